@@ -1,0 +1,178 @@
+//! The compiled descriptors against the chain's own table, and the registry under another namespace.
+
+use std::collections::BTreeMap;
+
+use prost_reflect::{Cardinality, Kind};
+use serde_json::{Value, json};
+use svc_wire::schema::{Namespace, Registry, Source, input_schema};
+
+fn table() -> Value {
+    serde_json::from_str(include_str!("fixtures/messages.json")).expect("fixture is JSON")
+}
+
+fn compiled() -> Registry {
+    Registry::compiled(&Namespace::compiled()).expect("compiled descriptors load")
+}
+
+fn kind_name(kind: &Kind) -> String {
+    match kind {
+        Kind::Message(message) => message.full_name().to_owned(),
+        Kind::Enum(kind) => kind.full_name().to_owned(),
+        scalar => format!("{scalar:?}").to_lowercase(),
+    }
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+#[test]
+fn every_message_and_field_agrees_with_the_chain() {
+    let (table, registry) = (table(), compiled());
+    let mut fields = 0;
+    for row in table["messages"].as_array().expect("messages") {
+        let name = text(row, "name");
+        let message = registry.message(name).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let expected: BTreeMap<u64, (String, String, bool)> = row["fields"]
+            .as_array()
+            .expect("fields")
+            .iter()
+            .map(|field| {
+                let number = field["number"].as_u64().expect("number");
+                (number, (text(field, "name").into(), text(field, "type").into(), field["repeated"] == true))
+            })
+            .collect();
+        let found: BTreeMap<u64, (String, String, bool)> = message
+            .fields()
+            .map(|field| {
+                let repeated = field.cardinality() == Cardinality::Repeated;
+                (u64::from(field.number()), (field.name().to_owned(), kind_name(&field.kind()), repeated))
+            })
+            .collect();
+        assert_eq!(found, expected, "{name}");
+        fields += found.len();
+        if let Some(signer) = row["signer"].as_str() {
+            assert_eq!(registry.signer_fields(&message), [signer], "{name}");
+            assert!(registry.transaction_messages().contains(&text(row, "type_url").to_owned()), "{name}");
+        }
+    }
+    assert_eq!(fields, 603);
+}
+
+#[test]
+fn every_enum_and_rpc_agrees_with_the_chain() {
+    let (table, registry) = (table(), compiled());
+    let rpcs: BTreeMap<_, _> = registry
+        .rpcs()
+        .map(|(path, request, reply)| (path, (request.full_name().to_owned(), reply.full_name().to_owned())))
+        .collect();
+    let mut seen = 0;
+    for service in ["msg_services", "query_services"] {
+        for rpc in table[service].as_array().expect("services").iter().flat_map(|row| row["rpcs"].as_array().expect("rpcs")) {
+            let expected = (text(rpc, "request").to_owned(), text(rpc, "response").to_owned());
+            assert_eq!(rpcs.get(text(rpc, "grpc_path")), Some(&expected), "{rpc}");
+            seen += 1;
+        }
+    }
+    assert_eq!(seen, 79);
+    for row in table["enums"].as_array().expect("enums") {
+        let holder = registry
+            .rpcs()
+            .flat_map(|(_, request, reply)| [request, reply])
+            .flat_map(|message| message.parent_pool().all_enums().collect::<Vec<_>>())
+            .find(|kind| kind.full_name() == text(row, "name"))
+            .unwrap_or_else(|| panic!("{} is missing", row["name"]));
+        let found: Vec<_> = holder.values().map(|value| json!({"name": value.name(), "number": value.number()})).collect();
+        assert_eq!(Value::Array(found), row["values"], "{}", row["name"]);
+    }
+}
+
+#[test]
+fn platform_messages_agree_with_the_chain() {
+    let (table, registry) = (table(), compiled());
+    for row in table["external"]["messages"].as_array().expect("messages") {
+        let message = registry.message(text(row, "name")).unwrap_or_else(|error| panic!("{error}"));
+        for field in row["fields"].as_array().expect("fields") {
+            let number = u32::try_from(field["number"].as_u64().expect("number")).expect("small");
+            let found = message.get_field(number).unwrap_or_else(|| panic!("{} lacks {field}", row["name"]));
+            assert_eq!(found.name(), text(field, "name"), "{}", row["name"]);
+            assert_eq!(found.is_list(), field["repeated"] == true, "{field}");
+            let kind = kind_name(&found.kind());
+            assert!(kind == text(field, "type") || kind.starts_with(text(field, "type")), "{kind} {field}");
+        }
+    }
+}
+
+#[test]
+fn another_namespace_is_found_and_used_everywhere() {
+    let other = Registry::compiled(&Namespace::new("acme").expect("valid")).expect("renames");
+    assert_eq!(other.namespace().as_str(), "acme");
+    assert!(other.message("svc.ec.v1.MsgCreateEcosystem").is_err());
+    let live = Registry::from_live(&other.file_descriptors()).expect("a node's answer loads");
+    assert_eq!((live.namespace().as_str(), live.source()), ("acme", Source::Live));
+    let message = live.message("/acme.ec.v1.MsgCreateEcosystem").expect("renamed");
+    assert_eq!(live.signer_fields(&message), ["operator"], "annotations survive the renaming");
+    let versions = live.message("acme.ec.v1.EcosystemWithVersions").expect("renamed").get_field_by_name("versions");
+    let Some(Kind::Message(inner)) = versions.map(|field| field.kind()) else { panic!("versions is a message") };
+    assert_eq!(inner.full_name(), "acme.gf.v1.GovernanceFrameworkVersionWithDocs");
+    assert!(live.additions_over(&compiled()).is_empty());
+    for bad in ["", "Acme", "9a", "a.b", "a-b"] {
+        assert!(Namespace::new(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn json_goes_in_and_out_with_the_spellings_people_use() {
+    let registry = compiled();
+    let url = "/svc.co.v1.MsgCreateCorporation";
+    let given = json!({
+        "signer": "svc1a", "members": [{"address": "svc1b", "weight": "1"}], "did": "did:web:a", "language": "en",
+        "decision_policy": {"@type": "/cosmos.group.v1.ThresholdDecisionPolicy", "threshold": "1",
+            "windows": {"voting_period": "60s", "min_execution_period": "0s"}},
+    });
+    let bytes = registry.encode(url, &given).expect("encodes");
+    let back = registry.decode(url, &bytes).expect("decodes");
+    assert_eq!(back["decision_policy"]["windows"]["voting_period"], "60s");
+    assert_eq!(back["decision_policy"]["@type"], "/cosmos.group.v1.ThresholdDecisionPolicy");
+    assert_eq!(back["doc_url"], "");
+    assert_eq!(registry.signers(url, &bytes).expect("reads"), ["svc1a"]);
+
+    let archive = "/svc.ec.v1.MsgArchiveEcosystem";
+    let number = registry.encode(archive, &json!({"id": 7, "archive": true})).expect("number");
+    assert_eq!(number, registry.encode(archive, &json!({"id": "7", "archive": true})).expect("text"));
+    let unknown = registry.encode(archive, &json!({"identifier": 7})).expect_err("unknown members are refused");
+    assert!(unknown.to_string().contains("identifier"), "{unknown}");
+    assert!(registry.encode(archive, &json!({"id": -1})).is_err());
+
+    let start = "/svc.pp.v1.MsgStartParticipantOP";
+    let short = registry.encode(start, &json!({"role": "ISSUER"})).expect("short enum name");
+    assert_eq!(registry.decode(start, &short).expect("decodes")["role"], "ISSUER");
+    let state = "svc.xr.v1.QueryListExchangeRatesRequest";
+    let prefixed = registry.message(state).expect("known").fields().find(|field| matches!(field.kind(), Kind::Enum(kind) if kind.name() == "StateFilter"));
+    let field = prefixed.expect("a filter by state");
+    assert_eq!(
+        registry.encode(state, &json!({field.name(): "ACTIVE"})).expect("short"),
+        registry.encode(state, &json!({field.name(): "STATE_FILTER_ACTIVE"})).expect("long")
+    );
+}
+
+#[test]
+fn an_any_of_an_unknown_type_is_kept_as_bytes() {
+    use prost::Message;
+    let any = prost_types::Any { type_url: "/other.v1.Thing".into(), value: vec![1, 2, 3] };
+    let proposal = svc_wire::proto::cosmos::group::v1::MsgSubmitProposal { messages: vec![any], ..Default::default() };
+    let printed = compiled().decode("cosmos.group.v1.MsgSubmitProposal", &proposal.encode_to_vec()).expect("decodes");
+    assert_eq!(printed["messages"], json!([{"@type": "/other.v1.Thing", "value": "AQID"}]));
+}
+
+#[test]
+fn input_schemas_hide_what_the_server_fills_in_and_close_the_object() {
+    let registry = compiled();
+    let message = registry.message("svc.de.v1.MsgGrantOperatorAuthorization").expect("known");
+    let schema = input_schema(&message, &["corporation", "operator"]);
+    assert_eq!(schema["additionalProperties"], false);
+    assert!(schema["properties"].get("operator").is_none());
+    assert_eq!(schema["properties"]["expiration"]["format"], "date-time");
+    assert_eq!(schema["properties"]["authz_spend_limit"]["items"]["$ref"], "#/$defs/cosmos.base.v1beta1.Coin");
+    assert_eq!(schema["$defs"]["cosmos.base.v1beta1.Coin"]["properties"]["amount"]["description"], "Base-10 integer as text.");
+}
