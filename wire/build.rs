@@ -14,9 +14,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let out = PathBuf::from(env::var("OUT_DIR")?);
     fs::write(out.join("descriptors.bin"), compiler.encode_file_descriptor_set())?;
-    prost_build::Config::new()
-        .include_file("_mod.rs")
-        .compile_fds(compiler.file_descriptor_set())?;
+    prost_build::Config::new().include_file("_mod.rs").compile_fds(compiler.file_descriptor_set())?;
     Ok(())
 }
 

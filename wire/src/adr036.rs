@@ -3,7 +3,10 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::json;
 
-use crate::{account::Address, key::{AccountKey, KeyError}};
+use crate::{
+    account::Address,
+    key::{AccountKey, KeyError},
+};
 
 /// Bytes of the sign document for `payload`, exactly as the amino JSON signer of other clients produces them.
 pub fn sign_document(payload: &str, signer: &Address) -> Vec<u8> {
@@ -31,7 +34,8 @@ fn amino_json(value: &serde_json::Value) -> String {
             // Sorted here because feature unification may switch serde_json to insertion order.
             let mut keys: Vec<_> = members.keys().collect();
             keys.sort();
-            let body: Vec<_> = keys.into_iter().map(|key| format!("{}:{}", text(key), amino_json(&members[key]))).collect();
+            let body: Vec<_> =
+                keys.into_iter().map(|key| format!("{}:{}", text(key), amino_json(&members[key]))).collect();
             format!("{{{}}}", body.join(","))
         }
         Value::Array(items) => format!("[{}]", items.iter().map(amino_json).collect::<Vec<_>>().join(",")),
@@ -81,6 +85,9 @@ mod tests {
 
     #[test]
     fn html_characters_are_escaped_as_go_escapes_them() {
-        assert_eq!(amino_json(&serde_json::json!({"b": "<&>\u{2028}", "a": 1})), r#"{"a":1,"b":"\u003c\u0026\u003e\u2028"}"#);
+        assert_eq!(
+            amino_json(&serde_json::json!({"b": "<&>\u{2028}", "a": 1})),
+            r#"{"a":1,"b":"\u003c\u0026\u003e\u2028"}"#
+        );
     }
 }

@@ -97,7 +97,8 @@ fn is_fee_allowance_text(text: &str) -> bool {
 
 /// `spendable balance … is smaller than …: insufficient funds` — x/bank; `insufficient fees; got: …` — x/auth.
 fn is_insufficient_fees_text(text: &str) -> bool {
-    text.contains("insufficient fees") || (text.contains("insufficient funds") && !text.contains("failed to execute message"))
+    text.contains("insufficient fees")
+        || (text.contains("insufficient funds") && !text.contains("failed to execute message"))
 }
 
 fn wrong_sequence(text: &str) -> Meaning {
@@ -143,7 +144,10 @@ mod tests {
     #[test]
     fn simulation_failures_are_told_apart_by_their_root_sentence() {
         for (text, meaning) in [
-            ("account sequence mismatch, expected 5, got 6: incorrect account sequence", Meaning::WrongSequence { expected: Some(5), got: Some(6) }),
+            (
+                "account sequence mismatch, expected 5, got 6: incorrect account sequence",
+                Meaning::WrongSequence { expected: Some(5), got: Some(6) },
+            ),
             ("fee allowance expired: fee allowance expired", Meaning::FeeAllowance),
             ("svc1a does not allow to pay fees for svc1b: fee-grant not found: not found", Meaning::FeeAllowance),
             ("message does not exist in allowed messages: message not allowed", Meaning::FeeAllowance),

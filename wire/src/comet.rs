@@ -318,9 +318,9 @@ impl Notification {
             "tendermint/event/NewBlockHeader" => {
                 Some(Self::NewBlock { header: serde_json::from_value(value.get("header")?.clone()).ok()? })
             }
-            "tendermint/event/NewBlock" => {
-                Some(Self::NewBlock { header: serde_json::from_value(value.get("block")?.get("header")?.clone()).ok()? })
-            }
+            "tendermint/event/NewBlock" => Some(Self::NewBlock {
+                header: serde_json::from_value(value.get("block")?.get("header")?.clone()).ok()?,
+            }),
             _ => None,
         }
     }
@@ -345,7 +345,8 @@ mod tests {
 
     #[test]
     fn a_height_that_is_no_number_is_an_error_not_a_zero() {
-        let status = json!({"node_info": {"network": "n"}, "sync_info": {"latest_block_height": "x", "latest_block_time": ""}});
+        let status =
+            json!({"node_info": {"network": "n"}, "sync_info": {"latest_block_height": "x", "latest_block_time": ""}});
         assert!(serde_json::from_value::<Status>(status).is_err());
     }
 

@@ -191,7 +191,8 @@ mod tests {
             assert!(matches!(&message, ServerMessage::Block(block) if block.events.len() == 3));
             assert_eq!(serde_json::to_value(&message).expect("serialises"), given);
         }
-        let given: serde_json::Value = serde_json::from_str(include_str!("../tests/fixtures/events-rest-page.json")).expect("JSON");
+        let given: serde_json::Value =
+            serde_json::from_str(include_str!("../tests/fixtures/events-rest-page.json")).expect("JSON");
         let page: EventsPage = serde_json::from_value(given.clone()).expect("fixture parses");
         assert_eq!(serde_json::to_value(&page).expect("serialises"), given);
     }
@@ -200,18 +201,24 @@ mod tests {
     fn unknown_types_are_ignored_and_the_dialogue_parses() {
         let unknown: ServerMessage = serde_json::from_str(r#"{"type":"weather","block":1}"#).expect("tolerant");
         assert_eq!(unknown, ServerMessage::Unknown);
-        let dialogue: Vec<serde_json::Value> = serde_json::from_str(include_str!("../tests/fixtures/ws-dialogue.json")).expect("JSON");
+        let dialogue: Vec<serde_json::Value> =
+            serde_json::from_str(include_str!("../tests/fixtures/ws-dialogue.json")).expect("JSON");
         for step in dialogue.iter().filter(|step| step["from"] == "server" && step.get("message").is_some()) {
-            let message: ServerMessage = serde_json::from_value(step["message"].clone()).expect("server message parses");
+            let message: ServerMessage =
+                serde_json::from_value(step["message"].clone()).expect("server message parses");
             assert_ne!(message, ServerMessage::Unknown);
         }
         let subscribe = ClientMessage::Subscribe { dids: None, corporation_id: Some(11) };
-        assert_eq!(serde_json::to_string(&subscribe).expect("serialises"), r#"{"action":"subscribe","corporationId":11}"#);
+        assert_eq!(
+            serde_json::to_string(&subscribe).expect("serialises"),
+            r#"{"action":"subscribe","corporationId":11}"#
+        );
     }
 
     #[test]
     fn two_events_of_one_message_are_not_duplicates() {
-        let page: EventsPage = serde_json::from_str(include_str!("../tests/fixtures/events-rest-page.json")).expect("JSON");
+        let page: EventsPage =
+            serde_json::from_str(include_str!("../tests/fixtures/events-rest-page.json")).expect("JSON");
         assert_ne!(page.events[0].key(), page.events[1].key());
     }
 }

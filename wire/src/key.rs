@@ -46,8 +46,12 @@ impl AccountKey {
     pub fn from_mnemonic(phrase: &str) -> Result<Self, KeyError> {
         let mnemonic = Mnemonic::parse_normalized(phrase.trim()).map_err(|error| KeyError::Mnemonic {
             reason: match error {
-                bip39::Error::BadWordCount(count) => format!("it has {count} words; 12, 15, 18, 21 or 24 are allowed"),
-                bip39::Error::UnknownWord(index) => format!("word {} is not in the word list", index + 1),
+                bip39::Error::BadWordCount(count) => {
+                    format!("it has {count} words; 12, 15, 18, 21 or 24 are allowed")
+                }
+                bip39::Error::UnknownWord(index) => {
+                    format!("word {} is not in the word list", index + 1)
+                }
                 bip39::Error::InvalidChecksum => "its checksum does not match".to_owned(),
                 bip39::Error::BadEntropyBitCount(_) | bip39::Error::AmbiguousLanguages(_) => {
                     "its length or language is not supported".to_owned()
@@ -107,7 +111,8 @@ impl PublicKey {
 
     /// Verifies a 64-byte signature over SHA-256 of `message`. High-S signatures are refused, as the chain refuses them.
     pub fn verify(&self, message: &[u8], signature: &[u8]) -> bool {
-        let (Ok(key), Ok(signature)) = (VerifyingKey::from_sec1_bytes(&self.0), Signature::from_slice(signature)) else {
+        let (Ok(key), Ok(signature)) = (VerifyingKey::from_sec1_bytes(&self.0), Signature::from_slice(signature))
+        else {
             return false;
         };
         signature.normalize_s().is_none() && key.verify(message, &signature).is_ok()
@@ -118,7 +123,8 @@ impl PublicKey {
 mod tests {
     use super::*;
 
-    const PHRASE: &str = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about";
+    const PHRASE: &str =
+        "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about";
 
     #[test]
     fn the_public_test_phrase_derives_the_address_every_wallet_derives() {

@@ -56,7 +56,8 @@ pub struct SignContext {
 
 impl Unsigned {
     fn body(&self) -> Vec<u8> {
-        TxBody { messages: self.messages.clone(), timeout_height: self.timeout_height, ..TxBody::default() }.encode_to_vec()
+        TxBody { messages: self.messages.clone(), timeout_height: self.timeout_height, ..TxBody::default() }
+            .encode_to_vec()
     }
 
     fn auth_info(&self, key: &PublicKey) -> Vec<u8> {
@@ -84,7 +85,8 @@ impl Unsigned {
 
     /// Bytes for `Simulate`: complete but for the signature, which is empty.
     pub fn for_simulation(&self, key: &PublicKey) -> Vec<u8> {
-        TxRaw { body_bytes: self.body(), auth_info_bytes: self.auth_info(key), signatures: vec![Vec::new()] }.encode_to_vec()
+        TxRaw { body_bytes: self.body(), auth_info_bytes: self.auth_info(key), signatures: vec![Vec::new()] }
+            .encode_to_vec()
     }
 
     /// Signs the transaction.

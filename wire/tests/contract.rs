@@ -68,7 +68,9 @@ fn every_enum_and_rpc_agrees_with_the_chain() {
         .collect();
     let mut seen = 0;
     for service in ["msg_services", "query_services"] {
-        for rpc in table[service].as_array().expect("services").iter().flat_map(|row| row["rpcs"].as_array().expect("rpcs")) {
+        for rpc in
+            table[service].as_array().expect("services").iter().flat_map(|row| row["rpcs"].as_array().expect("rpcs"))
+        {
             let expected = (text(rpc, "request").to_owned(), text(rpc, "response").to_owned());
             assert_eq!(rpcs.get(text(rpc, "grpc_path")), Some(&expected), "{rpc}");
             seen += 1;
@@ -82,7 +84,8 @@ fn every_enum_and_rpc_agrees_with_the_chain() {
             .flat_map(|message| message.parent_pool().all_enums().collect::<Vec<_>>())
             .find(|kind| kind.full_name() == text(row, "name"))
             .unwrap_or_else(|| panic!("{} is missing", row["name"]));
-        let found: Vec<_> = holder.values().map(|value| json!({"name": value.name(), "number": value.number()})).collect();
+        let found: Vec<_> =
+            holder.values().map(|value| json!({"name": value.name(), "number": value.number()})).collect();
         assert_eq!(Value::Array(found), row["values"], "{}", row["name"]);
     }
 }
@@ -148,7 +151,11 @@ fn json_goes_in_and_out_with_the_spellings_people_use() {
     let short = registry.encode(start, &json!({"role": "ISSUER"})).expect("short enum name");
     assert_eq!(registry.decode(start, &short).expect("decodes")["role"], "ISSUER");
     let state = "svc.xr.v1.QueryListExchangeRatesRequest";
-    let prefixed = registry.message(state).expect("known").fields().find(|field| matches!(field.kind(), Kind::Enum(kind) if kind.name() == "StateFilter"));
+    let prefixed = registry
+        .message(state)
+        .expect("known")
+        .fields()
+        .find(|field| matches!(field.kind(), Kind::Enum(kind) if kind.name() == "StateFilter"));
     let field = prefixed.expect("a filter by state");
     assert_eq!(
         registry.encode(state, &json!({field.name(): "ACTIVE"})).expect("short"),
@@ -174,5 +181,8 @@ fn input_schemas_hide_what_the_server_fills_in_and_close_the_object() {
     assert!(schema["properties"].get("operator").is_none());
     assert_eq!(schema["properties"]["expiration"]["format"], "date-time");
     assert_eq!(schema["properties"]["authz_spend_limit"]["items"]["$ref"], "#/$defs/cosmos.base.v1beta1.Coin");
-    assert_eq!(schema["$defs"]["cosmos.base.v1beta1.Coin"]["properties"]["amount"]["description"], "Base-10 integer as text.");
+    assert_eq!(
+        schema["$defs"]["cosmos.base.v1beta1.Coin"]["properties"]["amount"]["description"],
+        "Base-10 integer as text."
+    );
 }

@@ -43,10 +43,18 @@ fn single(kind: &Kind, definitions: &mut Map<String, Value>) -> Value {
         Kind::String => json!({"type": "string"}),
         Kind::Bytes => json!({"type": "string", "contentEncoding": "base64"}),
         Kind::Float | Kind::Double => json!({"type": "number"}),
-        Kind::Uint32 | Kind::Fixed32 => json!({"type": "integer", "minimum": 0, "maximum": u32::MAX}),
-        Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => json!({"type": "integer", "minimum": i32::MIN, "maximum": i32::MAX}),
-        Kind::Uint64 | Kind::Fixed64 => json!({"type": ["integer", "string"], "minimum": 0, "pattern": "^[0-9]{1,20}$"}),
-        Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => json!({"type": ["integer", "string"], "pattern": "^-?[0-9]{1,19}$"}),
+        Kind::Uint32 | Kind::Fixed32 => {
+            json!({"type": "integer", "minimum": 0, "maximum": u32::MAX})
+        }
+        Kind::Int32 | Kind::Sint32 | Kind::Sfixed32 => {
+            json!({"type": "integer", "minimum": i32::MIN, "maximum": i32::MAX})
+        }
+        Kind::Uint64 | Kind::Fixed64 => {
+            json!({"type": ["integer", "string"], "minimum": 0, "pattern": "^[0-9]{1,20}$"})
+        }
+        Kind::Int64 | Kind::Sint64 | Kind::Sfixed64 => {
+            json!({"type": ["integer", "string"], "pattern": "^-?[0-9]{1,19}$"})
+        }
         Kind::Enum(kind) => json!({"type": "string", "enum": enum_names(kind)}),
         Kind::Message(message) => nested(message, definitions),
     }
@@ -54,20 +62,24 @@ fn single(kind: &Kind, definitions: &mut Map<String, Value>) -> Value {
 
 /// Every value but the unspecified one, by full name and, where the values share a prefix, by short name too.
 fn enum_names(kind: &EnumDescriptor) -> Vec<String> {
-    let names: Vec<String> = kind.values().filter(|value| value.number() != 0).map(|value| value.name().to_owned()).collect();
+    let names: Vec<String> =
+        kind.values().filter(|value| value.number() != 0).map(|value| value.name().to_owned()).collect();
     let prefix = kind
         .values()
         .find(|value| value.number() == 0)
         .and_then(|zero| zero.name().strip_suffix("UNSPECIFIED").map(str::to_owned))
         .unwrap_or_default();
-    let short = names.iter().filter_map(|name| name.strip_prefix(&prefix)).filter(|_| !prefix.is_empty()).map(str::to_owned);
+    let short =
+        names.iter().filter_map(|name| name.strip_prefix(&prefix)).filter(|_| !prefix.is_empty()).map(str::to_owned);
     names.iter().cloned().chain(short).collect()
 }
 
 fn nested(message: &MessageDescriptor, definitions: &mut Map<String, Value>) -> Value {
     match message.full_name() {
         "google.protobuf.Timestamp" => json!({"type": "string", "format": "date-time"}),
-        "google.protobuf.Duration" => json!({"type": "string", "pattern": r"^-?[0-9]+(\.[0-9]{1,9})?s$"}),
+        "google.protobuf.Duration" => {
+            json!({"type": "string", "pattern": r"^-?[0-9]+(\.[0-9]{1,9})?s$"})
+        }
         "google.protobuf.Any" => {
             json!({"type": "object", "properties": {"@type": {"type": "string"}}, "required": ["@type"]})
         }

@@ -1,11 +1,15 @@
 //! JSON in and out of dynamic messages, beyond what the protobuf JSON mapping gives.
 
-use prost_reflect::{DescriptorPool, DynamicMessage, Kind, MessageDescriptor, ReflectMessage, SerializeOptions, Value as Reflected};
+use prost_reflect::{
+    DescriptorPool, DynamicMessage, Kind, MessageDescriptor, ReflectMessage, SerializeOptions, Value as Reflected,
+};
 use serde_json::{Map, Value};
 
 /// Rewrites enum names without their common prefix (`OPEN` for `ISSUER_ONBOARDING_MODE_OPEN`) to full names.
 pub(super) fn normalise(value: &Value, descriptor: &MessageDescriptor) -> Value {
-    let Value::Object(members) = value else { return value.clone() };
+    let Value::Object(members) = value else {
+        return value.clone();
+    };
     let mut normal = Map::new();
     for (name, member) in members {
         let field = descriptor.get_field_by_name(name).or_else(|| descriptor.get_field_by_json_name(name));
@@ -56,7 +60,11 @@ pub(super) fn print(message: &DynamicMessage, pool: &DescriptorPool) -> Result<V
             Reflected::Message(_) if !message.has_field(&field) => Value::Null,
             Reflected::Message(inner) => print(inner, pool)?,
             Reflected::List(items) if matches!(field.kind(), Kind::Message(_)) => Value::Array(
-                items.iter().filter_map(Reflected::as_message).map(|inner| print(inner, pool)).collect::<Result<_, _>>()?,
+                items
+                    .iter()
+                    .filter_map(Reflected::as_message)
+                    .map(|inner| print(inner, pool))
+                    .collect::<Result<_, _>>()?,
             ),
             _ => {
                 // The library knows the JSON form of every scalar; ask it for a message that holds only this field.
@@ -78,7 +86,8 @@ fn plain(message: &DynamicMessage) -> Result<Value, String> {
 fn print_any(message: &DynamicMessage, pool: &DescriptorPool) -> Result<Value, String> {
     let any = message.transcode_to::<prost_types::Any>().map_err(|error| error.to_string())?;
     let name = any.type_url.rsplit('/').next().unwrap_or_default();
-    let known = pool.get_message_by_name(name).and_then(|inner| DynamicMessage::decode(inner, any.value.as_slice()).ok());
+    let known =
+        pool.get_message_by_name(name).and_then(|inner| DynamicMessage::decode(inner, any.value.as_slice()).ok());
     let body = known.map(|inner| print(&inner, pool)).transpose()?;
     let mut object = Map::new();
     object.insert("@type".to_owned(), Value::from(any.type_url.as_str()));

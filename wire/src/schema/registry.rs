@@ -4,7 +4,10 @@ use prost::Message;
 use prost_reflect::{DescriptorPool, DynamicMessage, ExtensionDescriptor, MessageDescriptor, Value as Reflected};
 use serde_json::Value;
 
-use super::{json, namespace::{Namespace, rename_file}};
+use super::{
+    json,
+    namespace::{Namespace, rename_file},
+};
 
 static COMPILED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
@@ -64,7 +67,8 @@ impl Registry {
             return Self::from_pool(compiled, Source::Compiled);
         }
         let bytes = renamed_set(&compiled, namespace)?;
-        let pool = DescriptorPool::decode(bytes.as_slice()).map_err(|error| SchemaError::Descriptors(error.to_string()))?;
+        let pool =
+            DescriptorPool::decode(bytes.as_slice()).map_err(|error| SchemaError::Descriptors(error.to_string()))?;
         Self::from_pool(pool, Source::Compiled)
     }
 
@@ -126,8 +130,7 @@ impl Registry {
     /// present, `Any` expanded under `@type`. An `Any` of an unknown type stays `{"@type", "value"}` with base64 bytes.
     pub fn decode(&self, name: &str, bytes: &[u8]) -> Result<Value, SchemaError> {
         let message = self.decode_dynamic(name, bytes)?;
-        json::print(&message, &self.pool)
-            .map_err(|reason| SchemaError::Bytes { type_name: name.to_owned(), reason })
+        json::print(&message, &self.pool).map_err(|reason| SchemaError::Bytes { type_name: name.to_owned(), reason })
     }
 
     fn decode_dynamic(&self, name: &str, bytes: &[u8]) -> Result<DynamicMessage, SchemaError> {
@@ -153,7 +156,9 @@ impl Registry {
 
     /// Names of the fields that hold a message's signers.
     pub fn signer_fields(&self, descriptor: &MessageDescriptor) -> Vec<String> {
-        let Some(extension) = &self.signer else { return Vec::new() };
+        let Some(extension) = &self.signer else {
+            return Vec::new();
+        };
         match descriptor.options().get_extension(extension).as_ref() {
             Reflected::List(items) => items.iter().filter_map(Reflected::as_str).map(str::to_owned).collect(),
             _ => Vec::new(),
@@ -166,7 +171,9 @@ impl Registry {
             .pool
             .services()
             .filter(|service| service.name() == "Msg")
-            .flat_map(|service| service.methods().map(|method| format!("/{}", method.input().full_name())).collect::<Vec<_>>())
+            .flat_map(|service| {
+                service.methods().map(|method| format!("/{}", method.input().full_name())).collect::<Vec<_>>()
+            })
             .collect();
         urls.sort();
         urls
@@ -176,7 +183,8 @@ impl Registry {
     pub fn additions_over(&self, other: &Self) -> Vec<String> {
         let mut additions = Vec::new();
         for message in self.pool.all_messages() {
-            let Some(local) = message.full_name().strip_prefix(self.namespace.as_str()).and_then(|rest| rest.strip_prefix('.'))
+            let Some(local) =
+                message.full_name().strip_prefix(self.namespace.as_str()).and_then(|rest| rest.strip_prefix('.'))
             else {
                 continue;
             };

@@ -1,0 +1,10 @@
+//! Clients of the servers a system depends on: one connection pool, a limit and a breaker per upstream; every request has a
+//! span, metrics and the caller's trace context.
+
+mod breaker;
+mod http_client;
+mod node;
+
+pub use breaker::Breaker;
+pub use http_client::{Answer, Kind, Upstream, UpstreamError};
+pub use node::{BroadcastOutcome, NodeClient, NodeError};

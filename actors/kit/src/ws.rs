@@ -1,0 +1,82 @@
+//! The server's side of a WebSocket upgrade, on the same WebSocket library as the client's side.
+
+use std::future::Future;
+
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use tokio_tungstenite::{
+    WebSocketStream,
+    tungstenite::{
+        handshake::derive_accept_key,
+        protocol::{Role, WebSocketConfig},
+    },
+};
+
+/// An accepted WebSocket.
+pub type ServerSocket = WebSocketStream<TokioIo<Upgraded>>;
+
+/// Answers an upgrade request with 101 and runs `serve` on the socket, or answers why it is none.
+pub fn accept<B, F>(
+    request: &mut Request<B>,
+    max_message_bytes: usize,
+    serve: impl FnOnce(ServerSocket) -> F + Send + 'static,
+) -> Response<String>
+where
+    F: Future<Output = ()> + Send,
+{
+    let refuse = |status: StatusCode| {
+        let mut response = Response::new(String::new());
+        *response.status_mut() = status;
+        response
+    };
+    let headers = request.headers();
+    let is_upgrade = request.method() == Method::GET
+        && has_token(headers, header::CONNECTION, "upgrade")
+        && has_token(headers, header::UPGRADE, "websocket");
+    if !is_upgrade {
+        return refuse(StatusCode::BAD_REQUEST);
+    }
+    if headers.get(header::SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
+        return refuse(StatusCode::UPGRADE_REQUIRED);
+    }
+    let Some(key) = headers.get(header::SEC_WEBSOCKET_KEY).cloned() else {
+        return refuse(StatusCode::BAD_REQUEST);
+    };
+    let Some(upgrade) = request.extensions_mut().remove::<OnUpgrade>() else {
+        return refuse(StatusCode::UPGRADE_REQUIRED);
+    };
+    let limits = WebSocketConfig::default()
+        .max_message_size(Some(max_message_bytes))
+        .max_frame_size(Some(max_message_bytes))
+        .read_buffer_size(8 * 1024)
+        .write_buffer_size(8 * 1024);
+    // The upgrade completes only after the 101 has been written.
+    tokio::spawn(async move {
+        if let Ok(upgraded) = upgrade.await {
+            serve(WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(limits)).await).await;
+        }
+    });
+    let mut response = refuse(StatusCode::SWITCHING_PROTOCOLS);
+    let headers = response.headers_mut();
+    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+    if let Ok(accept) = HeaderValue::from_str(&derive_accept_key(key.as_bytes())) {
+        headers.insert(header::SEC_WEBSOCKET_ACCEPT, accept);
+    }
+    response
+}
+
+/// Whether a request asks for an upgrade to WebSocket.
+pub fn is_upgrade(headers: &HeaderMap) -> bool {
+    has_token(headers, header::UPGRADE, "websocket")
+}
+
+fn has_token(headers: &HeaderMap, name: header::HeaderName, token: &str) -> bool {
+    headers
+        .get_all(name)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .any(|part| part.trim().eq_ignore_ascii_case(token))
+}

@@ -1,0 +1,131 @@
+//! Log lines: one JSON object a line on stderr with `time`, `level`, `msg`, `component` and the fields of event and spans.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+use tracing::{
+    Event, Subscriber,
+    field::{Field, Visit},
+    span::{Attributes, Id, Record},
+};
+use tracing_subscriber::{
+    Layer,
+    field::RecordFields,
+    fmt::{
+        FmtContext,
+        format::{FormatEvent, FormatFields, Writer},
+    },
+    layer::Context,
+    registry::LookupSpan,
+};
+
+#[derive(Default)]
+struct SpanFields(Map<String, Value>);
+
+struct Collect<'a>(&'a mut Map<String, Value>);
+
+impl Collect<'_> {
+    fn put(&mut self, field: &Field, value: Value) {
+        self.0.insert(field.name().to_owned(), value);
+    }
+}
+
+impl Visit for Collect<'_> {
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.put(field, value.into());
+    }
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.put(field, value.into());
+    }
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.put(field, value.into());
+    }
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.put(field, value.into());
+    }
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.put(field, value.into());
+    }
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.put(field, format!("{value:?}").into());
+    }
+}
+
+/// Keeps the fields of open spans, so that a line can carry those of all spans around it.
+pub(crate) struct FieldStore;
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for FieldStore {
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        let mut fields = SpanFields::default();
+        attributes.record(&mut Collect(&mut fields.0));
+        span.extensions_mut().replace(fields);
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        let Some(span) = context.span(id) else { return };
+        if let Some(fields) = span.extensions_mut().get_mut::<SpanFields>() {
+            values.record(&mut Collect(&mut fields.0));
+        }
+    }
+}
+
+/// Span fields are kept by [`FieldStore`]; the formatter must not format them a second time.
+pub(crate) struct NoFields;
+
+impl<'writer> FormatFields<'writer> for NoFields {
+    fn format_fields<R: RecordFields>(&self, _: Writer<'writer>, _: R) -> fmt::Result {
+        Ok(())
+    }
+}
+
+pub(crate) struct JsonLine;
+
+impl<S, N> FormatEvent<S, N> for JsonLine
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+        let mut line = Map::new();
+        if let Some(scope) = context.event_scope() {
+            for span in scope.from_root() {
+                if let Some(fields) = span.extensions().get::<SpanFields>() {
+                    line.extend(fields.0.iter().map(|(key, value)| (key.clone(), value.clone())));
+                }
+            }
+        }
+        event.record(&mut Collect(&mut line));
+        let message = line.remove("message").unwrap_or_else(|| Value::from(""));
+        let target = match line.remove("log.target") {
+            Some(Value::String(target)) => target,
+            _ => event.metadata().target().to_owned(),
+        };
+        line.retain(|key, _| !key.starts_with("log.") && !key.starts_with("otel."));
+        line.entry("component").or_insert_with(|| component(&target).into());
+        let now = time::OffsetDateTime::now_utc();
+        let stamp = now.format(&time::format_description::well_known::Rfc3339).map_err(|_| fmt::Error)?;
+        line.insert("time".to_owned(), stamp.into());
+        line.insert("level".to_owned(), event.metadata().level().as_str().to_ascii_lowercase().into());
+        line.insert("msg".to_owned(), message);
+        writeln!(writer, "{}", Value::Object(line))
+    }
+}
+
+/// `svc_operator::signer::actor` is the component `operator.signer`.
+fn component(target: &str) -> String {
+    let path = target.strip_prefix("svc_").unwrap_or(target);
+    path.trim_end_matches("::actor").replace("::", ".")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::component;
+
+    #[test]
+    fn components_are_named_after_their_room() {
+        assert_eq!(component("svc_operator::signer::actor"), "operator.signer");
+        assert_eq!(component("svc::mcp"), "svc.mcp");
+        assert_eq!(component("rmcp::service"), "rmcp.service");
+    }
+}

@@ -1,0 +1,170 @@
+//! What is counted and measured. Labels are bounded: tool names, message types and codes come from closed lists.
+
+use std::{sync::LazyLock, time::Duration};
+
+use opentelemetry::{
+    KeyValue, global,
+    metrics::{Counter, Gauge, Histogram, UpDownCounter},
+};
+
+use crate::names::{SCOPE, metric};
+
+/// From a local in-memory step to the longest wait a call may have.
+const SECONDS: [f64; 14] = [0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+
+struct Instruments {
+    bootstrap_complete: Gauge<u64>,
+    tools_advertised: Gauge<u64>,
+    tool_calls: Counter<u64>,
+    tool_duration: Histogram<f64>,
+    tx_broadcast: Counter<u64>,
+    tx_broadcast_duration: Histogram<f64>,
+    barrier_lag: Gauge<u64>,
+    barrier_outcome: Counter<u64>,
+    ws_connected: Gauge<u64>,
+    ws_reconnects: Counter<u64>,
+    ws_last_block: Gauge<u64>,
+    authz_cache_size: Gauge<u64>,
+    authz_cache_refresh: Counter<u64>,
+    vs_agents_known: Gauge<u64>,
+    upstream_requests: Counter<u64>,
+    upstream_duration: Histogram<f64>,
+    mailbox_depth: UpDownCounter<i64>,
+    message_wait: Histogram<f64>,
+    message_duration: Histogram<f64>,
+    restarts: Counter<u64>,
+    rejected: Counter<u64>,
+}
+
+// First use must come after the meter provider is set: a meter taken earlier stays a no-op.
+static INSTRUMENTS: LazyLock<Instruments> = LazyLock::new(|| {
+    let meter = global::meter(SCOPE);
+    let seconds = |name: &'static str| meter.f64_histogram(name).with_boundaries(SECONDS.to_vec()).build();
+    let counter = |name: &'static str| meter.u64_counter(name).build();
+    let gauge = |name: &'static str| meter.u64_gauge(name).build();
+    Instruments {
+        bootstrap_complete: gauge(metric::BOOTSTRAP_COMPLETE),
+        tools_advertised: gauge(metric::TOOLS_ADVERTISED),
+        tool_calls: counter(metric::TOOL_CALLS),
+        tool_duration: seconds(metric::TOOL_DURATION),
+        tx_broadcast: counter(metric::TX_BROADCAST),
+        tx_broadcast_duration: seconds(metric::TX_BROADCAST_DURATION),
+        barrier_lag: gauge(metric::BARRIER_LAG),
+        barrier_outcome: counter(metric::BARRIER_OUTCOME),
+        ws_connected: gauge(metric::WS_CONNECTED),
+        ws_reconnects: counter(metric::WS_RECONNECTS),
+        ws_last_block: gauge(metric::WS_LAST_BLOCK),
+        authz_cache_size: gauge(metric::AUTHZ_CACHE_SIZE),
+        authz_cache_refresh: counter(metric::AUTHZ_CACHE_REFRESH),
+        vs_agents_known: gauge(metric::VS_AGENTS_KNOWN),
+        upstream_requests: counter(metric::UPSTREAM_REQUESTS),
+        upstream_duration: seconds(metric::UPSTREAM_DURATION),
+        mailbox_depth: meter.i64_up_down_counter(metric::MAILBOX_DEPTH).build(),
+        message_wait: seconds(metric::MESSAGE_WAIT),
+        message_duration: seconds(metric::MESSAGE_DURATION),
+        restarts: counter(metric::RESTARTS),
+        rejected: counter(metric::REJECTED),
+    }
+});
+
+fn label(key: &'static str, value: &str) -> KeyValue {
+    KeyValue::new(key, value.to_owned())
+}
+
+/// The server serves, or no longer does.
+pub fn bootstrap_complete(complete: bool) {
+    INSTRUMENTS.bootstrap_complete.record(u64::from(complete), &[]);
+}
+
+/// Tools listed on one surface.
+pub fn tools_advertised(surface: &str, count: usize) {
+    INSTRUMENTS.tools_advertised.record(count as u64, &[label("surface", surface)]);
+}
+
+/// One tool call has ended; `error_code` is empty on success.
+pub fn tool_call(tool: &str, error_code: &str, took: Duration) {
+    let outcome = if error_code.is_empty() { "ok" } else { "error" };
+    let labels = [label("tool", tool), label("outcome", outcome)];
+    INSTRUMENTS.tool_duration.record(took.as_secs_f64(), &labels);
+    let [tool, outcome] = labels;
+    INSTRUMENTS.tool_calls.add(1, &[tool, outcome, label("error_code", error_code)]);
+}
+
+/// One broadcast has been answered by the node.
+pub fn tx_broadcast(msg_type: &str, outcome: &str, took: Duration) {
+    INSTRUMENTS.tx_broadcast.add(1, &[label("msg_type", msg_type), label("outcome", outcome)]);
+    INSTRUMENTS.tx_broadcast_duration.record(took.as_secs_f64(), &[label("msg_type", msg_type)]);
+}
+
+/// Blocks the indexer is behind the newest height somebody waits for.
+pub fn barrier_lag(blocks: u64) {
+    INSTRUMENTS.barrier_lag.record(blocks, &[]);
+}
+
+/// One barrier wait has ended: `reached` or `behind`.
+pub fn barrier_outcome(outcome: &str) {
+    INSTRUMENTS.barrier_outcome.add(1, &[label("outcome", outcome)]);
+}
+
+/// A WebSocket link went up or down.
+pub fn ws_connected(endpoint: &str, connected: bool) {
+    INSTRUMENTS.ws_connected.record(u64::from(connected), &[label("endpoint", endpoint)]);
+}
+
+/// A WebSocket link is being opened again.
+pub fn ws_reconnect(endpoint: &str) {
+    INSTRUMENTS.ws_reconnects.add(1, &[label("endpoint", endpoint)]);
+}
+
+/// A block was seen over a link.
+pub fn ws_last_block(endpoint: &str, height: u64) {
+    INSTRUMENTS.ws_last_block.record(height, &[label("endpoint", endpoint)]);
+}
+
+/// Authorizations known to the server.
+pub fn authz_cache_size(count: usize) {
+    INSTRUMENTS.authz_cache_size.record(count as u64, &[]);
+}
+
+/// The authorizations were read again.
+pub fn authz_cache_refresh(trigger: &str) {
+    INSTRUMENTS.authz_cache_refresh.add(1, &[label("trigger", trigger)]);
+}
+
+/// Agents known, by whether their admin API answered.
+pub fn vs_agents_known(reachable: bool, count: usize) {
+    let text = if reachable { "true" } else { "false" };
+    INSTRUMENTS.vs_agents_known.record(count as u64, &[label("reachable", text)]);
+}
+
+/// One upstream request has ended.
+pub fn upstream_request(kind: &str, outcome: &str, took: Duration) {
+    INSTRUMENTS.upstream_requests.add(1, &[label("kind", kind), label("outcome", outcome)]);
+    INSTRUMENTS.upstream_duration.record(took.as_secs_f64(), &[label("kind", kind)]);
+}
+
+/// A message entered (+1) or left (-1) a mailbox.
+pub fn mailbox_depth(actor: &str, change: i64) {
+    INSTRUMENTS.mailbox_depth.add(change, &[label("actor", actor)]);
+}
+
+/// A message was taken from the mailbox.
+pub fn message_wait(actor: &str, waited: Duration) {
+    INSTRUMENTS.message_wait.record(waited.as_secs_f64(), &[label("actor", actor)]);
+}
+
+/// A message was handled.
+pub fn message_duration(actor: &str, message: &str, outcome: &str, took: Duration) {
+    let labels = [label("actor", actor), label("message", message), label("outcome", outcome)];
+    INSTRUMENTS.message_duration.record(took.as_secs_f64(), &labels);
+}
+
+/// An actor was restarted.
+pub fn actor_restart(actor: &str, reason: &str) {
+    INSTRUMENTS.restarts.add(1, &[label("actor", actor), label("reason", reason)]);
+}
+
+/// An actor's admission limit refused a message.
+pub fn actor_rejected(actor: &str) {
+    INSTRUMENTS.rejected.add(1, &[label("actor", actor)]);
+}
