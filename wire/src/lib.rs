@@ -11,6 +11,7 @@ pub mod instant;
 pub mod key;
 pub mod schema;
 pub mod secret;
+pub mod syntax;
 pub mod tx;
 
 /// Rust types of every message, one module per protobuf package (`proto::svc::ec::v1`, `proto::cosmos::tx::v1beta1`, …).

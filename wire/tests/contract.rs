@@ -186,3 +186,12 @@ fn input_schemas_hide_what_the_server_fills_in_and_close_the_object() {
         "Base-10 integer as text."
     );
 }
+
+#[test]
+fn the_delegable_types_are_the_chain_s() {
+    let namespace = Namespace::compiled();
+    let mut ours: Vec<_> =
+        svc_wire::syntax::DELEGABLE.iter().map(|(module, name)| namespace.type_url(module, name)).collect();
+    ours.sort();
+    assert_eq!(json!(ours), table()["meta"]["delegable_type_urls"]);
+}

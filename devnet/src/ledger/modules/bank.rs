@@ -1,0 +1,115 @@
+//! Balances and transfers.
+
+use svc_wire::{
+    account::{Address, module_account},
+    proto::cosmos::{
+        bank::v1beta1::{MsgSend, MsgSendResponse},
+        base::v1beta1::Coin,
+    },
+};
+
+use super::{
+    super::{
+        error::LedgerError,
+        exec::{Chain, Exec},
+        gas::Gas,
+        state::State,
+        table::Plain,
+        validate,
+    },
+    auth,
+};
+
+/// Amounts by denom, in the order given.
+pub type Amounts = Vec<(String, u128)>;
+
+/// Reads a coin set: denoms sorted and unique, amounts positive.
+pub fn parse_coins(coins: &[Coin]) -> Result<Amounts, String> {
+    let mut amounts: Amounts = Vec::with_capacity(coins.len());
+    for coin in coins {
+        let amount: u128 = coin.amount.parse().map_err(|_| format!("{:?} is not an amount", coin.amount))?;
+        if amount == 0 || coin.denom.is_empty() {
+            return Err(format!("coin {}{} is not positive", coin.amount, coin.denom));
+        }
+        if amounts.last().is_some_and(|(last, _)| *last >= coin.denom) {
+            return Err(format!("denom {} is not sorted or repeats", coin.denom));
+        }
+        amounts.push((coin.denom.clone(), amount));
+    }
+    Ok(amounts)
+}
+
+/// Amounts as coins.
+pub fn to_coins(amounts: &[(String, u128)]) -> Vec<Coin> {
+    amounts.iter().map(|(denom, amount)| Coin { denom: denom.clone(), amount: amount.to_string() }).collect()
+}
+
+/// `5000usvc,7other`
+pub fn coins_text(coins: &[Coin]) -> String {
+    coins.iter().map(|coin| format!("{}{}", coin.amount, coin.denom)).collect::<Vec<_>>().join(",")
+}
+
+/// Address of a module account.
+pub fn module_address(chain: &Chain, name: &str) -> String {
+    // The prefix was checked when the chain was made.
+    Address::from_bytes(&chain.prefix, &module_account(name)).map(|address| address.to_string()).unwrap_or_default()
+}
+
+fn balance(state: &State, address: &str, denom: &str, gas: &Gas) -> u128 {
+    state.balances.get(&(address.to_owned(), denom.to_owned()), gas).map_or(0, |amount| amount.0)
+}
+
+fn set_balance(state: &mut State, address: &str, denom: &str, amount: u128, gas: &Gas) {
+    let key = (address.to_owned(), denom.to_owned());
+    if amount == 0 {
+        state.balances.remove(&key, gas);
+    } else {
+        state.balances.put(key, Plain(amount), gas);
+    }
+}
+
+/// Creates coins out of nothing: genesis only.
+pub fn mint(state: &mut State, address: &str, denom: &str, amount: u128) {
+    let gas = Gas::unlimited();
+    auth::ensure_account(state, address, &gas);
+    let held = balance(state, address, denom, &gas);
+    set_balance(state, address, denom, held.saturating_add(amount), &gas);
+    let supply = state.supply.get(&denom.to_owned(), &gas).map_or(0, |supply| supply.0);
+    state.supply.put(denom.to_owned(), Plain(supply.saturating_add(amount)), &gas);
+}
+
+/// Moves coins, creating the receiver's account when it is new.
+pub fn transfer(exec: &mut Exec<'_>, from: &str, to: &str, amounts: &[(String, u128)]) -> Result<(), LedgerError> {
+    for (denom, amount) in amounts {
+        let held = balance(exec.state, from, denom, exec.gas);
+        let Some(rest) = held.checked_sub(*amount) else {
+            return Err(LedgerError::sdk(
+                5,
+                format!("spendable balance {held}{denom} is smaller than {amount}{denom}"),
+            ));
+        };
+        set_balance(exec.state, from, denom, rest, exec.gas);
+        let received = balance(exec.state, to, denom, exec.gas).saturating_add(*amount);
+        set_balance(exec.state, to, denom, received, exec.gas);
+    }
+    auth::ensure_account(exec.state, to, exec.gas);
+    let text = coins_text(&to_coins(amounts));
+    exec.emit("coin_spent", [("spender", from), ("amount", &text)]);
+    exec.emit("coin_received", [("receiver", to), ("amount", &text)]);
+    exec.emit("transfer", [("recipient", to), ("sender", from), ("amount", &text)]);
+    exec.emit("message", [("sender", from)]);
+    Ok(())
+}
+
+pub fn validate_send(chain: &Chain, message: &MsgSend) -> Result<(), LedgerError> {
+    validate::address(&chain.prefix, "from", &message.from_address)?;
+    validate::address(&chain.prefix, "to", &message.to_address)?;
+    let amounts = parse_coins(&message.amount).map_err(|text| LedgerError::sdk(10, text))?;
+    if amounts.is_empty() { Err(LedgerError::sdk(10, coins_text(&message.amount))) } else { Ok(()) }
+}
+
+pub fn send(exec: &mut Exec<'_>, message: MsgSend) -> Result<MsgSendResponse, LedgerError> {
+    let amounts = parse_coins(&message.amount).map_err(|text| LedgerError::sdk(10, text))?;
+    transfer(exec, &message.from_address, &message.to_address, &amounts)?;
+    Ok(MsgSendResponse {})
+}

@@ -1,0 +1,91 @@
+//! Text checks shared by the modules.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use svc_wire::{
+    account::Address,
+    syntax::{DID_PATTERN, DIGEST_SRI_PATTERN, MAX_LANGUAGE_BYTES},
+};
+use url::Url;
+
+use super::error::LedgerError;
+
+// Both patterns are constants of this project and compiled by every test run.
+static DID: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(DID_PATTERN).ok());
+static DIGEST_SRI: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(DIGEST_SRI_PATTERN).ok());
+
+fn matches(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
+    pattern.as_ref().is_some_and(|pattern| pattern.is_match(text))
+}
+
+pub fn is_did(text: &str) -> bool {
+    matches(&DID, text)
+}
+
+pub fn is_digest_sri(text: &str) -> bool {
+    matches(&DIGEST_SRI, text)
+}
+
+/// Absolute http or https with a host.
+pub fn is_http_url(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+}
+
+/// BCP 47, well-formed; unregistered subtags are fine.
+pub fn is_language(text: &str) -> bool {
+    oxilangtag::LanguageTag::parse(text).is_ok()
+}
+
+/// The shorter form that corporations and ecosystems demand.
+pub fn is_short_language(text: &str) -> bool {
+    text.len() <= MAX_LANGUAGE_BYTES && is_language(text)
+}
+
+/// An account address of this chain, or sdk/7.
+pub fn address(prefix: &str, field: &str, text: &str) -> Result<(), LedgerError> {
+    Address::parse(prefix, text)
+        .map(|_| ())
+        .map_err(|error| LedgerError::sdk(7, format!("invalid {field} address: {error}")))
+}
+
+/// An account address, or plain text: pp, de and di do not register this failure.
+pub fn plain_address(prefix: &str, field: &str, text: &str) -> Result<(), LedgerError> {
+    Address::parse(prefix, text)
+        .map(|_| ())
+        .map_err(|error| LedgerError::plain(format!("invalid {field} address: {error}")))
+}
+
+/// Fails with `(codespace, code, text)` unless `holds`.
+pub fn ensure(
+    holds: bool,
+    codespace: &'static str,
+    code: u32,
+    text: impl FnOnce() -> String,
+) -> Result<(), LedgerError> {
+    if holds { Ok(()) } else { Err(LedgerError::new(codespace, code, text())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_syntaxes_are_the_chain_s() {
+        for (text, expected) in [
+            ("did:web:a.example", true),
+            ("did:webvh:Qm:a.example:x%20y#key?q", true),
+            ("did:Web:a", false),
+            ("did:web:", false),
+            ("did:web:a b", false),
+            ("web:a", false),
+        ] {
+            assert_eq!(is_did(text), expected, "{text}");
+        }
+        assert!(is_digest_sri("sha384-AAEC/w+=="));
+        assert!(!is_digest_sri("sha1-AAEC"));
+        assert!(is_http_url("https://a.example/x") && !is_http_url("ftp://a.example") && !is_http_url("/x"));
+        assert!(is_short_language("en-US") && !is_short_language("en_US") && !is_short_language(""));
+        assert!(is_language("de-CH-1901-x-private1") && !is_short_language("de-CH-1901-x-private1"));
+    }
+}

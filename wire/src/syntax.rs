@@ -1,0 +1,47 @@
+//! Text syntaxes of the registry, as the chain tests them.
+
+/// A DID with optional fragment and query.
+pub const DID_PATTERN: &str = r"^did:[a-z0-9]+:[A-Za-z0-9._:/%-]+(#\S*)?(\?\S*)?$";
+
+/// A Subresource Integrity digest; its length is not tied to the algorithm.
+pub const DIGEST_SRI_PATTERN: &str = r"^(sha256|sha384|sha512)-[A-Za-z0-9+/]+={0,2}$";
+
+/// Longest language tag of corporations and ecosystems, in bytes.
+pub const MAX_LANGUAGE_BYTES: usize = 17;
+
+/// Message types a corporation can grant to an operator, as module and name. The last one is usable through a VS-operator
+/// record only and cannot be granted.
+pub const DELEGABLE: [(&str, &str); 29] = [
+    ("co", "MsgUpdateCorporation"),
+    ("ec", "MsgCreateEcosystem"),
+    ("ec", "MsgUpdateEcosystem"),
+    ("ec", "MsgArchiveEcosystem"),
+    ("gf", "MsgAddGovernanceFrameworkDocument"),
+    ("gf", "MsgIncreaseActiveGovernanceFrameworkVersion"),
+    ("cs", "MsgCreateCredentialSchema"),
+    ("cs", "MsgUpdateCredentialSchema"),
+    ("cs", "MsgArchiveCredentialSchema"),
+    ("cs", "MsgCreateSchemaAuthorizationPolicy"),
+    ("cs", "MsgIncreaseActiveSchemaAuthorizationPolicyVersion"),
+    ("cs", "MsgRevokeSchemaAuthorizationPolicy"),
+    ("pp", "MsgStartParticipantOP"),
+    ("pp", "MsgRenewParticipantOP"),
+    ("pp", "MsgSetParticipantOPToValidated"),
+    ("pp", "MsgCancelParticipantOPLastRequest"),
+    ("pp", "MsgCreateRootParticipant"),
+    ("pp", "MsgSelfCreateParticipant"),
+    ("pp", "MsgSetParticipantEffectiveUntil"),
+    ("pp", "MsgRevokeParticipant"),
+    ("pp", "MsgSlashParticipantTrustDeposit"),
+    ("pp", "MsgRepayParticipantSlashedTrustDeposit"),
+    ("pp", "MsgTriggerResolver"),
+    ("td", "MsgReclaimTrustDepositYield"),
+    ("td", "MsgRepaySlashedTrustDeposit"),
+    ("di", "MsgStoreDigest"),
+    ("de", "MsgGrantOperatorAuthorization"),
+    ("de", "MsgRevokeOperatorAuthorization"),
+    ("pp", "MsgCreateOrUpdateParticipantSession"),
+];
+
+/// The delegable type no operator authorization can hold.
+pub const SESSION_MESSAGE: (&str, &str) = ("pp", "MsgCreateOrUpdateParticipantSession");
