@@ -99,11 +99,11 @@ pub fn record_error(span: &Span, code: &str) {
     span.record("otel.status_code", "error");
 }
 
-/// Span of one stage of a write; the hash is recorded once it is known.
-pub fn stage_span(stage: Stage) -> Span {
+/// Span of one stage of a write, below the span of the call it is done for; the hash is recorded once it is known.
+pub fn stage_span(stage: Stage, parent: &Span) -> Span {
     macro_rules! stage {
         ($name:expr) => {
-            tracing::info_span!($name, { attribute::TX_HASH } = Empty, { attribute::HEIGHT } = Empty)
+            tracing::info_span!(parent: parent, $name, { attribute::TX_HASH } = Empty, { attribute::HEIGHT } = Empty)
         };
     }
     match stage {

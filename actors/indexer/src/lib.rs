@@ -1,1 +1,103 @@
-//! Placeholder.
+//! The indexer: follows a node, keeps the registry's entities with their history, and tells subscribers of every block.
+//!
+//! The follower takes each block once and in order, reads every entity the block touched from the node **at that height**
+//! instead of re-implementing the ledger's rules, and writes entities, events and checkpoint in one database transaction.
+//! Only then does the hub tell the subscribers, so what a subscriber hears of, anybody can read.
+
+mod facts;
+mod follower;
+mod hub;
+mod project;
+mod read;
+mod store;
+
+use std::{sync::Arc, time::Duration};
+
+use svc_kit::{
+    Handle,
+    supervise::{ChildSpec, SuperviseError, Supervisor, SupervisorSpec},
+    upstream::{NodeClient, NodeError, UpstreamError},
+};
+use svc_wire::schema::{Registry, SchemaError};
+
+pub use follower::FollowerState;
+pub use hub::{Filter, HubHandle, Join, Outgoing};
+pub use read::{Framework, Page, ReadError, Reader, Sort};
+pub use store::StoreError;
+
+/// How an indexer is made.
+#[derive(Debug, Clone)]
+pub struct IndexerConfig {
+    /// RPC origin of the node to follow.
+    pub rpc: String,
+    /// `sqlite::memory:`, or `sqlite://path?mode=rwc`.
+    pub database: String,
+    /// Expected time between blocks, announced to subscribers.
+    pub block_interval: Duration,
+}
+
+/// Why an indexer did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum IndexerError {
+    /// The node cannot be used.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// The node's origin cannot be used.
+    #[error(transparent)]
+    Upstream(#[from] UpstreamError),
+    /// The node's descriptors cannot be used.
+    #[error(transparent)]
+    Schema(#[from] SchemaError),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The actors did not start.
+    #[error(transparent)]
+    Supervise(#[from] SuperviseError),
+}
+
+/// A running indexer.
+pub struct Indexer {
+    /// The actors.
+    pub supervisor: Supervisor,
+    /// Where subscribers join.
+    pub hub: HubHandle,
+    /// The reads.
+    pub reader: Reader,
+}
+
+impl Indexer {
+    /// Opens the store, learns the node's namespace, and starts the actors.
+    pub async fn launch(config: IndexerConfig) -> Result<Self, IndexerError> {
+        let node = NodeClient::new(&config.rpc)?;
+        let status = node.status().await?;
+        let descriptors = node.query_bytes("/cosmos.reflection.v1.ReflectionService/FileDescriptors", &[], 0).await?;
+        let registry = Arc::new(Registry::from_live(&descriptors)?);
+        let store = store::Store::open(&config.database, &status.node_info.network).await?;
+
+        let supervisor = Supervisor::new("indexer");
+        let hub = Handle::new("hub", "hub", HUB_MAILBOX);
+        let follower = Handle::new("follower", "follower", FOLLOWER_MAILBOX);
+        let hub_args = hub::Args { store: store.clone(), block_interval: config.block_interval };
+        let follower_args = follower::Args {
+            node: node.clone(),
+            registry: Arc::clone(&registry),
+            store: store.clone(),
+            hub: hub.clone(),
+            rpc: config.rpc.clone(),
+        };
+        supervisor
+            .start(SupervisorSpec::one_for_one(vec![
+                ChildSpec::worker::<hub::Hub>(&hub, hub_args),
+                ChildSpec::worker::<follower::Follower>(&follower, follower_args),
+            ]))
+            .await?;
+        let reader = Reader::new(store, follower, status.node_info, config.rpc);
+        Ok(Self { supervisor, hub: HubHandle::new(hub), reader })
+    }
+}
+
+/// Joins, subscriptions and departures that may wait for the hub.
+const HUB_MAILBOX: usize = 4_096;
+/// The follower is only ever asked for its state.
+const FOLLOWER_MAILBOX: usize = 64;

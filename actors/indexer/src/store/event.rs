@@ -1,0 +1,110 @@
+//! Events and the routes by which filters find them.
+
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
+use svc_wire::event::Event;
+
+use super::{Store, StoreError, signed, unsigned};
+
+/// One way an event is found.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Route {
+    /// Its DID, or a related one.
+    Did(String),
+    /// Its corporation, or a related one.
+    Corporation(u64),
+}
+
+impl Route {
+    fn text(&self) -> String {
+        match self {
+            Self::Did(did) => format!("did {did}"),
+            Self::Corporation(id) => format!("corporation {id}"),
+        }
+    }
+
+    /// Every route of an event.
+    pub fn all_of(event: &Event) -> std::collections::BTreeSet<Self> {
+        let payload = &event.payload;
+        let dids = event.did.iter().chain(&payload.related_dids).map(|did| Self::Did(did.clone()));
+        let corporations =
+            payload.corporation_id.iter().chain(&payload.related_corporation_ids).map(|id| Self::Corporation(*id));
+        dids.chain(corporations).collect()
+    }
+}
+
+pub(super) async fn write(
+    connection: &mut AnyConnection,
+    height: u64,
+    position: usize,
+    event: &Event,
+) -> Result<(), StoreError> {
+    let (height, position) = (signed(height), signed(position as u64));
+    let body = serde_json::to_string(event).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+    sqlx::query("INSERT INTO event (height, position, body) VALUES ($1, $2, $3)")
+        .bind(height)
+        .bind(position)
+        .bind(body)
+        .execute(&mut *connection)
+        .await?;
+    for route in Route::all_of(event) {
+        sqlx::query("INSERT INTO event_route (route, height, position) VALUES ($1, $2, $3)")
+            .bind(route.text())
+            .bind(height)
+            .bind(position)
+            .execute(&mut *connection)
+            .await?;
+    }
+    Ok(())
+}
+
+/// Which events are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct EventQuery {
+    /// One of these DIDs; empty: any.
+    pub dids: Vec<String>,
+    /// This corporation; `None`: any.
+    pub corporation_id: Option<u64>,
+    /// Strictly behind this position; the whole block `.0` counts as passed when `.1` is `None`.
+    pub after: (u64, Option<u64>),
+    /// At most so many.
+    pub limit: usize,
+}
+
+impl Store {
+    /// Events in order, each with its position.
+    pub async fn events(&self, query: &EventQuery) -> Result<Vec<(u64, u64, Event)>, StoreError> {
+        let (height, position) = query.after;
+        let mut statement = String::from(
+            "SELECT e.height, e.position, e.body FROM event e WHERE (e.height > $1 OR (e.height = $1 AND e.position > $2))",
+        );
+        let has_route = |names: String| {
+            format!(
+                " AND EXISTS (SELECT 1 FROM event_route r WHERE r.height = e.height AND r.position = e.position AND r.route IN ({names}))"
+            )
+        };
+        let mut routes = Vec::new();
+        if !query.dids.is_empty() {
+            let names: Vec<_> = (0..query.dids.len()).map(|index| format!("${}", index + 3)).collect();
+            statement += &has_route(names.join(", "));
+            routes.extend(query.dids.iter().map(|did| Route::Did(did.clone()).text()));
+        }
+        if let Some(id) = query.corporation_id {
+            statement += &has_route(format!("${}", routes.len() + 3));
+            routes.push(Route::Corporation(id).text());
+        }
+        statement += &format!(" ORDER BY e.height, e.position LIMIT {}", query.limit);
+        let mut prepared =
+            sqlx::query(AssertSqlSafe(statement)).bind(signed(height)).bind(position.map_or(i64::MAX, signed));
+        for route in routes {
+            prepared = prepared.bind(route);
+        }
+        let rows = prepared.fetch_all(&self.pool).await?;
+        rows.iter()
+            .map(|row| {
+                let (height, position, body): (i64, i64, String) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+                let event = serde_json::from_str(&body).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+                Ok((unsigned(height), unsigned(position), event))
+            })
+            .collect()
+    }
+}
