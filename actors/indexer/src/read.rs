@@ -116,7 +116,7 @@ impl Reader {
     pub async fn block_height(&self) -> Result<Value, ReadError> {
         let (height, time) = self.checkpoint().await?;
         let stamp = instant::parse_rfc3339(&time).map(|time| instant::iso_seconds(&time));
-        Ok(json!({"type": "block-height", "height": height, "timestamp": stamp}))
+        Ok(json!({"type": "block-indexed", "height": height, "timestamp": stamp}))
     }
 
     /// `indexer.getStatus`
@@ -217,7 +217,7 @@ impl Reader {
         for kind in [Kind::Ecosystem, Kind::Corporation] {
             for owner in self.store.entities(kind, height, all.range(), 1, holds).await? {
                 if let Some(version) = versions(&owner).iter().find(|version| version["id"] == id) {
-                    return Ok(json!({"version": with_language(version.clone(), language)}));
+                    return Ok(json!({"version": with_owner(with_language(version.clone(), language))}));
                 }
             }
         }
@@ -252,7 +252,7 @@ impl Reader {
             .filter(|version| !is_active_only || version["version"] == body["active_version"])
             .filter(|version| page.min_id.is_none_or(|low| id_of(version) >= low))
             .filter(|version| page.max_id.is_none_or(|high| id_of(version) < high))
-            .map(|version| with_language(version.clone(), language))
+            .map(|version| with_owner(with_language(version.clone(), language)))
             .collect();
         shown.sort_by_key(id_of);
         if page.sort == Sort::Descending {
@@ -370,5 +370,15 @@ fn with_language(mut version: Value, language: Option<&str>) -> Value {
         .find(is_preferred)
         .or_else(|| documents.iter().min_by_key(|document| document["id"].as_u64().unwrap_or(u64::MAX)));
     version["documents"] = chosen.cloned().into_iter().collect();
+    version
+}
+
+/// A version that stands alone names both owners; one of them is null.
+fn with_owner(mut version: Value) -> Value {
+    for owner in ["ecosystem_id", "corporation_id"] {
+        if version.get(owner).is_none() {
+            version[owner] = Value::Null;
+        }
+    }
     version
 }

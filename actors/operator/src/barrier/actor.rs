@@ -1,0 +1,76 @@
+//! The actor around the barrier's decisions.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use svc_kit::{Behaviour, Context, Failure, Intent, Reply, Retained};
+use svc_otel::metrics;
+
+use super::{Cursor, core::Waiters};
+
+/// What the barrier is told.
+pub enum Msg {
+    /// Answer when the indexer has reached the height.
+    Await {
+        /// Height.
+        height: u64,
+        /// The answer: where the indexer is.
+        reply: Reply<u64>,
+    },
+    /// The indexer has reached a height.
+    Reached(u64),
+}
+
+impl Intent for Msg {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Await { .. } => "await",
+            Self::Reached(_) => "reached",
+        }
+    }
+}
+
+/// What a barrier is made from.
+pub struct Args {
+    pub cursor: Retained<Cursor>,
+}
+
+pub struct State {
+    waiters: Waiters<Reply<u64>>,
+}
+
+pub struct Barrier;
+
+impl Behaviour for Barrier {
+    const KIND: &'static str = "barrier";
+    type Msg = Msg;
+    type Args = Args;
+    type State = State;
+
+    async fn start(_: &Context<Msg>, args: &Arc<Args>) -> Result<State, Failure> {
+        Ok(State { waiters: Waiters::new(args.cursor.with(|cursor| cursor.height)) })
+    }
+
+    async fn handle(_: &Context<Msg>, message: Msg, state: &mut State) -> Result<(), Failure> {
+        match message {
+            Msg::Await { height, reply } => {
+                let cursor = state.waiters.cursor();
+                if let Some(reply) = state.waiters.wait(height, reply) {
+                    reply.send(cursor);
+                }
+            }
+            Msg::Reached(height) => {
+                state.waiters.retain(|waiter| !waiter.is_abandoned());
+                for reply in state.waiters.reached(height) {
+                    reply.send(height);
+                }
+            }
+        }
+        metrics::barrier_lag(state.waiters.lag());
+        Ok(())
+    }
+
+    fn observe(state: &State) -> Value {
+        json!({"cursor": state.waiters.cursor(), "waiting": state.waiters.len(), "lag": state.waiters.lag()})
+    }
+}

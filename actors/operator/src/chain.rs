@@ -1,0 +1,79 @@
+//! What is fixed once the server has booted.
+
+use std::{sync::Arc, time::Duration};
+
+use svc_wire::{account::Address, key::PublicKey, schema::Registry};
+
+/// Settings of an operator, validated.
+#[derive(Debug, Clone)]
+pub struct OperatorConfig {
+    /// Corporation the operator acts for.
+    pub corporation_id: u64,
+    /// Node RPC origin.
+    pub rpc: String,
+    /// Indexer origin.
+    pub indexer: String,
+    /// Chain id the node must have; `None` takes the node's.
+    pub chain_id: Option<String>,
+    /// Fee denom; `None` takes the chain's bond denom.
+    pub denom: Option<String>,
+    /// Price of one unit of gas in millionths of the fee denom.
+    pub gas_price_micros: u64,
+    /// How long a caller waits for inclusion.
+    pub tx_timeout: Duration,
+    /// How long a caller waits for the indexer.
+    pub indexer_timeout: Duration,
+    /// Period of re-discovery.
+    pub refresh_period: Duration,
+}
+
+/// What the node says of its chain.
+#[derive(Debug, Clone)]
+pub struct ChainParams {
+    /// Chain id.
+    pub chain_id: String,
+    /// Fee denom.
+    pub denom: String,
+    /// Bech32 prefix of accounts.
+    pub prefix: String,
+    /// All messages, under the chain's own namespace word.
+    pub registry: Arc<Registry>,
+    /// Price of one unit of gas in millionths of the fee denom.
+    pub gas_price_micros: u64,
+}
+
+/// Who the operator is.
+#[derive(Debug, Clone)]
+pub struct Identity {
+    /// Account address.
+    pub address: Address,
+    /// Public key.
+    pub public_key: PublicKey,
+}
+
+/// Fee of a gas limit: the smallest amount that is not below the price.
+pub fn fee_for(gas_limit: u64, gas_price_micros: u64) -> u128 {
+    (u128::from(gas_limit) * u128::from(gas_price_micros)).div_ceil(1_000_000)
+}
+
+/// Gas limit from simulated gas: half as much again.
+pub fn gas_limit_for(simulated: u64) -> u64 {
+    simulated.saturating_mul(3).div_ceil(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fees_round_up_and_gas_gets_half_as_much_again() {
+        for (gas, price, fee) in [(200_000, 25_000, 5_000), (1, 25_000, 1), (0, 25_000, 0), (3, 500_000, 2)] {
+            assert_eq!(fee_for(gas, price), fee);
+        }
+        assert_eq!(
+            fee_for(u64::MAX, u64::MAX / 1_000_000),
+            (u128::from(u64::MAX) * u128::from(u64::MAX / 1_000_000)).div_ceil(1_000_000)
+        );
+        assert_eq!(gas_limit_for(100_001), 150_002);
+    }
+}

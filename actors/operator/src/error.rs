@@ -1,0 +1,143 @@
+//! From what failed to the error envelope, with a hint that says what to do next.
+
+use serde_json::{Value, json};
+use svc_kit::{
+    AskError,
+    actor::Standing,
+    upstream::{NodeError, UpstreamError},
+};
+use svc_wire::{
+    chain_error::{ChainError, Meaning},
+    envelope::{Code, ErrorEnvelope},
+};
+
+use crate::signer::SubmitError;
+
+/// An upstream's failure.
+pub fn upstream_error(error: &UpstreamError) -> ErrorEnvelope {
+    let message = error.to_string();
+    match error {
+        UpstreamError::Unreachable { kind, origin, .. } => {
+            let details = json!({"kind": kind, "origin": origin});
+            let hint = "nothing was changed; try again in a moment, and check that server if it persists";
+            ErrorEnvelope::new(Code::UpstreamUnreachable, message, hint).with_details(details)
+        }
+        UpstreamError::Http { kind, status, body } => {
+            let details = json!({"kind": kind, "status": status, "body": body});
+            let hint = match status {
+                404 => "check the id; a list tool shows what exists",
+                400 | 422 => "correct the argument the body names",
+                _ => "the body says what that server objects to; try again later if it is a fault of the server",
+            };
+            let mut envelope = ErrorEnvelope::new(Code::UpstreamHttpError, message, hint).with_details(details);
+            envelope.retryable = *status >= 500 || *status == 429;
+            envelope
+        }
+        UpstreamError::Protocol { kind, reason, body } => {
+            let details = json!({"kind": kind, "reason": reason, "body": body});
+            let hint = "check that the configured origin is really that kind of server";
+            ErrorEnvelope::new(Code::UpstreamProtocolError, message, hint).with_details(details)
+        }
+        UpstreamError::Saturated { kind, limit } => {
+            let details = json!({"kind": kind, "limit": limit});
+            ErrorEnvelope::new(Code::Overloaded, message, "try again in a moment").with_details(details)
+        }
+    }
+}
+
+/// A node's failure outside a transaction.
+pub fn node_error(error: &NodeError) -> ErrorEnvelope {
+    match error {
+        NodeError::Upstream(error) => upstream_error(error),
+        NodeError::Rpc { method, error: rpc } => {
+            let details = json!({"kind": "rpc", "method": method, "rpc_code": rpc.code, "body": rpc.data});
+            let hint = "the body says what the node objects to";
+            ErrorEnvelope::new(Code::UpstreamProtocolError, error.to_string(), hint).with_details(details)
+        }
+        NodeError::Query { path, error: chain } => {
+            let mut details = chain_details(chain);
+            details["path"] = path.as_str().into();
+            let hint = "the raw log says what the chain objects to";
+            ErrorEnvelope::new(Code::UpstreamHttpError, error.to_string(), hint).with_details(details)
+        }
+    }
+}
+
+/// An actor that did not answer.
+pub fn ask_error(error: &AskError) -> ErrorEnvelope {
+    let (code, hint) = match error {
+        AskError::Refused { .. } => (Code::Overloaded, "too many calls are under way; try again in a moment"),
+        AskError::NotDelivered { standing: Standing::Stopped, .. } => (Code::NotReady, "the server is stopping"),
+        AskError::NotDelivered { .. } | AskError::Died { .. } => (Code::Restarting, "try again in a moment"),
+        AskError::TimedOut { .. } => (Code::Overloaded, "the server is busy; try again in a moment"),
+    };
+    ErrorEnvelope::new(code, error.to_string(), hint)
+}
+
+fn chain_details(error: &ChainError) -> Value {
+    json!({"codespace": error.codespace, "code": error.code, "raw_log": error.raw_log})
+}
+
+/// A transaction that never came into flight.
+pub fn submit_error(error: &SubmitError) -> ErrorEnvelope {
+    match error {
+        SubmitError::Node(error) => node_error(error),
+        SubmitError::NoAccount { address } => ErrorEnvelope::new(
+            Code::InsufficientFees,
+            format!("account {address} does not exist on chain yet"),
+            "send it some coins, or have the corporation grant an authorization with a fee allowance",
+        )
+        .with_details(json!({"address": address})),
+        SubmitError::Simulation(chain) if chain.simulated_meaning() == Meaning::InsufficientFees => fees(chain),
+        SubmitError::Simulation(chain) => {
+            let hint = "nothing was sent; the raw log says which rule of the chain the message breaks";
+            let message = format!("simulation failed: {}", chain.raw_log);
+            ErrorEnvelope::new(Code::SimulationFailed, message, hint).with_details(chain_details(chain))
+        }
+        SubmitError::Sequence(chain) => {
+            let hint = "another process may be using the same key; try again when it is quiet";
+            let message = format!("the account sequence stayed wrong: {}", chain.raw_log);
+            ErrorEnvelope::new(Code::SequenceMismatch, message, hint).with_details(chain_details(chain))
+        }
+        SubmitError::Rejected(chain) if chain.meaning() == Meaning::InsufficientFees => fees(chain),
+        SubmitError::Rejected(chain) => {
+            let mut envelope = ErrorEnvelope::new(
+                Code::BcastRejected,
+                format!("the node refused the transaction: {}", chain.raw_log),
+                "nothing was executed and no sequence was used; the raw log says why",
+            )
+            .with_details(chain_details(chain));
+            envelope.retryable = chain.meaning() == Meaning::MempoolFull;
+            envelope
+        }
+        SubmitError::Overloaded { limit } => {
+            let message = format!("{limit} writes are already waiting to be signed");
+            ErrorEnvelope::new(Code::Overloaded, message, "nothing was sent; try again in a moment")
+        }
+        SubmitError::Signing => {
+            ErrorEnvelope::new(Code::NotReady, "the transaction could not be signed", "check the key")
+        }
+    }
+}
+
+fn fees(chain: &ChainError) -> ErrorEnvelope {
+    let message = format!("the fee cannot be paid: {}", chain.raw_log);
+    let hint = "fund the operator, or renew the corporation's fee allowance (svc.wallet.getStatus shows both)";
+    ErrorEnvelope::new(Code::InsufficientFees, message, hint).with_details(chain_details(chain))
+}
+
+/// A transaction that was included and failed there.
+pub fn tx_failed(hash: &str, height: u64, chain: &ChainError) -> ErrorEnvelope {
+    let mut details = chain_details(chain);
+    details["tx_hash"] = hash.into();
+    details["block_height"] = height.into();
+    let code = match chain.meaning() {
+        Meaning::AuthorizationExpired => Code::AuthzExpired,
+        Meaning::AuthorizationMissing => Code::AuthzRevoked,
+        Meaning::SpendLimit => Code::AuthzPreconditionFailed,
+        _ => Code::TxFailed,
+    };
+    let hint = "the transaction is final: its fee is spent and nothing else changed; the raw log says why it failed";
+    ErrorEnvelope::new(code, format!("the transaction failed in block {height}: {}", chain.raw_log), hint)
+        .with_details(details)
+}

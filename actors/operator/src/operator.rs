@@ -1,0 +1,295 @@
+//! The operator as its front end sees it: one handle over the supervised actors.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use svc_kit::{
+    Handle, Retained, TaskGroup,
+    supervise::{ChildSpec, Supervisor, SupervisorSpec},
+    upstream::NodeClient,
+};
+use svc_wire::{
+    comet::Tx,
+    envelope::{Code, ErrorEnvelope},
+    key::AccountKey,
+};
+use tokio::sync::watch;
+
+use crate::{
+    barrier::{self, BarrierHandle, Cursor},
+    boot::{self, BootError},
+    chain::{ChainParams, Identity, OperatorConfig},
+    confirmer::{self, ConfirmerHandle},
+    error::{node_error, upstream_error},
+    flow::{self, LedgerCall, LedgerReceipt},
+    in_flight::{CallId, InFlight},
+    indexer_client::IndexerClient,
+    node_link::{self, Clock},
+    refresher::{self, RefresherHandle, Sources, Trigger},
+    signer::{self, SignerHandle},
+    snapshot::{Board, Snapshot},
+    subscription::{self, Position},
+};
+
+/// What a ledger call works with. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Parts {
+    pub chain: ChainParams,
+    pub board: Board,
+    pub table: Retained<InFlight>,
+    pub cursor: Retained<Cursor>,
+    pub signer: SignerHandle,
+    pub confirmer: ConfirmerHandle,
+    pub barrier: BarrierHandle,
+    pub refresher: RefresherHandle,
+    pub tx_timeout: Duration,
+    pub indexer_timeout: Duration,
+}
+
+/// A running operator. Clones share it.
+#[derive(Clone)]
+pub struct Operator(Arc<Inner>);
+
+struct Inner {
+    parts: Parts,
+    identity: Identity,
+    corporation_id: u64,
+    node: NodeClient,
+    indexer: IndexerClient,
+    clock: Retained<Clock>,
+    position: Retained<Position>,
+    root: Supervisor,
+    calls: TaskGroup,
+    next_call: AtomicU64,
+}
+
+/// Ledger calls under way at once.
+const CALLS: usize = 1_024;
+/// Mailboxes: above the calls under way, so that the bound on calls is the one that is met.
+const MAILBOX: usize = 2 * CALLS;
+
+impl Operator {
+    /// Learns the chain and the corporation, and starts the actors. The key goes to the signer and nowhere else.
+    pub async fn boot(config: OperatorConfig, key: AccountKey) -> Result<Self, BootError> {
+        let learnt = boot::learn(&config, &key).await?;
+        let (node, indexer, chain) = (learnt.node, learnt.indexer, learnt.chain);
+        let board = Board::new(learnt.snapshot);
+        let (table, clock) = (Retained::new(InFlight::default()), Retained::new(Clock::default()));
+        let (cursor, position) = (Retained::new(Cursor::default()), Retained::new(Position::default()));
+
+        let signer = Handle::new("signer", "signer", MAILBOX);
+        let confirmer = Handle::new("confirmer", "confirmer", MAILBOX);
+        let node_link = Handle::new("node_link", "node_link", MAILBOX);
+        let barrier = Handle::new("barrier", "barrier", MAILBOX);
+        let refresher = Handle::new("refresher", "refresher", MAILBOX);
+        let subscription = Handle::new("subscription", format!("subscription/{}", config.corporation_id), MAILBOX);
+        let sources = Sources {
+            corporation_id: config.corporation_id,
+            identity: learnt.identity.clone(),
+            chain: chain.clone(),
+            node: node.clone(),
+            indexer: indexer.clone(),
+        };
+
+        let subscriptions = Supervisor::new("subscriptions");
+        let describe_subscriptions = {
+            let (handle, indexer, position, cursor) = (subscription, indexer.clone(), position.clone(), cursor.clone());
+            let (barrier, refresher, corporation_id) = (barrier.clone(), refresher.clone(), config.corporation_id);
+            move || {
+                let args = subscription::Args {
+                    corporation_id,
+                    indexer: indexer.clone(),
+                    position: position.clone(),
+                    cursor: cursor.clone(),
+                    barrier: barrier.clone(),
+                    refresher: refresher.clone(),
+                };
+                SupervisorSpec::one_for_one(vec![ChildSpec::worker::<subscription::Subscription>(&handle, args)])
+            }
+        };
+        let signer_args = signer::Args {
+            key,
+            identity: learnt.identity.clone(),
+            chain: chain.clone(),
+            node: node.clone(),
+            table: table.clone(),
+            clock: clock.clone(),
+            tx_timeout: config.tx_timeout,
+        };
+        let confirmer_args =
+            confirmer::Args { node: node.clone(), table: table.clone(), clock: clock.clone(), signer: signer.clone() };
+        let link_args = node_link::Args {
+            rpc: config.rpc.clone(),
+            node: node.clone(),
+            address: learnt.identity.address.to_string(),
+            clock: clock.clone(),
+            confirmer: confirmer.clone(),
+            signer: signer.clone(),
+        };
+        let refresher_args = refresher::Args { sources, board: board.clone(), period: config.refresh_period };
+        let root = Supervisor::new("operator");
+        root.start(SupervisorSpec::one_for_one(vec![
+            ChildSpec::worker::<signer::Signer>(&signer, signer_args),
+            ChildSpec::worker::<confirmer::Confirmer>(&confirmer, confirmer_args),
+            ChildSpec::worker::<node_link::NodeLink>(&node_link, link_args),
+            ChildSpec::worker::<barrier::Barrier>(&barrier, barrier::Args { cursor: cursor.clone() }),
+            ChildSpec::worker::<refresher::Refresher>(&refresher, refresher_args),
+            ChildSpec::supervisor(&subscriptions, describe_subscriptions),
+        ]))
+        .await?;
+
+        let parts = Parts {
+            chain,
+            board,
+            table,
+            cursor,
+            signer: SignerHandle(signer),
+            confirmer: ConfirmerHandle(confirmer),
+            barrier: BarrierHandle(barrier),
+            refresher: RefresherHandle(refresher),
+            tx_timeout: config.tx_timeout,
+            indexer_timeout: config.indexer_timeout,
+        };
+        let operator = Self(Arc::new(Inner {
+            parts,
+            identity: learnt.identity,
+            corporation_id: config.corporation_id,
+            node,
+            indexer,
+            clock,
+            position,
+            root,
+            calls: TaskGroup::new(CALLS),
+            next_call: AtomicU64::new(1),
+        }));
+        operator.until_linked().await;
+        Ok(operator)
+    }
+
+    /// Waits until both links are up, at most the boot budget: a server with a link down serves, and says so in its status.
+    async fn until_linked(&self) {
+        let deadline = tokio::time::Instant::now() + boot::BOOT_BUDGET;
+        let is_linked =
+            || self.0.clock.with(|clock| clock.is_connected) && self.0.position.with(|position| position.is_live);
+        while !is_linked() && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        if !is_linked() {
+            tracing::warn!("a link is still down after the boot budget; serving all the same");
+        }
+    }
+
+    /// Runs a write to its end. The write goes on when the caller goes away.
+    pub async fn execute(&self, call: LedgerCall) -> Result<LedgerReceipt, ErrorEnvelope> {
+        let id = CallId(self.0.next_call.fetch_add(1, Ordering::Relaxed));
+        flow::check_gate(&self.0.parts, &call)?;
+        let task = self.0.calls.spawn(flow::run(self.0.parts.clone(), id, call)).map_err(|full| {
+            let message = format!("{} writes are already under way", full.limit);
+            ErrorEnvelope::new(Code::Overloaded, message, "nothing was sent; try again in a moment")
+        })?;
+        match task.await {
+            Ok(Some(outcome)) => outcome,
+            Ok(None) => Err(ErrorEnvelope::new(
+                Code::NotReady,
+                "the server stopped before the write ended",
+                "look the write up with svc.cosmos.tx.getTx, or in the indexer, before repeating it",
+            )),
+            Err(error) => Err(ErrorEnvelope::new(
+                Code::Restarting,
+                format!("the write's task failed: {error}"),
+                "look the write up in the indexer before repeating it",
+            )),
+        }
+    }
+
+    /// Corporation this operator acts for.
+    pub fn corporation_id(&self) -> u64 {
+        self.0.corporation_id
+    }
+
+    /// Who the operator is.
+    pub fn identity(&self) -> &Identity {
+        &self.0.identity
+    }
+
+    /// What the chain is.
+    pub fn chain(&self) -> &ChainParams {
+        &self.0.parts.chain
+    }
+
+    /// What is known of the corporation now.
+    pub fn snapshot(&self) -> Arc<Snapshot> {
+        self.0.parts.board.current()
+    }
+
+    /// Changes of the snapshot.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.0.parts.board.changes()
+    }
+
+    /// Reads the snapshot anew.
+    pub async fn refresh(&self) {
+        let _ = self.0.parts.refresher.refresh(Trigger::Write, Duration::from_secs(10)).await;
+    }
+
+    /// A read of the indexer.
+    pub async fn indexer_get(
+        &self,
+        operation: &str,
+        path: &str,
+        query: &[(String, String)],
+        at_block_height: Option<u64>,
+    ) -> Result<Value, ErrorEnvelope> {
+        self.0.indexer.get(operation, path, query, at_block_height).await.map_err(|error| upstream_error(&error))
+    }
+
+    /// A transaction by hash, with the newest height of the node.
+    pub async fn tx(&self, hash: &str) -> Result<(Option<Tx>, u64), ErrorEnvelope> {
+        // Height first: absence at that height is what an answer of `None` proves.
+        let status = self.0.node.status().await.map_err(|error| node_error(&error))?;
+        let found = self.0.node.tx(hash).await.map_err(|error| node_error(&error))?;
+        Ok((found, status.sync_info.latest_block_height))
+    }
+
+    /// Timeout height of a transaction of this process.
+    pub fn timeout_height_of(&self, hash: &str) -> Option<u64> {
+        self.0.parts.table.with(|table| table.get(hash).map(|entry| entry.timeout_height))
+    }
+
+    /// Links and actors, as `svc://own/status` shows them.
+    pub async fn status(&self) -> Value {
+        let clock = self.0.clock.with(|clock| *clock);
+        let position = self.0.position.with(|position| position.clone());
+        let indexer_height = self.0.parts.cursor.with(|cursor| cursor.height);
+        json!({
+            "rpc_ws": {"connected": clock.is_connected, "last_height": clock.height, "last_event_at": null},
+            "indexer_ws": {
+                "connected": position.is_live, "last_height": indexer_height, "last_event_at": position.last_event_at,
+            },
+            "capability_cache_refreshed_at": self.snapshot().refreshed_at,
+            "actors": self.0.root.report().await,
+        })
+    }
+
+    /// Whether both links are up.
+    pub fn is_healthy(&self) -> bool {
+        self.0.clock.with(|clock| clock.is_connected) && self.0.position.with(|position| position.is_live)
+    }
+
+    /// The supervision tree, for embedding and for tests that crash actors.
+    pub fn supervisor(&self) -> &Supervisor {
+        &self.0.root
+    }
+
+    /// Refuses new writes, lets running ones end, stops the actors.
+    pub async fn shutdown(&self, patience: Duration) {
+        self.0.calls.drain(patience).await;
+        self.0.root.shutdown(Duration::from_secs(2)).await;
+    }
+}

@@ -1,0 +1,90 @@
+//! The signer: the only holder of the key, and the owner of the account's sequence.
+//!
+//! It takes one write after the other through simulation, signature and hand-over to the node, on consecutive sequences, without
+//! waiting for blocks; what was handed over is in the table of transactions in flight *before* it leaves. A sequence counts as
+//! used only once CheckTx accepted it. When the signer dies, the next incarnation asks the node for the sequence, sends again
+//! the very bytes that may or may not have arrived, and answers repeated submissions from the table.
+
+mod actor;
+mod core;
+
+use svc_kit::{AskError, Handle, upstream::NodeError};
+use svc_wire::chain_error::ChainError;
+
+pub(crate) use actor::notify;
+pub use actor::{Args, Msg, Signer};
+
+use crate::in_flight::CallId;
+
+/// Why a write did not come into flight. Nothing of it will execute.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// The node could not be asked.
+    #[error(transparent)]
+    Node(NodeError),
+    /// The operator's account does not exist.
+    #[error("account {address} does not exist")]
+    NoAccount {
+        /// Its address.
+        address: String,
+    },
+    /// The chain refused the message in simulation.
+    #[error("simulation failed: {}", .0.raw_log)]
+    Simulation(ChainError),
+    /// The sequence stayed wrong.
+    #[error("the sequence stayed wrong: {}", .0.raw_log)]
+    Sequence(ChainError),
+    /// CheckTx refused the transaction.
+    #[error("refused: {}", .0.raw_log)]
+    Rejected(ChainError),
+    /// Too many writes are waiting.
+    #[error("{limit} writes are waiting")]
+    Overloaded {
+        /// The bound.
+        limit: usize,
+    },
+    /// The key failed.
+    #[error("signing failed")]
+    Signing,
+}
+
+/// A write for the signer.
+#[derive(Debug, Clone)]
+pub struct Submission {
+    /// The call it belongs to; submitting a call again yields its first transaction.
+    pub call: CallId,
+    /// The message.
+    pub message: prost_types::Any,
+    /// Who pays the fee besides the operator, and up to what; `Some((_, None))` has no limit.
+    pub granter: Option<(String, Option<u128>)>,
+    /// Span of the call, above the stages' spans.
+    pub span: tracing::Span,
+}
+
+/// A transaction that is in flight.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Submitted {
+    /// Upper-case hex.
+    pub hash: String,
+    /// Past this height it can never execute.
+    pub timeout_height: u64,
+    /// Its sequence.
+    pub sequence: u64,
+    /// Whether the corporation pays the fee.
+    pub has_granter: bool,
+}
+
+/// The way to the signer.
+#[derive(Clone)]
+pub struct SignerHandle(pub(crate) Handle<Msg>);
+
+impl SignerHandle {
+    /// Brings a write into flight.
+    pub async fn submit(
+        &self,
+        submission: Submission,
+        patience: std::time::Duration,
+    ) -> Result<Result<Submitted, SubmitError>, AskError> {
+        self.0.ask_within(patience, |reply| Msg::Submit(Box::new(submission), reply)).await
+    }
+}

@@ -1,0 +1,199 @@
+//! What is known of the bound corporation: published as one immutable value, read without a message and without a wait.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use prost_types::Timestamp;
+use serde_json::Value;
+use svc_wire::instant;
+use tokio::sync::watch;
+
+/// An authorization of this operator.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Authorization {
+    /// Id on chain.
+    pub id: u64,
+    /// Message types as type URLs.
+    pub msg_types: Vec<String>,
+    /// End of validity; `None`: none.
+    pub expiration: Option<Timestamp>,
+    /// Whether it renews itself when it has expired.
+    pub renews: bool,
+    /// As the indexer shows it.
+    pub body: Value,
+}
+
+/// A fee allowance from the corporation to the operator.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Allowance {
+    /// Message types it pays for; `None`: any.
+    pub msg_types: Option<Vec<String>>,
+    /// End of validity; `None`: none.
+    pub expiration: Option<Timestamp>,
+    /// What can be spent in the fee denom now; `None`: without limit.
+    pub budget: Option<u128>,
+    /// When the budget refills, for a periodic allowance.
+    pub refills: Option<Timestamp>,
+    /// As the chain encodes it, as JSON.
+    pub body: Value,
+}
+
+/// One picture of the corporation.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Snapshot {
+    /// The corporation as the indexer shows it.
+    pub corporation: Value,
+    /// Its ecosystems as the indexer shows them.
+    pub ecosystems: Vec<Value>,
+    /// Authorizations of this operator.
+    pub authorizations: Vec<Authorization>,
+    /// Authorizations of its VS operators, as the indexer shows them.
+    pub vs_authorizations: Vec<Value>,
+    /// Fee allowance to this operator.
+    pub allowance: Option<Allowance>,
+    /// Number of the operator's account; `None` while the account does not exist.
+    pub account_number: Option<u64>,
+    /// Its sequence in the newest block.
+    pub sequence: u64,
+    /// When it was read, RFC 3339.
+    pub refreshed_at: String,
+}
+
+/// Whether a message type may be sent now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Gate {
+    /// Yes.
+    Granted,
+    /// An authorization names it, but has expired.
+    Expired(String),
+    /// No authorization names it.
+    NotGranted,
+}
+
+impl Snapshot {
+    /// Account of the corporation.
+    pub fn policy_address(&self) -> &str {
+        self.corporation["policy_address"].as_str().unwrap_or_default()
+    }
+
+    /// Whether the corporation grants a message type to this operator now.
+    pub fn gate(&self, msg_type: &str, now: &Timestamp) -> Gate {
+        let mut gate = Gate::NotGranted;
+        for authorization in
+            self.authorizations.iter().filter(|one| one.msg_types.iter().any(|listed| listed == msg_type))
+        {
+            match &authorization.expiration {
+                Some(until) if instant::at_or_before(until, now) && !authorization.renews => {
+                    gate = Gate::Expired(instant::iso_millis(until));
+                }
+                Some(_) | None => return Gate::Granted,
+            }
+        }
+        gate
+    }
+
+    /// Budget of the fee allowance for a message type now: `None` when it cannot pay, `Some(None)` when it pays any amount.
+    pub fn fee_budget(&self, msg_type: &str, now: &Timestamp) -> Option<Option<u128>> {
+        let allowance = self.allowance.as_ref()?;
+        let is_listed = allowance.msg_types.as_ref().is_none_or(|listed| listed.iter().any(|one| one == msg_type));
+        let is_valid = allowance.expiration.as_ref().is_none_or(|until| !instant::at_or_before(until, now));
+        let is_refilled = allowance.refills.as_ref().is_some_and(|at| instant::at_or_before(at, now));
+        // A budget that refills by now is larger than what was read; the chain decides.
+        (is_listed && is_valid).then(|| if is_refilled { None } else { allowance.budget })
+    }
+}
+
+/// Where the newest snapshot is published.
+#[derive(Clone)]
+pub struct Board {
+    current: Arc<ArcSwap<Snapshot>>,
+    version: watch::Sender<u64>,
+}
+
+impl Board {
+    pub fn new(first: Snapshot) -> Self {
+        Self { current: Arc::new(ArcSwap::from_pointee(first)), version: watch::channel(0).0 }
+    }
+
+    pub fn current(&self) -> Arc<Snapshot> {
+        self.current.load_full()
+    }
+
+    /// Publishes; tells whether anything but the time of reading has changed.
+    pub fn publish(&self, next: Snapshot) -> bool {
+        let before = self.current.load_full();
+        let is_same = Snapshot { refreshed_at: before.refreshed_at.clone(), ..next.clone() } == *before;
+        self.current.store(Arc::new(next));
+        if !is_same {
+            self.version.send_modify(|version| *version += 1);
+        }
+        !is_same
+    }
+
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.version.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp { seconds, nanos: 0 }
+    }
+
+    fn snapshot(expiration: Option<i64>, renews: bool) -> Snapshot {
+        let authorization = Authorization {
+            id: 1,
+            msg_types: vec!["/a".into()],
+            expiration: expiration.map(at),
+            renews,
+            body: Value::Null,
+        };
+        Snapshot { authorizations: vec![authorization], ..Snapshot::default() }
+    }
+
+    #[test]
+    fn the_gate_mirrors_the_chain() {
+        for (expiration, renews, msg_type, expected) in [
+            (None, false, "/a", "granted"),
+            (None, false, "/b", "not"),
+            (Some(11), false, "/a", "granted"),
+            (Some(10), false, "/a", "expired"),
+            (Some(10), true, "/a", "granted"),
+        ] {
+            let found = match snapshot(expiration, renews).gate(msg_type, &at(10)) {
+                Gate::Granted => "granted",
+                Gate::Expired(_) => "expired",
+                Gate::NotGranted => "not",
+            };
+            assert_eq!(found, expected, "{expiration:?} {renews} {msg_type}");
+        }
+    }
+
+    #[test]
+    fn an_allowance_pays_for_what_it_lists_while_it_is_valid() {
+        let allowance = Allowance {
+            msg_types: Some(vec!["/a".into()]),
+            expiration: Some(at(100)),
+            budget: Some(5),
+            refills: Some(at(50)),
+            body: Value::Null,
+        };
+        let snapshot = Snapshot { allowance: Some(allowance), ..Snapshot::default() };
+        assert_eq!(snapshot.fee_budget("/a", &at(10)), Some(Some(5)));
+        assert_eq!(snapshot.fee_budget("/a", &at(50)), Some(None));
+        assert_eq!(snapshot.fee_budget("/b", &at(10)), None);
+        assert_eq!(snapshot.fee_budget("/a", &at(100)), None);
+        assert_eq!(Snapshot::default().fee_budget("/a", &at(10)), None);
+    }
+
+    #[test]
+    fn only_a_real_change_is_announced() {
+        let board = Board::new(snapshot(None, false));
+        assert!(!board.publish(Snapshot { refreshed_at: "later".into(), ..snapshot(None, false) }));
+        assert!(board.publish(snapshot(Some(1), false)));
+        assert_eq!(*board.changes().borrow(), 1);
+    }
+}
