@@ -1,1 +1,12 @@
-//! Placeholder.
+//! The svc binary's front ends: thin layers that parse, ask an actor, shape the answer and map errors.
+
+pub mod blocks;
+pub mod cli;
+pub mod client;
+pub mod config;
+pub mod mcp;
+pub mod network;
+pub mod output;
+pub mod process;
+pub mod secrets;
+pub mod serve;

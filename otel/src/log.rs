@@ -101,7 +101,8 @@ where
             Some(Value::String(target)) => target,
             _ => event.metadata().target().to_owned(),
         };
-        line.retain(|key, _| !key.starts_with("log.") && !key.starts_with("otel."));
+        // Dotted names are attributes of exported spans; a line says the same in `request_id` and `tool`.
+        line.retain(|key, _| !key.contains('.'));
         line.entry("component").or_insert_with(|| component(&target).into());
         let now = time::OffsetDateTime::now_utc();
         let stamp = now.format(&time::format_description::well_known::Rfc3339).map_err(|_| fmt::Error)?;

@@ -1,0 +1,349 @@
+//! The environment, validated: one message names every bad variable at once.
+
+use std::{collections::HashMap, fmt, net::IpAddr, time::Duration};
+
+use svc_operator::OperatorConfig;
+use svc_wire::{
+    key::{AccountKey, KeyError},
+    secret::Secret,
+};
+use tracing::level_filters::LevelFilter;
+use url::Url;
+
+use crate::secrets::Secrets;
+
+/// Where variables are read from; tests pass a map.
+pub trait Environment {
+    /// The value of a variable; empty counts as unset.
+    fn get(&self, name: &str) -> Option<String>;
+}
+
+/// The process's own environment.
+pub struct ProcessEnvironment;
+
+impl Environment for ProcessEnvironment {
+    fn get(&self, name: &str) -> Option<String> {
+        std::env::var(name).ok().filter(|value| !value.is_empty())
+    }
+}
+
+impl Environment for HashMap<&str, &str> {
+    fn get(&self, name: &str) -> Option<String> {
+        HashMap::get(self, name).map(|value| (*value).to_owned()).filter(|value| !value.is_empty())
+    }
+}
+
+/// How clients reach the server.
+pub enum Transport {
+    /// HTTP with a bearer token.
+    Http(HttpConfig),
+    /// Standard input and output.
+    Stdio,
+}
+
+/// The HTTP listener.
+pub struct HttpConfig {
+    /// Address.
+    pub bind: IpAddr,
+    /// Port; 0 takes a free one.
+    pub port: u16,
+    /// Token clients present.
+    pub bearer: Secret,
+    /// Host names clients may use besides the loopback names and the bound address.
+    pub allowed_hosts: Vec<String>,
+}
+
+/// Everything `svc serve` needs.
+pub struct ServeConfig {
+    /// The operator.
+    pub operator: OperatorConfig,
+    /// Its key.
+    pub key: AccountKey,
+    /// How clients reach it.
+    pub transport: Transport,
+}
+
+/// Every bad variable.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ConfigError(pub Vec<Problem>);
+
+/// One bad variable: what was found (never a secret's value) and what is allowed.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Name of the variable.
+    pub variable: &'static str,
+    /// What was found.
+    pub found: String,
+    /// What is allowed.
+    pub allowed: String,
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.0.len();
+        write!(formatter, "{count} environment variable{} cannot be used:", if count == 1 { "" } else { "s" })?;
+        for Problem { variable, found, allowed } in &self.0 {
+            write!(formatter, "\n  {variable}: {found}; allowed: {allowed}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// Shortest bearer token.
+pub const MIN_TOKEN_CHARACTERS: usize = 32;
+
+struct Reader<'a, E> {
+    environment: &'a E,
+    problems: Vec<Problem>,
+}
+
+impl<E: Environment> Reader<'_, E> {
+    fn problem(&mut self, variable: &'static str, found: impl Into<String>, allowed: impl Into<String>) {
+        self.problems.push(Problem { variable, found: found.into(), allowed: allowed.into() });
+    }
+
+    /// Parses a variable; `None` and a problem when it is bad, the default when it is unset.
+    fn parsed<T>(
+        &mut self,
+        variable: &'static str,
+        allowed: &str,
+        default: Option<T>,
+        parse: impl Fn(&str) -> Option<T>,
+    ) -> Option<T> {
+        match self.environment.get(variable) {
+            Some(text) => {
+                let value = parse(&text);
+                if value.is_none() {
+                    self.problem(variable, format!("{text:?}"), allowed);
+                }
+                value
+            }
+            None => {
+                if default.is_none() {
+                    self.problem(variable, "not set", allowed);
+                }
+                default
+            }
+        }
+    }
+
+    fn millis(&mut self, variable: &'static str, default: u64) -> Option<Duration> {
+        let allowed = "milliseconds, 1 to 86400000";
+        let parse = |text: &str| text.parse().ok().filter(|millis| (1..=86_400_000).contains(millis));
+        self.parsed(variable, allowed, Some(default), parse).map(Duration::from_millis)
+    }
+
+    fn origin(&mut self, variable: &'static str) -> Option<String> {
+        self.parsed(variable, "an http or https origin, such as http://127.0.0.1:26657", None, |text| {
+            let url = Url::parse(text).ok()?;
+            let is_origin = matches!(url.scheme(), "http" | "https") && url.has_host() && url.username().is_empty();
+            is_origin.then(|| text.trim_end_matches('/').to_owned())
+        })
+    }
+}
+
+/// Gas price in millionths of the denom: a decimal, with the denom or without.
+fn gas_price(text: &str) -> Option<u64> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (whole, fraction) = text[..end].split_once('.').unwrap_or((&text[..end], ""));
+    let fraction = format!("{:0<6}", fraction.get(..fraction.len().min(6))?);
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    if end == 0 {
+        return None;
+    }
+    whole.checked_mul(1_000_000)?.checked_add(fraction.parse().ok()?)
+}
+
+/// Level of the logs.
+pub fn log_level(environment: &impl Environment) -> LevelFilter {
+    environment.get("SVC_LOG_LEVEL").and_then(|text| text.parse().ok()).unwrap_or(LevelFilter::INFO)
+}
+
+/// Reads everything `svc serve` needs.
+pub fn read(environment: &impl Environment, secrets: &mut Secrets) -> Result<ServeConfig, ConfigError> {
+    let mut reader = Reader { environment, problems: Vec::new() };
+    let phrase_allowed = "a BIP-39 English phrase of 12 to 24 words";
+    let key = match secrets.take("MCP_SVC_MNEMONIC") {
+        None => {
+            reader.problem("MCP_SVC_MNEMONIC", "not set", phrase_allowed);
+            None
+        }
+        Some(phrase) => match AccountKey::from_mnemonic(phrase.expose()) {
+            Ok(key) => Some(key),
+            Err(error) => {
+                let found = match error {
+                    KeyError::Mnemonic { reason } => reason,
+                    other => other.to_string(),
+                };
+                reader.problem("MCP_SVC_MNEMONIC", found, phrase_allowed);
+                None
+            }
+        },
+    };
+    let corporation_id = reader.parsed("SVC_CORPORATION", "a corporation id, 1 or more", None, |text| {
+        text.parse().ok().filter(|id| *id > 0_u64)
+    });
+    let (rpc, indexer) = (reader.origin("SVC_RPC"), reader.origin("SVC_INDEXER"));
+    let price =
+        reader.parsed("SVC_GAS_PRICE", "a decimal such as 0.025, with the denom or without", Some(25_000), gas_price);
+    let tx_timeout = reader.millis("SVC_TX_TIMEOUT_MS", 30_000);
+    let indexer_timeout = reader.millis("SVC_INDEXER_TIMEOUT_MS", 15_000);
+    let refresh_period = reader.millis("SVC_CACHE_REFRESH_MS", 60_000);
+    let levels = "error, warn, info, debug, trace";
+    reader.parsed("SVC_LOG_LEVEL", levels, Some(LevelFilter::INFO), |text| {
+        levels.split(", ").any(|level| level == text).then(|| text.parse().ok())?
+    });
+    let transport = read_transport(&mut reader, secrets);
+    match (key, corporation_id, rpc, indexer, price, tx_timeout, indexer_timeout, refresh_period, transport) {
+        (
+            Some(key),
+            Some(corporation_id),
+            Some(rpc),
+            Some(indexer),
+            Some(gas_price_micros),
+            Some(tx_timeout),
+            Some(indexer_timeout),
+            Some(refresh_period),
+            Some(transport),
+        ) if reader.problems.is_empty() => Ok(ServeConfig {
+            operator: OperatorConfig {
+                corporation_id,
+                rpc,
+                indexer,
+                chain_id: environment.get("SVC_CHAIN_ID"),
+                denom: environment.get("SVC_DENOM"),
+                gas_price_micros,
+                tx_timeout,
+                indexer_timeout,
+                refresh_period,
+            },
+            key,
+            transport,
+        }),
+        _ => Err(ConfigError(reader.problems)),
+    }
+}
+
+fn read_transport<E: Environment>(reader: &mut Reader<'_, E>, secrets: &mut Secrets) -> Option<Transport> {
+    let is_http = reader.parsed("MCP_TRANSPORT", "http, stdio", Some(true), |text| match text {
+        "http" => Some(true),
+        "stdio" => Some(false),
+        _ => None,
+    });
+    if is_http == Some(false) {
+        return Some(Transport::Stdio);
+    }
+    let port = reader.parsed("MCP_HTTP_PORT", "a port, 0 to 65535", Some(3000), |text| text.parse().ok());
+    let bind = reader.parsed("MCP_HTTP_BIND", "an IP address", Some([0, 0, 0, 0].into()), |text| text.parse().ok());
+    let hosts = reader.environment.get("MCP_ALLOWED_HOSTS").unwrap_or_default();
+    let allowed_hosts = hosts.split(',').map(str::trim).filter(|host| !host.is_empty()).map(str::to_owned).collect();
+    let allowed = format!("at least {MIN_TOKEN_CHARACTERS} visible ASCII characters");
+    let bearer = secrets.take("MCP_BEARER_TOKEN");
+    let characters = bearer.as_ref().map_or(0, |token| token.expose().chars().count());
+    match &bearer {
+        None => reader.problem("MCP_BEARER_TOKEN", "not set", allowed),
+        Some(_) if characters < MIN_TOKEN_CHARACTERS => {
+            reader.problem("MCP_BEARER_TOKEN", format!("{characters} characters"), allowed);
+        }
+        Some(token) if !token.expose().bytes().all(|byte| byte.is_ascii_graphic()) => {
+            reader.problem("MCP_BEARER_TOKEN", "characters that no header can carry", allowed);
+        }
+        Some(_) => {}
+    }
+    is_http?;
+    Some(Transport::Http(HttpConfig { bind: bind?, port: port?, bearer: bearer?, allowed_hosts }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PHRASE: &str = "legal winner thank year wave sausage worth useful legal winner thank yellow";
+    const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+    fn good() -> HashMap<&'static str, &'static str> {
+        HashMap::from([("SVC_CORPORATION", "7"), ("SVC_RPC", "http://node:26657/"), ("SVC_INDEXER", "https://indexer")])
+    }
+
+    fn secrets() -> Secrets {
+        Secrets::from_pairs([("MCP_SVC_MNEMONIC", PHRASE), ("MCP_BEARER_TOKEN", TOKEN)])
+    }
+
+    fn bad(environment: &HashMap<&str, &str>, mut secrets: Secrets) -> Vec<&'static str> {
+        match read(environment, &mut secrets) {
+            Ok(_) => Vec::new(),
+            Err(error) => error.0.into_iter().map(|problem| problem.variable).collect(),
+        }
+    }
+
+    #[test]
+    fn defaults_are_the_contract_s() {
+        let config = read(&good(), &mut secrets()).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(config.operator.rpc, "http://node:26657");
+        assert_eq!(config.operator.gas_price_micros, 25_000);
+        assert_eq!(config.operator.tx_timeout, Duration::from_secs(30));
+        assert_eq!(config.operator.indexer_timeout, Duration::from_secs(15));
+        assert_eq!(config.operator.refresh_period, Duration::from_secs(60));
+        let Transport::Http(http) = config.transport else { panic!("http") };
+        assert_eq!((http.port, http.bind.to_string()), (3000, "0.0.0.0".to_owned()));
+    }
+
+    #[test]
+    fn every_missing_variable_is_named_at_once() {
+        let missing = ["MCP_SVC_MNEMONIC", "SVC_CORPORATION", "SVC_RPC", "SVC_INDEXER", "MCP_BEARER_TOKEN"];
+        assert_eq!(bad(&HashMap::new(), Secrets::default()), missing);
+        let stdio = HashMap::from([("MCP_TRANSPORT", "stdio")]);
+        assert_eq!(bad(&stdio, Secrets::default()), missing[..4], "no token is needed without a socket");
+    }
+
+    #[test]
+    fn every_malformed_variable_is_named_and_told_what_is_allowed() {
+        for (variable, value) in [
+            ("SVC_CORPORATION", "0"),
+            ("SVC_CORPORATION", "x"),
+            ("SVC_RPC", "node:26657"),
+            ("SVC_INDEXER", "ftp://x"),
+            ("SVC_GAS_PRICE", "cheap"),
+            ("SVC_TX_TIMEOUT_MS", "0"),
+            ("SVC_INDEXER_TIMEOUT_MS", "-1"),
+            ("SVC_CACHE_REFRESH_MS", "1s"),
+            ("SVC_LOG_LEVEL", "loud"),
+            ("MCP_TRANSPORT", "tcp"),
+            ("MCP_HTTP_PORT", "70000"),
+            ("MCP_HTTP_BIND", "localhost"),
+        ] {
+            let mut environment = good();
+            environment.insert(variable, value);
+            assert_eq!(bad(&environment, secrets()), [variable], "{value}");
+        }
+    }
+
+    #[test]
+    fn a_bad_secret_is_described_and_never_shown() {
+        for (name, value, expected) in [
+            ("MCP_SVC_MNEMONIC", "legal winner thank", "3 words"),
+            ("MCP_BEARER_TOKEN", "short-token-value", "17 characters"),
+        ] {
+            let mut given = secrets();
+            given.0.insert(name.to_owned(), Secret::new(value.to_owned()));
+            let Err(error) = read(&good(), &mut given) else { panic!("{name}: accepted") };
+            let text = format!("{error} {error:?}");
+            assert!(text.contains(expected) && text.contains(name), "{text}");
+            assert!(!text.contains("winner") && !text.contains(value), "{text}");
+        }
+    }
+
+    #[test]
+    fn gas_prices_are_read_with_and_without_denom() {
+        for (text, micros) in
+            [("0.025", 25_000), ("0.25usvc", 250_000), ("1", 1_000_000), (".5", 500_000), ("0.0000019", 1)]
+        {
+            assert_eq!(gas_price(text), Some(micros), "{text}");
+        }
+        for text in ["", "usvc", "-1", "1.2.3"] {
+            assert_eq!(gas_price(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! The HTTP surface: `/mcp` behind the bearer token, `/healthz`, `/metrics`.
+
+use std::{
+    net::{IpAddr, SocketAddr, TcpListener},
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    body::{Body, to_bytes},
+    extract::{Request, State},
+    http::{HeaderMap, HeaderValue, Method, StatusCode, header},
+    middleware::{self, Next},
+    response::{IntoResponse, Response},
+    routing::get,
+    serve::ListenerExt,
+};
+use rmcp::transport::streamable_http_server::{
+    StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
+};
+use serde_json::{Value, json};
+use subtle::ConstantTimeEq;
+use svc_wire::secret::Secret;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tower_http::catch_panic::CatchPanicLayer;
+
+use super::{Front, Readiness, handler::Session};
+
+/// Longest request body.
+const MAX_BODY_BYTES: usize = 1024 * 1024;
+/// How long a session may be idle; the library's own five minutes are shorter than a person's coffee.
+const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
+
+/// How the listener is set up.
+pub struct HttpServerConfig {
+    /// Token clients present.
+    pub bearer: Secret,
+    /// Host names clients may use besides loopback names and the bound address.
+    pub allowed_hosts: Vec<String>,
+}
+
+/// The listener cannot serve.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot serve HTTP on {address}: {source}")]
+pub struct ServeError {
+    /// Where.
+    pub address: SocketAddr,
+    /// Why.
+    pub source: std::io::Error,
+}
+
+/// A running HTTP server.
+pub struct HttpServer {
+    /// Where it listens.
+    pub address: SocketAddr,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl HttpServer {
+    /// Serves `front` on a bound listener.
+    pub fn start(listener: TcpListener, front: Arc<Front>, config: HttpServerConfig) -> Result<Self, ServeError> {
+        let unbound = SocketAddr::from(([0, 0, 0, 0], 0));
+        let address = listener.local_addr().map_err(|source| ServeError { address: unbound, source })?;
+        let failed = |source| ServeError { address, source };
+        let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?.tap_io(|stream| {
+            // Without this each small answer waits for the client's delayed acknowledgement.
+            let _ = stream.set_nodelay(true);
+        });
+        let stop = CancellationToken::new();
+        let router = router(front, config, address.ip(), &stop);
+        let stopped = stop.clone();
+        let task = tokio::spawn(async move {
+            let served = axum::serve(listener, router).with_graceful_shutdown(stopped.cancelled_owned()).await;
+            if let Err(error) = served {
+                tracing::error!(%error, "the HTTP listener has ended");
+            }
+        });
+        Ok(Self { address, stop, task })
+    }
+
+    /// Takes no new connection, lets running requests end for at most `patience`.
+    pub async fn stop(self, patience: Duration) {
+        self.stop.cancel();
+        let abort = self.task.abort_handle();
+        if tokio::time::timeout(patience, self.task).await.is_err() {
+            abort.abort();
+        }
+    }
+}
+
+fn router(front: Arc<Front>, config: HttpServerConfig, bound: IpAddr, stop: &CancellationToken) -> Router {
+    let mut hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned(), "::1".to_owned()];
+    if !bound.is_unspecified() {
+        hosts.push(bound.to_string());
+    }
+    hosts.extend(config.allowed_hosts);
+    let mut sessions = LocalSessionManager::default();
+    sessions.session_config.keep_alive = Some(SESSION_IDLE);
+    let settings = StreamableHttpServerConfig::default()
+        .with_allowed_hosts(hosts)
+        .enforce_origin_validation()
+        .with_max_request_body_bytes(MAX_BODY_BYTES)
+        .with_cancellation_token(stop.child_token());
+    let factory_front = Arc::clone(&front);
+    let service =
+        StreamableHttpService::new(move || Ok(Session::new(Arc::clone(&factory_front))), Arc::new(sessions), settings);
+    let bearer = Arc::new(config.bearer);
+    let mcp = Router::new()
+        .route_service("/mcp", service)
+        .layer(middleware::from_fn(well_formed))
+        .layer(middleware::from_fn_with_state(bearer, authorized));
+    Router::new()
+        .route("/healthz", get(healthz))
+        .route("/metrics", get(metrics))
+        .with_state(front)
+        .merge(mcp)
+        .layer(CatchPanicLayer::new())
+}
+
+async fn healthz(State(front): State<Arc<Front>>) -> Response {
+    let (status, text) = match front.readiness() {
+        Readiness::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
+        Readiness::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
+        Readiness::Serving if front.operator.is_healthy() => (StatusCode::OK, "ok"),
+        Readiness::Serving => (StatusCode::SERVICE_UNAVAILABLE, "degraded"),
+    };
+    json_response(status, &json!({ "status": text }))
+}
+
+async fn metrics() -> Response {
+    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], svc_otel::render_metrics()).into_response()
+}
+
+fn json_response(status: StatusCode, body: &Value) -> Response {
+    (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
+}
+
+/// Refuses everybody without the token before any MCP handling.
+async fn authorized(State(bearer): State<Arc<Secret>>, request: Request, next: Next) -> Response {
+    if presents(request.headers(), &bearer) {
+        return next.run(request).await;
+    }
+    let body = json!({"error": "unauthorized", "message": "a bearer token is required"});
+    let mut response = json_response(StatusCode::UNAUTHORIZED, &body);
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    response
+}
+
+/// Compares in constant time.
+fn presents(headers: &HeaderMap, bearer: &Secret) -> bool {
+    let mut values = headers.get_all(header::AUTHORIZATION).iter();
+    let (Some(value), None) = (values.next(), values.next()) else { return false };
+    let Some((scheme, token)) = value.to_str().ok().and_then(|text| text.split_once(' ')) else { return false };
+    scheme.eq_ignore_ascii_case("bearer") && bool::from(token.trim().as_bytes().ct_eq(bearer.expose().as_bytes()))
+}
+
+/// Answers a body that is no JSON-RPC message as JSON-RPC says, instead of as an unsupported media type.
+async fn well_formed(request: Request, next: Next) -> Response {
+    if request.method() != Method::POST {
+        return next.run(request).await;
+    }
+    let (parts, body) = request.into_parts();
+    let Ok(bytes) = to_bytes(body, MAX_BODY_BYTES).await else {
+        return json_response(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            &rpc_error(-32600, format!("the body is longer than {MAX_BODY_BYTES} bytes")),
+        );
+    };
+    match serde_json::from_slice::<Value>(&bytes) {
+        Ok(Value::Object(_)) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
+        Ok(Value::Array(_)) => json_response(
+            StatusCode::BAD_REQUEST,
+            &rpc_error(-32600, "batches are not supported: send one message a request"),
+        ),
+        Ok(_) => json_response(StatusCode::BAD_REQUEST, &rpc_error(-32600, "a JSON-RPC message is an object")),
+        Err(error) => json_response(StatusCode::BAD_REQUEST, &rpc_error(-32700, format!("parse error: {error}"))),
+    }
+}
+
+fn rpc_error(code: i64, message: impl Into<String>) -> Value {
+    json!({"jsonrpc": "2.0", "id": null, "error": {"code": code, "message": message.into()}})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_exact_token_under_one_header_passes() {
+        let bearer = Secret::new("0123456789abcdef0123456789abcdef".into());
+        let headers = |values: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            values.iter().for_each(|value| {
+                headers.append(header::AUTHORIZATION, HeaderValue::from_static(value));
+            });
+            headers
+        };
+        assert!(presents(&headers(&["Bearer 0123456789abcdef0123456789abcdef"]), &bearer));
+        assert!(presents(&headers(&["bearer 0123456789abcdef0123456789abcdef"]), &bearer));
+        for bad in [
+            &[][..],
+            &["Bearer"],
+            &["Bearer "],
+            &["Basic 0123456789abcdef0123456789abcdef"],
+            &["Bearer 0123456789abcdef0123456789abcdeF"],
+            &["Bearer 0123456789abcdef0123456789abcdef0"],
+            &["Bearer 0123456789abcdef0123456789abcdef", "Bearer x"],
+        ] {
+            assert!(!presents(&headers(bad), &bearer), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The whole network in one process: devnet node, indexer, tool server, over real sockets on loopback.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use anyhow::Context;
+use svc_devnet::seed::{Devnet, DevnetConfig, OPERATOR_MNEMONIC};
+use svc_indexer::{Indexer, IndexerConfig};
+use svc_operator::{Operator, OperatorConfig};
+use svc_wire::{key::AccountKey, secret::Secret};
+
+use crate::{
+    blocks,
+    mcp::{Front, HttpServer, HttpServerConfig},
+    process::{self, Process},
+};
+
+/// How a network is made.
+#[derive(Debug, Clone)]
+pub struct NetworkConfig {
+    /// The chain.
+    pub devnet: DevnetConfig,
+    /// Store of the indexer.
+    pub database: String,
+    /// Where the indexer listens.
+    pub indexer_listen: SocketAddr,
+    /// Where the tool server listens.
+    pub mcp_listen: SocketAddr,
+    /// Token of the tool server; `None` makes one.
+    pub bearer: Option<String>,
+    /// How long a write waits for inclusion.
+    pub tx_timeout: Duration,
+    /// How long a write waits for the indexer.
+    pub indexer_timeout: Duration,
+}
+
+impl Default for NetworkConfig {
+    fn default() -> Self {
+        let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
+        Self {
+            devnet: DevnetConfig::default(),
+            database: "sqlite::memory:".to_owned(),
+            indexer_listen: any_port,
+            mcp_listen: any_port,
+            bearer: None,
+            tx_timeout: Duration::from_secs(30),
+            indexer_timeout: Duration::from_secs(15),
+        }
+    }
+}
+
+/// A running network.
+pub struct Network {
+    /// The chain.
+    pub devnet: Devnet,
+    /// The operator behind the tool server.
+    pub operator: Operator,
+    /// The tool server's front.
+    pub front: Arc<Front>,
+    /// Token of the tool server.
+    pub bearer: String,
+    server: HttpServer,
+    indexer: IndexerProcess,
+}
+
+/// The indexer on a runtime of its own.
+struct IndexerProcess {
+    config: IndexerConfig,
+    address: SocketAddr,
+    process: Option<Process>,
+}
+
+impl IndexerProcess {
+    async fn start(&mut self) -> anyhow::Result<()> {
+        let listener = process::bind(self.address).with_context(|| format!("cannot listen on {}", self.address))?;
+        self.address = listener.local_addr()?;
+        let config = self.config.clone();
+        let (process, started) = Process::launch("indexer", async move {
+            let indexer = Indexer::launch(config).await?;
+            let router = blocks::router(indexer.reader, indexer.hub);
+            tokio::spawn(blocks::serve(listener, router));
+            Ok::<(), svc_indexer::IndexerError>(())
+        })
+        .await?;
+        self.process = Some(process);
+        Ok(started?)
+    }
+}
+
+impl Network {
+    /// Starts everything and waits until the tool server serves.
+    pub async fn launch(config: NetworkConfig) -> anyhow::Result<Self> {
+        let block_time = config.devnet.block_time;
+        let devnet = Devnet::launch(config.devnet).await?;
+        let mut indexer = IndexerProcess {
+            config: IndexerConfig { rpc: devnet.node.origin(), database: config.database, block_interval: block_time },
+            address: config.indexer_listen,
+            process: None,
+        };
+        indexer.start().await?;
+        wait_until_indexed(&devnet, indexer.address).await?;
+        let operator_config = OperatorConfig {
+            corporation_id: devnet.corporation_id,
+            rpc: devnet.node.origin(),
+            indexer: format!("http://{}", indexer.address),
+            chain_id: None,
+            denom: None,
+            gas_price_micros: 25_000,
+            tx_timeout: config.tx_timeout,
+            indexer_timeout: config.indexer_timeout,
+            refresh_period: Duration::from_secs(60),
+        };
+        let operator = Operator::boot(operator_config, AccountKey::from_mnemonic(OPERATOR_MNEMONIC)?).await?;
+        let front = Front::new(operator.clone())?;
+        let bearer = config.bearer.unwrap_or_else(|| uuid::Uuid::new_v4().simple().to_string());
+        let listener =
+            process::bind(config.mcp_listen).with_context(|| format!("cannot listen on {}", config.mcp_listen))?;
+        let http = HttpServerConfig { bearer: Secret::new(bearer.clone()), allowed_hosts: Vec::new() };
+        let server = HttpServer::start(listener, Arc::clone(&front), http)?;
+        Ok(Self { devnet, operator, front, bearer, server, indexer })
+    }
+
+    /// URL of the MCP endpoint.
+    pub fn mcp_url(&self) -> String {
+        format!("http://{}/mcp", self.server.address)
+    }
+
+    /// Origin of the tool server.
+    pub fn server_origin(&self) -> String {
+        format!("http://{}", self.server.address)
+    }
+
+    /// Origin of the indexer.
+    pub fn indexer_origin(&self) -> String {
+        format!("http://{}", self.indexer.address)
+    }
+
+    /// Ends the indexer as a kill would.
+    pub fn stop_indexer(&mut self) {
+        self.indexer.process = None;
+    }
+
+    /// Starts the indexer again on the same port.
+    pub async fn start_indexer(&mut self) -> anyhow::Result<()> {
+        self.indexer.start().await
+    }
+
+    /// Stops everything, letting writes end.
+    pub async fn shutdown(self, patience: Duration) {
+        self.front.drain();
+        self.operator.shutdown(patience).await;
+        self.server.stop(Duration::from_secs(2)).await;
+    }
+}
+
+/// The corporation exists on chain; the tool server boots from the indexer, so it must be there too.
+async fn wait_until_indexed(devnet: &Devnet, indexer: SocketAddr) -> anyhow::Result<()> {
+    let wanted = *devnet.node.heights().borrow();
+    let url = format!("http://{indexer}/v4/indexer/block-height");
+    let mut heights = devnet.node.heights();
+    loop {
+        let answer: serde_json::Value = reqwest::get(&url).await?.json().await?;
+        if answer["height"].as_u64().is_some_and(|height| height >= wanted) {
+            return Ok(());
+        }
+        heights.changed().await?;
+    }
+}
