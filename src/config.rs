@@ -326,8 +326,9 @@ mod tests {
             ("MCP_SVC_MNEMONIC", "legal winner thank", "3 words"),
             ("MCP_BEARER_TOKEN", "short-token-value", "17 characters"),
         ] {
-            let mut given = secrets();
-            given.0.insert(name.to_owned(), Secret::new(value.to_owned()));
+            let is_phrase = name == "MCP_SVC_MNEMONIC";
+            let (phrase, token) = if is_phrase { (value, TOKEN) } else { (PHRASE, value) };
+            let mut given = Secrets::from_pairs([("MCP_SVC_MNEMONIC", phrase), ("MCP_BEARER_TOKEN", token)]);
             let Err(error) = read(&good(), &mut given) else { panic!("{name}: accepted") };
             let text = format!("{error} {error:?}");
             assert!(text.contains(expected) && text.contains(name), "{text}");

@@ -1,0 +1,146 @@
+//! A network per test, and a client that reads like a story.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use svc::{
+    client::Client,
+    network::{Network, NetworkConfig},
+};
+use svc_devnet::seed::DevnetConfig;
+
+/// Longest any single expectation may take; a test that needs it has failed.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+pub struct World {
+    pub network: Network,
+    pub client: Client,
+}
+
+/// What a tool answered.
+#[derive(Debug)]
+pub struct Answer {
+    pub content: Value,
+    pub is_error: bool,
+}
+
+pub fn config(block_time_ms: u64) -> NetworkConfig {
+    NetworkConfig {
+        devnet: DevnetConfig { block_time: Duration::from_millis(block_time_ms), ..DevnetConfig::default() },
+        ..NetworkConfig::default()
+    }
+}
+
+pub async fn world(config: NetworkConfig) -> World {
+    let network = Network::launch(config).await.expect("the network starts");
+    let client = Client::connect(&network.mcp_url(), &network.bearer).await.expect("the client connects");
+    World { network, client }
+}
+
+/// A world with quick blocks.
+pub async fn quick() -> World {
+    world(config(100)).await
+}
+
+pub fn arguments(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(members) => members,
+        other => panic!("arguments are an object, not {other}"),
+    }
+}
+
+/// Arguments of a valid createEcosystem with a DID of its own.
+pub fn ecosystem(name: impl std::fmt::Display) -> Value {
+    json!({
+        "did": format!("did:web:{name}.example"), "language": "en", "doc_url": format!("https://{name}.example/framework.pdf"),
+        "doc_digest_sri": "sha384-Ly4tLCsqKSgnJiUkIyIhIB8eHRwbGhkYFxYVFBMSERAPDg0MCwoJCAcGBQQDAgEA",
+    })
+}
+
+pub const CREATE: &str = "svc.ledger.es.createEcosystem";
+
+pub async fn call(client: &Client, tool: &str, given: Value) -> Answer {
+    let called = tokio::time::timeout(PATIENCE, client.call(tool, arguments(given))).await.expect("an answer in time");
+    let result = called.unwrap_or_else(|error| panic!("{tool}: {error}"));
+    Answer { is_error: result.is_error == Some(true), content: result.structured_content.unwrap_or_default() }
+}
+
+impl World {
+    pub async fn call(&self, tool: &str, given: Value) -> Answer {
+        call(&self.client, tool, given).await
+    }
+
+    /// A call that must succeed.
+    pub async fn ok(&self, tool: &str, given: Value) -> Value {
+        let answer = self.call(tool, given).await;
+        assert!(!answer.is_error, "{tool}: {:#}", answer.content);
+        answer.content
+    }
+
+    /// A call that must fail with this code.
+    pub async fn fails(&self, tool: &str, given: Value, code: &str) -> Value {
+        let answer = self.call(tool, given).await;
+        assert!(answer.is_error, "{tool} succeeded: {:#}", answer.content);
+        assert_envelope(&answer.content, code);
+        answer.content
+    }
+
+    pub async fn tool_names(&self) -> Vec<String> {
+        let tools = self.client.tools().await.expect("tools are listed");
+        tools.into_iter().map(|tool| tool.name.to_string()).collect()
+    }
+
+    /// DIDs of all ecosystems on chain, as the ledger itself has them.
+    pub fn ecosystems_on_chain(&self) -> Vec<String> {
+        use prost::Message;
+        use svc_wire::proto::svc::ec::v1::{QueryListEcosystemsRequest, QueryListEcosystemsResponse};
+        self.network.devnet.node.inspect(|core| {
+            let request = QueryListEcosystemsRequest { response_max_size: 1024, ..Default::default() };
+            let path = core.chain.namespace().query_path("ec", "ListEcosystems");
+            let bytes =
+                svc_devnet::ledger::query(core.state(), &core.chain, &path, &request.encode_to_vec()).expect("queried");
+            let reply = QueryListEcosystemsResponse::decode(bytes.as_slice()).expect("decodes");
+            reply.ecosystems.into_iter().map(|ecosystem| ecosystem.did).collect()
+        })
+    }
+
+    /// Transactions of the operator that are in blocks.
+    pub fn operator_txs_in_blocks(&self) -> usize {
+        let address = self.network.devnet.operator_address.clone();
+        self.network.devnet.node.inspect(|core| {
+            let outcomes = core.blocks().iter().flat_map(|block| block.outcomes.iter());
+            let is_own = |outcome: &&svc_devnet::ledger::TxOutcome| {
+                let text = format!("{address}/");
+                outcome.events.iter().any(|event| {
+                    event.attributes.iter().any(|(key, value)| key == "acc_seq" && value.starts_with(&text))
+                })
+            };
+            outcomes.filter(is_own).count()
+        })
+    }
+
+    pub fn height(&self) -> u64 {
+        *self.network.devnet.node.heights().borrow()
+    }
+
+    /// Waits block by block until something holds.
+    pub async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
+        let mut heights = self.network.devnet.node.heights();
+        let waited = tokio::time::timeout(PATIENCE, async {
+            while !holds().await {
+                heights.changed().await.expect("the node makes blocks");
+            }
+        });
+        waited.await.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"));
+    }
+}
+
+pub fn assert_envelope(content: &Value, code: &str) {
+    assert_eq!(content["code"], code, "{content:#}");
+    let mut members: Vec<_> = content.as_object().expect("an object").keys().map(String::as_str).collect();
+    members.sort_unstable();
+    assert_eq!(members, ["code", "details", "hint", "message", "retryable", "stage"]);
+    for text in ["message", "hint", "stage"] {
+        assert!(content[text].as_str().is_some_and(|text| !text.is_empty()), "{text} in {content:#}");
+    }
+}

@@ -1,0 +1,146 @@
+//! The block subscription as the contract states it, over a real WebSocket.
+
+use futures::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio_tungstenite::{
+    MaybeTlsStream, WebSocketStream, connect_async,
+    tungstenite::{Message, protocol::frame::coding::CloseCode},
+};
+
+use super::harness::{CREATE, PATIENCE, World, ecosystem, quick};
+
+type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+async fn connect(world: &World) -> Socket {
+    let url = world.network.indexer_origin().replace("http", "ws") + "/v4/indexer/subscribe?x=1";
+    connect_async(url).await.expect("connects").0
+}
+
+async fn next(socket: &mut Socket) -> Value {
+    loop {
+        match tokio::time::timeout(PATIENCE, socket.next()).await.expect("in time").expect("open").expect("a frame") {
+            Message::Text(text) => return serde_json::from_str(&text).expect("JSON"),
+            Message::Ping(_) | Message::Pong(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+async fn send(socket: &mut Socket, message: Value) {
+    socket.send(Message::text(message.to_string())).await.expect("sent");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_block_comes_once_in_order_with_the_events_that_match() {
+    let world = quick().await;
+    let (mut all, mut own, mut other) = (connect(&world).await, connect(&world).await, connect(&world).await);
+    let ready = next(&mut all).await;
+    assert_eq!((&ready["type"], &ready["blockIntervalMs"]), (&json!("ready"), &json!(100)));
+    for (socket, filter) in [
+        (&mut own, json!({"action": "subscribe", "corporationId": 1})),
+        (&mut other, json!({"action": "subscribe", "dids": ["did:web:stranger.example"]})),
+    ] {
+        assert_eq!(next(socket).await["type"], "ready");
+        send(socket, filter).await;
+        assert_eq!(next(socket).await["type"], "subscribed");
+    }
+    send(&mut all, json!({"action": "subscribe"})).await;
+    let subscribed = next(&mut all).await;
+    assert_eq!(subscribed["type"], "subscribed");
+
+    let receipt = world.ok(CREATE, ecosystem("guild")).await;
+    let height = receipt["block_height"].as_u64().expect("a height");
+    let mut expected = subscribed["block"].as_u64().expect("a height");
+    let event = loop {
+        let block = next(&mut all).await;
+        assert_eq!(
+            (&block["type"], block["block"].as_u64()),
+            (&json!("block"), Some(expected)),
+            "exact from `subscribed` on"
+        );
+        if expected == height {
+            break block["events"][0].clone();
+        }
+        assert_eq!(block["events"], json!([]));
+        expected += 1;
+    };
+    assert_eq!((&event["event_type"], &event["did"]), (&json!("CreateNewEcosystem"), &json!("did:web:guild.example")));
+    assert_eq!(event["tx_hash"], receipt["tx_hash"]);
+    for (socket, count) in [(&mut own, 1), (&mut other, 0)] {
+        loop {
+            let block = next(socket).await;
+            if block["block"] == height {
+                assert_eq!(block["events"].as_array().map(Vec::len), Some(count));
+                break;
+            }
+        }
+    }
+    // What a subscriber hears of, anybody can read, from the same height on.
+    let url = format!(
+        "{}/v4/indexer/events?corporation_id=1&after_block_height={}",
+        world.network.indexer_origin(),
+        height - 1
+    );
+    let page: Value = reqwest::get(url).await.expect("answered").json().await.expect("JSON");
+    assert_eq!(page["events"][0], event);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_subscribe_replaces_the_first_and_unsubscribe_is_silent() {
+    let world = quick().await;
+    let mut socket = connect(&world).await;
+    send(&mut socket, json!({"action": "subscribe", "corporationId": 77})).await;
+    assert_eq!(next(&mut socket).await["type"], "ready");
+    assert_eq!(next(&mut socket).await["type"], "subscribed");
+    send(&mut socket, json!({"action": "subscribe", "corporationId": 1})).await;
+    let again = loop {
+        let message = next(&mut socket).await;
+        if message["type"] == "subscribed" {
+            break message["block"].as_u64();
+        }
+        assert_eq!(message["events"], json!([]), "corporation 77 has no events");
+    };
+    assert_eq!(next(&mut socket).await["block"].as_u64(), again);
+    send(&mut socket, json!({"action": "unsubscribe"})).await;
+    send(&mut socket, json!({"action": "subscribe"})).await;
+    // Between the two at most one block that was under way; then the acknowledgement of the second.
+    let mut blocks = 0;
+    while next(&mut socket).await["type"] != "subscribed" {
+        blocks += 1;
+    }
+    assert!(blocks <= 2, "{blocks} blocks after unsubscribe");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_control_messages_close_with_1008_and_long_ones_with_1009() {
+    let world = quick().await;
+    let long_did = format!("x{}", "é".repeat(200));
+    for (message, code, reason) in [
+        ("{".to_owned(), CloseCode::Policy, "Invalid JSON".to_owned()),
+        (
+            json!({"action": "pause"}).to_string(),
+            CloseCode::Policy,
+            "Unknown action. Expected 'subscribe' or 'unsubscribe'".to_owned(),
+        ),
+        (
+            json!({"action": "subscribe", "dids": [long_did]}).to_string(),
+            CloseCode::Policy,
+            format!("Invalid DID in 'dids': x{}", "é".repeat(49)),
+        ),
+        ("x".repeat(70 * 1024), CloseCode::Size, String::new()),
+    ] {
+        let mut socket = connect(&world).await;
+        socket.send(Message::text(message)).await.expect("sent");
+        let frame = loop {
+            match tokio::time::timeout(PATIENCE, socket.next()).await.expect("in time") {
+                Some(Ok(Message::Close(frame))) => break frame.expect("with a code"),
+                Some(Ok(_)) => {}
+                other => panic!("{reason}: {other:?}"),
+            }
+        };
+        assert_eq!((frame.code, frame.reason.as_str()), (code, reason.as_str()));
+    }
+    let url = world.network.indexer_origin().replace("http", "ws") + "/v4/other/subscribe";
+    assert!(connect_async(url).await.expect_err("refused").to_string().contains("404"));
+}
