@@ -267,7 +267,7 @@ async fn demo(network: &Network, started: tokio::time::Instant) -> anyhow::Resul
     .map(|(left, right)| (left.to_owned(), right));
     output::line(table(&rows));
     let is_same = read["ecosystem"]["did"] == arguments["did"]
-        && read["ecosystem"]["id"].to_string() == id.as_str().unwrap_or_default();
+        && read["ecosystem"]["id"].as_u64() == id.as_str().and_then(|id| id.parse().ok());
     if written["indexer_synced"] != true || !is_same {
         bail!("the read-back does not match what was written");
     }

@@ -227,6 +227,7 @@ impl ServerHandler for Session {
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         let mut changes = self.front.operator.changes();
+        let mut known = *changes.borrow_and_update();
         loop {
             let is_over = tokio::select! {
                 () = context.cancelled() => true,
@@ -236,10 +237,15 @@ impl ServerHandler for Session {
             if is_over {
                 return Ok(());
             }
-            let mut outcomes = vec![context.sink().notify_tool_list_changed().await];
-            for own in Own::ALL {
+            let next = *changes.borrow_and_update();
+            let mut outcomes = Vec::new();
+            if next.authorizations != known.authorizations {
+                outcomes.push(context.sink().notify_tool_list_changed().await);
+            }
+            for own in Own::changed(&known, &next) {
                 outcomes.push(context.sink().notify_resource_updated(own.uri()).await);
             }
+            known = next;
             let is_gone = |outcome: &Result<(), SubscriptionSendError>| {
                 matches!(outcome, Err(SubscriptionSendError::SubscriptionClosed | SubscriptionSendError::Service(_)))
             };
@@ -259,29 +265,38 @@ fn unknown_resource(uri: &str) -> ErrorData {
     ErrorData::resource_not_found(format!("there is no resource {uri:?}"), Some(json!({"uri": uri, "known": known})))
 }
 
-/// Tells clients with sessions of every change of the snapshot. A client that does not take a notification is forgotten.
+/// Tells clients with sessions of every change of the snapshot. A client that does not take a notification is left behind.
 pub(super) async fn announce_changes(front: Arc<Front>) {
     let mut changes = front.operator.changes();
+    let mut known = *changes.borrow_and_update();
     loop {
         tokio::select! {
             () = front.stop.cancelled() => return,
             changed = changes.changed() => if changed.is_err() { return },
         }
-        front.count_tools();
-        let listeners: Vec<(Peer<RoleServer>, Vec<String>)> = front.listeners(|listeners| {
+        let next = *changes.borrow_and_update();
+        let is_list_new = next.authorizations != known.authorizations;
+        let changed: Vec<&str> = Own::changed(&known, &next).into_iter().map(Own::uri).collect();
+        known = next;
+        if is_list_new {
+            front.count_tools();
+        }
+        let listeners: Vec<(Peer<RoleServer>, Vec<&str>)> = front.listeners(|listeners| {
             listeners.retain(|listener| !listener.peer.is_transport_closed());
             listeners
                 .iter()
                 .map(|listener| {
-                    let uris = listener.uris.lock().unwrap_or_else(PoisonError::into_inner);
-                    (listener.peer.clone(), uris.iter().cloned().collect())
+                    let wanted = listener.uris.lock().unwrap_or_else(PoisonError::into_inner);
+                    (listener.peer.clone(), changed.iter().copied().filter(|uri| wanted.contains(*uri)).collect())
                 })
                 .collect()
         });
         // A client that does not read must not hold up the others.
-        for (peer, uris) in listeners {
+        for (peer, uris) in listeners.into_iter().filter(|(_, uris)| is_list_new || !uris.is_empty()) {
             tokio::spawn(timeout(NOTIFY_TIMEOUT, async move {
-                let _ = peer.notify_tool_list_changed().await;
+                if is_list_new {
+                    let _ = peer.notify_tool_list_changed().await;
+                }
                 for uri in uris {
                     let _ = peer.notify_resource_updated(ResourceUpdatedNotificationParam::new(uri)).await;
                 }

@@ -2,7 +2,7 @@
 
 use rmcp::model::Resource;
 use serde_json::{Value, json};
-use svc_operator::Snapshot;
+use svc_operator::{Snapshot, Versions};
 use svc_wire::instant;
 
 use super::{Front, Readiness, catalog::WalletTool};
@@ -40,6 +40,17 @@ impl Own {
     /// The resource with this URI.
     pub fn find(uri: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|own| own.uri() == uri)
+    }
+
+    /// Resources that differ between two versions of the snapshot.
+    pub fn changed(before: &Versions, after: &Versions) -> Vec<Self> {
+        let parts = [
+            (Self::Operator, before.operator != after.operator),
+            (Self::Corporation, before.corporation != after.corporation),
+            (Self::Authorizations, before.authorizations != after.authorizations),
+            (Self::FeeGrant, before.fee_grant != after.fee_grant),
+        ];
+        parts.into_iter().filter_map(|(own, is_new)| is_new.then_some(own)).collect()
     }
 
     /// As it is listed.

@@ -84,14 +84,14 @@ async fn resources_and_wallet_tools_tell_the_same_as_the_chain() {
     let world = quick().await;
     world.ok(CREATE, ecosystem("guild")).await;
     let devnet = &world.network.devnet;
-    let operator = resource(&world, "svc://own/operator").await;
-    assert_eq!(operator["address"], devnet.operator_address);
-    assert_eq!(operator, world.ok("svc.wallet.getAddress", json!({})).await);
     world
         .until("the ecosystem is in the snapshot", async || {
             resource(&world, "svc://own/corporation").await["ecosystems"][0]["did"] == "did:web:guild.example"
         })
         .await;
+    let operator = resource(&world, "svc://own/operator").await;
+    assert_eq!((&operator["address"], &operator["sequence"]), (&json!(devnet.operator_address), &json!(1)));
+    assert_eq!(operator, world.ok("svc.wallet.getAddress", json!({})).await);
     let corporation = resource(&world, "svc://own/corporation").await;
     assert_eq!((&corporation["id"], &corporation["policy_address"]), (&json!(1), &json!(devnet.policy_address)));
     let authorizations = resource(&world, "svc://own/authorizations").await;

@@ -1,4 +1,5 @@
 //! The compiled descriptors against the chain's own table, and the registry under another namespace.
+#![allow(missing_docs, clippy::expect_used)]
 
 use std::collections::BTreeMap;
 

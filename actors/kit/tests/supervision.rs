@@ -1,4 +1,5 @@
 //! What the kit promises, shown on one small actor that fails on request.
+#![allow(missing_docs, clippy::expect_used)]
 
 use std::{
     sync::{

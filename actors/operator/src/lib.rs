@@ -26,4 +26,4 @@ pub use error::{node_error, upstream_error};
 pub use flow::{LedgerCall, LedgerReceipt};
 pub use indexer_client::IndexerClient;
 pub use operator::Operator;
-pub use snapshot::{Allowance, Authorization, Gate, Snapshot};
+pub use snapshot::{Allowance, Authorization, Gate, Snapshot, Versions};

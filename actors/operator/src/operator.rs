@@ -33,7 +33,7 @@ use crate::{
     node_link::{self, Clock},
     refresher::{self, RefresherHandle, Sources, Trigger},
     signer::{self, SignerHandle},
-    snapshot::{Board, Snapshot},
+    snapshot::{Board, Snapshot, Versions},
     subscription::{self, Position},
 };
 
@@ -229,7 +229,7 @@ impl Operator {
     }
 
     /// Changes of the snapshot.
-    pub fn changes(&self) -> watch::Receiver<u64> {
+    pub fn changes(&self) -> watch::Receiver<Versions> {
         self.0.parts.board.changes()
     }
 

@@ -99,7 +99,38 @@ impl Snapshot {
         let is_valid = allowance.expiration.as_ref().is_none_or(|until| !instant::at_or_before(until, now));
         let is_refilled = allowance.refills.as_ref().is_some_and(|at| instant::at_or_before(at, now));
         // A budget that refills by now is larger than what was read; the chain decides.
-        (is_listed && is_valid).then(|| if is_refilled { None } else { allowance.budget })
+        let budget = if is_refilled { None } else { allowance.budget };
+        (is_listed && is_valid).then_some(budget)
+    }
+}
+
+/// How often each part of the snapshot has changed. Compare two of them to know what is new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Versions {
+    /// Account number and sequence.
+    pub operator: u64,
+    /// The corporation and its ecosystems.
+    pub corporation: u64,
+    /// What the operator may send, and whether the corporation pays for it.
+    pub authorizations: u64,
+    /// The fee allowance.
+    pub fee_grant: u64,
+}
+
+impl Versions {
+    fn after(self, before: &Snapshot, next: &Snapshot) -> Self {
+        let is_operator_new = (before.account_number, before.sequence) != (next.account_number, next.sequence);
+        let is_corporation_new = before.corporation != next.corporation || before.ecosystems != next.ecosystems;
+        let is_paid = |snapshot: &Snapshot| snapshot.allowance.as_ref().map(|allowance| allowance.msg_types.clone());
+        let is_authorization_new = before.authorizations != next.authorizations
+            || before.vs_authorizations != next.vs_authorizations
+            || is_paid(before) != is_paid(next);
+        Self {
+            operator: self.operator + u64::from(is_operator_new),
+            corporation: self.corporation + u64::from(is_corporation_new),
+            authorizations: self.authorizations + u64::from(is_authorization_new),
+            fee_grant: self.fee_grant + u64::from(before.allowance != next.allowance),
+        }
     }
 }
 
@@ -107,31 +138,31 @@ impl Snapshot {
 #[derive(Clone)]
 pub struct Board {
     current: Arc<ArcSwap<Snapshot>>,
-    version: watch::Sender<u64>,
+    versions: watch::Sender<Versions>,
 }
 
 impl Board {
     pub fn new(first: Snapshot) -> Self {
-        Self { current: Arc::new(ArcSwap::from_pointee(first)), version: watch::channel(0).0 }
+        Self { current: Arc::new(ArcSwap::from_pointee(first)), versions: watch::channel(Versions::default()).0 }
     }
 
     pub fn current(&self) -> Arc<Snapshot> {
         self.current.load_full()
     }
 
-    /// Publishes; tells whether anything but the time of reading has changed.
+    /// Publishes; tells whether what the operator may do has changed.
     pub fn publish(&self, next: Snapshot) -> bool {
-        let before = self.current.load_full();
-        let is_same = Snapshot { refreshed_at: before.refreshed_at.clone(), ..next.clone() } == *before;
+        let before = *self.versions.borrow();
+        let after = before.after(&self.current.load(), &next);
         self.current.store(Arc::new(next));
-        if !is_same {
-            self.version.send_modify(|version| *version += 1);
+        if after != before {
+            self.versions.send_replace(after);
         }
-        !is_same
+        after.authorizations != before.authorizations
     }
 
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.version.subscribe()
+    pub fn changes(&self) -> watch::Receiver<Versions> {
+        self.versions.subscribe()
     }
 }
 
@@ -190,10 +221,13 @@ mod tests {
     }
 
     #[test]
-    fn only_a_real_change_is_announced() {
+    fn only_the_part_that_changed_is_announced() {
         let board = Board::new(snapshot(None, false));
         assert!(!board.publish(Snapshot { refreshed_at: "later".into(), ..snapshot(None, false) }));
-        assert!(board.publish(snapshot(Some(1), false)));
-        assert_eq!(*board.changes().borrow(), 1);
+        assert_eq!(*board.changes().borrow(), Versions::default());
+        assert!(!board.publish(Snapshot { sequence: 1, ..snapshot(None, false) }));
+        assert_eq!(*board.changes().borrow(), Versions { operator: 1, ..Versions::default() });
+        assert!(board.publish(Snapshot { sequence: 1, ..snapshot(Some(1), false) }));
+        assert_eq!(*board.changes().borrow(), Versions { operator: 1, authorizations: 1, ..Versions::default() });
     }
 }

@@ -73,7 +73,7 @@ pub fn call(core: &mut Core, method: &str, params: &Params) -> Result<Value, Rpc
         "broadcast_tx_sync" | "broadcast_tx_async" => broadcast(core, params),
         "tx" => tx(core, params),
         "tx_search" => tx_search(core, params),
-        "block" => at_height(core, params, |core, block| encode::block(core, block)),
+        "block" => at_height(core, params, encode::block),
         "header" => at_height(core, params, |core, block| json!({"header": encode::header(core, block)})),
         "block_results" => at_height(core, params, |_, block| encode::block_results(block)),
         "num_unconfirmed_txs" | "unconfirmed_txs" => {

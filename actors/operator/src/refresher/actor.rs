@@ -105,7 +105,7 @@ impl State {
             Ok(snapshot) => {
                 metrics::authz_cache_size(snapshot.authorizations.len());
                 if args.board.publish(snapshot) {
-                    tracing::info!("corporation, authorizations or fee allowance have changed");
+                    tracing::info!("what the corporation grants has changed");
                 }
                 self.last_error = None;
             }

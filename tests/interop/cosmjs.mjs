@@ -1,0 +1,44 @@
+// CosmJS against the devnet node: balances, account, a signed bank send, confirmed.
+import assert from "node:assert/strict";
+import { DirectSecp256k1HdWallet } from "@cosmjs/proto-signing";
+import { GasPrice, SigningStargateClient } from "@cosmjs/stargate";
+
+const { env } = process;
+const denom = env.SVC_DENOM;
+const wallet = await DirectSecp256k1HdWallet.fromMnemonic(env.SVC_MEMBER_MNEMONIC, { prefix: env.SVC_PREFIX });
+const [{ address }] = await wallet.getAccounts();
+assert.equal(address, env.SVC_MEMBER);
+const client = await SigningStargateClient.connectWithSigner(env.SVC_RPC, wallet, {
+  gasPrice: GasPrice.fromString(`0.025${denom}`),
+  broadcastPollIntervalMs: 200,
+});
+assert.equal(await client.getChainId(), env.SVC_CHAIN_ID);
+const before = await client.getAccount(address);
+const rich = await client.getBalance(address, denom);
+assert(BigInt(rich.amount) > 1_000_000n);
+assert.deepEqual(await client.getAllBalances(address), [rich]);
+
+const target = env.SVC_OPERATOR;
+const held = BigInt((await client.getBalance(target, denom)).amount);
+const gas = await client.simulate(address, [{
+  typeUrl: "/cosmos.bank.v1beta1.MsgSend",
+  value: { fromAddress: address, toAddress: target, amount: [{ denom, amount: "1000" }] },
+}], "");
+assert(gas > 10_000, `simulated ${gas}`);
+const sent = await client.sendTokens(address, target, [{ denom, amount: "1000" }], 1.5, "from CosmJS");
+assert.equal(sent.code, 0, sent.rawLog);
+assert.equal(BigInt((await client.getBalance(target, denom)).amount) - held, 1000n);
+const after = await client.getAccount(address);
+assert.equal(after.sequence, before.sequence + 1);
+const found = await client.getTx(sent.transactionHash);
+assert.equal(found.height, sent.height);
+const searched = await client.searchTx([{ key: "transfer.recipient", value: target }]);
+assert(searched.some((tx) => tx.hash === sent.transactionHash));
+// A transfer of more than there is passes CheckTx and fails in its block.
+const fee = { amount: [{ denom, amount: "5000" }], gas: "200000" };
+const failed = await client.sendTokens(address, target, [{ denom, amount: "9".repeat(30) }], fee);
+assert.equal(failed.code, 5, failed.rawLog);
+const block = await client.getBlock(sent.height);
+assert.equal(block.txs.length >= 1, true);
+console.log(`cosmjs: sent in block ${sent.height}, gas ${sent.gasUsed} of ${sent.gasWanted}`);
+client.disconnect();
