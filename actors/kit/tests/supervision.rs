@@ -395,3 +395,22 @@ async fn a_stream_waits_for_room_instead_of_queueing_without_bound() {
     let sent = sent.await.expect("reported");
     assert!((200..=300).contains(&sent), "{sent} items were taken in");
 }
+
+/// The delays between restarts, on a clock that only the runtime moves.
+#[tokio::test(start_paused = true)]
+async fn restarts_follow_the_backoff_curve() {
+    let tree = tree(8, |child| {
+        let seconds = Duration::from_secs;
+        child.backoff(Backoff { initial: seconds(1), max: seconds(8), factor: 2.0, jitter: 0.2 })
+    })
+    .await;
+    for expected in [1.0, 2.0, 4.0, 8.0, 8.0] {
+        let (before, begun) = (tree.starts.load(Ordering::SeqCst), tokio::time::Instant::now());
+        tree.probe.tell(Msg::Fail).expect("delivered");
+        while tree.starts.load(Ordering::SeqCst) == before {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let waited = begun.elapsed().as_secs_f64();
+        assert!((expected * 0.8..=expected * 1.2 + 0.02).contains(&waited), "waited {waited} s for {expected} s");
+    }
+}
