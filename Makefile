@@ -1,0 +1,35 @@
+# The commands people type. `make` explains them.
+.DEFAULT_GOAL := help
+.PHONY: help demo test check interop bench deny devnet fmt
+
+help: ## Show this list
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+
+demo: ## Build, start a devnet on free ports, create an ecosystem through MCP, read it back
+	cargo build --quiet
+	SVC_LOG_LEVEL=warn target/debug/svc devnet --demo
+
+devnet: ## Run the whole network with its tool server until Ctrl-C
+	cargo build --quiet
+	target/debug/svc devnet
+
+test: ## All tests in Rust
+	cargo test --workspace
+
+check: ## Format, lints and documentation, all without warnings
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
+
+interop: ## The official MCP clients (Python, TypeScript) and CosmJS against a devnet; needs python3, node and npm
+	cargo build
+	python3 tests/interop/run.py
+
+bench: ## Measure, with a floor in the same run
+	cargo bench --bench table
+
+deny: ## Licences, bans and sources of all dependencies; needs cargo-deny
+	cargo deny check licenses bans sources
+
+fmt: ## Format everything
+	cargo fmt --all
