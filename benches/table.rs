@@ -33,7 +33,7 @@ impl Behaviour for Echo {
     type Msg = Ask;
     type Args = ();
     type State = ();
-    async fn start(_: &Context<Ask>, (): &Arc<()>) -> Result<(), Failure> {
+    async fn start(_: &Context<Ask>, _: &Arc<()>) -> Result<(), Failure> {
         Ok(())
     }
     async fn handle(_: &Context<Ask>, Ask(value, reply): Ask, (): &mut ()) -> Result<(), Failure> {

@@ -91,7 +91,8 @@ fn read_pipe(descriptor: &str) -> io::Result<Secrets> {
     if descriptor.is_empty() || !descriptor.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(io::Error::other(format!("{PIPE_VARIABLE} is set by svc itself and must not be set from outside")));
     }
-    let mut text = String::new();
+    // As large as a pipe can be full, so that no growing leaves a copy behind.
+    let mut text = String::with_capacity(64 * 1024);
     // Opening the inherited descriptor by its path makes a second one that can be owned; the writer is gone, so reading ends.
     File::open(format!("/dev/fd/{descriptor}"))?.read_to_string(&mut text)?;
     let pairs = text.lines().filter_map(|line| line.split_once('='));

@@ -43,6 +43,10 @@ pub mod attribute {
     pub const TOOL: &str = "gen_ai.tool.name";
     /// JSON-RPC request id.
     pub const REQUEST_ID: &str = "jsonrpc.request.id";
+    /// HTTP method of an upstream request.
+    pub const HTTP_METHOD: &str = "http.request.method";
+    /// HTTP status of its answer.
+    pub const HTTP_STATUS: &str = "http.response.status_code";
     /// Error code of a failed call.
     pub const ERROR_TYPE: &str = "error.type";
 }

@@ -148,15 +148,15 @@ pub fn upstream_span(kind: &'static str, method: &str, operation: &str) -> Span 
         otel.kind = "client",
         otel.status_code = Empty,
         { attribute::UPSTREAM_KIND } = kind,
-        http.request.method = method,
-        http.response.status_code = Empty,
+        { attribute::HTTP_METHOD } = method,
+        { attribute::HTTP_STATUS } = Empty,
         { attribute::ERROR_TYPE } = Empty,
     )
 }
 
 /// Notes the HTTP status of an upstream's answer.
 pub fn record_status(span: &Span, status: u16) {
-    span.record("http.response.status_code", i64::from(status));
+    span.record(attribute::HTTP_STATUS, i64::from(status));
 }
 
 /// Identity of a span; invalid when tracing is off.

@@ -2,13 +2,13 @@
 
 use axum::{
     Json, Router,
-    extract::{Path, RawQuery, State},
-    http::{HeaderMap, StatusCode},
+    extract::{FromRequestParts, Path, RawQuery, State},
+    http::{HeaderMap, StatusCode, request::Parts},
     response::{IntoResponse, Response},
     routing::get,
 };
 use serde_json::{Value, json};
-use svc_indexer::ReadError;
+use svc_indexer::{Delegations, ReadError};
 use svc_wire::instant;
 
 use super::{Front, params::Params};
@@ -77,6 +77,20 @@ struct At {
     asked: Option<u64>,
 }
 
+/// What every read is asked with: the height, and the query.
+struct Ask {
+    at: At,
+    params: Params,
+}
+
+impl FromRequestParts<Front> for Ask {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, front: &Front) -> Result<Self, Failure> {
+        Ok(Self { at: At::read(front, &parts.headers).await?, params: Params::parse(parts.uri.query()) })
+    }
+}
+
 impl At {
     async fn read(front: &Front, headers: &HeaderMap) -> Result<Self, ReadError> {
         let asked = match headers.get("at-block-height") {
@@ -102,20 +116,15 @@ impl At {
     }
 }
 
-async fn corporation(
-    State(front): State<Front>,
-    Path(key): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-) -> Answer {
-    let (at, params) = (At::read(&front, &headers).await?, Params::parse(query.as_deref()));
+async fn corporation(State(front): State<Front>, Path(key): Path<String>, ask: Ask) -> Answer {
+    let Ask { at, params } = ask;
     let body =
         front.reader.corporation(id(&key)?, at.height, params.framework()?, params.text("preferred_language")?).await?;
     Ok(at.answer(&body))
 }
 
-async fn corporations(State(front): State<Front>, RawQuery(query): RawQuery, headers: HeaderMap) -> Answer {
-    let (at, params) = (At::read(&front, &headers).await?, Params::parse(query.as_deref()));
+async fn corporations(State(front): State<Front>, ask: Ask) -> Answer {
+    let Ask { at, params } = ask;
     let (is_newer, did) = (params.modified_after()?, params.text("did")?);
     let addresses: Option<Vec<&str>> =
         params.text("policy_address")?.map(|text| text.split(',').map(str::trim).collect());
@@ -133,20 +142,15 @@ async fn corporations(State(front): State<Front>, RawQuery(query): RawQuery, hea
     Ok(at.answer(&body))
 }
 
-async fn ecosystem(
-    State(front): State<Front>,
-    Path(key): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-) -> Answer {
-    let (at, params) = (At::read(&front, &headers).await?, Params::parse(query.as_deref()));
+async fn ecosystem(State(front): State<Front>, Path(key): Path<String>, ask: Ask) -> Answer {
+    let Ask { at, params } = ask;
     let body =
         front.reader.ecosystem(id(&key)?, at.height, params.framework()?, params.text("preferred_language")?).await?;
     Ok(at.answer(&body))
 }
 
-async fn ecosystems(State(front): State<Front>, RawQuery(query): RawQuery, headers: HeaderMap) -> Answer {
-    let (at, params) = (At::read(&front, &headers).await?, Params::parse(query.as_deref()));
+async fn ecosystems(State(front): State<Front>, ask: Ask) -> Answer {
+    let Ask { at, params } = ask;
     let (is_newer, corporation) = (params.modified_after()?, params.number("corporation_id", 1)?);
     let archived = match (params.flag("archived")?, params.flag("only_active")?) {
         (Some(archived), _) => Some(archived),
@@ -163,19 +167,14 @@ async fn ecosystems(State(front): State<Front>, RawQuery(query): RawQuery, heade
     Ok(at.answer(&body))
 }
 
-async fn framework_version(
-    State(front): State<Front>,
-    Path(key): Path<String>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-) -> Answer {
-    let (at, params) = (At::read(&front, &headers).await?, Params::parse(query.as_deref()));
+async fn framework_version(State(front): State<Front>, Path(key): Path<String>, ask: Ask) -> Answer {
+    let Ask { at, params } = ask;
     let body = front.reader.framework_version(id(&key)?, at.height, params.text("preferred_language")?).await?;
     Ok(at.answer(&body))
 }
 
-async fn framework_versions(State(front): State<Front>, RawQuery(query): RawQuery, headers: HeaderMap) -> Answer {
-    let (at, params) = (At::read(&front, &headers).await?, Params::parse(query.as_deref()));
+async fn framework_versions(State(front): State<Front>, ask: Ask) -> Answer {
+    let Ask { at, params } = ask;
     let owner = (params.number("ecosystem_id", 1)?, params.number("corporation_id", 1)?);
     let is_active_only = params.flag("active_only")?.unwrap_or(false);
     let language = params.text("preferred_language")?;
@@ -183,14 +182,14 @@ async fn framework_versions(State(front): State<Front>, RawQuery(query): RawQuer
     Ok(at.answer(&body))
 }
 
-async fn operator_authorization(State(front): State<Front>, Path(key): Path<String>, headers: HeaderMap) -> Answer {
-    let at = At::read(&front, &headers).await?;
+async fn operator_authorization(State(front): State<Front>, Path(key): Path<String>, ask: Ask) -> Answer {
+    let Ask { at, params: _ } = ask;
     let body = front.reader.operator_authorization(id(&key)?, at.height).await?;
     Ok(at.answer(&body))
 }
 
-async fn vs_operator_authorization(State(front): State<Front>, Path(key): Path<String>, headers: HeaderMap) -> Answer {
-    let at = At::read(&front, &headers).await?;
+async fn vs_operator_authorization(State(front): State<Front>, Path(key): Path<String>, ask: Ask) -> Answer {
+    let Ask { at, params: _ } = ask;
     let body = front.reader.vs_operator_authorization(id(&key)?, at.height).await?;
     Ok(at.answer(&body))
 }
@@ -238,20 +237,17 @@ impl Delegation {
     }
 }
 
-async fn operator_authorizations(State(front): State<Front>, RawQuery(query): RawQuery, headers: HeaderMap) -> Answer {
-    let (at, params) = (At::read(&front, &headers).await?, Params::parse(query.as_deref()));
+async fn operator_authorizations(State(front): State<Front>, ask: Ask) -> Answer {
+    let Ask { at, params } = ask;
     let filter = Delegation::read(&front, &at, &params, "corporation_id", "operator").await?;
     let is_wanted = |body: &Value| filter.admits(body, "corporation_id", "operator");
-    let body = front.reader.operator_authorizations(at.height, params.page()?, is_wanted).await?;
+    let body =
+        front.reader.delegations(Delegations::OperatorAuthorizations, at.height, params.page()?, is_wanted).await?;
     Ok(at.answer(&body))
 }
 
-async fn vs_operator_authorizations(
-    State(front): State<Front>,
-    RawQuery(query): RawQuery,
-    headers: HeaderMap,
-) -> Answer {
-    let (at, params) = (At::read(&front, &headers).await?, Params::parse(query.as_deref()));
+async fn vs_operator_authorizations(State(front): State<Front>, ask: Ask) -> Answer {
+    let Ask { at, params } = ask;
     let (corporation, operator) = (params.number("corporation_id", 1)?, params.text("vs_operator")?);
     let participant = params.number("participant_id", 1)?;
     let is_wanted = |body: &Value| {
@@ -264,15 +260,16 @@ async fn vs_operator_authorizations(
             && operator.is_none_or(|operator| body["vs_operator"] == operator)
             && participant.is_none_or(has_participant)
     };
-    let body = front.reader.vs_operator_authorizations(at.height, params.page()?, is_wanted).await?;
+    let body =
+        front.reader.delegations(Delegations::VsOperatorAuthorizations, at.height, params.page()?, is_wanted).await?;
     Ok(at.answer(&body))
 }
 
-async fn fee_grants(State(front): State<Front>, RawQuery(query): RawQuery, headers: HeaderMap) -> Answer {
-    let (at, params) = (At::read(&front, &headers).await?, Params::parse(query.as_deref()));
+async fn fee_grants(State(front): State<Front>, ask: Ask) -> Answer {
+    let Ask { at, params } = ask;
     let filter = Delegation::read(&front, &at, &params, "grantor_corporation_id", "grantee").await?;
     let is_wanted = |body: &Value| filter.admits(body, "grantor_corporation_id", "grantee");
-    let body = front.reader.fee_grants(at.height, params.page()?, is_wanted).await?;
+    let body = front.reader.delegations(Delegations::FeeGrants, at.height, params.page()?, is_wanted).await?;
     Ok(at.answer(&body))
 }
 

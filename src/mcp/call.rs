@@ -22,7 +22,7 @@ pub struct Shaped {
 impl Front {
     /// Tools that are listed now. The same test holds at dispatch.
     pub fn listed(&self) -> impl Iterator<Item = &Arc<Entry>> {
-        let (snapshot, now) = (self.operator.snapshot(), super::now());
+        let (snapshot, now) = (self.operator.snapshot(), svc_kit::wall::now());
         self.catalog.iter().filter(move |entry| match (&entry.action, &entry.msg_type) {
             (Action::Ledger(tool), Some(msg_type)) if tool.needs_grant => {
                 snapshot.gate(msg_type, &now) == Gate::Granted

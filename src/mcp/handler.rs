@@ -58,8 +58,7 @@ impl Session {
         change(&mut self.uris.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Runs a request under its server span. A handler that panics is answered as an internal error; left alone, its caller
-    /// would wait for ever.
+    /// Runs a request under its server span.
     async fn traced<T>(
         &self,
         method: &str,
@@ -72,20 +71,11 @@ impl Session {
         let meta = |key: &str| context.meta.get(key).and_then(Value::as_str).map(str::to_owned);
         let parts = context.extensions.get::<::http::request::Parts>();
         trace::adopt_remote_parent(&span, &meta, parts.map(|parts| &parts.headers));
-        let guarded = AssertUnwindSafe(work).catch_unwind();
-        let outcome = trace::within(Some(call), guarded).instrument(span.clone()).await;
-        match outcome {
-            Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(error)) => {
-                trace::record_error(&span, &error.code.0.to_string());
-                Err(error)
-            }
-            Err(_) => {
-                trace::record_error(&span, "panic");
-                tracing::error!(parent: &span, method, target_name = target, "a handler has panicked");
-                Err(ErrorData::internal_error(format!("{method} failed inside the server"), None))
-            }
+        let outcome = trace::within(Some(call), answered(method, work)).instrument(span.clone()).await;
+        if let Err(error) = &outcome {
+            trace::record_error(&span, &error.code.0.to_string());
         }
+        outcome
     }
 
     async fn call(&self, name: &str, arguments: Value) -> CallToolResult {
@@ -109,6 +99,14 @@ impl Session {
             }
         }
     }
+}
+
+/// Turns a panic into an internal error; left alone, the caller would wait for ever.
+async fn answered<T>(method: &str, work: impl Future<Output = Result<T, ErrorData>>) -> Result<T, ErrorData> {
+    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
+        tracing::error!(method, "a handler has panicked");
+        Err(ErrorData::internal_error(format!("{method} failed inside the server"), None))
+    })
 }
 
 fn millis(since: Instant) -> i64 {
@@ -302,5 +300,18 @@ pub(super) async fn announce_changes(front: Arc<Front>) {
                 }
             }));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_answered_as_an_internal_error() {
+        let work = async { if true { panic!("on purpose") } else { Ok(()) } };
+        let error = answered("tools/call", work).await.expect_err("an error");
+        assert_eq!(error.code.0, -32603);
+        assert!(!error.message.contains("on purpose"), "nothing of the inside leaks: {}", error.message);
     }
 }

@@ -87,9 +87,3 @@ impl Front {
         }
     }
 }
-
-/// The wall clock, for comparing with times the chain wrote.
-fn now() -> prost_types::Timestamp {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    svc_wire::instant::from_nanos(i128::try_from(since.as_nanos()).unwrap_or(0))
-}

@@ -101,7 +101,7 @@ impl Front {
                 })
             }
             Own::Authorizations => {
-                let now = super::now();
+                let now = svc_kit::wall::now();
                 snapshot
                     .authorizations
                     .iter()

@@ -22,7 +22,7 @@ use svc_wire::schema::{Registry, SchemaError};
 
 pub use follower::FollowerState;
 pub use hub::{Filter, HubHandle, Join, Outgoing};
-pub use read::{Framework, Page, ReadError, Reader, Sort};
+pub use read::{Delegations, Framework, Page, ReadError, Reader, Sort};
 pub use store::StoreError;
 
 /// How an indexer is made.

@@ -80,6 +80,17 @@ impl Framework {
     }
 }
 
+/// Lists of the delegation module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delegations {
+    /// `de.listOperatorAuthorizations`
+    OperatorAuthorizations,
+    /// `de.listVSOperatorAuthorizations`
+    VsOperatorAuthorizations,
+    /// `de.listFeeGrants`
+    FeeGrants,
+}
+
 /// The reads of one indexer.
 #[derive(Clone)]
 pub struct Reader {
@@ -274,39 +285,21 @@ impl Reader {
         Ok(json!({"authorization": found.ok_or(ReadError::NotFound("VSOperatorAuthorization"))?}))
     }
 
-    /// `de.listOperatorAuthorizations`
-    pub async fn operator_authorizations(
+    /// A list of the delegation module.
+    pub async fn delegations(
         &self,
+        which: Delegations,
         height: u64,
         page: Page,
         is_wanted: impl Fn(&Value) -> bool,
     ) -> Result<Value, ReadError> {
-        let found =
-            self.store.entities(Kind::OperatorAuthorization, height, page.range(), page.limit, is_wanted).await?;
-        Ok(json!({"authorizations": found}))
-    }
-
-    /// `de.listVSOperatorAuthorizations`
-    pub async fn vs_operator_authorizations(
-        &self,
-        height: u64,
-        page: Page,
-        is_wanted: impl Fn(&Value) -> bool,
-    ) -> Result<Value, ReadError> {
-        let found =
-            self.store.entities(Kind::VsOperatorAuthorization, height, page.range(), page.limit, is_wanted).await?;
-        Ok(json!({"authorizations": found}))
-    }
-
-    /// `de.listFeeGrants`
-    pub async fn fee_grants(
-        &self,
-        height: u64,
-        page: Page,
-        is_wanted: impl Fn(&Value) -> bool,
-    ) -> Result<Value, ReadError> {
-        let found = self.store.entities(Kind::FeeGrant, height, page.range(), page.limit, is_wanted).await?;
-        Ok(json!({"fee_grants": found}))
+        let (kind, wrapper) = match which {
+            Delegations::OperatorAuthorizations => (Kind::OperatorAuthorization, "authorizations"),
+            Delegations::VsOperatorAuthorizations => (Kind::VsOperatorAuthorization, "authorizations"),
+            Delegations::FeeGrants => (Kind::FeeGrant, "fee_grants"),
+        };
+        let found = self.store.entities(kind, height, page.range(), page.limit, is_wanted).await?;
+        Ok(json!({ wrapper: found }))
     }
 
     /// `indexer.listEvents`. `after` is a height, or a position inside one from an earlier page's cursor.

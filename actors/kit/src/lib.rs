@@ -13,6 +13,7 @@ mod retained;
 pub mod supervise;
 mod tasks;
 pub mod upstream;
+pub mod wall;
 pub mod ws;
 
 pub use actor::{AskError, Behaviour, Context, Failure, Handle, Intent, Mailbox, Reply};

@@ -6,7 +6,7 @@
 use std::{future::Future, time::Duration};
 
 use serde_json::{Value, json};
-use svc_kit::AskError;
+use svc_kit::{AskError, wall};
 use svc_otel::{
     metrics,
     trace::{self, Stage},
@@ -27,7 +27,6 @@ use crate::{
     refresher::Trigger,
     signer::{Submission, SubmitError, Submitted},
     snapshot::Gate,
-    wall,
 };
 
 /// A write.

@@ -18,7 +18,6 @@ mod refresher;
 mod signer;
 mod snapshot;
 mod subscription;
-mod wall;
 
 pub use boot::BootError;
 pub use chain::{ChainParams, Identity, OperatorConfig};

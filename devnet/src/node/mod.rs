@@ -12,10 +12,10 @@ mod rpc;
 use std::{
     net::{SocketAddr, TcpListener},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::Duration,
 };
 
-use prost_types::Timestamp;
+use svc_kit::wall;
 use tokio::{
     runtime::Runtime,
     sync::{broadcast, watch},
@@ -78,7 +78,7 @@ impl Shared {
     }
 
     fn produce(&self) {
-        let block = Arc::new(self.core().produce(now()));
+        let block = Arc::new(self.core().produce(wall::now()));
         self.height.send_replace(block.height);
         // Fails when nobody is subscribed.
         let _ = self.blocks.send(block);
@@ -100,7 +100,7 @@ impl Node {
     /// Starts a chain and its node.
     pub fn launch(config: NodeConfig) -> Result<Self, NodeError> {
         let shared = Arc::new(Shared {
-            core: Mutex::new(Core::new(config.chain, config.genesis, now())),
+            core: Mutex::new(Core::new(config.chain, config.genesis, wall::now())),
             blocks: broadcast::channel(BLOCK_BUFFER).0,
             height: watch::channel(0).0,
             cut: watch::channel(0).0,
@@ -177,9 +177,4 @@ async fn produce_blocks(shared: Arc<Shared>, block_time: Duration) {
         ticks.tick().await;
         shared.produce();
     }
-}
-
-fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp { seconds: since.as_secs() as i64, nanos: since.subsec_nanos() as i32 }
 }

@@ -5,8 +5,9 @@
 //! an exponential backoff that starts over once a child has stayed healthy. A handler that runs too long counts as a crash.
 
 mod actor;
+mod address;
 pub mod core;
 mod spec;
 
-pub use actor::{Report, SuperviseError, Supervisor};
+pub use address::{Report, SuperviseError, Supervisor};
 pub use spec::{ChildSpec, SupervisorSpec};

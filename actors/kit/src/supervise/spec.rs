@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use ractor::{Actor, ActorCell};
 
 use super::{
-    actor::Supervisor,
+    address::Supervisor,
     core::{Intensity, Restart, Strategy},
 };
 use crate::{

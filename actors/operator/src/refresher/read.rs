@@ -3,7 +3,10 @@
 use prost::Message;
 use prost_types::Any;
 use serde_json::{Value, json};
-use svc_kit::upstream::{NodeClient, NodeError, UpstreamError};
+use svc_kit::{
+    upstream::{NodeClient, NodeError, UpstreamError},
+    wall,
+};
 use svc_wire::{
     instant,
     proto::cosmos::{
@@ -19,7 +22,6 @@ use crate::{
     chain::{ChainParams, Identity},
     indexer_client::IndexerClient,
     snapshot::{Allowance, Authorization, Snapshot},
-    wall,
 };
 
 /// Where a snapshot is read from.

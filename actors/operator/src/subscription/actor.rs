@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use svc_kit::{
     Behaviour, Context, Failure, Handle, Intent, Retained,
     link::{Epoch, Link, LinkConfig, LinkEvent},
+    wall,
 };
 use svc_otel::metrics;
 use svc_wire::event::{ClientMessage, EventsPage, ServerMessage};
@@ -18,7 +19,7 @@ use super::{
 use crate::{
     barrier::{self, Cursor},
     indexer_client::IndexerClient,
-    refresher, wall,
+    refresher,
 };
 
 /// What a subscription is told; all of it by its own tasks.

@@ -6,12 +6,12 @@ use prost_types::Timestamp;
 use svc_wire::instant;
 
 /// Now.
-pub(crate) fn now() -> Timestamp {
+pub fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     instant::from_nanos(i128::try_from(since.as_nanos()).unwrap_or(0))
 }
 
 /// Now, RFC 3339 with milliseconds.
-pub(crate) fn now_text() -> String {
+pub fn now_text() -> String {
     instant::iso_millis(&now())
 }
