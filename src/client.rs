@@ -11,13 +11,18 @@ use rmcp::{
 };
 use serde_json::{Map, Value};
 
+/// Requests under way at once. The library's own 16 would spread many writes over as many blocks.
+const CONCURRENCY: usize = 256;
+
 /// A connection to a tool server.
 pub struct Client(RunningService<RoleClient, ClientConfig>);
 
 impl Client {
     /// Connects over HTTP.
     pub async fn connect(url: &str, bearer: &str) -> anyhow::Result<Self> {
-        let config = StreamableHttpClientTransportConfig::with_uri(url.to_owned()).auth_header(bearer);
+        let config = StreamableHttpClientTransportConfig::with_uri(url.to_owned())
+            .auth_header(bearer)
+            .max_concurrent_requests(CONCURRENCY);
         let transport = StreamableHttpClientTransport::from_config(config);
         let me =
             ClientConfig::new(ClientCapabilities::default(), Implementation::new("svc-cli", env!("CARGO_PKG_VERSION")));
