@@ -108,6 +108,13 @@ impl ErrorEnvelope {
         }
     }
 
+    /// Says that repeating the call blindly may do it twice.
+    #[must_use]
+    pub fn unrepeatable(mut self) -> Self {
+        self.retryable = false;
+        self
+    }
+
     /// Adds the particulars.
     #[must_use]
     pub fn with_details(mut self, details: Value) -> Self {

@@ -193,14 +193,26 @@ async fn submit(parts: &Parts, call: CallId, ledger_call: &LedgerCall) -> Result
     match outcome {
         Ok(Ok(submitted)) => Ok(submitted),
         Ok(Err(error)) => Err(explain(parts, ledger_call, error).await),
-        // It may have been signed meanwhile; the table knows.
-        Err(error) => {
-            match parts.table.with(|table| table.of_call(call).map(|entry| (entry.hash.clone(), entry.timeout_height)))
-            {
-                Some((hash, timeout_height)) => Err(timed_out(&hash, timeout_height, parts.tx_timeout)),
-                None => Err(ask_error(&error)),
-            }
-        }
+        Err(error) => give_up(parts, call, &error).await,
+    }
+}
+
+/// The signer did not answer in time: the write is taken back, so that what the caller is told stays true.
+async fn give_up(parts: &Parts, call: CallId, error: &AskError) -> Result<Submitted, ErrorEnvelope> {
+    let signer = &parts.signer;
+    let deadline = Instant::now() + RESTART_PATIENCE;
+    let withdrawn =
+        persistently(deadline, || signer.0.until_up(RESTART_PATIENCE), |left| signer.withdraw(call, left)).await;
+    match withdrawn {
+        Ok(Some(submitted)) => Ok(submitted),
+        Ok(None) => Err(ask_error(error)),
+        // Nobody can say whether it will be signed.
+        Err(_) => Err(ErrorEnvelope::new(
+            Code::Restarting,
+            format!("the signer does not answer: {error}"),
+            "the write may still be made: look in the indexer for its effect before repeating it",
+        )
+        .unrepeatable()),
     }
 }
 

@@ -198,13 +198,15 @@ impl Operator {
             Ok(None) => Err(ErrorEnvelope::new(
                 Code::NotReady,
                 "the server stopped before the write ended",
-                "look the write up with svc.cosmos.tx.getTx, or in the indexer, before repeating it",
-            )),
+                "look the write up in the indexer before repeating it",
+            )
+            .unrepeatable()),
             Err(error) => Err(ErrorEnvelope::new(
                 Code::Restarting,
                 format!("the write's task failed: {error}"),
                 "look the write up in the indexer before repeating it",
-            )),
+            )
+            .unrepeatable()),
         }
     }
 

@@ -39,6 +39,8 @@ use crate::{
 pub enum Msg {
     /// Bring a write into flight.
     Submit(Box<Submission>, Reply<Result<Submitted, SubmitError>>),
+    /// The caller has given up: drop the write if it has not left; answer its transaction if it has.
+    Withdraw(CallId, Reply<Option<Submitted>>),
     /// A moment has passed: look at what is paused.
     Tick,
     /// A block has passed.
@@ -62,6 +64,7 @@ impl Intent for Msg {
     fn name(&self) -> &'static str {
         match self {
             Self::Submit(..) => "submit",
+            Self::Withdraw(..) => "withdraw",
             Self::Tick => "tick",
             Self::BlockSeen => "block_seen",
             Self::Settled { .. } => "settled",
@@ -138,6 +141,14 @@ impl Behaviour for Signer {
                 }
                 None => state.take_in(*submission, reply),
             },
+            Msg::Withdraw(call, reply) => {
+                let (is_withdrawn, effects) = table.with(|table| state.core.withdraw(call, table));
+                if is_withdrawn {
+                    state.jobs.remove(&call);
+                }
+                reply.send(state.known(call));
+                effects
+            }
             Msg::Tick => {
                 context.after(TICK, Msg::Tick);
                 table.with(|table| state.core.ticked(table))

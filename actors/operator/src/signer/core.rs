@@ -121,6 +121,22 @@ impl Core {
         self.advance(live)
     }
 
+    /// A caller has given up. True when the write is withdrawn and will never be signed; false when it has left, or is unknown.
+    pub fn withdraw(&mut self, call: CallId, live: &dyn Live) -> (bool, Vec<Effect>) {
+        let before = self.queue.len();
+        self.queue.retain(|write| write.call != call);
+        if self.queue.len() < before {
+            return (true, Vec::new());
+        }
+        let is_current = self.current.as_ref().is_some_and(|write| write.call == call);
+        if is_current && matches!(self.step, Step::Simulating { .. }) {
+            // The answer of its simulation names this call, and is ignored.
+            self.finish();
+            return (true, self.advance(live));
+        }
+        (false, Vec::new())
+    }
+
     /// The node told the account's sequence in the newest block; `None`: there is no account.
     pub fn learned(&mut self, answer: Result<Option<u64>, NodeError>, address: &str, live: &dyn Live) -> Vec<Effect> {
         if self.step != Step::Learning {

@@ -87,4 +87,9 @@ impl SignerHandle {
     ) -> Result<Result<Submitted, SubmitError>, AskError> {
         self.0.ask_within(patience, |reply| Msg::Submit(Box::new(submission), reply)).await
     }
+
+    /// Takes a write back; yields its transaction if it has left already. After `None` it will never be signed.
+    pub async fn withdraw(&self, call: CallId, patience: std::time::Duration) -> Result<Option<Submitted>, AskError> {
+        self.0.ask_within(patience, |reply| Msg::Withdraw(call, reply)).await
+    }
 }

@@ -197,3 +197,19 @@ fn an_expiry_frees_its_sequence_for_the_next_write() {
     core.submit(B, None, &table);
     assert_eq!(core.learned(Ok(Some(5)), "a", &table), [simulate(B, 5, false)]);
 }
+
+#[test]
+fn a_withdrawn_write_is_never_signed_and_one_that_has_left_cannot_be_withdrawn() {
+    let table = Table::default();
+    let mut core = Core::new(25_000, false);
+    core.submit(A, None, &table);
+    core.submit(B, None, &table);
+    core.learned(Ok(Some(5)), "a", &table);
+    assert_eq!(core.withdraw(A, &table), (true, vec![simulate(B, 5, false)]), "while it is simulated");
+    assert_eq!(core.simulated(A, Ok(100_000), &table), [], "its late answer is ignored");
+    core.submit(A, None, &table);
+    assert_eq!(core.withdraw(A, &table), (true, vec![]), "while it waits");
+    assert_eq!(core.simulated(B, Ok(100_000), &table), [send(B, 5, false)]);
+    assert_eq!(core.withdraw(B, &table), (false, vec![]), "once it is handed over");
+    assert_eq!(core.withdraw(A, &table), (false, vec![]), "twice");
+}
