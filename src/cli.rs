@@ -6,6 +6,7 @@ use anyhow::{Context, bail};
 use clap::{Args, Parser, Subcommand};
 use serde_json::{Map, Value, json};
 use svc_devnet::seed::DevnetConfig;
+use tracing::level_filters::LevelFilter;
 
 use crate::{
     client::{Client, rows_of, table},
@@ -30,7 +31,7 @@ enum Command {
     Serve,
     /// A whole network with its tool server in one process, for trying and testing. Nothing in it is worth anything.
     Devnet(Box<DevnetArgs>),
-    /// Calls a tool of a running server.
+    /// Calls a tool of a running server; its bearer token is read from MCP_BEARER_TOKEN.
     Call {
         /// Tool name, for example svc.ledger.es.createEcosystem.
         tool: String,
@@ -40,7 +41,7 @@ enum Command {
         #[command(flatten)]
         server: ServerArgs,
     },
-    /// Lists the tools of a running server.
+    /// Lists the tools of a running server; its bearer token is read from MCP_BEARER_TOKEN.
     Tools {
         #[command(flatten)]
         server: ServerArgs,
@@ -110,6 +111,14 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 impl Cli {
+    /// Level of the logs when none is set: a client's own messages say what it has to say.
+    pub fn default_log_level(&self) -> LevelFilter {
+        match self.command {
+            Command::Serve | Command::Devnet(_) => LevelFilter::INFO,
+            Command::Call { .. } | Command::Tools { .. } => LevelFilter::OFF,
+        }
+    }
+
     /// Runs the command.
     pub async fn run(self, mut secrets: Secrets) -> anyhow::Result<()> {
         match self.command {
@@ -122,8 +131,10 @@ impl Cli {
 }
 
 async fn connect(server: &ServerArgs, secrets: &mut Secrets) -> anyhow::Result<Client> {
-    let bearer =
-        secrets.take("MCP_BEARER_TOKEN").context("MCP_BEARER_TOKEN is not set: the server printed or was given it")?;
+    let bearer = secrets
+        .take("MCP_BEARER_TOKEN")
+        .filter(|token| !token.expose().is_empty())
+        .context("MCP_BEARER_TOKEN is not set: the server printed or was given it")?;
     Client::connect(&server.url, bearer.expose()).await
 }
 

@@ -1,6 +1,6 @@
 //! A small MCP client for people and scripts: `svc call` and `svc tools`.
 
-use anyhow::Context;
+use anyhow::anyhow;
 use rmcp::{
     ClientLifecycleMode, ClientServiceExt, RoleClient,
     model::{
@@ -30,8 +30,12 @@ impl Client {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
             legacy_version: Some(ProtocolVersion::V_2025_11_25),
         };
-        let service =
-            me.serve_with_lifecycle(transport, mode).await.with_context(|| format!("cannot connect to {url}"))?;
+        let service = me.serve_with_lifecycle(transport, mode).await.map_err(|error| {
+            if error.is_authorization_required() {
+                return anyhow!("the server at {url} refused the bearer token");
+            }
+            anyhow!("no MCP server answers at {url} (the path is usually /mcp): {}", innermost(&error))
+        })?;
         Ok(Self(service))
     }
 
@@ -55,6 +59,15 @@ impl Client {
     pub async fn close(self) {
         let _ = self.0.cancel().await;
     }
+}
+
+/// The innermost cause says most: the outer ones are the transport's types.
+fn innermost(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
 }
 
 /// Rows of two columns, the first padded to its longest cell.

@@ -129,6 +129,14 @@ impl<E: Environment> Reader<'_, E> {
         }
     }
 
+    fn optional(&mut self, variable: &'static str, allowed: &str, is_allowed: impl Fn(&str) -> bool) -> Option<String> {
+        let text = self.environment.get(variable)?;
+        if !is_allowed(&text) {
+            self.problem(variable, format!("{text:?}"), allowed);
+        }
+        Some(text)
+    }
+
     fn millis(&mut self, variable: &'static str, default: u64) -> Option<Duration> {
         let allowed = "milliseconds, 1 to 86400000";
         let parse = |text: &str| text.parse().ok().filter(|millis| (1..=86_400_000).contains(millis));
@@ -136,7 +144,7 @@ impl<E: Environment> Reader<'_, E> {
     }
 
     fn origin(&mut self, variable: &'static str) -> Option<String> {
-        self.parsed(variable, "an http or https origin, such as http://127.0.0.1:26657", None, |text| {
+        self.parsed(variable, "an http or https origin, such as http://127.0.0.1:26657 for a node or http://127.0.0.1:3001 for an indexer", None, |text| {
             let url = Url::parse(text).ok()?;
             let is_origin = matches!(url.scheme(), "http" | "https") && url.has_host() && url.username().is_empty();
             is_origin.then(|| text.trim_end_matches('/').to_owned())
@@ -157,8 +165,8 @@ fn gas_price(text: &str) -> Option<u64> {
 }
 
 /// Level of the logs.
-pub fn log_level(environment: &impl Environment) -> LevelFilter {
-    environment.get("SVC_LOG_LEVEL").and_then(|text| text.parse().ok()).unwrap_or(LevelFilter::INFO)
+pub fn log_level(environment: &impl Environment, default: LevelFilter) -> LevelFilter {
+    environment.get("SVC_LOG_LEVEL").and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
 /// Reads everything `svc serve` needs.
@@ -188,6 +196,17 @@ pub fn read(environment: &impl Environment, secrets: &mut Secrets) -> Result<Ser
     let (rpc, indexer) = (reader.origin("SVC_RPC"), reader.origin("SVC_INDEXER"));
     let price =
         reader.parsed("SVC_GAS_PRICE", "a decimal such as 0.025, with the denom or without", Some(25_000), gas_price);
+    let chain_id = reader.optional("SVC_CHAIN_ID", "a chain id of 1 to 50 characters without blanks", |text| {
+        text.len() <= 50 && !text.contains(char::is_whitespace)
+    });
+    let denom_allowed = "a coin denom: a letter, then 2 to 127 letters, digits or / : . _ -";
+    let denom = reader.optional("SVC_DENOM", denom_allowed, |text| {
+        let mut characters = text.chars();
+        let starts_well = characters.next().is_some_and(|first| first.is_ascii_alphabetic());
+        starts_well
+            && (3..=128).contains(&text.len())
+            && characters.all(|c| c.is_ascii_alphanumeric() || "/:._-".contains(c))
+    });
     let tx_timeout = reader.millis("SVC_TX_TIMEOUT_MS", 30_000);
     let indexer_timeout = reader.millis("SVC_INDEXER_TIMEOUT_MS", 15_000);
     let refresh_period = reader.millis("SVC_CACHE_REFRESH_MS", 60_000);
@@ -212,8 +231,8 @@ pub fn read(environment: &impl Environment, secrets: &mut Secrets) -> Result<Ser
                 corporation_id,
                 rpc,
                 indexer,
-                chain_id: environment.get("SVC_CHAIN_ID"),
-                denom: environment.get("SVC_DENOM"),
+                chain_id,
+                denom,
                 gas_price_micros,
                 tx_timeout,
                 indexer_timeout,
@@ -306,6 +325,8 @@ mod tests {
             ("SVC_RPC", "node:26657"),
             ("SVC_INDEXER", "ftp://x"),
             ("SVC_GAS_PRICE", "cheap"),
+            ("SVC_DENOM", "1x"),
+            ("SVC_CHAIN_ID", "a b"),
             ("SVC_TX_TIMEOUT_MS", "0"),
             ("SVC_INDEXER_TIMEOUT_MS", "-1"),
             ("SVC_CACHE_REFRESH_MS", "1s"),

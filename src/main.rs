@@ -19,9 +19,10 @@ fn run() -> anyhow::Result<()> {
     let secrets = secrets::extract()?;
     let cli = Cli::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let level = config::log_level(&config::ProcessEnvironment, cli.default_log_level());
     let telemetry = {
         let _inside = runtime.enter();
-        Telemetry::start(config::log_level(&config::ProcessEnvironment), env!("CARGO_PKG_VERSION"))?
+        Telemetry::start(level, env!("CARGO_PKG_VERSION"))?
     };
     let outcome = runtime.block_on(cli.run(secrets));
     telemetry.stop();

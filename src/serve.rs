@@ -40,9 +40,15 @@ pub async fn run(config: ServeConfig) -> anyhow::Result<()> {
             let address = SocketAddr::new(bind, port);
             let listener = process::bind(address).with_context(|| format!("cannot listen on {address}"))?;
             let starting = Starting::answer(listener.try_clone()?)?;
-            let operator = Operator::boot(config.operator, config.key).await;
+            let booted = tokio::select! {
+                booted = Operator::boot(config.operator, config.key) => Some(booted),
+                () = stop_signal()? => None,
+            };
             starting.stop().await;
-            let operator = operator?;
+            let Some(operator) = booted.transpose()? else {
+                tracing::info!("stopped before the boot was over");
+                return Ok(());
+            };
             let front = Front::new(operator.clone())?;
             let server = HttpServer::start(listener, Arc::clone(&front), HttpServerConfig { bearer, allowed_hosts })?;
             tracing::info!(address = %server.address, "serving MCP over HTTP");
@@ -54,6 +60,7 @@ pub async fn run(config: ServeConfig) -> anyhow::Result<()> {
             front.drain();
             operator.shutdown(DRAIN).await;
             server.stop(Duration::from_secs(3)).await;
+            tracing::info!("stopped");
             match given_up {
                 Some(reason) => anyhow::bail!("the operator has given up: {reason}"),
                 None => Ok(()),

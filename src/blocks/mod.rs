@@ -24,7 +24,11 @@ const MAX_CONNECTIONS: usize = 10_000;
 /// All routes.
 pub fn router(reader: Reader, hub: HubHandle) -> Router {
     let front = Front { reader, hub, places: Arc::new(Semaphore::new(MAX_CONNECTIONS)) };
-    rest::routes().merge(socket::routes()).fallback(rest::not_found).with_state(front)
+    rest::routes()
+        .merge(socket::routes())
+        .fallback(rest::not_found)
+        .method_not_allowed_fallback(rest::not_found)
+        .with_state(front)
 }
 
 /// Serves the routes on a listener until the task ends.

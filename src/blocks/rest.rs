@@ -3,7 +3,7 @@
 use axum::{
     Json, Router,
     extract::{FromRequestParts, Path, RawQuery, State},
-    http::{HeaderMap, StatusCode, request::Parts},
+    http::{HeaderMap, StatusCode, Uri, request::Parts},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -42,7 +42,17 @@ fn answer(status: StatusCode, text: &str) -> Response {
 
 type Answer = Result<Response, Failure>;
 
-pub(super) async fn not_found() -> Response {
+/// Groups of reads below `/v4`.
+const PREFIXES: [&str; 5] = ["corporation", "ecosystem", "governance-framework", "delegation", "indexer"];
+
+/// What no route matches: one segment, a known prefix, or anything else, each in its own form.
+pub(super) async fn not_found(uri: Uri) -> Response {
+    let segments: Vec<&str> = uri.path().split('/').filter(|segment| !segment.is_empty()).collect();
+    match segments[..] {
+        [] | [_] => return (StatusCode::NOT_FOUND, "Not found").into_response(),
+        ["v4", prefix, _, ..] if PREFIXES.contains(&prefix) => return answer(StatusCode::NOT_FOUND, "Not found"),
+        _ => {}
+    }
     let body = json!({"name": "NotFoundError", "message": "Not found", "code": 404, "type": "NOT_FOUND"});
     (StatusCode::NOT_FOUND, Json(body)).into_response()
 }

@@ -87,14 +87,21 @@ impl Session {
             Ok(Shaped { content, summary }) => {
                 metrics::tool_call(label, "", started.elapsed());
                 tracing::info!(outcome = "ok", took_ms = millis(started), "tool call has ended");
+                // Clients that show only text to their model need the data there too.
+                let data = ContentBlock::text(content.to_string());
                 let mut result = CallToolResult::structured(content);
-                result.content = vec![ContentBlock::text(summary)];
+                result.content = vec![ContentBlock::text(summary), data];
                 result
             }
             Err(error) => {
                 metrics::tool_call(label, error.code.as_str(), started.elapsed());
                 trace::record_error(&tracing::Span::current(), error.code.as_str());
-                tracing::warn!(outcome = error.code.as_str(), took_ms = millis(started), "tool call has failed");
+                tracing::warn!(
+                    outcome = "error",
+                    error_code = error.code.as_str(),
+                    took_ms = millis(started),
+                    "tool call has failed"
+                );
                 failed(&error)
             }
         }
@@ -114,8 +121,10 @@ fn millis(since: Instant) -> i64 {
 }
 
 fn failed(error: &ErrorEnvelope) -> CallToolResult {
-    let mut result = CallToolResult::structured_error(serde_json::to_value(error).unwrap_or_default());
-    result.content = vec![ContentBlock::text(format!("{error}. {}", error.hint))];
+    let content = serde_json::to_value(error).unwrap_or_default();
+    let data = ContentBlock::text(content.to_string());
+    let mut result = CallToolResult::structured_error(content);
+    result.content = vec![ContentBlock::text(format!("{error}. {}", error.hint)), data];
     result
 }
 

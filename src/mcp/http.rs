@@ -43,12 +43,12 @@ pub struct HttpServerConfig {
 
 /// The listener cannot serve.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot serve HTTP on {address}: {source}")]
+#[error("cannot serve HTTP on {address}: {cause}")]
 pub struct ServeError {
     /// Where.
     pub address: SocketAddr,
     /// Why.
-    pub source: std::io::Error,
+    pub cause: std::io::Error,
 }
 
 /// A running HTTP server.
@@ -63,8 +63,8 @@ impl HttpServer {
     /// Serves `front` on a bound listener.
     pub fn start(listener: TcpListener, front: Arc<Front>, config: HttpServerConfig) -> Result<Self, ServeError> {
         let unbound = SocketAddr::from(([0, 0, 0, 0], 0));
-        let address = listener.local_addr().map_err(|source| ServeError { address: unbound, source })?;
-        let failed = |source| ServeError { address, source };
+        let address = listener.local_addr().map_err(|cause| ServeError { address: unbound, cause })?;
+        let failed = |cause| ServeError { address, cause };
         let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?.tap_io(|stream| {
             // Without this each small answer waits for the client's delayed acknowledgement.
             let _ = stream.set_nodelay(true);

@@ -47,7 +47,7 @@ impl AccountKey {
         let mnemonic = Mnemonic::parse_normalized(phrase.trim()).map_err(|error| KeyError::Mnemonic {
             reason: match error {
                 bip39::Error::BadWordCount(count) => {
-                    format!("it has {count} words; 12, 15, 18, 21 or 24 are allowed")
+                    format!("it has {count} words")
                 }
                 bip39::Error::UnknownWord(index) => {
                     format!("word {} is not in the word list", index + 1)

@@ -18,7 +18,11 @@ use svc_kit::{
     supervise::{ChildSpec, SuperviseError, Supervisor, SupervisorSpec},
     upstream::{NodeClient, NodeError, UpstreamError},
 };
-use svc_wire::schema::{Registry, SchemaError};
+use svc_wire::{
+    comet::Status,
+    instant,
+    schema::{Registry, SchemaError},
+};
 
 pub use follower::FollowerState;
 pub use hub::{Filter, HubHandle, Join, Outgoing};
@@ -74,6 +78,7 @@ impl Indexer {
         let descriptors = node.query_bytes("/cosmos.reflection.v1.ReflectionService/FileDescriptors", &[], 0).await?;
         let registry = Arc::new(Registry::from_live(&descriptors)?);
         let store = store::Store::open(&config.database, &status.node_info.network).await?;
+        assert_same_chain(&node, &store, &status).await?;
 
         let supervisor = Supervisor::new("indexer");
         let hub = Handle::new("hub", "hub", HUB_MAILBOX);
@@ -95,6 +100,25 @@ impl Indexer {
         let reader = Reader::new(store, follower, status.node_info, config.rpc);
         Ok(Self { supervisor, hub: HubHandle::new(hub), reader })
     }
+}
+
+/// A chain that was started anew under its old name must not be mixed with what the store holds.
+async fn assert_same_chain(node: &NodeClient, store: &store::Store, status: &Status) -> Result<(), IndexerError> {
+    for (height, time) in store.ends().await? {
+        if height < status.sync_info.earliest_block_height {
+            continue;
+        }
+        let is_ahead = height > status.sync_info.latest_block_height;
+        let is_same = !is_ahead && {
+            let header = node.block(height).await?.block.header;
+            instant::parse_rfc3339(&header.time) == instant::parse_rfc3339(&time)
+        };
+        if !is_same {
+            let chain_id = status.node_info.network.clone();
+            return Err(StoreError::OtherRun { chain_id, height }.into());
+        }
+    }
+    Ok(())
 }
 
 /// Joins, subscriptions and departures that may wait for the hub.

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use svc_kit::{
     supervise::SuperviseError,
-    upstream::{NodeClient, NodeError, UpstreamError},
+    upstream::{Kind, NodeClient, NodeError, UpstreamError},
 };
 use svc_wire::{
     account::AddressError,
@@ -46,12 +46,12 @@ pub enum BootError {
         indexer: String,
     },
     /// The node or the indexer did not answer within the boot budget.
-    #[error("no usable answer within the boot budget of {budget:?}: {source}")]
+    #[error("{variable}: {cause}")]
     Unreachable {
-        /// The budget.
-        budget: Duration,
-        /// The last failure.
-        source: NodeError,
+        /// The setting that names the server.
+        variable: &'static str,
+        /// The last failure; silence was asked again for the whole boot budget.
+        cause: NodeError,
     },
     /// An origin is not usable.
     #[error(transparent)]
@@ -85,15 +85,34 @@ async fn within_budget<T, F>(deadline: Instant, mut ask: impl FnMut() -> F) -> R
 where
     F: Future<Output = Result<T, NodeError>>,
 {
+    let mut was_told = false;
     loop {
         match ask().await {
             Ok(answer) => return Ok(answer),
-            Err(NodeError::Upstream(UpstreamError::Unreachable { .. })) if Instant::now() < deadline => {
-                sleep(RETRY).await
+            Err(error @ NodeError::Upstream(UpstreamError::Unreachable { .. })) if Instant::now() < deadline => {
+                if !was_told {
+                    tracing::warn!(%error, budget_s = BOOT_BUDGET.as_secs() as i64, "waiting for a server to come up");
+                    was_told = true;
+                }
+                sleep(RETRY).await;
             }
-            Err(source) => return Err(BootError::Unreachable { budget: BOOT_BUDGET, source }),
+            Err(cause) => return Err(BootError::Unreachable { variable: variable_of(&cause), cause }),
         }
     }
+}
+
+/// The setting that names the server a failure is about.
+fn variable_of(error: &NodeError) -> &'static str {
+    let kind = match error {
+        NodeError::Upstream(
+            UpstreamError::Unreachable { kind, .. }
+            | UpstreamError::Http { kind, .. }
+            | UpstreamError::Protocol { kind, .. }
+            | UpstreamError::Saturated { kind, .. },
+        ) => *kind,
+        NodeError::Rpc { .. } | NodeError::Query { .. } => Kind::Rpc,
+    };
+    if kind == Kind::Indexer { "SVC_INDEXER" } else { "SVC_RPC" }
 }
 
 /// Learns the chain, the operator's place on it, and the corporation.
@@ -143,7 +162,7 @@ pub async fn learn(config: &OperatorConfig, key: &AccountKey) -> Result<Learnt, 
     };
     let unknown = || BootError::UnknownCorporation { id: config.corporation_id, indexer: config.indexer.clone() };
     let snapshot = match within_budget(deadline, || refresher::read(&sources)).await {
-        Err(BootError::Unreachable { source, .. }) if refresher::is_unknown_corporation(&source) => {
+        Err(BootError::Unreachable { cause, .. }) if refresher::is_unknown_corporation(&cause) => {
             return Err(unknown());
         }
         other => other?,

@@ -122,7 +122,7 @@ pub fn submit_error(error: &SubmitError) -> ErrorEnvelope {
 
 fn fees(chain: &ChainError) -> ErrorEnvelope {
     let message = format!("the fee cannot be paid: {}", chain.raw_log);
-    let hint = "fund the operator, or renew the corporation's fee allowance (svc.wallet.getStatus shows both)";
+    let hint = "fund the operator, or renew the corporation's fee allowance (resource svc://own/fee-grant shows it)";
     ErrorEnvelope::new(Code::InsufficientFees, message, hint).with_details(chain_details(chain))
 }
 

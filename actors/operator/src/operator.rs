@@ -266,11 +266,11 @@ impl Operator {
 
     /// Links and actors, as `svc://own/status` shows them.
     pub async fn status(&self) -> Value {
-        let clock = self.0.clock.with(|clock| *clock);
+        let clock = self.0.clock.with(|clock| clock.clone());
         let position = self.0.position.with(|position| position.clone());
         let indexer_height = self.0.parts.cursor.with(|cursor| cursor.height);
         json!({
-            "rpc_ws": {"connected": clock.is_connected, "last_height": clock.height, "last_event_at": null},
+            "rpc_ws": {"connected": clock.is_connected, "last_height": clock.height, "last_event_at": clock.last_event_at},
             "indexer_ws": {
                 "connected": position.is_live, "last_height": indexer_height, "last_event_at": position.last_event_at,
             },

@@ -42,12 +42,12 @@ pub struct NodeConfig {
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
     /// The address cannot be used.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {cause}")]
     Listen {
         /// The address.
         address: SocketAddr,
         /// What the system says.
-        source: std::io::Error,
+        cause: std::io::Error,
     },
     /// No runtime could be made.
     #[error("cannot start the node's runtime: {0}")]
@@ -115,7 +115,7 @@ impl Node {
         if self.runtime.is_some() {
             return Ok(());
         }
-        let listen = |source| NodeError::Listen { address: self.address, source };
+        let listen = |cause| NodeError::Listen { address: self.address, cause };
         let listener = TcpListener::bind(self.address).map_err(listen)?;
         listener.set_nonblocking(true).map_err(listen)?;
         self.address = listener.local_addr().map_err(listen)?;

@@ -15,6 +15,7 @@ pub struct Parameter {
 #[derive(Debug)]
 enum Shape {
     Id,
+    Bound,
     Number { low: u64, high: u64 },
     Text,
     Did,
@@ -43,10 +44,10 @@ const fn parameter(name: &'static str, shape: Shape, description: &'static str) 
 
 const PAGE: &[Parameter] = &[
     parameter("limit", Shape::Number { low: 1, high: 1024 }, "Page size, default 64."),
-    parameter("min_id", Shape::Id, "Lower bound on id, inclusive."),
+    parameter("min_id", Shape::Bound, "Lower bound on id, inclusive."),
     parameter(
         "max_id",
-        Shape::Id,
+        Shape::Bound,
         "Upper bound on id, exclusive; for the next page of the default order pass the last id seen.",
     ),
     parameter(
@@ -277,7 +278,7 @@ pub(super) static TOOLS: &[IdxTool] = &[
                 "Strictly after this height, default 0.",
             ),
             parameter("limit", Shape::Number { low: 1, high: 500 }, "Page size, default 100."),
-            parameter("cursor", Shape::Text, "next_cursor of the page before."),
+            parameter("cursor", Shape::Text, "next_cursor of the page before; it replaces after_block_height."),
         ]],
         wrapper: Some(("events", "array")),
         takes_height: false,
@@ -287,7 +288,8 @@ pub(super) static TOOLS: &[IdxTool] = &[
 impl Parameter {
     fn schema(&self) -> Value {
         let mut schema = match self.shape {
-            Shape::Id => json!({"type": ["integer", "string"], "minimum": 0, "pattern": "^[0-9]{1,20}$"}),
+            Shape::Id => json!({"type": ["integer", "string"], "minimum": 1, "pattern": "^0*[1-9][0-9]{0,18}$"}),
+            Shape::Bound => json!({"type": ["integer", "string"], "minimum": 0, "pattern": "^[0-9]{1,19}$"}),
             Shape::Number { low, high: u64::MAX } => json!({"type": "integer", "minimum": low}),
             Shape::Number { low, high } => json!({"type": "integer", "minimum": low, "maximum": high}),
             Shape::Text => json!({"type": "string", "minLength": 1}),

@@ -155,10 +155,15 @@ impl Entry {
             .iter_errors(arguments)
             .map(|error| json!({"pointer": error.instance_path().to_string(), "reason": error.to_string()}))
             .collect();
+        let told = |violation: &Value| {
+            let (pointer, reason) = (violation["pointer"].as_str().unwrap_or_default(), violation["reason"].as_str());
+            let place = pointer.trim_start_matches('/');
+            format!("{}: {}", if place.is_empty() { "arguments" } else { place }, reason.unwrap_or_default())
+        };
         if violations.is_empty() {
             return Ok(());
         }
-        let reasons: Vec<&str> = violations.iter().filter_map(|violation| violation["reason"].as_str()).collect();
+        let reasons: Vec<String> = violations.iter().map(told).collect();
         let message = format!("{}: {}", self.tool.name, reasons.join("; "));
         let hint = "correct the arguments named in details.violations and call again; tools/list shows the schema";
         Err(ErrorEnvelope::new(Code::InputInvalid, message, hint).with_details(json!({ "violations": violations })))

@@ -7,6 +7,7 @@ use svc_kit::{
     Behaviour, Context, Failure, Handle, Intent, Retained,
     link::{Epoch, Link, LinkConfig, LinkEvent},
     upstream::NodeClient,
+    wall,
 };
 use svc_otel::metrics;
 use svc_wire::comet::{self, Notification, Response};
@@ -123,6 +124,7 @@ impl State {
     }
 
     fn read(&mut self, epoch: Epoch, text: &str) {
+        self.args.clock.with(|clock| clock.last_event_at = Some(wall::now_text()));
         let Ok(response) = serde_json::from_str::<Response>(text) else {
             self.link.reconnect(epoch, "the node sent something that is not JSON-RPC");
             return;

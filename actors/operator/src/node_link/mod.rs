@@ -12,7 +12,7 @@ pub use actor::{Args, NodeLink};
 use serde::Serialize;
 
 /// What the chain's blocks tell of time. Retained by the tree.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct Clock {
     /// Newest height seen.
     pub height: u64,
@@ -20,6 +20,8 @@ pub struct Clock {
     pub interval_ms: f64,
     /// Whether the WebSocket is up.
     pub is_connected: bool,
+    /// When the last message came, RFC 3339.
+    pub last_event_at: Option<String>,
 }
 
 /// Blocks a transaction is given at least, however slow they come.

@@ -74,7 +74,8 @@ pub async fn read(sources: &Sources) -> Result<Snapshot, NodeError> {
 
 /// Whether a failure says that the corporation does not exist, rather than that it could not be read.
 pub fn is_unknown_corporation(error: &NodeError) -> bool {
-    matches!(error, NodeError::Upstream(UpstreamError::Http { status: 404, .. }))
+    // Any server answers 404; only an indexer says what was not found.
+    matches!(error, NodeError::Upstream(UpstreamError::Http { status: 404, body, .. }) if body.contains("Corporation not found"))
 }
 
 fn authorization(body: Value) -> Option<Authorization> {
