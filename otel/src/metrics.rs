@@ -7,7 +7,7 @@ use opentelemetry::{
     metrics::{Counter, Gauge, Histogram, UpDownCounter},
 };
 
-use crate::names::{SCOPE, metric};
+use crate::names::{Metric, SCOPE, metric};
 
 /// From a local in-memory step to the longest wait a call may have.
 const SECONDS: [f64; 14] = [0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
@@ -39,9 +39,13 @@ struct Instruments {
 // First use must come after the meter provider is set: a meter taken earlier stays a no-op.
 static INSTRUMENTS: LazyLock<Instruments> = LazyLock::new(|| {
     let meter = global::meter(SCOPE);
-    let seconds = |name: &'static str| meter.f64_histogram(name).with_boundaries(SECONDS.to_vec()).build();
-    let counter = |name: &'static str| meter.u64_counter(name).build();
-    let gauge = |name: &'static str| meter.u64_gauge(name).build();
+    let seconds = |metric: Metric| {
+        let histogram = meter.f64_histogram(metric.name).with_description(metric.help);
+        histogram.with_boundaries(SECONDS.to_vec()).build()
+    };
+    let counter = |metric: Metric| meter.u64_counter(metric.name).with_description(metric.help).build();
+    let gauge = |metric: Metric| meter.u64_gauge(metric.name).with_description(metric.help).build();
+    let depth = metric::MAILBOX_DEPTH;
     Instruments {
         bootstrap_complete: gauge(metric::BOOTSTRAP_COMPLETE),
         tools_advertised: gauge(metric::TOOLS_ADVERTISED),
@@ -59,7 +63,7 @@ static INSTRUMENTS: LazyLock<Instruments> = LazyLock::new(|| {
         vs_agents_known: gauge(metric::VS_AGENTS_KNOWN),
         upstream_requests: counter(metric::UPSTREAM_REQUESTS),
         upstream_duration: seconds(metric::UPSTREAM_DURATION),
-        mailbox_depth: meter.i64_up_down_counter(metric::MAILBOX_DEPTH).build(),
+        mailbox_depth: meter.i64_up_down_counter(depth.name).with_description(depth.help).build(),
         message_wait: seconds(metric::MESSAGE_WAIT),
         message_duration: seconds(metric::MESSAGE_DURATION),
         restarts: counter(metric::RESTARTS),

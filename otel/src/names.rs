@@ -51,48 +51,46 @@ pub mod attribute {
     pub const ERROR_TYPE: &str = "error.type";
 }
 
-/// Metric names.
+/// A metric: its name, and what it says.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// Name.
+    pub name: &'static str,
+    /// One sentence for the exposition.
+    pub help: &'static str,
+}
+
+/// Metrics.
 pub mod metric {
-    /// Gauge, 1 once the server serves.
-    pub const BOOTSTRAP_COMPLETE: &str = "svc_mcp_bootstrap_complete";
-    /// Gauge by surface.
-    pub const TOOLS_ADVERTISED: &str = "svc_mcp_tools_advertised";
-    /// Counter by tool, outcome, error_code.
-    pub const TOOL_CALLS: &str = "svc_mcp_tool_calls_total";
-    /// Histogram by tool, outcome.
-    pub const TOOL_DURATION: &str = "svc_mcp_tool_duration_seconds";
-    /// Counter by msg_type, outcome.
-    pub const TX_BROADCAST: &str = "svc_mcp_tx_broadcast_total";
-    /// Histogram by msg_type.
-    pub const TX_BROADCAST_DURATION: &str = "svc_mcp_tx_broadcast_duration_seconds";
-    /// Gauge: blocks between the newest write and the indexer.
-    pub const BARRIER_LAG: &str = "svc_mcp_barrier_lag_blocks";
-    /// Counter by outcome.
-    pub const BARRIER_OUTCOME: &str = "svc_mcp_barrier_outcome_total";
-    /// Gauge by endpoint.
-    pub const WS_CONNECTED: &str = "svc_mcp_ws_connected";
-    /// Counter by endpoint.
-    pub const WS_RECONNECTS: &str = "svc_mcp_ws_reconnects_total";
-    /// Gauge by endpoint.
-    pub const WS_LAST_BLOCK: &str = "svc_mcp_ws_last_block_height";
-    /// Gauge: authorizations known.
-    pub const AUTHZ_CACHE_SIZE: &str = "svc_mcp_authz_cache_size";
-    /// Counter by trigger.
-    pub const AUTHZ_CACHE_REFRESH: &str = "svc_mcp_authz_cache_refresh_total";
-    /// Gauge by reachable.
-    pub const VS_AGENTS_KNOWN: &str = "svc_mcp_vs_agents_known";
-    /// Counter by kind, outcome.
-    pub const UPSTREAM_REQUESTS: &str = "svc_mcp_upstream_requests_total";
-    /// Histogram by kind.
-    pub const UPSTREAM_DURATION: &str = "svc_mcp_upstream_request_duration_seconds";
-    /// Gauge by actor.
-    pub const MAILBOX_DEPTH: &str = "svc_actor_mailbox_depth";
-    /// Histogram by actor.
-    pub const MESSAGE_WAIT: &str = "svc_actor_message_wait_seconds";
-    /// Histogram by actor, message, outcome.
-    pub const MESSAGE_DURATION: &str = "svc_actor_message_duration_seconds";
-    /// Counter by actor, reason.
-    pub const RESTARTS: &str = "svc_actor_restarts_total";
-    /// Counter by actor.
-    pub const REJECTED: &str = "svc_actor_rejected_total";
+    use super::Metric;
+
+    macro_rules! metrics {
+        ($($constant:ident, $name:literal, $help:literal;)*) => {
+            $(#[doc = $help] pub const $constant: Metric = Metric { name: $name, help: $help };)*
+        };
+    }
+
+    metrics! {
+        BOOTSTRAP_COMPLETE, "svc_mcp_bootstrap_complete", "1 once the server serves.";
+        TOOLS_ADVERTISED, "svc_mcp_tools_advertised", "Tools listed, by surface.";
+        TOOL_CALLS, "svc_mcp_tool_calls_total", "Tool calls ended, by tool, outcome and error_code.";
+        TOOL_DURATION, "svc_mcp_tool_duration_seconds", "Seconds a tool call took, by tool and outcome.";
+        TX_BROADCAST, "svc_mcp_tx_broadcast_total", "Broadcasts answered by the node, by msg_type and outcome.";
+        TX_BROADCAST_DURATION, "svc_mcp_tx_broadcast_duration_seconds", "Seconds a broadcast took, by msg_type.";
+        BARRIER_LAG, "svc_mcp_barrier_lag_blocks", "Blocks the indexer is behind the newest height somebody waits for.";
+        BARRIER_OUTCOME, "svc_mcp_barrier_outcome_total", "Barrier waits ended, by outcome.";
+        WS_CONNECTED, "svc_mcp_ws_connected", "1 while the WebSocket is up, by endpoint.";
+        WS_RECONNECTS, "svc_mcp_ws_reconnects_total", "WebSocket attempts after the first, by endpoint.";
+        WS_LAST_BLOCK, "svc_mcp_ws_last_block_height", "Newest height seen over the WebSocket, by endpoint.";
+        AUTHZ_CACHE_SIZE, "svc_mcp_authz_cache_size", "Authorizations known to the server.";
+        AUTHZ_CACHE_REFRESH, "svc_mcp_authz_cache_refresh_total", "Times the authorizations were read, by trigger.";
+        VS_AGENTS_KNOWN, "svc_mcp_vs_agents_known", "Agents known, by whether their admin API is reachable.";
+        UPSTREAM_REQUESTS, "svc_mcp_upstream_requests_total", "Upstream requests ended, by kind and outcome.";
+        UPSTREAM_DURATION, "svc_mcp_upstream_request_duration_seconds", "Seconds an upstream request took, by kind.";
+        MAILBOX_DEPTH, "svc_actor_mailbox_depth", "Messages waiting in mailboxes, by actor.";
+        MESSAGE_WAIT, "svc_actor_message_wait_seconds", "Seconds a message waited in the mailbox, by actor.";
+        MESSAGE_DURATION, "svc_actor_message_duration_seconds", "Seconds a message was handled, by actor, message and outcome.";
+        RESTARTS, "svc_actor_restarts_total", "Restarts, by actor and reason.";
+        REJECTED, "svc_actor_rejected_total", "Messages refused by an admission limit, by actor.";
+    }
 }

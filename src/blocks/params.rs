@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use serde_json::Value;
-use svc_indexer::{Framework, Page, ReadError, Sort};
+use svc_indexer::{Framework, Page, ReadError, Show, Sort};
 use svc_wire::instant;
 
 /// Parameters of one request. Unknown ones are ignored, as the contract says.
@@ -75,6 +75,11 @@ impl Params {
             return Ok(Framework::Active);
         }
         Framework::parse(self.text("gf_data")?)
+    }
+
+    /// What of the governance framework to show.
+    pub fn show(&self) -> Result<Show<'_>, ReadError> {
+        Ok(Show { framework: self.framework()?, language: self.text("preferred_language")? })
     }
 
     /// A test for `modified_after`: strictly newer.

@@ -128,8 +128,7 @@ impl At {
 
 async fn corporation(State(front): State<Front>, Path(key): Path<String>, ask: Ask) -> Answer {
     let Ask { at, params } = ask;
-    let body =
-        front.reader.corporation(id(&key)?, at.height, params.framework()?, params.text("preferred_language")?).await?;
+    let body = front.reader.corporation(id(&key)?, at.height, params.show()?).await?;
     Ok(at.answer(&body))
 }
 
@@ -147,15 +146,13 @@ async fn corporations(State(front): State<Front>, ask: Ask) -> Answer {
             && did.is_none_or(|did| body["did"] == did)
             && addresses.as_ref().is_none_or(|list| list.contains(&address))
     };
-    let language = params.text("preferred_language")?;
-    let body = front.reader.corporations(at.height, params.page()?, params.framework()?, language, is_wanted).await?;
+    let body = front.reader.corporations(at.height, params.page()?, params.show()?, is_wanted).await?;
     Ok(at.answer(&body))
 }
 
 async fn ecosystem(State(front): State<Front>, Path(key): Path<String>, ask: Ask) -> Answer {
     let Ask { at, params } = ask;
-    let body =
-        front.reader.ecosystem(id(&key)?, at.height, params.framework()?, params.text("preferred_language")?).await?;
+    let body = front.reader.ecosystem(id(&key)?, at.height, params.show()?).await?;
     Ok(at.answer(&body))
 }
 
@@ -172,8 +169,7 @@ async fn ecosystems(State(front): State<Front>, ask: Ask) -> Answer {
             && corporation.is_none_or(|id| body["corporation_id"] == id)
             && archived.is_none_or(|archived| archived != body["archived"].is_null())
     };
-    let language = params.text("preferred_language")?;
-    let body = front.reader.ecosystems(at.height, params.page()?, params.framework()?, language, is_wanted).await?;
+    let body = front.reader.ecosystems(at.height, params.page()?, params.show()?, is_wanted).await?;
     Ok(at.answer(&body))
 }
 

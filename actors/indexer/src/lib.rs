@@ -26,7 +26,7 @@ use svc_wire::{
 
 pub use follower::FollowerState;
 pub use hub::{Filter, HubHandle, Join, Outgoing};
-pub use read::{Delegations, Framework, Page, ReadError, Reader, Sort};
+pub use read::{Delegations, Framework, Page, ReadError, Reader, Show, Sort};
 pub use store::StoreError;
 
 /// How an indexer is made.

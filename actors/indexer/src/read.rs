@@ -80,6 +80,15 @@ impl Framework {
     }
 }
 
+/// What of an owner's governance framework is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Show<'a> {
+    /// Which versions.
+    pub framework: Framework,
+    /// Keeps one document per version, in this language if there is one.
+    pub language: Option<&'a str>,
+}
+
 /// Lists of the delegation module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delegations {
@@ -158,15 +167,9 @@ impl Reader {
     }
 
     /// `co.getCorporation`
-    pub async fn corporation(
-        &self,
-        id: u64,
-        height: u64,
-        framework: Framework,
-        language: Option<&str>,
-    ) -> Result<Value, ReadError> {
+    pub async fn corporation(&self, id: u64, height: u64, show: Show<'_>) -> Result<Value, ReadError> {
         let body = self.store.entity(Kind::Corporation, id, height).await?.ok_or(ReadError::NotFound("Corporation"))?;
-        Ok(json!({"corporation": self.with_framework(body, framework, language), "block_height": height}))
+        Ok(json!({"corporation": self.with_framework(body, show), "block_height": height}))
     }
 
     /// `co.listCorporations`
@@ -174,23 +177,16 @@ impl Reader {
         &self,
         height: u64,
         page: Page,
-        framework: Framework,
-        language: Option<&str>,
+        show: Show<'_>,
         is_wanted: impl Fn(&Value) -> bool,
     ) -> Result<Value, ReadError> {
-        self.owners(Kind::Corporation, "corporations", height, page, framework, language, is_wanted).await
+        self.owners(Kind::Corporation, "corporations", height, page, show, is_wanted).await
     }
 
     /// `es.getEcosystem`
-    pub async fn ecosystem(
-        &self,
-        id: u64,
-        height: u64,
-        framework: Framework,
-        language: Option<&str>,
-    ) -> Result<Value, ReadError> {
+    pub async fn ecosystem(&self, id: u64, height: u64, show: Show<'_>) -> Result<Value, ReadError> {
         let body = self.store.entity(Kind::Ecosystem, id, height).await?.ok_or(ReadError::NotFound("Ecosystem"))?;
-        Ok(json!({"ecosystem": self.with_framework(body, framework, language)}))
+        Ok(json!({"ecosystem": self.with_framework(body, show)}))
     }
 
     /// `es.listEcosystems`
@@ -198,26 +194,23 @@ impl Reader {
         &self,
         height: u64,
         page: Page,
-        framework: Framework,
-        language: Option<&str>,
+        show: Show<'_>,
         is_wanted: impl Fn(&Value) -> bool,
     ) -> Result<Value, ReadError> {
-        self.owners(Kind::Ecosystem, "ecosystems", height, page, framework, language, is_wanted).await
+        self.owners(Kind::Ecosystem, "ecosystems", height, page, show, is_wanted).await
     }
 
-    #[allow(clippy::too_many_arguments)] // One private body behind two public reads that differ in kind and wrapper only.
     async fn owners(
         &self,
         kind: Kind,
         wrapper: &str,
         height: u64,
         page: Page,
-        framework: Framework,
-        language: Option<&str>,
+        show: Show<'_>,
         is_wanted: impl Fn(&Value) -> bool,
     ) -> Result<Value, ReadError> {
         let bodies = self.store.entities(kind, height, page.range(), page.limit, is_wanted).await?;
-        let shown: Vec<Value> = bodies.into_iter().map(|body| self.with_framework(body, framework, language)).collect();
+        let shown: Vec<Value> = bodies.into_iter().map(|body| self.with_framework(body, show)).collect();
         Ok(json!({ wrapper: shown }))
     }
 
@@ -325,7 +318,8 @@ impl Reader {
         Ok(self.store.block_time(height).await?)
     }
 
-    fn with_framework(&self, mut body: Value, framework: Framework, language: Option<&str>) -> Value {
+    fn with_framework(&self, mut body: Value, show: Show<'_>) -> Value {
+        let Show { framework, language } = show;
         let active = body["active_version"].clone();
         let kept: Option<Vec<Value>> = match framework {
             Framework::None => None,

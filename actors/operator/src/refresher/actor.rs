@@ -104,6 +104,9 @@ impl State {
         match outcome {
             Ok(snapshot) => {
                 metrics::authz_cache_size(snapshot.authorizations.len());
+                // Admin APIs are not looked up yet, so none counts as reachable.
+                metrics::vs_agents_known(true, 0);
+                metrics::vs_agents_known(false, snapshot.vs_authorizations.len());
                 if args.board.publish(snapshot) {
                     tracing::info!("what the corporation grants has changed");
                 }
