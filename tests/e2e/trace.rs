@@ -8,7 +8,7 @@ use svc::client::Client;
 
 use super::{
     harness::{CREATE, arguments, ecosystem, quick},
-    secrets::serve,
+    secrets::{assert_no_secret, serve},
 };
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -81,5 +81,6 @@ async fn a_call_is_one_trace_from_the_caller_through_every_stage() {
     assert_eq!(submit.parent_span_id, "");
     assert!(submit.links.iter().any(|link| link.span_id == server.span_id && link.trace_id == TRACE));
     assert!(submit.attributes.contains_key("svc.actor.mailbox_wait_seconds"));
+    assert_no_secret("trace", &format!("{spans:?}"));
     terminated.await.expect("joins");
 }
