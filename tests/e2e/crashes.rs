@@ -8,14 +8,21 @@ use super::harness::{Answer, CREATE, World, call, ecosystem, quick};
 
 const ACTORS: [&str; 6] = ["signer", "confirmer", "node_link", "barrier", "refresher", "subscription/1"];
 
-/// Starts a write and kills `actor` once the write is as far as `when` says.
-async fn crash(world: &World, actor: &str, name: &str, when: impl AsyncFn(&World) -> bool) -> Answer {
+/// Starts a write, kills `actor` once the write is as far as `when` says, and then does `after`.
+async fn crash(
+    world: &World,
+    actor: &str,
+    name: &str,
+    when: impl AsyncFn(&World) -> bool,
+    after: impl AsyncFn(&World),
+) -> Answer {
     let write = call(&world.client, CREATE, ecosystem(name));
     let kill = async {
         while !when(world).await {
             tokio::task::yield_now().await;
         }
         assert!(world.network.operator.supervisor().kill(actor).await, "{actor} is there to be killed");
+        after(world).await;
     };
     let (answer, ()) = tokio::join!(write, kill);
     answer
@@ -33,22 +40,17 @@ async fn killing_any_actor_while_its_write_waits_for_a_block_changes_nothing() {
     let world = quick().await;
     for (index, actor) in ACTORS.into_iter().enumerate() {
         let name = format!("waiting-{index}");
-        // In the mempool, and not in a block before the kill.
+        // In the mempool, and not in a block until two blocks after the kill.
         world.network.devnet.node.faults(|faults| faults.hold_inclusion = true);
         let in_mempool = async |world: &World| world.network.devnet.node.inspect(|core| core.waiting().len() == 1);
-        let release = async {
-            while world.network.operator.supervisor().report().await.iter().all(|report| report.restarts == 0)
-                && actor != "subscription/1"
-            {
-                tokio::task::yield_now().await;
-            }
+        let release = async |world: &World| {
             let mut heights = world.network.devnet.node.heights();
-            heights.changed().await.expect("a block");
-            heights.changed().await.expect("a block");
+            for _ in 0..2 {
+                heights.changed().await.expect("a block");
+            }
             world.network.devnet.node.faults(|faults| faults.hold_inclusion = false);
         };
-        let killed = crash(&world, actor, &name, in_mempool);
-        let (answer, ()) = tokio::join!(killed, release);
+        let answer = crash(&world, actor, &name, in_mempool, release).await;
         assert_one_truthful(&world, actor, &name, &answer).await;
     }
     assert_eq!(world.ecosystems_on_chain().len(), ACTORS.len());
@@ -60,7 +62,7 @@ async fn killing_any_actor_at_the_very_start_of_a_write_changes_nothing() {
     let world = quick().await;
     for (index, actor) in ACTORS.into_iter().enumerate() {
         let name = format!("starting-{index}");
-        let answer = crash(&world, actor, &name, async |_| true).await;
+        let answer = crash(&world, actor, &name, async |_| true, async |_| ()).await;
         assert_one_truthful(&world, actor, &name, &answer).await;
     }
     assert_eq!(world.operator_txs_in_blocks(), ACTORS.len());
