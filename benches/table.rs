@@ -8,7 +8,7 @@ use svc::{
     client::Client,
     network::{Network, NetworkConfig},
 };
-use svc_devnet::seed::DevnetConfig;
+use svc_devnet::DevnetConfig;
 use svc_kit::{
     Behaviour, Context, Failure, Handle, Intent, Reply,
     supervise::{ChildSpec, Supervisor, SupervisorSpec},
@@ -83,7 +83,7 @@ async fn round_trips() -> (f64, f64) {
 
 /// Blocks from call to answer of single writes, and of sixty-four at once, on a chain with this block time.
 async fn writes(block_time: Duration) -> (f64, f64) {
-    let devnet = DevnetConfig { block_time, ..DevnetConfig::default() };
+    let devnet = DevnetConfig { block_time: Some(block_time), ..DevnetConfig::default() };
     let network = Network::launch(NetworkConfig { devnet, ..NetworkConfig::default() }).await.expect("starts");
     let client = Client::connect(&network.mcp_url(), &network.bearer).await.expect("connects");
     let arguments = |name: String| -> Map<String, Value> {

@@ -4,6 +4,7 @@ pub mod blocks;
 pub mod cli;
 pub mod client;
 pub mod config;
+mod devnet;
 pub mod mcp;
 pub mod network;
 pub mod output;

@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context;
-use svc_devnet::seed::{Devnet, DevnetConfig, OPERATOR_MNEMONIC};
+use svc_devnet::{Devnet, DevnetConfig, GAS_PRICE_MICROS, Seat};
 use svc_indexer::{Indexer, IndexerConfig};
 use svc_operator::{Operator, OperatorConfig};
 use svc_wire::{key::AccountKey, secret::Secret};
@@ -52,6 +52,8 @@ impl Default for NetworkConfig {
 pub struct Network {
     /// The chain.
     pub devnet: Devnet,
+    /// Whose place the tool server takes.
+    pub seat: Seat,
     /// The operator behind the tool server.
     pub operator: Operator,
     /// The tool server's front.
@@ -60,6 +62,38 @@ pub struct Network {
     pub bearer: String,
     server: HttpServer,
     indexer: IndexerProcess,
+}
+
+/// A chain and its indexer: a network before anybody takes a place in it.
+pub struct Grounds {
+    /// The chain.
+    pub devnet: Devnet,
+    indexer: IndexerProcess,
+}
+
+impl Grounds {
+    /// Starts both, and waits until the indexer knows what the scenario did.
+    pub async fn launch(config: &NetworkConfig) -> anyhow::Result<Self> {
+        let devnet = Devnet::launch(config.devnet.clone()).await?;
+        let block_interval = config.devnet.block_time.unwrap_or(Duration::from_secs(1));
+        let mut indexer = IndexerProcess {
+            config: IndexerConfig { rpc: devnet.node.origin(), database: config.database.clone(), block_interval },
+            address: config.indexer_listen,
+            process: None,
+        };
+        // An indexer begins with a block.
+        if *devnet.node.heights().borrow() == 0 {
+            devnet.node.produce()?;
+        }
+        indexer.start().await?;
+        wait_until_indexed(&devnet, indexer.address).await?;
+        Ok(Self { devnet, indexer })
+    }
+
+    /// Origin of the indexer.
+    pub fn indexer_origin(&self) -> String {
+        format!("http://{}", self.indexer.address)
+    }
 }
 
 /// The indexer on a runtime of its own.
@@ -89,34 +123,29 @@ impl IndexerProcess {
 impl Network {
     /// Starts everything and waits until the tool server serves.
     pub async fn launch(config: NetworkConfig) -> anyhow::Result<Self> {
-        let block_time = config.devnet.block_time;
-        let devnet = Devnet::launch(config.devnet).await?;
-        let mut indexer = IndexerProcess {
-            config: IndexerConfig { rpc: devnet.node.origin(), database: config.database, block_interval: block_time },
-            address: config.indexer_listen,
-            process: None,
-        };
-        indexer.start().await?;
-        wait_until_indexed(&devnet, indexer.address).await?;
+        let Grounds { devnet, indexer } = Grounds::launch(&config).await?;
+        let seat = devnet.seat.clone().context("the scenario has no seat for a tool server")?;
+        let account = devnet.accounts.get(&seat.operator_name).context("the seat's operator has no account")?;
+        let key = AccountKey::from_mnemonic(&account.phrase)?;
         let operator_config = OperatorConfig {
-            corporation_id: devnet.corporation_id,
+            corporation_id: seat.corporation_id,
             rpc: devnet.node.origin(),
             indexer: format!("http://{}", indexer.address),
             chain_id: None,
             denom: None,
-            gas_price_micros: 25_000,
+            gas_price_micros: GAS_PRICE_MICROS,
             tx_timeout: config.tx_timeout,
             indexer_timeout: config.indexer_timeout,
             refresh_period: Duration::from_secs(60),
         };
-        let operator = Operator::boot(operator_config, AccountKey::from_mnemonic(OPERATOR_MNEMONIC)?).await?;
+        let operator = Operator::boot(operator_config, key).await?;
         let front = Front::new(operator.clone())?;
         let bearer = config.bearer.unwrap_or_else(|| uuid::Uuid::new_v4().simple().to_string());
         let listener =
             process::bind(config.mcp_listen).with_context(|| format!("cannot listen on {}", config.mcp_listen))?;
         let http = HttpServerConfig { bearer: Secret::new(bearer.clone()), allowed_hosts: Vec::new() };
         let server = HttpServer::start(listener, Arc::clone(&front), http)?;
-        Ok(Self { devnet, operator, front, bearer, server, indexer })
+        Ok(Self { devnet, seat, operator, front, bearer, server, indexer })
     }
 
     /// URL of the MCP endpoint.
@@ -162,6 +191,7 @@ async fn wait_until_indexed(devnet: &Devnet, indexer: SocketAddr) -> anyhow::Res
         if answer["height"].as_u64().is_some_and(|height| height >= wanted) {
             return Ok(());
         }
-        heights.changed().await?;
+        // On a chain that makes blocks on order only, no height will change.
+        let _ = tokio::time::timeout(Duration::from_millis(50), heights.changed()).await;
     }
 }

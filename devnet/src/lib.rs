@@ -1,8 +1,14 @@
 //! A registry chain in one process: a pure [`ledger`] and a [`node`] around it that speaks CometBFT RPC.
 //!
-//! The node is a test bed and a rehearsal stage: real signatures, real sequences, real blocks, over real sockets; its
-//! [faults](node::Faults) can be ordered. It keeps everything in memory.
+//! The node is a test bed and a rehearsal stage: real signatures, real sequences, real blocks, over real sockets. What its
+//! chain holds at first is a [`scenario`]; [faults](node::Faults), the clock and snapshots are on order.
 
+mod control;
+mod devnet;
 pub mod ledger;
 pub mod node;
-pub mod seed;
+pub mod scenario;
+
+pub use control::{Control, ControlError};
+pub use devnet::{Devnet, DevnetConfig, DevnetError, Seat};
+pub use scenario::GAS_PRICE_MICROS;

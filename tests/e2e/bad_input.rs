@@ -122,7 +122,7 @@ async fn a_boot_that_cannot_work_says_why() {
             ("SVC_CHAIN_ID", chain_id),
             ("MCP_TRANSPORT", "stdio"),
         ]);
-        let mut secrets = Secrets::from_pairs([("MCP_SVC_MNEMONIC", svc_devnet::seed::OPERATOR_MNEMONIC)]);
+        let mut secrets = Secrets::from_pairs([("MCP_SVC_MNEMONIC", super::harness::OPERATOR_MNEMONIC)]);
         let config = config::read(&environment, &mut secrets).unwrap_or_else(|error| panic!("{error}"));
         Operator::boot(config.operator, config.key).await.map(|_| ())
     };

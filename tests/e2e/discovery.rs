@@ -1,7 +1,7 @@
 //! Nothing of the namespace is configured: another word, chain id and denom work unchanged.
 
 use serde_json::json;
-use svc_devnet::seed::DevnetConfig;
+use svc_devnet::DevnetConfig;
 
 use super::harness::{CREATE, config, ecosystem, world};
 

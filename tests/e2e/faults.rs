@@ -35,7 +35,7 @@ async fn an_indexer_that_is_down_makes_the_write_unsynced_but_not_failed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_is_down_is_told_and_found_again() {
-    let mut world = quick().await;
+    let world = quick().await;
     world.network.devnet.node.stop();
     let error = world.fails(CREATE, ecosystem("down"), "UPSTREAM_UNREACHABLE").await;
     assert_eq!((&error["stage"], &error["details"]["kind"]), (&json!("upstream"), &json!("rpc")));

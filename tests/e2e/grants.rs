@@ -53,7 +53,7 @@ async fn a_revoked_grant_takes_the_tools_away_and_tells_the_clients() {
     #[allow(deprecated)]
     legacy.subscribe(SubscribeRequestParams::new("svc://own/authorizations")).await.expect("subscribes");
 
-    let own = world.network.devnet.operator_address.clone();
+    let own = world.network.seat.operator_address.clone();
     world.ok("svc.ledger.de.revokeOperatorAuthorization", json!({"grantee": own})).await;
     world.until("the tools are gone", async || !world.tool_names().await.iter().any(|name| name == CREATE)).await;
     let left = world.tool_names().await;
@@ -77,7 +77,7 @@ async fn a_revoked_grant_takes_the_tools_away_and_tells_the_clients() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_to_another_operator_shows_in_the_reads() {
     let world = quick().await;
-    let grantee = world.network.devnet.member_address.clone();
+    let grantee = world.network.devnet.address("member").to_owned();
     world
         .ok(
             "svc.ledger.de.grantOperatorAuthorization",

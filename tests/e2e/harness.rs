@@ -7,7 +7,7 @@ use svc::{
     client::Client,
     network::{Network, NetworkConfig},
 };
-use svc_devnet::seed::DevnetConfig;
+use svc_devnet::DevnetConfig;
 
 /// Longest any single expectation may take; a test that needs it has failed.
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -24,9 +24,12 @@ pub struct Answer {
     pub is_error: bool,
 }
 
+/// Phrase of the operator of the scenario `corporation`: a public test vector.
+pub const OPERATOR_MNEMONIC: &str = "legal winner thank year wave sausage worth useful legal winner thank yellow";
+
 pub fn config(block_time_ms: u64) -> NetworkConfig {
     NetworkConfig {
-        devnet: DevnetConfig { block_time: Duration::from_millis(block_time_ms), ..DevnetConfig::default() },
+        devnet: DevnetConfig { block_time: Some(Duration::from_millis(block_time_ms)), ..DevnetConfig::default() },
         ..NetworkConfig::default()
     }
 }
@@ -98,7 +101,7 @@ impl World {
             let request = QueryListEcosystemsRequest { response_max_size: 1024, ..Default::default() };
             let path = core.chain.namespace().query_path("ec", "ListEcosystems");
             let bytes =
-                svc_devnet::ledger::query(core.state(), &core.chain, &path, &request.encode_to_vec()).expect("queried");
+                svc_devnet::ledger::query(core.state(), &core.chain, core.context(), &path, &request.encode_to_vec()).expect("queried");
             let reply = QueryListEcosystemsResponse::decode(bytes.as_slice()).expect("decodes");
             reply.ecosystems.into_iter().map(|ecosystem| ecosystem.did).collect()
         })
@@ -106,7 +109,7 @@ impl World {
 
     /// Transactions of the operator that are in blocks.
     pub fn operator_txs_in_blocks(&self) -> usize {
-        let address = self.network.devnet.operator_address.clone();
+        let address = self.network.seat.operator_address.clone();
         self.network.devnet.node.inspect(|core| {
             let outcomes = core.blocks().iter().flat_map(|block| block.outcomes.iter());
             let is_own = |outcome: &&svc_devnet::ledger::TxOutcome| {

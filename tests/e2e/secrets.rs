@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 use svc::client::Client;
-use svc_devnet::seed::OPERATOR_MNEMONIC;
+use super::harness::OPERATOR_MNEMONIC;
 use svc_wire::key::AccountKey;
 
 use super::harness::{CREATE, arguments, ecosystem, quick};

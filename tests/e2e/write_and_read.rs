@@ -32,7 +32,7 @@ async fn an_ecosystem_is_created_indexed_and_read_back() {
     let events = world.ok("svc.idx.indexer.listEvents", json!({"dids": ["did:web:guild.example"]})).await;
     assert_eq!(events["events"][0]["event_type"], "CreateNewEcosystem");
     assert_eq!(events["events"][0]["tx_hash"], receipt["tx_hash"]);
-    assert_eq!(events["events"][0]["payload"]["sender"], world.network.devnet.operator_address);
+    assert_eq!(events["events"][0]["payload"]["sender"], world.network.seat.operator_address);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -67,7 +67,7 @@ async fn every_write_tool_of_this_slice_does_what_its_read_shows() {
     assert_eq!(corporation["corporation"]["did"], "did:web:renamed.example");
 
     let founded = json!({
-        "members": [{"address": world.network.devnet.member_address, "weight": "1"}],
+        "members": [{"address": world.network.devnet.address("member"), "weight": "1"}],
         "decision_policy": {"@type": "/cosmos.group.v1.PercentageDecisionPolicy", "percentage": "0.5",
             "windows": {"voting_period": "60s", "min_execution_period": "0s"}},
         "did": "did:web:daughter.example", "language": "de", "doc_url": "https://daughter.example/v1.pdf",
@@ -83,22 +83,22 @@ async fn every_write_tool_of_this_slice_does_what_its_read_shows() {
 async fn resources_and_wallet_tools_tell_the_same_as_the_chain() {
     let world = quick().await;
     world.ok(CREATE, ecosystem("guild")).await;
-    let devnet = &world.network.devnet;
+    let seat = &world.network.seat;
     world
         .until("the ecosystem is in the snapshot", async || {
             resource(&world, "svc://own/corporation").await["ecosystems"][0]["did"] == "did:web:guild.example"
         })
         .await;
     let operator = resource(&world, "svc://own/operator").await;
-    assert_eq!((&operator["address"], &operator["sequence"]), (&json!(devnet.operator_address), &json!(1)));
+    assert_eq!((&operator["address"], &operator["sequence"]), (&json!(seat.operator_address), &json!(1)));
     assert_eq!(operator, world.ok("svc.wallet.getAddress", json!({})).await);
     let corporation = resource(&world, "svc://own/corporation").await;
-    assert_eq!((&corporation["id"], &corporation["policy_address"]), (&json!(1), &json!(devnet.policy_address)));
+    assert_eq!((&corporation["id"], &corporation["policy_address"]), (&json!(1), &json!(seat.policy_address)));
     let authorizations = resource(&world, "svc://own/authorizations").await;
     assert_eq!(authorizations[0]["fee_grant_state"], "active");
     assert_eq!(authorizations[0]["msg_types"].as_array().map(Vec::len), Some(28));
     let grant = resource(&world, "svc://own/fee-grant").await;
-    assert_eq!((&grant["granter"], &grant["budget"]), (&json!(devnet.policy_address), &Value::Null));
+    assert_eq!((&grant["granter"], &grant["budget"]), (&json!(seat.policy_address), &Value::Null));
     let status = resource(&world, "svc://own/status").await;
     assert_eq!((&status["bootstrap_complete"], &status["rpc_ws"]["connected"]), (&json!(true), &json!(true)));
     let actors: Vec<_> =

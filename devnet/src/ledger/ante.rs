@@ -13,6 +13,7 @@ use svc_wire::{
             v1beta1::{AuthInfo, Fee, SignerInfo, TxBody, TxRaw, mode_info},
         },
     },
+    schema::Unknown,
     tx::{SECP256K1_PUBKEY_URL, SignContext, sign_bytes},
 };
 
@@ -47,6 +48,7 @@ pub enum Mode {
 /// A transaction that passed.
 pub struct Passed {
     pub body: TxBody,
+    pub fee: Fee,
     pub gas: Gas,
     pub events: Vec<Event>,
 }
@@ -60,13 +62,13 @@ pub fn check(
     mode: Mode,
 ) -> Result<Passed, (LedgerError, Gas)> {
     let no_gas = |error| (error, Gas::new(0));
-    let tx = Decoded::read(bytes).map_err(no_gas)?;
+    let tx = Decoded::read(chain, bytes).map_err(no_gas)?;
     let gas = if mode == Mode::Simulate { Gas::unlimited() } else { Gas::new(tx.fee.gas_limit) };
-    let mut exec = Exec { state, chain, block, gas: &gas, events: Vec::new() };
+    let mut exec = Exec::unpaid(state, chain, block, &gas);
     match decorators(&mut exec, &tx, mode) {
         Ok(()) => {
             let events = exec.events;
-            Ok(Passed { body: tx.body, gas, events })
+            Ok(Passed { body: tx.body, fee: tx.fee, gas, events })
         }
         Err(error) => Err((error, gas)),
     }
@@ -81,11 +83,20 @@ struct Decoded {
 }
 
 impl Decoded {
-    fn read(bytes: &[u8]) -> Result<Self, LedgerError> {
+    fn read(chain: &Chain, bytes: &[u8]) -> Result<Self, LedgerError> {
         let parse = |error: prost::DecodeError| LedgerError::sdk(2, error);
         let raw = TxRaw::decode(bytes).map_err(parse)?;
+        // ADR-027: one transaction has one encoding, so that nobody can change its hash.
+        if raw.encode_to_vec() != bytes {
+            return Err(LedgerError::sdk(2, "transaction is not encoded canonically, or has unknown fields"));
+        }
         let body = TxBody::decode(raw.body_bytes.as_slice()).map_err(parse)?;
         let auth_info = AuthInfo::decode(raw.auth_info_bytes.as_slice()).map_err(parse)?;
+        let known = |name, bytes, unknown| {
+            chain.registry.refuse_unknown_fields(name, bytes, unknown).map_err(|error| LedgerError::sdk(2, error))
+        };
+        known("cosmos.tx.v1beta1.TxBody", &raw.body_bytes, Unknown::Critical)?;
+        known("cosmos.tx.v1beta1.AuthInfo", &raw.auth_info_bytes, Unknown::Any)?;
         Ok(Self {
             raw,
             body,
@@ -97,10 +108,11 @@ impl Decoded {
 }
 
 fn decorators(exec: &mut Exec<'_>, tx: &Decoded, mode: Mode) -> Result<(), LedgerError> {
-    let signers = validate_basic(exec, tx)?;
+    let signers = validate_messages(exec, tx)?;
     if let Some(option) = tx.body.extension_options.first() {
-        return Err(LedgerError::sdk(31, format!("unknown extension options: {}", option.type_url)));
+        return Err(LedgerError::sdk(31, &option.type_url));
     }
+    count_signatures(tx, &signers)?;
     timeouts(exec, tx)?;
     let memo = tx.body.memo.chars().count() as u64;
     if memo > MAX_MEMO_CHARACTERS {
@@ -109,6 +121,9 @@ fn decorators(exec: &mut Exec<'_>, tx: &Decoded, mode: Mode) -> Result<(), Ledge
     }
     let missing_signature = if mode == Mode::Simulate { SIGNATURE_BYTES } else { 0 };
     exec.gas.consume((tx.size + missing_signature) * TX_SIZE_COST_PER_BYTE);
+    if exec.gas.is_exceeded() {
+        return Err(out_of_gas(exec.gas));
+    }
     deduct_fee(exec, tx, &signers, mode)?;
     set_public_keys(exec, tx, &signers)?;
     if signers.len() as u64 > TX_SIG_LIMIT {
@@ -125,8 +140,8 @@ fn decorators(exec: &mut Exec<'_>, tx: &Decoded, mode: Mode) -> Result<(), Ledge
     if exec.gas.is_exceeded() { Err(out_of_gas(exec.gas)) } else { Ok(()) }
 }
 
-/// Stateless checks of transaction and messages; yields the distinct signers in order.
-fn validate_basic(exec: &Exec<'_>, tx: &Decoded) -> Result<Vec<String>, LedgerError> {
+/// Stateless checks of the messages; yields the distinct signers in order. Who is named to pay the fee has to sign too.
+fn validate_messages(exec: &Exec<'_>, tx: &Decoded) -> Result<Vec<String>, LedgerError> {
     if tx.body.messages.is_empty() {
         return Err(LedgerError::sdk(18, "must contain at least one message"));
     }
@@ -144,6 +159,13 @@ fn validate_basic(exec: &Exec<'_>, tx: &Decoded) -> Result<Vec<String>, LedgerEr
             }
         }
     }
+    if !tx.fee.payer.is_empty() && !signers.contains(&tx.fee.payer) {
+        signers.push(tx.fee.payer.clone());
+    }
+    Ok(signers)
+}
+
+fn count_signatures(tx: &Decoded, signers: &[String]) -> Result<(), LedgerError> {
     if tx.raw.signatures.is_empty() {
         return Err(LedgerError::sdk(15, "no signatures supplied"));
     }
@@ -151,7 +173,7 @@ fn validate_basic(exec: &Exec<'_>, tx: &Decoded) -> Result<Vec<String>, LedgerEr
         let text = format!("wrong number of signers; expected {}, got {}", signers.len(), tx.raw.signatures.len());
         return Err(LedgerError::sdk(4, text));
     }
-    Ok(signers)
+    Ok(())
 }
 
 fn timeouts(exec: &Exec<'_>, tx: &Decoded) -> Result<(), LedgerError> {

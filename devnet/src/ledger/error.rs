@@ -52,9 +52,11 @@ impl LedgerError {
             18 => "invalid request",
             22 => "key not found",
             30 => "tx timeout height",
+            31 => "unknown extension options",
             32 => "incorrect account sequence",
             37 => "feature not supported",
             38 => "not found",
+            41 => "invalid gas limit",
             42 => "tx timeout",
             _ => "internal",
         };

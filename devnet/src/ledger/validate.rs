@@ -29,7 +29,16 @@ pub fn is_digest_sri(text: &str) -> bool {
 
 /// Absolute http or https with a host.
 pub fn is_http_url(text: &str) -> bool {
-    Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+    // The parser repairs what a browser would; the chain's does not.
+    let has_authority = ["http://", "https://"].iter().any(|scheme| {
+        let start = text.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
+        start && !text[scheme.len()..].starts_with(['/', '\\'])
+    });
+    has_authority && is_plain(text) && Url::parse(text).is_ok_and(|url| url.has_host())
+}
+
+fn is_plain(text: &str) -> bool {
+    !text.chars().any(|c| c.is_control() || c == ' ')
 }
 
 /// BCP 47, well-formed; unregistered subtags are fine.
@@ -40,6 +49,22 @@ pub fn is_language(text: &str) -> bool {
 /// The shorter form that corporations and ecosystems demand.
 pub fn is_short_language(text: &str) -> bool {
     text.len() <= MAX_LANGUAGE_BYTES && is_language(text)
+}
+
+/// Absolute, with any scheme.
+pub fn is_uri(text: &str) -> bool {
+    is_plain(text) && Url::parse(text).is_ok()
+}
+
+/// A denom as the bank module spells them.
+pub fn is_denom(text: &str) -> bool {
+    let tail = |c: char| c.is_ascii_alphanumeric() || "/:._-".contains(c);
+    (3..=128).contains(&text.len()) && text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(tail)
+}
+
+/// An ISO 4217 code.
+pub fn is_currency(text: &str) -> bool {
+    iso_currency::Currency::from_code(text).is_some()
 }
 
 /// An account address of this chain, or sdk/7.
@@ -71,6 +96,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn assets_are_denoms_or_currencies() {
+        assert!(is_denom("usvc") && is_denom("ibc/27394FB0") && !is_denom("us") && !is_denom("1usvc") && !is_denom("u svc"));
+        assert!(is_currency("EUR") && !is_currency("eur") && !is_currency("XXQ"));
+        assert!(is_uri("urn:policy:1") && !is_uri("policy"));
+    }
+
+    #[test]
     fn text_syntaxes_are_the_chain_s() {
         for (text, expected) in [
             ("did:web:a.example", true),
@@ -85,6 +117,9 @@ mod tests {
         assert!(is_digest_sri("sha384-AAEC/w+=="));
         assert!(!is_digest_sri("sha1-AAEC"));
         assert!(is_http_url("https://a.example/x") && !is_http_url("ftp://a.example") && !is_http_url("/x"));
+        for repaired in ["https:a.example/x", "https:///a.example", "http:\\\\a.example", " https://a.example", "https://a.exa\nmple"] {
+            assert!(!is_http_url(repaired), "{repaired:?}");
+        }
         assert!(is_short_language("en-US") && !is_short_language("en_US") && !is_short_language(""));
         assert!(is_language("de-CH-1901-x-private1") && !is_short_language("de-CH-1901-x-private1"));
     }

@@ -1,44 +1,26 @@
 //! The chain and its mempool, without sockets and without a clock.
 
+mod line;
+mod service;
+
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
+    collections::{BTreeMap, HashSet, VecDeque},
     sync::Arc,
 };
 
-use prost::Message;
 use prost_types::Timestamp;
-use sha2::{Digest, Sha256};
-use svc_wire::{
-    instant,
-    proto::cosmos::{
-        base::abci::v1beta1::{GasInfo, Result as SimulationResult},
-        tx::v1beta1::{SimulateRequest, SimulateResponse},
-    },
-    proto::tendermint,
-    tx,
+use serde_json::Value;
+use svc_wire::tx;
+
+pub use line::BlockRecord;
+use line::Line;
+
+use super::{
+    clock::{Clock, Pace},
+    faults::{Faults, take},
+    seal::{SealError, Validator},
 };
-
-use super::Faults;
-use crate::ledger::{self, Block, Chain, LedgerError, Mode, State, TxOutcome};
-
-/// A block with everything that is told about it.
-#[derive(Debug, Clone)]
-pub struct BlockRecord {
-    /// Height.
-    pub height: u64,
-    /// Header time.
-    pub time: Timestamp,
-    /// Transactions in order.
-    pub txs: Vec<Vec<u8>>,
-    /// Their results.
-    pub outcomes: Vec<TxOutcome>,
-    /// Block hash, upper-case hex.
-    pub hash: String,
-    /// Hash of the block before.
-    pub last_hash: String,
-    /// Application hash after the block before, upper-case hex.
-    pub app_hash: String,
-}
+use crate::ledger::{self, Chain, Event, Genesis, LedgerError, Mode, State, TxOutcome};
 
 /// What CheckTx says.
 pub enum Checked {
@@ -53,70 +35,97 @@ const MEMPOOL_SIZE: usize = 5_000;
 /// Longest transaction.
 const MAX_TX_BYTES: usize = 1024 * 1024;
 
+/// What a chain is made from.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    /// What is fixed.
+    pub chain: Chain,
+    /// State before the first block.
+    pub genesis: Genesis,
+    /// Its time.
+    pub genesis_time: Timestamp,
+}
+
+/// A block could not be taken from disk.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// The results differ from those that were recorded: the ledger's rules have changed since.
+    #[error("block {height} ends in another state than it did: this chain was made by another version")]
+    Differs {
+        /// Its height.
+        height: u64,
+    },
+    /// It cannot be sealed.
+    #[error(transparent)]
+    Seal(#[from] SealError),
+}
+
 /// A chain in memory.
 pub struct Core {
     /// What is fixed.
     pub chain: Chain,
     pub(super) faults: Faults,
-    committed: State,
-    check: State,
-    /// State after each height; shared structure keeps this small.
-    history: Vec<State>,
-    blocks: Vec<Arc<BlockRecord>>,
+    pub(super) clock: Clock,
+    origin: Origin,
+    validator: Validator,
+    line: Line,
+    check: Arc<State>,
     mempool: VecDeque<Vec<u8>>,
     cache: HashSet<String>,
-    index: HashMap<String, (u64, usize)>,
-    app_hash: [u8; 32],
-    genesis_time: Timestamp,
+    snapshots: BTreeMap<String, Line>,
 }
 
 impl Core {
-    pub(super) fn new(chain: Chain, genesis: State, genesis_time: Timestamp) -> Self {
-        let app_hash = Sha256::digest(chain.chain_id.as_bytes()).into();
-        Self {
-            chain,
+    pub(super) fn new(origin: Origin, pace: Pace) -> Result<Self, SealError> {
+        let validator = Validator::new(&origin.chain.chain_id)?;
+        let line = Line::new(origin.genesis.state(&origin.chain));
+        Ok(Self {
+            chain: origin.chain.clone(),
             faults: Faults::default(),
-            committed: genesis.clone(),
-            check: genesis.clone(),
-            history: vec![genesis],
-            blocks: Vec::new(),
+            clock: Clock::new(pace),
+            validator,
+            check: line.committed(),
+            line,
+            origin,
             mempool: VecDeque::new(),
             cache: HashSet::new(),
-            index: HashMap::new(),
-            app_hash,
-            genesis_time,
-        }
+            snapshots: BTreeMap::new(),
+        })
     }
 
     /// Newest height; 0 before the first block.
     pub fn height(&self) -> u64 {
-        self.blocks.len() as u64
+        self.line.height()
     }
 
     /// Newest state.
     pub fn state(&self) -> &State {
-        &self.committed
+        self.line.state()
     }
 
     /// Newest block.
     pub fn latest(&self) -> Option<&Arc<BlockRecord>> {
-        self.blocks.last()
+        self.line.blocks.last()
     }
 
     /// A block by height.
     pub fn block(&self, height: u64) -> Option<&Arc<BlockRecord>> {
-        self.blocks.get(usize::try_from(height.checked_sub(1)?).ok()?)
+        self.line.block(height)
     }
 
     /// All blocks in order.
     pub fn blocks(&self) -> &[Arc<BlockRecord>] {
-        &self.blocks
+        &self.line.blocks
     }
 
     /// Where a transaction is, by upper-case hash: its block and its position there.
     pub fn locate(&self, hash: &str) -> Option<(&Arc<BlockRecord>, usize)> {
-        let (height, position) = self.index.get(hash)?;
-        Some((self.block(*height)?, *position))
+        self.line.locate(hash)
+    }
+
+    /// A block by upper-case hash.
+    pub fn block_by_hash(&self, hash: &str) -> Option<&Arc<BlockRecord>> {
+        self.line.blocks.iter().find(|block| block.hash == hash)
     }
 
     /// Transactions that wait.
@@ -124,13 +133,36 @@ impl Core {
         self.mempool.iter()
     }
 
-    pub(super) fn app_hash_hex(&self) -> String {
-        hex::encode_upper(self.app_hash)
+    /// Application hash after the newest block, upper-case hex.
+    pub fn app_hash_hex(&self) -> String {
+        hex::encode_upper(self.line.app_hash())
+    }
+
+    pub(super) fn validator(&self) -> &Validator {
+        &self.validator
+    }
+
+    pub(super) fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// The genesis document's `app_state`.
+    pub(super) fn app_state(&self) -> Value {
+        self.origin.genesis.app_state(&self.chain)
     }
 
     /// Header of the last block, as CheckTx and queries see it.
-    fn context(&self) -> Block {
-        Block { height: self.height(), time: self.latest().map_or(self.genesis_time, |block| block.time) }
+    pub fn context(&self) -> ledger::Block {
+        self.line.context(&self.origin.genesis_time)
+    }
+
+    /// CheckTx alone: nothing enters the mempool.
+    pub(super) fn check_only(&self, bytes: &[u8]) -> TxOutcome {
+        let mut state = (*self.check).clone();
+        match ledger::check(&mut state, &self.chain, self.context(), bytes, Mode::Check) {
+            Ok(passed) => accepted(passed.gas.limit(), passed.gas.used(), passed.events),
+            Err((error, gas)) => refusal(&error, gas.limit(), gas.used()),
+        }
     }
 
     pub(super) fn check_tx(&mut self, bytes: Vec<u8>) -> Checked {
@@ -138,152 +170,118 @@ impl Core {
         if bytes.len() > MAX_TX_BYTES {
             return Checked::Mempool(format!("tx too large. Max size is {MAX_TX_BYTES}, but got {}", bytes.len()));
         }
-        if self.cache.contains(&hash) || self.index.contains_key(&hash) {
+        if self.cache.contains(&hash) || self.locate(&hash).is_some() {
             return Checked::Mempool("tx already exists in cache".to_owned());
         }
-        if self.mempool.len() >= MEMPOOL_SIZE {
-            let count = self.mempool.len();
+        if self.mempool.len() >= MEMPOOL_SIZE || self.faults.mempool_full {
+            let count = if self.faults.mempool_full { MEMPOOL_SIZE } else { self.mempool.len() };
             return Checked::Mempool(format!("mempool is full: number of txs {count} (max: {MEMPOOL_SIZE})"));
         }
-        let block = self.context();
-        let mut state = self.check.clone();
-        match ledger::check(&mut state, &self.chain, block, &bytes, Mode::Check) {
+        if let Some(ordered) = self.faults.refusal() {
+            let (code, codespace, log) = (ordered.code, ordered.codespace, ordered.log);
+            return Checked::Answer(TxOutcome { code, codespace, log, ..TxOutcome::default() });
+        }
+        let mut state = (*self.check).clone();
+        match ledger::check(&mut state, &self.chain, self.context(), &bytes, Mode::Check) {
             Ok(passed) => {
-                self.check = state;
-                if self.faults.drop_after_check > 0 {
-                    self.faults.drop_after_check -= 1;
-                } else {
+                self.check = Arc::new(state);
+                if !take(&mut self.faults.drop_after_check) {
                     self.cache.insert(hash);
                     self.mempool.push_back(bytes);
                 }
-                Checked::Answer(TxOutcome {
-                    gas_wanted: passed.gas.limit(),
-                    gas_used: passed.gas.used(),
-                    ..TxOutcome::default()
-                })
+                Checked::Answer(accepted(passed.gas.limit(), passed.gas.used(), passed.events))
             }
             Err((error, gas)) => Checked::Answer(refusal(&error, gas.limit(), gas.used())),
         }
     }
 
-    /// Makes the next block from everything that waits.
-    pub(super) fn produce(&mut self, now: Timestamp) -> BlockRecord {
-        let last = self.context();
-        let height = last.height + 1;
-        // Header time rises strictly, whatever the system clock does.
-        let time = instant::from_nanos(instant::nanos(&now).max(instant::nanos(&last.time) + 1_000_000));
-        let block = Block { height, time };
-        let txs: Vec<Vec<u8>> = if self.faults.hold_inclusion { Vec::new() } else { self.mempool.drain(..).collect() };
-        let mut state = self.committed.clone();
-        let outcomes: Vec<_> = txs.iter().map(|bytes| ledger::deliver(&mut state, &self.chain, block, bytes)).collect();
-        ledger::end_block(&mut state, &self.chain, block);
-        let app_hash = self.app_hash_hex();
-        for (position, bytes) in txs.iter().enumerate() {
-            let hash = tx::hash(bytes);
-            self.cache.remove(&hash);
-            self.index.insert(hash, (height, position));
+    /// Transactions of the next block.
+    fn reap(&mut self) -> Vec<Vec<u8>> {
+        if self.faults.holds() {
+            return Vec::new();
         }
-        self.commit(state, &txs, &outcomes);
-        let last_hash = self.latest().map(|block| block.hash.clone()).unwrap_or_default();
-        let identity =
-            format!("{}/{height}/{}/{last_hash}/{app_hash}", self.chain.chain_id, instant::rfc3339_nanos(&time));
-        let mut hasher = Sha256::new_with_prefix(identity);
-        txs.iter().for_each(|bytes| hasher.update(Sha256::digest(bytes)));
-        let hash = hex::encode_upper(hasher.finalize());
-        let record = BlockRecord { height, time, txs, outcomes, hash, last_hash, app_hash };
-        self.blocks.push(Arc::new(record.clone()));
-        self.recheck();
-        record
+        let (mut txs, mut bytes) = (Vec::new(), 0);
+        while let Some(next) = self.mempool.front() {
+            bytes += next.len() as i64;
+            if bytes > super::seal::BLOCK_MAX_BYTES / 2 {
+                break;
+            }
+            txs.extend(self.mempool.pop_front());
+        }
+        if take(&mut self.faults.reorder_blocks) {
+            txs.reverse();
+        }
+        txs
     }
 
-    /// The application hash commits to the one before and to what the block changed: its transactions and their results.
-    fn commit(&mut self, state: State, txs: &[Vec<u8>], outcomes: &[TxOutcome]) {
-        let mut hasher = Sha256::new_with_prefix(self.app_hash);
-        for (bytes, outcome) in txs.iter().zip(outcomes) {
-            hasher.update(Sha256::digest(bytes));
-            hasher.update(outcome.code.to_be_bytes());
-            hasher.update(&outcome.data);
+    /// Makes the next block from everything that waits.
+    pub(super) fn produce(&mut self, wall: &Timestamp) -> Result<Arc<BlockRecord>, SealError> {
+        let last = self.context();
+        let time = self.clock.next(&last.time, wall);
+        let txs = self.reap();
+        for bytes in &txs {
+            self.cache.remove(&tx::hash(bytes));
         }
-        if !txs.is_empty() {
-            self.app_hash = hasher.finalize().into();
+        let block = self.line.extend(&self.chain, &self.validator, time, txs)?;
+        self.recheck();
+        Ok(block)
+    }
+
+    /// Takes a block from disk.
+    pub(super) fn replay(&mut self, time: Timestamp, txs: Vec<Vec<u8>>, app_hash: &[u8]) -> Result<(), ReplayError> {
+        let block = self.line.extend(&self.chain, &self.validator, time, txs)?;
+        if self.line.app_hash() != app_hash {
+            return Err(ReplayError::Differs { height: block.height });
         }
-        self.history.push(state.clone());
-        self.check = state.clone();
-        self.committed = state;
+        self.check = self.line.committed();
+        Ok(())
     }
 
     /// Checks what still waits against the new state, and drops what no longer passes.
     fn recheck(&mut self) {
         let block = self.context();
-        let waiting = std::mem::take(&mut self.mempool);
-        for bytes in waiting {
-            let mut state = self.check.clone();
+        let mut check = (*self.line.committed()).clone();
+        for bytes in std::mem::take(&mut self.mempool) {
+            let mut state = check.clone();
             if ledger::check(&mut state, &self.chain, block, &bytes, Mode::Check).is_ok() {
-                self.check = state;
+                check = state;
                 self.mempool.push_back(bytes);
             } else {
                 self.cache.remove(&tx::hash(&bytes));
             }
         }
+        self.check = Arc::new(check);
     }
 
-    /// Answers `abci_query`; height 0 is the newest.
-    pub fn query(&mut self, path: &str, data: &[u8], height: u64) -> (u64, Result<Vec<u8>, LedgerError>) {
-        if path == "/cosmos.tx.v1beta1.Service/Simulate" {
-            return (self.height(), self.simulate(data));
-        }
-        let height = if height == 0 { self.height() } else { height };
-        let answer = match usize::try_from(height).ok().and_then(|at| self.history.get(at)) {
-            Some(state) => ledger::query(state, &self.chain, path, data),
-            None => Err(LedgerError::sdk(
-                18,
-                format!(
-                    "cannot query with height in the future; please provide a valid height (newest is {})",
-                    self.height()
-                ),
-            )),
-        };
-        (height, answer)
+    /// Forgets what waits, as a process that ended.
+    pub(super) fn forget_mempool(&mut self) {
+        self.mempool.clear();
+        self.cache.clear();
+        self.check = self.line.committed();
     }
 
-    fn simulate(&mut self, data: &[u8]) -> Result<Vec<u8>, LedgerError> {
-        if let Some((left, text)) = &mut self.faults.fail_simulations
-            && *left > 0
-        {
-            *left -= 1;
-            return Err(LedgerError::new("sdk", 6, text.clone()));
-        }
-        let request = SimulateRequest::decode(data).map_err(|error| LedgerError::sdk(18, error))?;
-        if request.tx_bytes.is_empty() {
-            return Err(LedgerError::sdk(18, "empty txBytes is not allowed"));
-        }
-        let outcome = ledger::simulate(&self.check, &self.chain, self.context(), &request.tx_bytes);
-        if outcome.code != 0 {
-            // The SDK turns every failure into a gRPC status of kind Unknown; the code is lost.
-            let text = format!("{} with gas used: '{}'", outcome.log, outcome.gas_used);
-            return Err(LedgerError::new("sdk", 6, text));
-        }
-        let events = outcome.events.iter().map(|event| tendermint::abci::Event {
-            r#type: event.kind.clone(),
-            attributes: event
-                .attributes
-                .iter()
-                .map(|(key, value)| tendermint::abci::EventAttribute {
-                    key: key.clone(),
-                    value: value.clone(),
-                    index: true,
-                })
-                .collect(),
-        });
-        let result = SimulationResult {
-            data: outcome.data.clone(),
-            log: String::new(),
-            events: events.collect(),
-            msg_responses: tx::message_responses(&outcome.data),
-        };
-        let gas_info = GasInfo { gas_wanted: outcome.gas_wanted, gas_used: outcome.gas_used };
-        Ok(SimulateResponse { gas_info: Some(gas_info), result: Some(result) }.encode_to_vec())
+    /// Keeps the chain as it is under a name.
+    pub(super) fn save(&mut self, name: &str) {
+        self.snapshots.insert(name.to_owned(), self.line.clone());
     }
+
+    /// Takes the chain back to a snapshot; false when there is none of this name.
+    pub(super) fn load(&mut self, name: &str) -> bool {
+        let Some(line) = self.snapshots.get(name) else { return false };
+        self.line = line.clone();
+        self.forget_mempool();
+        true
+    }
+
+    /// Goes back to the genesis.
+    pub(super) fn rewind(&mut self) {
+        self.line = Line::new(self.origin.genesis.state(&self.chain));
+        self.forget_mempool();
+    }
+}
+
+fn accepted(gas_wanted: u64, gas_used: u64, events: Vec<Event>) -> TxOutcome {
+    TxOutcome { gas_wanted, gas_used, events, ..TxOutcome::default() }
 }
 
 fn refusal(error: &LedgerError, gas_wanted: u64, gas_used: u64) -> TxOutcome {

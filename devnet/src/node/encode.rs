@@ -4,22 +4,31 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use svc_wire::{instant::rfc3339_nanos, tx};
+use tendermint::{
+    Hash, Time,
+    block::{self, CommitSig},
+};
 
-use super::core::{BlockRecord, Core};
+use super::{
+    core::{BlockRecord, Core},
+    seal::{BLOCK_MAX_BYTES, BLOCK_MAX_GAS, VOTING_POWER},
+};
 use crate::ledger::{Event, TxOutcome};
 
 /// CometBFT version this face imitates; clients choose their dialect by it.
 const COMET_VERSION: &str = "0.38.17";
 
-/// Key of the only validator. Nothing is signed with it: the devnet reaches consensus with itself.
-const VALIDATOR_KEY: [u8; 32] = [7; 32];
-
-fn digest(text: &str) -> String {
-    hex::encode_upper(Sha256::digest(text.as_bytes()))
+fn text(bytes: impl AsRef<[u8]>) -> String {
+    hex::encode_upper(bytes)
 }
 
-fn validator_address() -> String {
-    hex::encode_upper(&Sha256::digest(VALIDATOR_KEY)[..20])
+fn optional(hash: Option<Hash>) -> String {
+    hash.map(text).unwrap_or_default()
+}
+
+fn time(time: Time) -> String {
+    let moment = time.unix_timestamp_nanos();
+    rfc3339_nanos(&svc_wire::instant::from_nanos(moment))
 }
 
 pub fn events(events: &[Event]) -> Value {
@@ -45,72 +54,139 @@ pub fn tx_result(outcome: &TxOutcome) -> Value {
     })
 }
 
+fn node_id(core: &Core) -> String {
+    hex::encode(&Sha256::digest(core.chain.chain_id.as_bytes())[..20])
+}
+
+fn public_key(core: &Core) -> Value {
+    let key = core.validator().info.pub_key;
+    json!({"type": "tendermint/PubKeyEd25519", "value": STANDARD.encode(key.to_bytes())})
+}
+
+fn validator_address(core: &Core) -> String {
+    text(core.validator().info.address)
+}
+
 pub fn status(core: &Core) -> Value {
-    let (time, hash) =
-        core.latest().map_or((String::new(), String::new()), |block| (rfc3339_nanos(&block.time), block.hash.clone()));
+    let latest = core.latest();
     let earliest = core.block(1);
+    let time = |block: Option<&std::sync::Arc<BlockRecord>>| match block {
+        Some(block) => rfc3339_nanos(&block.time),
+        None => rfc3339_nanos(&core.origin().genesis_time),
+    };
+    let hash = |block: Option<&std::sync::Arc<BlockRecord>>| block.map(|block| block.hash.clone()).unwrap_or_default();
     json!({
         "node_info": {
             "protocol_version": {"p2p": "8", "block": "11", "app": "0"},
-            "id": digest("node")[..40].to_lowercase(), "listen_addr": "tcp://0.0.0.0:0", "network": core.chain.chain_id,
+            "id": node_id(core), "listen_addr": "tcp://0.0.0.0:26656", "network": core.chain.chain_id,
             "version": COMET_VERSION, "channels": "40202122233038606100", "moniker": "devnet",
-            "other": {"tx_index": "on", "rpc_address": "tcp://127.0.0.1:0"},
+            "other": {"tx_index": "on", "rpc_address": "tcp://127.0.0.1:26657"},
         },
         "sync_info": {
-            "latest_block_hash": hash, "latest_app_hash": core.app_hash_hex(),
-            "latest_block_height": core.height().to_string(), "latest_block_time": time,
-            "earliest_block_hash": earliest.map(|block| block.hash.clone()).unwrap_or_default(),
-            "earliest_app_hash": "", "earliest_block_height": "1",
-            "earliest_block_time": earliest.map(|block| rfc3339_nanos(&block.time)).unwrap_or_default(),
+            "latest_block_hash": hash(latest), "latest_app_hash": core.app_hash_hex(),
+            "latest_block_height": core.height().to_string(), "latest_block_time": time(latest),
+            "earliest_block_hash": hash(earliest),
+            "earliest_app_hash": earliest.map(|block| text(block.seal.header.app_hash.as_bytes())).unwrap_or_default(),
+            "earliest_block_height": "1", "earliest_block_time": time(earliest),
             "catching_up": false,
         },
         "validator_info": {
-            "address": validator_address(),
-            "pub_key": {"type": "tendermint/PubKeyEd25519", "value": STANDARD.encode(VALIDATOR_KEY)},
-            "voting_power": "1",
+            "address": validator_address(core), "pub_key": public_key(core), "voting_power": VOTING_POWER.to_string(),
         },
     })
 }
 
-fn block_id(hash: &str) -> Value {
-    let part = if hash.is_empty() { String::new() } else { digest(hash) };
-    json!({"hash": hash, "parts": {"total": u8::from(!hash.is_empty()), "hash": part}})
+pub fn net_info() -> Value {
+    json!({"listening": true, "listeners": ["Listener(@)"], "n_peers": "0", "peers": []})
 }
 
-pub fn header(core: &Core, block: &BlockRecord) -> Value {
-    let validators = digest("validators");
-    let transactions: String = block.txs.iter().map(|bytes| tx::hash(bytes)).collect();
-    let results: String =
-        block.outcomes.iter().map(|outcome| format!("{}/{}", outcome.code, outcome.gas_used)).collect();
+fn block_id(id: Option<&block::Id>) -> Value {
+    match id {
+        Some(id) => json!({
+            "hash": text(id.hash),
+            "parts": {"total": id.part_set_header.total, "hash": text(id.part_set_header.hash)},
+        }),
+        None => json!({"hash": "", "parts": {"total": 0, "hash": ""}}),
+    }
+}
+
+pub fn header(block: &BlockRecord) -> Value {
+    let header = &block.seal.header;
     json!({
-        "version": {"block": "11"}, "chain_id": core.chain.chain_id, "height": block.height.to_string(),
-        "time": rfc3339_nanos(&block.time), "last_block_id": block_id(&block.last_hash),
-        "last_commit_hash": digest(&block.last_hash), "data_hash": digest(&transactions),
-        "validators_hash": validators, "next_validators_hash": validators, "consensus_hash": digest("consensus"),
-        "app_hash": block.app_hash, "last_results_hash": digest(&results), "evidence_hash": digest(""),
-        "proposer_address": validator_address(),
+        "version": {"block": header.version.block.to_string()}, "chain_id": header.chain_id,
+        "height": block.height.to_string(), "time": time(header.time),
+        "last_block_id": block_id(header.last_block_id.as_ref()),
+        "last_commit_hash": optional(header.last_commit_hash), "data_hash": optional(header.data_hash),
+        "validators_hash": text(header.validators_hash), "next_validators_hash": text(header.next_validators_hash),
+        "consensus_hash": text(header.consensus_hash), "app_hash": text(header.app_hash.as_bytes()),
+        "last_results_hash": optional(header.last_results_hash), "evidence_hash": optional(header.evidence_hash),
+        "proposer_address": text(header.proposer_address),
     })
+}
+
+/// The validator's signature under a block; for the block before the first one it is empty.
+fn commit(block: Option<&BlockRecord>) -> Value {
+    let Some(block) = block else {
+        return json!({"height": "0", "round": 0, "block_id": block_id(None), "signatures": []});
+    };
+    let commit = &block.seal.commit;
+    let signatures: Vec<Value> = commit
+        .signatures
+        .iter()
+        .filter_map(|one| match one {
+            CommitSig::BlockIdFlagCommit { validator_address, timestamp, signature } => Some(json!({
+                "block_id_flag": 2, "validator_address": text(validator_address), "timestamp": time(*timestamp),
+                "signature": signature.as_ref().map(|signature| STANDARD.encode(signature.as_bytes())),
+            })),
+            _ => None,
+        })
+        .collect();
+    json!({
+        "height": block.height.to_string(), "round": 0, "block_id": block_id(Some(&block.seal.id)),
+        "signatures": signatures,
+    })
+}
+
+fn before<'a>(core: &'a Core, block: &BlockRecord) -> Option<&'a BlockRecord> {
+    core.block(block.height - 1).map(|last| &**last)
 }
 
 pub fn block_body(core: &Core, block: &BlockRecord) -> Value {
     let txs: Vec<String> = block.txs.iter().map(|bytes| STANDARD.encode(bytes)).collect();
     json!({
-        "header": header(core, block), "data": {"txs": txs}, "evidence": {"evidence": []},
-        "last_commit": {
-            "height": (block.height - 1).to_string(), "round": 0, "block_id": block_id(&block.last_hash), "signatures": [],
-        },
+        "header": header(block), "data": {"txs": txs}, "evidence": {"evidence": []},
+        "last_commit": commit(before(core, block)),
     })
 }
 
 pub fn block(core: &Core, block: &BlockRecord) -> Value {
-    json!({"block_id": block_id(&block.hash), "block": block_body(core, block)})
+    json!({"block_id": block_id(Some(&block.seal.id)), "block": block_body(core, block)})
+}
+
+/// The answer for a hash nobody knows.
+pub fn no_block() -> Value {
+    json!({"block_id": block_id(None), "block": null})
+}
+
+pub fn signed_header(core: &Core, block: &BlockRecord) -> Value {
+    // The newest commit is not in a block yet.
+    let is_canonical = block.height < core.height();
+    json!({"signed_header": {"header": header(block), "commit": commit(Some(block))}, "canonical": is_canonical})
+}
+
+pub fn block_meta(block: &BlockRecord) -> Value {
+    json!({
+        "block_id": block_id(Some(&block.seal.id)), "block_size": block.seal.size.to_string(),
+        "header": header(block), "num_txs": block.txs.len().to_string(),
+    })
 }
 
 pub fn block_results(block: &BlockRecord) -> Value {
     let results: Vec<Value> = block.outcomes.iter().map(tx_result).collect();
     json!({
         "height": block.height.to_string(), "txs_results": if results.is_empty() { Value::Null } else { results.into() },
-        "finalize_block_events": [], "validator_updates": null, "consensus_param_updates": null, "app_hash": block.app_hash,
+        "finalize_block_events": events(&block.events), "validator_updates": null, "consensus_param_updates": null,
+        "app_hash": STANDARD.encode(hex::decode(&block.app_hash).unwrap_or_default()),
     })
 }
 
@@ -121,10 +197,68 @@ pub fn tx(block: &BlockRecord, position: usize) -> Value {
     })
 }
 
+pub fn validators(core: &Core, height: u64) -> Value {
+    json!({
+        "block_height": height.to_string(),
+        "validators": [{
+            "address": validator_address(core), "pub_key": public_key(core),
+            "voting_power": VOTING_POWER.to_string(), "proposer_priority": "0",
+        }],
+        "count": "1", "total": "1",
+    })
+}
+
+fn params() -> Value {
+    json!({
+        "block": {"max_bytes": BLOCK_MAX_BYTES.to_string(), "max_gas": BLOCK_MAX_GAS.to_string()},
+        "evidence": {"max_age_num_blocks": "100000", "max_age_duration": "172800000000000", "max_bytes": "1048576"},
+        "validator": {"pub_key_types": ["ed25519"]},
+        "version": {"app": "0"},
+        "abci": {"vote_extensions_enable_height": "0"},
+    })
+}
+
+pub fn consensus_params(height: u64) -> Value {
+    json!({"block_height": height.to_string(), "consensus_params": params()})
+}
+
+pub fn genesis(core: &Core) -> Value {
+    json!({
+        "genesis_time": rfc3339_nanos(&core.origin().genesis_time), "chain_id": core.chain.chain_id,
+        "initial_height": "1", "consensus_params": params(),
+        "validators": [{
+            "address": validator_address(core), "pub_key": public_key(core), "power": VOTING_POWER.to_string(),
+            "name": "devnet",
+        }],
+        "app_hash": "", "app_state": core.app_state(),
+    })
+}
+
 /// `data` of a `Tx` event.
 pub fn tx_event(block: &BlockRecord, position: usize) -> Value {
     json!({"type": "tendermint/event/Tx", "value": {"TxResult": {
         "height": block.height.to_string(), "index": position, "tx": STANDARD.encode(&block.txs[position]),
         "result": tx_result(&block.outcomes[position]),
     }}})
+}
+
+/// `data` of the three events of a block.
+pub fn block_event(core: &Core, block: &BlockRecord, kind: &str) -> Value {
+    let value = match kind {
+        "NewBlock" => json!({
+            "block": block_body(core, block), "block_id": block_id(Some(&block.seal.id)),
+            "result_finalize_block": {
+                "events": events(&block.events),
+                "tx_results": block.outcomes.iter().map(tx_result).collect::<Vec<_>>(),
+                "validator_updates": [],
+                "app_hash": STANDARD.encode(hex::decode(&block.app_hash).unwrap_or_default()),
+            },
+        }),
+        "NewBlockHeader" => json!({"header": header(block)}),
+        _ => json!({
+            "height": block.height.to_string(), "events": events(&block.events),
+            "num_txs": block.txs.len().to_string(),
+        }),
+    };
+    json!({"type": format!("tendermint/event/{kind}"), "value": value})
 }

@@ -171,11 +171,29 @@ pub fn of_tx(block: &BlockRecord, position: usize) -> Attributes {
     attributes
 }
 
-/// Attributes of a block's event message of type `kind`.
+/// Attributes a transaction is searched by.
+pub fn of_indexed_tx(block: &BlockRecord, position: usize) -> Attributes {
+    let mut attributes = of_tx(block, position);
+    attributes.remove("tm.event");
+    attributes
+}
+
+/// Attributes of one of a block's event messages.
 pub fn of_block(block: &BlockRecord, kind: &str) -> Attributes {
     let mut attributes = Attributes::new();
     put(&mut attributes, "tm.event", kind);
+    // A header's message comes without the events.
+    if kind != "NewBlockHeader" {
+        put_events(&mut attributes, &block.events);
+    }
+    attributes
+}
+
+/// Attributes a block is searched by.
+pub fn of_indexed_block(block: &BlockRecord) -> Attributes {
+    let mut attributes = Attributes::new();
     put(&mut attributes, "block.height", block.height.to_string());
+    put_events(&mut attributes, &block.events);
     attributes
 }
 

@@ -1,39 +1,42 @@
-//! The RPC over HTTP (JSON-RPC POST, URI GET) and WebSocket.
+//! The RPC over HTTP: JSON-RPC POST, single and batch, and URI GET.
 
-use std::{collections::HashMap, net::TcpListener, sync::Arc};
+use std::{
+    collections::HashMap,
+    net::TcpListener,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use axum::{
     Router,
-    body::Bytes,
-    extract::{DefaultBodyLimit, Path, Query as UriQuery, Request, State},
+    body::{Body, to_bytes},
+    extract::{Path, Query as UriQuery, Request, State},
     http::StatusCode,
-    response::{IntoResponse, Response},
+    response::{Html, IntoResponse, Response},
     routing::{get, post},
     serve::ListenerExt,
 };
-use futures::{SinkExt, StreamExt};
 use serde_json::{Map, Value, json};
-use svc_kit::ws::{self, ServerSocket};
+use svc_kit::ws;
 use svc_wire::comet::RpcError;
-use tokio::sync::broadcast::error::RecvError;
-use tokio_tungstenite::tungstenite::Message;
 
 use super::{
-    BlockRecord, Shared, encode,
-    events::{self, Attributes, Query},
+    Shared, encode,
     rpc::{self, Params},
+    socket,
 };
 
-/// Limits of a node as it comes.
-const MAX_BODY_BYTES: usize = 1_000_000;
-const MAX_SUBSCRIPTIONS_PER_CLIENT: usize = 5;
+/// Longest body of a request, and longest frame of a WebSocket.
+pub const MAX_BODY_BYTES: usize = 1_000_000;
+/// How long `broadcast_tx_commit` waits for its block.
+const COMMIT_PATIENCE: Duration = Duration::from_secs(10);
 
 pub async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     let router = Router::new()
-        .route("/", post(json_rpc).get(|| async { "devnet node: POST JSON-RPC here, or GET /status" }))
+        .route("/", post(json_rpc).get(|| async { Html(index()) }))
         .route("/websocket", get(websocket))
         .route("/{method}", get(uri))
-        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .fallback(|| async { (StatusCode::NOT_FOUND, "404 page not found\n") })
         .with_state(shared);
     match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => {
@@ -49,42 +52,127 @@ pub async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-fn frame(id: &Value, outcome: Result<Value, RpcError>) -> Value {
-    match outcome {
-        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
-        Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
+/// What there is to call.
+fn index() -> String {
+    let mut page = String::from("<html><body><br>Available endpoints:<br>");
+    for (method, names) in rpc::methods() {
+        let query: Vec<String> = names.iter().map(|name| format!("{name}=_")).collect();
+        let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
+        page.push_str(&format!("<a href=\"/{method}{query}\">/{method}{query}</a><br>"));
     }
+    page.push_str("</body></html>");
+    page
+}
+
+pub fn frame(id: Option<&Value>, outcome: Result<Value, RpcError>) -> Value {
+    let mut answer = match outcome {
+        Ok(result) => json!({"jsonrpc": "2.0", "result": result}),
+        Err(error) => json!({"jsonrpc": "2.0", "error": error}),
+    };
+    if let Some(id) = id {
+        answer["id"] = id.clone();
+    }
+    answer
+}
+
+pub fn parse_error(data: String) -> RpcError {
+    RpcError { code: -32700, message: "Parse error. Invalid JSON".to_owned(), data }
+}
+
+fn invalid_request(data: &str) -> RpcError {
+    RpcError { code: -32600, message: "Invalid Request".to_owned(), data: data.to_owned() }
 }
 
 fn json_answer(status: StatusCode, body: &Value) -> Response {
     (status, [("content-type", "application/json")], body.to_string()).into_response()
 }
 
-async fn json_rpc(State(shared): State<Arc<Shared>>, body: Bytes) -> Response {
-    let parsed: Result<Value, _> = serde_json::from_slice(&body);
-    match parsed {
+async fn json_rpc(State(shared): State<Arc<Shared>>, body: Body) -> Response {
+    let Ok(body) = to_bytes(body, MAX_BODY_BYTES).await else {
+        let error = invalid_request("error reading request body: http: request body too large");
+        return json_answer(StatusCode::BAD_REQUEST, &frame(None, Err(error)));
+    };
+    if body.is_empty() {
+        return Html(index()).into_response();
+    }
+    match serde_json::from_slice(&body) {
         Ok(Value::Array(requests)) => {
-            let answers: Vec<Value> = requests.iter().map(|request| one(&shared, request)).collect();
+            let mut answers = Vec::new();
+            for request in &requests {
+                answers.extend(one(&shared, request).await);
+            }
             json_answer(StatusCode::OK, &Value::Array(answers))
         }
-        Ok(request) => json_answer(StatusCode::OK, &one(&shared, &request)),
+        Ok(request) => match one(&shared, &request).await {
+            Some(answer) => json_answer(StatusCode::OK, &answer),
+            None => StatusCode::OK.into_response(),
+        },
         Err(error) => {
-            let error =
-                RpcError { code: -32700, message: "Parse error. Invalid JSON".to_owned(), data: error.to_string() };
-            json_answer(StatusCode::INTERNAL_SERVER_ERROR, &frame(&json!(-1), Err(error)))
+            let error = parse_error(error.to_string());
+            json_answer(StatusCode::INTERNAL_SERVER_ERROR, &frame(None, Err(error)))
         }
     }
 }
 
-fn one(shared: &Shared, request: &Value) -> Value {
-    let id = request.get("id").cloned().unwrap_or(Value::Null);
-    let Some(method) = request.get("method").and_then(Value::as_str) else {
-        let error =
-            RpcError { code: -32600, message: "Invalid Request".to_owned(), data: "method is missing".to_owned() };
-        return frame(&id, Err(error));
+/// Answers one request; a notification, which has no id, gets no answer.
+pub async fn one(shared: &Arc<Shared>, request: &Value) -> Option<Value> {
+    let Some(object) = request.as_object() else {
+        return Some(frame(None, Err(parse_error("a request is an object".to_owned()))));
     };
-    let params = request.get("params").and_then(Value::as_object).cloned().unwrap_or_default();
-    frame(&id, rpc::call(&mut shared.core(), method, &Params(params)))
+    let id = object.get("id").filter(|id| !id.is_null())?;
+    if !id.is_string() && !id.is_number() {
+        return Some(frame(None, Err(parse_error("id must be a text or a number".to_owned()))));
+    }
+    let Some(method) = object.get("method").and_then(Value::as_str).filter(|method| rpc::parameters(method).is_some())
+    else {
+        return Some(frame(Some(id), Err(rpc::not_found())));
+    };
+    let outcome = match Params::read(method, object.get("params")) {
+        Ok(params) => answer(shared, method, &params).await,
+        Err(error) => Err(error),
+    };
+    Some(frame(Some(id), outcome))
+}
+
+async fn answer(shared: &Arc<Shared>, method: &str, params: &Params) -> Result<Value, RpcError> {
+    let delay = shared.delay_ms.load(Ordering::Relaxed);
+    if delay > 0 {
+        tokio::time::sleep(Duration::from_millis(delay)).await;
+    }
+    if method == "broadcast_tx_commit" {
+        return broadcast_commit(shared, params).await;
+    }
+    rpc::call(&mut shared.core(), method, params)
+}
+
+/// Answers when the transaction is in a block, or refused.
+async fn broadcast_commit(shared: &Arc<Shared>, params: &Params) -> Result<Value, RpcError> {
+    let mut heights = shared.height.subscribe();
+    let hash = svc_wire::tx::hash(&params.bytes("tx")?);
+    let (_, checked) = rpc::broadcast(&mut shared.core(), params)?;
+    let answer = |result: Value, height: u64| {
+        json!({
+            "check_tx": rpc::check_result(&checked), "tx_result": result, "hash": hash, "height": height.to_string(),
+        })
+    };
+    if checked.code != 0 {
+        let nothing = json!({
+            "code": 0, "data": null, "log": "", "info": "", "gas_wanted": "0", "gas_used": "0", "events": [], "codespace": "",
+        });
+        return Ok(answer(nothing, 0));
+    }
+    let included = async {
+        loop {
+            if let Some((block, position)) = shared.core().locate(&hash) {
+                return Some((encode::tx_result(&block.outcomes[position]), block.height));
+            }
+            heights.changed().await.ok()?;
+        }
+    };
+    match tokio::time::timeout(COMMIT_PATIENCE, included).await {
+        Ok(Some((result, height))) => Ok(answer(result, height)),
+        _ => Err(rpc::internal("timed out waiting for tx to be included in a block")),
+    }
 }
 
 async fn uri(
@@ -92,118 +180,23 @@ async fn uri(
     Path(method): Path<String>,
     UriQuery(query): UriQuery<HashMap<String, String>>,
 ) -> Response {
-    // Text is quoted in a URI.
-    let unquote = |text: &str| Value::from(text.trim_matches('"'));
-    let params: Map<String, Value> = query.iter().map(|(key, value)| (key.clone(), unquote(value))).collect();
-    let outcome = rpc::call(&mut shared.core(), &method, &Params(params));
+    if rpc::parameters(&method).is_none() || method.contains("subscribe") {
+        return (StatusCode::NOT_FOUND, "404 page not found\n").into_response();
+    }
+    let params: Map<String, Value> =
+        query.into_iter().map(|(key, value)| (key.clone(), from_uri(&key, &value))).collect();
+    let outcome = answer(&shared, &method, &Params(params)).await;
     let status = if outcome.is_ok() { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
-    json_answer(status, &frame(&json!(-1), outcome))
+    json_answer(status, &frame(Some(&json!(-1)), outcome))
+}
+
+/// Text is quoted in a URI; quoted text for bytes means the text's own bytes.
+fn from_uri(name: &str, value: &str) -> Value {
+    let Some(text) = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else { return value.into() };
+    if name == "tx" { format!("0x{}", hex::encode(text)).into() } else { text.into() }
 }
 
 async fn websocket(State(shared): State<Arc<Shared>>, mut request: Request) -> Response {
-    ws::accept(&mut request, MAX_BODY_BYTES, move |socket| session(socket, shared)).map(axum::body::Body::from)
+    ws::accept(&mut request, MAX_BODY_BYTES, move |socket| socket::session(socket, shared)).map(Body::from)
 }
 
-struct Subscription {
-    id: Value,
-    text: String,
-    query: Query,
-}
-
-async fn session(socket: ServerSocket, shared: Arc<Shared>) {
-    let (mut sink, mut stream) = socket.split();
-    let (mut blocks, mut cut) = (shared.blocks.subscribe(), shared.cut.subscribe());
-    let mut subscriptions: Vec<Subscription> = Vec::new();
-    loop {
-        tokio::select! {
-            incoming = stream.next() => match incoming {
-                Some(Ok(Message::Text(text))) => {
-                    let answer = request(&shared, &mut subscriptions, text.as_str());
-                    if sink.send(Message::text(answer.to_string())).await.is_err() {
-                        return;
-                    }
-                }
-                Some(Ok(Message::Close(_)) | Err(_)) | None => return,
-                Some(Ok(_)) => {}
-            },
-            block = blocks.recv() => match block {
-                Ok(block) => {
-                    for message in notifications(&shared, &subscriptions, &block) {
-                        if sink.send(Message::text(message.to_string())).await.is_err() {
-                            return;
-                        }
-                    }
-                }
-                Err(RecvError::Lagged(_) | RecvError::Closed) => return,
-            },
-            // Dropping the socket ends it without a close frame.
-            _ = cut.changed() => return,
-        }
-    }
-}
-
-fn request(shared: &Shared, subscriptions: &mut Vec<Subscription>, text: &str) -> Value {
-    let Ok(request) = serde_json::from_str::<Value>(text) else {
-        let error = RpcError { code: -32700, message: "Parse error. Invalid JSON".to_owned(), data: String::new() };
-        return frame(&json!(-1), Err(error));
-    };
-    let id = request.get("id").cloned().unwrap_or(Value::Null);
-    let query = request.pointer("/params/query").and_then(Value::as_str).unwrap_or_default();
-    let outcome = match request.get("method").and_then(Value::as_str) {
-        Some("subscribe") => subscribe(subscriptions, &id, query),
-        Some("unsubscribe") => {
-            let before = subscriptions.len();
-            subscriptions.retain(|subscription| subscription.text != query);
-            if subscriptions.len() < before { Ok(json!({})) } else { Err(rpc::internal("subscription not found")) }
-        }
-        Some("unsubscribe_all") => {
-            subscriptions.clear();
-            Ok(json!({}))
-        }
-        _ => return one(shared, &request),
-    };
-    frame(&id, outcome)
-}
-
-fn subscribe(subscriptions: &mut Vec<Subscription>, id: &Value, text: &str) -> Result<Value, RpcError> {
-    if subscriptions.len() >= MAX_SUBSCRIPTIONS_PER_CLIENT {
-        return Err(rpc::internal(format!("max_subscriptions_per_client {MAX_SUBSCRIPTIONS_PER_CLIENT} reached")));
-    }
-    if subscriptions.iter().any(|subscription| subscription.text == text) {
-        return Err(rpc::internal("already subscribed"));
-    }
-    let query = Query::parse(text).map_err(|error| rpc::internal(format!("failed to parse query: {error}")))?;
-    subscriptions.push(Subscription { id: id.clone(), text: text.to_owned(), query });
-    Ok(json!({}))
-}
-
-/// What a block tells each subscription, in CometBFT's order: the block's own events first, then its transactions.
-fn notifications(shared: &Shared, subscriptions: &[Subscription], block: &BlockRecord) -> Vec<Value> {
-    if subscriptions.is_empty() {
-        return Vec::new();
-    }
-    let mut sources: Vec<(Attributes, Value)> = Vec::new();
-    {
-        let core = shared.core();
-        let new_block = json!({"type": "tendermint/event/NewBlock", "value": {
-            "block": encode::block_body(&core, block),
-            "block_id": {"hash": block.hash},
-            "result_finalize_block": {"events": [], "tx_results": block.outcomes.iter().map(encode::tx_result).collect::<Vec<_>>()},
-        }});
-        sources.push((events::of_block(block, "NewBlock"), new_block));
-        let header =
-            json!({"type": "tendermint/event/NewBlockHeader", "value": {"header": encode::header(&core, block)}});
-        sources.push((events::of_block(block, "NewBlockHeader"), header));
-    }
-    for position in 0..block.txs.len() {
-        sources.push((events::of_tx(block, position), encode::tx_event(block, position)));
-    }
-    let mut messages = Vec::new();
-    for (attributes, data) in &sources {
-        for subscription in subscriptions.iter().filter(|subscription| subscription.query.matches(attributes)) {
-            let result = json!({"query": subscription.text, "data": data, "events": attributes});
-            messages.push(frame(&subscription.id, Ok(result)));
-        }
-    }
-    messages
-}

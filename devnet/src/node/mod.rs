@@ -1,44 +1,69 @@
 //! The node around the ledger: mempool, blocks, and the CometBFT RPC face.
 //!
 //! A node runs on a runtime of its own, so that [`Node::stop`] ends it as a killed process would end: listener, connections
-//! and block production at once. Its chain outlives that, and [`Node::start`] continues it on the same port.
+//! and block production at once. Its chain outlives that, in memory or on disk, and [`Node::start`] continues it on the same
+//! port.
 
+mod clock;
 mod core;
 mod encode;
 mod events;
+mod faults;
+mod home;
 mod http;
 mod rpc;
+mod seal;
+mod search;
+mod socket;
 
 use std::{
     net::{SocketAddr, TcpListener},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, AtomicUsize},
+    },
     time::Duration,
 };
 
+use prost_types::Timestamp;
+use serde::{Deserialize, Serialize};
 use svc_kit::wall;
+use svc_wire::instant;
 use tokio::{
     runtime::Runtime,
     sync::{broadcast, watch},
 };
 
-pub use core::{BlockRecord, Core};
+pub use clock::Pace;
+pub use core::{BlockRecord, Core, Origin, ReplayError};
+pub use faults::{Faults, Refusal};
+pub use home::HomeError;
+pub use seal::SealError;
 
-use crate::ledger::{Chain, State};
+use crate::ledger::{Chain, Genesis};
+use home::Home;
 
 /// How a node is made.
 #[derive(Debug, Clone)]
 pub struct NodeConfig {
     /// What is fixed for the life of the chain.
     pub chain: Chain,
-    /// State before the first block.
-    pub genesis: State,
-    /// Time between blocks.
-    pub block_time: Duration,
+    /// What it begins with.
+    pub genesis: Genesis,
+    /// How long before now the chain begins.
+    pub age: Duration,
+    /// Time between blocks; `None` makes a block only when [`Node::produce`] is called.
+    pub block_time: Option<Duration>,
+    /// Where header times come from.
+    pub pace: Pace,
     /// Where to listen; port 0 takes a free one and keeps it.
     pub listen: SocketAddr,
+    /// Directory of the chain; `None` keeps it in memory.
+    pub home: Option<PathBuf>,
 }
 
-/// Why a node did not start.
+/// Why a node did not start, or stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
     /// The address cannot be used.
@@ -49,27 +74,56 @@ pub enum NodeError {
         /// What the system says.
         cause: std::io::Error,
     },
-    /// No runtime could be made.
-    #[error("cannot start the node's runtime: {0}")]
+    /// No threads.
+    #[error("cannot start a runtime: {0}")]
     Runtime(std::io::Error),
+    /// The directory cannot be used.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// The chain in the directory is not this one.
+    #[error("{home} holds another chain: its {what} is {found}, not {expected}")]
+    OtherChain {
+        /// The directory.
+        home: PathBuf,
+        /// What differs.
+        what: &'static str,
+        /// What is there.
+        found: String,
+        /// What was asked for.
+        expected: String,
+    },
+    /// The blocks in the directory lead elsewhere.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// A block cannot be made.
+    #[error(transparent)]
+    Seal(#[from] SealError),
+    /// There is no snapshot of this name.
+    #[error("there is no snapshot {0:?}")]
+    NoSnapshot(String),
 }
 
-/// What is ordered to go wrong.
-#[derive(Debug, Default)]
-pub struct Faults {
-    /// Transactions that pass CheckTx and then vanish.
-    pub drop_after_check: u32,
-    /// Produce empty blocks while transactions wait.
-    pub hold_inclusion: bool,
-    /// Simulations that fail, with this text.
-    pub fail_simulations: Option<(u32, String)>,
+/// What a home says about its chain.
+#[derive(Debug, Serialize, Deserialize)]
+struct Document {
+    chain_id: String,
+    namespace: String,
+    denom: String,
+    genesis: Genesis,
+    genesis_seconds: i64,
+    genesis_nanos: i32,
 }
 
 pub(crate) struct Shared {
     core: Mutex<Core>,
+    home: Option<Home>,
     blocks: broadcast::Sender<Arc<BlockRecord>>,
     height: watch::Sender<u64>,
     cut: watch::Sender<u64>,
+    stalled: watch::Sender<bool>,
+    delay_ms: AtomicU64,
+    /// WebSocket clients with subscriptions.
+    subscribers: AtomicUsize,
 }
 
 impl Shared {
@@ -77,97 +131,256 @@ impl Shared {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn produce(&self) {
-        let block = Arc::new(self.core().produce(wall::now()));
+    /// Makes a block, stores it, and only then tells of it.
+    fn produce(&self) -> Result<Arc<BlockRecord>, NodeError> {
+        let mut core = self.core();
+        let block = core.produce(&wall::now())?;
+        if let Some(home) = &self.home {
+            home.append(&block)?;
+        }
+        let is_lost = faults::take(&mut core.faults.lose_events);
         self.height.send_replace(block.height);
-        // Fails when nobody is subscribed.
-        let _ = self.blocks.send(block);
+        if !is_lost {
+            // Fails when nobody is subscribed. Sent under the lock: subscribers see blocks in order.
+            let _ = self.blocks.send(Arc::clone(&block));
+        }
+        Ok(block)
     }
 }
 
-/// A running, or stopped, node.
-pub struct Node {
+struct Inner {
     shared: Arc<Shared>,
-    block_time: Duration,
-    address: SocketAddr,
-    runtime: Option<Runtime>,
+    block_time: Option<Duration>,
+    address: Mutex<SocketAddr>,
+    runtime: Mutex<Option<Runtime>>,
 }
+
+/// A running, or stopped, node. Clones are handles of the same node.
+#[derive(Clone)]
+pub struct Node(Arc<Inner>);
 
 /// Blocks a slow subscriber may be behind before its connection is closed.
 const BLOCK_BUFFER: usize = 1024;
+const SCENARIO: &str = "scenario";
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Node {
-    /// Starts a chain and its node.
+    /// Starts a chain and its node, or continues the chain of its home.
     pub fn launch(config: NodeConfig) -> Result<Self, NodeError> {
+        let home = config.home.as_deref().map(Home::open).transpose()?;
+        let now = wall::now();
+        let age = i128::try_from(config.age.as_nanos()).unwrap_or(0);
+        let mut origin = Origin {
+            chain: config.chain,
+            genesis: config.genesis,
+            genesis_time: instant::from_nanos(instant::nanos(&now) - age),
+        };
+        if config.pace == Pace::Steps {
+            // The same in every run.
+            origin.genesis_time = Timestamp { seconds: 1_767_225_600, nanos: 0 };
+        }
+        if let Some(home) = &home {
+            adopt(home, &mut origin, config.home.as_deref().unwrap_or(Path::new("")))?;
+        }
+        let mut core = Core::new(origin, config.pace)?;
+        if let Some(home) = &home {
+            restore(&mut core, home.blocks()?)?;
+        }
+        match core.latest().map(|block| block.time) {
+            Some(last) => core.clock.resume(&last, &now),
+            None => core.clock.advance(-age),
+        }
         let shared = Arc::new(Shared {
-            core: Mutex::new(Core::new(config.chain, config.genesis, wall::now())),
+            height: watch::channel(core.height()).0,
+            core: Mutex::new(core),
+            home,
             blocks: broadcast::channel(BLOCK_BUFFER).0,
-            height: watch::channel(0).0,
             cut: watch::channel(0).0,
+            stalled: watch::channel(false).0,
+            delay_ms: AtomicU64::new(0),
+            subscribers: AtomicUsize::new(0),
         });
-        let mut node = Self { shared, block_time: config.block_time, address: config.listen, runtime: None };
+        let node = Self(Arc::new(Inner {
+            shared,
+            block_time: config.block_time,
+            address: Mutex::new(config.listen),
+            runtime: Mutex::new(None),
+        }));
         node.start()?;
         Ok(node)
     }
 
     /// Continues a stopped node on the same port.
-    pub fn start(&mut self) -> Result<(), NodeError> {
-        if self.runtime.is_some() {
+    pub fn start(&self) -> Result<(), NodeError> {
+        let mut running = lock(&self.0.runtime);
+        if running.is_some() {
             return Ok(());
         }
-        let listen = |cause| NodeError::Listen { address: self.address, cause };
-        let listener = TcpListener::bind(self.address).map_err(listen)?;
+        let mut address = lock(&self.0.address);
+        let listen = |cause| NodeError::Listen { address: *address, cause };
+        let listener = TcpListener::bind(*address).map_err(listen)?;
         listener.set_nonblocking(true).map_err(listen)?;
-        self.address = listener.local_addr().map_err(listen)?;
+        *address = listener.local_addr().map_err(listen)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("devnet-node")
             .enable_all()
             .build()
             .map_err(NodeError::Runtime)?;
-        runtime.spawn(http::serve(listener, Arc::clone(&self.shared)));
-        runtime.spawn(produce_blocks(Arc::clone(&self.shared), self.block_time));
-        self.runtime = Some(runtime);
+        runtime.spawn(http::serve(listener, Arc::clone(&self.0.shared)));
+        if let Some(block_time) = self.0.block_time {
+            runtime.spawn(produce_blocks(Arc::clone(&self.0.shared), block_time));
+        }
+        *running = Some(runtime);
         Ok(())
     }
 
-    /// Ends the node as a kill would: nothing is answered, no block is made, until [`Node::start`].
-    pub fn stop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
+    /// Ends the node as a kill would: nothing is answered, no block is made, until [`Node::start`]. What waited for a block
+    /// stays in the mempool.
+    pub fn stop(&self) {
+        if let Some(runtime) = lock(&self.0.runtime).take() {
             runtime.shutdown_background();
         }
     }
 
     /// Where the RPC is, as an origin.
     pub fn origin(&self) -> String {
-        format!("http://{}", self.address)
+        format!("http://{}", lock(&self.0.address))
     }
 
     /// Newest height, as it changes.
     pub fn heights(&self) -> watch::Receiver<u64> {
-        self.shared.height.subscribe()
+        self.0.shared.height.subscribe()
+    }
+
+    /// Makes a block now.
+    pub fn produce(&self) -> Result<Arc<BlockRecord>, NodeError> {
+        self.0.shared.produce()
     }
 
     /// Orders faults.
     pub fn faults<R>(&self, change: impl FnOnce(&mut Faults) -> R) -> R {
-        change(&mut self.shared.core().faults)
+        let mut core = self.0.shared.core();
+        let result = change(&mut core.faults);
+        self.0.shared.stalled.send_replace(core.faults.stall_websockets);
+        self.0.shared.delay_ms.store(core.faults.delay_ms, std::sync::atomic::Ordering::Relaxed);
+        result
+    }
+
+    /// Moves the header time of the next block.
+    pub fn advance(&self, by: Duration) {
+        self.0.shared.core().clock.advance(i128::try_from(by.as_nanos()).unwrap_or(i128::MAX));
     }
 
     /// Cuts every WebSocket without a close frame.
     pub fn cut_websockets(&self) {
-        self.shared.cut.send_modify(|count| *count += 1);
+        self.0.shared.cut.send_modify(|count| *count += 1);
+    }
+
+    /// Keeps the chain as it is under a name.
+    pub fn save(&self, name: &str) -> Result<(), NodeError> {
+        let mut core = self.0.shared.core();
+        core.save(name);
+        if let Some(home) = &self.0.shared.home {
+            home.save(name)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the chain back to a snapshot. Clients see the height fall.
+    pub fn load(&self, name: &str) -> Result<(), NodeError> {
+        let mut core = self.0.shared.core();
+        if let Some(home) = &self.0.shared.home {
+            let blocks = home.load(name)?.ok_or_else(|| NodeError::NoSnapshot(name.to_owned()))?;
+            if !core.load(name) {
+                core.rewind();
+                restore(&mut core, blocks)?;
+                core.save(name);
+            }
+        } else if !core.load(name) {
+            return Err(NodeError::NoSnapshot(name.to_owned()));
+        }
+        self.0.shared.height.send_replace(core.height());
+        Ok(())
     }
 
     /// Reads the chain directly, for tests that compare what was answered with what is so.
     pub fn inspect<R>(&self, read: impl FnOnce(&Core) -> R) -> R {
-        read(&self.shared.core())
+        read(&self.0.shared.core())
+    }
+
+    /// What was seeded, if seeding this home came to its end.
+    pub fn seeded(&self) -> Result<Option<Vec<u8>>, NodeError> {
+        Ok(self.0.shared.home.as_ref().map(|home| home.document(SCENARIO)).transpose()?.flatten())
+    }
+
+    /// Notes that seeding has come to its end.
+    pub fn set_seeded(&self, document: &[u8]) -> Result<(), NodeError> {
+        match &self.0.shared.home {
+            Some(home) => Ok(home.put_document(SCENARIO, document)?),
+            None => Ok(()),
+        }
     }
 }
 
-impl Drop for Node {
+impl Drop for Inner {
     fn drop(&mut self) {
-        self.stop();
+        if let Some(runtime) = lock(&self.runtime).take() {
+            runtime.shutdown_background();
+        }
     }
+}
+
+/// Removes the chain of a home; false when there is none.
+pub fn reset(home: &Path) -> Result<bool, NodeError> {
+    Ok(Home::reset(home)?)
+}
+
+/// A home that holds this chain gives it its genesis; a new one takes it. One whose seeding was cut begins again.
+fn adopt(home: &Home, origin: &mut Origin, path: &Path) -> Result<(), NodeError> {
+    const NAME: &str = "genesis";
+    if let Some(bytes) = home.document(NAME)?
+        && home.document(SCENARIO)?.is_some()
+    {
+        let unreadable = |error: serde_json::Error| HomeError::Store { path: path.to_owned(), reason: error.to_string() };
+        let found: Document = serde_json::from_slice(&bytes).map_err(unreadable)?;
+        let expected = &origin.chain;
+        for (what, found, expected) in [
+            ("chain id", &found.chain_id, &expected.chain_id),
+            ("namespace", &found.namespace, &expected.namespace().to_string()),
+            ("denom", &found.denom, &expected.denom),
+        ] {
+            if found != expected {
+                let (found, expected) = (found.clone(), expected.clone());
+                return Err(NodeError::OtherChain { home: path.to_owned(), what, found, expected });
+            }
+        }
+        origin.genesis = found.genesis;
+        origin.genesis_time = Timestamp { seconds: found.genesis_seconds, nanos: found.genesis_nanos };
+        return Ok(());
+    }
+    home.clear()?;
+    let document = Document {
+        chain_id: origin.chain.chain_id.clone(),
+        namespace: origin.chain.namespace().to_string(),
+        denom: origin.chain.denom.clone(),
+        genesis: origin.genesis.clone(),
+        genesis_seconds: origin.genesis_time.seconds,
+        genesis_nanos: origin.genesis_time.nanos,
+    };
+    let bytes = serde_json::to_vec(&document)
+        .map_err(|error| HomeError::Store { path: path.to_owned(), reason: error.to_string() })?;
+    Ok(home.put_document(NAME, &bytes)?)
+}
+
+fn restore(core: &mut Core, blocks: Vec<home::StoredBlock>) -> Result<(), ReplayError> {
+    for block in blocks {
+        core.replay(block.time.unwrap_or_default(), block.txs, &block.app_hash)?;
+    }
+    Ok(())
 }
 
 async fn produce_blocks(shared: Arc<Shared>, block_time: Duration) {
@@ -175,6 +388,9 @@ async fn produce_blocks(shared: Arc<Shared>, block_time: Duration) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        shared.produce();
+        if let Err(error) = shared.produce() {
+            tracing::error!(%error, "the chain halts: a block could not be made or stored");
+            return;
+        }
     }
 }

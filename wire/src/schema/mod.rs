@@ -10,4 +10,4 @@ mod registry;
 
 pub use describe::input_schema;
 pub use namespace::{COMPILED_WORD, Namespace, NamespaceError};
-pub use registry::{Registry, SchemaError, Source};
+pub use registry::{Registry, SchemaError, Source, Unknown};

@@ -1,13 +1,18 @@
 //! Descriptors of all messages, with encoding and decoding from and to JSON.
 
 use prost::Message;
-use prost_reflect::{DescriptorPool, DynamicMessage, ExtensionDescriptor, MessageDescriptor, Value as Reflected};
+use prost_reflect::{
+    DescriptorPool, DynamicMessage, ExtensionDescriptor, MessageDescriptor, ReflectMessage, Value as Reflected,
+};
 use serde_json::Value;
 
 use super::{
     json,
     namespace::{Namespace, rename_file},
 };
+
+/// How deep messages may be packed into one another, as the SDK limits it.
+const MAX_PACKED_DEPTH: usize = 10;
 
 static COMPILED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/descriptors.bin"));
 
@@ -49,6 +54,14 @@ pub enum SchemaError {
         /// What does not fit, with its place.
         reason: String,
     },
+    /// The bytes have a field that the message does not define.
+    #[error("{type_name} has no field number {number}")]
+    UnknownField {
+        /// Message type.
+        type_name: String,
+        /// Number of the field.
+        number: u32,
+    },
     /// The bytes are not this message.
     #[error("bytes are not a {type_name}: {reason}")]
     Bytes {
@@ -57,6 +70,21 @@ pub enum SchemaError {
         /// What the decoder says.
         reason: String,
     },
+}
+
+/// Which fields outside of a message's definition are refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unknown {
+    /// All of them.
+    Any,
+    /// Those the SDK calls critical: whose number has bit 2^10 unset.
+    Critical,
+}
+
+impl Unknown {
+    fn refuses(self, number: u32) -> bool {
+        self == Self::Any || number & 1024 == 0
+    }
 }
 
 impl Registry {
@@ -136,6 +164,44 @@ impl Registry {
     fn decode_dynamic(&self, name: &str, bytes: &[u8]) -> Result<DynamicMessage, SchemaError> {
         DynamicMessage::decode(self.message(name)?, bytes)
             .map_err(|error| SchemaError::Bytes { type_name: name.to_owned(), reason: error.to_string() })
+    }
+
+    /// Refuses bytes with fields the message does not define, anywhere inside, packed messages of known types included: what
+    /// is signed must be what is understood.
+    pub fn refuse_unknown_fields(&self, name: &str, bytes: &[u8], unknown: Unknown) -> Result<(), SchemaError> {
+        self.known(&self.decode_dynamic(name, bytes)?, unknown, MAX_PACKED_DEPTH)
+    }
+
+    fn known(&self, message: &DynamicMessage, unknown: Unknown, depth: usize) -> Result<(), SchemaError> {
+        let descriptor = message.descriptor();
+        if let Some(field) = message.unknown_fields().find(|field| unknown.refuses(field.number())) {
+            let type_name = descriptor.full_name().to_owned();
+            return Err(SchemaError::UnknownField { type_name, number: field.number() });
+        }
+        if descriptor.full_name() == "google.protobuf.Any" {
+            let (url, value) = (message.get_field_by_number(1), message.get_field_by_number(2));
+            let (Some(url), Some(value)) = (url, value) else { return Ok(()) };
+            let (url, value) = (url.as_str().unwrap_or_default(), value.as_bytes().cloned().unwrap_or_default());
+            return match self.message(url) {
+                Ok(_) if depth == 0 => {
+                    let reason = format!("packed deeper than {MAX_PACKED_DEPTH} levels");
+                    Err(SchemaError::Bytes { type_name: url.to_owned(), reason })
+                }
+                Ok(_) => self.known(&self.decode_dynamic(url, &value)?, unknown, depth - 1),
+                Err(_) => Ok(()),
+            };
+        }
+        for (_, value) in message.fields() {
+            match value {
+                Reflected::Message(inner) => self.known(inner, unknown, depth)?,
+                Reflected::List(items) => {
+                    let mut inner = items.iter().filter_map(Reflected::as_message);
+                    inner.try_for_each(|inner| self.known(inner, unknown, depth))?;
+                }
+                _ => {}
+            }
+        }
+        Ok(())
     }
 
     /// Signer addresses of a message, read from the fields its signer annotation names.

@@ -1,5 +1,6 @@
 //! Balances and transfers.
 
+use num_bigint::BigUint;
 use svc_wire::{
     account::{Address, module_account},
     proto::cosmos::{
@@ -20,6 +21,9 @@ use super::{
     auth,
 };
 
+/// Module account that trust deposit yield is paid from.
+pub const YIELD_POOL: &str = "yield_intermediate_pool";
+
 /// Amounts by denom, in the order given.
 pub type Amounts = Vec<(String, u128)>;
 
@@ -27,9 +31,12 @@ pub type Amounts = Vec<(String, u128)>;
 pub fn parse_coins(coins: &[Coin]) -> Result<Amounts, String> {
     let mut amounts: Amounts = Vec::with_capacity(coins.len());
     for coin in coins {
-        let amount: u128 = coin.amount.parse().map_err(|_| format!("{:?} is not an amount", coin.amount))?;
-        if amount == 0 || coin.denom.is_empty() {
+        let amount = parse_amount(&coin.amount).ok_or_else(|| format!("{:?} is not an amount", coin.amount))?;
+        if amount == 0 {
             return Err(format!("coin {}{} is not positive", coin.amount, coin.denom));
+        }
+        if !validate::is_denom(&coin.denom) {
+            return Err(format!("invalid denom: {}", coin.denom));
         }
         if amounts.last().is_some_and(|(last, _)| *last >= coin.denom) {
             return Err(format!("denom {} is not sorted or repeats", coin.denom));
@@ -37,6 +44,13 @@ pub fn parse_coins(coins: &[Coin]) -> Result<Amounts, String> {
         amounts.push((coin.denom.clone(), amount));
     }
     Ok(amounts)
+}
+
+/// Decimal digits of at most 256 bits. More than anybody can hold counts as the most there is.
+fn parse_amount(text: &str) -> Option<u128> {
+    let is_digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let value: BigUint = text.parse().ok().filter(|_| is_digits && text.len() <= 78)?;
+    (value.bits() <= 256).then(|| u128::try_from(value).unwrap_or(u128::MAX))
 }
 
 /// Amounts as coins.
@@ -55,7 +69,8 @@ pub fn module_address(chain: &Chain, name: &str) -> String {
     Address::from_bytes(&chain.prefix, &module_account(name)).map(|address| address.to_string()).unwrap_or_default()
 }
 
-fn balance(state: &State, address: &str, denom: &str, gas: &Gas) -> u128 {
+/// What an account holds.
+pub fn balance(state: &State, address: &str, denom: &str, gas: &Gas) -> u128 {
     state.balances.get(&(address.to_owned(), denom.to_owned()), gas).map_or(0, |amount| amount.0)
 }
 
@@ -98,6 +113,31 @@ pub fn transfer(exec: &mut Exec<'_>, from: &str, to: &str, amounts: &[(String, u
     exec.emit("coin_received", [("receiver", to), ("amount", &text)]);
     exec.emit("transfer", [("recipient", to), ("sender", from), ("amount", &text)]);
     exec.emit("message", [("sender", from)]);
+    Ok(())
+}
+
+/// Moves an amount of the fee denom.
+pub fn pay(exec: &mut Exec<'_>, from: &str, to: &str, amount: u128) -> Result<(), LedgerError> {
+    if amount == 0 {
+        return Ok(());
+    }
+    let denom = exec.chain.denom.clone();
+    transfer(exec, from, to, &[(denom, amount)])
+}
+
+/// Destroys coins of the fee denom that a module holds.
+pub fn burn(exec: &mut Exec<'_>, module: &str, amount: u128) -> Result<(), LedgerError> {
+    let (denom, burner) = (exec.chain.denom.clone(), module_address(exec.chain, module));
+    let held = balance(exec.state, &burner, &denom, exec.gas);
+    let Some(rest) = held.checked_sub(amount) else {
+        return Err(LedgerError::sdk(5, format!("spendable balance {held}{denom} is smaller than {amount}{denom}")));
+    };
+    set_balance(exec.state, &burner, &denom, rest, exec.gas);
+    let supply = exec.state.supply.get(&denom, exec.gas).map_or(0, |supply| supply.0);
+    exec.state.supply.put(denom.clone(), Plain(supply.saturating_sub(amount)), exec.gas);
+    let text = format!("{amount}{denom}");
+    exec.emit("coin_spent", [("spender", &burner), ("amount", &text)]);
+    exec.emit("burn", [("burner", &burner), ("amount", &text)]);
     Ok(())
 }
 

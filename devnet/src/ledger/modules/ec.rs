@@ -2,7 +2,7 @@
 
 use svc_wire::proto::svc::ec::v1::{
     Ecosystem, MsgArchiveEcosystem, MsgArchiveEcosystemResponse, MsgCreateEcosystem, MsgCreateEcosystemResponse,
-    MsgUpdateEcosystem, MsgUpdateEcosystemResponse,
+    MsgUpdateEcosystem, MsgUpdateEcosystemResponse, MsgUpdateParams, MsgUpdateParamsResponse,
 };
 
 use super::{
@@ -10,9 +10,10 @@ use super::{
         error::LedgerError,
         exec::{Chain, Exec},
         state::next,
+        table::Plain,
         validate::{self, ensure},
     },
-    de, gf,
+    authority, de, gf,
 };
 
 const AUTHORIZATION: &str = "authorization check failed";
@@ -52,8 +53,8 @@ fn authorize(exec: &mut Exec<'_>, corporation: &str, operator: &str, message: &s
 
 /// No ecosystem of another corporation may carry the DID.
 fn own_did(exec: &Exec<'_>, did: &str, corporation: u64) -> Result<(), LedgerError> {
-    let is_foreign =
-        exec.state.ecosystems.values().any(|other| other.did == did && other.corporation_id != corporation);
+    let range = (did.to_owned(), 0)..=(did.to_owned(), u64::MAX);
+    let is_foreign = exec.state.ecosystem_by_did.range(range).any(|(_, owner)| owner.0 != corporation);
     exec.gas.read(did.len());
     ensure(!is_foreign, "ec", 1104, || format!("DID ownership conflict: {did} is used by another corporation"))
 }
@@ -82,6 +83,7 @@ pub fn create(exec: &mut Exec<'_>, message: MsgCreateEcosystem) -> Result<MsgCre
         active_version: 1,
     };
     exec.state.ecosystems.put(id, ecosystem, exec.gas);
+    exec.state.ecosystem_by_did.put((message.did.clone(), id), Plain(corporation_id), exec.gas);
     let document =
         gf::first_version(exec, gf::Owner::Ecosystem(id), &message.language, &message.doc_url, &message.doc_digest_sri);
     exec.emit(
@@ -121,6 +123,8 @@ pub fn update(exec: &mut Exec<'_>, message: MsgUpdateEcosystem) -> Result<MsgUpd
         return Ok(MsgUpdateEcosystemResponse {});
     }
     own_did(exec, &message.did, corporation_id)?;
+    exec.state.ecosystem_by_did.remove(&(ecosystem.did.clone(), message.id), exec.gas);
+    exec.state.ecosystem_by_did.put((message.did.clone(), message.id), Plain(corporation_id), exec.gas);
     ecosystem.did = message.did.clone();
     ecosystem.modified = Some(exec.now());
     exec.state.ecosystems.put(message.id, ecosystem, exec.gas);
@@ -163,4 +167,10 @@ pub fn archive(exec: &mut Exec<'_>, message: MsgArchiveEcosystem) -> Result<MsgA
         ],
     );
     Ok(MsgArchiveEcosystemResponse {})
+}
+
+pub fn update_params(exec: &mut Exec<'_>, message: MsgUpdateParams) -> Result<MsgUpdateParamsResponse, LedgerError> {
+    authority(exec, &message.authority, ("ec", 1100))?;
+    exec.state.params.ec = message.params.unwrap_or_default();
+    Ok(MsgUpdateParamsResponse {})
 }

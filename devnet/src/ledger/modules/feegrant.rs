@@ -191,7 +191,10 @@ pub fn subtract(from: &[(String, u128)], amounts: &[(String, u128)]) -> Option<A
 pub fn prune_expired(exec: &mut Exec<'_>) {
     let now = instant::nanos(&exec.now());
     let is_over = |allowance: &Any| {
-        let inner = decode::<AllowedMsgAllowance>(allowance).ok().and_then(|filter| filter.allowance);
+        let inner = match allowance.type_url.as_str() {
+            ALLOWED_MSG => decode::<AllowedMsgAllowance>(allowance).ok().and_then(|filter| filter.allowance),
+            _ => Some(allowance.clone()),
+        };
         let basic = inner.filter(|inner| inner.type_url == BASIC);
         let until = basic.and_then(|basic| decode::<BasicAllowance>(&basic).ok()).and_then(|basic| basic.expiration);
         until.is_some_and(|until| instant::nanos(&until) <= now)

@@ -6,6 +6,7 @@ use svc_wire::{
         GovernanceFrameworkDocument, GovernanceFrameworkVersion, GovernanceFrameworkVersionWithDocs,
         MsgAddGovernanceFrameworkDocument, MsgAddGovernanceFrameworkDocumentResponse,
         MsgIncreaseActiveGovernanceFrameworkVersion, MsgIncreaseActiveGovernanceFrameworkVersionResponse,
+        MsgUpdateParams, MsgUpdateParamsResponse,
     },
 };
 
@@ -14,9 +15,10 @@ use super::{
         error::LedgerError,
         exec::{Chain, Exec},
         state::{State, next},
+        table::Plain,
         validate::{self, ensure},
     },
-    de,
+    authority, de,
 };
 
 /// Whose framework it is.
@@ -27,11 +29,18 @@ pub enum Owner {
 }
 
 impl Owner {
-    fn owns(self, version: &GovernanceFrameworkVersion) -> bool {
+    /// Place of a version in the index.
+    fn key(self, number: u32) -> [u64; 3] {
         match self {
-            Self::Corporation(id) => version.corporation_id == id && version.ecosystem_id == 0,
-            Self::Ecosystem(id) => version.ecosystem_id == id,
+            Self::Corporation(id) => [id, 0, u64::from(number)],
+            Self::Ecosystem(id) => [0, id, u64::from(number)],
         }
+    }
+
+    /// Versions of this owner, ascending.
+    fn versions(self, state: &State) -> impl DoubleEndedIterator<Item = &GovernanceFrameworkVersion> {
+        let range = self.key(0)..=self.key(u32::MAX);
+        state.version_index.range(range).filter_map(|(_, id)| state.versions.peek(&id.0))
     }
 
     fn ecosystem_id(self) -> u64 {
@@ -53,6 +62,7 @@ fn new_version(exec: &mut Exec<'_>, owner: Owner, number: u32, is_active: bool) 
         active_since: is_active.then_some(now),
     };
     exec.state.versions.put(id, version, exec.gas);
+    exec.state.version_index.put(owner.key(number), Plain(id), exec.gas);
     id
 }
 
@@ -72,7 +82,14 @@ fn new_document(
         digest_sri: digest.to_owned(),
     };
     exec.state.documents.put(document.id, document.clone(), exec.gas);
+    exec.state.document_index.put([gfv_id, document.id], Plain(()), exec.gas);
     document
+}
+
+/// Documents of a version, by id.
+fn documents(state: &State, gfv_id: u64) -> impl Iterator<Item = &GovernanceFrameworkDocument> {
+    let keys = state.document_index.range([gfv_id, 0]..=[gfv_id, u64::MAX]);
+    keys.filter_map(|([_, id], _)| state.documents.peek(id))
 }
 
 /// Version 1, active at once, with its first document.
@@ -132,19 +149,17 @@ pub fn add_document(
 ) -> Result<MsgAddGovernanceFrameworkDocumentResponse, LedgerError> {
     let name = "MsgAddGovernanceFrameworkDocument";
     let (owner, active, _) = subject(exec, &message.corporation, &message.operator, name, message.ecosystem_id)?;
-    let versions: Vec<_> = exec.state.versions.values().filter(|version| owner.owns(version)).cloned().collect();
-    let highest = versions.iter().map(|version| version.version).max().unwrap_or(0);
-    let existing = versions.iter().find(|version| version.version == message.version);
+    let highest = owner.versions(exec.state).next_back().map_or(0, |version| version.version);
+    let existing = exec.state.version_index.get(&owner.key(message.version), exec.gas).map(|id| id.0);
     let is_in_line = existing.is_some() || message.version == highest + 1;
     ensure(is_in_line && message.version > active, "gf", 1104, || {
         format!("invalid version: {} (active {active}, highest {highest})", message.version)
     })?;
     let gfv_id = match existing {
-        Some(version) => version.id,
+        Some(id) => id,
         None => new_version(exec, owner, message.version, false),
     };
-    let same =
-        exec.state.documents.values().find(|d| d.gfv_id == gfv_id && d.language == message.doc_language).cloned();
+    let same = documents(exec.state, gfv_id).find(|one| one.language == message.doc_language).cloned();
     let document = match same {
         Some(mut document) => {
             document.url = message.doc_url.clone();
@@ -185,11 +200,12 @@ pub fn increase_active(
 ) -> Result<MsgIncreaseActiveGovernanceFrameworkVersionResponse, LedgerError> {
     let name = "MsgIncreaseActiveGovernanceFrameworkVersion";
     let (owner, active, language) = subject(exec, &message.corporation, &message.operator, name, message.ecosystem_id)?;
-    let following = exec.state.versions.values().find(|version| owner.owns(version) && version.version == active + 1);
+    let following = exec.state.version_index.get(&owner.key(active + 1), exec.gas);
+    let following = following.and_then(|id| exec.state.versions.get(&id.0, exec.gas));
     let mut version = following.cloned().ok_or_else(|| {
         LedgerError::new("gf", 1108, format!("no activatable version: {} does not exist", active + 1))
     })?;
-    let has_default = exec.state.documents.values().any(|d| d.gfv_id == version.id && d.language == language);
+    let has_default = documents(exec.state, version.id).any(|one| one.language == language);
     ensure(has_default, "gf", 1109, || format!("missing default language document: {language}"))?;
     let now = exec.now();
     version.active_since = Some(now);
@@ -233,14 +249,11 @@ pub fn versions_of(
     only: Option<u32>,
     preferred_language: &str,
 ) -> Vec<GovernanceFrameworkVersionWithDocs> {
-    let mut versions: Vec<_> = state
-        .versions
-        .values()
-        .filter(|version| owner.owns(version) && only.is_none_or(|number| number == version.version))
+    owner
+        .versions(state)
+        .filter(|version| only.is_none_or(|number| number == version.version))
         .map(|version| with_documents(state, version, preferred_language))
-        .collect();
-    versions.sort_by_key(|version| version.version);
-    versions
+        .collect()
 }
 
 pub fn with_documents(
@@ -248,8 +261,7 @@ pub fn with_documents(
     version: &GovernanceFrameworkVersion,
     preferred_language: &str,
 ) -> GovernanceFrameworkVersionWithDocs {
-    let mut documents: Vec<_> =
-        state.documents.values().filter(|document| document.gfv_id == version.id).cloned().collect();
+    let mut documents: Vec<_> = documents(state, version.id).cloned().collect();
     if preferred_language.is_empty() {
         documents.sort_by(|left, right| left.language.cmp(&right.language));
     } else {
@@ -266,4 +278,10 @@ pub fn with_documents(
         active_since: version.active_since,
         documents,
     }
+}
+
+/// Quirk: a wrong authority gets the SDK's own error. There are no parameters.
+pub fn update_params(exec: &mut Exec<'_>, message: MsgUpdateParams) -> Result<MsgUpdateParamsResponse, LedgerError> {
+    authority(exec, &message.authority, ("sdk", 4))?;
+    Ok(MsgUpdateParamsResponse {})
 }

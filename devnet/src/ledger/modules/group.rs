@@ -7,8 +7,11 @@ use svc_wire::{
     account::{Address, group_policy},
     instant,
     proto::cosmos::group::v1::{
-        Exec as TryExec, GroupInfo, GroupMember, GroupPolicyInfo, Member, MsgExec, MsgExecResponse, MsgSubmitProposal,
-        MsgSubmitProposalResponse, MsgVote, MsgVoteResponse, MsgWithdrawProposal, MsgWithdrawProposalResponse,
+        Exec as TryExec, GroupInfo, GroupMember, GroupPolicyInfo, Member, MsgExec, MsgExecResponse, MsgLeaveGroup,
+        MsgLeaveGroupResponse, MsgSubmitProposal,
+        MsgSubmitProposalResponse, MsgUpdateGroupMembers, MsgUpdateGroupMembersResponse, MsgUpdateGroupMetadata,
+        MsgUpdateGroupMetadataResponse, MsgUpdateGroupPolicyDecisionPolicy, MsgUpdateGroupPolicyDecisionPolicyResponse,
+        MsgUpdateGroupPolicyMetadata, MsgUpdateGroupPolicyMetadataResponse, MsgVote, MsgVoteResponse, MsgWithdrawProposal, MsgWithdrawProposalResponse,
         PercentageDecisionPolicy, Proposal, ProposalExecutorResult, ProposalStatus, TallyResult,
         ThresholdDecisionPolicy, Vote, VoteOption,
     },
@@ -35,7 +38,7 @@ fn group_error(code: u32, text: impl std::fmt::Display, root: &str) -> LedgerErr
 }
 
 fn invalid(text: impl std::fmt::Display) -> LedgerError {
-    group_error(9, text, "invalid")
+    group_error(6, text, "invalid value")
 }
 
 fn unauthorized(text: impl std::fmt::Display) -> LedgerError {
@@ -146,9 +149,7 @@ pub fn create_with_policy(
     decision_policy: &Any,
 ) -> Result<String, LedgerError> {
     for metadata in members.iter().map(|member| member.metadata.as_str()).chain([group_metadata, policy_metadata]) {
-        if metadata.len() > MAX_METADATA_BYTES {
-            return Err(group_error(5, "metadata too long", "limit exceeded"));
-        }
+        metadata_fits(metadata)?;
     }
     Policy::read(decision_policy)?.ok_or_else(|| invalid("unknown decision policy"))?;
     let (group_id, now) = (next(&mut exec.state.next_group), exec.now());
@@ -162,7 +163,7 @@ pub fn create_with_policy(
         let member_weight = positive("weight", &member.weight)?;
         let key = (group_id, member.address.clone());
         if exec.state.group_members.contains(&key, exec.gas) {
-            return Err(group_error(2, format!("member {} repeats", member.address), "duplicate value"));
+            return Err(group_error(3, format!("member {} repeats", member.address), "duplicate value"));
         }
         total += member_weight;
         let member =
@@ -199,7 +200,7 @@ pub fn create_with_policy(
 pub fn validate_submit(chain: &Chain, message: &MsgSubmitProposal) -> Result<(), LedgerError> {
     validate::address(&chain.prefix, "group policy", &message.group_policy_address)?;
     if message.proposers.is_empty() {
-        return Err(group_error(3, "proposers", "value is empty"));
+        return Err(group_error(2, "proposers", "value is empty"));
     }
     for proposer in &message.proposers {
         validate::address(&chain.prefix, "proposer", proposer)?;
@@ -299,12 +300,12 @@ fn cast(exec: &mut Exec<'_>, id: u64, voter: &str, option: VoteOption, metadata:
         return Err(invalid("proposal not open for voting"));
     }
     if option == VoteOption::Unspecified {
-        return Err(group_error(3, "vote option", "value is empty"));
+        return Err(group_error(2, "vote option", "value is empty"));
     }
     let is_over =
         proposal.voting_period_end.as_ref().is_some_and(|end| instant::nanos(&exec.now()) > instant::nanos(end));
     if is_over {
-        return Err(group_error(8, "voting period has ended already", "expired"));
+        return Err(group_error(9, "voting period has ended already", "expired"));
     }
     let (_, _, group) = load_policy(exec, &proposal.group_policy_address)?;
     if !exec.state.group_members.contains(&(group.id, voter.to_owned()), exec.gas) {
@@ -312,7 +313,7 @@ fn cast(exec: &mut Exec<'_>, id: u64, voter: &str, option: VoteOption, metadata:
     }
     let key = (id, voter.to_owned());
     if exec.state.votes.contains(&key, exec.gas) {
-        return Err(group_error(2, "store vote", "duplicate value"));
+        return Err(group_error(3, "store vote", "duplicate value"));
     }
     let vote = Vote {
         proposal_id: id,
@@ -334,7 +335,7 @@ fn empty_tally() -> TallyResult {
 /// Weights per option of a proposal's votes.
 pub fn tally(state: &State, id: u64, group_id: u64) -> TallyResult {
     let mut counts = [Decimal::ZERO; 4];
-    for vote in state.votes.values().filter(|vote| vote.proposal_id == id) {
+    for (_, vote) in state.votes.range((id, String::new())..(id + 1, String::new())) {
         let member = state.group_members.get(&(group_id, vote.voter.clone()), &Gas::unlimited());
         let share =
             member.and_then(|member| member.member.as_ref()).map_or(Decimal::ZERO, |member| weight(&member.weight));
@@ -373,7 +374,8 @@ fn settle(exec: &mut Exec<'_>, proposal: &mut Proposal) -> Result<(), LedgerErro
 }
 
 fn drop_votes(exec: &mut Exec<'_>, id: u64) {
-    let keys: Vec<_> = exec.state.votes.iter().filter(|(key, _)| key.0 == id).map(|(key, _)| key.clone()).collect();
+    let voters = (id, String::new())..(id + 1, String::new());
+    let keys: Vec<_> = exec.state.votes.range(voters).map(|(key, _)| key.clone()).collect();
     for key in keys {
         exec.state.votes.remove(&key, exec.gas);
     }
@@ -429,17 +431,14 @@ fn run_inner(exec: &mut Exec<'_>, proposal: &Proposal) -> Result<(), LedgerError
     if instant::nanos(&exec.now()) < submitted + policy.min_execution_nanos {
         return Err(invalid("must wait until the min execution period is over"));
     }
-    let mut state = exec.state.clone();
-    let mut inner = Exec { state: &mut state, chain: exec.chain, block: exec.block, gas: exec.gas, events: Vec::new() };
-    for (index, message) in proposal.messages.iter().enumerate() {
-        run(&mut inner, message)
-            .map_err(|error| error.wrap(format!("message {} at position {index}", message.type_url)))?;
-    }
     // Events of inner messages appear in the outer transaction, without a `message` event of their own.
-    let events = inner.events;
-    *exec.state = state;
-    exec.events.extend(events);
-    Ok(())
+    exec.attempt(|exec| {
+        for (index, message) in proposal.messages.iter().enumerate() {
+            run(exec, message)
+                .map_err(|error| error.wrap(format!("message {} at position {index}", message.type_url)))?;
+        }
+        Ok(())
+    })
 }
 
 /// Settles proposals whose voting period has ended.
@@ -460,4 +459,134 @@ pub fn close_expired(exec: &mut Exec<'_>) {
 /// Whether a packed message is one of the two decision policies a corporation may have.
 pub fn is_decision_policy(packed: &Any) -> bool {
     matches!(packed.type_url.as_str(), THRESHOLD | PERCENTAGE)
+}
+
+/// The group of a policy account that administers itself.
+fn administered(exec: &Exec<'_>, group_id: u64, admin: &str) -> Result<GroupInfo, LedgerError> {
+    let group = exec.state.groups.get(&group_id, exec.gas).cloned().ok_or_else(|| not_found("load group"))?;
+    if group.admin != admin {
+        return Err(unauthorized("not group admin"));
+    }
+    Ok(group)
+}
+
+fn store_group(exec: &mut Exec<'_>, mut group: GroupInfo) {
+    group.version += 1;
+    exec.events.push(typed("EventUpdateGroup", vec![("group_id", group.id.to_string().into())]));
+    exec.state.groups.put(group.id, group, exec.gas);
+}
+
+/// Adds, changes and, with weight 0, removes members.
+pub fn update_members(
+    exec: &mut Exec<'_>,
+    message: MsgUpdateGroupMembers,
+) -> Result<MsgUpdateGroupMembersResponse, LedgerError> {
+    let mut group = administered(exec, message.group_id, &message.admin)?;
+    if message.member_updates.is_empty() {
+        return Err(group_error(2, "member updates", "value is empty"));
+    }
+    let mut total = weight(&group.total_weight);
+    for update in message.member_updates {
+        validate::address(&exec.chain.prefix, "member", &update.address)?;
+        metadata_fits(&update.metadata)?;
+        let key = (group.id, update.address.clone());
+        let before = exec.state.group_members.get(&key, exec.gas).and_then(|one| one.member.clone());
+        total -= before.as_ref().map_or(Decimal::ZERO, |member| weight(&member.weight));
+        let is_removal = update.weight.parse::<Decimal>().is_ok_and(|weight| weight.is_zero());
+        if is_removal {
+            if before.is_none() {
+                return Err(not_found(format!("unknown member {}", update.address)));
+            }
+            exec.state.group_members.remove(&key, exec.gas);
+            continue;
+        }
+        total += positive("weight", &update.weight)?;
+        let member = Member {
+            address: update.address,
+            weight: update.weight,
+            metadata: update.metadata,
+            added_at: before.and_then(|member| member.added_at).or(Some(exec.now())),
+        };
+        exec.state.group_members.put(key, GroupMember { group_id: group.id, member: Some(member) }, exec.gas);
+    }
+    group.total_weight = total.normalize().to_string();
+    store_group(exec, group);
+    Ok(MsgUpdateGroupMembersResponse {})
+}
+
+pub fn update_metadata(
+    exec: &mut Exec<'_>,
+    message: MsgUpdateGroupMetadata,
+) -> Result<MsgUpdateGroupMetadataResponse, LedgerError> {
+    let mut group = administered(exec, message.group_id, &message.admin)?;
+    metadata_fits(&message.metadata)?;
+    group.metadata = message.metadata;
+    store_group(exec, group);
+    Ok(MsgUpdateGroupMetadataResponse {})
+}
+
+/// Changes a policy that its own account administers, and voids open proposals made under the old one.
+fn update_policy(
+    exec: &mut Exec<'_>,
+    admin: &str,
+    address: &str,
+    change: impl FnOnce(&mut GroupPolicyInfo),
+) -> Result<(), LedgerError> {
+    let (mut policy, _, _) = load_policy(exec, address)?;
+    if policy.admin != admin {
+        return Err(unauthorized("not group policy admin"));
+    }
+    change(&mut policy);
+    policy.version += 1;
+    exec.state.group_policies.put(address.to_owned(), policy, exec.gas);
+    exec.events.push(typed("EventUpdateGroupPolicy", vec![("address", address.into())]));
+    let is_open =
+        |one: &&Proposal| one.group_policy_address == address && one.status() == ProposalStatus::Submitted;
+    let open: Vec<Proposal> = exec.state.proposals.values().filter(is_open).cloned().collect();
+    for mut proposal in open {
+        proposal.set_status(ProposalStatus::Aborted);
+        drop_votes(exec, proposal.id);
+        exec.state.proposals.put(proposal.id, proposal, exec.gas);
+    }
+    Ok(())
+}
+
+pub fn update_decision_policy(
+    exec: &mut Exec<'_>,
+    message: MsgUpdateGroupPolicyDecisionPolicy,
+) -> Result<MsgUpdateGroupPolicyDecisionPolicyResponse, LedgerError> {
+    let packed = message.decision_policy.unwrap_or_default();
+    Policy::read(&packed)?.ok_or_else(|| invalid("unknown decision policy"))?;
+    update_policy(exec, &message.admin, &message.group_policy_address, |policy| policy.decision_policy = Some(packed))?;
+    Ok(MsgUpdateGroupPolicyDecisionPolicyResponse {})
+}
+
+pub fn update_policy_metadata(
+    exec: &mut Exec<'_>,
+    message: MsgUpdateGroupPolicyMetadata,
+) -> Result<MsgUpdateGroupPolicyMetadataResponse, LedgerError> {
+    metadata_fits(&message.metadata)?;
+    update_policy(exec, &message.admin, &message.group_policy_address, |policy| policy.metadata = message.metadata)?;
+    Ok(MsgUpdateGroupPolicyMetadataResponse {})
+}
+
+pub fn leave(exec: &mut Exec<'_>, message: MsgLeaveGroup) -> Result<MsgLeaveGroupResponse, LedgerError> {
+    let found = exec.state.groups.get(&message.group_id, exec.gas).cloned();
+    let mut group = found.ok_or_else(|| not_found("load group"))?;
+    let key = (group.id, message.address.clone());
+    let Some(left) = exec.state.group_members.remove(&key, exec.gas).and_then(|one| one.member) else {
+        return Err(not_found(format!("{} is not part of group {}", message.address, group.id)));
+    };
+    group.total_weight = (weight(&group.total_weight) - weight(&left.weight)).normalize().to_string();
+    let id = group.id.to_string();
+    store_group(exec, group);
+    exec.events.push(typed("EventLeaveGroup", vec![("group_id", id.into()), ("address", message.address.into())]));
+    Ok(MsgLeaveGroupResponse {})
+}
+
+fn metadata_fits(metadata: &str) -> Result<(), LedgerError> {
+    if metadata.len() > MAX_METADATA_BYTES {
+        return Err(group_error(4, "metadata too long", "limit exceeded"));
+    }
+    Ok(())
 }

@@ -1,4 +1,7 @@
-//! Delegation: operator authorizations and the checks every delegable message passes.
+//! Delegation: operator authorizations, VS operator records, and the checks every delegable message passes.
+
+mod check;
+pub mod vs;
 
 use prost_types::Timestamp;
 use svc_wire::{
@@ -7,65 +10,32 @@ use svc_wire::{
         cosmos::base::v1beta1::Coin,
         svc::de::v1::{
             FeeGrant, MsgGrantOperatorAuthorization, MsgGrantOperatorAuthorizationResponse,
-            MsgRevokeOperatorAuthorization, MsgRevokeOperatorAuthorizationResponse, OperatorAuthorization,
+            MsgRevokeOperatorAuthorization, MsgRevokeOperatorAuthorizationResponse, MsgUpdateParams,
+            MsgUpdateParamsResponse, OperatorAuthorization,
         },
     },
     syntax::{DELEGABLE, SESSION_MESSAGE},
 };
 
-use super::{
-    super::{
-        error::LedgerError,
-        exec::{Chain, Exec},
-        state::next,
-        table::Plain,
-        validate::{self, ensure},
-    },
-    bank, feegrant,
+use super::{authority, bank, feegrant};
+use crate::ledger::{
+    error::LedgerError,
+    exec::{Chain, Exec},
+    state::next,
+    table::Plain,
+    validate::{self, ensure},
 };
 
-/// Type URL of a registry message on this chain.
-pub fn url(exec: &Exec<'_>, module: &str, name: &str) -> String {
-    exec.chain.namespace().type_url(module, name)
-}
+pub use check::{authorize, corporation_of, debit, registered, url};
 
-/// AUTHZ-CHECK-5: the corporation behind a policy address, or the calling module's own error.
-pub fn registered(exec: &Exec<'_>, address: &str, error: (&'static str, u32)) -> Result<u64, LedgerError> {
-    let found = exec.state.corporation_by_address.get(&address.to_owned(), exec.gas);
-    found
-        .map(|id| id.0)
-        .ok_or_else(|| LedgerError::new(error.0, error.1, format!("corporation not registered: {address}")))
-}
-
-/// AUTHZ-CHECK-1: an unexpired authorization that lists the type. Renews an expired one that has a period.
-pub fn authorize(exec: &mut Exec<'_>, corporation: &str, operator: &str, url: &str) -> Result<u64, LedgerError> {
-    let not_found =
-        || LedgerError::new("de", 1105, format!("operator authorization not found: ({corporation}, {operator})"));
-    let corporation_id =
-        exec.state.corporation_by_address.get(&corporation.to_owned(), exec.gas).ok_or_else(not_found)?.0;
-    let key = (corporation_id, operator.to_owned());
-    let id = exec.state.authorization_index.get(&key, exec.gas).ok_or_else(not_found)?.0;
-    let mut authorization = exec.state.operator_authorizations.get(&id, exec.gas).cloned().ok_or_else(not_found)?;
-    let now = exec.now();
-    if authorization.expiration.as_ref().is_some_and(|until| instant::at_or_before(until, &now)) {
-        let Some(period) = authorization.period.filter(|period| instant::span_nanos(period) > 0) else {
-            return Err(LedgerError::new("de", 1106, format!("operator authorization expired: {id}")));
-        };
-        authorization.remaining_spend = authorization.spend_limit.clone();
-        authorization.expiration = Some(instant::later(&now, &period));
-        exec.state.operator_authorizations.put(id, authorization.clone(), exec.gas);
-        exec.emit("operator_authorization_updated", [("authz_id", id.to_string())]);
-    }
-    ensure(authorization.msg_types.iter().any(|listed| listed == url), "de", 1107, || {
-        format!("message type not authorized: {url}")
-    })?;
-    Ok(id)
+/// Type URLs that can be delegated at all.
+fn is_delegable(chain: &Chain, url: &str) -> bool {
+    chain.namespace().split_url(url).is_some_and(|split| DELEGABLE.contains(&split))
 }
 
 /// Type URLs that an operator authorization can hold.
 fn is_grantable(chain: &Chain, url: &str) -> bool {
-    let Some(split) = chain.namespace().split_url(url) else { return false };
-    DELEGABLE.contains(&split) && split != SESSION_MESSAGE
+    is_delegable(chain, url) && chain.namespace().split_url(url) != Some(SESSION_MESSAGE)
 }
 
 fn valid_limit(what: &str, coins: &[Coin]) -> Result<(), LedgerError> {
@@ -113,12 +83,8 @@ pub fn grant(
     let now = exec.now();
     let is_future = message.expiration.as_ref().is_none_or(|until| !instant::at_or_before(until, &now));
     ensure(is_future, "de", 1102, || "expiration is in the past".to_owned())?;
-    let has_vs = exec
-        .state
-        .vs_authorizations
-        .values()
-        .any(|vs| vs.corporation_id == corporation_id && vs.vs_operator == message.grantee);
-    ensure(!has_vs, "de", 1103, || format!("VS operator authorization exists: {}", message.grantee))?;
+    let vs = exec.state.vs_operator_index.get(&message.grantee, exec.gas);
+    ensure(vs.is_none_or(|found| found.0[0] != corporation_id), "de", 1103, || format!("VS operator authorization exists: {}", message.grantee))?;
 
     let key = (corporation_id, message.grantee.clone());
     let id = match exec.state.authorization_index.get(&key, exec.gas) {
@@ -242,4 +208,10 @@ pub fn revoke(
         ],
     );
     Ok(MsgRevokeOperatorAuthorizationResponse {})
+}
+
+/// There are no parameters.
+pub fn update_params(exec: &mut Exec<'_>, message: MsgUpdateParams) -> Result<MsgUpdateParamsResponse, LedgerError> {
+    authority(exec, &message.authority, ("de", 1100))?;
+    Ok(MsgUpdateParamsResponse {})
 }

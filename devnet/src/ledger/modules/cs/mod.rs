@@ -1,0 +1,308 @@
+//! Credential schemas, and the authorization policies of their issuers and verifiers.
+
+use prost_types::Timestamp;
+use serde_json::Value;
+use svc_wire::{
+    instant,
+    proto::svc::cs::v1::{
+        CredentialSchema, MsgArchiveCredentialSchema, MsgArchiveCredentialSchemaResponse, MsgCreateCredentialSchema,
+        MsgCreateCredentialSchemaResponse, MsgUpdateCredentialSchema, MsgUpdateCredentialSchemaResponse,
+        MsgUpdateParams, MsgUpdateParamsResponse, OptionalUInt32, Params, PricingAssetType,
+    },
+};
+
+use super::{authority, de};
+use crate::ledger::{
+    error::LedgerError,
+    exec::{Chain, Exec},
+    state::next,
+    validate,
+};
+
+pub mod policy;
+
+const PERIODS: [&str; 5] = [
+    "issuer_grantor_validation_validity_period",
+    "verifier_grantor_validation_validity_period",
+    "issuer_validation_validity_period",
+    "verifier_validation_validity_period",
+    "holder_validation_validity_period",
+];
+
+fn addresses(chain: &Chain, corporation: &str, operator: &str) -> Result<(), LedgerError> {
+    validate::address(&chain.prefix, "corporation", corporation)?;
+    validate::address(&chain.prefix, "operator", operator)
+}
+
+fn invalid(text: impl std::fmt::Display) -> LedgerError {
+    LedgerError::sdk(18, text)
+}
+
+/// All five periods of a message, or the first that is missing. A wrapper without value means 0: no expiry.
+fn periods(wrappers: [Option<OptionalUInt32>; 5]) -> Result<[u32; 5], LedgerError> {
+    let mut values = [0; 5];
+    for ((value, wrapper), name) in values.iter_mut().zip(wrappers).zip(PERIODS) {
+        *value = wrapper.ok_or_else(|| invalid(format!("{name} is required")))?.value;
+    }
+    Ok(values)
+}
+
+fn periods_of_create(message: &MsgCreateCredentialSchema) -> Result<[u32; 5], LedgerError> {
+    periods([
+        message.issuer_grantor_validation_validity_period,
+        message.verifier_grantor_validation_validity_period,
+        message.issuer_validation_validity_period,
+        message.verifier_validation_validity_period,
+        message.holder_validation_validity_period,
+    ])
+}
+
+fn periods_of_update(message: &MsgUpdateCredentialSchema) -> Result<[u32; 5], LedgerError> {
+    periods([
+        message.issuer_grantor_validation_validity_period,
+        message.verifier_grantor_validation_validity_period,
+        message.issuer_validation_validity_period,
+        message.verifier_validation_validity_period,
+        message.holder_validation_validity_period,
+    ])
+}
+
+fn within_limits(params: &Params, periods: [u32; 5]) -> Result<(), LedgerError> {
+    let limits = [
+        params.credential_schema_issuer_grantor_validation_validity_period_max_days,
+        params.credential_schema_verifier_grantor_validation_validity_period_max_days,
+        params.credential_schema_issuer_validation_validity_period_max_days,
+        params.credential_schema_verifier_validation_validity_period_max_days,
+        params.credential_schema_holder_validation_validity_period_max_days,
+    ];
+    for ((period, limit), name) in periods.into_iter().zip(limits).zip(PERIODS) {
+        if period > limit {
+            return Err(LedgerError::plain(format!("{name} of {period} days exceeds the maximum of {limit} days")));
+        }
+    }
+    Ok(())
+}
+
+fn set_periods(schema: &mut CredentialSchema, values: [u32; 5]) {
+    [
+        schema.issuer_grantor_validation_validity_period,
+        schema.verifier_grantor_validation_validity_period,
+        schema.issuer_validation_validity_period,
+        schema.verifier_validation_validity_period,
+        schema.holder_validation_validity_period,
+    ] = values;
+}
+
+/// An object with `$schema`, type `object`, title, description and properties. Quirk: not checked against a meta-schema.
+fn valid_json_schema(text: &str) -> Result<Value, LedgerError> {
+    let refuse = |text: String| LedgerError::new("cs", 1103, format!("invalid JSON schema: {text}"));
+    let value: Value = serde_json::from_str(text).map_err(|error| refuse(error.to_string()))?;
+    let is_text = |name: &str| value.get(name).and_then(Value::as_str).is_some_and(|text| !text.is_empty());
+    if !value.is_object() {
+        return Err(refuse("not an object".to_owned()));
+    }
+    if value.get("$schema").is_none() {
+        return Err(refuse("$schema is required".to_owned()));
+    }
+    if value.get("type").and_then(Value::as_str) != Some("object") {
+        return Err(refuse("type must be \"object\"".to_owned()));
+    }
+    if let Some(missing) = ["title", "description"].into_iter().find(|name| !is_text(name)) {
+        return Err(refuse(format!("{missing} is required")));
+    }
+    if value.get("properties").and_then(Value::as_object).is_none_or(serde_json::Map::is_empty) {
+        return Err(refuse("properties must be a non-empty object".to_owned()));
+    }
+    Ok(value)
+}
+
+pub fn validate_create(chain: &Chain, message: &MsgCreateCredentialSchema) -> Result<(), LedgerError> {
+    addresses(chain, &message.corporation, &message.operator)?;
+    if message.ecosystem_id == 0 {
+        return Err(invalid("ecosystem_id must be greater than 0"));
+    }
+    valid_json_schema(&message.json_schema)?;
+    periods_of_create(message)?;
+    for (name, mode, last) in [
+        ("issuer_onboarding_mode", message.issuer_onboarding_mode, 3),
+        ("verifier_onboarding_mode", message.verifier_onboarding_mode, 3),
+        ("holder_onboarding_mode", message.holder_onboarding_mode, 2),
+    ] {
+        if !(1..=last).contains(&mode) {
+            return Err(invalid(format!("{name} must be between 1 and {last}, got {mode}")));
+        }
+    }
+    let kind = pricing_kind(message.pricing_asset_type);
+    let is_asset = match kind {
+        PricingAssetType::Tu => message.pricing_asset == "tu",
+        PricingAssetType::Coin => validate::is_denom(&message.pricing_asset),
+        PricingAssetType::Fiat => validate::is_currency(&message.pricing_asset),
+        PricingAssetType::Unspecified => {
+            return Err(invalid(format!("pricing_asset_type must be between 1 and 3, got {}", message.pricing_asset_type)));
+        }
+    };
+    if !is_asset {
+        return Err(invalid(format!("invalid pricing_asset {:?} for {}", message.pricing_asset, kind.as_str_name())));
+    }
+    if !matches!(message.digest_algorithm.as_str(), "sha256" | "sha384" | "sha512") {
+        let text = format!("digest_algorithm must be sha256, sha384 or sha512, got {:?}", message.digest_algorithm);
+        return Err(invalid(text));
+    }
+    Ok(())
+}
+
+fn pricing_kind(number: u32) -> PricingAssetType {
+    i32::try_from(number).ok().and_then(|number| PricingAssetType::try_from(number).ok()).unwrap_or_default()
+}
+
+/// Check 1. Quirk: an unknown corporation shows as a missing authorization.
+fn authorize(exec: &mut Exec<'_>, corporation: &str, operator: &str, name: &str) -> Result<(), LedgerError> {
+    let url = de::url(exec, "cs", name);
+    de::authorize(exec, corporation, operator, &url).map_err(|error| error.wrap("authorization check failed"))
+}
+
+/// Check 5, and that the corporation controls the ecosystem.
+fn owns_ecosystem(exec: &Exec<'_>, corporation: &str, ecosystem_id: u64) -> Result<(), LedgerError> {
+    let found = exec.state.ecosystems.get(&ecosystem_id, exec.gas).map(|ecosystem| ecosystem.corporation_id);
+    let owner = found.ok_or_else(|| LedgerError::plain(format!("ecosystem {ecosystem_id} not found")))?;
+    let corporation_id = de::registered(exec, corporation, ("co", 1101))?;
+    if owner != corporation_id {
+        let text = format!("corporation {corporation_id} does not control ecosystem {ecosystem_id}");
+        return Err(LedgerError::plain(text));
+    }
+    Ok(())
+}
+
+fn owned(exec: &Exec<'_>, corporation: &str, id: u64) -> Result<CredentialSchema, LedgerError> {
+    let found = exec.state.schemas.get(&id, exec.gas).cloned();
+    let schema = found.ok_or_else(|| LedgerError::plain(format!("credential schema {id} not found")))?;
+    owns_ecosystem(exec, corporation, schema.ecosystem_id)?;
+    Ok(schema)
+}
+
+/// The text as it is stored: with the schema's own `$id`, in RFC 8785 form. Numbers pass through a 64-bit float.
+fn canonical(exec: &Exec<'_>, mut schema: Value, id: u64) -> Result<String, LedgerError> {
+    let own = format!("vpr:{}:{}:cs:{id}", exec.chain.namespace(), exec.chain.chain_id);
+    if let Some(object) = schema.as_object_mut() {
+        object.insert("$id".to_owned(), own.into());
+    }
+    serde_json_canonicalizer::to_string(&schema).map_err(|error| LedgerError::plain(error.to_string()))
+}
+
+pub fn create(
+    exec: &mut Exec<'_>,
+    message: MsgCreateCredentialSchema,
+) -> Result<MsgCreateCredentialSchemaResponse, LedgerError> {
+    authorize(exec, &message.corporation, &message.operator, "MsgCreateCredentialSchema")?;
+    owns_ecosystem(exec, &message.corporation, message.ecosystem_id)?;
+    let (size, limit) = (message.json_schema.len() as u64, exec.state.params.cs.credential_schema_schema_max_size);
+    if size > limit {
+        return Err(LedgerError::plain(format!("json_schema of {size} bytes exceeds the maximum of {limit} bytes")));
+    }
+    let values = periods_of_create(&message)?;
+    within_limits(&exec.state.params.cs, values)?;
+    let (id, now) = (next(&mut exec.state.next_schema), exec.now());
+    let mut schema = CredentialSchema {
+        id,
+        ecosystem_id: message.ecosystem_id,
+        created: Some(now),
+        modified: Some(now),
+        json_schema: canonical(exec, valid_json_schema(&message.json_schema)?, id)?,
+        issuer_onboarding_mode: message.issuer_onboarding_mode.cast_signed(),
+        verifier_onboarding_mode: message.verifier_onboarding_mode.cast_signed(),
+        holder_onboarding_mode: message.holder_onboarding_mode.cast_signed(),
+        pricing_asset_type: message.pricing_asset_type.cast_signed(),
+        pricing_asset: message.pricing_asset.clone(),
+        digest_algorithm: message.digest_algorithm.clone(),
+        ..CredentialSchema::default()
+    };
+    set_periods(&mut schema, values);
+    exec.state.schemas.put(id, schema, exec.gas);
+    let mut attributes = head(id, message.ecosystem_id, &message.corporation, &message.operator);
+    attributes.extend(period_attributes(values));
+    attributes.extend([
+        ("pricing_asset_type", message.pricing_asset_type.to_string()),
+        ("pricing_asset", message.pricing_asset),
+        ("digest_algorithm", message.digest_algorithm),
+        ("timestamp", instant::iso_seconds(&now)),
+    ]);
+    exec.emit_all("create_credential_schema", attributes);
+    Ok(MsgCreateCredentialSchemaResponse { id })
+}
+
+fn head(id: u64, ecosystem_id: u64, corporation: &str, operator: &str) -> Vec<(&'static str, String)> {
+    vec![
+        ("credential_schema_id", id.to_string()),
+        ("ecosystem_id", ecosystem_id.to_string()),
+        ("corporation", corporation.to_owned()),
+        ("operator", operator.to_owned()),
+    ]
+}
+
+fn period_attributes(values: [u32; 5]) -> impl Iterator<Item = (&'static str, String)> {
+    PERIODS.into_iter().zip(values).map(|(name, value)| (name, value.to_string()))
+}
+
+fn valid_id(id: u64) -> Result<(), LedgerError> {
+    if id == 0 { Err(invalid("id must be greater than 0")) } else { Ok(()) }
+}
+
+pub fn validate_update(chain: &Chain, message: &MsgUpdateCredentialSchema) -> Result<(), LedgerError> {
+    addresses(chain, &message.corporation, &message.operator)?;
+    valid_id(message.id)?;
+    periods_of_update(message).map(|_| ())
+}
+
+pub fn update(
+    exec: &mut Exec<'_>,
+    message: MsgUpdateCredentialSchema,
+) -> Result<MsgUpdateCredentialSchemaResponse, LedgerError> {
+    authorize(exec, &message.corporation, &message.operator, "MsgUpdateCredentialSchema")?;
+    let mut schema = owned(exec, &message.corporation, message.id)?;
+    let values = periods_of_update(&message)?;
+    within_limits(&exec.state.params.cs, values)?;
+    let now = exec.now();
+    set_periods(&mut schema, values);
+    schema.modified = Some(now);
+    let mut attributes = head(message.id, schema.ecosystem_id, &message.corporation, &message.operator);
+    attributes.extend(period_attributes(values));
+    attributes.push(("timestamp", instant::iso_seconds(&now)));
+    exec.state.schemas.put(message.id, schema, exec.gas);
+    exec.emit_all("update_credential_schema", attributes);
+    Ok(MsgUpdateCredentialSchemaResponse {})
+}
+
+pub fn validate_archive(chain: &Chain, message: &MsgArchiveCredentialSchema) -> Result<(), LedgerError> {
+    addresses(chain, &message.corporation, &message.operator)
+}
+
+/// Quirk: archiving blocks nothing elsewhere.
+pub fn archive(
+    exec: &mut Exec<'_>,
+    message: MsgArchiveCredentialSchema,
+) -> Result<MsgArchiveCredentialSchemaResponse, LedgerError> {
+    authorize(exec, &message.corporation, &message.operator, "MsgArchiveCredentialSchema")?;
+    let mut schema = owned(exec, &message.corporation, message.id)?;
+    let status = if message.archive { "archived" } else { "unarchived" };
+    if schema.archived.is_some() == message.archive {
+        return Err(LedgerError::plain(format!("credential schema {} is already {status}", message.id)));
+    }
+    let now: Timestamp = exec.now();
+    schema.archived = message.archive.then_some(now);
+    schema.modified = Some(now);
+    let mut attributes = head(message.id, schema.ecosystem_id, &message.corporation, &message.operator);
+    attributes.extend([("archive_status", status.to_owned()), ("timestamp", instant::iso_seconds(&now))]);
+    exec.state.schemas.put(message.id, schema, exec.gas);
+    exec.emit_all("archive_credential_schema", attributes);
+    Ok(MsgArchiveCredentialSchemaResponse {})
+}
+
+pub fn update_params(exec: &mut Exec<'_>, message: MsgUpdateParams) -> Result<MsgUpdateParamsResponse, LedgerError> {
+    authority(exec, &message.authority, ("cs", 1100))?;
+    let params = message.params.unwrap_or_default();
+    if params.credential_schema_schema_max_size == 0 {
+        return Err(LedgerError::plain("credential_schema_schema_max_size must be positive"));
+    }
+    exec.state.params.cs = params;
+    Ok(MsgUpdateParamsResponse {})
+}

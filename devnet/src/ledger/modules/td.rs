@@ -1,0 +1,412 @@
+//! Trust deposits: what corporations stake, what yields, what is slashed and repaid.
+
+use svc_wire::{
+    instant,
+    proto::svc::td::v1::{
+        MsgReclaimTrustDepositYield, MsgReclaimTrustDepositYieldResponse, MsgRepaySlashedTrustDeposit,
+        MsgRepaySlashedTrustDepositResponse, MsgSlashTrustDeposit, MsgSlashTrustDepositResponse, MsgUpdateParams,
+        MsgUpdateParamsResponse, TrustDeposit,
+    },
+};
+
+use super::{authority, bank, de};
+use crate::ledger::{
+    decimal::Dec,
+    error::LedgerError,
+    exec::{Chain, Exec},
+    state::State,
+    validate,
+};
+
+const AUTHORIZATION: &str = "authorization check failed";
+
+fn dec(text: &str) -> Dec {
+    Dec::from_wire(text).unwrap_or_default()
+}
+
+/// Value of one share of the pool; it only rises.
+pub fn share_value(state: &State) -> Dec {
+    dec(&state.params.td.trust_deposit_share_value)
+}
+
+/// Share of an amount that is staked.
+pub fn deposit_rate(state: &State) -> Dec {
+    dec(&state.params.td.trust_deposit_rate)
+}
+
+/// Shares of session fees that reward the user agent and the wallet's agent.
+pub fn agent_rates(state: &State) -> (Dec, Dec) {
+    let params = &state.params.td;
+    (dec(&params.user_agent_reward_rate), dec(&params.wallet_user_agent_reward_rate))
+}
+
+/// Trust deposit of an amount: cut towards zero.
+pub fn deposit_of(state: &State, basis: u64) -> Result<u64, LedgerError> {
+    to_u64(&Dec::from_integer(basis).mul(&deposit_rate(state)))
+}
+
+/// Amounts live in signed 64-bit integers on the chain; what does not fit aborts.
+pub fn to_u64(value: &Dec) -> Result<u64, LedgerError> {
+    value.truncate().and_then(|whole| int64(whole).ok()).ok_or_else(|| overflow(value))
+}
+
+/// An amount that fits a signed 64-bit integer, or an abort.
+pub fn int64(value: u128) -> Result<u64, LedgerError> {
+    i64::try_from(value).map(i64::unsigned_abs).map_err(|_| overflow(value))
+}
+
+fn overflow(value: impl std::fmt::Display) -> LedgerError {
+    LedgerError::plain(format!("amount {value} does not fit int64"))
+}
+
+fn sum(left: u64, right: u64) -> Result<u64, LedgerError> {
+    int64(u128::from(left) + u128::from(right))
+}
+
+fn shares(state: &State, amount: u64) -> Dec {
+    Dec::from_integer(amount).quo(&share_value(state)).unwrap_or_default()
+}
+
+fn has_outstanding_slash(entry: &TrustDeposit) -> bool {
+    entry.slashed_deposit > entry.repaid_deposit
+}
+
+fn load(exec: &Exec<'_>, corporation_id: u64) -> Option<TrustDeposit> {
+    exec.state.trust_deposits.get(&corporation_id, exec.gas).cloned()
+}
+
+fn store(exec: &mut Exec<'_>, entry: TrustDeposit) {
+    exec.state.trust_deposits.put(entry.corporation_id, entry, exec.gas);
+}
+
+fn owner(exec: &Exec<'_>, account: &str) -> Result<u64, LedgerError> {
+    de::corporation_of(exec, account)
+        .ok_or_else(|| LedgerError::plain(format!("no corporation behind account {account}")))
+}
+
+fn to_pool(exec: &mut Exec<'_>, from: &str, amount: u64) -> Result<(), LedgerError> {
+    bank::pay(exec, from, &bank::module_address(exec.chain, "td"), u128::from(amount))
+}
+
+/// A change of a deposit as its event tells it.
+struct Adjustment<'a> {
+    kind: &'static str,
+    amount: u64,
+    reason: Option<&'a str>,
+}
+
+fn adjusted(exec: &mut Exec<'_>, account: &str, entry: &TrustDeposit, adjustment: &Adjustment<'_>) {
+    let sign = if adjustment.kind == "decrease" { "-" } else { "" };
+    let mut attributes = vec![
+        ("corporation_id", entry.corporation_id.to_string()),
+        ("account", account.to_owned()),
+        ("augend", format!("{sign}{}", adjustment.amount)),
+        ("adjustment_type", adjustment.kind.to_owned()),
+        ("new_amount", entry.deposit.to_string()),
+        ("new_share", dec(&entry.share).to_string()),
+        ("new_refunded", entry.refunded.to_string()),
+    ];
+    attributes.extend(adjustment.reason.map(|reason| ("reason", reason.to_owned())));
+    attributes.push(("timestamp", instant::go_text(&exec.now())));
+    exec.emit_all("adjust_trust_deposit", attributes);
+}
+
+/// Stakes `amount` of an account, first from what was released before.
+pub fn increase(exec: &mut Exec<'_>, account: &str, amount: u64, reason: &str) -> Result<(), LedgerError> {
+    let adjustment = Adjustment { kind: "increase", amount, reason: Some(reason) };
+    stake(exec, account, account, &adjustment)
+}
+
+/// Stakes `amount` for an account, what is short paid by `funder`.
+pub fn increase_on_behalf(exec: &mut Exec<'_>, account: &str, funder: &str, amount: u64) -> Result<(), LedgerError> {
+    stake(exec, account, funder, &Adjustment { kind: "increase_on_behalf", amount, reason: None })
+}
+
+fn stake(exec: &mut Exec<'_>, account: &str, payer: &str, adjustment: &Adjustment<'_>) -> Result<(), LedgerError> {
+    let amount = adjustment.amount;
+    if amount == 0 {
+        return Ok(());
+    }
+    let corporation_id = owner(exec, account)?;
+    let mut entry = load(exec, corporation_id).unwrap_or_else(|| TrustDeposit {
+        corporation_id,
+        share: Dec::default().to_wire(),
+        ..TrustDeposit::default()
+    });
+    if has_outstanding_slash(&entry) {
+        return Err(LedgerError::plain(format!(
+            "trust deposit of corporation {corporation_id} has been slashed and not repaid"
+        )));
+    }
+    let shortfall = amount.saturating_sub(entry.refunded);
+    entry.refunded = entry.refunded.saturating_sub(amount);
+    if shortfall > 0 {
+        entry.deposit = sum(entry.deposit, shortfall)?;
+        entry.share = dec(&entry.share).add(&shares(exec.state, shortfall)).to_wire();
+        to_pool(exec, payer, shortfall)?;
+    }
+    adjusted(exec, account, &entry, adjustment);
+    store(exec, entry);
+    Ok(())
+}
+
+/// Sets `amount` of a deposit free for re-use. No coins move: deposit and share stay.
+pub fn release(exec: &mut Exec<'_>, account: &str, amount: u64, reason: &str) -> Result<(), LedgerError> {
+    if amount == 0 {
+        return Ok(());
+    }
+    let corporation_id = owner(exec, account)?;
+    let Some(mut entry) = load(exec, corporation_id) else {
+        return Err(LedgerError::plain(format!("trust deposit of corporation {corporation_id} not found")));
+    };
+    if has_outstanding_slash(&entry) {
+        return Err(LedgerError::plain(format!(
+            "trust deposit of corporation {corporation_id} has been slashed and not repaid"
+        )));
+    }
+    let refunded = sum(entry.refunded, amount)?;
+    if refunded > entry.deposit {
+        return Err(LedgerError::plain(format!(
+            "cannot release {amount}: {} of {} are released already",
+            entry.refunded, entry.deposit
+        )));
+    }
+    entry.refunded = refunded;
+    let adjustment = Adjustment { kind: "decrease", amount, reason: Some(reason) };
+    adjusted(exec, account, &entry, &adjustment);
+    store(exec, entry);
+    Ok(())
+}
+
+/// Burns what an ecosystem slashes. Quirk: neither the slash counters nor `refunded` change.
+pub fn burn_ecosystem_slash(exec: &mut Exec<'_>, account: &str, amount: u64) -> Result<(), LedgerError> {
+    let corporation_id = owner(exec, account)?;
+    let Some(mut entry) = load(exec, corporation_id) else {
+        return Err(LedgerError::plain(format!("trust deposit of corporation {corporation_id} not found")));
+    };
+    let Some(left) = entry.deposit.checked_sub(amount) else {
+        return Err(LedgerError::plain(format!("cannot burn {amount}: the deposit is {}", entry.deposit)));
+    };
+    entry.deposit = left;
+    entry.share = dec(&entry.share).sub(&shares(exec.state, amount)).floor_at_zero().to_wire();
+    bank::burn(exec, "td", u128::from(amount))?;
+    let now = exec.now();
+    exec.emit(
+        "burn_ecosystem_slashed_trust_deposit",
+        [
+            ("corporation_id", corporation_id.to_string()),
+            ("account", account.to_owned()),
+            ("amount", amount.to_string()),
+            ("new_amount", entry.deposit.to_string()),
+            ("new_share", dec(&entry.share).to_string()),
+            ("timestamp", instant::go_text(&now)),
+        ],
+    );
+    store(exec, entry);
+    Ok(())
+}
+
+/// Begin of a block: pays yield from the pool to the deposits by raising the share value, and the rest of the pool to the
+/// community. Nothing happens, and no dust is kept, while the yield is less than one coin.
+pub fn distribute_yield(exec: &mut Exec<'_>) {
+    let denom = exec.chain.denom.clone();
+    let (pool, deposits) =
+        (bank::module_address(exec.chain, bank::YIELD_POOL), bank::module_address(exec.chain, "td"));
+    let before = bank::balance(exec.state, &deposits, &denom, exec.gas);
+    let available = bank::balance(exec.state, &pool, &denom, exec.gas);
+    if available == 0 {
+        return;
+    }
+    let yearly = Dec::from_integer(before).mul(&dec(&exec.state.params.td.trust_deposit_max_yield_rate));
+    let due = yearly.quo(&Dec::from_integer(exec.chain.blocks_per_year)).unwrap_or_default();
+    let due = exec.state.yield_dust.add(&due).min(Dec::from_integer(available));
+    let Some(paid) = due.truncate().filter(|paid| *paid > 0) else { return };
+    let after = Dec::from_integer(before + paid);
+    let Some(growth) = after.quo(&Dec::from_integer(before)) else { return };
+    // The pool was seen to hold this much.
+    if bank::pay(exec, &pool, &deposits, paid).is_err() {
+        return;
+    }
+    let value = share_value(exec.state).mul(&growth);
+    exec.state.params.td.trust_deposit_share_value = value.to_wire();
+    exec.state.yield_dust = due.fraction();
+    let rest = available - paid;
+    let community = bank::module_address(exec.chain, "protocolpool");
+    if rest > 0 && bank::pay(exec, &pool, &community, rest).is_err() {
+        return;
+    }
+    exec.emit(
+        "yield_distribution",
+        [
+            ("amount", paid.to_string()),
+            ("share_value", value.to_string()),
+            ("dust", exec.state.yield_dust.to_string()),
+        ],
+    );
+    exec.emit("yield_transfer", [("recipient", community), ("amount", rest.to_string())]);
+}
+
+fn addresses(chain: &Chain, corporation: &str, operator: &str) -> Result<(), LedgerError> {
+    validate::address(&chain.prefix, "corporation", corporation)?;
+    validate::address(&chain.prefix, "operator", operator)
+}
+
+/// Check 1, then check 5. Quirk: in this order an unknown corporation shows as a missing authorization.
+fn authorize(exec: &mut Exec<'_>, corporation: &str, operator: &str, name: &str) -> Result<u64, LedgerError> {
+    let url = de::url(exec, "td", name);
+    de::authorize(exec, corporation, operator, &url).map_err(|error| error.wrap(AUTHORIZATION))?;
+    de::registered(exec, corporation, ("co", 1101))
+}
+
+fn entry_of(exec: &Exec<'_>, corporation_id: u64) -> Result<TrustDeposit, LedgerError> {
+    load(exec, corporation_id)
+        .ok_or_else(|| LedgerError::plain(format!("trust deposit of corporation {corporation_id} not found")))
+}
+
+pub fn validate_reclaim(chain: &Chain, message: &MsgReclaimTrustDepositYield) -> Result<(), LedgerError> {
+    addresses(chain, &message.corporation, &message.operator)
+}
+
+pub fn reclaim(
+    exec: &mut Exec<'_>,
+    message: MsgReclaimTrustDepositYield,
+) -> Result<MsgReclaimTrustDepositYieldResponse, LedgerError> {
+    let corporation_id = authorize(exec, &message.corporation, &message.operator, "MsgReclaimTrustDepositYield")?;
+    let mut entry = entry_of(exec, corporation_id)?;
+    if has_outstanding_slash(&entry) {
+        return Err(LedgerError::plain("trust deposit has been slashed and not repaid"));
+    }
+    let share = dec(&entry.share);
+    let claimable = share.mul(&share_value(exec.state)).sub(&Dec::from_integer(entry.deposit));
+    let claimed = if claimable.is_negative() { 0 } else { to_u64(&claimable)? };
+    if claimed == 0 {
+        return Err(LedgerError::plain("no claimable yield available"));
+    }
+    let reduced = shares(exec.state, claimed);
+    entry.share = share.sub(&reduced).to_wire();
+    let pool = bank::module_address(exec.chain, "td");
+    bank::pay(exec, &pool, &message.corporation, u128::from(claimed))?;
+    store(exec, entry);
+    let now = exec.now();
+    exec.emit(
+        "reclaim_trust_deposit_yield",
+        [
+            ("corporation_id", corporation_id.to_string()),
+            ("account", message.corporation),
+            ("claimed_yield", claimed.to_string()),
+            ("shares_reduced", reduced.to_string()),
+            ("timestamp", instant::go_text(&now)),
+        ],
+    );
+    Ok(MsgReclaimTrustDepositYieldResponse { claimed_amount: claimed })
+}
+
+pub fn validate_repay(chain: &Chain, message: &MsgRepaySlashedTrustDeposit) -> Result<(), LedgerError> {
+    addresses(chain, &message.corporation, &message.operator)?;
+    if message.deposit == 0 {
+        return Err(LedgerError::sdk(18, "deposit must be greater than 0"));
+    }
+    Ok(())
+}
+
+pub fn repay(
+    exec: &mut Exec<'_>,
+    message: MsgRepaySlashedTrustDeposit,
+) -> Result<MsgRepaySlashedTrustDepositResponse, LedgerError> {
+    let name = "MsgRepaySlashedTrustDeposit";
+    let corporation_id = authorize(exec, &message.corporation, &message.operator, name)?;
+    let mut entry = entry_of(exec, corporation_id)?;
+    let outstanding = entry.slashed_deposit.saturating_sub(entry.repaid_deposit);
+    if message.deposit != outstanding {
+        return Err(LedgerError::plain(format!(
+            "deposit must be exactly the outstanding slash: {outstanding}, got {}",
+            message.deposit
+        )));
+    }
+    let amounts = vec![(exec.chain.denom.clone(), u128::from(message.deposit))];
+    de::debit(exec, &message.corporation, &message.operator, &de::url(exec, "td", name), &amounts)
+        .map_err(|error| error.wrap("failed to consume operator spend"))?;
+    to_pool(exec, &message.corporation, message.deposit)?;
+    entry.deposit = sum(entry.deposit, message.deposit)?;
+    entry.share = dec(&entry.share).add(&shares(exec.state, message.deposit)).to_wire();
+    entry.repaid_deposit = sum(entry.repaid_deposit, message.deposit)?;
+    let now = exec.now();
+    entry.last_repaid = Some(now);
+    store(exec, entry);
+    exec.emit(
+        "repay_slashed_trust_deposit",
+        [
+            ("corporation_id", corporation_id.to_string()),
+            ("account", message.corporation),
+            ("amount", message.deposit.to_string()),
+            ("timestamp", instant::go_text(&now)),
+        ],
+    );
+    Ok(MsgRepaySlashedTrustDepositResponse {})
+}
+
+pub fn validate_slash(chain: &Chain, message: &MsgSlashTrustDeposit) -> Result<(), LedgerError> {
+    validate::address(&chain.prefix, "authority", &message.authority)?;
+    if message.corporation_id == 0 {
+        return Err(LedgerError::sdk(18, "corporation_id must be greater than 0"));
+    }
+    match message.deposit.parse::<u128>() {
+        Ok(deposit) if deposit > 0 => Ok(()),
+        _ => Err(LedgerError::sdk(18, format!("deposit must be a positive integer, got {:?}", message.deposit))),
+    }
+}
+
+/// A slash by governance: burns, and counts as outstanding until it is repaid.
+pub fn slash(exec: &mut Exec<'_>, message: MsgSlashTrustDeposit) -> Result<MsgSlashTrustDepositResponse, LedgerError> {
+    authority(exec, &message.authority, ("td", 1100))?;
+    let mut entry = entry_of(exec, message.corporation_id)?;
+    let amount = message.deposit.parse::<u128>().map_err(|error| LedgerError::plain(error.to_string()))?;
+    let amount = int64(amount)?;
+    let Some(left) = entry.deposit.checked_sub(amount) else {
+        return Err(LedgerError::plain(format!("cannot slash {amount}: the deposit is {}", entry.deposit)));
+    };
+    entry.deposit = left;
+    entry.share = dec(&entry.share).sub(&shares(exec.state, amount)).floor_at_zero().to_wire();
+    entry.slashed_deposit = sum(entry.slashed_deposit, amount)?;
+    entry.slash_count += 1;
+    entry.refunded = entry.refunded.min(entry.deposit);
+    let now = exec.now();
+    entry.last_slashed = Some(now);
+    bank::burn(exec, "td", u128::from(amount))?;
+    exec.emit(
+        "slash_trust_deposit",
+        [
+            ("corporation_id", entry.corporation_id.to_string()),
+            ("amount", amount.to_string()),
+            ("slash_count", entry.slash_count.to_string()),
+            ("reason", message.reason),
+            ("timestamp", instant::go_text(&now)),
+        ],
+    );
+    store(exec, entry);
+    Ok(MsgSlashTrustDepositResponse {})
+}
+
+pub fn update_params(exec: &mut Exec<'_>, message: MsgUpdateParams) -> Result<MsgUpdateParamsResponse, LedgerError> {
+    authority(exec, &message.authority, ("td", 1100))?;
+    let mut params = message.params.unwrap_or_default();
+    let rates = [
+        &params.trust_deposit_reclaim_burn_rate,
+        &params.trust_deposit_rate,
+        &params.wallet_user_agent_reward_rate,
+        &params.user_agent_reward_rate,
+        &params.trust_deposit_max_yield_rate,
+        &params.trust_deposit_block_reward_share,
+    ];
+    let one = Dec::from_integer(1);
+    for rate in rates {
+        if !Dec::from_wire(rate).is_some_and(|rate| !rate.is_negative() && rate <= one) {
+            return Err(LedgerError::plain(format!("rate {rate:?} is not a decimal between 0 and 1")));
+        }
+    }
+    validate::address(&exec.chain.prefix, "yield_intermediate_pool", &params.yield_intermediate_pool)?;
+    // The share value is live state: an update keeps it.
+    params.trust_deposit_share_value.clone_from(&exec.state.params.td.trust_deposit_share_value);
+    exec.state.params.td = params;
+    Ok(MsgUpdateParamsResponse {})
+}

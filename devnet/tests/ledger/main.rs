@@ -1,0 +1,17 @@
+//! The ledger's checks, codes, effects, money and events, through signed transactions in blocks, as the chain states them.
+#![allow(missing_docs, clippy::expect_used)]
+
+mod ante;
+mod corporation;
+mod delegation;
+mod governance;
+mod group;
+mod manage;
+mod market;
+mod onboarding;
+mod properties;
+mod queries;
+mod schema;
+mod session;
+mod trust_deposit;
+mod world;
