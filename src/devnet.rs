@@ -217,9 +217,10 @@ fn reset(home: &std::path::Path) -> anyhow::Result<()> {
 
 async fn order(snapshot: &SnapshotArgs, suffix: &str) -> anyhow::Result<()> {
     let url = format!("{}/snapshots/{}{suffix}", snapshot.control.trim_end_matches('/'), snapshot.name);
-    let answer = reqwest::Client::new().post(&url).send().await.with_context(|| {
-        format!("no devnet answers at {}: was it started with --control-port?", snapshot.control)
-    })?;
+    let answer =
+        reqwest::Client::new().post(&url).send().await.with_context(|| {
+            format!("no devnet answers at {}: was it started with --control-port?", snapshot.control)
+        })?;
     let is_done = answer.status().is_success();
     let body: Value = answer.json().await?;
     if !is_done {

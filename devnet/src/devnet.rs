@@ -15,7 +15,6 @@ use crate::{
     scenario::{Account, GAS_PRICE_MICROS, Runner, Scenario, ScenarioError, SeedError},
 };
 
-
 /// What a devnet is made from.
 #[derive(Debug, Clone)]
 pub struct DevnetConfig {
@@ -159,6 +158,12 @@ impl Devnet {
     pub async fn foreign_use(&self, account: &str) -> Result<(), DevnetError> {
         crate::scenario::foreign_use(&self.node, &self.accounts, account).await?;
         Ok(())
+    }
+}
+
+impl Drop for Devnet {
+    fn drop(&mut self) {
+        self.node.close();
     }
 }
 

@@ -101,7 +101,8 @@ impl World {
             let request = QueryListEcosystemsRequest { response_max_size: 1024, ..Default::default() };
             let path = core.chain.namespace().query_path("ec", "ListEcosystems");
             let bytes =
-                svc_devnet::ledger::query(core.state(), &core.chain, core.context(), &path, &request.encode_to_vec()).expect("queried");
+                svc_devnet::ledger::query(core.state(), &core.chain, core.context(), &path, &request.encode_to_vec())
+                    .expect("queried");
             let reply = QueryListEcosystemsResponse::decode(bytes.as_slice()).expect("decodes");
             reply.ecosystems.into_iter().map(|ecosystem| ecosystem.did).collect()
         })

@@ -5,9 +5,9 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use super::harness::OPERATOR_MNEMONIC;
 use serde_json::{Value, json};
 use svc::client::Client;
-use super::harness::OPERATOR_MNEMONIC;
 use svc_wire::key::AccountKey;
 
 use super::harness::{CREATE, arguments, ecosystem, quick};

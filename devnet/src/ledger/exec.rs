@@ -102,10 +102,7 @@ impl<'a> Exec<'a> {
     }
 
     /// Runs `work` on a copy, and keeps its effects and events only if it succeeds.
-    pub fn attempt<R>(
-        &mut self,
-        work: impl FnOnce(&mut Exec<'_>) -> Result<R, LedgerError>,
-    ) -> Result<R, LedgerError> {
+    pub fn attempt<R>(&mut self, work: impl FnOnce(&mut Exec<'_>) -> Result<R, LedgerError>) -> Result<R, LedgerError> {
         let mut state = self.state.clone();
         let mut inner = Exec {
             state: &mut state,

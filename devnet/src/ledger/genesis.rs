@@ -4,14 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use svc_wire::proto::cosmos::bank::v1beta1::{DenomUnit, Metadata};
 
-use super::{
-    exec::Chain,
-    gas::Gas,
-    modules::bank,
-    params::gov_params,
-    state::State,
-    table::Plain,
-};
+use super::{exec::Chain, gas::Gas, modules::bank, params::gov_params, state::State, table::Plain};
 
 /// What a chain begins with.
 #[derive(Debug, Clone, Serialize, Deserialize)]

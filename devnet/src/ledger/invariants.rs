@@ -4,7 +4,12 @@ use std::collections::BTreeMap;
 
 use svc_wire::proto::{cosmos::base::v1beta1::Coin, svc::pp::v1::OnboardingState};
 
-use super::{exec::Chain, modules::{bank, pp}, state::State, table::{Key, Stored, Table}};
+use super::{
+    exec::Chain,
+    modules::{bank, pp},
+    state::State,
+    table::{Key, Stored, Table},
+};
 
 /// The first broken invariant, in words; `None` when all hold.
 pub fn broken_invariant(state: &State, chain: &Chain) -> Option<String> {
@@ -21,8 +26,12 @@ fn supply_is_the_sum_of_balances(state: &State) -> Option<String> {
     for ((_, denom), amount) in state.balances.iter() {
         *sums.entry(denom).or_default() += amount.0;
     }
-    let supply: BTreeMap<&str, u128> =
-        state.supply.iter().map(|(denom, amount)| (denom.as_str(), amount.0)).filter(|(_, amount)| *amount > 0).collect();
+    let supply: BTreeMap<&str, u128> = state
+        .supply
+        .iter()
+        .map(|(denom, amount)| (denom.as_str(), amount.0))
+        .filter(|(_, amount)| *amount > 0)
+        .collect();
     (sums != supply).then(|| format!("balances add up to {sums:?}, supply is {supply:?}"))
 }
 

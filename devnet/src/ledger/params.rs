@@ -52,9 +52,7 @@ impl Default for Params {
                 yield_intermediate_pool: String::new(),
                 trust_deposit_block_reward_share: tenths(2),
             },
-            xr: xr::v1::Params {
-                max_validity_duration: Some(Duration { seconds: 365 * DAY_SECONDS, nanos: 0 }),
-            },
+            xr: xr::v1::Params { max_validity_duration: Some(Duration { seconds: 365 * DAY_SECONDS, nanos: 0 }) },
             gov: gov_params("", 30, 20),
         }
     }

@@ -97,7 +97,9 @@ mod tests {
 
     #[test]
     fn assets_are_denoms_or_currencies() {
-        assert!(is_denom("usvc") && is_denom("ibc/27394FB0") && !is_denom("us") && !is_denom("1usvc") && !is_denom("u svc"));
+        assert!(
+            is_denom("usvc") && is_denom("ibc/27394FB0") && !is_denom("us") && !is_denom("1usvc") && !is_denom("u svc")
+        );
         assert!(is_currency("EUR") && !is_currency("eur") && !is_currency("XXQ"));
         assert!(is_uri("urn:policy:1") && !is_uri("policy"));
     }
@@ -117,7 +119,13 @@ mod tests {
         assert!(is_digest_sri("sha384-AAEC/w+=="));
         assert!(!is_digest_sri("sha1-AAEC"));
         assert!(is_http_url("https://a.example/x") && !is_http_url("ftp://a.example") && !is_http_url("/x"));
-        for repaired in ["https:a.example/x", "https:///a.example", "http:\\\\a.example", " https://a.example", "https://a.exa\nmple"] {
+        for repaired in [
+            "https:a.example/x",
+            "https:///a.example",
+            "http:\\\\a.example",
+            " https://a.example",
+            "https://a.exa\nmple",
+        ] {
             assert!(!is_http_url(repaired), "{repaired:?}");
         }
         assert!(is_short_language("en-US") && !is_short_language("en_US") && !is_short_language(""));

@@ -88,10 +88,7 @@ impl Home {
         HomeError::Store { path: self.path.clone(), reason: error.into().to_string() }
     }
 
-    fn write<R>(
-        &self,
-        work: impl FnOnce(&redb::WriteTransaction) -> Result<R, redb::Error>,
-    ) -> Result<R, HomeError> {
+    fn write<R>(&self, work: impl FnOnce(&redb::WriteTransaction) -> Result<R, redb::Error>) -> Result<R, HomeError> {
         let transaction = self.database.begin_write().map_err(|error| self.failed(error))?;
         for table in [META] {
             transaction.open_table(table).map_err(|error| self.failed(error))?;

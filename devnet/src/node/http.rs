@@ -199,4 +199,3 @@ fn from_uri(name: &str, value: &str) -> Value {
 async fn websocket(State(shared): State<Arc<Shared>>, mut request: Request) -> Response {
     ws::accept(&mut request, MAX_BODY_BYTES, move |socket| socket::session(socket, shared)).map(Body::from)
 }
-

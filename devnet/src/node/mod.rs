@@ -98,6 +98,9 @@ pub enum NodeError {
     /// A block cannot be made.
     #[error(transparent)]
     Seal(#[from] SealError),
+    /// Its file was given back.
+    #[error("the node is closed")]
+    Closed,
     /// There is no snapshot of this name.
     #[error("there is no snapshot {0:?}")]
     NoSnapshot(String),
@@ -116,7 +119,9 @@ struct Document {
 
 pub(crate) struct Shared {
     core: Mutex<Core>,
-    home: Option<Home>,
+    /// Taken when the node is closed: the file is free for another process then.
+    home: Mutex<Option<Home>>,
+    is_kept: bool,
     blocks: broadcast::Sender<Arc<BlockRecord>>,
     height: watch::Sender<u64>,
     cut: watch::Sender<u64>,
@@ -134,8 +139,12 @@ impl Shared {
     /// Makes a block, stores it, and only then tells of it.
     fn produce(&self) -> Result<Arc<BlockRecord>, NodeError> {
         let mut core = self.core();
+        let home = lock(&self.home);
+        if self.is_kept && home.is_none() {
+            return Err(NodeError::Closed);
+        }
         let block = core.produce(&wall::now())?;
-        if let Some(home) = &self.home {
+        if let Some(home) = &*home {
             home.append(&block)?;
         }
         let is_lost = faults::take(&mut core.faults.lose_events);
@@ -196,7 +205,8 @@ impl Node {
         let shared = Arc::new(Shared {
             height: watch::channel(core.height()).0,
             core: Mutex::new(core),
-            home,
+            is_kept: home.is_some(),
+            home: Mutex::new(home),
             blocks: broadcast::channel(BLOCK_BUFFER).0,
             cut: watch::channel(0).0,
             stalled: watch::channel(false).0,
@@ -246,6 +256,12 @@ impl Node {
         }
     }
 
+    /// Stops for good, and gives the file of the home back.
+    pub fn close(&self) {
+        self.stop();
+        lock(&self.0.shared.home).take();
+    }
+
     /// Where the RPC is, as an origin.
     pub fn origin(&self) -> String {
         format!("http://{}", lock(&self.0.address))
@@ -284,7 +300,7 @@ impl Node {
     pub fn save(&self, name: &str) -> Result<(), NodeError> {
         let mut core = self.0.shared.core();
         core.save(name);
-        if let Some(home) = &self.0.shared.home {
+        if let Some(home) = &*lock(&self.0.shared.home) {
             home.save(name)?;
         }
         Ok(())
@@ -293,7 +309,7 @@ impl Node {
     /// Takes the chain back to a snapshot. Clients see the height fall.
     pub fn load(&self, name: &str) -> Result<(), NodeError> {
         let mut core = self.0.shared.core();
-        if let Some(home) = &self.0.shared.home {
+        if let Some(home) = &*lock(&self.0.shared.home) {
             let blocks = home.load(name)?.ok_or_else(|| NodeError::NoSnapshot(name.to_owned()))?;
             if !core.load(name) {
                 core.rewind();
@@ -314,12 +330,12 @@ impl Node {
 
     /// What was seeded, if seeding this home came to its end.
     pub fn seeded(&self) -> Result<Option<Vec<u8>>, NodeError> {
-        Ok(self.0.shared.home.as_ref().map(|home| home.document(SCENARIO)).transpose()?.flatten())
+        Ok(lock(&self.0.shared.home).as_ref().map(|home| home.document(SCENARIO)).transpose()?.flatten())
     }
 
     /// Notes that seeding has come to its end.
     pub fn set_seeded(&self, document: &[u8]) -> Result<(), NodeError> {
-        match &self.0.shared.home {
+        match &*lock(&self.0.shared.home) {
             Some(home) => Ok(home.put_document(SCENARIO, document)?),
             None => Ok(()),
         }
@@ -345,7 +361,8 @@ fn adopt(home: &Home, origin: &mut Origin, path: &Path) -> Result<(), NodeError>
     if let Some(bytes) = home.document(NAME)?
         && home.document(SCENARIO)?.is_some()
     {
-        let unreadable = |error: serde_json::Error| HomeError::Store { path: path.to_owned(), reason: error.to_string() };
+        let unreadable =
+            |error: serde_json::Error| HomeError::Store { path: path.to_owned(), reason: error.to_string() };
         let found: Document = serde_json::from_slice(&bytes).map_err(unreadable)?;
         let expected = &origin.chain;
         for (what, found, expected) in [

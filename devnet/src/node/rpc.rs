@@ -270,11 +270,7 @@ fn blockchain(core: &Core, params: &Params) -> Result<Value, RpcError> {
     Ok(json!({"last_height": newest.to_string(), "block_metas": metas}))
 }
 
-fn at_height(
-    core: &Core,
-    params: &Params,
-    answer: impl Fn(&Core, &BlockRecord) -> Value,
-) -> Result<Value, RpcError> {
+fn at_height(core: &Core, params: &Params, answer: impl Fn(&Core, &BlockRecord) -> Value) -> Result<Value, RpcError> {
     let newest = core.height();
     let height = params.number("height")?.unwrap_or(newest);
     if height == 0 {

@@ -106,8 +106,7 @@ impl Validator {
 
     /// Makes header, hash, parts and commit of a block.
     pub fn seal(&self, content: &Content<'_>) -> Result<Seal, SealError> {
-        let failed =
-            |reason: &dyn std::fmt::Display| SealError { height: content.height, reason: reason.to_string() };
+        let failed = |reason: &dyn std::fmt::Display| SealError { height: content.height, reason: reason.to_string() };
         let nanos = u32::try_from(content.time.nanos).map_err(|error| failed(&error))?;
         let time = Time::from_unix_timestamp(content.time.seconds, nanos).map_err(|error| failed(&error))?;
         let height = Height::try_from(content.height).map_err(|error| failed(&error))?;
@@ -116,10 +115,8 @@ impl Validator {
         let params = params.encode_to_vec();
         let hashes: Vec<Vec<u8>> = content.txs.iter().map(|tx| Sha2::digest(tx).to_vec()).collect();
         let signatures = content.last.map(|last| last.commit.signatures.clone()).unwrap_or_default();
-        let signatures: Vec<Vec<u8>> = signatures
-            .into_iter()
-            .map(|one| RawCommitSig::from(one).encode_to_vec())
-            .collect();
+        let signatures: Vec<Vec<u8>> =
+            signatures.into_iter().map(|one| RawCommitSig::from(one).encode_to_vec()).collect();
         let header = Header {
             version: Version { block: BLOCK_PROTOCOL, app: 0 },
             chain_id: self.chain_id.clone(),

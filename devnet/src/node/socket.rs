@@ -145,8 +145,8 @@ impl Client {
         let of_block = ["NewBlock", "NewBlockEvents", "NewBlockHeader"]
             .into_iter()
             .map(|kind| (events::of_block(block, kind), encode::block_event(&core, block, kind)));
-        let of_txs = (0..block.txs.len())
-            .map(|position| (events::of_tx(block, position), encode::tx_event(block, position)));
+        let of_txs =
+            (0..block.txs.len()).map(|position| (events::of_tx(block, position), encode::tx_event(block, position)));
         of_block.chain(of_txs).flat_map(|(attributes, data)| self.matching(&attributes, &data)).collect()
     }
 

@@ -12,7 +12,9 @@ use svc_wire::{
     proto::cosmos::{
         auth::v1beta1::{QueryAccountInfoRequest, QueryAccountInfoResponse},
         base::v1beta1::Coin,
-        gov::v1::{ProposalStatus, QueryParamsRequest, QueryParamsResponse, QueryProposalRequest, QueryProposalResponse},
+        gov::v1::{
+            ProposalStatus, QueryParamsRequest, QueryParamsResponse, QueryProposalRequest, QueryProposalResponse,
+        },
     },
     syntax::{DELEGABLE, SESSION_MESSAGE},
     tx::{self, SignContext, Unsigned},
@@ -208,9 +210,9 @@ impl<'a> Runner<'a> {
         let mut found = None;
         while found.is_none() {
             self.node.produce()?;
-            found = self.node.inspect(|core| {
-                core.locate(&signed.hash).map(|(block, position)| block.outcomes[position].clone())
-            });
+            found = self
+                .node
+                .inspect(|core| core.locate(&signed.hash).map(|(block, position)| block.outcomes[position].clone()));
         }
         let outcome = found.unwrap_or_default();
         if outcome.code != 0 {
@@ -221,8 +223,7 @@ impl<'a> Runner<'a> {
 
     fn pack(&self, step: &str, url: &str, value: &Value) -> Result<Any, SeedError> {
         let bytes = self.chain.registry.encode(url, value);
-        let bytes =
-            bytes.map_err(|error| SeedError::Step { step: step.to_owned(), reason: error.to_string() })?;
+        let bytes = bytes.map_err(|error| SeedError::Step { step: step.to_owned(), reason: error.to_string() })?;
         Ok(Any { type_url: url.to_owned(), value: bytes })
     }
 
@@ -230,10 +231,14 @@ impl<'a> Runner<'a> {
     async fn propose(&self, step: &Step, member: &str, policy: &str, inner: &[Any]) -> Result<Outcome, SeedError> {
         let proposer = self.values.get(member).cloned().unwrap_or_default();
         let url = "/cosmos.group.v1.MsgSubmitProposal";
-        let packed = self.pack(&step.name, url, &json!({
-            "group_policy_address": policy, "proposers": [proposer], "exec": "EXEC_TRY",
-            "title": step.name, "summary": step.name,
-        }))?;
+        let packed = self.pack(
+            &step.name,
+            url,
+            &json!({
+                "group_policy_address": policy, "proposers": [proposer], "exec": "EXEC_TRY",
+                "title": step.name, "summary": step.name,
+            }),
+        )?;
         let packed = with_messages(packed, 4, inner);
         let outcome = self.send(&step.name, member, None, vec![packed]).await?;
         let result = attribute(&outcome.events, "cosmos.group.v1.EventExec", "result");
@@ -248,9 +253,13 @@ impl<'a> Runner<'a> {
     async fn govern(&self, step: &Step, proposer: &str, inner: &[Any]) -> Result<Outcome, SeedError> {
         let address = self.values.get(proposer).cloned().unwrap_or_default();
         let deposit = json!([{"denom": self.chain.denom, "amount": GOV_DEPOSIT}]);
-        let submit = self.pack(&step.name, "/cosmos.gov.v1.MsgSubmitProposal", &json!({
-            "proposer": address, "initial_deposit": deposit, "title": step.name, "summary": step.name,
-        }))?;
+        let submit = self.pack(
+            &step.name,
+            "/cosmos.gov.v1.MsgSubmitProposal",
+            &json!({
+                "proposer": address, "initial_deposit": deposit, "title": step.name, "summary": step.name,
+            }),
+        )?;
         let submitted = self.send(&step.name, proposer, None, vec![with_messages(submit, 1, inner)]).await?;
         let id = attribute(&submitted.events, "submit_proposal", "proposal_id").unwrap_or_default();
         let vote = json!({"proposal_id": id, "voter": address, "option": "VOTE_OPTION_YES"});

@@ -35,7 +35,8 @@ fn appended(mut bytes: Vec<u8>, tag: u32) -> Vec<u8> {
 #[test]
 fn refusals_have_their_codes_and_change_nothing() {
     let mut world = World::new();
-    let message = || world.pack("ec.MsgCreateEcosystem", &world.of("a", "ec.MsgCreateEcosystem", &ecosystem("did:web:x")));
+    let message =
+        || world.pack("ec.MsgCreateEcosystem", &world.of("a", "ec.MsgCreateEcosystem", &ecosystem("did:web:x")));
     let good = world.unsigned("alice", vec![message()]);
     let sign = |unsigned: &Unsigned| world.sign("alice", unsigned);
     let raw = TxRaw::decode(sign(&good).as_slice()).expect("decodes");
@@ -65,16 +66,32 @@ fn refusals_have_their_codes_and_change_nothing() {
     };
     let cases: Vec<(&str, Vec<u8>, u32)> = vec![
         ("no transaction", vec![1, 2, 3], 2),
-        ("nothing", Vec::new(), 2),
+        ("nothing", Vec::new(), 18),
         ("a stray field in the transaction", appended(raw.encode_to_vec(), 9), 2),
-        ("fields out of order", {
-            let mut bytes = TxRaw { body_bytes: Vec::new(), ..raw.clone() }.encode_to_vec();
-            bytes.extend(TxRaw { body_bytes: body.clone(), ..TxRaw::default() }.encode_to_vec());
-            bytes
-        }, 2),
-        ("an unknown field in the fee part", sign_raw(own, "alice", body.clone(), appended(auth.clone(), 1_024 + 9)).encode_to_vec(), 2),
-        ("an unknown critical field in the body", sign_raw(own, "alice", appended(body.clone(), 99), auth.clone()).encode_to_vec(), 2),
-        ("an unknown critical field in a message", sign(&Unsigned { messages: vec![inner_unknown], ..good.clone() }), 2),
+        (
+            "fields out of order",
+            {
+                let mut bytes = TxRaw { body_bytes: Vec::new(), ..raw.clone() }.encode_to_vec();
+                bytes.extend(TxRaw { body_bytes: body.clone(), ..TxRaw::default() }.encode_to_vec());
+                bytes
+            },
+            2,
+        ),
+        (
+            "an unknown field in the fee part",
+            sign_raw(own, "alice", body.clone(), appended(auth.clone(), 1_024 + 9)).encode_to_vec(),
+            2,
+        ),
+        (
+            "an unknown critical field in the body",
+            sign_raw(own, "alice", appended(body.clone(), 99), auth.clone()).encode_to_vec(),
+            2,
+        ),
+        (
+            "an unknown critical field in a message",
+            sign(&Unsigned { messages: vec![inner_unknown], ..good.clone() }),
+            2,
+        ),
         ("a message nobody knows", with_body(&|body| body.messages[0].type_url = "/svc.co.v1.MsgNothing".into()), 2),
         ("a message that is none", with_body(&|body| body.messages[0].value = vec![0xff; 9]), 2),
         ("no message", sign(&Unsigned { messages: vec![], ..good.clone() }), 18),
@@ -89,31 +106,50 @@ fn refusals_have_their_codes_and_change_nothing() {
         ("a negative fee", sign(&Unsigned { fee: fee("-1"), ..good.clone() }), 10),
         ("a fee beyond all numbers", sign(&Unsigned { fee: fee(&"9".repeat(80)), ..good.clone() }), 10),
         ("more than there is", sign(&Unsigned { fee: fee(&"9".repeat(70)), ..good.clone() }), 5),
-        ("a fee in nothing", sign(&Unsigned { fee: vec![Coin { denom: "1".into(), amount: "1".into() }], ..good.clone() }), 10),
+        (
+            "a fee in nothing",
+            sign(&Unsigned { fee: vec![Coin { denom: "1".into(), amount: "1".into() }], ..good.clone() }),
+            10,
+        ),
         ("no signature", TxRaw { signatures: Vec::new(), ..raw.clone() }.encode_to_vec(), 15),
         ("two signatures", TxRaw { signatures: vec![vec![0; 64]; 2], ..raw.clone() }.encode_to_vec(), 4),
         ("another's money for the fee", with_auth(&|auth| auth.fee.as_mut().expect("a fee").payer = account("bob")), 4),
         ("a wrong sequence", sign(&Unsigned { sequence: 7, ..good.clone() }), 32),
         ("a foreign signature", world.sign("bob", &Unsigned { sequence: good.sequence, ..good.clone() }), 8),
         ("another chain", good.sign(&key("alice"), &other_chain).expect("signs").bytes, 4),
-        ("a changed body", TxRaw { body_bytes: {
-            let mut changed = TxBody::decode(body.as_slice()).expect("decodes");
-            changed.memo = "changed".into();
-            changed.encode_to_vec()
-        }, ..raw.clone() }.encode_to_vec(), 4),
+        (
+            "a changed body",
+            TxRaw {
+                body_bytes: {
+                    let mut changed = TxBody::decode(body.as_slice()).expect("decodes");
+                    changed.memo = "changed".into();
+                    changed.encode_to_vec()
+                },
+                ..raw.clone()
+            }
+            .encode_to_vec(),
+            4,
+        ),
         ("unsigned", good.for_simulation(&key("alice").public_key()), 4),
-        ("an account that does not exist", {
-            let nobody = svc_wire::key::AccountKey::from_bytes(&[77; 32]).expect("a key");
-            let mut packed = message();
-            packed = {
-                let address = nobody.public_key().address("svc").expect("an address").to_string();
-                let value = super::world::with(&world.of("a", "ec.MsgCreateEcosystem", &ecosystem("did:web:x")), &json!({"operator": address}));
-                let _ = packed;
-                world.pack("ec.MsgCreateEcosystem", &value)
-            };
-            let context = SignContext { chain_id: CHAIN_ID.into(), account_number: 0 };
-            Unsigned { messages: vec![packed], ..good.clone() }.sign(&nobody, &context).expect("signs").bytes
-        }, 9),
+        (
+            "an account that does not exist",
+            {
+                let nobody = svc_wire::key::AccountKey::from_bytes(&[77; 32]).expect("a key");
+                let mut packed = message();
+                packed = {
+                    let address = nobody.public_key().address("svc").expect("an address").to_string();
+                    let value = super::world::with(
+                        &world.of("a", "ec.MsgCreateEcosystem", &ecosystem("did:web:x")),
+                        &json!({"operator": address}),
+                    );
+                    let _ = packed;
+                    world.pack("ec.MsgCreateEcosystem", &value)
+                };
+                let context = SignContext { chain_id: CHAIN_ID.into(), account_number: 0 };
+                Unsigned { messages: vec![packed], ..good.clone() }.sign(&nobody, &context).expect("signs").bytes
+            },
+            9,
+        ),
     ];
     let before = world.state.hash();
     for (what, bytes, expected) in cases {
@@ -147,14 +183,23 @@ fn simulation_needs_no_signature_and_changes_nothing() {
 #[test]
 fn all_messages_of_a_transaction_take_effect_or_none() {
     let mut world = World::new();
-    let pack = |world: &World, did: &str| world.pack("ec.MsgCreateEcosystem", &world.of("a", "ec.MsgCreateEcosystem", &ecosystem(did)));
-    let archive = world.pack("ec.MsgArchiveEcosystem", &world.of("a", "ec.MsgArchiveEcosystem", &json!({"id": 9, "archive": true})));
+    let pack = |world: &World, did: &str| {
+        world.pack("ec.MsgCreateEcosystem", &world.of("a", "ec.MsgCreateEcosystem", &ecosystem(did)))
+    };
+    let archive = world
+        .pack("ec.MsgArchiveEcosystem", &world.of("a", "ec.MsgArchiveEcosystem", &json!({"id": 9, "archive": true})));
     let bytes = world.sign("alice", &world.unsigned("alice", vec![pack(&world, "did:web:x"), archive]));
     let outcome = world.run(&[bytes]).remove(0);
     assert!(outcome.log.starts_with("failed to execute message; message index: 1: "), "{}", outcome.log);
     assert_eq!(world.ask("ec.ListEcosystems", json!({}))["ecosystems"], json!([]));
-    let bytes = world.sign("alice", &world.unsigned("alice", vec![pack(&world, "did:web:x"), pack(&world, "did:web:y")]));
+    let bytes =
+        world.sign("alice", &world.unsigned("alice", vec![pack(&world, "did:web:x"), pack(&world, "did:web:y")]));
     let outcome = world.run(&[bytes]).remove(0);
-    let indexes: Vec<_> = outcome.events.iter().filter_map(|event| event.attributes.iter().find(|(key, _)| key == "msg_index")).map(|(_, value)| value.as_str()).collect();
+    let indexes: Vec<_> = outcome
+        .events
+        .iter()
+        .filter_map(|event| event.attributes.iter().find(|(key, _)| key == "msg_index"))
+        .map(|(_, value)| value.as_str())
+        .collect();
     assert_eq!(indexes, ["0", "0", "0", "1", "1", "1"]);
 }

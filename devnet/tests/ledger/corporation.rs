@@ -2,7 +2,9 @@
 
 use serde_json::json;
 
-use super::world::{SRI, World, account, assert_event, assert_has, attribute, corporation, ecosystem, has_event, kinds, with};
+use super::world::{
+    SRI, World, account, assert_event, assert_has, attribute, corporation, ecosystem, has_event, kinds, with,
+};
 
 #[test]
 fn create_corporation() {
@@ -35,9 +37,19 @@ fn create_corporation() {
     assert_eq!(world.response(&outcome), json!({"corporation_id": "4", "policy_address": policy}));
     let now = world.at(0);
     let stored = world.ask("co.GetCorporation", json!({"corporation_id": 4}))["corporation"].clone();
-    assert_has(&stored, &json!({"did": "did:web:d", "created": now, "modified": now, "language": "en", "active_version": 1}));
-    assert_has(&stored["versions"][0], &json!({"version": 1, "corporation_id": "4", "ecosystem_id": "0", "active_since": now}));
-    assert_event(&outcome, "create_corporation", &[("corporation_id", "4"), ("policy_address", &policy), ("did", "did:web:d")]);
+    assert_has(
+        &stored,
+        &json!({"did": "did:web:d", "created": now, "modified": now, "language": "en", "active_version": 1}),
+    );
+    assert_has(
+        &stored["versions"][0],
+        &json!({"version": 1, "corporation_id": "4", "ecosystem_id": "0", "active_since": now}),
+    );
+    assert_event(
+        &outcome,
+        "create_corporation",
+        &[("corporation_id", "4"), ("policy_address", &policy), ("did", "did:web:d")],
+    );
     assert_event(
         &outcome,
         "add_gf_document",
@@ -50,18 +62,27 @@ fn update_corporation() {
     let mut world = World::new();
     let name = "co.MsgUpdateCorporation";
     let good = json!({"did": "did:web:new"});
-    world.refuses("a", name, &good, &[
-        (json!({"corporation": "cosmos1x"}), ("sdk", 7, "corporation")),
-        (json!({"did": ""}), ("co", 1109, "DID")),
-        (json!({"corporation": account("stranger")}), ("co", 1101, "not registered")),
-        (json!({"did": "did:web:b"}), ("co", 1102, "did:web:b")),
-    ]);
+    world.refuses(
+        "a",
+        name,
+        &good,
+        &[
+            (json!({"corporation": "cosmos1x"}), ("sdk", 7, "corporation")),
+            (json!({"did": ""}), ("co", 1109, "DID")),
+            (json!({"corporation": account("stranger")}), ("co", 1101, "not registered")),
+            (json!({"did": "did:web:b"}), ("co", 1102, "did:web:b")),
+        ],
+    );
     world.refuses_by("a", "stranger", name, &good, &[(json!({}), ("de", 1105, "authorization not found"))]);
     let silent = world.act("a", name, json!({"did": "did:web:a"}));
     assert_eq!(kinds(&silent), ["message"], "the same DID again is a success without effect");
     let outcome = world.act("a", name, good);
     let policy = world.names["a"].clone();
-    assert_event(&outcome, "update_corporation", &[("corporation_id", "1"), ("policy_address", &policy), ("did", "did:web:new")]);
+    assert_event(
+        &outcome,
+        "update_corporation",
+        &[("corporation_id", "1"), ("policy_address", &policy), ("did", "did:web:new")],
+    );
     let stored = world.ask("co.GetCorporation", json!({"corporation_id": 1}))["corporation"].clone();
     assert_has(&stored, &json!({"did": "did:web:new", "modified": world.at(0)}));
     world.act("b", name, json!({"did": "did:web:a"}));
@@ -72,14 +93,19 @@ fn create_update_and_archive_ecosystem() {
     let mut world = World::new();
     let name = "ec.MsgCreateEcosystem";
     let good = ecosystem("did:web:eco");
-    world.refuses("a", name, &good, &[
-        (json!({"operator": "x"}), ("sdk", 7, "operator")),
-        (json!({"did": "x"}), ("ec", 1106, "DID")),
-        (json!({"language": "a-language-tag-too-long"}), ("ec", 1107, "language")),
-        (json!({"doc_url": "x"}), ("ec", 1108, "URL")),
-        (json!({"doc_digest_sri": ""}), ("ec", 1109, "digest")),
-        (json!({"corporation": account("stranger")}), ("ec", 1102, "not registered")),
-    ]);
+    world.refuses(
+        "a",
+        name,
+        &good,
+        &[
+            (json!({"operator": "x"}), ("sdk", 7, "operator")),
+            (json!({"did": "x"}), ("ec", 1106, "DID")),
+            (json!({"language": "a-language-tag-too-long"}), ("ec", 1107, "language")),
+            (json!({"doc_url": "x"}), ("ec", 1108, "URL")),
+            (json!({"doc_digest_sri": ""}), ("ec", 1109, "digest")),
+            (json!({"corporation": account("stranger")}), ("ec", 1102, "not registered")),
+        ],
+    );
     world.refuses_by("a", "bob", name, &good, &[(json!({}), ("de", 1105, "authorization check failed: "))]);
     let outcome = world.act("a", name, good.clone());
     assert_eq!(kinds(&outcome), ["message", "add_gf_document", "create_ecosystem"]);
@@ -87,18 +113,29 @@ fn create_update_and_archive_ecosystem() {
     assert_event(
         &outcome,
         "create_ecosystem",
-        &[("ecosystem_id", "1"), ("corporation_id", "1"), ("operator", &account("alice")), ("did", "did:web:eco"), ("language", "en")],
+        &[
+            ("ecosystem_id", "1"),
+            ("corporation_id", "1"),
+            ("operator", &account("alice")),
+            ("did", "did:web:eco"),
+            ("language", "en"),
+        ],
     );
     world.refuses("b", name, &good, &[(json!({}), ("ec", 1104, "did:web:eco"))]);
     world.act("a", name, good);
 
     let name = "ec.MsgUpdateEcosystem";
     let good = json!({"id": 1, "did": "did:web:moved"});
-    world.refuses("a", name, &good, &[
-        (json!({"id": 0}), ("ec", 1110, "ecosystem id")),
-        (json!({"did": "x"}), ("ec", 1106, "DID")),
-        (json!({"id": 9}), ("ec", 1101, "9")),
-    ]);
+    world.refuses(
+        "a",
+        name,
+        &good,
+        &[
+            (json!({"id": 0}), ("ec", 1110, "ecosystem id")),
+            (json!({"did": "x"}), ("ec", 1106, "DID")),
+            (json!({"id": 9}), ("ec", 1101, "9")),
+        ],
+    );
     world.refuses("b", name, &good, &[(json!({}), ("ec", 1103, "does not control"))]);
     let mut other = world.clone();
     other.act("b", "ec.MsgCreateEcosystem", ecosystem("did:web:moved"));
@@ -113,11 +150,16 @@ fn create_update_and_archive_ecosystem() {
 
     let name = "ec.MsgArchiveEcosystem";
     let good = json!({"id": 1, "archive": true});
-    world.refuses("a", name, &good, &[
-        (json!({"id": 0}), ("ec", 1110, "ecosystem id")),
-        (json!({"id": 9}), ("ec", 1101, "9")),
-        (json!({"archive": false}), ("ec", 1105, "target archive state")),
-    ]);
+    world.refuses(
+        "a",
+        name,
+        &good,
+        &[
+            (json!({"id": 0}), ("ec", 1110, "ecosystem id")),
+            (json!({"id": 9}), ("ec", 1101, "9")),
+            (json!({"archive": false}), ("ec", 1105, "target archive state")),
+        ],
+    );
     world.refuses("c", name, &good, &[(json!({}), ("ec", 1103, "does not control"))]);
     let outcome = world.act("a", name, good);
     assert_event(
@@ -142,23 +184,33 @@ fn frameworks_grow_version_by_version() {
     world.act("a", "ec.MsgCreateEcosystem", ecosystem("did:web:eco"));
     let (add, increase) = ("gf.MsgAddGovernanceFrameworkDocument", "gf.MsgIncreaseActiveGovernanceFrameworkVersion");
     let good = json!({"version": 2, "doc_language": "en", "doc_url": "https://a.example/2", "doc_digest_sri": SRI});
-    world.refuses("a", add, &good, &[
-        (json!({"corporation": "x"}), ("sdk", 7, "corporation")),
-        (json!({"doc_language": "!"}), ("gf", 1105, "language")),
-        (json!({"doc_url": "x"}), ("gf", 1106, "URL")),
-        (json!({"doc_digest_sri": "x"}), ("gf", 1107, "digest")),
-        (json!({"version": 0}), ("gf", 1104, "version")),
-        (json!({"version": 1}), ("gf", 1104, "active 1")),
-        (json!({"version": 3}), ("gf", 1104, "highest 1")),
-        (json!({"ecosystem_id": 7}), ("gf", 1102, "7")),
-        (json!({"corporation": account("stranger")}), ("de", 1105, "authorization not found")),
-    ]);
+    world.refuses(
+        "a",
+        add,
+        &good,
+        &[
+            (json!({"corporation": "x"}), ("sdk", 7, "corporation")),
+            (json!({"doc_language": "!"}), ("gf", 1105, "language")),
+            (json!({"doc_url": "x"}), ("gf", 1106, "URL")),
+            (json!({"doc_digest_sri": "x"}), ("gf", 1107, "digest")),
+            (json!({"version": 0}), ("gf", 1104, "version")),
+            (json!({"version": 1}), ("gf", 1104, "active 1")),
+            (json!({"version": 3}), ("gf", 1104, "highest 1")),
+            (json!({"ecosystem_id": 7}), ("gf", 1102, "7")),
+            (json!({"corporation": account("stranger")}), ("de", 1105, "authorization not found")),
+        ],
+    );
     world.refuses("b", add, &good, &[(json!({"ecosystem_id": 1}), ("gf", 1103, "not controlled"))]);
-    world.refuses("a", increase, &json!({}), &[
-        (json!({}), ("gf", 1108, "2 does not exist")),
-        (json!({"ecosystem_id": 9}), ("gf", 1102, "9")),
-        (json!({"operator": "x"}), ("sdk", 7, "operator")),
-    ]);
+    world.refuses(
+        "a",
+        increase,
+        &json!({}),
+        &[
+            (json!({}), ("gf", 1108, "2 does not exist")),
+            (json!({"ecosystem_id": 9}), ("gf", 1102, "9")),
+            (json!({"operator": "x"}), ("sdk", 7, "operator")),
+        ],
+    );
     world.act("a", add, with(&good, &json!({"doc_language": "fr"})));
     world.refuses("a", increase, &json!({}), &[(json!({}), ("gf", 1109, "en"))]);
     let outcome = world.act("a", add, good.clone());
@@ -181,9 +233,13 @@ fn frameworks_grow_version_by_version() {
     assert_eq!(attribute(&again, "add_gf_document", "gfd_id"), "6", "an existing document keeps its id");
     let outcome = world.act("a", increase, json!({}));
     assert_eq!(attribute(&outcome, "increase_active_gf_version", "active_since"), world.at(0));
-    let stored = world.ask("co.GetCorporation", json!({"corporation_id": 1, "active_gf_only": true, "preferred_language": "FR"}));
+    let stored = world
+        .ask("co.GetCorporation", json!({"corporation_id": 1, "active_gf_only": true, "preferred_language": "FR"}));
     assert_has(&stored["corporation"], &json!({"active_version": 2, "modified": world.at(0)}));
     assert_eq!(stored["corporation"]["versions"][0]["documents"][0]["language"], "fr");
     world.act("a", add, with(&good, &json!({"ecosystem_id": 1})));
-    assert_eq!(attribute(&world.act("a", increase, json!({"ecosystem_id": 1})), "increase_active_gf_version", "version"), "2");
+    assert_eq!(
+        attribute(&world.act("a", increase, json!({"ecosystem_id": 1})), "increase_active_gf_version", "version"),
+        "2"
+    );
 }

@@ -17,33 +17,55 @@ fn grant_to(grantee: &str, changes: Value) -> Value {
 fn grant_operator_authorization() {
     let mut world = World::new();
     let good = grant_to("dave", json!({}));
-    world.refuses("a", GRANT, &good, &[
-        (json!({"grantee": "x"}), plain("grantee")),
-        (json!({"corporation": "x"}), plain("corporation")),
-        (json!({"msg_types": []}), plain("must not be empty")),
-        (json!({"msg_types": ["/svc.pp.v1.MsgCreateOrUpdateParticipantSession"]}), plain("not delegable")),
-        (json!({"msg_types": ["/svc.co.v1.MsgCreateCorporation"]}), plain("not delegable")),
-        (json!({"msg_types": [&CREATE_URL[1..]]}), plain("not delegable")),
-        (json!({"authz_spend_limit": [coin(0)]}), ("sdk", 18, "authz_spend_limit")),
-        (json!({"feegrant_spend_limit": [{"denom": "usvc", "amount": "-1"}]}), ("sdk", 18, "feegrant_spend_limit")),
-        (json!({"authz_spend_limit_period": "0s"}), plain("must be positive")),
-        (json!({"authz_spend_limit": [coin(1)], "authz_spend_limit_period": "60s"}), plain("expiration is required")),
-        (json!({"feegrant_spend_limit_period": "-1s"}), plain("must be positive")),
-        (json!({"corporation": account("stranger")}), ("co", 1101, "not registered")),
-        (json!({"grantee": account("alice")}), plain("to itself")),
-        (json!({"expiration": world.at(0)}), ("de", 1102, "past")),
-        (json!({"with_feegrant": true, "feegrant_spend_limit": [coin(1)], "feegrant_spend_limit_period": "60s"}), plain("expiration")),
-    ]);
+    world.refuses(
+        "a",
+        GRANT,
+        &good,
+        &[
+            (json!({"grantee": "x"}), plain("grantee")),
+            (json!({"corporation": "x"}), plain("corporation")),
+            (json!({"msg_types": []}), plain("must not be empty")),
+            (json!({"msg_types": ["/svc.pp.v1.MsgCreateOrUpdateParticipantSession"]}), plain("not delegable")),
+            (json!({"msg_types": ["/svc.co.v1.MsgCreateCorporation"]}), plain("not delegable")),
+            (json!({"msg_types": [&CREATE_URL[1..]]}), plain("not delegable")),
+            (json!({"authz_spend_limit": [coin(0)]}), ("sdk", 18, "authz_spend_limit")),
+            (json!({"feegrant_spend_limit": [{"denom": "usvc", "amount": "-1"}]}), ("sdk", 18, "feegrant_spend_limit")),
+            (json!({"authz_spend_limit_period": "0s"}), plain("must be positive")),
+            (
+                json!({"authz_spend_limit": [coin(1)], "authz_spend_limit_period": "60s"}),
+                plain("expiration is required"),
+            ),
+            (json!({"feegrant_spend_limit_period": "-1s"}), plain("must be positive")),
+            (json!({"corporation": account("stranger")}), ("co", 1101, "not registered")),
+            (json!({"grantee": account("alice")}), plain("to itself")),
+            (json!({"expiration": world.at(0)}), ("de", 1102, "past")),
+            (
+                json!({"with_feegrant": true, "feegrant_spend_limit": [coin(1)], "feegrant_spend_limit_period": "60s"}),
+                plain("expiration"),
+            ),
+        ],
+    );
     world.refuses_by("a", "bob", GRANT, &good, &[(json!({}), ("de", 1105, "authorization not found"))]);
     let outcome = world.act("a", GRANT, with(&good, &json!({"authz_spend_limit_period": "60s"})));
     let stored = world.ask("de.GetOperatorAuthorization", json!({"id": 4}))["operator_authorization"].clone();
-    assert_has(&stored, &json!({"corporation_id": "1", "operator": account("dave"), "period": null, "expiration": null}));
-    assert_event(&outcome, "grant_operator_authorization", &[
-        ("authz_id", "4"), ("corporation_id", "1"), ("grantee", &account("dave")), ("with_feegrant", "false"),
-        ("timestamp", &world.text_at(0)),
-    ]);
+    assert_has(
+        &stored,
+        &json!({"corporation_id": "1", "operator": account("dave"), "period": null, "expiration": null}),
+    );
+    assert_event(
+        &outcome,
+        "grant_operator_authorization",
+        &[
+            ("authz_id", "4"),
+            ("corporation_id", "1"),
+            ("grantee", &account("dave")),
+            ("with_feegrant", "false"),
+            ("timestamp", &world.text_at(0)),
+        ],
+    );
     // Another grant keeps the id and replaces the rest.
-    let terms = json!({"msg_types": ["/svc.co.v1.MsgUpdateCorporation"], "expiration": world.at(100), "with_feegrant": true});
+    let terms =
+        json!({"msg_types": ["/svc.co.v1.MsgUpdateCorporation"], "expiration": world.at(100), "with_feegrant": true});
     let outcome = world.act("a", GRANT, with(&good, &terms));
     assert_eq!(kinds(&outcome), ["message", "set_feegrant", "grant_fee_allowance", "grant_operator_authorization"]);
     assert_eq!(attribute(&outcome, "grant_operator_authorization", "authz_id"), "4");
@@ -82,19 +104,33 @@ fn revoke_operator_authorization() {
     let mut world = World::new();
     world.act("a", GRANT, grant_to("dave", json!({"with_feegrant": true})));
     let good = json!({"grantee": account("dave")});
-    world.refuses("a", REVOKE, &good, &[
-        (json!({"grantee": "x"}), plain("grantee")),
-        (json!({"corporation": account("stranger")}), ("co", 1101, "not registered")),
-        (json!({"grantee": account("bob")}), ("de", 1109, "not found")),
-    ]);
+    world.refuses(
+        "a",
+        REVOKE,
+        &good,
+        &[
+            (json!({"grantee": "x"}), plain("grantee")),
+            (json!({"corporation": account("stranger")}), ("co", 1101, "not registered")),
+            (json!({"grantee": account("bob")}), ("de", 1109, "not found")),
+        ],
+    );
     let outcome = world.act("a", REVOKE, good.clone());
-    assert_eq!(kinds(&outcome), ["message", "revoke_feegrant", "revoke_fee_allowance", "revoke_operator_authorization"]);
-    assert_event(&outcome, "revoke_operator_authorization", &[
-        ("authz_id", "4"), ("corporation_id", "1"), ("grantee", &account("dave")), ("timestamp", &world.text_at(0)),
-    ]);
+    assert_eq!(
+        kinds(&outcome),
+        ["message", "revoke_feegrant", "revoke_fee_allowance", "revoke_operator_authorization"]
+    );
+    assert_event(
+        &outcome,
+        "revoke_operator_authorization",
+        &[("authz_id", "4"), ("corporation_id", "1"), ("grantee", &account("dave")), ("timestamp", &world.text_at(0))],
+    );
     world.refuses("a", REVOKE, &good, &[(json!({}), ("de", 1109, "not found"))]);
     world.act("a", GRANT, grant_to("dave", json!({})));
-    assert_eq!(world.ask("de.ListOperatorAuthorizations", json!({"operator": account("dave")}))["operator_authorizations"][0]["id"], "5");
+    assert_eq!(
+        world.ask("de.ListOperatorAuthorizations", json!({"operator": account("dave")}))["operator_authorizations"][0]
+            ["id"],
+        "5"
+    );
     // An operator may revoke itself.
     world.act("a", REVOKE, json!({"grantee": account("alice")}));
     world.refuses("a", REVOKE, &good, &[(json!({}), ("de", 1105, "not found"))]);

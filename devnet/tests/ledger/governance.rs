@@ -5,10 +5,13 @@ use serde_json::{Value, json};
 use super::world::{World, account, assert_event, assert_has, coin, plain, with};
 
 fn rate(changes: Value) -> Value {
-    with(&json!({
-        "base_asset_type": "TU", "base_asset": "tu", "quote_asset_type": "COIN", "quote_asset": "usvc", "rate": "1000000",
-        "rate_scale": 6, "validity_duration": "3600s",
-    }), &changes)
+    with(
+        &json!({
+            "base_asset_type": "TU", "base_asset": "tu", "quote_asset_type": "COIN", "quote_asset": "usvc", "rate": "1000000",
+            "rate_scale": 6, "validity_duration": "3600s",
+        }),
+        &changes,
+    )
 }
 
 #[test]
@@ -41,10 +44,22 @@ fn exchange_rates_are_governed_and_updated_by_their_operators() {
     assert_has(&stored, &json!({"state": false, "expires": world.at(3_600), "rate": "1000000"}));
     let created = world.block_events.iter().find(|event| event.kind == "create_exchange_rate").expect("told");
     let keys: Vec<_> = created.attributes.iter().map(|(key, _)| key.as_str()).collect();
-    assert_eq!(keys, [
-        "id", "authority", "base_asset_type", "base_asset", "quote_asset_type", "quote_asset", "rate", "rate_scale",
-        "validity_duration", "expires", "mode",
-    ]);
+    assert_eq!(
+        keys,
+        [
+            "id",
+            "authority",
+            "base_asset_type",
+            "base_asset",
+            "quote_asset_type",
+            "quote_asset",
+            "rate",
+            "rate_scale",
+            "validity_duration",
+            "expires",
+            "mode",
+        ]
+    );
     let (_, reason) = world.clone().govern(&[(create, rate(json!({})))]);
     assert!(reason.contains("pair exists"), "{reason}");
 
@@ -52,9 +67,14 @@ fn exchange_rates_are_governed_and_updated_by_their_operators() {
     world.refused("oracle", update, &with(&good, &json!({"id": 9})), ("xr", 1108, "9"));
     world.refused("oracle", update, &with(&good, &json!({"rate": "x"})), plain("positive integer"));
     world.refused("oracle", update, &good, ("xr", 1113, "not found"));
-    let terms = |changes: Value, world: &World| with(&json!({
-        "xr_id": 1, "operator": account("oracle"), "expiration": world.at(10_000), "min_interval": "60s", "max_deviation_bps": 100,
-    }), &changes);
+    let terms = |changes: Value, world: &World| {
+        with(
+            &json!({
+                "xr_id": 1, "operator": account("oracle"), "expiration": world.at(10_000), "min_interval": "60s", "max_deviation_bps": 100,
+            }),
+            &changes,
+        )
+    };
     let grant = "xr.MsgGrantExchangeRateAuthorization";
     for (changes, text) in [
         (json!({"xr_id": 9}), "not found"),
@@ -71,7 +91,11 @@ fn exchange_rates_are_governed_and_updated_by_their_operators() {
     world.governed(&[("xr.MsgSetExchangeRateState", json!({"id": 1, "state": true}))]);
     world.refused("oracle", update, &with(&good, &json!({"rate": "1010001"})), ("xr", 1116, "100 basis points"));
     let outcome = world.ok("oracle", update, good.clone());
-    assert_event(&outcome, "update_exchange_rate", &[("id", "1"), ("operator", &account("oracle")), ("rate", "1010000")]);
+    assert_event(
+        &outcome,
+        "update_exchange_rate",
+        &[("id", "1"), ("operator", &account("oracle")), ("rate", "1010000")],
+    );
     assert_eq!(world.ask("xr.GetExchangeRate", json!({"id": 1}))["exchange_rate"]["expires"], world.at(3_600));
     world.refused("oracle", update, &good, ("xr", 1115, "too soon"));
     world.advance(60);
@@ -116,10 +140,14 @@ fn parameters_change_by_proposal_only() {
         assert!(reason.contains(text), "{reason}");
     }
     // The share value is live state: an update keeps it.
-    let changes = json!({"trust_deposit_share_value": "5000000000000000000", "trust_deposit_rate": "300000000000000000"});
+    let changes =
+        json!({"trust_deposit_share_value": "5000000000000000000", "trust_deposit_rate": "300000000000000000"});
     world.governed(&[("td.MsgUpdateParams", json!({"params": with(&params, &changes)}))]);
     let stored = world.ask("td.Params", json!({}))["params"].clone();
-    assert_has(&stored, &json!({"trust_deposit_share_value": "1000000000000000000", "trust_deposit_rate": "300000000000000000"}));
+    assert_has(
+        &stored,
+        &json!({"trust_deposit_share_value": "1000000000000000000", "trust_deposit_rate": "300000000000000000"}),
+    );
 }
 
 #[test]
@@ -146,15 +174,29 @@ fn proposals_need_deposit_quorum_and_their_own_signer() {
     dropped.advance(101);
     assert_eq!(dropped.balance(&account("alice"), "usvc"), before + 1, "too little deposit comes back");
     assert!(dropped.try_ask("/cosmos.gov.v1.Query/Proposal", json!({"proposal_id": 1})).is_err());
-    world.ok("bob", "/cosmos.gov.v1.MsgDeposit", json!({"proposal_id": 1, "depositor": account("bob"), "amount": [coin(10_000_000)]}));
+    world.ok(
+        "bob",
+        "/cosmos.gov.v1.MsgDeposit",
+        json!({"proposal_id": 1, "depositor": account("bob"), "amount": [coin(10_000_000)]}),
+    );
     // Votes without stake count nothing.
-    world.ok("bob", "/cosmos.gov.v1.MsgVote", json!({"proposal_id": 1, "voter": account("bob"), "option": "VOTE_OPTION_YES"}));
+    world.ok(
+        "bob",
+        "/cosmos.gov.v1.MsgVote",
+        json!({"proposal_id": 1, "voter": account("bob"), "option": "VOTE_OPTION_YES"}),
+    );
     let mut unheard = world.clone();
     unheard.advance(31);
-    assert_eq!(unheard.ask("/cosmos.gov.v1.Query/Proposal", json!({"proposal_id": 1}))["proposal"]["status"], "PROPOSAL_STATUS_REJECTED");
+    assert_eq!(
+        unheard.ask("/cosmos.gov.v1.Query/Proposal", json!({"proposal_id": 1}))["proposal"]["status"],
+        "PROPOSAL_STATUS_REJECTED"
+    );
     let mut vetoed = world.clone();
     vetoed.ok("member", "/cosmos.gov.v1.MsgVote", vote("VOTE_OPTION_NO_WITH_VETO"));
-    assert_eq!(vetoed.ask("/cosmos.gov.v1.Query/TallyResult", json!({"proposal_id": 1}))["tally"]["no_with_veto_count"], "1000000");
+    assert_eq!(
+        vetoed.ask("/cosmos.gov.v1.Query/TallyResult", json!({"proposal_id": 1}))["tally"]["no_with_veto_count"],
+        "1000000"
+    );
     let bob = vetoed.balance(&account("bob"), "usvc");
     vetoed.advance(31);
     assert_eq!(vetoed.balance(&account("bob"), "usvc"), bob, "a vetoed deposit is burnt");

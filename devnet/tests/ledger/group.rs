@@ -31,10 +31,13 @@ fn payment(world: &World) -> Value {
 }
 
 fn proposal(world: &World, changes: Value) -> Value {
-    with(&json!({
-        "group_policy_address": world.names["trio"], "proposers": [account("alice")], "messages": [payment(world)],
-        "title": "t", "summary": "s",
-    }), &changes)
+    with(
+        &json!({
+            "group_policy_address": world.names["trio"], "proposers": [account("alice")], "messages": [payment(world)],
+            "title": "t", "summary": "s",
+        }),
+        &changes,
+    )
 }
 
 #[test]
@@ -48,7 +51,9 @@ fn two_of_three_decide_and_the_second_vote_executes() {
     let outcome = world.ok("alice", SUBMIT, good);
     let id = attribute(&outcome, "cosmos.group.v1.EventSubmitProposal", "proposal_id");
     let id: u64 = id.trim_matches('"').parse().expect("a JSON-quoted number");
-    let vote = |voter: &str, changes: Value| with(&json!({"proposal_id": id, "voter": account(voter), "option": "VOTE_OPTION_YES"}), &changes);
+    let vote = |voter: &str, changes: Value| {
+        with(&json!({"proposal_id": id, "voter": account(voter), "option": "VOTE_OPTION_YES"}), &changes)
+    };
     world.refused("dave", VOTE, &vote("dave", json!({})), ("sdk", 38, "voter"));
     world.refused("alice", VOTE, &vote("alice", json!({"option": 0})), ("group", 2, "vote option"));
     world.refused("alice", VOTE, &vote("alice", json!({"proposal_id": 99})), ("sdk", 38, "99"));
@@ -77,14 +82,21 @@ fn proposals_are_rejected_expire_and_are_withdrawn() {
         world.ok(voter, VOTE, json!({"proposal_id": 4, "voter": account(voter), "option": "VOTE_OPTION_NO"}));
     }
     world.ok("alice", EXEC, json!({"proposal_id": 4, "executor": account("alice")}));
-    let status = |world: &World, id: u64| world.ask("/cosmos.group.v1.Query/Proposal", json!({"proposal_id": id}))["proposal"]["status"].clone();
+    let status = |world: &World, id: u64| {
+        world.ask("/cosmos.group.v1.Query/Proposal", json!({"proposal_id": id}))["proposal"]["status"].clone()
+    };
     assert_eq!(status(&world, 4), "PROPOSAL_STATUS_REJECTED");
     world.refused("dave", WITHDRAW, &json!({"proposal_id": 5, "address": account("dave")}), ("group", 7, "neither"));
     world.ok("alice", WITHDRAW, json!({"proposal_id": 5, "address": account("alice")}));
     assert_eq!(status(&world, 5), "PROPOSAL_STATUS_WITHDRAWN");
     world.advance(301);
     assert_eq!(status(&world, 6), "PROPOSAL_STATUS_REJECTED");
-    world.refused("bob", VOTE, &json!({"proposal_id": 6, "voter": account("bob"), "option": "VOTE_OPTION_YES"}), ("group", 6, "not open"));
+    world.refused(
+        "bob",
+        VOTE,
+        &json!({"proposal_id": 6, "voter": account("bob"), "option": "VOTE_OPTION_YES"}),
+        ("group", 6, "not open"),
+    );
 }
 
 #[test]
@@ -96,7 +108,11 @@ fn a_group_changes_itself_and_members_leave() {
         let outcome = world.ok("alice", SUBMIT, first);
         let id = attribute(&outcome, "cosmos.group.v1.EventSubmitProposal", "proposal_id");
         let id: u64 = id.trim_matches('"').parse().expect("a number");
-        world.ok("bob", VOTE, json!({"proposal_id": id, "voter": account("bob"), "option": "VOTE_OPTION_YES", "exec": "EXEC_TRY"}))
+        world.ok(
+            "bob",
+            VOTE,
+            json!({"proposal_id": id, "voter": account("bob"), "option": "VOTE_OPTION_YES", "exec": "EXEC_TRY"}),
+        )
     };
     let update = json!([{"@type": "/cosmos.group.v1.MsgUpdateGroupMembers", "admin": policy, "group_id": 4,
         "member_updates": [{"address": account("carol"), "weight": "0"}, {"address": account("dave"), "weight": "5"}]}]);
@@ -107,22 +123,41 @@ fn a_group_changes_itself_and_members_leave() {
     assert_eq!(groups["groups"][0]["id"], "4");
     let decision = json!({"@type": "/cosmos.group.v1.PercentageDecisionPolicy", "percentage": "0.6",
         "windows": {"voting_period": "60s", "min_execution_period": "0s"}});
-    run(&mut world, json!([
-        {"@type": "/cosmos.group.v1.MsgUpdateGroupPolicyDecisionPolicy", "admin": policy, "group_policy_address": policy, "decision_policy": decision},
-    ]));
+    run(
+        &mut world,
+        json!([
+            {"@type": "/cosmos.group.v1.MsgUpdateGroupPolicyDecisionPolicy", "admin": policy, "group_policy_address": policy, "decision_policy": decision},
+        ]),
+    );
     let before = world.balance(&account("dave"), "usvc");
-    let alone = proposal(&world, json!({"proposers": [account("dave")], "exec": "EXEC_TRY", "messages": [
-        {"@type": "/cosmos.group.v1.MsgUpdateGroupMetadata", "admin": policy, "group_id": 4, "metadata": "m"},
-        {"@type": "/cosmos.group.v1.MsgUpdateGroupPolicyMetadata", "admin": policy, "group_policy_address": policy, "metadata": "p"},
-        payment(&world),
-    ]}));
+    let alone = proposal(
+        &world,
+        json!({"proposers": [account("dave")], "exec": "EXEC_TRY", "messages": [
+            {"@type": "/cosmos.group.v1.MsgUpdateGroupMetadata", "admin": policy, "group_id": 4, "metadata": "m"},
+            {"@type": "/cosmos.group.v1.MsgUpdateGroupPolicyMetadata", "admin": policy, "group_policy_address": policy, "metadata": "p"},
+            payment(&world),
+        ]}),
+    );
     let outcome = world.ok("dave", SUBMIT, alone);
     assert_eq!(attribute(&outcome, "cosmos.group.v1.EventExec", "result"), "\"PROPOSAL_EXECUTOR_RESULT_SUCCESS\"");
     assert_eq!(world.balance(&account("dave"), "usvc"), before + 100 - 5_000, "5 of 7 are more than 0.6");
-    assert_eq!(world.ask("/cosmos.group.v1.Query/GroupPolicyInfo", json!({"address": policy}))["info"]["metadata"], "p");
-    world.refused("alice", "/cosmos.group.v1.MsgUpdateGroupMetadata", &json!({"admin": account("alice"), "group_id": 4, "metadata": "x"}), ("group", 7, "admin"));
+    assert_eq!(
+        world.ask("/cosmos.group.v1.Query/GroupPolicyInfo", json!({"address": policy}))["info"]["metadata"],
+        "p"
+    );
+    world.refused(
+        "alice",
+        "/cosmos.group.v1.MsgUpdateGroupMetadata",
+        &json!({"admin": account("alice"), "group_id": 4, "metadata": "x"}),
+        ("group", 7, "admin"),
+    );
     world.ok("bob", "/cosmos.group.v1.MsgLeaveGroup", json!({"address": account("bob"), "group_id": 4}));
-    world.refused("bob", "/cosmos.group.v1.MsgLeaveGroup", &json!({"address": account("bob"), "group_id": 4}), ("sdk", 38, "not part"));
+    world.refused(
+        "bob",
+        "/cosmos.group.v1.MsgLeaveGroup",
+        &json!({"address": account("bob"), "group_id": 4}),
+        ("sdk", 38, "not part"),
+    );
     assert_eq!(world.ask("/cosmos.group.v1.Query/GroupInfo", json!({"group_id": 4}))["info"]["total_weight"], "6");
 }
 
@@ -138,7 +173,9 @@ fn what_fails_inside_leaves_the_outer_transaction_fine() {
         assert_eq!(world.ask("de.ListOperatorAuthorizations", json!({})), state);
         attribute(&outcome, "cosmos.group.v1.EventExec", "logs")
     };
-    assert!(failure(&mut world, "de.MsgRevokeOperatorAuthorization", revoke).contains("operator authorization not found"));
+    assert!(
+        failure(&mut world, "de.MsgRevokeOperatorAuthorization", revoke).contains("operator authorization not found")
+    );
     // Every other delegable message needs an authorization of the policy address itself, also inside a proposal.
     let create = with(&ecosystem("did:web:x"), &json!({"corporation": policy, "operator": policy}));
     assert!(failure(&mut world, "ec.MsgCreateEcosystem", create.clone()).contains("authorization check failed"));

@@ -48,20 +48,38 @@ pub struct Ids {
 pub fn staffed(changes: Value) -> (World, Ids) {
     let mut world = rooted(changes);
     let grantor = apply(&mut world, "b", "ISSUER_GRANTOR", 1, json!({}));
-    let terms = json!({"validation_fees": 500, "issuance_fees": 50, "verification_fees": 70, "issuance_fee_discount": 2000});
+    let terms =
+        json!({"validation_fees": 500, "issuance_fees": 50, "verification_fees": 70, "issuance_fee_discount": 2000});
     validate(&mut world, "a", grantor, terms);
     let session = "/svc.pp.v1.MsgCreateOrUpdateParticipantSession";
     let validated = "/svc.pp.v1.MsgSetParticipantOPToValidated";
-    let issuer = apply(&mut world, "c", "ISSUER", grantor, json!({
-        "vs_operator": super::world::account("service"), "vs_operator_authz_msg_types": [session, validated],
-        "vs_operator_authz_with_feegrant": true,
-    }));
-    validate(&mut world, "b", issuer, json!({"validation_fees": 10, "verification_fees": 30, "issuance_fee_discount": 1000}));
+    let issuer = apply(
+        &mut world,
+        "c",
+        "ISSUER",
+        grantor,
+        json!({
+            "vs_operator": super::world::account("service"), "vs_operator_authz_msg_types": [session, validated],
+            "vs_operator_authz_with_feegrant": true,
+        }),
+    );
+    validate(
+        &mut world,
+        "b",
+        issuer,
+        json!({"validation_fees": 10, "verification_fees": 30, "issuance_fee_discount": 1000}),
+    );
     let verifier_grantor = apply(&mut world, "b", "VERIFIER_GRANTOR", 1, json!({}));
     validate(&mut world, "a", verifier_grantor, json!({"validation_fees": 400, "verification_fees": 80}));
-    let verifier = apply(&mut world, "c", "VERIFIER", verifier_grantor, json!({
-        "vs_operator": super::world::account("service2"), "vs_operator_authz_msg_types": [session],
-    }));
+    let verifier = apply(
+        &mut world,
+        "c",
+        "VERIFIER",
+        verifier_grantor,
+        json!({
+            "vs_operator": super::world::account("service2"), "vs_operator_authz_msg_types": [session],
+        }),
+    );
     validate(&mut world, "b", verifier, json!({}));
     (world, Ids { grantor, issuer, verifier_grantor, verifier })
 }

@@ -48,7 +48,11 @@ fn start_participant_op() {
     // 1000 fee and 20 % of it as deposit count against the spend limit.
     let limited = |limit: u128| {
         let mut world = world.clone();
-        world.grant("b", "bob", json!({"msg_types": ["/svc.pp.v1.MsgStartParticipantOP"], "authz_spend_limit": [coin(limit)]}));
+        world.grant(
+            "b",
+            "bob",
+            json!({"msg_types": ["/svc.pp.v1.MsgStartParticipantOP"], "authz_spend_limit": [coin(limit)]}),
+        );
         world
     };
     limited(1_199).refuses("b", START, &good, &[(json!({}), ("de", 1108, "spend limit exceeded: "))]);
@@ -62,21 +66,44 @@ fn start_participant_op() {
     let after = (world.money("b"), world.module("pp"), world.module("td"));
     assert_eq!(after, (before.0 - 1_200, before.1 + 1_000, before.2 + 200));
     let now = world.at(0);
-    assert_has(&world.participant(2), &json!({
-        "role": "ISSUER_GRANTOR", "schema_id": "1", "did": "did:web:b", "corporation_id": "2", "created": now, "modified": now,
-        "op_last_state_change": now, "deposit": "200", "op_state": "PENDING", "op_current_fees": "1000",
-        "op_current_deposit": "200", "validator_participant_id": "1", "effective_from": null, "validation_fees": "0",
-    }));
-    assert_event(&outcome, "start_participant_op", &[
-        ("participant_id", "2"), ("corporation", &world.names["b"].clone()), ("corporation_id", "2"),
-        ("operator", &account("bob")), ("validator_participant_id", "1"), ("role", "ISSUER_GRANTOR"), ("fees", "1000"),
-        ("deposit", "200"), ("timestamp", &world.text_at(0)),
-    ]);
-    assert_event(&outcome, "adjust_trust_deposit", &[
-        ("corporation_id", "2"), ("account", &world.names["b"].clone()), ("augend", "200"), ("adjustment_type", "increase"),
-        ("new_amount", "200"), ("new_share", "200.000000000000000000"), ("new_refunded", "0"),
-        ("reason", "start_participant_vp_deposit"), ("timestamp", &world.text_at(0)),
-    ]);
+    assert_has(
+        &world.participant(2),
+        &json!({
+            "role": "ISSUER_GRANTOR", "schema_id": "1", "did": "did:web:b", "corporation_id": "2", "created": now, "modified": now,
+            "op_last_state_change": now, "deposit": "200", "op_state": "PENDING", "op_current_fees": "1000",
+            "op_current_deposit": "200", "validator_participant_id": "1", "effective_from": null, "validation_fees": "0",
+        }),
+    );
+    assert_event(
+        &outcome,
+        "start_participant_op",
+        &[
+            ("participant_id", "2"),
+            ("corporation", &world.names["b"].clone()),
+            ("corporation_id", "2"),
+            ("operator", &account("bob")),
+            ("validator_participant_id", "1"),
+            ("role", "ISSUER_GRANTOR"),
+            ("fees", "1000"),
+            ("deposit", "200"),
+            ("timestamp", &world.text_at(0)),
+        ],
+    );
+    assert_event(
+        &outcome,
+        "adjust_trust_deposit",
+        &[
+            ("corporation_id", "2"),
+            ("account", &world.names["b"].clone()),
+            ("augend", "200"),
+            ("adjustment_type", "increase"),
+            ("new_amount", "200"),
+            ("new_share", "200.000000000000000000"),
+            ("new_refunded", "0"),
+            ("reason", "start_participant_vp_deposit"),
+            ("timestamp", &world.text_at(0)),
+        ],
+    );
     world.refuses("b", START, &good, &[(json!({}), plain("participant 2 already runs"))]);
     // Quirk: what is revoked still counts as running.
     validate(&mut world, "a", 2, json!({}));
@@ -103,7 +130,12 @@ fn every_role_has_its_validator_under_every_mode() {
         (json!({"verifier_onboarding_mode": 2}), "VERIFIER_GRANTOR"),
         (json!({"holder_onboarding_mode": 2}), "HOLDER"),
     ] {
-        rooted(modes.clone()).refuses("b", START, &application(json!({"role": role})), &[(json!({}), plain("cannot be validated by"))]);
+        rooted(modes.clone()).refuses(
+            "b",
+            START,
+            &application(json!({"role": role})),
+            &[(json!({}), plain("cannot be validated by"))],
+        );
     }
     let (mut world, ids) = staffed(json!({}));
     assert!(apply(&mut world, "b", "HOLDER", ids.issuer, json!({})) > ids.verifier);
@@ -180,21 +212,30 @@ fn set_participant_op_to_validated() {
     apply(&mut world, "b", "ISSUER_GRANTOR", 1, json!({}));
     let good = json!({"id": 2, "validation_fees": 500, "op_summary_digest": SRI});
     let day = 86_400;
-    world.refuses("a", VALIDATED, &good, &[
-        (json!({"id": 0}), plain("id")),
-        (json!({"id": 9}), plain("participant 9 not found")),
-        (json!({"corporation": account("stranger")}), plain("not registered")),
-        (json!({"id": 1}), plain("validator participant 0 not found")),
-        (json!({"op_summary_digest": "x"}), plain("op_summary_digest")),
-        (json!({"issuance_fee_discount": 10_001}), plain("issuance_fee_discount")),
-        (json!({"verification_fee_discount": 1}), plain("verification_fee_discount")),
-        (json!({"effective_until": world.at(0)}), plain("must be after the block time")),
-        (json!({"effective_until": world.at(366 * day)}), plain("must not be after the end of the validation")),
-    ]);
+    world.refuses(
+        "a",
+        VALIDATED,
+        &good,
+        &[
+            (json!({"id": 0}), plain("id")),
+            (json!({"id": 9}), plain("participant 9 not found")),
+            (json!({"corporation": account("stranger")}), plain("not registered")),
+            (json!({"id": 1}), plain("validator participant 0 not found")),
+            (json!({"op_summary_digest": "x"}), plain("op_summary_digest")),
+            (json!({"issuance_fee_discount": 10_001}), plain("issuance_fee_discount")),
+            (json!({"verification_fee_discount": 1}), plain("verification_fee_discount")),
+            (json!({"effective_until": world.at(0)}), plain("must be after the block time")),
+            (json!({"effective_until": world.at(366 * day)}), plain("must not be after the end of the validation")),
+        ],
+    );
     world.refuses_by("a", "bob", VALIDATED, &good, &[(json!({}), ("de", 1105, "authorization check failed: "))]);
     world.refuses("b", VALIDATED, &good, &[(json!({}), plain("is not the validator's"))]);
     let mut limited = world.clone();
-    limited.grant("a", "alice", json!({"msg_types": ["/svc.pp.v1.MsgSetParticipantOPToValidated"], "authz_spend_limit": [coin(199)]}));
+    limited.grant(
+        "a",
+        "alice",
+        json!({"msg_types": ["/svc.pp.v1.MsgSetParticipantOPToValidated"], "authz_spend_limit": [coin(199)]}),
+    );
     limited.refuses("a", VALIDATED, &good, &[(json!({}), ("de", 1108, "spend limit exceeded: "))]);
     let mut late = world.clone();
     late.act("a", "pp.MsgRevokeParticipant", json!({"id": 1}));
@@ -202,52 +243,94 @@ fn set_participant_op_to_validated() {
 
     let before = (world.money("a"), world.module("pp"), world.module("td"));
     let outcome = world.act("a", VALIDATED, good.clone());
-    assert_eq!((world.money("a"), world.module("pp"), world.module("td")), (before.0 + 800, before.1 - 1_000, before.2 + 200));
+    assert_eq!(
+        (world.money("a"), world.module("pp"), world.module("td")),
+        (before.0 + 800, before.1 - 1_000, before.2 + 200)
+    );
     let (now, end) = (world.at(0), world.at(365 * day));
-    assert_has(&world.participant(2), &json!({
-        "op_state": "VALIDATED", "op_exp": end, "effective_until": end, "effective_from": now, "validation_fees": "500",
-        "op_validator_deposit": "200", "op_current_fees": "0", "op_current_deposit": "0", "op_summary_digest": SRI,
-    }));
-    assert_event(&outcome, "set_participant_op_to_validated", &[
-        ("participant_id", "2"), ("corporation", &world.names["a"].clone()), ("corporation_id", "2"),
-        ("operator", &account("alice")), ("validator_participant_id", "1"), ("op_summary_digest", SRI),
-        ("effective_until", &world.text_at(365 * day)), ("validation_fees", "500"), ("issuance_fees", "0"),
-        ("verification_fees", "0"), ("issuance_fee_discount", "0"), ("verification_fee_discount", "0"),
-        ("op_exp", &world.text_at(365 * day)), ("timestamp", &world.text_at(0)),
-    ]);
+    assert_has(
+        &world.participant(2),
+        &json!({
+            "op_state": "VALIDATED", "op_exp": end, "effective_until": end, "effective_from": now, "validation_fees": "500",
+            "op_validator_deposit": "200", "op_current_fees": "0", "op_current_deposit": "0", "op_summary_digest": SRI,
+        }),
+    );
+    assert_event(
+        &outcome,
+        "set_participant_op_to_validated",
+        &[
+            ("participant_id", "2"),
+            ("corporation", &world.names["a"].clone()),
+            ("corporation_id", "2"),
+            ("operator", &account("alice")),
+            ("validator_participant_id", "1"),
+            ("op_summary_digest", SRI),
+            ("effective_until", &world.text_at(365 * day)),
+            ("validation_fees", "500"),
+            ("issuance_fees", "0"),
+            ("verification_fees", "0"),
+            ("issuance_fee_discount", "0"),
+            ("verification_fee_discount", "0"),
+            ("op_exp", &world.text_at(365 * day)),
+            ("timestamp", &world.text_at(0)),
+        ],
+    );
     world.refuses("a", VALIDATED, &good, &[(json!({}), plain("must be PENDING"))]);
 
     // A renewal repeats the terms and only moves the ends.
     world.act("b", RENEW, json!({"id": 2}));
-    world.refuses("a", VALIDATED, &good, &[
-        (json!({"validation_fees": 501}), plain("validation_fees cannot change")),
-        (json!({"issuance_fee_discount": 1}), plain("issuance_fee_discount cannot change")),
-        (json!({"effective_until": end}), plain("must be after the present effective_until")),
-    ]);
+    world.refuses(
+        "a",
+        VALIDATED,
+        &good,
+        &[
+            (json!({"validation_fees": 501}), plain("validation_fees cannot change")),
+            (json!({"issuance_fee_discount": 1}), plain("issuance_fee_discount cannot change")),
+            (json!({"effective_until": end}), plain("must be after the present effective_until")),
+        ],
+    );
     world.act("a", VALIDATED, with(&good, &json!({"op_summary_digest": null})));
     let renewed = svc_wire::instant::parse_rfc3339(&end).expect("a time").seconds + 365 * day;
-    assert_has(&world.participant(2), &json!({
-        "op_exp": world.at(renewed - world.seconds), "effective_from": now, "op_summary_digest": "", "op_validator_deposit": "400",
-    }));
+    assert_has(
+        &world.participant(2),
+        &json!({
+            "op_exp": world.at(renewed - world.seconds), "effective_from": now, "op_summary_digest": "", "op_validator_deposit": "400",
+        }),
+    );
 }
 
 #[test]
 fn discounts_and_digests_depend_on_role_and_mode() {
     let (mut world, ids) = staffed(json!({}));
     let holder = apply(&mut world, "b", "HOLDER", ids.issuer, json!({}));
-    world.refuses("c", VALIDATED, &json!({"id": holder}), &[
-        (json!({"op_summary_digest": SRI}), plain("must be empty for a holder")),
-        (json!({"issuance_fee_discount": 1}), plain("not allowed here")),
-    ]);
+    world.refuses(
+        "c",
+        VALIDATED,
+        &json!({"id": holder}),
+        &[
+            (json!({"op_summary_digest": SRI}), plain("must be empty for a holder")),
+            (json!({"issuance_fee_discount": 1}), plain("not allowed here")),
+        ],
+    );
     // An issuer's discount is at most its grantor's.
     let issuer = apply(&mut world, "a", "ISSUER", ids.grantor, json!({"did": "did:web:eco"}));
-    world.refuses("b", VALIDATED, &json!({"id": issuer}), &[(json!({"issuance_fee_discount": 2_001}), plain("at most 2000"))]);
+    world.refuses(
+        "b",
+        VALIDATED,
+        &json!({"id": issuer}),
+        &[(json!({"issuance_fee_discount": 2_001}), plain("at most 2000"))],
+    );
     validate(&mut world, "b", issuer, json!({"issuance_fee_discount": 2_000}));
     let mut direct = rooted(json!({"issuer_onboarding_mode": 2, "verifier_onboarding_mode": 2}));
     let issuer = apply(&mut direct, "b", "ISSUER", 1, json!({}));
     validate(&mut direct, "a", issuer, json!({"issuance_fee_discount": 10_000}));
     let verifier = apply(&mut direct, "b", "VERIFIER", 1, json!({}));
-    direct.refuses("a", VALIDATED, &json!({"id": verifier}), &[(json!({"issuance_fee_discount": 1}), plain("not allowed here"))]);
+    direct.refuses(
+        "a",
+        VALIDATED,
+        &json!({"id": verifier}),
+        &[(json!({"issuance_fee_discount": 1}), plain("not allowed here"))],
+    );
     validate(&mut direct, "a", verifier, json!({"verification_fee_discount": 10_000}));
 }
 
@@ -269,16 +352,25 @@ fn renew_participant_op() {
     let mut world = rooted(json!({}));
     apply(&mut world, "b", "ISSUER_GRANTOR", 1, json!({}));
     let good = json!({"id": 2});
-    world.refuses("b", RENEW, &good, &[
-        (json!({"id": 0}), plain("id")),
-        (json!({"corporation": account("stranger")}), ("de", 1105, "authorization check failed: ")),
-        (json!({"id": 9}), plain("participant 9 not found")),
-        (json!({"id": 1}), plain("does not own")),
-        (json!({}), plain("must be VALIDATED")),
-    ]);
+    world.refuses(
+        "b",
+        RENEW,
+        &good,
+        &[
+            (json!({"id": 0}), plain("id")),
+            (json!({"corporation": account("stranger")}), ("de", 1105, "authorization check failed: ")),
+            (json!({"id": 9}), plain("participant 9 not found")),
+            (json!({"id": 1}), plain("does not own")),
+            (json!({}), plain("must be VALIDATED")),
+        ],
+    );
     validate(&mut world, "a", 2, json!({}));
     let mut limited = world.clone();
-    limited.grant("b", "bob", json!({"msg_types": ["/svc.pp.v1.MsgRenewParticipantOP"], "authz_spend_limit": [coin(1_199)]}));
+    limited.grant(
+        "b",
+        "bob",
+        json!({"msg_types": ["/svc.pp.v1.MsgRenewParticipantOP"], "authz_spend_limit": [coin(1_199)]}),
+    );
     limited.refuses("b", RENEW, &good, &[(json!({}), ("de", 1108, "exceeds remaining"))]);
     let mut expired = world.clone();
     expired.advance(366 * 86_400);
@@ -290,11 +382,19 @@ fn renew_participant_op() {
     let outcome = world.act("b", RENEW, good);
     assert_eq!(world.money("b"), before - 1_200);
     assert_has(&world.participant(2), &json!({"op_state": "PENDING", "deposit": "400", "op_current_fees": "1000"}));
-    assert_event(&outcome, "renew_participant_op", &[
-        ("participant_id", "2"), ("corporation", &world.names["b"].clone()), ("operator", &account("bob")),
-        ("validator_participant_id", "1"), ("validation_fees", "1000"), ("validation_deposit", "200"),
-        ("timestamp", &world.text_at(0)),
-    ]);
+    assert_event(
+        &outcome,
+        "renew_participant_op",
+        &[
+            ("participant_id", "2"),
+            ("corporation", &world.names["b"].clone()),
+            ("operator", &account("bob")),
+            ("validator_participant_id", "1"),
+            ("validation_fees", "1000"),
+            ("validation_deposit", "200"),
+            ("timestamp", &world.text_at(0)),
+        ],
+    );
 }
 
 #[test]
@@ -302,11 +402,16 @@ fn cancel_participant_op_last_request() {
     let mut world = rooted(json!({}));
     apply(&mut world, "b", "ISSUER_GRANTOR", 1, json!({}));
     let good = json!({"id": 2});
-    world.refuses("b", CANCEL, &good, &[
-        (json!({"id": 9}), plain("participant 9 not found")),
-        (json!({"id": 1}), plain("does not own")),
-        (json!({"corporation": account("stranger")}), ("de", 1105, "authorization check failed: ")),
-    ]);
+    world.refuses(
+        "b",
+        CANCEL,
+        &good,
+        &[
+            (json!({"id": 9}), plain("participant 9 not found")),
+            (json!({"id": 1}), plain("does not own")),
+            (json!({"corporation": account("stranger")}), ("de", 1105, "authorization check failed: ")),
+        ],
+    );
     let mut first = world.clone();
     let before = first.money("b");
     let outcome = first.act("b", CANCEL, good.clone());
@@ -315,10 +420,16 @@ fn cancel_participant_op_last_request() {
     assert_has(&first.trust_deposit("b"), &json!({"deposit": "200", "refunded": "200"}));
     assert_eq!(attribute(&outcome, "adjust_trust_deposit", "augend"), "-200");
     assert_eq!(attribute(&outcome, "adjust_trust_deposit", "reason"), "participant_deactivate_release_deposit");
-    assert_event(&outcome, "cancel_participant_op_last_request", &[
-        ("participant_id", "2"), ("corporation", &first.names["b"].clone()), ("operator", &account("bob")),
-        ("timestamp", &first.text_at(0)),
-    ]);
+    assert_event(
+        &outcome,
+        "cancel_participant_op_last_request",
+        &[
+            ("participant_id", "2"),
+            ("corporation", &first.names["b"].clone()),
+            ("operator", &account("bob")),
+            ("timestamp", &first.text_at(0)),
+        ],
+    );
     first.refuses("b", CANCEL, &good, &[(json!({}), plain("must be PENDING"))]);
     // What was released is used before new coins.
     let before = first.money("b");
@@ -368,23 +479,48 @@ fn create_root_participant() {
     foreign.refuses("a", ROOT, &good, &[(json!({"did": "did:web:b"}), ("pp", 1102, "did:web:b"))]);
     let outcome = world.act("a", ROOT, good.clone());
     let (from, until) = (good["effective_from"].clone(), good["effective_until"].clone());
-    assert_has(&world.participant(2), &json!({
-        "role": "ECOSYSTEM", "op_state": "VALIDATED", "effective_from": from, "effective_until": until, "op_exp": null,
-        "validator_participant_id": "0", "deposit": "0", "validation_fees": "5",
-    }));
-    assert_event(&outcome, "create_root_participant", &[
-        ("root_participant_id", "2"), ("schema_id", "2"), ("corporation", &world.names["a"].clone()), ("corporation_id", "1"),
-        ("operator", &account("alice")), ("effective_from", &world.text_at(9)), ("effective_until", &world.text_at(999)),
-        ("validation_fees", "5"), ("issuance_fees", "0"), ("verification_fees", "0"), ("timestamp", &world.text_at(0)),
-    ]);
+    assert_has(
+        &world.participant(2),
+        &json!({
+            "role": "ECOSYSTEM", "op_state": "VALIDATED", "effective_from": from, "effective_until": until, "op_exp": null,
+            "validator_participant_id": "0", "deposit": "0", "validation_fees": "5",
+        }),
+    );
+    assert_event(
+        &outcome,
+        "create_root_participant",
+        &[
+            ("root_participant_id", "2"),
+            ("schema_id", "2"),
+            ("corporation", &world.names["a"].clone()),
+            ("corporation_id", "1"),
+            ("operator", &account("alice")),
+            ("effective_from", &world.text_at(9)),
+            ("effective_until", &world.text_at(999)),
+            ("validation_fees", "5"),
+            ("issuance_fees", "0"),
+            ("verification_fees", "0"),
+            ("timestamp", &world.text_at(0)),
+        ],
+    );
     // Overlap: the first ends after the second begins; one that never ends blocks all.
-    world.refuses("a", ROOT, &good, &[
-        (json!({"effective_from": world.at(500)}), plain("overlap")),
-        // Quirk: a successor with an end is refused even behind the first one's end.
-        (json!({"effective_from": world.at(2_000), "effective_until": world.at(3_000)}), plain("overlap")),
-    ]);
+    world.refuses(
+        "a",
+        ROOT,
+        &good,
+        &[
+            (json!({"effective_from": world.at(500)}), plain("overlap")),
+            // Quirk: a successor with an end is refused even behind the first one's end.
+            (json!({"effective_from": world.at(2_000), "effective_until": world.at(3_000)}), plain("overlap")),
+        ],
+    );
     world.act("a", ROOT, with(&good, &json!({"effective_from": world.at(2_000), "effective_until": null})));
-    world.refuses("a", ROOT, &good, &[(json!({"effective_from": world.at(9_000), "effective_until": null}), plain("never expires"))]);
+    world.refuses(
+        "a",
+        ROOT,
+        &good,
+        &[(json!({"effective_from": world.at(9_000), "effective_until": null}), plain("never expires"))],
+    );
 }
 
 #[test]
@@ -394,42 +530,63 @@ fn self_create_participant() {
         "role": "ISSUER", "validator_participant_id": 1, "did": "did:web:b", "effective_from": world.at(10),
         "effective_until": world.at(1_000), "validation_fees": 3, "verification_fees": 4,
     });
-    world.refuses("b", SELF, &good, &[
-        (json!({"role": "HOLDER"}), ("sdk", 18, "role")),
-        (json!({"validator_participant_id": 0}), ("sdk", 18, "validator_participant_id")),
-        (json!({"did": "x"}), ("sdk", 18, "DID")),
-        (json!({"vs_operator_authz_with_feegrant": true}), plain("is required")),
-        (json!({"corporation": account("stranger")}), ("de", 1105, "authorization check failed: ")),
-        (json!({"validator_participant_id": 9}), plain("validator participant 9 not found")),
-        (json!({"effective_from": world.at(0)}), plain("effective_from must be in the future")),
-        (json!({"effective_until": null}), plain("effective_until is required")),
-        (json!({"effective_until": world.at(10)}), plain("effective_until must be after")),
-        (json!({"effective_until": world.at(200_000_000)}), plain("must not be after the validator's")),
-        (json!({"effective_from": world.at(200_000_000)}), plain("must be before the validator's effective_until")),
-        (json!({"role": "VERIFIER"}), plain("for issuers only")),
-        (json!({"did": "did:web:a"}), ("pp", 1102, "did:web:a")),
-    ]);
+    world.refuses(
+        "b",
+        SELF,
+        &good,
+        &[
+            (json!({"role": "HOLDER"}), ("sdk", 18, "role")),
+            (json!({"validator_participant_id": 0}), ("sdk", 18, "validator_participant_id")),
+            (json!({"did": "x"}), ("sdk", 18, "DID")),
+            (json!({"vs_operator_authz_with_feegrant": true}), plain("is required")),
+            (json!({"corporation": account("stranger")}), ("de", 1105, "authorization check failed: ")),
+            (json!({"validator_participant_id": 9}), plain("validator participant 9 not found")),
+            (json!({"effective_from": world.at(0)}), plain("effective_from must be in the future")),
+            (json!({"effective_until": null}), plain("effective_until is required")),
+            (json!({"effective_until": world.at(10)}), plain("effective_until must be after")),
+            (json!({"effective_until": world.at(200_000_000)}), plain("must not be after the validator's")),
+            (json!({"effective_from": world.at(200_000_000)}), plain("must be before the validator's effective_until")),
+            (json!({"role": "VERIFIER"}), plain("for issuers only")),
+            (json!({"did": "did:web:a"}), ("pp", 1102, "did:web:a")),
+        ],
+    );
     let closed = rooted(json!({}));
     let there = with(&good, &json!({"effective_from": closed.at(10), "effective_until": closed.at(20)}));
     closed.refuses("b", SELF, &there, &[(json!({}), plain("not open for role ISSUER"))]);
     let outcome = world.act("b", SELF, good.clone());
     assert_eq!(world.response(&outcome), json!({"id": "2"}));
-    assert_has(&world.participant(2), &json!({
-        "op_state": "VALIDATED", "issuance_fees": "0", "validation_fees": "3", "verification_fees": "4", "deposit": "0",
-        "effective_from": good["effective_from"], "validator_participant_id": "1",
-    }));
-    assert_event(&outcome, "create_participant", &[
-        ("participant_id", "2"), ("schema_id", "1"), ("corporation", &world.names["b"].clone()), ("corporation_id", "2"),
-        ("operator", &account("bob")), ("role", "ISSUER"), ("effective_from", &world.text_at(9)),
-        ("effective_until", &world.text_at(999)), ("timestamp", &world.text_at(0)),
-    ]);
+    assert_has(
+        &world.participant(2),
+        &json!({
+            "op_state": "VALIDATED", "issuance_fees": "0", "validation_fees": "3", "verification_fees": "4", "deposit": "0",
+            "effective_from": good["effective_from"], "validator_participant_id": "1",
+        }),
+    );
+    assert_event(
+        &outcome,
+        "create_participant",
+        &[
+            ("participant_id", "2"),
+            ("schema_id", "1"),
+            ("corporation", &world.names["b"].clone()),
+            ("corporation_id", "2"),
+            ("operator", &account("bob")),
+            ("role", "ISSUER"),
+            ("effective_from", &world.text_at(9)),
+            ("effective_until", &world.text_at(999)),
+            ("timestamp", &world.text_at(0)),
+        ],
+    );
     world.refuses("b", SELF, &good, &[(json!({}), plain("overlap"))]);
     world.refuses("b", SELF, &good, &[(json!({"validator_participant_id": 2}), plain("not an ecosystem's"))]);
     // Quirk: without effective_from it is accepted, and never becomes active.
     let outcome = world.act("c", SELF, with(&good, &json!({"did": "did:web:c", "effective_from": null})));
     assert_eq!(attribute(&outcome, "create_participant", "effective_from"), "");
     world.advance(500);
-    assert_eq!(world.ask("pp.ListParticipants", json!({"did": "did:web:c", "only_valid": true}))["participants"], json!([]));
+    assert_eq!(
+        world.ask("pp.ListParticipants", json!({"did": "did:web:c", "only_valid": true}))["participants"],
+        json!([])
+    );
     let mut ended = world.clone();
     ended.act("a", "pp.MsgRevokeParticipant", json!({"id": 1}));
     ended.refuses("b", SELF, &good, &[(json!({}), plain("validator participant 1 is not valid"))]);

@@ -7,7 +7,7 @@ use svc_devnet::ledger::{begin_block, deliver, end_block};
 
 use super::{
     market::staffed,
-    world::{World, account, coin, ecosystem, operator, with},
+    world::{World, account, coin, ecosystem, operator},
 };
 
 /// One message of one corporation, made from small numbers that often mean something.
@@ -17,23 +17,41 @@ fn message(world: &World, kind: u8, corporation: &str, target: u64, amount: u64)
         0 => ("ec.MsgCreateEcosystem", ecosystem(&format!("did:web:e{}", amount % 5))),
         1 => ("ec.MsgUpdateEcosystem", json!({"id": target % 3, "did": format!("did:web:e{}", amount % 5)})),
         2 => ("ec.MsgArchiveEcosystem", json!({"id": target % 3, "archive": amount % 2 == 0})),
-        3 => ("cs.MsgCreateCredentialSchema", super::schema::schema(json!({
-            "ecosystem_id": target % 3, "issuer_onboarding_mode": 1 + amount % 3, "verifier_onboarding_mode": 1 + target % 3,
-        }))),
-        4 => ("pp.MsgStartParticipantOP", json!({
-            "role": 1 + amount % 6, "validator_participant_id": target, "did": format!("did:web:{corporation}"),
-        })),
+        3 => (
+            "cs.MsgCreateCredentialSchema",
+            super::schema::schema(json!({
+                "ecosystem_id": target % 3, "issuer_onboarding_mode": 1 + amount % 3, "verifier_onboarding_mode": 1 + target % 3,
+            })),
+        ),
+        4 => (
+            "pp.MsgStartParticipantOP",
+            json!({
+                "role": 1 + amount % 6, "validator_participant_id": target, "did": format!("did:web:{corporation}"),
+            }),
+        ),
         5 => ("pp.MsgRenewParticipantOP", id),
-        6 => ("pp.MsgSetParticipantOPToValidated", json!({"id": target, "validation_fees": amount, "issuance_fees": amount})),
+        6 => (
+            "pp.MsgSetParticipantOPToValidated",
+            json!({"id": target, "validation_fees": amount, "issuance_fees": amount}),
+        ),
         7 => ("pp.MsgCancelParticipantOPLastRequest", id),
-        8 => ("pp.MsgCreateRootParticipant", json!({
-            "schema_id": 1 + target % 3, "did": format!("did:web:{corporation}"), "effective_from": world.at(2), "validation_fees": amount,
-        })),
-        9 => ("pp.MsgSelfCreateParticipant", json!({
-            "role": 1 + amount % 2, "validator_participant_id": target, "did": format!("did:web:{corporation}"),
-            "effective_from": world.at(2), "effective_until": world.at(1_000),
-        })),
-        10 => ("pp.MsgSetParticipantEffectiveUntil", json!({"id": target, "effective_until": world.at(amount.cast_signed() % 10_000)})),
+        8 => (
+            "pp.MsgCreateRootParticipant",
+            json!({
+                "schema_id": 1 + target % 3, "did": format!("did:web:{corporation}"), "effective_from": world.at(2), "validation_fees": amount,
+            }),
+        ),
+        9 => (
+            "pp.MsgSelfCreateParticipant",
+            json!({
+                "role": 1 + amount % 2, "validator_participant_id": target, "did": format!("did:web:{corporation}"),
+                "effective_from": world.at(2), "effective_until": world.at(1_000),
+            }),
+        ),
+        10 => (
+            "pp.MsgSetParticipantEffectiveUntil",
+            json!({"id": target, "effective_until": world.at(amount.cast_signed() % 10_000)}),
+        ),
         11 => ("pp.MsgRevokeParticipant", id),
         12 => ("pp.MsgSlashParticipantTrustDeposit", json!({"id": target, "amount": amount, "reason": "r"})),
         13 => ("pp.MsgRepayParticipantSlashedTrustDeposit", id),
@@ -41,14 +59,20 @@ fn message(world: &World, kind: u8, corporation: &str, target: u64, amount: u64)
         15 => ("td.MsgRepaySlashedTrustDeposit", json!({"deposit": amount})),
         16 => ("di.MsgStoreDigest", json!({"digest": format!("sha256-AA{}", amount % 4)})),
         17 => ("co.MsgUpdateCorporation", json!({"did": format!("did:web:c{}", amount % 4)})),
-        18 => ("gf.MsgAddGovernanceFrameworkDocument", json!({
-            "version": 2 + amount % 2, "doc_language": "en", "doc_url": "https://a.example/2", "doc_digest_sri": "sha256-AA",
-        })),
+        18 => (
+            "gf.MsgAddGovernanceFrameworkDocument",
+            json!({
+                "version": 2 + amount % 2, "doc_language": "en", "doc_url": "https://a.example/2", "doc_digest_sri": "sha256-AA",
+            }),
+        ),
         19 => ("gf.MsgIncreaseActiveGovernanceFrameworkVersion", json!({})),
-        20 => ("de.MsgGrantOperatorAuthorization", json!({
-            "grantee": account("dave"), "msg_types": ["/svc.ec.v1.MsgCreateEcosystem"], "with_feegrant": amount % 2 == 0,
-            "authz_spend_limit": [coin(u128::from(amount) + 1)],
-        })),
+        20 => (
+            "de.MsgGrantOperatorAuthorization",
+            json!({
+                "grantee": account("dave"), "msg_types": ["/svc.ec.v1.MsgCreateEcosystem"], "with_feegrant": amount % 2 == 0,
+                "authz_spend_limit": [coin(u128::from(amount) + 1)],
+            }),
+        ),
         _ => ("de.MsgRevokeOperatorAuthorization", json!({"grantee": account("dave")})),
     };
     (name.to_owned(), value)
@@ -76,7 +100,6 @@ proptest! {
         let (mut world, _) = staffed(json!({"verifier_validation_validity_period": {"value": 30}}));
         let genesis = world.clone();
         let mut blocks = Vec::new();
-        let mut accepted = 0;
         for (kind, who, target, amount, jump) in steps {
             let corporation = ["a", "b", "c"][who];
             let (name, value, signer) = if kind >= 22 {
@@ -92,7 +115,6 @@ proptest! {
             let before = world.state.hash();
             let bytes = world.sign(signer, &world.unsigned(signer, vec![world.pack(&name, &value)]));
             let outcome = world.run(std::slice::from_ref(&bytes)).remove(0);
-            accepted += u32::from(outcome.code == 0);
             if outcome.code != 0 && !outcome.log.starts_with("failed to execute message") {
                 prop_assert_eq!(world.state.hash(), before, "refused before its messages: {}", outcome.log);
             }
@@ -105,14 +127,13 @@ proptest! {
             end_block(&mut replayed, &world.chain, block);
         }
         prop_assert_eq!(replayed.hash(), world.state.hash());
-        prop_assert!(accepted < 1_000);
     }
 }
 
 /// Most of these messages are refused; the property says little unless enough are not.
 #[test]
 fn random_messages_are_accepted_often_enough_to_matter() {
-    let (mut world, ids) = staffed(json!({"verifier_validation_validity_period": {"value": 30}}));
+    let (mut world, _) = staffed(json!({"verifier_validation_validity_period": {"value": 30}}));
     let mut accepted = 0;
     for kind in 0..22 {
         for target in 0..6 {
@@ -123,6 +144,4 @@ fn random_messages_are_accepted_often_enough_to_matter() {
         }
     }
     assert!(accepted > 25, "{accepted}");
-    let value = with(&json!({"id": ids.grantor}), &json!({}));
-    assert_eq!(value["id"], ids.grantor);
 }

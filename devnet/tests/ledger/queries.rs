@@ -41,32 +41,58 @@ fn failures_are_mapped_as_the_node_maps_them() {
         ("xr.ListExchangeRates", json!({"base_asset_type": "TU", "base_asset": "tu"}), &invalid),
         ("xr.GetPrice", json!({"amount": "0"}), &invalid),
         ("xr.GetPrice", json!({"amount": "-1"}), &invalid),
-        ("xr.GetPrice", json!({"base_asset_type": "TU", "base_asset": "tu", "quote_asset_type": "COIN", "quote_asset": "usvc", "amount": "1"}), &missing),
-        ("/cosmos.feegrant.v1beta1.Query/Allowance", json!({"granter": account("alice"), "grantee": account("bob")}), &other),
+        (
+            "xr.GetPrice",
+            json!({"base_asset_type": "TU", "base_asset": "tu", "quote_asset_type": "COIN", "quote_asset": "usvc", "amount": "1"}),
+            &missing,
+        ),
+        (
+            "/cosmos.feegrant.v1beta1.Query/Allowance",
+            json!({"granter": account("alice"), "grantee": account("bob")}),
+            &other,
+        ),
         ("/cosmos.auth.v1beta1.Query/Account", json!({"address": "svc1x"}), &missing),
         ("/cosmos.group.v1.Query/Proposal", json!({"proposal_id": 99}), &missing),
         ("/cosmos.gov.v1.Query/Proposal", json!({"proposal_id": 99}), &missing),
     ] {
         assert_eq!(refusal(&world, path, request.clone()), *expected, "{path} {request}");
     }
-    for path in ["co.ListCorporations", "ec.ListEcosystems", "cs.ListCredentialSchemas", "pp.ListParticipants",
-        "pp.ListParticipantSessions", "de.ListOperatorAuthorizations", "de.ListVSOperatorAuthorizations", "xr.ListExchangeRates"]
-    {
+    for path in [
+        "co.ListCorporations",
+        "ec.ListEcosystems",
+        "cs.ListCredentialSchemas",
+        "pp.ListParticipants",
+        "pp.ListParticipantSessions",
+        "de.ListOperatorAuthorizations",
+        "de.ListVSOperatorAuthorizations",
+        "xr.ListExchangeRates",
+    ] {
         assert_eq!(refusal(&world, path, json!({"response_max_size": 1_025})), invalid, "{path}");
         world.ask(path, json!({"response_max_size": 1_024}));
     }
     let unknown = svc_devnet::ledger::query(&world.state, &world.chain, world.block(), "/svc.co.v1.Query/Nothing", &[]);
     let error = unknown.expect_err("refused");
     assert_eq!((error.codespace, error.code), ("sdk", 6));
-    let malformed = svc_devnet::ledger::query(&world.state, &world.chain, world.block(), "/svc.co.v1.Query/GetCorporation", &[0xff]);
+    let malformed = svc_devnet::ledger::query(
+        &world.state,
+        &world.chain,
+        world.block(),
+        "/svc.co.v1.Query/GetCorporation",
+        &[0xff],
+    );
     assert_eq!(malformed.expect_err("refused").code, 18);
 }
 
 #[test]
 fn every_query_of_the_registry_is_answered() {
     let world = World::new();
-    let paths: Vec<String> =
-        world.chain.registry.rpcs().map(|(path, _, _)| path).filter(|path| path.starts_with("/svc.") && path.contains("Query/")).collect();
+    let paths: Vec<String> = world
+        .chain
+        .registry
+        .rpcs()
+        .map(|(path, _, _)| path)
+        .filter(|path| path.starts_with("/svc.") && path.contains("Query/"))
+        .collect();
     assert_eq!(paths.len(), 34);
     for path in paths {
         let answer = svc_devnet::ledger::query(&world.state, &world.chain, world.block(), &path, &[]);
@@ -81,10 +107,19 @@ fn lists_are_limited_and_ordered() {
         world.act("a", "ec.MsgCreateEcosystem", ecosystem(&format!("did:web:e{index}")));
     }
     let ids = |found: &Value, list: &str| -> Vec<String> {
-        found[list].as_array().expect("a list").iter().map(|one| one["id"].as_str().expect("an id").to_owned()).collect()
+        found[list]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|one| one["id"].as_str().expect("an id").to_owned())
+            .collect()
     };
     let all = world.ask("ec.ListEcosystems", json!({}));
-    assert_eq!((ids(&all, "ecosystems").len(), ids(&all, "ecosystems")[0].as_str()), (64, "1"), "64 by default, ascending");
+    assert_eq!(
+        (ids(&all, "ecosystems").len(), ids(&all, "ecosystems")[0].as_str()),
+        (64, "1"),
+        "64 by default, ascending"
+    );
     // Quirk: newest first once modified_after is set; it is strict.
     let after = world.at(-3);
     let found = world.ask("ec.ListEcosystems", json!({"modified_after": after}));
@@ -106,7 +141,10 @@ fn participants_are_filtered_in_the_chain_s_own_ways() {
     assert_eq!(list(&world, json!({"grantee": account("service2")})), [ids.verifier], "the VS operator");
     assert_eq!(list(&world, json!({"op_state": "PENDING"})), [pending]);
     assert_eq!(list(&world, json!({"role": "ECOSYSTEM", "only_valid": true})), [1]);
-    assert_eq!(list(&world, json!({"role": "ECOSYSTEM", "only_valid": true, "when": "1970-01-01T00:00:00Z"})), [] as [u64; 0]);
+    assert_eq!(
+        list(&world, json!({"role": "ECOSYSTEM", "only_valid": true, "when": "1970-01-01T00:00:00Z"})),
+        [] as [u64; 0]
+    );
     assert_eq!(list(&world, json!({"modified_after": world.at(0)})), [pending], "inclusive");
     world.act("b", "pp.MsgSlashParticipantTrustDeposit", json!({"id": ids.issuer, "amount": 1, "reason": "r"}));
     assert_eq!(list(&world, json!({"only_slashed": true})), [ids.issuer]);
@@ -119,18 +157,23 @@ fn the_platform_answers_pages() {
     let grants = "/cosmos.feegrant.v1beta1.Query/Allowances";
     assert_eq!(world.ask(grants, json!({"grantee": account("alice")}))["allowances"], json!([]));
     let balances = "/cosmos.bank.v1beta1.Query/AllBalances";
-    let first = world.ask(balances, json!({"address": account("alice"), "pagination": {"limit": 1, "count_total": true}}));
+    let first =
+        world.ask(balances, json!({"address": account("alice"), "pagination": {"limit": 1, "count_total": true}}));
     assert_eq!((first["balances"].as_array().map(Vec::len), &first["pagination"]["total"]), (Some(1), &json!("2")));
     let key = first["pagination"]["next_key"].clone();
     let second = world.ask(balances, json!({"address": account("alice"), "pagination": {"key": key, "limit": 1}}));
     assert_eq!(second["balances"][0]["denom"], "usvc");
     assert_eq!(second["pagination"]["next_key"], json!(""));
-    assert_eq!(refusal(&world, balances, json!({"address": account("alice"), "pagination": {"key": key, "offset": 1}})).1, 18);
+    assert_eq!(
+        refusal(&world, balances, json!({"address": account("alice"), "pagination": {"key": key, "offset": 1}})).1,
+        18
+    );
     let metadata = world.ask("/cosmos.bank.v1beta1.Query/DenomsMetadata", json!({}))["metadatas"][0].clone();
     assert_eq!((&metadata["base"], &metadata["denom_units"][1]["exponent"]), (&json!("usvc"), &json!(6)));
     let params = world.ask("/cosmos.mint.v1beta1.Query/Params", json!({}))["params"].clone();
     assert_eq!((&params["blocks_per_year"], &params["mint_denom"]), (&json!("17280"), &json!("usvc")));
     assert_eq!(world.ask("/cosmos.staking.v1beta1.Query/Params", json!({}))["params"]["bond_denom"], "usvc");
-    let none = world.ask("/cosmos.authz.v1beta1.Query/Grants", json!({"granter": account("alice"), "grantee": account("bob")}));
+    let none = world
+        .ask("/cosmos.authz.v1beta1.Query/Grants", json!({"granter": account("alice"), "grantee": account("bob")}));
     assert_eq!(none["grants"], json!([]));
 }

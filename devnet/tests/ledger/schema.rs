@@ -66,18 +66,33 @@ fn create_credential_schema() {
     let outcome = world.act("a", name, good);
     assert_eq!(world.response(&outcome), json!({"id": "1"}));
     let stored = world.ask("cs.GetCredentialSchema", json!({"id": 1}))["schema"].clone();
-    assert_has(&stored, &json!({
-        "ecosystem_id": "1", "created": world.at(0), "archived": null, "issuer_validation_validity_period": 180,
-        "issuer_onboarding_mode": "ISSUER_ONBOARDING_MODE_GRANTOR_ONBOARDING_PROCESS", "pricing_asset": "usvc",
-        "json_schema": r#"{"$id":"vpr:svc:test-1:cs:1","$schema":"s","description":"D","properties":{"a":{},"b":{"maximum":1.5}},"title":"T","type":"object"}"#,
-    }));
-    assert_event(&outcome, "create_credential_schema", &[
-        ("credential_schema_id", "1"), ("ecosystem_id", "1"), ("corporation", &world.names["a"].clone()),
-        ("operator", &account("alice")), ("issuer_grantor_validation_validity_period", "365"),
-        ("verifier_grantor_validation_validity_period", "365"), ("issuer_validation_validity_period", "180"),
-        ("verifier_validation_validity_period", "0"), ("holder_validation_validity_period", "30"),
-        ("pricing_asset_type", "2"), ("pricing_asset", "usvc"), ("digest_algorithm", "sha384"), ("timestamp", &world.at(0)),
-    ]);
+    assert_has(
+        &stored,
+        &json!({
+            "ecosystem_id": "1", "created": world.at(0), "archived": null, "issuer_validation_validity_period": 180,
+            "issuer_onboarding_mode": "ISSUER_ONBOARDING_MODE_GRANTOR_ONBOARDING_PROCESS", "pricing_asset": "usvc",
+            "json_schema": r#"{"$id":"vpr:svc:test-1:cs:1","$schema":"s","description":"D","properties":{"a":{},"b":{"maximum":1.5}},"title":"T","type":"object"}"#,
+        }),
+    );
+    assert_event(
+        &outcome,
+        "create_credential_schema",
+        &[
+            ("credential_schema_id", "1"),
+            ("ecosystem_id", "1"),
+            ("corporation", &world.names["a"].clone()),
+            ("operator", &account("alice")),
+            ("issuer_grantor_validation_validity_period", "365"),
+            ("verifier_grantor_validation_validity_period", "365"),
+            ("issuer_validation_validity_period", "180"),
+            ("verifier_validation_validity_period", "0"),
+            ("holder_validation_validity_period", "30"),
+            ("pricing_asset_type", "2"),
+            ("pricing_asset", "usvc"),
+            ("digest_algorithm", "sha384"),
+            ("timestamp", &world.at(0)),
+        ],
+    );
 }
 
 #[test]
@@ -91,13 +106,18 @@ fn update_and_archive_credential_schema() {
         "issuer_validation_validity_period": period, "verifier_validation_validity_period": period,
         "holder_validation_validity_period": period,
     });
-    world.refuses("a", name, &good, &[
-        (json!({"id": 0}), ("sdk", 18, "id")),
-        (json!({"issuer_validation_validity_period": null}), ("sdk", 18, "issuer_validation_validity_period")),
-        (json!({"corporation": account("stranger")}), ("de", 1105, "authorization check failed: ")),
-        (json!({"id": 9}), plain("credential schema 9 not found")),
-        (json!({"holder_validation_validity_period": {"value": 4000}}), plain("exceeds the maximum")),
-    ]);
+    world.refuses(
+        "a",
+        name,
+        &good,
+        &[
+            (json!({"id": 0}), ("sdk", 18, "id")),
+            (json!({"issuer_validation_validity_period": null}), ("sdk", 18, "issuer_validation_validity_period")),
+            (json!({"corporation": account("stranger")}), ("de", 1105, "authorization check failed: ")),
+            (json!({"id": 9}), plain("credential schema 9 not found")),
+            (json!({"holder_validation_validity_period": {"value": 4000}}), plain("exceeds the maximum")),
+        ],
+    );
     world.refuses("b", name, &good, &[(json!({}), plain("does not control"))]);
     let outcome = world.act("a", name, good);
     assert_eq!(kinds(&outcome), ["message", "update_credential_schema"]);
@@ -106,17 +126,30 @@ fn update_and_archive_credential_schema() {
 
     let name = "cs.MsgArchiveCredentialSchema";
     let good = json!({"id": 1, "archive": true});
-    world.refuses("a", name, &good, &[
-        (json!({"id": 0}), plain("credential schema 0 not found")),
-        (json!({"id": 9}), plain("credential schema 9 not found")),
-        (json!({"archive": false}), plain("already unarchived")),
-    ]);
+    world.refuses(
+        "a",
+        name,
+        &good,
+        &[
+            (json!({"id": 0}), plain("credential schema 0 not found")),
+            (json!({"id": 9}), plain("credential schema 9 not found")),
+            (json!({"archive": false}), plain("already unarchived")),
+        ],
+    );
     world.refuses("c", name, &good, &[(json!({}), plain("does not control"))]);
     let outcome = world.act("a", name, good.clone());
-    assert_event(&outcome, "archive_credential_schema", &[
-        ("credential_schema_id", "1"), ("ecosystem_id", "1"), ("corporation", &world.names["a"].clone()),
-        ("operator", &account("alice")), ("archive_status", "archived"), ("timestamp", &world.at(0)),
-    ]);
+    assert_event(
+        &outcome,
+        "archive_credential_schema",
+        &[
+            ("credential_schema_id", "1"),
+            ("ecosystem_id", "1"),
+            ("corporation", &world.names["a"].clone()),
+            ("operator", &account("alice")),
+            ("archive_status", "archived"),
+            ("timestamp", &world.at(0)),
+        ],
+    );
     world.refuses("a", name, &good, &[(json!({}), plain("already archived"))]);
     assert_eq!(world.ask("cs.ListCredentialSchemas", json!({"only_active": true}))["schemas"], json!([]));
 }
@@ -132,33 +165,54 @@ fn schema_authorization_policies_have_drafts_and_versions() {
     ];
     let subject = json!({"schema_id": 1, "role": "ISSUER"});
     let draft = with(&subject, &json!({"url": "urn:policy:1", "digest_sri": SRI}));
-    world.refuses("a", create, &draft, &[
-        (json!({"schema_id": 0}), plain("schema_id")),
-        (json!({"role": 0}), plain("role")),
-        (json!({"url": "policy"}), plain("URL")),
-        (json!({"digest_sri": "x"}), plain("digest")),
-        (json!({"schema_id": 9}), plain("credential schema 9 not found")),
-    ]);
+    world.refuses(
+        "a",
+        create,
+        &draft,
+        &[
+            (json!({"schema_id": 0}), plain("schema_id")),
+            (json!({"role": 0}), plain("role")),
+            (json!({"url": "policy"}), plain("URL")),
+            (json!({"digest_sri": "x"}), plain("digest")),
+            (json!({"schema_id": 9}), plain("credential schema 9 not found")),
+        ],
+    );
     world.refuses("b", create, &draft, &[(json!({}), plain("does not control"))]);
     world.refuses("a", increase, &subject, &[(json!({}), plain("no draft"))]);
     assert_eq!(world.create("a", create, draft.clone()), 1);
     assert_eq!(world.create("a", create, with(&draft, &json!({"url": "urn:policy:2"}))), 1, "the draft is overwritten");
-    world.refuses("a", revoke, &with(&subject, &json!({"version": 1})), &[
-        (json!({}), plain("not effective")),
-        (json!({"version": 2}), plain("not found")),
-        (json!({"version": 0}), plain("version")),
-    ]);
+    world.refuses(
+        "a",
+        revoke,
+        &with(&subject, &json!({"version": 1})),
+        &[
+            (json!({}), plain("not effective")),
+            (json!({"version": 2}), plain("not found")),
+            (json!({"version": 0}), plain("version")),
+        ],
+    );
     let outcome = world.act("a", increase, subject.clone());
     assert_eq!(attribute(&outcome, "increase_active_schema_authorization_policy_version", "new_active_version"), "1");
     assert_eq!(world.create("a", create, draft), 2);
     world.act("a", increase, subject.clone());
     let listed = world.ask("cs.ListSchemaAuthorizationPolicies", subject.clone())["policies"].clone();
-    assert_eq!((&listed[0]["effective_until"], &listed[1]["effective_from"]), (&json!(world.at(0)), &json!(world.at(0))));
+    assert_eq!(
+        (&listed[0]["effective_until"], &listed[1]["effective_from"]),
+        (&json!(world.at(0)), &json!(world.at(0)))
+    );
     let outcome = world.act("a", revoke, with(&subject, &json!({"version": 2})));
-    assert_event(&outcome, "revoke_schema_authorization_policy", &[
-        ("id", "2"), ("schema_id", "1"), ("role", "SCHEMA_AUTHORIZATION_POLICY_ROLE_ISSUER"), ("version", "2"),
-        ("corporation", &world.names["a"].clone()), ("operator", &account("alice")),
-    ]);
+    assert_event(
+        &outcome,
+        "revoke_schema_authorization_policy",
+        &[
+            ("id", "2"),
+            ("schema_id", "1"),
+            ("role", "SCHEMA_AUTHORIZATION_POLICY_ROLE_ISSUER"),
+            ("version", "2"),
+            ("corporation", &world.names["a"].clone()),
+            ("operator", &account("alice")),
+        ],
+    );
     world.refuses("a", revoke, &with(&subject, &json!({"version": 2})), &[(json!({}), plain("already revoked"))]);
 }
 
@@ -167,20 +221,32 @@ fn store_digest() {
     let mut world = World::new();
     let name = "di.MsgStoreDigest";
     let good = json!({"digest": SRI});
-    world.refuses("a", name, &good, &[
-        (json!({"authority": "x"}), plain("authority")),
-        (json!({"digest": ""}), ("di", 1101, "empty")),
-        (json!({"digest": format!("sha256-{}", "A".repeat(256))}), ("sdk", 18, "256 bytes")),
-        (json!({"digest": "sha1-AA"}), ("sdk", 18, "SRI")),
-        (json!({"authority": account("stranger")}), ("co", 1101, "authorization check failed: ")),
-    ]);
+    world.refuses(
+        "a",
+        name,
+        &good,
+        &[
+            (json!({"authority": "x"}), plain("authority")),
+            (json!({"digest": ""}), ("di", 1101, "empty")),
+            (json!({"digest": format!("sha256-{}", "A".repeat(256))}), ("sdk", 18, "256 bytes")),
+            (json!({"digest": "sha1-AA"}), ("sdk", 18, "SRI")),
+            (json!({"authority": account("stranger")}), ("co", 1101, "authorization check failed: ")),
+        ],
+    );
     world.refuses_by("a", "bob", name, &good, &[(json!({}), ("de", 1105, "authorization check failed: "))]);
     let outcome = world.act("a", name, good.clone());
     let stamp = world.at(0);
-    assert_event(&outcome, "store_digest", &[
-        ("corporation", &world.names["a"].clone()), ("digest", SRI), ("source", "msg"), ("timestamp", &stamp),
-        ("operator", &account("alice")),
-    ]);
+    assert_event(
+        &outcome,
+        "store_digest",
+        &[
+            ("corporation", &world.names["a"].clone()),
+            ("digest", SRI),
+            ("source", "msg"),
+            ("timestamp", &stamp),
+            ("operator", &account("alice")),
+        ],
+    );
     let again = world.act("b", name, good);
     assert_eq!(kinds(&again), ["message"], "a digest that is there already is a silent success, whoever stored it");
     let stored = world.ask("di.GetDigest", json!({"digest": SRI}));

@@ -32,19 +32,25 @@ fn issue(ids: &Ids) -> Value {
 fn sessions_are_checked() {
     let (world, ids) = staffed(json!({}));
     let good = issue(&ids);
-    world.refuses_by("c", "service", NAME, &good, &[
-        (json!({"corporation": "x"}), plain("corporation")),
-        (json!({"id": "not-a-uuid"}), ("sdk", 18, "UUID")),
-        (json!({"issuer_participant_id": 0}), ("sdk", 18, "is required")),
-        (json!({"digest": "x"}), ("sdk", 18, "SRI")),
-        (json!({"issuer_participant_id": 99}), plain("participant 99 not found")),
-        (json!({"issuer_participant_id": ids.grantor}), plain("must be of role ISSUER")),
-        (json!({"verifier_participant_id": ids.issuer}), plain("must be of role VERIFIER")),
-        (json!({"verifier_participant_id": ids.verifier}), plain("not the VS operator of participant")),
-        (json!({"corporation": world.names["a"]}), plain("another corporation")),
-        (json!({"agent_participant_id": ids.verifier}), plain("must be of role ISSUER")),
-        (json!({"wallet_agent_participant_id": 99}), plain("participant 99 not found")),
-    ]);
+    world.refuses_by(
+        "c",
+        "service",
+        NAME,
+        &good,
+        &[
+            (json!({"corporation": "x"}), plain("corporation")),
+            (json!({"id": "not-a-uuid"}), ("sdk", 18, "UUID")),
+            (json!({"issuer_participant_id": 0}), ("sdk", 18, "is required")),
+            (json!({"digest": "x"}), ("sdk", 18, "SRI")),
+            (json!({"issuer_participant_id": 99}), plain("participant 99 not found")),
+            (json!({"issuer_participant_id": ids.grantor}), plain("must be of role ISSUER")),
+            (json!({"verifier_participant_id": ids.issuer}), plain("must be of role VERIFIER")),
+            (json!({"verifier_participant_id": ids.verifier}), plain("not the VS operator of participant")),
+            (json!({"corporation": world.names["a"]}), plain("another corporation")),
+            (json!({"agent_participant_id": ids.verifier}), plain("must be of role ISSUER")),
+            (json!({"wallet_agent_participant_id": 99}), plain("participant 99 not found")),
+        ],
+    );
     // No operator authorization helps: only the VS operator may.
     world.refuses("c", NAME, &good, &[(json!({}), plain("not the VS operator"))]);
     let mut over = world.clone();
@@ -57,13 +63,25 @@ fn sessions_are_checked() {
     let mut used = world.clone();
     let message = used.by("c", "service", NAME, &good);
     used.ok("service", NAME, message);
-    used.refuses_by("c", "service2", NAME, &json!({"id": ID, "verifier_participant_id": ids.verifier}), &[
-        (json!({}), plain("another VS operator")),
-        (json!({"corporation": used.names["b"]}), plain("belongs to another corporation")),
-    ]);
+    used.refuses_by(
+        "c",
+        "service2",
+        NAME,
+        &json!({"id": ID, "verifier_participant_id": ids.verifier}),
+        &[
+            (json!({}), plain("another VS operator")),
+            (json!({"corporation": used.names["b"]}), plain("belongs to another corporation")),
+        ],
+    );
     let mut poor = world.clone();
     let (all, policy) = (poor.money("c"), poor.names["c"].clone());
-    poor.propose("c", &[("/cosmos.bank.v1beta1.MsgSend", json!({"from_address": policy, "to_address": account("dave"), "amount": [coin(all)]}))]);
+    poor.propose(
+        "c",
+        &[(
+            "/cosmos.bank.v1beta1.MsgSend",
+            json!({"from_address": policy, "to_address": account("dave"), "amount": [coin(all)]}),
+        )],
+    );
     poor.refuses_by("c", "service", NAME, &good, &[(json!({}), plain("insufficient funds"))]);
 }
 
@@ -71,7 +89,10 @@ fn sessions_are_checked() {
 fn an_issuance_pays_grantor_root_and_agents() {
     let (mut world, ids) = staffed(json!({}));
     let (agent, wallet) = agents(&mut world);
-    let message = with(&issue(&ids), &json!({"agent_participant_id": agent, "wallet_agent_participant_id": wallet, "digest": SRI}));
+    let message = with(
+        &issue(&ids),
+        &json!({"agent_participant_id": agent, "wallet_agent_participant_id": wallet, "digest": SRI}),
+    );
     let found = world.ask("pp.FindBeneficiaries", json!({"issuer_participant_id": ids.issuer}))["participants"].clone();
     let order: Vec<_> = found.as_array().expect("a list").iter().map(|one| one["id"].clone()).collect();
     assert_eq!(order, [json!(ids.grantor.to_string()), json!("1")], "ancestors bottom-up");
@@ -89,12 +110,20 @@ fn an_issuance_pays_grantor_root_and_agents() {
     assert_has(&world.participant(ids.issuer), &json!({"deposit": (100 + 27).to_string()}));
     assert_has(&world.participant(ids.grantor), &json!({"deposit": (200 + 9).to_string()}));
     assert_has(&world.participant(agent), &json!({"deposit": "2"}));
-    assert_event(&outcome, "create_update_csps", &[
-        ("corporation", &world.names["c"].clone()), ("operator", &account("service")), ("session_id", ID),
-        ("issuer_participant_id", &ids.issuer.to_string()), ("verifier_participant_id", "0"),
-        ("agent_participant_id", &agent.to_string()), ("wallet_agent_participant_id", &wallet.to_string()),
-        ("timestamp", &world.text_at(0)),
-    ]);
+    assert_event(
+        &outcome,
+        "create_update_csps",
+        &[
+            ("corporation", &world.names["c"].clone()),
+            ("operator", &account("service")),
+            ("session_id", ID),
+            ("issuer_participant_id", &ids.issuer.to_string()),
+            ("verifier_participant_id", "0"),
+            ("agent_participant_id", &agent.to_string()),
+            ("wallet_agent_participant_id", &wallet.to_string()),
+            ("timestamp", &world.text_at(0)),
+        ],
+    );
     assert_eq!(attribute(&outcome, "store_digest", "source"), "module_call");
     assert_eq!(world.response(&outcome), json!({"id": ID}));
     // A second use of the session adds a record.
@@ -109,9 +138,13 @@ fn an_issuance_pays_grantor_root_and_agents() {
 fn a_verification_pays_the_issuer_too() {
     // Quirk: under a schema without validity period the record has no end, and is unusable.
     let (endless, ids) = staffed(json!({}));
-    endless.refuses_by("c", "service2", NAME, &json!({"id": ID, "verifier_participant_id": ids.verifier}), &[
-        (json!({}), ("de", 1106, "VS operator authorization check failed: ")),
-    ]);
+    endless.refuses_by(
+        "c",
+        "service2",
+        NAME,
+        &json!({"id": ID, "verifier_participant_id": ids.verifier}),
+        &[(json!({}), ("de", 1106, "VS operator authorization check failed: "))],
+    );
     let (mut world, ids) = staffed(json!({"verifier_validation_validity_period": {"value": 180}}));
     // Verifier alone: its grantor 80 and the root 200. Deposits 16 and 40, paid 64 and 160.
     let before = ["a", "b", "c"].map(|name| world.money(name));
@@ -120,8 +153,15 @@ fn a_verification_pays_the_issuer_too() {
     let after = ["a", "b", "c"].map(|name| world.money(name));
     assert_eq!(after, [before[0] + 160, before[1] + 64, before[2] - 64 - 160 - 2 * 56]);
     // A slashed ancestor is left out.
-    world.act("a", "pp.MsgSlashParticipantTrustDeposit", json!({"id": ids.verifier_grantor, "amount": 1, "reason": "r"}));
-    let found = world.ask("pp.FindBeneficiaries", json!({"issuer_participant_id": ids.issuer, "verifier_participant_id": ids.verifier}));
+    world.act(
+        "a",
+        "pp.MsgSlashParticipantTrustDeposit",
+        json!({"id": ids.verifier_grantor, "amount": 1, "reason": "r"}),
+    );
+    let found = world.ask(
+        "pp.FindBeneficiaries",
+        json!({"issuer_participant_id": ids.issuer, "verifier_participant_id": ids.verifier}),
+    );
     let order: Vec<_> = found["participants"].as_array().expect("a list").iter().map(|one| one["id"].clone()).collect();
     assert_eq!(order, [ids.grantor, 1, ids.issuer].map(|id| json!(id.to_string())));
     let before = ["a", "b"].map(|name| world.money(name));
@@ -138,29 +178,45 @@ fn the_record_limits_spending_and_fees() {
     // Another issuer of c's, whose record may spend 200 and 7000 in fees.
     world.act("a", "cs.MsgCreateCredentialSchema", schema(json!({"issuer_onboarding_mode": 1})));
     let validator = root(&mut world, 2, json!({"issuance_fees": 100}));
-    let open = |world: &World, changes: Value| with(&json!({
-        "role": "ISSUER", "validator_participant_id": validator, "did": "did:web:c", "effective_from": world.at(3),
-        "effective_until": world.at(1_000), "vs_operator": account("dave"), "vs_operator_authz_msg_types": [session],
-        "vs_operator_authz_spend_limit": [coin(200)],
-    }), &changes);
+    let open = |world: &World, changes: Value| {
+        with(
+            &json!({
+                "role": "ISSUER", "validator_participant_id": validator, "did": "did:web:c", "effective_from": world.at(3),
+                "effective_until": world.at(1_000), "vs_operator": account("dave"), "vs_operator_authz_msg_types": [session],
+                "vs_operator_authz_spend_limit": [coin(200)],
+            }),
+            &changes,
+        )
+    };
     let create = "pp.MsgSelfCreateParticipant";
-    world.refuses("c", create, &open(&world, json!({})), &[
-        (json!({"vs_operator": account("carol")}), ("de", 1110, "operator authorization exists")),
-        (json!({"vs_operator_authz_period": "0s"}), plain("period")),
-        (json!({"vs_operator_authz_fee_spend_limit": [coin(0)]}), ("de", 1104, "fee spend limit")),
-    ]);
+    world.refuses(
+        "c",
+        create,
+        &open(&world, json!({})),
+        &[
+            (json!({"vs_operator": account("carol")}), ("de", 1110, "operator authorization exists")),
+            (json!({"vs_operator_authz_period": "0s"}), plain("period")),
+            (json!({"vs_operator_authz_fee_spend_limit": [coin(0)]}), ("de", 1104, "fee spend limit")),
+        ],
+    );
     let mut other = world.clone();
-    other.refuses("b", create, &open(&other, json!({"did": "did:web:b", "vs_operator": account("service")})), &[
-        (json!({}), ("de", 1113, "another corporation")),
-    ]);
+    other.refuses(
+        "b",
+        create,
+        &open(&other, json!({"did": "did:web:b", "vs_operator": account("service")})),
+        &[(json!({}), ("de", 1113, "another corporation"))],
+    );
     other.grant("c", "dave", json!({"msg_types": ["/svc.co.v1.MsgUpdateCorporation"]}));
     other.refuses("c", create, &open(&other, json!({})), &[(json!({}), ("de", 1110, "exists"))]);
     let terms = json!({"vs_operator_authz_with_feegrant": true, "vs_operator_authz_fee_spend_limit": [coin(7_000)]});
     let message = open(&world, terms);
     let id = world.create("c", create, message);
-    world.refuses("c", "de.MsgGrantOperatorAuthorization", &json!({"grantee": account("dave"), "msg_types": ["/svc.co.v1.MsgUpdateCorporation"]}), &[
-        (json!({}), ("de", 1103, "VS operator authorization exists")),
-    ]);
+    world.refuses(
+        "c",
+        "de.MsgGrantOperatorAuthorization",
+        &json!({"grantee": account("dave"), "msg_types": ["/svc.co.v1.MsgUpdateCorporation"]}),
+        &[(json!({}), ("de", 1103, "VS operator authorization exists"))],
+    );
     world.advance(10);
     // 100 to the root: 80 paid, 20 staked twice: 120 of 200.
     let message = world.by("c", "dave", NAME, &json!({"id": ID, "issuer_participant_id": id}));
@@ -177,15 +233,26 @@ fn the_record_limits_spending_and_fees() {
     assert_eq!(generous.money("c"), before - 120 - 5_000, "the corporation pays the fee");
     let records = generous.ask("de.ListVSOperatorAuthorizations", json!({"vs_operator": account("dave")}));
     let record = records["vs_operator_authorizations"][0]["records"][0].clone();
-    assert_eq!((&record["remaining_spend"], &record["remaining_fee_spend"]), (&json!([coin(80)]), &json!([coin(2_000)])));
+    assert_eq!(
+        (&record["remaining_spend"], &record["remaining_fee_spend"]),
+        (&json!([coin(80)]), &json!([coin(2_000)]))
+    );
     let outcome = paid(&mut generous);
     assert_eq!((outcome.codespace.as_str(), outcome.code), ("de", 1108), "{}", outcome.log);
-    assert!(outcome.log.contains("VS operator authorization check failed: ") && outcome.log.contains("exceeds remaining 80usvc"), "{}", outcome.log);
+    assert!(
+        outcome.log.contains("VS operator authorization check failed: ")
+            && outcome.log.contains("exceeds remaining 80usvc"),
+        "{}",
+        outcome.log
+    );
     // The fee budget: the first 7000 hold one fee of 5000.
     let mut frugal = world.clone();
-    frugal.governed(&[("td.MsgUpdateParams", json!({"params": with(
-        &frugal.ask("td.Params", json!({}))["params"], &json!({"trust_deposit_rate": "0"})
-    )}))]);
+    frugal.governed(&[(
+        "td.MsgUpdateParams",
+        json!({"params": with(
+            &frugal.ask("td.Params", json!({}))["params"], &json!({"trust_deposit_rate": "0"})
+        )}),
+    )]);
     assert_eq!(paid(&mut frugal).code, 0);
     let outcome = paid(&mut frugal);
     assert_eq!((outcome.codespace.as_str(), outcome.code), ("de", 1108), "{}", outcome.log);
@@ -205,7 +272,11 @@ fn the_record_limits_spending_and_fees() {
     assert_eq!((outcome.codespace.as_str(), outcome.code), ("de", 1115), "{}", outcome.log);
     assert!(outcome.log.contains("fee grant not authorized"), "{}", outcome.log);
     // The record of one participant is no good for another.
-    world.refuses_by("c", "dave", NAME, &json!({"id": ID, "issuer_participant_id": ids.issuer}), &[
-        (json!({}), plain("not the VS operator")),
-    ]);
+    world.refuses_by(
+        "c",
+        "dave",
+        NAME,
+        &json!({"id": ID, "issuer_participant_id": ids.issuer}),
+        &[(json!({}), plain("not the VS operator"))],
+    );
 }

@@ -24,8 +24,7 @@ pub const CHAIN_ID: &str = "test-1";
 pub const FUNDS: u128 = 1_000_000_000_000;
 /// What every transaction of these tests pays.
 pub const FEE: u128 = 5_000;
-const ACCOUNTS: [&str; 9] =
-    ["member", "alice", "bob", "carol", "dave", "service", "service2", "oracle", "stranger"];
+const ACCOUNTS: [&str; 9] = ["member", "alice", "bob", "carol", "dave", "service", "service2", "oracle", "stranger"];
 
 /// A refusal: codespace, code, and a part of the text.
 pub type Refusal = (&'static str, u32, &'static str);
@@ -260,15 +259,14 @@ impl World {
         assert_eq!((outcome.codespace.as_str(), outcome.code), (codespace, code), "{value}: {}", outcome.log);
         assert!(outcome.log.contains(text), "{value}: {:?} is not in {:?}", text, outcome.log);
         assert!(outcome.data.is_empty(), "{value}");
-        let of_messages = outcome.events.iter().filter(|event| event.attributes.iter().any(|(key, _)| key == "msg_index"));
+        let of_messages =
+            outcome.events.iter().filter(|event| event.attributes.iter().any(|(key, _)| key == "msg_index"));
         assert_eq!(of_messages.count(), 0, "{value}");
     }
 
     pub fn propose_raw(&mut self, corporation: &str, messages: &[(&str, Value)]) -> TxOutcome {
-        let packed: Vec<Value> = messages
-            .iter()
-            .map(|(name, value)| with(&json!({"@type": self.url(name)}), value))
-            .collect();
+        let packed: Vec<Value> =
+            messages.iter().map(|(name, value)| with(&json!({"@type": self.url(name)}), value)).collect();
         let proposal = json!({
             "group_policy_address": self.names[corporation], "proposers": [account("member")], "exec": "EXEC_TRY",
             "title": "t", "summary": "s", "messages": packed,
@@ -288,9 +286,7 @@ impl World {
     pub fn govern(&mut self, messages: &[(&str, Value)]) -> (String, String) {
         let packed: Vec<Value> = messages
             .iter()
-            .map(|(name, value)| {
-                with(&json!({"@type": self.url(name), "authority": self.names["gov"]}), value)
-            })
+            .map(|(name, value)| with(&json!({"@type": self.url(name), "authority": self.names["gov"]}), value))
             .collect();
         let proposal = json!({
             "messages": packed, "initial_deposit": [coin(10_000_000)], "proposer": account("member"), "title": "t",
@@ -312,7 +308,11 @@ impl World {
 
     /// A query, request and reply as JSON.
     pub fn try_ask(&self, path: &str, request: Value) -> Result<Value, (String, u32, String)> {
-        let full = if path.starts_with('/') { path.to_owned() } else { format!("/svc.{}", path.replacen('.', ".v1.Query/", 1)) };
+        let full = if path.starts_with('/') {
+            path.to_owned()
+        } else {
+            format!("/svc.{}", path.replacen('.', ".v1.Query/", 1))
+        };
         let (_, input, output) =
             self.chain.registry.rpcs().find(|(name, _, _)| *name == full).unwrap_or_else(|| panic!("{full}"));
         let bytes = self.chain.registry.encode(input.full_name(), &request).expect("a request");
@@ -396,8 +396,7 @@ pub fn assert_event(outcome: &TxOutcome, kind: &str, expected: &[(&str, &str)]) 
 
 /// Types of the events that come from messages, in order.
 pub fn kinds(outcome: &TxOutcome) -> Vec<&str> {
-    let of_messages =
-        outcome.events.iter().filter(|event| event.attributes.iter().any(|(key, _)| key == "msg_index"));
+    let of_messages = outcome.events.iter().filter(|event| event.attributes.iter().any(|(key, _)| key == "msg_index"));
     of_messages.map(|event| event.kind.as_str()).collect()
 }
 

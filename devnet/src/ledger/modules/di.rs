@@ -16,7 +16,9 @@ const MAX_DIGEST_BYTES: usize = 256;
 
 /// Who stores a digest: the last attribute of the event differs.
 pub enum Source<'a> {
-    Message { operator: &'a str },
+    Message {
+        operator: &'a str,
+    },
     /// Another module, on behalf of a participant session.
     ModuleCall,
 }

@@ -128,11 +128,8 @@ fn add_deposit(
     let minimum = if proposal.expedited { &params.expedited_min_deposit } else { &params.min_deposit };
     let minimum = bank::parse_coins(minimum).map_err(LedgerError::plain)?;
     let is_enough = minimum.iter().all(|(_, needed)| total >= *needed);
-    let mut attributes = vec![
-        ("depositor", depositor.to_owned()),
-        ("amount", bank::coins_text(coins)),
-        ("proposal_id", id.to_string()),
-    ];
+    let mut attributes =
+        vec![("depositor", depositor.to_owned()), ("amount", bank::coins_text(coins)), ("proposal_id", id.to_string())];
     if proposal.status() == ProposalStatus::DepositPeriod && is_enough {
         let now = exec.now();
         let period = if proposal.expedited { params.expedited_voting_period } else { params.voting_period };
@@ -301,8 +298,7 @@ fn close(exec: &mut Exec<'_>, mut proposal: Proposal) {
 fn run_all(exec: &mut Exec<'_>, messages: &[Any]) -> Result<(), LedgerError> {
     exec.attempt(|exec| {
         for (index, message) in messages.iter().enumerate() {
-            run(exec, message)
-                .map_err(|error| error.wrap(format!("message {index} ({}) failed", message.type_url)))?;
+            run(exec, message).map_err(|error| error.wrap(format!("message {index} ({}) failed", message.type_url)))?;
         }
         Ok(())
     })
@@ -314,8 +310,11 @@ fn settle_deposits(exec: &mut Exec<'_>, id: u64, burns: bool) {
     let account = authority_address(exec.chain);
     for (key, amount) in held {
         let (depositor, denom) = key.1.clone();
-        let settled =
-            if burns { bank::burn(exec, "gov", amount) } else { bank::transfer(exec, &account, &depositor, &[(denom, amount)]) };
+        let settled = if burns {
+            bank::burn(exec, "gov", amount)
+        } else {
+            bank::transfer(exec, &account, &depositor, &[(denom, amount)])
+        };
         // The account was given exactly this.
         if let Err(error) = settled {
             tracing::error!(%error, proposal = id, "a deposit could not be settled");

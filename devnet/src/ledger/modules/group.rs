@@ -8,12 +8,12 @@ use svc_wire::{
     instant,
     proto::cosmos::group::v1::{
         Exec as TryExec, GroupInfo, GroupMember, GroupPolicyInfo, Member, MsgExec, MsgExecResponse, MsgLeaveGroup,
-        MsgLeaveGroupResponse, MsgSubmitProposal,
-        MsgSubmitProposalResponse, MsgUpdateGroupMembers, MsgUpdateGroupMembersResponse, MsgUpdateGroupMetadata,
-        MsgUpdateGroupMetadataResponse, MsgUpdateGroupPolicyDecisionPolicy, MsgUpdateGroupPolicyDecisionPolicyResponse,
-        MsgUpdateGroupPolicyMetadata, MsgUpdateGroupPolicyMetadataResponse, MsgVote, MsgVoteResponse, MsgWithdrawProposal, MsgWithdrawProposalResponse,
-        PercentageDecisionPolicy, Proposal, ProposalExecutorResult, ProposalStatus, TallyResult,
-        ThresholdDecisionPolicy, Vote, VoteOption,
+        MsgLeaveGroupResponse, MsgSubmitProposal, MsgSubmitProposalResponse, MsgUpdateGroupMembers,
+        MsgUpdateGroupMembersResponse, MsgUpdateGroupMetadata, MsgUpdateGroupMetadataResponse,
+        MsgUpdateGroupPolicyDecisionPolicy, MsgUpdateGroupPolicyDecisionPolicyResponse, MsgUpdateGroupPolicyMetadata,
+        MsgUpdateGroupPolicyMetadataResponse, MsgVote, MsgVoteResponse, MsgWithdrawProposal,
+        MsgWithdrawProposalResponse, PercentageDecisionPolicy, Proposal, ProposalExecutorResult, ProposalStatus,
+        TallyResult, ThresholdDecisionPolicy, Vote, VoteOption,
     },
 };
 
@@ -540,8 +540,7 @@ fn update_policy(
     policy.version += 1;
     exec.state.group_policies.put(address.to_owned(), policy, exec.gas);
     exec.events.push(typed("EventUpdateGroupPolicy", vec![("address", address.into())]));
-    let is_open =
-        |one: &&Proposal| one.group_policy_address == address && one.status() == ProposalStatus::Submitted;
+    let is_open = |one: &&Proposal| one.group_policy_address == address && one.status() == ProposalStatus::Submitted;
     let open: Vec<Proposal> = exec.state.proposals.values().filter(is_open).cloned().collect();
     for mut proposal in open {
         proposal.set_status(ProposalStatus::Aborted);

@@ -210,8 +210,7 @@ pub fn burn_ecosystem_slash(exec: &mut Exec<'_>, account: &str, amount: u64) -> 
 /// community. Nothing happens, and no dust is kept, while the yield is less than one coin.
 pub fn distribute_yield(exec: &mut Exec<'_>) {
     let denom = exec.chain.denom.clone();
-    let (pool, deposits) =
-        (bank::module_address(exec.chain, bank::YIELD_POOL), bank::module_address(exec.chain, "td"));
+    let (pool, deposits) = (bank::module_address(exec.chain, bank::YIELD_POOL), bank::module_address(exec.chain, "td"));
     let before = bank::balance(exec.state, &deposits, &denom, exec.gas);
     let available = bank::balance(exec.state, &pool, &denom, exec.gas);
     if available == 0 {
@@ -237,11 +236,7 @@ pub fn distribute_yield(exec: &mut Exec<'_>) {
     }
     exec.emit(
         "yield_distribution",
-        [
-            ("amount", paid.to_string()),
-            ("share_value", value.to_string()),
-            ("dust", exec.state.yield_dust.to_string()),
-        ],
+        [("amount", paid.to_string()), ("share_value", value.to_string()), ("dust", exec.state.yield_dust.to_string())],
     );
     exec.emit("yield_transfer", [("recipient", community), ("amount", rest.to_string())]);
 }

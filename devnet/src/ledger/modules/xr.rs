@@ -143,12 +143,8 @@ pub fn create(
             return Err(LedgerError::plain(format!("denom {asset} has no supply on this chain")));
         }
     }
-    let key = (
-        message.base_asset_type,
-        message.base_asset.clone(),
-        message.quote_asset_type,
-        message.quote_asset.clone(),
-    );
+    let key =
+        (message.base_asset_type, message.base_asset.clone(), message.quote_asset_type, message.quote_asset.clone());
     ensure(!exec.state.rate_index.contains(&key, exec.gas), "xr", 1106, || {
         format!("exchange rate pair exists: {} to {}", message.base_asset, message.quote_asset)
     })?;
@@ -293,9 +289,7 @@ pub fn revoke(
 ) -> Result<MsgRevokeExchangeRateAuthorizationResponse, LedgerError> {
     authority(exec, &message.authority, ("xr", 1100))?;
     let removed = exec.state.rate_authorizations.remove(&(message.xr_id, message.operator.clone()), exec.gas);
-    ensure(removed.is_some(), "xr", 1113, || {
-        format!("exchange rate authorization not found: {}", message.operator)
-    })?;
+    ensure(removed.is_some(), "xr", 1113, || format!("exchange rate authorization not found: {}", message.operator))?;
     exec.emit("revoke_exchange_rate_authz", [("xr_id", message.xr_id.to_string()), ("operator", message.operator)]);
     Ok(MsgRevokeExchangeRateAuthorizationResponse {})
 }

@@ -46,6 +46,7 @@ pub fn list_vs_authorizations(
             && (request.vs_operator.is_empty() || one.vs_operator == request.vs_operator)
     };
     let size = page(request.response_max_size)?;
-    let vs_operator_authorizations = view.state.vs_authorizations.values().filter(is_wanted).take(size).cloned().collect();
+    let vs_operator_authorizations =
+        view.state.vs_authorizations.values().filter(is_wanted).take(size).cloned().collect();
     Ok(de::v1::QueryListVsOperatorAuthorizationsResponse { vs_operator_authorizations })
 }

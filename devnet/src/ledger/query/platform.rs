@@ -1,7 +1,9 @@
 //! What clients ask of the modules that come with the SDK.
 
 use prost_types::Any;
-use svc_wire::proto::cosmos::{auth, authz, bank as bank_pb, base, feegrant as feegrant_pb, gov as gov_pb, group as group_pb, mint, staking};
+use svc_wire::proto::cosmos::{
+    auth, authz, bank as bank_pb, base, feegrant as feegrant_pb, gov as gov_pb, group as group_pb, mint, staking,
+};
 
 use super::{View, not_found, paginate};
 use crate::ledger::{
@@ -137,7 +139,8 @@ pub fn group_members(
     view: &View<'_>,
     request: group_pb::v1::QueryGroupMembersRequest,
 ) -> Result<group_pb::v1::QueryGroupMembersResponse, LedgerError> {
-    let members = view.state.group_members.values().filter(|member| member.group_id == request.group_id).cloned().collect();
+    let members =
+        view.state.group_members.values().filter(|member| member.group_id == request.group_id).cloned().collect();
     Ok(group_pb::v1::QueryGroupMembersResponse { members, pagination: None })
 }
 

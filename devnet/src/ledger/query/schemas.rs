@@ -110,7 +110,8 @@ pub fn get_participant(
     request: pp::v1::QueryGetParticipantRequest,
 ) -> Result<pp::v1::QueryGetParticipantResponse, LedgerError> {
     let found = view.state.participants.peek(&request.id).cloned();
-    let missing = || LedgerError::of_query(Status::Other, format!("failed to get participant {}: not found", request.id));
+    let missing =
+        || LedgerError::of_query(Status::Other, format!("failed to get participant {}: not found", request.id));
     Ok(pp::v1::QueryGetParticipantResponse { participant: Some(found.ok_or_else(missing)?) })
 }
 
@@ -143,7 +144,9 @@ pub fn find_beneficiaries(
     }
     let find = |id: u64| match id {
         0 => Ok(None),
-        _ => view.state.participants.peek(&id).map(Some).ok_or_else(|| not_found(format!("participant {id} not found"))),
+        _ => {
+            view.state.participants.peek(&id).map(Some).ok_or_else(|| not_found(format!("participant {id} not found")))
+        }
     };
     let (issuer, verifier) = (find(request.issuer_participant_id)?, find(request.verifier_participant_id)?);
     Ok(pp::v1::QueryFindBeneficiariesResponse { participants: beneficiaries(view.state, issuer, verifier) })
@@ -187,12 +190,8 @@ pub fn get_rate(
     view: &View<'_>,
     request: xr::v1::QueryGetExchangeRateRequest,
 ) -> Result<xr::v1::QueryGetExchangeRateResponse, LedgerError> {
-    let pair = (
-        request.base_asset_type,
-        request.base_asset.clone(),
-        request.quote_asset_type,
-        request.quote_asset.clone(),
-    );
+    let pair =
+        (request.base_asset_type, request.base_asset.clone(), request.quote_asset_type, request.quote_asset.clone());
     let has_pair = pair.0 > 0 && !pair.1.is_empty() && pair.2 > 0 && !pair.3.is_empty();
     let id = match request.id {
         0 if !has_pair => return Err(invalid("id or a complete pair of assets is required")),
@@ -244,7 +243,8 @@ pub fn get_price(
     request: xr::v1::QueryGetPriceRequest,
 ) -> Result<xr::v1::QueryGetPriceResponse, LedgerError> {
     let amount = request.amount.parse::<BigUint>().ok().filter(|amount| amount.bits() > 0 && amount.bits() <= 256);
-    let amount = amount.ok_or_else(|| invalid(format!("amount must be a positive integer, got {:?}", request.amount)))?;
+    let amount =
+        amount.ok_or_else(|| invalid(format!("amount must be a positive integer, got {:?}", request.amount)))?;
     let base = (request.base_asset_type(), request.base_asset.as_str());
     let quote = (request.quote_asset_type(), request.quote_asset.as_str());
     let price = price(view.state, &view.block.time, base, quote, &amount).map_err(|cause| {

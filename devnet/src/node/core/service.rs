@@ -43,7 +43,8 @@ impl Core {
         let height = if height == 0 { self.height() } else { height };
         let Some(state) = self.line.state_at(height) else {
             let newest = self.height();
-            let text = format!("cannot query with height in the future; please provide a valid height (newest is {newest})");
+            let text =
+                format!("cannot query with height in the future; please provide a valid height (newest is {newest})");
             return (height, Err(LedgerError::sdk(18, text)));
         };
         let time = self.line.block(height).map_or(self.origin.genesis_time, |block| block.time);
@@ -117,10 +118,7 @@ fn abci_event(event: &Event) -> tendermint::abci::Event {
         value: value.clone(),
         index: true,
     };
-    tendermint::abci::Event {
-        r#type: event.kind.clone(),
-        attributes: event.attributes.iter().map(attribute).collect(),
-    }
+    tendermint::abci::Event { r#type: event.kind.clone(), attributes: event.attributes.iter().map(attribute).collect() }
 }
 
 /// A transaction of a block as the SDK's service tells it. What is in a block was decoded before it got there.

@@ -138,7 +138,10 @@ pub fn validate_create(chain: &Chain, message: &MsgCreateCredentialSchema) -> Re
         PricingAssetType::Coin => validate::is_denom(&message.pricing_asset),
         PricingAssetType::Fiat => validate::is_currency(&message.pricing_asset),
         PricingAssetType::Unspecified => {
-            return Err(invalid(format!("pricing_asset_type must be between 1 and 3, got {}", message.pricing_asset_type)));
+            return Err(invalid(format!(
+                "pricing_asset_type must be between 1 and 3, got {}",
+                message.pricing_asset_type
+            )));
         }
     };
     if !is_asset {

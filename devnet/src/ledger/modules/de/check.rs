@@ -1,9 +1,6 @@
 //! The checks every delegable message passes, by the numbers the registry's specification gives them.
 
-use svc_wire::{
-    instant,
-    proto::svc::de::v1::OperatorAuthorization,
-};
+use svc_wire::{instant, proto::svc::de::v1::OperatorAuthorization};
 
 use crate::ledger::{
     error::LedgerError,

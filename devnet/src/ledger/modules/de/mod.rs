@@ -84,7 +84,9 @@ pub fn grant(
     let is_future = message.expiration.as_ref().is_none_or(|until| !instant::at_or_before(until, &now));
     ensure(is_future, "de", 1102, || "expiration is in the past".to_owned())?;
     let vs = exec.state.vs_operator_index.get(&message.grantee, exec.gas);
-    ensure(vs.is_none_or(|found| found.0[0] != corporation_id), "de", 1103, || format!("VS operator authorization exists: {}", message.grantee))?;
+    ensure(vs.is_none_or(|found| found.0[0] != corporation_id), "de", 1103, || {
+        format!("VS operator authorization exists: {}", message.grantee)
+    })?;
 
     let key = (corporation_id, message.grantee.clone());
     let id = match exec.state.authorization_index.get(&key, exec.gas) {

@@ -132,8 +132,7 @@ fn changed(exec: &mut Exec<'_>, kind: &str, authorization: &VsOperatorAuthorizat
 fn recompute_fees(exec: &mut Exec<'_>, corporation: &str, authorization: &VsOperatorAuthorization) {
     let now = exec.now();
     let paid = authorization.records.iter().filter(|record| {
-        record.with_feegrant
-            && record.expiration.as_ref().is_some_and(|until| !instant::at_or_before(until, &now))
+        record.with_feegrant && record.expiration.as_ref().is_some_and(|until| !instant::at_or_before(until, &now))
     });
     let (mut messages, mut latest) = (Vec::new(), None::<Timestamp>);
     for record in paid {

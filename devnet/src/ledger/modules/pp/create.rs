@@ -105,7 +105,11 @@ pub fn validate_self_create(chain: &Chain, message: &MsgSelfCreateParticipant) -
 }
 
 /// The requested window must lie in the future and within the validator's.
-fn valid_window(exec: &Exec<'_>, message: &MsgSelfCreateParticipant, validator: &Participant) -> Result<(), LedgerError> {
+fn valid_window(
+    exec: &Exec<'_>,
+    message: &MsgSelfCreateParticipant,
+    validator: &Participant,
+) -> Result<(), LedgerError> {
     let now = exec.now();
     let (from, until) = (message.effective_from.as_ref(), message.effective_until.as_ref());
     let is_before = |left, right| instant::nanos(left) < instant::nanos(right);

@@ -187,8 +187,7 @@ pub fn slash(
     let now = exec.now();
     participant.slashed = Some(now);
     participant.modified = Some(now);
-    participant.slashed_deposit =
-        td::int64(u128::from(participant.slashed_deposit) + u128::from(message.amount))?;
+    participant.slashed_deposit = td::int64(u128::from(participant.slashed_deposit) + u128::from(message.amount))?;
     store(exec, participant);
     vs::remove(exec, &owner, message.id);
     exec.emit(
@@ -233,8 +232,7 @@ pub fn repay(
     participant.repaid = Some(now);
     participant.modified = Some(now);
     participant.repaid_deposit = amount;
-    let mut attributes =
-        vec![("participant_id", message.id.to_string()), ("repaid_amount", amount.to_string())];
+    let mut attributes = vec![("participant_id", message.id.to_string()), ("repaid_amount", amount.to_string())];
     attributes.extend(by_operator(exec, message.corporation, message.operator));
     store(exec, participant);
     exec.emit_all("repay_participant_slashed_trust_deposit", attributes);
@@ -249,12 +247,9 @@ pub fn trigger(exec: &mut Exec<'_>, message: MsgTriggerResolver) -> Result<MsgTr
     active(&participant, "participant", &exec.now())?;
     let corporation_id = registered(exec, &message.corporation)?;
     let url = de::url(exec, "pp", "MsgTriggerResolver");
-    let is_vs_operator =
-        participant.corporation_id == corporation_id && participant.vs_operator == message.operator;
+    let is_vs_operator = participant.corporation_id == corporation_id && participant.vs_operator == message.operator;
     let by_record = is_vs_operator
-        && exec
-            .attempt(|exec| vs::authorize(exec, corporation_id, &message.operator, message.id, &url))
-            .is_ok();
+        && exec.attempt(|exec| vs::authorize(exec, corporation_id, &message.operator, message.id, &url)).is_ok();
     if by_record {
         vs::charge_fee(exec, &message.corporation, message.id)?;
     } else {

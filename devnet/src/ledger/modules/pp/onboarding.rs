@@ -82,7 +82,10 @@ fn transfer(exec: &mut Exec<'_>, from: &str, to: &str, denom: &str, amount: u64)
     bank::transfer(exec, from, to, &[(denom.to_owned(), u128::from(amount))])
 }
 
-pub fn start(exec: &mut Exec<'_>, message: MsgStartParticipantOp) -> Result<MsgStartParticipantOpResponse, LedgerError> {
+pub fn start(
+    exec: &mut Exec<'_>,
+    message: MsgStartParticipantOp,
+) -> Result<MsgStartParticipantOpResponse, LedgerError> {
     let name = "MsgStartParticipantOP";
     let corporation_id = authorize(exec, &message.corporation, &message.operator, name)?;
     let (now, role) = (exec.now(), message.role());
@@ -167,7 +170,10 @@ fn in_state(participant: &Participant, expected: OnboardingState) -> Result<(), 
     ))
 }
 
-pub fn renew(exec: &mut Exec<'_>, message: MsgRenewParticipantOp) -> Result<MsgRenewParticipantOpResponse, LedgerError> {
+pub fn renew(
+    exec: &mut Exec<'_>,
+    message: MsgRenewParticipantOp,
+) -> Result<MsgRenewParticipantOpResponse, LedgerError> {
     let name = "MsgRenewParticipantOP";
     let corporation_id = authorize(exec, &message.corporation, &message.operator, name)?;
     let mut participant = owned(exec, message.id, corporation_id)?;
@@ -386,8 +392,7 @@ pub fn cancel(
     exec: &mut Exec<'_>,
     message: MsgCancelParticipantOpLastRequest,
 ) -> Result<MsgCancelParticipantOpLastRequestResponse, LedgerError> {
-    let corporation_id =
-        authorize(exec, &message.corporation, &message.operator, "MsgCancelParticipantOPLastRequest")?;
+    let corporation_id = authorize(exec, &message.corporation, &message.operator, "MsgCancelParticipantOPLastRequest")?;
     let mut participant = owned(exec, message.id, corporation_id)?;
     in_state(&participant, OnboardingState::Pending)?;
     if is_slashed_unrepaid(&participant) {

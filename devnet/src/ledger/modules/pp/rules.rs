@@ -5,8 +5,8 @@ use svc_wire::{
     instant,
     proto::svc::{
         cs::v1::{
-            CredentialSchema, HolderOnboardingMode as HolderMode, IssuerOnboardingMode as IssuerMode,
-            PricingAssetType, VerifierOnboardingMode as VerifierMode,
+            CredentialSchema, HolderOnboardingMode as HolderMode, IssuerOnboardingMode as IssuerMode, PricingAssetType,
+            VerifierOnboardingMode as VerifierMode,
         },
         pp::v1::{Participant, ParticipantRole as Role},
     },
@@ -168,11 +168,7 @@ pub fn ancestors(state: &State, participant: &Participant) -> Vec<Participant> {
 
 /// Who is paid for an issuance or a verification, in order, each once: the issuer's ancestors; with a verifier also the
 /// issuer itself, then the verifier's ancestors. Revoked and slashed ones are left out.
-pub fn beneficiaries(
-    state: &State,
-    issuer: Option<&Participant>,
-    verifier: Option<&Participant>,
-) -> Vec<Participant> {
+pub fn beneficiaries(state: &State, issuer: Option<&Participant>, verifier: Option<&Participant>) -> Vec<Participant> {
     let above = |one: Option<&Participant>| one.map(|one| ancestors(state, one)).unwrap_or_default();
     let mut found: Vec<Participant> = Vec::new();
     let itself = issuer.filter(|_| verifier.is_some()).cloned();

@@ -1,5 +1,4 @@
 //! The ledger's checks, codes, effects, money and events, through signed transactions in blocks, as the chain states them.
-#![allow(missing_docs, clippy::expect_used)]
 
 mod ante;
 mod corporation;

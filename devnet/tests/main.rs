@@ -1,0 +1,5 @@
+//! The devnet against the chain's contract: its ledger block by block, its node over real sockets.
+#![allow(missing_docs, clippy::expect_used)]
+
+mod ledger;
+mod node;

@@ -1,0 +1,134 @@
+//! Faults on order, in process and at the control endpoint.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::harness::{Socket, base64, broadcast, call, devnet, ok, order, payment};
+
+fn included(devnet: &svc_devnet::Devnet) -> Vec<String> {
+    devnet.node.inspect(|core| {
+        core.latest().map(|block| block.txs.iter().map(|tx| svc_wire::tx::hash(tx)).collect()).unwrap_or_default()
+    })
+}
+
+#[tokio::test]
+async fn transactions_are_dropped_held_reordered_and_refused() {
+    let devnet = devnet("empty").await;
+    order(&devnet, "/faults", json!({"drop_after_check": 1})).await;
+    let lost = payment(&devnet, 0, 1);
+    assert_eq!(broadcast(&devnet, &lost).await["code"], 0);
+    devnet.node.produce().expect("made");
+    assert!(included(&devnet).is_empty() && devnet.node.inspect(|core| core.locate(&lost.hash).is_none()));
+
+    order(&devnet, "/faults", json!({"hold_blocks": 2})).await;
+    let held = payment(&devnet, 0, 2);
+    broadcast(&devnet, &held).await;
+    for expected in [vec![], vec![], vec![held.hash.clone()]] {
+        order(&devnet, "/blocks", json!({})).await;
+        assert_eq!(included(&devnet), expected);
+    }
+
+    order(&devnet, "/faults", json!({"reorder_blocks": 1})).await;
+    let (first, second) = (payment(&devnet, 0, 3), payment(&devnet, 1, 4));
+    broadcast(&devnet, &first).await;
+    broadcast(&devnet, &second).await;
+    devnet.node.produce().expect("made");
+    assert_eq!(included(&devnet), [second.hash, first.hash]);
+    let codes: Vec<u32> =
+        devnet.node.inspect(|core| core.latest().expect("a block").outcomes.iter().map(|one| one.code).collect());
+    assert_eq!(codes, [32, 0], "the later sequence came first");
+
+    let refusal = json!({"times": 1, "codespace": "sdk", "code": 13, "log": "ordered"});
+    order(&devnet, "/faults", json!({"refuse": refusal})).await;
+    let tx = payment(&devnet, 0, 5);
+    let answer = broadcast(&devnet, &tx).await;
+    assert_eq!((&answer["code"], &answer["log"]), (&json!(13), &json!("ordered")));
+    assert_eq!(broadcast(&devnet, &tx).await["code"], 0);
+
+    order(&devnet, "/faults", json!({"mempool_full": true})).await;
+    let error = call(&devnet, "broadcast_tx_sync", json!({"tx": base64(&payment(&devnet, 1, 6).bytes)}))
+        .await
+        .expect_err("full");
+    assert!(
+        error["data"].as_str().is_some_and(|text| text.starts_with("mempool is full: number of txs 5000")),
+        "{error}"
+    );
+    order(&devnet, "/faults", json!({"mempool_full": false, "fail_simulations": [1, "out of luck"]})).await;
+    let request = devnet.node.inspect(|core| {
+        core.chain
+            .registry
+            .encode("cosmos.tx.v1beta1.SimulateRequest", &json!({"tx_bytes": base64(&tx.bytes)}))
+            .expect("encodes")
+    });
+    let params = json!({"path": "/cosmos.tx.v1beta1.Service/Simulate", "data": hex::encode(request)});
+    assert_eq!(ok(&devnet, "abci_query", params.clone()).await["response"]["log"], "out of luck");
+    assert_ne!(ok(&devnet, "abci_query", params).await["response"]["log"], "out of luck");
+}
+
+#[tokio::test]
+async fn sockets_are_cut_stalled_and_left_out() {
+    let devnet = devnet("empty").await;
+    let mut socket = Socket::connect(&devnet).await;
+    socket.call("subscribe", json!({"query": "tm.event='NewBlockHeader'"})).await;
+    let height = |message: Option<Value>| message.expect("told")["result"]["data"]["value"]["header"]["height"].clone();
+    order(&devnet, "/faults", json!({"lose_events": 1})).await;
+    order(&devnet, "/blocks", json!({"count": 2})).await;
+    assert_eq!(height(socket.next().await), "2", "the first was lost");
+    order(&devnet, "/faults", json!({"stall_websockets": true})).await;
+    order(&devnet, "/blocks", json!({"count": 2})).await;
+    let silent = tokio::time::timeout(Duration::from_millis(100), socket.next()).await;
+    assert!(silent.is_err(), "stalled: {silent:?}");
+    order(&devnet, "/faults", json!({"stall_websockets": false})).await;
+    assert_eq!((height(socket.next().await), height(socket.next().await)), (json!("3"), json!("4")));
+    order(&devnet, "/websockets/cut", json!({})).await;
+    assert_eq!(socket.next().await, None);
+    let began = std::time::Instant::now();
+    order(&devnet, "/faults", json!({"delay_ms": 50})).await;
+    ok(&devnet, "health", json!({})).await;
+    assert!(began.elapsed() >= Duration::from_millis(50));
+}
+
+#[tokio::test]
+async fn the_clock_moves_the_node_restarts_and_a_key_is_used_elsewhere() {
+    let devnet = devnet("corporation").await;
+    let time = |status: &Value| {
+        svc_wire::instant::parse_rfc3339(status["time"].as_str().expect("a time")).expect("a time").seconds
+    };
+    let (_, before) = order(&devnet, "/blocks", json!({})).await;
+    order(&devnet, "/clock", json!({"seconds": 86_400})).await;
+    let (_, after) = order(&devnet, "/blocks", json!({})).await;
+    assert_eq!(time(&after) - time(&before), 86_401);
+    let (status, restarted) = order(&devnet, "/restart", json!({"down_ms": 10})).await;
+    assert_eq!((status, &restarted["app_hash"]), (200, &after["app_hash"]));
+    ok(&devnet, "health", json!({})).await;
+    let (status, used) = order(&devnet, "/foreign", json!({"account": "member"})).await;
+    assert_eq!((status, &used["address"]), (200, &json!(devnet.address("member"))));
+    devnet.foreign_use("member").await.expect("used");
+}
+
+#[tokio::test]
+async fn the_control_endpoint_refuses_browsers_and_nonsense() {
+    let devnet = devnet("empty").await;
+    let address = devnet.control.as_ref().expect("controlled").address;
+    assert!(address.ip().is_loopback());
+    let client = reqwest::Client::new();
+    for (name, value) in [("origin", "http://127.0.0.1:3000"), ("host", "evil.example")] {
+        let answer = client.get(format!("http://{address}/")).header(name, value).send().await.expect("answers");
+        assert_eq!(answer.status().as_u16(), 403, "{name}");
+    }
+    for (path, body, status) in [
+        ("/faults", json!({"no_such_fault": 1}), 400),
+        ("/faults", json!({"drop_after_check": -1}), 400),
+        ("/faults", json!([]), 400),
+        ("/blocks", json!({"count": 1_000_000}), 400),
+        ("/clock", json!({"hours": 1}), 400),
+        ("/snapshots/none/load", json!({}), 404),
+        ("/foreign", json!({"account": "nobody"}), 400),
+    ] {
+        let (found, answer) = order(&devnet, path, body.clone()).await;
+        assert_eq!(found, status, "{path} {body}");
+        assert!(answer["error"].as_str().is_some_and(|text| !text.is_empty()), "{path} {answer}");
+    }
+    assert_eq!(devnet.node.inspect(|core| core.height()), 0);
+}
