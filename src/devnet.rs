@@ -187,6 +187,7 @@ async fn without_tool_server(args: &DevnetArgs, config: NetworkConfig) -> anyhow
     output::line(if args.json {
         json!({
             "rpc": devnet.node.origin(), "indexer": grounds.indexer_origin(), "control": control, "values": devnet.values,
+            "delegable": devnet.delegable(),
             "namespace": devnet.namespace.as_str(), "chain_id": args.chain_id, "denom": args.denom,
         })
         .to_string()

@@ -81,10 +81,6 @@ impl Grounds {
             address: config.indexer_listen,
             process: None,
         };
-        // An indexer begins with a block.
-        if *devnet.node.heights().borrow() == 0 {
-            devnet.node.produce()?;
-        }
         indexer.start().await?;
         wait_until_indexed(&devnet, indexer.address).await?;
         Ok(Self { devnet, indexer })

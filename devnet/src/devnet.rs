@@ -154,6 +154,11 @@ impl Devnet {
         self.values.get(name).map_or("", String::as_str)
     }
 
+    /// Type URLs an operator can be granted, in the order in which scenarios mean them.
+    pub fn delegable(&self) -> Vec<String> {
+        crate::scenario::delegable(&self.namespace)
+    }
+
     /// Uses an account's key as a second program would.
     pub async fn foreign_use(&self, account: &str) -> Result<(), DevnetError> {
         crate::scenario::foreign_use(&self.node, &self.accounts, account).await?;
@@ -208,6 +213,8 @@ async fn seed(
         }
         return Ok(seeded.values);
     }
+    // A chain begins with a block, whatever the scenario does.
+    node.produce()?;
     let mut runner = Runner::new(node, accounts)?;
     runner.run(scenario).await?;
     let seeded = Seeded { scenario: name.to_owned(), values: runner.values };

@@ -5,6 +5,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import urllib.request
 
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -27,21 +28,34 @@ def install():
     if not python.exists():
         run([sys.executable, "-m", "venv", WORK / "venv"])
     run([python, "-m", "pip", "install", "--quiet", "--requirement", HERE / "requirements.txt"])
-    for name in ("package.json", "mcp_typescript.mjs", "cosmjs.mjs"):
+    for name in ("package.json", "mcp_typescript.mjs", "cosmjs.mjs", "scenario.mjs"):
         (WORK / name).write_text((HERE / name).read_text())
     run(["npm", "install", "--no-audit", "--no-fund", "--silent"], cwd=WORK)
     return python
 
 
-def main():
-    python = install()
-    ports = ["--rpc-port", "0", "--indexer-port", "0", "--mcp-port", "0"]
-    log = open(WORK / "devnet.log", "w")
-    devnet = subprocess.Popen(
-        [BINARY, "devnet", "--json", "--block-time", "200ms", *ports], stdout=subprocess.PIPE, stderr=log, text=True
-    )
-    try:
-        told = json.loads(devnet.stdout.readline())
+class Devnet:
+    """A devnet on free ports; `told` is what it says about itself."""
+
+    def __init__(self, *arguments):
+        ports = ["--rpc-port", "0", "--indexer-port", "0", "--mcp-port", "0"]
+        self.log = open(WORK / "devnet.log", "a")
+        command = [BINARY, "devnet", "--json", *ports, *arguments]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
+
+    def __enter__(self):
+        self.told = json.loads(self.process.stdout.readline())
+        return self.told
+
+    def __exit__(self, failed, *_):
+        self.process.terminate()
+        code = self.process.wait(timeout=60)
+        if code != 0 and not failed:
+            sys.exit(f"the devnet ended with {code}; see {WORK / 'devnet.log'}")
+
+
+def clients(python):
+    with Devnet("--block-time", "200ms") as told:
         environment = os.environ | {
             "SVC_MCP_URL": told["mcp"],
             "MCP_BEARER_TOKEN": told["bearer"],
@@ -60,12 +74,44 @@ def main():
         run([python, HERE / "mcp_python.py"], env=environment)
         run(["node", "mcp_typescript.mjs"], cwd=WORK, env=environment)
         run(["node", "cosmjs.mjs"], cwd=WORK, env=environment)
-    finally:
-        devnet.terminate()
-        code = devnet.wait(timeout=60)
-    if code != 0:
-        sys.exit(f"the devnet ended with {code}; see {WORK / 'devnet.log'}")
-    print("3 passed, 0 failed")
+
+
+def scenario():
+    """The devnet runs the marketplace; CosmJS runs it on a second chain; both end in the same application hash."""
+    order = ["--block-time", "order", "--control-port", "0"]
+    with Devnet("--scenario", "marketplace", *order) as told:
+        with urllib.request.urlopen(told["control"]) as answer:
+            expected = json.load(answer)
+        values = told["values"]
+    text = (ROOT / "devnet" / "scenarios" / "marketplace.toml").read_text()
+    accounts_alone = text[: text.index("[seat]")]
+    (WORK / "accounts.toml").write_text(accounts_alone)
+    proto = ROOT / "wire" / "proto"
+    files = sorted(str(file.relative_to(proto)) for file in proto.rglob("*.proto"))
+    with Devnet("--scenario", WORK / "accounts.toml", *order) as told:
+        environment = os.environ | {
+            "SVC_RPC": told["rpc"],
+            "SVC_CONTROL": told["control"],
+            "SVC_PREFIX": told["namespace"],
+            "SVC_DENOM": told["denom"],
+            "SVC_GOV": told["values"]["gov"],
+            "SVC_PROTO": str(proto),
+            "SVC_PROTO_FILES": "\n".join(files),
+            "SVC_DELEGABLE": " ".join(told["delegable"]),
+            "SVC_VALUES": json.dumps(values),
+            "SVC_EXPECTED_HASH": expected["app_hash"],
+            "SVC_EXPECTED_HEIGHT": str(expected["height"]),
+        }
+        file = ROOT / "devnet" / "scenarios" / "marketplace.toml"
+        run(["node", "scenario.mjs", file], cwd=WORK, env=environment)
+
+
+def main():
+    python = install()
+    (WORK / "devnet.log").unlink(missing_ok=True)
+    clients(python)
+    scenario()
+    print("4 passed, 0 failed")
 
 
 main()

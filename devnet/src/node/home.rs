@@ -90,9 +90,7 @@ impl Home {
 
     fn write<R>(&self, work: impl FnOnce(&redb::WriteTransaction) -> Result<R, redb::Error>) -> Result<R, HomeError> {
         let transaction = self.database.begin_write().map_err(|error| self.failed(error))?;
-        for table in [META] {
-            transaction.open_table(table).map_err(|error| self.failed(error))?;
-        }
+        transaction.open_table(META).map_err(|error| self.failed(error))?;
         transaction.open_table(BLOCKS).map_err(|error| self.failed(error))?;
         transaction.open_table(SNAPSHOTS).map_err(|error| self.failed(error))?;
         let result = work(&transaction).map_err(|error| self.failed(error))?;

@@ -181,7 +181,10 @@ impl Node {
     pub fn launch(config: NodeConfig) -> Result<Self, NodeError> {
         let home = config.home.as_deref().map(Home::open).transpose()?;
         let now = wall::now();
-        let age = i128::try_from(config.age.as_nanos()).unwrap_or(0);
+        let age = match config.pace {
+            Pace::Wall => i128::try_from(config.age.as_nanos()).unwrap_or(0),
+            Pace::Steps => 0,
+        };
         let mut origin = Origin {
             chain: config.chain,
             genesis: config.genesis,

@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, path::Path};
 use serde::Deserialize;
 use serde_json::Value;
 
-pub use run::{Account, GAS_PRICE_MICROS, Runner, SeedError, foreign_use};
+pub use run::{Account, GAS_PRICE_MICROS, Runner, SeedError, delegable, foreign_use};
 
 /// Scenarios that come with the devnet, by name.
 pub const SHIPPED: [(&str, &str); 3] = [

@@ -16,6 +16,7 @@ use svc_wire::{
             ProposalStatus, QueryParamsRequest, QueryParamsResponse, QueryProposalRequest, QueryProposalResponse,
         },
     },
+    schema::Namespace,
     syntax::{DELEGABLE, SESSION_MESSAGE},
     tx::{self, SignContext, Unsigned},
 };
@@ -150,8 +151,7 @@ impl<'a> Runner<'a> {
                 None => value.clone(),
             },
             Value::Array(items) if items.first().is_some_and(|first| first == "$delegable") => {
-                let grantable = DELEGABLE.into_iter().filter(|split| *split != SESSION_MESSAGE);
-                grantable.map(|(module, name)| self.chain.namespace().type_url(module, name)).collect()
+                delegable(self.chain.namespace()).into()
             }
             Value::Array(items) => Value::Array(items.iter().map(|item| self.resolve(item)).collect::<Result<_, _>>()?),
             Value::Object(members) => {
@@ -290,6 +290,12 @@ impl<'a> Runner<'a> {
             other => Some(other.to_string()),
         }
     }
+}
+
+/// Type URLs an operator can be granted.
+pub fn delegable(namespace: &Namespace) -> Vec<String> {
+    let grantable = DELEGABLE.into_iter().filter(|split| *split != SESSION_MESSAGE);
+    grantable.map(|(module, name)| namespace.type_url(module, name)).collect()
 }
 
 /// Appends packed messages to a message, as the repeated field of this number.

@@ -62,7 +62,7 @@ async fn a_home_is_guarded_and_reset() {
     assert!(svc_devnet::node::reset(home.path()).expect("reset"));
     assert!(!svc_devnet::node::reset(home.path()).expect("nothing left"));
     let fresh = launch(&|config| config.scenario = "empty".into()).await.expect("starts");
-    assert_eq!(fresh.node.inspect(|core| core.height()), 0);
+    assert_eq!(fresh.node.inspect(|core| core.height()), 1);
 }
 
 #[tokio::test]
@@ -88,5 +88,5 @@ async fn snapshots_take_the_chain_back_by_name() {
     memory.node.save("s").expect("saved");
     memory.node.produce().expect("made");
     memory.node.load("s").expect("loaded");
-    assert_eq!(memory.node.inspect(|core| core.height()), 0);
+    assert_eq!(memory.node.inspect(|core| core.height()), 1);
 }

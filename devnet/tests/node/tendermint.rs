@@ -116,14 +116,14 @@ async fn its_websocket_client_subscribes() {
     let driver = tokio::spawn(driver.run());
     let mut blocks = client.subscribe(EventType::NewBlock.into()).await.expect("subscribed");
     let mut txs = client.subscribe(EventType::Tx.into()).await.expect("subscribed");
-    assert_eq!(client.status().await.expect("status").sync_info.latest_block_height.value(), 0);
+    assert_eq!(client.status().await.expect("status").sync_info.latest_block_height.value(), 1);
     let tx = payment(&devnet, 0, 5);
     let sent = client.broadcast_tx_sync(tx.bytes).await.expect("sent");
     assert!(sent.code.is_ok());
     devnet.node.produce().expect("made");
     let block = blocks.next().await.expect("told").expect("an event");
     let EventData::NewBlock { block: Some(block), .. } = block.data else { panic!("{block:?}") };
-    assert_eq!((block.header.height.value(), block.data.len()), (1, 1));
+    assert_eq!((block.header.height.value(), block.data.len()), (2, 1));
     let event = txs.next().await.expect("told").expect("an event");
     assert!(matches!(event.data, EventData::Tx { .. }), "{event:?}");
     drop((blocks, txs));
