@@ -1,6 +1,8 @@
 //! `make bench`: figures as ratios against a floor measured in the same run, since machines are noisy.
 #![allow(missing_docs, clippy::expect_used, clippy::print_stdout)]
 
+mod ledger;
+
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Map, Value, json};
@@ -45,9 +47,17 @@ impl Behaviour for Echo {
     }
 }
 
+/// A line of the table.
+pub struct Row {
+    pub measure: String,
+    pub value: String,
+    pub floor: String,
+    pub ratio: f64,
+}
+
 const ROUNDS: u64 = 20_000;
 
-fn median(mut values: Vec<f64>) -> f64 {
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
@@ -117,6 +127,9 @@ fn main() {
         println!("| measure | value | floor in the same run | ratio |");
         println!("|---|---|---|---|");
         println!("| round trip of an actor request | {actor:.0} ns | {bare:.0} ns, bare tokio channels | {:.2} |", actor / bare);
+        for row in ledger::rows().await {
+            println!("| {} | {} | {} | {:.2} |", row.measure, row.value, row.floor, row.ratio);
+        }
         for millis in [1000, 200] {
             let (single, many) = writes(Duration::from_millis(millis)).await;
                         // Each call begins right behind a block, so it cannot be answered before the next one.

@@ -9,6 +9,7 @@ mod e2e {
     mod discovery;
     mod faults;
     mod grants;
+    mod home;
     mod pipeline;
     mod secrets;
     mod subscription;

@@ -8,9 +8,14 @@ use std::{
 use prost::Message;
 use prost_types::Timestamp;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use serde::{Deserialize, Serialize};
 
-use super::core::BlockRecord;
+use super::core::{BlockRecord, Origin};
+use crate::ledger::Genesis;
 
+/// Document that says what was seeded; without it, seeding was cut.
+pub const SCENARIO: &str = "scenario";
+const GENESIS: &str = "genesis";
 const FILE: &str = "devnet.redb";
 const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
 const BLOCKS: TableDefinition<u64, &[u8]> = TableDefinition::new("blocks");
@@ -34,9 +39,45 @@ impl From<&BlockRecord> for StoredBlock {
     }
 }
 
+/// What a home says about its chain.
+#[derive(Debug, Serialize, Deserialize)]
+struct Document {
+    chain_id: String,
+    namespace: String,
+    denom: String,
+    genesis: Genesis,
+    genesis_seconds: i64,
+    genesis_nanos: i32,
+}
+
+impl From<&Origin> for Document {
+    fn from(origin: &Origin) -> Self {
+        Self {
+            chain_id: origin.chain.chain_id.clone(),
+            namespace: origin.chain.namespace().to_string(),
+            denom: origin.chain.denom.clone(),
+            genesis: origin.genesis.clone(),
+            genesis_seconds: origin.genesis_time.seconds,
+            genesis_nanos: origin.genesis_time.nanos,
+        }
+    }
+}
+
 /// Why a home cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
+    /// The chain in the directory is not this one.
+    #[error("{path} holds another chain: its {what} is {found}, not {expected}")]
+    OtherChain {
+        /// The file.
+        path: PathBuf,
+        /// What differs.
+        what: &'static str,
+        /// What is there.
+        found: String,
+        /// What was asked for.
+        expected: String,
+    },
     /// Another process uses it, or it is damaged.
     #[error("{path}: {reason}")]
     Store {
@@ -101,6 +142,32 @@ impl Home {
     fn read<R>(&self, work: impl FnOnce(&redb::ReadTransaction) -> Result<R, redb::Error>) -> Result<R, HomeError> {
         let transaction = self.database.begin_read().map_err(|error| self.failed(error))?;
         work(&transaction).map_err(|error| self.failed(error))
+    }
+
+    /// A home that holds this chain gives it its genesis; a new one takes it. One whose seeding was cut begins again.
+    pub fn adopt(&self, origin: &mut Origin) -> Result<(), HomeError> {
+        let unusable =
+            |error: serde_json::Error| HomeError::Store { path: self.path.clone(), reason: error.to_string() };
+        let ours = Document::from(&*origin);
+        let found = self.document(GENESIS)?;
+        let Some(found) = found.filter(|_| self.document(SCENARIO).is_ok_and(|seeded| seeded.is_some())) else {
+            self.clear()?;
+            return self.put_document(GENESIS, &serde_json::to_vec(&ours).map_err(unusable)?);
+        };
+        let found: Document = serde_json::from_slice(&found).map_err(unusable)?;
+        for (what, found, expected) in [
+            ("chain id", &found.chain_id, ours.chain_id),
+            ("namespace", &found.namespace, ours.namespace),
+            ("denom", &found.denom, ours.denom),
+        ] {
+            if *found != expected {
+                let (path, found) = (self.path.clone(), found.clone());
+                return Err(HomeError::OtherChain { path, what, found, expected });
+            }
+        }
+        origin.genesis = found.genesis;
+        origin.genesis_time = Timestamp { seconds: found.genesis_seconds, nanos: found.genesis_nanos };
+        Ok(())
     }
 
     /// A document beside the chain.

@@ -27,7 +27,6 @@ use std::{
 };
 
 use prost_types::Timestamp;
-use serde::{Deserialize, Serialize};
 use svc_kit::wall;
 use svc_wire::instant;
 use tokio::{
@@ -80,18 +79,6 @@ pub enum NodeError {
     /// The directory cannot be used.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// The chain in the directory is not this one.
-    #[error("{home} holds another chain: its {what} is {found}, not {expected}")]
-    OtherChain {
-        /// The directory.
-        home: PathBuf,
-        /// What differs.
-        what: &'static str,
-        /// What is there.
-        found: String,
-        /// What was asked for.
-        expected: String,
-    },
     /// The blocks in the directory lead elsewhere.
     #[error(transparent)]
     Replay(#[from] ReplayError),
@@ -104,17 +91,6 @@ pub enum NodeError {
     /// There is no snapshot of this name.
     #[error("there is no snapshot {0:?}")]
     NoSnapshot(String),
-}
-
-/// What a home says about its chain.
-#[derive(Debug, Serialize, Deserialize)]
-struct Document {
-    chain_id: String,
-    namespace: String,
-    denom: String,
-    genesis: Genesis,
-    genesis_seconds: i64,
-    genesis_nanos: i32,
 }
 
 pub(crate) struct Shared {
@@ -170,7 +146,6 @@ pub struct Node(Arc<Inner>);
 
 /// Blocks a slow subscriber may be behind before its connection is closed.
 const BLOCK_BUFFER: usize = 1024;
-const SCENARIO: &str = "scenario";
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -195,7 +170,7 @@ impl Node {
             origin.genesis_time = Timestamp { seconds: 1_767_225_600, nanos: 0 };
         }
         if let Some(home) = &home {
-            adopt(home, &mut origin, config.home.as_deref().unwrap_or(Path::new("")))?;
+            home.adopt(&mut origin)?;
         }
         let mut core = Core::new(origin, config.pace)?;
         if let Some(home) = &home {
@@ -333,13 +308,13 @@ impl Node {
 
     /// What was seeded, if seeding this home came to its end.
     pub fn seeded(&self) -> Result<Option<Vec<u8>>, NodeError> {
-        Ok(lock(&self.0.shared.home).as_ref().map(|home| home.document(SCENARIO)).transpose()?.flatten())
+        Ok(lock(&self.0.shared.home).as_ref().map(|kept| kept.document(home::SCENARIO)).transpose()?.flatten())
     }
 
     /// Notes that seeding has come to its end.
     pub fn set_seeded(&self, document: &[u8]) -> Result<(), NodeError> {
         match &*lock(&self.0.shared.home) {
-            Some(home) => Ok(home.put_document(SCENARIO, document)?),
+            Some(kept) => Ok(kept.put_document(home::SCENARIO, document)?),
             None => Ok(()),
         }
     }
@@ -356,44 +331,6 @@ impl Drop for Inner {
 /// Removes the chain of a home; false when there is none.
 pub fn reset(home: &Path) -> Result<bool, NodeError> {
     Ok(Home::reset(home)?)
-}
-
-/// A home that holds this chain gives it its genesis; a new one takes it. One whose seeding was cut begins again.
-fn adopt(home: &Home, origin: &mut Origin, path: &Path) -> Result<(), NodeError> {
-    const NAME: &str = "genesis";
-    if let Some(bytes) = home.document(NAME)?
-        && home.document(SCENARIO)?.is_some()
-    {
-        let unreadable =
-            |error: serde_json::Error| HomeError::Store { path: path.to_owned(), reason: error.to_string() };
-        let found: Document = serde_json::from_slice(&bytes).map_err(unreadable)?;
-        let expected = &origin.chain;
-        for (what, found, expected) in [
-            ("chain id", &found.chain_id, &expected.chain_id),
-            ("namespace", &found.namespace, &expected.namespace().to_string()),
-            ("denom", &found.denom, &expected.denom),
-        ] {
-            if found != expected {
-                let (found, expected) = (found.clone(), expected.clone());
-                return Err(NodeError::OtherChain { home: path.to_owned(), what, found, expected });
-            }
-        }
-        origin.genesis = found.genesis;
-        origin.genesis_time = Timestamp { seconds: found.genesis_seconds, nanos: found.genesis_nanos };
-        return Ok(());
-    }
-    home.clear()?;
-    let document = Document {
-        chain_id: origin.chain.chain_id.clone(),
-        namespace: origin.chain.namespace().to_string(),
-        denom: origin.chain.denom.clone(),
-        genesis: origin.genesis.clone(),
-        genesis_seconds: origin.genesis_time.seconds,
-        genesis_nanos: origin.genesis_time.nanos,
-    };
-    let bytes = serde_json::to_vec(&document)
-        .map_err(|error| HomeError::Store { path: path.to_owned(), reason: error.to_string() })?;
-    Ok(home.put_document(NAME, &bytes)?)
 }
 
 fn restore(core: &mut Core, blocks: Vec<home::StoredBlock>) -> Result<(), ReplayError> {

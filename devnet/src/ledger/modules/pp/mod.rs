@@ -5,6 +5,7 @@ mod manage;
 mod onboarding;
 mod rules;
 mod session;
+mod terms;
 mod vs_block;
 
 use prost_types::Timestamp;

@@ -1,6 +1,5 @@
 //! The onboarding process: an applicant asks and pays, a validator decides.
 
-use prost_types::Timestamp;
 use svc_wire::{
     instant,
     proto::svc::{
@@ -17,8 +16,10 @@ use svc_wire::{
 use super::{
     AUTHORIZATION, active, addresses, authorize, by_operator, debit, in_context, in_fee_denom, insert,
     is_slashed_unrepaid, load, load_validator, own_did, plain, policy_address, registered,
-    rules::{Price, discount_limits, fee_denom, no_overlap, price, validator_role, validity_days},
-    store, time_text,
+    rules::{Price, fee_denom, no_overlap, price, validator_role},
+    store,
+    terms::{ends, valid_terms},
+    time_text,
     vs_block::VsBlock,
 };
 use crate::ledger::{
@@ -31,8 +32,6 @@ use crate::ledger::{
     },
     validate,
 };
-
-const DAY_NANOS: i128 = 86_400 * 1_000_000_000;
 
 pub fn validate_start(chain: &Chain, message: &MsgStartParticipantOp) -> Result<(), LedgerError> {
     addresses(chain, &message.corporation, &message.operator)?;
@@ -233,71 +232,6 @@ fn authorize_validator(
     exec.attempt(|exec| vs::authorize(exec, corporation_id, &message.operator, validator_id, &url))
         .map(|()| Path::VsOperator)
         .map_err(|_| refusal.wrap(AUTHORIZATION))
-}
-
-/// End of the validation and end of the participant's effect, as this validation sets them.
-fn ends(
-    participant: &Participant,
-    schema: &CredentialSchema,
-    requested: Option<Timestamp>,
-    now: &Timestamp,
-) -> Result<(Option<Timestamp>, Option<Timestamp>), LedgerError> {
-    let days = validity_days(schema, participant.role());
-    let begin = participant.op_exp.as_ref().unwrap_or(now);
-    let op_exp = (days > 0).then(|| instant::from_nanos(instant::nanos(begin) + i128::from(days) * DAY_NANOS));
-    let Some(until) = requested else { return Ok((op_exp, op_exp)) };
-    let is_renewal = participant.effective_from.is_some();
-    let floor = if is_renewal { participant.effective_until.as_ref() } else { Some(now) };
-    if floor.is_some_and(|floor| instant::at_or_before(&until, floor)) {
-        let what = if is_renewal { "the present effective_until" } else { "the block time" };
-        return plain(format!("effective_until must be after {what}"));
-    }
-    if op_exp.as_ref().is_some_and(|end| !instant::at_or_before(&until, end)) {
-        return plain("effective_until must not be after the end of the validation");
-    }
-    Ok((op_exp, Some(until)))
-}
-
-/// What may be said about fees, discounts and digest.
-fn valid_terms(
-    message: &MsgSetParticipantOpToValidated,
-    participant: &Participant,
-    schema: &CredentialSchema,
-    validator: &Participant,
-) -> Result<(), LedgerError> {
-    let is_renewal = participant.effective_from.is_some();
-    if is_renewal {
-        for (name, asked, stored) in [
-            ("validation_fees", message.validation_fees, participant.validation_fees),
-            ("issuance_fees", message.issuance_fees, participant.issuance_fees),
-            ("verification_fees", message.verification_fees, participant.verification_fees),
-            ("issuance_fee_discount", message.issuance_fee_discount, participant.issuance_fee_discount),
-            ("verification_fee_discount", message.verification_fee_discount, participant.verification_fee_discount),
-        ] {
-            if asked != stored {
-                return plain(format!("{name} cannot change with a renewal: {stored}, got {asked}"));
-            }
-        }
-    }
-    let digest = &message.op_summary_digest;
-    if participant.role() == Role::Holder && !digest.is_empty() {
-        return plain("op_summary_digest must be empty for a holder");
-    }
-    if !digest.is_empty() && !validate::is_digest_sri(digest) {
-        return plain(format!("invalid op_summary_digest: {digest:?}"));
-    }
-    if !is_renewal {
-        let (issuance, verification) = discount_limits(schema, participant.role(), validator);
-        for (name, asked, limit) in [
-            ("issuance_fee_discount", message.issuance_fee_discount, issuance),
-            ("verification_fee_discount", message.verification_fee_discount, verification),
-        ] {
-            if asked > limit {
-                return plain(format!("{name} of {asked} is not allowed here: at most {limit}"));
-            }
-        }
-    }
-    Ok(())
 }
 
 pub fn set_validated(

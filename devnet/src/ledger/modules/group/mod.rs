@@ -1,37 +1,34 @@
 //! x/group: the group behind each corporation, its proposals and votes.
 
-use prost::Message;
+mod admin;
+mod policy;
+
 use prost_types::Any;
 use rust_decimal::Decimal;
 use svc_wire::{
     account::{Address, group_policy},
     instant,
     proto::cosmos::group::v1::{
-        Exec as TryExec, GroupInfo, GroupMember, GroupPolicyInfo, Member, MsgExec, MsgExecResponse, MsgLeaveGroup,
-        MsgLeaveGroupResponse, MsgSubmitProposal, MsgSubmitProposalResponse, MsgUpdateGroupMembers,
-        MsgUpdateGroupMembersResponse, MsgUpdateGroupMetadata, MsgUpdateGroupMetadataResponse,
-        MsgUpdateGroupPolicyDecisionPolicy, MsgUpdateGroupPolicyDecisionPolicyResponse, MsgUpdateGroupPolicyMetadata,
-        MsgUpdateGroupPolicyMetadataResponse, MsgVote, MsgVoteResponse, MsgWithdrawProposal,
-        MsgWithdrawProposalResponse, PercentageDecisionPolicy, Proposal, ProposalExecutorResult, ProposalStatus,
-        TallyResult, ThresholdDecisionPolicy, Vote, VoteOption,
+        Exec as TryExec, GroupInfo, GroupMember, GroupPolicyInfo, Member, MsgExec, MsgExecResponse, MsgSubmitProposal,
+        MsgSubmitProposalResponse, MsgVote, MsgVoteResponse, MsgWithdrawProposal, MsgWithdrawProposalResponse,
+        Proposal, ProposalExecutorResult, ProposalStatus, TallyResult, Vote, VoteOption,
     },
 };
 
-use super::{
-    super::{
-        error::LedgerError,
-        exec::{Chain, Event, Exec},
-        gas::Gas,
-        state::{State, next},
-        validate,
-    },
-    auth, run,
+use super::{auth, run};
+use crate::ledger::{
+    error::LedgerError,
+    exec::{Chain, Event, Exec},
+    gas::Gas,
+    state::{State, next},
+    validate,
 };
+pub use admin::{leave, update_decision_policy, update_members, update_metadata, update_policy_metadata};
+use policy::{Policy, positive, weight};
 
 const THRESHOLD: &str = "/cosmos.group.v1.ThresholdDecisionPolicy";
 const PERCENTAGE: &str = "/cosmos.group.v1.PercentageDecisionPolicy";
 const MAX_METADATA_BYTES: usize = 255;
-const MAX_EXECUTION_PERIOD_SECONDS: i128 = 1_209_600;
 
 fn group_error(code: u32, text: impl std::fmt::Display, root: &str) -> LedgerError {
     LedgerError::new("group", code, format!("{text}: {root}"))
@@ -56,81 +53,6 @@ fn typed(name: &str, mut attributes: Vec<(&str, serde_json::Value)>) -> Event {
         kind: format!("cosmos.group.v1.{name}"),
         attributes: attributes.into_iter().map(|(key, value)| (key.to_owned(), value.to_string())).collect(),
     }
-}
-
-/// The rules of a decision policy.
-enum Rule {
-    Threshold(Decimal),
-    Percentage(Decimal),
-}
-
-struct Policy {
-    rule: Rule,
-    voting_nanos: i128,
-    min_execution_nanos: i128,
-}
-
-impl Policy {
-    /// Reads and checks a packed policy; `None` for another type.
-    fn read(packed: &Any) -> Result<Option<Self>, LedgerError> {
-        let bad = |error: prost::DecodeError| LedgerError::sdk(2, error);
-        let (rule, windows) = match packed.type_url.as_str() {
-            THRESHOLD => {
-                let policy = ThresholdDecisionPolicy::decode(packed.value.as_slice()).map_err(bad)?;
-                (Rule::Threshold(positive("threshold", &policy.threshold)?), policy.windows)
-            }
-            PERCENTAGE => {
-                let policy = PercentageDecisionPolicy::decode(packed.value.as_slice()).map_err(bad)?;
-                let percentage = positive("percentage", &policy.percentage)?;
-                if percentage > Decimal::ONE {
-                    return Err(invalid("percentage must be > 0 and <= 1"));
-                }
-                (Rule::Percentage(percentage), policy.windows)
-            }
-            _ => return Ok(None),
-        };
-        let windows = windows.ok_or_else(|| invalid("voting period cannot be zero"))?;
-        let nanos = |span: Option<prost_types::Duration>| span.as_ref().map_or(0, instant::span_nanos);
-        let (voting_nanos, min_execution_nanos) = (nanos(windows.voting_period), nanos(windows.min_execution_period));
-        if voting_nanos <= 0 {
-            return Err(invalid("voting period cannot be zero"));
-        }
-        if min_execution_nanos > voting_nanos + MAX_EXECUTION_PERIOD_SECONDS * 1_000_000_000 {
-            return Err(invalid("min_execution_period should be smaller than voting_period + max_execution_period"));
-        }
-        Ok(Some(Self { rule, voting_nanos, min_execution_nanos }))
-    }
-
-    /// Whether `yes` of `total` passes; `None` while it may still.
-    fn decides(&self, yes: Decimal, others: Decimal, total: Decimal) -> Option<bool> {
-        let undecided = total - yes - others;
-        let (needed, share) = match self.rule {
-            // A threshold above the total weight means all of it.
-            Rule::Threshold(threshold) => (threshold.min(total), Decimal::ONE),
-            Rule::Percentage(percentage) => (percentage, total),
-        };
-        if share.is_zero() {
-            return Some(false);
-        }
-        if yes / share >= needed {
-            Some(true)
-        } else if (yes + undecided) / share < needed {
-            Some(false)
-        } else {
-            None
-        }
-    }
-}
-
-fn positive(what: &str, text: &str) -> Result<Decimal, LedgerError> {
-    text.parse::<Decimal>()
-        .ok()
-        .filter(|value| *value > Decimal::ZERO)
-        .ok_or_else(|| invalid(format!("{what}: expected a positive decimal, got {text:?}")))
-}
-
-fn weight(text: &str) -> Decimal {
-    text.parse().unwrap_or_default()
 }
 
 /// A member as a request names it.
@@ -459,128 +381,6 @@ pub fn close_expired(exec: &mut Exec<'_>) {
 /// Whether a packed message is one of the two decision policies a corporation may have.
 pub fn is_decision_policy(packed: &Any) -> bool {
     matches!(packed.type_url.as_str(), THRESHOLD | PERCENTAGE)
-}
-
-/// The group of a policy account that administers itself.
-fn administered(exec: &Exec<'_>, group_id: u64, admin: &str) -> Result<GroupInfo, LedgerError> {
-    let group = exec.state.groups.get(&group_id, exec.gas).cloned().ok_or_else(|| not_found("load group"))?;
-    if group.admin != admin {
-        return Err(unauthorized("not group admin"));
-    }
-    Ok(group)
-}
-
-fn store_group(exec: &mut Exec<'_>, mut group: GroupInfo) {
-    group.version += 1;
-    exec.events.push(typed("EventUpdateGroup", vec![("group_id", group.id.to_string().into())]));
-    exec.state.groups.put(group.id, group, exec.gas);
-}
-
-/// Adds, changes and, with weight 0, removes members.
-pub fn update_members(
-    exec: &mut Exec<'_>,
-    message: MsgUpdateGroupMembers,
-) -> Result<MsgUpdateGroupMembersResponse, LedgerError> {
-    let mut group = administered(exec, message.group_id, &message.admin)?;
-    if message.member_updates.is_empty() {
-        return Err(group_error(2, "member updates", "value is empty"));
-    }
-    let mut total = weight(&group.total_weight);
-    for update in message.member_updates {
-        validate::address(&exec.chain.prefix, "member", &update.address)?;
-        metadata_fits(&update.metadata)?;
-        let key = (group.id, update.address.clone());
-        let before = exec.state.group_members.get(&key, exec.gas).and_then(|one| one.member.clone());
-        total -= before.as_ref().map_or(Decimal::ZERO, |member| weight(&member.weight));
-        let is_removal = update.weight.parse::<Decimal>().is_ok_and(|weight| weight.is_zero());
-        if is_removal {
-            if before.is_none() {
-                return Err(not_found(format!("unknown member {}", update.address)));
-            }
-            exec.state.group_members.remove(&key, exec.gas);
-            continue;
-        }
-        total += positive("weight", &update.weight)?;
-        let member = Member {
-            address: update.address,
-            weight: update.weight,
-            metadata: update.metadata,
-            added_at: before.and_then(|member| member.added_at).or(Some(exec.now())),
-        };
-        exec.state.group_members.put(key, GroupMember { group_id: group.id, member: Some(member) }, exec.gas);
-    }
-    group.total_weight = total.normalize().to_string();
-    store_group(exec, group);
-    Ok(MsgUpdateGroupMembersResponse {})
-}
-
-pub fn update_metadata(
-    exec: &mut Exec<'_>,
-    message: MsgUpdateGroupMetadata,
-) -> Result<MsgUpdateGroupMetadataResponse, LedgerError> {
-    let mut group = administered(exec, message.group_id, &message.admin)?;
-    metadata_fits(&message.metadata)?;
-    group.metadata = message.metadata;
-    store_group(exec, group);
-    Ok(MsgUpdateGroupMetadataResponse {})
-}
-
-/// Changes a policy that its own account administers, and voids open proposals made under the old one.
-fn update_policy(
-    exec: &mut Exec<'_>,
-    admin: &str,
-    address: &str,
-    change: impl FnOnce(&mut GroupPolicyInfo),
-) -> Result<(), LedgerError> {
-    let (mut policy, _, _) = load_policy(exec, address)?;
-    if policy.admin != admin {
-        return Err(unauthorized("not group policy admin"));
-    }
-    change(&mut policy);
-    policy.version += 1;
-    exec.state.group_policies.put(address.to_owned(), policy, exec.gas);
-    exec.events.push(typed("EventUpdateGroupPolicy", vec![("address", address.into())]));
-    let is_open = |one: &&Proposal| one.group_policy_address == address && one.status() == ProposalStatus::Submitted;
-    let open: Vec<Proposal> = exec.state.proposals.values().filter(is_open).cloned().collect();
-    for mut proposal in open {
-        proposal.set_status(ProposalStatus::Aborted);
-        drop_votes(exec, proposal.id);
-        exec.state.proposals.put(proposal.id, proposal, exec.gas);
-    }
-    Ok(())
-}
-
-pub fn update_decision_policy(
-    exec: &mut Exec<'_>,
-    message: MsgUpdateGroupPolicyDecisionPolicy,
-) -> Result<MsgUpdateGroupPolicyDecisionPolicyResponse, LedgerError> {
-    let packed = message.decision_policy.unwrap_or_default();
-    Policy::read(&packed)?.ok_or_else(|| invalid("unknown decision policy"))?;
-    update_policy(exec, &message.admin, &message.group_policy_address, |policy| policy.decision_policy = Some(packed))?;
-    Ok(MsgUpdateGroupPolicyDecisionPolicyResponse {})
-}
-
-pub fn update_policy_metadata(
-    exec: &mut Exec<'_>,
-    message: MsgUpdateGroupPolicyMetadata,
-) -> Result<MsgUpdateGroupPolicyMetadataResponse, LedgerError> {
-    metadata_fits(&message.metadata)?;
-    update_policy(exec, &message.admin, &message.group_policy_address, |policy| policy.metadata = message.metadata)?;
-    Ok(MsgUpdateGroupPolicyMetadataResponse {})
-}
-
-pub fn leave(exec: &mut Exec<'_>, message: MsgLeaveGroup) -> Result<MsgLeaveGroupResponse, LedgerError> {
-    let found = exec.state.groups.get(&message.group_id, exec.gas).cloned();
-    let mut group = found.ok_or_else(|| not_found("load group"))?;
-    let key = (group.id, message.address.clone());
-    let Some(left) = exec.state.group_members.remove(&key, exec.gas).and_then(|one| one.member) else {
-        return Err(not_found(format!("{} is not part of group {}", message.address, group.id)));
-    };
-    group.total_weight = (weight(&group.total_weight) - weight(&left.weight)).normalize().to_string();
-    let id = group.id.to_string();
-    store_group(exec, group);
-    exec.events.push(typed("EventLeaveGroup", vec![("group_id", id.into()), ("address", message.address.into())]));
-    Ok(MsgLeaveGroupResponse {})
 }
 
 fn metadata_fits(metadata: &str) -> Result<(), LedgerError> {
