@@ -1,6 +1,6 @@
 # The commands people type. `make` explains them.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check interop bench deny devnet fmt
+.PHONY: help demo test check interop bench fuzz deny devnet fmt
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -27,6 +27,9 @@ interop: ## The official MCP clients (Python, TypeScript) and CosmJS against a d
 
 bench: ## Measure, with a floor in the same run
 	cargo bench --bench table
+
+fuzz: ## Fuzz the ledger for ten minutes; needs a nightly compiler and cargo-fuzz
+	cargo +nightly fuzz run --fuzz-dir fuzz -s none ledger -- -max_total_time=600 -max_len=4096
 
 deny: ## Licences, bans and sources of all dependencies; needs cargo-deny
 	cargo deny check licenses bans sources

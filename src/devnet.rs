@@ -27,7 +27,7 @@ pub struct DevnetArgs {
     /// Time between blocks: 1s, 20ms, …; `order` makes blocks on order only, with header times a second apart.
     #[arg(long, default_value = "1s", value_parser = block_time)]
     block_time: BlockTime,
-    /// What the chain holds at first: empty, corporation, marketplace, or a TOML file (docs/scenarios.md).
+    /// What the chain holds at first: empty, corporation, marketplace, or a TOML file (docs/devnet.md).
     #[arg(long, default_value = "corporation")]
     scenario: String,
     /// Directory that keeps the chain and the indexer between runs; in memory when left out.

@@ -118,7 +118,10 @@ async fn local_only(request: Request, next: Next) -> Response {
         let text = "the control endpoint answers local programs only, not browsers".to_owned();
         return Refused(StatusCode::FORBIDDEN, text).into_response();
     }
-    next.run(request).await
+    let order = format!("{} {}", request.method(), request.uri().path());
+    let answer = next.run(request).await;
+    tracing::info!(component = "devnet.control", order, status = answer.status().as_u16(), "order is answered");
+    answer
 }
 
 fn told(node: &Node) -> Value {

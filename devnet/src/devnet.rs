@@ -217,6 +217,8 @@ async fn seed(
     node.produce()?;
     let mut runner = Runner::new(node, accounts)?;
     runner.run(scenario).await?;
+    let height = *node.heights().borrow();
+    tracing::info!(component = "devnet.scenario", scenario = name, height, "the scenario has run");
     let seeded = Seeded { scenario: name.to_owned(), values: runner.values };
     let bytes = serde_json::to_vec(&seeded).map_err(|error| DevnetError::Parameter(error.to_string()))?;
     node.set_seeded(&bytes)?;

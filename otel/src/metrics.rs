@@ -34,6 +34,9 @@ struct Instruments {
     message_duration: Histogram<f64>,
     restarts: Counter<u64>,
     rejected: Counter<u64>,
+    devnet_height: Gauge<u64>,
+    devnet_txs: Counter<u64>,
+    devnet_block_duration: Histogram<f64>,
 }
 
 // First use must come after the meter provider is set: a meter taken earlier stays a no-op.
@@ -68,11 +71,24 @@ static INSTRUMENTS: LazyLock<Instruments> = LazyLock::new(|| {
         message_duration: seconds(metric::MESSAGE_DURATION),
         restarts: counter(metric::RESTARTS),
         rejected: counter(metric::REJECTED),
+        devnet_height: gauge(metric::DEVNET_HEIGHT),
+        devnet_txs: counter(metric::DEVNET_TXS),
+        devnet_block_duration: seconds(metric::DEVNET_BLOCK_DURATION),
     }
 });
 
 fn label(key: &'static str, value: &str) -> KeyValue {
     KeyValue::new(key, value.to_owned())
+}
+
+/// The devnet has made a block; each transaction by its codespace, empty on success.
+pub fn devnet_block<'a>(height: u64, codespaces: impl Iterator<Item = &'a str>, took: Duration) {
+    INSTRUMENTS.devnet_height.record(height, &[]);
+    INSTRUMENTS.devnet_block_duration.record(took.as_secs_f64(), &[]);
+    for codespace in codespaces {
+        let outcome = if codespace.is_empty() { "ok" } else { codespace };
+        INSTRUMENTS.devnet_txs.add(1, &[label("codespace", outcome)]);
+    }
 }
 
 /// The server serves, or no longer does.

@@ -92,5 +92,8 @@ pub mod metric {
         MESSAGE_DURATION, "svc_actor_message_duration_seconds", "Seconds a message was handled, by actor, message and outcome.";
         RESTARTS, "svc_actor_restarts_total", "Restarts, by actor and reason.";
         REJECTED, "svc_actor_rejected_total", "Messages refused by an admission limit, by actor.";
+        DEVNET_HEIGHT, "svc_devnet_block_height", "Newest height of the devnet's chain.";
+        DEVNET_TXS, "svc_devnet_txs_total", "Transactions in the devnet's blocks, by codespace; ok for those without error.";
+        DEVNET_BLOCK_DURATION, "svc_devnet_block_duration_seconds", "Seconds the devnet took to run, seal and store a block.";
     }
 }

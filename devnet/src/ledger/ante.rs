@@ -112,7 +112,7 @@ fn decorators(exec: &mut Exec<'_>, tx: &Decoded, mode: Mode) -> Result<(), Ledge
     if let Some(option) = tx.body.extension_options.first() {
         return Err(LedgerError::sdk(31, &option.type_url));
     }
-    count_signatures(tx, &signers)?;
+    validate_basic(tx, &signers)?;
     timeouts(exec, tx)?;
     let memo = tx.body.memo.chars().count() as u64;
     if memo > MAX_MEMO_CHARACTERS {
@@ -122,7 +122,7 @@ fn decorators(exec: &mut Exec<'_>, tx: &Decoded, mode: Mode) -> Result<(), Ledge
     let missing_signature = if mode == Mode::Simulate { SIGNATURE_BYTES } else { 0 };
     exec.gas.consume((tx.size + missing_signature) * TX_SIZE_COST_PER_BYTE);
     if exec.gas.is_exceeded() {
-        return Err(out_of_gas(exec.gas));
+        return Err(out_of_gas(exec.gas, "txSize"));
     }
     deduct_fee(exec, tx, &signers, mode)?;
     set_public_keys(exec, tx, &signers)?;
@@ -137,7 +137,7 @@ fn decorators(exec: &mut Exec<'_>, tx: &Decoded, mode: Mode) -> Result<(), Ledge
             exec.state.accounts.put(signer.clone(), account, exec.gas);
         }
     }
-    if exec.gas.is_exceeded() { Err(out_of_gas(exec.gas)) } else { Ok(()) }
+    if exec.gas.is_exceeded() { Err(out_of_gas(exec.gas, "signature verification")) } else { Ok(()) }
 }
 
 /// Stateless checks of the messages; yields the distinct signers in order. Who is named to pay the fee has to sign too.
@@ -165,7 +165,11 @@ fn validate_messages(exec: &Exec<'_>, tx: &Decoded) -> Result<Vec<String>, Ledge
     Ok(signers)
 }
 
-fn count_signatures(tx: &Decoded, signers: &[String]) -> Result<(), LedgerError> {
+/// What the transaction says about gas and signatures as such.
+fn validate_basic(tx: &Decoded, signers: &[String]) -> Result<(), LedgerError> {
+    if i64::try_from(tx.fee.gas_limit).is_err() {
+        return Err(LedgerError::sdk(18, format!("invalid gas supplied; {} > {}", tx.fee.gas_limit, i64::MAX)));
+    }
     if tx.raw.signatures.is_empty() {
         return Err(LedgerError::sdk(15, "no signatures supplied"));
     }
@@ -193,9 +197,6 @@ fn timeouts(exec: &Exec<'_>, tx: &Decoded) -> Result<(), LedgerError> {
 }
 
 fn deduct_fee(exec: &mut Exec<'_>, tx: &Decoded, signers: &[String], mode: Mode) -> Result<(), LedgerError> {
-    if tx.fee.gas_limit == 0 && mode != Mode::Simulate {
-        return Err(LedgerError::sdk(41, "must provide positive gas"));
-    }
     let coins = bank::parse_coins(&tx.fee.amount).map_err(|text| LedgerError::sdk(10, text))?;
     if mode == Mode::Check {
         let required = u128::from(tx.fee.gas_limit) * u128::from(exec.chain.min_gas_price_micros);

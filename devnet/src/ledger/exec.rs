@@ -195,7 +195,7 @@ fn run_messages(
         let response = modules::run(&mut exec, message);
         // A handler out of gas gets no further than that, whatever it would have said.
         if gas.is_exceeded() {
-            return Err(out_of_gas(gas));
+            return Err(out_of_gas(gas, "store"));
         }
         let response = response.map_err(failed)?;
         let sender = chain.registry.signers(&message.type_url, &message.value).unwrap_or_default();
@@ -209,8 +209,9 @@ fn run_messages(
     Ok((TxMsgData { data: Vec::new(), msg_responses }.encode_to_vec(), events))
 }
 
-pub(super) fn out_of_gas(gas: &Gas) -> LedgerError {
-    LedgerError::sdk(11, format!("out of gas in location: store; gasWanted: {}, gasUsed: {}", gas.limit(), gas.used()))
+pub(super) fn out_of_gas(gas: &Gas, location: &str) -> LedgerError {
+    let (wanted, used) = (gas.limit(), gas.used());
+    LedgerError::sdk(11, format!("out of gas in location: {location}; gasWanted: {wanted}, gasUsed: {used}"))
 }
 
 /// The SDK's own event of every message; `module` is the package segment after the namespace word.

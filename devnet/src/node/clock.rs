@@ -6,7 +6,7 @@ use svc_wire::instant;
 /// Where header times come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// The wall clock, moved by what [`Clock::advance`] was told.
+    /// The wall clock, moved by what the node was told.
     Wall,
     /// One second a block: two runs of the same transactions have the same times.
     Steps,

@@ -23,7 +23,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, AtomicUsize},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use prost_types::Timestamp;
@@ -119,10 +119,14 @@ impl Shared {
         if self.is_kept && home.is_none() {
             return Err(NodeError::Closed);
         }
+        let began = Instant::now();
         let block = core.produce(&wall::now())?;
         if let Some(home) = &*home {
             home.append(&block)?;
         }
+        let codespaces = block.outcomes.iter().map(|outcome| outcome.codespace.as_str());
+        svc_otel::metrics::devnet_block(block.height, codespaces, began.elapsed());
+        tracing::debug!(component = "devnet.node", height = block.height, txs = block.txs.len(), "block is made");
         let is_lost = faults::take(&mut core.faults.lose_events);
         self.height.send_replace(block.height);
         if !is_lost {
@@ -175,6 +179,7 @@ impl Node {
         let mut core = Core::new(origin, config.pace)?;
         if let Some(home) = &home {
             restore(&mut core, home.blocks()?)?;
+            tracing::info!(component = "devnet.node", height = core.height(), "the chain continues from its home");
         }
         match core.latest().map(|block| block.time) {
             Some(last) => core.clock.resume(&last, &now),
@@ -346,7 +351,7 @@ async fn produce_blocks(shared: Arc<Shared>, block_time: Duration) {
     loop {
         ticks.tick().await;
         if let Err(error) = shared.produce() {
-            tracing::error!(%error, "the chain halts: a block could not be made or stored");
+            tracing::error!(component = "devnet.node", %error, "the chain halts: a block could not be made or stored");
             return;
         }
     }

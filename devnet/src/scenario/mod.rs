@@ -1,6 +1,6 @@
 //! What a fresh devnet holds, as data: accounts of the genesis, and steps that are sent as real transactions.
 //!
-//! A scenario is a TOML file; `docs/scenarios.md` describes its format. Three are shipped.
+//! A scenario is a TOML file; `docs/devnet.md` describes its format. Three are shipped.
 
 mod run;
 

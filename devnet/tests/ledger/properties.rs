@@ -16,7 +16,7 @@ fn message(world: &World, kind: u8, corporation: &str, target: u64, amount: u64)
     let (name, value) = match kind % 22 {
         0 => ("ec.MsgCreateEcosystem", ecosystem(&format!("did:web:e{}", amount % 5))),
         1 => ("ec.MsgUpdateEcosystem", json!({"id": target % 3, "did": format!("did:web:e{}", amount % 5)})),
-        2 => ("ec.MsgArchiveEcosystem", json!({"id": target % 3, "archive": amount % 2 == 0})),
+        2 => ("ec.MsgArchiveEcosystem", json!({"id": target % 3, "archive": amount.is_multiple_of(2)})),
         3 => (
             "cs.MsgCreateCredentialSchema",
             super::schema::schema(json!({
@@ -69,7 +69,7 @@ fn message(world: &World, kind: u8, corporation: &str, target: u64, amount: u64)
         20 => (
             "de.MsgGrantOperatorAuthorization",
             json!({
-                "grantee": account("dave"), "msg_types": ["/svc.ec.v1.MsgCreateEcosystem"], "with_feegrant": amount % 2 == 0,
+                "grantee": account("dave"), "msg_types": ["/svc.ec.v1.MsgCreateEcosystem"], "with_feegrant": amount.is_multiple_of(2),
                 "authz_spend_limit": [coin(u128::from(amount) + 1)],
             }),
         ),
@@ -80,11 +80,11 @@ fn message(world: &World, kind: u8, corporation: &str, target: u64, amount: u64)
 
 /// A session by one of the services.
 fn session(world: &World, target: u64, amount: u64) -> (String, Value, &'static str) {
-    let service = if amount % 2 == 0 { "service" } else { "service2" };
+    let service = if amount.is_multiple_of(2) { "service" } else { "service2" };
     let value = json!({
         "id": format!("6ba7b810-9dad-41d1-80b4-00c04fd430c{}", amount % 8),
-        "issuer_participant_id": if amount % 2 == 0 { target } else { 0 }, "verifier_participant_id": if amount % 2 == 0 { 0 } else { target },
-        "digest": if amount % 3 == 0 { "sha256-AAFF" } else { "" },
+        "issuer_participant_id": if amount.is_multiple_of(2) { target } else { 0 }, "verifier_participant_id": if amount.is_multiple_of(2) { 0 } else { target },
+        "digest": if amount.is_multiple_of(3) { "sha256-AAFF" } else { "" },
     });
     let name = "pp.MsgCreateOrUpdateParticipantSession";
     (name.to_owned(), world.by("c", service, name, &value), service)
