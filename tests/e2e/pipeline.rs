@@ -2,7 +2,10 @@
 
 use std::collections::HashSet;
 
-use super::harness::{CREATE, arguments, config, ecosystem, world};
+use super::{
+    harness::{CREATE, arguments, config, ecosystem, quick, world},
+    secrets::serve,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sixty_four_writes_over_one_connection_are_indexed_within_four_blocks() {
@@ -28,4 +31,27 @@ async fn sixty_four_writes_over_one_connection_are_indexed_within_four_blocks() 
     assert!(end <= start + 4, "all answered at {end}, begun at {start}");
     assert_eq!(world.ecosystems_on_chain().len(), 64);
     assert_eq!(world.operator_txs_in_blocks(), 64, "none failed, none was sent twice");
+}
+
+/// A server that boots on a chain with a history writes at once, before it has heard of any block.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_write_after_a_boot_counts_from_the_chain_s_height() {
+    let world = quick().await;
+    while world.height() < 100 {
+        world.network.devnet.node.produce().expect("made");
+    }
+    world.network.devnet.node.faults(|faults| faults.stall_websockets = true);
+    let (rpc, indexer) = (world.network.devnet.node.origin(), world.network.indexer_origin());
+    let served = tokio::task::spawn_blocking(move || serve(&rpc, &indexer, &[])).await.expect("joins");
+    let client = svc::client::Client::connect(&served.url, served.token()).await.expect("connects");
+    let call = client.call(CREATE, arguments(ecosystem("first")));
+    let unstall = async {
+        world.until("it is in a block", async || world.operator_txs_in_blocks() > 0).await;
+        world.network.devnet.node.faults(|faults| faults.stall_websockets = false);
+    };
+    let (answer, ()) = tokio::join!(call, unstall);
+    let answer = answer.expect("answered");
+    assert_eq!(answer.is_error, Some(false), "{answer:?}");
+    client.close().await;
+    served.terminate();
 }

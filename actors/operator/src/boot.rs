@@ -78,6 +78,8 @@ pub struct Learnt {
     pub node: NodeClient,
     pub indexer: IndexerClient,
     pub snapshot: Snapshot,
+    /// Height of the chain when all else was known: timeout heights count from it until a block is heard.
+    pub height: u64,
 }
 
 /// Asks until it is answered or the budget is used up. What the other side answers is final; only silence is asked again.
@@ -173,7 +175,8 @@ pub async fn learn(config: &OperatorConfig, key: &AccountKey) -> Result<Learnt, 
             "no authorization for this operator: reads serve, writes do not"
         );
     }
-    Ok(Learnt { chain, identity, node, indexer, snapshot })
+    let height = within_budget(deadline, || node.status()).await?.sync_info.latest_block_height;
+    Ok(Learnt { chain, identity, node, indexer, snapshot, height })
 }
 
 /// The node's own descriptors when it serves them, the compiled-in ones under the chain's word otherwise.

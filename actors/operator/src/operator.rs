@@ -80,7 +80,9 @@ impl Operator {
         let learnt = boot::learn(&config, &key).await?;
         let (node, indexer, chain) = (learnt.node, learnt.indexer, learnt.chain);
         let board = Board::new(learnt.snapshot);
-        let (table, clock) = (Retained::new(InFlight::default()), Retained::new(Clock::default()));
+        let mut clock = Clock::default();
+        clock.block_seen(learnt.height, None);
+        let (table, clock) = (Retained::new(InFlight::default()), Retained::new(clock));
         let (cursor, position) = (Retained::new(Cursor::default()), Retained::new(Position::default()));
 
         let signer = Handle::new("signer", "signer", MAILBOX);
