@@ -7,9 +7,7 @@ use prost_types::{Any, Timestamp};
 use serde_json::{Value, json};
 use svc_devnet::{
     Devnet, DevnetConfig,
-    ledger::{
-        BLOCKS_PER_YEAR, Block, Chain, Genesis, GenesisAccount, State, begin_block, deliver, end_block, query, simulate,
-    },
+    ledger::{BLOCKS_PER_YEAR, Block, Chain, Genesis, GenesisAccount, State, begin_block, deliver, end_block, query},
 };
 use svc_wire::{
     key::AccountKey,
@@ -138,8 +136,8 @@ fn resident() -> u64 {
     text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
 }
 
-/// Transactions a second through CheckTx (as a simulation with a signature check would be: the same ante chain and messages)
-/// and deliver, against verifying the two signatures alone.
+/// Transactions a second through CheckTx and a block, against verifying their two signatures alone. The check runs the messages
+/// too, so it is a little more than a node does.
 fn transactions(rows: &mut Vec<Row>) {
     const COUNT: usize = 2_000;
     let mut ledger = Ledger::new();
@@ -249,15 +247,6 @@ fn participants(rows: &mut Vec<Row>) {
         floor: format!("{} MiB, the plain map", floor_memory >> 20),
         ratio: memory as f64 / floor_memory.max(1) as f64,
     });
-    let began = Instant::now();
-    let message = ledger.of(
-        1,
-        "pp.MsgStartParticipantOP",
-        json!({"role": "HOLDER", "validator_participant_id": 1, "did": "did:web:c2"}),
-    );
-    let tx = ledger.sign(vec![message]);
-    simulate(&ledger.state, &ledger.chain, ledger.block(), &tx);
-    println!("<!-- a refused message beside 100,000 participants took {} µs -->", began.elapsed().as_micros());
 }
 
 /// `abci_query` over HTTP against `health` over the same connection.
