@@ -97,7 +97,10 @@ struct SnapshotArgs {
 struct BlockTime(Option<Duration>);
 
 fn block_time(text: &str) -> Result<BlockTime, String> {
-    if text == "order" { Ok(BlockTime(None)) } else { duration(text).map(|span| BlockTime(Some(span))) }
+    if text == "order" {
+        return Ok(BlockTime(None));
+    }
+    duration(text).map(|span| BlockTime(Some(span))).map_err(|reason| format!("{reason}, nor is it `order`"))
 }
 
 fn duration(text: &str) -> Result<Duration, String> {

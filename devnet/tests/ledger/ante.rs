@@ -136,16 +136,12 @@ fn refusals_have_their_codes_and_change_nothing() {
             "an account that does not exist",
             {
                 let nobody = svc_wire::key::AccountKey::from_bytes(&[77; 32]).expect("a key");
-                let mut packed = message();
-                packed = {
-                    let address = nobody.public_key().address("svc").expect("an address").to_string();
-                    let value = super::world::with(
-                        &world.of("a", "ec.MsgCreateEcosystem", &ecosystem("did:web:x")),
-                        &json!({"operator": address}),
-                    );
-                    let _ = packed;
-                    world.pack("ec.MsgCreateEcosystem", &value)
-                };
+                let address = nobody.public_key().address("svc").expect("an address").to_string();
+                let value = super::world::with(
+                    &world.of("a", "ec.MsgCreateEcosystem", &ecosystem("did:web:x")),
+                    &json!({"operator": address}),
+                );
+                let packed = world.pack("ec.MsgCreateEcosystem", &value);
                 let context = SignContext { chain_id: CHAIN_ID.into(), account_number: 0 };
                 Unsigned { messages: vec![packed], ..good.clone() }.sign(&nobody, &context).expect("signs").bytes
             },
