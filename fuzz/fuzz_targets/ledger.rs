@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use prost_types::{Any, Timestamp};
 use svc_devnet::ledger::{
-    BLOCKS_PER_YEAR, Block, Chain, Genesis, GenesisAccount, State, begin_block, broken_invariant, deliver, end_block, query,
-    simulate,
+    BLOCKS_PER_YEAR, Block, Chain, Genesis, GenesisAccount, State, begin_block, broken_invariant, deliver, end_block,
+    query, simulate,
 };
 use svc_wire::{
     key::AccountKey,

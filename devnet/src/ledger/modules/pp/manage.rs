@@ -105,7 +105,7 @@ fn may_set_end(
     Ok(())
 }
 
-fn is_active_ancestor_s(exec: &Exec<'_>, participant: &Participant, corporation_id: u64) -> bool {
+fn belongs_to_active_ancestor(exec: &Exec<'_>, participant: &Participant, corporation_id: u64) -> bool {
     let now = exec.now();
     exec.gas.read(0);
     ancestors(exec.state, participant)
@@ -126,7 +126,7 @@ pub fn revoke(exec: &mut Exec<'_>, message: MsgRevokeParticipant) -> Result<MsgR
     let mut participant = load(exec, message.id)?;
     let now = exec.now();
     active(&participant, "participant", &now)?;
-    let may_revoke = is_active_ancestor_s(exec, &participant, corporation_id)
+    let may_revoke = belongs_to_active_ancestor(exec, &participant, corporation_id)
         || controls_ecosystem(exec, &participant, corporation_id)
         || participant.corporation_id == corporation_id;
     if !may_revoke {
@@ -177,7 +177,7 @@ pub fn slash(
     if message.amount > participant.deposit {
         return plain(format!("amount {} exceeds the participant's deposit {}", message.amount, participant.deposit));
     }
-    let may_slash = is_active_ancestor_s(exec, &participant, corporation_id)
+    let may_slash = belongs_to_active_ancestor(exec, &participant, corporation_id)
         || controls_ecosystem(exec, &participant, corporation_id);
     if !may_slash {
         return plain(format!("corporation {corporation_id} may not slash participant {}", message.id));
@@ -253,7 +253,7 @@ pub fn trigger(exec: &mut Exec<'_>, message: MsgTriggerResolver) -> Result<MsgTr
     if by_record {
         vs::charge_fee(exec, &message.corporation, message.id)?;
     } else {
-        let as_ancestor = is_active_ancestor_s(exec, &participant, corporation_id)
+        let as_ancestor = belongs_to_active_ancestor(exec, &participant, corporation_id)
             && exec.attempt(|exec| de::authorize(exec, &message.corporation, &message.operator, &url)).is_ok();
         if !as_ancestor {
             return plain(format!(
