@@ -20,7 +20,7 @@ use super::{
     faults::{Faults, take},
     seal::{SealError, Validator},
 };
-use crate::ledger::{self, Chain, Event, Genesis, LedgerError, Mode, State, TxOutcome};
+use crate::ledger::{self, Chain, Genesis, LedgerError, Mode, State, TxOutcome};
 
 /// What CheckTx says.
 pub enum Checked {
@@ -34,6 +34,8 @@ pub enum Checked {
 const MEMPOOL_SIZE: usize = 5_000;
 /// Longest transaction.
 const MAX_TX_BYTES: usize = 1024 * 1024;
+/// Transactions of a block, in bytes: well within a block's own bound, with its header, commit and framing.
+const MAX_DATA_BYTES: i64 = super::seal::BLOCK_MAX_BYTES / 2;
 
 /// What a chain is made from.
 #[derive(Debug, Clone)]
@@ -156,13 +158,21 @@ impl Core {
         self.line.context(&self.origin.genesis_time)
     }
 
-    /// CheckTx alone: nothing enters the mempool.
-    pub(super) fn check_only(&self, bytes: &[u8]) -> TxOutcome {
+    /// What CheckTx says, and the check state behind a transaction that passes.
+    fn checked(&self, bytes: &[u8]) -> (TxOutcome, Option<State>) {
         let mut state = (*self.check).clone();
         match ledger::check(&mut state, &self.chain, self.context(), bytes, Mode::Check) {
-            Ok(passed) => accepted(passed.gas.limit(), passed.gas.used(), passed.events),
-            Err((error, gas)) => refusal(&error, gas.limit(), gas.used()),
+            Ok(passed) => {
+                let (gas_wanted, gas_used) = (passed.gas.limit(), passed.gas.used());
+                (TxOutcome { gas_wanted, gas_used, events: passed.events, ..TxOutcome::default() }, Some(state))
+            }
+            Err((error, gas)) => (refusal(&error, gas.limit(), gas.used()), None),
         }
+    }
+
+    /// CheckTx alone: nothing enters the mempool.
+    pub(super) fn check_only(&self, bytes: &[u8]) -> TxOutcome {
+        self.checked(bytes).0
     }
 
     pub(super) fn check_tx(&mut self, bytes: Vec<u8>) -> Checked {
@@ -181,18 +191,15 @@ impl Core {
             let (code, codespace, log) = (ordered.code, ordered.codespace, ordered.log);
             return Checked::Answer(TxOutcome { code, codespace, log, ..TxOutcome::default() });
         }
-        let mut state = (*self.check).clone();
-        match ledger::check(&mut state, &self.chain, self.context(), &bytes, Mode::Check) {
-            Ok(passed) => {
-                self.check = Arc::new(state);
-                if !take(&mut self.faults.drop_after_check) {
-                    self.cache.insert(hash);
-                    self.mempool.push_back(bytes);
-                }
-                Checked::Answer(accepted(passed.gas.limit(), passed.gas.used(), passed.events))
+        let (outcome, state) = self.checked(&bytes);
+        if let Some(state) = state {
+            self.check = Arc::new(state);
+            if !take(&mut self.faults.drop_after_check) {
+                self.cache.insert(hash);
+                self.mempool.push_back(bytes);
             }
-            Err((error, gas)) => Checked::Answer(refusal(&error, gas.limit(), gas.used())),
         }
+        Checked::Answer(outcome)
     }
 
     /// Transactions of the next block.
@@ -203,7 +210,7 @@ impl Core {
         let (mut txs, mut bytes) = (Vec::new(), 0);
         while let Some(next) = self.mempool.front() {
             bytes += next.len() as i64;
-            if bytes > super::seal::BLOCK_MAX_BYTES / 2 {
+            if bytes > MAX_DATA_BYTES {
                 break;
             }
             txs.extend(self.mempool.pop_front());
@@ -278,10 +285,6 @@ impl Core {
         self.line = Line::new(self.origin.genesis.state(&self.chain));
         self.forget_mempool();
     }
-}
-
-fn accepted(gas_wanted: u64, gas_used: u64, events: Vec<Event>) -> TxOutcome {
-    TxOutcome { gas_wanted, gas_used, events, ..TxOutcome::default() }
 }
 
 fn refusal(error: &LedgerError, gas_wanted: u64, gas_used: u64) -> TxOutcome {

@@ -1,11 +1,6 @@
 //! The RPC over HTTP: JSON-RPC POST, single and batch, and URI GET.
 
-use std::{
-    collections::HashMap,
-    net::TcpListener,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{collections::HashMap, net::TcpListener, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -135,7 +130,7 @@ pub async fn one(shared: &Arc<Shared>, request: &Value) -> Option<Value> {
 }
 
 async fn answer(shared: &Arc<Shared>, method: &str, params: &Params) -> Result<Value, RpcError> {
-    let delay = shared.delay_ms.load(Ordering::Relaxed);
+    let delay = shared.core().faults.delay_ms;
     if delay > 0 {
         tokio::time::sleep(Duration::from_millis(delay)).await;
     }

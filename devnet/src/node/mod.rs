@@ -19,10 +19,7 @@ mod socket;
 use std::{
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, AtomicUsize},
-    },
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
     time::{Duration, Instant},
 };
 
@@ -102,7 +99,6 @@ pub(crate) struct Shared {
     height: watch::Sender<u64>,
     cut: watch::Sender<u64>,
     stalled: watch::Sender<bool>,
-    delay_ms: AtomicU64,
     /// WebSocket clients with subscriptions.
     subscribers: AtomicUsize,
 }
@@ -115,14 +111,16 @@ impl Shared {
     /// Makes a block, stores it, and only then tells of it.
     fn produce(&self) -> Result<Arc<BlockRecord>, NodeError> {
         let mut core = self.core();
-        let home = lock(&self.home);
+        let mut home = lock(&self.home);
         if self.is_kept && home.is_none() {
             return Err(NodeError::Closed);
         }
         let began = Instant::now();
         let block = core.produce(&wall::now())?;
-        if let Some(home) = &*home {
-            home.append(&block)?;
+        if let Some(Err(error)) = home.as_ref().map(|kept| kept.append(&block)) {
+            // Memory is ahead of the disk now: no further block may follow.
+            home.take();
+            return Err(error.into());
         }
         let codespaces = block.outcomes.iter().map(|outcome| outcome.codespace.as_str());
         svc_otel::metrics::devnet_block(block.height, codespaces, began.elapsed());
@@ -150,6 +148,8 @@ pub struct Node(Arc<Inner>);
 
 /// Blocks a slow subscriber may be behind before its connection is closed.
 const BLOCK_BUFFER: usize = 1024;
+/// Genesis of every chain whose time goes in steps.
+const STEPS_BEGIN: Timestamp = Timestamp { seconds: 1_767_225_600, nanos: 0 };
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -160,19 +160,14 @@ impl Node {
     pub fn launch(config: NodeConfig) -> Result<Self, NodeError> {
         let home = config.home.as_deref().map(Home::open).transpose()?;
         let now = wall::now();
-        let age = match config.pace {
-            Pace::Wall => i128::try_from(config.age.as_nanos()).unwrap_or(0),
-            Pace::Steps => 0,
+        let (age, genesis_time) = match config.pace {
+            Pace::Wall => {
+                let age = i128::try_from(config.age.as_nanos()).unwrap_or(0);
+                (age, instant::from_nanos(instant::nanos(&now) - age))
+            }
+            Pace::Steps => (0, STEPS_BEGIN),
         };
-        let mut origin = Origin {
-            chain: config.chain,
-            genesis: config.genesis,
-            genesis_time: instant::from_nanos(instant::nanos(&now) - age),
-        };
-        if config.pace == Pace::Steps {
-            // The same in every run.
-            origin.genesis_time = Timestamp { seconds: 1_767_225_600, nanos: 0 };
-        }
+        let mut origin = Origin { chain: config.chain, genesis: config.genesis, genesis_time };
         if let Some(home) = &home {
             home.adopt(&mut origin)?;
         }
@@ -193,7 +188,6 @@ impl Node {
             blocks: broadcast::channel(BLOCK_BUFFER).0,
             cut: watch::channel(0).0,
             stalled: watch::channel(false).0,
-            delay_ms: AtomicU64::new(0),
             subscribers: AtomicUsize::new(0),
         });
         let node = Self(Arc::new(Inner {
@@ -265,7 +259,6 @@ impl Node {
         let mut core = self.0.shared.core();
         let result = change(&mut core.faults);
         self.0.shared.stalled.send_replace(core.faults.stall_websockets);
-        self.0.shared.delay_ms.store(core.faults.delay_ms, std::sync::atomic::Ordering::Relaxed);
         result
     }
 

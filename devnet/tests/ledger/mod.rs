@@ -2,6 +2,7 @@
 
 mod ante;
 mod corporation;
+mod create;
 mod delegation;
 mod governance;
 mod group;

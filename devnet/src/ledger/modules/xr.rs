@@ -96,14 +96,22 @@ fn valid_rate(text: &str) -> Result<(), LedgerError> {
     }
 }
 
-fn valid_side(side: &str, kind: PricingAssetType, asset: &str) -> Result<(), LedgerError> {
-    let is_valid = match kind {
+/// Whether an asset's text fits its type.
+pub fn is_asset(kind: PricingAssetType, asset: &str) -> bool {
+    match kind {
         PricingAssetType::Tu => asset == "tu",
         PricingAssetType::Coin => validate::is_denom(asset),
         PricingAssetType::Fiat => validate::is_currency(asset),
         PricingAssetType::Unspecified => false,
-    };
-    if is_valid { Ok(()) } else { Err(LedgerError::plain(format!("invalid {side} asset: {kind:?} {asset:?}"))) }
+    }
+}
+
+fn valid_side(side: &str, kind: PricingAssetType, asset: &str) -> Result<(), LedgerError> {
+    if is_asset(kind, asset) {
+        Ok(())
+    } else {
+        Err(LedgerError::plain(format!("invalid {side} asset: {kind:?} {asset:?}")))
+    }
 }
 
 pub fn validate_create(chain: &Chain, message: &MsgCreateExchangeRate) -> Result<(), LedgerError> {

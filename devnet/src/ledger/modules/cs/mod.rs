@@ -11,7 +11,7 @@ use svc_wire::{
     },
 };
 
-use super::{authority, de};
+use super::{authority, de, xr};
 use crate::ledger::{
     error::LedgerError,
     exec::{Chain, Exec},
@@ -133,18 +133,10 @@ pub fn validate_create(chain: &Chain, message: &MsgCreateCredentialSchema) -> Re
         }
     }
     let kind = pricing_kind(message.pricing_asset_type);
-    let is_asset = match kind {
-        PricingAssetType::Tu => message.pricing_asset == "tu",
-        PricingAssetType::Coin => validate::is_denom(&message.pricing_asset),
-        PricingAssetType::Fiat => validate::is_currency(&message.pricing_asset),
-        PricingAssetType::Unspecified => {
-            return Err(invalid(format!(
-                "pricing_asset_type must be between 1 and 3, got {}",
-                message.pricing_asset_type
-            )));
-        }
-    };
-    if !is_asset {
+    if kind == PricingAssetType::Unspecified {
+        return Err(invalid(format!("pricing_asset_type must be between 1 and 3, got {}", message.pricing_asset_type)));
+    }
+    if !xr::is_asset(kind, &message.pricing_asset) {
         return Err(invalid(format!("invalid pricing_asset {:?} for {}", message.pricing_asset, kind.as_str_name())));
     }
     if !matches!(message.digest_algorithm.as_str(), "sha256" | "sha384" | "sha512") {

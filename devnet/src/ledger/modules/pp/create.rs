@@ -9,7 +9,7 @@ use svc_wire::{
 };
 
 use super::{
-    addresses, authorize, in_context, insert, load_validator, own_did, plain,
+    addresses, authorize, controls_ecosystem, in_context, insert, load_validator, own_did, plain,
     rules::{is_open, no_overlap},
     time_text,
     vs_block::VsBlock,
@@ -46,8 +46,7 @@ pub fn create_root(
     if message.effective_until.as_ref().is_some_and(|until| instant::at_or_before(until, &from)) {
         return plain("effective_until must be after effective_from");
     }
-    let controller = exec.state.ecosystems.get(&schema.ecosystem_id, exec.gas).map(|one| one.corporation_id);
-    if controller != Some(corporation_id) {
+    if !controls_ecosystem(exec, schema.id, corporation_id) {
         return plain(format!("corporation {corporation_id} does not control ecosystem {}", schema.ecosystem_id));
     }
     let participant = Participant {

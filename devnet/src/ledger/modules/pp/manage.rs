@@ -11,8 +11,8 @@ use svc_wire::{
 };
 
 use super::{
-    AUTHORIZATION, active, addresses, authorize, by_operator, debit, in_context, load, load_validator, plain,
-    policy_address, registered,
+    AUTHORIZATION, active, addresses, authorize, by_operator, controls_ecosystem, debit, load, load_validator,
+    others_with_effect, owned, plain, policy_address, registered,
     rules::{ancestors, inactive_reason, is_open, no_overlap},
     store,
 };
@@ -54,8 +54,7 @@ pub fn set_effective_until(
         return plain("effective_until must be in the future");
     };
     may_set_end(exec, &participant, corporation_id, &until)?;
-    let mut others = in_context(exec, &participant);
-    others.retain(|other| other.id != participant.id && other.effective_from.is_some());
+    let others = others_with_effect(exec, &participant);
     no_overlap(&others, participant.effective_from.as_ref(), Some(&until))?;
     participant.effective_until = Some(until);
     participant.adjusted = Some(now);
@@ -113,12 +112,6 @@ fn belongs_to_active_ancestor(exec: &Exec<'_>, participant: &Participant, corpor
         .any(|above| above.corporation_id == corporation_id && inactive_reason(above, &now).is_none())
 }
 
-fn controls_ecosystem(exec: &Exec<'_>, participant: &Participant, corporation_id: u64) -> bool {
-    let schema = exec.state.schemas.get(&participant.schema_id, exec.gas);
-    let ecosystem = schema.and_then(|schema| exec.state.ecosystems.get(&schema.ecosystem_id, exec.gas));
-    ecosystem.is_some_and(|ecosystem| ecosystem.corporation_id == corporation_id)
-}
-
 /// Quirk: after a cancelled renewal `deposit` exceeds what is still staked for this participant, and the release may abort
 /// the revocation.
 pub fn revoke(exec: &mut Exec<'_>, message: MsgRevokeParticipant) -> Result<MsgRevokeParticipantResponse, LedgerError> {
@@ -127,7 +120,7 @@ pub fn revoke(exec: &mut Exec<'_>, message: MsgRevokeParticipant) -> Result<MsgR
     let now = exec.now();
     active(&participant, "participant", &now)?;
     let may_revoke = belongs_to_active_ancestor(exec, &participant, corporation_id)
-        || controls_ecosystem(exec, &participant, corporation_id)
+        || controls_ecosystem(exec, participant.schema_id, corporation_id)
         || participant.corporation_id == corporation_id;
     if !may_revoke {
         return plain(format!("corporation {corporation_id} may not revoke participant {}", message.id));
@@ -178,7 +171,7 @@ pub fn slash(
         return plain(format!("amount {} exceeds the participant's deposit {}", message.amount, participant.deposit));
     }
     let may_slash = belongs_to_active_ancestor(exec, &participant, corporation_id)
-        || controls_ecosystem(exec, &participant, corporation_id);
+        || controls_ecosystem(exec, participant.schema_id, corporation_id);
     if !may_slash {
         return plain(format!("corporation {corporation_id} may not slash participant {}", message.id));
     }
@@ -211,10 +204,7 @@ pub fn repay(
 ) -> Result<MsgRepayParticipantSlashedTrustDepositResponse, LedgerError> {
     let name = "MsgRepayParticipantSlashedTrustDeposit";
     let corporation_id = authorize(exec, &message.corporation, &message.operator, name)?;
-    let mut participant = load(exec, message.id)?;
-    if participant.corporation_id != corporation_id {
-        return plain(format!("corporation {corporation_id} does not own participant {}", message.id));
-    }
+    let mut participant = owned(exec, message.id, corporation_id)?;
     if participant.slashed.is_none() {
         return plain(format!("participant {} is not slashed", message.id));
     }

@@ -72,8 +72,22 @@ fn load(exec: &Exec<'_>, id: u64) -> Result<Participant, LedgerError> {
 }
 
 fn load_validator(exec: &Exec<'_>, id: u64) -> Result<Participant, LedgerError> {
-    let found = exec.state.participants.get(&id, exec.gas).cloned();
-    found.ok_or_else(|| LedgerError::plain(format!("validator participant {id} not found")))
+    load(exec, id).map_err(|error| LedgerError::plain(format!("validator {}", error.text)))
+}
+
+fn owned(exec: &Exec<'_>, id: u64, corporation_id: u64) -> Result<Participant, LedgerError> {
+    let participant = load(exec, id)?;
+    if participant.corporation_id != corporation_id {
+        return plain(format!("corporation {corporation_id} does not own participant {id}"));
+    }
+    Ok(participant)
+}
+
+/// Whether the corporation controls the ecosystem of a schema.
+fn controls_ecosystem(exec: &Exec<'_>, schema_id: u64, corporation_id: u64) -> bool {
+    let schema = exec.state.schemas.get(&schema_id, exec.gas);
+    let ecosystem = schema.and_then(|schema| exec.state.ecosystems.get(&schema.ecosystem_id, exec.gas));
+    ecosystem.is_some_and(|ecosystem| ecosystem.corporation_id == corporation_id)
 }
 
 fn store(exec: &mut Exec<'_>, participant: Participant) {
@@ -98,6 +112,13 @@ fn in_context(exec: &Exec<'_>, of: &Participant) -> Vec<Participant> {
     (from[4], to[4]) = (0, u64::MAX);
     let ids = exec.state.participant_context.range(from..=to).map(|(key, _)| key[4]);
     ids.filter_map(|id| exec.state.participants.get(&id, exec.gas).cloned()).collect()
+}
+
+/// The others of that kind that have taken effect, or will.
+fn others_with_effect(exec: &Exec<'_>, participant: &Participant) -> Vec<Participant> {
+    let mut others = in_context(exec, participant);
+    others.retain(|other| other.id != participant.id && other.effective_from.is_some());
+    others
 }
 
 /// Stores a new participant under the next id.

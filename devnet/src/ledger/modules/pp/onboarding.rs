@@ -15,7 +15,7 @@ use svc_wire::{
 
 use super::{
     AUTHORIZATION, active, addresses, authorize, by_operator, debit, in_context, in_fee_denom, insert,
-    is_slashed_unrepaid, load, load_validator, own_did, plain, policy_address, registered,
+    is_slashed_unrepaid, load, load_validator, others_with_effect, own_did, owned, plain, policy_address, registered,
     rules::{Price, fee_denom, no_overlap, price, validator_role},
     store,
     terms::{ends, valid_terms},
@@ -149,14 +149,6 @@ pub fn start(
     Ok(MsgStartParticipantOpResponse { participant_id: participant.id })
 }
 
-fn owned(exec: &Exec<'_>, id: u64, corporation_id: u64) -> Result<Participant, LedgerError> {
-    let participant = load(exec, id)?;
-    if participant.corporation_id != corporation_id {
-        return plain(format!("corporation {corporation_id} does not own participant {id}"));
-    }
-    Ok(participant)
-}
-
 fn in_state(participant: &Participant, expected: OnboardingState) -> Result<(), LedgerError> {
     if participant.op_state() == expected {
         return Ok(());
@@ -251,8 +243,7 @@ pub fn set_validated(
     if validator.corporation_id != corporation_id {
         return plain(format!("corporation {corporation_id} is not the validator's"));
     }
-    let mut others = in_context(exec, &participant);
-    others.retain(|other| other.id != participant.id && other.effective_from.is_some());
+    let others = others_with_effect(exec, &participant);
     no_overlap(&others, participant.effective_from.as_ref().or(Some(&now)), effective_until.as_ref())?;
     let (denom, deposit) = (fee_denom(exec.chain, &schema), participant.op_current_deposit);
     if denom != exec.chain.denom {
