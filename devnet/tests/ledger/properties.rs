@@ -112,11 +112,13 @@ proptest! {
             if jump == 0 {
                 world.seconds += 86_400;
             }
-            let before = world.state.hash();
+            // The block itself may change something: an allowance that is over is pruned, a vote ends.
+            let mut idle = world.clone();
+            idle.run(&[]);
             let bytes = world.sign(signer, &world.unsigned(signer, vec![world.pack(&name, &value)]));
             let outcome = world.run(std::slice::from_ref(&bytes)).remove(0);
             if outcome.code != 0 && !outcome.log.starts_with("failed to execute message") {
-                prop_assert_eq!(world.state.hash(), before, "refused before its messages: {}", outcome.log);
+                prop_assert_eq!(world.state.hash(), idle.state.hash(), "refused before its messages: {}", outcome.log);
             }
             blocks.push((world.block(), bytes));
         }
