@@ -77,7 +77,10 @@ impl Grounds {
         let devnet = Devnet::launch(config.devnet.clone()).await?;
         let block_interval = config.devnet.block_time.unwrap_or(Duration::from_secs(1));
         let mut indexer = IndexerProcess {
-            config: IndexerConfig { rpc: devnet.node.origin(), database: config.database.clone(), block_interval },
+            config: IndexerConfig {
+                block_interval,
+                ..IndexerConfig::new(devnet.node.origin(), config.database.clone())
+            },
             address: config.indexer_listen,
             process: None,
         };

@@ -34,6 +34,16 @@ struct Instruments {
     message_duration: Histogram<f64>,
     restarts: Counter<u64>,
     rejected: Counter<u64>,
+    indexer_height: Gauge<u64>,
+    indexer_tip: Gauge<u64>,
+    indexer_block_duration: Histogram<f64>,
+    indexer_block_failures: Counter<u64>,
+    indexer_events: Counter<u64>,
+    subscribers: Gauge<u64>,
+    subscriber_filters: Gauge<u64>,
+    subscriber_closes: Counter<u64>,
+    reads: Counter<u64>,
+    read_duration: Histogram<f64>,
     devnet_height: Gauge<u64>,
     devnet_txs: Counter<u64>,
     devnet_block_duration: Histogram<f64>,
@@ -71,6 +81,16 @@ static INSTRUMENTS: LazyLock<Instruments> = LazyLock::new(|| {
         message_duration: seconds(metric::MESSAGE_DURATION),
         restarts: counter(metric::RESTARTS),
         rejected: counter(metric::REJECTED),
+        indexer_height: gauge(metric::INDEXER_HEIGHT),
+        indexer_tip: gauge(metric::INDEXER_TIP),
+        indexer_block_duration: seconds(metric::INDEXER_BLOCK_DURATION),
+        indexer_block_failures: counter(metric::INDEXER_BLOCK_FAILURES),
+        indexer_events: counter(metric::INDEXER_EVENTS),
+        subscribers: gauge(metric::SUBSCRIBERS),
+        subscriber_filters: gauge(metric::SUBSCRIBER_FILTERS),
+        subscriber_closes: counter(metric::SUBSCRIBER_CLOSES),
+        reads: counter(metric::READS),
+        read_duration: seconds(metric::READ_DURATION),
         devnet_height: gauge(metric::DEVNET_HEIGHT),
         devnet_txs: counter(metric::DEVNET_TXS),
         devnet_block_duration: seconds(metric::DEVNET_BLOCK_DURATION),
@@ -89,6 +109,66 @@ pub fn devnet_block<'a>(height: u64, codespaces: impl Iterator<Item = &'a str>, 
         let outcome = if codespace.is_empty() { "ok" } else { codespace };
         INSTRUMENTS.devnet_txs.add(1, &[label("codespace", outcome)]);
     }
+}
+
+/// Stages of taking a block into the indexer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockStage {
+    /// The block and what it touched are read from the node.
+    Fetch,
+    /// What it writes is worked out.
+    Gather,
+    /// It is written.
+    Write,
+    /// Subscribers are told.
+    Tell,
+}
+
+impl BlockStage {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Fetch => "fetch",
+            Self::Gather => "gather",
+            Self::Write => "write",
+            Self::Tell => "tell",
+        }
+    }
+}
+
+/// The indexer has done one stage of a block.
+pub fn indexer_stage(stage: BlockStage, took: Duration) {
+    INSTRUMENTS.indexer_block_duration.record(took.as_secs_f64(), &[label("stage", stage.as_str())]);
+}
+
+/// One stage of a block has failed and is repeated.
+pub fn indexer_failure(stage: BlockStage) {
+    INSTRUMENTS.indexer_block_failures.add(1, &[label("stage", stage.as_str())]);
+}
+
+/// The indexer has written a block; each event by its module.
+pub fn indexer_block<'a>(height: u64, tip: u64, modules: impl Iterator<Item = &'a str>) {
+    INSTRUMENTS.indexer_height.record(height, &[]);
+    INSTRUMENTS.indexer_tip.record(tip, &[]);
+    for module in modules {
+        INSTRUMENTS.indexer_events.add(1, &[label("module", module)]);
+    }
+}
+
+/// Connections to the block subscription, and the distinct filters among them.
+pub fn subscribers(connections: usize, filters: usize) {
+    INSTRUMENTS.subscribers.record(connections as u64, &[]);
+    INSTRUMENTS.subscriber_filters.record(filters as u64, &[]);
+}
+
+/// The indexer has closed a connection.
+pub fn subscriber_closed(code: u16) {
+    INSTRUMENTS.subscriber_closes.add(1, &[label("code", &code.to_string())]);
+}
+
+/// A read of the indexer has ended.
+pub fn read(operation: &str, status: u16, took: Duration) {
+    INSTRUMENTS.read_duration.record(took.as_secs_f64(), &[label("operation", operation)]);
+    INSTRUMENTS.reads.add(1, &[label("operation", operation), label("status", &status.to_string())]);
 }
 
 /// The server serves, or no longer does.

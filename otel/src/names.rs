@@ -15,6 +15,8 @@ pub mod span {
     pub const SIGN: &str = "sign";
     /// Hand-over of a transaction to the node.
     pub const BROADCAST: &str = "broadcast";
+    /// Take one block into the indexer.
+    pub const INDEX_BLOCK: &str = "index_block";
     /// Wait for inclusion in a block.
     pub const AWAIT_INCLUSION: &str = "await_inclusion";
     /// Wait for the indexer to reach the block.
@@ -47,6 +49,10 @@ pub mod attribute {
     pub const HTTP_METHOD: &str = "http.request.method";
     /// HTTP status of its answer.
     pub const HTTP_STATUS: &str = "http.response.status_code";
+    /// Registry events of a block.
+    pub const EVENTS: &str = "indexer.events";
+    /// Entities a block changed.
+    pub const CHANGES: &str = "indexer.changes";
     /// Error code of a failed call.
     pub const ERROR_TYPE: &str = "error.type";
 }
@@ -92,6 +98,16 @@ pub mod metric {
         MESSAGE_DURATION, "svc_actor_message_duration_seconds", "Seconds a message was handled, by actor, message and outcome.";
         RESTARTS, "svc_actor_restarts_total", "Restarts, by actor and reason.";
         REJECTED, "svc_actor_rejected_total", "Messages refused by an admission limit, by actor.";
+        INDEXER_HEIGHT, "svc_indexer_block_height", "Newest height the indexer has written.";
+        INDEXER_TIP, "svc_indexer_tip_height", "Newest height the indexer knows the node to have.";
+        INDEXER_BLOCK_DURATION, "svc_indexer_block_duration_seconds", "Seconds to take a block in, by stage: fetch, gather, write, tell.";
+        INDEXER_BLOCK_FAILURES, "svc_indexer_block_failures_total", "Attempts at a block that failed and are repeated, by stage.";
+        INDEXER_EVENTS, "svc_indexer_events_total", "Registry events written, by module.";
+        SUBSCRIBERS, "svc_indexer_subscribers", "Connections to the block subscription.";
+        SUBSCRIBER_FILTERS, "svc_indexer_subscriber_filters", "Distinct filters among the subscriptions.";
+        SUBSCRIBER_CLOSES, "svc_indexer_subscriber_closes_total", "Connections the indexer closed, by close code.";
+        READS, "svc_indexer_reads_total", "Reads answered, by operation and status.";
+        READ_DURATION, "svc_indexer_read_duration_seconds", "Seconds a read took, by operation.";
         DEVNET_HEIGHT, "svc_devnet_block_height", "Newest height of the devnet's chain.";
         DEVNET_TXS, "svc_devnet_txs_total", "Transactions in the devnet's blocks, by codespace; ok for those without error.";
         DEVNET_BLOCK_DURATION, "svc_devnet_block_duration_seconds", "Seconds the devnet took to run, seal and store a block.";

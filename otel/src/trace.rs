@@ -140,6 +140,24 @@ pub fn record_height(span: &Span, height: u64) {
     span.record(attribute::HEIGHT, i64::try_from(height).unwrap_or(i64::MAX));
 }
 
+/// Span of taking one block into the indexer, below the current span.
+pub fn block_span(height: u64) -> Span {
+    let span = tracing::info_span!(
+        span::INDEX_BLOCK,
+        { attribute::HEIGHT } = Empty,
+        { attribute::EVENTS } = Empty,
+        { attribute::CHANGES } = Empty
+    );
+    record_height(&span, height);
+    span
+}
+
+/// Notes what a block held.
+pub fn record_block(span: &Span, events: usize, changes: usize) {
+    span.record(attribute::EVENTS, i64::try_from(events).unwrap_or(i64::MAX));
+    span.record(attribute::CHANGES, i64::try_from(changes).unwrap_or(i64::MAX));
+}
+
 /// Client span of one upstream request.
 pub fn upstream_span(kind: &'static str, method: &str, operation: &str) -> Span {
     tracing::info_span!(

@@ -1,6 +1,5 @@
 //! The block subscription's front end: the WebSocket `/v4/indexer/subscribe` and the reads beside it.
 
-mod params;
 mod rest;
 mod socket;
 

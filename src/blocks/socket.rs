@@ -1,19 +1,21 @@
 //! The WebSocket `/v4/indexer/subscribe`.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use axum::{
     Router,
     body::Body,
     extract::{Request, State},
-    response::Response,
+    http::StatusCode,
+    response::{IntoResponse, Response},
     routing::get,
 };
+use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
-use serde_json::Value;
-use svc_indexer::{Filter, Join, Outgoing};
+use svc_indexer::{Control, Join, MAX_CONTROL_BYTES, Queue};
 use svc_kit::ws::{self, ServerSocket};
-use tokio::time::{Instant, MissedTickBehavior, interval_at};
+use svc_otel::metrics;
+use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 use tokio_tungstenite::tungstenite::{
     Error as WsError, Message,
     protocol::{CloseFrame, frame::coding::CloseCode},
@@ -21,11 +23,7 @@ use tokio_tungstenite::tungstenite::{
 
 use super::Front;
 
-/// Longest control message.
-const MAX_MESSAGE_BYTES: usize = 64 * 1024;
-/// A close reason may hold so many bytes.
-const MAX_REASON_BYTES: usize = 123;
-/// Pings; a client that has not ponged by the next one is dropped.
+/// Pings; a client that has not ponged by the next one is dropped. One that takes nothing for as long is dropped too.
 const PING: Duration = Duration::from_secs(30);
 
 pub(super) fn routes() -> Router<Front> {
@@ -33,63 +31,65 @@ pub(super) fn routes() -> Router<Front> {
 }
 
 async fn subscribe(State(front): State<Front>, mut request: Request) -> Response {
-    ws::accept(&mut request, MAX_MESSAGE_BYTES, move |socket| serve(socket, front)).map(Body::from)
+    if !ws::is_upgrade(request.headers()) {
+        return super::rest::not_found(request.uri().clone()).await;
+    }
+    // Nobody is left waiting for a socket that would not be served.
+    let Ok(place) = front.places.clone().try_acquire_owned() else {
+        return (StatusCode::SERVICE_UNAVAILABLE, "Server overloaded").into_response();
+    };
+    ws::accept(&mut request, MAX_CONTROL_BYTES, move |socket| async move {
+        serve(socket, &front).await;
+        drop(place);
+    })
+    .map(Body::from)
 }
 
-async fn serve(mut socket: ServerSocket, front: Front) {
-    let Ok(_place) = front.places.clone().try_acquire_owned() else {
+async fn serve(mut socket: ServerSocket, front: &Front) {
+    let Ok(Join { id, queue }) = front.hub.join().await else {
         close(&mut socket, CloseCode::Again, "Server overloaded").await;
         return;
     };
-    let Ok(Join { id, queue }) = front.hub.join().await else {
-        close(&mut socket, CloseCode::Again, "Server restarting").await;
-        return;
-    };
-    session(&mut socket, &front, id, queue).await;
+    if let Some((code, reason)) = session(&mut socket, front, id, queue).await {
+        close(&mut socket, code, &reason).await;
+    }
     front.hub.leave(id);
 }
 
-async fn session(socket: &mut ServerSocket, front: &Front, id: u64, mut queue: tokio::sync::mpsc::Receiver<Outgoing>) {
+/// Serves a connection until it ends; says how it is to be closed, if there is anybody to say it to.
+async fn session(socket: &mut ServerSocket, front: &Front, id: u64, mut queue: Queue) -> Option<(CloseCode, String)> {
     let mut pings = interval_at(Instant::now() + PING, PING);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut is_alive = true;
     loop {
         tokio::select! {
-            outgoing = queue.recv() => match outgoing {
-                Some(Outgoing::Text(text)) => {
-                    if socket.send(Message::text(&*text)).await.is_err() {
-                        return;
-                    }
-                }
-                // The hub gave this connection up: it was too slow, or the hub is restarting.
-                None => {
-                    close(socket, CloseCode::Error, "Server overloaded").await;
-                    return;
-                }
+            frame = queue.next() => {
+                // None: this connection was too slow, or the hub is restarting.
+                let Some(frame) = frame else { return Some((CloseCode::Error, "Server overloaded".to_owned())) };
+                send(socket, &queue, frame).await?;
             },
             incoming = socket.next() => match incoming {
                 Some(Ok(Message::Text(text))) => {
-                    if !control(socket, front, id, text.as_str()).await {
-                        return;
+                    if let Some(end) = control(front, id, text.as_str()).await {
+                        return Some(end);
                     }
                 }
                 Some(Ok(Message::Binary(bytes))) => {
                     let text = String::from_utf8_lossy(&bytes).into_owned();
-                    if !control(socket, front, id, &text).await {
-                        return;
+                    if let Some(end) = control(front, id, &text).await {
+                        return Some(end);
                     }
                 }
                 Some(Ok(Message::Pong(_))) => is_alive = true,
                 Some(Ok(Message::Ping(_) | Message::Close(_) | Message::Frame(_))) => {}
-                Some(Err(WsError::Capacity(_))) => {
-                    close(socket, CloseCode::Size, "").await;
-                    return;
-                }
-                Some(Err(_)) | None => return,
+                Some(Err(WsError::Capacity(_))) => return Some((CloseCode::Size, String::new())),
+                Some(Err(WsError::Utf8(_))) => return Some((CloseCode::Invalid, String::new())),
+                Some(Err(WsError::Protocol(_))) => return Some((CloseCode::Protocol, String::new())),
+                Some(Err(_)) | None => return None,
             },
             _ = pings.tick() => {
-                if !is_alive || socket.send(Message::Ping(Vec::new().into())).await.is_err() {
-                    return;
+                if !is_alive || socket.send(Message::Ping(Bytes::new())).await.is_err() {
+                    return None;
                 }
                 is_alive = false;
             }
@@ -97,158 +97,32 @@ async fn session(socket: &mut ServerSocket, front: &Front, id: u64, mut queue: t
     }
 }
 
-/// Obeys a control message; false when the connection was closed for it.
-async fn control(socket: &mut ServerSocket, front: &Front, id: u64, text: &str) -> bool {
-    let told = match parse(text) {
-        Ok(Control::Subscribe(filter)) => front.hub.subscribe(id, filter),
-        Ok(Control::Unsubscribe) => front.hub.unsubscribe(id),
-        Err(reason) => {
-            close(socket, CloseCode::Policy, &reason).await;
-            return false;
-        }
-    };
-    if told.is_err() {
-        close(socket, CloseCode::Again, "Server restarting").await;
+/// Sends a frame; none when the connection is lost or takes nothing any more.
+async fn send(socket: &mut ServerSocket, queue: &Queue, frame: Bytes) -> Option<()> {
+    timeout(PING * 2, ws::send_frame(socket, &frame)).await.ok()?.ok()?;
+    queue.sent(&frame);
+    Some(())
+}
+
+/// Obeys a control message; says how the connection is to be closed when it cannot be obeyed.
+async fn control(front: &Front, id: u64, text: &str) -> Option<(CloseCode, String)> {
+    match Control::parse(text) {
+        Err(reason) => Some((CloseCode::Policy, reason)),
+        Ok(control) => match front.hub.control(id, control).await {
+            Ok(()) => None,
+            Err(_) => Some((CloseCode::Again, "Server overloaded".to_owned())),
+        },
     }
-    told.is_ok()
 }
 
 async fn close(socket: &mut ServerSocket, code: CloseCode, reason: &str) {
-    let frame = CloseFrame { code, reason: cut(reason).into() };
-    if socket.close(Some(frame)).await.is_ok() {
-        // The client's answer completes the closing handshake; one that does not answer is not waited for.
-        let _ = tokio::time::timeout(Duration::from_secs(1), async { while let Some(Ok(_)) = socket.next().await {} })
-            .await;
-    }
-}
-
-fn cut(reason: &str) -> &str {
-    let mut end = reason.len().min(MAX_REASON_BYTES);
-    while !reason.is_char_boundary(end) {
-        end -= 1;
-    }
-    &reason[..end]
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Control {
-    Subscribe(Filter),
-    Unsubscribe,
-}
-
-/// Reads a control message; the error is the close reason.
-fn parse(text: &str) -> Result<Control, String> {
-    let value: Value = serde_json::from_str(text).map_err(|_| "Invalid JSON".to_owned())?;
-    let unknown = || "Unknown action. Expected 'subscribe' or 'unsubscribe'".to_owned();
-    let members = match &value {
-        Value::Object(members) => members,
-        Value::Array(_) => return Err(unknown()),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-            return Err("Control message must be an object".to_owned());
+    metrics::subscriber_closed(code.into());
+    let frame = CloseFrame { code, reason: reason.into() };
+    // The client's answer completes the closing handshake; one that does not answer is not waited for.
+    let _ = timeout(Duration::from_secs(1), async {
+        if socket.close(Some(frame)).await.is_ok() {
+            while let Some(Ok(_)) = socket.next().await {}
         }
-    };
-    match members.get("action").and_then(Value::as_str) {
-        Some("unsubscribe") => Ok(Control::Unsubscribe),
-        Some("subscribe") => {
-            let corporation_id = corporation_id(members.get("corporationId"))?;
-            Ok(Control::Subscribe(Filter { dids: dids(members.get("dids"))?, corporation_id }))
-        }
-        _ => Err(unknown()),
-    }
-}
-
-/// A positive integer; as in the reference, numeric text and `true` count as numbers.
-fn corporation_id(value: Option<&Value>) -> Result<Option<u64>, String> {
-    let number = match value {
-        None | Some(Value::Null) => return Ok(None),
-        Some(Value::Number(number)) => number.as_u64(),
-        Some(Value::String(text)) => text.trim().parse().ok(),
-        Some(Value::Bool(true)) => Some(1),
-        Some(Value::Bool(false) | Value::Array(_) | Value::Object(_)) => None,
-    };
-    let shown = match value {
-        Some(Value::String(text)) => text.clone(),
-        Some(other) => other.to_string(),
-        None => String::new(),
-    };
-    number
-        .filter(|id| *id > 0)
-        .map(Some)
-        .ok_or_else(|| format!("'corporationId' must be a positive integer; got {shown}"))
-}
-
-fn dids(value: Option<&Value>) -> Result<BTreeSet<String>, String> {
-    let items = match value {
-        None | Some(Value::Null) => return Ok(BTreeSet::new()),
-        Some(Value::Array(items)) => items,
-        Some(_) => return Err("'dids' must be an array of DID strings".to_owned()),
-    };
-    items
-        .iter()
-        .map(|item| {
-            let shown = item.as_str().map_or_else(|| item.to_string(), str::to_owned);
-            item.as_str().and_then(normal_did).ok_or_else(|| format!("Invalid DID in 'dids': {shown}"))
-        })
-        .collect()
-}
-
-/// A DID trimmed and percent-decoded where that is possible; `None` when it is none.
-pub(super) fn normal_did(text: &str) -> Option<String> {
-    let decoded = percent_decode(text.trim());
-    let lower = decoded.to_ascii_lowercase();
-    let (method, specific) = lower.strip_prefix("did:")?.split_once(':')?;
-    let is_method = !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    (is_method && !specific.is_empty()).then_some(decoded)
-}
-
-fn percent_decode(text: &str) -> String {
-    // A plus sign is itself in a DID, not a blank.
-    let pairs = format!("x={}", text.replace('+', "%2B").replace('&', "%26"));
-    url::form_urlencoded::parse(pairs.as_bytes()).next().map(|(_, value)| value.into_owned()).unwrap_or_default()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn control_messages_are_read_as_the_contract_says() {
-        let subscribe = |dids: &[&str], corporation_id| {
-            Control::Subscribe(Filter { dids: dids.iter().map(|did| (*did).to_owned()).collect(), corporation_id })
-        };
-        for (text, expected) in [
-            (r#"{"action":"subscribe"}"#, subscribe(&[], None)),
-            (r#"{"action":"subscribe","dids":[],"corporationId":null,"x":1}"#, subscribe(&[], None)),
-            (r#"{"action":"subscribe","corporationId":"42"}"#, subscribe(&[], Some(42))),
-            (r#"{"action":"subscribe","corporationId":true}"#, subscribe(&[], Some(1))),
-            (r#"{"action":"subscribe","dids":[" did:web:a%3A8 ","did:web:a:8"]}"#, subscribe(&["did:web:a:8"], None)),
-            (r#"{"action":"unsubscribe"}"#, Control::Unsubscribe),
-        ] {
-            assert_eq!(parse(text), Ok(expected), "{text}");
-        }
-    }
-
-    #[test]
-    fn bad_control_messages_close_with_their_reason() {
-        let unknown = "Unknown action. Expected 'subscribe' or 'unsubscribe'";
-        for (text, reason) in [
-            ("{", "Invalid JSON"),
-            ("null", "Control message must be an object"),
-            ("1", "Control message must be an object"),
-            ("[]", unknown),
-            ("{}", unknown),
-            (r#"{"action":"pause"}"#, unknown),
-            (
-                r#"{"action":"subscribe","corporationId":0,"dids":1}"#,
-                "'corporationId' must be a positive integer; got 0",
-            ),
-            (r#"{"action":"subscribe","corporationId":1.5}"#, "'corporationId' must be a positive integer; got 1.5"),
-            (r#"{"action":"subscribe","corporationId":""}"#, "'corporationId' must be a positive integer; got "),
-            (r#"{"action":"subscribe","dids":"did:web:a"}"#, "'dids' must be an array of DID strings"),
-            (r#"{"action":"subscribe","dids":["x"]}"#, "Invalid DID in 'dids': x"),
-        ] {
-            assert_eq!(parse(text), Err(reason.to_owned()), "{text}");
-        }
-        assert_eq!(cut(&"é".repeat(100)).len(), 122, "a long reason is cut between characters");
-    }
+    })
+    .await;
 }

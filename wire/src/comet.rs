@@ -227,8 +227,18 @@ pub struct Tx {
 /// `block`
 #[derive(Debug, Clone, Deserialize)]
 pub struct Block {
+    /// What names it.
+    #[serde(default)]
+    pub block_id: BlockId,
     /// The block.
     pub block: BlockBody,
+}
+
+/// Part of [`Block`].
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct BlockId {
+    /// Upper-case hex.
+    pub hash: String,
 }
 
 /// Part of [`Block`].

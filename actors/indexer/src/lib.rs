@@ -4,8 +4,10 @@
 //! instead of re-implementing the ledger's rules, and writes entities, events and checkpoint in one database transaction.
 //! Only then does the hub tell the subscribers, so what a subscriber hears of, anybody can read.
 
-mod facts;
+mod block;
+mod derive;
 mod follower;
+mod gather;
 mod hub;
 mod project;
 mod read;
@@ -25,8 +27,9 @@ use svc_wire::{
 };
 
 pub use follower::FollowerState;
-pub use hub::{Filter, HubHandle, Join, Outgoing};
-pub use read::{Delegations, Framework, Page, ReadError, Reader, Show, Sort};
+pub use hub::{Control, Filter, HubHandle, Join, MAX_CONTROL_BYTES, Queue, normal_did};
+pub use read::{Answer, Endpoint, Params, ReadError, Reader, Wrapping, endpoint, endpoints, openapi};
+pub use store::Checkpoint;
 pub use store::StoreError;
 
 /// How an indexer is made.
@@ -34,10 +37,30 @@ pub use store::StoreError;
 pub struct IndexerConfig {
     /// RPC origin of the node to follow.
     pub rpc: String,
-    /// `sqlite::memory:`, or `sqlite://path?mode=rwc`.
+    /// `sqlite::memory:`, `sqlite://path?mode=rwc`, or `postgres://user@host/database`.
     pub database: String,
     /// Expected time between blocks, announced to subscribers.
     pub block_interval: Duration,
+    /// First height of an empty store; the node's oldest when left out.
+    pub start: Option<u64>,
+    /// Bytes that may wait for one subscriber.
+    pub max_buffered_bytes: usize,
+}
+
+impl IndexerConfig {
+    /// Bytes that may wait for one subscriber unless said otherwise.
+    pub const MAX_BUFFERED_BYTES: usize = 8 * 1024 * 1024;
+
+    /// For a node and a database, with what is usual for the rest.
+    pub fn new(rpc: impl Into<String>, database: impl Into<String>) -> Self {
+        Self {
+            rpc: rpc.into(),
+            database: database.into(),
+            block_interval: Duration::from_secs(6),
+            start: None,
+            max_buffered_bytes: Self::MAX_BUFFERED_BYTES,
+        }
+    }
 }
 
 /// Why an indexer did not start.
@@ -55,6 +78,16 @@ pub enum IndexerError {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The node no longer has the block to go on with.
+    #[error("the node has pruned block {wanted}; its oldest block is {oldest}: {advice}")]
+    Pruned {
+        /// First block that is needed.
+        wanted: u64,
+        /// First block the node has.
+        oldest: u64,
+        /// What helps.
+        advice: &'static str,
+    },
     /// The actors did not start.
     #[error(transparent)]
     Supervise(#[from] SuperviseError),
@@ -79,17 +112,24 @@ impl Indexer {
         let registry = Arc::new(Registry::from_live(&descriptors)?);
         let store = store::Store::open(&config.database, &status.node_info.network).await?;
         assert_same_chain(&node, &store, &status).await?;
+        let start = first_height(&config, store.checkpoint().await?.height, status.sync_info.earliest_block_height)?;
 
         let supervisor = Supervisor::new("indexer");
         let hub = Handle::new("hub", "hub", HUB_MAILBOX);
         let follower = Handle::new("follower", "follower", FOLLOWER_MAILBOX);
-        let hub_args = hub::Args { store: store.clone(), block_interval: config.block_interval };
+        let hub_args = hub::Args {
+            store: store.clone(),
+            block_interval: config.block_interval,
+            max_buffered_bytes: config.max_buffered_bytes,
+        };
         let follower_args = follower::Args {
             node: node.clone(),
+            knowledge: block::Knowledge::of(registry.namespace())?,
             registry: Arc::clone(&registry),
             store: store.clone(),
             hub: hub.clone(),
             rpc: config.rpc.clone(),
+            start,
         };
         supervisor
             .start(SupervisorSpec::one_for_one(vec![
@@ -97,9 +137,20 @@ impl Indexer {
                 ChildSpec::worker::<follower::Follower>(&follower, follower_args),
             ]))
             .await?;
-        let reader = Reader::new(store, follower, status.node_info, config.rpc);
+        let reader = Reader::new(store, follower, status.node_info, registry.namespace().clone(), config.rpc);
         Ok(Self { supervisor, hub: HubHandle::new(hub), reader })
     }
+}
+
+/// Where an empty store begins. The block after `checkpoint` must still be there.
+fn first_height(config: &IndexerConfig, checkpoint: u64, oldest: u64) -> Result<u64, IndexerError> {
+    let oldest = oldest.max(1);
+    let (wanted, advice) = if checkpoint > 0 {
+        (checkpoint + 1, "use a node that has it, or a new database")
+    } else {
+        (config.start.unwrap_or(oldest).max(1), "start there, or use a node that has it")
+    };
+    if wanted < oldest { Err(IndexerError::Pruned { wanted, oldest, advice }) } else { Ok(wanted) }
 }
 
 /// A chain that was started anew under its old name must not be mixed with what the store holds.
@@ -111,7 +162,7 @@ async fn assert_same_chain(node: &NodeClient, store: &store::Store, status: &Sta
         let is_ahead = height > status.sync_info.latest_block_height;
         let is_same = !is_ahead && {
             let header = node.block(height).await?.block.header;
-            instant::parse_rfc3339(&header.time) == instant::parse_rfc3339(&time)
+            instant::parse_rfc3339(&header.time).as_ref().map(instant::nanos) == Some(time)
         };
         if !is_same {
             let chain_id = status.node_info.network.clone();
@@ -122,6 +173,6 @@ async fn assert_same_chain(node: &NodeClient, store: &store::Store, status: &Sta
 }
 
 /// Joins, subscriptions and departures that may wait for the hub.
-const HUB_MAILBOX: usize = 4_096;
+const HUB_MAILBOX: usize = 16_384;
 /// The follower is only ever asked for its state.
 const FOLLOWER_MAILBOX: usize = 64;

@@ -1,20 +1,51 @@
 //! The server's side of a WebSocket upgrade, on the same WebSocket library as the client's side.
 
-use std::future::Future;
+use std::{future::Future, io};
+
+use bytes::Bytes;
+use futures::SinkExt;
 
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use tokio::io::AsyncWriteExt;
 use tokio_tungstenite::{
     WebSocketStream,
     tungstenite::{
         handshake::derive_accept_key,
-        protocol::{Role, WebSocketConfig},
+        protocol::{
+            Role, WebSocketConfig,
+            frame::{
+                Frame,
+                coding::{Data, OpCode},
+            },
+        },
     },
 };
 
 /// An accepted WebSocket.
 pub type ServerSocket = WebSocketStream<TokioIo<Upgraded>>;
+
+/// Read ahead of a connection. Clients say little, and a server has many of them.
+const READ_BUFFER_BYTES: usize = 1024;
+
+/// A text message as it travels from a server. The bytes are the same for every client, so they are made once and shared.
+pub fn text_frame(text: &str) -> Bytes {
+    let frame = Frame::message(text.as_bytes().to_vec(), OpCode::Data(Data::Text), true);
+    let mut bytes = Vec::with_capacity(frame.len());
+    // Writing to memory cannot fail.
+    let _ = frame.format(&mut bytes);
+    bytes.into()
+}
+
+/// Sends a frame made by [`text_frame`] as it is. Not cancel safe: a frame cut short ends the connection.
+pub async fn send_frame(socket: &mut ServerSocket, frame: &Bytes) -> io::Result<()> {
+    // Whatever the library has to say of its own, such as an answer to a ping, goes first.
+    socket.flush().await.map_err(io::Error::other)?;
+    let stream = socket.get_mut();
+    stream.write_all(frame).await?;
+    stream.flush().await
+}
 
 /// Answers an upgrade request with 101 and runs `serve` on the socket, or answers why it is none.
 pub fn accept<B, F>(
@@ -49,8 +80,8 @@ where
     let limits = WebSocketConfig::default()
         .max_message_size(Some(max_message_bytes))
         .max_frame_size(Some(max_message_bytes))
-        .read_buffer_size(8 * 1024)
-        .write_buffer_size(8 * 1024);
+        .read_buffer_size(READ_BUFFER_BYTES)
+        .write_buffer_size(0);
     // The upgrade completes only after the 101 has been written.
     tokio::spawn(async move {
         if let Ok(upgraded) = upgrade.await {

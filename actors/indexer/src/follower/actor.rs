@@ -1,6 +1,9 @@
 //! The actor around the follower's decisions.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 use svc_kit::{
@@ -8,19 +11,28 @@ use svc_kit::{
     link::{Epoch, Link, LinkConfig, LinkEvent},
     upstream::NodeClient,
 };
+use svc_otel::{
+    metrics::{self, BlockStage},
+    trace,
+};
 use svc_wire::{
     comet::{self, Notification, Response},
     event::BlockMessage,
-    instant,
     schema::Registry,
 };
+use tracing::{Instrument, Span};
 
 use super::{
-    FollowerState,
+    FollowerState, Source,
     core::{Effect, Progress},
-    ingest::{self, Sources},
+    discover,
 };
-use crate::{facts::BlockFacts, hub, store::Store};
+use crate::{
+    block::{self, Knowledge},
+    gather::{self, Fetched, Gatherer, IngestError},
+    hub,
+    store::{Store, iso_millis},
+};
 
 /// What the follower is told; all of it by its own tasks.
 pub enum Msg {
@@ -29,7 +41,7 @@ pub enum Msg {
     /// The node has this height.
     Tip(u64),
     /// A block was fetched, or was not.
-    Fetched(u64, Result<Box<BlockFacts>, String>),
+    Fetched(u64, Result<Box<Fetched>, String>),
     /// The block being written was written, or was not.
     Written(Result<BlockMessage, String>),
     /// Look at the status, and try again what failed.
@@ -52,15 +64,18 @@ impl Intent for Msg {
 pub struct Args {
     pub node: NodeClient,
     pub registry: Arc<Registry>,
+    pub knowledge: Knowledge,
     pub store: Store,
     pub hub: Handle<hub::Msg>,
     pub rpc: String,
+    /// First height of an empty store.
+    pub start: u64,
 }
 
 pub struct State {
     args: Arc<Args>,
     link: Link,
-    progress: Progress<Arc<BlockFacts>>,
+    progress: Progress<Arc<Fetched>>,
     last_error: Option<String>,
 }
 
@@ -83,7 +98,12 @@ impl Behaviour for Follower {
             async move { mailbox.send_when_room(Msg::Link(event)).await }
         });
         context.after(Duration::ZERO, Msg::Look);
-        Ok(State { args: Arc::clone(args), link, progress: Progress::new(checkpoint.height), last_error: None })
+        Ok(State {
+            args: Arc::clone(args),
+            link,
+            progress: Progress::new(checkpoint.height.max(args.start.saturating_sub(1))),
+            last_error: None,
+        })
     }
 
     async fn handle(context: &Context<Msg>, message: Msg, state: &mut State) -> Result<(), Failure> {
@@ -98,20 +118,25 @@ impl Behaviour for Follower {
             },
             Msg::Link(LinkEvent::Down(..)) => Vec::new(),
             Msg::Tip(height) => state.progress.tip_seen(height),
-            Msg::Fetched(height, Ok(facts)) => state.progress.fetched(height, Arc::new(*facts)),
+            Msg::Fetched(height, Ok(fetched)) => state.progress.fetched(height, Arc::new(*fetched)),
             Msg::Fetched(height, Err(error)) => {
+                metrics::indexer_failure(BlockStage::Fetch);
                 state.failed(format!("block {height}: {error}"));
                 state.progress.fetch_failed(height);
                 Vec::new()
             }
             Msg::Written(Ok(block)) => {
                 state.last_error = None;
-                tracing::debug!(height = block.block, events = block.events.len(), "block is indexed");
-                // A hub that is restarting reads the checkpoint itself when it is back.
+                let tip = state.progress.tip();
+                tracing::debug!(height = block.block, tip, events = block.events.len(), "block is indexed");
+                let modules = block.events.iter().map(|event| event.payload.module.as_str());
+                metrics::indexer_block(block.block, tip, modules);
+                // A hub that is restarting reads the checkpoint itself, and one without room finds the block in the store.
                 let _ = state.args.hub.tell(hub::Msg::BlockProcessed(Arc::new(block)));
                 state.progress.written()
             }
             Msg::Written(Err(error)) => {
+                metrics::indexer_failure(BlockStage::Write);
                 state.failed(format!("block {}: {error}", state.progress.committed() + 1));
                 state.progress.write_failed();
                 Vec::new()
@@ -160,34 +185,52 @@ impl State {
         });
     }
 
-    fn perform(&self, context: &Context<Msg>, effect: Effect<Arc<BlockFacts>>) {
+    fn perform(&self, context: &Context<Msg>, effect: Effect<Arc<Fetched>>) {
         let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
         match effect {
             Effect::Fetch(height) => {
                 context.spawn(async move {
-                    let fetched = ingest::fetch(&args.node, height).await;
+                    let started = Instant::now();
+                    let fetched = fetch(&args, height).await;
+                    metrics::indexer_stage(BlockStage::Fetch, started.elapsed());
                     mailbox.send(Msg::Fetched(height, fetched.map(Box::new).map_err(|error| error.to_string())));
                 });
             }
-            Effect::Write(facts) => {
-                context.spawn(async move {
-                    let sources =
-                        Sources { node: &args.node, store: &args.store, namespace: args.registry.namespace() };
-                    let written = async {
-                        let block = sources.gather(&facts).await?;
-                        args.store.write(&block).await?;
-                        Ok::<_, ingest::IngestError>(block)
-                    };
-                    let outcome = written.await.map(|block| BlockMessage {
-                        block: facts.height,
-                        block_time: instant::iso_millis(&facts.time),
-                        events: block.events,
-                    });
-                    mailbox.send(Msg::Written(outcome.map_err(|error| error.to_string())));
-                });
+            Effect::Write(fetched) => {
+                let span = trace::block_span(fetched.facts.height);
+                let write = async move {
+                    let written = write(&args, &fetched).await;
+                    mailbox.send(Msg::Written(written.map_err(|error| error.to_string())));
+                };
+                context.spawn(write.instrument(span));
             }
         }
     }
+}
+
+/// Fetches a block, and from the node whatever it names itself.
+async fn fetch(args: &Args, height: u64) -> Result<Fetched, IngestError> {
+    let (block, results) = tokio::try_join!(args.node.block(height), args.node.block_results(height))?;
+    let mut facts = block::read(&block, &results, &args.knowledge).ok_or(IngestError::Time(height))?;
+    let source = Source { node: &args.node, registry: &args.registry };
+    if height == args.start && height > 1 {
+        discover(source, &mut facts).await?;
+    }
+    let readings = gather::read_all(source, facts.touched.keys().cloned().collect(), height).await?;
+    Ok(Fetched { facts, readings })
+}
+
+async fn write(args: &Args, fetched: &Fetched) -> Result<BlockMessage, IngestError> {
+    let source = Source { node: &args.node, registry: &args.registry };
+    let gatherer = Gatherer { source, store: &args.store, knowledge: &args.knowledge };
+    let started = Instant::now();
+    let block = gatherer.gather(fetched).await?;
+    metrics::indexer_stage(BlockStage::Gather, started.elapsed());
+    trace::record_block(&Span::current(), block.events.len(), block.changes.len());
+    let started = Instant::now();
+    args.store.write(&block).await?;
+    metrics::indexer_stage(BlockStage::Write, started.elapsed());
+    Ok(BlockMessage { block: block.height, block_time: iso_millis(block.time), events: block.events })
 }
 
 fn height_of(frame: &str) -> Option<u64> {

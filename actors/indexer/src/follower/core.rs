@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Blocks fetched ahead of the one being written.
-const AHEAD: u64 = 16;
+const AHEAD: u64 = 32;
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]

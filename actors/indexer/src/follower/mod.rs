@@ -6,9 +6,12 @@
 
 mod actor;
 mod core;
-mod ingest;
+mod reading;
+mod start;
 
 pub use actor::{Args, Follower, Msg};
+pub use reading::{Reading, Source};
+pub use start::discover;
 
 /// What the follower says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]

@@ -1,31 +1,53 @@
 //! Tells subscribers of every processed block: owns who is subscribed to what.
 //!
-//! Each connection has a bounded queue; one that is full is closed with 1011 and touches nobody else. `ready` and
-//! `subscribed` name the checkpoint of the last block told, so their promise is exact. When the hub dies, its connections
-//! close, and clients catch up over REST as after any loss.
+//! Each connection has a queue bounded in messages and bytes; one that is full is closed with 1011 and touches nobody else.
+//! `ready` and `subscribed` name the checkpoint of the last block told, so their promise is exact. A block the hub was not
+//! told of, it reads from the store before it tells a later one. When the hub dies, its connections close, and clients catch
+//! up over REST as after any loss.
 
 mod actor;
+mod control;
 mod core;
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use bytes::Bytes;
+use svc_kit::{AskError, Handle};
 use tokio::sync::mpsc;
 
 pub use actor::{Args, Hub, Msg};
+pub use control::{Control, MAX_CONTROL_BYTES, normal_did};
 pub use core::Filter;
-use svc_kit::{AskError, Handle};
 
-/// What a connection is told to do.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outgoing {
-    /// Send this text.
-    Text(std::sync::Arc<str>),
+/// Frames for one connection, ready to be sent as they are.
+#[derive(Debug)]
+pub struct Queue {
+    frames: mpsc::Receiver<Bytes>,
+    bytes: Arc<AtomicUsize>,
+}
+
+impl Queue {
+    /// The next frame. None when the queue was full at some time, after all that was in it, or when the hub has gone.
+    pub async fn next(&mut self) -> Option<Bytes> {
+        self.frames.recv().await
+    }
+
+    /// A frame has left for the client.
+    pub fn sent(&self, frame: &Bytes) {
+        self.bytes.fetch_sub(frame.len(), Ordering::Relaxed);
+    }
 }
 
 /// A place at the hub.
+#[derive(Debug)]
 pub struct Join {
     /// Number of this connection.
     pub id: u64,
-    /// What to send. Ends without warning when the queue was full or the hub has gone.
-    pub queue: mpsc::Receiver<Outgoing>,
+    /// What to send; `ready` is in it already.
+    pub queue: Queue,
 }
 
 /// Where connections join.
@@ -42,19 +64,15 @@ impl HubHandle {
         self.0.ask(Msg::Join).await
     }
 
-    /// Sets or replaces a connection's filter; `subscribed` follows in the queue.
-    pub fn subscribe(&self, id: u64, filter: Filter) -> Result<(), AskError> {
-        self.0.tell(Msg::Subscribe(id, filter))
-    }
-
-    /// Ends block messages for a connection.
-    pub fn unsubscribe(&self, id: u64) -> Result<(), AskError> {
-        self.0.tell(Msg::Unsubscribe(id))
+    /// Obeys a control message; `subscribed` follows in the queue. Waiting for it keeps a client that talks too much from
+    /// filling the mailbox: nobody has more than one message there.
+    pub async fn control(&self, id: u64, control: Control) -> Result<(), AskError> {
+        self.0.ask(|reply| Msg::Control(id, control, reply)).await
     }
 
     /// Leaves.
     pub fn leave(&self, id: u64) {
-        // A hub that is gone has forgotten the connection already.
+        // A hub that is gone has forgotten the connection already; one that has no room forgets it with the next block.
         let _ = self.0.tell(Msg::Leave(id));
     }
 }

@@ -3,41 +3,121 @@
 use serde_json::Value;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
-use super::{Store, StoreError, signed, unsigned};
+use super::{Store, StoreError, column_time, signed, unsigned};
 
 /// What an entity is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     Corporation,
     Ecosystem,
+    Schema,
+    Participant,
+    Session,
+    TrustDeposit,
+    Digest,
+    ExchangeRate,
     OperatorAuthorization,
     VsOperatorAuthorization,
     FeeGrant,
+    /// One version of a governance framework; the parent is its ecosystem, if it has one.
+    FrameworkVersion,
+    Group,
+    Proposal,
+    Vote,
+    /// Parameters of a module.
+    Params,
 }
 
 impl Kind {
+    const ALL: [Self; 16] = [
+        Self::Corporation,
+        Self::Ecosystem,
+        Self::Schema,
+        Self::Participant,
+        Self::Session,
+        Self::TrustDeposit,
+        Self::Digest,
+        Self::ExchangeRate,
+        Self::OperatorAuthorization,
+        Self::VsOperatorAuthorization,
+        Self::FeeGrant,
+        Self::FrameworkVersion,
+        Self::Group,
+        Self::Proposal,
+        Self::Vote,
+        Self::Params,
+    ];
+
     fn as_str(self) -> &'static str {
         match self {
             Self::Corporation => "corporation",
             Self::Ecosystem => "ecosystem",
+            Self::Schema => "schema",
+            Self::Participant => "participant",
+            Self::Session => "session",
+            Self::TrustDeposit => "trust_deposit",
+            Self::Digest => "digest",
+            Self::ExchangeRate => "exchange_rate",
             Self::OperatorAuthorization => "operator_authorization",
             Self::VsOperatorAuthorization => "vs_operator_authorization",
             Self::FeeGrant => "fee_grant",
+            Self::FrameworkVersion => "framework_version",
+            Self::Group => "group",
+            Self::Proposal => "proposal",
+            Self::Vote => "vote",
+            Self::Params => "params",
         }
+    }
+
+    /// Name in activity logs and events.
+    pub fn entity_type(self) -> &'static str {
+        match self {
+            Self::Corporation => "Corporation",
+            Self::Ecosystem => "Ecosystem",
+            Self::Schema => "CredentialSchema",
+            Self::Participant => "Participant",
+            Self::Session => "ParticipantSession",
+            Self::TrustDeposit => "TrustDeposit",
+            Self::Digest => "DigitalIdentityDigest",
+            Self::ExchangeRate => "ExchangeRate",
+            Self::OperatorAuthorization => "OperatorAuthorization",
+            Self::VsOperatorAuthorization => "VSOperatorAuthorization",
+            Self::FeeGrant => "FeeGrant",
+            Self::FrameworkVersion => "GovernanceFrameworkVersion",
+            Self::Group => "CorporationGroup",
+            Self::Proposal => "GroupProposal",
+            Self::Vote => "GroupVote",
+            Self::Params => "GlobalVariables",
+        }
+    }
+
+    /// Whether its JSON carries an `id`; the others are known by a name.
+    fn shows_id(self) -> bool {
+        !matches!(self, Self::Session | Self::TrustDeposit | Self::Digest | Self::Group | Self::Params)
     }
 }
 
 /// What a block does to one entity.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     pub kind: Kind,
-    /// The ledger's id; `None` for fee grants, which are known by corporation and account and get an id of the store's.
+    /// The ledger's id; `None` for what is known by its name (with its corporation or parent) and gets an id of the store's.
     pub id: Option<u64>,
     pub corporation_id: Option<u64>,
-    /// Policy address, operator or grantee.
-    pub account: Option<String>,
+    /// Schema of a participant, ecosystem of a schema, proposal of a vote, group id of a group.
+    pub parent_id: Option<u64>,
+    /// Policy address, operator, grantee, voter, uuid, digest, module.
+    pub name: Option<String>,
+    pub did: Option<String>,
     /// New state; `None` when the entity is gone.
     pub body: Option<Value>,
+}
+
+impl Change {
+    /// A change of an entity with an id and nothing else to be found by.
+    pub fn new(kind: Kind, id: Option<u64>, body: Option<Value>) -> Self {
+        Self { kind, id, corporation_id: None, parent_id: None, name: None, did: None, body }
+    }
 }
 
 /// A version as read.
@@ -48,13 +128,22 @@ pub struct Stored {
 }
 
 /// Which ids a list covers, in which order.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Range {
     /// Inclusive.
     pub min_id: Option<u64>,
     /// Exclusive.
     pub max_id: Option<u64>,
     pub is_descending: bool,
+}
+
+/// What the database itself looks for; everything else is looked for in the bodies.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    pub corporation_id: Option<u64>,
+    pub parent_id: Option<u64>,
+    pub name: Option<String>,
+    pub did: Option<String>,
 }
 
 pub(super) async fn write(connection: &mut AnyConnection, height: u64, change: &Change) -> Result<(), StoreError> {
@@ -64,52 +153,65 @@ pub(super) async fn write(connection: &mut AnyConnection, height: u64, change: &
     };
     let kind = change.kind.as_str();
     // A second change in the same block replaces the first; otherwise the version before ends here.
-    sqlx::query("DELETE FROM entity WHERE kind = $1 AND id = $2 AND from_height = $3")
-        .bind(kind)
-        .bind(signed(id))
-        .bind(signed(height))
-        .execute(&mut *connection)
-        .await?;
-    sqlx::query("UPDATE entity SET until_height = $3 WHERE kind = $1 AND id = $2 AND until_height IS NULL")
-        .bind(kind)
-        .bind(signed(id))
-        .bind(signed(height))
-        .execute(&mut *connection)
-        .await?;
+    for statement in [
+        "DELETE FROM entity WHERE kind = $1 AND id = $2 AND from_height = $3",
+        "UPDATE entity SET until_height = $3 WHERE kind = $1 AND id = $2 AND until_height IS NULL",
+    ] {
+        sqlx::query(statement).bind(kind).bind(signed(id)).bind(signed(height)).execute(&mut *connection).await?;
+    }
     let Some(body) = &change.body else { return Ok(()) };
     let mut body = body.clone();
-    body["id"] = id.into();
+    if change.kind.shows_id() {
+        body["id"] = id.into();
+    }
     sqlx::query(
-        "INSERT INTO entity (kind, id, from_height, until_height, corporation_id, account, body) \
-         VALUES ($1, $2, $3, NULL, $4, $5, $6)",
+        "INSERT INTO entity (kind, id, from_height, until_height, corporation_id, parent_id, name, did, body) \
+         VALUES ($1, $2, $3, NULL, $4, $5, $6, $7, $8)",
     )
     .bind(kind)
     .bind(signed(id))
     .bind(signed(height))
     .bind(change.corporation_id.map(signed))
-    .bind(change.account.clone())
+    .bind(change.parent_id.map(signed))
+    .bind(change.name.clone())
+    .bind(change.did.clone())
     .bind(body.to_string())
     .execute(connection)
     .await?;
     Ok(())
 }
 
+/// The id of what is known by name: its own, or the next free one of its kind.
 async fn key_of(connection: &mut AnyConnection, change: &Change) -> Result<u64, StoreError> {
-    let known = sqlx::query("SELECT id FROM entity WHERE kind = $1 AND corporation_id = $2 AND account = $3 LIMIT 1")
-        .bind(change.kind.as_str())
-        .bind(change.corporation_id.map(signed))
-        .bind(change.account.clone())
-        .fetch_optional(&mut *connection)
-        .await?;
+    let known = sqlx::query(
+        "SELECT id FROM entity WHERE kind = $1 AND name = $2 AND COALESCE(corporation_id, 0) = $3 \
+         AND COALESCE(parent_id, 0) = $4 LIMIT 1",
+    )
+    .bind(change.kind.as_str())
+    .bind(change.name.clone())
+    .bind(change.corporation_id.map_or(0, signed))
+    .bind(change.parent_id.map_or(0, signed))
+    .fetch_optional(&mut *connection)
+    .await?;
     if let Some(row) = known {
         return Ok(unsigned(row.try_get(0)?));
     }
-    let row = sqlx::query("SELECT COALESCE(MAX(id), 0) FROM entity WHERE kind = $1")
+    let highest: i64 = sqlx::query("SELECT COALESCE(MAX(id), 0) FROM entity WHERE kind = $1")
         .bind(change.kind.as_str())
         .fetch_one(connection)
-        .await?;
-    let highest: i64 = row.try_get(0)?;
+        .await?
+        .try_get(0)?;
     Ok(unsigned(highest) + 1)
+}
+
+pub(super) async fn schedule(connection: &mut AnyConnection, due: i128, kind: Kind, id: u64) -> Result<(), StoreError> {
+    sqlx::query("INSERT INTO schedule (due, kind, id) VALUES ($1, $2, $3) ON CONFLICT (due, kind, id) DO NOTHING")
+        .bind(column_time(due))
+        .bind(kind.as_str())
+        .bind(signed(id))
+        .execute(connection)
+        .await?;
+    Ok(())
 }
 
 fn parse(row: &sqlx::any::AnyRow) -> Result<Stored, StoreError> {
@@ -133,67 +235,88 @@ impl Store {
         row.map(|row| parse(&row).map(|stored| stored.body)).transpose()
     }
 
-    /// The newest entity of `kind` with this account, and of this corporation if one is given.
-    pub async fn entity_by_account(
-        &self,
-        kind: Kind,
-        account: &str,
-        corporation_id: Option<u64>,
-    ) -> Result<Option<Stored>, StoreError> {
-        let row = sqlx::query(
-            "SELECT id, body FROM entity WHERE kind = $1 AND account = $2 AND until_height IS NULL \
-             AND ($3 = 0 OR corporation_id = $3) LIMIT 1",
-        )
-        .bind(kind.as_str())
-        .bind(account)
-        .bind(signed(corporation_id.unwrap_or(0)))
-        .fetch_optional(&self.pool)
-        .await?;
-        row.map(|row| parse(&row)).transpose()
+    /// The first entity of a kind that a filter finds at `height`.
+    pub async fn find(&self, kind: Kind, filter: &Filter, height: u64) -> Result<Option<Stored>, StoreError> {
+        Ok(self.chunk(kind, height, filter, Range::default(), 1).await?.pop())
     }
 
-    /// Up to `limit` entities that hold at `height` and pass `is_wanted`, in id order.
-    pub async fn entities(
+    /// Up to `limit` entities that hold at `height` and pass the filter, in id order.
+    pub async fn chunk(
         &self,
         kind: Kind,
         height: u64,
+        filter: &Filter,
         range: Range,
         limit: usize,
-        is_wanted: impl Fn(&Value) -> bool,
-    ) -> Result<Vec<Value>, StoreError> {
-        const CHUNK: usize = 512;
-        let order = if range.is_descending { "DESC" } else { "ASC" };
-        let statement = format!(
+    ) -> Result<Vec<Stored>, StoreError> {
+        let mut statement = String::from(
             "SELECT id, body FROM entity WHERE kind = $1 AND from_height <= $2 \
-             AND (until_height IS NULL OR until_height > $2) AND id >= $3 AND id < $4 ORDER BY id {order} LIMIT {CHUNK}"
+             AND (until_height IS NULL OR until_height > $2) AND id >= $3 AND id < $4",
         );
-        let (mut low, mut high) = (signed(range.min_id.unwrap_or(0)), signed(range.max_id.unwrap_or(u64::MAX)));
-        let mut found = Vec::new();
-        loop {
-            let rows = sqlx::query(AssertSqlSafe(statement.clone()))
-                .bind(kind.as_str())
-                .bind(signed(height))
-                .bind(low)
-                .bind(high)
-                .fetch_all(&self.pool)
-                .await?;
-            for row in &rows {
-                let stored = parse(row)?;
-                if is_wanted(&stored.body) {
-                    found.push(stored.body);
-                }
-                if range.is_descending {
-                    high = signed(stored.id)
-                } else {
-                    low = signed(stored.id) + 1
-                }
-                if found.len() == limit {
-                    return Ok(found);
-                }
+        let mut place = 4;
+        let mut condition = |is_wanted: bool, column: &str| {
+            if is_wanted {
+                place += 1;
+                statement += &format!(" AND {column} = ${place}");
             }
-            if rows.len() < CHUNK {
+        };
+        condition(filter.corporation_id.is_some(), "corporation_id");
+        condition(filter.parent_id.is_some(), "parent_id");
+        condition(filter.name.is_some(), "name");
+        condition(filter.did.is_some(), "did");
+        let order = if range.is_descending { "DESC" } else { "ASC" };
+        statement += &format!(" ORDER BY id {order} LIMIT {limit}");
+        let mut query = sqlx::query(AssertSqlSafe(statement))
+            .bind(kind.as_str())
+            .bind(signed(height))
+            .bind(signed(range.min_id.unwrap_or(0)))
+            .bind(signed(range.max_id.unwrap_or(u64::MAX)));
+        for id in [filter.corporation_id, filter.parent_id].into_iter().flatten() {
+            query = query.bind(signed(id));
+        }
+        for text in [&filter.name, &filter.did].into_iter().flatten() {
+            query = query.bind(text.clone());
+        }
+        query.fetch_all(&self.pool).await?.iter().map(parse).collect()
+    }
+
+    /// Everything a filter finds at `height`, in id order.
+    pub async fn all(&self, kind: Kind, height: u64, filter: &Filter) -> Result<Vec<Stored>, StoreError> {
+        const CHUNK: usize = 1_024;
+        let mut found: Vec<Stored> = Vec::new();
+        loop {
+            let range = Range { min_id: found.last().map(|last| last.id + 1), ..Range::default() };
+            let chunk = self.chunk(kind, height, filter, range, CHUNK).await?;
+            let is_last = chunk.len() < CHUNK;
+            found.extend(chunk);
+            if is_last {
                 return Ok(found);
             }
         }
+    }
+
+    /// Entities that change by themselves in `(after, until]`.
+    pub async fn due(&self, after: i128, until: i128) -> Result<Vec<(Kind, u64)>, StoreError> {
+        let rows = sqlx::query("SELECT DISTINCT kind, id FROM schedule WHERE due > $1 AND due <= $2 ORDER BY kind, id")
+            .bind(column_time(after))
+            .bind(column_time(until))
+            .fetch_all(&self.pool)
+            .await?;
+        let mut found = Vec::new();
+        for row in &rows {
+            let (name, id): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
+            let kind = Kind::ALL.into_iter().find(|kind| kind.as_str() == name);
+            found.push((kind.ok_or_else(|| StoreError::Corrupt(format!("schedule of {name:?}")))?, unsigned(id)));
+        }
+        Ok(found)
+    }
+
+    /// First height after `height` at which anything was done to an entity.
+    pub async fn next_change_after(&self, height: u64) -> Result<Option<u64>, StoreError> {
+        let row = sqlx::query("SELECT MIN(height) FROM activity WHERE height > $1")
+            .bind(signed(height))
+            .fetch_one(&self.pool)
+            .await?;
+        Ok(row.try_get::<Option<i64>, _>(0)?.map(unsigned))
     }
 }

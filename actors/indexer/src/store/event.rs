@@ -1,9 +1,9 @@
 //! Events and the routes by which filters find them.
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
-use svc_wire::event::Event;
+use svc_wire::event::{BlockMessage, Event};
 
-use super::{Store, StoreError, signed, unsigned};
+use super::{Store, StoreError, iso_millis, signed, unsigned};
 
 /// One way an event is found.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,6 +57,10 @@ pub(super) async fn write(
     Ok(())
 }
 
+fn parse(body: &str) -> Result<Event, StoreError> {
+    serde_json::from_str(body).map_err(|error| StoreError::Corrupt(error.to_string()))
+}
+
 /// Which events are wanted.
 #[derive(Debug, Clone, Default)]
 pub struct EventQuery {
@@ -71,6 +75,30 @@ pub struct EventQuery {
 }
 
 impl Store {
+    /// Blocks from one height to another, as subscribers get them.
+    pub async fn block_messages(&self, first: u64, last: u64) -> Result<Vec<BlockMessage>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT b.height, b.time, e.body FROM block b LEFT JOIN event e ON e.height = b.height \
+             WHERE b.height >= $1 AND b.height <= $2 ORDER BY b.height, e.position",
+        )
+        .bind(signed(first))
+        .bind(signed(last))
+        .fetch_all(&self.pool)
+        .await?;
+        let mut blocks: Vec<BlockMessage> = Vec::new();
+        for row in &rows {
+            let (height, time, body): (i64, i64, Option<String>) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+            let height = unsigned(height);
+            if blocks.last().is_none_or(|last| last.block != height) {
+                blocks.push(BlockMessage { block: height, block_time: iso_millis(time.into()), events: Vec::new() });
+            }
+            if let (Some(body), Some(block)) = (body, blocks.last_mut()) {
+                block.events.push(parse(&body)?);
+            }
+        }
+        Ok(blocks)
+    }
+
     /// Events in order, each with its position.
     pub async fn events(&self, query: &EventQuery) -> Result<Vec<(u64, u64, Event)>, StoreError> {
         let (height, position) = query.after;
@@ -102,8 +130,7 @@ impl Store {
         rows.iter()
             .map(|row| {
                 let (height, position, body): (i64, i64, String) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-                let event = serde_json::from_str(&body).map_err(|error| StoreError::Corrupt(error.to_string()))?;
-                Ok((unsigned(height), unsigned(position), event))
+                Ok((unsigned(height), unsigned(position), parse(&body)?))
             })
             .collect()
     }

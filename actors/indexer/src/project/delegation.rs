@@ -1,7 +1,4 @@
-//! From the chain's entities to the indexer's JSON. Pure.
-//!
-//! Fields that come from modules this indexer does not follow yet (participant counts, trust deposits) are absent: a zero
-//! would be a claim.
+//! Authorizations and fee grants. Optional members are absent, not null.
 
 use prost::Message;
 use prost_types::Timestamp;
@@ -13,82 +10,14 @@ use svc_wire::{
             base::v1beta1::Coin,
             feegrant::v1beta1::{AllowedMsgAllowance, BasicAllowance, PeriodicAllowance},
         },
-        svc::{
-            co::v1::CorporationWithGf,
-            de::v1::{OperatorAuthorization, VsOperatorAuthorization},
-            ec::v1::EcosystemWithVersions,
-            gf::v1::GovernanceFrameworkVersionWithDocs,
-        },
+        svc::de::v1::{OperatorAuthorization, VsOperatorAuthorization},
     },
 };
-
-fn millis(instant: Option<&Timestamp>) -> Value {
-    instant.map_or(Value::Null, |instant| iso_millis(instant).into())
-}
 
 fn coins(coins: &[Coin]) -> Value {
     coins.iter().map(|coin| json!({"denom": coin.denom, "amount": coin.amount})).collect()
 }
 
-pub fn corporation(entity: &CorporationWithGf) -> Value {
-    let versions: Vec<Value> = entity.versions.iter().map(corporation_version).collect();
-    json!({
-        "id": entity.id, "did": entity.did, "policy_address": entity.policy_address, "language": entity.language,
-        "active_version": entity.active_version, "created": millis(entity.created.as_ref()),
-        "modified": millis(entity.modified.as_ref()), "versions": versions,
-    })
-}
-
-/// Row keys are the ledger's own keys here, so both spellings of each key agree.
-fn corporation_version(version: &GovernanceFrameworkVersionWithDocs) -> Value {
-    let documents: Vec<Value> = version
-        .documents
-        .iter()
-        .map(|document| {
-            json!({
-                "id": document.id, "gfv_id": document.gfv_id, "language": document.language, "url": document.url,
-                "digest_sri": document.digest_sri, "created": millis(document.created.as_ref()), "gfd_id": document.id,
-            })
-        })
-        .collect();
-    json!({
-        "id": version.id, "corporation_id": version.corporation_id, "ecosystem_id": null, "version": version.version,
-        "created": millis(version.created.as_ref()), "active_since": millis(version.active_since.as_ref()),
-        "gfv_id": version.id, "documents": documents,
-    })
-}
-
-/// `before` is the entity's previous version: the chain keeps only a flag, the indexer the time since when.
-pub fn ecosystem(entity: &EcosystemWithVersions, before: Option<&Value>) -> Value {
-    let since = before.and_then(|before| before.get("archived")).filter(|since| !since.is_null()).cloned();
-    let archived =
-        if entity.archived { since.unwrap_or_else(|| millis(entity.modified.as_ref())) } else { Value::Null };
-    let versions: Vec<Value> = entity.versions.iter().map(ecosystem_version).collect();
-    json!({
-        "id": entity.id, "did": entity.did, "corporation_id": entity.corporation_id,
-        "created": millis(entity.created.as_ref()), "modified": millis(entity.modified.as_ref()), "archived": archived,
-        "language": entity.language, "active_version": entity.active_version, "versions": versions,
-    })
-}
-
-fn ecosystem_version(version: &GovernanceFrameworkVersionWithDocs) -> Value {
-    let documents: Vec<Value> = version
-        .documents
-        .iter()
-        .map(|document| {
-            json!({
-                "id": document.id, "gfv_id": document.gfv_id, "created": millis(document.created.as_ref()),
-                "language": document.language, "url": document.url, "digest_sri": document.digest_sri,
-            })
-        })
-        .collect();
-    json!({
-        "id": version.id, "ecosystem_id": version.ecosystem_id, "created": millis(version.created.as_ref()),
-        "version": version.version, "active_since": millis(version.active_since.as_ref()), "documents": documents,
-    })
-}
-
-/// Optional members are absent, not null.
 fn put_limits(object: &mut Map<String, Value>, limits: [(&str, &[Coin]); 2]) {
     for (name, limit) in limits {
         if !limit.is_empty() {
@@ -206,17 +135,5 @@ mod tests {
         let renewed = fee_grant(1, "o", &basic("9"), Some(&spent), true).expect("a grant");
         assert_eq!(renewed["spend_limit"][0]["amount"], "9");
         assert!(renewed.get("expiration").is_none(), "absent, not null");
-    }
-
-    #[test]
-    fn archiving_is_dated_and_keeps_its_date() {
-        let at = |seconds| Some(Timestamp { seconds, nanos: 0 });
-        let mut entity = EcosystemWithVersions { archived: true, modified: at(10), ..Default::default() };
-        let first = ecosystem(&entity, None);
-        assert_eq!(first["archived"], "1970-01-01T00:00:10.000Z");
-        entity.modified = at(20);
-        assert_eq!(ecosystem(&entity, Some(&first))["archived"], first["archived"]);
-        entity.archived = false;
-        assert_eq!(ecosystem(&entity, Some(&first))["archived"], Value::Null);
     }
 }

@@ -1,0 +1,139 @@
+//! What a chain holds where an indexer begins in the middle of it: everything that can be found there is read as if the first
+//! block had touched it. Digests cannot be listed; those anchored earlier stay unknown.
+
+use futures::{StreamExt, TryStreamExt, stream};
+use prost::Message;
+use svc_kit::upstream::NodeError;
+use svc_wire::proto::{
+    cosmos::{
+        base::query::v1beta1::PageRequest,
+        feegrant::v1beta1::{QueryAllowancesByGranterRequest, QueryAllowancesByGranterResponse},
+        group::v1::{QueryProposalsByGroupPolicyRequest, QueryProposalsByGroupPolicyResponse},
+    },
+    svc::pp::v1 as pp_pb,
+};
+
+use super::{Reading, Source};
+use crate::block::{BlockFacts, Cause, Touched};
+
+/// Ids asked for at once; as many in a row without an entity end the search.
+const STRIDE: u64 = 64;
+/// Most the chain's lists answer.
+const MOST: u32 = 1_024;
+
+/// Notes everything the node has at the block's height.
+pub async fn discover(source: Source<'_>, facts: &mut BlockFacts) -> Result<(), NodeError> {
+    let cause = Cause { msg: "Start".to_owned(), account: None };
+    let height = facts.height;
+    let mut found: Vec<Touched> = Vec::new();
+    for kind in [
+        Touched::Ecosystem as fn(u64) -> Touched,
+        Touched::Schema,
+        Touched::Participant,
+        Touched::ExchangeRate,
+        Touched::OperatorAuthorization,
+        Touched::VsOperatorAuthorization,
+    ] {
+        found.extend(dense(source, kind, height).await?.into_iter().map(|(one, _)| one));
+    }
+    for (corporation, reading) in dense(source, Touched::Corporation, height).await? {
+        let (Touched::Corporation(corporation_id), Reading::Change(change)) = (&corporation, reading) else { continue };
+        let policy = change.name.unwrap_or_default();
+        found.extend(owned(source, *corporation_id, &policy, height).await?);
+        found.push(corporation);
+    }
+    found.extend(sessions(source, height).await?);
+    for one in found {
+        facts.note(one, &cause);
+    }
+    Ok(())
+}
+
+/// Entities with ids from 1 on. Ids of authorizations have gaps, so a whole stride must be empty.
+async fn dense(
+    source: Source<'_>,
+    kind: fn(u64) -> Touched,
+    height: u64,
+) -> Result<Vec<(Touched, Reading)>, NodeError> {
+    let mut found = Vec::new();
+    let mut first = 1;
+    loop {
+        let reads = (first..first + STRIDE).map(|id| async move {
+            let one = kind(id);
+            let reading = source.read(&one, height).await?;
+            Ok::<_, NodeError>((one, reading))
+        });
+        let read: Vec<_> = stream::iter(reads).buffered(8).try_collect().await?;
+        let is_there = |(_, reading): &(Touched, Reading)| match reading {
+            Reading::Change(change) => change.body.is_some(),
+            Reading::Allowance { allowance, .. } => allowance.is_some(),
+        };
+        let before = found.len();
+        found.extend(read.into_iter().filter(is_there));
+        if found.len() == before {
+            return Ok(found);
+        }
+        first += STRIDE;
+    }
+}
+
+async fn ask<Q: Message, R: Message + Default>(
+    source: Source<'_>,
+    path: &str,
+    request: &Q,
+    height: u64,
+) -> Result<R, NodeError> {
+    source.node.query(path, request, height).await
+}
+
+/// What hangs on a corporation: its group and proposals, its deposit, and the fees it pays for others.
+async fn owned(source: Source<'_>, id: u64, policy: &str, height: u64) -> Result<Vec<Touched>, NodeError> {
+    let mut found = vec![Touched::Group { corporation_id: id, policy: policy.to_owned() }, Touched::TrustDeposit(id)];
+    let mut key = Vec::new();
+    loop {
+        let request = QueryProposalsByGroupPolicyRequest { address: policy.to_owned(), pagination: page(key) };
+        let path = "/cosmos.group.v1.Query/ProposalsByGroupPolicy";
+        let reply: QueryProposalsByGroupPolicyResponse = ask(source, path, &request, height).await?;
+        found.extend(reply.proposals.iter().map(|proposal| Touched::Proposal(proposal.id)));
+        key = reply.pagination.map(|page| page.next_key).unwrap_or_default();
+        if key.is_empty() {
+            break;
+        }
+    }
+    loop {
+        let request = QueryAllowancesByGranterRequest { granter: policy.to_owned(), pagination: page(key) };
+        let path = "/cosmos.feegrant.v1beta1.Query/AllowancesByGranter";
+        let reply: QueryAllowancesByGranterResponse = ask(source, path, &request, height).await?;
+        found.extend(
+            reply
+                .allowances
+                .into_iter()
+                .map(|grant| Touched::FeeAllowance { granter: grant.granter, grantee: grant.grantee }),
+        );
+        key = reply.pagination.map(|page| page.next_key).unwrap_or_default();
+        if key.is_empty() {
+            return Ok(found);
+        }
+    }
+}
+
+fn page(key: Vec<u8>) -> Option<PageRequest> {
+    Some(PageRequest { key, limit: u64::from(MOST), ..Default::default() })
+}
+
+/// Sessions are listed by the time of their last change.
+async fn sessions(source: Source<'_>, height: u64) -> Result<Vec<Touched>, NodeError> {
+    let path = source.registry.namespace().query_path("pp", "ListParticipantSessions");
+    let mut found = Vec::new();
+    let mut modified_after = None;
+    loop {
+        let request = pp_pb::QueryListParticipantSessionsRequest { modified_after, response_max_size: MOST };
+        let reply: pp_pb::QueryListParticipantSessionsResponse = ask(source, &path, &request, height).await?;
+        let is_last = reply.participant_sessions.len() < MOST as usize;
+        modified_after = reply.participant_sessions.last().and_then(|session| session.modified);
+        found.extend(reply.participant_sessions.into_iter().map(|session| Touched::Session(session.id)));
+        if is_last {
+            return Ok(found);
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The reads as a table: paths, parameters and answers. Generated from it: validation, the OpenAPI document, the tests.
+
+use std::{collections::HashMap, sync::LazyLock};
+
+use serde::Deserialize;
+
+/// One read.
+#[derive(Debug, Deserialize)]
+pub struct Endpoint {
+    /// `<module>.<verb>`
+    pub operation: String,
+    /// Path with its parameters in braces.
+    pub path: String,
+    /// Parameters.
+    pub params: Vec<Param>,
+    /// Shape of the answer.
+    pub response: Shape,
+}
+
+/// Type of a parameter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ParamType {
+    /// A whole number of 1 or more.
+    Id,
+    /// A whole number of 0 or more.
+    Uint,
+    /// A whole number of any length.
+    Digits,
+    /// `true` or `false`.
+    Flag,
+    /// One of a list.
+    Enum,
+    /// RFC 3339.
+    Instant,
+    /// Any text.
+    Text,
+    /// Texts behind commas.
+    Texts,
+    /// DIDs behind commas.
+    Dids,
+    /// Ids behind commas.
+    Ids,
+    /// A UUID.
+    Uuid,
+    /// A cursor an earlier answer gave.
+    Cursor,
+}
+
+/// Where a parameter stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// In the path.
+    Path,
+    /// In the query.
+    Query,
+}
+
+/// One parameter.
+#[derive(Debug, Deserialize)]
+pub struct Param {
+    /// Name.
+    pub name: String,
+    /// Where it stands.
+    #[serde(rename = "in")]
+    pub place: Place,
+    /// Type.
+    #[serde(rename = "type")]
+    pub kind: ParamType,
+    /// Least value of a number.
+    pub min: Option<u64>,
+    /// Greatest value of a number, or most elements of a list.
+    pub max: Option<u64>,
+    /// Allowed values.
+    #[serde(rename = "enum", default)]
+    pub allowed: Vec<String>,
+    /// Whether it must be there.
+    #[serde(default)]
+    pub required: bool,
+    /// Value when it is absent.
+    pub default: Option<String>,
+    /// For people.
+    pub description: String,
+}
+
+/// Shape of an answer.
+#[derive(Debug, Deserialize)]
+pub struct Shape {
+    /// Key around the entity or the list.
+    pub wrapper: Option<String>,
+    /// What it wraps.
+    pub kind: Wrapping,
+    /// Fields of the entity, of each row, or of the answer itself.
+    pub fields: Vec<Field>,
+    /// Fields beside the wrapper.
+    pub top: Vec<Field>,
+}
+
+/// What an answer is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Wrapping {
+    /// One entity under a key.
+    Object,
+    /// A list under a key.
+    Array,
+    /// Fields without a key around them.
+    Flat,
+    /// A document of its own.
+    Raw,
+}
+
+/// One field of an answer.
+#[derive(Debug, Deserialize)]
+pub struct Field {
+    /// Name; dots lead into objects, brackets into lists.
+    pub name: String,
+    /// Type in words.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// May be null.
+    #[serde(default)]
+    pub nullable: bool,
+    /// May be absent.
+    #[serde(default)]
+    pub optional: bool,
+}
+
+/// Every read.
+pub fn endpoints() -> &'static [Endpoint] {
+    static TABLE: LazyLock<Vec<Endpoint>> = LazyLock::new(|| {
+        // The file is part of the program; a test reads it.
+        serde_json::from_str(include_str!("../../endpoints.json")).unwrap_or_default()
+    });
+    &TABLE
+}
+
+/// A read by its name.
+pub fn endpoint(operation: &str) -> Option<&'static Endpoint> {
+    static BY_NAME: LazyLock<HashMap<&'static str, &'static Endpoint>> =
+        LazyLock::new(|| endpoints().iter().map(|endpoint| (endpoint.operation.as_str(), endpoint)).collect());
+    BY_NAME.get(operation).copied()
+}

@@ -1,0 +1,165 @@
+//! The OpenAPI document of the reads, made from their table.
+
+use serde_json::{Map, Value, json};
+
+use super::endpoint::{Endpoint, Field, Param, ParamType, Place, Shape, Wrapping, endpoints};
+
+/// OpenAPI 3.1.
+pub fn document() -> Value {
+    let mut paths = Map::new();
+    for endpoint in endpoints() {
+        paths.insert(endpoint.path.clone(), json!({"get": operation(endpoint)}));
+    }
+    json!({
+        "openapi": "3.1.0",
+        "info": {
+            "title": "svc indexer", "version": env!("CARGO_PKG_VERSION"),
+            "description": "Reads of the trust registry at the newest or any past height. \
+                The block subscription is the WebSocket /v4/indexer/subscribe.",
+        },
+        "paths": paths,
+        "components": {
+            "parameters": {"AtBlockHeight": {
+                "name": "At-Block-Height", "in": "header", "required": false,
+                "description": "Height the answer is about; the newest when it is left out.",
+                "schema": {"type": "integer", "minimum": 0},
+            }},
+            "responses": {"Error": {
+                "description": "The request cannot be answered; error names the offending parameter.",
+                "content": {"application/json": {"schema": {
+                    "type": "object", "required": ["error", "code"],
+                    "properties": {"error": {"type": "string"}, "code": {"type": "integer"}},
+                }}},
+            }},
+        },
+    })
+}
+
+fn operation(endpoint: &Endpoint) -> Value {
+    let mut parameters: Vec<Value> = endpoint.params.iter().map(parameter).collect();
+    parameters.push(json!({"$ref": "#/components/parameters/AtBlockHeight"}));
+    json!({
+        "operationId": endpoint.operation,
+        "tags": [endpoint.operation.split('.').next().unwrap_or_default()],
+        "parameters": parameters,
+        "responses": {
+            "200": {"description": "The answer.", "content": {"application/json": {"schema": answer(&endpoint.response)}}},
+            "default": {"$ref": "#/components/responses/Error"},
+        },
+    })
+}
+
+fn parameter(param: &Param) -> Value {
+    let place = match param.place {
+        Place::Path => "path",
+        Place::Query => "query",
+    };
+    let mut schema = match param.kind {
+        ParamType::Id => json!({"type": "integer", "minimum": 1}),
+        ParamType::Uint => json!({"type": "integer", "minimum": param.min.unwrap_or(0)}),
+        ParamType::Digits => json!({"type": "string", "pattern": "^[0-9]+$"}),
+        ParamType::Flag => json!({"type": "boolean"}),
+        ParamType::Enum => json!({"type": "string", "enum": param.allowed}),
+        ParamType::Instant => json!({"type": "string", "format": "date-time"}),
+        ParamType::Uuid => json!({"type": "string", "format": "uuid"}),
+        ParamType::Text | ParamType::Texts | ParamType::Dids | ParamType::Ids | ParamType::Cursor => {
+            json!({"type": "string"})
+        }
+    };
+    if let (ParamType::Uint, Some(max)) = (param.kind, param.max) {
+        schema["maximum"] = max.into();
+    }
+    if let Some(default) = &param.default {
+        schema["default"] = match param.kind {
+            ParamType::Uint => default.parse::<u64>().map_or(Value::Null, Value::from),
+            ParamType::Flag => default.eq_ignore_ascii_case("true").into(),
+            _ => default.as_str().into(),
+        };
+    }
+    json!({
+        "name": param.name, "in": place, "required": param.required, "description": param.description, "schema": schema,
+    })
+}
+
+fn answer(shape: &Shape) -> Value {
+    let entity = entity(&shape.fields);
+    let mut properties: Map<String, Value> = Map::new();
+    let Some(wrapper) = &shape.wrapper else {
+        return if shape.kind == Wrapping::Raw { json!({"type": "object"}) } else { entity };
+    };
+    let wrapped = match shape.kind {
+        Wrapping::Array => json!({"type": "array", "items": entity}),
+        _ => entity,
+    };
+    properties.insert(wrapper.clone(), wrapped);
+    for field in &shape.top {
+        properties.insert(field.name.clone(), schema(field));
+    }
+    json!({"type": "object", "required": [wrapper], "properties": properties})
+}
+
+/// Fields with dots lead into objects, which the table does not describe further.
+fn entity(fields: &[Field]) -> Value {
+    let (mut properties, mut required) = (Map::new(), Vec::new());
+    for field in fields.iter().filter(|field| !field.name.starts_with('<')) {
+        let (head, is_inner) = match field.name.split_once('.') {
+            Some((head, _)) => (head, true),
+            None => (field.name.as_str(), false),
+        };
+        let (name, is_list) = match head.strip_suffix("[]") {
+            Some(name) => (name, true),
+            None => (head, false),
+        };
+        let value = match (is_list, is_inner) {
+            (true, _) => json!({"type": "array"}),
+            (false, true) => json!({"type": "object"}),
+            (false, false) => schema(field),
+        };
+        if !field.optional && !is_inner && !required.contains(&name) {
+            required.push(name);
+        }
+        properties.entry(name.to_owned()).or_insert(value);
+    }
+    json!({"type": "object", "required": required, "properties": properties})
+}
+
+fn schema(field: &Field) -> Value {
+    let kind = field.kind.as_str();
+    let base = if kind.starts_with("boolean") {
+        "boolean"
+    } else if kind.starts_with("uint64") || kind.starts_with("integer") {
+        "integer"
+    } else if kind.contains("number") || kind.starts_with("ratio") {
+        return json!({"description": kind});
+    } else if kind.starts_with("object") {
+        "object"
+    } else if kind.starts_with("array") {
+        "array"
+    } else {
+        "string"
+    };
+    match field.nullable {
+        true => json!({"type": [base, "null"], "description": kind}),
+        false => json!({"type": base, "description": kind}),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_read_is_described_with_its_parameters() {
+        let document = document();
+        let paths = document["paths"].as_object().expect("paths");
+        assert_eq!(paths.len(), endpoints().len());
+        for endpoint in endpoints() {
+            let described = &paths[&endpoint.path]["get"]["parameters"];
+            assert_eq!(described.as_array().map(Vec::len), Some(endpoint.params.len() + 1), "{}", endpoint.operation);
+        }
+        let participant = &paths["/v4/participant/get/{id}"]["get"]["responses"]["200"];
+        let fields = &participant["content"]["application/json"]["schema"]["properties"]["participant"]["properties"];
+        assert_eq!(fields["did"]["type"], json!(["string", "null"]));
+        assert_eq!(fields["id"]["type"], "integer");
+    }
+}

@@ -1,0 +1,39 @@
+//! Reads about the indexer itself.
+
+use serde_json::{Value, json};
+use svc_wire::instant;
+
+use super::{ReadError, Reader};
+use crate::follower::FollowerState;
+
+impl Reader {
+    pub(super) async fn block_height(&self) -> Result<Value, ReadError> {
+        let checkpoint = self.store.checkpoint().await?;
+        let stamp = instant::iso_seconds(&instant::from_nanos(checkpoint.time));
+        Ok(json!({"type": "block-indexed", "height": checkpoint.height, "timestamp": stamp}))
+    }
+
+    /// What the follower says of itself; none while it is restarting.
+    pub async fn follower(&self) -> Option<FollowerState> {
+        self.follower.observe().await.and_then(|value| serde_json::from_value(value).ok())
+    }
+
+    pub(super) async fn status(&self) -> Result<Value, ReadError> {
+        let state = self.follower().await.ok_or(ReadError::NotRunning)?;
+        let mut status = json!({"is_running": true, "is_crawling": state.last_error.is_none()});
+        if let Some(error) = state.last_error {
+            status["last_error"] = json!({"message": error, "service": "follower"});
+        }
+        Ok(status)
+    }
+
+    pub(super) fn version(&self) -> Value {
+        json!({
+            "app_version": env!("CARGO_PKG_VERSION"),
+            "environment": {"network": {
+                "chain_id": self.node.network, "rpc_endpoint": &*self.rpc, "lcd_endpoint": "", "cosmos_sdk_version": "",
+                "node_version": self.node.version, "app_name": self.namespace.as_str(),
+            }},
+        })
+    }
+}

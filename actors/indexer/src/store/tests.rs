@@ -1,0 +1,51 @@
+use super::*;
+
+async fn every_height_keeps_its_own_version(url: &str) {
+    let store = Store::open(url, "c").await.expect("opens");
+    for height in [1, 2, 3, 3, 2] {
+        store.write(&block(height)).await.expect("writes, and again without effect");
+    }
+    for height in 1..=3 {
+        let body = store.entity(Kind::Ecosystem, 1, height).await.expect("reads").expect("there");
+        assert_eq!(body["height"], height);
+    }
+    assert_eq!(store.entity(Kind::Ecosystem, 1, 0).await.expect("reads"), None);
+    assert_eq!(store.checkpoint().await.expect("reads").height, 3);
+    assert_eq!(store.ends().await.expect("reads").len(), 2);
+    assert!(matches!(Store::open(url, "other").await, Err(StoreError::OtherChain { .. })) != url.contains(":memory:"));
+}
+
+fn block(height: u64) -> BlockWrite {
+    let change = Change {
+        corporation_id: Some(1),
+        ..Change::new(Kind::Ecosystem, Some(1), Some(serde_json::json!({"height": height})))
+    };
+    BlockWrite { height, time: i128::from(height) * 1_000_000_000, changes: vec![change], ..BlockWrite::default() }
+}
+
+#[tokio::test]
+async fn in_memory() {
+    every_height_keeps_its_own_version("sqlite::memory:").await;
+}
+
+#[tokio::test]
+async fn in_a_file() {
+    let path = std::env::temp_dir().join(format!("svc-store-{}.db", std::process::id()));
+    every_height_keeps_its_own_version(&format!("sqlite://{}?mode=rwc", path.display())).await;
+    for suffix in ["", "-wal", "-shm"] {
+        let _ = std::fs::remove_file(format!("{}{suffix}", path.display()));
+    }
+}
+
+/// A front end drops its query when its client goes away, at any point.
+#[tokio::test(flavor = "multi_thread")]
+async fn reads_that_are_given_up_half_way_lose_nothing() {
+    let store = Store::open("sqlite::memory:", "c").await.expect("opens");
+    for height in 1..200 {
+        let patience = std::time::Duration::from_micros(height * 5 % 300);
+        let _ = tokio::time::timeout(patience, store.entity(Kind::Ecosystem, 1, height)).await;
+        store.write(&block(height)).await.expect("writes");
+        let _ = tokio::time::timeout(patience, store.checkpoint()).await;
+    }
+    assert_eq!(store.checkpoint().await.expect("reads").height, 199);
+}
