@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use tracing::level_filters::LevelFilter;
 
 use crate::{
+    blocks,
     client::{Client, rows_of, table},
     config::{self, ProcessEnvironment},
     devnet, output,
@@ -25,6 +26,8 @@ pub struct Cli {
 enum Command {
     /// The tool server, configured by the environment (docs/operating.md lists the variables).
     Serve,
+    /// The indexer: reads and the block subscription of any node, configured by the environment (docs/indexer.md).
+    Indexer,
     /// A whole network with its tool server in one process, for trying and testing. Nothing in it is worth anything.
     Devnet(Box<devnet::DevnetArgs>),
     /// Calls a tool of a running server; its bearer token is read from MCP_BEARER_TOKEN.
@@ -58,7 +61,7 @@ impl Cli {
     /// Level of the logs when none is set: a client's own messages say what it has to say.
     pub fn default_log_level(&self) -> LevelFilter {
         match self.command {
-            Command::Serve | Command::Devnet(_) => LevelFilter::INFO,
+            Command::Serve | Command::Indexer | Command::Devnet(_) => LevelFilter::INFO,
             Command::Call { .. } | Command::Tools { .. } => LevelFilter::OFF,
         }
     }
@@ -67,6 +70,7 @@ impl Cli {
     pub async fn run(self, mut secrets: Secrets) -> anyhow::Result<()> {
         match self.command {
             Command::Serve => serve::run(config::read(&ProcessEnvironment, &mut secrets)?).await,
+            Command::Indexer => blocks::run(config::read_indexer(&ProcessEnvironment, &mut secrets)?).await,
             Command::Devnet(args) => devnet::run(*args, &mut secrets).await,
             Command::Call { tool, arguments, server } => call(&tool, &arguments, &server, &mut secrets).await,
             Command::Tools { server } => tools(&server, &mut secrets).await,

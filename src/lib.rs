@@ -5,6 +5,7 @@ pub mod cli;
 pub mod client;
 pub mod config;
 mod devnet;
+mod exposition;
 pub mod mcp;
 pub mod network;
 pub mod output;

@@ -109,8 +109,7 @@ impl IndexerProcess {
         let config = self.config.clone();
         let (process, started) = Process::launch("indexer", async move {
             let indexer = Indexer::launch(config).await?;
-            let router = blocks::router(indexer.reader, indexer.hub);
-            tokio::spawn(blocks::serve(listener, router));
+            tokio::spawn(blocks::serve(listener, blocks::Front::new(indexer.reader, indexer.hub)));
             Ok::<(), svc_indexer::IndexerError>(())
         })
         .await?;

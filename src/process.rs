@@ -30,7 +30,7 @@ impl Process {
     /// Ends it as a kill would.
     pub fn kill(&mut self) {
         if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
+            svc_kit::runtime::end(runtime);
         }
     }
 }

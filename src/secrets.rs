@@ -16,8 +16,8 @@ use std::{
 
 use svc_wire::secret::{Secret, wipe};
 
-/// Variables that are secrets.
-pub const SECRET_VARIABLES: [&str; 2] = ["MCP_SVC_MNEMONIC", "MCP_BEARER_TOKEN"];
+/// Variables that are secrets; the URL of a database may hold a password.
+pub const SECRET_VARIABLES: [&str; 3] = ["MCP_SVC_MNEMONIC", "MCP_BEARER_TOKEN", "SVC_INDEXER_DB"];
 
 /// Names the pipe's descriptor to the process started anew.
 const PIPE_VARIABLE: &str = "SVC_SECRETS_FD";

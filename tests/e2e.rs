@@ -10,6 +10,7 @@ mod e2e {
     mod faults;
     mod grants;
     mod home;
+    mod indexer;
     mod pipeline;
     mod secrets;
     mod subscription;

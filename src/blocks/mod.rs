@@ -1,6 +1,7 @@
 //! The block subscription's front end: the WebSocket `/v4/indexer/subscribe` and the reads beside it.
 
 mod rest;
+mod run;
 mod socket;
 
 use std::{net::TcpListener, sync::Arc};
@@ -8,21 +9,38 @@ use std::{net::TcpListener, sync::Arc};
 use axum::{Router, serve::ListenerExt};
 use svc_indexer::{HubHandle, Reader};
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+pub use run::{IndexerSettings, run};
 
 /// What the routes ask.
 #[derive(Clone)]
-pub(crate) struct Front {
+pub struct Front {
     reader: Reader,
     hub: HubHandle,
     places: Arc<Semaphore>,
+    stopping: CancellationToken,
 }
 
-/// WebSockets at once.
+/// WebSockets at once unless said otherwise.
 const MAX_CONNECTIONS: usize = 10_000;
 
+impl Front {
+    /// For one indexer.
+    pub fn new(reader: Reader, hub: HubHandle) -> Self {
+        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        Self { reader, hub, places, stopping: CancellationToken::new() }
+    }
+
+    /// With another limit of WebSockets.
+    pub fn with_places(mut self, places: usize) -> Self {
+        self.places = Arc::new(Semaphore::new(places));
+        self
+    }
+}
+
 /// All routes.
-pub fn router(reader: Reader, hub: HubHandle) -> Router {
-    let front = Front { reader, hub, places: Arc::new(Semaphore::new(MAX_CONNECTIONS)) };
+pub fn router(front: Front) -> Router {
     rest::routes()
         .merge(socket::routes())
         .fallback(rest::not_found)
@@ -30,14 +48,16 @@ pub fn router(reader: Reader, hub: HubHandle) -> Router {
         .with_state(front)
 }
 
-/// Serves the routes on a listener until the task ends.
-pub async fn serve(listener: TcpListener, router: Router) {
+/// Serves the routes on a listener until the task ends, or until the front stops and what is open is done.
+pub async fn serve(listener: TcpListener, front: Front) {
+    let stopping = front.stopping.clone();
     match tokio::net::TcpListener::from_std(listener) {
         Ok(listener) => {
             let listener = listener.tap_io(|stream| {
                 let _ = stream.set_nodelay(true);
             });
-            if let Err(error) = axum::serve(listener, router).await {
+            let served = axum::serve(listener, router(front)).with_graceful_shutdown(stopping.cancelled_owned());
+            if let Err(error) = served.await {
                 tracing::error!(%error, "the indexer's listener has ended");
             }
         }

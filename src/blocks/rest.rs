@@ -58,12 +58,25 @@ pub(super) async fn not_found(uri: Uri) -> Response {
 
 pub(super) fn routes() -> Router<Front> {
     let document = get(|| async { Json(openapi()) });
-    endpoints().iter().fold(Router::new().route("/openapi.json", document), |router, endpoint| {
+    let own = Router::new()
+        .route("/openapi.json", document)
+        .route("/metrics", get(crate::exposition::metrics))
+        .route("/healthz", get(health));
+    endpoints().iter().fold(own, |router, endpoint| {
         let read = move |state: State<Front>, path: Path<HashMap<String, String>>, uri: Uri, headers: HeaderMap| {
             read(endpoint, state, path, uri, headers)
         };
         router.route(&endpoint.path, get(read))
     })
+}
+
+/// Whether blocks are taken in, for whoever restarts what is not well.
+async fn health(State(front): State<Front>) -> Response {
+    match front.reader.follower().await {
+        Some(state) if state.last_error.is_none() => Json(json!({"status": "ok"})).into_response(),
+        Some(_) => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "degraded"}))).into_response(),
+        None => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "restarting"}))).into_response(),
+    }
 }
 
 async fn read(

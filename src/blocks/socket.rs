@@ -6,8 +6,7 @@ use axum::{
     Router,
     body::Body,
     extract::{Request, State},
-    http::StatusCode,
-    response::{IntoResponse, Response},
+    response::Response,
     routing::get,
 };
 use bytes::Bytes;
@@ -34,18 +33,15 @@ async fn subscribe(State(front): State<Front>, mut request: Request) -> Response
     if !ws::is_upgrade(request.headers()) {
         return super::rest::not_found(request.uri().clone()).await;
     }
-    // Nobody is left waiting for a socket that would not be served.
-    let Ok(place) = front.places.clone().try_acquire_owned() else {
-        return (StatusCode::SERVICE_UNAVAILABLE, "Server overloaded").into_response();
-    };
-    ws::accept(&mut request, MAX_CONTROL_BYTES, move |socket| async move {
-        serve(socket, &front).await;
-        drop(place);
-    })
-    .map(Body::from)
+    ws::accept(&mut request, MAX_CONTROL_BYTES, move |socket| async move { serve(socket, &front).await })
+        .map(Body::from)
 }
 
 async fn serve(mut socket: ServerSocket, front: &Front) {
+    let Ok(_place) = front.places.clone().try_acquire_owned() else {
+        close(&mut socket, CloseCode::Again, "Server overloaded").await;
+        return;
+    };
     let Ok(Join { id, queue }) = front.hub.join().await else {
         close(&mut socket, CloseCode::Again, "Server overloaded").await;
         return;
@@ -87,6 +83,11 @@ async fn session(socket: &mut ServerSocket, front: &Front, id: u64, mut queue: Q
                 Some(Err(WsError::Protocol(_))) => return Some((CloseCode::Protocol, String::new())),
                 Some(Err(_)) | None => return None,
             },
+            // The farewell of a server that stops has no code.
+            () = front.stopping.cancelled() => {
+                let _ = socket.close(None).await;
+                return None;
+            }
             _ = pings.tick() => {
                 if !is_alive || socket.send(Message::Ping(Bytes::new())).await.is_err() {
                     return None;

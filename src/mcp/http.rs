@@ -114,7 +114,7 @@ fn router(front: Arc<Front>, config: HttpServerConfig, bound: IpAddr, stop: &Can
         .layer(middleware::from_fn_with_state(bearer, authorized));
     Router::new()
         .route("/healthz", get(healthz))
-        .route("/metrics", get(metrics))
+        .route("/metrics", get(crate::exposition::metrics))
         .with_state(front)
         .merge(mcp)
         .layer(CatchPanicLayer::new())
@@ -128,10 +128,6 @@ async fn healthz(State(front): State<Arc<Front>>) -> Response {
         Readiness::Serving => (StatusCode::SERVICE_UNAVAILABLE, "degraded"),
     };
     json_response(status, &json!({ "status": text }))
-}
-
-async fn metrics() -> Response {
-    ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], svc_otel::render_metrics()).into_response()
 }
 
 fn json_response(status: StatusCode, body: &Value) -> Response {

@@ -120,6 +120,7 @@ impl Indexer {
         let hub_args = hub::Args {
             store: store.clone(),
             block_interval: config.block_interval,
+            start,
             max_buffered_bytes: config.max_buffered_bytes,
         };
         let follower_args = follower::Args {

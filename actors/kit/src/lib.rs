@@ -10,6 +10,7 @@ pub mod actor;
 pub mod backoff;
 pub mod link;
 mod retained;
+pub mod runtime;
 pub mod supervise;
 mod tasks;
 pub mod upstream;

@@ -229,7 +229,7 @@ impl Node {
     /// stays in the mempool.
     pub fn stop(&self) {
         if let Some(runtime) = lock(&self.0.runtime).take() {
-            runtime.shutdown_background();
+            svc_kit::runtime::end(runtime);
         }
     }
 

@@ -44,8 +44,10 @@ pub enum Msg {
     Fetched(u64, Result<Box<Fetched>, String>),
     /// The block being written was written, or was not.
     Written(Result<BlockMessage, String>),
-    /// Look at the status, and try again what failed.
+    /// Look at the status.
     Look,
+    /// Try again what failed.
+    Again,
 }
 
 impl Intent for Msg {
@@ -56,6 +58,7 @@ impl Intent for Msg {
             Self::Fetched(..) => "fetched",
             Self::Written(_) => "written",
             Self::Look => "look",
+            Self::Again => "again",
         }
     }
 }
@@ -77,12 +80,15 @@ pub struct State {
     link: Link,
     progress: Progress<Arc<Fetched>>,
     last_error: Option<String>,
+    is_trying_again: bool,
 }
 
 pub struct Follower;
 
-/// How often the status is looked at beside the WebSocket, and how soon a failure is tried again.
+/// How often the status is looked at beside the WebSocket.
 const LOOK: Duration = Duration::from_secs(1);
+/// How soon a failure is tried again.
+const AGAIN: Duration = Duration::from_millis(250);
 
 impl Behaviour for Follower {
     const KIND: &'static str = "follower";
@@ -103,6 +109,7 @@ impl Behaviour for Follower {
             link,
             progress: Progress::new(checkpoint.height.max(args.start.saturating_sub(1))),
             last_error: None,
+            is_trying_again: false,
         })
     }
 
@@ -110,7 +117,8 @@ impl Behaviour for Follower {
         let effects = match message {
             Msg::Link(LinkEvent::Up(epoch)) => {
                 state.subscribe(epoch);
-                Vec::new()
+                state.look(context);
+                state.progress.advance()
             }
             Msg::Link(LinkEvent::Text(_, text)) => match height_of(&text) {
                 Some(height) => state.progress.tip_seen(height),
@@ -123,6 +131,7 @@ impl Behaviour for Follower {
                 metrics::indexer_failure(BlockStage::Fetch);
                 state.failed(format!("block {height}: {error}"));
                 state.progress.fetch_failed(height);
+                state.try_again(context);
                 Vec::new()
             }
             Msg::Written(Ok(block)) => {
@@ -139,11 +148,16 @@ impl Behaviour for Follower {
                 metrics::indexer_failure(BlockStage::Write);
                 state.failed(format!("block {}: {error}", state.progress.committed() + 1));
                 state.progress.write_failed();
+                state.try_again(context);
                 Vec::new()
             }
             Msg::Look => {
                 state.look(context);
                 context.after(LOOK, Msg::Look);
+                Vec::new()
+            }
+            Msg::Again => {
+                state.is_trying_again = false;
                 state.progress.advance()
             }
         };
@@ -174,6 +188,13 @@ impl State {
     fn failed(&mut self, error: String) {
         tracing::warn!(error, "block is not indexed, trying again");
         self.last_error = Some(error);
+    }
+
+    fn try_again(&mut self, context: &Context<Msg>) {
+        if !self.is_trying_again {
+            self.is_trying_again = true;
+            context.after(AGAIN, Msg::Again);
+        }
     }
 
     fn look(&self, context: &Context<Msg>) {
@@ -210,7 +231,8 @@ impl State {
 
 /// Fetches a block, and from the node whatever it names itself.
 async fn fetch(args: &Args, height: u64) -> Result<Fetched, IngestError> {
-    let (block, results) = tokio::try_join!(args.node.block(height), args.node.block_results(height))?;
+    let block = args.node.block(height).await?;
+    let results = args.node.block_results(height).await?;
     let mut facts = block::read(&block, &results, &args.knowledge).ok_or(IngestError::Time(height))?;
     let source = Source { node: &args.node, registry: &args.registry };
     if height == args.start && height > 1 {

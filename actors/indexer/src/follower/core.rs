@@ -22,12 +22,22 @@ pub struct Progress<B> {
     fetching: BTreeSet<u64>,
     fetched: BTreeMap<u64, B>,
     is_writing: bool,
+    /// After a failure one block at a time is asked for, until one comes: a crowd at the door of a node that is just back
+    /// keeps out whoever would find it open.
+    is_cautious: bool,
 }
 
 impl<B: Clone> Progress<B> {
     /// Continues behind `committed`.
     pub fn new(committed: u64) -> Self {
-        Self { committed, tip: committed, fetching: BTreeSet::new(), fetched: BTreeMap::new(), is_writing: false }
+        Self {
+            committed,
+            tip: committed,
+            fetching: BTreeSet::new(),
+            fetched: BTreeMap::new(),
+            is_writing: false,
+            is_cautious: false,
+        }
     }
 
     pub fn committed(&self) -> u64 {
@@ -47,6 +57,7 @@ impl<B: Clone> Progress<B> {
     /// A block came.
     pub fn fetched(&mut self, height: u64, block: B) -> Vec<Effect<B>> {
         self.fetching.remove(&height);
+        self.is_cautious = false;
         if height > self.committed {
             self.fetched.insert(height, block);
         }
@@ -56,6 +67,7 @@ impl<B: Clone> Progress<B> {
     /// A block did not come; it is fetched again with the next call.
     pub fn fetch_failed(&mut self, height: u64) {
         self.fetching.remove(&height);
+        self.is_cautious = true;
     }
 
     /// The block being written is written.
@@ -82,6 +94,9 @@ impl<B: Clone> Progress<B> {
             effects.push(Effect::Write(block.clone()));
         }
         for height in next..=self.tip.min(self.committed + AHEAD) {
+            if self.is_cautious && !self.fetching.is_empty() {
+                break;
+            }
             if !self.fetched.contains_key(&height) && self.fetching.insert(height) {
                 effects.push(Effect::Fetch(height));
             }
@@ -118,6 +133,18 @@ mod tests {
         assert_eq!(progress.advance(), []);
         progress.write_failed();
         assert_eq!(progress.advance(), [Effect::Write(1)]);
+    }
+
+    #[test]
+    fn after_a_failure_one_block_is_asked_for_until_one_comes() {
+        let mut progress: Progress<u64> = Progress::new(0);
+        assert_eq!(progress.tip_seen(3).len(), 3);
+        for height in [1, 2, 3] {
+            progress.fetch_failed(height);
+        }
+        assert_eq!(progress.advance(), [Effect::Fetch(1)]);
+        assert_eq!(progress.tip_seen(4), []);
+        assert_eq!(progress.fetched(1, 1), [Effect::Write(1), Effect::Fetch(2), Effect::Fetch(3), Effect::Fetch(4)]);
     }
 
     #[test]

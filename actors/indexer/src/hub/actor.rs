@@ -52,6 +52,8 @@ impl Intent for Msg {
 pub struct Args {
     pub store: Store,
     pub block_interval: Duration,
+    /// First height of an empty store.
+    pub start: u64,
     /// Bytes that may wait for one connection.
     pub max_buffered_bytes: usize,
 }
@@ -93,7 +95,7 @@ impl Behaviour for Hub {
         Ok(State {
             interval_ms: u64::try_from(args.block_interval.as_millis()).unwrap_or(u64::MAX),
             args: Arc::clone(args),
-            height: checkpoint.height,
+            height: checkpoint.height.max(args.start.saturating_sub(1)),
             time: iso_millis(checkpoint.time),
             next_id: 0,
             lanes: HashMap::new(),
@@ -118,10 +120,13 @@ impl Behaviour for Hub {
             Msg::Found(found) => {
                 state.is_searching = false;
                 match found {
-                    Ok(blocks) => state.waiting.extend(blocks.into_iter().map(|block| (block.block, Arc::new(block)))),
+                    Ok(blocks) if !blocks.is_empty() => {
+                        state.waiting.extend(blocks.into_iter().map(|block| (block.block, Arc::new(block))));
+                        state.tell_waiting(context);
+                    }
+                    Ok(_) => tracing::warn!(height = state.height + 1, "a block to tell is not in the store"),
                     Err(error) => tracing::warn!(error, "blocks to tell cannot be read, trying again with the next"),
                 }
-                state.tell_waiting(context);
             }
             Msg::Join(reply) => {
                 state.next_id += 1;

@@ -183,13 +183,19 @@ fn with_language(mut version: Value, language: Option<&str>) -> Value {
     version
 }
 
-/// A version that stands alone names both owners; one of them is null.
+/// A version that stands alone names both owners, one of them null; each key once.
 fn with_owner(version: Value) -> Value {
     let mut version = public(version);
     for owner in ["ecosystem_id", "corporation_id"] {
         if version.get(owner).is_none() {
             version[owner] = Value::Null;
         }
+    }
+    if let Some(object) = version.as_object_mut() {
+        object.remove("gfv_id");
+    }
+    for document in version["documents"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+        document.remove("gfd_id");
     }
     version
 }

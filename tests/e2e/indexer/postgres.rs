@@ -1,0 +1,124 @@
+//! The same indexer on PostgreSQL, which the test starts for itself.
+
+use std::{
+    io::{BufRead, BufReader},
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+use svc_indexer::{IndexerConfig, endpoints};
+use tempfile::TempDir;
+
+use super::{Replica, grounds, ok, read_at, rows::question, wait_for};
+
+/// A PostgreSQL of our own: a directory, a port, no password, gone with the test.
+struct Postgres {
+    server: Child,
+    port: u16,
+    _home: TempDir,
+}
+
+/// Debian keeps the server's programs out of the path, by version.
+fn programs() -> Option<PathBuf> {
+    let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
+    let mut found: Vec<PathBuf> = versions.flatten().map(|version| version.path().join("bin")).collect();
+    found.retain(|path| path.join("initdb").exists());
+    found.sort();
+    found.pop()
+}
+
+/// PostgreSQL refuses to run as root; then it runs as the user its package made.
+fn command(program: PathBuf) -> Command {
+    if !rustix::process::getuid().is_root() {
+        return Command::new(program);
+    }
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=postgres", "--regid=postgres", "--init-groups"]).arg(program);
+    command
+}
+
+impl Postgres {
+    fn start(programs: &std::path::Path) -> Self {
+        use std::os::unix::fs::PermissionsExt;
+        let home = tempfile::tempdir().expect("a directory");
+        std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o777)).expect("open to its user");
+        let data = home.path().join("data");
+        let made = command(programs.join("initdb"))
+            .args(["--auth=trust", "--username=svc", "--encoding=UTF8", "--no-sync", "-D"])
+            .arg(&data)
+            .output()
+            .expect("initdb runs");
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        let port =
+            std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+        let mut server = command(programs.join("postgres"))
+            .args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="])
+            .arg("-D")
+            .arg(&data)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("postgres runs");
+        let mut lines = BufReader::new(server.stderr.take().expect("its log")).lines();
+        let is_ready = |line: &String| line.contains("ready to accept connections");
+        assert!(lines.by_ref().map_while(Result::ok).any(|line| is_ready(&line)), "it ended before it was ready");
+        // Its log must be read to the end, or it blocks.
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        Self { server, port, _home: home }
+    }
+
+    fn url(&self) -> String {
+        format!("postgres://svc@127.0.0.1:{}/postgres", self.port)
+    }
+}
+
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        // SIGINT is PostgreSQL's fast shutdown: its own processes end with it.
+        let pid = rustix::process::Pid::from_child(&self.server);
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
+        let _ = self.server.wait();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn postgresql_answers_to_the_byte_what_sqlite_answers() {
+    let Some(programs) = programs() else {
+        assert!(std::env::var_os("CI").is_none(), "the gate installs PostgreSQL");
+        eprintln!("skipped: Debian's package postgresql is not installed");
+        return;
+    };
+    let postgres = Postgres::start(&programs);
+    let grounds = grounds("marketplace").await;
+    let origin = grounds.indexer_origin();
+    let newest = ok(&origin, "/v4/indexer/block-height").await["height"].as_u64().expect("a height");
+    let config = IndexerConfig::new(grounds.devnet.node.origin(), postgres.url());
+    let replica = Replica::launch(config.clone()).await;
+    wait_for(&replica.origin, newest).await;
+    for endpoint in endpoints() {
+        for at in [newest, newest - 2, newest / 2] {
+            let path = question(&endpoint.operation, &grounds);
+            let [lite, postgres] =
+                [read_at(&origin, &path, Some(at)).await, read_at(&replica.origin, &path, Some(at)).await];
+            assert_eq!((lite.status, lite.body), (postgres.status, postgres.body), "{path} at {at}");
+        }
+    }
+    for path in [
+        "/v4/participant/list?only_slashed=true&min_weight=1&sort=id",
+        "/v4/ecosystem/list?participant_corporation_id=3&archived=false",
+        "/v4/indexer/events?dids=did:web:grantor.devnet.example&corporation_id=3&limit=5",
+        "/v4/corporation/list?did=%27%3B%20DROP%20TABLE%20entity%3B--",
+    ] {
+        assert_eq!(ok(&replica.origin, path).await, ok(&origin, path).await, "{path}");
+    }
+    // It goes on where it was, and a database that is in use is not taken for another chain.
+    drop(replica);
+    let again = Replica::launch(config.clone()).await;
+    let height = super::produce(&grounds, 2).await;
+    wait_for(&again.origin, height).await;
+    let other = super::super::harness::config(100);
+    let other = svc_devnet::Devnet::launch(svc_devnet::DevnetConfig { chain_id: "other-1".to_owned(), ..other.devnet });
+    let other = other.await.expect("another chain");
+    let refused = svc_indexer::Indexer::launch(IndexerConfig::new(other.node.origin(), postgres.url())).await;
+    let error = refused.err().expect("refused").to_string();
+    assert!(error.contains("holds chain \"svc-devnet-1\""), "{error}");
+}

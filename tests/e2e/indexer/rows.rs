@@ -1,0 +1,225 @@
+//! Every read answers what its row of the table says: wrapper, fields, types and nulls; now and at a past height.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use svc::network::Grounds;
+use svc_indexer::{Endpoint, Wrapping, endpoints};
+
+use super::{grounds, ok_at, read_at};
+
+/// Fields of the table that this chain has no parameter for: the chain reserved their numbers.
+const RESERVED: [&str; 2] = ["ecosystem_trust_deposit", "credential_schema_trust_deposit"];
+
+/// A question that has an answer, for each operation.
+pub fn question(operation: &str, grounds: &Grounds) -> String {
+    let id =
+        |name: &str| grounds.devnet.values.get(name).unwrap_or_else(|| panic!("the scenario has no {name}")).clone();
+    let member = &grounds.devnet.accounts["member"].address;
+    match operation {
+        "co.getCorporation" => format!("/v4/corporation/get/{}?trust_data=summary", id("grantor_id")),
+        "co.getCorporationHistory" => format!("/v4/corporation/history/{}", id("registry_id")),
+        "es.getEcosystem" => format!("/v4/ecosystem/get/{}?gf_data=all&trust_data=full", id("education")),
+        "es.getEcosystemHistory" => format!("/v4/ecosystem/history/{}", id("education")),
+        "gf.getGovernanceFrameworkVersion" => "/v4/governance-framework/get/1".to_owned(),
+        "gf.listGovernanceFrameworkVersions" => {
+            format!("/v4/governance-framework/list?ecosystem_id={}", id("education"))
+        }
+        "cs.getCredentialSchema" => format!("/v4/credential-schema/get/{}", id("diploma")),
+        "cs.getJsonSchema" => format!("/v4/credential-schema/js/{}", id("diploma")),
+        "cs.getCredentialSchemaHistory" => format!("/v4/credential-schema/history/{}", id("diploma")),
+        "pp.getParticipant" => format!("/v4/participant/get/{}?trust_data=full", id("diploma_issuer")),
+        "pp.listParticipants" => "/v4/participant/list?trust_data=summary".to_owned(),
+        "pp.pendingFlat" => format!("/v4/participant/pending/flat?corporation_id={}", id("registry_id")),
+        "pp.findBeneficiaries" => format!(
+            "/v4/participant/beneficiaries?issuer_participant_id={}&verifier_participant_id={}",
+            id("diploma_issuer"),
+            id("diploma_verifier")
+        ),
+        "pp.getParticipantSession" => {
+            "/v4/participant/participant-session/6ba7b810-9dad-41d1-80b4-00c04fd430c8".to_owned()
+        }
+        "pp.getParticipantHistory" => format!("/v4/participant/history/{}", id("diploma_issuer")),
+        "pp.getParticipantSessionHistory" => {
+            "/v4/participant/participant-session-history/6ba7b810-9dad-41d1-80b4-00c04fd430c8".to_owned()
+        }
+        "td.getTrustDeposit" => format!("/v4/trust-deposit/get/{}", id("grantor_id")),
+        "td.getTrustDepositHistory" => format!("/v4/trust-deposit/history/{}", id("grantor_id")),
+        "de.getOperatorAuthorization" => "/v4/delegation/operator-authorization/1".to_owned(),
+        "de.getVSOperatorAuthorization" => "/v4/delegation/vs-operator-authorization/1".to_owned(),
+        "gr.getCorporationGroup" => format!("/v4/group/get/{}", id("registry_id")),
+        "gr.listCorporationsByMember" => format!("/v4/group/corporations-by-member?account={member}"),
+        "gr.getProposal" => "/v4/group/proposal/1".to_owned(),
+        "gr.listVotes" => format!("/v4/group/votes?voter={member}"),
+        "di.getDigest" => "/v4/di/get/sha256-47DEQpj8HBSa%2B%2FTImW%2B5JCeuQeRkm5NMpJWZG3hSuFU%3D".to_owned(),
+        "xr.getExchangeRate" => format!("/v4/exchange-rate/get?id={}", id("tu_rate")),
+        "xr.getPrice" => {
+            "/v4/exchange-rate/price?base_asset_type=TU&base_asset=tu&quote_asset_type=COIN&quote_asset=usvc&amount=7"
+                .to_owned()
+        }
+        "stats.getStats" => "/v4/stats/get?id=1".to_owned(),
+        "stats.getStatsRange" => "/v4/stats/stats?timestamp_from=2000-01-01T00:00:00Z\
+             &timestamp_until=2100-01-01T00:00:00Z&entity_type=ECOSYSTEM&entity_ids=1,2"
+            .to_owned(),
+        "stats.countParticipants" => "/v4/stats/count-participants?entity_kind=1&entity_id=1&role_type=3".to_owned(),
+        "stats.getStatsSnapshot" => "/v4/stats/snapshot?entity_type=ECOSYSTEM&entity_id=1".to_owned(),
+        "indexer.getSnapshot" => "/v4/indexer/snapshot?did=did:web:education.devnet.example".to_owned(),
+        other => {
+            let endpoint = endpoints().iter().find(|endpoint| endpoint.operation == other).expect("in the table");
+            assert!(!endpoint.path.contains('{'), "{other} needs a question");
+            endpoint.path.clone()
+        }
+    }
+}
+
+/// Everything a dotted name leads to; `None` for what is absent.
+fn reached<'a>(value: &'a Value, name: &str) -> Vec<Option<&'a Value>> {
+    let (head, rest) = name.split_once('.').map_or((name, None), |(head, rest)| (head, Some(rest)));
+    let (key, is_list) = head.strip_suffix("[]").map_or((head, false), |key| (key, true));
+    let Some(found) = value.get(key) else { return vec![None] };
+    let items: Vec<&Value> = match (is_list, found, rest) {
+        (true, Value::Array(items), Some(_)) => items.iter().collect(),
+        _ => vec![found],
+    };
+    match rest {
+        None => items.into_iter().map(Some).collect(),
+        Some(rest) => items.into_iter().flat_map(|item| reached(item, rest)).collect(),
+    }
+}
+
+fn is_instant(text: &str, length: usize) -> bool {
+    text.len() == length && text.ends_with('Z') && svc_wire::instant::parse_rfc3339(text).is_some()
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether a value is of a type as the table words it.
+fn is_of(value: &Value, kind: &str) -> bool {
+    let text = value.as_str();
+    match kind {
+        "ISO ms" => text.is_some_and(|text| is_instant(text, 24)),
+        kind if kind.starts_with("ISO") => text.is_some_and(|text| is_instant(text, 20) || is_instant(text, 24)),
+        "boolean" => value.is_boolean(),
+        "ratio 0..1" => value.as_f64().is_some_and(|ratio| (0.0..=1.0).contains(&ratio)),
+        "enum" => text.is_some_and(|text| {
+            text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+                || text.bytes().all(|b| b.is_ascii_lowercase())
+        }),
+        "unsigned integer string" => text.is_some_and(is_digits),
+        kind if kind.starts_with("constant ") => text == kind.strip_prefix("constant "),
+        kind if kind.starts_with("uint64 number") || kind.starts_with("integer") => value.is_u64(),
+        kind if kind.starts_with("decimal string") => text.is_some_and(|text| text.parse::<f64>().is_ok()),
+        kind if kind.starts_with("number") && kind.contains("string") => value.is_number() || value.is_string(),
+        kind if kind.starts_with("number") => value.is_number(),
+        kind if kind.starts_with("array of {denom") => value.as_array().is_some_and(|coins| {
+            coins.iter().all(|coin| coin["denom"].is_string() && coin["amount"].as_str().is_some_and(is_digits))
+        }),
+        kind if kind.starts_with("array") || kind.starts_with("raw history rows") => value.is_array(),
+        kind if kind.starts_with("activity item") => value
+            .as_array()
+            .is_some_and(|items| items.iter().all(|item| item.get("id").is_none() && item["block_height"].is_string())),
+        kind if kind.starts_with("object: timestamp") => {
+            value.as_array().is_some_and(|items| items.iter().all(Value::is_object))
+        }
+        kind if kind.starts_with("object") => value.is_object(),
+        "Participant" => {
+            value.as_array().is_some_and(|items| items.iter().all(|item| item["participant_state"].is_string()))
+        }
+        "hex string" => text.is_some_and(|text| {
+            text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit() && !b.is_ascii_lowercase())
+        }),
+        kind if kind.contains("bech32") => text.is_some_and(|text| text.starts_with("svc1")),
+        "string '<n>s'" => text.is_some_and(|text| text.ends_with('s')),
+        kind if kind.contains("string") => value.is_string(),
+        other => panic!("no rule for the type {other:?}"),
+    }
+}
+
+fn check(endpoint: &Endpoint, at: Option<u64>, entity: &Value) {
+    let operation = &endpoint.operation;
+    for field in &endpoint.response.fields {
+        if field.name.starts_with('<') || RESERVED.contains(&field.name.as_str()) {
+            continue;
+        }
+        for found in reached(entity, &field.name) {
+            match found {
+                None => assert!(
+                    field.optional || field.name.contains("[]."),
+                    "{operation} at {at:?}: {} is absent",
+                    field.name
+                ),
+                Some(Value::Null) => assert!(field.nullable, "{operation} at {at:?}: {} is null", field.name),
+                Some(value) => {
+                    // Weights are numbers in ecosystems and schemas, and texts in participants, now and ever.
+                    let kind = if field.kind.starts_with("number in get") { "number" } else { field.kind.as_str() };
+                    assert!(is_of(value, kind), "{operation} at {at:?}: {} is {value}, not {kind}", field.name);
+                }
+            }
+        }
+    }
+    let known: BTreeSet<&str> = endpoint
+        .response
+        .fields
+        .iter()
+        .map(|field| field.name.split(['.', '[']).next().unwrap_or_default())
+        .chain(["block_height", "next_cursor", "active_ecosystems", "archived_ecosystems"])
+        .collect();
+    // The keys of parameters are the ledger's.
+    let is_open =
+        operation.ends_with("Params") || endpoint.response.fields.iter().any(|field| field.name.starts_with('<'));
+    for key in entity.as_object().expect("an object").keys() {
+        let is_figure = key.starts_with("cumulative_") || key.starts_with("delta_");
+        assert!(is_open || is_figure || known.contains(key.as_str()), "{operation}: {key} is in no row of the table");
+    }
+}
+
+async fn every_row(grounds: &Grounds, at: Option<u64>) {
+    let origin = grounds.indexer_origin();
+    for endpoint in endpoints() {
+        let path = question(&endpoint.operation, grounds);
+        let read = read_at(&origin, &path, at).await;
+        assert_eq!(read.status, 200, "{path} at {at:?}: {}", read.body);
+        assert_eq!(
+            read.headers.get("at-block-height").and_then(|value| value.to_str().ok()).map(str::to_owned),
+            at.map(|at| at.to_string())
+        );
+        let body = read.body;
+        for field in &endpoint.response.top {
+            assert!(is_of(&body[&field.name], &field.kind), "{path}: {} is {}", field.name, body[&field.name]);
+        }
+        let wrapper = endpoint.response.wrapper.as_deref();
+        match (endpoint.response.kind, wrapper) {
+            (Wrapping::Object, Some(wrapper)) => {
+                check(endpoint, at, &body[wrapper]);
+                assert_eq!(body["block_height"].as_u64().is_some(), true, "{path}: which height it is about");
+            }
+            (Wrapping::Array, Some(wrapper)) => {
+                let rows = body[wrapper].as_array().unwrap_or_else(|| panic!("{path}: no {wrapper}"));
+                assert!(!rows.is_empty(), "{path} at {at:?}: an empty list shows nothing");
+                rows.iter().for_each(|row| check(endpoint, at, row));
+            }
+            _ => check(endpoint, at, &body),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_read_answers_its_row_of_the_table_now_and_in_the_past() {
+    let grounds = grounds("marketplace").await;
+    let newest =
+        ok_at(&grounds.indexer_origin(), "/v4/indexer/block-height", None).await["height"].as_u64().expect("a height");
+    every_row(&grounds, None).await;
+    every_row(&grounds, Some(newest)).await;
+    // By then everything the questions ask for is there, and the scenario's last steps are not.
+    every_row(&grounds, Some(newest - 2)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_openapi_document_is_served_and_names_every_path() {
+    let grounds = grounds("empty").await;
+    let document = super::ok(&grounds.indexer_origin(), "/openapi.json").await;
+    assert_eq!(document["paths"].as_object().map(serde_json::Map::len), Some(endpoints().len()));
+    assert_eq!(document["openapi"], "3.1.0");
+}
