@@ -25,11 +25,14 @@ interop: ## The official MCP clients (Python, TypeScript) and CosmJS against a d
 	cargo build
 	python3 tests/interop/run.py
 
-bench: ## Measure, with a floor in the same run
+bench: ## Measure, with a floor in the same run; needs node for a peer
+	mkdir -p target/interop && cp tests/interop/package.json target/interop/
+	npm install --no-audit --no-fund --silent --prefix target/interop
 	cargo bench --bench table
 
-fuzz: ## Fuzz the ledger for ten minutes; needs a nightly compiler and cargo-fuzz
+fuzz: ## Fuzz ledger and control messages, ten minutes each; needs a nightly compiler and cargo-fuzz
 	cargo +nightly fuzz run --fuzz-dir fuzz -s none ledger -- -max_total_time=600 -max_len=4096
+	cargo +nightly fuzz run --fuzz-dir fuzz -s none control -- -max_total_time=600 -max_len=4096
 
 deny: ## Licences, bans and sources of all dependencies; needs cargo-deny
 	cargo deny check licenses bans sources

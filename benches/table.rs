@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::expect_used, clippy::print_stdout)]
 
 mod ledger;
+mod subscription;
 
 use std::{sync::Arc, time::Duration};
 
@@ -120,19 +121,35 @@ async fn writes(block_time: Duration) -> (f64, f64) {
     (median(single), many)
 }
 
+fn print(row: &Row) {
+    println!("| {} | {} | {} | {:.2} |", row.measure, row.value, row.floor, row.ratio);
+}
+
+/// Without a word everything is measured; with one, that part alone.
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let word = std::env::args().skip(1).find(|word| !word.starts_with('-')).unwrap_or_default();
+    let is_wanted = |part: &str| word.is_empty() || word == part;
     runtime.block_on(async {
-        let (actor, bare) = round_trips().await;
+        if word.starts_with("serve-") {
+            return subscription::serve(&word).await;
+        }
         println!("| measure | value | floor in the same run | ratio |");
         println!("|---|---|---|---|");
-        println!("| round trip of an actor request | {actor:.0} ns | {bare:.0} ns, bare tokio channels | {:.2} |", actor / bare);
-        for row in ledger::rows().await {
-            println!("| {} | {} | {} | {:.2} |", row.measure, row.value, row.floor, row.ratio);
+        if is_wanted("actors") {
+            let (actor, bare) = round_trips().await;
+            let ratio = actor / bare;
+            println!("| round trip of an actor request | {actor:.0} ns | {bare:.0} ns, bare tokio channels | {ratio:.2} |");
         }
-        for millis in [1000, 200] {
+        if is_wanted("ledger") {
+            ledger::rows().await.iter().for_each(print);
+        }
+        if is_wanted("subscription") {
+            subscription::rows().await.iter().for_each(print);
+        }
+        for millis in [1000, 200].into_iter().filter(|_| is_wanted("writes")) {
             let (single, many) = writes(Duration::from_millis(millis)).await;
-                        // Each call begins right behind a block, so it cannot be answered before the next one.
+            // Each call begins right behind a block, so it cannot be answered before the next one.
             println!("| one write after the other, {millis} ms blocks | {single:.2} blocks | one block | {single:.2} |");
             println!("| 64 writes at once, to the last answer, {millis} ms blocks | {many:.2} blocks | one block | {many:.2} |");
         }

@@ -29,7 +29,7 @@ pub async fn run(settings: IndexerSettings) -> anyhow::Result<()> {
         launched = Indexer::launch(settings.indexer) => launched?,
         () = stop_signal()? => return Ok(()),
     };
-    let front = super::Front::new(indexer.reader, indexer.hub);
+    let front = super::Front::new(indexer.reader.clone(), indexer.hub.clone());
     let stopping = front.stopping.clone();
     let serving = tokio::spawn(super::serve(listener, front));
     tracing::info!(%address, %rpc, "serving reads and the block subscription");
@@ -43,6 +43,7 @@ pub async fn run(settings: IndexerSettings) -> anyhow::Result<()> {
     if tokio::time::timeout(DRAIN, serving).await.is_err() {
         abort.abort();
     }
+    indexer.shutdown(DRAIN).await;
     tracing::info!("stopped");
     match given_up {
         Some(reason) => anyhow::bail!("the indexer has given up: {reason}"),

@@ -101,6 +101,7 @@ pub struct Indexer {
     pub hub: HubHandle,
     /// The reads.
     pub reader: Reader,
+    store: store::Store,
 }
 
 impl Indexer {
@@ -128,7 +129,7 @@ impl Indexer {
             knowledge: block::Knowledge::of(registry.namespace())?,
             registry: Arc::clone(&registry),
             store: store.clone(),
-            hub: hub.clone(),
+            hub: HubHandle::new(hub.clone()),
             rpc: config.rpc.clone(),
             start,
         };
@@ -138,8 +139,14 @@ impl Indexer {
                 ChildSpec::worker::<follower::Follower>(&follower, follower_args),
             ]))
             .await?;
-        let reader = Reader::new(store, follower, status.node_info, registry.namespace().clone(), config.rpc);
-        Ok(Self { supervisor, hub: HubHandle::new(hub), reader })
+        let reader = Reader::new(store.clone(), follower, status.node_info, registry.namespace().clone(), config.rpc);
+        Ok(Self { supervisor, hub: HubHandle::new(hub), reader, store })
+    }
+
+    /// Stops the actors, then closes the database.
+    pub async fn shutdown(&self, patience: Duration) {
+        self.supervisor.shutdown(patience).await;
+        self.store.close().await;
     }
 }
 
@@ -177,3 +184,30 @@ async fn assert_same_chain(node: &NodeClient, store: &store::Store, status: &Sta
 const HUB_MAILBOX: usize = 16_384;
 /// The follower is only ever asked for its state.
 const FOLLOWER_MAILBOX: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_height_the_node_has_pruned_is_named_with_the_oldest_it_has() {
+        let config = |start| IndexerConfig { start, ..IndexerConfig::new("http://n", "sqlite::memory:") };
+        for (start, checkpoint, oldest, expected) in
+            [(None, 0, 0, 1), (None, 0, 50, 50), (Some(70), 0, 50, 70), (None, 49, 50, 50), (Some(1), 80, 50, 81)]
+        {
+            let first = first_height(&config(start), checkpoint, oldest).expect("a height");
+            assert_eq!(first, expected, "{start:?} {checkpoint} {oldest}");
+        }
+        for (start, checkpoint, text) in [
+            (Some(7), 0, "the node has pruned block 7; its oldest block is 50: start there, or use a node that has it"),
+            (
+                None,
+                20,
+                "the node has pruned block 21; its oldest block is 50: use a node that has it, or a new database",
+            ),
+        ] {
+            let error = first_height(&config(start), checkpoint, 50).expect_err("pruned");
+            assert_eq!(error.to_string(), text);
+        }
+    }
+}

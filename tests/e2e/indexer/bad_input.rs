@@ -31,6 +31,8 @@ const WRONG: [&str; 12] = [
 fn refuses(kind: &str, value: &str) -> bool {
     match kind {
         "string" => value.contains(char::is_control),
+        "digits" => value.len() > 2_048 || value.contains(|c: char| !c.is_ascii_digit()),
+        "uuid" => value.len() > 64 || value.contains(|c: char| !c.is_ascii_hexdigit() && c != '-'),
         _ => true,
     }
 }
@@ -48,7 +50,12 @@ async fn every_parameter_refuses_what_it_cannot_use_by_name() {
             let is_text = own["schema"]["type"] == "string"
                 && ["enum", "format", "pattern"].iter().all(|key| own["schema"].get(*key).is_none());
             let is_list = matches!(param.name.as_str(), "entity_ids" | "cursor");
-            let kind = if is_text && !is_list { "string" } else { "other" };
+            let kind = match own["schema"]["format"].as_str() {
+                Some("uuid") => "uuid",
+                _ if own["schema"].get("pattern").is_some() => "digits",
+                _ if is_text && !is_list => "string",
+                _ => "other",
+            };
             let long = "9".repeat(3_000);
             for value in WRONG.into_iter().chain([long.as_str()]) {
                 let escaped: String = url::form_urlencoded::byte_serialize(value.as_bytes()).collect();
@@ -64,6 +71,10 @@ async fn every_parameter_refuses_what_it_cannot_use_by_name() {
                 let read = read_at(&origin, &path, None).await;
                 asked += 1;
                 assert!(read.status < 500, "{path}: {} {}", read.status, read.body);
+                // A cursor of ours has that form.
+                if (param.name.as_str(), value) == ("cursor", "1.5") {
+                    continue;
+                }
                 let is_too_long =
                     value.len() > 2_048 && !matches!(param.name.as_str(), "dids" | "policy_address" | "entity_ids");
                 if refuses(kind, value) || is_too_long {

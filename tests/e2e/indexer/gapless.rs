@@ -266,3 +266,48 @@ async fn a_client_that_subscribes_without_end_harms_nobody() {
     let filters = ok(&origin, "/v4/indexer/block-height").await["height"].as_u64();
     assert_eq!(filters, Some(height));
 }
+
+/// A subscriber that takes nothing is given up when its queue is full, by itself; the others hear every block.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscriber_that_takes_nothing_is_given_up_alone() {
+    use svc_indexer::{Control, Filter, Indexer, IndexerConfig};
+    use svc_wire::event::BlockMessage;
+    let grounds = super::grounds("empty").await;
+    let config = IndexerConfig {
+        max_buffered_bytes: 65_536,
+        ..IndexerConfig::new(grounds.devnet.node.origin(), "sqlite::memory:")
+    };
+    let indexer = Indexer::launch(config).await.expect("starts");
+    let first = *grounds.devnet.node.heights().borrow() + 1;
+    while indexer.reader.checkpoint().await.expect("a checkpoint").height + 1 < first {
+        tokio::task::yield_now().await;
+    }
+    let [mut idle, mut busy] = [indexer.hub.join().await.expect("joins"), indexer.hub.join().await.expect("joins")];
+    for join in [&idle, &busy] {
+        indexer.hub.control(join.id, Control::Subscribe(Filter::default())).await.expect("subscribes");
+    }
+    let tell = |height| {
+        let block = BlockMessage { block: height, block_time: "t".repeat(1_000), events: Vec::new() };
+        indexer.hub.processed(block).expect("told");
+    };
+    let mut heard = 0;
+    for height in first..first + 300 {
+        tell(height);
+        while heard < height {
+            let frame = busy.queue.next().await.expect("open");
+            busy.queue.sent(&frame);
+            let text = String::from_utf8_lossy(&frame);
+            if text.contains(r#""type":"block""#) {
+                heard += if heard == 0 { height } else { 1 };
+                assert!(text.contains(&format!(r#""block":{heard},"#)), "{text}");
+            }
+        }
+    }
+    let mut left = 0;
+    while idle.queue.next().await.is_some() {
+        left += 1;
+    }
+    // 64 KiB of frames of a kilobyte, `ready` and `subscribed`, and at most one more.
+    assert!((60..=70).contains(&left), "{left} frames were kept");
+    indexer.shutdown(Duration::from_secs(1)).await;
+}

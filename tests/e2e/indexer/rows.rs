@@ -193,7 +193,7 @@ async fn every_row(grounds: &Grounds, at: Option<u64>) {
         match (endpoint.response.kind, wrapper) {
             (Wrapping::Object, Some(wrapper)) => {
                 check(endpoint, at, &body[wrapper]);
-                assert_eq!(body["block_height"].as_u64().is_some(), true, "{path}: which height it is about");
+                assert!(body["block_height"].is_u64(), "{path}: which height it is about");
             }
             (Wrapping::Array, Some(wrapper)) => {
                 let rows = body[wrapper].as_array().unwrap_or_else(|| panic!("{path}: no {wrapper}"));

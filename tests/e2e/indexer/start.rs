@@ -1,6 +1,16 @@
-//! Beginning in the middle of a chain.
+//! Beginning in the middle of a chain, and the command that runs an indexer by itself.
 
+use std::{
+    io::{BufRead, BufReader},
+    process::{Command, Stdio},
+};
+
+use futures::StreamExt;
+use serde_json::Value;
 use svc_indexer::IndexerConfig;
+use tokio_tungstenite::tungstenite::Message;
+
+use crate::e2e::harness::PATIENCE;
 
 use super::{Replica, grounds, ok, wait_for};
 
@@ -40,4 +50,82 @@ async fn an_indexer_that_begins_late_knows_what_was_there() {
         };
         assert_eq!(shown(&own), shown(&other), "{path}");
     }
+}
+
+/// A process that does not outlive its test.
+struct Running(std::process::Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The command as an SRE runs it: from the environment, against any node, with health, metrics and an orderly end.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_command_serves_any_node_and_ends_in_order() {
+    let grounds = grounds("corporation").await;
+    let home = tempfile::tempdir().expect("a directory");
+    let file = home.path().join("indexer.db");
+    let process = Command::new(env!("CARGO_BIN_EXE_svc"))
+        .arg("indexer")
+        .env("SVC_RPC", grounds.devnet.node.origin())
+        .env("SVC_INDEXER_DB", format!("sqlite://{}?mode=rwc", file.display()))
+        .env("SVC_INDEXER_PORT", "0")
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut process = Running(process);
+    let mut lines = BufReader::new(process.0.stderr.take().expect("its log")).lines().map_while(Result::ok);
+    let served = lines.find(|line| line.contains("serving reads")).expect("serves");
+    let address = serde_json::from_str::<Value>(&served).expect("JSON")["address"].clone();
+    let origin = format!("http://{}", address.as_str().expect("an address"));
+    let height = *grounds.devnet.node.heights().borrow();
+    wait_for(&origin, height).await;
+    assert_eq!(ok(&origin, "/healthz").await["status"], "ok");
+    let metrics = reqwest::get(format!("{origin}/metrics")).await.expect("answered").text().await.expect("text");
+    for line in [
+        format!("svc_indexer_block_height {height}"),
+        "svc_indexer_block_duration_seconds_count".to_owned(),
+        "svc_indexer_events_total{module=\"co\"".to_owned(),
+        "svc_indexer_subscribers".to_owned(),
+    ] {
+        assert!(metrics.contains(&line), "no {line} in\n{metrics}");
+    }
+    let mut socket = super::connect(&origin).await;
+    assert_eq!(super::next(&mut socket).await.expect("open")["type"], "ready");
+    let pid = rustix::process::Pid::from_child(&process.0);
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("told");
+    // The farewell has no code.
+    let end = loop {
+        match tokio::time::timeout(PATIENCE, socket.next()).await.expect("in time") {
+            Some(Ok(Message::Close(frame))) => break frame,
+            Some(Ok(_)) => {}
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(end.map(|frame| u16::from(frame.code)).unwrap_or(1005), 1005);
+    let status = tokio::task::spawn_blocking(move || process.0.wait()).await.expect("waited").expect("a status");
+    assert!(status.success(), "{status}");
+    let left: Vec<_> =
+        std::fs::read_dir(home.path()).expect("readable").flatten().map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["indexer.db"], "SQLite's log is written back");
+}
+
+#[test]
+fn a_bad_environment_is_told_at_once_and_shows_no_password() {
+    let output = Command::new(env!("CARGO_BIN_EXE_svc"))
+        .arg("indexer")
+        .env("SVC_INDEXER_DB", "mysql://user:hunter2@host/db")
+        .env("SVC_INDEXER_PORT", "70000")
+        .env("SVC_INDEXER_START", "0")
+        .output()
+        .expect("runs");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    for variable in ["SVC_RPC", "SVC_INDEXER_DB", "SVC_INDEXER_PORT", "SVC_INDEXER_START"] {
+        assert!(text.contains(variable), "{variable} in {text}");
+    }
+    assert!(!text.contains("hunter2"), "{text}");
 }

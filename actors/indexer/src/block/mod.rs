@@ -225,3 +225,6 @@ impl BlockFacts {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 use svc_kit::{
-    Behaviour, Context, Failure, Handle, Intent,
+    Behaviour, Context, Failure, Intent,
     link::{Epoch, Link, LinkConfig, LinkEvent},
     upstream::NodeClient,
 };
@@ -30,7 +30,7 @@ use super::{
 use crate::{
     block::{self, Knowledge},
     gather::{self, Fetched, Gatherer, IngestError},
-    hub,
+    hub::HubHandle,
     store::{Store, iso_millis},
 };
 
@@ -69,7 +69,7 @@ pub struct Args {
     pub registry: Arc<Registry>,
     pub knowledge: Knowledge,
     pub store: Store,
-    pub hub: Handle<hub::Msg>,
+    pub hub: HubHandle,
     pub rpc: String,
     /// First height of an empty store.
     pub start: u64,
@@ -141,7 +141,7 @@ impl Behaviour for Follower {
                 let modules = block.events.iter().map(|event| event.payload.module.as_str());
                 metrics::indexer_block(block.block, tip, modules);
                 // A hub that is restarting reads the checkpoint itself, and one without room finds the block in the store.
-                let _ = state.args.hub.tell(hub::Msg::BlockProcessed(Arc::new(block)));
+                let _ = state.args.hub.processed(block);
                 state.progress.written()
             }
             Msg::Written(Err(error)) => {

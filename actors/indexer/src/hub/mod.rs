@@ -16,6 +16,7 @@ use std::sync::{
 
 use bytes::Bytes;
 use svc_kit::{AskError, Handle};
+use svc_wire::event::BlockMessage;
 use tokio::sync::mpsc;
 
 pub use actor::{Args, Hub, Msg};
@@ -57,6 +58,11 @@ pub struct HubHandle(Handle<Msg>);
 impl HubHandle {
     pub(crate) fn new(handle: Handle<Msg>) -> Self {
         Self(handle)
+    }
+
+    /// Tells subscribers of a block. Blocks are told in order; one that was left out is looked for in the store.
+    pub fn processed(&self, block: BlockMessage) -> Result<(), AskError> {
+        self.0.tell(Msg::BlockProcessed(Arc::new(block)))
     }
 
     /// Joins; `ready` is already in the queue.

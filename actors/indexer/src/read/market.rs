@@ -1,6 +1,6 @@
 //! Reads of credential schemas, participants and their sessions.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, hash_map::Entry};
 
 use serde_json::{Value, json};
 
@@ -25,11 +25,11 @@ struct Shared(HashMap<(Kind, u64), Option<Value>>);
 
 impl Shared {
     async fn get(&mut self, reader: &Reader, ask: &Ask<'_>, kind: Kind, id: u64) -> Result<Option<&Value>, ReadError> {
-        if !self.0.contains_key(&(kind, id)) {
-            let body = reader.store.entity(kind, id, ask.height).await?;
-            self.0.insert((kind, id), body);
-        }
-        Ok(self.0.get(&(kind, id)).and_then(Option::as_ref))
+        let body = match self.0.entry((kind, id)) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => place.insert(reader.store.entity(kind, id, ask.height).await?),
+        };
+        Ok(body.as_ref())
     }
 }
 

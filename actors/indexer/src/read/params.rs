@@ -132,6 +132,7 @@ impl Params {
         }
         let path: HashMap<&str, &str> = path.into_iter().collect();
         let mut params = Self::default();
+        let mut missing = None;
         for param in &endpoint.params {
             let name = param.name.as_str();
             let raw = match param.place {
@@ -148,11 +149,14 @@ impl Params {
                 Some(raw) => {
                     params.0.insert(name, value(param, raw)?);
                 }
-                None if param.required => return Err(ReadError::Parameter(format!("{name}: is required"))),
+                None if param.required => missing = missing.or(Some(name)),
                 None => {}
             }
         }
-        Ok(params)
+        match missing {
+            Some(name) => Err(ReadError::Parameter(format!("{name}: is required"))),
+            None => Ok(params),
+        }
     }
 
     /// A number.

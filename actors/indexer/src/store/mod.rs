@@ -145,6 +145,11 @@ impl Store {
         Ok(store)
     }
 
+    /// Closes every connection. SQLite writes its log back into the one file then.
+    pub async fn close(&self) {
+        self.pool.close().await;
+    }
+
     async fn claim(&self, chain_id: &str) -> Result<(), StoreError> {
         sqlx::query("INSERT INTO meta (name, value) VALUES ('chain_id', $1) ON CONFLICT (name) DO NOTHING")
             .bind(chain_id)

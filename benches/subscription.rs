@@ -1,0 +1,315 @@
+//! The block subscription: fan-out against a plain broadcast and against the `ws` package, memory of idle subscribers, the way
+//! from block to subscriber, and the indexer's catch-up.
+//!
+//! Servers run as processes of their own. Clients are bare sockets of this process that throw away what they receive, so that
+//! what is measured is the server.
+
+mod clients;
+mod servers;
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use svc_devnet::{Devnet, DevnetConfig};
+use svc_indexer::{Indexer, IndexerConfig};
+use svc_kit::upstream::NodeClient;
+use svc_wire::event::{BlockMessage, Event, EventKind, Payload, ServerMessage};
+
+use crate::{Row, median};
+use clients::Clients;
+use servers::Server;
+pub use servers::serve;
+
+const CLIENTS: usize = 5_000;
+const EVENTS: usize = 100;
+const ROUNDS: usize = 7;
+
+/// A participant's event of a usual length, for one of a hundred corporations.
+fn event(number: usize) -> Event {
+    let did = format!("did:web:service-{number}.participants.example");
+    Event {
+        kind: EventKind::IndexerEvent,
+        event_type: "SetParticipantOPToValidated".into(),
+        did: Some(did.clone()),
+        block_height: 902_113,
+        tx_hash: format!("{number:064X}"),
+        timestamp: "2026-04-03T07:45:41Z".into(),
+        payload: Payload {
+            module: "pp".into(),
+            action: "set_participant_op_to_validated".into(),
+            message_type: "MsgSetParticipantOPToValidated".into(),
+            tx_index: 2,
+            sender: "svc1operatorxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx".into(),
+            related_dids: vec![did, "did:web:guild.example".into(), "did:web:pilots.example".into()],
+            entity_type: Some("Participant".into()),
+            entity_id: Some(number.to_string()),
+            ecosystem_id: Some("4".into()),
+            schema_id: Some("9".into()),
+            participant_id: Some(number.to_string()),
+            corporation_id: Some(number as u64 % 100 + 1),
+            related_corporation_ids: vec![1_000_007],
+            ..Payload::default()
+        },
+    }
+}
+
+/// What a subscriber wants.
+#[derive(Clone, Copy)]
+enum Want {
+    Everything,
+    /// One of so many corporations; those from 101 on have no events.
+    Corporations(usize),
+}
+
+impl Want {
+    fn corporation(self, client: usize) -> Option<u64> {
+        match self {
+            Self::Everything => None,
+            Self::Corporations(count) => Some((client % count) as u64 + 1),
+        }
+    }
+
+    fn message(self, client: usize) -> String {
+        match self.corporation(client) {
+            None => json!({"action": "subscribe"}).to_string(),
+            Some(id) => json!({"action": "subscribe", "corporationId": id}).to_string(),
+        }
+    }
+}
+
+fn block(height: u64, events: usize) -> BlockMessage {
+    BlockMessage {
+        block: height,
+        block_time: "2026-04-03T07:45:41.000Z".into(),
+        events: (0..events).map(event).collect(),
+    }
+}
+
+/// Bytes of the frame a client gets.
+fn frame_length(block: &BlockMessage, corporation: Option<u64>) -> usize {
+    let mut own = block.clone();
+    own.events.retain(|event| corporation.is_none_or(|id| event.payload.corporation_id == Some(id)));
+    let length = serde_json::to_string(&ServerMessage::Block(own)).expect("JSON").len();
+    length
+        + if length < 126 {
+            2
+        } else if length < 65_536 {
+            4
+        } else {
+            10
+        }
+}
+
+/// Milliseconds until the last client has a block; clients beyond `reading` never read.
+fn fan_out(server: &mut Server, want: Want, clients: usize, stalled: usize, events: usize) -> f64 {
+    let silent = Clients::connect(server.port, stalled, |client| want.message(client));
+    let mut reading = Clients::connect(server.port, clients, |client| want.message(client));
+    let mut times = Vec::new();
+    for _ in 0..ROUNDS {
+        let block = block(server.next_height(), events);
+        let mut lengths = std::collections::HashMap::new();
+        let expected: Vec<usize> = (0..clients)
+            .map(|client| {
+                let corporation = want.corporation(client);
+                *lengths.entry(corporation).or_insert_with(|| frame_length(&block, corporation))
+            })
+            .collect();
+        let order = serde_json::to_string(&block).expect("JSON");
+        let begun = Instant::now();
+        server.order(&order);
+        reading.receive(&expected);
+        times.push(begun.elapsed().as_secs_f64() * 1_000.0);
+    }
+    drop((reading, silent));
+    median(times)
+}
+
+fn row(measure: impl Into<String>, value: String, floor: String, ratio: f64) -> Row {
+    Row { measure: measure.into(), value, floor, ratio }
+}
+
+fn fan_outs(rows: &mut Vec<Row>) {
+    for (what, want) in [("everything", Want::Everything), ("one corporation each", Want::Corporations(100))] {
+        let ours = fan_out(&mut Server::ours(), want, CLIENTS, 0, EVENTS);
+        let peer = fan_out(&mut Server::node_ws(), want, CLIENTS, 0, EVENTS);
+        let measure = format!("fan-out, {CLIENTS} clients, {EVENTS} events, {what}, to the last client");
+        rows.push(row(
+            &measure,
+            format!("{ours:.0} ms"),
+            format!("{peer:.0} ms, `ws` of npm, filter and message per client"),
+            ours / peer,
+        ));
+        if let Want::Everything = want {
+            let plain = fan_out(&mut Server::plain(), want, CLIENTS, 0, EVENTS);
+            rows.push(row(
+                &measure,
+                format!("{ours:.0} ms"),
+                format!("{plain:.0} ms, plain broadcast of the same bytes"),
+                ours / plain,
+            ));
+        }
+    }
+    let mut server = Server::ours();
+    let one = fan_out(&mut server, Want::Corporations(1), CLIENTS, 0, EVENTS);
+    for filters in [100, CLIENTS] {
+        let time = fan_out(&mut server, Want::Corporations(filters), CLIENTS, 0, EVENTS);
+        let measure = format!("fan-out, {CLIENTS} clients, {EVENTS} events, {filters} distinct filters");
+        rows.push(row(measure, format!("{time:.0} ms"), format!("{one:.0} ms, one filter"), time / one));
+    }
+    let few = fan_out(&mut server, Want::Corporations(100), CLIENTS / 10, 0, EVENTS);
+    let none = fan_out(&mut server, Want::Corporations(100), CLIENTS, 0, 0);
+    rows.push(row(
+        format!("fan-out, {} clients, {EVENTS} events, 100 filters", CLIENTS / 10),
+        format!("{few:.1} ms"),
+        format!("{none:.1} ms, {CLIENTS} clients, empty block"),
+        few / none,
+    ));
+    let alone = fan_out(&mut server, Want::Everything, 600, 0, EVENTS);
+    let beside = fan_out(&mut server, Want::Everything, 500, 100, EVENTS);
+    rows.push(row(
+        "fan-out, 500 clients, 100 events, beside 100 that never read",
+        format!("{beside:.0} ms"),
+        format!("{alone:.0} ms, 600 that read"),
+        beside / alone,
+    ));
+}
+
+/// Resident bytes of the server for each idle subscriber.
+fn idle(rows: &mut Vec<Row>) {
+    const MANY: usize = 18_000;
+    let cost = |mut server: Server, warm: usize| {
+        // The first connections pay for what all share.
+        let first = Clients::connect(server.port, warm, |client| Want::Corporations(50).message(client));
+        let before = server.resident();
+        let rest = Clients::connect(server.port, MANY - warm, |client| Want::Corporations(50).message(client));
+        let after = server.resident();
+        server.end();
+        drop((first, rest));
+        (after.saturating_sub(before)) as f64 / (MANY - warm) as f64 / 1024.0
+    };
+    let (ours, plain) = (cost(Server::ours(), 500), cost(Server::plain(), 500));
+    rows.push(row(
+        format!("memory of an idle subscriber, of {MANY}"),
+        format!("{ours:.1} KiB"),
+        format!("{plain:.1} KiB, plain broadcast"),
+        ours / plain,
+    ));
+}
+
+/// Milliseconds from the node's own event to a subscriber's socket, ours and a process that only forwards the node's message.
+async fn block_to_subscriber(rows: &mut Vec<Row>) {
+    let config = DevnetConfig {
+        block_time: Some(Duration::from_millis(50)),
+        scenario: "corporation".into(),
+        ..DevnetConfig::default()
+    };
+    let devnet = Devnet::launch(config).await.expect("a devnet");
+    let indexer =
+        Indexer::launch(IndexerConfig::new(devnet.node.origin(), "sqlite::memory:")).await.expect("an indexer");
+    let listener = svc::process::bind(([127, 0, 0, 1], 0).into()).expect("a port");
+    let origin = format!("ws://{}/v4/indexer/subscribe", listener.local_addr().expect("an address"));
+    tokio::spawn(svc::blocks::serve(listener, svc::blocks::Front::new(indexer.reader, indexer.hub)));
+    let node = devnet.node.origin().replace("http", "ws") + "/websocket";
+    let forwarder = servers::forward(node.clone()).await;
+    let [direct, forwarded, ours] = [
+        servers::heights(node, Some(servers::NODE_SUBSCRIBE)).await,
+        servers::heights(forwarder, None).await,
+        servers::heights(origin, Some(r#"{"action":"subscribe"}"#)).await,
+    ];
+    let (mut forward_times, mut our_times) = (Vec::new(), Vec::new());
+    let [direct, forwarded, ours] = servers::collect([direct, forwarded, ours], 200).await;
+    for (height, at) in &direct {
+        let after = |other: &std::collections::HashMap<u64, Instant>| {
+            other.get(height).map(|then| then.saturating_duration_since(*at).as_secs_f64() * 1_000.0)
+        };
+        if let (Some(forwarded), Some(ours)) = (after(&forwarded), after(&ours)) {
+            forward_times.push(forwarded);
+            our_times.push(ours);
+        }
+    }
+    let (forwarded, ours) = (median(forward_times), median(our_times));
+    rows.push(row(
+        "node's block event to subscriber, median",
+        format!("{ours:.2} ms"),
+        format!("{forwarded:.2} ms, a process that forwards the node's message"),
+        ours / forwarded,
+    ));
+}
+
+/// Blocks a second from a local node, and bytes on disk.
+async fn catch_up(rows: &mut Vec<Row>) {
+    const EMPTY: u64 = 2_000;
+    let config = DevnetConfig { block_time: None, scenario: "marketplace".into(), ..DevnetConfig::default() };
+    let devnet = Devnet::launch(config).await.expect("a devnet");
+    let busy = *devnet.node.heights().borrow();
+    let txs: usize = devnet.node.inspect(|core| core.blocks().iter().map(|block| block.txs.len()).sum());
+    let home = tempfile::tempdir().expect("a directory");
+    let run = async |name: &str, until: u64| {
+        let path = home.path().join(name);
+        let config = IndexerConfig::new(devnet.node.origin(), format!("sqlite://{}?mode=rwc", path.display()));
+        let begun = Instant::now();
+        let indexer = Indexer::launch(config).await.expect("an indexer");
+        while indexer.reader.checkpoint().await.expect("a checkpoint").height < until {
+            tokio::task::yield_now().await;
+        }
+        let took = begun.elapsed().as_secs_f64();
+        indexer.shutdown(Duration::from_secs(1)).await;
+        let size: u64 = ["", "-wal"]
+            .iter()
+            .filter_map(|suffix| std::fs::metadata(format!("{}{suffix}", path.display())).ok())
+            .map(|file| file.len())
+            .sum();
+        (took, size)
+    };
+    let (busy_took, busy_size) = run("busy.db", busy).await;
+    for _ in 0..EMPTY {
+        devnet.node.produce().expect("a block");
+    }
+    let (took, size) = run("all.db", busy + EMPTY).await;
+    let node = NodeClient::new(&devnet.node.origin()).expect("a client");
+    let begun = Instant::now();
+    for height in busy + 1..=busy + EMPTY {
+        let _ = node.block(height).await.expect("a block");
+        let _ = node.block_results(height).await.expect("its results");
+    }
+    let (floor, empty) = (EMPTY as f64 / begun.elapsed().as_secs_f64(), EMPTY as f64 / (took - busy_took));
+    rows.push(row(
+        "catch-up, blocks of the yield alone",
+        format!("{empty:.0} blocks/s"),
+        format!("{floor:.0} blocks/s, fetching them one by one"),
+        empty / floor,
+    ));
+    rows.push(row(
+        "catch-up, the marketplace, every block busy",
+        format!("{:.0} blocks/s", busy as f64 / busy_took),
+        format!("{empty:.0} blocks/s, quiet blocks"),
+        busy as f64 / busy_took / empty,
+    ));
+    let per_block = (size - busy_size) as f64 / EMPTY as f64 / 1024.0;
+    rows.push(row(
+        "size on disk of a quiet block",
+        format!("{per_block:.2} KiB"),
+        "3.1 KiB, published by the reference".into(),
+        per_block / 3.1,
+    ));
+    let per_tx = busy_size as f64 / txs as f64 / 1024.0;
+    rows.push(row(
+        "size on disk of a transaction, marketplace",
+        format!("{per_tx:.1} KiB"),
+        "20 KiB, published by the reference".into(),
+        per_tx / 20.0,
+    ));
+}
+
+pub async fn rows() -> Vec<Row> {
+    let rows = tokio::task::spawn_blocking(|| {
+        let mut rows = Vec::new();
+        fan_outs(&mut rows);
+        idle(&mut rows);
+        rows
+    });
+    let mut rows = rows.await.expect("measured");
+    block_to_subscriber(&mut rows).await;
+    catch_up(&mut rows).await;
+    rows
+}
