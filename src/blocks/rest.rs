@@ -4,7 +4,7 @@ use std::{collections::HashMap, time::Instant};
 
 use axum::{
     Json, Router,
-    extract::{Path, State},
+    extract::{Path, State, rejection::PathRejection},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri},
     response::{IntoResponse, Response},
     routing::get,
@@ -63,9 +63,10 @@ pub(super) fn routes() -> Router<Front> {
         .route("/metrics", get(crate::exposition::metrics))
         .route("/healthz", get(health));
     endpoints().iter().fold(own, |router, endpoint| {
-        let read = move |state: State<Front>, path: Path<HashMap<String, String>>, uri: Uri, headers: HeaderMap| {
-            read(endpoint, state, path, uri, headers)
-        };
+        let read = move |state: State<Front>,
+                         path: Result<Path<HashMap<String, String>>, PathRejection>,
+                         uri: Uri,
+                         headers: HeaderMap| { read(endpoint, state, path, uri, headers) };
         router.route(&endpoint.path, get(read))
     })
 }
@@ -82,11 +83,12 @@ async fn health(State(front): State<Front>) -> Response {
 async fn read(
     endpoint: &'static Endpoint,
     State(front): State<Front>,
-    Path(path): Path<HashMap<String, String>>,
+    path: Result<Path<HashMap<String, String>>, PathRejection>,
     uri: Uri,
     headers: HeaderMap,
 ) -> Response {
     let started = Instant::now();
+    let Ok(Path(path)) = path else { return failure(StatusCode::BAD_REQUEST, "path: is not UTF-8") };
     let outcome = answer(endpoint, &front, &path, uri.query().unwrap_or_default(), &headers).await;
     let took = started.elapsed();
     let mut response = match outcome {

@@ -85,13 +85,14 @@ async fn session(socket: &mut ServerSocket, front: &Front, id: u64, mut queue: Q
             },
             // The farewell of a server that stops has no code.
             () = front.stopping.cancelled() => {
-                let _ = socket.close(None).await;
+                let _ = timeout(Duration::from_secs(1), socket.close(None)).await;
                 return None;
             }
             _ = pings.tick() => {
-                if !is_alive || socket.send(Message::Ping(Bytes::new())).await.is_err() {
+                if !is_alive {
                     return None;
                 }
+                timeout(PING, socket.send(Message::Ping(Bytes::new()))).await.ok()?.ok()?;
                 is_alive = false;
             }
         }

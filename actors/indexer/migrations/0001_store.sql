@@ -1,7 +1,6 @@
 -- The common subset of SQLite and PostgreSQL. Instants are nanoseconds since the epoch, bodies are JSON.
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE block (height BIGINT PRIMARY KEY, time BIGINT NOT NULL);
-CREATE INDEX block_by_time ON block (time);
 
 -- Versions of entities: each holds from a height until, exclusively, another.
 CREATE TABLE entity (

@@ -13,7 +13,10 @@ mod project;
 mod read;
 mod store;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
 
 use svc_kit::{
     Handle,
@@ -113,7 +116,8 @@ impl Indexer {
         let registry = Arc::new(Registry::from_live(&descriptors)?);
         let store = store::Store::open(&config.database, &status.node_info.network).await?;
         assert_same_chain(&node, &store, &status).await?;
-        let start = first_height(&config, store.checkpoint().await?.height, status.sync_info.earliest_block_height)?;
+        let checkpoint = store.checkpoint().await?.height;
+        let start = first_height(&config, checkpoint, status.sync_info.earliest_block_height)?;
 
         let supervisor = Supervisor::new("indexer");
         let hub = Handle::new("hub", "hub", HUB_MAILBOX);
@@ -122,16 +126,18 @@ impl Indexer {
             store: store.clone(),
             block_interval: config.block_interval,
             start,
+            next_id: AtomicU64::new(1),
             max_buffered_bytes: config.max_buffered_bytes,
         };
         let follower_args = follower::Args {
             node: node.clone(),
             knowledge: block::Knowledge::of(registry.namespace())?,
             registry: Arc::clone(&registry),
-            store: store.clone(),
+            store: store.for_writing(),
             hub: HubHandle::new(hub.clone()),
             rpc: config.rpc.clone(),
             start,
+            is_new: checkpoint == 0,
         };
         supervisor
             .start(SupervisorSpec::one_for_one(vec![
@@ -164,14 +170,12 @@ fn first_height(config: &IndexerConfig, checkpoint: u64, oldest: u64) -> Result<
 /// A chain that was started anew under its old name must not be mixed with what the store holds.
 async fn assert_same_chain(node: &NodeClient, store: &store::Store, status: &Status) -> Result<(), IndexerError> {
     for (height, time) in store.ends().await? {
-        if height < status.sync_info.earliest_block_height {
+        // A node that has pruned a block cannot be asked for it, nor one that is still behind.
+        if !(status.sync_info.earliest_block_height..=status.sync_info.latest_block_height).contains(&height) {
             continue;
         }
-        let is_ahead = height > status.sync_info.latest_block_height;
-        let is_same = !is_ahead && {
-            let header = node.block(height).await?.block.header;
-            instant::parse_rfc3339(&header.time).as_ref().map(instant::nanos) == Some(time)
-        };
+        let header = node.block(height).await?.block.header;
+        let is_same = instant::parse_rfc3339(&header.time).as_ref().map(instant::nanos) == Some(time);
         if !is_same {
             let chain_id = status.node_info.network.clone();
             return Err(StoreError::OtherRun { chain_id, height }.into());

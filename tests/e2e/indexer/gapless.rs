@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures::SinkExt;
-use serde_json::{Value, json};
+use serde_json::Value;
 use svc::{
     client::Client,
     network::{Network, NetworkConfig},
@@ -20,22 +20,8 @@ use tokio_tungstenite::{connect_async, tungstenite::Message};
 
 use super::{
     super::harness::{self, CREATE, PATIENCE, arguments, ecosystem},
-    Replica, connect, next, ok, wait_for,
+    Replica, connect, key, next, ok, wait_for,
 };
-
-/// What tells events apart: the whole key of the contract.
-fn key(event: &Value) -> String {
-    let payload = &event["payload"];
-    json!([
-        event["tx_hash"],
-        payload["tx_index"],
-        payload["message_index"],
-        event["event_type"],
-        payload["entity_type"],
-        payload["entity_id"]
-    ])
-    .to_string()
-}
 
 /// A subscriber as the contract wants it: connect, subscribe, catch up over REST, then go on live without what was seen.
 struct Subscriber {
@@ -230,6 +216,14 @@ async fn a_hundred_cuts_lose_nothing_and_repeat_nothing() {
         };
         assert_eq!(until(own), until(other), "{path}");
     }
+    // Restarts left no trace in what was done to whom.
+    for height in (1..=last).step_by(5) {
+        let [own, other] = [
+            super::ok_at(&origin, "/v4/indexer/changes", Some(height)).await,
+            super::ok_at(&replica.origin, "/v4/indexer/changes", Some(height)).await,
+        ];
+        assert_eq!(own["activity"], other["activity"], "at {height}");
+    }
 }
 
 /// Ten thousand subscribes from one client cost the others nothing: each connection has one message at the hub at most.
@@ -279,9 +273,12 @@ async fn a_subscriber_that_takes_nothing_is_given_up_alone() {
     };
     let indexer = Indexer::launch(config).await.expect("starts");
     let first = *grounds.devnet.node.heights().borrow() + 1;
-    while indexer.reader.checkpoint().await.expect("a checkpoint").height + 1 < first {
-        tokio::task::yield_now().await;
-    }
+    let indexed = async {
+        while indexer.reader.checkpoint().await.expect("a checkpoint").height + 1 < first {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, indexed).await.expect("in time");
     let [mut idle, mut busy] = [indexer.hub.join().await.expect("joins"), indexer.hub.join().await.expect("joins")];
     for join in [&idle, &busy] {
         indexer.hub.control(join.id, Control::Subscribe(Filter::default())).await.expect("subscribes");

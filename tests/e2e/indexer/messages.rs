@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use svc::network::Grounds;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::{connect, grounds, next, ok, produce};
+use super::{connect, grounds, key, next, ok, produce};
 
 /// The chain's events that are heard, with the attribute that names what each is about.
 const HEARD: [(&str, &str, &str); 36] = [
@@ -115,21 +115,7 @@ async fn what_is_heard_is_what_the_chain_holds() {
     }
     assert_eq!(heard, on_chain(&grounds));
 
-    let keys: BTreeSet<String> = all
-        .iter()
-        .map(|event| {
-            let payload = &event["payload"];
-            json!([
-                event["tx_hash"],
-                payload["tx_index"],
-                payload["message_index"],
-                event["event_type"],
-                payload["entity_type"],
-                payload["entity_id"]
-            ])
-            .to_string()
-        })
-        .collect();
+    let keys: BTreeSet<String> = all.iter().map(key).collect();
     assert_eq!(keys.len(), all.len(), "no two events share the key that tells them apart");
     let order: Vec<_> = all
         .iter()

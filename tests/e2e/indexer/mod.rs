@@ -81,6 +81,20 @@ pub async fn next(socket: &mut Socket) -> Option<Value> {
     }
 }
 
+/// What tells events apart: the whole key of the contract.
+pub fn key(event: &Value) -> String {
+    let payload = &event["payload"];
+    serde_json::json!([
+        event["tx_hash"],
+        payload["tx_index"],
+        payload["message_index"],
+        event["event_type"],
+        payload["entity_type"],
+        payload["entity_id"]
+    ])
+    .to_string()
+}
+
 /// Makes blocks until the indexer has all of them.
 pub async fn produce(grounds: &Grounds, blocks: usize) -> u64 {
     for _ in 0..blocks {

@@ -220,7 +220,9 @@ impl BlockFacts {
         let mut seen = std::collections::HashSet::new();
         self.events.retain(|event| {
             let at = &event.at;
-            let entity = event.text(event.spelling.entity_id).map(str::to_owned);
+            // A group is known by its own id or its policy until its corporation has been looked up.
+            let names = [event.spelling.entity_id, "group_id", "address"];
+            let entity = names.into_iter().find_map(|name| event.text(name)).map(str::to_owned);
             seen.insert((at.tx_index, at.message_index, event.spelling.event_type.clone(), entity))
         });
     }

@@ -32,7 +32,11 @@ pub fn claimable(share: &str, share_value: &str, deposit: u64) -> u64 {
 
 /// `floor(amount × rate / 10^scale)`; `None` when amount or rate is no number.
 pub fn price(amount: &str, rate: &str, scale: u32) -> Option<String> {
+    let digits = amount.len() + rate.len();
     let (amount, rate): (BigUint, BigUint) = (amount.parse().ok()?, rate.parse().ok()?);
+    if usize::try_from(scale).is_ok_and(|scale| scale > digits) {
+        return Some("0".to_owned());
+    }
     Some((amount * rate / BigUint::from(10u32).pow(scale)).to_string())
 }
 
@@ -52,5 +56,6 @@ mod tests {
             Some("1296296284629629628462962962845")
         );
         assert_eq!(price("7", "x", 0), None);
+        assert_eq!(price("7", "3", u32::MAX).as_deref(), Some("0"), "without computing ten to the four billionth");
     }
 }

@@ -35,7 +35,6 @@ impl ParticipantState {
     pub fn at(body: &Value, now: i128) -> Self {
         let [slashed, repaid, revoked, from, until] =
             ["slashed", "repaid", "revoked", "effective_from", "effective_until"].map(|key| instant_of(body, key));
-        let is_open = |instant: Option<i128>| instant.is_none_or(|instant| instant <= now);
         if slashed.is_some_and(|slashed| repaid.is_some_and(|repaid| repaid >= slashed)) {
             S::Repaid
         } else if slashed.is_some() {
@@ -48,10 +47,8 @@ impl ParticipantState {
             S::Future
         } else if from.is_none() && matches!(body["op_state"].as_str(), Some("PENDING" | "TERMINATED")) {
             S::Inactive
-        } else if is_open(from) {
-            S::Active
         } else {
-            S::Inactive
+            S::Active
         }
     }
 }

@@ -18,12 +18,13 @@ use svc_otel::{
 use svc_wire::{
     comet::{self, Notification, Response},
     event::BlockMessage,
+    instant,
     schema::Registry,
 };
 use tracing::{Instrument, Span};
 
 use super::{
-    FollowerState, Source,
+    FollowerState, LastError, Source,
     core::{Effect, Progress},
     discover,
 };
@@ -41,9 +42,9 @@ pub enum Msg {
     /// The node has this height.
     Tip(u64),
     /// A block was fetched, or was not.
-    Fetched(u64, Result<Box<Fetched>, String>),
+    Fetched(u64, Result<Box<Fetched>, IngestError>),
     /// The block being written was written, or was not.
-    Written(Result<BlockMessage, String>),
+    Written(Result<BlockMessage, IngestError>),
     /// Look at the status.
     Look,
     /// Try again what failed.
@@ -71,15 +72,17 @@ pub struct Args {
     pub store: Store,
     pub hub: HubHandle,
     pub rpc: String,
-    /// First height of an empty store.
+    /// First height, if the store is empty; the next one otherwise.
     pub start: u64,
+    /// Whether the store is empty, so that what came before `start` has to be found.
+    pub is_new: bool,
 }
 
 pub struct State {
     args: Arc<Args>,
     link: Link,
     progress: Progress<Arc<Fetched>>,
-    last_error: Option<String>,
+    last_error: Option<LastError>,
     is_trying_again: bool,
 }
 
@@ -129,7 +132,7 @@ impl Behaviour for Follower {
             Msg::Fetched(height, Ok(fetched)) => state.progress.fetched(height, Arc::new(*fetched)),
             Msg::Fetched(height, Err(error)) => {
                 metrics::indexer_failure(BlockStage::Fetch);
-                state.failed(format!("block {height}: {error}"));
+                state.failed(height, &error);
                 state.progress.fetch_failed(height);
                 state.try_again(context);
                 Vec::new()
@@ -146,7 +149,7 @@ impl Behaviour for Follower {
             }
             Msg::Written(Err(error)) => {
                 metrics::indexer_failure(BlockStage::Write);
-                state.failed(format!("block {}: {error}", state.progress.committed() + 1));
+                state.failed(state.progress.committed() + 1, &error);
                 state.progress.write_failed();
                 state.try_again(context);
                 Vec::new()
@@ -185,9 +188,11 @@ impl State {
         }
     }
 
-    fn failed(&mut self, error: String) {
-        tracing::warn!(error, "block is not indexed, trying again");
-        self.last_error = Some(error);
+    fn failed(&mut self, height: u64, error: &IngestError) {
+        tracing::warn!(height, %error, "block is not indexed, trying again");
+        let at = instant::from_nanos(time::OffsetDateTime::now_utc().unix_timestamp_nanos());
+        let message = format!("block {height}: {}", error.public());
+        self.last_error = Some(LastError { message, timestamp: instant::iso_millis(&at) });
     }
 
     fn try_again(&mut self, context: &Context<Msg>) {
@@ -214,14 +219,14 @@ impl State {
                     let started = Instant::now();
                     let fetched = fetch(&args, height).await;
                     metrics::indexer_stage(BlockStage::Fetch, started.elapsed());
-                    mailbox.send(Msg::Fetched(height, fetched.map(Box::new).map_err(|error| error.to_string())));
+                    mailbox.send(Msg::Fetched(height, fetched.map(Box::new)));
                 });
             }
             Effect::Write(fetched) => {
                 let span = trace::block_span(fetched.facts.height);
                 let write = async move {
                     let written = write(&args, &fetched).await;
-                    mailbox.send(Msg::Written(written.map_err(|error| error.to_string())));
+                    mailbox.send(Msg::Written(written));
                 };
                 context.spawn(write.instrument(span));
             }
@@ -235,7 +240,7 @@ async fn fetch(args: &Args, height: u64) -> Result<Fetched, IngestError> {
     let results = args.node.block_results(height).await?;
     let mut facts = block::read(&block, &results, &args.knowledge).ok_or(IngestError::Time(height))?;
     let source = Source { node: &args.node, registry: &args.registry };
-    if height == args.start && height > 1 {
+    if args.is_new && height == args.start && height > 1 {
         discover(source, &mut facts).await?;
     }
     let readings = gather::read_all(source, facts.touched.keys().cloned().collect(), height).await?;

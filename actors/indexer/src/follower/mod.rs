@@ -21,5 +21,14 @@ pub struct FollowerState {
     /// Newest height the node is known to have.
     pub tip: u64,
     /// Why the last attempt failed, until one succeeds.
-    pub last_error: Option<String>,
+    pub last_error: Option<LastError>,
+}
+
+/// A failure as anybody may see it; the log has the rest.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct LastError {
+    /// Which block, and what failed.
+    pub message: String,
+    /// When, ISO-8601 UTC.
+    pub timestamp: String,
 }

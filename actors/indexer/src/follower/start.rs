@@ -4,20 +4,25 @@
 use futures::{StreamExt, TryStreamExt, stream};
 use prost::Message;
 use svc_kit::upstream::NodeError;
-use svc_wire::proto::{
-    cosmos::{
-        base::query::v1beta1::PageRequest,
-        feegrant::v1beta1::{QueryAllowancesByGranterRequest, QueryAllowancesByGranterResponse},
-        group::v1::{QueryProposalsByGroupPolicyRequest, QueryProposalsByGroupPolicyResponse},
+use svc_wire::{
+    instant,
+    proto::{
+        cosmos::{
+            base::query::v1beta1::PageRequest,
+            feegrant::v1beta1::{QueryAllowancesByGranterRequest, QueryAllowancesByGranterResponse},
+            group::v1::{QueryProposalsByGroupPolicyRequest, QueryProposalsByGroupPolicyResponse},
+        },
+        svc::pp::v1 as pp_pb,
     },
-    svc::pp::v1 as pp_pb,
 };
 
 use super::{Reading, Source};
 use crate::block::{BlockFacts, Cause, Touched};
 
-/// Ids asked for at once; as many in a row without an entity end the search.
+/// Ids asked for at once.
 const STRIDE: u64 = 64;
+/// Strides without an entity that end the search for authorizations: revoked ones leave gaps.
+const GAPS: usize = 16;
 /// Most the chain's lists answer.
 const MOST: u32 = 1_024;
 
@@ -26,37 +31,39 @@ pub async fn discover(source: Source<'_>, facts: &mut BlockFacts) -> Result<(), 
     let cause = Cause { msg: "Start".to_owned(), account: None };
     let height = facts.height;
     let mut found: Vec<Touched> = Vec::new();
-    for kind in [
-        Touched::Ecosystem as fn(u64) -> Touched,
-        Touched::Schema,
-        Touched::Participant,
-        Touched::ExchangeRate,
-        Touched::OperatorAuthorization,
-        Touched::VsOperatorAuthorization,
+    for (kind, patience) in [
+        (Touched::Ecosystem as fn(u64) -> Touched, 1),
+        (Touched::Schema, 1),
+        (Touched::Participant, 1),
+        (Touched::ExchangeRate, 1),
+        (Touched::OperatorAuthorization, GAPS),
+        (Touched::VsOperatorAuthorization, GAPS),
     ] {
-        found.extend(dense(source, kind, height).await?.into_iter().map(|(one, _)| one));
+        found.extend(dense(source, kind, patience, height).await?.into_iter().map(|(one, _)| one));
     }
-    for (corporation, reading) in dense(source, Touched::Corporation, height).await? {
+    for (corporation, reading) in dense(source, Touched::Corporation, 1, height).await? {
         let (Touched::Corporation(corporation_id), Reading::Change(change)) = (&corporation, reading) else { continue };
         let policy = change.name.unwrap_or_default();
         found.extend(owned(source, *corporation_id, &policy, height).await?);
         found.push(corporation);
     }
     found.extend(sessions(source, height).await?);
-    for one in found {
+    // What the block did itself keeps its own cause.
+    for one in found.into_iter().filter(|one| !facts.touched.contains_key(one)).collect::<Vec<_>>() {
         facts.note(one, &cause);
     }
     Ok(())
 }
 
-/// Entities with ids from 1 on. Ids of authorizations have gaps, so a whole stride must be empty.
+/// Entities with ids from 1 on, until so many strides in a row hold none.
 async fn dense(
     source: Source<'_>,
     kind: fn(u64) -> Touched,
+    patience: usize,
     height: u64,
 ) -> Result<Vec<(Touched, Reading)>, NodeError> {
     let mut found = Vec::new();
-    let mut first = 1;
+    let (mut first, mut empty) = (1, 0);
     loop {
         let reads = (first..first + STRIDE).map(|id| async move {
             let one = kind(id);
@@ -70,7 +77,8 @@ async fn dense(
         };
         let before = found.len();
         found.extend(read.into_iter().filter(is_there));
-        if found.len() == before {
+        empty = if found.len() == before { empty + 1 } else { 0 };
+        if empty == patience {
             return Ok(found);
         }
         first += STRIDE;
@@ -121,7 +129,8 @@ fn page(key: Vec<u8>) -> Option<PageRequest> {
     Some(PageRequest { key, limit: u64::from(MOST), ..Default::default() })
 }
 
-/// Sessions are listed by the time of their last change.
+/// Sessions are listed by the time of their last change, strictly after an instant; those of one block share theirs, so the next
+/// page begins just before the last one's.
 async fn sessions(source: Source<'_>, height: u64) -> Result<Vec<Touched>, NodeError> {
     let path = source.registry.namespace().query_path("pp", "ListParticipantSessions");
     let mut found = Vec::new();
@@ -130,10 +139,17 @@ async fn sessions(source: Source<'_>, height: u64) -> Result<Vec<Touched>, NodeE
         let request = pp_pb::QueryListParticipantSessionsRequest { modified_after, response_max_size: MOST };
         let reply: pp_pb::QueryListParticipantSessionsResponse = ask(source, &path, &request, height).await?;
         let is_last = reply.participant_sessions.len() < MOST as usize;
-        modified_after = reply.participant_sessions.last().and_then(|session| session.modified);
-        found.extend(reply.participant_sessions.into_iter().map(|session| Touched::Session(session.id)));
-        if is_last {
+        let last = reply.participant_sessions.last().and_then(|session| session.modified.as_ref()).map(instant::nanos);
+        let known = found.len();
+        for session in reply.participant_sessions {
+            let one = Touched::Session(session.id);
+            if !found.contains(&one) {
+                found.push(one);
+            }
+        }
+        if is_last || found.len() == known {
             return Ok(found);
         }
+        modified_after = last.map(|last| instant::from_nanos(last - 1));
     }
 }

@@ -31,6 +31,18 @@ pub enum IngestError {
     Time(u64),
 }
 
+impl IngestError {
+    /// What may be told to anybody: which part failed, and what the node itself said; no addresses, no SQL.
+    pub fn public(&self) -> String {
+        match self {
+            Self::Node(NodeError::Upstream(_)) => "the node does not answer".to_owned(),
+            Self::Node(error) => error.to_string(),
+            Self::Store(_) => "the store failed".to_owned(),
+            Self::Time(_) => self.to_string(),
+        }
+    }
+}
+
 /// A block with the readings of everything it names itself.
 #[derive(Debug, Clone)]
 pub struct Fetched {
@@ -78,7 +90,7 @@ impl Gatherer<'_> {
         }
         let due = if checkpoint.height == 0 { Vec::new() } else { self.store.due(before, facts.time).await? };
         self.run_proposals(&view, &mut facts).await?;
-        self.resolve(&view, &mut facts, &due).await?;
+        self.resolve(&view, &mut facts, &due, &fetched.readings).await?;
 
         let missing = facts.touched.keys().filter(|one| !fetched.readings.contains_key(*one)).cloned().collect();
         let late = read_all(self.source, missing, height).await?;
@@ -125,7 +137,13 @@ impl Gatherer<'_> {
     }
 
     /// Names what only the store can name.
-    async fn resolve(&self, view: &View<'_>, facts: &mut BlockFacts, due: &[(Kind, u64)]) -> Result<(), IngestError> {
+    async fn resolve(
+        &self,
+        view: &View<'_>,
+        facts: &mut BlockFacts,
+        due: &[(Kind, u64)],
+        readings: &BTreeMap<Touched, Reading>,
+    ) -> Result<(), IngestError> {
         for (loose, cause) in std::mem::take(&mut facts.loose) {
             let mut found = Vec::new();
             match loose {
@@ -141,8 +159,18 @@ impl Gatherer<'_> {
                     found.extend(group.map(|(corporation_id, policy)| Touched::Group { corporation_id, policy }));
                 }
                 Loose::Ancestors(id) => {
-                    if let Some(body) = view.before(Kind::Participant, id).await? {
+                    // One that was made in this block is known from its reading.
+                    let read = match readings.get(&Touched::Participant(id)) {
+                        Some(Reading::Change(change)) => change.body.clone().map(std::sync::Arc::new),
+                        _ => None,
+                    };
+                    let body = match read {
+                        Some(body) => Some(body),
+                        None => view.before(Kind::Participant, id).await?,
+                    };
+                    if let Some(body) = body {
                         let ancestors = view.ancestors(&body).await?;
+                        found.extend(body["validator_participant_id"].as_u64().map(Touched::Participant));
                         found.extend(ancestors.into_iter().map(|(id, _)| Touched::Participant(id)));
                     }
                 }

@@ -97,6 +97,10 @@ impl<'a> View<'a> {
 
     /// Policy address and corporation of a group.
     pub async fn group(&self, group_id: u64) -> Result<Option<(u64, String)>, StoreError> {
+        let is_it = |step: &&Step| step.change.kind == Kind::Group && step.change.parent_id == Some(group_id);
+        if let Some(step) = self.steps.iter().find(is_it) {
+            return Ok(step.change.id.zip(step.change.name.clone()));
+        }
         let filter = Filter { parent_id: Some(group_id), ..Filter::default() };
         let found = self.store.find(Kind::Group, &filter, self.height).await?;
         Ok(found.and_then(|stored| {

@@ -4,7 +4,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -54,6 +54,9 @@ pub struct Args {
     pub block_interval: Duration,
     /// First height of an empty store.
     pub start: u64,
+    /// The next connection's number. No incarnation gives one again: a farewell to a hub that has died must not reach another
+    /// connection of its successor.
+    pub next_id: AtomicU64,
     /// Bytes that may wait for one connection.
     pub max_buffered_bytes: usize,
 }
@@ -69,7 +72,6 @@ pub struct State {
     interval_ms: u64,
     height: u64,
     time: String,
-    next_id: u64,
     lanes: HashMap<u64, Lane>,
     subscriptions: Subscriptions,
     /// Blocks that came before one that is still missing.
@@ -79,8 +81,8 @@ pub struct State {
 
 pub struct Hub;
 
-/// Messages a connection may be behind.
-const QUEUE: usize = 1_024;
+/// Messages a connection may be behind; bytes are the bound that counts, but for a very long silence.
+const QUEUE: usize = 16_384;
 /// Blocks looked up at once, and blocks kept waiting meanwhile.
 const SEARCH: u64 = 64;
 
@@ -97,7 +99,6 @@ impl Behaviour for Hub {
             args: Arc::clone(args),
             height: checkpoint.height.max(args.start.saturating_sub(1)),
             time: iso_millis(checkpoint.time),
-            next_id: 0,
             lanes: HashMap::new(),
             subscriptions: Subscriptions::default(),
             waiting: BTreeMap::new(),
@@ -129,18 +130,18 @@ impl Behaviour for Hub {
                 }
             }
             Msg::Join(reply) => {
-                state.next_id += 1;
+                let id = state.args.next_id.fetch_add(1, Ordering::Relaxed);
                 let (frames, receiver) = mpsc::channel(QUEUE);
                 let bytes = Arc::new(AtomicUsize::new(0));
-                state.lanes.insert(state.next_id, Lane { frames, bytes: Arc::clone(&bytes) });
+                state.lanes.insert(id, Lane { frames, bytes: Arc::clone(&bytes) });
                 let ready = ServerMessage::Ready {
                     block: state.height + 1,
                     block_time: state.time.clone(),
                     block_interval_ms: state.interval_ms,
                 };
-                state.push(state.next_id, &ws::text_frame(&text(&ready)));
+                state.push(id, &ws::text_frame(&text(&ready)));
                 let queue = Queue { frames: receiver, bytes };
-                reply.send(Join { id: state.next_id, queue });
+                reply.send(Join { id, queue });
                 state.count();
             }
             Msg::Control(id, control, reply) => {

@@ -81,13 +81,23 @@ fn dids(value: Option<&Value>) -> Result<BTreeSet<String>, String> {
         Some(Value::Array(items)) => items,
         Some(_) => return Err("'dids' must be an array of DID strings".to_owned()),
     };
-    items
-        .iter()
-        .map(|item| {
+    let mut found = BTreeSet::new();
+    for item in items {
+        let known = found.len();
+        found.extend(item.as_str().into_iter().flat_map(did_spellings));
+        if found.len() == known && item.as_str().and_then(normal_did).is_none() {
             let shown = item.as_str().map_or_else(|| item.to_string(), str::to_owned);
-            item.as_str().and_then(normal_did).ok_or_else(|| format!("Invalid DID in 'dids': {shown}"))
-        })
-        .collect()
+            return Err(format!("Invalid DID in 'dids': {shown}"));
+        }
+    }
+    Ok(found)
+}
+
+/// A DID as a filter means it: percent-decoded, and as it stands, since a DID may hold `%3A` on the chain. None when it is none.
+pub fn did_spellings(text: &str) -> impl Iterator<Item = String> {
+    let decoded = normal_did(text);
+    let as_it_stands = decoded.as_ref().map(|_| text.trim().to_owned()).filter(|own| Some(own) != decoded.as_ref());
+    decoded.into_iter().chain(as_it_stands)
 }
 
 /// A DID trimmed and percent-decoded where that is possible; `None` when it is none.
@@ -98,7 +108,7 @@ pub fn normal_did(text: &str) -> Option<String> {
     let lower = decoded.to_ascii_lowercase();
     let (method, specific) = lower.strip_prefix("did:")?.split_once(':')?;
     let is_method = !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    (is_method && !specific.is_empty()).then_some(decoded)
+    (is_method && !specific.is_empty() && !decoded.contains(char::is_control)).then_some(decoded)
 }
 
 /// A close reason cut between characters, so that it fits a frame.
@@ -124,7 +134,10 @@ mod tests {
             (r#"{"action":"subscribe","dids":[],"corporationId":null,"x":1}"#, subscribe(&[], None)),
             (r#"{"action":"subscribe","corporationId":"42"}"#, subscribe(&[], Some(42))),
             (r#"{"action":"subscribe","corporationId":true}"#, subscribe(&[], Some(1))),
-            (r#"{"action":"subscribe","dids":[" did:web:a%3A8 ","did:web:a:8"]}"#, subscribe(&["did:web:a:8"], None)),
+            (
+                r#"{"action":"subscribe","dids":[" did:web:a%3A8 ","did:web:a:8"]}"#,
+                subscribe(&["did:web:a%3A8", "did:web:a:8"], None),
+            ),
             (r#"{"action":"subscribe","corporationId":42.0}"#, subscribe(&[], Some(42))),
             (
                 r#"{"action":"subscribe","dids":["did:web:%FF","did:WEB:b+c"]}"#,

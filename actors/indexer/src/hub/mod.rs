@@ -20,7 +20,7 @@ use svc_wire::event::BlockMessage;
 use tokio::sync::mpsc;
 
 pub use actor::{Args, Hub, Msg};
-pub use control::{Control, MAX_CONTROL_BYTES, normal_did};
+pub use control::{Control, MAX_CONTROL_BYTES, did_spellings, normal_did};
 pub use core::Filter;
 
 /// Frames for one connection, ready to be sent as they are.

@@ -31,7 +31,9 @@ impl Reader {
 
     pub(super) async fn corporations(&self, ask: &Ask<'_>) -> Result<Value, ReadError> {
         let addresses = ask.params.list("policy_address");
-        let filter = Filter { did: ask.params.text("did").map(str::to_owned), ..Filter::default() };
+        let one_address = addresses.and_then(|list| list.first().filter(|_| list.len() == 1));
+        let filter =
+            Filter { did: ask.params.text("did").map(str::to_owned), name: one_address.cloned(), ..Filter::default() };
         let is_wanted = |row: &Row| {
             let is_it = |address: &String| row.body["policy_address"] == address.as_str();
             addresses.is_none_or(|list| list.iter().any(is_it))
@@ -70,16 +72,9 @@ impl Reader {
     }
 
     pub(super) async fn ecosystems(&self, ask: &Ask<'_>) -> Result<Value, ReadError> {
-        let params = ask.params;
-        let mut filter = Filter { corporation_id: params.number("corporation_id"), ..Filter::default() };
-        if let Some(address) = params.text("corporation") {
-            let by_address = Filter { name: Some(address.to_owned()), ..Filter::default() };
-            let owner = self.store.find(Kind::Corporation, &by_address, ask.height).await?.map(|stored| stored.id);
-            if owner.is_none() || filter.corporation_id.is_some_and(|id| Some(id) != owner) {
-                return Ok(wrapped("ecosystems", Vec::<Value>::new()));
-            }
-            filter.corporation_id = owner;
-        }
+        let Some(filter) = self.owned(ask, Filter::default()).await? else {
+            return Ok(wrapped("ecosystems", Vec::<Value>::new()));
+        };
         let archived = archived(ask);
         let joined = self.joined(ask, "ecosystem_id").await?;
         let is_wanted = |row: &Row| {
@@ -91,6 +86,18 @@ impl Reader {
         let rows = self.scan(ask, Kind::Ecosystem, &filter, Some(Scope::Ecosystem), is_wanted).await?;
         let shown: Vec<Value> = rows.into_iter().map(|row| show_ecosystem(ask, row)).collect();
         Ok(wrapped("ecosystems", shown))
+    }
+
+    /// Narrows a filter to an owner, by `corporation_id` or by the policy address in `corporation`; none when nobody is both.
+    pub(super) async fn owned(&self, ask: &Ask<'_>, filter: Filter) -> Result<Option<Filter>, ReadError> {
+        let wanted = ask.params.number("corporation_id");
+        let Some(address) = ask.params.text("corporation") else {
+            return Ok(Some(Filter { corporation_id: wanted, ..filter }));
+        };
+        let by_address = Filter { name: Some(address.to_owned()), ..Filter::default() };
+        let owner = self.store.find(Kind::Corporation, &by_address, ask.height).await?.map(|stored| stored.id);
+        let owner = owner.filter(|owner| wanted.is_none_or(|wanted| wanted == *owner));
+        Ok(owner.map(|owner| Filter { corporation_id: Some(owner), ..filter }))
     }
 
     /// `participant_corporation_id`, and the ids under `key` of its participants that are active.
@@ -163,21 +170,31 @@ fn with_framework(ask: &Ask<'_>, mut body: Value) -> Value {
     });
     if wanted != "none" {
         let kept = versions.into_iter().flatten().filter(|version| wanted == "all" || version["version"] == active);
-        let shown = kept.map(|version| with_language(version, language)).collect();
+        let shown = kept.map(|version| ordered(version, language)).collect();
         object.insert("versions".to_owned(), shown);
     }
     body
+}
+
+fn is_in(document: &Value, language: &str) -> bool {
+    document["language"].as_str().is_some_and(|own| own.eq_ignore_ascii_case(language))
+}
+
+/// Documents in the preferred language come first.
+fn ordered(mut version: Value, language: Option<&str>) -> Value {
+    if let (Some(language), Some(documents)) = (language, version["documents"].as_array_mut()) {
+        documents.sort_by_key(|document| !is_in(document, language));
+    }
+    version
 }
 
 /// With a preferred language each version carries one document: that language, else the one with the lowest id.
 fn with_language(mut version: Value, language: Option<&str>) -> Value {
     let Some(language) = language else { return version };
     let documents = version["documents"].as_array().cloned().unwrap_or_default();
-    let is_preferred =
-        |document: &&Value| document["language"].as_str().is_some_and(|own| own.eq_ignore_ascii_case(language));
     let chosen = documents
         .iter()
-        .find(is_preferred)
+        .find(|document| is_in(document, language))
         .or_else(|| documents.iter().min_by_key(|document| document["id"].as_u64().unwrap_or(u64::MAX)));
     version["documents"] = chosen.cloned().into_iter().collect();
     version

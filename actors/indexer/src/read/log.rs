@@ -53,9 +53,10 @@ impl Reader {
     /// Everything around a DID: its ecosystems and participants, their schemas, and who else takes part in these.
     pub(super) async fn did_snapshot(&self, ask: &Ask<'_>) -> Result<Value, ReadError> {
         let text = ask.params.text("did").unwrap_or_default();
-        let Some(did) = crate::hub::normal_did(text) else {
+        if crate::hub::normal_did(text).is_none() {
             return Err(ReadError::Parameter(format!("did: {text:?} is not a DID")));
-        };
+        }
+        let did = text.to_owned();
         let by_did = Filter { did: Some(did.clone()), ..Filter::default() };
         let own_ecosystems = self.store.all(Kind::Ecosystem, ask.height, &by_did).await?;
         let own_participants = self.store.all(Kind::Participant, ask.height, &by_did).await?;

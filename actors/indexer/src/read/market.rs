@@ -89,20 +89,14 @@ impl Reader {
 
     pub(super) async fn participants(&self, ask: &Ask<'_>) -> Result<Value, ReadError> {
         let params = ask.params;
-        let mut filter = Filter {
-            corporation_id: params.number("corporation_id"),
+        let found_by = Filter {
             parent_id: params.number("schema_id"),
             did: params.text("did").map(str::to_owned),
             ..Filter::default()
         };
-        if let Some(address) = params.text("corporation") {
-            let by_address = Filter { name: Some(address.to_owned()), ..Filter::default() };
-            let owner = self.store.find(Kind::Corporation, &by_address, ask.height).await?.map(|stored| stored.id);
-            if owner.is_none() || filter.corporation_id.is_some_and(|id| Some(id) != owner) {
-                return Ok(wrapped("participants", Vec::<Value>::new()));
-            }
-            filter.corporation_id = owner;
-        }
+        let Some(filter) = self.owned(ask, found_by).await? else {
+            return Ok(wrapped("participants", Vec::<Value>::new()));
+        };
         // As in the reference, a state of the onboarding process given as a role is taken as what it is.
         let is_op_state = |text: &&str| matches!(*text, "PENDING" | "VALIDATED" | "TERMINATED");
         let role = params.text("role").filter(|role| !is_op_state(role));
@@ -239,14 +233,15 @@ impl Reader {
                 return Err(ReadError::Parameter(format!("{name}: participant {id} is not ACTIVE")));
             }
             let mut next = body["validator_participant_id"].as_u64();
-            let mut above = Vec::new();
+            let mut above: Vec<(u64, Value)> = Vec::new();
             while let Some(id) = next {
                 let Some(body) = self.store.entity(Kind::Participant, id, ask.height).await? else { break };
-                next = body["validator_participant_id"].as_u64();
+                next =
+                    body["validator_participant_id"].as_u64().filter(|id| above.iter().all(|(known, _)| known != id));
                 above.push((id, body));
             }
             above.retain(|(_, body)| body["revoked"].is_null() && body["slashed"].is_null());
-            if verifier.1.is_some() && issuer.1 == Some(id) {
+            if verifier.1.is_some() && name == issuer.0 {
                 above.push((id, body));
             }
             for (id, body) in above {

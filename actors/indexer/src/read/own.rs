@@ -22,7 +22,8 @@ impl Reader {
         let state = self.follower().await.ok_or(ReadError::NotRunning)?;
         let mut status = json!({"is_running": true, "is_crawling": state.last_error.is_none()});
         if let Some(error) = state.last_error {
-            status["last_error"] = json!({"message": error, "service": "follower"});
+            status["last_error"] =
+                json!({"message": error.message, "timestamp": error.timestamp, "service": "follower"});
         }
         Ok(status)
     }

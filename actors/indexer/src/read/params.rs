@@ -8,7 +8,7 @@ use super::{
     ReadError,
     endpoint::{Endpoint, Param, ParamType, Place},
 };
-use crate::{derive::measures::Metric, hub::normal_did, store::Range};
+use crate::{derive::measures::Metric, hub::did_spellings, store::Range};
 
 /// Longest value of a parameter that is no list, in bytes.
 const MAX_TEXT: usize = 2_048;
@@ -93,7 +93,7 @@ fn value(param: &Param, raw: &str) -> Result<Value, ReadError> {
             }
             Value::List(list)
         }
-        ParamType::Dids => Value::List(elements().filter_map(normal_did).collect()),
+        ParamType::Dids => Value::List(elements().flat_map(did_spellings).collect()),
         ParamType::Ids => {
             for element in elements() {
                 number(param, element, 1)?;

@@ -41,10 +41,12 @@ impl Reader {
         loop {
             let chunk = self.store.chunk(kind, ask.height, filter, range, CHUNK).await?;
             let is_last = chunk.len() < CHUNK;
-            let ids = || chunk.iter().map(|stored| stored.id);
-            let (Some(low), Some(high)) = (ids().min(), ids().max()) else { return Ok(found) };
+            let ids: Vec<u64> = chunk.iter().map(|stored| stored.id).collect();
+            let (Some(low), Some(high)) = (ids.iter().min().copied(), ids.iter().max().copied()) else {
+                return Ok(found);
+            };
             let mut figures = match scope {
-                Some(scope) => self.store.measures_between(scope, (low, high), ask.height).await?,
+                Some(scope) => self.store.measures_of(scope, &ids, ask.height).await?,
                 None => HashMap::new(),
             };
             range = match range.is_descending {

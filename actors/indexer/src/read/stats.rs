@@ -30,6 +30,9 @@ const BUCKET: [Metric; 14] = [
 /// Most entities one question about a range may name.
 const MAX_IDS: usize = 256;
 
+/// Most buckets of one answer.
+const MAX_BUCKETS: usize = 5_000;
+
 /// Numbers up to 2^53 as numbers, larger ones as text: readers of statistics use doubles.
 fn rounded(value: i128) -> Value {
     if value.unsigned_abs() <= 1 << 53 { number(value) } else { value.to_string().into() }
@@ -162,9 +165,11 @@ impl Reader {
             }
             (entity, ids) => ids.iter().map(|id| scope(entity, Some(*id))).collect::<Result<_, _>>()?,
         };
-        // Nothing happened before the first block or after this one.
+        // Nothing happened before the month of the first block or after that of this one.
         let first = self.store.ends().await?.first().map_or(ask.now, |(_, time)| *time);
-        let range = (from.max(Granularity::Month.opens(first)), until.min(ask.now + 1));
+        let last = Granularity::Month.closes(Granularity::Month.opens(ask.now));
+        let range = (from.max(Granularity::Month.opens(first)), until.min(last));
+        let range = (range.0, range.1.max(range.0));
         let parts = match params.text("granularity").and_then(Granularity::parse) {
             Some(granularity) => vec![(granularity, range.0, range.1)],
             None => cover(range.0, range.1),
@@ -176,6 +181,12 @@ impl Reader {
                 for bucket in self.store.buckets(scope, *granularity, (*opens, *closes), ask.height).await? {
                     let (at_close, moved) = self.figures_of(ask, &bucket).await?;
                     total = total.plus(&moved);
+                    if buckets.len() == MAX_BUCKETS {
+                        let text = format!(
+                            "granularity: more than {MAX_BUCKETS} buckets; take a longer one, or a shorter range"
+                        );
+                        return Err(ReadError::Parameter(text));
+                    }
                     let mut shown = Map::new();
                     shown.insert("timestamp".to_owned(), iso_seconds(bucket.opens).into());
                     shown.insert("granularity".to_owned(), granularity.as_str().into());

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
-use super::{Store, StoreError, column_time, signed, unsigned};
+use super::{Store, StoreError, column_time, key, signed, unsigned};
 
 /// What an entity is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -173,8 +173,8 @@ pub(super) async fn write(connection: &mut AnyConnection, height: u64, change: &
     .bind(signed(height))
     .bind(change.corporation_id.map(signed))
     .bind(change.parent_id.map(signed))
-    .bind(change.name.clone())
-    .bind(change.did.clone())
+    .bind(change.name.as_deref().map(|name| key(name).into_owned()))
+    .bind(change.did.as_deref().map(|did| key(did).into_owned()))
     .bind(body.to_string())
     .execute(connection)
     .await?;
@@ -188,7 +188,7 @@ async fn key_of(connection: &mut AnyConnection, change: &Change) -> Result<u64, 
          AND COALESCE(parent_id, 0) = $4 LIMIT 1",
     )
     .bind(change.kind.as_str())
-    .bind(change.name.clone())
+    .bind(change.name.as_deref().map(|name| key(name).into_owned()))
     .bind(change.corporation_id.map_or(0, signed))
     .bind(change.parent_id.map_or(0, signed))
     .fetch_optional(&mut *connection)
@@ -275,7 +275,7 @@ impl Store {
             query = query.bind(signed(id));
         }
         for text in [&filter.name, &filter.did].into_iter().flatten() {
-            query = query.bind(text.clone());
+            query = query.bind(key(text).into_owned());
         }
         query.fetch_all(&self.pool).await?.iter().map(parse).collect()
     }

@@ -3,7 +3,7 @@
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 use svc_wire::event::{BlockMessage, Event};
 
-use super::{Store, StoreError, iso_millis, signed, unsigned};
+use super::{Store, StoreError, iso_millis, key, signed, unsigned};
 
 /// One way an event is found.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,7 +17,7 @@ pub enum Route {
 impl Route {
     fn text(&self) -> String {
         match self {
-            Self::Did(did) => format!("did {did}"),
+            Self::Did(did) => format!("did {}", key(did)),
             Self::Corporation(id) => format!("corporation {id}"),
         }
     }
@@ -102,28 +102,38 @@ impl Store {
     /// Events in order, each with its position.
     pub async fn events(&self, query: &EventQuery) -> Result<Vec<(u64, u64, Event)>, StoreError> {
         let (height, position) = query.after;
-        let mut statement = String::from(
-            "SELECT e.height, e.position, e.body FROM event e WHERE (e.height > $1 OR (e.height = $1 AND e.position > $2))",
-        );
-        let has_route = |names: String| {
+        let behind = |table: &str| format!("({table}.height > $1 OR ({table}.height = $1 AND {table}.position > $2))");
+        let order = |table: &str| format!("ORDER BY {table}.height, {table}.position LIMIT {}", query.limit);
+        let dids: Vec<_> = query.dids.iter().map(|did| Route::Did(did.clone()).text()).collect();
+        let corporation = query.corporation_id.map(|id| Route::Corporation(id).text());
+        // The routes lead; an event is only looked up once it is known to be wanted.
+        let leading = if dids.is_empty() { corporation.iter().collect::<Vec<_>>() } else { dids.iter().collect() };
+        let statement = if leading.is_empty() {
+            format!("SELECT e.height, e.position, e.body FROM event e WHERE {} {}", behind("e"), order("e"))
+        } else {
+            let names: Vec<_> = (0..leading.len()).map(|index| format!("${}", index + 3)).collect();
+            let also = match &corporation {
+                Some(_) if !dids.is_empty() => format!(
+                    " AND EXISTS (SELECT 1 FROM event_route c WHERE c.route = ${} AND c.height = r.height AND c.position = r.position)",
+                    leading.len() + 3
+                ),
+                _ => String::new(),
+            };
             format!(
-                " AND EXISTS (SELECT 1 FROM event_route r WHERE r.height = e.height AND r.position = e.position AND r.route IN ({names}))"
+                "SELECT e.height, e.position, e.body FROM (SELECT DISTINCT r.height, r.position FROM event_route r \
+                 WHERE r.route IN ({}) AND {}{also} {}) found JOIN event e ON e.height = found.height \
+                 AND e.position = found.position ORDER BY e.height, e.position",
+                names.join(", "),
+                behind("r"),
+                order("r"),
             )
         };
-        let mut routes = Vec::new();
-        if !query.dids.is_empty() {
-            let names: Vec<_> = (0..query.dids.len()).map(|index| format!("${}", index + 3)).collect();
-            statement += &has_route(names.join(", "));
-            routes.extend(query.dids.iter().map(|did| Route::Did(did.clone()).text()));
-        }
-        if let Some(id) = query.corporation_id {
-            statement += &has_route(format!("${}", routes.len() + 3));
-            routes.push(Route::Corporation(id).text());
-        }
-        statement += &format!(" ORDER BY e.height, e.position LIMIT {}", query.limit);
         let mut prepared =
             sqlx::query(AssertSqlSafe(statement)).bind(signed(height)).bind(position.map_or(i64::MAX, signed));
-        for route in routes {
+        for route in &leading {
+            prepared = prepared.bind(route.as_str());
+        }
+        if let Some(route) = corporation.as_deref().filter(|_| !dids.is_empty()) {
             prepared = prepared.bind(route);
         }
         let rows = prepared.fetch_all(&self.pool).await?;

@@ -144,24 +144,22 @@ impl Store {
         newest(&mut connection, scope, height).await
     }
 
-    /// Figures at a height of every scope of one kind whose id is in `[low, high]`.
-    pub async fn measures_between(
+    /// Figures at a height of scopes of one kind.
+    pub async fn measures_of(
         &self,
         scope: fn(u64) -> Scope,
-        (low, high): (u64, u64),
+        ids: &[u64],
         height: u64,
     ) -> Result<HashMap<u64, Measures>, StoreError> {
-        let rows = sqlx::query(
+        let list: Vec<String> = ids.iter().map(|id| signed(*id).to_string()).collect();
+        let statement = format!(
             "SELECT m.scope_id, m.body FROM measure m JOIN (SELECT scope_id, MAX(height) AS height FROM measure \
-             WHERE scope = $1 AND scope_id >= $2 AND scope_id <= $3 AND height <= $4 GROUP BY scope_id) newest \
+             WHERE scope = $1 AND scope_id IN ({}) AND height <= $2 GROUP BY scope_id) newest \
              ON m.scope = $1 AND m.scope_id = newest.scope_id AND m.height = newest.height",
-        )
-        .bind(scope(0).key().0)
-        .bind(signed(low))
-        .bind(signed(high))
-        .bind(signed(height))
-        .fetch_all(&self.pool)
-        .await?;
+            list.join(", ")
+        );
+        let query = sqlx::query(sqlx::AssertSqlSafe(statement)).bind(scope(0).key().0).bind(signed(height));
+        let rows = query.fetch_all(&self.pool).await?;
         rows.iter().map(|row| Ok((unsigned(row.try_get(0)?), parse(&row.try_get::<String, _>(1)?)?))).collect()
     }
 

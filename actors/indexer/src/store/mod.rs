@@ -14,6 +14,7 @@ use std::{
     },
 };
 
+use sha2::{Digest, Sha256};
 use sqlx::{
     AnyConnection, AnyPool, Connection, Row, SqlSafeStr,
     any::AnyPoolOptions,
@@ -66,6 +67,7 @@ const MIGRATIONS: [(i64, &str, &str); 1] = [(1, "store", include_str!("../../mig
 #[derive(Clone)]
 pub struct Store {
     pool: AnyPool,
+    writing: AnyPool,
     _keeper: Arc<Mutex<Option<AnyConnection>>>,
 }
 
@@ -135,18 +137,26 @@ impl Store {
                 Ok(())
             })
         });
-        let pool = options.connect(&url).await?;
+        let pool = options.clone().connect(&url).await?;
+        // However many slow reads there are, a block finds a connection. In memory there is only the one.
+        let writing = if is_memory { pool.clone() } else { options.max_connections(1).connect(&url).await? };
         let migration = |(version, name, sql): (i64, &'static str, &'static str)| {
             Migration::new(version, Cow::Borrowed(name), MigrationType::Simple, sql.into_sql_str(), false)
         };
         Migrator::with_migrations(MIGRATIONS.map(migration).into()).run(&pool).await?;
-        let store = Self { pool, _keeper: Arc::new(Mutex::new(keeper)) };
+        let store = Self { pool, writing, _keeper: Arc::new(Mutex::new(keeper)) };
         store.claim(chain_id).await?;
         Ok(store)
     }
 
+    /// The same store on the connection that is kept for writing.
+    pub fn for_writing(&self) -> Self {
+        Self { pool: self.writing.clone(), ..self.clone() }
+    }
+
     /// Closes every connection. SQLite writes its log back into the one file then.
     pub async fn close(&self) {
+        self.writing.close().await;
         self.pool.close().await;
     }
 
@@ -227,6 +237,16 @@ async fn checkpoint(connection: &mut AnyConnection) -> Result<Checkpoint, StoreE
         Some(row) => Ok(Checkpoint { height: unsigned(row.try_get(0)?), time: row.try_get::<i64, _>(1)?.into() }),
         None => Ok(Checkpoint::default()),
     }
+}
+
+/// A text as indexes hold it. PostgreSQL takes no long key and no NUL, and the chain bounds neither in a DID.
+fn key(text: &str) -> Cow<'_, str> {
+    const LONGEST: usize = 512;
+    if text.len() <= LONGEST && !text.contains('\0') {
+        return text.into();
+    }
+    let digest: String = Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256 {digest}").into()
 }
 
 /// A time as it travels with entities.
