@@ -96,7 +96,16 @@ async fn read(
         Err(error) => refused(&error),
     };
     let millis = format!("{:.1}", took.as_secs_f64() * 1_000.0);
-    put(response.headers_mut(), "x-response-time-ms", &millis);
+    let headers = response.headers_mut();
+    put(headers, "x-response-time-ms", &millis);
+    put(headers, "x-indexer-status", "running");
+    match front.reader.last_error() {
+        None => put(headers, "x-crawling-status", "active"),
+        Some(error) => {
+            put(headers, "x-crawling-status", "stopped");
+            put(headers, "x-crawling-stopped-at", &error.timestamp);
+        }
+    }
     metrics::read(&endpoint.operation, response.status().as_u16(), took);
     response
 }
@@ -142,7 +151,6 @@ fn shown(answer: &Answer, asked: Option<u64>) -> Response {
     put(headers, "x-index-ts", &instant::iso_millis(&instant::from_nanos(answer.newest_time)));
     put(headers, "x-height", &answer.newest.to_string());
     put(headers, "x-query-at", &answer.height.to_string());
-    put(headers, "x-indexer-status", "running");
     if let Some(asked) = asked {
         put(headers, "at-block-height", &asked.to_string());
     }

@@ -19,7 +19,7 @@ use std::{
 };
 
 use svc_kit::{
-    Handle,
+    Handle, Retained,
     supervise::{ChildSpec, SuperviseError, Supervisor, SupervisorSpec},
     upstream::{NodeClient, NodeError, UpstreamError},
 };
@@ -29,7 +29,7 @@ use svc_wire::{
     schema::{Registry, SchemaError},
 };
 
-pub use follower::FollowerState;
+pub use follower::{FollowerState, LastError};
 pub use hub::{Control, Filter, HubHandle, Join, MAX_CONTROL_BYTES, Queue, normal_did};
 pub use read::{Answer, Endpoint, Params, ReadError, Reader, Wrapping, endpoint, endpoints, openapi};
 pub use store::Checkpoint;
@@ -120,6 +120,7 @@ impl Indexer {
         let start = first_height(&config, checkpoint, status.sync_info.earliest_block_height)?;
 
         let supervisor = Supervisor::new("indexer");
+        let last_error = Retained::new(None);
         let hub = Handle::new("hub", "hub", HUB_MAILBOX);
         let follower = Handle::new("follower", "follower", FOLLOWER_MAILBOX);
         let hub_args = hub::Args {
@@ -137,6 +138,7 @@ impl Indexer {
             hub: HubHandle::new(hub.clone()),
             rpc: config.rpc.clone(),
             start,
+            last_error: last_error.clone(),
             is_new: checkpoint == 0,
         };
         supervisor
@@ -145,7 +147,14 @@ impl Indexer {
                 ChildSpec::worker::<follower::Follower>(&follower, follower_args),
             ]))
             .await?;
-        let reader = Reader::new(store.clone(), follower, status.node_info, registry.namespace().clone(), config.rpc);
+        let reader = Reader::new(
+            store.clone(),
+            follower,
+            last_error,
+            status.node_info,
+            registry.namespace().clone(),
+            config.rpc,
+        );
         Ok(Self { supervisor, hub: HubHandle::new(hub), reader, store })
     }
 

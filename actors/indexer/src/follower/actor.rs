@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 use svc_kit::{
-    Behaviour, Context, Failure, Intent,
+    Behaviour, Context, Failure, Intent, Retained,
     link::{Epoch, Link, LinkConfig, LinkEvent},
     upstream::NodeClient,
 };
@@ -74,6 +74,8 @@ pub struct Args {
     pub rpc: String,
     /// First height, if the store is empty; the next one otherwise.
     pub start: u64,
+    /// Why the last attempt failed, until one succeeds; read by whoever answers.
+    pub last_error: Retained<Option<LastError>>,
     /// Whether the store is empty, so that what came before `start` has to be found.
     pub is_new: bool,
 }
@@ -82,7 +84,6 @@ pub struct State {
     args: Arc<Args>,
     link: Link,
     progress: Progress<Arc<Fetched>>,
-    last_error: Option<LastError>,
     is_trying_again: bool,
 }
 
@@ -111,7 +112,6 @@ impl Behaviour for Follower {
             args: Arc::clone(args),
             link,
             progress: Progress::new(checkpoint.height.max(args.start.saturating_sub(1))),
-            last_error: None,
             is_trying_again: false,
         })
     }
@@ -138,7 +138,7 @@ impl Behaviour for Follower {
                 Vec::new()
             }
             Msg::Written(Ok(block)) => {
-                state.last_error = None;
+                state.args.last_error.with(|error| *error = None);
                 let tip = state.progress.tip();
                 tracing::debug!(height = block.block, tip, events = block.events.len(), "block is indexed");
                 let modules = block.events.iter().map(|event| event.payload.module.as_str());
@@ -174,7 +174,7 @@ impl Behaviour for Follower {
         let picture = FollowerState {
             committed: state.progress.committed(),
             tip: state.progress.tip(),
-            last_error: state.last_error.clone(),
+            last_error: state.args.last_error.with(|error| error.clone()),
         };
         serde_json::to_value(picture).unwrap_or_default()
     }
@@ -192,7 +192,8 @@ impl State {
         tracing::warn!(height, %error, "block is not indexed, trying again");
         let at = instant::from_nanos(time::OffsetDateTime::now_utc().unix_timestamp_nanos());
         let message = format!("block {height}: {}", error.public());
-        self.last_error = Some(LastError { message, timestamp: instant::iso_millis(&at) });
+        let error = LastError { message, timestamp: instant::iso_millis(&at) };
+        self.args.last_error.with(|last| *last = Some(error));
     }
 
     fn try_again(&mut self, context: &Context<Msg>) {

@@ -17,11 +17,11 @@ mod stats;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use svc_kit::Handle;
+use svc_kit::{Handle, Retained};
 use svc_wire::{comet::NodeInfo, schema::Namespace};
 
 use crate::{
-    follower,
+    follower::{self, LastError},
     store::{Checkpoint, Store, StoreError},
 };
 pub use endpoint::{Endpoint, Wrapping, endpoint, endpoints};
@@ -74,6 +74,7 @@ pub struct Answer {
 pub struct Reader {
     store: Store,
     follower: Handle<follower::Msg>,
+    last_error: Retained<Option<LastError>>,
     node: Arc<NodeInfo>,
     namespace: Namespace,
     rpc: Arc<str>,
@@ -83,11 +84,12 @@ impl Reader {
     pub(crate) fn new(
         store: Store,
         follower: Handle<follower::Msg>,
+        last_error: Retained<Option<LastError>>,
         node: NodeInfo,
         namespace: Namespace,
         rpc: String,
     ) -> Self {
-        Self { store, follower, node: node.into(), namespace, rpc: rpc.into() }
+        Self { store, follower, last_error, node: node.into(), namespace, rpc: rpc.into() }
     }
 
     /// Newest block.

@@ -4,13 +4,18 @@ use serde_json::{Value, json};
 use svc_wire::instant;
 
 use super::{ReadError, Reader};
-use crate::follower::FollowerState;
+use crate::follower::{FollowerState, LastError};
 
 impl Reader {
     pub(super) async fn block_height(&self) -> Result<Value, ReadError> {
         let checkpoint = self.store.checkpoint().await?;
         let stamp = instant::iso_seconds(&instant::from_nanos(checkpoint.time));
         Ok(json!({"type": "block-indexed", "height": checkpoint.height, "timestamp": stamp}))
+    }
+
+    /// Why blocks are not taken in just now; none while they are.
+    pub fn last_error(&self) -> Option<LastError> {
+        self.last_error.with(|error| error.clone())
     }
 
     /// What the follower says of itself; none while it is restarting.

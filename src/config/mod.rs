@@ -1,13 +1,9 @@
 //! The environment, validated: one message names every bad variable at once.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    net::{IpAddr, SocketAddr},
-    time::Duration,
-};
+mod indexer;
 
-use svc_indexer::IndexerConfig;
+use std::{collections::HashMap, fmt, net::IpAddr, time::Duration};
+
 use svc_operator::OperatorConfig;
 use svc_wire::{
     key::{AccountKey, KeyError},
@@ -16,7 +12,9 @@ use svc_wire::{
 use tracing::level_filters::LevelFilter;
 use url::Url;
 
-use crate::{blocks::IndexerSettings, secrets::Secrets};
+use crate::secrets::Secrets;
+
+pub use indexer::read_indexer;
 
 /// Where variables are read from; tests pass a map.
 pub trait Environment {
@@ -247,50 +245,6 @@ pub fn read(environment: &impl Environment, secrets: &mut Secrets) -> Result<Ser
             key,
             transport,
         }),
-        _ => Err(ConfigError(reader.problems)),
-    }
-}
-
-/// Schemes of databases the indexer can use.
-const DATABASES: [&str; 3] = ["sqlite:", "postgres://", "postgresql://"];
-
-/// Reads everything `svc indexer` needs.
-pub fn read_indexer(environment: &impl Environment, secrets: &mut Secrets) -> Result<IndexerSettings, ConfigError> {
-    let mut reader = Reader { environment, problems: Vec::new() };
-    let rpc = reader.origin("SVC_RPC");
-    let database = match secrets.take("SVC_INDEXER_DB").filter(|url| !url.expose().is_empty()) {
-        None => Some("sqlite://svc-indexer.db?mode=rwc".to_owned()),
-        Some(url) if DATABASES.iter().any(|scheme| url.expose().starts_with(scheme)) => Some(url.expose().to_owned()),
-        Some(_) => {
-            let allowed = "sqlite://FILE?mode=rwc, sqlite::memory:, or postgres://USER:PASSWORD@HOST/DATABASE";
-            reader.problem("SVC_INDEXER_DB", "a URL of another kind", allowed);
-            None
-        }
-    };
-    let bind =
-        reader.parsed("SVC_INDEXER_BIND", "an IP address", Some([127, 0, 0, 1].into()), |text| text.parse().ok());
-    let port = reader.parsed("SVC_INDEXER_PORT", "a port, 0 to 65535", Some(3001_u16), |text| text.parse().ok());
-    let block_interval = reader.millis("SVC_INDEXER_BLOCK_MS", 6_000);
-    let start = reader.parsed("SVC_INDEXER_START", "a height, 1 or more", Some(None), |text| {
-        text.parse().ok().filter(|height| *height > 0).map(Some)
-    });
-    let most = IndexerConfig::MAX_BUFFERED_BYTES;
-    let max_buffered_bytes = reader.parsed("WS_MAX_BUFFERED_BYTES", "bytes, 65536 or more", Some(most), |text| {
-        text.parse().ok().filter(|bytes| *bytes >= 65_536)
-    });
-    match (rpc, database, bind, port, block_interval, start, max_buffered_bytes) {
-        (
-            Some(rpc),
-            Some(database),
-            Some(bind),
-            Some(port),
-            Some(block_interval),
-            Some(start),
-            Some(max_buffered_bytes),
-        ) if reader.problems.is_empty() => {
-            let indexer = IndexerConfig { rpc, database, block_interval, start, max_buffered_bytes };
-            Ok(IndexerSettings { indexer, listen: SocketAddr::new(bind, port) })
-        }
         _ => Err(ConfigError(reader.problems)),
     }
 }
