@@ -21,7 +21,7 @@ check: ## Format, lints and documentation, all without warnings
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
-interop: ## The official MCP clients (Python, TypeScript) and CosmJS against a devnet; needs python3, node and npm
+interop: ## The official MCP clients (Python, TypeScript), CosmJS and ws against a devnet; needs python3, node and npm
 	cargo build
 	python3 tests/interop/run.py
 

@@ -28,7 +28,7 @@ def install():
     if not python.exists():
         run([sys.executable, "-m", "venv", WORK / "venv"])
     run([python, "-m", "pip", "install", "--quiet", "--requirement", HERE / "requirements.txt"])
-    for name in ("package.json", "mcp_typescript.mjs", "cosmjs.mjs", "scenario.mjs"):
+    for name in ("package.json", "mcp_typescript.mjs", "cosmjs.mjs", "scenario.mjs", "subscription.mjs"):
         (WORK / name).write_text((HERE / name).read_text())
     run(["npm", "install", "--no-audit", "--no-fund", "--silent"], cwd=WORK)
     return python
@@ -77,7 +77,8 @@ def clients(python):
 
 
 def scenario():
-    """The devnet runs the marketplace; CosmJS runs it on a second chain; both end in the same application hash."""
+    """The devnet runs the marketplace; CosmJS runs it on a second chain; both end in the same application hash. Meanwhile a
+    subscriber hears what CosmJS does."""
     order = ["--block-time", "order", "--control-port", "0"]
     with Devnet("--scenario", "marketplace", *order) as told:
         with urllib.request.urlopen(told["control"]) as answer:
@@ -91,6 +92,7 @@ def scenario():
     with Devnet("--scenario", WORK / "accounts.toml", *order) as told:
         environment = os.environ | {
             "SVC_RPC": told["rpc"],
+            "SVC_INDEXER": told["indexer"],
             "SVC_CONTROL": told["control"],
             "SVC_PREFIX": told["namespace"],
             "SVC_DENOM": told["denom"],
@@ -103,7 +105,13 @@ def scenario():
             "SVC_EXPECTED_HEIGHT": str(expected["height"]),
         }
         file = ROOT / "devnet" / "scenarios" / "marketplace.toml"
+        subscriber = subprocess.Popen(["node", "subscription.mjs"], cwd=WORK, env=environment, stdout=subprocess.PIPE, text=True)
+        if "subscribed" not in subscriber.stdout.readline():
+            sys.exit("the subscriber did not subscribe")
         run(["node", "scenario.mjs", file], cwd=WORK, env=environment)
+        print(subscriber.communicate(timeout=120)[0], end="", flush=True)
+        if subscriber.returncode != 0:
+            sys.exit("the subscriber heard something else")
 
 
 def main():
@@ -111,7 +119,7 @@ def main():
     (WORK / "devnet.log").unlink(missing_ok=True)
     clients(python)
     scenario()
-    print("4 passed, 0 failed")
+    print("5 passed, 0 failed")
 
 
 main()
