@@ -143,7 +143,7 @@ impl Front {
         }
     }
 
-    /// The indexer serves no participants yet, so an agent's DID, and with it its admin API, cannot be looked up.
+    /// Agents are told by what the authorizations say of them; their DIDs and admin APIs are not looked up yet.
     fn vs_agents(&self) -> Vec<Value> {
         let participants = |body: &Value| -> Vec<Value> {
             let records = body["records"].as_array().cloned().unwrap_or_default();
@@ -157,7 +157,7 @@ impl Front {
                 json!({
                     "vs_operator": body["vs_operator"], "did": null, "participants": participants(body), "admin_url": null,
                     "admin_url_resolved_at": null,
-                    "unreachable_reason": "the indexer does not serve participants, so the agent's DID is not known",
+                    "unreachable_reason": "this server does not look up agents yet",
                 })
             })
             .collect()
