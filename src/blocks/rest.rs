@@ -1,6 +1,9 @@
 //! The reads over HTTP: routes from their table, `At-Block-Height`, headers, and errors as the contract shapes them.
 
-use std::{collections::HashMap, time::Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use axum::{
     Json, Router,
@@ -13,8 +16,12 @@ use serde_json::json;
 use svc_indexer::{Answer, Endpoint, Params, ReadError, endpoints, openapi};
 use svc_otel::metrics;
 use svc_wire::instant;
+use tokio::time::timeout;
 
 use super::Front;
+
+/// Longest a read may take: one that takes longer keeps others from the store.
+const LONGEST: Duration = Duration::from_secs(15);
 
 fn failure(status: StatusCode, text: &str) -> Response {
     (status, Json(json!({"error": text, "code": status.as_u16()}))).into_response()
@@ -89,11 +96,12 @@ async fn read(
 ) -> Response {
     let started = Instant::now();
     let Ok(Path(path)) = path else { return failure(StatusCode::BAD_REQUEST, "path: is not UTF-8") };
-    let outcome = answer(endpoint, &front, &path, uri.query().unwrap_or_default(), &headers).await;
+    let outcome = timeout(LONGEST, answer(endpoint, &front, &path, uri.query().unwrap_or_default(), &headers)).await;
     let took = started.elapsed();
     let mut response = match outcome {
-        Ok((answer, asked)) => shown(&answer, asked),
-        Err(error) => refused(&error),
+        Ok(Ok((answer, asked))) => shown(&answer, asked),
+        Ok(Err(error)) => refused(&error),
+        Err(_) => failure(StatusCode::SERVICE_UNAVAILABLE, "the read took too long; ask for less of it"),
     };
     let millis = format!("{:.1}", took.as_secs_f64() * 1_000.0);
     let headers = response.headers_mut();
