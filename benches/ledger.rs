@@ -17,7 +17,7 @@ use svc_wire::{
 };
 use tokio::time::Instant;
 
-use crate::{Row, median};
+use crate::{Row, median, resident};
 
 /// A chain whose only account sends everything.
 struct Ledger {
@@ -130,12 +130,6 @@ impl Ledger {
     }
 }
 
-/// Memory of this process, in bytes.
-fn resident() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
-}
-
 /// Transactions a second through CheckTx and a block, against verifying their two signatures alone. The check runs the messages
 /// too, so it is a little more than a node does.
 fn transactions(rows: &mut Vec<Row>) {
@@ -218,11 +212,11 @@ fn participants(rows: &mut Vec<Row>) {
             }
         }
     }
-    let (before, began) = (resident(), Instant::now());
+    let (before, began) = (resident("self"), Instant::now());
     for block in txs.chunks(20) {
         ledger.run(block);
     }
-    let (took, memory) = (began.elapsed().as_secs_f64(), resident().saturating_sub(before));
+    let (took, memory) = (began.elapsed().as_secs_f64(), resident("self").saturating_sub(before));
     // The floor: the same participants decoded into a plain map.
     let list = json!({"response_max_size": 1024, "role": "ISSUER_GRANTOR"});
     let request = ledger.chain.registry.encode("svc.pp.v1.QueryListParticipantsRequest", &list).expect("encodes");
@@ -230,10 +224,10 @@ fn participants(rows: &mut Vec<Row>) {
         .expect("answered");
     let reply = svc_wire::proto::svc::pp::v1::QueryListParticipantsResponse::decode(reply.as_slice()).expect("decodes");
     let one = reply.participants[0].encode_to_vec();
-    let (before, began) = (resident(), Instant::now());
+    let (before, began) = (resident("self"), Instant::now());
     let plain: BTreeMap<u64, Participant> =
         (0..100_000).map(|id| (id, Participant::decode(one.as_slice()).expect("decodes"))).collect();
-    let (floor, floor_memory) = (began.elapsed().as_secs_f64(), resident().saturating_sub(before));
+    let (floor, floor_memory) = (began.elapsed().as_secs_f64(), resident("self").saturating_sub(before));
     assert_eq!(plain.len(), 100_000);
     rows.push(Row {
         measure: "100,000 participants by signed messages, time".into(),

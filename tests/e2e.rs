@@ -13,7 +13,6 @@ mod e2e {
     mod indexer;
     mod pipeline;
     mod secrets;
-    mod subscription;
     mod trace;
     mod write_and_read;
 }

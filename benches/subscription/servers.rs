@@ -66,10 +66,9 @@ impl Server {
         writeln!(orders, "{block}").and_then(|()| orders.flush()).expect("taken");
     }
 
-    /// Resident memory, in bytes; what the kernel holds for sockets is not in it.
+    /// Resident memory, in bytes.
     pub fn resident(&self) -> u64 {
-        let text = std::fs::read_to_string(format!("/proc/{}/statm", self.process.id())).expect("running");
-        text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4_096
+        crate::resident(&self.process.id().to_string())
     }
 
     pub fn end(&mut self) {

@@ -128,11 +128,7 @@ pub const MAX_BODY_BYTES: usize = 8 * 1024;
 
 /// Cuts a foreign body to [`MAX_BODY_BYTES`] on a character boundary.
 pub fn cut_body(body: &str) -> &str {
-    let mut end = body.len().min(MAX_BODY_BYTES);
-    while !body.is_char_boundary(end) {
-        end -= 1;
-    }
-    &body[..end]
+    &body[..body.floor_char_boundary(MAX_BODY_BYTES)]
 }
 
 #[cfg(test)]

@@ -139,7 +139,6 @@ impl Indexer {
             rpc: config.rpc.clone(),
             start,
             last_error: last_error.clone(),
-            is_new: checkpoint == 0,
         };
         supervisor
             .start(SupervisorSpec::one_for_one(vec![

@@ -7,6 +7,7 @@ mod messages;
 mod postgres;
 mod rows;
 mod start;
+mod subscription;
 
 use std::time::Duration;
 
@@ -66,7 +67,8 @@ pub async fn ok_at(origin: &str, path: &str, at: Option<u64>) -> Value {
 }
 
 pub async fn connect(origin: &str) -> Socket {
-    let url = origin.replace("http", "ws") + "/v4/indexer/subscribe";
+    // A query is ignored.
+    let url = origin.replace("http", "ws") + "/v4/indexer/subscribe?x=1";
     connect_async(url).await.expect("connects").0
 }
 

@@ -16,7 +16,7 @@ use svc_wire::{
 
 pub use message::{Knowledge, VoteFact};
 pub use spelling::{Spelling, Subject};
-pub use touch::{Loose, PARAMETERS, Touched};
+pub use touch::{Loose, PARAMETERS, Touched, parameters_id};
 
 /// Where in the block something happened, and who signed for it.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -48,6 +48,11 @@ pub enum Loose {
 /// Modules whose parameters are kept.
 pub const PARAMETERS: [&str; 9] = ["co", "cs", "de", "di", "ec", "gf", "pp", "td", "xr"];
 
+/// Id of a module's parameters in the store.
+pub fn parameters_id(module: &str) -> u64 {
+    (0..).zip(PARAMETERS).find(|(_, known)| *known == module).map_or(0, |(place, _)| place + 1)
+}
+
 impl BlockFacts {
     /// Notes an entity to be read.
     pub fn note(&mut self, touched: Touched, cause: &Cause) {

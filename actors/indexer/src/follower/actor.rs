@@ -10,6 +10,7 @@ use svc_kit::{
     Behaviour, Context, Failure, Intent, Retained,
     link::{Epoch, Link, LinkConfig, LinkEvent},
     upstream::NodeClient,
+    wall,
 };
 use svc_otel::{
     metrics::{self, BlockStage},
@@ -18,7 +19,6 @@ use svc_otel::{
 use svc_wire::{
     comet::{self, Notification, Response},
     event::BlockMessage,
-    instant,
     schema::Registry,
 };
 use tracing::{Instrument, Span};
@@ -76,8 +76,6 @@ pub struct Args {
     pub start: u64,
     /// Why the last attempt failed, until one succeeds; read by whoever answers.
     pub last_error: Retained<Option<LastError>>,
-    /// Whether the store is empty, so that what came before `start` has to be found.
-    pub is_new: bool,
 }
 
 pub struct State {
@@ -190,9 +188,8 @@ impl State {
 
     fn failed(&mut self, height: u64, error: &IngestError) {
         tracing::warn!(height, %error, "block is not indexed, trying again");
-        let at = instant::from_nanos(time::OffsetDateTime::now_utc().unix_timestamp_nanos());
         let message = format!("block {height}: {}", error.public());
-        let error = LastError { message, timestamp: instant::iso_millis(&at) };
+        let error = LastError { message, timestamp: wall::now_text() };
         self.args.last_error.with(|last| *last = Some(error));
     }
 
@@ -241,7 +238,8 @@ async fn fetch(args: &Args, height: u64) -> Result<Fetched, IngestError> {
     let results = args.node.block_results(height).await?;
     let mut facts = block::read(&block, &results, &args.knowledge).ok_or(IngestError::Time(height))?;
     let source = Source { node: &args.node, registry: &args.registry };
-    if args.is_new && height == args.start && height > 1 {
+    // An empty store that begins in the middle of a chain has to find what was there before.
+    if height == args.start && height > 1 && args.store.checkpoint().await?.height == 0 {
         discover(source, &mut facts).await?;
     }
     let readings = gather::read_all(source, facts.touched.keys().cloned().collect(), height).await?;

@@ -7,6 +7,7 @@ use svc_kit::upstream::{NodeClient, NodeError};
 use svc_wire::{
     proto::{
         cosmos::{
+            base::query::v1beta1::PageRequest,
             feegrant::v1beta1::{QueryAllowanceRequest, QueryAllowanceResponse},
             group::v1 as group_pb,
         },
@@ -25,7 +26,7 @@ use svc_wire::{
 };
 
 use crate::{
-    block::{PARAMETERS, Touched},
+    block::{Touched, parameters_id},
     project::{delegation, framework, group, market},
     store::{Change, Kind},
 };
@@ -64,7 +65,7 @@ fn is_missing(error: &svc_wire::chain_error::ChainError) -> bool {
 }
 
 impl Source<'_> {
-    async fn ask<Q: Message, R: Message + Default>(
+    pub(super) async fn ask<Q: Message, R: Message + Default>(
         &self,
         module: &str,
         rpc: &str,
@@ -74,7 +75,7 @@ impl Source<'_> {
         found(self.node.query(&self.registry.namespace().query_path(module, rpc), request, height).await)
     }
 
-    async fn ask_group<Q: Message, R: Message + Default>(
+    pub(super) async fn ask_group<Q: Message, R: Message + Default>(
         &self,
         rpc: &str,
         request: &Q,
@@ -221,7 +222,7 @@ impl Source<'_> {
         let mut members = Vec::new();
         let mut next = Vec::new();
         loop {
-            let pagination = Some(page(next));
+            let pagination = page(next);
             let request = group_pb::QueryGroupMembersRequest { group_id, pagination };
             let reply: Option<group_pb::QueryGroupMembersResponse> =
                 self.ask_group("GroupMembers", &request, height).await?;
@@ -265,12 +266,12 @@ impl Source<'_> {
         let decoded = bytes
             .and_then(|bytes| self.registry.decode(&namespace.full_name(module, "QueryParamsResponse"), &bytes).ok());
         let params = decoded.map(|reply| market::params(reply.get("params").unwrap_or(&Value::Null)));
-        let place = PARAMETERS.iter().position(|known| *known == module).unwrap_or(PARAMETERS.len());
-        let id = u64::try_from(place).unwrap_or(u64::MAX) + 1;
+        let id = parameters_id(module);
         Ok(Change { name: Some(module.to_owned()), ..Change::new(Kind::Params, Some(id), params) })
     }
 }
 
-fn page(key: Vec<u8>) -> svc_wire::proto::cosmos::base::query::v1beta1::PageRequest {
-    svc_wire::proto::cosmos::base::query::v1beta1::PageRequest { key, limit: 1_000, ..Default::default() }
+/// The next page of a list of the SDK.
+pub(super) fn page(key: Vec<u8>) -> Option<PageRequest> {
+    Some(PageRequest { key, limit: 1_000, ..Default::default() })
 }

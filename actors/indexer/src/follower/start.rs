@@ -2,13 +2,11 @@
 //! block had touched it. Digests cannot be listed; those anchored earlier stay unknown.
 
 use futures::{StreamExt, TryStreamExt, stream};
-use prost::Message;
 use svc_kit::upstream::NodeError;
 use svc_wire::{
     instant,
     proto::{
         cosmos::{
-            base::query::v1beta1::PageRequest,
             feegrant::v1beta1::{QueryAllowancesByGranterRequest, QueryAllowancesByGranterResponse},
             group::v1::{QueryProposalsByGroupPolicyRequest, QueryProposalsByGroupPolicyResponse},
         },
@@ -16,7 +14,7 @@ use svc_wire::{
     },
 };
 
-use super::{Reading, Source};
+use super::{Reading, Source, reading::page};
 use crate::block::{BlockFacts, Cause, Touched};
 
 /// Ids asked for at once.
@@ -85,23 +83,15 @@ async fn dense(
     }
 }
 
-async fn ask<Q: Message, R: Message + Default>(
-    source: Source<'_>,
-    path: &str,
-    request: &Q,
-    height: u64,
-) -> Result<R, NodeError> {
-    source.node.query(path, request, height).await
-}
-
 /// What hangs on a corporation: its group and proposals, its deposit, and the fees it pays for others.
 async fn owned(source: Source<'_>, id: u64, policy: &str, height: u64) -> Result<Vec<Touched>, NodeError> {
     let mut found = vec![Touched::Group { corporation_id: id, policy: policy.to_owned() }, Touched::TrustDeposit(id)];
     let mut key = Vec::new();
     loop {
         let request = QueryProposalsByGroupPolicyRequest { address: policy.to_owned(), pagination: page(key) };
-        let path = "/cosmos.group.v1.Query/ProposalsByGroupPolicy";
-        let reply: QueryProposalsByGroupPolicyResponse = ask(source, path, &request, height).await?;
+        let reply: Option<QueryProposalsByGroupPolicyResponse> =
+            source.ask_group("ProposalsByGroupPolicy", &request, height).await?;
+        let reply = reply.unwrap_or_default();
         found.extend(reply.proposals.iter().map(|proposal| Touched::Proposal(proposal.id)));
         key = reply.pagination.map(|page| page.next_key).unwrap_or_default();
         if key.is_empty() {
@@ -111,7 +101,7 @@ async fn owned(source: Source<'_>, id: u64, policy: &str, height: u64) -> Result
     loop {
         let request = QueryAllowancesByGranterRequest { granter: policy.to_owned(), pagination: page(key) };
         let path = "/cosmos.feegrant.v1beta1.Query/AllowancesByGranter";
-        let reply: QueryAllowancesByGranterResponse = ask(source, path, &request, height).await?;
+        let reply: QueryAllowancesByGranterResponse = source.node.query(path, &request, height).await?;
         found.extend(
             reply
                 .allowances
@@ -125,19 +115,16 @@ async fn owned(source: Source<'_>, id: u64, policy: &str, height: u64) -> Result
     }
 }
 
-fn page(key: Vec<u8>) -> Option<PageRequest> {
-    Some(PageRequest { key, limit: u64::from(MOST), ..Default::default() })
-}
-
 /// Sessions are listed by the time of their last change, strictly after an instant; those of one block share theirs, so the next
 /// page begins just before the last one's.
 async fn sessions(source: Source<'_>, height: u64) -> Result<Vec<Touched>, NodeError> {
-    let path = source.registry.namespace().query_path("pp", "ListParticipantSessions");
     let mut found = Vec::new();
     let mut modified_after = None;
     loop {
         let request = pp_pb::QueryListParticipantSessionsRequest { modified_after, response_max_size: MOST };
-        let reply: pp_pb::QueryListParticipantSessionsResponse = ask(source, &path, &request, height).await?;
+        let reply: Option<pp_pb::QueryListParticipantSessionsResponse> =
+            source.ask("pp", "ListParticipantSessions", &request, height).await?;
+        let reply = reply.unwrap_or_default();
         let is_last = reply.participant_sessions.len() < MOST as usize;
         let last = reply.participant_sessions.last().and_then(|session| session.modified.as_ref()).map(instant::nanos);
         let known = found.len();

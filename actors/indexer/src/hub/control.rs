@@ -25,7 +25,10 @@ pub enum Control {
 impl Control {
     /// Reads a control message; the error is the close reason, cut to fit.
     pub fn parse(text: &str) -> Result<Self, String> {
-        read(text).map_err(|reason| cut(&reason).to_owned())
+        read(text).map_err(|mut reason| {
+            reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
+            reason
+        })
     }
 }
 
@@ -111,15 +114,6 @@ pub fn normal_did(text: &str) -> Option<String> {
     (is_method && !specific.is_empty() && !decoded.contains(char::is_control)).then_some(decoded)
 }
 
-/// A close reason cut between characters, so that it fits a frame.
-fn cut(reason: &str) -> &str {
-    let mut end = reason.len().min(MAX_REASON_BYTES);
-    while !reason.is_char_boundary(end) {
-        end -= 1;
-    }
-    &reason[..end]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,6 +169,8 @@ mod tests {
         ] {
             assert_eq!(Control::parse(text), Err(reason.to_owned()), "{text}");
         }
-        assert_eq!(cut(&"é".repeat(100)).len(), 122, "a long reason is cut between characters");
+        let long = format!(r#"{{"action":"subscribe","dids":["{}"]}}"#, format_args!("x{}", "é".repeat(100)));
+        let reason = Control::parse(&long).expect_err("no DID");
+        assert_eq!(reason.len(), 122, "a long reason is cut between characters: {reason}");
     }
 }

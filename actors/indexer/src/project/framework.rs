@@ -16,29 +16,22 @@ pub fn corporation(entity: &CorporationWithGf) -> Value {
     })
 }
 
-/// Row keys are the ledger's own keys here, so both spellings of each key agree.
-fn corporation_version(version: &GovernanceFrameworkVersionWithDocs) -> Value {
-    let documents: Vec<Value> = version
-        .documents
-        .iter()
-        .map(|document| {
-            json!({
-                "id": document.id, "gfv_id": document.gfv_id, "language": document.language, "url": document.url,
-                "digest_sri": document.digest_sri, "created": millis(document.created.as_ref()), "gfd_id": document.id,
-            })
-        })
-        .collect();
-    json!({
-        "id": version.id, "corporation_id": version.corporation_id, "ecosystem_id": null, "version": version.version,
-        "created": millis(version.created.as_ref()), "active_since": millis(version.active_since.as_ref()),
-        "gfv_id": version.id, "documents": documents,
-    })
+/// A corporation's versions tell every key twice. Row keys are the ledger's own keys here, so both spellings agree.
+fn corporation_version(entity: &GovernanceFrameworkVersionWithDocs) -> Value {
+    let mut body = version(entity);
+    body["corporation_id"] = entity.corporation_id.into();
+    body["ecosystem_id"] = Value::Null;
+    body["gfv_id"] = entity.id.into();
+    for document in body["documents"].as_array_mut().into_iter().flatten() {
+        document["gfd_id"] = document["id"].clone();
+    }
+    body
 }
 
 /// The chain keeps only a flag for archived; since when is known from the block that set it ([`date_archiving`]).
 pub fn ecosystem(entity: &EcosystemWithVersions) -> Value {
     let archived = if entity.archived { millis(entity.modified.as_ref()) } else { Value::Null };
-    let versions: Vec<Value> = entity.versions.iter().map(ecosystem_version).collect();
+    let versions: Vec<Value> = entity.versions.iter().map(version).collect();
     json!({
         "id": entity.id, "did": entity.did, "corporation_id": entity.corporation_id,
         "created": millis(entity.created.as_ref()), "modified": millis(entity.modified.as_ref()), "archived": archived,
@@ -53,8 +46,8 @@ pub fn date_archiving(body: &mut Value, before: &Value) {
     }
 }
 
-fn ecosystem_version(version: &GovernanceFrameworkVersionWithDocs) -> Value {
-    let documents: Vec<Value> = version
+fn version(entity: &GovernanceFrameworkVersionWithDocs) -> Value {
+    let documents: Vec<Value> = entity
         .documents
         .iter()
         .map(|document| {
@@ -65,8 +58,8 @@ fn ecosystem_version(version: &GovernanceFrameworkVersionWithDocs) -> Value {
         })
         .collect();
     json!({
-        "id": version.id, "ecosystem_id": version.ecosystem_id, "created": millis(version.created.as_ref()),
-        "version": version.version, "active_since": millis(version.active_since.as_ref()), "documents": documents,
+        "id": entity.id, "ecosystem_id": entity.ecosystem_id, "created": millis(entity.created.as_ref()),
+        "version": entity.version, "active_since": millis(entity.active_since.as_ref()), "documents": documents,
     })
 }
 

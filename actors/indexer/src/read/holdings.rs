@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Ask, ReadError, Reader, wrapped};
 use crate::{
-    block::PARAMETERS,
+    block::parameters_id,
     derive::{decimal, state::instant_of},
     project::public,
     store::{Filter, Kind},
@@ -19,8 +19,7 @@ impl Reader {
     }
 
     async fn stored_parameters(&self, ask: &Ask<'_>, module: &str) -> Result<Value, ReadError> {
-        let place = PARAMETERS.iter().position(|known| *known == module).unwrap_or(PARAMETERS.len());
-        let found = self.store.entity(Kind::Params, place as u64 + 1, ask.height).await?;
+        let found = self.store.entity(Kind::Params, parameters_id(module), ask.height).await?;
         found.ok_or(ReadError::NotFound("parameters"))
     }
 

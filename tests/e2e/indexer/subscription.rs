@@ -2,29 +2,22 @@
 
 use futures::{SinkExt, StreamExt};
 use serde_json::{Value, json};
-use tokio::net::TcpStream;
 use tokio_tungstenite::{
-    MaybeTlsStream, WebSocketStream, connect_async,
+    connect_async,
     tungstenite::{Message, protocol::frame::coding::CloseCode},
 };
 
-use super::harness::{CREATE, PATIENCE, World, ecosystem, quick};
-
-type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+use super::{
+    super::harness::{CREATE, PATIENCE, World, ecosystem, quick},
+    Socket,
+};
 
 async fn connect(world: &World) -> Socket {
-    let url = world.network.indexer_origin().replace("http", "ws") + "/v4/indexer/subscribe?x=1";
-    connect_async(url).await.expect("connects").0
+    super::connect(&world.network.indexer_origin()).await
 }
 
 async fn next(socket: &mut Socket) -> Value {
-    loop {
-        match tokio::time::timeout(PATIENCE, socket.next()).await.expect("in time").expect("open").expect("a frame") {
-            Message::Text(text) => return serde_json::from_str(&text).expect("JSON"),
-            Message::Ping(_) | Message::Pong(_) => {}
-            other => panic!("{other:?}"),
-        }
-    }
+    super::next(socket).await.expect("open")
 }
 
 async fn send(socket: &mut Socket, message: Value) {
