@@ -13,9 +13,10 @@ use axum::{
     routing::get,
 };
 use serde_json::json;
-use svc_indexer::{Answer, Endpoint, Params, ReadError, endpoints, openapi};
+use svc_indexer::{Answer, Params, ReadError, endpoints, openapi};
 use svc_otel::metrics;
 use svc_wire::instant;
+use svc_wire::reads::Endpoint;
 use tokio::time::timeout;
 
 use super::Front;
@@ -69,7 +70,7 @@ pub(super) fn routes() -> Router<Front> {
         .route("/openapi.json", document)
         .route("/metrics", get(crate::exposition::metrics))
         .route("/healthz", get(health));
-    endpoints().iter().fold(own, |router, endpoint| {
+    endpoints().iter().copied().fold(own, |router, endpoint| {
         let read = move |state: State<Front>,
                          path: Result<Path<HashMap<String, String>>, PathRejection>,
                          uri: Uri,

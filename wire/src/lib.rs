@@ -9,6 +9,7 @@ pub mod envelope;
 pub mod event;
 pub mod instant;
 pub mod key;
+pub mod reads;
 pub mod schema;
 pub mod secret;
 pub mod syntax;

@@ -31,7 +31,7 @@ use svc_wire::{
 
 pub use follower::{FollowerState, LastError};
 pub use hub::{Control, Filter, HubHandle, Join, MAX_CONTROL_BYTES, Queue, normal_did};
-pub use read::{Answer, Endpoint, Params, ReadError, Reader, Wrapping, endpoint, endpoints, openapi};
+pub use read::{Answer, Params, ReadError, Reader, endpoints, openapi};
 pub use store::Checkpoint;
 pub use store::StoreError;
 

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use svc::network::Grounds;
-use svc_indexer::{Endpoint, Wrapping, endpoints};
+use svc_indexer::endpoints;
+use svc_wire::reads::{Endpoint, Wrapping};
 
 use super::{grounds, ok_at, read_at};
 

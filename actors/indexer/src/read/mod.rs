@@ -2,7 +2,6 @@
 //! end's business.
 
 mod delegation;
-pub mod endpoint;
 mod framework;
 mod group;
 mod holdings;
@@ -14,19 +13,29 @@ mod params;
 mod scan;
 mod stats;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::{Map, Value};
 use svc_kit::{Handle, Retained};
-use svc_wire::{comet::NodeInfo, schema::Namespace};
+use svc_wire::{
+    comet::NodeInfo,
+    reads::{self, Endpoint, Wrapping},
+    schema::Namespace,
+};
 
 use crate::{
     follower::{self, LastError},
     store::{Checkpoint, Store, StoreError},
 };
-pub use endpoint::{Endpoint, Wrapping, endpoint, endpoints};
 pub use openapi::document as openapi;
 pub use params::Params;
+
+/// The reads this indexer answers.
+pub fn endpoints() -> &'static [&'static Endpoint] {
+    static OURS: LazyLock<Vec<&'static Endpoint>> =
+        LazyLock::new(|| reads::endpoints().iter().filter(|endpoint| !endpoint.needs_trust()).collect());
+    &OURS
+}
 
 /// A read that cannot be answered.
 #[derive(Debug, thiserror::Error)]

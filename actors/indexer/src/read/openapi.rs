@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::endpoint::{Endpoint, Field, Param, ParamType, Place, Shape, Wrapping, endpoints};
+use svc_wire::reads::{Endpoint, Param, ParamType, Place};
+
+use super::endpoints;
 
 /// OpenAPI 3.1.
 pub fn document() -> Value {
@@ -43,7 +45,7 @@ fn operation(endpoint: &Endpoint) -> Value {
         "tags": [endpoint.operation.split('.').next().unwrap_or_default()],
         "parameters": parameters,
         "responses": {
-            "200": {"description": "The answer.", "content": {"application/json": {"schema": answer(&endpoint.response)}}},
+            "200": {"description": "The answer.", "content": {"application/json": {"schema": endpoint.response.schema(true)}}},
             "default": {"$ref": "#/components/responses/Error"},
         },
     })
@@ -52,7 +54,7 @@ fn operation(endpoint: &Endpoint) -> Value {
 fn parameter(param: &Param) -> Value {
     let place = match param.place {
         Place::Path => "path",
-        Place::Query => "query",
+        Place::Query | Place::Body => "query",
     };
     let mut schema = match param.kind {
         ParamType::Id => json!({"type": "integer", "minimum": 1}),
@@ -65,6 +67,7 @@ fn parameter(param: &Param) -> Value {
         ParamType::Text | ParamType::Texts | ParamType::Dids | ParamType::Ids | ParamType::Cursor => {
             json!({"type": "string"})
         }
+        ParamType::Selector | ParamType::Object => json!({}),
     };
     if let (ParamType::Uint, Some(max)) = (param.kind, param.max) {
         schema["maximum"] = max.into();
@@ -79,69 +82,6 @@ fn parameter(param: &Param) -> Value {
     json!({
         "name": param.name, "in": place, "required": param.required, "description": param.description, "schema": schema,
     })
-}
-
-fn answer(shape: &Shape) -> Value {
-    let entity = entity(&shape.fields);
-    let mut properties: Map<String, Value> = Map::new();
-    let Some(wrapper) = &shape.wrapper else {
-        return if shape.kind == Wrapping::Raw { json!({"type": "object"}) } else { entity };
-    };
-    let wrapped = match shape.kind {
-        Wrapping::Array => json!({"type": "array", "items": entity}),
-        _ => entity,
-    };
-    properties.insert(wrapper.clone(), wrapped);
-    for field in &shape.top {
-        properties.insert(field.name.clone(), schema(field));
-    }
-    json!({"type": "object", "required": [wrapper], "properties": properties})
-}
-
-/// Fields with dots lead into objects, which the table does not describe further.
-fn entity(fields: &[Field]) -> Value {
-    let (mut properties, mut required) = (Map::new(), Vec::new());
-    for field in fields.iter().filter(|field| !field.name.starts_with('<')) {
-        let (head, is_inner) = match field.name.split_once('.') {
-            Some((head, _)) => (head, true),
-            None => (field.name.as_str(), false),
-        };
-        let (name, is_list) = match head.strip_suffix("[]") {
-            Some(name) => (name, true),
-            None => (head, false),
-        };
-        let value = match (is_list, is_inner) {
-            (true, _) => json!({"type": "array"}),
-            (false, true) => json!({"type": "object"}),
-            (false, false) => schema(field),
-        };
-        if !field.optional && !is_inner && !required.contains(&name) {
-            required.push(name);
-        }
-        properties.entry(name.to_owned()).or_insert(value);
-    }
-    json!({"type": "object", "required": required, "properties": properties})
-}
-
-fn schema(field: &Field) -> Value {
-    let kind = field.kind.as_str();
-    let base = if kind.starts_with("boolean") {
-        "boolean"
-    } else if kind.starts_with("uint64") || kind.starts_with("integer") {
-        "integer"
-    } else if kind.contains("number") || kind.starts_with("ratio") {
-        return json!({"description": kind});
-    } else if kind.starts_with("object") {
-        "object"
-    } else if kind.starts_with("array") {
-        "array"
-    } else {
-        "string"
-    };
-    match field.nullable {
-        true => json!({"type": [base, "null"], "description": kind}),
-        false => json!({"type": base, "description": kind}),
-    }
 }
 
 #[cfg(test)]

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use svc_wire::instant;
-
-use super::{
-    ReadError,
-    endpoint::{Endpoint, Param, ParamType, Place},
+use svc_wire::{
+    instant,
+    reads::{Endpoint, Param, ParamType, Place},
 };
+
+use super::ReadError;
 use crate::{derive::measures::Metric, hub::did_spellings, store::Range};
 
 /// Longest value of a parameter that is no list, in bytes.
@@ -84,7 +84,7 @@ fn value(param: &Param, raw: &str) -> Result<Value, ReadError> {
             let instant = instant::parse_rfc3339(text).ok_or_else(|| bad(name, text, "an RFC 3339 instant"))?;
             Value::Instant(instant::nanos(&instant))
         }
-        ParamType::Text => Value::Text(text.to_owned()),
+        ParamType::Text | ParamType::Selector | ParamType::Object => Value::Text(text.to_owned()),
         ParamType::Texts => {
             let most = param.max.unwrap_or(u64::MAX);
             let list: Vec<String> = elements().map(str::to_owned).collect();
@@ -137,7 +137,7 @@ impl Params {
             let name = param.name.as_str();
             let raw = match param.place {
                 Place::Path => path.get(name).copied(),
-                Place::Query => match given.get(name).map(Vec::as_slice) {
+                Place::Query | Place::Body => match given.get(name).map(Vec::as_slice) {
                     None => None,
                     Some([one]) => Some(one.as_str()),
                     Some(_) => return Err(ReadError::Parameter(format!("{name}: given more than once"))),
@@ -228,8 +228,9 @@ impl Params {
 
 #[cfg(test)]
 mod tests {
+    use svc_wire::reads::endpoint;
+
     use super::*;
-    use crate::read::endpoint::endpoint;
 
     fn read(operation: &str, query: &str) -> Result<Params, ReadError> {
         Params::read(endpoint(operation).expect("an endpoint"), [], query)

@@ -1,4 +1,7 @@
-//! The reads as a table: paths, parameters and answers. Generated from it: validation, the OpenAPI document, the tests.
+//! The indexer's reads as a table: paths, parameters and answers. Made from it: the indexer's checks and OpenAPI document, the
+//! tool server's tools, the tests of both.
+
+mod schema;
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -9,12 +12,26 @@ use serde::Deserialize;
 pub struct Endpoint {
     /// `<module>.<verb>`
     pub operation: String,
+    /// How it is asked.
+    #[serde(default)]
+    pub method: Method,
     /// Path with its parameters in braces.
     pub path: String,
     /// Parameters.
     pub params: Vec<Param>,
     /// Shape of the answer.
     pub response: Shape,
+}
+
+/// How a read is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// With a query.
+    #[default]
+    Get,
+    /// With a JSON body.
+    Post,
 }
 
 /// Type of a parameter.
@@ -45,6 +62,10 @@ pub enum ParamType {
     Uuid,
     /// A cursor an earlier answer gave.
     Cursor,
+    /// `true`, or an object that says which.
+    Selector,
+    /// An object.
+    Object,
 }
 
 /// Where a parameter stands.
@@ -55,6 +76,8 @@ pub enum Place {
     Path,
     /// In the query.
     Query,
+    /// In the body.
+    Body,
 }
 
 /// One parameter.
@@ -131,7 +154,7 @@ pub struct Field {
 pub fn endpoints() -> &'static [Endpoint] {
     static TABLE: LazyLock<Vec<Endpoint>> = LazyLock::new(|| {
         // The file is part of the program; a test reads it.
-        serde_json::from_str(include_str!("../../endpoints.json")).unwrap_or_default()
+        serde_json::from_str(include_str!("../../reads.json")).unwrap_or_default()
     });
     &TABLE
 }
@@ -141,4 +164,38 @@ pub fn endpoint(operation: &str) -> Option<&'static Endpoint> {
     static BY_NAME: LazyLock<HashMap<&'static str, &'static Endpoint>> =
         LazyLock::new(|| endpoints().iter().map(|endpoint| (endpoint.operation.as_str(), endpoint)).collect());
     BY_NAME.get(operation).copied()
+}
+
+impl Endpoint {
+    /// The part of the registry it is about.
+    pub fn module(&self) -> &str {
+        self.operation.split('.').next().unwrap_or_default()
+    }
+
+    /// Whether its answer needs DID Documents and credentials, not the registry alone.
+    pub fn needs_trust(&self) -> bool {
+        matches!(self.module(), "vt" | "trqp")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_loads_and_its_paths_name_its_path_parameters() {
+        assert_eq!(endpoints().len(), 57);
+        for endpoint in endpoints() {
+            for param in &endpoint.params {
+                assert_eq!(
+                    param.place == Place::Path,
+                    endpoint.path.contains(&format!("{{{}}}", param.name)),
+                    "{}: {}",
+                    endpoint.operation,
+                    param.name
+                );
+                assert_eq!(param.place == Place::Body, endpoint.method == Method::Post, "{}", endpoint.operation);
+            }
+        }
+    }
 }
