@@ -1,15 +1,13 @@
 //! The command line.
 
-use anyhow::{Context, bail};
-use clap::{Args, Parser, Subcommand};
-use serde_json::{Map, Value};
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use tracing::level_filters::LevelFilter;
 
 use crate::{
-    blocks,
-    client::{Client, rows_of, table},
+    blocks, check, commands,
     config::{self, ProcessEnvironment},
-    devnet, output,
+    devnet,
     secrets::Secrets,
     serve,
 };
@@ -26,35 +24,64 @@ pub struct Cli {
 enum Command {
     /// The tool server, configured by the environment (docs/operating.md lists the variables).
     Serve,
+    /// Tests the tool server's configuration and everything it depends on, and says in words what is wrong.
+    Check {
+        /// Print JSON instead of a table.
+        #[arg(long)]
+        json: bool,
+    },
     /// The indexer: reads and the block subscription of any node, configured by the environment (docs/indexer.md).
     Indexer,
     /// A whole network with its tool server in one process, for trying and testing. Nothing in it is worth anything.
     Devnet(Box<devnet::DevnetArgs>),
     /// Calls a tool of a running server; its bearer token is read from MCP_BEARER_TOKEN.
     Call {
-        /// Tool name, for example svc.ledger.es.createEcosystem.
+        /// Tool name, for example svc.ledger.es.createEcosystem; `svc tools NAME` explains its arguments.
         tool: String,
-        /// Arguments as a JSON object.
-        #[arg(default_value = "{}")]
-        arguments: String,
+        /// Arguments: name=value for each, or one JSON object.
+        arguments: Vec<String>,
         #[command(flatten)]
         server: ServerArgs,
     },
-    /// Lists the tools of a running server; its bearer token is read from MCP_BEARER_TOKEN.
+    /// Lists the tools of a running server, or explains one of them; its bearer token is read from MCP_BEARER_TOKEN.
     Tools {
+        /// Explain this tool and its arguments.
+        name: Option<String>,
         #[command(flatten)]
         server: ServerArgs,
     },
+    /// Lists the resources of a running server, or reads one; its bearer token is read from MCP_BEARER_TOKEN.
+    Resource {
+        /// URI, for example svc://own/status.
+        uri: Option<String>,
+        /// Print it again whenever it changes, until interrupted.
+        #[arg(long, requires = "uri")]
+        watch: bool,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Values an argument of a tool can have, one a line: what shell completion of `svc call` asks.
+    #[command(hide = true)]
+    Complete {
+        tool: String,
+        /// `name=begun`, or the beginning of a name.
+        #[arg(default_value = "")]
+        word: String,
+        #[command(flatten)]
+        server: ServerArgs,
+    },
+    /// Prints the completion script of a shell.
+    Completions { shell: Shell },
 }
 
 #[derive(Debug, Args)]
-struct ServerArgs {
+pub(crate) struct ServerArgs {
     /// MCP endpoint.
     #[arg(long, env = "SVC_MCP_URL", default_value = "http://127.0.0.1:3000/mcp")]
-    url: String,
+    pub url: String,
     /// Print JSON instead of a table.
     #[arg(long)]
-    json: bool,
+    pub json: bool,
 }
 
 impl Cli {
@@ -62,7 +89,12 @@ impl Cli {
     pub fn default_log_level(&self) -> LevelFilter {
         match self.command {
             Command::Serve | Command::Indexer | Command::Devnet(_) => LevelFilter::INFO,
-            Command::Call { .. } | Command::Tools { .. } => LevelFilter::OFF,
+            Command::Check { .. }
+            | Command::Call { .. }
+            | Command::Tools { .. }
+            | Command::Resource { .. }
+            | Command::Complete { .. }
+            | Command::Completions { .. } => LevelFilter::OFF,
         }
     }
 
@@ -70,50 +102,19 @@ impl Cli {
     pub async fn run(self, mut secrets: Secrets) -> anyhow::Result<()> {
         match self.command {
             Command::Serve => serve::run(config::read(&ProcessEnvironment, &mut secrets)?).await,
+            Command::Check { json } => check::run(config::read(&ProcessEnvironment, &mut secrets)?, json).await,
             Command::Indexer => blocks::run(config::read_indexer(&ProcessEnvironment, &mut secrets)?).await,
             Command::Devnet(args) => devnet::run(*args, &mut secrets).await,
-            Command::Call { tool, arguments, server } => call(&tool, &arguments, &server, &mut secrets).await,
-            Command::Tools { server } => tools(&server, &mut secrets).await,
+            Command::Call { tool, arguments, server } => commands::call(&tool, &arguments, &server, &mut secrets).await,
+            Command::Tools { name, server } => commands::tools(name.as_deref(), &server, &mut secrets).await,
+            Command::Resource { uri, watch, server } => {
+                commands::resource(uri.as_deref(), watch, &server, &mut secrets).await
+            }
+            Command::Complete { tool, word, server } => commands::complete(&tool, &word, &server, &mut secrets).await,
+            Command::Completions { shell } => {
+                clap_complete::generate(shell, &mut Self::command(), "svc", &mut std::io::stdout());
+                Ok(())
+            }
         }
     }
-}
-
-async fn connect(server: &ServerArgs, secrets: &mut Secrets) -> anyhow::Result<Client> {
-    let bearer = secrets
-        .take("MCP_BEARER_TOKEN")
-        .filter(|token| !token.expose().is_empty())
-        .context("MCP_BEARER_TOKEN is not set: the server printed or was given it")?;
-    Client::connect(&server.url, bearer.expose()).await
-}
-
-async fn call(tool: &str, arguments: &str, server: &ServerArgs, secrets: &mut Secrets) -> anyhow::Result<()> {
-    let arguments: Map<String, Value> =
-        serde_json::from_str(arguments).context("the arguments are not a JSON object")?;
-    let client = connect(server, secrets).await?;
-    let result = client.call(tool, arguments).await;
-    client.close().await;
-    let result = result?;
-    let content = result.structured_content.unwrap_or_default();
-    output::line(
-        if server.json { serde_json::to_string_pretty(&content)? } else { table(&rows_of(&content)) }.trim_end(),
-    );
-    if result.is_error == Some(true) {
-        bail!("{} failed: {}", tool, content["code"].as_str().unwrap_or("error"));
-    }
-    Ok(())
-}
-
-async fn tools(server: &ServerArgs, secrets: &mut Secrets) -> anyhow::Result<()> {
-    let client = connect(server, secrets).await?;
-    let tools = client.tools().await;
-    client.close().await;
-    let tools = tools?;
-    if server.json {
-        output::line(serde_json::to_string_pretty(&tools)?);
-        return Ok(());
-    }
-    let rows: Vec<_> =
-        tools.iter().map(|tool| (tool.name.to_string(), tool.title.clone().unwrap_or_default())).collect();
-    output::line(table(&rows).trim_end());
-    Ok(())
 }

@@ -1,8 +1,10 @@
 //! The svc binary's front ends: thin layers that parse, ask an actor, shape the answer and map errors.
 
 pub mod blocks;
+mod check;
 pub mod cli;
 pub mod client;
+mod commands;
 pub mod config;
 mod devnet;
 mod exposition;

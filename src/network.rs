@@ -5,12 +5,13 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use anyhow::Context;
 use svc_devnet::{Devnet, DevnetConfig, GAS_PRICE_MICROS, Seat};
 use svc_indexer::{Indexer, IndexerConfig};
+use svc_kit::hosts::HostPolicy;
 use svc_operator::{Operator, OperatorConfig};
 use svc_wire::{key::AccountKey, secret::Secret};
 
 use crate::{
     blocks,
-    mcp::{Front, HttpServer, HttpServerConfig},
+    mcp::{Front, HttpServer, HttpServerConfig, Selection, SessionLimits},
     process::{self, Process},
 };
 
@@ -31,6 +32,12 @@ pub struct NetworkConfig {
     pub tx_timeout: Duration,
     /// How long a write waits for the indexer.
     pub indexer_timeout: Duration,
+    /// Graph of the tool server, if there is one.
+    pub graph: Option<String>,
+    /// Which tools the tool server has.
+    pub selection: Selection,
+    /// Bounds of its sessions.
+    pub sessions: SessionLimits,
 }
 
 impl Default for NetworkConfig {
@@ -44,6 +51,9 @@ impl Default for NetworkConfig {
             bearer: None,
             tx_timeout: Duration::from_secs(30),
             indexer_timeout: Duration::from_secs(15),
+            graph: None,
+            selection: Selection::default(),
+            sessions: SessionLimits::default(),
         }
     }
 }
@@ -126,6 +136,8 @@ impl Network {
         let account = devnet.accounts.get(&seat.operator_name).context("the seat's operator has no account")?;
         let key = AccountKey::from_mnemonic(&account.phrase)?;
         let operator_config = OperatorConfig {
+            graph: config.graph.clone(),
+            hosts: HostPolicy::AllowPrivate,
             corporation_id: seat.corporation_id,
             rpc: devnet.node.origin(),
             indexer: format!("http://{}", indexer.address),
@@ -137,11 +149,15 @@ impl Network {
             refresh_period: Duration::from_secs(60),
         };
         let operator = Operator::boot(operator_config, key).await?;
-        let front = Front::new(operator.clone())?;
+        let front = Front::new(operator.clone(), &config.selection)?;
         let bearer = config.bearer.unwrap_or_else(|| uuid::Uuid::new_v4().simple().to_string());
         let listener =
             process::bind(config.mcp_listen).with_context(|| format!("cannot listen on {}", config.mcp_listen))?;
-        let http = HttpServerConfig { bearer: Secret::new(bearer.clone()), allowed_hosts: Vec::new() };
+        let http = HttpServerConfig {
+            bearer: Secret::new(bearer.clone()),
+            allowed_hosts: Vec::new(),
+            sessions: config.sessions,
+        };
         let server = HttpServer::start(listener, Arc::clone(&front), http)?;
         Ok(Self { devnet, seat, operator, front, bearer, server, indexer })
     }

@@ -21,7 +21,7 @@ pub async fn run(config: ServeConfig) -> anyhow::Result<()> {
     match config.transport {
         Transport::Stdio => {
             let operator = Operator::boot(config.operator, config.key).await?;
-            let front = Front::new(operator.clone())?;
+            let front = Front::new(operator.clone(), &config.selection)?;
             let running = Session::new(Arc::clone(&front)).serve(rmcp::transport::stdio()).await?;
             let token = running.cancellation_token();
             tokio::select! {
@@ -36,7 +36,7 @@ pub async fn run(config: ServeConfig) -> anyhow::Result<()> {
         }
         Transport::Http(http) => {
             // The port is taken first, so that a wrong port is told at once, not after a minute of boot.
-            let HttpConfig { bind, port, bearer, allowed_hosts } = http;
+            let HttpConfig { bind, port, bearer, allowed_hosts, sessions } = http;
             let address = SocketAddr::new(bind, port);
             let listener = process::bind(address).with_context(|| format!("cannot listen on {address}"))?;
             let starting = Starting::answer(listener.try_clone()?)?;
@@ -49,8 +49,9 @@ pub async fn run(config: ServeConfig) -> anyhow::Result<()> {
                 tracing::info!("stopped before the boot was over");
                 return Ok(());
             };
-            let front = Front::new(operator.clone())?;
-            let server = HttpServer::start(listener, Arc::clone(&front), HttpServerConfig { bearer, allowed_hosts })?;
+            let front = Front::new(operator.clone(), &config.selection)?;
+            let server =
+                HttpServer::start(listener, Arc::clone(&front), HttpServerConfig { bearer, allowed_hosts, sessions })?;
             tracing::info!(address = %server.address, "serving MCP over HTTP");
             let given_up = tokio::select! {
                 () = stop_signal()? => None,

@@ -1,9 +1,11 @@
 //! The environment, validated: one message names every bad variable at once.
 
 mod indexer;
+mod tools;
 
 use std::{collections::HashMap, fmt, net::IpAddr, time::Duration};
 
+use svc_kit::hosts::HostPolicy;
 use svc_operator::OperatorConfig;
 use svc_wire::{
     key::{AccountKey, KeyError},
@@ -12,7 +14,10 @@ use svc_wire::{
 use tracing::level_filters::LevelFilter;
 use url::Url;
 
-use crate::secrets::Secrets;
+use crate::{
+    mcp::{Selection, SessionLimits},
+    secrets::Secrets,
+};
 
 pub use indexer::read_indexer;
 
@@ -55,6 +60,8 @@ pub struct HttpConfig {
     pub bearer: Secret,
     /// Host names clients may use besides the loopback names and the bound address.
     pub allowed_hosts: Vec<String>,
+    /// Bounds of the sessions.
+    pub sessions: SessionLimits,
 }
 
 /// Everything `svc serve` needs.
@@ -65,6 +72,8 @@ pub struct ServeConfig {
     pub key: AccountKey,
     /// How clients reach it.
     pub transport: Transport,
+    /// Which tools it has.
+    pub selection: Selection,
 }
 
 /// Every bad variable.
@@ -133,6 +142,10 @@ impl<E: Environment> Reader<'_, E> {
         }
     }
 
+    fn flag(&mut self, variable: &'static str) -> Option<bool> {
+        self.parsed(variable, "true or false", Some(false), |text| text.parse().ok())
+    }
+
     fn optional(&mut self, variable: &'static str, allowed: &str, is_allowed: impl Fn(&str) -> bool) -> Option<String> {
         let text = self.environment.get(variable)?;
         if !is_allowed(&text) {
@@ -148,12 +161,22 @@ impl<E: Environment> Reader<'_, E> {
     }
 
     fn origin(&mut self, variable: &'static str) -> Option<String> {
-        self.parsed(variable, "an http or https origin, such as http://127.0.0.1:26657 for a node or http://127.0.0.1:3001 for an indexer", None, |text| {
-            let url = Url::parse(text).ok()?;
-            let is_origin = matches!(url.scheme(), "http" | "https") && url.has_host() && url.username().is_empty();
-            is_origin.then(|| text.trim_end_matches('/').to_owned())
-        })
+        self.parsed(variable, ORIGIN, None, origin)
     }
+
+    fn optional_origin(&mut self, variable: &'static str) -> Option<String> {
+        self.environment.get(variable)?;
+        self.origin(variable)
+    }
+}
+
+const ORIGIN: &str =
+    "an http or https origin, such as http://127.0.0.1:26657 for a node or http://127.0.0.1:3001 for an indexer";
+
+fn origin(text: &str) -> Option<String> {
+    let url = Url::parse(text).ok()?;
+    let is_origin = matches!(url.scheme(), "http" | "https") && url.has_host() && url.username().is_empty();
+    is_origin.then(|| text.trim_end_matches('/').to_owned())
 }
 
 /// Gas price in millionths of the denom: a decimal, with the denom or without.
@@ -198,6 +221,9 @@ pub fn read(environment: &impl Environment, secrets: &mut Secrets) -> Result<Ser
         text.parse().ok().filter(|id| *id > 0_u64)
     });
     let (rpc, indexer) = (reader.origin("SVC_RPC"), reader.origin("SVC_INDEXER"));
+    let graph = reader.optional_origin("SVC_GRAPH");
+    let allows_private = reader.flag("SVC_ALLOW_PRIVATE_HOSTS");
+    let hosts = allows_private.map(|allows| if allows { HostPolicy::AllowPrivate } else { HostPolicy::PublicOnly });
     let price =
         reader.parsed("SVC_GAS_PRICE", "a decimal such as 0.025, with the denom or without", Some(25_000), gas_price);
     let chain_id = reader.optional("SVC_CHAIN_ID", "a chain id of 1 to 50 characters without blanks", |text| {
@@ -219,19 +245,36 @@ pub fn read(environment: &impl Environment, secrets: &mut Secrets) -> Result<Ser
         levels.split(", ").any(|level| level == text).then(|| text.parse().ok())?
     });
     let transport = read_transport(&mut reader, secrets);
-    match (key, corporation_id, rpc, indexer, price, tx_timeout, indexer_timeout, refresh_period, transport) {
+    let selection = tools::read_selection(&mut reader);
+    match (
+        key,
+        corporation_id,
+        rpc,
+        indexer,
+        hosts,
+        price,
+        tx_timeout,
+        indexer_timeout,
+        refresh_period,
+        transport,
+        selection,
+    ) {
         (
             Some(key),
             Some(corporation_id),
             Some(rpc),
             Some(indexer),
+            Some(hosts),
             Some(gas_price_micros),
             Some(tx_timeout),
             Some(indexer_timeout),
             Some(refresh_period),
             Some(transport),
+            Some(selection),
         ) if reader.problems.is_empty() => Ok(ServeConfig {
             operator: OperatorConfig {
+                graph,
+                hosts,
                 corporation_id,
                 rpc,
                 indexer,
@@ -244,6 +287,7 @@ pub fn read(environment: &impl Environment, secrets: &mut Secrets) -> Result<Ser
             },
             key,
             transport,
+            selection,
         }),
         _ => Err(ConfigError(reader.problems)),
     }
@@ -275,8 +319,9 @@ fn read_transport<E: Environment>(reader: &mut Reader<'_, E>, secrets: &mut Secr
         }
         Some(_) => {}
     }
+    let sessions = tools::read_session_limits(reader);
     is_http?;
-    Some(Transport::Http(HttpConfig { bind: bind?, port: port?, bearer: bearer?, allowed_hosts }))
+    Some(Transport::Http(HttpConfig { bind: bind?, port: port?, bearer: bearer?, allowed_hosts, sessions: sessions? }))
 }
 
 #[cfg(test)]
@@ -335,6 +380,15 @@ mod tests {
             ("SVC_INDEXER_TIMEOUT_MS", "-1"),
             ("SVC_CACHE_REFRESH_MS", "1s"),
             ("SVC_LOG_LEVEL", "loud"),
+            ("SVC_GRAPH", "graph"),
+            ("SVC_ALLOW_PRIVATE_HOSTS", "yes"),
+            ("SVC_TOOLSETS", "ledger,foo"),
+            ("SVC_READ_ONLY", "1"),
+            ("SVC_TOOLS_ALLOW", "ledger"),
+            ("SVC_TOOLS_DENY", "svc.ledger.{a}"),
+            ("SVC_TOOL_POLICY", "svc.ledger.*=maybe"),
+            ("MCP_MAX_SESSIONS", "0"),
+            ("MCP_SESSION_IDLE_MS", "x"),
             ("MCP_TRANSPORT", "tcp"),
             ("MCP_HTTP_PORT", "70000"),
             ("MCP_HTTP_BIND", "localhost"),

@@ -1,14 +1,17 @@
 //! The HTTP surface: `/mcp` behind the bearer token, `/healthz`, `/metrics`.
 
 use std::{
+    borrow::Cow,
     net::{IpAddr, SocketAddr, TcpListener},
+    pin::Pin,
     sync::Arc,
+    task::{Context, Poll},
     time::Duration,
 };
 
 use axum::{
     Router,
-    body::{Body, to_bytes},
+    body::{Body, Bytes, HttpBody, to_bytes},
     extract::{Request, State},
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     middleware::{self, Next},
@@ -16,22 +19,28 @@ use axum::{
     routing::get,
     serve::ListenerExt,
 };
-use rmcp::transport::streamable_http_server::{
-    StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
-};
-use serde_json::{Value, json};
+use http_body::{Frame, SizeHint};
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
 use subtle::ConstantTimeEq;
 use svc_wire::secret::Secret;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tower_http::catch_panic::CatchPanicLayer;
 
-use super::{Front, Readiness, handler::Session};
+use super::{
+    Front, Readiness,
+    handler::Session,
+    sessions::{InUse, SessionLimits, Sessions},
+};
 
 /// Longest request body.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
-/// How long a session may be idle; the library's own five minutes are shorter than a person's coffee.
-const SESSION_IDLE: Duration = Duration::from_secs(30 * 60);
+/// Pages on this machine may call; pages of any other origin may not.
+const LOOPBACK_ORIGINS: [&str; 3] = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];
+/// When a client that found no room should come again, in seconds.
+const RETRY_AFTER: &str = "30";
 
 /// How the listener is set up.
 pub struct HttpServerConfig {
@@ -39,6 +48,8 @@ pub struct HttpServerConfig {
     pub bearer: Secret,
     /// Host names clients may use besides loopback names and the bound address.
     pub allowed_hosts: Vec<String>,
+    /// Bounds of the sessions.
+    pub sessions: SessionLimits,
 }
 
 /// The listener cannot serve.
@@ -97,20 +108,26 @@ fn router(front: Arc<Front>, config: HttpServerConfig, bound: IpAddr, stop: &Can
         hosts.push(bound.to_string());
     }
     hosts.extend(config.allowed_hosts);
-    let mut sessions = LocalSessionManager::default();
-    sessions.session_config.keep_alive = Some(SESSION_IDLE);
+    let sessions = Arc::new(Sessions::new(config.sessions));
     let settings = StreamableHttpServerConfig::default()
         .with_allowed_hosts(hosts)
+        .with_allowed_origins(LOOPBACK_ORIGINS)
         .enforce_origin_validation()
         .with_max_request_body_bytes(MAX_BODY_BYTES)
         .with_cancellation_token(stop.child_token());
     let factory_front = Arc::clone(&front);
-    let service =
-        StreamableHttpService::new(move || Ok(Session::new(Arc::clone(&factory_front))), Arc::new(sessions), settings);
+    let service = StreamableHttpService::new(
+        move || Ok(Session::new(Arc::clone(&factory_front))),
+        Arc::clone(&sessions),
+        settings,
+    );
     let bearer = Arc::new(config.bearer);
-    let mcp = Router::new()
-        .route_service("/mcp", service)
-        .layer(middleware::from_fn(well_formed))
+    let mcp = Router::new().route_service("/mcp", service);
+    #[cfg(feature = "conformance")]
+    let mcp = mcp.layer(middleware::from_fn(super::conformance::cuttable));
+    let entry = Entry { tidying: Arc::new(sessions.tidy()), sessions };
+    let mcp = mcp
+        .layer(middleware::from_fn_with_state(entry, admitted))
         .layer(middleware::from_fn_with_state(bearer, authorized));
     Router::new()
         .route("/healthz", get(healthz))
@@ -153,8 +170,18 @@ fn presents(headers: &HeaderMap, bearer: &Secret) -> bool {
     scheme.eq_ignore_ascii_case("bearer") && bool::from(token.trim().as_bytes().ct_eq(bearer.expose().as_bytes()))
 }
 
-/// Answers a body that is no JSON-RPC message as JSON-RPC says, instead of as an unsupported media type.
-async fn well_formed(request: Request, next: Next) -> Response {
+/// What is looked at before the library sees a request.
+#[derive(Clone)]
+struct Entry {
+    sessions: Arc<Sessions>,
+    /// Ends idle sessions for as long as requests are served.
+    #[expect(dead_code, reason = "held, not read")]
+    tidying: Arc<AbortOnDropHandle<()>>,
+}
+
+/// Answers what the library would answer in another protocol's words, or not at all: bodies that are no JSON-RPC message,
+/// sessions beyond the limit, a request id that is in use.
+async fn admitted(State(entry): State<Entry>, request: Request, next: Next) -> Response {
     if request.method() != Method::POST {
         return next.run(request).await;
     }
@@ -165,14 +192,71 @@ async fn well_formed(request: Request, next: Next) -> Response {
             &rpc_error(-32600, format!("the body is longer than {MAX_BODY_BYTES} bytes")),
         );
     };
-    match serde_json::from_slice::<Value>(&bytes) {
-        Ok(Value::Object(_)) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
-        Ok(Value::Array(_)) => json_response(
-            StatusCode::BAD_REQUEST,
-            &rpc_error(-32600, "batches are not supported: send one message a request"),
-        ),
-        Ok(_) => json_response(StatusCode::BAD_REQUEST, &rpc_error(-32600, "a JSON-RPC message is an object")),
-        Err(error) => json_response(StatusCode::BAD_REQUEST, &rpc_error(-32700, format!("parse error: {error}"))),
+    let message = match serde_json::from_slice::<Head>(&bytes) {
+        Ok(message) => message,
+        Err(error) => {
+            let (code, reason) = match serde_json::from_slice::<Value>(&bytes) {
+                Ok(Value::Array(_)) => (-32600, "batches are not supported: send one message a request".to_owned()),
+                Ok(Value::Object(_)) => (-32600, format!("not a JSON-RPC message: {error}")),
+                Ok(_) => (-32600, "a JSON-RPC message is an object".to_owned()),
+                Err(error) => (-32700, format!("parse error: {error}")),
+            };
+            return json_response(StatusCode::BAD_REQUEST, &rpc_error(code, reason));
+        }
+    };
+    let session = parts.headers.get("mcp-session-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
+    if session.is_none() && message.method.as_deref() == Some("initialize") && !entry.sessions.has_room() {
+        let reason = format!("{} sessions are open, the limit (MCP_MAX_SESSIONS)", entry.sessions.limit());
+        let mut response = json_response(StatusCode::SERVICE_UNAVAILABLE, &rpc_error(-32000, reason));
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+        return response;
+    }
+    let in_use = match (session, &message.id, &message.method) {
+        (Some(session), Some(id), Some(_)) => match entry.sessions.begin(&session, id.get().to_owned()) {
+            Some(in_use) => Some(in_use),
+            None => {
+                let reason = format!("request id {} is in use in this session", id.get());
+                return json_response(StatusCode::BAD_REQUEST, &rpc_error(-32600, reason));
+            }
+        },
+        _ => None,
+    };
+    let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;
+    response.map(|body| Body::new(Held { body, _in_use: in_use }))
+}
+
+/// What is looked at of a message.
+#[derive(Deserialize)]
+struct Head<'a> {
+    #[serde(borrow)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow)]
+    method: Option<Cow<'a, str>>,
+}
+
+/// A response body during which a request id is in use.
+struct Held {
+    body: Body,
+    _in_use: Option<InUse>,
+}
+
+impl HttpBody for Held {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 

@@ -1,10 +1,20 @@
 //! (B) The tool server's front end: MCP over HTTP and stdio. It parses, asks the operator, shapes the answer, maps errors.
 
+mod announce;
 mod call;
+mod caller;
 mod catalog;
+mod complete;
+mod confirm;
+#[cfg(feature = "conformance")]
+mod conformance;
+mod events;
 mod handler;
 mod http;
 mod own;
+mod prompts;
+mod sessions;
+mod write;
 
 use std::sync::{
     Arc, Mutex, PoisonError,
@@ -13,11 +23,25 @@ use std::sync::{
 
 use svc_operator::Operator;
 use svc_otel::metrics;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-pub use catalog::{Catalog, CatalogError};
+pub use catalog::{Catalog, CatalogError, Pattern, SURFACES, Selection, Verdict, toolsets};
 pub use handler::Session;
 pub use http::{HttpServer, HttpServerConfig, ServeError};
+pub use prompts::PromptError;
+pub use sessions::SessionLimits;
+
+/// The front end's own data is not usable.
+#[derive(Debug, thiserror::Error)]
+pub enum FrontError {
+    /// The tools.
+    #[error(transparent)]
+    Catalog(#[from] CatalogError),
+    /// The prompts.
+    #[error(transparent)]
+    Prompts(#[from] PromptError),
+}
 
 /// What the server as a whole is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,16 +58,23 @@ pub enum Readiness {
 pub struct Front {
     pub(crate) operator: Operator,
     pub(crate) catalog: Catalog,
+    prompts: prompts::Prompts,
+    desk: confirm::Desk,
+    seen: watch::Sender<announce::Seen>,
     readiness: AtomicU8,
-    listeners: Mutex<Vec<handler::Listener>>,
+    listeners: Mutex<Vec<announce::Listener>>,
     stop: CancellationToken,
 }
 
 impl Front {
     /// A front end over a booted operator. Tells clients of changes until it is stopped.
-    pub fn new(operator: Operator) -> Result<Arc<Self>, CatalogError> {
+    pub fn new(operator: Operator, selection: &Selection) -> Result<Arc<Self>, FrontError> {
+        let seen = watch::Sender::default();
         let front = Arc::new(Self {
-            catalog: Catalog::build(operator.chain())?,
+            catalog: Catalog::build(operator.chain(), selection)?,
+            prompts: prompts::Prompts::load()?,
+            desk: confirm::Desk::new(),
+            seen: seen.clone(),
             operator,
             readiness: AtomicU8::new(Readiness::Serving as u8),
             listeners: Mutex::default(),
@@ -51,7 +82,7 @@ impl Front {
         });
         metrics::bootstrap_complete(true);
         front.count_tools();
-        tokio::spawn(handler::announce_changes(Arc::clone(&front)));
+        tokio::spawn(announce::watch(Arc::clone(&front), seen));
         Ok(front)
     }
 
@@ -76,12 +107,12 @@ impl Front {
         self.stop.cancel();
     }
 
-    fn listeners<R>(&self, change: impl FnOnce(&mut Vec<handler::Listener>) -> R) -> R {
+    fn listeners<R>(&self, change: impl FnOnce(&mut Vec<announce::Listener>) -> R) -> R {
         change(&mut self.listeners.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn count_tools(&self) {
-        for surface in ["ledger", "idx", "graph", "vsa", "cosmos", "wallet"] {
+        for surface in SURFACES {
             let count = self.listed().filter(|entry| entry.surface() == surface).count();
             metrics::tools_advertised(surface, count);
         }

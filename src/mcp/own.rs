@@ -2,7 +2,7 @@
 
 use rmcp::model::Resource;
 use serde_json::{Value, json};
-use svc_operator::{Snapshot, Versions};
+use svc_operator::Snapshot;
 use svc_wire::instant;
 
 use super::{Front, Readiness, catalog::WalletTool};
@@ -18,13 +18,16 @@ pub enum Own {
     Authorizations,
     /// The fee allowance.
     FeeGrant,
+    /// The corporation's agents.
+    VsAgents,
     /// Links and actors.
     Status,
 }
 
 impl Own {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Operator, Self::Corporation, Self::Authorizations, Self::FeeGrant, Self::Status];
+    pub const ALL: [Self; 6] =
+        [Self::Operator, Self::Corporation, Self::Authorizations, Self::FeeGrant, Self::VsAgents, Self::Status];
 
     /// Its URI.
     pub fn uri(self) -> &'static str {
@@ -33,6 +36,7 @@ impl Own {
             Self::Corporation => "svc://own/corporation",
             Self::Authorizations => "svc://own/authorizations",
             Self::FeeGrant => "svc://own/fee-grant",
+            Self::VsAgents => "svc://own/vs-agents",
             Self::Status => "svc://own/status",
         }
     }
@@ -40,17 +44,6 @@ impl Own {
     /// The resource with this URI.
     pub fn find(uri: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|own| own.uri() == uri)
-    }
-
-    /// Resources that differ between two versions of the snapshot.
-    pub fn changed(before: &Versions, after: &Versions) -> Vec<Self> {
-        let parts = [
-            (Self::Operator, before.operator != after.operator),
-            (Self::Corporation, before.corporation != after.corporation),
-            (Self::Authorizations, before.authorizations != after.authorizations),
-            (Self::FeeGrant, before.fee_grant != after.fee_grant),
-        ];
-        parts.into_iter().filter_map(|(own, is_new)| is_new.then_some(own)).collect()
     }
 
     /// As it is listed.
@@ -62,7 +55,8 @@ impl Own {
             Self::FeeGrant => {
                 ("fee-grant", "Fee allowance of the corporation for this operator; null when there is none.")
             }
-            Self::Status => ("status", "Links to node and indexer, caches, actors."),
+            Self::VsAgents => ("vs-agents", "Agents of the corporation, and where their admin APIs are."),
+            Self::Status => ("status", "Links to node, indexer and graph, caches, actors."),
         };
         Resource::new(self.uri(), name).with_description(description).with_mime_type("application/json")
     }
@@ -122,45 +116,94 @@ impl Front {
                     "refills": allowance.refills.as_ref().map(instant::iso_millis), "allowance": allowance.body,
                 })
             }),
+            Own::VsAgents => self.vs_agents().into(),
             Own::Status => {
                 let mut status = self.operator.status().await;
                 status["bootstrap_complete"] = (self.readiness() != Readiness::Starting).into();
                 status["build_version"] = env!("CARGO_PKG_VERSION").into();
-                status["graph_ws"] = Value::Null;
                 status
             }
         }
     }
 
     /// Answer of a wallet tool.
-    pub async fn wallet(&self, tool: WalletTool) -> Value {
+    pub async fn wallet(&self, tool: WalletTool, arguments: &Value) -> Value {
         match tool {
             WalletTool::GetAddress => self.own(Own::Operator).await,
             WalletTool::GetCorporation => self.own(Own::Corporation).await,
             WalletTool::ListAuthorizations => json!({"authorizations": self.own(Own::Authorizations).await}),
             WalletTool::ListVsAgents => json!({"vs_agents": self.vs_agents()}),
             WalletTool::GetStatus => self.own(Own::Status).await,
+            WalletTool::FindTools => json!({"tools": self.find_tools(arguments)}),
         }
     }
 
-    /// Agents are told by what the authorizations say of them; their DIDs and admin APIs are not looked up yet.
+    /// Agents with a DID, and VS operators without one: those act on chain, but no admin API can be found for them.
     fn vs_agents(&self) -> Vec<Value> {
-        let participants = |body: &Value| -> Vec<Value> {
+        let snapshot = self.operator.snapshot();
+        let mut agents: Vec<Value> = Vec::new();
+        for agent in &snapshot.agents {
+            let known = self.operator.directory().whereabouts(&agent.did).unwrap_or_default();
+            let mut row = json!({
+                "vs_operator": agent.vs_operator, "did": agent.did, "participants": agent.participants,
+                "admin_url": known.admin_url, "admin_url_resolved_at": known.resolved_at,
+            });
+            if let Some(reason) = known.unreachable_reason {
+                row["unreachable_reason"] = reason.into();
+            } else if row["admin_url"].is_null() {
+                row["unreachable_reason"] = "its DID Document has not been looked at yet".into();
+            }
+            agents.push(row);
+        }
+        for body in &snapshot.vs_authorizations {
+            if agents.iter().any(|agent| agent["vs_operator"] == body["vs_operator"]) {
+                continue;
+            }
             let records = body["records"].as_array().cloned().unwrap_or_default();
-            records.iter().map(|record| record["participant_id"].clone()).collect()
-        };
-        self.operator
-            .snapshot()
-            .vs_authorizations
+            let participants: Vec<&Value> = records.iter().map(|record| &record["participant_id"]).collect();
+            agents.push(json!({
+                "vs_operator": body["vs_operator"], "did": null, "participants": participants, "admin_url": null,
+                "admin_url_resolved_at": null, "unreachable_reason": "none of its participants has a DID",
+            }));
+        }
+        agents
+    }
+
+    /// Tools by what they are for, best first: a word counts most in the name, then in the title, then in the description.
+    fn find_tools(&self, arguments: &Value) -> Vec<Value> {
+        let query = arguments["query"].as_str().unwrap_or_default().to_lowercase();
+        let words: Vec<&str> = query.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 1).collect();
+        let limit = arguments["limit"].as_u64().and_then(|limit| usize::try_from(limit).ok()).unwrap_or(10);
+        let mut found: Vec<(usize, &std::sync::Arc<super::catalog::Entry>)> = self
+            .catalog
             .iter()
-            .map(|body| {
-                json!({
-                    "vs_operator": body["vs_operator"], "did": null, "participants": participants(body), "admin_url": null,
-                    "admin_url_resolved_at": null,
-                    "unreachable_reason": "this server does not look up agents yet",
-                })
+            .filter_map(|entry| {
+                let tool = &entry.tool;
+                let (name, title) =
+                    (tool.name.to_lowercase(), tool.title.as_deref().unwrap_or_default().to_lowercase());
+                let description = tool.description.as_deref().unwrap_or_default().to_lowercase();
+                let weight = |word: &&str| {
+                    8 * usize::from(name.contains(*word))
+                        + 4 * usize::from(title.contains(*word))
+                        + usize::from(description.contains(*word))
+                };
+                let score: usize = words.iter().map(weight).sum();
+                (score > 0).then_some((score, entry))
             })
-            .collect()
+            .collect();
+        found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+        let told = |(_, entry): (usize, &std::sync::Arc<super::catalog::Entry>)| {
+            let absence = self.absence(entry);
+            let mut row = json!({
+                "name": entry.tool.name, "title": entry.tool.title, "description": entry.tool.description,
+                "listed": absence.is_none(),
+            });
+            if let Some(absence) = absence {
+                row["reason"] = absence.reason().into();
+            }
+            row
+        };
+        found.into_iter().take(limit).map(told).collect()
     }
 }
 

@@ -18,11 +18,11 @@ fn with(mut value: Value, key: &str, to: Value) -> Value {
 async fn bad_arguments_and_tools_are_refused_by_name_and_nothing_is_sent() {
     let world = quick().await;
     for (given, pointer, named) in [
-        (with(ecosystem("a"), "color", json!("red")), "", "color"),
+        (with(ecosystem("a"), "color", json!("red")), "/color", "color"),
         (with(ecosystem("a"), "language", json!(7)), "/language", "string"),
         (with(ecosystem("a"), "did", json!("web:a.example")), "/did", "did:"),
         (with(ecosystem("a"), "doc_url", json!("ftp://a")), "/doc_url", "https?"),
-        (json!({"language": "en"}), "", "did"),
+        (json!({"language": "en"}), "/did", "did: is required"),
     ] {
         let error = world.fails(CREATE, given, "INPUT_INVALID").await;
         let violations = error["details"]["violations"].as_array().expect("violations").clone();

@@ -103,9 +103,22 @@ async fn resources_and_wallet_tools_tell_the_same_as_the_chain() {
     assert_eq!((&status["bootstrap_complete"], &status["rpc_ws"]["connected"]), (&json!(true), &json!(true)));
     let actors: Vec<_> =
         status["actors"].as_array().expect("actors").iter().map(|actor| actor["name"].clone()).collect();
-    assert_eq!(json!(actors), json!(["signer", "confirmer", "node_link", "barrier", "refresher", "subscriptions"]));
+    assert_eq!(
+        json!(actors),
+        json!([
+            "signer",
+            "confirmer",
+            "node_link",
+            "barrier",
+            "refresher",
+            "subscriptions",
+            "agent_sessions",
+            "agents"
+        ])
+    );
     assert_eq!(world.ok("svc.wallet.listVSAgents", json!({})).await, json!({"vs_agents": []}));
     let names = world.tool_names().await;
-    assert_eq!(names.iter().filter(|name| name.starts_with("svc.ledger.")).count(), 9);
-    assert_eq!((names.iter().filter(|name| name.starts_with("svc.idx.")).count(), names.len()), (15, 30));
+    assert_eq!(names.iter().filter(|name| name.starts_with("svc.ledger.")).count(), 26, "all but sessions");
+    // Without a graph, without agents, without trust reads.
+    assert_eq!((names.iter().filter(|name| name.starts_with("svc.idx.")).count(), names.len()), (50, 26 + 50 + 11 + 5));
 }

@@ -4,10 +4,13 @@
 //! not: [child specifications](supervise::ChildSpec) with restart policies, [handles](Handle) that survive restarts, a bound on
 //! every mailbox, errors that tell *not delivered*, *died meanwhile*, *refused* and *timed out* apart, handler spans as roots
 //! linked to the sender, detection of stuck handlers, observation, and draining. Beside it stand the two kinds of connection
-//! actors keep: a reconnecting WebSocket [`link`] and an [`upstream`] HTTP client.
+//! actors keep, a reconnecting WebSocket [`link`] and an [`upstream`] HTTP client, and what is needed to follow somebody else's
+//! document safely: [`hosts`] that may be contacted, and [`did`] resolution.
 
 pub mod actor;
 pub mod backoff;
+pub mod did;
+pub mod hosts;
 pub mod link;
 mod retained;
 pub mod runtime;

@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use svc_kit::{
+    did::DidClientError,
     supervise::SuperviseError,
     upstream::{Kind, NodeClient, NodeError, UpstreamError},
 };
@@ -53,6 +54,9 @@ pub enum BootError {
         /// The last failure; silence was asked again for the whole boot budget.
         cause: NodeError,
     },
+    /// The client for DID Documents could not be made.
+    #[error("no HTTP client: {0}")]
+    Client(#[from] DidClientError),
     /// An origin is not usable.
     #[error(transparent)]
     Upstream(#[from] UpstreamError),

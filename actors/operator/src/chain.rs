@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use svc_kit::hosts::HostPolicy;
 use svc_wire::{account::Address, key::PublicKey, schema::Registry};
 
 /// Settings of an operator, validated.
@@ -13,6 +14,10 @@ pub struct OperatorConfig {
     pub rpc: String,
     /// Indexer origin.
     pub indexer: String,
+    /// Graph origin, if there is a graph.
+    pub graph: Option<String>,
+    /// Hosts that DID Documents may lead to.
+    pub hosts: HostPolicy,
     /// Chain id the node must have; `None` takes the node's.
     pub chain_id: Option<String>,
     /// Fee denom; `None` takes the chain's bond denom.

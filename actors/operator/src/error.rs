@@ -11,7 +11,7 @@ use svc_wire::{
     envelope::{Code, ErrorEnvelope},
 };
 
-use crate::signer::SubmitError;
+use crate::{agent_session::AgentError, signer::SubmitError};
 
 /// An upstream's failure.
 pub fn upstream_error(error: &UpstreamError) -> ErrorEnvelope {
@@ -43,6 +43,37 @@ pub fn upstream_error(error: &UpstreamError) -> ErrorEnvelope {
             ErrorEnvelope::new(Code::Overloaded, message, "try again in a moment").with_details(details)
         }
     }
+}
+
+/// An agent's failure. `is_read`: asking again cannot do anything twice.
+pub fn agent_error(did: &str, error: &AgentError, is_read: bool) -> ErrorEnvelope {
+    let message = error.to_string();
+    let mut envelope = match error {
+        AgentError::Resolution(_) => {
+            let hint = "the DID Document must be reachable and name itself; correct the agent's hosting or its participants' DID";
+            ErrorEnvelope::new(Code::VsaDidResolutionFailed, message, hint)
+        }
+        AgentError::NoAdminApi(_) => {
+            let hint = "run the agent with ADMIN_API_AUTH_MODE=corporation and a public admin URL, which it publishes by itself";
+            ErrorEnvelope::new(Code::VsaAdminUrlNotFound, message, hint)
+        }
+        AgentError::Login { origin, .. } => {
+            let hint =
+                "have this operator's account (svc.wallet.getAddress) put on the agent's list of allowed accounts";
+            ErrorEnvelope::new(Code::VsaAuthFailed, message, hint).with_details(json!({"origin": origin}))
+        }
+        AgentError::Signer(_) => ErrorEnvelope::new(Code::Restarting, message, "try again in a moment"),
+        AgentError::Upstream(error) => upstream_error(error),
+        AgentError::Overloaded { .. } => ErrorEnvelope::new(Code::Overloaded, message, "try again in a moment"),
+    };
+    envelope.details["agent_did"] = did.into();
+    let is_unknown =
+        matches!(error, AgentError::Upstream(UpstreamError::Unreachable { .. } | UpstreamError::Protocol { .. }));
+    if is_unknown && !is_read {
+        envelope.hint = "whether the agent did it is not known: read its state before asking again".to_owned();
+        return envelope.unrepeatable();
+    }
+    envelope
 }
 
 /// A node's failure outside a transaction.

@@ -17,30 +17,38 @@ use svc_wire::{
     envelope::{Code, ErrorEnvelope},
     tx,
 };
-use tokio::time::Instant;
+use tokio::{sync::mpsc, time::Instant};
 use tracing::Instrument;
 
 use crate::{
     error::{ask_error, submit_error, tx_failed},
     in_flight::{CallId, Outcome},
     operator::Parts,
+    prepare::Prepared,
     refresher::Trigger,
     signer::{Submission, SubmitError, Submitted},
     snapshot::Gate,
 };
 
-/// A write.
-#[derive(Debug, Clone)]
-pub struct LedgerCall {
-    /// Type URL.
-    pub msg_type: String,
-    /// The message as JSON, without the accounts.
-    pub arguments: Value,
-    /// Accounts the server fills in, by field name.
-    pub accounts: Vec<(String, String)>,
-    /// Whether an authorization of the corporation is needed.
-    pub needs_grant: bool,
+/// How far a write has come, for whoever watches it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Step {
+    /// Handed to the node and accepted there.
+    Submitted {
+        /// Upper-case hex.
+        hash: String,
+        /// Past this height it can never execute.
+        timeout_height: u64,
+    },
+    /// In a block; what it did there is not told yet.
+    Included {
+        /// Height.
+        height: u64,
+    },
 }
+
+/// Steps a watcher has not taken yet. A write has fewer, so none is lost, and a watcher that does not read holds nothing up.
+pub const STEPS: usize = 8;
 
 /// What became of a write that was included and indexed, or included and not indexed in time.
 #[derive(Debug, Clone, serde::Serialize)]
@@ -76,12 +84,25 @@ const SIGNING_GRACE: Duration = Duration::from_secs(30);
 /// How long a call waits for an actor to come back.
 const RESTART_PATIENCE: Duration = Duration::from_secs(10);
 
-pub(crate) async fn run(parts: Parts, call: CallId, ledger_call: LedgerCall) -> Result<LedgerReceipt, ErrorEnvelope> {
+pub(crate) async fn run(
+    parts: Parts,
+    call: CallId,
+    prepared: Prepared,
+    steps: Option<mpsc::Sender<Step>>,
+) -> Result<LedgerReceipt, ErrorEnvelope> {
+    let tell = |step: Step| {
+        if let Some(steps) = &steps {
+            // Nobody may be watching any more.
+            let _ = steps.try_send(step);
+        }
+    };
     let started = Instant::now();
-    let submitted = submit(&parts, call, &ledger_call).await?;
+    let submitted = submit(&parts, call, &prepared).await?;
     let signed = started.elapsed();
+    tell(Step::Submitted { hash: submitted.hash.clone(), timeout_height: submitted.timeout_height });
     let (height, result) = await_inclusion(&parts, &submitted).await?;
     let included = started.elapsed();
+    tell(Step::Included { height });
     if result.code != 0 {
         // What the chain said contradicts what is published: read it again.
         let _ = parts.refresher.refresh(Trigger::Write, RESTART_PATIENCE).await;
@@ -113,35 +134,20 @@ pub(crate) async fn run(parts: Parts, call: CallId, ledger_call: LedgerCall) -> 
     })
 }
 
-/// Encodes the message with the server's accounts in it.
-fn encode(parts: &Parts, ledger_call: &LedgerCall) -> Result<prost_types::Any, ErrorEnvelope> {
-    let mut message = ledger_call.arguments.clone();
-    for (field, account) in &ledger_call.accounts {
-        message[field.as_str()] = account.as_str().into();
-    }
-    let encoded = parts.chain.registry.encode(&ledger_call.msg_type, &message);
-    let value = encoded.map_err(|error| {
-        let details = json!({"violations": [{"pointer": "", "reason": error.to_string()}]});
-        let hint = "correct the argument and call again; tools/list shows the schema";
-        ErrorEnvelope::new(Code::InputInvalid, error.to_string(), hint).with_details(details)
-    })?;
-    Ok(prost_types::Any { type_url: ledger_call.msg_type.clone(), value })
-}
-
-pub(crate) fn check_gate(parts: &Parts, ledger_call: &LedgerCall) -> Result<(), ErrorEnvelope> {
-    if !ledger_call.needs_grant {
+pub(crate) fn check_gate(parts: &Parts, msg_type: &str, needs_grant: bool) -> Result<(), ErrorEnvelope> {
+    if !needs_grant {
         return Ok(());
     }
-    let details = json!({"msg_type": ledger_call.msg_type});
-    match parts.board.current().gate(&ledger_call.msg_type, &wall::now()) {
+    let details = json!({"msg_type": msg_type});
+    match parts.board.current().gate(msg_type, &wall::now()) {
         Gate::Granted => Ok(()),
         Gate::Expired(until) => {
-            let message = format!("the authorization for {} expired at {until}", ledger_call.msg_type);
+            let message = format!("the authorization for {msg_type} expired at {until}");
             let hint = "have the corporation grant it again (prompt delegate-operator); nothing was sent";
             Err(ErrorEnvelope::new(Code::AuthzExpired, message, hint).with_details(details))
         }
         Gate::NotGranted => {
-            let message = format!("the corporation does not grant {} to this operator", ledger_call.msg_type);
+            let message = format!("the corporation does not grant {msg_type} to this operator");
             let hint =
                 "have the corporation grant it (svc.wallet.listAuthorizations shows what is granted); nothing was sent";
             Err(ErrorEnvelope::new(Code::AuthzNotGranted, message, hint).with_details(details))
@@ -174,14 +180,13 @@ where
     }
 }
 
-async fn submit(parts: &Parts, call: CallId, ledger_call: &LedgerCall) -> Result<Submitted, ErrorEnvelope> {
-    check_gate(parts, ledger_call)?;
-    let message = encode(parts, ledger_call)?;
+async fn submit(parts: &Parts, call: CallId, prepared: &Prepared) -> Result<Submitted, ErrorEnvelope> {
+    check_gate(parts, prepared.msg_type(), prepared.needs_grant)?;
     let snapshot = parts.board.current();
-    let budget = snapshot.fee_budget(&ledger_call.msg_type, &wall::now());
+    let budget = snapshot.fee_budget(prepared.msg_type(), &wall::now());
     let submission = Submission {
         call,
-        message,
+        message: prepared.message.clone(),
         granter: budget.map(|budget| (snapshot.policy_address().to_owned(), budget)),
         span: tracing::Span::current(),
     };
@@ -192,7 +197,7 @@ async fn submit(parts: &Parts, call: CallId, ledger_call: &LedgerCall) -> Result
             .await;
     match outcome {
         Ok(Ok(submitted)) => Ok(submitted),
-        Ok(Err(error)) => Err(explain(parts, ledger_call, error).await),
+        Ok(Err(error)) => Err(explain(parts, prepared, error).await),
         Err(error) => give_up(parts, call, &error).await,
     }
 }
@@ -217,12 +222,12 @@ async fn give_up(parts: &Parts, call: CallId, error: &AskError) -> Result<Submit
 }
 
 /// A refused simulation may mean that the authorization is gone: the chain's wording is not trusted, its state is read.
-async fn explain(parts: &Parts, ledger_call: &LedgerCall, error: SubmitError) -> ErrorEnvelope {
+async fn explain(parts: &Parts, prepared: &Prepared, error: SubmitError) -> ErrorEnvelope {
     let envelope = submit_error(&error);
     let was_refused = matches!(error, SubmitError::Simulation(_) | SubmitError::Rejected(_));
-    if was_refused && ledger_call.needs_grant {
+    if was_refused && prepared.needs_grant {
         let _ = parts.refresher.refresh(Trigger::Write, RESTART_PATIENCE).await;
-        if let Err(mut gate) = check_gate(parts, ledger_call) {
+        if let Err(mut gate) = check_gate(parts, prepared.msg_type(), prepared.needs_grant) {
             if gate.code == Code::AuthzNotGranted {
                 gate.code = Code::AuthzRevoked;
             }

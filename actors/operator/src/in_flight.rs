@@ -87,6 +87,11 @@ impl InFlight {
         self.entries.get(hash)
     }
 
+    /// Hashes of all that is known.
+    pub fn hashes(&self) -> Vec<String> {
+        self.entries.keys().cloned().collect()
+    }
+
     /// The transaction of a call.
     pub fn of_call(&self, call: CallId) -> Option<&Entry> {
         self.entries.values().find(|entry| entry.call == call)

@@ -1,6 +1,6 @@
 //! The indexer's REST reads.
 
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::Value;
 use svc_kit::upstream::{Kind, Upstream, UpstreamError};
 use svc_wire::event::EventsPage;
@@ -33,11 +33,19 @@ impl IndexerClient {
         query: &[(String, String)],
         at_block_height: Option<u64>,
     ) -> Result<Value, UpstreamError> {
-        let mut headers = HeaderMap::new();
-        if let Some(height) = at_block_height {
-            headers.insert("at-block-height", HeaderValue::from(height));
-        }
-        let answer = self.upstream.get(operation, &path_and_query(path, query), headers).await?;
+        let answer = self.upstream.get(operation, &path_and_query(path, query), at(at_block_height)).await?;
+        self.upstream.json(&answer)
+    }
+
+    /// POST of `body` to `path`.
+    pub async fn post(
+        &self,
+        operation: &str,
+        path: &str,
+        body: &Value,
+        at_block_height: Option<u64>,
+    ) -> Result<Value, UpstreamError> {
+        let answer = self.upstream.send(Method::POST, operation, path, at(at_block_height), Some(body)).await?;
         self.upstream.json(&answer)
     }
 
@@ -65,7 +73,15 @@ impl IndexerClient {
     }
 }
 
-fn path_and_query(path: &str, query: &[(String, String)]) -> String {
+fn at(block_height: Option<u64>) -> HeaderMap {
+    block_height
+        .map(|height| (HeaderName::from_static("at-block-height"), HeaderValue::from(height)))
+        .into_iter()
+        .collect()
+}
+
+/// A path with an encoded query.
+pub(crate) fn path_and_query(path: &str, query: &[(String, String)]) -> String {
     if query.is_empty() {
         return path.to_owned();
     }

@@ -4,25 +4,37 @@
 //! outlives the request that started it. Everything that must survive the death of an actor (transactions in flight, the
 //! published snapshot, the indexer's height) is retained by the tree and lent to whoever serves it.
 
+mod agent_session;
+mod agents;
 mod barrier;
 mod boot;
 mod chain;
 mod confirmer;
 mod error;
+mod examine;
 mod flow;
+mod graph_client;
+mod graph_watch;
 mod in_flight;
 mod indexer_client;
 mod node_link;
 mod operator;
+mod prepare;
+mod reads;
 mod refresher;
 mod signer;
 mod snapshot;
 mod subscription;
 
+pub use agent_session::AgentRequest;
+pub use agents::{Directory, Whereabouts};
 pub use boot::BootError;
 pub use chain::{ChainParams, Identity, OperatorConfig};
 pub use error::{node_error, upstream_error};
-pub use flow::{LedgerCall, LedgerReceipt};
+pub use examine::{Finding, examine};
+pub use flow::{LedgerReceipt, STEPS, Step};
 pub use indexer_client::IndexerClient;
 pub use operator::Operator;
-pub use snapshot::{Allowance, Authorization, Gate, Snapshot, Versions};
+pub use prepare::{Estimate, LedgerCall, Prepared};
+pub use reads::Reader;
+pub use snapshot::{Agent, Allowance, Authorization, Gate, Snapshot, Versions};

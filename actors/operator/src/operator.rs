@@ -1,6 +1,7 @@
 //! The operator as its front end sees it: one handle over the supervised actors.
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -11,26 +12,29 @@ use std::{
 use serde_json::{Value, json};
 use svc_kit::{
     Handle, Retained, TaskGroup,
+    did::DidResolver,
     supervise::{ChildSpec, Supervisor, SupervisorSpec},
     upstream::NodeClient,
 };
 use svc_wire::{
-    comet::Tx,
     envelope::{Code, ErrorEnvelope},
     key::AccountKey,
 };
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 
 use crate::{
+    agents::{self, Directory},
     barrier::{self, BarrierHandle, Cursor},
     boot::{self, BootError},
     chain::{ChainParams, Identity, OperatorConfig},
     confirmer::{self, ConfirmerHandle},
-    error::{node_error, upstream_error},
-    flow::{self, LedgerCall, LedgerReceipt},
+    flow::{self, LedgerReceipt, Step},
+    graph_client::GraphClient,
+    graph_watch,
     in_flight::{CallId, InFlight},
     indexer_client::IndexerClient,
     node_link::{self, Clock},
+    prepare::Prepared,
     refresher::{self, RefresherHandle, Sources, Trigger},
     signer::{self, SignerHandle},
     snapshot::{Board, Snapshot, Versions},
@@ -56,6 +60,13 @@ pub(crate) struct Parts {
 #[derive(Clone)]
 pub struct Operator(Arc<Inner>);
 
+/// What is kept of a graph service.
+pub(crate) struct Graph {
+    pub client: GraphClient,
+    pub barrier: BarrierHandle,
+    position: Retained<Position>,
+}
+
 struct Inner {
     parts: Parts,
     identity: Identity,
@@ -64,6 +75,8 @@ struct Inner {
     indexer: IndexerClient,
     clock: Retained<Clock>,
     position: Retained<Position>,
+    graph: Option<Graph>,
+    directory: Directory,
     root: Supervisor,
     calls: TaskGroup,
     next_call: AtomicU64,
@@ -134,17 +147,52 @@ impl Operator {
             confirmer: confirmer.clone(),
             signer: signer.clone(),
         };
-        let refresher_args = refresher::Args { sources, board: board.clone(), period: config.refresh_period };
-        let root = Supervisor::new("operator");
-        root.start(SupervisorSpec::one_for_one(vec![
+        let agents = Handle::new("agents", "agents", MAILBOX);
+        let directory = Directory::new(board.clone());
+        let agent_sessions = Supervisor::new("agent_sessions");
+        let describe_sessions = {
+            let (directory, agents) = (directory.clone(), agents.clone());
+            move || {
+                // A new supervisor has no children: they are started again from the snapshot.
+                directory.with(BTreeMap::clear);
+                agents::notify(&agents);
+                SupervisorSpec::one_for_one(Vec::new())
+            }
+        };
+        let agents_args = agents::Args {
+            board: board.clone(),
+            directory: directory.clone(),
+            sessions: agent_sessions.clone(),
+            account: learnt.identity.address.to_string(),
+            resolver: DidResolver::new(config.hosts)?,
+            signer: SignerHandle(signer.clone()),
+            period: config.refresh_period,
+        };
+        let refresher_args =
+            refresher::Args { sources, board: board.clone(), period: config.refresh_period, agents: agents.clone() };
+        let mut children = vec![
             ChildSpec::worker::<signer::Signer>(&signer, signer_args),
             ChildSpec::worker::<confirmer::Confirmer>(&confirmer, confirmer_args),
             ChildSpec::worker::<node_link::NodeLink>(&node_link, link_args),
-            ChildSpec::worker::<barrier::Barrier>(&barrier, barrier::Args { cursor: cursor.clone() }),
+            ChildSpec::worker::<barrier::Barrier>(
+                &barrier,
+                barrier::Args { cursor: cursor.clone(), is_measured: true },
+            ),
             ChildSpec::worker::<refresher::Refresher>(&refresher, refresher_args),
             ChildSpec::supervisor(&subscriptions, describe_subscriptions),
-        ]))
-        .await?;
+            ChildSpec::supervisor(&agent_sessions, describe_sessions),
+            ChildSpec::worker::<agents::Agents>(&agents, agents_args),
+        ];
+        let graph = match &config.graph {
+            None => None,
+            Some(origin) => {
+                let (graph, specs) = graph_children(origin)?;
+                children.extend(specs);
+                Some(graph)
+            }
+        };
+        let root = Supervisor::new("operator");
+        root.start(SupervisorSpec::one_for_one(children)).await?;
 
         let parts = Parts {
             chain,
@@ -166,6 +214,8 @@ impl Operator {
             indexer,
             clock,
             position,
+            graph,
+            directory,
             root,
             calls: TaskGroup::new(CALLS),
             next_call: AtomicU64::new(1),
@@ -188,10 +238,15 @@ impl Operator {
     }
 
     /// Runs a write to its end. The write goes on when the caller goes away.
-    pub async fn execute(&self, call: LedgerCall) -> Result<LedgerReceipt, ErrorEnvelope> {
+    /// `steps` hears how far it has come.
+    pub async fn execute(
+        &self,
+        prepared: Prepared,
+        steps: Option<mpsc::Sender<Step>>,
+    ) -> Result<LedgerReceipt, ErrorEnvelope> {
         let id = CallId(self.0.next_call.fetch_add(1, Ordering::Relaxed));
-        flow::check_gate(&self.0.parts, &call)?;
-        let task = self.0.calls.spawn(flow::run(self.0.parts.clone(), id, call)).map_err(|full| {
+        flow::check_gate(&self.0.parts, prepared.msg_type(), prepared.needs_grant)?;
+        let task = self.0.calls.spawn(flow::run(self.0.parts.clone(), id, prepared, steps)).map_err(|full| {
             let message = format!("{} writes are already under way", full.limit);
             ErrorEnvelope::new(Code::Overloaded, message, "nothing was sent; try again in a moment")
         })?;
@@ -242,23 +297,38 @@ impl Operator {
         let _ = self.0.parts.refresher.refresh(Trigger::Write, Duration::from_secs(10)).await;
     }
 
-    /// A read of the indexer.
-    pub async fn indexer_get(
-        &self,
-        operation: &str,
-        path: &str,
-        query: &[(String, String)],
-        at_block_height: Option<u64>,
-    ) -> Result<Value, ErrorEnvelope> {
-        self.0.indexer.get(operation, path, query, at_block_height).await.map_err(|error| upstream_error(&error))
+    pub(crate) fn parts(&self) -> &Parts {
+        &self.0.parts
     }
 
-    /// A transaction by hash, with the newest height of the node.
-    pub async fn tx(&self, hash: &str) -> Result<(Option<Tx>, u64), ErrorEnvelope> {
-        // Height first: absence at that height is what an answer of `None` proves.
-        let status = self.0.node.status().await.map_err(|error| node_error(&error))?;
-        let found = self.0.node.tx(hash).await.map_err(|error| node_error(&error))?;
-        Ok((found, status.sync_info.latest_block_height))
+    pub(crate) fn node(&self) -> &NodeClient {
+        &self.0.node
+    }
+
+    pub(crate) fn indexer(&self) -> &IndexerClient {
+        &self.0.indexer
+    }
+
+    pub(crate) fn graph(&self) -> Option<&Graph> {
+        self.0.graph.as_ref()
+    }
+
+    pub(crate) fn timeout_height(&self, tx_timeout: Duration) -> u64 {
+        self.0.clock.with(|clock| clock.timeout_height(tx_timeout))
+    }
+
+    /// Whether there is a graph.
+    pub fn has_graph(&self) -> bool {
+        self.0.graph.is_some()
+    }
+
+    /// Where the agents are.
+    pub fn directory(&self) -> &Directory {
+        &self.0.directory
+    }
+
+    pub(crate) fn node_height(&self) -> u64 {
+        self.0.clock.with(|clock| clock.height)
     }
 
     /// Timeout height of a transaction of this process.
@@ -271,14 +341,36 @@ impl Operator {
         let clock = self.0.clock.with(|clock| clock.clone());
         let position = self.0.position.with(|position| position.clone());
         let indexer_height = self.0.parts.cursor.with(|cursor| cursor.height);
+        let graph = self.0.graph.as_ref().map(|graph| {
+            let position = graph.position.with(|position| position.clone());
+            json!({
+                "connected": position.is_live, "last_height": position.processed, "last_event_at": position.last_event_at,
+            })
+        });
         json!({
             "rpc_ws": {"connected": clock.is_connected, "last_height": clock.height, "last_event_at": clock.last_event_at},
             "indexer_ws": {
                 "connected": position.is_live, "last_height": indexer_height, "last_event_at": position.last_event_at,
             },
+            "graph_ws": graph,
             "capability_cache_refreshed_at": self.snapshot().refreshed_at,
             "actors": self.0.root.report().await,
         })
+    }
+
+    /// Whether the links to node, indexer and graph are up.
+    pub fn links(&self) -> [bool; 3] {
+        let graph = self.0.graph.as_ref();
+        [
+            self.0.clock.with(|clock| clock.is_connected),
+            self.0.position.with(|position| position.is_live),
+            graph.is_some_and(|graph| graph.position.with(|position| position.is_live)),
+        ]
+    }
+
+    /// Hashes of transactions of this process that are still known.
+    pub fn recent_hashes(&self) -> Vec<String> {
+        self.0.parts.table.with(|table| table.hashes())
     }
 
     /// Whether both links are up.
@@ -296,4 +388,23 @@ impl Operator {
         self.0.calls.drain(patience).await;
         self.0.root.shutdown(Duration::from_secs(2)).await;
     }
+}
+
+/// The actors that follow a graph service.
+fn graph_children(origin: &str) -> Result<(Graph, Vec<ChildSpec>), BootError> {
+    let client = GraphClient::new(origin)?;
+    let (position, cursor) = (Retained::new(Position::default()), Retained::new(Cursor::default()));
+    let barrier = Handle::new("barrier", "graph_barrier", MAILBOX);
+    let watch = Handle::new("graph_watch", "graph_watch", MAILBOX);
+    let watch_args = graph_watch::Args {
+        origin: client.origin().to_owned(),
+        position: position.clone(),
+        cursor: cursor.clone(),
+        barrier: barrier.clone(),
+    };
+    let specs = vec![
+        ChildSpec::worker::<barrier::Barrier>(&barrier, barrier::Args { cursor, is_measured: false }),
+        ChildSpec::worker::<graph_watch::GraphWatch>(&watch, watch_args),
+    ];
+    Ok((Graph { client, barrier: BarrierHandle(barrier), position }, specs))
 }

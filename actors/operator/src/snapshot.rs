@@ -38,6 +38,17 @@ pub struct Allowance {
     pub body: Value,
 }
 
+/// An agent of the corporation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Agent {
+    /// DID of its participants.
+    pub did: String,
+    /// Account it acts with.
+    pub vs_operator: String,
+    /// Ids of its participants.
+    pub participants: Vec<u64>,
+}
+
 /// One picture of the corporation.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Snapshot {
@@ -49,6 +60,12 @@ pub struct Snapshot {
     pub authorizations: Vec<Authorization>,
     /// Authorizations of its VS operators, as the indexer shows them.
     pub vs_authorizations: Vec<Value>,
+    /// Agents: participants with a DID and a VS operator that the corporation authorizes, by DID and operator.
+    pub agents: Vec<Agent>,
+    /// Account of this operator.
+    pub operator: String,
+    /// Whether the indexer answers trust reads.
+    pub serves_trust: bool,
     /// Fee allowance to this operator.
     pub allowance: Option<Allowance>,
     /// Number of the operator's account; `None` while the account does not exist.
@@ -78,7 +95,10 @@ impl Snapshot {
 
     /// Whether the corporation grants a message type to this operator now.
     pub fn gate(&self, msg_type: &str, now: &Timestamp) -> Gate {
-        let mut gate = Gate::NotGranted;
+        let mut gate = self.record_gate(msg_type, now);
+        if gate == Gate::Granted {
+            return gate;
+        }
         for authorization in
             self.authorizations.iter().filter(|one| one.msg_types.iter().any(|listed| listed == msg_type))
         {
@@ -88,6 +108,23 @@ impl Snapshot {
                 }
                 Some(_) | None => return Gate::Granted,
             }
+        }
+        gate
+    }
+
+    /// The same for what this operator may send as the VS operator of a participant. A record without an end is unusable.
+    fn record_gate(&self, msg_type: &str, now: &Timestamp) -> Gate {
+        let own = self.vs_authorizations.iter().filter(|one| one["vs_operator"] == self.operator.as_str());
+        let records = own.filter_map(|one| one["records"].as_array()).flatten();
+        let mut gate = Gate::NotGranted;
+        for record in records.filter(|record| {
+            record["msg_types"].as_array().is_some_and(|listed| listed.iter().any(|one| one == msg_type))
+        }) {
+            let Some(until) = record["expiration"].as_str().and_then(instant::parse_rfc3339) else { continue };
+            if !instant::at_or_before(&until, now) || record["period"].is_string() {
+                return Gate::Granted;
+            }
+            gate = Gate::Expired(instant::iso_millis(&until));
         }
         gate
     }
@@ -115,6 +152,17 @@ pub struct Versions {
     pub authorizations: u64,
     /// The fee allowance.
     pub fee_grant: u64,
+    /// Who the agents are and where their admin APIs are.
+    pub agents: u64,
+    /// Which reads the indexer answers.
+    pub reads: u64,
+}
+
+impl Versions {
+    /// Whether other tools are listed than before.
+    pub fn has_other_tools(&self, before: &Self) -> bool {
+        (self.authorizations, self.reads, self.agents) != (before.authorizations, before.reads, before.agents)
+    }
 }
 
 impl Versions {
@@ -130,6 +178,8 @@ impl Versions {
             corporation: self.corporation + u64::from(is_corporation_new),
             authorizations: self.authorizations + u64::from(is_authorization_new),
             fee_grant: self.fee_grant + u64::from(before.allowance != next.allowance),
+            agents: self.agents + u64::from(before.agents != next.agents),
+            reads: self.reads + u64::from(before.serves_trust != next.serves_trust),
         }
     }
 }
@@ -152,13 +202,21 @@ impl Board {
 
     /// Publishes; tells whether what the operator may do has changed.
     pub fn publish(&self, next: Snapshot) -> bool {
-        let before = *self.versions.borrow();
-        let after = before.after(&self.current.load(), &next);
-        self.current.store(Arc::new(next));
-        if after != before {
-            self.versions.send_replace(after);
-        }
-        after.authorizations != before.authorizations
+        let mut has_other_authorizations = false;
+        let next = Arc::new(next);
+        self.versions.send_if_modified(|versions| {
+            let before = *versions;
+            *versions = before.after(&self.current.load(), &next);
+            self.current.store(Arc::clone(&next));
+            has_other_authorizations = versions.authorizations != before.authorizations;
+            *versions != before
+        });
+        has_other_authorizations
+    }
+
+    /// Announces that the whereabouts of an agent have changed.
+    pub fn agents_changed(&self) {
+        self.versions.send_modify(|versions| versions.agents += 1);
     }
 
     pub fn changes(&self) -> watch::Receiver<Versions> {
@@ -200,6 +258,22 @@ mod tests {
                 Gate::NotGranted => "not",
             };
             assert_eq!(found, expected, "{expiration:?} {renews} {msg_type}");
+        }
+    }
+
+    #[test]
+    fn a_record_of_a_vs_operator_counts_for_its_own_account_while_it_has_an_end_to_come() {
+        let record = |expiration: Value| serde_json::json!({"msg_types": ["/s"], "expiration": expiration});
+        for (owner, expiration, is_granted) in [
+            ("me", Value::from("1970-01-01T00:00:11Z"), true),
+            ("me", Value::from("1970-01-01T00:00:10Z"), false),
+            ("me", Value::Null, false),
+            ("you", Value::from("1970-01-01T00:00:11Z"), false),
+        ] {
+            let authorization = serde_json::json!({"vs_operator": owner, "records": [record(expiration.clone())]});
+            let snapshot =
+                Snapshot { operator: "me".into(), vs_authorizations: vec![authorization], ..Snapshot::default() };
+            assert_eq!(snapshot.gate("/s", &at(10)) == Gate::Granted, is_granted, "{owner} {expiration}");
         }
     }
 

@@ -1,15 +1,20 @@
-//! Surface `ledger`: one tool a message.
+//! Surface `ledger`: one tool a message. Texts and rules are in `data/ledger.json`; types come from the chain's descriptors.
 
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use svc_operator::ChainParams;
 use svc_wire::{
     schema::{Registry, SchemaError, input_schema},
     syntax::{DID_PATTERN, DIGEST_SRI_PATTERN, MAX_LANGUAGE_BYTES},
 };
 
-use super::{Hints, Outline};
+use super::{CatalogError, Effect, Outline, Violation, table};
 
 /// An account the server fills in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Account {
     /// The corporation's policy address.
     Corporation,
@@ -17,324 +22,133 @@ pub enum Account {
     Operator,
 }
 
-/// A field as a model must understand it.
+/// A message as a tool.
 #[derive(Debug)]
-pub struct Field {
-    name: &'static str,
-    description: &'static str,
-    is_required: bool,
-    rule: Rule,
+pub struct LedgerTool {
+    /// Accounts the server fills in, by field.
+    pub accounts: BTreeMap<String, Account>,
+    /// Whether an authorization of the corporation is needed.
+    pub needs_grant: bool,
+    /// Numbers of the names a field accepts.
+    names: BTreeMap<String, BTreeMap<String, i32>>,
+    /// Fields that hold JSON as text.
+    json_texts: Vec<String>,
 }
 
-#[derive(Debug)]
+#[derive(Deserialize)]
+struct LedgerRow {
+    name: String,
+    title: String,
+    description: String,
+    module: String,
+    message: String,
+    accounts: BTreeMap<String, Account>,
+    needs_grant: bool,
+    effect: Effect,
+    fields: Vec<Field>,
+    verified_by: String,
+    returns: Vec<String>,
+}
+
+/// A field as a model must understand it.
+#[derive(Deserialize)]
+struct Field {
+    name: String,
+    required: bool,
+    rule: Rule,
+    description: String,
+    #[serde(rename = "enum")]
+    names: Option<String>,
+    minimum: Option<u64>,
+    maximum: Option<u64>,
+    examples: Option<Vec<Value>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 enum Rule {
     AsDeclared,
     Did,
-    Language { is_short: bool },
+    LanguageShort,
+    Language,
     HttpUrl,
     DigestSri,
     PositiveId,
     Version,
     NonEmptyList,
+    JsonObjectText,
+    Named,
 }
 
-/// A message as a tool.
-#[derive(Debug)]
-pub struct LedgerTool {
-    name: &'static str,
-    title: &'static str,
-    description: &'static str,
-    /// Module of the message.
-    pub module: &'static str,
-    /// Name of the message.
-    pub message: &'static str,
-    /// Accounts the server fills in, by field.
-    pub accounts: &'static [(&'static str, Account)],
-    /// Whether an authorization of the corporation is needed.
-    pub needs_grant: bool,
-    hints: Hints,
-    fields: &'static [Field],
-    verified_by: &'static str,
+/// The denom the table's examples are written in.
+const EXAMPLE_DENOM: &str = "usvc";
+
+pub(super) fn tools(chain: &ChainParams) -> Result<Vec<(Outline, LedgerTool, String)>, CatalogError> {
+    let text = include_str!("data/ledger.json").replace(EXAMPLE_DENOM, &chain.denom);
+    let rows: Vec<LedgerRow> = table("ledger", &text)?;
+    rows.into_iter()
+        .map(|row| {
+            let msg_type = chain.registry.namespace().type_url(&row.module, &row.message);
+            let (outline, tool) = row.build(&chain.registry, &msg_type)?;
+            Ok((outline, tool, msg_type))
+        })
+        .collect()
 }
 
-const BOTH: &[(&str, Account)] = &[("corporation", Account::Corporation), ("operator", Account::Operator)];
-const CREATES: Hints = Hints { read_only: false, destructive: false, idempotent: false };
-const SETS: Hints = Hints { read_only: false, destructive: false, idempotent: true };
-const ENDS: Hints = Hints { read_only: false, destructive: true, idempotent: false };
-
-const fn field(name: &'static str, rule: Rule, is_required: bool, description: &'static str) -> Field {
-    Field { name, description, is_required, rule }
-}
-
-const DOC_URL: Field = field(
-    "doc_url",
-    Rule::HttpUrl,
-    true,
-    "Absolute http or https URL of the governance framework document, e.g. https://example.org/egf-v1.pdf.",
-);
-const DOC_DIGEST: Field = field(
-    "doc_digest_sri",
-    Rule::DigestSri,
-    true,
-    "Subresource Integrity digest of the document at doc_url: sha256-, sha384- or sha512- and base64, e.g. sha384-oqVuAf….",
-);
-
-pub(super) static TOOLS: &[LedgerTool] = &[
-    LedgerTool {
-        name: "svc.ledger.co.createCorporation",
-        title: "Create a corporation",
-        description: "Creates a new corporation with its group, group policy account and first governance framework document. \
-            Any account may; the creator keeps no rights over it, and this server goes on acting for its own corporation. \
-            Returns corporation_id and policy_address.",
-        module: "co",
-        message: "MsgCreateCorporation",
-        accounts: &[("signer", Account::Operator)],
-        needs_grant: false,
-        hints: CREATES,
-        fields: &[
-            field(
-                "members",
-                Rule::NonEmptyList,
-                true,
-                "Group members: address (bech32), weight (positive decimal text), metadata. At least one.",
-            ),
-            field("group_metadata", Rule::AsDeclared, false, "Free text of the group, at most 255 bytes."),
-            field(
-                "group_policy_metadata",
-                Rule::AsDeclared,
-                false,
-                "Free text of the group policy, at most 255 bytes.",
-            ),
-            field(
-                "decision_policy",
-                Rule::AsDeclared,
-                true,
-                "How proposals pass: {\"@type\": \"/cosmos.group.v1.ThresholdDecisionPolicy\", \"threshold\": \"1\", \"windows\": {\"voting_period\": \
-                 \"86400s\", \"min_execution_period\": \"0s\"}}, or PercentageDecisionPolicy with percentage between 0 and 1.",
-            ),
-            field("did", Rule::Did, true, "DID of the corporation, unused by any other, e.g. did:web:example.org."),
-            field("language", Rule::Language { is_short: true }, true, "Primary language as a BCP 47 tag, e.g. en."),
-            DOC_URL,
-            DOC_DIGEST,
-        ],
-        verified_by: "svc.idx.co.getCorporation",
-    },
-    LedgerTool {
-        name: "svc.ledger.co.updateCorporation",
-        title: "Change the corporation's DID",
-        description: "Gives the bound corporation another DID. The same DID again succeeds without any effect.",
-        module: "co",
-        message: "MsgUpdateCorporation",
-        accounts: BOTH,
-        needs_grant: true,
-        hints: SETS,
-        fields: &[field("did", Rule::Did, true, "New DID, unused by any other corporation, e.g. did:web:example.org.")],
-        verified_by: "svc.idx.co.getCorporation",
-    },
-    LedgerTool {
-        name: "svc.ledger.es.createEcosystem",
-        title: "Create an ecosystem",
-        description: "Creates an ecosystem controlled by the bound corporation, with its first governance framework document. \
-            Calling it again creates another one, also with the same DID. Returns ecosystem_id.",
-        module: "ec",
-        message: "MsgCreateEcosystem",
-        accounts: BOTH,
-        needs_grant: true,
-        hints: CREATES,
-        fields: &[
-            field(
-                "did",
-                Rule::Did,
-                true,
-                "DID of the ecosystem; not one of another corporation's ecosystems, e.g. did:web:example.org.",
-            ),
-            field("language", Rule::Language { is_short: true }, true, "Primary language as a BCP 47 tag, e.g. en."),
-            DOC_URL,
-            DOC_DIGEST,
-        ],
-        verified_by: "svc.idx.es.getEcosystem",
-    },
-    LedgerTool {
-        name: "svc.ledger.es.updateEcosystem",
-        title: "Change an ecosystem's DID",
-        description: "Gives an ecosystem of the bound corporation another DID. The same DID again succeeds without any effect.",
-        module: "ec",
-        message: "MsgUpdateEcosystem",
-        accounts: BOTH,
-        needs_grant: true,
-        hints: SETS,
-        fields: &[
-            field("id", Rule::PositiveId, true, "Ecosystem id, see svc.idx.es.listEcosystems."),
-            field("did", Rule::Did, true, "New DID, not one of another corporation's ecosystems."),
-        ],
-        verified_by: "svc.idx.es.getEcosystem",
-    },
-    LedgerTool {
-        name: "svc.ledger.es.archiveEcosystem",
-        title: "Archive or unarchive an ecosystem",
-        description: "Marks an ecosystem of the bound corporation as archived, or takes the mark away. It can be undone. Fails when it \
-            already is in that state.",
-        module: "ec",
-        message: "MsgArchiveEcosystem",
-        accounts: BOTH,
-        needs_grant: true,
-        hints: ENDS,
-        fields: &[
-            field("id", Rule::PositiveId, true, "Ecosystem id, see svc.idx.es.listEcosystems."),
-            field("archive", Rule::AsDeclared, true, "true archives, false unarchives."),
-        ],
-        verified_by: "svc.idx.es.getEcosystem",
-    },
-    LedgerTool {
-        name: "svc.ledger.gf.addGovernanceFrameworkDocument",
-        title: "Add a governance framework document",
-        description: "Adds or replaces a document of a governance framework version above the active one: of an ecosystem, or of the \
-            corporation itself when ecosystem_id is left out. It becomes active only with \
-            svc.ledger.gf.increaseActiveGovernanceFrameworkVersion.",
-        module: "gf",
-        message: "MsgAddGovernanceFrameworkDocument",
-        accounts: BOTH,
-        needs_grant: true,
-        hints: SETS,
-        fields: &[
-            field(
-                "ecosystem_id",
-                Rule::AsDeclared,
-                false,
-                "Ecosystem of the framework; 0 or absent: the corporation's own framework.",
-            ),
-            field(
-                "doc_language",
-                Rule::Language { is_short: false },
-                true,
-                "Language of the document as a BCP 47 tag; replaces the document of the same tag.",
-            ),
-            DOC_URL,
-            DOC_DIGEST,
-            field("version", Rule::Version, true, "An inactive version that exists, or the highest one plus 1."),
-        ],
-        verified_by: "svc.idx.gf.listGovernanceFrameworkVersions",
-    },
-    LedgerTool {
-        name: "svc.ledger.gf.increaseActiveGovernanceFrameworkVersion",
-        title: "Activate the next governance framework version",
-        description: "Makes the next version of a governance framework the active one. It needs a document in the primary language of its \
-            owner. It cannot be undone.",
-        module: "gf",
-        message: "MsgIncreaseActiveGovernanceFrameworkVersion",
-        accounts: BOTH,
-        needs_grant: true,
-        hints: ENDS,
-        fields: &[field(
-            "ecosystem_id",
-            Rule::AsDeclared,
-            false,
-            "Ecosystem of the framework; 0 or absent: the corporation's own framework.",
-        )],
-        verified_by: "svc.idx.gf.listGovernanceFrameworkVersions",
-    },
-    LedgerTool {
-        name: "svc.ledger.de.grantOperatorAuthorization",
-        title: "Grant an operator authorization",
-        description: "Lets another account act for the bound corporation with the listed message types, or replaces what it was granted. Not \
-            for this operator itself. The grantee may be given types this operator lacks.",
-        module: "de",
-        message: "MsgGrantOperatorAuthorization",
-        accounts: BOTH,
-        needs_grant: true,
-        hints: Hints { read_only: false, destructive: true, idempotent: true },
-        fields: &[
-            field("grantee", Rule::AsDeclared, true, "Account that gets the authorization, bech32."),
-            field(
-                "msg_types",
-                Rule::NonEmptyList,
-                true,
-                "Complete message type URLs with leading slash, as svc.wallet.listAuthorizations shows them.",
-            ),
-            field("expiration", Rule::AsDeclared, false, "End of validity, RFC 3339, in the future; absent: none."),
-            field(
-                "authz_spend_limit",
-                Rule::AsDeclared,
-                false,
-                "What the grantee may spend of the corporation's coins: amounts in base units; absent: no limit.",
-            ),
-            field(
-                "authz_spend_limit_period",
-                Rule::AsDeclared,
-                false,
-                "Renews limit and validity each period, e.g. \"86400s\"; needs expiration.",
-            ),
-            field(
-                "with_feegrant",
-                Rule::AsDeclared,
-                false,
-                "Whether the corporation pays the grantee's transaction fees; false also ends an earlier allowance.",
-            ),
-            field(
-                "feegrant_spend_limit",
-                Rule::AsDeclared,
-                false,
-                "Limit of the fees, amounts in base units; absent: no limit.",
-            ),
-            field(
-                "feegrant_spend_limit_period",
-                Rule::AsDeclared,
-                false,
-                "Renews the fee limit each period; needs feegrant_spend_limit and expiration.",
-            ),
-        ],
-        verified_by: "svc.idx.de.listOperatorAuthorizations",
-    },
-    LedgerTool {
-        name: "svc.ledger.de.revokeOperatorAuthorization",
-        title: "Revoke an operator authorization",
-        description: "Ends an account's authorization to act for the bound corporation, and its fee allowance. An operator that revokes itself \
-            loses every write tool of this server at once.",
-        module: "de",
-        message: "MsgRevokeOperatorAuthorization",
-        accounts: BOTH,
-        needs_grant: true,
-        hints: ENDS,
-        fields: &[field("grantee", Rule::AsDeclared, true, "Account whose authorization ends, bech32.")],
-        verified_by: "svc.idx.de.listOperatorAuthorizations",
-    },
-];
-
-impl LedgerTool {
-    pub(super) fn outline(&self, registry: &Registry, msg_type: &str) -> Result<Outline, SchemaError> {
-        let hidden: Vec<&str> = self.accounts.iter().map(|(field, _)| *field).collect();
-        let mut input = input_schema(&registry.message(msg_type)?, &hidden);
-        for field in self.fields {
-            field.apply(&mut input["properties"][field.name]);
+impl LedgerRow {
+    fn build(self, registry: &Registry, msg_type: &str) -> Result<(Outline, LedgerTool), SchemaError> {
+        let hidden: Vec<&str> = self.accounts.keys().map(String::as_str).collect();
+        let mut schema = input_schema(&registry.message(msg_type)?, &hidden);
+        let (mut names, mut json_texts) = (BTreeMap::new(), Vec::new());
+        for field in &self.fields {
+            let property = &mut schema["properties"][&field.name];
+            field.apply(property);
+            if let Some(kind) = &field.names {
+                let values = registry.enum_values(&registry.namespace().full_name(&self.module, kind));
+                let allowed: Vec<Value> = values
+                    .iter()
+                    .map(|(name, _)| json!(name))
+                    .chain(values.iter().map(|(_, number)| json!(number)))
+                    .collect();
+                *property = json!({"enum": allowed, "description": field.description});
+                names.insert(field.name.clone(), values.into_iter().collect());
+            }
+            if field.rule == Rule::JsonObjectText {
+                json_texts.push(field.name.clone());
+            }
         }
-        let required: Vec<&str> =
-            self.fields.iter().filter(|field| field.is_required).map(|field| field.name).collect();
-        input["required"] = required.into();
-        let description = format!(
-            "{} Waits for the block and the indexer, and returns tx_hash, block_height, indexer_synced and response. Verify with {}.",
-            self.description, self.verified_by
+        let mut input = match schema["properties"].take() {
+            Value::Object(properties) => properties,
+            _ => Map::new(),
+        };
+        input.insert(
+            "dry_run".into(),
+            json!({"type": "boolean", "description": "true: simulates, shows message, gas and fee; signs and sends nothing."}),
         );
-        Ok(Outline {
+        let outline = Outline {
             name: self.name,
             title: self.title,
-            description,
+            description: format!("{} Verify with {}.", self.description, self.verified_by),
             input,
-            output: receipt_schema(),
-            hints: self.hints,
-        })
+            required: self.fields.iter().filter(|field| field.required).map(|field| field.name.clone()).collect(),
+            definitions: schema.get("$defs").cloned(),
+            output: receipt_schema(&self.returns),
+            effect: self.effect,
+        };
+        Ok((outline, LedgerTool { accounts: self.accounts, needs_grant: self.needs_grant, names, json_texts }))
     }
 }
 
 impl Field {
     fn apply(&self, schema: &mut Value) {
-        schema["description"] = self.description.into();
+        schema["description"] = self.description.as_str().into();
         match self.rule {
-            Rule::AsDeclared => {}
+            Rule::AsDeclared | Rule::Named => {}
             Rule::Did => schema["pattern"] = DID_PATTERN.into(),
-            Rule::Language { is_short } => {
+            Rule::Language | Rule::LanguageShort => {
                 schema["minLength"] = 1.into();
                 schema["pattern"] = "^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$".into();
-                if is_short {
+                if self.rule == Rule::LanguageShort {
                     schema["maxLength"] = MAX_LANGUAGE_BYTES.into();
                 }
             }
@@ -346,27 +160,71 @@ impl Field {
             }
             Rule::Version => schema["minimum"] = 1.into(),
             Rule::NonEmptyList => schema["minItems"] = 1.into(),
+            Rule::JsonObjectText => schema["minLength"] = 2.into(),
+        }
+        for (keyword, bound) in [("minimum", self.minimum), ("maximum", self.maximum)] {
+            if let Some(bound) = bound {
+                schema[keyword] = bound.into();
+            }
+        }
+        if let Some(examples) = &self.examples {
+            schema["examples"] = examples.as_slice().into();
         }
     }
 }
 
-fn receipt_schema() -> Value {
+impl LedgerTool {
+    /// The message's fields from validated arguments: what only the tool knows is left out, names become numbers.
+    pub fn message(&self, arguments: &Value) -> Result<Value, Vec<Violation>> {
+        let mut message = arguments.clone();
+        let mut violations = Vec::new();
+        if let Some(members) = message.as_object_mut() {
+            members.remove("dry_run");
+            for (field, numbers) in &self.names {
+                if let Some(number) = members.get(field).and_then(Value::as_str).and_then(|name| numbers.get(name)) {
+                    members.insert(field.clone(), (*number).into());
+                }
+            }
+            for field in &self.json_texts {
+                let Some(text) = members.get(field).and_then(Value::as_str) else { continue };
+                let reason = match serde_json::from_str::<Value>(text) {
+                    Ok(Value::Object(_)) => continue,
+                    Ok(_) => "is JSON, but not an object".to_owned(),
+                    Err(error) => format!("is not JSON: {error}"),
+                };
+                violations.push(Violation { pointer: format!("/{field}"), reason });
+            }
+        }
+        if violations.is_empty() { Ok(message) } else { Err(violations) }
+    }
+}
+
+fn receipt_schema(returns: &[String]) -> Value {
+    let response: Map<String, Value> = returns.iter().map(|name| (name.clone(), json!({}))).collect();
     json!({
         "type": "object",
         "properties": {
-            "tx_hash": {"type": "string", "description": "Upper-case hex."},
+            "tx_hash": {"type": "string"},
             "block_height": {"type": "integer"},
-            "code": {"type": "integer", "description": "0: executed."},
+            "code": {"type": "integer"},
             "gas_used": {"type": "integer"},
             "gas_wanted": {"type": "integer"},
             "raw_log": {"type": "string"},
-            "events": {"type": "array", "items": {"type": "object"}},
-            "indexer_synced": {"type": "boolean", "description": "Whether reads already show this write; false is no error."},
+            "events": {"type": "array"},
+            "indexer_synced": {"type": "boolean", "description": "false: included, but reads may not show it yet."},
             "indexer_height": {"type": "integer"},
-            "response": {"type": "object", "description": "The chain's decoded answer, for example the new id."},
-            "fee_payer": {"type": "string", "enum": ["corporation", "operator"]},
-            "timings_ms": {"type": "object"}
+            "response": {"type": "object", "properties": response},
+            "fee_payer": {"type": "string"},
+            "timings_ms": {"type": "object"},
+            "dry_run": {"const": true},
+            "message": {"type": "object"},
+            "message_digest": {"type": "string"},
+            "fee": {"type": "object"},
+            "policy": {"type": "string"}
         },
-        "required": ["tx_hash", "block_height", "code", "indexer_synced", "response"]
+        "anyOf": [
+            {"required": ["tx_hash", "block_height", "code", "indexer_synced", "response"]},
+            {"required": ["dry_run", "message", "gas_used", "fee"]}
+        ]
     })
 }

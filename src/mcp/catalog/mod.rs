@@ -1,52 +1,76 @@
-//! The tools as data: one file a surface. What is listed is filtered once, and the same answer holds at dispatch.
+//! The tools as data: one table a surface (`data/`), one file of code a surface. What is listed is filtered once, and the same
+//! answer holds at dispatch.
 
 mod cosmos;
+mod graph;
 mod idx;
 mod ledger;
+mod selection;
+mod vsa;
 mod wallet;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use jsonschema::Validator;
+use jsonschema::{Validator, error::ValidationErrorKind};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
-use serde_json::{Value, json};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Map, Value, json};
 use svc_operator::ChainParams;
 use svc_wire::{
     envelope::{Code, ErrorEnvelope},
     schema::SchemaError,
+    syntax::DID_PATTERN,
 };
 
+pub use cosmos::{CosmosTool, Defaults, Query};
+pub use graph::{GraphTool, Question};
 pub use idx::IdxTool;
 pub use ledger::{Account, LedgerTool};
+pub use selection::{Pattern, SURFACES, Selection, Verdict, toolsets};
+pub use vsa::VsaTool;
 pub use wallet::WalletTool;
 
 /// What a tool does when it is called.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub enum Action {
     /// Sends a message to the chain.
-    Ledger(&'static LedgerTool),
+    Ledger(LedgerTool),
     /// Reads the indexer.
-    Idx(&'static IdxTool),
-    /// Reads the chain: a transaction by hash.
-    GetTx,
+    Idx(IdxTool),
+    /// Asks the graph.
+    Graph(GraphTool),
+    /// Asks an agent.
+    Vsa(VsaTool),
+    /// Reads the chain.
+    Cosmos(CosmosTool),
     /// Tells of the server itself.
     Wallet(WalletTool),
 }
 
-/// Truthful hints of a tool.
-#[derive(Debug, Clone, Copy)]
-pub struct Hints {
-    /// Changes nothing.
-    pub read_only: bool,
-    /// May undo or end something.
-    pub destructive: bool,
-    /// Calling it again with the same arguments changes nothing more.
-    pub idempotent: bool,
+/// What a call changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effect {
+    /// Nothing.
+    Reads,
+    /// Adds something; each call adds another.
+    Creates,
+    /// Sets something; a second call changes nothing more.
+    Sets,
+    /// Sets something and loses what was there.
+    Replaces,
+    /// Ends something, or cannot be taken back.
+    Ends,
 }
 
-impl Hints {
-    /// Of every read.
-    pub const READ: Self = Self { read_only: true, destructive: false, idempotent: true };
+impl Effect {
+    fn annotations(self, title: &str) -> ToolAnnotations {
+        ToolAnnotations::with_title(title)
+            .read_only(self == Self::Reads)
+            .destructive(matches!(self, Self::Replaces | Self::Ends))
+            .idempotent(matches!(self, Self::Reads | Self::Sets | Self::Replaces))
+            .open_world(true)
+    }
 }
 
 /// One tool, ready to be listed and called.
@@ -55,13 +79,20 @@ pub struct Entry {
     pub tool: Tool,
     /// What it does.
     pub action: Action,
+    /// What a call changes.
+    pub effect: Effect,
     /// Type URL a ledger tool sends.
     pub msg_type: Option<String>,
+    /// Whether this deployment has it, and what must precede a call.
+    pub verdict: Verdict,
     validator: Validator,
 }
 
 /// All tools of this server, by name.
-pub struct Catalog(BTreeMap<&'static str, Arc<Entry>>);
+pub struct Catalog {
+    entries: BTreeMap<String, Arc<Entry>>,
+    is_partial: bool,
+}
 
 /// The catalogue does not fit the chain.
 #[derive(Debug, thiserror::Error)]
@@ -69,11 +100,19 @@ pub enum CatalogError {
     /// A message is unknown to the chain.
     #[error(transparent)]
     Schema(#[from] SchemaError),
+    /// A table cannot be read.
+    #[error("table of {surface}: {reason}")]
+    Table {
+        /// Surface.
+        surface: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
     /// An input schema is not a JSON Schema.
     #[error("input schema of {tool}: {reason}")]
     InputSchema {
         /// Tool.
-        tool: &'static str,
+        tool: String,
         /// What is wrong.
         reason: String,
     },
@@ -81,66 +120,113 @@ pub enum CatalogError {
 
 /// What a tool is, apart from its action.
 struct Outline {
-    name: &'static str,
-    title: &'static str,
+    name: String,
+    title: String,
     description: String,
-    input: Value,
+    /// Properties of the input.
+    input: Map<String, Value>,
+    required: Vec<String>,
+    /// `$defs` of the input.
+    definitions: Option<Value>,
     output: Value,
-    hints: Hints,
+    effect: Effect,
+}
+
+/// A row of a table whose schemas are written out.
+#[derive(Debug, Clone, Deserialize)]
+struct Row {
+    name: String,
+    title: String,
+    description: String,
+    input: Map<String, Value>,
+    required: Vec<String>,
+    output: Value,
+}
+
+impl Row {
+    fn outline(self, effect: Effect) -> Outline {
+        let Self { name, title, description, mut input, required, output } = self;
+        for property in input.values_mut() {
+            if property["pattern"] == "$did" {
+                property["pattern"] = DID_PATTERN.into();
+            }
+        }
+        Outline { name, title, description, input, required, definitions: None, output, effect }
+    }
+}
+
+/// Reads a table that is part of the program.
+fn table<T: DeserializeOwned>(surface: &'static str, text: &str) -> Result<Vec<T>, CatalogError> {
+    serde_json::from_str(text).map_err(|error| CatalogError::Table { surface, reason: error.to_string() })
+}
+
+/// The argument with which a read waits for a block.
+fn min_height(reader: &str) -> Value {
+    json!({"type": "integer", "minimum": 1, "description": format!("Waits until the {reader} has this block.")})
 }
 
 impl Catalog {
     /// Builds every tool, with the input schemas of the chain's own messages.
-    pub fn build(chain: &ChainParams) -> Result<Self, CatalogError> {
+    pub fn build(chain: &ChainParams, selection: &Selection) -> Result<Self, CatalogError> {
+        let mut tools: Vec<(Outline, Action, Option<String>)> = Vec::new();
+        for (outline, tool, msg_type) in ledger::tools(chain)? {
+            tools.push((outline, Action::Ledger(tool), Some(msg_type)));
+        }
+        tools.extend(idx::tools()?.into_iter().map(|(outline, tool)| (outline, Action::Idx(tool), None)));
+        tools.extend(graph::tools()?.into_iter().map(|(outline, tool)| (outline, Action::Graph(tool), None)));
+        tools.extend(vsa::tools()?.into_iter().map(|(outline, tool)| (outline, Action::Vsa(tool), None)));
+        tools.extend(cosmos::tools()?.into_iter().map(|(outline, tool)| (outline, Action::Cosmos(tool), None)));
+        tools.extend(wallet::tools()?.into_iter().map(|(outline, tool)| (outline, Action::Wallet(tool), None)));
         let mut entries = BTreeMap::new();
-        let mut add = |outline: Outline, action: Action, msg_type: Option<String>| {
-            let entry = Entry::new(outline, action, msg_type)?;
-            entries.insert(entry.0, Arc::new(entry.1));
-            Ok::<(), CatalogError>(())
-        };
-        for tool in ledger::TOOLS {
-            let msg_type = chain.registry.namespace().type_url(tool.module, tool.message);
-            add(tool.outline(&chain.registry, &msg_type)?, Action::Ledger(tool), Some(msg_type))?;
+        for (outline, action, msg_type) in tools {
+            let entry = Entry::new(outline, action, msg_type, selection)?;
+            entries.insert(entry.tool.name.to_string(), Arc::new(entry));
         }
-        for tool in idx::TOOLS {
-            add(tool.outline(), Action::Idx(tool), None)?;
-        }
-        add(cosmos::get_tx(), Action::GetTx, None)?;
-        for tool in WalletTool::ALL {
-            add(tool.outline(), Action::Wallet(tool), None)?;
-        }
-        Ok(Self(entries))
+        let is_partial = entries.values().any(|entry| entry.verdict == Verdict::LeftOut);
+        Ok(Self { entries, is_partial })
     }
 
     /// A tool by name.
     pub fn get(&self, name: &str) -> Option<&Arc<Entry>> {
-        self.0.get(name)
+        self.entries.get(name)
     }
 
     /// All tools, by name.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Entry>> {
-        self.0.values()
+        self.entries.values()
+    }
+
+    /// Whether this deployment leaves tools out.
+    pub fn is_partial(&self) -> bool {
+        self.is_partial
     }
 }
 
 impl Entry {
-    fn new(outline: Outline, action: Action, msg_type: Option<String>) -> Result<(&'static str, Self), CatalogError> {
-        let name = outline.name;
-        let broken = |reason: String| CatalogError::InputSchema { tool: name, reason };
-        let validator = jsonschema::options()
+    fn new(
+        outline: Outline,
+        action: Action,
+        msg_type: Option<String>,
+        selection: &Selection,
+    ) -> Result<Self, CatalogError> {
+        let Outline { name, title, description, input, required, definitions, output, effect } = outline;
+        let mut schema = json!({"type": "object", "properties": input, "additionalProperties": false});
+        if !required.is_empty() {
+            schema["required"] = required.into();
+        }
+        if let Some(definitions) = definitions {
+            schema["$defs"] = definitions;
+        }
+        let validator = jsonschema::draft202012::options()
             .should_validate_formats(true)
-            .build(&outline.input)
-            .map_err(|error| broken(error.to_string()))?;
-        let annotations = ToolAnnotations::with_title(outline.title)
-            .read_only(outline.hints.read_only)
-            .destructive(outline.hints.destructive)
-            .idempotent(outline.hints.idempotent)
-            .open_world(true);
-        let tool = Tool::new(name, outline.description, Arc::new(object(outline.input)))
-            .with_title(outline.title)
-            .with_raw_output_schema(Arc::new(object(outline.output)))
-            .with_annotations(annotations);
-        Ok((name, Self { tool, action, msg_type, validator }))
+            .build(&schema)
+            .map_err(|error| CatalogError::InputSchema { tool: name.clone(), reason: error.to_string() })?;
+        let verdict = selection.verdict(&name, effect);
+        let tool = Tool::new(name, description, Arc::new(object(schema)))
+            .with_title(title.clone())
+            .with_raw_output_schema(Arc::new(object(output)))
+            .with_annotations(effect.annotations(&title));
+        Ok(Self { tool, action, effect, msg_type, verdict, validator })
     }
 
     /// Surface of the tool: the second segment of its name.
@@ -150,23 +236,65 @@ impl Entry {
 
     /// Checks arguments against the input schema; the error lists every violation.
     pub fn check(&self, arguments: &Value) -> Result<(), ErrorEnvelope> {
-        let violations: Vec<Value> = self
-            .validator
-            .iter_errors(arguments)
-            .map(|error| json!({"pointer": error.instance_path().to_string(), "reason": error.to_string()}))
-            .collect();
-        let told = |violation: &Value| {
-            let (pointer, reason) = (violation["pointer"].as_str().unwrap_or_default(), violation["reason"].as_str());
-            let place = pointer.trim_start_matches('/');
-            format!("{}: {}", if place.is_empty() { "arguments" } else { place }, reason.unwrap_or_default())
-        };
+        let mut violations: Vec<Violation> = self.validator.iter_errors(arguments).flat_map(violations_of).collect();
+        if violations.is_empty()
+            && let Action::Vsa(tool) = &self.action
+        {
+            violations.extend(tool.violation(arguments).map(|reason| Violation { pointer: String::new(), reason }));
+        }
         if violations.is_empty() {
             return Ok(());
         }
-        let reasons: Vec<String> = violations.iter().map(told).collect();
-        let message = format!("{}: {}", self.tool.name, reasons.join("; "));
-        let hint = "correct the arguments named in details.violations and call again; tools/list shows the schema";
-        Err(ErrorEnvelope::new(Code::InputInvalid, message, hint).with_details(json!({ "violations": violations })))
+        Err(invalid(&self.tool.name, &violations))
+    }
+}
+
+/// An argument that is refused: where, and why.
+pub struct Violation {
+    /// JSON pointer into the arguments.
+    pub pointer: String,
+    /// What is wrong, and what is allowed.
+    pub reason: String,
+}
+
+/// The error that lists all violations.
+pub fn invalid(tool: &str, violations: &[Violation]) -> ErrorEnvelope {
+    let told = |violation: &Violation| {
+        let place = violation.pointer.trim_start_matches('/');
+        format!("{}: {}", if place.is_empty() { "arguments" } else { place }, violation.reason)
+    };
+    let reasons: Vec<String> = violations.iter().map(told).collect();
+    let message = format!("{tool}: {}", reasons.join("; "));
+    let details: Vec<Value> =
+        violations.iter().map(|one| json!({"pointer": one.pointer, "reason": one.reason})).collect();
+    let hint = "correct the arguments named in details.violations and call again; tools/list shows the schema";
+    ErrorEnvelope::new(Code::InputInvalid, message, hint).with_details(json!({ "violations": details }))
+}
+
+/// Longest reason: a wrong value may be long, and is not told whole.
+const MAX_REASON: usize = 300;
+
+/// One violation a missing or unknown argument, each with the pointer it would have.
+fn violations_of(error: jsonschema::ValidationError<'_>) -> Vec<Violation> {
+    let place = error.instance_path().to_string();
+    let below = |name: &str| format!("{place}/{}", name.replace('~', "~0").replace('/', "~1"));
+    match error.kind() {
+        ValidationErrorKind::Required { property } => {
+            let name = property.as_str().unwrap_or_default();
+            vec![Violation { pointer: below(name), reason: "is required".to_owned() }]
+        }
+        ValidationErrorKind::AdditionalProperties { unexpected } => unexpected
+            .iter()
+            .map(|name| Violation { pointer: below(name), reason: "is not an argument of this tool".to_owned() })
+            .collect(),
+        _ => {
+            let mut reason = error.to_string();
+            if reason.len() > MAX_REASON {
+                reason.truncate(reason.floor_char_boundary(MAX_REASON));
+                reason.push('…');
+            }
+            vec![Violation { pointer: place, reason }]
+        }
     }
 }
 
@@ -178,80 +306,4 @@ fn object(value: Value) -> JsonObject {
 }
 
 #[cfg(test)]
-mod tests {
-    use svc_wire::schema::{Namespace, Registry};
-
-    use super::*;
-
-    fn catalog() -> Catalog {
-        let registry = Registry::compiled(&Namespace::compiled()).expect("compiled descriptors load");
-        let chain = ChainParams {
-            chain_id: "c".into(),
-            denom: "usvc".into(),
-            prefix: "svc".into(),
-            registry: Arc::new(registry),
-            gas_price_micros: 1,
-        };
-        Catalog::build(&chain).expect("builds")
-    }
-
-    #[test]
-    fn every_tool_is_complete_and_named_as_the_contract_says() {
-        for entry in catalog().iter() {
-            let tool = &entry.tool;
-            let segments = tool.name.split('.').count();
-            assert_eq!(segments, if entry.surface() == "wallet" { 3 } else { 4 }, "{}", tool.name);
-            assert!(tool.title.is_some() && tool.output_schema.is_some(), "{}", tool.name);
-            assert!(tool.description.as_ref().is_some_and(|text| text.len() > 40), "{}", tool.name);
-            let hints = tool.annotations.as_ref().expect("annotations");
-            assert_eq!(hints.read_only_hint, Some(entry.surface() != "ledger"), "{}", tool.name);
-            let properties =
-                tool.input_schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
-            for (name, schema) in properties {
-                assert!(schema["description"].is_string(), "{}: {name} has no description", tool.name);
-            }
-            assert_eq!(tool.input_schema["additionalProperties"], false, "{}", tool.name);
-        }
-    }
-
-    #[test]
-    fn ledger_tools_hide_the_accounts_the_server_fills_in() {
-        let catalog = catalog();
-        for entry in catalog.iter().filter(|entry| entry.surface() == "ledger") {
-            for hidden in ["corporation", "operator", "authority", "signer"] {
-                assert!(entry.tool.input_schema["properties"].get(hidden).is_none(), "{}: {hidden}", entry.tool.name);
-            }
-        }
-    }
-
-    #[test]
-    fn every_violation_is_listed_with_its_place() {
-        let catalog = catalog();
-        let entry = catalog.get("svc.ledger.es.createEcosystem").expect("listed");
-        let error = entry.check(&json!({"did": "web:x", "language": 1, "color": "red"})).expect_err("refused");
-        let violations = error.details["violations"].as_array().expect("violations");
-        let pointers: Vec<_> =
-            violations.iter().map(|violation| violation["pointer"].as_str().expect("text")).collect();
-        assert!(pointers.contains(&"/did") && pointers.contains(&"/language"), "{pointers:?}");
-        assert!(error.message.contains("color") && error.message.contains("doc_url"), "{}", error.message);
-    }
-
-    /// What clients see; a change of a name or a schema shows here, and needs a line in the changelog.
-    #[test]
-    fn the_listing_is_the_recorded_one() {
-        let listing: Vec<Value> = catalog()
-            .iter()
-            .map(|entry| json!({"name": entry.tool.name, "input": &*entry.tool.input_schema}))
-            .collect();
-        let text = serde_json::to_string_pretty(&listing).expect("serialises") + "\n";
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/tools.json");
-        if std::env::var_os("SVC_RECORD").is_some() {
-            std::fs::write(path, &text).expect("recorded");
-        }
-        let recorded = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(
-            recorded == text,
-            "the listing differs from tests/fixtures/tools.json; run with SVC_RECORD=1 and look at the change"
-        );
-    }
-}
+mod tests;

@@ -3,6 +3,8 @@
 use prost_reflect::{EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 use serde_json::{Map, Value, json};
 
+use super::json::sole_value;
+
 /// JSON Schema of the JSON that encodes to `message`, without the top-level fields in `hidden`.
 ///
 /// Unknown members are refused. 64-bit integers are accepted as numbers or decimal text. Comments of the `.proto` source
@@ -82,6 +84,21 @@ fn nested(message: &MessageDescriptor, definitions: &mut Map<String, Value>) -> 
         }
         "google.protobuf.Any" => {
             json!({"type": "object", "properties": {"@type": {"type": "string"}}, "required": ["@type"]})
+        }
+        _ if let Some(inner) = sole_value(message) => {
+            // The chain wraps a number to tell absence from zero; a caller may write the bare number.
+            let mut bare = single(&inner.kind(), definitions);
+            let wrapped = json!({"value": bare.clone()});
+            let mut types = vec![json!("object")];
+            match bare["type"].take() {
+                Value::Array(several) => types.extend(several),
+                one => types.push(one),
+            }
+            bare["type"] = types.into();
+            bare["properties"] = wrapped;
+            bare["required"] = json!(["value"]);
+            bare["additionalProperties"] = false.into();
+            bare
         }
         name => {
             if !definitions.contains_key(name) {

@@ -1,11 +1,12 @@
 //! JSON in and out of dynamic messages, beyond what the protobuf JSON mapping gives.
 
 use prost_reflect::{
-    DescriptorPool, DynamicMessage, Kind, MessageDescriptor, ReflectMessage, SerializeOptions, Value as Reflected,
+    DescriptorPool, DynamicMessage, FieldDescriptor, Kind, MessageDescriptor, ReflectMessage, SerializeOptions,
+    Value as Reflected,
 };
 use serde_json::{Map, Value};
 
-/// Rewrites enum names without their common prefix (`OPEN` for `ISSUER_ONBOARDING_MODE_OPEN`) to full names.
+/// Rewrites bare numbers to the messages that wrap them, and enum names without their common prefix (`OPEN` for `ISSUER_ONBOARDING_MODE_OPEN`) to full names.
 pub(super) fn normalise(value: &Value, descriptor: &MessageDescriptor) -> Value {
     let Value::Object(members) = value else {
         return value.clone();
@@ -14,6 +15,12 @@ pub(super) fn normalise(value: &Value, descriptor: &MessageDescriptor) -> Value 
     for (name, member) in members {
         let field = descriptor.get_field_by_name(name).or_else(|| descriptor.get_field_by_json_name(name));
         let fixed = match field.map(|field| field.kind()) {
+            Some(Kind::Message(inner)) if sole_value(&inner).is_some() => each(member, &|item| match item {
+                Value::Number(_) | Value::String(_) => {
+                    Value::Object(Map::from_iter([("value".to_owned(), item.clone())]))
+                }
+                _ => normalise(item, &inner),
+            }),
             Some(Kind::Message(inner)) if !is_well_known(&inner) => each(member, &|item| normalise(item, &inner)),
             Some(Kind::Enum(kind)) => each(member, &|item| match item.as_str() {
                 Some(short) if kind.get_value_by_name(short).is_none() => {
@@ -29,6 +36,14 @@ pub(super) fn normalise(value: &Value, descriptor: &MessageDescriptor) -> Value 
         normal.insert(name.clone(), fixed);
     }
     Value::Object(normal)
+}
+
+/// The number inside a message that only wraps one, as `OptionalUInt32` does.
+pub(super) fn sole_value(descriptor: &MessageDescriptor) -> Option<FieldDescriptor> {
+    let mut fields = descriptor.fields();
+    let (only, None) = (fields.next()?, fields.next()) else { return None };
+    let is_number = matches!(only.kind(), Kind::Uint32 | Kind::Uint64 | Kind::Int32 | Kind::Int64);
+    (only.name() == "value" && is_number && !only.is_list() && !is_well_known(descriptor)).then_some(only)
 }
 
 fn each(value: &Value, change: &dyn Fn(&Value) -> Value) -> Value {

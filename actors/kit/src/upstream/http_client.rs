@@ -13,6 +13,7 @@ use tokio::{sync::Semaphore, time::Instant};
 use tracing::Instrument;
 
 use super::breaker::Breaker;
+use crate::hosts::HostPolicy;
 
 /// What an upstream is; a bounded label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -120,14 +121,17 @@ const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 impl Upstream {
     /// A client for the server at `origin` (`http://host:port`, without a trailing slash).
     pub fn new(kind: Kind, origin: &str) -> Result<Self, UpstreamError> {
+        // Somebody configured it, so it may be anywhere.
+        Self::under(kind, origin, HostPolicy::AllowPrivate)
+    }
+
+    /// A client for a server that somebody else's document names.
+    pub fn under(kind: Kind, origin: &str, policy: HostPolicy) -> Result<Self, UpstreamError> {
         let origin = origin.trim_end_matches('/').to_owned();
-        let client = reqwest::Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(REQUEST_TIMEOUT)
-            .redirect(reqwest::redirect::Policy::none())
-            .no_proxy()
-            .build()
-            .map_err(|error| UpstreamError::Unreachable { kind, origin: origin.clone(), reason: error.to_string() })?;
+        let client =
+            policy.client().connect_timeout(CONNECT_TIMEOUT).timeout(REQUEST_TIMEOUT).build().map_err(|error| {
+                UpstreamError::Unreachable { kind, origin: origin.clone(), reason: error.to_string() }
+            })?;
         Ok(Self(Arc::new(Inner {
             kind,
             origin,
@@ -158,11 +162,24 @@ impl Upstream {
         self.request(Method::GET, operation, path_and_query, headers, None).await
     }
 
+    /// Any other request, with a JSON body if there is one.
+    pub async fn send(
+        &self,
+        method: Method,
+        operation: &str,
+        path_and_query: &str,
+        mut headers: HeaderMap,
+        body: Option<&serde_json::Value>,
+    ) -> Result<Answer, UpstreamError> {
+        if body.is_some() {
+            headers.insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+        }
+        self.request(method, operation, path_and_query, headers, body.map(ToString::to_string)).await
+    }
+
     /// POST of a JSON body.
     pub async fn post(&self, operation: &str, path: &str, body: &serde_json::Value) -> Result<Answer, UpstreamError> {
-        let mut headers = HeaderMap::new();
-        headers.insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
-        self.request(Method::POST, operation, path, headers, Some(body.to_string())).await
+        self.send(Method::POST, operation, path, HeaderMap::new(), Some(body)).await
     }
 
     async fn request(
@@ -210,7 +227,7 @@ impl Upstream {
             return Err(unreachable("the last requests all failed, trying again in a moment".to_owned()));
         }
         let received = async {
-            let response = request.send().await.map_err(|error| describe(&error))?;
+            let response = request.send().await.map_err(|error| innermost(&error))?;
             let (status, headers) = (response.status(), response.headers().clone());
             read_body(response).await.map(|body| (status, headers, body))
         }
@@ -249,7 +266,7 @@ impl Upstream {
 
 async fn read_body(mut response: reqwest::Response) -> Result<Bytes, String> {
     let mut body = BytesMut::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| describe(&error))? {
+    while let Some(chunk) = response.chunk().await.map_err(|error| innermost(&error))? {
         if body.len() + chunk.len() > MAX_BODY_BYTES {
             return Err(format!("the answer is longer than {MAX_BODY_BYTES} bytes"));
         }
@@ -259,7 +276,7 @@ async fn read_body(mut response: reqwest::Response) -> Result<Bytes, String> {
 }
 
 /// The innermost cause: `Connection refused` says more than `error sending request`.
-fn describe(error: &reqwest::Error) -> String {
+pub(crate) fn innermost(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {
         cause = inner;

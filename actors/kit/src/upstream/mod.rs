@@ -6,5 +6,6 @@ mod http_client;
 mod node;
 
 pub use breaker::Breaker;
+pub(crate) use http_client::innermost;
 pub use http_client::{Answer, Kind, Upstream, UpstreamError};
 pub use node::{BroadcastOutcome, NodeClient, NodeError};

@@ -96,6 +96,11 @@ impl NodeClient {
             .map_err(|error| self.upstream.protocol_error(format!("{method}: {error}"), &body))?)
     }
 
+    /// Any method, its `result` as it is.
+    pub async fn raw(&self, method: &'static str, params: Value) -> Result<Value, NodeError> {
+        self.call(method, params).await
+    }
+
     /// `status`
     pub async fn status(&self) -> Result<Status, NodeError> {
         self.call("status", json!({})).await

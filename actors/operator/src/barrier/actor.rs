@@ -33,10 +33,13 @@ impl Intent for Msg {
 /// What a barrier is made from.
 pub struct Args {
     pub cursor: Retained<Cursor>,
+    /// Whether its lag is the one that is measured: writes wait for the indexer only.
+    pub is_measured: bool,
 }
 
 pub struct State {
     waiters: Waiters<Reply<u64>>,
+    is_measured: bool,
 }
 
 pub struct Barrier;
@@ -48,7 +51,8 @@ impl Behaviour for Barrier {
     type State = State;
 
     async fn start(_: &Context<Msg>, args: &Arc<Args>) -> Result<State, Failure> {
-        Ok(State { waiters: Waiters::new(args.cursor.with(|cursor| cursor.height)) })
+        let waiters = Waiters::new(args.cursor.with(|cursor| cursor.height));
+        Ok(State { waiters, is_measured: args.is_measured })
     }
 
     async fn handle(_: &Context<Msg>, message: Msg, state: &mut State) -> Result<(), Failure> {
@@ -66,7 +70,9 @@ impl Behaviour for Barrier {
                 }
             }
         }
-        metrics::barrier_lag(state.waiters.lag());
+        if state.is_measured {
+            metrics::barrier_lag(state.waiters.lag());
+        }
         Ok(())
     }
 

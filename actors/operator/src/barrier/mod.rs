@@ -1,4 +1,5 @@
-//! The barrier: knows the indexer's height and who waits for which.
+//! The barrier: knows how far a reader of the chain has come, and who waits for which height. One for the indexer, one for the
+//! graph.
 //!
 //! The height itself is retained by the tree, so a new incarnation knows it at once; its waiters ask again.
 
@@ -11,10 +12,10 @@ use svc_kit::{AskError, Handle};
 
 pub use actor::{Args, Barrier, Msg};
 
-/// Where the indexer is. Retained by the tree.
+/// How far a reader of the chain is. Retained by the tree.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cursor {
-    /// Height up to which the indexer has taken the chain in.
+    /// Height up to which it has taken the chain in.
     pub height: u64,
 }
 
@@ -23,7 +24,7 @@ pub struct Cursor {
 pub struct BarrierHandle(pub(crate) Handle<Msg>);
 
 impl BarrierHandle {
-    /// Waits until the indexer has reached `height`; yields the height it is at.
+    /// Waits until the reader has reached `height`; yields the height it is at.
     pub async fn reached(&self, height: u64, patience: Duration) -> Result<u64, AskError> {
         self.0.ask_within(patience, |reply| Msg::Await { height, reply }).await
     }

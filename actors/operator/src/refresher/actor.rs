@@ -3,14 +3,17 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
-use svc_kit::{Behaviour, Context, Failure, Intent, Reply};
+use svc_kit::{Behaviour, Context, Failure, Handle, Intent, Reply};
 use svc_otel::metrics;
 
 use super::{
     Trigger,
     read::{Sources, read},
 };
-use crate::snapshot::{Board, Snapshot};
+use crate::{
+    agents,
+    snapshot::{Board, Snapshot},
+};
 
 /// What the refresher is told.
 pub enum Msg {
@@ -37,6 +40,7 @@ pub struct Args {
     pub sources: Sources,
     pub board: Board,
     pub period: Duration,
+    pub agents: Handle<agents::Msg>,
 }
 
 #[derive(Default)]
@@ -104,12 +108,10 @@ impl State {
         match outcome {
             Ok(snapshot) => {
                 metrics::authz_cache_size(snapshot.authorizations.len());
-                // Admin APIs are not looked up yet, so none counts as reachable.
-                metrics::vs_agents_known(true, 0);
-                metrics::vs_agents_known(false, snapshot.vs_authorizations.len());
                 if args.board.publish(snapshot) {
                     tracing::info!("what the corporation grants has changed");
                 }
+                agents::notify(&args.agents);
                 self.last_error = None;
             }
             Err(error) => {

@@ -1,5 +1,7 @@
 //! Reading one snapshot.
 
+use std::collections::BTreeMap;
+
 use prost::Message;
 use prost_types::Any;
 use serde_json::{Value, json};
@@ -21,7 +23,7 @@ use svc_wire::{
 use crate::{
     chain::{ChainParams, Identity},
     indexer_client::IndexerClient,
-    snapshot::{Allowance, Authorization, Snapshot},
+    snapshot::{Agent, Allowance, Authorization, Snapshot},
 };
 
 /// Where a snapshot is read from.
@@ -36,6 +38,8 @@ pub struct Sources {
 
 /// Most rows a list answers with.
 const LIST_LIMIT: &str = "1024";
+/// Pages of participants that are looked through for agents.
+const PAGES: usize = 64;
 
 fn pair(name: &str, value: impl Into<String>) -> (String, String) {
     (name.to_owned(), value.into())
@@ -55,16 +59,24 @@ pub async fn read(sources: &Sources) -> Result<Snapshot, NodeError> {
         indexer.get("vs_operator_authorizations", "/v4/delegation/vs-operator-authorizations", &by_corporation, None),
     )
     .map_err(NodeError::from)?;
+    let list = |answer: &Value, key: &str| answer[key].as_array().cloned().unwrap_or_default();
+    let vs_authorizations = list(&vs_authorizations, "authorizations");
     let corporation = corporation["corporation"].clone();
     let policy_address = corporation["policy_address"].as_str().unwrap_or_default().to_owned();
-    let (allowance, account) =
-        tokio::try_join!(read_allowance(sources, &policy_address, &address), read_account(sources, &address))?;
-    let list = |answer: &Value, key: &str| answer[key].as_array().cloned().unwrap_or_default();
+    let (allowance, account, agents, serves_trust) = tokio::try_join!(
+        read_allowance(sources, &policy_address, &address),
+        read_account(sources, &address),
+        read_agents(sources, &vs_authorizations),
+        read_capability(sources),
+    )?;
     Ok(Snapshot {
         corporation,
         ecosystems: list(&ecosystems, "ecosystems"),
         authorizations: list(&authorizations, "authorizations").into_iter().filter_map(authorization).collect(),
-        vs_authorizations: list(&vs_authorizations, "authorizations"),
+        vs_authorizations,
+        agents,
+        operator: address,
+        serves_trust,
         allowance,
         account_number: account.map(|(number, _)| number),
         sequence: account.map_or(0, |(_, sequence)| sequence),
@@ -86,6 +98,43 @@ fn authorization(body: Value) -> Option<Authorization> {
         renews: body["period"].is_string(),
         body,
     })
+}
+
+/// Agents of the corporation: its participants with a DID whose VS operator it authorizes.
+async fn read_agents(sources: &Sources, vs_authorizations: &[Value]) -> Result<Vec<Agent>, NodeError> {
+    let mut agents: BTreeMap<(String, String), Vec<u64>> = BTreeMap::new();
+    let mut before: Option<u64> = None;
+    for _ in 0..PAGES {
+        if vs_authorizations.is_empty() {
+            break;
+        }
+        let mut query = vec![pair("corporation_id", sources.corporation_id.to_string()), pair("limit", LIST_LIMIT)];
+        query.extend(before.map(|id| pair("max_id", id.to_string())));
+        let answer = sources.indexer.get("participants", "/v4/participant/list", &query, None).await?;
+        let rows = answer["participants"].as_array().cloned().unwrap_or_default();
+        for row in &rows {
+            let (did, operator, id) = (row["did"].as_str(), row["vs_operator"].as_str(), row["id"].as_u64());
+            let (Some(did), Some(operator), Some(id)) = (did, operator, id) else { continue };
+            if !did.is_empty() && vs_authorizations.iter().any(|one| one["vs_operator"] == operator) {
+                agents.entry((did.to_owned(), operator.to_owned())).or_default().push(id);
+            }
+        }
+        before = rows.last().and_then(|row| row["id"].as_u64());
+        if rows.len().to_string() != LIST_LIMIT || before.is_none() {
+            break;
+        }
+    }
+    let agent = |((did, vs_operator), participants)| Agent { did, vs_operator, participants };
+    Ok(agents.into_iter().map(agent).collect())
+}
+
+/// Whether the indexer answers trust reads: an indexer without them does not know their profile.
+async fn read_capability(sources: &Sources) -> Result<bool, NodeError> {
+    match sources.indexer.get("trqp.getProfile", "/v4/trqp/v2/profile", &[], None).await {
+        Ok(_) => Ok(true),
+        Err(UpstreamError::Http { .. } | UpstreamError::Protocol { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
 }
 
 async fn read_account(sources: &Sources, address: &str) -> Result<Option<(u64, u64)>, NodeError> {

@@ -2,6 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use prost::Message;
 use serde_json::{Value, json};
 use svc_kit::{
@@ -13,6 +14,7 @@ use svc_otel::{
     trace::{self, Stage},
 };
 use svc_wire::{
+    adr036,
     chain_error::ChainError,
     key::AccountKey,
     proto::cosmos::{
@@ -26,10 +28,11 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::{
-    Submission, SubmitError, Submitted,
+    Login, Submission, SubmitError, Submitted,
     core::{Core, Effect, Live},
 };
 use crate::{
+    agent_session::LOGIN_PREFIX,
     chain::{ChainParams, Identity},
     in_flight::{CallId, Entry, InFlight},
     node_link::Clock,
@@ -41,6 +44,8 @@ pub enum Msg {
     Submit(Box<Submission>, Reply<Result<Submitted, SubmitError>>),
     /// The caller has given up: drop the write if it has not left; answer its transaction if it has.
     Withdraw(CallId, Reply<Option<Submitted>>),
+    /// Sign a login to an agent (ADR-036); nothing but logins is signed this way.
+    SignLogin(String, Reply<Option<Login>>),
     /// A moment has passed: look at what is paused.
     Tick,
     /// A block has passed.
@@ -65,6 +70,7 @@ impl Intent for Msg {
         match self {
             Self::Submit(..) => "submit",
             Self::Withdraw(..) => "withdraw",
+            Self::SignLogin(..) => "sign_login",
             Self::Tick => "tick",
             Self::BlockSeen => "block_seen",
             Self::Settled { .. } => "settled",
@@ -149,6 +155,10 @@ impl Behaviour for Signer {
                 reply.send(state.known(call));
                 effects
             }
+            Msg::SignLogin(payload, reply) => {
+                reply.send(state.sign_login(&payload));
+                Vec::new()
+            }
             Msg::Tick => {
                 context.after(TICK, Msg::Tick);
                 table.with(|table| state.core.ticked(table))
@@ -185,6 +195,15 @@ impl State {
     /// The transaction of a call that was submitted before, also to an earlier incarnation.
     fn known(&self, call: CallId) -> Option<Submitted> {
         self.args.table.with(|table| table.of_call(call).map(submitted))
+    }
+
+    fn sign_login(&self, payload: &str) -> Option<Login> {
+        if !payload.starts_with(LOGIN_PREFIX) {
+            return None;
+        }
+        let Args { key, identity, .. } = &*self.args;
+        let signature = adr036::sign(key, payload, &identity.address).ok()?;
+        Some(Login { public_key: STANDARD.encode(identity.public_key.as_bytes()), signature })
     }
 
     fn take_in(&mut self, submission: Submission, reply: Reply<Result<Submitted, SubmitError>>) -> Vec<Effect> {
@@ -260,12 +279,8 @@ impl State {
         let span = trace::stage_span(Stage::Simulate, &job.submission.span);
         context.spawn(
             async move {
-                let request = SimulateRequest { tx_bytes, ..SimulateRequest::default() }.encode_to_vec();
-                let answer = match node.query_bytes("/cosmos.tx.v1beta1.Service/Simulate", &request, 0).await {
-                    Ok(bytes) => {
-                        let reply = SimulateResponse::decode(bytes.as_slice()).unwrap_or_default();
-                        Ok(reply.gas_info.map_or(0, |info| info.gas_used))
-                    }
+                let answer = match simulate_gas(&node, tx_bytes).await {
+                    Ok(gas) => Ok(gas),
                     Err(NodeError::Query { error, .. }) => Err(Ok(error)),
                     Err(error) => Err(Err(error)),
                 };
@@ -345,6 +360,14 @@ impl State {
             mailbox.send(Msg::Resent(answer));
         });
     }
+}
+
+/// Gas a transaction uses in the node's simulation.
+pub(crate) async fn simulate_gas(node: &NodeClient, tx_bytes: Vec<u8>) -> Result<u64, NodeError> {
+    let request = SimulateRequest { tx_bytes, ..SimulateRequest::default() }.encode_to_vec();
+    let bytes = node.query_bytes("/cosmos.tx.v1beta1.Service/Simulate", &request, 0).await?;
+    let reply = SimulateResponse::decode(bytes.as_slice()).unwrap_or_default();
+    Ok(reply.gas_info.map_or(0, |info| info.gas_used))
 }
 
 fn submitted(entry: &Entry) -> Submitted {

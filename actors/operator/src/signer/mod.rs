@@ -11,8 +11,8 @@ mod core;
 use svc_kit::{AskError, Handle, upstream::NodeError};
 use svc_wire::chain_error::ChainError;
 
-pub(crate) use actor::notify;
 pub use actor::{Args, Msg, Signer};
+pub(crate) use actor::{notify, simulate_gas};
 
 use crate::in_flight::CallId;
 
@@ -46,6 +46,15 @@ pub enum SubmitError {
     /// The key failed.
     #[error("signing failed")]
     Signing,
+}
+
+/// An account's proof that it is who it says, base64.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Login {
+    /// Compressed public key.
+    pub public_key: String,
+    /// ADR-036 signature.
+    pub signature: String,
 }
 
 /// A write for the signer.
@@ -86,6 +95,11 @@ impl SignerHandle {
         patience: std::time::Duration,
     ) -> Result<Result<Submitted, SubmitError>, AskError> {
         self.0.ask_within(patience, |reply| Msg::Submit(Box::new(submission), reply)).await
+    }
+
+    /// Signs a login payload; `None` when it is not one or the key failed.
+    pub async fn sign_login(&self, payload: String, patience: std::time::Duration) -> Result<Option<Login>, AskError> {
+        self.0.ask_within(patience, |reply| Msg::SignLogin(payload, reply)).await
     }
 
     /// Takes a write back; yields its transaction if it has left already. After `None` it will never be signed.

@@ -162,6 +162,8 @@ fn of_platform(view: &View<'_>, path: &str, data: &[u8]) -> Result<Vec<u8>, Ledg
             Ok(auth::v1beta1::Bech32PrefixResponse { bech32_prefix: view.chain.prefix.clone() }.encode_to_vec())
         }
         "/cosmos.authz.v1beta1.Query/Grants" => reply!(view, data, platform::authz_grants),
+        "/cosmos.authz.v1beta1.Query/GranterGrants" => reply!(view, data, platform::authz_granter_grants),
+        "/cosmos.authz.v1beta1.Query/GranteeGrants" => reply!(view, data, platform::authz_grantee_grants),
         "/cosmos.bank.v1beta1.Query/Balance" => reply!(view, data, platform::balance),
         "/cosmos.bank.v1beta1.Query/AllBalances" => reply!(view, data, platform::all_balances),
         "/cosmos.bank.v1beta1.Query/SupplyOf" => reply!(view, data, platform::supply_of),

@@ -228,6 +228,24 @@ pub fn authz_grants(
     Ok(authz::v1beta1::QueryGrantsResponse { grants, pagination })
 }
 
+/// None, by granter.
+pub fn authz_granter_grants(
+    _: &View<'_>,
+    request: authz::v1beta1::QueryGranterGrantsRequest,
+) -> Result<authz::v1beta1::QueryGranterGrantsResponse, LedgerError> {
+    let (grants, pagination) = paginate(std::iter::empty(), request.pagination)?;
+    Ok(authz::v1beta1::QueryGranterGrantsResponse { grants, pagination })
+}
+
+/// None, by grantee.
+pub fn authz_grantee_grants(
+    _: &View<'_>,
+    request: authz::v1beta1::QueryGranteeGrantsRequest,
+) -> Result<authz::v1beta1::QueryGranteeGrantsResponse, LedgerError> {
+    let (grants, pagination) = paginate(std::iter::empty(), request.pagination)?;
+    Ok(authz::v1beta1::QueryGranteeGrantsResponse { grants, pagination })
+}
+
 /// No inflation: coins come from the genesis alone.
 pub fn mint_params(
     view: &View<'_>,

@@ -1,0 +1,160 @@
+//! A write before it is begun: the exact message, and what it would cost.
+
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use svc_kit::{upstream::NodeError, wall};
+use svc_wire::{
+    chain_error::Meaning,
+    envelope::{Code, ErrorEnvelope},
+    proto::cosmos::base::v1beta1::Coin,
+    tx::Unsigned,
+};
+
+use crate::{
+    chain::{fee_for, gas_limit_for},
+    error::{node_error, submit_error},
+    flow::check_gate,
+    operator::{Operator, Parts},
+    signer::{SubmitError, simulate_gas},
+};
+
+/// A write as it was asked for.
+#[derive(Debug, Clone)]
+pub struct LedgerCall {
+    /// Type URL.
+    pub msg_type: String,
+    /// The message as JSON, without the accounts.
+    pub arguments: Value,
+    /// Accounts the server fills in, by field name.
+    pub accounts: Vec<(String, String)>,
+    /// Whether an authorization of the corporation is needed.
+    pub needs_grant: bool,
+}
+
+/// A write with its exact message: what is confirmed is what is signed.
+#[derive(Debug, Clone)]
+pub struct Prepared {
+    /// The message.
+    pub message: prost_types::Any,
+    /// Whether an authorization of the corporation is needed.
+    pub needs_grant: bool,
+}
+
+/// What a write would cost, without having been signed.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Estimate {
+    /// Gas the simulation used.
+    pub gas_used: u64,
+    /// Gas limit the transaction would have.
+    pub gas_wanted: u64,
+    /// Fee it would pay.
+    pub fee: Value,
+    /// Who would pay it: `corporation` or `operator`.
+    pub fee_payer: &'static str,
+}
+
+/// Simulations of one estimate: other writes may move the sequence meanwhile.
+const ATTEMPTS: usize = 5;
+
+impl Prepared {
+    /// Type URL.
+    pub fn msg_type(&self) -> &str {
+        &self.message.type_url
+    }
+
+    /// SHA-256 over type URL and bytes, lower-case hex: the identity of this very message.
+    pub fn digest(&self) -> String {
+        let mut hasher = Sha256::new();
+        hasher.update(self.message.type_url.as_bytes());
+        hasher.update([0]);
+        hasher.update(&self.message.value);
+        hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl Operator {
+    /// Checks the gate and encodes the message with the server's accounts in it.
+    pub fn prepare(&self, call: &LedgerCall) -> Result<Prepared, ErrorEnvelope> {
+        check_gate(self.parts(), &call.msg_type, call.needs_grant)?;
+        let mut message = call.arguments.clone();
+        for (field, account) in &call.accounts {
+            message[field.as_str()] = account.as_str().into();
+        }
+        let encoded = self.chain().registry.encode(&call.msg_type, &message);
+        let value = encoded.map_err(|error| {
+            let details = json!({"violations": [{"pointer": "", "reason": error.to_string()}]});
+            let hint = "correct the argument and call again; tools/list shows the schema";
+            ErrorEnvelope::new(Code::InputInvalid, error.to_string(), hint).with_details(details)
+        })?;
+        let message = prost_types::Any { type_url: call.msg_type.clone(), value };
+        Ok(Prepared { message, needs_grant: call.needs_grant })
+    }
+
+    /// The message as the chain will read it: decoded from the very bytes that would be signed.
+    pub fn show(&self, prepared: &Prepared) -> Value {
+        let mut shown =
+            self.chain().registry.decode(prepared.msg_type(), &prepared.message.value).unwrap_or_else(|_| json!({}));
+        shown["@type"] = prepared.msg_type().into();
+        shown
+    }
+
+    /// Chooses the fee payer and simulates; signs nothing, sends nothing.
+    pub async fn estimate(&self, prepared: &Prepared) -> Result<Estimate, ErrorEnvelope> {
+        let (parts, snapshot) = (self.parts(), self.snapshot());
+        let mut granter = snapshot
+            .fee_budget(prepared.msg_type(), &wall::now())
+            .map(|budget| (snapshot.policy_address().to_owned(), budget));
+        if snapshot.account_number.is_none() {
+            let address = self.identity().address.to_string();
+            return Err(submit_error(&SubmitError::NoAccount { address }));
+        }
+        let mut sequence = snapshot.sequence;
+        let mut last = None;
+        for _ in 0..ATTEMPTS {
+            match self.simulate(parts, prepared, sequence, granter.as_ref().map(|(address, _)| address.clone())).await {
+                Ok(gas_used) => {
+                    let gas_wanted = gas_limit_for(gas_used);
+                    let fee = fee_for(gas_wanted, parts.chain.gas_price_micros);
+                    if granter.as_ref().and_then(|(_, budget)| *budget).is_some_and(|budget| fee > budget) {
+                        granter = None;
+                        continue;
+                    }
+                    return Ok(Estimate {
+                        gas_used,
+                        gas_wanted,
+                        fee: json!({"denom": parts.chain.denom, "amount": fee.to_string()}),
+                        fee_payer: if granter.is_some() { "corporation" } else { "operator" },
+                    });
+                }
+                Err(NodeError::Query { error, .. }) => match error.simulated_meaning() {
+                    Meaning::WrongSequence { expected: Some(expected), .. } => {
+                        sequence = expected;
+                        last = Some(SubmitError::Sequence(error));
+                    }
+                    Meaning::FeeAllowance if granter.is_some() => granter = None,
+                    _ => return Err(submit_error(&SubmitError::Simulation(error))),
+                },
+                Err(error) => return Err(node_error(&error)),
+            }
+        }
+        Err(submit_error(&last.unwrap_or(SubmitError::Overloaded { limit: ATTEMPTS })))
+    }
+
+    async fn simulate(
+        &self,
+        parts: &Parts,
+        prepared: &Prepared,
+        sequence: u64,
+        granter: Option<String>,
+    ) -> Result<u64, NodeError> {
+        let unsigned = Unsigned {
+            messages: vec![prepared.message.clone()],
+            sequence,
+            fee: Vec::<Coin>::new(),
+            gas_limit: 0,
+            granter,
+            timeout_height: self.timeout_height(parts.tx_timeout),
+        };
+        simulate_gas(self.node(), unsigned.for_simulation(&self.identity().public_key)).await
+    }
+}

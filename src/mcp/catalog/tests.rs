@@ -1,0 +1,143 @@
+use svc_wire::schema::{Namespace, Registry};
+
+use super::*;
+
+fn catalog() -> Catalog {
+    let registry = Registry::compiled(&Namespace::compiled()).expect("compiled descriptors load");
+    let chain = ChainParams {
+        chain_id: "c".into(),
+        denom: "usvc".into(),
+        prefix: "svc".into(),
+        registry: Arc::new(registry),
+        gas_price_micros: 1,
+    };
+    Catalog::build(&chain, &Selection::default()).expect("builds")
+}
+
+#[test]
+fn every_tool_is_complete_and_named_as_the_contract_says() {
+    for entry in catalog().iter() {
+        let tool = &entry.tool;
+        let segments = tool.name.split('.').count();
+        assert_eq!(segments, if entry.surface() == "wallet" { 3 } else { 4 }, "{}", tool.name);
+        assert!(tool.title.is_some() && tool.output_schema.is_some(), "{}", tool.name);
+        assert!(tool.description.as_ref().is_some_and(|text| text.len() > 40), "{}", tool.name);
+        let hints = tool.annotations.as_ref().expect("annotations");
+        assert_eq!(hints.read_only_hint, Some(entry.effect == Effect::Reads), "{}", tool.name);
+        let properties = tool.input_schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
+        for (name, schema) in properties {
+            assert!(schema["description"].is_string(), "{}: {name} has no description", tool.name);
+        }
+        assert_eq!(tool.input_schema["additionalProperties"], false, "{}", tool.name);
+        jsonschema::draft202012::meta::validate(&Value::Object(
+            (**tool.output_schema.as_ref().expect("a schema")).clone(),
+        ))
+        .unwrap_or_else(|error| panic!("{}: {error}", tool.name));
+    }
+}
+
+#[test]
+fn the_names_are_exactly_those_of_the_contract() {
+    let recorded: Vec<String> =
+        serde_json::from_str(include_str!("../../../tests/fixtures/tool_names.json")).expect("a list of names");
+    let names: Vec<String> = catalog().iter().map(|entry| entry.tool.name.to_string()).collect();
+    let ours = ["svc.wallet.findTools"];
+    let found: Vec<&String> = names.iter().filter(|name| !ours.contains(&name.as_str())).collect();
+    assert_eq!(found.len(), 134);
+    assert_eq!(found, recorded.iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn the_toolsets_are_the_surfaces_and_modules_of_the_tools() {
+    let mut found = std::collections::BTreeSet::new();
+    for entry in catalog().iter() {
+        let segments: Vec<&str> = entry.tool.name.split('.').collect();
+        found.insert(segments[1].to_owned());
+        if segments.len() == 4 {
+            found.insert(format!("{}.{}", segments[1], segments[2]));
+        }
+    }
+    assert_eq!(found, toolsets().into_iter().collect());
+}
+
+#[test]
+fn every_tool_a_text_names_exists() {
+    let catalog = catalog();
+    for entry in catalog.iter() {
+        let text = serde_json::to_string(&entry.tool).expect("serialises");
+        for name in super::super::prompts::tools_in(&text) {
+            let segments: Vec<&str> = name.split('.').collect();
+            // Names of protobuf messages begin alike, and patterns such as svc.graph.did.* are no names.
+            let is_tool = SURFACES.contains(&segments[1]) && segments.len() == 3 + usize::from(segments[1] != "wallet");
+            assert!(!is_tool || catalog.get(name).is_some(), "{} names {name}", entry.tool.name);
+        }
+    }
+}
+
+#[test]
+fn ledger_tools_hide_the_accounts_the_server_fills_in() {
+    let catalog = catalog();
+    for entry in catalog.iter().filter(|entry| entry.surface() == "ledger") {
+        let Action::Ledger(tool) = &entry.action else { panic!("{}", entry.tool.name) };
+        for hidden in tool.accounts.keys() {
+            assert!(entry.tool.input_schema["properties"].get(hidden).is_none(), "{}: {hidden}", entry.tool.name);
+        }
+        for account in ["corporation", "operator", "authority", "signer"] {
+            assert!(entry.tool.input_schema["properties"].get(account).is_none(), "{}: {account}", entry.tool.name);
+        }
+    }
+}
+
+#[test]
+fn every_violation_is_listed_with_its_place() {
+    let catalog = catalog();
+    let entry = catalog.get("svc.ledger.es.createEcosystem").expect("listed");
+    let error = entry.check(&json!({"did": "web:x", "language": 1, "color": "red"})).expect_err("refused");
+    let violations = error.details["violations"].as_array().expect("violations");
+    let pointers: Vec<_> = violations.iter().map(|violation| violation["pointer"].as_str().expect("text")).collect();
+    for expected in ["/did", "/language", "/color", "/doc_url", "/doc_digest_sri"] {
+        assert!(pointers.contains(&expected), "{expected}: {pointers:?}");
+    }
+    assert!(error.message.contains("color: is not an argument of this tool"), "{}", error.message);
+}
+
+#[test]
+fn names_become_numbers_and_json_texts_are_read_before_the_chain_does() {
+    let catalog = catalog();
+    let entry = catalog.get("svc.ledger.cs.createCredentialSchema").expect("known");
+    let Action::Ledger(tool) = &entry.action else { panic!("a ledger tool") };
+    let message = tool
+        .message(
+            &json!({"issuer_onboarding_mode": "OPEN", "pricing_asset_type": 2, "json_schema": "{}", "dry_run": true}),
+        )
+        .unwrap_or_else(|_| panic!("valid"));
+    assert_eq!(message, json!({"issuer_onboarding_mode": 1, "pricing_asset_type": 2, "json_schema": "{}"}));
+    for (text, expected) in [("{", "is not JSON"), ("[]", "not an object")] {
+        let violations = tool.message(&json!({"json_schema": text})).map(drop);
+        let Err(violations) = violations else { panic!("{text} is accepted") };
+        assert!(violations[0].pointer == "/json_schema" && violations[0].reason.contains(expected));
+    }
+}
+
+/// What clients see; a change of a name or a schema shows here, and needs a line in the changelog.
+#[test]
+fn the_listing_is_the_recorded_one() {
+    let listing: Vec<Value> = catalog()
+        .iter()
+        .map(|entry| {
+            let tool = &entry.tool;
+            json!({"name": tool.name, "input": &*tool.input_schema, "output": tool.output_schema.as_deref()})
+        })
+        .collect();
+    let lines: Vec<String> = listing.iter().map(Value::to_string).collect();
+    let text = format!("[\n{}\n]\n", lines.join(",\n"));
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/tools.json");
+    if std::env::var_os("SVC_RECORD").is_some() {
+        std::fs::write(path, &text).expect("recorded");
+    }
+    let recorded = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        recorded == text,
+        "the listing differs from tests/fixtures/tools.json; run with SVC_RECORD=1 and look at the change"
+    );
+}

@@ -1,0 +1,130 @@
+//! Surface `vsa`: requests to the admin APIs of the corporation's agents.
+
+use http::Method;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use svc_operator::AgentRequest;
+
+use super::{CatalogError, Effect, Outline, Row, table};
+
+/// A request as a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VsaTool {
+    operation: &'static str,
+    method: Method,
+    path: String,
+    is_body: bool,
+}
+
+#[derive(Deserialize)]
+struct VsaRow {
+    #[serde(flatten)]
+    row: Row,
+    method: String,
+    path: String,
+    place: Place,
+    effect: Effect,
+}
+
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum Place {
+    Query,
+    Body,
+}
+
+/// What a path segment may hold unescaped.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
+
+/// Bounded names of the requests, for spans.
+const OPERATIONS: [&str; 11] = [
+    "listFlows",
+    "getFlow",
+    "editCredentialClaims",
+    "sendOobLink",
+    "startValidation",
+    "validateFlow",
+    "rejectFlow",
+    "listServiceEndpoints",
+    "addServiceEndpoint",
+    "updateServiceEndpoint",
+    "deleteServiceEndpoint",
+];
+
+pub(super) fn tools() -> Result<Vec<(Outline, VsaTool)>, CatalogError> {
+    let rows: Vec<VsaRow> = table("vsa", include_str!("data/vsa.json"))?;
+    rows.into_iter()
+        .map(|VsaRow { row, method, path, place, effect }| {
+            let broken = |reason: String| CatalogError::Table { surface: "vsa", reason };
+            let verb = row.name.rsplit('.').next().unwrap_or_default();
+            let operation = OPERATIONS.into_iter().find(|operation| *operation == verb);
+            let operation = operation.ok_or_else(|| broken(format!("no operation {verb}")))?;
+            let method = Method::from_bytes(method.as_bytes()).map_err(|error| broken(error.to_string()))?;
+            let tool = VsaTool { operation, method, path, is_body: place == Place::Body };
+            Ok((row.outline(effect), tool))
+        })
+        .collect()
+}
+
+impl VsaTool {
+    /// The agent, and the request for validated arguments.
+    pub fn request(&self, arguments: &Value) -> (String, AgentRequest) {
+        let mut members = arguments.as_object().cloned().unwrap_or_default();
+        let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let did = members.remove("agent_did").map(text).unwrap_or_default();
+        let mut path = self.path.clone();
+        members.retain(|name, value| {
+            let placeholder = format!("{{{name}}}");
+            let is_in_path = path.contains(&placeholder);
+            if is_in_path {
+                path = path.replace(&placeholder, &utf8_percent_encode(&text(value.clone()), SEGMENT).to_string());
+            }
+            !is_in_path
+        });
+        let (path, body) =
+            if self.is_body { (path, Some(Value::Object(members))) } else { (with_query(path, members), None) };
+        (did, AgentRequest { method: self.method.clone(), operation: self.operation, path, body })
+    }
+
+    /// What the schema cannot say.
+    pub fn violation(&self, arguments: &Value) -> Option<String> {
+        let is_empty_update = self.operation == "updateServiceEndpoint"
+            && arguments.get("type").is_none()
+            && arguments.get("serviceEndpoint").is_none();
+        is_empty_update.then(|| "one of type and serviceEndpoint is required".to_owned())
+    }
+}
+
+fn with_query(path: String, members: Map<String, Value>) -> String {
+    let pairs = members.into_iter().filter(|(_, value)| !value.is_null());
+    let mut query = url::form_urlencoded::Serializer::new(String::new());
+    query.extend_pairs(
+        pairs.map(|(name, value)| (name, value.as_str().map_or_else(|| value.to_string(), str::to_owned))),
+    );
+    let query = query.finish();
+    if query.is_empty() { path } else { format!("{path}?{query}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn arguments_become_agent_path_query_and_body() {
+        let tool = |name: &str| {
+            let found = tools().expect("the table").into_iter().find(|(outline, _)| outline.name.ends_with(name));
+            found.expect("known").1
+        };
+        let (did, request) =
+            tool("listFlows").request(&json!({"agent_did": "did:web:a", "role": "validator", "limit": 5}));
+        assert_eq!((did.as_str(), request.path.as_str()), ("did:web:a", "/v2/vt/flows?limit=5&role=validator"));
+        let arguments = json!({"agent_did": "did:web:a", "serviceEndpointId": "did:web:a#mcp", "type": "MCP"});
+        let (_, request) = tool("updateServiceEndpoint").request(&arguments);
+        assert_eq!(request.path, "/v2/vt/service-endpoints/did%3Aweb%3Aa%23mcp");
+        assert_eq!((request.method, request.body), (Method::PATCH, Some(json!({"type": "MCP"}))));
+        assert!(tool("updateServiceEndpoint").violation(&json!({"agent_did": "did:web:a"})).is_some());
+    }
+}

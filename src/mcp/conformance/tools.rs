@@ -1,0 +1,174 @@
+//! The tools of the suite. Their names and answers are the suite's own.
+
+use std::{sync::LazyLock, time::Duration};
+
+use rmcp::{
+    ErrorData, RoleServer,
+    model::{
+        CallToolRequestParams, CallToolResponse, CallToolResult, ClientCapabilities, ContentBlock, JsonObject,
+        LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ResourceContents, SamplingCapability,
+        Tool,
+    },
+    object,
+    service::RequestContext,
+};
+use serde_json::json;
+
+use super::{CHANGES, Change, PNG, WAV, cut, dialogue, wanted_level};
+
+/// Between two notifications of one call, so that a client can see them apart.
+const PAUSE: Duration = Duration::from_millis(50);
+
+pub(super) static ALL: LazyLock<Vec<Tool>> = LazyLock::new(|| {
+    let plain = [
+        ("test_simple_text", "Answers with text"),
+        ("test_image_content", "Answers with an image"),
+        ("test_audio_content", "Answers with a sound"),
+        ("test_embedded_resource", "Answers with a resource"),
+        ("test_multiple_content_types", "Answers with text, an image and a resource"),
+        ("test_tool_with_logging", "Logs three messages while it runs"),
+        ("test_logging_tool", "Logs three messages while it runs, for a client that asked for them in the request"),
+        ("test_tool_with_progress", "Tells its progress three times while it runs"),
+        ("test_error_handling", "Always fails"),
+        ("test_reconnection", "Loses the stream of its answer, and waits for the client to come back for it"),
+        ("test_missing_capability", "Works only for clients that can sample"),
+        ("test_trigger_tool_change", "Says that the list of tools has changed"),
+        ("test_trigger_prompt_change", "Says that the list of prompts has changed"),
+    ];
+    let plain = plain.map(|(name, description)| Tool::new(name, description, object!({"type": "object"})));
+    let asking = dialogue::TOOLS.map(|(name, description)| {
+        // Two of them say what the caller wants said.
+        let properties = json!({"prompt": {"type": "string"}, "message": {"type": "string"}});
+        Tool::new(name, description, object!({"type": "object", "properties": properties}))
+    });
+    let header = Tool::new("test_custom_header", "Takes an argument a header must repeat", header_schema());
+    let dialect = Tool::new("json_schema_2020_12_tool", "Has a schema with the words of 2020-12", dialect_schema());
+    plain.into_iter().chain(asking).chain([header, dialect]).collect()
+});
+
+pub(super) async fn call(
+    request: &CallToolRequestParams,
+    context: &RequestContext<RoleServer>,
+) -> Option<Result<CallToolResponse, ErrorData>> {
+    let name = request.name.as_ref();
+    if dialogue::TOOLS.iter().any(|(known, _)| *known == name) {
+        return Some(dialogue::call(request, context).await);
+    }
+    let content = match name {
+        "test_simple_text" => text("This is a simple text response for testing."),
+        "test_image_content" => vec![ContentBlock::image(PNG, "image/png")],
+        "test_audio_content" => vec![ContentBlock::audio(WAV, "audio/wav")],
+        "test_embedded_resource" => {
+            vec![embedded("test://embedded-resource", "text/plain", "This is an embedded resource content.")]
+        }
+        "test_multiple_content_types" => vec![
+            ContentBlock::text("Multiple content types test:"),
+            ContentBlock::image(PNG, "image/png"),
+            embedded("test://mixed-content-resource", "application/json", r#"{"test":"data","value":123}"#),
+        ],
+        "test_tool_with_logging" | "test_logging_tool" => {
+            for message in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
+                log(context, message).await;
+                tokio::time::sleep(PAUSE).await;
+            }
+            text("Three messages were logged.")
+        }
+        "test_tool_with_progress" => {
+            for percent in [0.0, 50.0, 100.0] {
+                report(context, percent).await;
+                tokio::time::sleep(PAUSE).await;
+            }
+            text("The progress was told three times.")
+        }
+        "test_error_handling" => {
+            let told = text("This tool intentionally returns an error for testing");
+            return Some(Ok(CallToolResult::error(told).into()));
+        }
+        "test_reconnection" => {
+            // The stream has to have begun for a client to know where to go on.
+            tokio::time::sleep(PAUSE).await;
+            cut::cut(context);
+            tokio::time::sleep(PAUSE * 10).await;
+            text("The call outlived its stream.")
+        }
+        "test_missing_capability" => {
+            if context.client_capabilities().is_none_or(|declared| declared.sampling.is_none()) {
+                let mut required = ClientCapabilities::default();
+                required.sampling = Some(SamplingCapability::default());
+                return Some(Err(ErrorData::missing_required_client_capability(required)));
+            }
+            text("The client can sample.")
+        }
+        "test_trigger_tool_change" => changed(Change::Tools),
+        "test_trigger_prompt_change" => changed(Change::Prompts),
+        "test_custom_header" | "json_schema_2020_12_tool" => {
+            text(&serde_json::Value::from(request.arguments.clone().unwrap_or_default()).to_string())
+        }
+        _ => return None,
+    };
+    Some(Ok(CallToolResult::success(content).into()))
+}
+
+fn text(text: &str) -> Vec<ContentBlock> {
+    vec![ContentBlock::text(text)]
+}
+
+fn embedded(uri: &str, mime: &str, text: &str) -> ContentBlock {
+    ContentBlock::resource(ResourceContents::text(text, uri).with_mime_type(mime))
+}
+
+fn changed(change: Change) -> Vec<ContentBlock> {
+    // That nobody listens is no error.
+    let told = CHANGES.send(change).unwrap_or_default();
+    text(&format!("{told} listeners were told."))
+}
+
+async fn log(context: &RequestContext<RoleServer>, message: &str) {
+    if wanted_level(context).is_some_and(|wanted| wanted as u8 <= LoggingLevel::Info as u8) {
+        let message = LoggingMessageNotificationParam::new(LoggingLevel::Info, message.into());
+        // A client that is gone will not miss it.
+        let _ = context.peer.notify_logging_message(message).await;
+    }
+}
+
+async fn report(context: &RequestContext<RoleServer>, percent: f64) {
+    if let Some(token) = context.meta.get_progress_token() {
+        let progress = ProgressNotificationParam::new(token, percent).with_total(100.0);
+        // A client that is gone will not miss it.
+        let _ = context.peer.notify_progress(progress).await;
+    }
+}
+
+fn header_schema() -> JsonObject {
+    object!({
+        "type": "object",
+        "properties": {"region": {"type": "string", "x-mcp-header": "Region"}},
+        "required": ["region"],
+    })
+}
+
+fn dialect_schema() -> JsonObject {
+    object!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "$defs": {
+            "address": {
+                "$anchor": "addressDef",
+                "type": "object",
+                "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+            },
+        },
+        "properties": {
+            "name": {"type": "string"},
+            "address": {"$ref": "#/$defs/address"},
+            "contactMethod": {"type": "string", "enum": ["phone", "email"]},
+            "phone": {"type": "string"},
+            "email": {"type": "string"},
+        },
+        "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
+        "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
+        "then": {"required": ["phone"]},
+        "else": {"required": ["email"]},
+        "additionalProperties": false,
+    })
+}
