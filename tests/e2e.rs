@@ -4,15 +4,21 @@
 mod e2e {
     pub mod harness;
 
+    mod agents;
     mod bad_input;
     mod crashes;
     mod discovery;
     mod faults;
     mod grants;
+    mod graph;
     mod home;
     mod indexer;
     mod pipeline;
+    mod policy;
     mod secrets;
+    mod sessions;
+    mod standins;
+    mod surface;
     mod trace;
     mod write_and_read;
 }

@@ -39,8 +39,10 @@ use super::{
 
 /// Tools on one page of `tools/list`.
 const PAGE: usize = 100;
-/// For how long a client may take a list for granted, in milliseconds; a change is notified besides.
+/// For how long a client may take a list for granted that changes with a release only, in milliseconds.
 const LIST_TTL_MS: u64 = 60_000;
+/// The same for the list of tools, which changes with the chain: a client that kept it would not see a revocation.
+const TOOLS_TTL_MS: u64 = 0;
 
 /// The handler of one session, or of one request where the protocol has no sessions.
 #[derive(Clone)]
@@ -267,7 +269,7 @@ impl ServerHandler for Session {
         self.traced("tools/list", "", &context, async {
             let (tools, next) = page(&self.tools(), request)?;
             let mut result =
-                ListToolsResult::with_all_items(tools).with_cache_scope(CacheScope::Private).with_ttl_ms(LIST_TTL_MS);
+                ListToolsResult::with_all_items(tools).with_cache_scope(CacheScope::Private).with_ttl_ms(TOOLS_TTL_MS);
             result.next_cursor = next;
             Ok(result)
         })

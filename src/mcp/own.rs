@@ -191,7 +191,7 @@ impl Front {
                 (score > 0).then_some((score, entry))
             })
             .collect();
-        found.sort_by_key(|(score, _)| std::cmp::Reverse(*score));
+        found.sort_by_key(|(score, entry)| (std::cmp::Reverse(*score), entry.tool.name.len()));
         let told = |(_, entry): (usize, &std::sync::Arc<super::catalog::Entry>)| {
             let absence = self.absence(entry);
             let mut row = json!({

@@ -74,6 +74,46 @@ async fn a_revoked_grant_takes_the_tools_away_and_tells_the_clients() {
     let _ = legacy.cancel().await;
 }
 
+/// All types an operator can hold, but one.
+fn all_but(world: &super::harness::World, without: &str) -> serde_json::Value {
+    let types = world.network.operator.snapshot().authorizations[0].msg_types.clone();
+    types.into_iter().filter(|one| !one.ends_with(without)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_revoked_type_takes_one_tool_from_two_clients_within_two_blocks_and_a_new_grant_brings_it_back() {
+    let world = super::harness::world(super::harness::config(1_000)).await;
+    let grant = |types: serde_json::Value| {
+        json!([{"type": "de.MsgGrantOperatorAuthorization", "value": {
+            "corporation": "$corporation", "operator": "$corporation", "grantee": "$operator", "with_feegrant": true,
+            "msg_types": types,
+        }}])
+    };
+    let (all, fewer) = (all_but(&world, "nothing"), all_but(&world, "MsgCreateEcosystem"));
+    let other = svc::client::Client::listen(&world.network.mcp_url(), &world.network.bearer).await.expect("connects").0;
+    let lists = async |client: &svc::client::Client| {
+        client.tools().await.expect("listed").iter().any(|tool| tool.name == CREATE)
+    };
+    assert!(lists(&world.client).await && lists(&other).await);
+    let sent = world.operator_txs_in_blocks();
+    world.corporation_decides(grant(fewer)).await;
+    let decided = world.height();
+    // Calls race the news: each is refused, by the gate or by the simulation, and none is sent.
+    let race = (0..8).map(|n| world.call(CREATE, ecosystem(format!("race-{n}"))));
+    for answer in futures::future::join_all(race).await {
+        let code = answer.content["code"].as_str().unwrap_or_default().to_owned();
+        assert!(answer.is_error && code.starts_with("AUTHZ_"), "{:#}", answer.content);
+    }
+    assert_eq!(world.operator_txs_in_blocks(), sent, "refused without a broadcast");
+    world.until("both lists are without it", async || !lists(&world.client).await && !lists(&other).await).await;
+    assert!(world.height() <= decided + 2, "within two blocks: {decided}, {}", world.height());
+    assert!(world.tool_names().await.contains(&"svc.ledger.es.updateEcosystem".to_owned()), "only this one");
+    world.corporation_decides(grant(all)).await;
+    world.until("both lists have it again", async || lists(&world.client).await && lists(&other).await).await;
+    world.ok(CREATE, ecosystem("again")).await;
+    other.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_grant_to_another_operator_shows_in_the_reads() {
     let world = quick().await;

@@ -60,6 +60,50 @@ pub fn ecosystem(name: impl std::fmt::Display) -> Value {
     })
 }
 
+/// Arguments of a valid createCredentialSchema.
+pub fn schema(ecosystem: &Value) -> Value {
+    let body = json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Badge", "description": "A badge",
+        "type": "object", "properties": {"credentialSubject": {"type": "object"}},
+    });
+    json!({
+        "ecosystem_id": ecosystem, "json_schema": body.to_string(), "digest_algorithm": "sha384",
+        "issuer_grantor_validation_validity_period": 365, "verifier_grantor_validation_validity_period": 365,
+        "issuer_validation_validity_period": 365, "verifier_validation_validity_period": {"value": 365},
+        "holder_validation_validity_period": 0, "issuer_onboarding_mode": "OPEN", "verifier_onboarding_mode": 1,
+        "holder_onboarding_mode": "PERMISSIONLESS", "pricing_asset_type": "TU", "pricing_asset": "tu",
+    })
+}
+
+/// The smallest arguments that a tool's schema asks for, for schemas as simple as ours.
+pub fn sample(tool: &rmcp::model::Tool) -> Value {
+    let required = tool.input_schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+    let value = |name: &str| {
+        let schema = &tool.input_schema["properties"][name];
+        if let Some(first) = schema["enum"].as_array().and_then(|values| values.first()) {
+            return first.clone();
+        }
+        match &schema["type"] {
+            Value::String(kind) if kind == "integer" => json!(1),
+            Value::Array(_) => json!(1),
+            _ if schema["pattern"].as_str().is_some_and(|pattern| pattern.contains("did:")) => {
+                json!("did:web:a.example")
+            }
+            _ => json!("x"),
+        }
+    };
+    required.iter().filter_map(Value::as_str).map(|name| (name.to_owned(), value(name))).collect::<Map<_, _>>().into()
+}
+
+/// An answer must be what the tool's output schema says.
+pub fn check_output(tool: &rmcp::model::Tool, answer: &Value) {
+    let schema = Value::Object((**tool.output_schema.as_ref().expect("an output schema")).clone());
+    let validator = jsonschema::draft202012::new(&schema).expect("a schema");
+    let problems: Vec<String> =
+        validator.iter_errors(answer).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert!(problems.is_empty(), "{}: {problems:#?} in {answer:#}", tool.name);
+}
+
 pub const CREATE: &str = "svc.ledger.es.createEcosystem";
 
 pub async fn call(client: &Client, tool: &str, given: Value) -> Answer {
@@ -125,6 +169,44 @@ impl World {
 
     pub fn height(&self) -> u64 {
         *self.network.devnet.node.heights().borrow()
+    }
+
+    /// Makes the corporation an ecosystem's root participant with this DID, whose account is an authorized VS operator.
+    pub async fn participate(&self, did: &str) -> u64 {
+        let ecosystem = self.ok(CREATE, ecosystem("market")).await["response"]["ecosystem_id"].clone();
+        let schema =
+            self.ok("svc.ledger.cs.createCredentialSchema", schema(&ecosystem)).await["response"]["id"].clone();
+        let ends = "2098-01-01T00:00:00Z";
+        let root = json!({
+            "schema_id": schema, "did": did, "effective_from": self.soon(), "effective_until": ends,
+            "validation_fees": 0, "issuance_fees": 0, "verification_fees": 0,
+            "vs_operator": self.network.devnet.address("member"),
+            "vs_operator_authz_msg_types": ["/svc.pp.v1.MsgSetParticipantOPToValidated"],
+        });
+        let made = self.ok("svc.ledger.pp.createRootParticipant", root).await;
+        made["response"]["id"]
+            .as_str()
+            .and_then(|id| id.parse().ok())
+            .unwrap_or_else(|| made["response"]["id"].as_u64().expect("an id"))
+    }
+
+    /// A moment that is still to come when a transaction made now is in a block.
+    fn soon(&self) -> String {
+        let now = svc_wire::instant::nanos(&svc_kit::wall::now()) + 60_000_000_000;
+        svc_wire::instant::iso_millis(&svc_wire::instant::from_nanos(now))
+    }
+
+    /// Runs messages as the corporation itself: a group proposal that its one member decides.
+    pub async fn corporation_decides(&self, messages: Value) {
+        let devnet = &self.network.devnet;
+        let scenario: svc_devnet::scenario::Scenario = serde_json::from_value(json!({
+            "description": "a decision",
+            "step": [{"name": "decide", "signer": "member", "proposal": "corporation", "messages": messages}],
+        }))
+        .expect("a scenario");
+        let mut runner = svc_devnet::scenario::Runner::new(&devnet.node, &devnet.accounts).expect("a runner");
+        runner.values.extend(devnet.values.clone());
+        runner.run(&scenario).await.expect("decided");
     }
 
     /// Waits block by block until something holds.

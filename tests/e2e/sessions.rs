@@ -1,0 +1,145 @@
+//! Sessions over HTTP as they are: bounded, ended when idle, one request an id, and answers that survive a lost connection.
+
+use std::time::Duration;
+
+use reqwest::{Response, StatusCode};
+use serde_json::{Value, json};
+use svc::mcp::SessionLimits;
+
+use super::harness::{CREATE, PATIENCE, World, config, ecosystem, world};
+
+struct Http<'a> {
+    world: &'a World,
+    client: reqwest::Client,
+}
+
+impl<'a> Http<'a> {
+    fn new(world: &'a World) -> Self {
+        Self { world, client: reqwest::Client::new() }
+    }
+
+    fn request(&self, method: reqwest::Method, session: Option<&str>) -> reqwest::RequestBuilder {
+        let request = self
+            .client
+            .request(method, self.world.network.mcp_url())
+            .bearer_auth(&self.world.network.bearer)
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream");
+        match session {
+            Some(id) => request.header("mcp-session-id", id).header("mcp-protocol-version", "2025-11-25"),
+            None => request,
+        }
+    }
+
+    async fn post(&self, session: Option<&str>, body: Value) -> Response {
+        self.request(reqwest::Method::POST, session).body(body.to_string()).send().await.expect("an answer")
+    }
+
+    async fn initialize(&self) -> Response {
+        let info = json!({"name": "t", "version": "1"});
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+        self.post(None, json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})).await
+    }
+
+    /// Id of a session that is ready.
+    async fn session(&self) -> String {
+        let response = self.initialize().await;
+        let id = response.headers()["mcp-session-id"].to_str().expect("text").to_owned();
+        let done = self.post(Some(&id), json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await;
+        assert_eq!(done.status(), StatusCode::ACCEPTED);
+        id
+    }
+}
+
+fn call(id: u64, name: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": CREATE, "arguments": ecosystem(name)}})
+}
+
+/// Reads a stream until one of its events is accepted.
+async fn event<T>(response: &mut Response, wanted: impl Fn(&str) -> Option<T>) -> T {
+    let mut text = String::new();
+    let found = tokio::time::timeout(PATIENCE, async {
+        loop {
+            let chunk = response.chunk().await.expect("the stream goes on").expect("not ended yet");
+            text.push_str(&String::from_utf8_lossy(&chunk));
+            if let Some(found) = text.split("\n\n").find_map(&wanted) {
+                return found;
+            }
+        }
+    });
+    found.await.expect("in time")
+}
+
+fn answer(event: &str) -> Option<Value> {
+    let data = event.lines().find_map(|line| line.strip_prefix("data:"))?;
+    let message: Value = serde_json::from_str(data.trim()).ok()?;
+    message.get("result").cloned()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_ends_while_its_client_is_away_is_told_when_it_is_back() {
+    let world = world(config(1_000)).await;
+    let http = Http::new(&world);
+    let session = http.session().await;
+    let mut stream = http.post(Some(&session), call(1, "lost")).await;
+    let id = event(&mut stream, |event| {
+        event.lines().find_map(|line| line.strip_prefix("id:")).map(|id| id.trim().to_owned())
+    })
+    .await;
+    drop(stream);
+    world.until("the write is in a block", async || world.operator_txs_in_blocks() == 1).await;
+    let resumed = http.request(reqwest::Method::GET, Some(&session)).header("last-event-id", &id);
+    let mut resumed = resumed.send().await.expect("an answer");
+    let result = event(&mut resumed, answer).await;
+    assert_eq!(result["structuredContent"]["code"], 0, "{result:#}");
+    assert_eq!(world.operator_txs_in_blocks(), 1, "written once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_that_is_in_use_is_refused_and_free_again_afterwards() {
+    let world = world(config(1_000)).await;
+    let http = Http::new(&world);
+    let session = http.session().await;
+    let mut first = http.post(Some(&session), call(7, "first")).await;
+    let second = http.post(Some(&session), call(7, "second")).await;
+    assert_eq!(second.status(), StatusCode::BAD_REQUEST);
+    let body: Value = second.json().await.expect("JSON");
+    assert!(body["error"]["message"].as_str().is_some_and(|text| text.contains("7 is in use")), "{body}");
+    event(&mut first, answer).await;
+    drop(first);
+    let mut third = http.post(Some(&session), call(7, "third")).await;
+    assert_eq!(event(&mut third, answer).await["structuredContent"]["code"], 0);
+    assert_eq!(world.operator_txs_in_blocks(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_are_bounded_and_end_when_nobody_uses_them() {
+    let mut config = config(100);
+    config.sessions = SessionLimits { sessions: 2, idle: Duration::from_millis(300) };
+    let world = world(config).await;
+    let http = Http::new(&world);
+    let (first, _second) = (http.session().await, http.session().await);
+    // A client that listens keeps its session, however long it is silent.
+    let listening = http.request(reqwest::Method::GET, Some(&first)).send().await.expect("a stream");
+    let full = http.initialize().await;
+    assert_eq!(full.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(full.headers().contains_key("retry-after"));
+    let body: Value = full.json().await.expect("JSON");
+    assert!(body["error"]["message"].as_str().is_some_and(|text| text.contains("MCP_MAX_SESSIONS")), "{body}");
+    world.until("the idle one makes room", async || http.initialize().await.status() == StatusCode::OK).await;
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    assert_eq!(http.post(Some(&first), list.clone()).await.status(), StatusCode::OK, "still there");
+    drop(listening);
+    world
+        .until("it ends once nobody listens", async || {
+            http.post(Some(&first), json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await.status()
+                == StatusCode::NOT_FOUND
+                || {
+                    tokio::time::sleep(Duration::from_millis(600)).await;
+                    false
+                }
+        })
+        .await;
+    // Clients without sessions are not counted.
+    assert!(world.tool_names().await.len() > 50);
+}
