@@ -21,13 +21,13 @@ check: ## Format, lints and documentation, all without warnings
 	cargo clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
-interop: ## The official MCP clients (Python, TypeScript), CosmJS and ws against a devnet; needs python3, node and npm
+interop: ## Official MCP clients, the conformance suite, CosmJS and others against a devnet; needs python3, node and npm
 	cargo build
+	cargo build --features conformance --bin svc-conformance
 	python3 tests/interop/run.py
 
-bench: ## Measure, with a floor in the same run; needs node for a peer
-	mkdir -p target/interop && cp tests/interop/package.json target/interop/
-	npm install --no-audit --no-fund --silent --prefix target/interop
+bench: ## Measure, with a floor in the same run; needs python3, node and npm for the peers
+	python3 tests/interop/run.py install
 	cargo bench --bench table
 
 fuzz: ## Fuzz ledger and control messages, ten minutes each; needs a nightly compiler and cargo-fuzz

@@ -2,6 +2,7 @@
 #![allow(missing_docs, clippy::expect_used, clippy::print_stdout)]
 
 mod ledger;
+mod mcp;
 mod subscription;
 
 use std::{sync::Arc, time::Duration};
@@ -152,6 +153,9 @@ fn main() {
         }
         if is_wanted("subscription") {
             subscription::rows().await.iter().for_each(print);
+        }
+        if is_wanted("mcp") {
+            mcp::rows().await.iter().for_each(print);
         }
         for millis in [1000, 200].into_iter().filter(|_| is_wanted("writes")) {
             let (single, many) = writes(Duration::from_millis(millis)).await;

@@ -14,3 +14,4 @@ pub mod output;
 pub mod process;
 pub mod secrets;
 pub mod serve;
+pub mod start;

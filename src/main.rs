@@ -1,36 +1,5 @@
-//! The svc binary: secrets out of the environment, telemetry, the command, the exit code.
-
-use clap::Parser;
-use svc::{cli::Cli, config, secrets};
-use svc_otel::Telemetry;
+//! The svc binary.
 
 fn main() -> std::process::ExitCode {
-    match run() {
-        Ok(()) => std::process::ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln_error(&error);
-            std::process::ExitCode::FAILURE
-        }
-    }
-}
-
-fn run() -> anyhow::Result<()> {
-    // Before anything else: may start this process anew, and must come before the first thread.
-    let secrets = secrets::extract()?;
-    let cli = Cli::parse();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let level = config::log_level(&config::ProcessEnvironment, cli.default_log_level());
-    let telemetry = {
-        let _inside = runtime.enter();
-        Telemetry::start(level, env!("CARGO_PKG_VERSION"))?
-    };
-    let outcome = runtime.block_on(cli.run(secrets));
-    telemetry.stop();
-    runtime.shutdown_timeout(std::time::Duration::from_secs(1));
-    outcome
-}
-
-fn eprintln_error(error: &anyhow::Error) {
-    use std::io::Write;
-    let _ = writeln!(std::io::stderr().lock(), "svc: {error:#}");
+    svc::start::program()
 }

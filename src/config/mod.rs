@@ -387,6 +387,7 @@ mod tests {
             ("SVC_TOOLS_ALLOW", "ledger"),
             ("SVC_TOOLS_DENY", "svc.ledger.{a}"),
             ("SVC_TOOL_POLICY", "svc.ledger.*=maybe"),
+            ("SVC_TOOL_NAMES", "camel"),
             ("MCP_MAX_SESSIONS", "0"),
             ("MCP_SESSION_IDLE_MS", "x"),
             ("MCP_TRANSPORT", "tcp"),

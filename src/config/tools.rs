@@ -27,6 +27,11 @@ pub(super) fn read_selection<E: Environment>(reader: &mut Reader<'_, E>) -> Opti
     let patterns = |text: &str| elements(text).map(Pattern::parse).collect::<Option<Vec<Pattern>>>();
     let allow = reader.parsed("SVC_TOOLS_ALLOW", PATTERNS, Some(Vec::new()), patterns);
     let deny = reader.parsed("SVC_TOOLS_DENY", PATTERNS, Some(Vec::new()), patterns);
+    let is_underscored = reader.parsed("SVC_TOOL_NAMES", "dotted, underscored", Some(false), |text| match text {
+        "dotted" => Some(false),
+        "underscored" => Some(true),
+        _ => None,
+    });
     let policy = reader.parsed("SVC_TOOL_POLICY", POLICY, Some(Vec::new()), |text| {
         let rule = |element: &str| {
             let (pattern, verdict) = element.split_once('=')?;
@@ -34,7 +39,14 @@ pub(super) fn read_selection<E: Environment>(reader: &mut Reader<'_, E>) -> Opti
         };
         elements(text).map(rule).collect::<Option<Vec<_>>>()
     });
-    Some(Selection { toolsets: sets?, is_read_only: is_read_only?, allow: allow?, deny: deny?, policy: policy? })
+    Some(Selection {
+        toolsets: sets?,
+        is_read_only: is_read_only?,
+        allow: allow?,
+        deny: deny?,
+        is_underscored: is_underscored?,
+        policy: policy?,
+    })
 }
 
 pub(super) fn read_session_limits<E: Environment>(reader: &mut Reader<'_, E>) -> Option<SessionLimits> {

@@ -113,6 +113,7 @@ impl Front {
             return Err(ErrorEnvelope::new(Code::ToolUnknown, format!("there is no tool {name:?}"), hint)
                 .with_details(json!({"tool": name})));
         };
+        let name = &*entry.tool.name;
         // A missing grant is refused by the write itself, in the words of the authorization.
         match self.absence(entry) {
             None | Some(Absence::NotGranted) => {}

@@ -81,7 +81,7 @@ impl Session {
         let started = Instant::now();
         let outcome = self.front.call(name, arguments, caller).await;
         // Names of tools that do not exist are no labels.
-        let label = if self.front.catalog.get(name).is_some() { name } else { "unknown" };
+        let label = self.front.catalog.get(name).map_or("unknown", |entry| &*entry.tool.name);
         match outcome {
             Ok(Called::Done(Shaped { content, summary })) => {
                 metrics::tool_call(label, "", started.elapsed());
@@ -153,7 +153,7 @@ impl Session {
         let first = conformance::tools().iter();
         #[cfg(not(feature = "conformance"))]
         let first = [].iter();
-        first.cloned().chain(self.front.listed().map(|entry| entry.tool.clone())).collect()
+        first.cloned().chain(self.front.listed().map(|entry| self.front.catalog.listing(entry))).collect()
     }
 
     fn prompts(&self) -> Vec<Prompt> {
@@ -241,7 +241,7 @@ impl ServerHandler for Session {
         if let Some(tool) = conformance::tools().iter().find(|tool| tool.name == name) {
             return Some(tool.clone());
         }
-        self.front.catalog.get(name).map(|entry| entry.tool.clone())
+        self.front.catalog.get(name).map(|entry| self.front.catalog.listing(entry))
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {

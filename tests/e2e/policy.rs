@@ -188,9 +188,15 @@ async fn a_policy_denies_and_insists_at_dispatch_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_read_only_server_lists_and_does_nothing_that_changes() {
     let mut config = config(100);
-    config.selection = Selection { is_read_only: true, ..Selection::default() };
+    config.selection = Selection { is_read_only: true, is_underscored: true, ..Selection::default() };
     let world = world(config).await;
-    assert!(!world.tool_names().await.iter().any(|name| name.starts_with("svc.ledger.")));
+    let names = world.tool_names().await;
+    assert!(!names.iter().any(|name| name.starts_with("svc_ledger_")));
+    // Hosts that refuse dots get underscores, and both are understood.
+    assert!(names.contains(&"svc_idx_es_listEcosystems".to_owned()) && !names.iter().any(|name| name.contains('.')));
+    for name in ["svc_idx_es_listEcosystems", "svc.idx.es.listEcosystems"] {
+        world.ok(name, json!({})).await;
+    }
     world.fails(CREATE, ecosystem("a"), "TOOL_UNKNOWN").await;
     assert_eq!(world.operator_txs_in_blocks(), 0);
 }

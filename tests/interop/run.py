@@ -1,4 +1,5 @@
-"""Starts a devnet and runs software nobody here wrote against it: MCP clients in Python and TypeScript, and CosmJS."""
+"""Starts a devnet and runs software nobody here wrote against it: MCP clients in Python and TypeScript, the MCP conformance
+suite, and CosmJS. `run.py install` only installs that software."""
 
 import json
 import os
@@ -11,6 +12,7 @@ HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parent.parent
 WORK = ROOT / "target" / "interop"
 BINARY = ROOT / "target" / "debug" / "svc"
+CONFORMANCE = ROOT / "target" / "debug" / "svc-conformance"
 # Public test vectors, the ones a devnet is seeded with.
 MEMBER = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about"
 OPERATOR = "legal winner thank year wave sausage worth useful legal winner thank yellow"
@@ -30,17 +32,17 @@ def install():
     run([python, "-m", "pip", "install", "--quiet", "--requirement", HERE / "requirements.txt"])
     for name in ("package.json", "mcp_typescript.mjs", "cosmjs.mjs", "scenario.mjs", "subscription.mjs"):
         (WORK / name).write_text((HERE / name).read_text())
-    run(["npm", "install", "--no-audit", "--no-fund", "--silent"], cwd=WORK)
+    run(["npm", "install", "--no-audit", "--no-fund", "--silent", "--ignore-scripts"], cwd=WORK)
     return python
 
 
 class Devnet:
     """A devnet on free ports; `told` is what it says about itself."""
 
-    def __init__(self, *arguments):
+    def __init__(self, *arguments, binary=BINARY):
         ports = ["--rpc-port", "0", "--indexer-port", "0", "--mcp-port", "0"]
         self.log = open(WORK / "devnet.log", "a")
-        command = [BINARY, "devnet", "--json", *ports, *arguments]
+        command = [binary, "devnet", "--json", *ports, *arguments]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
 
     def __enter__(self):
@@ -114,12 +116,22 @@ def scenario():
             sys.exit("the subscriber heard something else")
 
 
+def conformance():
+    """The official conformance suite for every protocol version it knows, and the official inspector, against a build that
+    also serves the tools the suite expects."""
+    with Devnet("--block-time", "500ms", binary=CONFORMANCE) as told:
+        run(["node", HERE / "conformance.mjs", told["mcp"], told["bearer"], WORK])
+
+
 def main():
     python = install()
+    if sys.argv[1:] == ["install"]:
+        return
     (WORK / "devnet.log").unlink(missing_ok=True)
     clients(python)
+    conformance()
     scenario()
-    print("5 passed, 0 failed")
+    print("all passed")
 
 
 main()

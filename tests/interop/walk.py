@@ -1,5 +1,5 @@
-"""The acceptance walk, with the official Python client and with fastmcp: every read that is listed, every ledger tool with the read
-that verifies it, every prompt and resource, completion. A tool without a row here fails the walk.
+"""The acceptance walk, with the official Python client and with fastmcp: every read that is listed, and every ledger tool with the
+read that verifies it. A tool without a row here fails the walk. walk.mjs goes on with the calls this one writes down.
 
 `walk.py scenario FILE` prints the scenario the walk needs; without arguments it walks over a devnet that runs it.
 """
@@ -21,7 +21,7 @@ import uuid
 import fastmcp
 import httpx2
 from jsonschema import Draft202012Validator
-from mcp import Client, types
+from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
@@ -89,15 +89,22 @@ EMPTY = {
     "svc.wallet.listVSAgents": "the registry corporation has no agents",
     "svc.idx.indexer.listChanges": "it tells of the newest block, which is mostly empty",
 }
+# Reads that need no arguments.
+PLAIN = [
+    "svc.wallet.getAddress", "svc.wallet.getCorporation", "svc.wallet.getStatus", "svc.wallet.listAuthorizations",
+    "svc.wallet.listVSAgents", "svc.cosmos.authz.listGrants", "svc.cosmos.tendermint.getStatus",
+    "svc.idx.co.getCorporationParams", "svc.idx.cs.getCredentialSchemaParams", "svc.idx.es.getEcosystemParams",
+    "svc.idx.indexer.getStatus", "svc.idx.indexer.getVersion", "svc.idx.indexer.listChanges",
+    "svc.idx.pp.getParticipantParams", "svc.idx.td.getTrustDepositParams",
+]
 LEDGER_TOOLS = 27
-PROMPTS = 15
-RESOURCES = {
-    "operator": ["address", "account_number", "sequence", "public_key", "chain_id"],
-    "corporation": ["id", "policy_address", "did", "active_version", "language", "modified", "ecosystems"],
-    "authorizations": [],
-    "fee-grant": [],
-    "vs-agents": [],
-    "status": ["bootstrap_complete", "rpc_ws", "indexer_ws", "graph_ws", "build_version", "actors"],
+# Who writes besides the registry's operator, for which corporation.
+SEATS = {
+    "member": "registry_id",
+    "grantor_operator": "grantor_id",
+    "issuer_operator": "issuer_id",
+    "verifier_operator": "verifier_id",
+    "issuing_service": "issuer_id",
 }
 DIGEST = "sha384-AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4v"
 FRAMEWORK = {"language": "en", "doc_url": "https://walk.example/framework.pdf", "doc_digest_sri": DIGEST}
@@ -229,14 +236,8 @@ def reads(live: dict) -> dict[str, dict]:
     day = {"entity_type": "GLOBAL", "granularity": "DAY", "timestamp": live["first_day"]}
     days = {"timestamp_from": live["first_day"], "timestamp_until": later(86400)[:10] + "T00:00:00Z"}
     price = {"base_asset_type": "TU", "base_asset": "tu", "quote_asset_type": "COIN", "quote_asset": denom, "amount": "7"}
-    return {
-        "svc.wallet.getAddress": {},
-        "svc.wallet.getCorporation": {},
-        "svc.wallet.getStatus": {},
-        "svc.wallet.listAuthorizations": {},
-        "svc.wallet.listVSAgents": {},
+    return dict.fromkeys(PLAIN, {}) | {
         "svc.cosmos.auth.getAccount": {"address": live["operator"]},
-        "svc.cosmos.authz.listGrants": {},
         "svc.cosmos.bank.getAllBalances": {"address": live["policy"]},
         "svc.cosmos.bank.getBalance": {"address": live["policy"], "denom": denom},
         "svc.cosmos.feegrant.listAllowances": {"granter": live["policy"]},
@@ -244,15 +245,12 @@ def reads(live: dict) -> dict[str, dict]:
         "svc.cosmos.group.listProposals": {"policy_address": live["proposal"]["group_policy_address"]},
         "svc.cosmos.group.listVotes": {"proposal_id": proposal},
         "svc.cosmos.tendermint.getBlock": {"height": live["height"]},
-        "svc.cosmos.tendermint.getStatus": {},
         "svc.cosmos.tx.getTx": {"hash": live["tx"]},
         "svc.idx.co.getCorporation": own | {"gf_data": "all", "trust_data": "full"},
         "svc.idx.co.getCorporationHistory": own,
-        "svc.idx.co.getCorporationParams": {},
         "svc.idx.co.listCorporations": {"did": live["did"]},
         "svc.idx.cs.getCredentialSchema": schema,
         "svc.idx.cs.getCredentialSchemaHistory": schema,
-        "svc.idx.cs.getCredentialSchemaParams": {},
         "svc.idx.cs.getJsonSchema": schema,
         "svc.idx.cs.listCredentialSchemas": {"ecosystem_id": live["ecosystem"], "min_participants": 1, "limit": 2},
         "svc.idx.de.getOperatorAuthorization": {"id": live["authorization"]["id"]},
@@ -263,7 +261,6 @@ def reads(live: dict) -> dict[str, dict]:
         "svc.idx.di.getDigest": {"digest": live["digest"]},
         "svc.idx.es.getEcosystem": ecosystem | {"gf_data": "only_active", "preferred_language": "es"},
         "svc.idx.es.getEcosystemHistory": ecosystem,
-        "svc.idx.es.getEcosystemParams": {},
         "svc.idx.es.listEcosystems": of_corporation | {"trust_data": "summary"},
         "svc.idx.gf.getGovernanceFrameworkVersion": {"id": live["version"]},
         "svc.idx.gf.listGovernanceFrameworkVersions": {"ecosystem_id": live["ecosystem"]},
@@ -274,14 +271,10 @@ def reads(live: dict) -> dict[str, dict]:
         "svc.idx.gr.listVotes": {"voter": member},
         "svc.idx.indexer.getBlockHeight": {"min_height": live["height"]},
         "svc.idx.indexer.getSnapshot": {"did": live["ecosystem_did"]},
-        "svc.idx.indexer.getStatus": {},
-        "svc.idx.indexer.getVersion": {},
-        "svc.idx.indexer.listChanges": {},
         "svc.idx.indexer.listEvents": {"dids": [live["ecosystem_did"]], "limit": 5},
         "svc.idx.pp.findBeneficiaries": {"issuer_participant_id": issuer, "verifier_participant_id": verifier},
         "svc.idx.pp.getParticipant": {"id": issuer, "trust_data": "summary"},
         "svc.idx.pp.getParticipantHistory": {"id": issuer},
-        "svc.idx.pp.getParticipantParams": {},
         "svc.idx.pp.getParticipantSession": {"id": live["session"]},
         "svc.idx.pp.getParticipantSessionHistory": {"id": live["session"]},
         "svc.idx.pp.listParticipants": {"ecosystem_id": live["ecosystem"], "role": "ISSUER", "sort": "id"},
@@ -292,7 +285,6 @@ def reads(live: dict) -> dict[str, dict]:
         "svc.idx.stats.getStatsSnapshot": {"entity_type": "CREDENTIAL_SCHEMA", "entity_id": live["schema"]},
         "svc.idx.td.getTrustDeposit": of_corporation,
         "svc.idx.td.getTrustDepositHistory": of_corporation,
-        "svc.idx.td.getTrustDepositParams": {},
         "svc.idx.xr.getExchangeRate": {"id": live["rate"]},
         "svc.idx.xr.getPrice": price,
         "svc.idx.xr.listExchangeRates": {"state": True},
@@ -305,13 +297,13 @@ def rows(answer: dict) -> list[dict]:
     return [row for member in members for row in member]
 
 
-async def walk_reads(session: Session, live: dict) -> list[dict]:
-    """Asks all reads; yields the calls, for a client in another language."""
+async def walk_reads(session: Session, live: dict, past: dict) -> list[dict]:
+    """Asks all reads; yields the calls, for a client in another language. `past` keeps what was told of a height: it never changes."""
     table, calls = reads(live), []
     listed = {name for name, tool in session.tools.items() if tool.annotations.read_only_hint}
     for name in listed:
-        absent = [prefix for prefix in ABSENT if name.startswith(prefix)]
-        require(not absent, f"{name} is listed although {[ABSENT[prefix] for prefix in absent]}: give it a row")
+        why = [reason for prefix, reason in ABSENT.items() if name.startswith(prefix)]
+        require(not why, f"{name} is listed although {why}: give it a row")
     require(listed == set(table), f"reads listed without a row: {listed - set(table)}; rows not listed: {set(table) - listed}")
     for name, arguments in table.items():
         tool = session.tools[name]
@@ -324,6 +316,8 @@ async def walk_reads(session: Session, live: dict) -> list[dict]:
         is_list = any(isinstance(value, list) for value in answers[0].values())
         is_told = any(rows(answer) for answer in answers) or not is_list
         require(is_told or name in EMPTY, f"{name} {json.dumps(arguments)} has no row")
+        is_kept = len(forms) == 1 or past.setdefault(name, answers[1]) == answers[1]
+        require(is_kept, f"{name}: the answer at height {live['height']} was", past.get(name), "and is", answers[-1])
         calls += [{"tool": name, "arguments": form} for form in forms]
     print(f"python {session.name}: protocol {session.client.protocol_version}, {len(table)} reads in {len(calls)} calls")
     return calls
@@ -332,8 +326,8 @@ async def walk_reads(session: Session, live: dict) -> list[dict]:
 class Ledger:
     """Writes of several parties, each verified by the read its tool names."""
 
-    def __init__(self, parties: list[Session]):
-        self.parties, self.done = {party.name: party for party in parties}, set()
+    def __init__(self, parties: dict[str, Session]):
+        self.parties, self.done = parties, set()
 
     async def write(self, party: str, verb: str, arguments: dict, reading, expected: dict | None) -> dict:
         """Dry run, write, read. After the write's block there is a row with what is `expected` (None: there is no row any
@@ -509,9 +503,14 @@ async def walk_ledger(ledger: Ledger, live: dict, values: dict) -> None:
 
 
 async def walk_fastmcp(live: dict) -> None:
-    async with fastmcp.Client(os.environ["SVC_MCP_URL"], auth=os.environ["MCP_BEARER_TOKEN"], timeout=60) as client:
-        listed = {tool.name for tool in await client.list_tools()}
-        table = reads(live)
+    steps = []
+
+    async def on_log(message) -> None:
+        steps.append(message.data["step"])
+
+    url, bearer = os.environ["SVC_MCP_URL"], os.environ["MCP_BEARER_TOKEN"]
+    async with fastmcp.Client(url, auth=bearer, log_handler=on_log, timeout=60) as client:
+        listed, table = {tool.name for tool in await client.list_tools()}, reads(live)
         require(set(table) <= listed, f"fastmcp does not list {set(table) - listed}")
         for name in ("wallet.getStatus", "cosmos.bank.getBalance", "idx.es.getEcosystem", "idx.pp.listParticipants", "idx.xr.getPrice"):
             answer = await client.call_tool(f"svc.{name}", table[f"svc.{name}"])
@@ -520,30 +519,22 @@ async def walk_fastmcp(live: dict) -> None:
         receipt = (await client.call_tool("svc.ledger.di.storeDigest", digest)).structured_content
         stored = (await client.call_tool("svc.idx.di.getDigest", digest)).structured_content
         require(stored["digest"]["digest"] == digest["digest"], "fastmcp: not stored:", receipt)
-        print(f"fastmcp {fastmcp.__version__}: {len(listed)} tools listed, 5 reads, a digest in block {receipt['block_height']}")
+        require(steps and steps[-1] == "done", f"fastmcp: the write logged {steps}")
+    print(f"fastmcp {fastmcp.__version__}: {len(listed)} tools listed, 5 reads, a digest in block {receipt['block_height']}")
 
 
 async def walk() -> None:
-    values = json.loads(os.environ["SVC_VALUES"])
-    async with over_http("auto") as session:
-        live = await find_live(session)
-        calls = await walk_reads(session, live)
+    values, past = json.loads(os.environ["SVC_VALUES"]), {}
+    print("python: not listed here:", "; ".join(f"{prefix}* ({reason})" for prefix, reason in ABSENT.items()))
+    async with contextlib.AsyncExitStack() as seats:
+        registry = await seats.enter_async_context(over_http("auto"))
+        live = await find_live(registry)
+        calls = await walk_reads(registry, live, past)
+        pathlib.Path(os.environ["SVC_READS"]).write_text(json.dumps(calls))
+        parties = {name: await seats.enter_async_context(over_stdio(name, values[id])) for name, id in SEATS.items()}
+        await walk_ledger(Ledger(parties | {"registry": registry}), live, values)
     async with over_http("legacy") as session:
-        await walk_reads(session, live)
-    # Read by walk.mjs.
-    pathlib.Path(os.environ["SVC_READS"]).write_text(json.dumps(calls))
-    async with contextlib.AsyncExitStack() as open_seats:
-        parties = {
-            "member": "registry_id",
-            "grantor_operator": "grantor_id",
-            "issuer_operator": "issuer_id",
-            "verifier_operator": "verifier_id",
-            "issuing_service": "issuer_id",
-        }
-        seats = [await open_seats.enter_async_context(over_stdio(*seat)) for seat in ((name, values[id]) for name, id in parties.items())]
-        registry = await open_seats.enter_async_context(over_http("auto"))
-        registry.name = "registry"
-        await walk_ledger(Ledger([*seats, registry]), live, values)
+        await walk_reads(session, live, past)
     await walk_fastmcp(live)
 
 

@@ -92,6 +92,7 @@ pub struct Entry {
 pub struct Catalog {
     entries: BTreeMap<String, Arc<Entry>>,
     is_partial: bool,
+    is_underscored: bool,
 }
 
 /// The catalogue does not fit the chain.
@@ -183,12 +184,21 @@ impl Catalog {
             entries.insert(entry.tool.name.to_string(), Arc::new(entry));
         }
         let is_partial = entries.values().any(|entry| entry.verdict == Verdict::LeftOut);
-        Ok(Self { entries, is_partial })
+        Ok(Self { entries, is_partial, is_underscored: selection.is_underscored })
     }
 
-    /// A tool by name.
+    /// A tool by name. Some hosts write `_` where a name has a dot; no other part of a name has one.
     pub fn get(&self, name: &str) -> Option<&Arc<Entry>> {
-        self.entries.get(name)
+        self.entries.get(name).or_else(|| self.entries.get(&name.replace('_', ".")))
+    }
+
+    /// A tool as this deployment lists it.
+    pub fn listing(&self, entry: &Entry) -> Tool {
+        let mut tool = entry.tool.clone();
+        if self.is_underscored {
+            tool.name = tool.name.replace('.', "_").into();
+        }
+        tool
     }
 
     /// All tools, by name.

@@ -74,6 +74,8 @@ pub struct Selection {
     pub allow: Vec<Pattern>,
     /// Not these.
     pub deny: Vec<Pattern>,
+    /// List names with `_` for each dot, for hosts that refuse dots.
+    pub is_underscored: bool,
     /// What precedes a call; the first pattern that matches decides.
     pub policy: Vec<(Pattern, Verdict)>,
 }

@@ -1,0 +1,277 @@
+//! The tool server's own cost: a read through it beside the same read made directly, beside a tool that does nothing, and
+//! beside servers that the official SDKs for TypeScript and Python make of the same read.
+
+use std::{
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rmcp::{
+    ErrorData, RoleServer, ServerHandler,
+    model::{CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ServerCapabilities, ServerConfig},
+    service::RequestContext,
+    transport::streamable_http_server::{
+        StreamableHttpServerConfig, StreamableHttpService, session::local::LocalSessionManager,
+    },
+};
+use serde_json::{Value, json};
+use svc::{
+    mcp::SessionLimits,
+    network::{Network, NetworkConfig},
+};
+use svc_devnet::DevnetConfig;
+
+use super::{Row, median, resident};
+
+/// Calls of one round at one worker, and at many.
+const ALONE: usize = 1_000;
+const TOGETHER: usize = 4_000;
+const WORKERS: usize = 16;
+const ROUNDS: usize = 5;
+/// Sessions whose memory is measured.
+const SESSIONS: usize = 1_000;
+
+/// A server under load, and what it is asked.
+struct Target {
+    url: String,
+    bearer: String,
+    body: Value,
+    is_mcp: bool,
+}
+
+/// One client with a session of its own.
+struct Worker {
+    client: reqwest::Client,
+    session: Option<String>,
+}
+
+impl Target {
+    async fn worker(&self) -> Worker {
+        let client = reqwest::Client::builder().tcp_nodelay(true).build().expect("a client");
+        let mut worker = Worker { client, session: None };
+        if self.is_mcp {
+            let info = json!({"name": "bench", "version": "1"});
+            let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+            let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+            let response = self.request(&worker, &body).send().await.expect("an answer");
+            worker.session = Some(response.headers()["mcp-session-id"].to_str().expect("text").to_owned());
+            response.bytes().await.expect("a body");
+            let done = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+            self.request(&worker, &done).send().await.expect("an answer");
+        }
+        worker
+    }
+
+    fn request(&self, worker: &Worker, body: &Value) -> reqwest::RequestBuilder {
+        if !self.is_mcp {
+            return worker.client.get(&self.url);
+        }
+        let request = worker
+            .client
+            .post(&self.url)
+            .bearer_auth(&self.bearer)
+            .header("content-type", "application/json")
+            .header("accept", "application/json, text/event-stream")
+            .body(body.to_string());
+        match &worker.session {
+            Some(id) => request.header("mcp-session-id", id).header("mcp-protocol-version", "2025-11-25"),
+            None => request,
+        }
+    }
+
+    /// Seconds of each call, one after the other.
+    async fn calls(&self, worker: &Worker, count: usize) -> Vec<f64> {
+        let mut took = Vec::with_capacity(count);
+        let mut body = self.body.clone();
+        for number in 0..count {
+            body["id"] = number.into();
+            let begun = Instant::now();
+            let response = self.request(worker, &body).send().await.expect("an answer");
+            assert!(response.status().is_success(), "{}: {}", self.url, response.status());
+            let bytes = response.bytes().await.expect("a body");
+            took.push(begun.elapsed().as_secs_f64());
+            assert!(!self.is_mcp || !contains(&bytes, b"\"isError\":true"), "{}", String::from_utf8_lossy(&bytes));
+        }
+        took
+    }
+
+    /// Median milliseconds of a call alone, and calls a second of many workers.
+    async fn measure(&self) -> (f64, f64) {
+        let worker = self.worker().await;
+        self.calls(&worker, ALONE / 10).await;
+        let alone = median(self.calls(&worker, ALONE).await) * 1_000.0;
+        let workers = futures::future::join_all((0..WORKERS).map(|_| self.worker())).await;
+        let begun = Instant::now();
+        futures::future::join_all(workers.iter().map(|worker| self.calls(worker, TOGETHER / WORKERS))).await;
+        (alone, TOGETHER as f64 / begun.elapsed().as_secs_f64())
+    }
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
+}
+
+/// A server of the same library with one tool that answers what it was made with.
+#[derive(Clone)]
+struct Echo(Arc<Value>);
+
+impl ServerHandler for Echo {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+    }
+
+    async fn call_tool(
+        &self,
+        _: CallToolRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let content = (*self.0).clone();
+        let text = ContentBlock::text(content.to_string());
+        let mut result = CallToolResult::structured(content);
+        result.content = vec![ContentBlock::text("echo"), text];
+        Ok(result.into())
+    }
+}
+
+async fn echo(answer: Value) -> String {
+    use axum::serve::ListenerExt;
+    let echo = Echo(Arc::new(answer));
+    let service = StreamableHttpService::new(
+        move || Ok(echo.clone()),
+        Arc::new(LocalSessionManager::default()),
+        StreamableHttpServerConfig::default(),
+    );
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let listener = listener.tap_io(|stream| {
+        let _ = stream.set_nodelay(true);
+    });
+    let router = axum::Router::new().route_service("/mcp", service);
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    format!("http://{address}/mcp")
+}
+
+/// A peer's process.
+struct Peer {
+    process: Child,
+    url: String,
+}
+
+impl Peer {
+    fn start(command: &mut Command) -> Self {
+        let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("starts");
+        let mut first = String::new();
+        BufReader::new(process.stdout.take().expect("its output")).read_line(&mut first).expect("a line");
+        let url = first.trim().rsplit(' ').next().expect("a URL").to_owned();
+        Self { process, url }
+    }
+
+    fn typescript(indexer: &str) -> Self {
+        let root = env!("CARGO_MANIFEST_DIR");
+        // Packages are found beside the file.
+        let script = format!("{root}/target/interop/proxy.mjs");
+        std::fs::copy(format!("{root}/benches/peers/proxy.mjs"), &script).expect("copied");
+        Self::start(Command::new("node").args([&script, "0", indexer]))
+    }
+
+    fn python(indexer: &str) -> Self {
+        let root = env!("CARGO_MANIFEST_DIR");
+        let script = format!("{root}/benches/peers/proxy.py");
+        Self::start(Command::new(format!("{root}/target/interop/venv/bin/python")).args([&script, "0", indexer]))
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+pub async fn rows() -> Vec<Row> {
+    let devnet = DevnetConfig { scenario: "marketplace".to_owned(), block_time: None, ..DevnetConfig::default() };
+    let sessions = SessionLimits { sessions: 10 * SESSIONS, ..SessionLimits::default() };
+    let config = NetworkConfig { devnet, sessions, ..NetworkConfig::default() };
+    let network = Network::launch(config).await.expect("starts");
+    let indexer = network.indexer_origin();
+    let direct = format!("{indexer}/v4/ecosystem/get/1");
+    let answer: Value = reqwest::get(&direct).await.expect("an answer").json().await.expect("JSON");
+    let call = |name: &str| {
+        let params = json!({"name": name, "arguments": {"id": 1}});
+        json!({"jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": params})
+    };
+    let target = |url: String, body: Value, is_mcp: bool| Target { url, bearer: network.bearer.clone(), body, is_mcp };
+    let (typescript, python) = (Peer::typescript(&indexer), Peer::python(&indexer));
+    let list = json!({"jsonrpc": "2.0", "id": 0, "method": "tools/list"});
+    let targets = [
+        target(direct, Value::Null, false),
+        target(network.mcp_url(), call("svc.idx.es.getEcosystem"), true),
+        target(echo(answer).await, call("echo"), true),
+        target(typescript.url.clone(), call("getEcosystem"), true),
+        target(python.url.clone(), call("getEcosystem"), true),
+        target(network.mcp_url(), list, true),
+    ];
+    let mut figures = vec![(Vec::new(), Vec::new()); targets.len()];
+    // In alternation, so that a busy moment of the machine meets all of them.
+    for _ in 0..ROUNDS {
+        for (target, (alone, together)) in targets.iter().zip(&mut figures) {
+            let (milliseconds, rate) = target.measure().await;
+            alone.push(milliseconds);
+            together.push(rate);
+        }
+    }
+    let figures: Vec<(f64, f64)> =
+        figures.into_iter().map(|(alone, together)| (median(alone), median(together))).collect();
+    let [direct, ours, echo, typescript, python, list] = figures[..] else { unreachable!("six targets") };
+    let latency = |what: &str, other: (f64, f64)| Row {
+        measure: format!("a read through the tool server, alone, beside {what}"),
+        value: format!("{:.2} ms", ours.0),
+        floor: format!("{:.2} ms", other.0),
+        ratio: ours.0 / other.0,
+    };
+    let rate = |what: &str, other: (f64, f64)| Row {
+        measure: format!("reads a second through the tool server, {WORKERS} sessions, beside {what}"),
+        value: format!("{:.0}/s", ours.1),
+        floor: format!("{:.0}/s", other.1),
+        ratio: ours.1 / other.1,
+    };
+    let mut rows = vec![
+        latency("the same GET", direct),
+        latency("an echo tool of the same library", echo),
+        rate("the same GET", direct),
+        rate("an echo tool of the same library", echo),
+        rate("the TypeScript SDK", typescript),
+        rate("the Python SDK", python),
+        Row {
+            measure: format!("tools/list of a page of 100 a second, {WORKERS} sessions, beside a read"),
+            value: format!("{:.0}/s", list.1),
+            floor: format!("{:.0}/s", ours.1),
+            ratio: list.1 / ours.1,
+        },
+    ];
+    rows.push(memory(&targets[1], &targets[2]).await);
+    drop(network);
+    rows
+}
+
+/// Resident memory of a thousand open sessions, beside those of the echo server.
+async fn memory(ours: &Target, echo: &Target) -> Row {
+    let mut per_session = Vec::new();
+    for target in [ours, echo] {
+        let before = resident("self");
+        let mut held = Vec::with_capacity(SESSIONS);
+        for _ in 0..SESSIONS {
+            held.push(target.worker().await.session);
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        per_session.push((resident("self").saturating_sub(before)) as f64 / SESSIONS as f64 / 1024.0);
+    }
+    Row {
+        measure: format!("memory of an open session, {SESSIONS} of them, beside an echo server"),
+        value: format!("{:.0} KiB", per_session[0]),
+        floor: format!("{:.0} KiB", per_session[1]),
+        ratio: per_session[0] / per_session[1],
+    }
+}
