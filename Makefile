@@ -19,6 +19,7 @@ test: ## All tests in Rust
 check: ## Format, lints and documentation, all without warnings
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --package svc --bins --features conformance -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
 interop: ## Official MCP clients, the conformance suite, CosmJS and others against a devnet; needs python3, node and npm

@@ -6,6 +6,7 @@ mod e2e {
 
     mod agents;
     mod bad_input;
+    mod cli;
     mod crashes;
     mod discovery;
     mod faults;

@@ -182,6 +182,14 @@ struct Entry {
 /// Answers what the library would answer in another protocol's words, or not at all: bodies that are no JSON-RPC message,
 /// sessions beyond the limit, a request id that is in use.
 async fn admitted(State(entry): State<Entry>, request: Request, next: Next) -> Response {
+    if request.method() == Method::DELETE {
+        let mut response = next.run(request).await;
+        // The session has ended when the library answers; clients take 202 for a failure.
+        if response.status() == StatusCode::ACCEPTED {
+            *response.status_mut() = StatusCode::NO_CONTENT;
+        }
+        return response;
+    }
     if request.method() != Method::POST {
         return next.run(request).await;
     }

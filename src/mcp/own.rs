@@ -96,17 +96,26 @@ impl Front {
             }
             Own::Authorizations => {
                 let now = svc_kit::wall::now();
-                snapshot
-                    .authorizations
-                    .iter()
-                    .map(|one| {
-                        json!({
-                            "id": one.id, "msg_types": one.msg_types,
-                            "expiration": one.expiration.as_ref().map(instant::iso_millis),
-                            "fee_grant_state": fee_grant_state(&snapshot, &one.msg_types, &now),
-                        })
+                let types = |record: &Value| -> Vec<String> {
+                    let listed = record["msg_types"].as_array().into_iter().flatten();
+                    listed.filter_map(Value::as_str).map(str::to_owned).collect()
+                };
+                let granted = snapshot.authorizations.iter().map(|one| {
+                    json!({
+                        "id": one.id, "msg_types": one.msg_types,
+                        "expiration": one.expiration.as_ref().map(instant::iso_millis),
+                        "fee_grant_state": fee_grant_state(&snapshot, &one.msg_types, &now),
                     })
-                    .collect()
+                });
+                // What a VS operator may send, it may send for one participant.
+                let records = snapshot.own_records().map(|(id, record)| {
+                    json!({
+                        "id": id, "participant_id": record["participant_id"], "msg_types": record["msg_types"],
+                        "expiration": record["expiration"],
+                        "fee_grant_state": fee_grant_state(&snapshot, &types(record), &now),
+                    })
+                });
+                granted.chain(records).collect()
             }
             Own::FeeGrant => snapshot.allowance.as_ref().map_or(Value::Null, |allowance| {
                 json!({

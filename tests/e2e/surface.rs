@@ -91,6 +91,8 @@ async fn a_write_tells_its_steps_as_progress_and_as_log_messages() {
     client.set_level(SetLevelRequestParams::new(LoggingLevel::Info)).await.expect("set");
     let request = CallToolRequestParams::new(CREATE).with_arguments(arguments(ecosystem("steps")));
     client.call_tool(request).await.expect("an answer");
+    // The client hears notifications beside the answer, in no order.
+    world.until("all steps are heard", async || ear.progress.lock().expect("the list").len() >= 4).await;
     let steps: Vec<(f64, Option<f64>)> =
         ear.progress.lock().expect("the list").iter().map(|one| (one.progress, one.total)).collect();
     assert_eq!(steps, [(1.0, Some(4.0)), (2.0, Some(4.0)), (3.0, Some(4.0)), (4.0, Some(4.0))]);

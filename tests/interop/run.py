@@ -30,7 +30,7 @@ def install():
     if not python.exists():
         run([sys.executable, "-m", "venv", WORK / "venv"])
     run([python, "-m", "pip", "install", "--quiet", "--requirement", HERE / "requirements.txt"])
-    for name in ("package.json", "mcp_typescript.mjs", "cosmjs.mjs", "scenario.mjs", "subscription.mjs"):
+    for name in ("package.json", "mcp_typescript.mjs", "cosmjs.mjs", "scenario.mjs", "subscription.mjs", "walk.mjs"):
         (WORK / name).write_text((HERE / name).read_text())
     run(["npm", "install", "--no-audit", "--no-fund", "--silent", "--ignore-scripts"], cwd=WORK)
     return python
@@ -116,6 +116,28 @@ def scenario():
             sys.exit("the subscriber heard something else")
 
 
+def walk(python):
+    """Every listed tool, prompt and resource with the official clients; every write verified by the read its description names."""
+    file = WORK / "walk.toml"
+    with open(file, "w") as out:
+        run([python, HERE / "walk.py", "scenario", ROOT / "devnet" / "scenarios" / "marketplace.toml"], stdout=out)
+    with Devnet("--scenario", file, "--block-time", "200ms", "--control-port", "0") as told:
+        environment = os.environ | {
+            "SVC_MCP_URL": told["mcp"],
+            "MCP_BEARER_TOKEN": told["bearer"],
+            "SVC_RPC": told["rpc"],
+            "SVC_INDEXER": told["indexer"],
+            "SVC_DENOM": told["denom"],
+            "SVC_CONTROL": told["control"],
+            "SVC_VALUES": json.dumps(told["values"]),
+            "SVC_SCENARIO": str(file),
+            "SVC_BINARY": str(BINARY),
+            "SVC_READS": str(WORK / "reads.json"),
+        }
+        run([python, HERE / "walk.py"], env=environment)
+        run(["node", "walk.mjs"], cwd=WORK, env=environment)
+
+
 def conformance():
     """The official conformance suite for every protocol version it knows, and the official inspector, against a build that
     also serves the tools the suite expects."""
@@ -129,6 +151,7 @@ def main():
         return
     (WORK / "devnet.log").unlink(missing_ok=True)
     clients(python)
+    walk(python)
     conformance()
     scenario()
     print("all passed")

@@ -105,12 +105,11 @@ async function writes(client, mode) {
     assert.deepEqual(steps.map((step) => [step.progress, step.total]), [[1, 4], [2, 4], [3, 4], [4, 4]]);
     return receipt.response;
   };
-  const { height } = await done(client, "svc.idx.indexer.getBlockHeight", {});
-  const did = `did:web:walk-${mode}-${height}.example`;
+  const did = `did:web:walk-${mode}.example`;
   const framework = { language: "en", doc_url: "https://walk.example/framework.pdf", doc_digest_sri: DIGEST };
   const { ecosystem_id: id } = await progress("svc.ledger.es.createEcosystem", { did, ...framework });
   await progress("svc.ledger.es.updateEcosystem", { id, did: `${did}:moved` });
-  await progress("svc.ledger.di.storeDigest", { digest: `sha256-${mode}${height}` });
+  await progress("svc.ledger.di.storeDigest", { digest: `sha256-${mode}` });
   const { ecosystem } = await done(client, "svc.idx.es.getEcosystem", { id });
   assert.equal(ecosystem.did, `${did}:moved`);
   return id;
@@ -193,7 +192,9 @@ for (const mode of ["legacy", "auto"]) {
   const { client } = await connect(mode);
   const { tools } = await client.listTools();
   const names = new Set(tools.map((tool) => tool.name));
-  console.log(`typescript ${mode}: ${tools.length} tools listed, ${await reads(client, tools)} reads in ${calls.length} calls`);
+  const count = await reads(client, tools);
+  const version = client.getNegotiatedProtocolVersion();
+  console.log(`typescript ${mode}: protocol ${version}, ${tools.length} tools listed, ${count} reads in ${calls.length} calls`);
   const id = await writes(client, mode);
   console.log(`typescript ${mode}: 3 writes told their progress, ecosystem ${id}`);
   await confirmation(mode, id);

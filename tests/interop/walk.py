@@ -33,7 +33,6 @@ OPEN_PROPOSAL = """
 name = "create corporation council"
 signer = "member"
 save = { council = "policy_address" }
-
 [[step.messages]]
 type = "co.MsgCreateCorporation"
 [step.messages.value]
@@ -52,7 +51,6 @@ windows = { voting_period = "2592000s", min_execution_period = "0s" }
 name = "a member proposes"
 signer = "member"
 save = { open_proposal = "proposal_id" }
-
 [[step.messages]]
 type = "/cosmos.group.v1.MsgSubmitProposal"
 [step.messages.value]
@@ -69,7 +67,6 @@ did = "did:web:moved.devnet.example"
 [[step]]
 name = "one of two votes"
 signer = "member"
-
 [[step.messages]]
 type = "/cosmos.group.v1.MsgVote"
 value = { proposal_id = "$open_proposal", voter = "$member", option = "VOTE_OPTION_YES" }
@@ -81,23 +78,14 @@ ABSENT = {
     "svc.vsa.": "the registry corporation has no agents",
     "svc.idx.vt.": "the devnet's indexer answers no trust reads",
     "svc.idx.trqp.": "the devnet's indexer answers no trust reads",
-    "svc.wallet.findTools": "tools/list is complete, there is nothing more to find",
+    "svc.wallet.findTools": "tools/list is complete",
 }
-# Answers without any row, and why.
+# Lists that may have no row, and why.
 EMPTY = {
     "svc.cosmos.authz.listGrants": "x/authz is empty on a devnet",
     "svc.wallet.listVSAgents": "the registry corporation has no agents",
-    "svc.idx.indexer.listChanges": "it tells of the newest block, which is mostly empty",
+    "svc.idx.indexer.listChanges": "it tells of one block, and most blocks change nothing",
 }
-# Reads that need no arguments.
-PLAIN = [
-    "svc.wallet.getAddress", "svc.wallet.getCorporation", "svc.wallet.getStatus", "svc.wallet.listAuthorizations",
-    "svc.wallet.listVSAgents", "svc.cosmos.authz.listGrants", "svc.cosmos.tendermint.getStatus",
-    "svc.idx.co.getCorporationParams", "svc.idx.cs.getCredentialSchemaParams", "svc.idx.es.getEcosystemParams",
-    "svc.idx.indexer.getStatus", "svc.idx.indexer.getVersion", "svc.idx.indexer.listChanges",
-    "svc.idx.pp.getParticipantParams", "svc.idx.td.getTrustDepositParams",
-]
-LEDGER_TOOLS = 27
 # Who writes besides the registry's operator, for which corporation.
 SEATS = {
     "member": "registry_id",
@@ -106,6 +94,8 @@ SEATS = {
     "verifier_operator": "verifier_id",
     "issuing_service": "issuer_id",
 }
+LEDGER_TOOLS = 27
+DAY = 24 * 60 * 60
 DIGEST = "sha384-AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4v"
 FRAMEWORK = {"language": "en", "doc_url": "https://walk.example/framework.pdf", "doc_digest_sri": DIGEST}
 PERIODS = [f"{role}_validation_validity_period" for role in ("issuer_grantor", "verifier_grantor", "issuer", "verifier", "holder")]
@@ -115,14 +105,14 @@ class Broken(Exception):
     """What the walk has found to be wrong."""
 
 
-def require(condition, *told) -> None:
-    if not condition:
+def require(holds, *told) -> None:
+    if not holds:
         raise Broken(" ".join(one if isinstance(one, str) else json.dumps(one, indent=1, default=str) for one in told))
 
 
 def control(order: str = "", body: dict | None = None) -> dict:
     data = None if body is None else json.dumps(body).encode()
-    request = urllib.request.Request(f"{os.environ['SVC_CONTROL']}{order}", data, {"content-type": "application/json"})
+    request = urllib.request.Request(os.environ["SVC_CONTROL"] + order, data, {"content-type": "application/json"})
     with urllib.request.urlopen(request) as answer:
         return json.load(answer)
 
@@ -154,12 +144,16 @@ class Session:
     async def ask(self, name: str, arguments: dict | None = None) -> dict:
         """An answer that is no error and keeps the schema it is announced with."""
         answer = await self.call(name, arguments or {})
-        what = f"{self.name}: {name} {json.dumps(arguments)}"
-        require(not answer.is_error, f"{what} failed:", answer.structured_content)
-        validator = Draft202012Validator(self.tools[name].output_schema)
-        for error in validator.iter_errors(answer.structured_content):
+        what, told = f"{self.name}: {name} {json.dumps(arguments)}", answer.structured_content
+        require(not answer.is_error, f"{what} failed:", told)
+        for error in Draft202012Validator(self.tools[name].output_schema).iter_errors(told):
             raise Broken(f"{what}: {error.json_path} of the answer breaks the output schema: {error.message}")
-        return answer.structured_content
+        return told
+
+    async def sequence(self) -> int:
+        own = await self.ask("svc.wallet.getAddress")
+        account = await self.ask("svc.cosmos.auth.getAccount", {"address": own["address"]})
+        return int(account["account"]["sequence"])
 
 
 @contextlib.asynccontextmanager
@@ -191,35 +185,19 @@ async def over_stdio(account: str, corporation: str):
 
 
 async def find_live(session: Session) -> dict:
-    """Ids, addresses and hashes of what the marketplace holds."""
-    corporation = await session.ask("svc.wallet.getCorporation")
+    """What the marketplace holds: names its scenario saved, and what only reads can tell."""
+    saved = json.loads(os.environ["SVC_VALUES"])
     events = (await session.ask("svc.idx.indexer.listEvents", {"limit": 500}))["events"]
-    entity = {event["event_type"]: event["payload"]["entity_id"] for event in events}
-    schemas = [event["payload"]["entity_id"] for event in events if event["event_type"] == "CreateNewCredentialSchema"]
-    active = {"participant_state": "ACTIVE", "schema_id": schemas[0]}
-    issuers = await session.ask("svc.idx.pp.listParticipants", active | {"role": "ISSUER"})
-    verifiers = await session.ask("svc.idx.pp.listParticipants", active | {"role": "VERIFIER"})
-    ecosystem = corporation["ecosystems"][0]
-    versions = await session.ask("svc.idx.gf.listGovernanceFrameworkVersions", {"ecosystem_id": ecosystem["id"]})
-    proposals = await session.ask("svc.idx.gr.listProposals", {"status": "SUBMITTED"})
+    newest = {event["event_type"]: event["payload"]["entity_id"] for event in events}
+    versions = await session.ask("svc.idx.gf.listGovernanceFrameworkVersions", {"ecosystem_id": saved["education"]})
+    agents = await session.ask("svc.idx.de.listVSOperatorAuthorizations", {"vs_operator": saved["issuing_service"]})
     status = await session.ask("svc.cosmos.tendermint.getStatus")
-    return {
-        "corporation": corporation["id"],
-        "policy": corporation["policy_address"],
-        "did": corporation["did"],
-        "ecosystem": ecosystem["id"],
-        "ecosystem_did": ecosystem["did"],
-        "schema": schemas[0],
-        "issuer": issuers["participants"][0],
-        "verifier": verifiers["participants"][0],
+    return saved | {
+        "session": newest["CreateOrUpdateParticipantSession"],
+        "digest": newest["StoreDigest"],
         "version": versions["versions"][0]["id"],
-        "session": entity["CreateOrUpdateParticipantSession"],
-        "digest": entity["StoreDigest"],
-        "proposal": proposals["proposals"][0],
-        "rate": entity["CreateExchangeRate"],
         "authorization": (await session.ask("svc.wallet.listAuthorizations"))["authorizations"][0],
-        "vs_authorization": (await session.ask("svc.idx.de.listVSOperatorAuthorizations"))["authorizations"][0]["id"],
-        "operator": (await session.ask("svc.wallet.getAddress"))["address"],
+        "agent": agents["authorizations"][0]["id"],
         "tx": events[-1]["tx_hash"],
         "height": events[-1]["block_height"],
         "first_day": status["sync_info"]["earliest_block_time"][:10] + "T00:00:00Z",
@@ -228,65 +206,78 @@ async def find_live(session: Session) -> dict:
 
 def reads(live: dict) -> dict[str, dict]:
     """Arguments of every read. Those that take a height are asked at `live["height"]` too."""
-    own, ecosystem, schema = {"id": live["corporation"]}, {"id": live["ecosystem"]}, {"id": live["schema"]}
-    of_corporation = {"corporation_id": live["corporation"]}
-    issuer, verifier = live["issuer"]["id"], live["verifier"]["id"]
-    proposal, denom = live["proposal"]["id"], os.environ["SVC_DENOM"]
-    member = live["proposal"]["proposers"][0]
-    day = {"entity_type": "GLOBAL", "granularity": "DAY", "timestamp": live["first_day"]}
-    days = {"timestamp_from": live["first_day"], "timestamp_until": later(86400)[:10] + "T00:00:00Z"}
-    price = {"base_asset_type": "TU", "base_asset": "tu", "quote_asset_type": "COIN", "quote_asset": denom, "amount": "7"}
-    return dict.fromkeys(PLAIN, {}) | {
+    registry, of_registry = {"id": live["registry_id"]}, {"corporation_id": live["registry_id"]}
+    ecosystem, of_ecosystem = {"id": live["education"]}, {"ecosystem_id": live["education"]}
+    schema, issuer, session = {"id": live["diploma"]}, {"id": live["diploma_issuer"]}, {"id": live["session"]}
+    days = {"timestamp_from": live["first_day"], "timestamp_until": later(DAY)[:10] + "T00:00:00Z"}
+    coin = {"quote_asset_type": "COIN", "quote_asset": os.environ["SVC_DENOM"]}
+    session_of = {"issuer_participant_id": live["diploma_issuer"], "verifier_participant_id": live["diploma_verifier"]}
+    return {
+        "svc.wallet.getAddress": {},
+        "svc.wallet.getCorporation": {},
+        "svc.wallet.getStatus": {},
+        "svc.wallet.listAuthorizations": {},
+        "svc.wallet.listVSAgents": {},
         "svc.cosmos.auth.getAccount": {"address": live["operator"]},
-        "svc.cosmos.bank.getAllBalances": {"address": live["policy"]},
-        "svc.cosmos.bank.getBalance": {"address": live["policy"], "denom": denom},
-        "svc.cosmos.feegrant.listAllowances": {"granter": live["policy"]},
-        "svc.cosmos.group.getProposal": {"proposal_id": proposal},
-        "svc.cosmos.group.listProposals": {"policy_address": live["proposal"]["group_policy_address"]},
-        "svc.cosmos.group.listVotes": {"proposal_id": proposal},
+        "svc.cosmos.authz.listGrants": {"granter": live["registry"], "grantee": live["operator"]},
+        "svc.cosmos.bank.getAllBalances": {"address": live["member"]},
+        "svc.cosmos.bank.getBalance": {"address": live["registry"], "denom": os.environ["SVC_DENOM"]},
+        "svc.cosmos.feegrant.listAllowances": {"granter": live["registry"]},
+        "svc.cosmos.group.getProposal": {"proposal_id": live["open_proposal"]},
+        "svc.cosmos.group.listProposals": {"policy_address": live["council"]},
+        "svc.cosmos.group.listVotes": {"proposal_id": live["open_proposal"]},
         "svc.cosmos.tendermint.getBlock": {"height": live["height"]},
+        "svc.cosmos.tendermint.getStatus": {},
         "svc.cosmos.tx.getTx": {"hash": live["tx"]},
-        "svc.idx.co.getCorporation": own | {"gf_data": "all", "trust_data": "full"},
-        "svc.idx.co.getCorporationHistory": own,
-        "svc.idx.co.listCorporations": {"did": live["did"]},
+        "svc.idx.co.getCorporation": registry | {"gf_data": "all", "trust_data": "full"},
+        "svc.idx.co.getCorporationHistory": registry,
+        "svc.idx.co.getCorporationParams": {},
+        "svc.idx.co.listCorporations": {"policy_address": [live["registry"], live["issuer"]], "gf_data": "none"},
         "svc.idx.cs.getCredentialSchema": schema,
         "svc.idx.cs.getCredentialSchemaHistory": schema,
+        "svc.idx.cs.getCredentialSchemaParams": {},
         "svc.idx.cs.getJsonSchema": schema,
-        "svc.idx.cs.listCredentialSchemas": {"ecosystem_id": live["ecosystem"], "min_participants": 1, "limit": 2},
+        "svc.idx.cs.listCredentialSchemas": of_ecosystem | {"min_participants": 1, "limit": 2},
         "svc.idx.de.getOperatorAuthorization": {"id": live["authorization"]["id"]},
-        "svc.idx.de.getVSOperatorAuthorization": {"id": live["vs_authorization"]},
-        "svc.idx.de.listFeeGrants": {"grantor_corporation_id": live["corporation"]},
+        "svc.idx.de.getVSOperatorAuthorization": {"id": live["agent"]},
+        "svc.idx.de.listFeeGrants": {"grantor_corporation_id": live["registry_id"]},
         "svc.idx.de.listOperatorAuthorizations": {"msg_type": live["authorization"]["msg_types"][0]},
-        "svc.idx.de.listVSOperatorAuthorizations": {"participant_id": issuer},
+        "svc.idx.de.listVSOperatorAuthorizations": {"participant_id": live["diploma_issuer"]},
         "svc.idx.di.getDigest": {"digest": live["digest"]},
         "svc.idx.es.getEcosystem": ecosystem | {"gf_data": "only_active", "preferred_language": "es"},
         "svc.idx.es.getEcosystemHistory": ecosystem,
-        "svc.idx.es.listEcosystems": of_corporation | {"trust_data": "summary"},
+        "svc.idx.es.getEcosystemParams": {},
+        "svc.idx.es.listEcosystems": of_registry | {"trust_data": "summary"},
         "svc.idx.gf.getGovernanceFrameworkVersion": {"id": live["version"]},
-        "svc.idx.gf.listGovernanceFrameworkVersions": {"ecosystem_id": live["ecosystem"]},
-        "svc.idx.gr.getCorporationGroup": of_corporation,
-        "svc.idx.gr.getProposal": {"id": proposal},
-        "svc.idx.gr.listCorporationsByMember": {"account": member},
+        "svc.idx.gf.listGovernanceFrameworkVersions": of_ecosystem,
+        "svc.idx.gr.getCorporationGroup": of_registry,
+        "svc.idx.gr.getProposal": {"id": live["open_proposal"]},
+        "svc.idx.gr.listCorporationsByMember": {"account": live["member"]},
         "svc.idx.gr.listProposals": {"pending_voter": live["operator"]},
-        "svc.idx.gr.listVotes": {"voter": member},
+        "svc.idx.gr.listVotes": {"voter": live["member"]},
         "svc.idx.indexer.getBlockHeight": {"min_height": live["height"]},
-        "svc.idx.indexer.getSnapshot": {"did": live["ecosystem_did"]},
-        "svc.idx.indexer.listEvents": {"dids": [live["ecosystem_did"]], "limit": 5},
-        "svc.idx.pp.findBeneficiaries": {"issuer_participant_id": issuer, "verifier_participant_id": verifier},
-        "svc.idx.pp.getParticipant": {"id": issuer, "trust_data": "summary"},
-        "svc.idx.pp.getParticipantHistory": {"id": issuer},
-        "svc.idx.pp.getParticipantSession": {"id": live["session"]},
-        "svc.idx.pp.getParticipantSessionHistory": {"id": live["session"]},
-        "svc.idx.pp.listParticipants": {"ecosystem_id": live["ecosystem"], "role": "ISSUER", "sort": "id"},
-        "svc.idx.pp.pendingFlat": of_corporation,
-        "svc.idx.stats.countParticipants": {"entity_kind": 1, "entity_id": live["ecosystem"], "role_type": 3},
-        "svc.idx.stats.getStats": day,
-        "svc.idx.stats.getStatsRange": days | {"entity_type": "ECOSYSTEM", "entity_ids": [live["ecosystem"]]},
-        "svc.idx.stats.getStatsSnapshot": {"entity_type": "CREDENTIAL_SCHEMA", "entity_id": live["schema"]},
-        "svc.idx.td.getTrustDeposit": of_corporation,
-        "svc.idx.td.getTrustDepositHistory": of_corporation,
-        "svc.idx.xr.getExchangeRate": {"id": live["rate"]},
-        "svc.idx.xr.getPrice": price,
+        "svc.idx.indexer.getSnapshot": {"did": "did:web:education.devnet.example"},
+        "svc.idx.indexer.getStatus": {},
+        "svc.idx.indexer.getVersion": {},
+        "svc.idx.indexer.listChanges": {},
+        "svc.idx.indexer.listEvents": {"dids": ["did:web:education.devnet.example"], "limit": 5},
+        "svc.idx.pp.findBeneficiaries": session_of,
+        "svc.idx.pp.getParticipant": issuer | {"trust_data": "summary"},
+        "svc.idx.pp.getParticipantHistory": issuer,
+        "svc.idx.pp.getParticipantParams": {},
+        "svc.idx.pp.getParticipantSession": session,
+        "svc.idx.pp.getParticipantSessionHistory": session,
+        "svc.idx.pp.listParticipants": of_ecosystem | {"role": "ISSUER", "sort": "id"},
+        "svc.idx.pp.pendingFlat": of_registry,
+        "svc.idx.stats.countParticipants": {"entity_kind": 1, "entity_id": live["education"], "role_type": 3},
+        "svc.idx.stats.getStats": {"entity_type": "GLOBAL", "granularity": "DAY", "timestamp": live["first_day"]},
+        "svc.idx.stats.getStatsRange": days | {"entity_type": "ECOSYSTEM", "entity_ids": [live["education"]]},
+        "svc.idx.stats.getStatsSnapshot": {"entity_type": "CREDENTIAL_SCHEMA", "entity_id": live["diploma"]},
+        "svc.idx.td.getTrustDeposit": of_registry,
+        "svc.idx.td.getTrustDepositHistory": of_registry,
+        "svc.idx.td.getTrustDepositParams": {},
+        "svc.idx.xr.getExchangeRate": {"id": live["tu_rate"]},
+        "svc.idx.xr.getPrice": coin | {"base_asset_type": "TU", "base_asset": "tu", "amount": "7"},
         "svc.idx.xr.listExchangeRates": {"state": True},
     }
 
@@ -298,7 +289,7 @@ def rows(answer: dict) -> list[dict]:
 
 
 async def walk_reads(session: Session, live: dict, past: dict) -> list[dict]:
-    """Asks all reads; yields the calls, for a client in another language. `past` keeps what was told of a height: it never changes."""
+    """Asks all reads, and yields the calls. `past` keeps what was told of a height: it never changes."""
     table, calls = reads(live), []
     listed = {name for name, tool in session.tools.items() if tool.annotations.read_only_hint}
     for name in listed:
@@ -323,6 +314,26 @@ async def walk_reads(session: Session, live: dict, past: dict) -> list[dict]:
     return calls
 
 
+def shows(found: list[dict], expected: dict | None) -> bool:
+    """Whether a row has all that is expected, values or tests of values; None expects that there is no row."""
+    if expected is None:
+        return not found
+
+    def fits(value, wanted) -> bool:
+        return wanted(value) if callable(wanted) else str(value) == str(wanted)
+
+    return any(all(fits(row.get(key), wanted) for key, wanted in expected.items()) for row in found)
+
+
+def is_set(value) -> bool:
+    return value is not None
+
+
+def response_id(field: str):
+    """Reads what the write has made."""
+    return lambda receipt: {"id": receipt["response"][field]}
+
+
 class Ledger:
     """Writes of several parties, each verified by the read its tool names."""
 
@@ -330,33 +341,29 @@ class Ledger:
         self.parties, self.done = parties, set()
 
     async def write(self, party: str, verb: str, arguments: dict, reading, expected: dict | None) -> dict:
-        """Dry run, write, read. After the write's block there is a row with what is `expected` (None: there is no row any
-        more), and there was none after the block before. `reading`: the read's arguments, or makes them of the receipt."""
+        """Dry run, write, read: the read shows what is expected after the write's block, and not yet after the block before.
+        `reading` are the read's arguments, or makes them of the receipt."""
         session, name = self.parties[party], f"svc.ledger.{verb}"
-        sequence = await self.sequence(session)
+        sequence = await session.sequence()
         dry = await session.ask(name, arguments | {"dry_run": True})
-        is_dry = dry["dry_run"] is True and dry["gas_used"] > 0 and int(dry["fee"]["amount"]) > 0 and dry["message"]["@type"]
+        is_dry = dry["dry_run"] is True and dry["gas_used"] > 0 and int(dry["fee"]["amount"]) > 0 and "@type" in dry["message"]
         require(is_dry, f"{name}: not the answer of a dry run:", dry)
         receipt = await session.ask(name, arguments)
         is_done = receipt["code"] == 0 and receipt["indexer_synced"] and receipt["events"] and "dry_run" not in receipt
         require(is_done, f"{name}: not done:", receipt)
-        require(await self.sequence(session) == sequence + 1, f"{name}: the account sent more than one transaction")
+        require(await session.sequence() == sequence + 1, f"{name}: the account sent more than one transaction")
+
         named = re.findall(r"Verify with (svc(?:\.\w+)+)", session.tools[name].description)
         require(len(named) == 1, f"{name} must name one read that verifies it: {named}")
-        [reader], told = named, reading(receipt) if callable(reading) else reading
-        after = rows(await session.ask(reader, told))
-        require(shows(after, expected), f"{name} {json.dumps(arguments)}: {reader} {json.dumps(told)} does not show", expected, "but", after)
+        [reader], asked = named, reading(receipt) if callable(reading) else reading
+        after = rows(await session.ask(reader, asked))
+        require(shows(after, expected), f"{name} {arguments}: {reader} {asked} does not show", expected, "but", after)
         if "at_block_height" in session.tools[reader].input_schema["properties"]:
-            before = await session.call(reader, told | {"at_block_height": receipt["block_height"] - 1})
+            before = await session.call(reader, asked | {"at_block_height": receipt["block_height"] - 1})
             was = [] if before.is_error else rows(before.structured_content)
             require(not shows(was, expected), f"{name}: {reader} showed it before the write:", expected)
         self.done.add(name)
         return receipt["response"]
-
-    async def sequence(self, session: Session) -> int:
-        own = await session.ask("svc.wallet.getAddress")
-        account = await session.ask("svc.cosmos.auth.getAccount", {"address": own["address"]})
-        return int(account["account"]["sequence"])
 
     async def let_pass(self, seconds: int) -> None:
         """Moves the chain's clock, and waits until everyone's reads have come along."""
@@ -372,71 +379,44 @@ class Ledger:
             if (tool in session.tools) == is_listed:
                 return
             await asyncio.sleep(0.1)
-        raise Broken(f"{party}: {tool} must become listed: {is_listed}")
+        raise Broken(f"{party}: {tool} must {'become' if is_listed else 'cease to be'} listed")
 
 
-def shows(found: list[dict], expected: dict | None) -> bool:
-    if expected is None:
-        return not found
+async def walk_ledger(ledger: Ledger, live: dict) -> None:
+    write, own = ledger.write, {"id": live["registry_id"]}
+    did, moved = "did:web:walk.example", {"did": "did:web:walk.example:moved"}
 
-    def fits(row: dict, key: str, value) -> bool:
-        return bool(value(row.get(key))) if callable(value) else str(row.get(key)) == str(value)
-
-    return any(all(fits(row, key, value) for key, value in expected.items()) for row in found)
-
-
-def is_set(value) -> bool:
-    return value is not None
-
-
-def response_id(field: str):
-    """Reads what the write has made."""
-    return lambda receipt: {"id": receipt["response"][field]}
-
-
-def since_block_before(receipt: dict) -> dict:
-    return {"after_block_height": receipt["block_height"] - 1}
-
-
-async def walk_ledger(ledger: Ledger, live: dict, values: dict) -> None:
-    write, here = ledger.write, control()["height"]  # names with the height: the walk can be repeated on one chain
-    did = f"did:web:walk-{here}.example"
-    own = {"id": live["corporation"]}
-    policy = {"@type": "/cosmos.group.v1.ThresholdDecisionPolicy", "threshold": "1"}
-    policy["windows"] = {"voting_period": "86400s", "min_execution_period": "0s"}
-    members = [{"address": values["member"], "weight": "1"}]
-    arguments = {"members": members, "did": did, "decision_policy": policy, **FRAMEWORK}
-    # Anyone's, and not at the corporation's cost: by an account that has coins and no authorization.
+    # Anyone may create a corporation, at its own cost: an account that has coins and no authorization.
     listed = [name for name in ledger.parties["member"].tools if ".ledger." in name]
     require(listed == ["svc.ledger.co.createCorporation"], "an account without authorization is offered", listed)
+    windows = {"voting_period": "86400s", "min_execution_period": "0s"}
+    policy = {"@type": "/cosmos.group.v1.ThresholdDecisionPolicy", "threshold": "1", "windows": windows}
+    arguments = FRAMEWORK | {"did": did, "members": [{"address": live["member"], "weight": "1"}], "decision_policy": policy}
     await write("member", "co.createCorporation", arguments, response_id("corporation_id"), {"did": did})
-    await write("registry", "co.updateCorporation", {"did": did + ":registry"}, own, {"did": did + ":registry"})
+    await write("registry", "co.updateCorporation", moved, own, moved)
 
-    made = await write("registry", "es.createEcosystem", {"did": did, **FRAMEWORK}, response_id("ecosystem_id"), {"did": did})
-    ecosystem = {"id": made["ecosystem_id"]}
-    await write("registry", "es.updateEcosystem", ecosystem | {"did": did + ":moved"}, ecosystem, {"did": did + ":moved"})
-
-    of_ecosystem = {"ecosystem_id": ecosystem["id"]}
-    document = {"version": 2, "doc_language": "en", "doc_url": "https://walk.example/2.pdf", "doc_digest_sri": DIGEST}
+    made = await write("registry", "es.createEcosystem", FRAMEWORK | {"did": did}, response_id("ecosystem_id"), {"did": did})
+    ecosystem, of_ecosystem = {"id": made["ecosystem_id"]}, {"ecosystem_id": made["ecosystem_id"]}
+    await write("registry", "es.updateEcosystem", ecosystem | moved, ecosystem, moved)
+    document = {"doc_url": "https://walk.example/2.pdf", "doc_digest_sri": DIGEST, "doc_language": "en", "version": 2}
     expected = {"version": 2, "active_since": None, "documents": lambda found: found[0]["url"] == document["doc_url"]}
     await write("registry", "gf.addGovernanceFrameworkDocument", of_ecosystem | document, of_ecosystem, expected)
     expected = {"version": 2, "active_since": is_set}
     await write("registry", "gf.increaseActiveGovernanceFrameworkVersion", of_ecosystem, of_ecosystem, expected)
 
-    json_schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"Walk {here}", "description": "Of a walk"}
+    json_schema = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": did, "description": "Of a walk"}
     json_schema |= {"type": "object", "properties": {"credentialSubject": {"type": "object"}}}
     modes = {"issuer_onboarding_mode": "ECOSYSTEM_ONBOARDING_PROCESS", "verifier_onboarding_mode": "OPEN"}
     modes |= {"holder_onboarding_mode": "PERMISSIONLESS", "pricing_asset_type": "COIN", "pricing_asset": os.environ["SVC_DENOM"]}
-    modes |= {"digest_algorithm": "sha384"}
-    arguments = of_ecosystem | modes | dict.fromkeys(PERIODS, 365) | {"json_schema": json.dumps(json_schema)}
-    expected = modes | {"title": json_schema["title"], PERIODS[0]: 365}
-    made = await write("registry", "cs.createCredentialSchema", arguments, response_id("id"), expected)
-    schema = {"id": made["id"]}
-    await write("registry", "cs.updateCredentialSchema", schema | dict.fromkeys(PERIODS, 30), schema, dict.fromkeys(PERIODS, 30))
+    arguments = of_ecosystem | modes | dict.fromkeys(PERIODS, 365)
+    arguments |= {"json_schema": json.dumps(json_schema), "digest_algorithm": "sha384"}
+    made = await write("registry", "cs.createCredentialSchema", arguments, response_id("id"), modes | {"title": did})
+    schema, periods = {"id": made["id"]}, dict.fromkeys(PERIODS, 30)
+    await write("registry", "cs.updateCredentialSchema", schema | periods, schema, periods)
 
     # Onboarding: the issuer applies to the registry's root participant, renews, withdraws, is slashed and repays.
     fees = {"validation_fees": 10_000_000, "issuance_fees": 1_000_000, "verification_fees": 500_000}
-    arguments = {"schema_id": made["id"], "did": did, "effective_from": later(60), "effective_until": later(86400 * 90), **fees}
+    arguments = fees | {"schema_id": made["id"], "did": did, "effective_from": later(60), "effective_until": later(90 * DAY)}
     expected = fees | {"role": "ECOSYSTEM", "participant_state": "FUTURE"}
     root = (await write("registry", "pp.createRootParticipant", arguments, response_id("id"), expected))["id"]
     await ledger.let_pass(120)
@@ -449,10 +429,10 @@ async def walk_ledger(ledger: Ledger, live: dict, values: dict) -> None:
     await write("registry", "pp.setParticipantOpToValidated", one | {"validation_fees": 7}, one, expected)
     await write("issuer_operator", "pp.renewParticipantOp", one, one, {"op_state": "PENDING", "op_current_fees": 10_000_000})
     await write("issuer_operator", "pp.cancelParticipantOpLastRequest", one, one, {"op_state": "VALIDATED", "op_current_fees": 0})
-    end = {"effective_until": later(86400 * 10)}
+    end = {"effective_until": later(10 * DAY)}
     await write("registry", "pp.setParticipantEffectiveUntil", one | end, one, end | {"adjusted": is_set})
     expected = {"event_type": "TriggerResolver", "payload": lambda payload: payload["entity_id"] == str(one["id"])}
-    await write("registry", "pp.triggerResolver", one, since_block_before, expected)
+    await write("registry", "pp.triggerResolver", one, lambda told: {"after_block_height": told["block_height"] - 1}, expected)
     expected = {"participant_state": "SLASHED", "slashed_deposit": 500_000}
     await write("registry", "pp.slashParticipantTrustDeposit", one | {"amount": 500_000, "reason": "walk"}, one, expected)
     expected = {"participant_state": "REPAID", "repaid_deposit": 500_000}
@@ -460,44 +440,43 @@ async def walk_ledger(ledger: Ledger, live: dict, values: dict) -> None:
 
     # The schema is open to verifiers.
     arguments = {"role": "VERIFIER", "validator_participant_id": root, "did": "did:web:verifier.devnet.example"}
-    arguments |= {"effective_from": later(60), "effective_until": later(86400)}
+    arguments |= {"effective_from": later(60), "effective_until": later(DAY)}
     expected = {"role": "VERIFIER", "participant_state": "FUTURE", "validator_participant_id": root}
-    made = await write("verifier_operator", "pp.selfCreateParticipant", arguments, response_id("id"), expected)
+    one = {"id": (await write("verifier_operator", "pp.selfCreateParticipant", arguments, response_id("id"), expected))["id"]}
     await ledger.let_pass(120)
-    one = {"id": made["id"]}
     await write("verifier_operator", "pp.revokeParticipant", one, one, {"participant_state": "REVOKED", "revoked": is_set})
 
     # Governance has slashed the grantor: nothing can be staked for it, and no yield be had, until it repays.
-    of_grantor = {"corporation_id": values["grantor_id"]}
+    of_grantor = {"corporation_id": live["grantor_id"]}
     deposit = (await ledger.parties["grantor_operator"].ask("svc.idx.td.getTrustDeposit", of_grantor))["trust_deposit"]
-    owed = deposit["slashed_deposit"] - deposit["repaid_deposit"]
+    owed = {"deposit": deposit["slashed_deposit"] - deposit["repaid_deposit"]}
     expected = {"repaid_deposit": deposit["slashed_deposit"], "last_repaid": is_set}
-    await write("grantor_operator", "td.repaySlashedTrustDeposit", {"deposit": owed}, of_grantor, expected)
+    await write("grantor_operator", "td.repaySlashedTrustDeposit", owed, of_grantor, expected)
     await write("grantor_operator", "td.reclaimTrustDepositYield", {}, of_grantor, {"claimable": 0})
 
-    # A service issues for the issuer.
-    arguments = {"id": str(uuid.uuid4()), "issuer_participant_id": live["issuer"]["id"], "agent_participant_id": values["badge_issuer"]}
-    expected = {"vs_operator": values["issuing_service"], "corporation_id": values["issuer_id"]}
-    expected |= {"session_records": lambda records: records[0]["issuer_participant_id"] == live["issuer"]["id"]}
-    await write("issuing_service", "pp.createOrUpdateParticipantSession", arguments, response_id("id"), expected)
-
+    # A service issues for the issuer, through the badge issuer as the user's agent.
+    issuing = {"issuer_participant_id": live["diploma_issuer"], "agent_participant_id": live["badge_issuer"]}
+    expected = {"vs_operator": live["issuing_service"], "session_records": lambda found: shows(found, issuing)}
+    issuing_now = issuing | {"id": str(uuid.uuid4())}
+    await write("issuing_service", "pp.createOrUpdateParticipantSession", issuing_now, response_id("id"), expected)
     digest = {"digest": "sha256-" + base64.b64encode(hashlib.sha256(did.encode()).digest()).decode()}
     await write("registry", "di.storeDigest", digest, digest, digest)
 
     # An authorization comes and goes, and what its holder is offered follows.
-    types_granted = [name for name in live["authorization"]["msg_types"] if name.endswith("MsgStoreDigest")]
-    arguments = {"grantee": values["member"], "msg_types": types_granted, "expiration": later(86400), "with_feegrant": True}
-    of_member = {"corporation_id": live["corporation"], "operator": values["member"]}
-    await write("registry", "de.grantOperatorAuthorization", arguments, of_member, {"msg_types": types_granted, "expiration": arguments["expiration"]})
+    grant = {"msg_types": [name for name in live["authorization"]["msg_types"] if name.endswith("MsgStoreDigest")]}
+    grant |= {"expiration": later(DAY)}
+    of_member = {"corporation_id": live["registry_id"], "operator": live["member"]}
+    member = {"grantee": live["member"]}
+    await write("registry", "de.grantOperatorAuthorization", member | grant | {"with_feegrant": True}, of_member, grant)
     await ledger.becomes_listed("member", "svc.ledger.di.storeDigest", True)
-    await write("registry", "de.revokeOperatorAuthorization", {"grantee": values["member"]}, of_member, None)
+    await write("registry", "de.revokeOperatorAuthorization", member, of_member, None)
     await ledger.becomes_listed("member", "svc.ledger.di.storeDigest", False)
 
     await write("registry", "cs.archiveCredentialSchema", schema | {"archive": True}, schema, {"archived": is_set})
     await write("registry", "es.archiveEcosystem", ecosystem | {"archive": True}, ecosystem, {"archived": is_set})
 
     listed = {name for party in ledger.parties.values() for name in party.tools if ".ledger." in name}
-    require(listed == ledger.done, f"ledger tools that were not written with: {listed - ledger.done}")
+    require(listed == ledger.done, f"ledger tools nobody wrote with: {listed - ledger.done}")
     require(len(ledger.done) == LEDGER_TOOLS, f"{len(ledger.done)} ledger tools, not {LEDGER_TOOLS}")
     print(f"python ledger: {len(ledger.done)} tools as {len(ledger.parties)} parties, each dry, written and verified")
 
@@ -512,10 +491,11 @@ async def walk_fastmcp(live: dict) -> None:
     async with fastmcp.Client(url, auth=bearer, log_handler=on_log, timeout=60) as client:
         listed, table = {tool.name for tool in await client.list_tools()}, reads(live)
         require(set(table) <= listed, f"fastmcp does not list {set(table) - listed}")
-        for name in ("wallet.getStatus", "cosmos.bank.getBalance", "idx.es.getEcosystem", "idx.pp.listParticipants", "idx.xr.getPrice"):
-            answer = await client.call_tool(f"svc.{name}", table[f"svc.{name}"])
+        for verb in ("wallet.getStatus", "cosmos.bank.getBalance", "idx.es.getEcosystem", "idx.pp.pendingFlat", "idx.xr.getPrice"):
+            name = f"svc.{verb}"
+            answer = await client.call_tool(name, table[name])
             require(answer.structured_content, f"fastmcp: {name} answered nothing")
-        digest = {"digest": f"sha256-fastmcp{control()['height']}"}
+        digest = {"digest": "sha256-fastmcp"}
         receipt = (await client.call_tool("svc.ledger.di.storeDigest", digest)).structured_content
         stored = (await client.call_tool("svc.idx.di.getDigest", digest)).structured_content
         require(stored["digest"]["digest"] == digest["digest"], "fastmcp: not stored:", receipt)
@@ -524,15 +504,17 @@ async def walk_fastmcp(live: dict) -> None:
 
 
 async def walk() -> None:
-    values, past = json.loads(os.environ["SVC_VALUES"]), {}
+    past = {}
     print("python: not listed here:", "; ".join(f"{prefix}* ({reason})" for prefix, reason in ABSENT.items()))
     async with contextlib.AsyncExitStack() as seats:
         registry = await seats.enter_async_context(over_http("auto"))
         live = await find_live(registry)
         calls = await walk_reads(registry, live, past)
         pathlib.Path(os.environ["SVC_READS"]).write_text(json.dumps(calls))
-        parties = {name: await seats.enter_async_context(over_stdio(name, values[id])) for name, id in SEATS.items()}
-        await walk_ledger(Ledger(parties | {"registry": registry}), live, values)
+        parties = {"registry": registry}
+        for account, corporation in SEATS.items():
+            parties[account] = await seats.enter_async_context(over_stdio(account, live[corporation]))
+        await walk_ledger(Ledger(parties), live)
     async with over_http("legacy") as session:
         await walk_reads(session, live, past)
     await walk_fastmcp(live)
@@ -546,17 +528,16 @@ def scenario(file: str) -> str:
 
 
 def main() -> None:
-    if sys.argv[1:2] == ["scenario"]:
-        print(scenario(sys.argv[2]))
-        return
     try:
-        asyncio.run(walk())
+        if sys.argv[1:2] == ["scenario"]:
+            print(scenario(sys.argv[2]))
+        else:
+            asyncio.run(walk())
     # Clients run in task groups, which wrap what is raised in them.
     except* Broken as broken:
-        found = broken
-        while isinstance(found, BaseExceptionGroup):
-            found = found.exceptions[0]
-        print(f"the walk ends here: {found}", file=sys.stderr)
+        while isinstance(broken, BaseExceptionGroup):
+            broken = broken.exceptions[0]
+        print(f"the walk ends here: {broken}", file=sys.stderr)
         sys.exit(1)
 
 

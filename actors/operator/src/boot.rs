@@ -173,7 +173,7 @@ pub async fn learn(config: &OperatorConfig, key: &AccountKey) -> Result<Learnt, 
         }
         other => other?,
     };
-    if snapshot.authorizations.is_empty() {
+    if snapshot.authorizations.is_empty() && snapshot.own_records().next().is_none() {
         tracing::warn!(
             corporation = config.corporation_id,
             "no authorization for this operator: reads serve, writes do not"

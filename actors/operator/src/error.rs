@@ -24,8 +24,9 @@ pub fn upstream_error(error: &UpstreamError) -> ErrorEnvelope {
         }
         UpstreamError::Http { kind, status, body } => {
             let details = json!({"kind": kind, "status": status, "body": body});
+            let message = sentence_of(body).map_or_else(|| message.clone(), |told| format!("{message}: {told}"));
             let hint = match status {
-                404 => "check the id; a list tool shows what exists",
+                404 => "nothing is there under these arguments; where there is a list tool it shows what exists",
                 400 | 422 => "correct the argument the body names",
                 _ => "the body says what that server objects to; try again later if it is a fault of the server",
             };
@@ -44,6 +45,16 @@ pub fn upstream_error(error: &UpstreamError) -> ErrorEnvelope {
         }
     }
 }
+
+/// The sentence in a foreign error body: `{"error": text}`, `{"error": {"message": text}}` or `{"message": text}`.
+fn sentence_of(body: &str) -> Option<String> {
+    let body: Value = serde_json::from_str(body).ok()?;
+    let told = [&body["error"], &body["error"]["message"], &body["message"]].into_iter().find_map(Value::as_str)?;
+    Some(told[..told.floor_char_boundary(MAX_SENTENCE)].to_owned())
+}
+
+/// Longest foreign sentence that is repeated.
+const MAX_SENTENCE: usize = 500;
 
 /// An agent's failure. `is_read`: asking again cannot do anything twice.
 pub fn agent_error(did: &str, error: &AgentError, is_read: bool) -> ErrorEnvelope {
@@ -83,7 +94,7 @@ pub fn node_error(error: &NodeError) -> ErrorEnvelope {
         NodeError::Rpc { method, error: rpc } => {
             let details = json!({"kind": "rpc", "method": method, "rpc_code": rpc.code, "body": rpc.data});
             let hint = "the body says what the node objects to";
-            ErrorEnvelope::new(Code::UpstreamProtocolError, error.to_string(), hint).with_details(details)
+            ErrorEnvelope::new(Code::UpstreamHttpError, error.to_string(), hint).with_details(details)
         }
         NodeError::Query { path, error: chain } => {
             let mut details = chain_details(chain);

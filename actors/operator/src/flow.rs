@@ -81,6 +81,8 @@ pub struct LedgerReceipt {
 
 /// How long a write may wait for its signature beyond the time to inclusion.
 const SIGNING_GRACE: Duration = Duration::from_secs(30);
+/// How long a refused write waits for the indexer before it is judged.
+const CATCH_UP: Duration = Duration::from_secs(3);
 /// How long a call waits for an actor to come back.
 const RESTART_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -226,6 +228,10 @@ async fn explain(parts: &Parts, prepared: &Prepared, error: SubmitError) -> Erro
     let envelope = submit_error(&error);
     let was_refused = matches!(error, SubmitError::Simulation(_) | SubmitError::Rejected(_));
     if was_refused && prepared.needs_grant {
+        // The node may be a block ahead of what the authorizations are read from.
+        if let Ok(status) = parts.node.status().await {
+            let _ = parts.barrier.reached(status.sync_info.latest_block_height, CATCH_UP).await;
+        }
         let _ = parts.refresher.refresh(Trigger::Write, RESTART_PATIENCE).await;
         if let Err(mut gate) = check_gate(parts, prepared.msg_type(), prepared.needs_grant) {
             if gate.code == Code::AuthzNotGranted {

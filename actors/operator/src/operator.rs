@@ -45,6 +45,7 @@ use crate::{
 #[derive(Clone)]
 pub(crate) struct Parts {
     pub chain: ChainParams,
+    pub node: NodeClient,
     pub board: Board,
     pub table: Retained<InFlight>,
     pub cursor: Retained<Cursor>,
@@ -71,7 +72,6 @@ struct Inner {
     parts: Parts,
     identity: Identity,
     corporation_id: u64,
-    node: NodeClient,
     indexer: IndexerClient,
     clock: Retained<Clock>,
     position: Retained<Position>,
@@ -196,6 +196,7 @@ impl Operator {
 
         let parts = Parts {
             chain,
+            node,
             board,
             table,
             cursor,
@@ -210,7 +211,6 @@ impl Operator {
             parts,
             identity: learnt.identity,
             corporation_id: config.corporation_id,
-            node,
             indexer,
             clock,
             position,
@@ -302,7 +302,7 @@ impl Operator {
     }
 
     pub(crate) fn node(&self) -> &NodeClient {
-        &self.0.node
+        &self.0.parts.node
     }
 
     pub(crate) fn indexer(&self) -> &IndexerClient {

@@ -6,7 +6,10 @@ use svc_kit::{upstream::NodeError, wall};
 use svc_wire::{
     chain_error::Meaning,
     envelope::{Code, ErrorEnvelope},
-    proto::cosmos::base::v1beta1::Coin,
+    proto::cosmos::{
+        bank::v1beta1::{QueryBalanceRequest, QueryBalanceResponse},
+        base::v1beta1::Coin,
+    },
     tx::Unsigned,
 };
 
@@ -119,6 +122,9 @@ impl Operator {
                         granter = None;
                         continue;
                     }
+                    if granter.is_none() {
+                        self.affords(fee).await?;
+                    }
                     return Ok(Estimate {
                         gas_used,
                         gas_wanted,
@@ -138,6 +144,27 @@ impl Operator {
             }
         }
         Err(submit_error(&last.unwrap_or(SubmitError::Overloaded { limit: ATTEMPTS })))
+    }
+
+    /// A simulation takes no fee, so it does not see an empty purse.
+    async fn affords(&self, fee: u128) -> Result<(), ErrorEnvelope> {
+        let (address, denom) = (self.identity().address.to_string(), &self.chain().denom);
+        let request = QueryBalanceRequest { address: address.clone(), denom: denom.clone() };
+        let reply: QueryBalanceResponse = self
+            .node()
+            .query("/cosmos.bank.v1beta1.Query/Balance", &request, 0)
+            .await
+            .map_err(|error| node_error(&error))?;
+        let balance: u128 = reply.balance.and_then(|coin| coin.amount.parse().ok()).unwrap_or(0);
+        if balance >= fee {
+            return Ok(());
+        }
+        let message =
+            format!("{address} has {balance}{denom}, the fee would be {fee}{denom}, and no allowance pays it");
+        let hint = "fund the operator, or have the corporation give a fee allowance that covers this message type";
+        Err(ErrorEnvelope::new(Code::InsufficientFees, message, hint).with_details(
+            json!({"address": address, "balance": balance.to_string(), "fee": fee.to_string(), "denom": denom}),
+        ))
     }
 
     async fn simulate(

@@ -112,12 +112,16 @@ impl Snapshot {
         gate
     }
 
+    /// Records of this operator as the VS operator of participants, with the id of their authorization.
+    pub fn own_records(&self) -> impl Iterator<Item = (&Value, &Value)> {
+        let own = self.vs_authorizations.iter().filter(|one| one["vs_operator"] == self.operator.as_str());
+        own.flat_map(|one| one["records"].as_array().into_iter().flatten().map(move |record| (&one["id"], record)))
+    }
+
     /// The same for what this operator may send as the VS operator of a participant. A record without an end is unusable.
     fn record_gate(&self, msg_type: &str, now: &Timestamp) -> Gate {
-        let own = self.vs_authorizations.iter().filter(|one| one["vs_operator"] == self.operator.as_str());
-        let records = own.filter_map(|one| one["records"].as_array()).flatten();
         let mut gate = Gate::NotGranted;
-        for record in records.filter(|record| {
+        for (_, record) in self.own_records().filter(|(_, record)| {
             record["msg_types"].as_array().is_some_and(|listed| listed.iter().any(|one| one == msg_type))
         }) {
             let Some(until) = record["expiration"].as_str().and_then(instant::parse_rfc3339) else { continue };

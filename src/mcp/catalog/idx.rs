@@ -22,14 +22,8 @@ struct Text {
 }
 
 /// Reads that tell of the indexer, not of the registry: they have no past.
-const WITHOUT_HEIGHT: [&str; 6] = [
-    "indexer.getBlockHeight",
-    "indexer.getStatus",
-    "indexer.getVersion",
-    "indexer.listEvents",
-    "indexer.listChanges",
-    "trqp.getProfile",
-];
+const WITHOUT_HEIGHT: [&str; 5] =
+    ["indexer.getBlockHeight", "indexer.getStatus", "indexer.getVersion", "indexer.listEvents", "trqp.getProfile"];
 
 /// Characters of a path parameter that would lead elsewhere.
 const IN_A_SEGMENT: &percent_encoding::AsciiSet =

@@ -1,6 +1,6 @@
 //! Surface `ledger`: one tool a message. Texts and rules are in `data/ledger.json`; types come from the chain's descriptors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -33,6 +33,8 @@ pub struct LedgerTool {
     names: BTreeMap<String, BTreeMap<String, i32>>,
     /// Fields that hold JSON as text.
     json_texts: Vec<String>,
+    /// Fields of 64 bits, which may be written as text.
+    numbers: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -62,6 +64,9 @@ struct Field {
     minimum: Option<u64>,
     maximum: Option<u64>,
     examples: Option<Vec<Value>>,
+    /// Keywords of JSON Schema besides.
+    #[serde(default)]
+    also: Map<String, Value>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
@@ -99,19 +104,23 @@ impl LedgerRow {
     fn build(self, registry: &Registry, msg_type: &str) -> Result<(Outline, LedgerTool), SchemaError> {
         let hidden: Vec<&str> = self.accounts.keys().map(String::as_str).collect();
         let mut schema = input_schema(&registry.message(msg_type)?, &hidden);
-        let (mut names, mut json_texts) = (BTreeMap::new(), Vec::new());
+        let (mut names, mut json_texts, mut numbers) = (BTreeMap::new(), Vec::new(), Vec::new());
         for field in &self.fields {
             let property = &mut schema["properties"][&field.name];
             field.apply(property);
             if let Some(kind) = &field.names {
                 let values = registry.enum_values(&registry.namespace().full_name(&self.module, kind));
+                let numbers: BTreeSet<i32> = values.iter().map(|(_, number)| *number).collect();
                 let allowed: Vec<Value> = values
                     .iter()
                     .map(|(name, _)| json!(name))
-                    .chain(values.iter().map(|(_, number)| json!(number)))
+                    .chain(numbers.iter().map(|number| json!(number)))
                     .collect();
                 *property = json!({"enum": allowed, "description": field.description});
                 names.insert(field.name.clone(), values.into_iter().collect());
+            }
+            if property["type"] == json!(["integer", "string"]) {
+                numbers.push(field.name.clone());
             }
             if field.rule == Rule::JsonObjectText {
                 json_texts.push(field.name.clone());
@@ -135,7 +144,7 @@ impl LedgerRow {
             output: receipt_schema(&self.returns),
             effect: self.effect,
         };
-        Ok((outline, LedgerTool { accounts: self.accounts, needs_grant: self.needs_grant, names, json_texts }))
+        Ok((outline, LedgerTool { accounts: self.accounts, needs_grant: self.needs_grant, names, json_texts, numbers }))
     }
 }
 
@@ -167,6 +176,9 @@ impl Field {
                 schema[keyword] = bound.into();
             }
         }
+        for (keyword, value) in &self.also {
+            schema[keyword] = value.clone();
+        }
         if let Some(examples) = &self.examples {
             schema["examples"] = examples.as_slice().into();
         }
@@ -183,6 +195,13 @@ impl LedgerTool {
             for (field, numbers) in &self.names {
                 if let Some(number) = members.get(field).and_then(Value::as_str).and_then(|name| numbers.get(name)) {
                     members.insert(field.clone(), (*number).into());
+                }
+            }
+            for field in &self.numbers {
+                let Some(text) = members.get(field).and_then(Value::as_str) else { continue };
+                if text.parse::<u64>().is_err() {
+                    let reason = format!("{text:?} is more than {}", u64::MAX);
+                    violations.push(Violation { pointer: format!("/{field}"), reason });
                 }
             }
             for field in &self.json_texts {

@@ -73,6 +73,8 @@ pub(super) fn print(message: &DynamicMessage, pool: &DescriptorPool) -> Result<V
         }
         let value = match message.get_field(&field).as_ref() {
             Reflected::Message(_) if !message.has_field(&field) => Value::Null,
+            // As gogoproto prints them: the key of a page that has no next one is null.
+            Reflected::Bytes(bytes) if bytes.is_empty() => Value::Null,
             Reflected::Message(inner) => print(inner, pool)?,
             Reflected::List(items) if matches!(field.kind(), Kind::Message(_)) => Value::Array(
                 items

@@ -134,13 +134,17 @@ impl Registry {
         self.pool.get_message_by_name(full_name).ok_or_else(|| SchemaError::UnknownType(name.to_owned()))
     }
 
-    /// Names and numbers of an enum: the unspecified value left out, names without their common prefix.
+    /// Names and numbers of an enum, the unspecified value left out: each name without the common prefix, and then whole.
     pub fn enum_values(&self, name: &str) -> Vec<(String, i32)> {
         let Some(found) = self.pool.get_enum_by_name(name) else { return Vec::new() };
         let unspecified = found.values().find(|value| value.number() == 0);
         let prefix = unspecified.and_then(|zero| zero.name().strip_suffix("UNSPECIFIED").map(str::to_owned));
         let short = |name: &str| name.strip_prefix(prefix.as_deref().unwrap_or_default()).unwrap_or(name).to_owned();
-        found.values().filter(|value| value.number() != 0).map(|value| (short(value.name()), value.number())).collect()
+        let values = || found.values().filter(|value| value.number() != 0);
+        let mut names: Vec<(String, i32)> = values().map(|value| (short(value.name()), value.number())).collect();
+        let whole = values().filter(|value| short(value.name()) != value.name());
+        names.extend(whole.map(|value| (value.name().to_owned(), value.number())));
+        names
     }
 
     /// Request and reply type of every rpc, as `("/package.Service/Rpc", request, reply)`.

@@ -329,6 +329,10 @@ impl Gatherer<'_> {
 /// Rows of the activity log: one a message; the last tells what the block as a whole changed.
 fn activity(step: &Step) -> Vec<Activity> {
     let kind = step.change.kind;
+    // Each fee that is paid looks at its allowance; only what that changed is told.
+    if kind == Kind::FeeGrant && is_same(step) {
+        return Vec::new();
+    }
     let changes = project::changes(step.before.as_deref(), step.change.body.as_ref());
     let last = step.causes.len().saturating_sub(1);
     let rows = step.causes.iter().enumerate().map(|(place, cause)| Activity {

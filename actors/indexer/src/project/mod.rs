@@ -55,7 +55,9 @@ pub fn changes(before: Option<&Value>, after: Option<&Value>) -> Option<Value> {
             changed.insert(key.clone(), value.clone());
         }
     }
-    for key in before.keys().filter(|key| !key.starts_with('_') && !after.contains_key(*key)) {
+    // An id never goes: what the node does not number, the store does.
+    let is_told = |key: &&String| !key.starts_with('_') && *key != "id";
+    for key in before.keys().filter(is_told).filter(|key| !after.contains_key(*key)) {
         changed.insert(key.clone(), Value::Null);
     }
     (!changed.is_empty()).then_some(Value::Object(changed))
@@ -69,7 +71,8 @@ mod tests {
 
     #[test]
     fn changes_are_the_public_members_that_differ() {
-        let (before, after) = (json!({"a": 1, "b": 2, "_c": 3, "d": 4}), json!({"a": 1, "b": 5, "_c": 6, "e": null}));
+        let (before, after) =
+            (json!({"id": 9, "a": 1, "b": 2, "_c": 3, "d": 4}), json!({"a": 1, "b": 5, "_c": 6, "e": null}));
         assert_eq!(changes(Some(&before), Some(&after)), Some(json!({"b": 5, "e": null, "d": null})));
         assert_eq!(changes(None, Some(&json!({"a": 1}))), Some(json!({"a": 1})));
         assert_eq!(changes(Some(&json!({"_x": 1})), Some(&json!({"_x": 2}))), None);
