@@ -140,6 +140,7 @@ def send(body, unusual, method="POST"):
         reasons = {
             200: method == "GET" and headers.get("content-type", "").startswith("text/event-stream"),
             202: text == "" and not request,
+            204: method == "DELETE",
             400: text.startswith("Bad Request") or method == "HEAD",
             401: "authorization" in unusual and headers.get("www-authenticate") == "Bearer",
             403: bool({"host", "origin"} & set(unusual)),
