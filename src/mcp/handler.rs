@@ -1,227 +1,36 @@
-//! The MCP handler: one per session, all over the same front.
+//! What the MCP library asks of a session, request by request.
 
 // Logging and resource subscriptions belong to the older protocol generations, which are served too.
 #![allow(deprecated)]
 
-use std::{borrow::Cow, panic::AssertUnwindSafe, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
-use futures::FutureExt;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CacheScope, CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestParams, CompleteResult,
-        ContentBlock, GetPromptRequestParams, GetPromptResponse, GetPromptResult, Implementation, ListPromptsResult,
-        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams, Prompt,
-        PromptMessage, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource, ResourceContents,
-        Role, ServerCapabilities, ServerConfig, SubscribeRequestParams, SubscriptionFilter, Tool,
-        UnsubscribeRequestParams,
+        CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
+        GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult, ListResourceTemplatesResult,
+        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
+        ReadResourceResponse, ReadResourceResult, ResourceContents, ServerConfig, SetLevelRequestParams,
+        SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 use serde_json::{Value, json};
-use svc_otel::{
-    metrics,
-    trace::{self, Call},
-};
-use svc_wire::envelope::ErrorEnvelope;
-use tokio::time::Instant;
-use tracing::Instrument;
 
 #[cfg(feature = "conformance")]
 use super::conformance;
 use super::{
-    Front, announce,
-    call::{Called, Shaped},
-    caller::{Caller, Memory},
+    announce,
+    caller::Caller,
     own::Own,
-    prompts::{PromptError, tools_in},
+    session::{Session, page},
 };
 
-/// Tools on one page of `tools/list`.
-const PAGE: usize = 100;
 /// For how long a client may take a list for granted that changes with a release only, in milliseconds.
 const LIST_TTL_MS: u64 = 60_000;
 /// The same for the list of tools, which changes with the chain: a client that kept it would not see a revocation.
 const TOOLS_TTL_MS: u64 = 0;
-
-/// The handler of one session, or of one request where the protocol has no sessions.
-#[derive(Clone)]
-pub struct Session {
-    front: Arc<Front>,
-    memory: Arc<Memory>,
-}
-
-impl Session {
-    /// A session over a front.
-    pub fn new(front: Arc<Front>) -> Self {
-        Self { front, memory: Arc::default() }
-    }
-
-    /// Runs a request under its server span.
-    async fn traced<T>(
-        &self,
-        method: &str,
-        target: &str,
-        context: &RequestContext<RoleServer>,
-        work: impl Future<Output = Result<T, ErrorData>>,
-    ) -> Result<T, ErrorData> {
-        let call = Call { request_id: uuid::Uuid::new_v4().to_string().into(), tool: target.into() };
-        let span = trace::server_span(method, Some(target), &context.id.to_string(), &call);
-        let meta = |key: &str| context.meta.get(key).and_then(Value::as_str).map(str::to_owned);
-        let parts = context.extensions.get::<::http::request::Parts>();
-        trace::adopt_remote_parent(&span, &meta, parts.map(|parts| &parts.headers));
-        let outcome = trace::within(Some(call), answered(method, work)).instrument(span.clone()).await;
-        if let Err(error) = &outcome {
-            trace::record_error(&span, &error.code.0.to_string());
-        }
-        outcome
-    }
-
-    async fn call(&self, name: &str, arguments: Value, caller: &Caller<'_>) -> CallToolResponse {
-        let started = Instant::now();
-        let outcome = self.front.call(name, arguments, caller).await;
-        // Names of tools that do not exist are no labels.
-        let label = self.front.catalog.get(name).map_or("unknown", |entry| &*entry.tool.name);
-        match outcome {
-            Ok(Called::Done(Shaped { content, summary })) => {
-                metrics::tool_call(label, "", started.elapsed());
-                tracing::info!(outcome = "ok", took_ms = millis(started), "tool call has ended");
-                // Clients that show only text to their model need the data there too.
-                let data = ContentBlock::text(content.to_string());
-                let mut result = CallToolResult::structured(content);
-                result.content = vec![ContentBlock::text(summary), data];
-                result.into()
-            }
-            Ok(Called::Ask(question)) => {
-                tracing::info!(outcome = "asked", took_ms = millis(started), "a confirmation is asked for");
-                (*question).into()
-            }
-            Err(error) => {
-                metrics::tool_call(label, error.code.as_str(), started.elapsed());
-                trace::record_error(&tracing::Span::current(), error.code.as_str());
-                tracing::warn!(
-                    outcome = "error",
-                    error_code = error.code.as_str(),
-                    took_ms = millis(started),
-                    "tool call has failed"
-                );
-                let detail = json!({"tool": label, "code": error.code, "message": error.message});
-                caller.warn(detail).await;
-                failed(&error).into()
-            }
-        }
-    }
-}
-
-/// Turns a panic into an internal error; left alone, the caller would wait for ever.
-async fn answered<T>(method: &str, work: impl Future<Output = Result<T, ErrorData>>) -> Result<T, ErrorData> {
-    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
-        tracing::error!(method, "a handler has panicked");
-        Err(ErrorData::internal_error(format!("{method} failed inside the server"), None))
-    })
-}
-
-fn millis(since: Instant) -> i64 {
-    i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX)
-}
-
-fn failed(error: &ErrorEnvelope) -> CallToolResult {
-    let content = serde_json::to_value(error).unwrap_or_default();
-    let data = ContentBlock::text(content.to_string());
-    let mut result = CallToolResult::structured_error(content);
-    result.content = vec![ContentBlock::text(format!("{error}. {}", error.hint)), data];
-    result
-}
-
-/// One page of a list, and where the next one begins.
-fn page<T: Clone>(all: &[T], request: Option<PaginatedRequestParams>) -> Result<(Vec<T>, Option<String>), ErrorData> {
-    let start = match request.and_then(|request| request.cursor) {
-        None => 0,
-        Some(cursor) => {
-            cursor.parse::<usize>().ok().filter(|start| *start > 0 && *start <= all.len()).ok_or_else(|| {
-                ErrorData::invalid_params(format!("cursor {cursor:?} is not one this server gave"), None)
-            })?
-        }
-    };
-    let end = all.len().min(start + PAGE);
-    Ok((all[start..end].to_vec(), (end < all.len()).then(|| end.to_string())))
-}
-
-impl Session {
-    fn tools(&self) -> Vec<Tool> {
-        #[cfg(feature = "conformance")]
-        let first = conformance::tools().iter();
-        #[cfg(not(feature = "conformance"))]
-        let first = [].iter();
-        first.cloned().chain(self.front.listed().map(|entry| self.front.catalog.listing(entry))).collect()
-    }
-
-    fn prompts(&self) -> Vec<Prompt> {
-        let own = self.front.prompts.iter().map(super::prompts::Plan::listing);
-        #[cfg(feature = "conformance")]
-        let own = own.chain(conformance::prompts());
-        own.collect()
-    }
-
-    fn resources(&self) -> Vec<Resource> {
-        let own = Own::ALL.into_iter().map(Own::resource);
-        #[cfg(feature = "conformance")]
-        let own = own.chain(conformance::resources());
-        own.collect()
-    }
-
-    fn capabilities() -> ServerCapabilities {
-        let builder = ServerCapabilities::builder()
-            .enable_tools()
-            .enable_tool_list_changed()
-            .enable_resources()
-            .enable_resources_subscribe()
-            .enable_prompts()
-            .enable_completions()
-            .enable_logging();
-        #[cfg_attr(not(feature = "conformance"), allow(unused_mut))]
-        let mut capabilities = builder.build();
-        #[cfg(feature = "conformance")]
-        conformance::declare(&mut capabilities);
-        capabilities
-    }
-
-    async fn prompt(&self, request: &GetPromptRequestParams) -> Result<GetPromptResponse, ErrorData> {
-        let plan = self.front.prompts.get(&request.name).ok_or_else(|| {
-            let known: Vec<&str> = self.front.prompts.iter().map(|plan| plan.name).collect();
-            ErrorData::invalid_params(format!("there is no prompt {:?}", request.name), Some(json!({"known": known})))
-        })?;
-        let arguments = request.arguments.clone().unwrap_or_default();
-        let mut text = plan.render(&arguments).map_err(|error| match error {
-            PromptError::Arguments(reason) => ErrorData::invalid_params(reason, None),
-            error @ PromptError::File { .. } => ErrorData::internal_error(error.to_string(), None),
-        })?;
-        text.push_str(&self.front.missing_tools(&text));
-        let message = PromptMessage::new_text(Role::User, text);
-        Ok(GetPromptResult::new(vec![message]).with_description(plan.description()).into())
-    }
-}
-
-impl Front {
-    /// What a plan says of tools that are not there now.
-    fn missing_tools(&self, text: &str) -> String {
-        let named: std::collections::BTreeSet<&str> = tools_in(text).collect();
-        let missing: Vec<String> = named
-            .into_iter()
-            .filter_map(|name| {
-                let entry = self.catalog.get(name)?;
-                self.absence(entry).map(|absence| format!("- `{name}`: {}", absence.reason()))
-            })
-            .collect();
-        if missing.is_empty() {
-            return String::new();
-        }
-        format!(
-            "\n\n## Not there now\nWork without these, or say that the plan cannot be carried out:\n{}\n",
-            missing.join("\n")
-        )
-    }
-}
 
 impl ServerHandler for Session {
     fn get_info(&self) -> ServerConfig {
@@ -250,11 +59,7 @@ impl ServerHandler for Session {
         self.front.listener(context.peer, Arc::clone(&self.memory));
     }
 
-    async fn set_level(
-        &self,
-        request: rmcp::model::SetLevelRequestParams,
-        _: RequestContext<RoleServer>,
-    ) -> Result<(), ErrorData> {
+    async fn set_level(&self, request: SetLevelRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
         #[cfg(feature = "conformance")]
         conformance::set_level(request.level);
         self.memory.set_level(request.level);
@@ -426,25 +231,12 @@ impl ServerHandler for Session {
         Ok(())
     }
 
-    fn supported_protocol_versions(&self) -> Cow<'static, [rmcp::model::ProtocolVersion]> {
-        Cow::Borrowed(rmcp::model::ProtocolVersion::KNOWN_VERSIONS)
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS)
     }
 }
 
 fn unknown_resource(uri: &str) -> ErrorData {
     let known: Vec<&str> = Own::ALL.into_iter().map(Own::uri).collect();
     ErrorData::resource_not_found(format!("there is no resource {uri:?}"), Some(json!({"uri": uri, "known": known})))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn a_panic_is_answered_as_an_internal_error() {
-        let work = async { if true { panic!("on purpose") } else { Ok(()) } };
-        let error = answered("tools/call", work).await.expect_err("an error");
-        assert_eq!(error.code.0, -32603);
-        assert!(!error.message.contains("on purpose"), "nothing of the inside leaks: {}", error.message);
-    }
 }

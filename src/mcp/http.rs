@@ -31,7 +31,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
     Front, Readiness,
-    handler::Session,
+    session::Session,
     sessions::{InUse, SessionLimits, Sessions},
 };
 

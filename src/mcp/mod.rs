@@ -13,6 +13,7 @@ mod handler;
 mod http;
 mod own;
 mod prompts;
+mod session;
 mod sessions;
 mod write;
 
@@ -27,9 +28,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use catalog::{Catalog, CatalogError, Pattern, SURFACES, Selection, Verdict, toolsets};
-pub use handler::Session;
 pub use http::{HttpServer, HttpServerConfig, ServeError};
 pub use prompts::PromptError;
+pub use session::Session;
 pub use sessions::SessionLimits;
 
 /// The front end's own data is not usable.

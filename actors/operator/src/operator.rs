@@ -29,8 +29,7 @@ use crate::{
     chain::{ChainParams, Identity, OperatorConfig},
     confirmer::{self, ConfirmerHandle},
     flow::{self, LedgerReceipt, Step},
-    graph_client::GraphClient,
-    graph_watch,
+    graph_watch::{self, Graph},
     in_flight::{CallId, InFlight},
     indexer_client::IndexerClient,
     node_link::{self, Clock},
@@ -60,13 +59,6 @@ pub(crate) struct Parts {
 /// A running operator. Clones share it.
 #[derive(Clone)]
 pub struct Operator(Arc<Inner>);
-
-/// What is kept of a graph service.
-pub(crate) struct Graph {
-    pub client: GraphClient,
-    pub barrier: BarrierHandle,
-    position: Retained<Position>,
-}
 
 struct Inner {
     parts: Parts,
@@ -186,7 +178,7 @@ impl Operator {
         let graph = match &config.graph {
             None => None,
             Some(origin) => {
-                let (graph, specs) = graph_children(origin)?;
+                let (graph, specs) = graph_watch::children(origin, MAILBOX)?;
                 children.extend(specs);
                 Some(graph)
             }
@@ -388,23 +380,4 @@ impl Operator {
         self.0.calls.drain(patience).await;
         self.0.root.shutdown(Duration::from_secs(2)).await;
     }
-}
-
-/// The actors that follow a graph service.
-fn graph_children(origin: &str) -> Result<(Graph, Vec<ChildSpec>), BootError> {
-    let client = GraphClient::new(origin)?;
-    let (position, cursor) = (Retained::new(Position::default()), Retained::new(Cursor::default()));
-    let barrier = Handle::new("barrier", "graph_barrier", MAILBOX);
-    let watch = Handle::new("graph_watch", "graph_watch", MAILBOX);
-    let watch_args = graph_watch::Args {
-        origin: client.origin().to_owned(),
-        position: position.clone(),
-        cursor: cursor.clone(),
-        barrier: barrier.clone(),
-    };
-    let specs = vec![
-        ChildSpec::worker::<barrier::Barrier>(&barrier, barrier::Args { cursor, is_measured: false }),
-        ChildSpec::worker::<graph_watch::GraphWatch>(&watch, watch_args),
-    ];
-    Ok((Graph { client, barrier: BarrierHandle(barrier), position }, specs))
 }
