@@ -48,6 +48,7 @@ HTTP = httpx2.Client(timeout=PATIENCE, trust_env=False, headers={"Accept-Encodin
 PHRASES = [os.environ[name].split() for name in ("MCP_SVC_MNEMONIC", "SVC_MEMBER_MNEMONIC") if name in os.environ]
 TRIPLES = {r"\W+".join(words[at : at + 3]) for words in PHRASES for at in range(len(words) - 2)}
 SECRETS = re.compile("|".join([re.escape(TOKEN), *sorted(TRIPLES)]), re.IGNORECASE)
+GOOD_ACCEPT = "application/json, text/event-stream"
 COUNT, KINDS = {"requests": 0, "violations": 0}, {}
 
 
@@ -87,11 +88,19 @@ def part(name, run):
 
 
 def message_in(text):
+    """The JSON-RPC message a text is, or nothing."""
     try:
         found = json.loads(text)
-        return found if found["jsonrpc"] == "2.0" else None
-    except (ValueError, TypeError, KeyError):
-        return None
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) and found.get("jsonrpc") == "2.0" else {}
+
+
+def request_in(body):
+    """The request, where JSON-RPC obliges the server to answer, or nothing."""
+    found = message_in(body)
+    is_id = isinstance(found.get("id"), str) or (type(found.get("id")) is int and abs(found["id"]) < 2**63)
+    return found if is_id and isinstance(found.get("method"), str) else {}
 
 
 def read(response, until_first):
@@ -109,13 +118,13 @@ def read(response, until_first):
                 return text, message
         if time.monotonic() > ends:
             raise httpx2.ReadTimeout("no response in the stream")
-    return "", None
+    return "", {}
 
 
 def send(body, unusual, method="POST"):
     """Sends anything, and proves what holds for every answer. `unusual`: headers a good client would not send, or not so."""
     COUNT["requests"] += 1
-    usual = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json", "accept": "application/json, text/event-stream"}
+    usual = {"authorization": f"Bearer {TOKEN}", "content-type": "application/json", "accept": GOOD_ACCEPT}
     asked, request = f"{method} {unusual} {len(body)} bytes: {body[:1200]!r}", request_in(body)
     listens = request.get("method") == "subscriptions/listen"
     try:
@@ -132,9 +141,10 @@ def send(body, unusual, method="POST"):
         error = message.get("error")
         is_ours = not request or listens or message.get("id") == request["id"]
         need(("result" in message) != ("error" in message) or listens, "no JSON-RPC response", asked, told)
-        need(is_ours or (status in (400, 413) and message["id"] is None), "the response to another request", asked, told)
-        need(not error or {type(error["code"]), type(error["message"])} == {int, str}, "no JSON-RPC error", asked, told)
-        need(not error or error["code"] != -32603, "an internal error", asked, told)
+        need(is_ours or (status in (400, 413, 503) and message["id"] is None), "the response to another request", asked, told)
+        code, is_told = (error.get("code"), isinstance(error.get("message"), str)) if isinstance(error, dict) else (None, False)
+        need("error" not in message or (type(code) is int and is_told), "no JSON-RPC error", asked, told)
+        need(code != -32603, "an internal error", asked, told)
     else:
         # An answer that is no JSON-RPC has its reason in HTTP: in a header or in the method.
         reasons = {
@@ -151,16 +161,6 @@ def send(body, unusual, method="POST"):
         }
         need(reasons.get(status), f"status {status} without JSON-RPC, and without a reason in HTTP", asked, told)
     return SimpleNamespace(status=status, headers=headers, message=message, told=told)
-
-
-def request_in(body):
-    """The request, where JSON-RPC obliges the server to answer; else nothing."""
-    try:
-        found = json.loads(body)
-        is_id = isinstance(found["id"], str) or (type(found["id"]) is int and abs(found["id"]) < 2**63)
-        return found if is_id and found["jsonrpc"] == "2.0" and isinstance(found["method"], str) else {}
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return {}
 
 
 def rpc_text(method, params, **members):
@@ -216,7 +216,7 @@ METHODS = """initialize ping server/discover tools/list tools/call prompts/list 
     tasks/list tasks/get sampling/createMessage elicitation/create roots/list notifications/initialized notifications/cancelled
     notifications/progress notifications/roots/list_changed rpc.discover""".split()
 NUMBERS = [-1, 0, 1, 2**31, 2**32, 2**53, 2**53 + 1, 2**63 - 1, 2**63, MAX_U64, 2**64, -(2**63), 1.0, 1.5, 1e308, -1e308, 5e-324]
-TEXTS = ["", " ", "\0", "\x1b[0m", "a\nb", "\u202e", "\ufeff", "𝕏" * 9, "x" * 3000, "..", "%00", "{{7*7}}", "did:web:x\n", "01", "٣"]
+TEXTS = ["", " ", "\0", "\x1b[0m", "a\nb", "\u202e", "\ufeff", "𝕏" * 9, "x" * 3000, "..", "%00", "{{7*7}}", "did:web:x\n", "01"]
 LONG = ["x" * 70_000, "é" * 5000, "9" * 2000]  # A URL has an end before a body has.
 JSON = st.recursive(
     st.none() | st.booleans() | st.sampled_from(NUMBERS) | st.sampled_from(TEXTS) | st.text(max_size=9),
@@ -241,11 +241,13 @@ HEADERS = {
     "origin": ["", "null", "https://evil.example", "http://localhost:1", "http://", "http://[::1]:x"],
     "host": ["", "evil.example", "localhost", "127.0.0.1:99999", "[::1", "a b", "@", "localhost@evil.example"],
     "authorization": ["", "Bearer", "Basic eDp4", "Bearer " + "x" * 32],
+    "traceparent": ["", "00-zz", "00-" + "0" * 32 + "-" + "0" * 16 + "-01", "ff-" + "a" * 9000],
 }
 # All an HTTP client lets into a header: no control characters, no space at the ends.
 LATIN = st.text(st.characters(min_codepoint=0x21, max_codepoint=0xFF, exclude_characters="\x7f"), max_size=20)
-LITERALS = [b"1e999", b"9" * 400, b"01", b"NaN", b"-", rb'"\ud800"', rb'"\u0000"', rb'"\q"', b'"\x01"', b'"\xff"', b"[" * 500_000]
-LITERALS += [b"[" * deep + b"]" * deep for deep in (100, 128, 100_000)] + [b'{"a":' * deep + b"1" + b"}" * deep for deep in (100, 9000)]
+LITERALS = [b"1e999", b"9" * 400, b"01", b"NaN", b"-", rb'"\ud800"', rb'"\u0000"', rb'"\q"', b'"\x01"', b'"\xff"']
+LITERALS += [b"[" * 500_000, *(b"[" * deep + b"]" * deep for deep in (100, 128, 100_000))]
+LITERALS += [b'{"a":' * deep + b"1" + b"}" * deep for deep in (100, 9000)]
 LITERALS += [b'"' + b"x" * size + b'"' for size in (900_000, MAX_BODY - 200, MAX_BODY + 1, 3 * MAX_BODY)]
 
 
@@ -318,7 +320,7 @@ RAW = {
 def prove_raw(tail):
     head = f"POST {PLACE.path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n"
     with socket.create_connection((PLACE.hostname, PLACE.port), PATIENCE) as connection:
-        connection.sendall(head.encode() + b"Accept: application/json, text/event-stream\r\n" + tail)
+        connection.sendall(f"{head}Accept: {GOOD_ACCEPT}\r\n".encode() + tail)
         if not tail.endswith(b"\r\n\r\n"):
             connection.shutdown(socket.SHUT_WR)  # The body ends where it should not.
         answer = connection.recv(65_536)
@@ -376,7 +378,8 @@ class Tool:
         needed = sorted({*self.schema.get("required", []), *(["dry_run"] if self.is_ledger else [])})
         others = sorted(set(members) - set(needed))
         some = st.lists(st.sampled_from(others), unique=True, max_size=6) if others else st.just([])
-        self.arguments = some.flatmap(lambda names: st.fixed_dictionaries({name: members[name] for name in needed + sorted(names)}))
+        of = lambda names: st.fixed_dictionaries({name: members[name] for name in needed + sorted(names)})  # noqa: E731
+        self.arguments = some.flatmap(of)
 
     def values(self, name, schema):
         if name == "min_height":
@@ -396,8 +399,9 @@ class Tool:
 
     def call(self, arguments, session=None):
         """The code of the error, if it is one, the content, and the call for the record; proves what holds for every call."""
-        answer, asked = rpc("tools/call", {"name": self.name, "arguments": arguments}, session), f"{self.name} {json.dumps(arguments)}"
-        result = (answer.message or {}).get("result")
+        asked = f"{self.name} {json.dumps(arguments)}"
+        answer = rpc("tools/call", {"name": self.name, "arguments": arguments}, session)
+        result = answer.message.get("result")
         need(answer.status == 200 and isinstance(result, dict), "a call without a result", asked, answer.told)
         content, texts = result["structuredContent"], [block["text"] for block in result["content"]]
         need(any(text[:1] == "{" and json.loads(text) == content for text in texts), "no text is the content", asked, answer.told)
@@ -418,8 +422,10 @@ def mutated(draw, tool):
         # One of the objects and lists in the arguments; the arguments are the first.
         holders = [arguments]
         for holder in holders:
-            holders += [one for one in (holder.values() if isinstance(holder, dict) else holder) if isinstance(one, (dict, list))]
-        holder, how = draw(st.sampled_from(holders[:20])), draw(st.sampled_from("add remove replace replace lengthen respell".split()))
+            members = holder.values() if isinstance(holder, dict) else holder
+            holders += [one for one in members if isinstance(one, (dict, list))]
+        holder = draw(st.sampled_from(holders[:20]))
+        how = draw(st.sampled_from("add remove replace replace lengthen respell".split()))
         keys = sorted(holder) if isinstance(holder, dict) else list(range(len(holder)))
         key = draw(st.sampled_from(keys)) if keys else None
         if isinstance(holder, list) and (how == "add" or not keys):
@@ -436,9 +442,20 @@ def mutated(draw, tool):
     return arguments
 
 
-def without_fractions(arguments):
-    is_whole = lambda one: type(one) is float and one.is_integer() and abs(one) < 2**53  # noqa: E731
-    return {name: int(one) if is_whole(one) else one for name, one in arguments.items()}
+def numbers_in(value):
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else []:
+        yield from numbers_in(one)
+    if type(value) in (int, float):
+        yield value
+
+
+def without_fractions(value):
+    """The same with whole numbers written as such."""
+    if isinstance(value, dict):
+        return {name: without_fractions(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [without_fractions(one) for one in value]
+    return int(value) if type(value) is float and value.is_integer() and abs(value) < 2**53 else value
 
 
 def is_shown(asked, shown):
@@ -476,11 +493,15 @@ def prove_call(tool, arguments, session=None):
         need(not is_fault, "a fault upstream", asked, content)
         need("NotFoundError" not in str(details.get("body")), "a read asks a route that is not there", asked, content)
         told = details.get("violations", [{"pointer": "", "reason": "-"}])
-        need(told and all(set(one) == {"pointer", "reason"} and one["reason"] for one in told), "no reason is told", asked, content)
-    is_huge = any(type(one) in (int, float) and one > MAX_U64 for one in arguments.values())
-    need(not is_huge or code == "INPUT_INVALID" or (code and not tool.is_ledger), "a number that cannot be is taken", asked, content)
+        is_whole = told and all(set(one) == {"pointer", "reason"} and one["reason"] for one in told)
+        need(is_whole, "no reason is told", asked, content)
+    # Nothing in a message, no height and no id is beyond 64 bits: what cannot be sent or asked must not become another number.
+    huge = [name for name, one in arguments.items() if any(number > MAX_U64 for number in numbers_in(one))]
+    is_refused = code == "INPUT_INVALID" if tool.is_ledger else code or not any(name.endswith(("height", "id")) for name in huge)
+    need(not huge or is_refused, "a number that cannot be is taken", asked, content)
     if tool.is_ledger and not code:
-        lost = [name for name, one in arguments.items() if name != "dry_run" and not is_shown(one, content["message"].get(name))]
+        shown = content["message"] | {"dry_run": True}
+        lost = [name for name, one in arguments.items() if not is_shown(one, shown.get(name))]
         need(not lost, "another message than was asked for", asked, lost, content["message"])
     if json.dumps(without_fractions(arguments)) != json.dumps(arguments):
         # In JSON Schema 1.0 is an integer. What is pinned to a block must be the same, anything else may have moved on.
@@ -494,6 +515,11 @@ def tools():
         check(f"{tool.name}, right", lambda drawn, tool=tool: prove_call(tool, drawn), tool.arguments)
         drawn = st.tuples(mutated(tool), st.sampled_from([None, SESSION]))
         check(f"{tool.name}, mutated", lambda drawn, tool=tool: prove_call(tool, *drawn), drawn)
+        needed = tool.schema.get("required", [])
+        if len(needed) == 1 and not {"pattern", "format", "enum"} & set(tool.schema["properties"][needed[0]]):
+            # All of these are allowed there, so each is tried.
+            odd = st.sampled_from(TEXTS + LONG)
+            check(f"{tool.name}, odd", lambda text, tool=tool, name=needed[0]: prove_call(tool, {name: text}), odd, 40)
     check("writes", prove_writes)
 
 
@@ -538,25 +564,30 @@ def prove_method(drawn):
 
 
 def others():
-    prompts = {prompt["name"]: [one["name"] for one in prompt.get("arguments", [])] for prompt in listed("prompts/list", "prompts")}
+    prompts = listed("prompts/list", "prompts")
+    prompts = {prompt["name"]: [one["name"] for one in prompt.get("arguments", [])] for prompt in prompts}
     arguments = sorted({name for names in prompts.values() for name in names} | {"id", "did", "msg_types"})
     keys = st.sampled_from(arguments) | st.text(max_size=5)
     values = st.sampled_from([*TEXTS, "x" * 9000, "{% for i in range(999999999) %}{% endfor %}"]) | st.text(max_size=30) | JSON
     names = st.sampled_from(sorted(prompts)) | st.sampled_from([tool.name for tool in TOOLS]) | st.text(max_size=5)
     uris = st.sampled_from([one["uri"] for one in listed("resources/list", "resources")])
     uris = uris | st.tuples(uris, st.text(max_size=4)).map("".join) | values
-    whole = [{"name": st.just(name), "arguments": st.fixed_dictionaries(dict.fromkeys(of, values))} for name, of in prompts.items()]
+    filled = {name: st.fixed_dictionaries(dict.fromkeys(of, values)) for name, of in prompts.items()}
+    whole = [{"name": st.just(name), "arguments": arguments} for name, arguments in filled.items()]
     whole.append({"name": names, "arguments": st.dictionaries(keys, values, max_size=3) | JSON})
-    ref = {"type": st.sampled_from(["ref/prompt", "ref/prompt", "ref/resource", "x"]), "name": names, "uri": uris}
+    kinds = st.sampled_from(["ref/prompt", "ref/prompt", "ref/resource", "x"])
+    ref = st.fixed_dictionaries({"type": kinds, "name": names, "uri": uris}) | JSON
     argument = st.fixed_dictionaries({"name": keys | values, "value": values})
+    context = st.fixed_dictionaries({}, optional={"arguments": st.dictionaries(keys, st.text(max_size=9), max_size=2) | JSON})
     methods = {
         "prompts/get": st.sampled_from(whole).flatmap(st.fixed_dictionaries),
-        "completion/complete": st.fixed_dictionaries({"ref": st.fixed_dictionaries(ref) | JSON, "argument": argument, "context": JSON}),
+        "completion/complete": st.fixed_dictionaries({"ref": ref, "argument": argument, "context": context}),
         "resources/read": st.fixed_dictionaries({"uri": uris}),
         "resources/subscribe": st.fixed_dictionaries({"uri": uris}),
         "resources/unsubscribe": st.fixed_dictionaries({"uri": uris}),
         "logging/setLevel": st.fixed_dictionaries({"level": st.sampled_from(["debug", "info", "emergency", "DEBUG"]) | values}),
         "tools/list": st.fixed_dictionaries({"cursor": values}),
+        "tools/call": st.fixed_dictionaries({"name": values, "arguments": JSON}),
     }
     for method, params in methods.items():
         check(method, prove_method, st.tuples(st.just(method), params, st.sampled_from([None, SESSION])), 4 * EXAMPLES)
@@ -569,7 +600,8 @@ for one in LISTING:
     if not one["inputSchema"].get("required") and not one["name"].startswith("svc.ledger."):
         note_texts(content_of(one["name"], {}), KNOWN)
 KNOWN = {name: sorted(texts)[:12] for name, texts in KNOWN.items()}
-KNOWN["address"] = sorted({text for texts in KNOWN.values() for text in texts if re.fullmatch("[a-z]+1[02-9ac-hj-np-z]{38,58}", text)})
+TEXTS_KNOWN = {text for texts in KNOWN.values() for text in texts}
+KNOWN["address"] = sorted(text for text in TEXTS_KNOWN if re.fullmatch("[a-z]+1[02-9ac-hj-np-z]{38,58}", text))
 TOOLS, SESSION, SEQUENCE = [Tool(one) for one in LISTING], opened(), sequence()
 print(f"{len(TOOLS)} tools, seed {SEED}, {EXAMPLES} examples a tool", flush=True)
 part("entry", entry)
