@@ -31,15 +31,19 @@ pub async fn call(tool: &str, words: &[String], server: &ServerArgs, secrets: &m
     let teller = std::io::stderr().is_terminal().then(|| tokio::spawn(tell(news)));
     let outcome = async {
         let tools = client.tools().await?;
-        let Some(found) = tools.iter().find(|one| one.name == tool) else {
-            // Tools that are not listed answer why.
-            let result = client.call(tool, serde_json::Map::new()).await?;
+        // A server may list names with underscores.
+        let dotted = |name: &str| name.replace('_', ".");
+        let found = tools.iter().find(|one| dotted(&one.name) == dotted(tool));
+        // A tool that is not listed is asked all the same: it answers why, and with what was typed.
+        let schema = found.map(|one| one.input_schema.clone()).unwrap_or_default();
+        let result = client.call(tool, arguments(words, &schema)?).await?;
+        if found.is_none() && result.is_error == Some(true) {
             let near = similar(tool, &tools);
             let hint = if near.is_empty() { String::new() } else { format!("; near it: {}", near.join(", ")) };
             let why = result.structured_content.unwrap_or_default();
             bail!("{}{hint}", why["message"].as_str().unwrap_or("there is no such tool"));
-        };
-        client.call(tool, arguments(words, &found.input_schema)?).await
+        }
+        Ok(result)
     }
     .await;
     client.close().await;

@@ -15,13 +15,14 @@ fn elements(text: &str) -> impl Iterator<Item = &str> {
 
 pub(super) fn read_selection<E: Environment>(reader: &mut Reader<'_, E>) -> Option<Selection> {
     let known = toolsets();
-    let allowed = format!("all, or any of {}, behind commas", known.join(", "));
+    let names: Vec<&str> = known.iter().map(String::as_str).collect();
+    let allowed = format!("all, or any of {}, behind commas", names.join(", "));
     let sets = reader.parsed("SVC_TOOLSETS", &allowed, Some(Vec::new()), |text| {
         let sets: Vec<String> = elements(text).map(str::to_owned).collect();
         if sets == ["all"] {
             return Some(Vec::new());
         }
-        (!sets.is_empty() && sets.iter().all(|set| known.contains(set))).then_some(sets)
+        (!sets.is_empty() && sets.iter().all(|set| known.contains(set.as_str()))).then_some(sets)
     });
     let is_read_only = reader.flag("SVC_READ_ONLY");
     let patterns = |text: &str| elements(text).map(Pattern::parse).collect::<Option<Vec<Pattern>>>();

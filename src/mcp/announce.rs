@@ -14,7 +14,11 @@ use rmcp::{
 use svc_operator::Versions;
 use tokio::{sync::watch, time::timeout};
 
-use super::{Front, caller::Memory, own::Own};
+use super::{
+    Front,
+    caller::{Memory, NOTIFY},
+    own::Own,
+};
 
 /// A client of a protocol generation with sessions, to be told of changes.
 pub struct Listener {
@@ -31,8 +35,6 @@ pub struct Seen {
     listing: u64,
 }
 
-/// How long a client may take to accept a notification.
-const NOTIFY: Duration = Duration::from_secs(5);
 /// How often it is looked at what changes without an event: links, and ends of validity.
 const LOOK: Duration = Duration::from_secs(1);
 

@@ -12,6 +12,7 @@ use super::{
     caller::Caller,
     catalog::{
         Action, CosmosTool, Defaults, Entry, GraphTool, IdxTool, Query, Question, Verdict, Violation, VsaTool, invalid,
+        whole_numbers,
     },
     confirm::{Confirmation, Subject},
 };
@@ -110,6 +111,7 @@ impl Front {
         }
         let Some(entry) = self.catalog.get(name) else {
             let hint = "tools/list shows what there is";
+            let name = &name[..name.floor_char_boundary(MAX_NAME)];
             return Err(ErrorEnvelope::new(Code::ToolUnknown, format!("there is no tool {name:?}"), hint)
                 .with_details(json!({"tool": name})));
         };
@@ -131,7 +133,15 @@ impl Front {
                 return Err(ErrorEnvelope::new(Code::ToolUnknown, message, hint).with_details(json!({"tool": name})));
             }
         }
+        let arguments = whole_numbers(arguments);
         entry.check(&arguments)?;
+        // Writes and agents show more than the arguments, and ask for themselves.
+        if !matches!(entry.action, Action::Ledger(_) | Action::Vsa(_)) {
+            let subject = Subject::of_read(name, &arguments);
+            if let Confirmation::Ask(question) = self.confirmed(entry.verdict, &subject, caller).await? {
+                return Ok(Called::Ask(question));
+            }
+        }
         match &entry.action {
             Action::Ledger(tool) => self.write(entry, tool, &arguments, caller).await,
             Action::Idx(tool) => self.idx(name, *tool, &arguments, caller).await.map(Called::from),
@@ -269,6 +279,9 @@ impl Front {
         Ok(Shaped { content, summary })
     }
 }
+
+/// Longest name that is told back.
+const MAX_NAME: usize = 200;
 
 /// A line for people: the tool and the size of what came back.
 fn summary(name: &str, content: &Value) -> String {

@@ -80,7 +80,7 @@ pub struct Caller<'a> {
 }
 
 /// How long a client may take to accept a notification.
-const NOTIFY: Duration = Duration::from_secs(5);
+pub const NOTIFY: Duration = Duration::from_secs(5);
 /// How long a person may think.
 const ANSWER: Duration = Duration::from_secs(5 * 60);
 
@@ -103,7 +103,15 @@ impl<'a> Caller<'a> {
 
     /// Asks the person and waits; `None` when no answer came.
     pub async fn elicit(&self, question: ElicitRequestParams) -> Option<ElicitResult> {
-        self.context.peer.create_elicitation_with_timeout(question, Some(ANSWER)).await.ok()
+        tokio::select! {
+            answer = self.context.peer.create_elicitation_with_timeout(question, Some(ANSWER)) => answer.ok(),
+            () = self.cancelled() => None,
+        }
+    }
+
+    /// Whether the client has cancelled the call or gone away.
+    pub fn is_gone(&self) -> bool {
+        self.context.ct.is_cancelled()
     }
 
     /// Ends when the client has cancelled the call or gone away.

@@ -46,30 +46,38 @@ pub struct Desk {
 
 /// How long a confirmation may take, asked in an answer.
 const LIFE: Duration = Duration::from_secs(10 * 60);
-/// Used numbers that are remembered. With more, the oldest confirmations that are still valid are refused.
+/// Used numbers that are remembered. With more within their life, further confirmations are refused.
 const REMEMBERED: usize = 10_000;
 /// Key of the one question.
 const QUESTION: &str = "confirmation";
-/// Longest text shown of a message.
-const MAX_SHOWN: usize = 4_000;
+/// Longest text of one member of a message, and of the whole.
+const MAX_TEXT: usize = 500;
+const MAX_SHOWN: usize = 16_000;
 
 impl Subject {
     /// A message to the chain.
     pub fn of_message(tool: &str, corporation: u64, message: Value, digest: String) -> Self {
-        let message = serde_json::to_string_pretty(&message).unwrap_or_default();
+        let message = serde_json::to_string_pretty(&shortened(message)).unwrap_or_default();
         Self { tool: tool.to_owned(), shown: format!("{tool} for corporation {corporation}:\n{message}"), digest }
     }
 
     /// A request to an agent.
     pub fn of_agent(tool: &str, did: &str, request: &AgentRequest) -> Self {
-        let body = request.body.as_ref().map(Value::to_string).unwrap_or_default();
-        let shown = format!("{tool} at {did}:\n{} {}\n{body}", request.method, request.path);
-        let digest = hex(&Sha256::digest(shown.as_bytes()));
+        let (method, path) = (&request.method, &request.path);
+        let body = request.body.clone().unwrap_or_default();
+        let digest = hex::encode(Sha256::digest(format!("{tool} {did} {method} {path} {body}").as_bytes()));
+        let shown = format!("{tool} at {did}:\n{method} {path}\n{:#}", shortened(body));
         Self { tool: tool.to_owned(), shown, digest }
     }
 
+    /// A read, where a policy wants even that confirmed.
+    pub fn of_read(tool: &str, arguments: &Value) -> Self {
+        let digest = hex::encode(Sha256::digest(format!("{tool} {arguments}").as_bytes()));
+        Self { tool: tool.to_owned(), shown: format!("{tool}:\n{:#}", shortened(arguments.clone())), digest }
+    }
+
     fn question(&self) -> Option<ElicitRequestParams> {
-        let shown = &self.shown[..self.shown.floor_char_boundary(MAX_SHOWN)];
+        let shown = cut(&self.shown, MAX_SHOWN);
         let message = format!("Confirm {shown}\n\nsha256 of exactly this: {}", self.digest);
         let field = BooleanSchema::new().title("Do it").description("true: do exactly this; false: do nothing.");
         let schema = ElicitationSchema::builder()
@@ -181,8 +189,23 @@ fn judge(answer: &ElicitResult, subject: &Subject) -> Result<Confirmation, Error
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// A text that is at most so long, and says when it was longer.
+fn cut(text: &str, limit: usize) -> String {
+    if text.len() <= limit {
+        return text.to_owned();
+    }
+    let (kept, whole) = (&text[..text.floor_char_boundary(limit)], hex::encode(Sha256::digest(text.as_bytes())));
+    format!("{kept}… (cut: {} bytes in all, sha256 {whole})", text.len())
+}
+
+/// The same value with its long texts cut, so that no member pushes another out of sight.
+fn shortened(value: Value) -> Value {
+    match value {
+        Value::String(text) => cut(&text, MAX_TEXT).into(),
+        Value::Array(items) => items.into_iter().map(shortened).collect(),
+        Value::Object(members) => members.into_iter().map(|(name, member)| (name, shortened(member))).collect(),
+        other => other,
+    }
 }
 
 #[cfg(test)]
@@ -228,5 +251,11 @@ mod tests {
             panic!("a form");
         };
         assert!(message.contains("archiveEcosystem for corporation 1") && message.contains("abcd"), "{message}");
+        let long = json!({"a_schema": "x".repeat(10_000), "z_last": 7});
+        let subject = Subject::of_message("svc.ledger.cs.createCredentialSchema", 1, long, "abcd".into());
+        let Some(ElicitRequestParams::FormElicitationParams { message, .. }) = subject.question() else {
+            panic!("a form");
+        };
+        assert!(message.contains("10000 bytes in all") && message.contains("z_last"), "{message}");
     }
 }

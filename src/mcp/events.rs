@@ -52,12 +52,14 @@ impl Events {
 }
 
 impl Log {
-    fn add(&mut self, stream: &str, event: &ServerSseMessage) -> u64 {
+    fn add(&mut self, stream: &str, event: &ServerSseMessage) -> String {
         self.next += 1;
         let number = self.next;
         let bytes = OVERHEAD + event.message.as_deref().map_or(0, size);
+        // Nobody can name an event that was not sent to him, nor one of another run of the server.
+        let id = format!("{number}-{}", uuid::Uuid::new_v4().simple());
         let mut message = event.clone();
-        message.event_id = Some(number.to_string());
+        message.event_id = Some(id.clone());
         self.bytes += bytes;
         self.events.insert(number, Kept { stream: stream.to_owned(), bytes, message });
         while self.bytes > MAX_BYTES || self.events.len() > MAX_EVENTS {
@@ -69,7 +71,7 @@ impl Log {
         {
             self.streams.remove(stream);
         }
-        number
+        id
     }
 
     fn after(&self, stream: &str, number: u64) -> Option<(u64, ServerSseMessage)> {
@@ -78,19 +80,20 @@ impl Log {
     }
 }
 
-/// Texts of a message; whatever else it has is small.
+/// Bytes of a message, roughly. What is frequent is estimated; the rest is counted.
 fn size(message: &ServerJsonRpcMessage) -> usize {
-    match message {
-        JsonRpcMessage::Response(response) => match &response.result {
+    if let JsonRpcMessage::Response(response) = message {
+        match &response.result {
             // Structured content says the same again.
             ServerResult::CallToolResult(result) => {
-                2 * result.content.iter().filter_map(ContentBlock::as_text).map(|text| text.text.len()).sum::<usize>()
+                let texts = result.content.iter().filter_map(ContentBlock::as_text);
+                return 2 * texts.map(|text| text.text.len()).sum::<usize>();
             }
-            ServerResult::ListToolsResult(result) => 2_048 * result.tools.len(),
-            _ => 4_096,
-        },
-        _ => 0,
+            ServerResult::ListToolsResult(result) => return 2_048 * result.tools.len(),
+            _ => {}
+        }
     }
+    serde_json::to_vec(message).map_or(0, |bytes| bytes.len())
 }
 
 /// Whether nothing follows on the stream of a request.
@@ -101,15 +104,17 @@ fn is_last(message: &ServerSseMessage) -> bool {
 #[async_trait]
 impl EventStore for Events {
     async fn store_event(&self, stream_id: &str, event: &ServerSseMessage) -> Result<EventId, EventStoreError> {
-        Ok(self.log(|log| log.add(stream_id, event)).to_string())
+        Ok(self.log(|log| log.add(stream_id, event)))
     }
 
     async fn replay_events_after(&self, last_event_id: &str) -> Result<EventStream, EventStoreError> {
         let forgotten = || Forgotten(last_event_id.to_owned());
-        let number: u64 = last_event_id.parse().map_err(|_| forgotten())?;
+        let number: u64 =
+            last_event_id.split('-').next().and_then(|number| number.parse().ok()).ok_or_else(forgotten)?;
         let (name, news) = self
             .log(|log| {
-                let name = log.events.get(&number)?.stream.clone();
+                let kept = log.events.get(&number)?;
+                let name = (kept.message.event_id.as_deref() == Some(last_event_id)).then(|| kept.stream.clone())?;
                 log.streams.retain(|_, listeners| listeners.receiver_count() > 0);
                 let news = log.streams.entry(name.clone()).or_insert_with(|| watch::channel(0).0).subscribe();
                 Some((name, news))
@@ -161,6 +166,7 @@ mod tests {
         assert_eq!(told.event_id.as_deref(), Some(later.await.expect("joined").as_str()));
         assert!(is_last(&told) && replay.next().await.is_none(), "after the answer the stream ends");
         assert!(events.replay_events_after("77").await.is_err());
+        assert!(events.replay_events_after("1").await.is_err(), "a number alone names nothing");
     }
 
     #[tokio::test]

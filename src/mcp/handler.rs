@@ -8,11 +8,11 @@ use std::{borrow::Cow, sync::Arc};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
-        CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult,
-        GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult, ListResourceTemplatesResult,
-        ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams,
-        ReadResourceResponse, ReadResourceResult, ResourceContents, ServerConfig, SetLevelRequestParams,
-        SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+        CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CustomRequest,
+        CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
+        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents, ServerConfig,
+        SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
@@ -27,6 +27,21 @@ use super::{
     session::{Session, page},
 };
 
+/// Methods this server answers.
+const METHODS: [&str; 12] = [
+    "initialize",
+    "tools/list",
+    "tools/call",
+    "prompts/list",
+    "prompts/get",
+    "resources/list",
+    "resources/templates/list",
+    "resources/read",
+    "resources/subscribe",
+    "resources/unsubscribe",
+    "completion/complete",
+    "logging/setLevel",
+];
 /// For how long a client may take a list for granted that changes with a release only, in milliseconds.
 const LIST_TTL_MS: u64 = 60_000;
 /// The same for the list of tools, which changes with the chain: a client that kept it would not see a revocation.
@@ -231,12 +246,28 @@ impl ServerHandler for Session {
         Ok(())
     }
 
+    /// What the library could not read as one of its own requests.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        if METHODS.contains(&request.method.as_str()) {
+            let reason = format!("the params of {} are not what the protocol says", request.method);
+            return Err(ErrorData::invalid_params(reason, None));
+        }
+        // A method may be as long as a body; nobody needs to hear all of it again.
+        let name = &request.method[..request.method.floor_char_boundary(100)];
+        Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {name:?}"), None))
+    }
+
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
         Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS)
     }
 }
 
 fn unknown_resource(uri: &str) -> ErrorData {
+    let uri = &uri[..uri.floor_char_boundary(200)];
     let known: Vec<&str> = Own::ALL.into_iter().map(Own::uri).collect();
     ErrorData::resource_not_found(format!("there is no resource {uri:?}"), Some(json!({"uri": uri, "known": known})))
 }

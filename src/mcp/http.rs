@@ -3,15 +3,13 @@
 use std::{
     borrow::Cow,
     net::{IpAddr, SocketAddr, TcpListener},
-    pin::Pin,
     sync::Arc,
-    task::{Context, Poll},
     time::Duration,
 };
 
 use axum::{
     Router,
-    body::{Body, Bytes, HttpBody, to_bytes},
+    body::{Body, to_bytes},
     extract::{Request, State},
     http::{HeaderMap, HeaderValue, Method, StatusCode, header},
     middleware::{self, Next},
@@ -19,7 +17,6 @@ use axum::{
     routing::get,
     serve::ListenerExt,
 };
-use http_body::{Frame, SizeHint};
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
@@ -32,7 +29,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use super::{
     Front, Readiness,
     session::Session,
-    sessions::{InUse, SessionLimits, Sessions},
+    sessions::{SessionLimits, Sessions},
 };
 
 /// Longest request body.
@@ -193,12 +190,18 @@ async fn admitted(State(entry): State<Entry>, request: Request, next: Next) -> R
     if request.method() != Method::POST {
         return next.run(request).await;
     }
-    let (parts, body) = request.into_parts();
-    let Ok(bytes) = to_bytes(body, MAX_BODY_BYTES).await else {
-        return json_response(
-            StatusCode::PAYLOAD_TOO_LARGE,
-            &rpc_error(-32600, format!("the body is longer than {MAX_BODY_BYTES} bytes")),
-        );
+    let (mut parts, body) = request.into_parts();
+    let bytes = match to_bytes(body, MAX_BODY_BYTES).await {
+        Ok(bytes) => bytes,
+        Err(error) if is_too_long(&error) => {
+            return json_response(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                &rpc_error(-32600, format!("the body is longer than {MAX_BODY_BYTES} bytes")),
+            );
+        }
+        Err(error) => {
+            return json_response(StatusCode::BAD_REQUEST, &rpc_error(-32700, format!("the body broke off: {error}")));
+        }
     };
     let message = match serde_json::from_slice::<Head>(&bytes) {
         Ok(message) => message,
@@ -213,24 +216,47 @@ async fn admitted(State(entry): State<Entry>, request: Request, next: Next) -> R
         }
     };
     let session = parts.headers.get("mcp-session-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
-    if session.is_none() && message.method.as_deref() == Some("initialize") && !entry.sessions.has_room() {
-        let reason = format!("{} sessions are open, the limit (MCP_MAX_SESSIONS)", entry.sessions.limit());
-        let mut response = json_response(StatusCode::SERVICE_UNAVAILABLE, &rpc_error(-32000, reason));
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
-        return response;
+    let mut place = None;
+    if session.is_none() && message.method.as_deref() == Some("initialize") {
+        place = entry.sessions.reserve();
+        if place.is_none() {
+            let reason = format!("{} sessions are open, the limit (MCP_MAX_SESSIONS)", entry.sessions.limit());
+            let mut response = json_response(StatusCode::SERVICE_UNAVAILABLE, &rpc_error(-32000, reason));
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+            return response;
+        }
     }
-    let in_use = match (session, &message.id, &message.method) {
-        (Some(session), Some(id), Some(_)) => match entry.sessions.begin(&session, id.get().to_owned()) {
-            Some(in_use) => Some(in_use),
+    if let (Some(session), Some(id), Some(_)) = (session, &message.id, &message.method) {
+        // As a value: one id can be written in many ways.
+        let id = serde_json::from_str::<Value>(id.get()).unwrap_or_default();
+        match entry.sessions.begin(&session, id.to_string()) {
+            // Travels with the request to its handler: the id is free when the handler has ended, not when the client is gone.
+            Some(in_use) => {
+                parts.extensions.insert(Arc::new(in_use));
+            }
             None => {
-                let reason = format!("request id {} is in use in this session", id.get());
+                let reason = format!("request id {id} is in use in this session");
                 return json_response(StatusCode::BAD_REQUEST, &rpc_error(-32600, reason));
             }
-        },
-        _ => None,
-    };
+        }
+    }
+    let is_json = parts
+        .headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("application/json"));
     let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;
-    response.map(|body| Body::new(Held { body, _in_use: in_use }))
+    drop(place);
+    if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json {
+        let reason = "not a JSON-RPC message of this protocol: jsonrpc \"2.0\", an id that is a text or a whole number, params an object";
+        return json_response(StatusCode::BAD_REQUEST, &rpc_error(-32600, reason));
+    }
+    response
+}
+
+/// Whether a body could not be read because it is too long, and not because it broke off.
+fn is_too_long(error: &axum::Error) -> bool {
+    std::error::Error::source(error).is_some_and(|cause| cause.to_string().contains("length limit"))
 }
 
 /// What is looked at of a message.
@@ -240,32 +266,6 @@ struct Head<'a> {
     id: Option<&'a RawValue>,
     #[serde(borrow)]
     method: Option<Cow<'a, str>>,
-}
-
-/// A response body during which a request id is in use.
-struct Held {
-    body: Body,
-    _in_use: Option<InUse>,
-}
-
-impl HttpBody for Held {
-    type Data = Bytes;
-    type Error = axum::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
 }
 
 fn rpc_error(code: i64, message: impl Into<String>) -> Value {

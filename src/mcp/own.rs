@@ -204,7 +204,7 @@ impl Front {
         let told = |(_, entry): (usize, &std::sync::Arc<super::catalog::Entry>)| {
             let absence = self.absence(entry);
             let mut row = json!({
-                "name": entry.tool.name, "title": entry.tool.title, "description": entry.tool.description,
+                "name": self.catalog.listing(entry).name, "title": entry.tool.title, "description": entry.tool.description,
                 "listed": absence.is_none(),
             });
             if let Some(absence) = absence {

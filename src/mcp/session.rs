@@ -192,6 +192,7 @@ impl Session {
             error @ PromptError::File { .. } => ErrorData::internal_error(error.to_string(), None),
         })?;
         text.push_str(&self.front.missing_tools(&text));
+        let text = self.front.catalog.spelled(text);
         let message = PromptMessage::new_text(Role::User, text);
         Ok(GetPromptResult::new(vec![message]).with_description(plan.description()).into())
     }

@@ -5,7 +5,10 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -56,6 +59,16 @@ pub struct Sessions {
     inner: LocalSessionManager,
     lives: Lives,
     limits: SessionLimits,
+    reserved: Arc<AtomicUsize>,
+}
+
+/// Room for a session that is about to begin.
+pub struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// An open stream, or a request under way: its session is in use while this is held.
@@ -86,7 +99,7 @@ impl Sessions {
         let mut inner = LocalSessionManager::default().with_event_store(Arc::new(Events::default()));
         // Ended here, by a clock that also sees open streams.
         inner.session_config.keep_alive = None;
-        Self { inner, lives: Lives::default(), limits }
+        Self { inner, lives: Lives::default(), limits, reserved: Arc::default() }
     }
 
     /// Ends sessions that are idle, for as long as the handle is held.
@@ -105,9 +118,16 @@ impl Sessions {
         }))
     }
 
-    /// Whether another session may begin.
-    pub fn has_room(&self) -> bool {
-        self.lives(|lives| lives.len()) < self.limits.sessions
+    /// Room for another session, held until it has begun.
+    pub fn reserve(&self) -> Option<Place> {
+        self.lives(|lives| {
+            // Decided under the lock, so that many at once cannot all find the last place.
+            let taken = lives.len() + self.reserved.load(Ordering::SeqCst);
+            (taken < self.limits.sessions).then(|| {
+                self.reserved.fetch_add(1, Ordering::SeqCst);
+                Place(Arc::clone(&self.reserved))
+            })
+        })
     }
 
     /// Sessions there may be at once.
@@ -228,7 +248,7 @@ mod tests {
         let sessions = Arc::new(Sessions::new(limits));
         let (first, _transport) = sessions.create_session().await.expect("created");
         let (_, _other) = sessions.create_session().await.expect("created");
-        assert!(!sessions.has_room());
+        assert!(sessions.reserve().is_none());
         let held = sessions.begin(&first, "1".into()).expect("free");
         assert!(sessions.begin(&first, "1".into()).is_none(), "in use");
         assert!(!sessions.idle().contains(&first), "a request is under way");
@@ -239,6 +259,7 @@ mod tests {
         drop(stream);
         assert!(sessions.idle().contains(&first));
         sessions.close_session(&first).await.expect("closed");
-        assert!(sessions.has_room());
+        let place = sessions.reserve();
+        assert!(place.is_some() && sessions.reserve().is_none(), "a place is given once");
     }
 }

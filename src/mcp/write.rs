@@ -79,6 +79,10 @@ impl Front {
 
     /// Runs the write and tells its steps. A caller that goes away stops waiting; the write goes on.
     async fn send(&self, name: &str, prepared: Prepared, caller: &Caller<'_>) -> Result<LedgerReceipt, ErrorEnvelope> {
+        if caller.is_gone() {
+            let hint = "nothing was sent";
+            return Err(ErrorEnvelope::new(Code::NotReady, "the caller has gone before the write began", hint));
+        }
         let (steps, mut told) = mpsc::channel(STEPS);
         let write = self.operator.execute(prepared, Some(steps));
         tokio::pin!(write);

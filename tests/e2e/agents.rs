@@ -155,8 +155,12 @@ async fn a_login_is_shared_renewed_after_a_401_and_never_used_past_its_end() {
         manners.token_life = Duration::ZERO;
     });
     agent.forget_tokens();
-    let answer = world.call(LIST, of(&agent, json!({}))).await;
-    assert!(answer.is_error || agent.logins() > 3, "{answer:?}");
+    let before = agent.logins();
+    let error = world.fails(LIST, of(&agent, json!({})), "VSA_AUTH_FAILED").await;
+    assert!(error["message"].as_str().is_some_and(|text| text.contains("already ended")), "{error:#}");
+    assert_eq!(agent.logins(), before + 1, "and it is not asked again and again");
+    agent.behave(|manners| manners.token_life = Duration::from_secs(900));
+    world.ok(LIST, of(&agent, json!({}))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

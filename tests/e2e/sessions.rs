@@ -107,9 +107,18 @@ async fn an_id_that_is_in_use_is_refused_and_free_again_afterwards() {
     assert!(body["error"]["message"].as_str().is_some_and(|text| text.contains("7 is in use")), "{body}");
     event(&mut first, answer).await;
     drop(first);
-    let mut third = http.post(Some(&session), call(7, "third")).await;
-    assert_eq!(event(&mut third, answer).await["structuredContent"]["code"], 0);
+    world
+        .until("it is free again", async || {
+            let mut third = http.post(Some(&session), call(7, "third")).await;
+            third.status() == StatusCode::OK && event(&mut third, answer).await["structuredContent"]["code"] == 0
+        })
+        .await;
     assert_eq!(world.operator_txs_in_blocks(), 2);
+    // A lost connection does not free the id of a request that still runs.
+    drop(http.post(Some(&session), call(8, "fourth")).await);
+    let replayed = http.post(Some(&session), call(8, "fifth")).await;
+    assert_eq!(replayed.status(), StatusCode::BAD_REQUEST);
+    world.until("it is written once", async || world.operator_txs_in_blocks() == 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

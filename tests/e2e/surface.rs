@@ -93,16 +93,21 @@ async fn a_write_tells_its_steps_as_progress_and_as_log_messages() {
     client.call_tool(request).await.expect("an answer");
     // The client hears notifications beside the answer, in no order.
     world.until("all steps are heard", async || ear.progress.lock().expect("the list").len() >= 4).await;
-    let steps: Vec<(f64, Option<f64>)> =
+    let mut steps: Vec<(f64, Option<f64>)> =
         ear.progress.lock().expect("the list").iter().map(|one| (one.progress, one.total)).collect();
+    steps.sort_by(|one, other| one.0.total_cmp(&other.0));
     assert_eq!(steps, [(1.0, Some(4.0)), (2.0, Some(4.0)), (3.0, Some(4.0)), (4.0, Some(4.0))]);
+    // Four steps, each as a log message too; then a level that leaves a failure's warning out.
+    world.until("all steps are logged", async || ear.logs.lock().expect("the list").len() == 4).await;
     let logged = |name: &str| ear.logs.lock().expect("the list").iter().any(|one| one.data.get(name).is_some());
     assert!(logged("tx_hash") && logged("block_height"));
-    let before = ear.logs.lock().expect("the list").len();
+    let refused = || CallToolRequestParams::new(CREATE).with_arguments(arguments(json!({})));
     client.set_level(SetLevelRequestParams::new(LoggingLevel::Error)).await.expect("set");
-    let refused = CallToolRequestParams::new(CREATE).with_arguments(arguments(json!({})));
-    client.call_tool(refused).await.expect("an answer");
-    assert_eq!(ear.logs.lock().expect("the list").len(), before, "a warning is below an error");
+    client.call_tool(refused()).await.expect("an answer");
+    client.set_level(SetLevelRequestParams::new(LoggingLevel::Warning)).await.expect("set");
+    client.call_tool(refused()).await.expect("an answer");
+    world.until("the second failure is logged", async || ear.logs.lock().expect("the list").len() >= 5).await;
+    assert_eq!(ear.logs.lock().expect("the list").len(), 5, "the first one was below its level");
     let _ = client.cancel().await;
 }
 

@@ -167,7 +167,8 @@ pub async fn learn(config: &OperatorConfig, key: &AccountKey) -> Result<Learnt, 
         indexer: indexer.clone(),
     };
     let unknown = || BootError::UnknownCorporation { id: config.corporation_id, indexer: config.indexer.clone() };
-    let snapshot = match within_budget(deadline, || refresher::read(&sources)).await {
+    let nothing = Snapshot::default();
+    let snapshot = match within_budget(deadline, || refresher::read(&sources, &nothing)).await {
         Err(BootError::Unreachable { cause, .. }) if refresher::is_unknown_corporation(&cause) => {
             return Err(unknown());
         }

@@ -78,13 +78,28 @@ pub fn agent_error(did: &str, error: &AgentError, is_read: bool) -> ErrorEnvelop
         AgentError::Overloaded { .. } => ErrorEnvelope::new(Code::Overloaded, message, "try again in a moment"),
     };
     envelope.details["agent_did"] = did.into();
-    let is_unknown =
-        matches!(error, AgentError::Upstream(UpstreamError::Unreachable { .. } | UpstreamError::Protocol { .. }));
+    let is_unknown = match error {
+        AgentError::Upstream(UpstreamError::Http { status, .. }) => *status >= 500,
+        AgentError::Upstream(UpstreamError::Unreachable { .. } | UpstreamError::Protocol { .. }) => true,
+        _ => false,
+    };
     if is_unknown && !is_read {
-        envelope.hint = "whether the agent did it is not known: read its state before asking again".to_owned();
-        return envelope.unrepeatable();
+        return unknown_effect(envelope);
     }
     envelope
+}
+
+/// Says that nobody knows whether an agent did what it was asked.
+pub fn unknown_effect(mut envelope: ErrorEnvelope) -> ErrorEnvelope {
+    envelope.hint = "whether the agent did it is not known: read its state before asking again".to_owned();
+    envelope.unrepeatable()
+}
+
+/// Arguments that are well formed and still not usable.
+pub fn invalid_arguments(reason: &str) -> ErrorEnvelope {
+    let details = json!({"violations": [{"pointer": "", "reason": reason}]});
+    let hint = "correct the argument and call again; tools/list shows the schema";
+    ErrorEnvelope::new(Code::InputInvalid, reason, hint).with_details(details)
 }
 
 /// A node's failure outside a transaction.

@@ -84,7 +84,7 @@ const SIGNING_GRACE: Duration = Duration::from_secs(30);
 /// How long a refused write waits for the indexer before it is judged.
 const CATCH_UP: Duration = Duration::from_secs(3);
 /// How long a call waits for an actor to come back.
-const RESTART_PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const RESTART_PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) async fn run(
     parts: Parts,
@@ -158,7 +158,7 @@ pub(crate) fn check_gate(parts: &Parts, msg_type: &str, needs_grant: bool) -> Re
 }
 
 /// Asks an actor, and its successor if it dies on the way.
-async fn persistently<T, F, U>(
+pub(crate) async fn persistently<T, F, U>(
     deadline: Instant,
     until_up: impl Fn() -> U,
     mut ask: impl FnMut(Duration) -> F,

@@ -216,11 +216,13 @@ impl Operator {
         Ok(operator)
     }
 
-    /// Waits until both links are up, at most the boot budget: a server with a link down serves, and says so in its status.
+    /// Waits until the links are up, at most the boot budget: a server with a link down serves, and says so in its status.
     async fn until_linked(&self) {
         let deadline = tokio::time::Instant::now() + boot::BOOT_BUDGET;
-        let is_linked =
-            || self.0.clock.with(|clock| clock.is_connected) && self.0.position.with(|position| position.is_live);
+        let is_linked = || {
+            let [node, indexer, graph] = self.links();
+            node && indexer && (graph || !self.has_graph())
+        };
         while !is_linked() && tokio::time::Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }

@@ -15,7 +15,7 @@ use svc_wire::{
 
 use crate::{
     chain::{fee_for, gas_limit_for},
-    error::{node_error, submit_error},
+    error::{invalid_arguments, node_error, submit_error},
     flow::check_gate,
     operator::{Operator, Parts},
     signer::{SubmitError, simulate_gas},
@@ -71,7 +71,7 @@ impl Prepared {
         hasher.update(self.message.type_url.as_bytes());
         hasher.update([0]);
         hasher.update(&self.message.value);
-        hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+        hex::encode(hasher.finalize())
     }
 }
 
@@ -84,11 +84,7 @@ impl Operator {
             message[field.as_str()] = account.as_str().into();
         }
         let encoded = self.chain().registry.encode(&call.msg_type, &message);
-        let value = encoded.map_err(|error| {
-            let details = json!({"violations": [{"pointer": "", "reason": error.to_string()}]});
-            let hint = "correct the argument and call again; tools/list shows the schema";
-            ErrorEnvelope::new(Code::InputInvalid, error.to_string(), hint).with_details(details)
-        })?;
+        let value = encoded.map_err(|error| invalid_arguments(&error.to_string()))?;
         let message = prost_types::Any { type_url: call.msg_type.clone(), value };
         Ok(Prepared { message, needs_grant: call.needs_grant })
     }

@@ -5,15 +5,18 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
+use svc_kit::Retained;
 use svc_wire::{
     comet::Tx,
     envelope::{Code, ErrorEnvelope},
 };
+use tokio::time::Instant;
 
 use crate::{
     agent_session::AgentRequest,
-    barrier::BarrierHandle,
-    error::{agent_error, ask_error, node_error, upstream_error},
+    barrier::{BarrierHandle, Cursor},
+    error::{agent_error, ask_error, invalid_arguments, node_error, unknown_effect, upstream_error},
+    flow::{RESTART_PATIENCE, persistently},
     operator::Operator,
 };
 
@@ -38,9 +41,12 @@ impl Operator {
     pub async fn until_height(&self, reader: Reader, height: u64) -> Result<(), ErrorEnvelope> {
         let patience = self.parts().indexer_timeout;
         let (name, reached) = match reader {
-            Reader::Indexer => ("indexer", self.barrier_reached(&self.parts().barrier, height, patience).await),
+            Reader::Indexer => {
+                let parts = self.parts();
+                ("indexer", barrier_reached(&parts.barrier, &parts.cursor, height, patience).await)
+            }
             Reader::Graph => match self.graph() {
-                Some(graph) => ("graph", self.barrier_reached(&graph.barrier, height, patience).await),
+                Some(graph) => ("graph", barrier_reached(&graph.barrier, &graph.cursor, height, patience).await),
                 None => ("graph", 0),
             },
             Reader::Node => ("node", self.node_reached(height, patience).await),
@@ -54,19 +60,11 @@ impl Operator {
             .with_details(json!({"reader": name, "height": reached, "min_height": height})))
     }
 
-    async fn barrier_reached(&self, barrier: &BarrierHandle, height: u64, patience: Duration) -> u64 {
-        match barrier.reached(height, patience).await {
-            Ok(reached) => reached,
-            // It may have come between the last message and the end of the patience.
-            Err(_) => barrier.0.observe().await.and_then(|state| state["cursor"].as_u64()).unwrap_or(0),
-        }
-    }
-
     async fn node_reached(&self, height: u64, patience: Duration) -> u64 {
-        let deadline = tokio::time::Instant::now() + patience;
+        let deadline = Instant::now() + patience;
         loop {
             let reached = self.node_height();
-            if reached >= height || tokio::time::Instant::now() >= deadline {
+            if reached >= height || Instant::now() >= deadline {
                 return reached;
             }
             tokio::time::sleep(NODE_LOOK).await;
@@ -127,12 +125,8 @@ impl Operator {
             let hint = "the node runs a chain without this module";
             ErrorEnvelope::new(Code::UpstreamProtocolError, format!("the chain has no query {path}"), hint)
         })?;
-        let invalid = |reason: String| {
-            let details = json!({"violations": [{"pointer": "", "reason": reason}]});
-            let hint = "correct the argument and call again; tools/list shows the schema";
-            ErrorEnvelope::new(Code::InputInvalid, reason, hint).with_details(details)
-        };
-        let bytes = registry.encode(rpc.1.full_name(), request).map_err(|error| invalid(error.to_string()))?;
+        let bytes =
+            registry.encode(rpc.1.full_name(), request).map_err(|error| invalid_arguments(&error.to_string()))?;
         let answer = self.node().query_bytes(path, &bytes, height).await.map_err(|error| node_error(&error))?;
         registry.decode(rpc.2.full_name(), &answer).map_err(|error| {
             let hint = "the node answers something else than its own descriptors say";
@@ -162,10 +156,18 @@ impl Operator {
             Ok(outcome) => outcome.map_err(|error| agent_error(did, &error, is_read)),
             Err(error) => {
                 let envelope = ask_error(&error);
-                Err(if is_read { envelope } else { envelope.unrepeatable() })
+                Err(if is_read { envelope } else { unknown_effect(envelope) })
             }
         }
     }
+}
+
+/// Where a reader is once it has reached `height` or the patience is over. A barrier that dies is asked again.
+async fn barrier_reached(barrier: &BarrierHandle, cursor: &Retained<Cursor>, height: u64, patience: Duration) -> u64 {
+    let deadline = Instant::now() + patience;
+    let until_up = || barrier.0.until_up(RESTART_PATIENCE);
+    let reached = persistently(deadline, until_up, |left| barrier.read_may_begin(height, left)).await;
+    reached.unwrap_or_else(|_| cursor.with(|cursor| cursor.height))
 }
 
 fn no_graph() -> ErrorEnvelope {

@@ -163,13 +163,6 @@ pub struct Versions {
 }
 
 impl Versions {
-    /// Whether other tools are listed than before.
-    pub fn has_other_tools(&self, before: &Self) -> bool {
-        (self.authorizations, self.reads, self.agents) != (before.authorizations, before.reads, before.agents)
-    }
-}
-
-impl Versions {
     fn after(self, before: &Snapshot, next: &Snapshot) -> Self {
         let is_operator_new = (before.account_number, before.sequence) != (next.account_number, next.sequence);
         let is_corporation_new = before.corporation != next.corporation || before.ecosystems != next.ecosystems;
@@ -182,7 +175,8 @@ impl Versions {
             corporation: self.corporation + u64::from(is_corporation_new),
             authorizations: self.authorizations + u64::from(is_authorization_new),
             fee_grant: self.fee_grant + u64::from(before.allowance != next.allowance),
-            agents: self.agents + u64::from(before.agents != next.agents),
+            agents: self.agents
+                + u64::from(before.agents != next.agents || before.vs_authorizations != next.vs_authorizations),
             reads: self.reads + u64::from(before.serves_trust != next.serves_trust),
         }
     }

@@ -8,7 +8,7 @@ use svc_wire::{
     syntax::DID_PATTERN,
 };
 
-use super::{CatalogError, Effect, Outline, min_height, table};
+use super::{CatalogError, Effect, MAX_HEIGHT, Outline, SEGMENT, min_height, table};
 
 /// A read as a tool.
 #[derive(Debug, Clone, Copy)]
@@ -25,9 +25,9 @@ struct Text {
 const WITHOUT_HEIGHT: [&str; 5] =
     ["indexer.getBlockHeight", "indexer.getStatus", "indexer.getVersion", "indexer.listEvents", "trqp.getProfile"];
 
-/// Characters of a path parameter that would lead elsewhere.
-const IN_A_SEGMENT: &percent_encoding::AsciiSet =
-    &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
+/// Longest text and longest list that fit into a URL any indexer takes.
+const MAX_TEXT: usize = 2_048;
+const MAX_ITEMS: usize = 256;
 
 pub(super) fn tools() -> Result<Vec<(Outline, IdxTool)>, CatalogError> {
     let texts: Vec<Text> = table("idx", include_str!("data/idx.json"))?;
@@ -61,6 +61,11 @@ impl IdxTool {
         &self.0.operation
     }
 
+    /// Names of the parameters that stand in the path.
+    pub fn path_parameters(self) -> impl Iterator<Item = &'static str> {
+        self.0.params.iter().filter(|param| param.place == Place::Path).map(|param| param.name.as_str())
+    }
+
     /// Whether it is there only where the indexer answers trust reads.
     pub fn needs_trust(&self) -> bool {
         self.0.needs_trust()
@@ -72,8 +77,10 @@ impl IdxTool {
             endpoint.params.iter().map(|param| (param.name.clone(), schema(param))).collect();
         if !WITHOUT_HEIGHT.contains(&endpoint.operation.as_str()) {
             let description = "Reads the state after this block instead of the newest.";
-            input
-                .insert("at_block_height".into(), json!({"type": "integer", "minimum": 0, "description": description}));
+            input.insert(
+                "at_block_height".into(),
+                json!({"type": "integer", "minimum": 0, "maximum": MAX_HEIGHT, "description": description}),
+            );
         }
         input.insert("min_height".into(), min_height("indexer"));
         let required = endpoint.params.iter().filter(|param| param.required || param.place == Place::Path);
@@ -101,7 +108,7 @@ impl IdxTool {
             let Some(value) = arguments.get(&param.name).filter(|value| !value.is_null()) else { continue };
             match param.place {
                 Place::Path => {
-                    let encoded = percent_encoding::utf8_percent_encode(&text(value), IN_A_SEGMENT).to_string();
+                    let encoded = percent_encoding::utf8_percent_encode(&text(value), SEGMENT).to_string();
                     path = path.replace(&format!("{{{}}}", param.name), &encoded);
                 }
                 Place::Query => query.push((param.name.clone(), text(value))),
@@ -126,8 +133,8 @@ fn plain(value: &Value) -> String {
 /// A parameter as a property of the input.
 fn schema(param: &Param) -> Value {
     let id = || json!({"type": ["integer", "string"], "minimum": 1, "pattern": "^0*[1-9][0-9]{0,18}$"});
-    let text = || json!({"type": "string", "minLength": 1});
-    let list = |items: Value| json!({"type": "array", "items": items, "minItems": 1});
+    let text = || json!({"type": "string", "minLength": 1, "maxLength": MAX_TEXT});
+    let list = |items: Value| json!({"type": "array", "items": items, "minItems": 1, "maxItems": MAX_ITEMS});
     let mut schema = match param.kind {
         ParamType::Id => id(),
         ParamType::Uint if param.max.is_some() => json!({"type": "integer", "minimum": param.min.unwrap_or(0)}),
@@ -139,7 +146,9 @@ fn schema(param: &Param) -> Value {
         ParamType::Enum => json!({"type": "string", "enum": param.allowed}),
         ParamType::Instant => json!({"type": "string", "format": "date-time"}),
         ParamType::Uuid => json!({"type": "string", "format": "uuid"}),
-        ParamType::Text if param.name == "did" => json!({"type": "string", "pattern": DID_PATTERN}),
+        ParamType::Text if param.name == "did" => {
+            json!({"type": "string", "pattern": DID_PATTERN, "maxLength": MAX_TEXT})
+        }
         ParamType::Text | ParamType::Cursor => text(),
         ParamType::Texts if !param.allowed.is_empty() => list(json!({"type": "string", "enum": param.allowed})),
         ParamType::Texts | ParamType::Dids => list(text()),

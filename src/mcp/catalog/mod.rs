@@ -9,7 +9,10 @@ mod selection;
 mod vsa;
 mod wallet;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, LazyLock},
+};
 
 use jsonschema::{Validator, error::ValidationErrorKind};
 use rmcp::model::{JsonObject, Tool, ToolAnnotations};
@@ -26,7 +29,7 @@ pub use cosmos::{CosmosTool, Defaults, Query};
 pub use graph::{GraphTool, Question};
 pub use idx::IdxTool;
 pub use ledger::{Account, LedgerTool};
-pub use selection::{Pattern, SURFACES, Selection, Verdict, toolsets};
+pub use selection::{Pattern, SURFACES, Selection, Verdict};
 pub use vsa::VsaTool;
 pub use wallet::WalletTool;
 
@@ -161,9 +164,48 @@ fn table<T: DeserializeOwned>(surface: &'static str, text: &str) -> Result<Vec<T
     serde_json::from_str(text).map_err(|error| CatalogError::Table { surface, reason: error.to_string() })
 }
 
+/// What a path segment may hold unescaped.
+const SEGMENT: &percent_encoding::AsciiSet = &percent_encoding::NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
+
+/// Largest height: the largest number that every JSON reader keeps whole.
+const MAX_HEIGHT: u64 = (1 << 53) - 1;
+
+/// Names of all tools, from the tables alone.
+pub fn tool_names() -> &'static [String] {
+    static NAMES: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let tables = [
+            include_str!("data/ledger.json"),
+            include_str!("data/idx.json"),
+            include_str!("data/graph.json"),
+            include_str!("data/vsa.json"),
+            include_str!("data/cosmos.json"),
+            include_str!("data/wallet.json"),
+        ];
+        let rows = tables.iter().flat_map(|text| serde_json::from_str::<Vec<Value>>(text).unwrap_or_default());
+        let name = |row: Value| match &row["operation"] {
+            Value::String(operation) => format!("svc.idx.{operation}"),
+            _ => row["name"].as_str().unwrap_or_default().to_owned(),
+        };
+        rows.map(name).collect()
+    });
+    &NAMES
+}
+
+/// Every toolset there is: the surfaces, and their modules.
+pub fn toolsets() -> BTreeSet<String> {
+    let modules = tool_names().iter().filter_map(|name| {
+        let segments: Vec<&str> = name.split('.').collect();
+        (segments.len() == 4).then(|| format!("{}.{}", segments[1], segments[2]))
+    });
+    SURFACES.into_iter().map(str::to_owned).chain(modules).collect()
+}
+
 /// The argument with which a read waits for a block.
 fn min_height(reader: &str) -> Value {
-    json!({"type": "integer", "minimum": 1, "description": format!("Waits until the {reader} has this block.")})
+    json!({
+        "type": "integer", "minimum": 1, "maximum": MAX_HEIGHT,
+        "description": format!("Waits until the {reader} has this block."),
+    })
 }
 
 impl Catalog {
@@ -199,6 +241,18 @@ impl Catalog {
             tool.name = tool.name.replace('.', "_").into();
         }
         tool
+    }
+
+    /// A text with the names of tools as this deployment lists them.
+    pub fn spelled(&self, text: String) -> String {
+        if !self.is_underscored {
+            return text;
+        }
+        let named: BTreeSet<String> = super::prompts::tools_in(&text).map(str::to_owned).collect();
+        // The longest first: one name may begin another.
+        let mut named: Vec<String> = named.into_iter().filter(|name| self.entries.contains_key(name)).collect();
+        named.sort_by_key(|name| std::cmp::Reverse(name.len()));
+        named.iter().fold(text, |text, name| text.replace(name.as_str(), &name.replace('.', "_")))
     }
 
     /// All tools, by name.
@@ -247,10 +301,11 @@ impl Entry {
     /// Checks arguments against the input schema; the error lists every violation.
     pub fn check(&self, arguments: &Value) -> Result<(), ErrorEnvelope> {
         let mut violations: Vec<Violation> = self.validator.iter_errors(arguments).flat_map(violations_of).collect();
-        if violations.is_empty()
-            && let Action::Vsa(tool) = &self.action
-        {
-            violations.extend(tool.violation(arguments).map(|reason| Violation { pointer: String::new(), reason }));
+        inexact_numbers(arguments, "", &mut violations);
+        match &self.action {
+            Action::Vsa(tool) => violations.extend(tool.violations(arguments)),
+            Action::Idx(tool) => violations.extend(dotted_segments(tool.path_parameters(), arguments)),
+            Action::Ledger(_) | Action::Graph(_) | Action::Cosmos(_) | Action::Wallet(_) => {}
         }
         if violations.is_empty() {
             return Ok(());
@@ -265,6 +320,49 @@ pub struct Violation {
     pub pointer: String,
     /// What is wrong, and what is allowed.
     pub reason: String,
+}
+
+/// Path parameters that would lead elsewhere: a URL's `.` and `..` are no names, however they are written.
+fn dotted_segments<'a>(parameters: impl Iterator<Item = &'a str>, arguments: &Value) -> Vec<Violation> {
+    let leads_elsewhere = |name: &&str| matches!(arguments[*name].as_str(), Some("." | ".."));
+    let told = |name: &str| Violation { pointer: format!("/{name}"), reason: "is no name".to_owned() };
+    parameters.filter(leads_elsewhere).map(told).collect()
+}
+
+/// Numbers without a fraction, however they are written: `5.0` is `5`.
+pub fn whole_numbers(value: Value) -> Value {
+    const EXACT: f64 = MAX_HEIGHT as f64;
+    match value {
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() <= EXACT => Value::from(float as i64),
+            _ => Value::Number(number),
+        },
+        Value::Array(items) => items.into_iter().map(whole_numbers).collect(),
+        Value::Object(members) => members.into_iter().map(|(name, member)| (name, whole_numbers(member))).collect(),
+        other => other,
+    }
+}
+
+/// Whole numbers too large to be kept exactly: a reader of JSON has made another number of them.
+fn inexact_numbers(value: &Value, place: &str, found: &mut Vec<Violation>) {
+    match value {
+        Value::Number(number) if number.is_f64() && number.as_f64().is_some_and(|float| float.fract() == 0.0) => {
+            let reason = format!("{number} is not kept exactly; write a whole number of at most {} as text", u64::MAX);
+            found.push(Violation { pointer: place.to_owned(), reason });
+        }
+        Value::Array(items) => {
+            items.iter().enumerate().for_each(|(at, item)| inexact_numbers(item, &format!("{place}/{at}"), found));
+        }
+        Value::Object(members) => {
+            members.iter().for_each(|(name, member)| inexact_numbers(member, &below(place, name), found));
+        }
+        _ => {}
+    }
+}
+
+/// JSON pointer to a member.
+fn below(place: &str, name: &str) -> String {
+    format!("{place}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
 /// The error that lists all violations.
@@ -287,15 +385,17 @@ const MAX_REASON: usize = 300;
 /// One violation a missing or unknown argument, each with the pointer it would have.
 fn violations_of(error: jsonschema::ValidationError<'_>) -> Vec<Violation> {
     let place = error.instance_path().to_string();
-    let below = |name: &str| format!("{place}/{}", name.replace('~', "~0").replace('/', "~1"));
     match error.kind() {
         ValidationErrorKind::Required { property } => {
             let name = property.as_str().unwrap_or_default();
-            vec![Violation { pointer: below(name), reason: "is required".to_owned() }]
+            vec![Violation { pointer: below(&place, name), reason: "is required".to_owned() }]
         }
         ValidationErrorKind::AdditionalProperties { unexpected } => unexpected
             .iter()
-            .map(|name| Violation { pointer: below(name), reason: "is not an argument of this tool".to_owned() })
+            .map(|name| Violation {
+                pointer: below(&place, name),
+                reason: "is not an argument of this tool".to_owned(),
+            })
             .collect(),
         _ => {
             let mut reason = error.to_string();

@@ -1,12 +1,12 @@
 //! Surface `vsa`: requests to the admin APIs of the corporation's agents.
 
 use http::Method;
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::utf8_percent_encode;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use svc_operator::AgentRequest;
 
-use super::{CatalogError, Effect, Outline, Row, table};
+use super::{CatalogError, Effect, Outline, Row, SEGMENT, Violation, dotted_segments, table};
 
 /// A request as a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,9 +33,6 @@ enum Place {
     Query,
     Body,
 }
-
-/// What a path segment may hold unescaped.
-const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.');
 
 /// Bounded names of the requests, for spans.
 const OPERATIONS: [&str; 11] = [
@@ -88,11 +85,15 @@ impl VsaTool {
     }
 
     /// What the schema cannot say.
-    pub fn violation(&self, arguments: &Value) -> Option<String> {
+    pub fn violations(&self, arguments: &Value) -> Vec<Violation> {
         let is_empty_update = self.operation == "updateServiceEndpoint"
             && arguments.get("type").is_none()
             && arguments.get("serviceEndpoint").is_none();
-        is_empty_update.then(|| "one of type and serviceEndpoint is required".to_owned())
+        let reason = || "one of type and serviceEndpoint is required".to_owned();
+        let empty = is_empty_update.then(|| Violation { pointer: String::new(), reason: reason() });
+        let in_path = arguments.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
+        let in_path = in_path.filter(|name| self.path.contains(&format!("{{{name}}}")));
+        empty.into_iter().chain(dotted_segments(in_path, arguments)).collect()
     }
 }
 
@@ -125,6 +126,8 @@ mod tests {
         let (_, request) = tool("updateServiceEndpoint").request(&arguments);
         assert_eq!(request.path, "/v2/vt/service-endpoints/did%3Aweb%3Aa%23mcp");
         assert_eq!((request.method, request.body), (Method::PATCH, Some(json!({"type": "MCP"}))));
-        assert!(tool("updateServiceEndpoint").violation(&json!({"agent_did": "did:web:a"})).is_some());
+        let update = tool("updateServiceEndpoint");
+        assert_eq!(update.violations(&json!({"agent_did": "did:web:a", "serviceEndpointId": ".."})).len(), 2);
+        assert!(update.violations(&arguments).is_empty());
     }
 }

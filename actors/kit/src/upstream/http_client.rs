@@ -39,6 +39,14 @@ impl Kind {
             Self::VsAgent => "vs-agent",
         }
     }
+
+    /// Longest body that is taken: an agent is found through somebody else's document.
+    fn max_body_bytes(self) -> usize {
+        match self {
+            Self::Rpc | Self::Indexer | Self::Graph => MAX_BODY_BYTES,
+            Self::VsAgent => MAX_BODY_BYTES / 64,
+        }
+    }
 }
 
 /// An answer with status 2xx.
@@ -115,6 +123,8 @@ const QUEUE_PATIENCE: Duration = Duration::from_secs(5);
 /// Time to connect, and time for a whole request.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+/// Longest URL; what is longer no HTTP library takes.
+const MAX_URL_BYTES: usize = 60_000;
 /// Longest body taken from an upstream: descriptors of a live node are the largest, at a few MiB.
 const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 
@@ -194,6 +204,10 @@ impl Upstream {
         let span = trace::upstream_span(inner.kind.as_str(), method.as_str(), operation);
         trace::inject(&span, &mut headers);
         let url = format!("{}{path_and_query}", inner.origin);
+        if url.len() > MAX_URL_BYTES {
+            // The fault of the question, not of the server: it must not open the breaker.
+            return Err(self.protocol_error(format!("the question is longer than {MAX_URL_BYTES} bytes"), b""));
+        }
         let started = Instant::now();
         let mut request = inner.client.request(method, url).headers(headers);
         if let Some(body) = body {
@@ -226,10 +240,11 @@ impl Upstream {
         if !self.breaker(|breaker| breaker.admits(Instant::now())) {
             return Err(unreachable("the last requests all failed, trying again in a moment".to_owned()));
         }
+        let request = request.build().map_err(|error| self.protocol_error(innermost(&error), b""))?;
         let received = async {
-            let response = request.send().await.map_err(|error| innermost(&error))?;
+            let response = inner.client.execute(request).await.map_err(|error| innermost(&error))?;
             let (status, headers) = (response.status(), response.headers().clone());
-            read_body(response).await.map(|body| (status, headers, body))
+            read_body(response, inner.kind.max_body_bytes()).await.map(|body| (status, headers, body))
         }
         .await;
         match received {
@@ -264,11 +279,11 @@ impl Upstream {
     }
 }
 
-async fn read_body(mut response: reqwest::Response) -> Result<Bytes, String> {
+async fn read_body(mut response: reqwest::Response, limit: usize) -> Result<Bytes, String> {
     let mut body = BytesMut::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| innermost(&error))? {
-        if body.len() + chunk.len() > MAX_BODY_BYTES {
-            return Err(format!("the answer is longer than {MAX_BODY_BYTES} bytes"));
+        if body.len() + chunk.len() > limit {
+            return Err(format!("the answer is longer than {limit} bytes"));
         }
         body.extend_from_slice(&chunk);
     }

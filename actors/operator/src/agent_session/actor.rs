@@ -20,7 +20,7 @@ pub enum Msg {
     /// Look where the admin API is.
     LookUp,
     /// It was looked up.
-    Found(Result<Upstream, AgentError>),
+    Found(Result<String, AgentError>),
     /// The login has ended.
     LoggedIn(Result<(Upstream, Token), AgentError>),
     /// A request has ended.
@@ -101,6 +101,12 @@ impl Behaviour for AgentSession {
             }
             Msg::Found(found) => {
                 state.note(&found);
+                if let (Ok(origin), Some((agent, _))) = (&found, &state.session)
+                    && agent.origin() != origin
+                {
+                    state.core.forget_token();
+                    state.session = None;
+                }
                 context.after(state.args.period, Msg::LookUp);
                 Vec::new()
             }
@@ -109,7 +115,7 @@ impl Behaviour for AgentSession {
                     Ok((agent, token)) => {
                         tracing::info!(agent = state.args.did, origin = agent.origin(), "logged in to an agent");
                         let until = token.until;
-                        state.note(&Ok(agent.clone()));
+                        state.note(&Ok(agent.origin().to_owned()));
                         state.session = Some((agent, Arc::new(token)));
                         Ok(until)
                     }
@@ -144,9 +150,14 @@ impl State {
         match effect {
             Effect::LogIn => {
                 let args = Arc::clone(&self.args);
+                let known = self.session.as_ref().map(|(agent, _)| agent.clone());
                 context.spawn(async move {
                     let outcome = async {
-                        let agent = exchange::find(&args.resolver, &args.did).await?;
+                        let origin = exchange::find(&args.resolver, &args.did).await?;
+                        let agent = match known.filter(|agent| agent.origin() == origin) {
+                            Some(agent) => agent,
+                            None => exchange::client(&args.resolver, &origin)?,
+                        };
                         let token = exchange::log_in(&agent, &args.signer, &args.account).await?;
                         Ok((agent, token))
                     };
@@ -154,6 +165,13 @@ impl State {
                 });
             }
             Effect::Send(call) => {
+                // A caller that has gone was told something else; what it asked for must not happen behind it.
+                if self.jobs.get(&call).is_some_and(|job| job.reply.is_abandoned()) {
+                    self.jobs.remove(&call);
+                    let over = Outcome::Failed(AgentError::Overloaded { limit: 0 });
+                    mailbox.send(Msg::Finished(call, over));
+                    return;
+                }
                 let (Some(job), Some((agent, token))) = (self.jobs.get(&call), self.session.clone()) else { return };
                 let (request, span) = (job.request.clone(), job.span.clone());
                 let work = async move {
@@ -173,8 +191,8 @@ impl State {
         }
     }
 
-    fn note(&self, found: &Result<Upstream, AgentError>) {
-        let admin = found.as_ref().map(|agent| agent.origin().to_owned()).map_err(ToString::to_string);
+    fn note(&self, found: &Result<String, AgentError>) {
+        let admin = found.clone().map_err(|error| error.to_string());
         self.args.directory.note(&self.args.did, admin);
     }
 }

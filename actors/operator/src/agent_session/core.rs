@@ -72,14 +72,27 @@ impl Core {
     /// The login has ended; on success the token is valid until the moment given.
     pub fn logged_in<T>(&mut self, outcome: Result<Instant, AgentError>, now: Instant) -> Vec<Effect<T>> {
         self.is_logging_in = false;
+        // A token that has ended when it comes would be asked for again and again.
+        let outcome = outcome.and_then(|until| {
+            let reason = "the token it gave has already ended; compare its clock with ours".to_owned();
+            if until > now { Ok(until) } else { Err(AgentError::Login { origin: String::new(), reason }) }
+        });
         match outcome {
             Ok(until) => {
                 self.logins += 1;
                 self.token = Some((self.logins, until));
                 self.proceed(now)
             }
-            Err(error) => self.waiting.drain(..).map(|call| Effect::Answer(call, Err(error.clone()))).collect(),
+            Err(error) => {
+                self.again.clear();
+                self.waiting.drain(..).map(|call| Effect::Answer(call, Err(error.clone()))).collect()
+            }
         }
+    }
+
+    /// The agent has moved: its token is worth nothing elsewhere.
+    pub fn forget_token(&mut self) {
+        self.token = None;
     }
 
     /// A request was answered, or was not.
@@ -182,6 +195,14 @@ mod tests {
         let effects: Effects = core.logged_in(Err(refused.clone()), now);
         assert_eq!(effects, [Effect::Answer(1, Err(refused.clone())), Effect::Answer(2, Err(refused))]);
         assert_eq!(call(&mut core, now), (3, vec![Effect::LogIn]));
+    }
+
+    #[test]
+    fn a_token_that_has_ended_when_it_comes_is_an_answer_and_no_reason_to_log_in_again() {
+        let (mut core, now) = (Core::default(), Instant::now());
+        call(&mut core, now);
+        let effects: Effects = core.logged_in(Ok(now), now);
+        assert!(matches!(&effects[..], [Effect::Answer(1, Err(AgentError::Login { .. }))]), "{effects:?}");
     }
 
     #[test]

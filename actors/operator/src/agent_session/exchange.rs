@@ -18,6 +18,10 @@ use crate::signer::SignerHandle;
 
 /// Type of the admin API in a DID Document.
 const ADMIN_API: &str = "VsAgentAdminAPI";
+/// Longest time a token is kept, whatever it says of itself.
+const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+/// Longest nonce.
+const MAX_NONCE: usize = 256;
 /// How long the signer may take.
 const SIGNING: Duration = Duration::from_secs(10);
 
@@ -41,8 +45,8 @@ struct Granted {
     expires_at: String,
 }
 
-/// Where the agent's admin API is, from its DID Document.
-pub async fn find(resolver: &DidResolver, did: &str) -> Result<Upstream, AgentError> {
+/// Origin of the agent's admin API, from its DID Document.
+pub async fn find(resolver: &DidResolver, did: &str) -> Result<String, AgentError> {
     let document = resolver.resolve(did).await.map_err(|error| AgentError::Resolution(error.to_string()))?;
     let origin = service_origin(&document, ADMIN_API).ok_or_else(|| {
         AgentError::NoAdminApi(format!("the DID Document of {did} has no service of type {ADMIN_API} with an origin"))
@@ -51,7 +55,12 @@ pub async fn find(resolver: &DidResolver, did: &str) -> Result<Upstream, AgentEr
         .policy()
         .check(&origin)
         .map_err(|error| AgentError::NoAdminApi(format!("the admin API of {did}: {error}")))?;
-    Ok(Upstream::under(Kind::VsAgent, &origin, resolver.policy())?)
+    Ok(origin)
+}
+
+/// A client for the agent at an origin.
+pub fn client(resolver: &DidResolver, origin: &str) -> Result<Upstream, AgentError> {
+    Ok(Upstream::under(Kind::VsAgent, origin, resolver.policy())?)
 }
 
 /// Challenge, signature, token.
@@ -75,16 +84,23 @@ pub async fn log_in(agent: &Upstream, signer: &SignerHandle, account: &str) -> R
         "account": account, "pubKey": signed.public_key, "signature": signed.signature, "nonce": challenge.nonce,
     });
     let answer = agent.post("token", "/v2/auth/token", &body).await.map_err(told)?;
-    let granted: Granted = agent.json(&answer)?;
+    // What an unexpected answer holds is not told: it may hold the token.
+    let granted: Granted = serde_json::from_slice(&answer.body)
+        .map_err(|_| agent.protocol_error("the answer to the login has no token and expiresAt", b""))?;
     let expires = instant::parse_rfc3339(&granted.expires_at)
         .ok_or_else(|| agent.protocol_error("expiresAt of the token is no RFC 3339 instant", b""))?;
     let left = instant::nanos(&expires) - instant::nanos(&wall::now());
-    let left = Duration::from_nanos(u64::try_from(left).unwrap_or(0));
+    let left = Duration::from_nanos(u64::try_from(left.max(0)).unwrap_or(u64::MAX)).min(LONGEST);
     Ok(Token { value: Secret::new(granted.token), until: Instant::now() + left })
 }
 
 /// What is signed: bound to the agent's origin when the agent says so, and then only to this origin.
 fn payload(challenge: &Challenge, origin: &str) -> Result<String, String> {
+    // A nonce with a colon could make the two-part form read as another agent's three-part form.
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    if challenge.nonce.is_empty() || challenge.nonce.len() > MAX_NONCE || !challenge.nonce.bytes().all(is_plain) {
+        return Err("its nonce is not base64url; nothing was signed".to_owned());
+    }
     match &challenge.audience {
         None => Ok(format!("{LOGIN_PREFIX}{}", challenge.nonce)),
         Some(audience) if audience.trim_end_matches('/') == origin => {
@@ -138,5 +154,9 @@ mod tests {
         let bound = payload(&challenge(Some(origin)), origin).expect("three parts");
         assert_eq!(bound, "vs-agent-admin-auth:https://agent.example.org:n");
         assert!(payload(&challenge(Some("https://other.example.org")), origin).is_err());
+        for nonce in ["", "https://other.example.org:n", "n:m", "n=", &"n".repeat(257)] {
+            let relayed = Challenge { nonce: nonce.to_owned(), audience: None };
+            assert!(payload(&relayed, origin).is_err(), "{nonce}");
+        }
     }
 }

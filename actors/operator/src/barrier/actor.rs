@@ -14,7 +14,9 @@ pub enum Msg {
     Await {
         /// Height.
         height: u64,
-        /// The answer: where the indexer is.
+        /// Whether a write waits: its lag is the one that is measured.
+        is_write: bool,
+        /// The answer: where the reader is.
         reply: Reply<u64>,
     },
     /// The indexer has reached a height.
@@ -38,8 +40,14 @@ pub struct Args {
 }
 
 pub struct State {
-    waiters: Waiters<Reply<u64>>,
+    waiters: Waiters<Waiter>,
     is_measured: bool,
+}
+
+/// Somebody who waits.
+struct Waiter {
+    is_write: bool,
+    reply: Reply<u64>,
 }
 
 pub struct Barrier;
@@ -57,26 +65,28 @@ impl Behaviour for Barrier {
 
     async fn handle(_: &Context<Msg>, message: Msg, state: &mut State) -> Result<(), Failure> {
         match message {
-            Msg::Await { height, reply } => {
+            Msg::Await { height, is_write, reply } => {
                 let cursor = state.waiters.cursor();
-                if let Some(reply) = state.waiters.wait(height, reply) {
-                    reply.send(cursor);
+                // Those who have gone must not pile up while nothing is reached.
+                state.waiters.retain(|waiter| !waiter.reply.is_abandoned());
+                if let Some(waiter) = state.waiters.wait(height, Waiter { is_write, reply }) {
+                    waiter.reply.send(cursor);
                 }
             }
             Msg::Reached(height) => {
-                state.waiters.retain(|waiter| !waiter.is_abandoned());
-                for reply in state.waiters.reached(height) {
-                    reply.send(height);
+                state.waiters.retain(|waiter| !waiter.reply.is_abandoned());
+                for waiter in state.waiters.reached(height) {
+                    waiter.reply.send(height);
                 }
             }
         }
         if state.is_measured {
-            metrics::barrier_lag(state.waiters.lag());
+            metrics::barrier_lag(state.waiters.lag(|waiter| waiter.is_write));
         }
         Ok(())
     }
 
     fn observe(state: &State) -> Value {
-        json!({"cursor": state.waiters.cursor(), "waiting": state.waiters.len(), "lag": state.waiters.lag()})
+        json!({"cursor": state.waiters.cursor(), "waiting": state.waiters.len(), "lag": state.waiters.lag(|_| true)})
     }
 }

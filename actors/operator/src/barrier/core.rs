@@ -42,9 +42,10 @@ impl<W> Waiters<W> {
         });
     }
 
-    /// How far the furthest waiter is ahead of the cursor.
-    pub fn lag(&self) -> u64 {
-        self.waiting.keys().next_back().map_or(0, |height| height - self.cursor)
+    /// How far the furthest waiter that counts is ahead of the cursor.
+    pub fn lag(&self, counts: impl Fn(&W) -> bool) -> u64 {
+        let furthest = self.waiting.iter().rev().find(|(_, waiters)| waiters.iter().any(&counts));
+        furthest.map_or(0, |(height, _)| height - self.cursor)
     }
 
     pub fn len(&self) -> usize {
@@ -63,11 +64,11 @@ mod tests {
         for (height, who) in [(12, "b"), (11, "a"), (12, "c"), (20, "d")] {
             assert_eq!(waiters.wait(height, who), None);
         }
-        assert_eq!(waiters.lag(), 10);
+        assert_eq!((waiters.lag(|_| true), waiters.lag(|who| *who != "d")), (10, 2));
         assert_eq!(waiters.reached(11), ["a"]);
         assert_eq!(waiters.reached(9), [""; 0], "the cursor never moves back");
         assert_eq!(waiters.reached(15), ["b", "c"]);
         waiters.retain(|who| *who != "d");
-        assert_eq!((waiters.len(), waiters.lag(), waiters.cursor()), (0, 0, 15));
+        assert_eq!((waiters.len(), waiters.lag(|_| true), waiters.cursor()), (0, 0, 15));
     }
 }

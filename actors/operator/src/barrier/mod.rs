@@ -26,7 +26,12 @@ pub struct BarrierHandle(pub(crate) Handle<Msg>);
 impl BarrierHandle {
     /// Waits until the reader has reached `height`; yields the height it is at.
     pub async fn reached(&self, height: u64, patience: Duration) -> Result<u64, AskError> {
-        self.0.ask_within(patience, |reply| Msg::Await { height, reply }).await
+        self.0.ask_within(patience, |reply| Msg::Await { height, is_write: true, reply }).await
+    }
+
+    /// The same for a read, which is not measured: it may ask for any height.
+    pub async fn read_may_begin(&self, height: u64, patience: Duration) -> Result<u64, AskError> {
+        self.0.ask_within(patience, |reply| Msg::Await { height, is_write: false, reply }).await
     }
 }
 

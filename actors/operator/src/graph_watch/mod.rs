@@ -18,6 +18,7 @@ pub(crate) struct Graph {
     pub client: GraphClient,
     pub barrier: BarrierHandle,
     pub position: Retained<Position>,
+    pub cursor: Retained<Cursor>,
 }
 
 /// The actors that follow a graph service.
@@ -33,8 +34,8 @@ pub(crate) fn children(origin: &str, mailbox: usize) -> Result<(Graph, Vec<Child
         barrier: barrier.clone(),
     };
     let specs = vec![
-        ChildSpec::worker::<barrier::Barrier>(&barrier, barrier::Args { cursor, is_measured: false }),
+        ChildSpec::worker::<barrier::Barrier>(&barrier, barrier::Args { cursor: cursor.clone(), is_measured: false }),
         ChildSpec::worker::<GraphWatch>(&watch, watch_args),
     ];
-    Ok((Graph { client, barrier: BarrierHandle(barrier), position }, specs))
+    Ok((Graph { client, barrier: BarrierHandle(barrier), position, cursor }, specs))
 }

@@ -96,7 +96,7 @@ impl State {
         metrics::authz_cache_refresh(trigger.as_str());
         let mailbox = context.mailbox();
         context.spawn(async move {
-            let outcome = read(&args.sources).await.map_err(|error| error.to_string());
+            let outcome = read(&args.sources, &args.board.current()).await.map_err(|error| error.to_string());
             mailbox.send(Msg::Read(Box::new(outcome)));
         });
     }

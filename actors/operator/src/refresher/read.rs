@@ -45,8 +45,8 @@ fn pair(name: &str, value: impl Into<String>) -> (String, String) {
     (name.to_owned(), value.into())
 }
 
-/// Reads everything; the corporation must exist.
-pub async fn read(sources: &Sources) -> Result<Snapshot, NodeError> {
+/// Reads everything anew after `last`; the corporation must exist.
+pub async fn read(sources: &Sources, last: &Snapshot) -> Result<Snapshot, NodeError> {
     let id = sources.corporation_id.to_string();
     let (address, indexer) = (sources.identity.address.to_string(), &sources.indexer);
     let by_corporation = [pair("corporation_id", id.as_str()), pair("limit", LIST_LIMIT)];
@@ -67,7 +67,7 @@ pub async fn read(sources: &Sources) -> Result<Snapshot, NodeError> {
         read_allowance(sources, &policy_address, &address),
         read_account(sources, &address),
         read_agents(sources, &vs_authorizations),
-        read_capability(sources),
+        read_capability(sources, last.serves_trust),
     )?;
     Ok(Snapshot {
         corporation,
@@ -129,9 +129,11 @@ async fn read_agents(sources: &Sources, vs_authorizations: &[Value]) -> Result<V
 }
 
 /// Whether the indexer answers trust reads: an indexer without them does not know their profile.
-async fn read_capability(sources: &Sources) -> Result<bool, NodeError> {
+async fn read_capability(sources: &Sources, last: bool) -> Result<bool, NodeError> {
     match sources.indexer.get("trqp.getProfile", "/v4/trqp/v2/profile", &[], None).await {
         Ok(_) => Ok(true),
+        // A busy server has not lost its reads.
+        Err(UpstreamError::Http { status: 429 | 500.., .. }) => Ok(last),
         Err(UpstreamError::Http { .. } | UpstreamError::Protocol { .. }) => Ok(false),
         Err(error) => Err(error.into()),
     }
