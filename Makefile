@@ -22,7 +22,7 @@ check: ## Format, lints and documentation, all without warnings
 	cargo clippy --package svc --bins --features conformance -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
 
-interop: ## Official MCP clients, the conformance suite, CosmJS and others against a devnet; needs python3, node and npm
+interop: ## Official MCP clients, conformance suite, fuzzer, CosmJS and others against a devnet; needs python3, node and npm
 	cargo build
 	cargo build --features conformance --bin svc-conformance
 	python3 tests/interop/run.py
@@ -30,6 +30,7 @@ interop: ## Official MCP clients, the conformance suite, CosmJS and others again
 bench: ## Measure, with a floor in the same run; needs python3, node and npm for the peers
 	python3 tests/interop/run.py install
 	cargo bench --bench table
+	cp benches/tokens.mjs target/interop/ && node target/interop/tokens.mjs tests/fixtures/tools.json
 
 fuzz: ## Fuzz ledger and control messages, ten minutes each; needs a nightly compiler and cargo-fuzz
 	cargo +nightly fuzz run --fuzz-dir fuzz -s none ledger -- -max_total_time=600 -max_len=4096

@@ -21,5 +21,6 @@ mod e2e {
     mod standins;
     mod surface;
     mod trace;
+    mod trust;
     mod write_and_read;
 }

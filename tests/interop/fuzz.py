@@ -2,6 +2,7 @@
 
 SVC_MCP_URL and MCP_BEARER_TOKEN name the server, best one of a devnet whose blocks come by themselves. SVC_FUZZ_SEED and
 SVC_FUZZ_EXAMPLES (a tool) vary the run. A property that is violated is told with the smallest example hypothesis finds.
+It is one long file because generators and properties share what was learnt of the server at the start.
 """
 
 import copy

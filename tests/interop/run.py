@@ -1,5 +1,5 @@
 """Starts a devnet and runs software nobody here wrote against it: MCP clients in Python and TypeScript, the MCP conformance
-suite, and CosmJS. `run.py install` only installs that software."""
+suite, a fuzzer of JSON Schemas, and CosmJS. `run.py install` only installs that software."""
 
 import json
 import os
@@ -138,6 +138,18 @@ def walk(python):
         run(["node", "walk.mjs"], cwd=WORK, env=environment)
 
 
+def fuzz(python):
+    """Generated and mutated input at the JSON-RPC entry and at every tool."""
+    with Devnet("--scenario", "marketplace", "--block-time", "200ms") as told:
+        environment = os.environ | {
+            "SVC_MCP_URL": told["mcp"],
+            "MCP_BEARER_TOKEN": told["bearer"],
+            "SVC_MEMBER_MNEMONIC": MEMBER,
+            "MCP_SVC_MNEMONIC": OPERATOR,
+        }
+        run([python, HERE / "fuzz.py"], env=environment)
+
+
 def conformance():
     """The official conformance suite for every protocol version it knows, and the official inspector, against a build that
     also serves the tools the suite expects."""
@@ -152,6 +164,7 @@ def main():
     (WORK / "devnet.log").unlink(missing_ok=True)
     clients(python)
     walk(python)
+    fuzz(python)
     conformance()
     scenario()
     print("all passed")

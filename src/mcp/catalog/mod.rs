@@ -273,7 +273,15 @@ impl Entry {
         msg_type: Option<String>,
         selection: &Selection,
     ) -> Result<Self, CatalogError> {
-        let Outline { name, title, description, input, required, definitions, output, effect } = outline;
+        let Outline { name, title, description, mut input, required, definitions, output, effect } = outline;
+        // The messages of the chain have 64 bits; everybody else's numbers are those of JSON.
+        let largest = if msg_type.is_some() { u64::MAX } else { MAX_HEIGHT };
+        for property in input.values_mut().filter(|property| is_whole(property) && property.get("maximum").is_none()) {
+            property["maximum"] = largest.into();
+            if property["properties"]["value"].is_object() {
+                property["properties"]["value"]["maximum"] = largest.into();
+            }
+        }
         let mut schema = json!({"type": "object", "properties": input, "additionalProperties": false});
         if !required.is_empty() {
             schema["required"] = required.into();
@@ -301,7 +309,15 @@ impl Entry {
     /// Checks arguments against the input schema; the error lists every violation.
     pub fn check(&self, arguments: &Value) -> Result<(), ErrorEnvelope> {
         let mut violations: Vec<Violation> = self.validator.iter_errors(arguments).flat_map(violations_of).collect();
-        inexact_numbers(arguments, "", &mut violations);
+        if let Some(properties) = self.tool.input_schema.get("properties").and_then(Value::as_object) {
+            let inexact = inexact_numbers(properties, arguments);
+            violations.extend(
+                inexact
+                    .into_iter()
+                    .filter(|one| !violations.iter().any(|other| other.pointer == one.pointer))
+                    .collect::<Vec<_>>(),
+            );
+        }
         match &self.action {
             Action::Vsa(tool) => violations.extend(tool.violations(arguments)),
             Action::Idx(tool) => violations.extend(dotted_segments(tool.path_parameters(), arguments)),
@@ -343,21 +359,30 @@ pub fn whole_numbers(value: Value) -> Value {
     }
 }
 
-/// Whole numbers too large to be kept exactly: a reader of JSON has made another number of them.
-fn inexact_numbers(value: &Value, place: &str, found: &mut Vec<Violation>) {
-    match value {
-        Value::Number(number) if number.is_f64() && number.as_f64().is_some_and(|float| float.fract() == 0.0) => {
-            let reason = format!("{number} is not kept exactly; write a whole number of at most {} as text", u64::MAX);
-            found.push(Violation { pointer: place.to_owned(), reason });
-        }
-        Value::Array(items) => {
-            items.iter().enumerate().for_each(|(at, item)| inexact_numbers(item, &format!("{place}/{at}"), found));
-        }
-        Value::Object(members) => {
-            members.iter().for_each(|(name, member)| inexact_numbers(member, &below(place, name), found));
-        }
-        _ => {}
+/// Whether a property is a whole number, also if it may be written as text or wrapped.
+fn is_whole(schema: &Value) -> bool {
+    match &schema["type"] {
+        Value::String(kind) => kind == "integer",
+        Value::Array(kinds) => kinds.iter().any(|kind| kind == "integer"),
+        _ => false,
     }
+}
+
+/// Whole numbers beyond their maximum, which a reader of JSON has made floating ones: the validator takes 2^64 for the largest
+/// number of 64 bits, and so would the message.
+fn inexact_numbers(properties: &Map<String, Value>, arguments: &Value) -> Vec<Violation> {
+    let is_inexact = |value: &Value| value.is_f64() && value.as_f64().is_some_and(|float| float.fract() == 0.0);
+    let mut found = Vec::new();
+    for (name, schema) in properties.iter().filter(|(_, schema)| is_whole(schema)) {
+        let pointer = below("", name);
+        let reason = format!("is greater than the maximum of {}", schema["maximum"]);
+        if is_inexact(&arguments[name]) {
+            found.push(Violation { pointer, reason });
+        } else if is_inexact(&arguments[name]["value"]) {
+            found.push(Violation { pointer: below(&pointer, "value"), reason });
+        }
+    }
+    found
 }
 
 /// JSON pointer to a member.
