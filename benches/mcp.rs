@@ -1,5 +1,6 @@
 //! The tool server's own cost: a read through it beside the same read made directly, beside a tool that does nothing, and
-//! beside servers that the official SDKs for TypeScript and Python make of the same read.
+//! beside servers that the official SDKs for TypeScript and Python make of the same read. The indexer answers that one read
+//! from memory, so that the servers are compared and not its database; one row has the database in it.
 
 use std::{
     io::{BufRead, BufReader},
@@ -8,6 +9,15 @@ use std::{
     time::{Duration, Instant},
 };
 
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::{Request, State},
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+    serve::ListenerExt,
+};
+use futures::StreamExt;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ServerCapabilities, ServerConfig},
@@ -18,10 +28,13 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 use svc::{
-    mcp::SessionLimits,
+    mcp::{Front, HttpServer, HttpServerConfig, Selection, SessionLimits},
     network::{Network, NetworkConfig},
 };
 use svc_devnet::DevnetConfig;
+use svc_kit::{hosts::HostPolicy, ws};
+use svc_operator::{Operator, OperatorConfig};
+use svc_wire::{key::AccountKey, secret::Secret};
 
 use super::{Row, median, resident};
 
@@ -136,21 +149,40 @@ impl ServerHandler for Echo {
 }
 
 async fn echo(answer: Value) -> String {
-    use axum::serve::ListenerExt;
     let echo = Echo(Arc::new(answer));
     let service = StreamableHttpService::new(
         move || Ok(echo.clone()),
         Arc::new(LocalSessionManager::default()),
         StreamableHttpServerConfig::default(),
     );
-    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("an address");
-    let listener = listener.tap_io(|stream| {
-        let _ = stream.set_nodelay(true);
-    });
-    let router = axum::Router::new().route_service("/mcp", service);
-    tokio::spawn(async move { axum::serve(listener, router).await });
-    format!("http://{address}/mcp")
+    format!("{}/mcp", serve(Router::new().route_service("/mcp", service)).await)
+}
+
+/// A tool server over an indexer of its own choice.
+async fn ours(network: &Network, indexer: &str, sessions: SessionLimits) -> String {
+    let config = OperatorConfig {
+        corporation_id: network.seat.corporation_id,
+        rpc: network.devnet.node.origin(),
+        indexer: indexer.to_owned(),
+        graph: None,
+        hosts: HostPolicy::AllowPrivate,
+        chain_id: None,
+        denom: None,
+        gas_price_micros: svc_devnet::GAS_PRICE_MICROS,
+        tx_timeout: Duration::from_secs(30),
+        indexer_timeout: Duration::from_secs(15),
+        refresh_period: Duration::from_secs(60),
+    };
+    let account = &network.devnet.accounts[&network.seat.operator_name];
+    let key = AccountKey::from_mnemonic(&account.phrase).expect("a key");
+    let operator = Operator::boot(config, key).await.expect("boots");
+    let front = Front::new(operator, &Selection::default()).expect("a front");
+    let bearer = Secret::new(network.bearer.clone());
+    let http = HttpServerConfig { bearer, allowed_hosts: Vec::new(), sessions };
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.set_nonblocking(true).expect("set");
+    let server = HttpServer::start(listener, front, http).expect("serves");
+    format!("http://{}/mcp", server.address)
 }
 
 /// A peer's process.
@@ -190,14 +222,57 @@ impl Drop for Peer {
     }
 }
 
+/// An indexer that has the answer to one read in memory, and passes everything else on.
+#[derive(Clone)]
+struct Quick {
+    indexer: String,
+    path: &'static str,
+    answer: Bytes,
+}
+
+async fn quick(State(quick): State<Quick>, mut request: Request) -> Response {
+    let json = [(header::CONTENT_TYPE, "application/json")];
+    if request.uri().path() == quick.path {
+        return (json, quick.answer).into_response();
+    }
+    let whole = request.uri().path_and_query().map_or_else(String::new, ToString::to_string);
+    if ws::is_upgrade(request.headers()) {
+        let url = format!("{}{whole}", quick.indexer.replacen("http", "ws", 1));
+        let pump = move |socket: ws::ServerSocket| async move {
+            let (upstream, _) = tokio_tungstenite::connect_async(url).await.expect("the indexer is there");
+            let ((down, from_client), (up, from_indexer)) = (socket.split(), upstream.split());
+            tokio::select! { _ = from_indexer.forward(down) => {}, _ = from_client.forward(up) => {} }
+        };
+        return ws::accept(&mut request, 1 << 20, pump).map(Body::from);
+    }
+    let response = reqwest::get(format!("{}{whole}", quick.indexer)).await.expect("an answer");
+    let status = StatusCode::from_u16(response.status().as_u16()).expect("a status");
+    (status, json, response.bytes().await.expect("a body")).into_response()
+}
+
+async fn serve(router: Router) -> String {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let listener = listener.tap_io(|stream| {
+        let _ = stream.set_nodelay(true);
+    });
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    format!("http://{address}")
+}
+
 pub async fn rows() -> Vec<Row> {
+    const PATH: &str = "/v4/ecosystem/get/1";
     let devnet = DevnetConfig { scenario: "marketplace".to_owned(), block_time: None, ..DevnetConfig::default() };
     let sessions = SessionLimits { sessions: 10 * SESSIONS, ..SessionLimits::default() };
     let config = NetworkConfig { devnet, sessions, ..NetworkConfig::default() };
     let network = Network::launch(config).await.expect("starts");
-    let indexer = network.indexer_origin();
-    let direct = format!("{indexer}/v4/ecosystem/get/1");
-    let answer: Value = reqwest::get(&direct).await.expect("an answer").json().await.expect("JSON");
+    let stored = format!("{}{PATH}", network.indexer_origin());
+    let body = reqwest::get(&stored).await.expect("an answer").bytes().await.expect("a body");
+    let answer: Value = serde_json::from_slice(&body).expect("JSON");
+    let in_memory = Quick { indexer: network.indexer_origin(), path: PATH, answer: body };
+    let indexer = serve(Router::new().fallback(quick).with_state(in_memory)).await;
+    let direct = format!("{indexer}{PATH}");
+    let ours = ours(&network, &indexer, sessions).await;
     let call = |name: &str| {
         let params = json!({"name": name, "arguments": {"id": 1}});
         json!({"jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": params})
@@ -207,11 +282,13 @@ pub async fn rows() -> Vec<Row> {
     let list = json!({"jsonrpc": "2.0", "id": 0, "method": "tools/list"});
     let targets = [
         target(direct, Value::Null, false),
-        target(network.mcp_url(), call("svc.idx.es.getEcosystem"), true),
+        target(ours.clone(), call("svc.idx.es.getEcosystem"), true),
         target(echo(answer).await, call("echo"), true),
         target(typescript.url.clone(), call("getEcosystem"), true),
         target(python.url.clone(), call("getEcosystem"), true),
-        target(network.mcp_url(), list, true),
+        target(ours, list, true),
+        target(stored, Value::Null, false),
+        target(network.mcp_url(), call("svc.idx.es.getEcosystem"), true),
     ];
     let mut figures = vec![(Vec::new(), Vec::new()); targets.len()];
     // In alternation, so that a busy moment of the machine meets all of them.
@@ -224,7 +301,9 @@ pub async fn rows() -> Vec<Row> {
     }
     let figures: Vec<(f64, f64)> =
         figures.into_iter().map(|(alone, together)| (median(alone), median(together))).collect();
-    let [direct, ours, echo, typescript, python, list] = figures[..] else { unreachable!("six targets") };
+    let [direct, ours, echo, typescript, python, list, stored, through] = figures[..] else {
+        unreachable!("eight targets")
+    };
     let latency = |what: &str, other: (f64, f64)| Row {
         measure: format!("a read through the tool server, alone, beside {what}"),
         value: format!("{:.2} ms", ours.0),
@@ -251,6 +330,12 @@ pub async fn rows() -> Vec<Row> {
             ratio: list.1 / ours.1,
         },
     ];
+    rows.push(Row {
+        measure: "a read of the indexer's database through the tool server, alone, beside the same GET".to_owned(),
+        value: format!("{:.2} ms", through.0),
+        floor: format!("{:.2} ms", stored.0),
+        ratio: through.0 / stored.0,
+    });
     rows.push(memory(&targets[1], &targets[2]).await);
     drop(network);
     rows
