@@ -30,8 +30,11 @@ use super::harness::{OPERATOR_MNEMONIC, PATIENCE, call, check_output, quick};
 struct StandIn {
     indexer: String,
     serves_trust: Arc<AtomicBool>,
-    asked: Arc<Mutex<Vec<(String, Option<String>, Value)>>>,
+    asked: Arc<Mutex<Vec<Asked>>>,
 }
+
+/// Path with query, height, body.
+type Asked = (String, Option<String>, Value);
 
 async fn answer(State(stand_in): State<StandIn>, mut request: Request) -> Response {
     let path = request.uri().path().to_owned();
