@@ -27,9 +27,10 @@ use super::{
     session::{Session, page},
 };
 
-/// Methods this server answers.
-const METHODS: [&str; 12] = [
-    "initialize",
+/// Methods of the generations with sessions only.
+const OLDER_METHODS: [&str; 4] = ["initialize", "resources/subscribe", "resources/unsubscribe", "logging/setLevel"];
+/// Methods of every generation.
+const METHODS: [&str; 8] = [
     "tools/list",
     "tools/call",
     "prompts/list",
@@ -37,10 +38,7 @@ const METHODS: [&str; 12] = [
     "resources/list",
     "resources/templates/list",
     "resources/read",
-    "resources/subscribe",
-    "resources/unsubscribe",
     "completion/complete",
-    "logging/setLevel",
 ];
 /// For how long a client may take a list for granted that changes with a release only, in milliseconds.
 const LIST_TTL_MS: u64 = 60_000;
@@ -250,9 +248,11 @@ impl ServerHandler for Session {
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        if METHODS.contains(&request.method.as_str()) {
+        let is_older = context.protocol_version().is_none_or(|version| version < ProtocolVersion::V_2026_07_28);
+        let method = request.method.as_str();
+        if METHODS.contains(&method) || (is_older && OLDER_METHODS.contains(&method)) {
             let reason = format!("the params of {} are not what the protocol says", request.method);
             return Err(ErrorData::invalid_params(reason, None));
         }
