@@ -12,6 +12,7 @@ use rmcp::{
     transport::{StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig},
 };
 use serde_json::{Map, Value};
+use svc_wire::syntax::plain;
 use tokio::sync::mpsc;
 
 /// Requests under way at once. The library's own 16 would spread many writes over as many blocks.
@@ -165,10 +166,9 @@ pub fn table(rows: &[(String, String)]) -> String {
 
 /// Structured content as rows: one a member, nested values as compact JSON.
 pub fn rows_of(content: &Value) -> Vec<(String, String)> {
-    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     match content {
-        Value::Object(members) => members.iter().map(|(key, value)| (key.clone(), text(value))).collect(),
-        other => vec![("value".to_owned(), text(other))],
+        Value::Object(members) => members.iter().map(|(key, value)| (key.clone(), plain(value))).collect(),
+        other => vec![("value".to_owned(), plain(other))],
     }
 }
 
@@ -235,7 +235,6 @@ pub fn explain(tool: &Tool) -> String {
 }
 
 fn kind(schema: &Value) -> String {
-    let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     if let Some(values) = schema["enum"].as_array() {
         return values.iter().map(plain).collect::<Vec<_>>().join("|");
     }

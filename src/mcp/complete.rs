@@ -3,7 +3,7 @@
 use rmcp::model::CompletionInfo;
 use serde::Deserialize;
 use serde_json::Value;
-use svc_wire::syntax::DELEGABLE;
+use svc_wire::syntax::{DELEGABLE, plain};
 
 use super::{
     Front,
@@ -58,8 +58,7 @@ impl Front {
         let schema = &entry.tool.input_schema.get("properties").map_or(&Value::Null, |all| &all[argument]);
         let allowed = schema["enum"].as_array().or_else(|| schema["items"]["enum"].as_array());
         if let Some(allowed) = allowed {
-            let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            return chosen(allowed.iter().map(text).collect(), "", typed);
+            return chosen(allowed.iter().map(plain).collect(), "", typed);
         }
         if schema["type"] == "boolean" {
             return chosen(vec!["true".to_owned(), "false".to_owned()], "", typed);
@@ -71,14 +70,14 @@ impl Front {
         let (operator, snapshot) = (&self.operator, self.operator.snapshot());
         let own = [("corporation_id".to_owned(), operator.corporation_id().to_string())];
         match kind {
-            Kind::Ecosystem => snapshot.ecosystems.iter().filter_map(|one| plain(&one["id"])).collect(),
+            Kind::Ecosystem => snapshot.ecosystems.iter().filter_map(|one| identifier(&one["id"])).collect(),
             Kind::AnyEcosystem => self.rows("/v4/ecosystem/list", "ecosystems", &[], "id").await,
             Kind::Schema => self.rows("/v4/credential-schema/list", "schemas", &[], "id").await,
             Kind::Participant => self.rows("/v4/participant/list", "participants", &own, "id").await,
             Kind::Corporation => self.rows("/v4/corporation/list", "corporations", &[], "id").await,
             Kind::Did => {
-                let mut dids: Vec<String> = plain(&snapshot.corporation["did"]).into_iter().collect();
-                dids.extend(snapshot.ecosystems.iter().filter_map(|one| plain(&one["did"])));
+                let mut dids: Vec<String> = identifier(&snapshot.corporation["did"]).into_iter().collect();
+                dids.extend(snapshot.ecosystems.iter().filter_map(|one| identifier(&one["did"])));
                 dids.extend(self.rows("/v4/participant/list", "participants", &own, "did").await);
                 dids
             }
@@ -88,7 +87,9 @@ impl Front {
             }
             Kind::AgentDid => snapshot.agents.iter().map(|agent| agent.did.clone()).collect(),
             Kind::Proposal => self.rows("/v4/group/proposals", "proposals", &own, "id").await,
-            Kind::Language => plain(&snapshot.corporation["language"]).into_iter().chain(["en".to_owned()]).collect(),
+            Kind::Language => {
+                identifier(&snapshot.corporation["language"]).into_iter().chain(["en".to_owned()]).collect()
+            }
             Kind::TxHash => operator.recent_hashes(),
         }
     }
@@ -99,16 +100,13 @@ impl Front {
         query.push(("limit".to_owned(), ROWS.to_owned()));
         let answer = self.operator.indexer_get("completion", path, &query, None).await.unwrap_or_default();
         let rows = answer[key].as_array().cloned().unwrap_or_default();
-        rows.iter().filter_map(|row| plain(&row[field])).collect()
+        rows.iter().filter_map(|row| identifier(&row[field])).collect()
     }
 }
 
-fn plain(value: &Value) -> Option<String> {
-    match value {
-        Value::String(text) => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
-    }
+/// A text or a number; nothing else is one.
+fn identifier(value: &Value) -> Option<String> {
+    (value.is_string() || value.is_number()).then(|| plain(value))
 }
 
 /// At most a hundred distinct values: first those that begin with what was typed, then those that contain it.

@@ -1,5 +1,10 @@
 //! Text syntaxes of the registry, as the chain tests them.
 
+/// A JSON value as it stands in a path, a query or a line for people: texts without quotes, everything else as JSON.
+pub fn plain(value: &serde_json::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
 /// A DID with optional fragment and query.
 pub const DID_PATTERN: &str = r"^did:[a-z0-9]+:[A-Za-z0-9._:/%-]+(#\S*)?(\?\S*)?$";
 

@@ -74,7 +74,6 @@ pub async fn examine(config: &OperatorConfig, key: &AccountKey) -> Vec<Finding> 
     };
     if let Some(origin) = &config.graph {
         findings.push(match graph(origin).await {
-            // A strict graph refuses the question that is none, in its own envelope; both prove that it is one.
             Ok(()) => Finding::good("SVC_GRAPH", format!("{origin} answers")),
             Err(error) => Finding::bad("SVC_GRAPH", error.to_string()),
         });
@@ -95,6 +94,7 @@ async fn indexer_height(config: &OperatorConfig) -> Result<u64, UpstreamError> {
     })
 }
 
+/// An answer and a refusal in the graph's own envelope both prove that it is one.
 async fn graph(origin: &str) -> Result<(), UpstreamError> {
     let client = GraphClient::new(origin)?;
     match client.search(&serde_json::json!({"surface": "Ecosystem", "filters": {}, "limit": 1})).await {

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use svc_wire::{
     reads::{Endpoint, Method, Param, ParamType, Place, endpoint},
-    syntax::DID_PATTERN,
+    syntax::{DID_PATTERN, plain},
 };
 
 use super::{CatalogError, Effect, MAX_HEIGHT, Outline, SEGMENT, min_height, table};
@@ -99,9 +99,8 @@ impl IdxTool {
     /// The request for validated arguments.
     pub fn ask(&self, arguments: &Value) -> Asked {
         let text = |value: &Value| match value {
-            Value::String(text) => text.clone(),
             Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(","),
-            other => other.to_string(),
+            other => plain(other),
         };
         let (mut path, mut query, mut body) = (self.0.path.clone(), Vec::new(), Map::new());
         for param in &self.0.params {
@@ -124,10 +123,6 @@ impl IdxTool {
             at_block_height: arguments.get("at_block_height").and_then(Value::as_u64),
         }
     }
-}
-
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// A parameter as a property of the input.

@@ -5,6 +5,7 @@ use percent_encoding::utf8_percent_encode;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use svc_operator::AgentRequest;
+use svc_wire::syntax::plain;
 
 use super::{CatalogError, Effect, Outline, Row, SEGMENT, Violation, dotted_segments, table};
 
@@ -68,14 +69,13 @@ impl VsaTool {
     /// The agent, and the request for validated arguments.
     pub fn request(&self, arguments: &Value) -> (String, AgentRequest) {
         let mut members = arguments.as_object().cloned().unwrap_or_default();
-        let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let did = members.remove("agent_did").map(text).unwrap_or_default();
+        let did = members.remove("agent_did").as_ref().map(plain).unwrap_or_default();
         let mut path = self.path.clone();
         members.retain(|name, value| {
             let placeholder = format!("{{{name}}}");
             let is_in_path = path.contains(&placeholder);
             if is_in_path {
-                path = path.replace(&placeholder, &utf8_percent_encode(&text(value.clone()), SEGMENT).to_string());
+                path = path.replace(&placeholder, &utf8_percent_encode(&plain(value), SEGMENT).to_string());
             }
             !is_in_path
         });
@@ -100,9 +100,7 @@ impl VsaTool {
 fn with_query(path: String, members: Map<String, Value>) -> String {
     let pairs = members.into_iter().filter(|(_, value)| !value.is_null());
     let mut query = url::form_urlencoded::Serializer::new(String::new());
-    query.extend_pairs(
-        pairs.map(|(name, value)| (name, value.as_str().map_or_else(|| value.to_string(), str::to_owned))),
-    );
+    query.extend_pairs(pairs.map(|(name, value)| (name, plain(&value))));
     let query = query.finish();
     if query.is_empty() { path } else { format!("{path}?{query}") }
 }

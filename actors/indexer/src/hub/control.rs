@@ -89,7 +89,7 @@ fn dids(value: Option<&Value>) -> Result<BTreeSet<String>, String> {
         let known = found.len();
         found.extend(item.as_str().into_iter().flat_map(did_spellings));
         if found.len() == known && item.as_str().and_then(normal_did).is_none() {
-            let shown = item.as_str().map_or_else(|| item.to_string(), str::to_owned);
+            let shown = svc_wire::syntax::plain(item);
             return Err(format!("Invalid DID in 'dids': {shown}"));
         }
     }

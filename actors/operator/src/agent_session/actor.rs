@@ -168,8 +168,7 @@ impl State {
                 // A caller that has gone was told something else; what it asked for must not happen behind it.
                 if self.jobs.get(&call).is_some_and(|job| job.reply.is_abandoned()) {
                     self.jobs.remove(&call);
-                    let over = Outcome::Failed(AgentError::Overloaded { limit: 0 });
-                    mailbox.send(Msg::Finished(call, over));
+                    self.core.abandoned(call);
                     return;
                 }
                 let (Some(job), Some((agent, token))) = (self.jobs.get(&call), self.session.clone()) else { return };

@@ -95,6 +95,11 @@ impl Core {
         self.token = None;
     }
 
+    /// Nobody waits for a call any more, and it was not sent.
+    pub fn abandoned(&mut self, call: CallNumber) {
+        self.sent.remove(&call);
+    }
+
     /// A request was answered, or was not.
     pub fn finished<T>(&mut self, call: CallNumber, outcome: Outcome<T>, now: Instant) -> Vec<Effect<T>> {
         let Some((token, was_sent_before)) = self.sent.remove(&call) else { return Vec::new() };
