@@ -161,17 +161,8 @@ async fn echo(answer: Value) -> String {
 /// A tool server over an indexer of its own choice.
 async fn ours(network: &Network, indexer: &str, sessions: SessionLimits) -> String {
     let config = OperatorConfig {
-        corporation_id: network.seat.corporation_id,
-        rpc: network.devnet.node.origin(),
-        indexer: indexer.to_owned(),
-        graph: None,
         hosts: HostPolicy::AllowPrivate,
-        chain_id: None,
-        denom: None,
-        gas_price_micros: svc_devnet::GAS_PRICE_MICROS,
-        tx_timeout: Duration::from_secs(30),
-        indexer_timeout: Duration::from_secs(15),
-        refresh_period: Duration::from_secs(60),
+        ..OperatorConfig::new(network.seat.corporation_id, network.devnet.node.origin(), indexer.to_owned())
     };
     let account = &network.devnet.accounts[&network.seat.operator_name];
     let key = AccountKey::from_mnemonic(&account.phrase).expect("a key");

@@ -266,7 +266,7 @@ async fn catch_up(rows: &mut Vec<Row>) {
         devnet.node.produce().expect("a block");
     }
     let (took, size) = run("all.db", busy + EMPTY).await;
-    let node = NodeClient::new(&devnet.node.origin()).expect("a client");
+    let node = NodeClient::new(devnet.node.origin()).expect("a client");
     let begun = Instant::now();
     for height in busy + 1..=busy + EMPTY {
         let _ = node.block(height).await.expect("a block");

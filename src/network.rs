@@ -3,10 +3,10 @@
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context;
-use svc_devnet::{Devnet, DevnetConfig, GAS_PRICE_MICROS, Seat};
+use svc_devnet::{Devnet, DevnetConfig, GAS_PRICE_MICROS, Seat, node::Node};
 use svc_indexer::{Indexer, IndexerConfig};
-use svc_kit::hosts::HostPolicy;
-use svc_operator::{Operator, OperatorConfig};
+use svc_kit::{hosts::HostPolicy, upstream::Origins};
+use svc_operator::{Operator, OperatorConfig, WindowBound};
 use svc_wire::{key::AccountKey, secret::Secret};
 
 use crate::{
@@ -34,6 +34,16 @@ pub struct NetworkConfig {
     pub indexer_timeout: Duration,
     /// Graph of the tool server, if there is one.
     pub graph: Option<String>,
+    /// Further nodes of the chain, for the tool server to fall back on.
+    pub replicas: usize,
+    /// Further indexers.
+    pub more_indexers: usize,
+    /// Transactions in flight at once.
+    pub window: WindowBound,
+    /// File of the tool server's journal; `None` keeps it in memory.
+    pub journal: Option<String>,
+    /// File of its audit; `None` keeps the newest records in memory.
+    pub audit: Option<String>,
     /// Which tools the tool server has.
     pub selection: Selection,
     /// Bounds of its sessions.
@@ -52,6 +62,11 @@ impl Default for NetworkConfig {
             tx_timeout: Duration::from_secs(30),
             indexer_timeout: Duration::from_secs(15),
             graph: None,
+            replicas: 0,
+            more_indexers: 0,
+            window: WindowBound::Adaptive,
+            journal: None,
+            audit: None,
             selection: Selection::default(),
             sessions: SessionLimits::default(),
         }
@@ -70,15 +85,20 @@ pub struct Network {
     pub front: Arc<Front>,
     /// Token of the tool server.
     pub bearer: String,
+    /// Further nodes of the chain, behind the first in the tool server's list.
+    pub replicas: Vec<Node>,
     server: HttpServer,
     indexer: IndexerProcess,
+    more_indexers: Vec<IndexerProcess>,
 }
 
 /// A chain and its indexer: a network before anybody takes a place in it.
 pub struct Grounds {
     /// The chain.
     pub devnet: Devnet,
+    replicas: Vec<Node>,
     indexer: IndexerProcess,
+    more_indexers: Vec<IndexerProcess>,
 }
 
 impl Grounds {
@@ -86,17 +106,15 @@ impl Grounds {
     pub async fn launch(config: &NetworkConfig) -> anyhow::Result<Self> {
         let devnet = Devnet::launch(config.devnet.clone()).await?;
         let block_interval = config.devnet.block_time.unwrap_or(Duration::from_secs(1));
-        let mut indexer = IndexerProcess {
-            config: IndexerConfig {
-                block_interval,
-                ..IndexerConfig::new(devnet.node.origin(), config.database.clone())
-            },
-            address: config.indexer_listen,
-            process: None,
-        };
-        indexer.start().await?;
-        wait_until_indexed(&devnet, indexer.address).await?;
-        Ok(Self { devnet, indexer })
+        let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
+        let replicas: Result<Vec<Node>, _> = (0..config.replicas).map(|_| devnet.node.replica(any_port)).collect();
+        let indexer =
+            IndexerProcess::start_at(&devnet, block_interval, &config.database, config.indexer_listen).await?;
+        let mut more_indexers = Vec::new();
+        for _ in 0..config.more_indexers {
+            more_indexers.push(IndexerProcess::start_at(&devnet, block_interval, "sqlite::memory:", any_port).await?);
+        }
+        Ok(Self { devnet, replicas: replicas?, indexer, more_indexers })
     }
 
     /// Origin of the indexer.
@@ -113,6 +131,20 @@ struct IndexerProcess {
 }
 
 impl IndexerProcess {
+    /// Starts one, and waits until it knows what the scenario did.
+    async fn start_at(
+        devnet: &Devnet,
+        block_interval: Duration,
+        database: &str,
+        address: SocketAddr,
+    ) -> anyhow::Result<Self> {
+        let config = IndexerConfig { block_interval, ..IndexerConfig::new(devnet.node.origin(), database.to_owned()) };
+        let mut indexer = Self { config, address, process: None };
+        indexer.start().await?;
+        wait_until_indexed(devnet, indexer.address).await?;
+        Ok(indexer)
+    }
+
     async fn start(&mut self) -> anyhow::Result<()> {
         let listener = process::bind(self.address).with_context(|| format!("cannot listen on {}", self.address))?;
         self.address = listener.local_addr()?;
@@ -131,22 +163,23 @@ impl IndexerProcess {
 impl Network {
     /// Starts everything and waits until the tool server serves.
     pub async fn launch(config: NetworkConfig) -> anyhow::Result<Self> {
-        let Grounds { devnet, indexer } = Grounds::launch(&config).await?;
+        let Grounds { devnet, replicas, indexer, more_indexers } = Grounds::launch(&config).await?;
+        let rpc = replicas.iter().fold(Origins::from(devnet.node.origin()), |all, node| all.and(node.origin()));
+        let first = Origins::from(format!("http://{}", indexer.address));
+        let indexers = more_indexers.iter().fold(first, |all, one| all.and(format!("http://{}", one.address)));
         let seat = devnet.seat.clone().context("the scenario has no seat for a tool server")?;
         let account = devnet.accounts.get(&seat.operator_name).context("the seat's operator has no account")?;
         let key = AccountKey::from_mnemonic(&account.phrase)?;
         let operator_config = OperatorConfig {
             graph: config.graph.clone(),
             hosts: HostPolicy::AllowPrivate,
-            corporation_id: seat.corporation_id,
-            rpc: devnet.node.origin(),
-            indexer: format!("http://{}", indexer.address),
-            chain_id: None,
-            denom: None,
             gas_price_micros: GAS_PRICE_MICROS,
             tx_timeout: config.tx_timeout,
             indexer_timeout: config.indexer_timeout,
-            refresh_period: Duration::from_secs(60),
+            window: config.window,
+            journal: config.journal.clone(),
+            audit: config.audit.clone(),
+            ..OperatorConfig::new(seat.corporation_id, rpc, indexers)
         };
         let operator = Operator::boot(operator_config, key).await?;
         let front = Front::new(operator.clone(), &config.selection)?;
@@ -159,7 +192,7 @@ impl Network {
             sessions: config.sessions,
         };
         let server = HttpServer::start(listener, Arc::clone(&front), http)?;
-        Ok(Self { devnet, seat, operator, front, bearer, server, indexer })
+        Ok(Self { devnet, seat, operator, front, bearer, replicas, server, indexer, more_indexers })
     }
 
     /// URL of the MCP endpoint.
@@ -175,6 +208,11 @@ impl Network {
     /// Origin of the indexer.
     pub fn indexer_origin(&self) -> String {
         format!("http://{}", self.indexer.address)
+    }
+
+    /// Origins of the further indexers.
+    pub fn more_indexer_origins(&self) -> Vec<String> {
+        self.more_indexers.iter().map(|indexer| format!("http://{}", indexer.address)).collect()
     }
 
     /// Ends the indexer as a kill would.

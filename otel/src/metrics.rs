@@ -19,6 +19,15 @@ struct Instruments {
     tool_duration: Histogram<f64>,
     tx_broadcast: Counter<u64>,
     tx_broadcast_duration: Histogram<f64>,
+    tx_outcome: Counter<u64>,
+    tx_told_late: Counter<u64>,
+    tx_late: Counter<u64>,
+    tx_resent: Counter<u64>,
+    tx_recovered: Counter<u64>,
+    tx_waiting: Gauge<u64>,
+    tx_in_flight: Gauge<u64>,
+    tx_window: Gauge<u64>,
+    endpoint_switched: Counter<u64>,
     barrier_lag: Gauge<u64>,
     barrier_outcome: Counter<u64>,
     ws_connected: Gauge<u64>,
@@ -66,6 +75,15 @@ static INSTRUMENTS: LazyLock<Instruments> = LazyLock::new(|| {
         tool_duration: seconds(metric::TOOL_DURATION),
         tx_broadcast: counter(metric::TX_BROADCAST),
         tx_broadcast_duration: seconds(metric::TX_BROADCAST_DURATION),
+        tx_outcome: counter(metric::TX_OUTCOME),
+        tx_told_late: counter(metric::TX_TOLD_LATE),
+        tx_late: counter(metric::TX_LATE),
+        tx_resent: counter(metric::TX_RESENT),
+        tx_recovered: counter(metric::TX_RECOVERED),
+        tx_waiting: gauge(metric::TX_WAITING),
+        tx_in_flight: gauge(metric::TX_IN_FLIGHT),
+        tx_window: gauge(metric::TX_WINDOW),
+        endpoint_switched: counter(metric::ENDPOINT_SWITCHED),
         barrier_lag: gauge(metric::BARRIER_LAG),
         barrier_outcome: counter(metric::BARRIER_OUTCOME),
         ws_connected: gauge(metric::WS_CONNECTED),
@@ -194,6 +212,43 @@ pub fn tool_call(tool: &str, error_code: &str, took: Duration) {
 pub fn tx_broadcast(msg_type: &str, outcome: &str, took: Duration) {
     INSTRUMENTS.tx_broadcast.add(1, &[label("msg_type", msg_type), label("outcome", outcome)]);
     INSTRUMENTS.tx_broadcast_duration.record(took.as_secs_f64(), &[label("msg_type", msg_type)]);
+}
+
+/// One transaction was decided.
+pub fn tx_outcome(msg_type: &str, outcome: &str) {
+    INSTRUMENTS.tx_outcome.add(1, &[label("msg_type", msg_type), label("outcome", outcome)]);
+}
+
+/// A caller was told that the outcome is not decided yet.
+pub fn tx_told_late() {
+    INSTRUMENTS.tx_told_late.add(1, &[]);
+}
+
+/// A write was decided after that.
+pub fn tx_late(outcome: &str) {
+    INSTRUMENTS.tx_late.add(1, &[label("outcome", outcome)]);
+}
+
+/// A transaction was handed to a node again.
+pub fn tx_resent(outcome: &str) {
+    INSTRUMENTS.tx_resent.add(1, &[label("outcome", outcome)]);
+}
+
+/// A transaction of an earlier process: `found` at boot, and how it ended.
+pub fn tx_recovered(state: &str) {
+    INSTRUMENTS.tx_recovered.add(1, &[label("state", state)]);
+}
+
+/// Writes that wait, transactions in flight, and how many may be.
+pub fn tx_line(waiting: usize, in_flight: usize, window: usize) {
+    INSTRUMENTS.tx_waiting.record(waiting as u64, &[]);
+    INSTRUMENTS.tx_in_flight.record(in_flight as u64, &[]);
+    INSTRUMENTS.tx_window.record(window as u64, &[]);
+}
+
+/// Another server of a list is used.
+pub fn endpoint_switched(kind: &str) {
+    INSTRUMENTS.endpoint_switched.add(1, &[label("kind", kind)]);
 }
 
 /// Blocks the indexer is behind the newest height somebody waits for.

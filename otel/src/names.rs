@@ -19,6 +19,8 @@ pub mod span {
     pub const INDEX_BLOCK: &str = "index_block";
     /// Wait for inclusion in a block.
     pub const AWAIT_INCLUSION: &str = "await_inclusion";
+    /// What follows after a caller was told that the outcome is not decided yet, or by another process.
+    pub const RECONCILE: &str = "reconcile";
     /// Wait for the indexer to reach the block.
     pub const AWAIT_INDEX: &str = "await_index";
     /// One request to a server this one depends on.
@@ -83,6 +85,15 @@ pub mod metric {
         TOOL_DURATION, "svc_mcp_tool_duration_seconds", "Seconds a tool call took, by tool and outcome.";
         TX_BROADCAST, "svc_mcp_tx_broadcast_total", "Broadcasts answered by the node, by msg_type and outcome.";
         TX_BROADCAST_DURATION, "svc_mcp_tx_broadcast_duration_seconds", "Seconds a broadcast took, by msg_type.";
+        TX_OUTCOME, "svc_mcp_tx_outcome_total", "Transactions decided, by msg_type and outcome: included, failed, expired, displaced.";
+        TX_TOLD_LATE, "svc_mcp_tx_timeout_total", "Callers told BCAST_TIMEOUT.";
+        TX_LATE, "svc_mcp_tx_late_total", "Writes decided after a caller was told BCAST_TIMEOUT, by outcome.";
+        TX_RESENT, "svc_mcp_tx_resent_total", "Transactions handed to a node again, the same bytes, by outcome.";
+        TX_RECOVERED, "svc_mcp_tx_recovered_total", "Transactions found open in the journal at boot, by state.";
+        TX_WAITING, "svc_mcp_tx_waiting", "Writes that wait for their signature.";
+        TX_IN_FLIGHT, "svc_mcp_tx_in_flight", "Transactions that may still execute.";
+        TX_WINDOW, "svc_mcp_tx_window", "Transactions that may be in flight at once.";
+        ENDPOINT_SWITCHED, "svc_mcp_endpoint_switches_total", "Times another server of a list was taken into use, by kind.";
         BARRIER_LAG, "svc_mcp_barrier_lag_blocks", "Blocks the indexer is behind the newest height somebody waits for.";
         BARRIER_OUTCOME, "svc_mcp_barrier_outcome_total", "Barrier waits ended, by outcome.";
         WS_CONNECTED, "svc_mcp_ws_connected", "1 while the WebSocket is up, by endpoint.";

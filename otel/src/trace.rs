@@ -140,6 +140,25 @@ pub fn record_height(span: &Span, height: u64) {
     span.record(attribute::HEIGHT, i64::try_from(height).unwrap_or(i64::MAX));
 }
 
+/// W3C `traceparent` of a span; `None` when tracing is off.
+pub fn traceparent(span: &Span) -> Option<String> {
+    let context = span_context(span);
+    let flags = context.trace_flags().to_u8();
+    context.is_valid().then(|| format!("00-{}-{}-{flags:02x}", context.trace_id(), context.span_id()))
+}
+
+/// Span of what follows on a call that has ended: a root, linked to the call.
+pub fn reconcile_span(traceparent: Option<&str>) -> Span {
+    let span = tracing::info_span!(parent: None, span::RECONCILE);
+    let carrier =
+        std::collections::HashMap::from([("traceparent".to_owned(), traceparent.unwrap_or_default().to_owned())]);
+    let call = extract(&carrier).span().span_context().clone();
+    if call.is_valid() {
+        span.add_link(call);
+    }
+    span
+}
+
 /// Span of taking one block into the indexer, below the current span.
 pub fn block_span(height: u64) -> Span {
     let span = tracing::info_span!(

@@ -5,8 +5,8 @@ mod tools;
 
 use std::{collections::HashMap, fmt, net::IpAddr, time::Duration};
 
-use svc_kit::hosts::HostPolicy;
-use svc_operator::OperatorConfig;
+use svc_kit::{hosts::HostPolicy, upstream::Origins};
+use svc_operator::{OperatorConfig, WindowBound};
 use svc_wire::{
     key::{AccountKey, KeyError},
     secret::Secret,
@@ -164,6 +164,11 @@ impl<E: Environment> Reader<'_, E> {
         self.parsed(variable, ORIGIN, None, origin)
     }
 
+    fn origins(&mut self, variable: &'static str) -> Option<Origins> {
+        let allowed = format!("{ORIGIN}, or several of them with commas between");
+        self.parsed(variable, &allowed, None, |text| Origins::parse(text, origin))
+    }
+
     fn optional_origin(&mut self, variable: &'static str) -> Option<String> {
         self.environment.get(variable)?;
         self.origin(variable)
@@ -189,6 +194,13 @@ fn gas_price(text: &str) -> Option<u64> {
         return None;
     }
     whole.checked_mul(1_000_000)?.checked_add(fraction.parse().ok()?)
+}
+
+fn window(text: &str) -> Option<WindowBound> {
+    if text == "adaptive" {
+        return Some(WindowBound::Adaptive);
+    }
+    text.parse().ok().filter(|size| (1..=1_024).contains(size)).map(WindowBound::Fixed)
 }
 
 /// Level of the logs.
@@ -220,7 +232,7 @@ pub fn read(environment: &impl Environment, secrets: &mut Secrets) -> Result<Ser
     let corporation_id = reader.parsed("SVC_CORPORATION", "a corporation id, 1 or more", None, |text| {
         text.parse().ok().filter(|id| *id > 0_u64)
     });
-    let (rpc, indexer) = (reader.origin("SVC_RPC"), reader.origin("SVC_INDEXER"));
+    let (rpc, indexer) = (reader.origins("SVC_RPC"), reader.origins("SVC_INDEXER"));
     let graph = reader.optional_origin("SVC_GRAPH");
     let allows_private = reader.flag("SVC_ALLOW_PRIVATE_HOSTS");
     let hosts = allows_private.map(|allows| if allows { HostPolicy::AllowPrivate } else { HostPolicy::PublicOnly });
@@ -240,6 +252,13 @@ pub fn read(environment: &impl Environment, secrets: &mut Secrets) -> Result<Ser
     let tx_timeout = reader.millis("SVC_TX_TIMEOUT_MS", 30_000);
     let indexer_timeout = reader.millis("SVC_INDEXER_TIMEOUT_MS", 15_000);
     let refresh_period = reader.millis("SVC_CACHE_REFRESH_MS", 60_000);
+    let window = reader.parsed(
+        "SVC_TX_WINDOW",
+        "adaptive, or how many transactions may be in flight at once, 1 to 1024",
+        Some(WindowBound::Adaptive),
+        window,
+    );
+    let (journal, audit) = (environment.get("SVC_JOURNAL"), environment.get("SVC_AUDIT"));
     let levels = "error, warn, info, debug, trace";
     reader.parsed("SVC_LOG_LEVEL", levels, Some(LevelFilter::INFO), |text| {
         levels.split(", ").any(|level| level == text).then(|| text.parse().ok())?
@@ -256,6 +275,7 @@ pub fn read(environment: &impl Environment, secrets: &mut Secrets) -> Result<Ser
         tx_timeout,
         indexer_timeout,
         refresh_period,
+        window,
         transport,
         selection,
     ) {
@@ -269,6 +289,7 @@ pub fn read(environment: &impl Environment, secrets: &mut Secrets) -> Result<Ser
             Some(tx_timeout),
             Some(indexer_timeout),
             Some(refresh_period),
+            Some(window),
             Some(transport),
             Some(selection),
         ) if reader.problems.is_empty() => Ok(ServeConfig {
@@ -284,6 +305,9 @@ pub fn read(environment: &impl Environment, secrets: &mut Secrets) -> Result<Ser
                 tx_timeout,
                 indexer_timeout,
                 refresh_period,
+                window,
+                journal,
+                audit,
             },
             key,
             transport,

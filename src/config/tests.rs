@@ -21,7 +21,7 @@ fn bad(environment: &HashMap<&str, &str>, mut secrets: Secrets) -> Vec<&'static 
 #[test]
 fn defaults_are_the_contract_s() {
     let config = read(&good(), &mut secrets()).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(config.operator.rpc, "http://node:26657");
+    assert_eq!(config.operator.rpc.to_string(), "http://node:26657");
     assert_eq!(config.operator.gas_price_micros, 25_000);
     assert_eq!(config.operator.tx_timeout, Duration::from_secs(30));
     assert_eq!(config.operator.indexer_timeout, Duration::from_secs(15));
@@ -44,6 +44,10 @@ fn every_malformed_variable_is_named_and_told_what_is_allowed() {
         ("SVC_CORPORATION", "0"),
         ("SVC_CORPORATION", "x"),
         ("SVC_RPC", "node:26657"),
+        ("SVC_RPC", "http://a:1,,http://b:2"),
+        ("SVC_INDEXER", "http://a:1 http://b:2"),
+        ("SVC_TX_WINDOW", "0"),
+        ("SVC_TX_WINDOW", "many"),
         ("SVC_INDEXER", "ftp://x"),
         ("SVC_GAS_PRICE", "cheap"),
         ("SVC_DENOM", "1x"),

@@ -31,6 +31,8 @@ pub struct Listener {
 pub struct Seen {
     versions: Versions,
     links: [bool; 3],
+    /// Of the records of writes.
+    records: (u64, u64),
     /// Names of the tools that are listed: authorizations also end by the clock alone.
     listing: u64,
 }
@@ -49,6 +51,8 @@ impl Seen {
             (Own::FeeGrant, before.fee_grant != now.fee_grant),
             (Own::VsAgents, before.agents != now.agents),
             (Own::Status, self.links != after.links),
+            (Own::Transactions, self.records.0 != after.records.0),
+            (Own::Audit, self.records.1 != after.records.1),
         ];
         parts.into_iter().filter_map(|(own, is_new)| is_new.then_some(own.uri())).collect()
     }
@@ -58,7 +62,12 @@ impl Front {
     fn seen(&self) -> Seen {
         let mut hasher = DefaultHasher::new();
         self.listed().for_each(|entry| entry.tool.name.hash(&mut hasher));
-        Seen { versions: *self.operator.changes().borrow(), links: self.operator.links(), listing: hasher.finish() }
+        Seen {
+            versions: *self.operator.changes().borrow(),
+            links: self.operator.links(),
+            records: self.operator.records_made(),
+            listing: hasher.finish(),
+        }
     }
 
     /// A client to be told of changes from now on.

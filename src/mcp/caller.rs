@@ -81,6 +81,8 @@ pub struct Caller<'a> {
 
 /// How long a client may take to accept a notification.
 pub const NOTIFY: Duration = Duration::from_secs(5);
+/// Longest name of a client program that is kept.
+const MAX_CLIENT_NAME: usize = 100;
 /// How long a person may think.
 const ANSWER: Duration = Duration::from_secs(5 * 60);
 
@@ -117,6 +119,22 @@ impl<'a> Caller<'a> {
     /// Ends when the client has cancelled the call or gone away.
     pub async fn cancelled(&self) {
         self.context.ct.cancelled().await;
+    }
+
+    /// Which session it is, or what stands for it where the protocol has none, and the name of the client program.
+    pub fn who(&self) -> (String, String) {
+        let header = |name: &str| {
+            let parts = self.context.extensions.get::<::http::request::Parts>()?;
+            parts.headers.get(name)?.to_str().ok().map(str::to_owned)
+        };
+        let client = self.context.client_info().map_or_else(String::new, |info| info.name);
+        let client = client[..client.floor_char_boundary(MAX_CLIENT_NAME)].to_owned();
+        let session = match header("mcp-session-id") {
+            Some(session) => session,
+            None if self.context.extensions.get::<::http::request::Parts>().is_some() => format!("stateless {client}"),
+            None => "stdio".to_owned(),
+        };
+        (session, client)
     }
 
     /// Tells how far the call is, as progress and as a log message, to a client that wants to hear either.

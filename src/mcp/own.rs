@@ -22,12 +22,24 @@ pub enum Own {
     VsAgents,
     /// Links and actors.
     Status,
+    /// Transactions.
+    Transactions,
+    /// Write attempts.
+    Audit,
 }
 
 impl Own {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Operator, Self::Corporation, Self::Authorizations, Self::FeeGrant, Self::VsAgents, Self::Status];
+    pub const ALL: [Self; 8] = [
+        Self::Operator,
+        Self::Corporation,
+        Self::Authorizations,
+        Self::FeeGrant,
+        Self::VsAgents,
+        Self::Status,
+        Self::Transactions,
+        Self::Audit,
+    ];
 
     /// Its URI.
     pub fn uri(self) -> &'static str {
@@ -38,6 +50,8 @@ impl Own {
             Self::FeeGrant => "svc://own/fee-grant",
             Self::VsAgents => "svc://own/vs-agents",
             Self::Status => "svc://own/status",
+            Self::Transactions => "svc://own/transactions",
+            Self::Audit => "svc://own/audit",
         }
     }
 
@@ -56,7 +70,13 @@ impl Own {
                 ("fee-grant", "Fee allowance of the corporation for this operator; null when there is none.")
             }
             Self::VsAgents => ("vs-agents", "Agents of the corporation, and where their admin APIs are."),
-            Self::Status => ("status", "Links to node, indexer and graph, caches, actors."),
+            Self::Status => ("status", "Links to node, indexer and graph, journal, caches, actors."),
+            Self::Transactions => {
+                ("transactions", "The last 1,000 transactions of this server and what became of each, newest first.")
+            }
+            Self::Audit => {
+                ("audit", "The last 1,000 write attempts: who asked for what, and how it ended, newest first.")
+            }
         };
         Resource::new(self.uri(), name).with_description(description).with_mime_type("application/json")
     }
@@ -132,6 +152,11 @@ impl Front {
                 status["build_version"] = env!("CARGO_PKG_VERSION").into();
                 status
             }
+            Own::Transactions => match self.operator.transactions().await {
+                Ok(rows) => json!({"transactions": rows}),
+                Err(error) => json!({"transactions": [], "unreadable": error.to_string()}),
+            },
+            Own::Audit => json!({"records": self.operator.audit_records()}),
         }
     }
 

@@ -1,7 +1,7 @@
 //! A call of a ledger tool: the exact message, the confirmation, the write, its progress.
 
 use serde_json::{Value, json};
-use svc_operator::{LedgerCall, LedgerReceipt, Prepared, STEPS, Step};
+use svc_operator::{Asker, LedgerCall, LedgerReceipt, Prepared, STEPS, Step};
 use svc_wire::envelope::{Code, ErrorEnvelope};
 use tokio::sync::mpsc;
 
@@ -27,13 +27,21 @@ impl Front {
         if arguments["dry_run"] == true {
             return self.dry_run(entry, &prepared).await.map(Called::from);
         }
-        let subject =
-            Subject::of_message(name, self.operator.corporation_id(), self.operator.show(&prepared), prepared.digest());
-        match self.confirmed(entry.verdict, &subject, caller).await? {
-            Confirmation::Given => {}
-            Confirmation::Ask(question) => return Ok(Called::Ask(question)),
+        let key = arguments["idempotency_key"].as_str().map(str::to_owned);
+        let is_known = match &key {
+            Some(key) => self.operator.is_known(key, &prepared.digest()).await,
+            None => false,
+        };
+        // Nothing is done again, so nothing has to be confirmed again.
+        if !is_known {
+            let message = self.operator.show(&prepared);
+            let subject = Subject::of_message(name, self.operator.corporation_id(), message, prepared.digest());
+            match self.confirmed(entry.verdict, &subject, caller).await? {
+                Confirmation::Given => {}
+                Confirmation::Ask(question) => return Ok(Called::Ask(question)),
+            }
         }
-        let receipt = self.send(name, prepared, caller).await?;
+        let receipt = self.send(entry, prepared, key, caller).await?;
         caller.written(receipt.block_height);
         let indexed = if receipt.indexer_synced { "and indexed" } else { "not indexed yet" };
         let summary = format!(
@@ -78,13 +86,27 @@ impl Front {
     }
 
     /// Runs the write and tells its steps. A caller that goes away stops waiting; the write goes on.
-    async fn send(&self, name: &str, prepared: Prepared, caller: &Caller<'_>) -> Result<LedgerReceipt, ErrorEnvelope> {
+    async fn send(
+        &self,
+        entry: &Entry,
+        prepared: Prepared,
+        key: Option<String>,
+        caller: &Caller<'_>,
+    ) -> Result<LedgerReceipt, ErrorEnvelope> {
+        let name = &*entry.tool.name;
         if caller.is_gone() {
             let hint = "nothing was sent";
             return Err(ErrorEnvelope::new(Code::NotReady, "the caller has gone before the write began", hint));
         }
         let (steps, mut told) = mpsc::channel(STEPS);
-        let write = self.operator.execute(prepared, Some(steps));
+        let (session, client) = caller.who();
+        let asker = Asker {
+            session: session.into(),
+            client: client.into(),
+            tool: name.into(),
+            verdict: entry.verdict.as_str().into(),
+        };
+        let write = self.operator.execute(prepared, asker, key, Some(steps));
         tokio::pin!(write);
         let mut hash = None;
         caller
@@ -112,7 +134,7 @@ impl Front {
                     return outcome;
                 }
                 () = caller.cancelled() => {
-                    let hint = "the write goes on all the same: ask svc.cosmos.tx.getTx, do not repeat it";
+                    let hint = "the write goes on all the same: svc://own/transactions shows it, do not repeat it";
                     return Err(ErrorEnvelope::new(Code::NotReady, "the caller has stopped waiting", hint)
                         .unrepeatable()
                         .with_details(json!({"tx_hash": hash})));

@@ -127,17 +127,10 @@ async fn trust_reads_are_listed_while_the_indexer_answers_them_and_ask_as_the_co
     let router = Router::new().fallback(answer).with_state(stand_in.clone());
     tokio::spawn(async move { axum::serve(listener, router).await });
     let config = OperatorConfig {
-        corporation_id: 1,
-        rpc: world.network.devnet.node.origin(),
-        indexer: origin,
-        graph: None,
         hosts: HostPolicy::AllowPrivate,
-        chain_id: None,
-        denom: None,
-        gas_price_micros: svc_devnet::GAS_PRICE_MICROS,
         tx_timeout: PATIENCE,
         indexer_timeout: PATIENCE,
-        refresh_period: std::time::Duration::from_secs(60),
+        ..OperatorConfig::new(1, world.network.devnet.node.origin(), origin)
     };
     let key = AccountKey::from_mnemonic(OPERATOR_MNEMONIC).expect("a key");
     let operator = Operator::boot(config, key).await.expect("boots");

@@ -12,6 +12,12 @@ impl<T> Clone for Retained<T> {
     }
 }
 
+impl<T: Default> Default for Retained<T> {
+    fn default() -> Self {
+        Self::new(T::default())
+    }
+}
+
 impl<T> Retained<T> {
     /// Wraps the initial value.
     pub fn new(value: T) -> Self {

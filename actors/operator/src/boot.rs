@@ -3,9 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use svc_kit::{
+    Retained,
     did::DidClientError,
     supervise::SuperviseError,
-    upstream::{Kind, NodeClient, NodeError, UpstreamError},
+    upstream::{Kind, NodeClient, NodeError, Origins, UpstreamError},
 };
 use svc_wire::{
     account::AddressError,
@@ -19,8 +20,10 @@ use svc_wire::{
 use tokio::time::{Instant, sleep};
 
 use crate::{
+    barrier::Cursor,
     chain::{ChainParams, Identity, OperatorConfig},
     indexer_client::IndexerClient,
+    recovery::RecoveryError,
     refresher::{self, Sources},
     snapshot::Snapshot,
 };
@@ -36,7 +39,7 @@ pub enum BootError {
         /// The node's.
         found: String,
         /// Which node.
-        rpc: String,
+        rpc: Origins,
     },
     /// There is no such corporation.
     #[error("SVC_CORPORATION {id} does not exist in the indexer at {indexer}")]
@@ -44,7 +47,7 @@ pub enum BootError {
         /// From the settings.
         id: u64,
         /// Which indexer.
-        indexer: String,
+        indexer: Origins,
     },
     /// The node or the indexer did not answer within the boot budget.
     #[error("{variable}: {cause}")]
@@ -66,6 +69,9 @@ pub enum BootError {
     /// The chain's prefix is not usable.
     #[error(transparent)]
     Address(#[from] AddressError),
+    /// Journal or audit cannot be used.
+    #[error(transparent)]
+    Recovery(#[from] RecoveryError),
     /// The actors did not start.
     #[error(transparent)]
     Supervise(#[from] SuperviseError),
@@ -81,6 +87,8 @@ pub struct Learnt {
     pub identity: Identity,
     pub node: NodeClient,
     pub indexer: IndexerClient,
+    /// How far the indexer is.
+    pub cursor: Retained<Cursor>,
     pub snapshot: Snapshot,
     /// Height of the chain when all else was known: timeout heights count from it until a block is heard.
     pub height: u64,
@@ -125,7 +133,14 @@ fn variable_of(error: &NodeError) -> &'static str {
 pub async fn learn(config: &OperatorConfig, key: &AccountKey) -> Result<Learnt, BootError> {
     let deadline = Instant::now() + BOOT_BUDGET;
     let node = NodeClient::new(&config.rpc)?;
-    let status = within_budget(deadline, || node.status()).await?;
+    let status = within_budget(deadline, || async {
+        let status = node.status().await;
+        if status.is_err() {
+            node.choose().await;
+        }
+        status
+    })
+    .await?;
     let chain_id = status.node_info.network;
     if let Some(expected) = config.chain_id.as_ref().filter(|expected| **expected != chain_id) {
         return Err(BootError::ChainId { expected: expected.clone(), found: chain_id, rpc: config.rpc.clone() });
@@ -158,7 +173,9 @@ pub async fn learn(config: &OperatorConfig, key: &AccountKey) -> Result<Learnt, 
         registry: Arc::new(registry),
         gas_price_micros: config.gas_price_micros,
     };
-    let indexer = IndexerClient::new(&config.indexer)?;
+    let cursor = Retained::new(Cursor::default());
+    let indexer = IndexerClient::new(&config.indexer, cursor.clone())?;
+    indexer.choose().await;
     let sources = Sources {
         corporation_id: config.corporation_id,
         identity: identity.clone(),
@@ -181,7 +198,7 @@ pub async fn learn(config: &OperatorConfig, key: &AccountKey) -> Result<Learnt, 
         );
     }
     let height = within_budget(deadline, || node.status()).await?.sync_info.latest_block_height;
-    Ok(Learnt { chain, identity, node, indexer, snapshot, height })
+    Ok(Learnt { chain, identity, node, indexer, cursor, snapshot, height })
 }
 
 /// The node's own descriptors when it serves them, the compiled-in ones under the chain's word otherwise.

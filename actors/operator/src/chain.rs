@@ -2,18 +2,28 @@
 
 use std::{sync::Arc, time::Duration};
 
-use svc_kit::hosts::HostPolicy;
-use svc_wire::{account::Address, key::PublicKey, schema::Registry};
+use svc_kit::{
+    hosts::HostPolicy,
+    upstream::{NodeClient, NodeError, Origins},
+};
+use svc_wire::{
+    account::Address,
+    key::PublicKey,
+    proto::cosmos::auth::v1beta1::{QueryAccountInfoRequest, QueryAccountInfoResponse},
+    schema::Registry,
+};
+
+use crate::signer::WindowBound;
 
 /// Settings of an operator, validated.
 #[derive(Debug, Clone)]
 pub struct OperatorConfig {
     /// Corporation the operator acts for.
     pub corporation_id: u64,
-    /// Node RPC origin.
-    pub rpc: String,
-    /// Indexer origin.
-    pub indexer: String,
+    /// Node RPC origins; one is used, the others when it fails.
+    pub rpc: Origins,
+    /// Indexer origins, likewise.
+    pub indexer: Origins,
     /// Graph origin, if there is a graph.
     pub graph: Option<String>,
     /// Hosts that DID Documents may lead to.
@@ -30,6 +40,34 @@ pub struct OperatorConfig {
     pub indexer_timeout: Duration,
     /// Period of re-discovery.
     pub refresh_period: Duration,
+    /// Transactions in flight at once.
+    pub window: WindowBound,
+    /// File of the journal; `None` keeps it in memory.
+    pub journal: Option<String>,
+    /// File of the audit records; `None` keeps the newest in memory.
+    pub audit: Option<String>,
+}
+
+impl OperatorConfig {
+    /// The contract's defaults, for a corporation, a node and an indexer.
+    pub fn new(corporation_id: u64, rpc: impl Into<Origins>, indexer: impl Into<Origins>) -> Self {
+        Self {
+            corporation_id,
+            rpc: rpc.into(),
+            indexer: indexer.into(),
+            graph: None,
+            hosts: HostPolicy::PublicOnly,
+            chain_id: None,
+            denom: None,
+            gas_price_micros: 25_000,
+            tx_timeout: Duration::from_secs(30),
+            indexer_timeout: Duration::from_secs(15),
+            refresh_period: Duration::from_secs(60),
+            window: WindowBound::Adaptive,
+            journal: None,
+            audit: None,
+        }
+    }
 }
 
 /// What the node says of its chain.
@@ -54,6 +92,16 @@ pub struct Identity {
     pub address: Address,
     /// Public key.
     pub public_key: PublicKey,
+}
+
+/// Account number and sequence in the newest block; `None`: there is no account.
+pub(crate) async fn account_of(node: &NodeClient, address: &str) -> Result<Option<(u64, u64)>, NodeError> {
+    let request = QueryAccountInfoRequest { address: address.to_owned() };
+    match node.query::<_, QueryAccountInfoResponse>("/cosmos.auth.v1beta1.Query/AccountInfo", &request, 0).await {
+        Ok(reply) => Ok(reply.info.map(|info| (info.account_number, info.sequence))),
+        Err(NodeError::Query { error, .. }) if (error.codespace.as_str(), error.code) == ("sdk", 22) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Fee of a gas limit: the smallest amount that is not below the price.

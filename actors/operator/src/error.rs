@@ -1,5 +1,7 @@
 //! From what failed to the error envelope, with a hint that says what to do next.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use svc_kit::{
     AskError,
@@ -167,6 +169,14 @@ pub fn submit_error(error: &SubmitError) -> ErrorEnvelope {
             envelope.retryable = chain.meaning() == Meaning::MempoolFull;
             envelope
         }
+        SubmitError::Behind { expected, used_below } => {
+            let message =
+                format!("the node is behind: it expects sequence {expected}, and all below {used_below} are used");
+            let hint = "nothing was sent; wait until the node has caught up, or give SVC_RPC another one";
+            ErrorEnvelope::new(Code::NotReady, message, hint)
+                .with_details(json!({"kind": "rpc", "expected": expected, "used_below": used_below}))
+        }
+        SubmitError::Journal(reason) => unwritten("journal", reason),
         SubmitError::Overloaded { limit } => {
             let message = format!("{limit} writes are already waiting to be signed");
             ErrorEnvelope::new(Code::Overloaded, message, "nothing was sent; try again in a moment")
@@ -175,6 +185,39 @@ pub fn submit_error(error: &SubmitError) -> ErrorEnvelope {
             ErrorEnvelope::new(Code::NotReady, "the transaction could not be signed", "check the key")
         }
     }
+}
+
+/// A transaction whose outcome a caller does not wait for any longer.
+pub fn timed_out(hash: &str, timeout_height: u64, waited: Duration) -> ErrorEnvelope {
+    let message =
+        format!("transaction {hash} was not included within {waited:?}; it may still be until block {timeout_height}");
+    let hint = "do not repeat the call: the server goes on watching, and svc.cosmos.tx.getTx for this hash or \
+                svc://own/transactions shows the outcome (prompt reconcile-transaction)";
+    ErrorEnvelope::new(Code::BcastTimeout, message, hint)
+        .with_details(json!({"tx_hash": hash, "timeout_height": timeout_height}))
+}
+
+/// A transaction that was never included and never will be.
+pub fn expired(hash: &str, timeout_height: u64) -> ErrorEnvelope {
+    let message = format!("transaction {hash} was not included by block {timeout_height} and can never execute");
+    let hint = "nothing was changed; the same call can be made again, under a new idempotency_key if it had one";
+    ErrorEnvelope::new(Code::TxExpired, message, hint)
+        .with_details(json!({"tx_hash": hash, "timeout_height": timeout_height}))
+}
+
+/// A transaction whose sequence somebody else used first.
+pub fn displaced(hash: &str, sequence: u64, height: u64) -> ErrorEnvelope {
+    let message = format!("another transaction used sequence {sequence} of this account; {hash} can never execute");
+    let hint = "nothing was changed; another process uses the same key: stop it, then make the call again";
+    ErrorEnvelope::new(Code::SequenceMismatch, message, hint)
+        .with_details(json!({"tx_hash": hash, "sequence": sequence, "seen_at_height": height}))
+}
+
+/// A record that must be there before a write could not be made.
+pub fn unwritten(record: &str, reason: &str) -> ErrorEnvelope {
+    let hint = "nothing was sent; whoever runs this server has to make room for its records";
+    ErrorEnvelope::new(Code::NotReady, format!("the {record} cannot be kept: {reason}"), hint)
+        .with_details(json!({"record": record}))
 }
 
 fn fees(chain: &ChainError) -> ErrorEnvelope {

@@ -1,5 +1,6 @@
 //! An examination of everything an operator depends on, each part by itself, told in words.
 
+use svc_kit::Retained;
 use svc_kit::{
     upstream::{NodeClient, UpstreamError},
     wall,
@@ -85,7 +86,7 @@ pub async fn examine(config: &OperatorConfig, key: &AccountKey) -> Vec<Finding> 
 }
 
 async fn indexer_height(config: &OperatorConfig) -> Result<u64, UpstreamError> {
-    let indexer = IndexerClient::new(&config.indexer)?;
+    let indexer = IndexerClient::new(&config.indexer, Retained::default())?;
     let answer = indexer.get("block-height", "/v4/indexer/block-height", &[], None).await?;
     answer["height"].as_u64().ok_or_else(|| UpstreamError::Protocol {
         kind: svc_kit::upstream::Kind::Indexer,

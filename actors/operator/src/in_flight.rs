@@ -1,10 +1,15 @@
 //! Transactions between signature and outcome. Retained by the tree: the signer and the confirmer of any incarnation work on
 //! the same table, and a call that is submitted twice finds its first transaction here.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::Arc,
+};
 
 use serde::Serialize;
 use svc_wire::comet::TxResult;
+
+use crate::order::Order;
 
 /// Number of a ledger call, unique in the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -25,6 +30,23 @@ pub enum Outcome {
         /// The timeout height.
         timeout_height: u64,
     },
+    /// Another transaction has used its sequence: it can never execute.
+    Displaced {
+        /// Height by which that was so.
+        height: u64,
+    },
+}
+
+impl Outcome {
+    /// One word: `included`, `failed`, `expired`, `displaced`.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Included { result, .. } if result.code == 0 => "included",
+            Self::Included { .. } => "failed",
+            Self::Expired { .. } => "expired",
+            Self::Displaced { .. } => "displaced",
+        }
+    }
 }
 
 /// A signed transaction.
@@ -40,6 +62,10 @@ pub struct Entry {
     pub sequence: u64,
     /// Past this height it can never execute.
     pub timeout_height: u64,
+    /// Height at which it was signed: it is in no earlier block.
+    pub signed_height: u64,
+    /// What it was signed for.
+    pub order: Arc<Order>,
     /// Whether the fee is paid by the corporation.
     pub has_granter: bool,
     /// How it ended; `None` while it may still execute.
@@ -47,37 +73,59 @@ pub struct Entry {
 }
 
 /// The table.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct InFlight {
     entries: BTreeMap<String, Entry>,
+    by_call: BTreeMap<CallId, String>,
+    live: BTreeSet<(u64, String)>,
     decided: VecDeque<String>,
+    floor: u64,
 }
 
 /// Decided transactions that stay known, for callers that ask late.
 const DECIDED_KEPT: usize = 1_000;
 
 impl InFlight {
+    /// A table of an account that has used every sequence below `floor`.
+    pub fn with_floor(floor: u64) -> Self {
+        Self { floor, ..Self::default() }
+    }
+
     /// Adds a transaction before it is sent.
     pub fn add(&mut self, entry: Entry) {
+        self.by_call.insert(entry.call, entry.hash.clone());
+        self.live.insert((entry.sequence, entry.hash.clone()));
         self.entries.insert(entry.hash.clone(), entry);
     }
 
     /// Forgets a transaction that the node refused and that therefore never was in flight.
     pub fn retract(&mut self, hash: &str) {
         if self.entries.get(hash).is_some_and(|entry| entry.outcome.is_none()) {
-            self.entries.remove(hash);
+            self.forget(hash);
+        }
+    }
+
+    fn forget(&mut self, hash: &str) {
+        let Some(entry) = self.entries.remove(hash) else { return };
+        self.live.remove(&(entry.sequence, entry.hash));
+        if self.by_call.get(&entry.call).is_some_and(|known| known == hash) {
+            self.by_call.remove(&entry.call);
         }
     }
 
     /// Notes how a transaction ended; false when it is unknown or was decided before. A decided outcome never changes.
     pub fn decide(&mut self, hash: &str, outcome: Outcome) -> bool {
         let Some(entry) = self.entries.get_mut(hash).filter(|entry| entry.outcome.is_none()) else { return false };
+        if matches!(outcome, Outcome::Included { .. }) {
+            self.floor = self.floor.max(entry.sequence + 1);
+        }
         entry.outcome = Some(outcome);
+        self.live.remove(&(entry.sequence, entry.hash.clone()));
         self.decided.push_back(hash.to_owned());
         if self.decided.len() > DECIDED_KEPT
             && let Some(oldest) = self.decided.pop_front()
         {
-            self.entries.remove(&oldest);
+            self.forget(&oldest);
         }
         true
     }
@@ -94,19 +142,28 @@ impl InFlight {
 
     /// The transaction of a call.
     pub fn of_call(&self, call: CallId) -> Option<&Entry> {
-        self.entries.values().find(|entry| entry.call == call)
+        self.entries.get(self.by_call.get(&call)?)
+    }
+
+    /// Everything that is known.
+    pub fn all(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
     }
 
     /// Transactions that may still execute, in sequence order.
-    pub fn live(&self) -> Vec<&Entry> {
-        let mut live: Vec<_> = self.entries.values().filter(|entry| entry.outcome.is_none()).collect();
-        live.sort_by_key(|entry| entry.sequence);
-        live
+    pub fn live(&self) -> impl ExactSizeIterator<Item = &Entry> {
+        self.live.iter().map(|(_, hash)| &self.entries[hash])
     }
 
     /// The transaction that may still execute at a sequence.
     pub fn live_at(&self, sequence: u64) -> Option<&Entry> {
-        self.entries.values().find(|entry| entry.outcome.is_none() && entry.sequence == sequence)
+        let (_, hash) = self.live.range((sequence, String::new())..).next().filter(|(found, _)| *found == sequence)?;
+        self.entries.get(hash)
+    }
+
+    /// Every sequence below this one is used for certain: a transaction of ours is in a block with the one before.
+    pub fn floor(&self) -> u64 {
+        self.floor
     }
 }
 
@@ -121,6 +178,8 @@ mod tests {
             bytes: Vec::new(),
             sequence,
             timeout_height: 10,
+            signed_height: 1,
+            order: Order::sample(),
             has_granter: false,
             outcome: None,
         }
@@ -135,13 +194,24 @@ mod tests {
         let mut table = InFlight::default();
         table.add(entry("B", 2, 8));
         table.add(entry("A", 1, 7));
-        assert_eq!(table.live().iter().map(|entry| entry.sequence).collect::<Vec<_>>(), [7, 8]);
+        assert_eq!(table.live().map(|entry| entry.sequence).collect::<Vec<_>>(), [7, 8]);
         assert!(table.decide("A", expired()));
         assert!(!table.decide("A", expired()));
         table.retract("A");
         assert!(table.of_call(CallId(1)).is_some_and(|entry| entry.outcome.is_some()));
         table.retract("B");
-        assert!(table.live().is_empty() && table.live_at(8).is_none());
+        assert!(table.live().len() == 0 && table.live_at(8).is_none());
+    }
+
+    #[test]
+    fn what_is_included_shows_which_sequences_are_used() {
+        let mut table = InFlight::with_floor(3);
+        table.add(entry("A", 1, 7));
+        table.decide("A", expired());
+        assert_eq!(table.floor(), 3, "what never executed used nothing");
+        table.add(entry("B", 2, 7));
+        table.decide("B", Outcome::Included { height: 9, result: Box::default() });
+        assert_eq!(table.floor(), 8);
     }
 
     #[test]

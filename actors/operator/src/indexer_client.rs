@@ -1,28 +1,60 @@
 //! The indexer's REST reads.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use serde::Deserialize;
 use serde_json::Value;
-use svc_kit::upstream::{Kind, Upstream, UpstreamError};
+use svc_kit::{
+    Retained,
+    upstream::{Endpoints, Kind, Origins, Reach, Upstream, UpstreamError},
+};
 use svc_wire::event::EventsPage;
 
-/// Client of one indexer.
+use crate::barrier::Cursor;
+
+/// Client of a chain's indexers, one of which is in use.
 #[derive(Clone)]
 pub struct IndexerClient {
-    upstream: Upstream,
+    endpoints: Endpoints,
+    /// How far what is told to clients is: an indexer that is behind it is not asked.
+    told: Retained<Cursor>,
+}
+
+#[derive(Deserialize)]
+struct BlockHeight {
+    height: u64,
 }
 
 /// Most events a page may have.
 const EVENTS_PAGE: usize = 500;
 
 impl IndexerClient {
-    /// A client for the indexer at `origin`.
-    pub fn new(origin: &str) -> Result<Self, UpstreamError> {
-        Ok(Self { upstream: Upstream::new(Kind::Indexer, origin)? })
+    /// A client for the indexers at `origins`; `told` is the height that clients have been told of.
+    pub fn new(origins: impl Into<Origins>, told: Retained<Cursor>) -> Result<Self, UpstreamError> {
+        Ok(Self { endpoints: Endpoints::new(Kind::Indexer, &origins.into())?, told })
     }
 
-    /// Where the indexer is.
-    pub fn origin(&self) -> &str {
-        self.upstream.origin()
+    /// The indexers, and which of them is in use.
+    pub fn endpoints(&self) -> &Endpoints {
+        &self.endpoints
+    }
+
+    fn told(&self) -> u64 {
+        self.told.with(|cursor| cursor.height)
+    }
+
+    /// Takes another indexer into use when this one does not answer or is behind. One that is behind what clients have been
+    /// told is not taken.
+    pub async fn choose(&self) {
+        self.endpoints.choose(self.told(), reach).await;
+    }
+
+    /// Asks the indexer in use; when it does not answer, another one that is far enough.
+    async fn read<T, A, F>(&self, ask: A) -> Result<T, UpstreamError>
+    where
+        A: Fn(Upstream) -> F,
+        F: Future<Output = Result<T, UpstreamError>>,
+    {
+        self.endpoints.read(self.told(), |endpoints| ask(endpoints.current().clone()), reach).await
     }
 
     /// GET `path` with `query`; `operation` is its bounded name.
@@ -33,8 +65,12 @@ impl IndexerClient {
         query: &[(String, String)],
         at_block_height: Option<u64>,
     ) -> Result<Value, UpstreamError> {
-        let answer = self.upstream.get(operation, &path_and_query(path, query), at(at_block_height)).await?;
-        self.upstream.json(&answer)
+        let path = path_and_query(path, query);
+        self.read(|upstream| {
+            let path = path.as_str();
+            async move { upstream.json(&upstream.get(operation, path, at(at_block_height)).await?) }
+        })
+        .await
     }
 
     /// POST of `body` to `path`.
@@ -45,8 +81,10 @@ impl IndexerClient {
         body: &Value,
         at_block_height: Option<u64>,
     ) -> Result<Value, UpstreamError> {
-        let answer = self.upstream.send(Method::POST, operation, path, at(at_block_height), Some(body)).await?;
-        self.upstream.json(&answer)
+        self.read(|upstream| async move {
+            upstream.json(&upstream.send(Method::POST, operation, path, at(at_block_height), Some(body)).await?)
+        })
+        .await
     }
 
     /// One page of events behind a height, or behind an earlier page's cursor.
@@ -63,14 +101,22 @@ impl IndexerClient {
         ];
         query.extend(cursor.map(|cursor| ("cursor".to_owned(), cursor.to_owned())));
         let path = path_and_query("/v4/indexer/events", &query);
-        let answer = self.upstream.get("events", &path, HeaderMap::new()).await?;
-        self.upstream.json(&answer)
+        // The one the subscription is with: another may not have what was just told.
+        let upstream = self.endpoints.current();
+        upstream.json(&upstream.get("events", &path, HeaderMap::new()).await?)
     }
 
     /// Whether a page of events may be followed by another.
     pub fn is_full(page: &EventsPage) -> bool {
         page.count >= EVENTS_PAGE
     }
+}
+
+async fn reach(endpoints: Endpoints) -> Option<Reach> {
+    let upstream = endpoints.current();
+    let answer = upstream.get("block-height", "/v4/indexer/block-height", HeaderMap::new()).await.ok()?;
+    let height = upstream.json::<BlockHeight>(&answer).ok()?.height;
+    Some(Reach { height, is_ready: true })
 }
 
 fn at(block_height: Option<u64>) -> HeaderMap {

@@ -11,31 +11,30 @@ use std::{
 
 use serde_json::{Value, json};
 use svc_kit::{
-    Handle, Retained, TaskGroup,
+    Handle, Retained,
     did::DidResolver,
     supervise::{ChildSpec, Supervisor, SupervisorSpec},
     upstream::NodeClient,
 };
-use svc_wire::{
-    envelope::{Code, ErrorEnvelope},
-    key::AccountKey,
-};
-use tokio::sync::{mpsc, watch};
+use svc_wire::key::AccountKey;
+use tokio::sync::watch;
 
 use crate::{
     agents::{self, Directory},
+    audit::{Audit, AuditRecord},
     barrier::{self, BarrierHandle, Cursor},
     boot::{self, BootError},
+    calls::{CALLS, Calls},
     chain::{ChainParams, Identity, OperatorConfig},
     confirmer::{self, ConfirmerHandle},
-    flow::{self, LedgerReceipt, Step},
     graph_watch::{self, Graph},
     in_flight::{CallId, InFlight},
     indexer_client::IndexerClient,
+    journal::{self, Journal, JournalError, Recovered, Row},
     node_link::{self, Clock},
-    prepare::Prepared,
+    recovery,
     refresher::{self, RefresherHandle, Sources, Trigger},
-    signer::{self, SignerHandle},
+    signer::{self, GasBook, SignerHandle},
     snapshot::{Board, Snapshot, Versions},
     subscription::{self, Position},
 };
@@ -48,12 +47,24 @@ pub(crate) struct Parts {
     pub board: Board,
     pub table: Retained<InFlight>,
     pub cursor: Retained<Cursor>,
+    pub gas: Retained<GasBook>,
+    pub journal: Journal,
+    pub audit: Audit,
+    pub recovered: Retained<Recovered>,
+    pub calls_made: Arc<AtomicU64>,
     pub signer: SignerHandle,
     pub confirmer: ConfirmerHandle,
     pub barrier: BarrierHandle,
     pub refresher: RefresherHandle,
     pub tx_timeout: Duration,
     pub indexer_timeout: Duration,
+}
+
+impl Parts {
+    /// A number for a call that is about to be submitted.
+    pub(crate) fn next_call(&self) -> CallId {
+        CallId(self.calls_made.fetch_add(1, Ordering::Relaxed))
+    }
 }
 
 /// A running operator. Clones share it.
@@ -70,12 +81,9 @@ struct Inner {
     graph: Option<Graph>,
     directory: Directory,
     root: Supervisor,
-    calls: TaskGroup,
-    next_call: AtomicU64,
+    calls: Calls,
 }
 
-/// Ledger calls under way at once.
-const CALLS: usize = 1_024;
 /// Mailboxes: above the calls under way, so that the bound on calls is the one that is met.
 const MAILBOX: usize = 2 * CALLS;
 
@@ -87,8 +95,10 @@ impl Operator {
         let board = Board::new(learnt.snapshot);
         let mut clock = Clock::default();
         clock.block_seen(learnt.height, None);
-        let (table, clock) = (Retained::new(InFlight::default()), Retained::new(clock));
-        let (cursor, position) = (Retained::new(Cursor::default()), Retained::new(Position::default()));
+        let (clock, position, cursor) = (Retained::new(clock), Retained::new(Position::default()), learnt.cursor);
+        let past = recovery::learn(&config, &chain, &learnt.identity, &node).await?;
+        let (table, gas) = (Retained::new(past.table), Retained::new(GasBook::default()));
+        let (journal, journal_handle, journal_args) = Journal::new(past.store, MAILBOX);
 
         let signer = Handle::new("signer", "signer", MAILBOX);
         let confirmer = Handle::new("confirmer", "confirmer", MAILBOX);
@@ -127,12 +137,21 @@ impl Operator {
             node: node.clone(),
             table: table.clone(),
             clock: clock.clone(),
+            gas: gas.clone(),
+            journal: journal.clone(),
+            window: config.window,
             tx_timeout: config.tx_timeout,
         };
-        let confirmer_args =
-            confirmer::Args { node: node.clone(), table: table.clone(), clock: clock.clone(), signer: signer.clone() };
+        let confirmer_args = confirmer::Args {
+            node: node.clone(),
+            address: learnt.identity.address.to_string(),
+            table: table.clone(),
+            clock: clock.clone(),
+            gas: gas.clone(),
+            journal: journal.clone(),
+            signer: signer.clone(),
+        };
         let link_args = node_link::Args {
-            rpc: config.rpc.clone(),
             node: node.clone(),
             address: learnt.identity.address.to_string(),
             clock: clock.clone(),
@@ -163,6 +182,7 @@ impl Operator {
         let refresher_args =
             refresher::Args { sources, board: board.clone(), period: config.refresh_period, agents: agents.clone() };
         let mut children = vec![
+            ChildSpec::worker::<journal::JournalActor>(&journal_handle, journal_args),
             ChildSpec::worker::<signer::Signer>(&signer, signer_args),
             ChildSpec::worker::<confirmer::Confirmer>(&confirmer, confirmer_args),
             ChildSpec::worker::<node_link::NodeLink>(&node_link, link_args),
@@ -192,6 +212,11 @@ impl Operator {
             board,
             table,
             cursor,
+            gas,
+            journal,
+            audit: past.audit,
+            recovered: Retained::new(past.recovered),
+            calls_made: Arc::new(AtomicU64::new(past.next_call)),
             signer: SignerHandle(signer),
             confirmer: ConfirmerHandle(confirmer),
             barrier: BarrierHandle(barrier),
@@ -209,9 +234,9 @@ impl Operator {
             graph,
             directory,
             root,
-            calls: TaskGroup::new(CALLS),
-            next_call: AtomicU64::new(1),
+            calls: Calls::new(),
         }));
+        operator.resume();
         operator.until_linked().await;
         Ok(operator)
     }
@@ -231,34 +256,35 @@ impl Operator {
         }
     }
 
-    /// Runs a write to its end. The write goes on when the caller goes away.
-    /// `steps` hears how far it has come.
-    pub async fn execute(
-        &self,
-        prepared: Prepared,
-        steps: Option<mpsc::Sender<Step>>,
-    ) -> Result<LedgerReceipt, ErrorEnvelope> {
-        let id = CallId(self.0.next_call.fetch_add(1, Ordering::Relaxed));
-        flow::check_gate(&self.0.parts, prepared.msg_type(), prepared.needs_grant)?;
-        let task = self.0.calls.spawn(flow::run(self.0.parts.clone(), id, prepared, steps)).map_err(|full| {
-            let message = format!("{} writes are already under way", full.limit);
-            ErrorEnvelope::new(Code::Overloaded, message, "nothing was sent; try again in a moment")
-        })?;
-        match task.await {
-            Ok(Some(outcome)) => outcome,
-            Ok(None) => Err(ErrorEnvelope::new(
-                Code::NotReady,
-                "the server stopped before the write ended",
-                "look the write up in the indexer before repeating it",
-            )
-            .unrepeatable()),
-            Err(error) => Err(ErrorEnvelope::new(
-                Code::Restarting,
-                format!("the write's task failed: {error}"),
-                "look the write up in the indexer before repeating it",
-            )
-            .unrepeatable()),
+    /// What an earlier process left open is followed to its end.
+    fn resume(&self) {
+        let parts = self.parts();
+        let open: Vec<_> = parts.table.with(|table| table.all().cloned().collect());
+        for entry in &open {
+            if let Some(outcome) = &entry.outcome {
+                parts.journal.decided(&entry.hash, outcome);
+            }
+            self.0.calls.resume(parts, entry);
         }
+    }
+
+    pub(crate) fn calls(&self) -> &Calls {
+        &self.0.calls
+    }
+
+    /// The newest transactions, newest first; at most a thousand.
+    pub async fn transactions(&self) -> Result<Vec<Row>, JournalError> {
+        self.0.parts.journal.newest(1_000).await
+    }
+
+    /// How many notes the journal has taken, and how many lines the audit: they grow with every change.
+    pub fn records_made(&self) -> (u64, u64) {
+        (self.0.parts.journal.taken(), self.0.parts.audit.taken())
+    }
+
+    /// The newest write attempts, newest first; at most a thousand.
+    pub fn audit_records(&self) -> Vec<AuditRecord> {
+        self.0.parts.audit.newest()
     }
 
     /// Corporation this operator acts for.
@@ -341,7 +367,17 @@ impl Operator {
                 "connected": position.is_live, "last_height": position.processed, "last_event_at": position.last_event_at,
             })
         });
+        let parts = &self.0.parts;
+        let (in_flight, floor) = parts.table.with(|table| (table.live().len(), table.floor()));
+        let (node, indexer) = (parts.node.endpoints(), self.0.indexer.endpoints());
         json!({
+            "journal": {"place": parts.journal.place(), "recovered": parts.recovered.with(|recovered| recovered.clone())},
+            "audit": {"place": &*parts.audit.place()},
+            "writes": {"in_flight": in_flight, "sequences_used_below": floor},
+            "endpoints": {
+                "rpc": {"current": node.current().origin(), "all": node.origins()},
+                "indexer": {"current": indexer.current().origin(), "all": indexer.origins()},
+            },
             "rpc_ws": {"connected": clock.is_connected, "last_height": clock.height, "last_event_at": clock.last_event_at},
             "indexer_ws": {
                 "connected": position.is_live, "last_height": indexer_height, "last_event_at": position.last_event_at,
@@ -380,6 +416,7 @@ impl Operator {
     /// Refuses new writes, lets running ones end, stops the actors.
     pub async fn shutdown(&self, patience: Duration) {
         self.0.calls.drain(patience).await;
+        self.0.parts.journal.flush(Duration::from_secs(2)).await;
         self.0.root.shutdown(Duration::from_secs(2)).await;
     }
 }

@@ -14,7 +14,7 @@ use svc_wire::{
 };
 
 use crate::{
-    chain::{fee_for, gas_limit_for},
+    chain::fee_for,
     error::{invalid_arguments, node_error, submit_error},
     flow::check_gate,
     operator::{Operator, Parts},
@@ -112,7 +112,7 @@ impl Operator {
         for _ in 0..ATTEMPTS {
             match self.simulate(parts, prepared, sequence, granter.as_ref().map(|(address, _)| address.clone())).await {
                 Ok(gas_used) => {
-                    let gas_wanted = gas_limit_for(gas_used);
+                    let gas_wanted = parts.gas.with(|gas| gas.limit(prepared.msg_type(), gas_used));
                     let fee = fee_for(gas_wanted, parts.chain.gas_price_micros);
                     if granter.as_ref().and_then(|(_, budget)| *budget).is_some_and(|budget| fee > budget) {
                         granter = None;

@@ -18,6 +18,7 @@ use line::Line;
 use super::{
     clock::{Clock, Pace},
     faults::{Faults, take},
+    home::StoredBlock,
     seal::{SealError, Validator},
 };
 use crate::ledger::{self, Chain, Genesis, LedgerError, Mode, State, TxOutcome};
@@ -74,6 +75,10 @@ pub struct Core {
     check: Arc<State>,
     mempool: VecDeque<Vec<u8>>,
     cache: HashSet<String>,
+    /// Taken into the mempool and not yet offered to other nodes.
+    accepted: Vec<Vec<u8>>,
+    /// Takes its blocks from another node.
+    pub(super) is_replica: bool,
     snapshots: BTreeMap<String, Line>,
 }
 
@@ -91,6 +96,8 @@ impl Core {
             origin,
             mempool: VecDeque::new(),
             cache: HashSet::new(),
+            accepted: Vec::new(),
+            is_replica: false,
             snapshots: BTreeMap::new(),
         })
     }
@@ -148,6 +155,16 @@ impl Core {
         &self.origin
     }
 
+    /// Whether it is known to be behind.
+    pub(super) fn is_catching_up(&self) -> bool {
+        self.is_replica && self.faults.lag_blocks > 0
+    }
+
+    /// What other nodes are to be offered, once.
+    pub(super) fn take_accepted(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.accepted)
+    }
+
     /// The genesis document's `app_state`.
     pub(super) fn app_state(&self) -> Value {
         self.origin.genesis.app_state(&self.chain)
@@ -195,6 +212,9 @@ impl Core {
         if let Some(state) = state {
             self.check = Arc::new(state);
             if !take(&mut self.faults.drop_after_check) {
+                if !self.faults.no_gossip {
+                    self.accepted.push(bytes.clone());
+                }
                 self.cache.insert(hash);
                 self.mempool.push_back(bytes);
             }
@@ -235,13 +255,29 @@ impl Core {
     }
 
     /// Takes a block from disk.
-    pub(super) fn replay(&mut self, time: Timestamp, txs: Vec<Vec<u8>>, app_hash: &[u8]) -> Result<(), ReplayError> {
+    pub(super) fn replay(
+        &mut self,
+        time: Timestamp,
+        txs: Vec<Vec<u8>>,
+        app_hash: &[u8],
+    ) -> Result<Arc<BlockRecord>, ReplayError> {
         let block = self.line.extend(&self.chain, &self.validator, time, txs)?;
         if self.line.app_hash() != app_hash {
             return Err(ReplayError::Differs { height: block.height });
         }
         self.check = self.line.committed();
-        Ok(())
+        Ok(block)
+    }
+
+    /// Takes a block from another node of this chain.
+    pub(super) fn follow(&mut self, made: &BlockRecord) -> Result<Arc<BlockRecord>, ReplayError> {
+        let StoredBlock { time, txs, app_hash } = made.into();
+        let block = self.replay(time.unwrap_or_default(), txs, &app_hash)?;
+        let included: HashSet<String> = block.txs.iter().map(|bytes| tx::hash(bytes)).collect();
+        self.mempool.retain(|bytes| !included.contains(&tx::hash(bytes)));
+        self.cache.retain(|hash| !included.contains(hash));
+        self.recheck();
+        Ok(block)
     }
 
     /// Checks what still waits against the new state, and drops what no longer passes.
@@ -250,7 +286,9 @@ impl Core {
         let mut check = (*self.line.committed()).clone();
         for bytes in std::mem::take(&mut self.mempool) {
             let mut state = check.clone();
-            if ledger::check(&mut state, &self.chain, block, &bytes, Mode::Check).is_ok() {
+            let is_kept = ledger::check(&mut state, &self.chain, block, &bytes, Mode::Check).is_ok()
+                && !take(&mut self.faults.drop_on_recheck);
+            if is_kept {
                 check = state;
                 self.mempool.push_back(bytes);
             } else {

@@ -88,7 +88,7 @@ pub fn status(core: &Core) -> Value {
             "earliest_block_hash": hash(earliest),
             "earliest_app_hash": earliest.map(|block| text(block.seal.header.app_hash.as_bytes())).unwrap_or_default(),
             "earliest_block_height": "1", "earliest_block_time": time(earliest),
-            "catching_up": false,
+            "catching_up": core.is_catching_up(),
         },
         "validator_info": {
             "address": validator_address(core), "pub_key": public_key(core), "voting_power": VOTING_POWER.to_string(),

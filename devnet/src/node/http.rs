@@ -16,7 +16,7 @@ use svc_kit::ws;
 use svc_wire::comet::RpcError;
 
 use super::{
-    Shared, encode,
+    Shared, encode, garble,
     rpc::{self, Params},
     socket,
 };
@@ -90,22 +90,30 @@ async fn json_rpc(State(shared): State<Arc<Shared>>, body: Body) -> Response {
     if body.is_empty() {
         return Html(index()).into_response();
     }
-    match serde_json::from_slice(&body) {
-        Ok(Value::Array(requests)) => {
-            let mut answers = Vec::new();
-            for request in &requests {
-                answers.extend(one(&shared, request).await);
-            }
-            json_answer(StatusCode::OK, &Value::Array(answers))
-        }
-        Ok(request) => match one(&shared, &request).await {
-            Some(answer) => json_answer(StatusCode::OK, &answer),
-            None => StatusCode::OK.into_response(),
-        },
+    let request: Value = match serde_json::from_slice(&body) {
+        Ok(request) => request,
         Err(error) => {
             let error = parse_error(error.to_string());
-            json_answer(StatusCode::INTERNAL_SERVER_ERROR, &frame(None, Err(error)))
+            return json_answer(StatusCode::INTERNAL_SERVER_ERROR, &frame(None, Err(error)));
         }
+    };
+    let answer = match &request {
+        Value::Array(requests) => {
+            let mut answers = Vec::new();
+            for request in requests {
+                answers.extend(one(&shared, request).await);
+            }
+            Value::Array(answers)
+        }
+        request => match one(&shared, request).await {
+            Some(answer) => answer,
+            None => return StatusCode::OK.into_response(),
+        },
+    };
+    let garbling = shared.core().faults.garbling(&request);
+    match garbling {
+        Some(how) => garble::answer(how, answer),
+        None => json_answer(StatusCode::OK, &answer),
     }
 }
 
@@ -130,21 +138,21 @@ pub async fn one(shared: &Arc<Shared>, request: &Value) -> Option<Value> {
 }
 
 async fn answer(shared: &Arc<Shared>, method: &str, params: &Params) -> Result<Value, RpcError> {
-    let delay = shared.core().faults.delay_ms;
+    let delay = shared.core().faults.delay(method);
     if delay > 0 {
         tokio::time::sleep(Duration::from_millis(delay)).await;
     }
     if method == "broadcast_tx_commit" {
         return broadcast_commit(shared, params).await;
     }
-    rpc::call(&mut shared.core(), method, params)
+    shared.gossiping(|core| rpc::call(core, method, params))
 }
 
 /// Answers when the transaction is in a block, or refused.
 async fn broadcast_commit(shared: &Arc<Shared>, params: &Params) -> Result<Value, RpcError> {
     let mut heights = shared.height.subscribe();
     let hash = svc_wire::tx::hash(&params.bytes("tx")?);
-    let (_, checked) = rpc::broadcast(&mut shared.core(), params)?;
+    let (_, checked) = shared.gossiping(|core| rpc::broadcast(core, params))?;
     let answer = |result: Value, height: u64| {
         json!({
             "check_tx": rpc::check_result(&checked), "tx_result": result, "hash": hash, "height": height.to_string(),

@@ -9,8 +9,10 @@ mod core;
 mod encode;
 mod events;
 mod faults;
+mod garble;
 mod home;
 mod http;
+mod replica;
 mod rpc;
 mod seal;
 mod search;
@@ -19,7 +21,7 @@ mod socket;
 use std::{
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicUsize},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::AtomicUsize},
     time::{Duration, Instant},
 };
 
@@ -33,7 +35,7 @@ use tokio::{
 
 pub use clock::Pace;
 pub use core::{BlockRecord, Core, Origin, ReplayError};
-pub use faults::{Faults, Refusal};
+pub use faults::{Faults, Garble, GarbleKind, Refusal};
 pub use home::HomeError;
 pub use seal::SealError;
 
@@ -88,6 +90,9 @@ pub enum NodeError {
     /// There is no snapshot of this name.
     #[error("there is no snapshot {0:?}")]
     NoSnapshot(String),
+    /// Blocks are made elsewhere.
+    #[error("a replica makes no blocks: the node it follows does")]
+    Replica,
 }
 
 pub(crate) struct Shared {
@@ -99,17 +104,40 @@ pub(crate) struct Shared {
     height: watch::Sender<u64>,
     cut: watch::Sender<u64>,
     stalled: watch::Sender<bool>,
+    lag: watch::Sender<u64>,
     /// WebSocket clients with subscriptions.
     subscribers: AtomicUsize,
+    /// Who a replica takes its blocks from.
+    leader: Option<Arc<Shared>>,
+    replicas: Mutex<Vec<Weak<Shared>>>,
 }
 
 impl Shared {
+    fn new(core: Core, home: Option<Home>, leader: Option<Arc<Self>>) -> Arc<Self> {
+        Arc::new(Self {
+            height: watch::channel(core.height()).0,
+            core: Mutex::new(core),
+            is_kept: home.is_some(),
+            home: Mutex::new(home),
+            blocks: broadcast::channel(BLOCK_BUFFER).0,
+            cut: watch::channel(0).0,
+            stalled: watch::channel(false).0,
+            lag: watch::channel(0).0,
+            subscribers: AtomicUsize::new(0),
+            leader,
+            replicas: Mutex::default(),
+        })
+    }
+
     pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes a block, stores it, and only then tells of it.
     fn produce(&self) -> Result<Arc<BlockRecord>, NodeError> {
+        if self.leader.is_some() {
+            return Err(NodeError::Replica);
+        }
         let mut core = self.core();
         let mut home = lock(&self.home);
         if self.is_kept && home.is_none() {
@@ -125,13 +153,18 @@ impl Shared {
         let codespaces = block.outcomes.iter().map(|outcome| outcome.codespace.as_str());
         svc_otel::metrics::devnet_block(block.height, codespaces, began.elapsed());
         tracing::debug!(component = "devnet.node", height = block.height, txs = block.txs.len(), "block is made");
+        self.announce(&mut core, &block);
+        Ok(block)
+    }
+
+    /// Tells of a new block, under the lock of the chain: subscribers see blocks in order.
+    fn announce(&self, core: &mut Core, block: &Arc<BlockRecord>) {
         let is_lost = faults::take(&mut core.faults.lose_events);
         self.height.send_replace(block.height);
         if !is_lost {
-            // Fails when nobody is subscribed. Sent under the lock: subscribers see blocks in order.
-            let _ = self.blocks.send(Arc::clone(&block));
+            // Fails when nobody is subscribed.
+            let _ = self.blocks.send(Arc::clone(block));
         }
-        Ok(block)
     }
 }
 
@@ -180,22 +213,12 @@ impl Node {
             Some(last) => core.clock.resume(&last, &now),
             None => core.clock.advance(-age),
         }
-        let shared = Arc::new(Shared {
-            height: watch::channel(core.height()).0,
-            core: Mutex::new(core),
-            is_kept: home.is_some(),
-            home: Mutex::new(home),
-            blocks: broadcast::channel(BLOCK_BUFFER).0,
-            cut: watch::channel(0).0,
-            stalled: watch::channel(false).0,
-            subscribers: AtomicUsize::new(0),
-        });
-        let node = Self(Arc::new(Inner {
-            shared,
-            block_time: config.block_time,
-            address: Mutex::new(config.listen),
-            runtime: Mutex::new(None),
-        }));
+        Self::run(Shared::new(core, home, None), config.block_time, config.listen)
+    }
+
+    fn run(shared: Arc<Shared>, block_time: Option<Duration>, listen: SocketAddr) -> Result<Self, NodeError> {
+        let (address, runtime) = (Mutex::new(listen), Mutex::new(None));
+        let node = Self(Arc::new(Inner { shared, block_time, address, runtime }));
         node.start()?;
         Ok(node)
     }
@@ -220,6 +243,9 @@ impl Node {
         runtime.spawn(http::serve(listener, Arc::clone(&self.0.shared)));
         if let Some(block_time) = self.0.block_time {
             runtime.spawn(produce_blocks(Arc::clone(&self.0.shared), block_time));
+        }
+        if let Some(leader) = &self.0.shared.leader {
+            runtime.spawn(replica::follow(Arc::clone(&self.0.shared), Arc::clone(leader)));
         }
         *running = Some(runtime);
         Ok(())
@@ -259,6 +285,7 @@ impl Node {
         let mut core = self.0.shared.core();
         let result = change(&mut core.faults);
         self.0.shared.stalled.send_replace(core.faults.stall_websockets);
+        self.0.shared.lag.send_replace(core.faults.lag_blocks);
         result
     }
 

@@ -80,7 +80,7 @@ struct Outcome {
 impl<'a> Runner<'a> {
     /// A runner whose names are those of the accounts.
     pub fn new(node: &'a Node, accounts: &'a BTreeMap<String, Account>) -> Result<Self, SeedError> {
-        let client = NodeClient::new(&node.origin()).map_err(svc_kit::upstream::NodeError::from)?;
+        let client = NodeClient::new(node.origin()).map_err(svc_kit::upstream::NodeError::from)?;
         let chain = node.inspect(|core| core.chain.clone());
         let accounts_of = accounts.iter().map(|(name, account)| (name.clone(), account.address.to_string()));
         // Governance acts through an account of its own.

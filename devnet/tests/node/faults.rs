@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::harness::{Socket, base64, broadcast, call, devnet, ok, order, payment};
+use super::harness::{
+    Socket, base64, broadcast, call, devnet, limited_payment, ok, order, payment, post, simulated_gas,
+};
 
 fn included(devnet: &svc_devnet::Devnet) -> Vec<String> {
     devnet.node.inspect(|core| {
@@ -87,6 +89,8 @@ async fn sockets_are_cut_stalled_and_left_out() {
     order(&devnet, "/faults", json!({"delay_ms": 50})).await;
     ok(&devnet, "health", json!({})).await;
     assert!(began.elapsed() >= Duration::from_millis(50));
+    order(&devnet, "/faults", json!({"delay_ms": 600_000, "delay_method": "abci_info"})).await;
+    ok(&devnet, "health", json!({})).await;
 }
 
 #[tokio::test]
@@ -121,6 +125,7 @@ async fn the_control_endpoint_refuses_browsers_and_nonsense() {
         ("/faults", json!({"no_such_fault": 1}), 400),
         ("/faults", json!({"drop_after_check": -1}), 400),
         ("/faults", json!([]), 400),
+        ("/faults", json!({"garble": {"times": 1, "how": "no_such_way"}}), 400),
         ("/blocks", json!({"count": 1_000_000}), 400),
         ("/clock", json!({"hours": 1}), 400),
         ("/snapshots/none/load", json!({}), 404),
@@ -131,4 +136,80 @@ async fn the_control_endpoint_refuses_browsers_and_nonsense() {
         assert!(answer["error"].as_str().is_some_and(|text| !text.is_empty()), "{path} {answer}");
     }
     assert_eq!(devnet.node.inspect(|core| core.height()), 1);
+}
+
+#[tokio::test]
+async fn garbled_answers_were_executed() {
+    let devnet = devnet("empty").await;
+    for (position, how) in ["malformed", "wrong_id", "html", "empty", "cut"].into_iter().enumerate() {
+        let garble = json!({"times": 1, "method": "broadcast_tx_sync", "how": how});
+        let (status, told) = order(&devnet, "/faults", json!({"garble": garble})).await;
+        assert_eq!((status, &told["faults"]["garble"]["how"]), (200, &json!(how)));
+        ok(&devnet, "health", json!({})).await;
+        let tx = payment(&devnet, 0, position as u64 + 1);
+        let params = json!({"tx": base64(&tx.bytes)});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "broadcast_tx_sync", "params": params}).to_string();
+        let answer = reqwest::Client::new().post(devnet.node.origin()).body(body.clone()).send().await;
+        if how == "cut" {
+            let read = async { answer?.text().await };
+            assert!(read.await.is_err(), "the body is whole");
+        } else {
+            let answer = answer.expect("answers");
+            let status = answer.status().as_u16();
+            let kind = answer.headers()["content-type"].to_str().expect("a text").to_owned();
+            let text = answer.text().await.expect("a body");
+            let json = serde_json::from_str::<Value>(&text);
+            match how {
+                "malformed" => assert!(status == 200 && text.starts_with('{') && json.is_err(), "{text}"),
+                "wrong_id" => {
+                    let json = json.expect("JSON");
+                    assert_eq!((status, &json["id"], &json["result"]["code"]), (200, &json!(2), &json!(0)));
+                }
+                "html" => assert!(status == 502 && kind == "text/html" && text.starts_with("<html>"), "{kind} {text}"),
+                _ => assert!(status == 200 && text.is_empty(), "{text}"),
+            }
+        }
+        let error = call(&devnet, "broadcast_tx_sync", params).await.expect_err("it is there");
+        assert_eq!(error["data"], "tx already exists in cache");
+        devnet.node.produce().expect("made");
+        assert_eq!(included(&devnet), [tx.hash]);
+    }
+    order(&devnet, "/faults", json!({"garble": {"times": 1, "how": "wrong_id"}})).await;
+    let batch = ["one", "two"].map(|id| json!({"jsonrpc": "2.0", "id": id, "method": "health"}));
+    let (_, answers) = post(&devnet, json!(batch).to_string()).await;
+    assert_eq!((&answers[0]["id"], &answers[1]["id"]), (&json!("one-other"), &json!("two-other")));
+    let (_, answers) = post(&devnet, json!(batch).to_string()).await;
+    assert_eq!((&answers[0]["id"], &answers[1]["id"]), (&json!("one"), &json!("two")));
+}
+
+#[tokio::test]
+async fn understated_gas_runs_out_in_the_block() {
+    let devnet = devnet("empty").await;
+    let used = simulated_gas(&devnet, &devnet, &payment(&devnet, 0, 1)).await;
+    order(&devnet, "/faults", json!({"understate_gas_percent": 90})).await;
+    let understated = simulated_gas(&devnet, &devnet, &payment(&devnet, 0, 1)).await;
+    assert_eq!(understated, used * 90 / 100);
+    let tx = limited_payment(&devnet, 0, 1, understated);
+    assert_eq!(broadcast(&devnet, &tx).await["code"], 0);
+    let block = devnet.node.produce().expect("made");
+    assert_eq!((block.outcomes[0].codespace.as_str(), block.outcomes[0].code), ("sdk", 11));
+}
+
+#[tokio::test]
+async fn what_is_dropped_on_recheck_can_be_sent_again() {
+    let devnet = devnet("empty").await;
+    let (dropped, next) = (payment(&devnet, 0, 1), payment(&devnet, 1, 2));
+    broadcast(&devnet, &dropped).await;
+    broadcast(&devnet, &next).await;
+    order(&devnet, "/faults", json!({"hold_blocks": 1, "drop_on_recheck": 1})).await;
+    devnet.node.produce().expect("made");
+    assert_eq!(devnet.node.inspect(|core| core.waiting().len()), 0, "the next does not pass without it");
+    assert_eq!(broadcast(&devnet, &next).await["code"], 32);
+    assert_eq!(broadcast(&devnet, &dropped).await["code"], 0);
+    assert_eq!(broadcast(&devnet, &next).await["code"], 0);
+    order(&devnet, "/faults", json!({"hold_blocks": 1})).await;
+    devnet.node.produce().expect("made");
+    assert_eq!(devnet.node.inspect(|core| core.waiting().len()), 2, "once only");
+    devnet.node.produce().expect("made");
+    assert_eq!(included(&devnet), [dropped.hash, next.hash]);
 }

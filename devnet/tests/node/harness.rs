@@ -5,7 +5,7 @@ use std::path::Path;
 use futures::{SinkExt, StreamExt};
 use prost_types::Any;
 use serde_json::{Value, json};
-use svc_devnet::{Devnet, DevnetConfig};
+use svc_devnet::{Devnet, DevnetConfig, node::Node};
 use svc_wire::{
     key::AccountKey,
     proto::cosmos::base::v1beta1::Coin,
@@ -27,23 +27,40 @@ pub async fn devnet_at(home: &Path, scenario: &str) -> Devnet {
     Devnet::launch(config).await.expect("starts")
 }
 
-pub async fn post(devnet: &Devnet, body: impl Into<reqwest::Body>) -> (u16, Value) {
-    let answer = reqwest::Client::new().post(devnet.node.origin()).body(body).send().await.expect("answers");
+/// Whoever answers the RPC.
+pub trait Endpoint {
+    fn origin(&self) -> String;
+}
+
+impl Endpoint for Devnet {
+    fn origin(&self) -> String {
+        self.node.origin()
+    }
+}
+
+impl Endpoint for Node {
+    fn origin(&self) -> String {
+        Node::origin(self)
+    }
+}
+
+pub async fn post(to: &impl Endpoint, body: impl Into<reqwest::Body>) -> (u16, Value) {
+    let answer = reqwest::Client::new().post(to.origin()).body(body).send().await.expect("answers");
     let status = answer.status().as_u16();
     let text = answer.text().await.expect("a body");
     (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
 }
 
-pub async fn get(devnet: &Devnet, path: &str) -> (u16, Value) {
-    let answer = reqwest::get(format!("{}{path}", devnet.node.origin())).await.expect("answers");
+pub async fn get(to: &impl Endpoint, path: &str) -> (u16, Value) {
+    let answer = reqwest::get(format!("{}{path}", to.origin())).await.expect("answers");
     let status = answer.status().as_u16();
     let text = answer.text().await.expect("a body");
     (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
 }
 
-pub async fn call(devnet: &Devnet, method: &str, params: Value) -> Result<Value, Value> {
+pub async fn call(to: &impl Endpoint, method: &str, params: Value) -> Result<Value, Value> {
     let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-    let (status, answer) = post(devnet, request.to_string()).await;
+    let (status, answer) = post(to, request.to_string()).await;
     assert_eq!(status, 200, "{answer}");
     match answer.get("error") {
         Some(error) => Err(error.clone()),
@@ -51,8 +68,8 @@ pub async fn call(devnet: &Devnet, method: &str, params: Value) -> Result<Value,
     }
 }
 
-pub async fn ok(devnet: &Devnet, method: &str, params: Value) -> Value {
-    call(devnet, method, params).await.unwrap_or_else(|error| panic!("{method}: {error}"))
+pub async fn ok(to: &impl Endpoint, method: &str, params: Value) -> Value {
+    call(to, method, params).await.unwrap_or_else(|error| panic!("{method}: {error}"))
 }
 
 /// An order at the control endpoint.
@@ -83,6 +100,11 @@ fn member_of(devnet: &Devnet) -> (u64, u64) {
 
 /// A payment of the member to itself, `ahead` sequences in the future.
 pub fn payment(devnet: &Devnet, ahead: u64, amount: u64) -> Signed {
+    limited_payment(devnet, ahead, amount, 200_000)
+}
+
+/// The same, with a gas limit of its own.
+pub fn limited_payment(devnet: &Devnet, ahead: u64, amount: u64, gas_limit: u64) -> Signed {
     let address = devnet.address("member");
     let coins = json!([{"denom": "usvc", "amount": amount.to_string()}]);
     let value = json!({"from_address": address, "to_address": address, "amount": coins});
@@ -93,7 +115,7 @@ pub fn payment(devnet: &Devnet, ahead: u64, amount: u64) -> Signed {
         messages: vec![Any { type_url: url.into(), value: packed }],
         sequence: sequence + ahead,
         fee: vec![Coin { denom: "usvc".into(), amount: "50000".into() }],
-        gas_limit: 200_000,
+        gas_limit,
         granter: None,
         timeout_height: 0,
     };
@@ -106,16 +128,47 @@ pub fn base64(bytes: &[u8]) -> String {
     STANDARD.encode(bytes)
 }
 
-pub async fn broadcast(devnet: &Devnet, tx: &Signed) -> Value {
-    ok(devnet, "broadcast_tx_sync", json!({"tx": base64(&tx.bytes)})).await
+fn from_base64(text: &str) -> Vec<u8> {
+    use base64::{Engine, engine::general_purpose::STANDARD};
+    STANDARD.decode(text).expect("base64")
+}
+
+pub async fn broadcast(to: &impl Endpoint, tx: &Signed) -> Value {
+    ok(to, "broadcast_tx_sync", json!({"tx": base64(&tx.bytes)})).await
+}
+
+/// What `abci_query` answers, decoded.
+pub async fn query(to: &impl Endpoint, devnet: &Devnet, path: &str, types: [&str; 2], request: Value) -> Value {
+    let registry = devnet.node.inspect(|core| core.chain.registry.clone());
+    let data = registry.encode(types[0], &request).expect("encodes");
+    let answer = ok(to, "abci_query", json!({"path": path, "data": hex::encode(data)})).await;
+    assert_eq!(answer["response"]["code"], 0, "{answer}");
+    let value = from_base64(answer["response"]["value"].as_str().expect("a value"));
+    registry.decode(types[1], &value).expect("decodes")
+}
+
+/// Gas that a simulation tells.
+pub async fn simulated_gas(to: &impl Endpoint, devnet: &Devnet, tx: &Signed) -> u64 {
+    let types = ["cosmos.tx.v1beta1.SimulateRequest", "cosmos.tx.v1beta1.SimulateResponse"];
+    let request = json!({"tx_bytes": base64(&tx.bytes)});
+    let answer = query(to, devnet, "/cosmos.tx.v1beta1.Service/Simulate", types, request).await;
+    answer["gas_info"]["gas_used"].as_str().expect("a text").parse().expect("a number")
+}
+
+/// The member's sequence, as a node tells it.
+pub async fn sequence(to: &impl Endpoint, devnet: &Devnet) -> u64 {
+    let types = ["cosmos.auth.v1beta1.QueryAccountInfoRequest", "cosmos.auth.v1beta1.QueryAccountInfoResponse"];
+    let request = json!({"address": devnet.address("member")});
+    let answer = query(to, devnet, "/cosmos.auth.v1beta1.Query/AccountInfo", types, request).await;
+    answer["info"]["sequence"].as_str().expect("a text").parse().expect("a number")
 }
 
 /// A WebSocket client.
 pub struct Socket(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
 impl Socket {
-    pub async fn connect(devnet: &Devnet) -> Self {
-        let url = format!("{}/websocket", devnet.node.origin().replace("http", "ws"));
+    pub async fn connect(to: &impl Endpoint) -> Self {
+        let url = format!("{}/websocket", to.origin().replace("http", "ws"));
         Self(connect_async(url).await.expect("connects").0)
     }
 

@@ -3,6 +3,7 @@
 mod faults;
 mod harness;
 mod persistence;
+mod replicas;
 mod rpc;
 mod scenarios;
 mod subscriptions;

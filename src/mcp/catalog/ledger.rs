@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use svc_operator::ChainParams;
+use svc_operator::{ChainParams, MAX_KEY_CHARACTERS};
 use svc_wire::{
     schema::{Registry, SchemaError, input_schema},
     syntax::{DID_PATTERN, DIGEST_SRI_PATTERN, MAX_LANGUAGE_BYTES},
@@ -134,6 +134,13 @@ impl LedgerRow {
             "dry_run".into(),
             json!({"type": "boolean", "description": "true: simulates, shows message, gas and fee; signs and sends nothing."}),
         );
+        input.insert(
+            "idempotency_key".into(),
+            json!({
+                "type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARACTERS,
+                "description": "Any text of your choice: the same write under the same key happens once, and is answered alike.",
+            }),
+        );
         let outline = Outline {
             name: self.name,
             title: self.title,
@@ -192,6 +199,7 @@ impl LedgerTool {
         let mut violations = Vec::new();
         if let Some(members) = message.as_object_mut() {
             members.remove("dry_run");
+            members.remove("idempotency_key");
             for (field, numbers) in &self.names {
                 if let Some(number) = members.get(field).and_then(Value::as_str).and_then(|name| numbers.get(name)) {
                     members.insert(field.clone(), (*number).into());

@@ -18,19 +18,28 @@ use tokio_tungstenite::{
 };
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::backoff::Backoff;
+use crate::{backoff::Backoff, upstream::Endpoints};
 
 /// Number of a connection; grows with every attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, serde::Serialize)]
 pub struct Epoch(u64);
 
+/// Where a link leads.
+#[derive(Clone)]
+enum Target {
+    /// To one server.
+    Fixed(String),
+    /// To whichever server is in use when it is opened.
+    Current(Endpoints),
+}
+
 /// How a link behaves.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct LinkConfig {
     /// Bounded telemetry label: `rpc`, `indexer`, `graph`.
     pub endpoint: &'static str,
-    /// `ws://` or `wss://` URL.
-    pub url: String,
+    target: Target,
+    path: &'static str,
     /// Delays between attempts.
     pub backoff: Backoff,
     /// Silence after which the connection is given up; pings and pongs count as life. A ping goes out at a third of it.
@@ -41,18 +50,38 @@ pub struct LinkConfig {
 
 impl LinkConfig {
     /// The usual link to `origin` (`http` or `https`) with `path`.
-    pub fn new(endpoint: &'static str, origin: &str, path: &str) -> Self {
-        let origin = origin.trim_end_matches('/');
-        let url = match origin.strip_prefix("http") {
-            Some(rest) => format!("ws{rest}{path}"),
-            None => format!("{origin}{path}"),
-        };
+    pub fn new(endpoint: &'static str, origin: &str, path: &'static str) -> Self {
+        Self::to(endpoint, Target::Fixed(origin.to_owned()), path)
+    }
+
+    /// The usual link to whichever of `endpoints` is in use when it is opened.
+    pub fn over(endpoint: &'static str, endpoints: Endpoints, path: &'static str) -> Self {
+        Self::to(endpoint, Target::Current(endpoints), path)
+    }
+
+    fn to(endpoint: &'static str, target: Target, path: &'static str) -> Self {
         Self {
             endpoint,
-            url,
+            target,
+            path,
             backoff: Backoff::LINK,
             liveness: Duration::from_secs(30),
             max_message_bytes: 16 * 1024 * 1024,
+        }
+    }
+}
+
+impl LinkConfig {
+    /// `ws://` or `wss://` URL to open now.
+    fn url(&self) -> String {
+        let origin = match &self.target {
+            Target::Fixed(origin) => origin.as_str(),
+            Target::Current(endpoints) => endpoints.current().origin(),
+        };
+        let origin = origin.trim_end_matches('/');
+        match origin.strip_prefix("http") {
+            Some(rest) => format!("ws{rest}{}", self.path),
+            None => format!("{origin}{}", self.path),
         }
     }
 }
@@ -165,7 +194,7 @@ async fn connect(config: &LinkConfig) -> Result<Socket, String> {
     let limits = WebSocketConfig::default()
         .max_message_size(Some(config.max_message_bytes))
         .max_frame_size(Some(config.max_message_bytes));
-    match timeout(CONNECT_TIMEOUT, connect_async_with_config(&config.url, Some(limits), true)).await {
+    match timeout(CONNECT_TIMEOUT, connect_async_with_config(config.url(), Some(limits), true)).await {
         Ok(Ok((socket, _))) => Ok(socket),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(format!("no connection within {CONNECT_TIMEOUT:?}")),
@@ -243,7 +272,7 @@ mod tests {
             ("https://node.example/", "wss://node.example/websocket"),
             ("https://node.example/rpc/", "wss://node.example/rpc/websocket"),
         ] {
-            assert_eq!(LinkConfig::new("rpc", origin, "/websocket").url, url);
+            assert_eq!(LinkConfig::new("rpc", origin, "/websocket").url(), url);
         }
     }
 }

@@ -9,7 +9,10 @@ use svc_wire::{
     comet::{self, AbciQuery, Block, BlockResults, BroadcastSync, Response, RpcError, Status, Tx},
 };
 
-use super::http_client::{Kind, Upstream, UpstreamError};
+use super::{
+    endpoints::{Endpoints, NoAnswer, Origins, Reach},
+    http_client::{Kind, UpstreamError},
+};
 
 /// A request to a node failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -44,21 +47,63 @@ pub enum BroadcastOutcome {
     Refused(ChainError),
 }
 
-/// Client of one node.
+impl NoAnswer for NodeError {
+    fn is_no_answer(&self) -> bool {
+        matches!(self, Self::Upstream(error) if error.is_no_answer())
+    }
+}
+
+/// Client of a chain's nodes, one of which is in use.
 #[derive(Clone)]
 pub struct NodeClient {
-    upstream: Upstream,
+    endpoints: Endpoints,
 }
 
 impl NodeClient {
-    /// A client for the node at `origin`.
-    pub fn new(origin: &str) -> Result<Self, UpstreamError> {
-        Ok(Self { upstream: Upstream::new(Kind::Rpc, origin)? })
+    /// A client for the nodes at `origins`.
+    pub fn new(origins: impl Into<Origins>) -> Result<Self, UpstreamError> {
+        Ok(Self { endpoints: Endpoints::new(Kind::Rpc, &origins.into())? })
     }
 
-    /// Where the node is.
+    /// The nodes, and which of them is in use.
+    pub fn endpoints(&self) -> &Endpoints {
+        &self.endpoints
+    }
+
+    /// Where the node in use is.
     pub fn origin(&self) -> &str {
-        self.upstream.origin()
+        self.endpoints.current().origin()
+    }
+
+    /// A client of the node that is in use now, whatever comes.
+    #[must_use]
+    pub fn pinned(&self) -> Self {
+        Self { endpoints: self.endpoints.pinned() }
+    }
+
+    /// Takes another node into use when this one does not answer or is behind.
+    pub async fn choose(&self) {
+        self.endpoints.choose(0, Self::reach).await;
+    }
+
+    async fn reach(endpoints: Endpoints) -> Option<Reach> {
+        let status = Self { endpoints }.status().await.ok()?.sync_info;
+        Some(Reach { height: status.latest_block_height, is_ready: !status.catching_up })
+    }
+
+    /// Asks the node in use; when it does not answer, another one that has reached `at_least`. For reads only.
+    pub async fn read<T, A, F>(&self, at_least: u64, ask: A) -> Result<T, NodeError>
+    where
+        A: Fn(Self) -> F,
+        F: Future<Output = Result<T, NodeError>>,
+    {
+        self.endpoints.read(at_least, |endpoints| ask(Self { endpoints }), Self::reach).await
+    }
+
+    /// The failure of a request that was never sent.
+    pub fn unsent(&self, reason: &str) -> NodeError {
+        let (kind, origin) = (Kind::Rpc, self.origin().to_owned());
+        NodeError::Upstream(UpstreamError::Unreachable { kind, origin, reason: reason.to_owned() })
     }
 
     async fn call<T: DeserializeOwned>(&self, method: &'static str, params: Value) -> Result<T, NodeError> {
@@ -72,7 +117,9 @@ impl NodeClient {
         params: Value,
     ) -> Result<T, NodeError> {
         let request = comet::request(1, method, params);
-        let body = match self.upstream.post(operation, "/", &request).await {
+        // One and the same node, also when another is taken into use meanwhile.
+        let upstream = self.endpoints.current();
+        let body = match upstream.post(operation, "/", &request).await {
             Ok(answer) => answer.body.to_vec(),
             // CometBFT answers JSON-RPC errors with status 500 and the error as its body.
             Err(UpstreamError::Http { status: 500, body, .. }) if body.trim_start().starts_with('{') => {
@@ -81,19 +128,19 @@ impl NodeClient {
             Err(error) => return Err(error.into()),
         };
         let response: Response = serde_json::from_slice(&body)
-            .map_err(|error| self.upstream.protocol_error(format!("{method}: {error}"), &body))?;
+            .map_err(|error| upstream.protocol_error(format!("{method}: {error}"), &body))?;
         if let Some(error) = response.error {
             return Err(NodeError::Rpc { method, error });
         }
         if response.id != request["id"] {
             let reason = format!("{method}: the answer has id {}, expected {}", response.id, request["id"]);
-            return Err(self.upstream.protocol_error(reason, &body).into());
+            return Err(upstream.protocol_error(reason, &body).into());
         }
         let result = response
             .result
-            .ok_or_else(|| self.upstream.protocol_error(format!("{method}: neither result nor error"), &body))?;
+            .ok_or_else(|| upstream.protocol_error(format!("{method}: neither result nor error"), &body))?;
         Ok(serde_json::from_value(result)
-            .map_err(|error| self.upstream.protocol_error(format!("{method}: {error}"), &body))?)
+            .map_err(|error| upstream.protocol_error(format!("{method}: {error}"), &body))?)
     }
 
     /// Any method, its `result` as it is.
@@ -170,7 +217,7 @@ impl NodeClient {
     ) -> Result<R, NodeError> {
         let bytes = self.query_bytes(path, &request.encode_to_vec(), height).await?;
         Ok(R::decode(bytes.as_slice())
-            .map_err(|error| self.upstream.protocol_error(format!("{path}: {error}"), &[]))?)
+            .map_err(|error| self.endpoints.current().protocol_error(format!("{path}: {error}"), &[]))?)
     }
 }
 

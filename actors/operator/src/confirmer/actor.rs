@@ -2,18 +2,22 @@
 
 use std::{collections::HashMap, sync::Arc};
 
+use futures::StreamExt;
 use serde_json::{Value, json};
 use svc_kit::{
-    Behaviour, Context, Failure, Handle, Intent, Reply, Retained,
+    Behaviour, Context, Failure, Handle, Intent, Mailbox, Reply, Retained,
     upstream::{NodeClient, NodeError},
 };
+use svc_otel::metrics;
 use svc_wire::comet::{Tx, TxResult};
 
-use super::core::{Looks, is_expired};
+use super::core::{Absence, Facts, Looks, Pending};
 use crate::{
-    in_flight::{InFlight, Outcome},
+    chain::account_of,
+    in_flight::{Entry, InFlight, Outcome},
+    journal::Journal,
     node_link::Clock,
-    signer,
+    signer::{self, GasBook},
 };
 
 /// What the confirmer is told.
@@ -38,8 +42,8 @@ pub enum Msg {
     BlockSeen(u64),
     /// Inclusions may have passed unseen.
     LookAllUp,
-    /// A look has ended; it began at this height.
-    LookedUp(String, u64, Result<Option<Box<Tx>>, NodeError>),
+    /// A look has ended: what the node said of itself before, and what it has.
+    LookedUp(Box<Pending>, Result<(Facts, Option<Box<Tx>>), NodeError>),
 }
 
 impl Intent for Msg {
@@ -57,8 +61,11 @@ impl Intent for Msg {
 /// What a confirmer is made from.
 pub struct Args {
     pub node: NodeClient,
+    pub address: String,
     pub table: Retained<InFlight>,
     pub clock: Retained<Clock>,
+    pub gas: Retained<GasBook>,
+    pub journal: Journal,
     pub signer: Handle<signer::Msg>,
 }
 
@@ -69,6 +76,9 @@ pub struct State {
 }
 
 pub struct Confirmer;
+
+/// Transactions that are looked up at once.
+const LOOKS_AT_ONCE: usize = 8;
 
 impl Behaviour for Confirmer {
     const KIND: &'static str = "confirmer";
@@ -101,19 +111,7 @@ impl Behaviour for Confirmer {
                 let height = state.args.clock.with(|clock| clock.height);
                 state.look_up(context, height, true);
             }
-            Msg::LookedUp(hash, began_at, answer) => {
-                state.looks.ended(&hash);
-                let timeout_height = state.args.table.with(|table| table.get(&hash).map(|entry| entry.timeout_height));
-                match (answer, timeout_height) {
-                    (Ok(Some(tx)), _) => {
-                        state.decide(&hash, Outcome::Included { height: tx.height, result: Box::new(tx.tx_result) });
-                    }
-                    (Ok(None), Some(timeout_height)) if is_expired(began_at, timeout_height) => {
-                        state.decide(&hash, Outcome::Expired { timeout_height });
-                    }
-                    (Ok(None) | Err(_), _) => {}
-                }
-            }
+            Msg::LookedUp(pending, answer) => state.looked_up(&pending, answer),
         }
         Ok(())
     }
@@ -124,22 +122,57 @@ impl Behaviour for Confirmer {
 }
 
 impl State {
+    fn looked_up(&mut self, pending: &Pending, answer: Result<(Facts, Option<Box<Tx>>), NodeError>) {
+        self.looks.ended(&pending.hash);
+        let outcome = match answer {
+            Ok((_, Some(tx))) => Outcome::Included { height: tx.height, result: Box::new(tx.tx_result) },
+            Ok((facts, None)) => match self.looks.absent(pending, &facts) {
+                Absence::Expired => Outcome::Expired { timeout_height: pending.timeout_height },
+                Absence::Displaced => Outcome::Displaced { height: facts.height },
+                Absence::Missing => return signer::notify(&self.args.signer, signer::Msg::Doubt),
+                Absence::Unclear => return,
+            },
+            Err(_) => return,
+        };
+        self.decide(&pending.hash, outcome);
+    }
+
     fn decide(&mut self, hash: &str, outcome: Outcome) {
         let is_included = matches!(outcome, Outcome::Included { .. });
-        let is_news = self.args.table.with(|table| table.decide(hash, outcome.clone()));
-        if is_news {
-            match &outcome {
-                Outcome::Included { height, result } => {
-                    tracing::info!(tx_hash = hash, height = *height, code = result.code, "transaction is included");
-                }
-                Outcome::Expired { timeout_height } => {
-                    tracing::warn!(tx_hash = hash, timeout_height = *timeout_height, "transaction has expired");
-                }
-            }
+        let news = self
+            .args
+            .table
+            .with(|table| if table.decide(hash, outcome.clone()) { table.get(hash).cloned() } else { None });
+        if let Some(entry) = news {
+            self.note(&entry, &outcome);
             signer::notify(&self.args.signer, signer::Msg::Settled { is_included });
         }
         for reply in self.waiters.remove(hash).unwrap_or_default() {
             reply.send(Some(outcome.clone()));
+        }
+    }
+
+    /// Everybody who keeps a record hears of an outcome here, once.
+    fn note(&self, entry: &Entry, outcome: &Outcome) {
+        let (hash, msg_type) = (entry.hash.as_str(), entry.order.prepared.msg_type());
+        self.args.journal.decided(hash, outcome);
+        metrics::tx_outcome(msg_type, outcome.word());
+        match outcome {
+            Outcome::Included { height, result } => {
+                self.args.gas.with(|gas| gas.learn(msg_type, result.gas_used));
+                tracing::info!(tx_hash = hash, height = *height, code = result.code, "transaction is included");
+            }
+            Outcome::Expired { timeout_height } => {
+                tracing::warn!(tx_hash = hash, timeout_height = *timeout_height, "transaction has expired");
+            }
+            Outcome::Displaced { height } => {
+                tracing::warn!(
+                    tx_hash = hash,
+                    sequence = entry.sequence,
+                    height = *height,
+                    "another transaction used the sequence"
+                );
+            }
         }
     }
 
@@ -151,16 +184,49 @@ impl State {
     }
 
     fn look_up(&mut self, context: &Context<Msg>, height: u64, is_everything: bool) {
-        let pending: Vec<(String, u64)> = self
-            .args
-            .table
-            .with(|table| table.live().into_iter().map(|entry| (entry.hash.clone(), entry.timeout_height)).collect());
-        for hash in self.looks.due(&pending, height, is_everything) {
-            let (node, mailbox) = (self.args.node.clone(), context.mailbox());
-            context.spawn(async move {
-                let answer = node.tx(&hash).await.map(|found| found.map(Box::new));
-                mailbox.send(Msg::LookedUp(hash, height, answer));
-            });
+        let pending: Vec<Pending> = self.args.table.with(|table| table.live().map(Pending::from).collect());
+        let due = self.looks.due(&pending, height, is_everything);
+        if !due.is_empty() {
+            let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
+            context.spawn(async move { look(&args, due, &mailbox).await });
         }
     }
+}
+
+impl From<&Entry> for Pending {
+    fn from(entry: &Entry) -> Self {
+        Self {
+            hash: entry.hash.clone(),
+            sequence: entry.sequence,
+            timeout_height: entry.timeout_height,
+            signed_height: entry.signed_height,
+        }
+    }
+}
+
+async fn look(args: &Args, due: Vec<Pending>, mailbox: &Mailbox<Msg>) {
+    // One node for all of it: what it says of itself is about the blocks it looks into.
+    let node = args.node.pinned();
+    let facts = facts(&node, &args.address).await;
+    let look = |pending: Pending| {
+        let (node, facts) = (&node, &facts);
+        async move {
+            let answer = match facts {
+                Ok(facts) => node.tx(&pending.hash).await.map(|found| (*facts, found.map(Box::new))),
+                Err(error) => Err(error.clone()),
+            };
+            mailbox.send(Msg::LookedUp(Box::new(pending), answer));
+        }
+    };
+    futures::stream::iter(due.into_iter().map(look)).buffer_unordered(LOOKS_AT_ONCE).collect::<()>().await;
+}
+
+/// What a node says of itself and of the account. The height comes first, so that what follows is at least as new.
+pub(crate) async fn facts(node: &NodeClient, address: &str) -> Result<Facts, NodeError> {
+    let status = node.status().await?.sync_info;
+    let sequence = match account_of(node, address).await {
+        Ok(account) => Some(account.map_or(0, |(_, sequence)| sequence)),
+        Err(_) => None,
+    };
+    Ok(Facts { height: status.latest_block_height, earliest: status.earliest_block_height, sequence })
 }

@@ -1,12 +1,17 @@
 //! The confirmer: follows every transaction in flight from hand-over to a final outcome.
 //!
 //! It hears of inclusions from the node link, and looks a hash up when it may have missed one: after a reconnect, every few
-//! blocks, and past the timeout height. An outcome is decided once and never changes. The table of transactions in flight
-//! outlives it, so a new incarnation continues with every one of them.
+//! blocks, and past the timeout height. An outcome is decided once and never changes; absence decides only when the node that
+//! does not have the transaction has all the blocks it could be in. The table of transactions in flight outlives the actor, so
+//! a new incarnation continues with every one of them.
 
 mod actor;
 mod core;
 
+pub(crate) use actor::facts;
+#[cfg(test)]
+pub(crate) use core::Facts;
+pub(crate) use core::{Absence, Looks, Pending};
 use std::time::Duration;
 
 use svc_kit::{AskError, Handle};

@@ -38,7 +38,6 @@ impl Intent for Msg {
 
 /// What a node link is made from.
 pub struct Args {
-    pub rpc: String,
     pub node: NodeClient,
     pub address: String,
     pub clock: Retained<Clock>,
@@ -52,6 +51,8 @@ pub struct State {
     last_block: Option<Instant>,
     /// Subscriptions the node has acknowledged on this connection.
     acknowledged: u8,
+    /// The connection, and where it leads.
+    open: Option<(Epoch, String)>,
 }
 
 pub struct NodeLink;
@@ -70,24 +71,35 @@ impl Behaviour for NodeLink {
 
     async fn start(context: &Context<Msg>, args: &Arc<Args>) -> Result<State, Failure> {
         let mailbox = context.mailbox();
-        let link = Link::open(LinkConfig::new("rpc", &args.rpc, "/websocket"), move |event| {
+        let link = Link::open(LinkConfig::over("rpc", args.node.endpoints().clone(), "/websocket"), move |event| {
             let mailbox = mailbox.clone();
             async move { mailbox.send_when_room(Msg::Link(event)).await }
         });
         context.after(LOOK, Msg::Look);
-        Ok(State { args: Arc::clone(args), link, last_block: None, acknowledged: 0 })
+        Ok(State { args: Arc::clone(args), link, last_block: None, acknowledged: 0, open: None })
     }
 
     async fn handle(context: &Context<Msg>, message: Msg, state: &mut State) -> Result<(), Failure> {
         match message {
-            Msg::Link(LinkEvent::Up(epoch)) => state.subscribe(epoch),
+            Msg::Link(LinkEvent::Up(epoch)) => {
+                state.open = Some((epoch, state.args.node.origin().to_owned()));
+                state.subscribe(epoch);
+            }
             Msg::Link(LinkEvent::Text(epoch, text)) => state.read(epoch, &text),
             Msg::Link(LinkEvent::Down(..)) => {
-                state.acknowledged = 0;
+                (state.acknowledged, state.open) = (0, None);
                 state.args.clock.with(|clock| clock.is_connected = false);
+                // The next attempt may better lead elsewhere.
+                let node = state.args.node.clone();
+                context.spawn(async move { node.choose().await });
             }
             Msg::Height(height) => state.block_seen(height),
             Msg::Look => {
+                if let Some((epoch, origin)) = &state.open
+                    && origin != state.args.node.origin()
+                {
+                    state.link.reconnect(*epoch, "another node is used");
+                }
                 if !state.args.clock.with(|clock| clock.is_connected) {
                     let (node, mailbox) = (state.args.node.clone(), context.mailbox());
                     context.spawn(async move {
@@ -147,6 +159,8 @@ impl State {
                 if self.acknowledged == 2 {
                     self.args.clock.with(|clock| clock.is_connected = true);
                     confirmer::notify(&self.args.confirmer, confirmer::Msg::LookAllUp);
+                    // A node that was restarted, or another one, may not have what is in flight.
+                    signer::notify(&self.args.signer, signer::Msg::Doubt);
                 }
             }
         }

@@ -18,7 +18,6 @@ use svc_wire::{
     chain_error::ChainError,
     key::AccountKey,
     proto::cosmos::{
-        auth::v1beta1::{QueryAccountInfoRequest, QueryAccountInfoResponse},
         base::v1beta1::Coin,
         tx::v1beta1::{SimulateRequest, SimulateResponse},
     },
@@ -28,13 +27,14 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::{
-    Login, Submission, SubmitError, Submitted,
+    GasBook, Login, Submission, SubmitError, Submitted, WindowBound,
     core::{Core, Effect, Live},
 };
 use crate::{
     agent_session::LOGIN_PREFIX,
-    chain::{ChainParams, Identity},
+    chain::{ChainParams, Identity, account_of},
     in_flight::{CallId, Entry, InFlight},
+    journal::Journal,
     node_link::Clock,
 };
 
@@ -50,6 +50,8 @@ pub enum Msg {
     Tick,
     /// A block has passed.
     BlockSeen,
+    /// Something in flight may not be where it was sent.
+    Doubt,
     /// A transaction was decided.
     Settled {
         /// Included, or expired.
@@ -61,6 +63,8 @@ pub enum Msg {
     Simulated(CallId, Result<u64, Result<ChainError, NodeError>>),
     /// A hand-over was answered, or was not.
     Sent(CallId, String, Result<BroadcastOutcome, NodeError>),
+    /// A transaction could not be written down, and did not leave.
+    NotWritten(CallId, String, String),
     /// A repeated hand-over was answered, or was not.
     Resent(Result<BroadcastOutcome, NodeError>),
 }
@@ -73,10 +77,12 @@ impl Intent for Msg {
             Self::SignLogin(..) => "sign_login",
             Self::Tick => "tick",
             Self::BlockSeen => "block_seen",
+            Self::Doubt => "doubt",
             Self::Settled { .. } => "settled",
             Self::Learned(_) => "learned",
             Self::Simulated(..) => "simulated",
             Self::Sent(..) => "sent",
+            Self::NotWritten(..) => "not_written",
             Self::Resent(_) => "resent",
         }
     }
@@ -90,6 +96,9 @@ pub struct Args {
     pub node: NodeClient,
     pub table: Retained<InFlight>,
     pub clock: Retained<Clock>,
+    pub gas: Retained<GasBook>,
+    pub journal: Journal,
+    pub window: WindowBound,
     pub tx_timeout: Duration,
 }
 
@@ -115,6 +124,10 @@ impl Live for InFlight {
     fn count(&self) -> usize {
         self.live().len()
     }
+
+    fn floor(&self) -> u64 {
+        InFlight::floor(self)
+    }
 }
 
 /// Longest time between two looks at what is paused, when no blocks come.
@@ -131,7 +144,7 @@ impl Behaviour for Signer {
         context.after(Duration::ZERO, Msg::Tick);
         Ok(State {
             args: Arc::clone(args),
-            core: Core::new(args.chain.gas_price_micros, has_live),
+            core: Core::new(args.chain.gas_price_micros, args.window, has_live),
             account_number: 0,
             jobs: HashMap::new(),
         })
@@ -163,7 +176,8 @@ impl Behaviour for Signer {
                 context.after(TICK, Msg::Tick);
                 table.with(|table| state.core.ticked(table))
             }
-            Msg::BlockSeen => table.with(|table| state.core.ticked(table)),
+            Msg::BlockSeen => table.with(|table| state.core.block_passed(table)),
+            Msg::Doubt => table.with(|table| state.core.doubt(table)),
             Msg::Settled { is_included } => table.with(|table| state.core.settled(is_included, table)),
             Msg::Learned(answer) => {
                 if let Ok(Some((account_number, _))) = answer {
@@ -173,13 +187,22 @@ impl Behaviour for Signer {
                 let address = state.args.identity.address.to_string();
                 table.with(|table| state.core.learned(sequence, &address, table))
             }
-            Msg::Simulated(call, answer) => table.with(|table| state.core.simulated(call, answer, table)),
+            Msg::Simulated(call, answer) => {
+                let answer = answer.map(|gas| state.gas_limit(call, gas));
+                table.with(|table| state.core.simulated(call, answer, table))
+            }
             Msg::Sent(call, hash, answer) => table.with(|table| state.core.sent(call, &hash, answer, table)),
+            Msg::NotWritten(call, hash, reason) => {
+                state.retract(&hash);
+                table.with(|table| state.core.unsent(call, SubmitError::Journal(reason), table))
+            }
             Msg::Resent(answer) => table.with(|table| state.core.resent(answer, table)),
         };
         for effect in effects {
             state.perform(context, effect);
         }
+        let (waiting, window) = (state.core.waiting(), state.core.window());
+        metrics::tx_line(waiting, state.args.table.with(|table| table.count()), window);
         Ok(())
     }
 
@@ -194,7 +217,7 @@ impl Behaviour for Signer {
 impl State {
     /// The transaction of a call that was submitted before, also to an earlier incarnation.
     fn known(&self, call: CallId) -> Option<Submitted> {
-        self.args.table.with(|table| table.of_call(call).map(submitted))
+        self.args.table.with(|table| table.of_call(call).map(Submitted::from))
     }
 
     fn sign_login(&self, payload: &str) -> Option<Login> {
@@ -208,13 +231,14 @@ impl State {
 
     fn take_in(&mut self, submission: Submission, reply: Reply<Result<Submitted, SubmitError>>) -> Vec<Effect> {
         let (call, budget) = (submission.call, submission.granter.as_ref().map(|(_, budget)| *budget));
+        let session = Arc::clone(&submission.order.asker.session);
         if let Some(job) = self.jobs.get_mut(&call) {
             job.replies.push(reply);
             return Vec::new();
         }
         self.jobs.insert(call, Job { submission, replies: vec![reply] });
         let table = self.args.table.clone();
-        table.with(|table| self.core.submit(call, budget, table))
+        table.with(|table| self.core.submit(call, session, budget, table))
     }
 
     fn perform(&mut self, context: &Context<Msg>, effect: Effect) {
@@ -225,13 +249,17 @@ impl State {
                 let sent = self.send(context, call, sequence, with_granter, gas_limit, fee);
                 if sent.is_none() {
                     let table = self.args.table.clone();
-                    for effect in table.with(|table| self.core.unsigned(table)) {
+                    for effect in table.with(|table| self.core.unsent(call, SubmitError::Signing, table)) {
                         self.perform(context, effect);
                     }
                 }
             }
             Effect::Resend { sequence } => self.resend(context, sequence),
-            Effect::Retract { hash } => self.args.table.with(|table| table.retract(&hash)),
+            Effect::Retract { hash } => self.retract(&hash),
+            Effect::ChooseNode => {
+                let node = self.args.node.clone();
+                context.spawn(async move { node.choose().await });
+            }
             Effect::Answer { call, outcome } => {
                 let Some(job) = self.jobs.remove(&call) else { return };
                 let outcome = outcome.and_then(|_| self.known(call).ok_or(SubmitError::Signing));
@@ -242,18 +270,23 @@ impl State {
         }
     }
 
+    /// A node's refusal is final for these bytes: it does not have them, and nobody else was given them.
+    fn retract(&self, hash: &str) {
+        self.args.table.with(|table| table.retract(hash));
+        self.args.journal.refused(hash);
+    }
+
+    /// What to sign for a simulation's answer.
+    fn gas_limit(&self, call: CallId, simulated: u64) -> u64 {
+        let Some(job) = self.jobs.get(&call) else { return simulated };
+        let (msg_type, least) = (job.submission.order.prepared.msg_type(), job.submission.least_gas);
+        self.args.gas.with(|gas| gas.limit(msg_type, simulated)).max(least)
+    }
+
     fn learn(&self, context: &Context<Msg>) {
         let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
         context.spawn(async move {
-            let request = QueryAccountInfoRequest { address: args.identity.address.to_string() };
-            let path = "/cosmos.auth.v1beta1.Query/AccountInfo";
-            let answer = match args.node.query::<_, QueryAccountInfoResponse>(path, &request, 0).await {
-                Ok(reply) => Ok(reply.info.map(|info| (info.account_number, info.sequence))),
-                Err(NodeError::Query { error, .. }) if (error.codespace.as_str(), error.code) == ("sdk", 22) => {
-                    Ok(None)
-                }
-                Err(error) => Err(error),
-            };
+            let answer = account_of(&args.node, &args.identity.address.to_string()).await;
             mailbox.send(Msg::Learned(answer));
         });
     }
@@ -263,7 +296,7 @@ impl State {
         let granter = job.submission.granter.as_ref().filter(|_| with_granter).map(|(address, _)| address.clone());
         let fee = Coin { denom: args.chain.denom.clone(), amount: fee.to_string() };
         Unsigned {
-            messages: vec![job.submission.message.clone()],
+            messages: vec![job.submission.order.prepared.message.clone()],
             sequence,
             fee: if gas_limit == 0 { Vec::new() } else { vec![fee] },
             gas_limit,
@@ -290,7 +323,7 @@ impl State {
         );
     }
 
-    /// Signs, notes the transaction as in flight, and only then hands it over. `None` when the key failed.
+    /// Signs, notes the transaction as in flight, writes it down, and only then hands it over. `None` when the key failed.
     fn send(
         &self,
         context: &Context<Msg>,
@@ -307,23 +340,29 @@ impl State {
         let signed = span.in_scope(|| unsigned.sign(&args.key, &sign_context)).ok()?;
         trace::record_tx(&span, &signed.hash);
         drop(span);
-        let msg_type = job.submission.message.type_url.clone();
-        args.table.with(|table| {
-            table.add(Entry {
-                call,
-                hash: signed.hash.clone(),
-                bytes: signed.bytes.clone(),
-                sequence,
-                timeout_height: unsigned.timeout_height,
-                has_granter: with_granter,
-                outcome: None,
-            });
-        });
+        let msg_type = job.submission.order.prepared.msg_type().to_owned();
+        let entry = Entry {
+            call,
+            hash: signed.hash.clone(),
+            bytes: signed.bytes.clone(),
+            sequence,
+            timeout_height: unsigned.timeout_height,
+            signed_height: args.clock.with(|clock| clock.height),
+            order: Arc::clone(&job.submission.order),
+            has_granter: with_granter,
+            outcome: None,
+        };
+        args.table.with(|table| table.add(entry.clone()));
+        let journal = args.journal.clone();
         let span = trace::stage_span(Stage::Broadcast, &job.submission.span);
         trace::record_tx(&span, &signed.hash);
         let (node, mailbox, timeout_height) = (args.node.clone(), context.mailbox(), unsigned.timeout_height);
         context.spawn(
             async move {
+                if let Err(error) = journal.signed(entry).await {
+                    mailbox.send(Msg::NotWritten(call, signed.hash, error.to_string()));
+                    return;
+                }
                 let started = Instant::now();
                 let answer = node.broadcast(&signed.bytes).await;
                 let outcome = outcome_label(&answer);
@@ -345,11 +384,20 @@ impl State {
 
     fn resend(&self, context: &Context<Msg>, sequence: u64) {
         let entry = self.args.table.with(|table| table.live_at(sequence).cloned());
-        let (node, mailbox) = (self.args.node.clone(), context.mailbox());
+        let (node, journal, mailbox) = (self.args.node.clone(), self.args.journal.clone(), context.mailbox());
         context.spawn(async move {
             let answer = match entry {
                 Some(entry) => {
-                    let answer = node.broadcast(&entry.bytes).await;
+                    // An earlier incarnation may have died before it was written down. If it cannot be now either, it has
+                    // not left and must not: the wait goes on until its timeout height decides.
+                    let answer = match journal.signed(entry.clone()).await {
+                        Ok(()) => node.broadcast(&entry.bytes).await,
+                        Err(_) => {
+                            mailbox.send(Msg::Resent(Err(node.unsent("the journal cannot be written"))));
+                            return;
+                        }
+                    };
+                    metrics::tx_resent(outcome_label(&answer));
                     let outcome = outcome_label(&answer);
                     tracing::info!(tx_hash = entry.hash, sequence, outcome, "transaction is broadcast again");
                     answer
@@ -368,15 +416,6 @@ pub(crate) async fn simulate_gas(node: &NodeClient, tx_bytes: Vec<u8>) -> Result
     let bytes = node.query_bytes("/cosmos.tx.v1beta1.Service/Simulate", &request, 0).await?;
     let reply = SimulateResponse::decode(bytes.as_slice()).unwrap_or_default();
     Ok(reply.gas_info.map_or(0, |info| info.gas_used))
-}
-
-fn submitted(entry: &Entry) -> Submitted {
-    Submitted {
-        hash: entry.hash.clone(),
-        timeout_height: entry.timeout_height,
-        sequence: entry.sequence,
-        has_granter: entry.has_granter,
-    }
 }
 
 fn outcome_label(answer: &Result<BroadcastOutcome, NodeError>) -> &'static str {

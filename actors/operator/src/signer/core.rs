@@ -2,24 +2,25 @@
 //!
 //! `expected` is the sequence the node's check state expects next, as far as known. A live transaction of ours at that very
 //! sequence is one the node does not know (any more): it is sent again, the same bytes, before anything else. So no second
-//! transaction is ever signed for a sequence that may still execute.
+//! transaction is ever signed for a sequence that may still execute. A node that expects a sequence which is known to be used
+//! is behind the chain, and nothing is signed by its word.
 
-use std::collections::VecDeque;
+use std::sync::Arc;
 
 use svc_kit::upstream::{BroadcastOutcome, NodeError};
 use svc_wire::chain_error::{ChainError, Meaning};
 
-use super::SubmitError;
-use crate::{
-    chain::{fee_for, gas_limit_for},
-    in_flight::CallId,
+use super::{
+    SubmitError,
+    queue::{Queue, Write},
+    window::{Window, WindowBound},
 };
+use crate::{chain::fee_for, in_flight::CallId};
 
 /// Writes that may wait.
-pub const QUEUE_LIMIT: usize = 512;
-/// Transactions in flight at once: grows by one per included transaction, halves when the mempool is full.
-const FIRST_WINDOW: usize = 128;
-const MAX_WINDOW: usize = 1_024;
+pub const QUEUE_LIMIT: usize = 2_048;
+/// How often a node may turn out to be behind before those who wait are told.
+const MAX_BEHIND: u32 = 30;
 /// How often one write may meet a wrong sequence or a full mempool before it is given up.
 const MAX_SETBACKS: u32 = 12;
 
@@ -36,6 +37,8 @@ pub enum Effect {
     Resend { sequence: u64 },
     /// The node refused it: it never was in flight.
     Retract { hash: String },
+    /// The node does not answer, or is behind: another may be better.
+    ChooseNode,
     /// Answer a write's caller: in flight under this hash, or not at all.
     Answer { call: CallId, outcome: Result<String, SubmitError> },
 }
@@ -46,17 +49,11 @@ pub trait Live {
     fn is_live_at(&self, sequence: u64) -> bool;
     /// How many may still execute.
     fn count(&self) -> usize;
+    /// Every sequence below this one is used for certain.
+    fn floor(&self) -> u64;
 }
 
-#[derive(Debug, Clone)]
-struct Write {
-    call: CallId,
-    /// Budget of the fee granter; `None`: no granter (any more).
-    granter: Option<Option<u128>>,
-    setbacks: u32,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Step {
     Idle,
     Learning,
@@ -74,29 +71,35 @@ enum Step {
 }
 
 /// State of the signer.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Core {
     expected: Option<u64>,
     step: Step,
     current: Option<Write>,
-    queue: VecDeque<Write>,
-    window: usize,
+    queue: Queue,
+    window: Window,
     gas_price_micros: u64,
     /// Some live transaction may not have arrived.
     is_unsure: bool,
+    /// What the node expects has to be asked anew, whatever is under way.
+    is_stale: bool,
+    /// How often in a row the node was behind.
+    behind: u32,
 }
 
 impl Core {
     /// A signer that knows nothing of the node yet; with transactions of an earlier incarnation it first makes sure of them.
-    pub fn new(gas_price_micros: u64, has_live: bool) -> Self {
+    pub fn new(gas_price_micros: u64, bound: WindowBound, has_live: bool) -> Self {
         Self {
             expected: None,
             step: Step::Idle,
             current: None,
-            queue: VecDeque::new(),
-            window: FIRST_WINDOW,
+            queue: Queue::default(),
+            window: Window::new(bound),
             gas_price_micros,
             is_unsure: has_live,
+            is_stale: false,
+            behind: 0,
         }
     }
 
@@ -109,23 +112,27 @@ impl Core {
     }
 
     pub fn window(&self) -> usize {
-        self.window
+        self.window.size()
     }
 
     /// A new write; `granter` is the fee granter's budget.
-    pub fn submit(&mut self, call: CallId, granter: Option<Option<u128>>, live: &dyn Live) -> Vec<Effect> {
+    pub fn submit(
+        &mut self,
+        call: CallId,
+        session: Arc<str>,
+        granter: Option<Option<u128>>,
+        live: &dyn Live,
+    ) -> Vec<Effect> {
         if self.queue.len() >= QUEUE_LIMIT {
             return vec![Effect::Answer { call, outcome: Err(SubmitError::Overloaded { limit: QUEUE_LIMIT }) }];
         }
-        self.queue.push_back(Write { call, granter, setbacks: 0 });
+        self.queue.push(Write { call, session, granter, setbacks: 0 });
         self.advance(live)
     }
 
     /// A caller has given up. True when the write is withdrawn and will never be signed; false when it has left, or is unknown.
     pub fn withdraw(&mut self, call: CallId, live: &dyn Live) -> (bool, Vec<Effect>) {
-        let before = self.queue.len();
-        self.queue.retain(|write| write.call != call);
-        if self.queue.len() < before {
+        if self.queue.remove(call) {
             return (true, Vec::new());
         }
         let is_current = self.current.as_ref().is_some_and(|write| write.call == call);
@@ -144,20 +151,41 @@ impl Core {
         }
         let error = match answer {
             Ok(Some(sequence)) => {
-                self.expected = Some(sequence);
                 self.step = Step::Idle;
-                return self.advance(live);
+                return self.expect(sequence, live);
             }
             Ok(None) => SubmitError::NoAccount { address: address.to_owned() },
             Err(error) => SubmitError::Node(error),
         };
         // Nobody is kept waiting for a node that does not answer; transactions in flight are looked after at the next block.
-        self.step = Step::Paused;
-        let waiting = self.current.take().into_iter().chain(self.queue.drain(..));
-        waiting.map(|write| Effect::Answer { call: write.call, outcome: Err(error.clone()) }).collect()
+        self.refuse_all(&error)
     }
 
-    /// A simulation was answered: gas used, or why not.
+    fn refuse_all(&mut self, error: &SubmitError) -> Vec<Effect> {
+        self.step = Step::Paused;
+        let waiting = self.current.take().into_iter().chain(self.queue.drain());
+        let answer = |write: Write| Effect::Answer { call: write.call, outcome: Err(error.clone()) };
+        let is_node = !matches!(error, SubmitError::NoAccount { .. });
+        waiting.map(answer).chain(is_node.then_some(Effect::ChooseNode)).collect()
+    }
+
+    /// The node expects this sequence. One that is used already shows that it is behind.
+    fn expect(&mut self, sequence: u64, live: &dyn Live) -> Vec<Effect> {
+        if sequence >= live.floor() {
+            (self.expected, self.behind) = (Some(sequence), 0);
+            return self.advance(live);
+        }
+        (self.expected, self.is_unsure) = (None, true);
+        self.behind += 1;
+        if self.behind > MAX_BEHIND {
+            self.behind = 0;
+            return self.refuse_all(&SubmitError::Behind { expected: sequence, used_below: live.floor() });
+        }
+        self.step = Step::Paused;
+        vec![Effect::ChooseNode]
+    }
+
+    /// A simulation was answered: the gas limit to sign with, or why not.
     pub fn simulated(
         &mut self,
         call: CallId,
@@ -167,8 +195,7 @@ impl Core {
         let Step::Simulating { sequence } = self.step else { return Vec::new() };
         let Some(write) = self.current.as_mut().filter(|write| write.call == call) else { return Vec::new() };
         match answer {
-            Ok(gas) => {
-                let gas_limit = gas_limit_for(gas);
+            Ok(gas_limit) => {
                 let fee = fee_for(gas_limit, self.gas_price_micros);
                 if write.granter.flatten().is_some_and(|budget| fee > budget) {
                     write.granter = None;
@@ -178,7 +205,11 @@ impl Core {
                 let with_granter = write.granter.is_some();
                 vec![Effect::Send { call, sequence, with_granter, gas_limit, fee }]
             }
-            Err(Err(error)) => self.give_up(SubmitError::Node(error), live),
+            Err(Err(error)) => {
+                let mut effects = vec![Effect::ChooseNode];
+                effects.extend(self.give_up(SubmitError::Node(error), live));
+                effects
+            }
             Err(Ok(error)) => match error.simulated_meaning() {
                 Meaning::WrongSequence { expected, .. } => self.set_back(expected, SubmitError::Sequence(error), live),
                 Meaning::FeeAllowance if write.granter.is_some() => {
@@ -190,9 +221,10 @@ impl Core {
         }
     }
 
-    /// The key failed.
-    pub fn unsigned(&mut self, live: &dyn Live) -> Vec<Effect> {
-        self.give_up(SubmitError::Signing, live)
+    /// The key or the journal failed: nothing has left.
+    pub fn unsent(&mut self, call: CallId, error: SubmitError, live: &dyn Live) -> Vec<Effect> {
+        let is_current = self.current.as_ref().is_some_and(|write| write.call == call);
+        if is_current && matches!(self.step, Step::Sending { .. }) { self.give_up(error, live) } else { Vec::new() }
     }
 
     /// A hand-over was answered, or was not.
@@ -237,7 +269,7 @@ impl Core {
                     return effects;
                 }
                 Meaning::MempoolFull | Meaning::TimeoutHeight => {
-                    self.window = (self.window / 2).max(1);
+                    self.window.set_back();
                     write.setbacks += 1;
                     if write.setbacks > MAX_SETBACKS {
                         let mut effects = vec![retract];
@@ -273,17 +305,16 @@ impl Core {
             Err(_) => None,
         };
         match next {
-            Some(next) => self.expected = Some(next),
+            Some(next) => self.expect(next, live),
             // Its outcome is the confirmer's to decide; look again at the next block.
             None => {
-                self.expected = None;
-                self.step = Step::Paused;
+                (self.expected, self.step) = (None, Step::Paused);
+                Vec::new()
             }
         }
-        self.advance(live)
     }
 
-    /// A block has passed.
+    /// A moment has passed.
     pub fn ticked(&mut self, live: &dyn Live) -> Vec<Effect> {
         if self.step == Step::Paused {
             self.step = Step::Idle;
@@ -291,22 +322,33 @@ impl Core {
         self.advance(live)
     }
 
-    /// A transaction was decided: there is room for another, and after an expiry its sequence is free again.
+    /// A block has passed.
+    pub fn block_passed(&mut self, live: &dyn Live) -> Vec<Effect> {
+        self.window.block();
+        self.ticked(live)
+    }
+
+    /// A transaction was decided: there is room for another, and unless it is in a block its sequence may be free again.
     pub fn settled(&mut self, is_included: bool, live: &dyn Live) -> Vec<Effect> {
         if is_included {
-            self.window = (self.window + 1).min(MAX_WINDOW);
-        } else {
-            self.is_unsure = true;
-            if self.step == Step::Idle {
-                self.expected = None;
-            }
+            self.window.included();
+            return self.advance(live);
         }
+        self.doubt(live)
+    }
+
+    /// Something in flight may not be where it was sent: the node was restarted or changed, or does not show it.
+    pub fn doubt(&mut self, live: &dyn Live) -> Vec<Effect> {
+        (self.is_unsure, self.is_stale) = (true, true);
         self.advance(live)
     }
 
     fn advance(&mut self, live: &dyn Live) -> Vec<Effect> {
         if self.step != Step::Idle || (self.queue.is_empty() && !self.is_unsure) {
             return Vec::new();
+        }
+        if std::mem::take(&mut self.is_stale) {
+            self.expected = None;
         }
         let Some(sequence) = self.expected else {
             self.step = Step::Learning;
@@ -317,10 +359,10 @@ impl Core {
             return vec![Effect::Resend { sequence }];
         }
         self.is_unsure = false;
-        if live.count() >= self.window {
+        if live.count() >= self.window.size() {
             return Vec::new();
         }
-        let Some(write) = self.queue.pop_front() else { return Vec::new() };
+        let Some(write) = self.queue.pop() else { return Vec::new() };
         let (call, with_granter) = (write.call, write.granter.is_some());
         self.current = Some(write);
         self.step = Step::Simulating { sequence };
@@ -334,7 +376,7 @@ impl Core {
 
     fn requeue(&mut self) {
         if let Some(write) = self.current.take() {
-            self.queue.push_front(write);
+            self.queue.push_first(write);
         }
     }
 
@@ -349,7 +391,8 @@ impl Core {
 
     /// The sequence was wrong: go on with the one the node expects, or ask for it.
     fn set_back(&mut self, expected: Option<u64>, error: SubmitError, live: &dyn Live) -> Vec<Effect> {
-        self.expected = expected;
+        self.expected = None;
+        self.window.set_back();
         let setbacks = self.current.as_mut().map_or(0, |write| {
             write.setbacks += 1;
             write.setbacks
@@ -359,7 +402,10 @@ impl Core {
         }
         self.requeue();
         self.step = Step::Idle;
-        self.advance(live)
+        match expected {
+            Some(expected) => self.expect(expected, live),
+            None => self.advance(live),
+        }
     }
 }
 

@@ -7,14 +7,26 @@
 
 mod actor;
 mod core;
+mod gas;
+#[cfg(test)]
+mod model;
+mod queue;
+mod window;
+
+use std::sync::Arc;
 
 use svc_kit::{AskError, Handle, upstream::NodeError};
 use svc_wire::chain_error::ChainError;
 
 pub use actor::{Args, Msg, Signer};
 pub(crate) use actor::{notify, simulate_gas};
+pub use gas::GasBook;
+pub use window::WindowBound;
 
-use crate::in_flight::CallId;
+use crate::{
+    in_flight::{CallId, Entry},
+    order::Order,
+};
 
 /// Why a write did not come into flight. Nothing of it will execute.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -37,6 +49,17 @@ pub enum SubmitError {
     /// CheckTx refused the transaction.
     #[error("refused: {}", .0.raw_log)]
     Rejected(ChainError),
+    /// The node has not seen what is known to have happened.
+    #[error("the node expects sequence {expected}, and all below {used_below} are used")]
+    Behind {
+        /// The node's word.
+        expected: u64,
+        /// What is known.
+        used_below: u64,
+    },
+    /// What is to be sent could not be written down first.
+    #[error("the journal cannot be written: {0}")]
+    Journal(String),
     /// Too many writes are waiting.
     #[error("{limit} writes are waiting")]
     Overloaded {
@@ -62,8 +85,10 @@ pub struct Login {
 pub struct Submission {
     /// The call it belongs to; submitting a call again yields its first transaction.
     pub call: CallId,
-    /// The message.
-    pub message: prost_types::Any,
+    /// What was asked for.
+    pub order: Arc<Order>,
+    /// Least gas limit, after a transaction that ran out of gas.
+    pub least_gas: u64,
     /// Who pays the fee besides the operator, and up to what; `Some((_, None))` has no limit.
     pub granter: Option<(String, Option<u128>)>,
     /// Span of the call, above the stages' spans.
@@ -81,6 +106,17 @@ pub struct Submitted {
     pub sequence: u64,
     /// Whether the corporation pays the fee.
     pub has_granter: bool,
+}
+
+impl From<&Entry> for Submitted {
+    fn from(entry: &Entry) -> Self {
+        Self {
+            hash: entry.hash.clone(),
+            timeout_height: entry.timeout_height,
+            sequence: entry.sequence,
+            has_granter: entry.has_granter,
+        }
+    }
 }
 
 /// The way to the signer.

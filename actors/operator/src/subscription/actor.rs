@@ -74,7 +74,7 @@ impl Behaviour for Subscription {
     type State = State;
 
     async fn start(context: &Context<Msg>, args: &Arc<Args>) -> Result<State, Failure> {
-        let mut config = LinkConfig::new("indexer", args.indexer.origin(), "/v4/indexer/subscribe");
+        let mut config = LinkConfig::over("indexer", args.indexer.endpoints().clone(), "/v4/indexer/subscribe");
         config.liveness = SOCKET_LIVENESS;
         let mailbox = context.mailbox();
         let link = Link::open(config, move |event| {
@@ -100,6 +100,9 @@ impl Behaviour for Subscription {
             },
             Msg::Link(LinkEvent::Down(..)) => {
                 state.core.disconnected();
+                // The next attempt may better lead elsewhere.
+                let indexer = state.args.indexer.clone();
+                context.spawn(async move { indexer.choose().await });
                 Vec::new()
             }
             Msg::Drained(epoch, _) if epoch != state.epoch => Vec::new(),

@@ -78,7 +78,7 @@ impl Core {
             events: outcome.events.iter().map(abci_event).collect(),
             msg_responses: tx::message_responses(&outcome.data),
         };
-        let gas_info = GasInfo { gas_wanted: outcome.gas_wanted, gas_used: outcome.gas_used };
+        let gas_info = GasInfo { gas_wanted: outcome.gas_wanted, gas_used: self.faults.told_gas(outcome.gas_used) };
         Ok(SimulateResponse { gas_info: Some(gas_info), result: Some(result) }.encode_to_vec())
     }
 
