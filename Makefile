@@ -1,6 +1,6 @@
 # The commands people type. `make` explains them.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check interop bench fuzz deny devnet fmt
+.PHONY: help demo test check interop bench soak fuzz deny devnet fmt
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -31,6 +31,9 @@ bench: ## Measure, with a floor in the same run; needs python3, node and npm for
 	python3 tests/interop/run.py install
 	cargo bench --bench table
 	cp benches/tokens.mjs target/interop/ && node target/interop/tokens.mjs tests/fixtures/tools.json
+
+soak: ## Break everything while 2000 writes run, compare each answer with the chain; SOAK_WRITES, SOAK_SECONDS, SOAK_SEED
+	cargo bench --bench soak
 
 fuzz: ## Fuzz ledger and control messages, ten minutes each; needs a nightly compiler and cargo-fuzz
 	cargo +nightly fuzz run --fuzz-dir fuzz -s none ledger -- -max_total_time=600 -max_len=4096

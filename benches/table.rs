@@ -4,15 +4,11 @@
 mod ledger;
 mod mcp;
 mod subscription;
+mod writes;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use serde_json::{Map, Value, json};
-use svc::{
-    client::Client,
-    network::{Network, NetworkConfig},
-};
-use svc_devnet::DevnetConfig;
+use serde_json::{Value, json};
 use svc_kit::{
     Behaviour, Context, Failure, Handle, Intent, Reply,
     supervise::{ChildSpec, Supervisor, SupervisorSpec},
@@ -99,35 +95,6 @@ async fn round_trips() -> (f64, f64) {
     (median(actor), median(bare))
 }
 
-/// Blocks from call to answer of single writes, and of sixty-four at once, on a chain with this block time.
-async fn writes(block_time: Duration) -> (f64, f64) {
-    let devnet = DevnetConfig { block_time: Some(block_time), ..DevnetConfig::default() };
-    let network = Network::launch(NetworkConfig { devnet, ..NetworkConfig::default() }).await.expect("starts");
-    let client = Client::connect(&network.mcp_url(), &network.bearer).await.expect("connects");
-    let arguments = |name: String| -> Map<String, Value> {
-        let url = format!("https://{name}.example/f.pdf");
-        let value = json!({"did": format!("did:web:{name}.example"), "language": "en", "doc_url": url, "doc_digest_sri": "sha256-AAEC"});
-        value.as_object().cloned().unwrap_or_default()
-    };
-    let tool = "svc.ledger.es.createEcosystem";
-    let mut single = Vec::new();
-    for index in 0..9 {
-        let begun = Instant::now();
-        let result = client.call(tool, arguments(format!("single-{index}"))).await.expect("answered");
-        assert_eq!(result.is_error, Some(false));
-        single.push(begun.elapsed().as_secs_f64() / block_time.as_secs_f64());
-    }
-    let begun = Instant::now();
-    let many = (0..64).map(|index| client.call(tool, arguments(format!("many-{index}"))));
-    for result in futures::future::join_all(many).await {
-        assert_eq!(result.expect("answered").is_error, Some(false));
-    }
-    let many = begun.elapsed().as_secs_f64() / block_time.as_secs_f64();
-    client.close().await;
-    network.shutdown(Duration::from_secs(1)).await;
-    (median(single), many)
-}
-
 fn print(row: &Row) {
     println!("| {} | {} | {} | {:.2} |", row.measure, row.value, row.floor, row.ratio);
 }
@@ -146,7 +113,9 @@ fn main() {
         if is_wanted("actors") {
             let (actor, bare) = round_trips().await;
             let ratio = actor / bare;
-            println!("| round trip of an actor request | {actor:.0} ns | {bare:.0} ns, bare tokio channels | {ratio:.2} |");
+            println!(
+                "| round trip of an actor request | {actor:.0} ns | {bare:.0} ns, bare tokio channels | {ratio:.2} |"
+            );
         }
         if is_wanted("ledger") {
             ledger::rows().await.iter().for_each(print);
@@ -157,11 +126,8 @@ fn main() {
         if is_wanted("mcp") {
             mcp::rows().await.iter().for_each(print);
         }
-        for millis in [1000, 200].into_iter().filter(|_| is_wanted("writes")) {
-            let (single, many) = writes(Duration::from_millis(millis)).await;
-            // Each call begins right behind a block, so it cannot be answered before the next one.
-            println!("| one write after the other, {millis} ms blocks | {single:.2} blocks | one block | {single:.2} |");
-            println!("| 64 writes at once, to the last answer, {millis} ms blocks | {many:.2} blocks | one block | {many:.2} |");
+        if is_wanted("writes") {
+            writes::rows().await.iter().for_each(print);
         }
     });
 }

@@ -16,6 +16,7 @@ mod e2e {
     mod indexer;
     mod pipeline;
     mod policy;
+    mod recovery;
     mod secrets;
     mod sessions;
     mod standins;

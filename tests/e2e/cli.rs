@@ -84,7 +84,7 @@ async fn tools_are_explained_called_with_plain_words_and_completed() {
 async fn a_watched_resource_is_printed_again_when_the_chain_changes_it() {
     let world = quick().await;
     let listed = run(&world, &["resource"]).await;
-    assert_eq!(listed.out.lines().count(), 6, "{}", listed.out);
+    assert_eq!(listed.out.lines().count(), 8, "{}", listed.out);
     let mut watch = command(&world, &["resource", "svc://own/corporation", "--watch"]);
     let mut child = watch.stdout(Stdio::piped()).spawn().expect("starts");
     let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();

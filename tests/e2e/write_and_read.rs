@@ -106,6 +106,7 @@ async fn resources_and_wallet_tools_tell_the_same_as_the_chain() {
     assert_eq!(
         json!(actors),
         json!([
+            "journal",
             "signer",
             "confirmer",
             "node_link",

@@ -207,7 +207,7 @@ impl AbciEvent {
 }
 
 /// `tx`
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 pub struct Tx {
     /// Upper-case hex.
     pub hash: String,

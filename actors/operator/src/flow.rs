@@ -160,12 +160,19 @@ impl Run {
     }
 
     async fn until_decided(&mut self, parts: &Parts) -> Ended {
-        let (mut least_gas, mut times_displaced) = (0, 0);
+        let (mut least_gas, mut times_displaced, mut pays_itself) = (0, 0, false);
+        let mut before: Option<Submitted> = None;
         loop {
             let started = Instant::now();
-            let submitted = match self.submit(parts, least_gas).instrument(self.span.clone()).await {
+            let submitted = match self.submit(parts, least_gas, pays_itself).instrument(self.span.clone()).await {
                 Ok(submitted) => submitted,
-                Err(error) => return Ended { submitted: None, outcome: Err(error) },
+                Err(error) => {
+                    let outcome = Err(match &before {
+                        Some(before) => after(error, before),
+                        None => error,
+                    });
+                    return Ended { submitted: before, outcome };
+                }
             };
             let signed = Instant::now();
             let decided = match self.decided(parts, &submitted).await {
@@ -174,9 +181,14 @@ impl Run {
             };
             match &decided {
                 // Decided, so another transaction cannot make it happen twice; and once only, with twice the gas.
-                Outcome::Included { result, .. } if least_gas == 0 && is_out_of_gas(result) => {
+                Outcome::Included { result, .. } if least_gas == 0 && means(result, Meaning::OutOfGas) => {
                     least_gas = result.gas_wanted.saturating_mul(2);
                     tracing::warn!(tx_hash = submitted.hash, gas = least_gas, "out of gas, signed anew with more");
+                }
+                // The allowance ended on the way; it used no sequence, and once more it is tried without.
+                Outcome::Included { result, .. } if submitted.has_granter && means(result, Meaning::FeeAllowance) => {
+                    pays_itself = true;
+                    tracing::warn!(tx_hash = submitted.hash, "the fee allowance is gone, signed anew without");
                 }
                 Outcome::Displaced { .. } if times_displaced < MAX_DISPLACED => {
                     times_displaced += 1;
@@ -189,6 +201,7 @@ impl Run {
                 }
             }
             self.stand.send_replace(Stand::Waiting);
+            before = Some(submitted);
         }
     }
 
@@ -276,7 +289,7 @@ impl Run {
         Ok(receipt)
     }
 
-    async fn submit(&self, parts: &Parts, least_gas: u64) -> Result<Submitted, ErrorEnvelope> {
+    async fn submit(&self, parts: &Parts, least_gas: u64, pays_itself: bool) -> Result<Submitted, ErrorEnvelope> {
         let prepared = &self.order.prepared;
         check_gate(parts, prepared.msg_type(), prepared.needs_grant)?;
         let snapshot = parts.board.current();
@@ -285,7 +298,7 @@ impl Run {
             call: parts.next_call(),
             order: Arc::clone(&self.order),
             least_gas,
-            granter: budget.map(|budget| (snapshot.policy_address().to_owned(), budget)),
+            granter: budget.filter(|_| !pays_itself).map(|budget| (snapshot.policy_address().to_owned(), budget)),
             span: self.span.clone(),
         };
         let deadline = Instant::now() + parts.tx_timeout + SIGNING_GRACE;
@@ -385,9 +398,19 @@ pub(crate) fn receipt(parts: &Parts, hash: &str, height: u64, result: TxResult, 
     }
 }
 
-fn is_out_of_gas(result: &TxResult) -> bool {
+/// A write that could not be signed anew after its first transaction came to nothing.
+fn after(mut error: ErrorEnvelope, before: &Submitted) -> ErrorEnvelope {
+    if error.code == Code::AuthzNotGranted {
+        error.code = Code::AuthzRevoked;
+    }
+    error.details["tx_hash"] = before.hash.as_str().into();
+    error.hint = format!("its first transaction came to nothing and no other was sent; {}", error.hint);
+    error
+}
+
+fn means(result: &TxResult, meaning: Meaning) -> bool {
     let error = ChainError { codespace: result.codespace.clone(), code: result.code, raw_log: String::new() };
-    result.code != 0 && error.meaning() == Meaning::OutOfGas
+    result.code != 0 && error.meaning() == meaning
 }
 
 pub(crate) fn check_gate(parts: &Parts, msg_type: &str, needs_grant: bool) -> Result<(), ErrorEnvelope> {

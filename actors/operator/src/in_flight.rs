@@ -7,7 +7,10 @@ use std::{
 };
 
 use serde::Serialize;
-use svc_wire::comet::TxResult;
+use svc_wire::{
+    chain_error::{ChainError, Meaning},
+    comet::TxResult,
+};
 
 use crate::order::Order;
 
@@ -38,6 +41,15 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Whether the transaction with this sequence has used it. One that fails before its messages run is in a block and uses
+    /// nothing: the ante handler's changes are undone, and its events are not told.
+    pub fn uses(&self, sequence: u64) -> bool {
+        match self {
+            Self::Included { result, .. } => result.code == 0 || passed_ante(result, sequence),
+            Self::Expired { .. } | Self::Displaced { .. } => false,
+        }
+    }
+
     /// One word: `included`, `failed`, `expired`, `displaced`.
     pub fn word(&self) -> &'static str {
         match self {
@@ -46,6 +58,29 @@ impl Outcome {
             Self::Expired { .. } => "expired",
             Self::Displaced { .. } => "displaced",
         }
+    }
+}
+
+/// Whether a transaction got past the ante handler: only then its `tx.acc_seq` is told.
+fn passed_ante(result: &TxResult, sequence: u64) -> bool {
+    let attributes = result.events.iter().filter(|event| event.kind == "tx").flat_map(|event| &event.attributes);
+    let is_own = |value: &str| value.rsplit_once('/').is_some_and(|(_, told)| told == sequence.to_string());
+    attributes.into_iter().any(|attribute| attribute.key == "acc_seq" && is_own(&attribute.value))
+}
+
+/// What a result in a block means for a transaction; `None`: nothing yet, its sequence had not come, and the same bytes may
+/// still execute.
+pub fn in_block(height: u64, result: Box<TxResult>, sequence: u64, timeout_height: u64) -> Option<Outcome> {
+    let outcome = Outcome::Included { height, result };
+    let Outcome::Included { result, .. } = &outcome else { return None };
+    if outcome.uses(sequence) {
+        return Some(outcome);
+    }
+    let error = ChainError { codespace: result.codespace.clone(), code: result.code, raw_log: result.log.clone() };
+    match error.meaning() {
+        Meaning::WrongSequence { .. } => None,
+        Meaning::TimeoutHeight => Some(Outcome::Expired { timeout_height }),
+        _ => Some(outcome),
     }
 }
 
@@ -116,7 +151,7 @@ impl InFlight {
     /// Notes how a transaction ended; false when it is unknown or was decided before. A decided outcome never changes.
     pub fn decide(&mut self, hash: &str, outcome: Outcome) -> bool {
         let Some(entry) = self.entries.get_mut(hash).filter(|entry| entry.outcome.is_none()) else { return false };
-        if matches!(outcome, Outcome::Included { .. }) {
+        if outcome.uses(entry.sequence) {
             self.floor = self.floor.max(entry.sequence + 1);
         }
         entry.outcome = Some(outcome);
@@ -212,6 +247,29 @@ mod tests {
         table.add(entry("B", 2, 7));
         table.decide("B", Outcome::Included { height: 9, result: Box::default() });
         assert_eq!(table.floor(), 8);
+    }
+
+    #[test]
+    fn a_failure_before_the_messages_uses_no_sequence_and_a_wrong_sequence_decides_nothing() {
+        use svc_wire::comet::{AbciEvent, Attribute};
+        let acc_seq = |text: &str| AbciEvent {
+            kind: "tx".to_owned(),
+            attributes: vec![Attribute { key: "acc_seq".to_owned(), value: text.to_owned(), index: true }],
+        };
+        let result = |code, events| TxResult { code, codespace: "sdk".to_owned(), events, ..TxResult::default() };
+        for (given, word, uses) in [
+            (result(0, vec![]), Some("included"), true),
+            (result(5, vec![acc_seq("a/7")]), Some("failed"), true),
+            (result(5, vec![acc_seq("a/17"), acc_seq("a/6")]), Some("failed"), false),
+            (result(38, vec![]), Some("failed"), false),
+            (result(32, vec![]), None, false),
+            (result(30, vec![]), Some("expired"), false),
+        ] {
+            let shown = format!("{given:?}");
+            let outcome = in_block(9, Box::new(given), 7, 20);
+            assert_eq!(outcome.as_ref().map(Outcome::word), word, "{shown}");
+            assert_eq!(outcome.is_some_and(|outcome| outcome.uses(7)), uses, "{shown}");
+        }
     }
 
     #[test]

@@ -262,7 +262,7 @@ impl Operator {
         let open: Vec<_> = parts.table.with(|table| table.all().cloned().collect());
         for entry in &open {
             if let Some(outcome) = &entry.outcome {
-                parts.journal.decided(&entry.hash, outcome);
+                parts.journal.decided(entry, outcome);
             }
             self.0.calls.resume(parts, entry);
         }

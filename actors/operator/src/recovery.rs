@@ -2,12 +2,11 @@
 
 use svc_kit::upstream::NodeClient;
 use svc_otel::metrics;
-use svc_wire::comet::Tx;
 
 use crate::{
     audit::{Audit, AuditEnd, AuditError, AuditRecord},
     chain::{ChainParams, Identity, OperatorConfig},
-    confirmer::{Absence, Looks, Pending, facts},
+    confirmer::{Looks, Pending, facts, judge},
     in_flight::{CallId, Entry, InFlight, Outcome},
     journal::{JournalError, Recovered, Store},
 };
@@ -75,7 +74,7 @@ pub(crate) async fn learn(
         metrics::tx_recovered("found");
         let pending = Pending::from(&entry);
         let outcome = match (&facts, node.tx(&entry.hash).await) {
-            (Some(facts), Ok(found)) => outcome(found, &pending, looks.absent(&pending, facts), facts.height),
+            (Some(facts), Ok(found)) => judge(&mut looks, &pending, facts, found.map(Box::new)).ok(),
             _ => None,
         };
         take_up(&mut table, &mut recovered, entry, outcome);
@@ -98,15 +97,6 @@ pub(crate) async fn learn(
         );
     }
     Ok(Past { store, audit, table, recovered, next_call: next_call + 1 })
-}
-
-fn outcome(found: Option<Tx>, pending: &Pending, absence: Absence, height: u64) -> Option<Outcome> {
-    match (found, absence) {
-        (Some(tx), _) => Some(Outcome::Included { height: tx.height, result: Box::new(tx.tx_result) }),
-        (None, Absence::Expired) => Some(Outcome::Expired { timeout_height: pending.timeout_height }),
-        (None, Absence::Displaced) => Some(Outcome::Displaced { height }),
-        (None, Absence::Missing | Absence::Unclear) => None,
-    }
 }
 
 fn take_up(table: &mut InFlight, recovered: &mut Recovered, entry: Entry, outcome: Option<Outcome>) {

@@ -197,7 +197,9 @@ impl Core {
         if bytes.len() > MAX_TX_BYTES {
             return Checked::Mempool(format!("tx too large. Max size is {MAX_TX_BYTES}, but got {}", bytes.len()));
         }
-        if self.cache.contains(&hash) || self.locate(&hash).is_some() {
+        // What failed in its block leaves the cache: its bytes may come again.
+        let has_executed = self.locate(&hash).is_some_and(|(block, position)| block.outcomes[position].code == 0);
+        if self.cache.contains(&hash) || has_executed {
             return Checked::Mempool("tx already exists in cache".to_owned());
         }
         if self.mempool.len() >= MEMPOOL_SIZE || self.faults.mempool_full {

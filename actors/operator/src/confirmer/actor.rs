@@ -14,7 +14,7 @@ use svc_wire::comet::{Tx, TxResult};
 use super::core::{Absence, Facts, Looks, Pending};
 use crate::{
     chain::account_of,
-    in_flight::{Entry, InFlight, Outcome},
+    in_flight::{Entry, InFlight, Outcome, in_block},
     journal::Journal,
     node_link::Clock,
     signer::{self, GasBook},
@@ -124,28 +124,23 @@ impl Behaviour for Confirmer {
 impl State {
     fn looked_up(&mut self, pending: &Pending, answer: Result<(Facts, Option<Box<Tx>>), NodeError>) {
         self.looks.ended(&pending.hash);
-        let outcome = match answer {
-            Ok((_, Some(tx))) => Outcome::Included { height: tx.height, result: Box::new(tx.tx_result) },
-            Ok((facts, None)) => match self.looks.absent(pending, &facts) {
-                Absence::Expired => Outcome::Expired { timeout_height: pending.timeout_height },
-                Absence::Displaced => Outcome::Displaced { height: facts.height },
-                Absence::Missing => return signer::notify(&self.args.signer, signer::Msg::Doubt),
-                Absence::Unclear => return,
-            },
-            Err(_) => return,
-        };
-        self.decide(&pending.hash, outcome);
+        let Ok((facts, found)) = answer else { return };
+        match judge(&mut self.looks, pending, &facts, found) {
+            Ok(outcome) => self.decide(&pending.hash, outcome),
+            Err(Absence::Missing) => signer::notify(&self.args.signer, signer::Msg::Doubt),
+            Err(_) => {}
+        }
     }
 
     fn decide(&mut self, hash: &str, outcome: Outcome) {
-        let is_included = matches!(outcome, Outcome::Included { .. });
         let news = self
             .args
             .table
             .with(|table| if table.decide(hash, outcome.clone()) { table.get(hash).cloned() } else { None });
         if let Some(entry) = news {
             self.note(&entry, &outcome);
-            signer::notify(&self.args.signer, signer::Msg::Settled { is_included });
+            let uses_sequence = outcome.uses(entry.sequence);
+            signer::notify(&self.args.signer, signer::Msg::Settled { uses_sequence });
         }
         for reply in self.waiters.remove(hash).unwrap_or_default() {
             reply.send(Some(outcome.clone()));
@@ -155,7 +150,7 @@ impl State {
     /// Everybody who keeps a record hears of an outcome here, once.
     fn note(&self, entry: &Entry, outcome: &Outcome) {
         let (hash, msg_type) = (entry.hash.as_str(), entry.order.prepared.msg_type());
-        self.args.journal.decided(hash, outcome);
+        self.args.journal.decided(entry, outcome);
         metrics::tx_outcome(msg_type, outcome.word());
         match outcome {
             Outcome::Included { height, result } => {
@@ -219,6 +214,26 @@ async fn look(args: &Args, due: Vec<Pending>, mailbox: &Mailbox<Msg>) {
         }
     };
     futures::stream::iter(due.into_iter().map(look)).buffer_unordered(LOOKS_AT_ONCE).collect::<()>().await;
+}
+
+/// What a look has shown: an outcome, or what absence means. A transaction that stands in a block without having had its turn
+/// counts as absent.
+pub(crate) fn judge(
+    looks: &mut Looks,
+    pending: &Pending,
+    facts: &Facts,
+    found: Option<Box<Tx>>,
+) -> Result<Outcome, Absence> {
+    let in_block =
+        found.and_then(|tx| in_block(tx.height, Box::new(tx.tx_result), pending.sequence, pending.timeout_height));
+    match in_block {
+        Some(outcome) => Ok(outcome),
+        None => match looks.absent(pending, facts) {
+            Absence::Expired => Ok(Outcome::Expired { timeout_height: pending.timeout_height }),
+            Absence::Displaced => Ok(Outcome::Displaced { height: facts.height }),
+            undecided => Err(undecided),
+        },
+    }
 }
 
 /// What a node says of itself and of the account. The height comes first, so that what follows is at least as new.

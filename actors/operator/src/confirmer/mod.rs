@@ -8,10 +8,10 @@
 mod actor;
 mod core;
 
-pub(crate) use actor::facts;
+pub(crate) use actor::{facts, judge};
 #[cfg(test)]
-pub(crate) use core::Facts;
-pub(crate) use core::{Absence, Looks, Pending};
+pub(crate) use core::{Absence, Facts};
+pub(crate) use core::{Looks, Pending};
 use std::time::Duration;
 
 use svc_kit::{AskError, Handle};

@@ -52,11 +52,13 @@ pub struct ResultNote {
     pub raw_log: String,
     pub gas_used: u64,
     pub gas_wanted: u64,
+    pub uses_sequence: bool,
 }
 
 impl ResultNote {
-    fn new(height: u64, result: &TxResult) -> Self {
+    fn new(height: u64, result: &TxResult, uses_sequence: bool) -> Self {
         Self {
+            uses_sequence,
             height,
             code: result.code,
             codespace: result.codespace.clone(),
@@ -172,12 +174,13 @@ impl Journal {
     }
 
     /// A transaction was decided.
-    pub fn decided(&self, hash: &str, outcome: &Outcome) {
+    pub fn decided(&self, entry: &Entry, outcome: &Outcome) {
+        let (hash, uses_sequence) = (&entry.hash, outcome.uses(entry.sequence));
         let result = match outcome {
-            Outcome::Included { height, result } => Some(Box::new(ResultNote::new(*height, result))),
+            Outcome::Included { height, result } => Some(Box::new(ResultNote::new(*height, result, uses_sequence))),
             Outcome::Expired { .. } | Outcome::Displaced { .. } => None,
         };
-        self.note(Note::Decided { hash: hash.to_owned(), state: outcome.word(), result, at: wall::now_text() });
+        self.note(Note::Decided { hash: hash.clone(), state: outcome.word(), result, at: wall::now_text() });
     }
 
     /// A caller was told that a transaction is not decided yet.

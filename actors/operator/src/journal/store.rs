@@ -110,7 +110,7 @@ CREATE TABLE IF NOT EXISTS transactions (
     needs_grant INTEGER NOT NULL, tool TEXT NOT NULL, session TEXT NOT NULL, client TEXT NOT NULL, verdict TEXT NOT NULL,
     idempotency_key TEXT, message_digest TEXT NOT NULL, is_fee_granted INTEGER NOT NULL, traceparent TEXT,
     signed_at TEXT NOT NULL, decided_at TEXT, is_late INTEGER NOT NULL DEFAULT 0, block_height INTEGER, code INTEGER,
-    codespace TEXT, raw_log TEXT, gas_used INTEGER, gas_wanted INTEGER, answer TEXT
+    codespace TEXT, raw_log TEXT, gas_used INTEGER, gas_wanted INTEGER, uses_sequence INTEGER NOT NULL DEFAULT 0, answer TEXT
 ) STRICT;
 CREATE INDEX IF NOT EXISTS transactions_key ON transactions (idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX IF NOT EXISTS transactions_state ON transactions (state, sequence);
@@ -222,7 +222,7 @@ impl Store {
     /// Every sequence below this one is used: the one behind the highest that is in a block.
     pub async fn floor(&self) -> Result<u64, JournalError> {
         let mut connection = self.connection.lock().await;
-        let sql = "SELECT MAX(sequence) AS highest FROM transactions WHERE state IN ('included', 'failed')";
+        let sql = "SELECT MAX(sequence) AS highest FROM transactions WHERE uses_sequence = 1";
         let row = sqlx::query(sql).fetch_one(&mut *connection).await?;
         Ok(optional(&row, "highest")?.map_or(0, |highest| highest + 1))
     }
@@ -292,7 +292,7 @@ async fn apply(connection: &mut SqliteConnection, note: &Note) -> Result<bool, s
         }
         Note::Decided { hash, state, result, at } => {
             let sql = "UPDATE transactions SET state = ?, decided_at = ?, block_height = ?, code = ?, codespace = ?, raw_log = ?, \
-                       gas_used = ?, gas_wanted = ?, bytes = NULL, message = NULL WHERE tx_hash = ? AND state = 'open'";
+                       gas_used = ?, gas_wanted = ?, uses_sequence = ?, bytes = NULL, message = NULL WHERE tx_hash = ? AND state = 'open'";
             let result = result.as_deref();
             sqlx::query(sql)
                 .bind(*state)
@@ -303,6 +303,7 @@ async fn apply(connection: &mut SqliteConnection, note: &Note) -> Result<bool, s
                 .bind(result.map(|result| result.raw_log.as_str()))
                 .bind(result.map(|result| signed(result.gas_used)))
                 .bind(result.map(|result| signed(result.gas_wanted)))
+                .bind(result.is_some_and(|result| result.uses_sequence))
                 .bind(hash)
                 .execute(connection)
                 .await?;

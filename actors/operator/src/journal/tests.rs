@@ -31,7 +31,7 @@ fn signed(hash: &str, sequence: u64, key: Option<&str>) -> Note {
 
 fn decided(hash: &str, state: &'static str, height: Option<u64>) -> Note {
     let result =
-        height.map(|height| Box::new(ResultNote::new(height, &TxResult { gas_used: 7, ..TxResult::default() })));
+        height.map(|height| Box::new(ResultNote::new(height, &TxResult { gas_used: 7, ..TxResult::default() }, true)));
     Note::Decided { hash: hash.to_owned(), state, result, at: "2026-01-01T00:00:01.000Z".to_owned() }
 }
 

@@ -54,8 +54,8 @@ pub enum Msg {
     Doubt,
     /// A transaction was decided.
     Settled {
-        /// Included, or expired.
-        is_included: bool,
+        /// Whether its sequence is used now.
+        uses_sequence: bool,
     },
     /// Account number and sequence in the newest block; `None`: there is no account.
     Learned(Result<Option<(u64, u64)>, NodeError>),
@@ -178,7 +178,7 @@ impl Behaviour for Signer {
             }
             Msg::BlockSeen => table.with(|table| state.core.block_passed(table)),
             Msg::Doubt => table.with(|table| state.core.doubt(table)),
-            Msg::Settled { is_included } => table.with(|table| state.core.settled(is_included, table)),
+            Msg::Settled { uses_sequence } => table.with(|table| state.core.settled(uses_sequence, table)),
             Msg::Learned(answer) => {
                 if let Ok(Some((account_number, _))) = answer {
                     state.account_number = account_number;

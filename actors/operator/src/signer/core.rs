@@ -62,6 +62,7 @@ enum Step {
     },
     Sending {
         sequence: u64,
+        gas_limit: u64,
     },
     Resending {
         sequence: u64,
@@ -126,7 +127,7 @@ impl Core {
         if self.queue.len() >= QUEUE_LIMIT {
             return vec![Effect::Answer { call, outcome: Err(SubmitError::Overloaded { limit: QUEUE_LIMIT }) }];
         }
-        self.queue.push(Write { call, session, granter, setbacks: 0 });
+        self.queue.push(Write { call, session, granter, has_more_gas: false, setbacks: 0 });
         self.advance(live)
     }
 
@@ -201,7 +202,7 @@ impl Core {
                     write.granter = None;
                     return vec![Effect::Simulate { call, sequence, with_granter: false }];
                 }
-                self.step = Step::Sending { sequence };
+                self.step = Step::Sending { sequence, gas_limit };
                 let with_granter = write.granter.is_some();
                 vec![Effect::Send { call, sequence, with_granter, gas_limit, fee }]
             }
@@ -235,7 +236,7 @@ impl Core {
         answer: Result<BroadcastOutcome, NodeError>,
         live: &dyn Live,
     ) -> Vec<Effect> {
-        let Step::Sending { sequence } = self.step else { return Vec::new() };
+        let Step::Sending { sequence, gas_limit } = self.step else { return Vec::new() };
         let Some(write) = self.current.as_mut().filter(|write| write.call == call) else { return Vec::new() };
         let in_flight = Effect::Answer { call, outcome: Ok(hash.to_owned()) };
         let retract = Effect::Retract { hash: hash.to_owned() };
@@ -262,6 +263,14 @@ impl Core {
                     write.granter = None;
                     self.step = Step::Simulating { sequence };
                     return vec![retract, Effect::Simulate { call, sequence, with_granter: false }];
+                }
+                // It ran dry before its messages: nothing of it is anywhere, so it may be signed with more, once.
+                Meaning::OutOfGas if !write.has_more_gas => {
+                    write.has_more_gas = true;
+                    let gas_limit = gas_limit.saturating_mul(2);
+                    self.step = Step::Sending { sequence, gas_limit };
+                    let (with_granter, fee) = (write.granter.is_some(), fee_for(gas_limit, self.gas_price_micros));
+                    return vec![retract, Effect::Send { call, sequence, with_granter, gas_limit, fee }];
                 }
                 Meaning::WrongSequence { expected, .. } => {
                     let mut effects = vec![retract];
@@ -328,9 +337,9 @@ impl Core {
         self.ticked(live)
     }
 
-    /// A transaction was decided: there is room for another, and unless it is in a block its sequence may be free again.
-    pub fn settled(&mut self, is_included: bool, live: &dyn Live) -> Vec<Effect> {
-        if is_included {
+    /// A transaction was decided: there is room for another, and unless it has used its sequence that may be free again.
+    pub fn settled(&mut self, uses_sequence: bool, live: &dyn Live) -> Vec<Effect> {
+        if uses_sequence {
             self.window.included();
             return self.advance(live);
         }

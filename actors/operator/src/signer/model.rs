@@ -13,14 +13,14 @@ use std::{
 };
 
 use svc_kit::upstream::{BroadcastOutcome, Kind, NodeError, UpstreamError};
-use svc_wire::chain_error::ChainError;
+use svc_wire::{chain_error::ChainError, comet::Tx};
 
 use super::{
     core::{Core, Effect},
     window::WindowBound,
 };
 use crate::{
-    confirmer::{Absence, Facts, Looks, Pending},
+    confirmer::{Absence, Facts, Looks, Pending, judge},
     in_flight::{CallId, Entry, InFlight, Outcome},
     order::Order,
 };
@@ -312,20 +312,17 @@ impl World {
             return;
         };
         let found = self.included_by(hash, seen.saturating_sub(index_lag));
-        let absence = if found.is_some() { Absence::Unclear } else { self.looks.absent(&pending, &facts) };
-        let outcome = match (found, absence) {
-            (Some(height), _) => Outcome::Included { height, result: Box::default() },
-            (None, Absence::Expired) => Outcome::Expired { timeout_height: pending.timeout_height },
-            (None, Absence::Displaced) => Outcome::Displaced { height: seen },
-            (None, Absence::Missing) => {
-                let effects = self.core.doubt(&self.table);
-                return self.perform(effects);
+        let found = found.map(|height| Box::new(Tx { height, ..Tx::default() }));
+        let effects = match judge(&mut self.looks, &pending, &facts, found) {
+            Ok(outcome) => {
+                let uses_sequence = outcome.uses(pending.sequence);
+                self.table.decide(hash, outcome);
+                self.written.remove(hash);
+                self.core.settled(uses_sequence, &self.table)
             }
-            (None, Absence::Unclear) => return,
+            Err(Absence::Missing) => self.core.doubt(&self.table),
+            Err(_) => return,
         };
-        self.table.decide(hash, outcome);
-        self.written.remove(hash);
-        let effects = self.core.settled(found.is_some(), &self.table);
         self.perform(effects);
     }
 

@@ -13,6 +13,8 @@ pub struct Write {
     pub session: Arc<str>,
     /// Budget of the fee granter; `None`: no granter (any more).
     pub granter: Option<Option<u128>>,
+    /// Whether CheckTx found its gas too little before.
+    pub has_more_gas: bool,
     /// How often it met a wrong sequence or a full mempool.
     pub setbacks: u32,
 }
@@ -83,7 +85,7 @@ mod tests {
     use super::*;
 
     fn write(session: &str, call: u64) -> Write {
-        Write { call: CallId(call), session: session.into(), granter: None, setbacks: 0 }
+        Write { call: CallId(call), session: session.into(), granter: None, has_more_gas: false, setbacks: 0 }
     }
 
     fn calls(queue: &mut Queue) -> Vec<u64> {

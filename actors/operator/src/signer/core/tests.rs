@@ -97,7 +97,7 @@ fn the_allowance_is_not_used_when_it_fails_in_simulation_or_is_too_small() {
         assert_eq!(core.simulated(A, Ok(150_000), &table), [send(A, 5, false)]);
     }
     let enough = sending(Some(Some(3_750)), &table);
-    assert_eq!(enough.step, Step::Sending { sequence: 5 });
+    assert_eq!(enough.step, Step::Sending { sequence: 5, gas_limit: 150_000 });
 }
 
 #[test]
@@ -219,4 +219,43 @@ fn a_withdrawn_write_is_never_signed_and_one_that_has_left_cannot_be_withdrawn()
     assert_eq!(core.simulated(B, Ok(150_000), &table), [send(B, 5, false)]);
     assert_eq!(core.withdraw(B, &table), (false, vec![]), "once it is handed over");
     assert_eq!(core.withdraw(A, &table), (false, vec![]), "twice");
+}
+
+#[test]
+fn too_little_gas_for_check_tx_is_doubled_once() {
+    let table = Table::default();
+    let mut core = sending(None, &table);
+    let more = Effect::Send { call: A, sequence: 5, with_granter: false, gas_limit: 300_000, fee: 7_500 };
+    let retract = Effect::Retract { hash: "H".into() };
+    assert_eq!(core.sent(A, "H", refused("sdk", 11, ""), &table), [retract.clone(), more]);
+    let answer = Effect::Answer { call: A, outcome: Err(SubmitError::Rejected(error("sdk", 11, ""))) };
+    assert_eq!(core.sent(A, "H", refused("sdk", 11, ""), &table), [retract, answer]);
+}
+
+#[test]
+fn a_node_that_is_behind_is_not_believed_and_after_a_while_those_who_wait_are_told() {
+    let table = Table(BTreeSet::new(), 9);
+    let mut core = Core::new(25_000, WindowBound::Adaptive, false);
+    core.submit(A, session(), None, &table);
+    for _ in 0..MAX_BEHIND {
+        assert_eq!(core.learned(Ok(Some(7)), "a", &table), [Effect::ChooseNode]);
+        assert_eq!(core.ticked(&table), [Effect::Learn]);
+    }
+    let behind = SubmitError::Behind { expected: 7, used_below: 9 };
+    let answer = Effect::Answer { call: A, outcome: Err(behind) };
+    assert_eq!(core.learned(Ok(Some(7)), "a", &table), [answer, Effect::ChooseNode]);
+    core.submit(B, session(), None, &table);
+    assert_eq!(core.ticked(&table), [Effect::Learn]);
+    assert_eq!(core.learned(Ok(Some(9)), "a", &table), [simulate(B, 9, false)]);
+}
+
+#[test]
+fn a_doubt_in_the_middle_of_a_write_is_looked_into_behind_it() {
+    let mut table = Table::default();
+    let mut core = sending(None, &table);
+    assert_eq!(core.doubt(&table), []);
+    table.0.insert(5);
+    assert_eq!(core.sent(A, "H", Ok(BroadcastOutcome::Accepted), &table), [in_flight(A, "H"), Effect::Learn]);
+    assert_eq!(core.learned(Ok(Some(5)), "a", &table), [Effect::Resend { sequence: 5 }]);
+    assert_eq!(core.resent(Ok(BroadcastOutcome::Accepted), &table), []);
 }

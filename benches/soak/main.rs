@@ -1,0 +1,212 @@
+//! `make soak`: writes go on while everything around the tool server breaks. Every one of them must end with an answer that
+//! is final and true: none lost, none made twice, none undecided.
+//!
+//! The chain runs in this process, the tool server and its indexer as processes of their own that are killed and started
+//! again. `SOAK_WRITES`, `SOAK_SECONDS` and `SOAK_SEED` set the size and repeat the order of the faults.
+#![allow(missing_docs, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
+
+mod answers;
+mod faults;
+mod report;
+mod servers;
+mod verdict;
+mod writers;
+
+use std::{path::Path, process::ExitCode, sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use svc_devnet::{
+    Devnet, DevnetConfig,
+    node::Node,
+    scenario::{Runner, Scenario},
+};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use faults::Chaos;
+use report::Report;
+use servers::{Server, free_port};
+use verdict::Verdict;
+use writers::Writers;
+
+/// Time between blocks: quick, and slow enough for faults to fall between them.
+const BLOCK_TIME: Duration = Duration::from_millis(300);
+/// How long the tool server lets a caller wait for inclusion; a transaction lives twice as long.
+const TX_TIMEOUT: Duration = Duration::from_secs(4);
+/// How long the tool server waits for the indexer, which may be down.
+const INDEXER_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long writes may stay open once nothing breaks any more; who is open then is undecided.
+const SETTLE: Duration = Duration::from_secs(180);
+/// How long a server gets to come up, or the journal to close its last row.
+const PATIENCE: Duration = Duration::from_secs(90);
+const TOKEN: &str = "token-of-the-soak-0123456789abcdef";
+
+/// What is asked for.
+pub struct Plan {
+    pub writes: usize,
+    /// Bound of the phase in which writes begin.
+    pub seconds: u64,
+    pub seed: u64,
+}
+
+impl Plan {
+    fn read() -> Self {
+        let number = |name: &str, default: u64| match std::env::var(name) {
+            Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}: {text:?} is not a number")),
+            Err(_) => default,
+        };
+        let writes = usize::try_from(number("SOAK_WRITES", 2_000)).expect("a size");
+        Self { writes, seconds: number("SOAK_SECONDS", 180), seed: number("SOAK_SEED", fastrand::u64(..1_000_000)) }
+    }
+}
+
+/// Starts the chain, and gives the operator coins of its own: foreign uses of its key pay for themselves.
+async fn launch(rng: &mut fastrand::Rng) -> Devnet {
+    let listen = ([127, 0, 0, 1], free_port(rng)).into();
+    let config = DevnetConfig { block_time: Some(BLOCK_TIME), listen, ..DevnetConfig::default() };
+    let devnet = Devnet::launch(config).await.expect("the chain starts");
+    let coins = json!([{"denom": "$FEE", "amount": "1000000000"}]);
+    let send = json!({"from_address": "$member", "to_address": "$operator", "amount": coins});
+    let funding: Scenario = serde_json::from_value(json!({
+        "description": "The operator has coins of its own.",
+        "step": [{"name": "fund", "signer": "member", "messages": [{"type": "/cosmos.bank.v1beta1.MsgSend", "value": send}]}],
+    }))
+    .expect("a scenario");
+    let mut runner = Runner::new(&devnet.node, &devnet.accounts).expect("a runner");
+    runner.values.extend(devnet.values.clone());
+    runner.run(&funding).await.expect("funded");
+    devnet
+}
+
+/// The two processes.
+struct Servers {
+    tools: Arc<Server>,
+    indexer: Arc<Server>,
+}
+
+impl Servers {
+    fn new(devnet: &Devnet, replica: &Node, home: &Path, rng: &mut fastrand::Rng) -> Self {
+        let seat = devnet.seat.as_ref().expect("a seat");
+        let phrase = devnet.accounts[&seat.operator_name].phrase.clone();
+        let file = |name: &str| home.join(name).to_str().expect("a path").to_owned();
+        let (tools, indexer) = (free_port(rng), free_port(rng));
+        let indexer_environment = [
+            ("SVC_RPC", devnet.node.origin()),
+            ("SVC_INDEXER_DB", format!("sqlite://{}?mode=rwc", file("indexer.db"))),
+            ("SVC_INDEXER_PORT", indexer.to_string()),
+            ("SVC_INDEXER_BLOCK_MS", BLOCK_TIME.as_millis().to_string()),
+            ("SVC_LOG_LEVEL", "warn".to_owned()),
+        ];
+        let tools_environment = [
+            ("MCP_SVC_MNEMONIC", phrase),
+            ("MCP_BEARER_TOKEN", TOKEN.to_owned()),
+            ("MCP_HTTP_PORT", tools.to_string()),
+            ("MCP_HTTP_BIND", "127.0.0.1".to_owned()),
+            ("SVC_CORPORATION", seat.corporation_id.to_string()),
+            ("SVC_RPC", format!("{},{}", devnet.node.origin(), replica.origin())),
+            ("SVC_INDEXER", format!("http://127.0.0.1:{indexer}")),
+            ("SVC_TX_TIMEOUT_MS", TX_TIMEOUT.as_millis().to_string()),
+            ("SVC_INDEXER_TIMEOUT_MS", INDEXER_TIMEOUT.as_millis().to_string()),
+            ("SVC_JOURNAL", file("journal.db")),
+            ("SVC_AUDIT", file("audit.jsonl")),
+        ];
+        Self {
+            indexer: Server::new("indexer", indexer, indexer_environment.into(), home.join("indexer.log")),
+            tools: Server::new("serve", tools, tools_environment.into(), home.join("server.log")),
+        }
+    }
+
+    async fn start(&self, devnet: &Devnet) {
+        self.indexer.start().await;
+        let height = *devnet.node.heights().borrow();
+        let is_indexed =
+            async || self.indexer.told("/v4/indexer/block-height").await["height"].as_u64() >= Some(height);
+        assert!(until(is_indexed).await, "the indexer comes up");
+        self.tools.start().await;
+        assert!(self.is_up().await, "the tool server comes up");
+        for server in [&self.tools, &self.indexer] {
+            tokio::spawn(Arc::clone(server).keep());
+        }
+    }
+
+    async fn is_up(&self) -> bool {
+        until(async || self.tools.told("/healthz").await["status"] == "ok").await
+    }
+}
+
+async fn until(holds: impl AsyncFn() -> bool) -> bool {
+    let waited = timeout(PATIENCE, async {
+        while !holds().await {
+            sleep(Duration::from_millis(100)).await;
+        }
+    });
+    waited.await.is_ok()
+}
+
+async fn soak(plan: &Plan, home: &Path) -> Report {
+    let mut rng = fastrand::Rng::with_seed(plan.seed);
+    let devnet = launch(&mut rng).await;
+    let replica = devnet.node.replica(([127, 0, 0, 1], free_port(&mut rng)).into()).expect("a replica");
+    let servers = Servers::new(&devnet, &replica, home, &mut rng);
+    servers.start(&devnet).await;
+
+    let begun = Instant::now();
+    let writers = Writers::start(plan, format!("{}/mcp", servers.tools.origin()), rng.fork());
+    let calm = CancellationToken::new();
+    let nodes = [devnet.node.clone(), replica.clone()];
+    let chaos = Chaos::new(&devnet, nodes, Arc::clone(&servers.tools), Arc::clone(&servers.indexer), rng.fork());
+    let chaos = tokio::spawn(chaos.run(calm.clone()));
+    writers.until_begun(Duration::from_secs(plan.seconds)).await;
+    calm.cancel();
+    let struck = chaos.await.expect("the faults end");
+    eprintln!("nothing breaks any more; {} writes are open", writers.open());
+    writers.until_ended(SETTLE).await;
+    let seconds = begun.elapsed().as_secs_f64();
+
+    // What is on record must be complete after an orderly end, and answered again as it was before.
+    servers.tools.end(rustix::process::Signal::TERM, Duration::ZERO).await;
+    let is_up = servers.is_up().await;
+    let open_rows = until_closed(&writers).await;
+    let repeated = writers.ask_again().await;
+    let finally = servers.tools.stop().await;
+    let verdict = Verdict::of(&devnet.node, &writers.all(), &repeated, &home.join("audit.jsonl"), open_rows);
+    let mut notes = servers.tools.notes();
+    notes.extend(servers.indexer.notes());
+    if !is_up {
+        notes.push("the tool server did not come up after the last restart".to_owned());
+    }
+    notes.extend(finally);
+    Report { verdict, struck, writes: writers.all(), gone: writers.counts(), seconds, seed: plan.seed, notes }
+}
+
+/// Rows of the journal, and transactions in flight, that stay open although every call has ended; `None` when nobody can be
+/// asked.
+async fn until_closed(writers: &Writers) -> Option<u64> {
+    let deadline = Instant::now() + PATIENCE;
+    let mut open = None;
+    while open != Some(0) && Instant::now() < deadline {
+        sleep(Duration::from_millis(300)).await;
+        let Some(told) = writers.read("svc://own/transactions").await else { continue };
+        let Some(status) = writers.read("svc://own/status").await else { continue };
+        let Some(rows) = told["transactions"].as_array().filter(|_| told["unreadable"].is_null()) else { continue };
+        let is_open = |row: &&Value| row["state"] == "open";
+        let in_flight = status["writes"]["in_flight"].as_u64().unwrap_or(u64::MAX);
+        open = Some(in_flight.max(rows.iter().filter(is_open).count() as u64));
+    }
+    open
+}
+
+fn main() -> ExitCode {
+    let plan = Plan::read();
+    eprintln!("seed {}: {} writes, begun within {} s", plan.seed, plan.writes, plan.seconds);
+    let home = tempfile::Builder::new().prefix("svc-soak-").tempdir().expect("a directory");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let report = runtime.block_on(soak(&plan, home.path()));
+    report.print();
+    runtime.shutdown_background();
+    if report.verdict.is_clean() {
+        return ExitCode::SUCCESS;
+    }
+    println!("\nLogs, journal and audit are in {}", home.keep().display());
+    ExitCode::FAILURE
+}

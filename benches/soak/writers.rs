@@ -1,0 +1,318 @@
+//! The clients: each write is called under its key, again and again, until its answer is final.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::{StreamExt, stream};
+use serde_json::{Map, Value, json};
+use svc::client::Client;
+use tokio::{
+    task::JoinSet,
+    time::{Instant, sleep, timeout, timeout_at},
+};
+
+use crate::{
+    Plan, TOKEN,
+    answers::{self, End},
+};
+
+const CREATE: &str = "svc.ledger.es.createEcosystem";
+const CLIENTS: usize = 8;
+const CALLS_OF_CLIENT: usize = 16;
+/// No call may be silent for longer; whoever waited takes the connection for dead.
+const LONGEST_CALL: Duration = Duration::from_secs(120);
+const LONGEST_CONNECT: Duration = Duration::from_secs(5);
+/// Between two calls for the same write.
+const PAUSE_MS: std::ops::Range<u64> = 50..400;
+/// Between two writes of a caller: now and then nothing is under way, and a foreign use of the key gets its turn.
+const THINK_MS: std::ops::Range<u64> = 0..3_000;
+/// One call in so many is given up by its caller, or made twice at once.
+const ODD: u32 = 25;
+
+/// A write and everything that was answered.
+#[derive(Debug, Clone)]
+pub struct Write {
+    pub name: String,
+    pub begun: f64,
+    pub end: Option<End>,
+    /// Each answer with its second.
+    pub answers: Vec<(f64, String)>,
+    /// Two calls at once were answered differently.
+    pub is_contradicted: bool,
+}
+
+impl Write {
+    pub fn did(&self) -> String {
+        format!("did:web:{}.example", self.name)
+    }
+}
+
+fn arguments(name: &str) -> Map<String, Value> {
+    let value = json!({
+        "did": format!("did:web:{name}.example"), "language": "en", "doc_url": format!("https://{name}.example/framework.pdf"),
+        "doc_digest_sri": "sha384-Ly4tLCsqKSgnJiUkIyIhIB8eHRwbGhkYFxYVFBMSERAPDg0MCwoJCAcGBQQDAgEA",
+        "idempotency_key": format!("key-of-{name}"),
+    });
+    value.as_object().cloned().unwrap_or_default()
+}
+
+/// A connection that is made anew when it breaks; those who share it make it once.
+struct Line {
+    url: String,
+    current: tokio::sync::Mutex<(u64, Option<Arc<Client>>)>,
+}
+
+impl Line {
+    async fn client(&self) -> (u64, Arc<Client>) {
+        let mut current = self.current.lock().await;
+        loop {
+            if let (number, Some(client)) = &*current {
+                return (*number, Arc::clone(client));
+            }
+            match timeout(LONGEST_CONNECT, Client::connect(&self.url, TOKEN)).await {
+                Ok(Ok(client)) => *current = (current.0 + 1, Some(Arc::new(client))),
+                _ => sleep(Duration::from_millis(100)).await,
+            }
+        }
+    }
+
+    async fn broken(&self, number: u64) {
+        let mut current = self.current.lock().await;
+        if current.0 == number {
+            current.1 = None;
+        }
+    }
+}
+
+#[derive(Default)]
+struct Counts {
+    reconnects: AtomicU64,
+    silent: AtomicU64,
+    gone: AtomicU64,
+    twice: AtomicU64,
+}
+
+struct Shared {
+    lines: Vec<Line>,
+    next: AtomicUsize,
+    total: usize,
+    is_over: AtomicBool,
+    writes: Mutex<BTreeMap<usize, Write>>,
+    counts: Counts,
+    started: Instant,
+}
+
+/// All callers.
+pub struct Writers {
+    shared: Arc<Shared>,
+    tasks: tokio::sync::Mutex<JoinSet<()>>,
+}
+
+impl Shared {
+    fn writes(&self) -> MutexGuard<'_, BTreeMap<usize, Write>> {
+        self.writes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn now(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+
+    fn heard(&self, index: usize, told: &str) {
+        let now = self.now();
+        if let Some(write) = self.writes().get_mut(&index) {
+            write.answers.push((now, told.to_owned()));
+        }
+    }
+
+    async fn caller(self: Arc<Self>, line: usize, mut rng: fastrand::Rng) {
+        loop {
+            sleep(Duration::from_millis(rng.u64(THINK_MS))).await;
+            if self.is_over.load(Ordering::Acquire) {
+                return;
+            }
+            let index = self.next.fetch_add(1, Ordering::AcqRel);
+            if index >= self.total {
+                return;
+            }
+            let write = Write {
+                name: format!("soak-{index}"),
+                begun: self.now(),
+                end: None,
+                answers: Vec::new(),
+                is_contradicted: false,
+            };
+            let given = arguments(&write.name);
+            self.writes().insert(index, write);
+            loop {
+                if let Some(end) = self.call(line, index, &given, &mut rng).await {
+                    if let Some(write) = self.writes().get_mut(&index) {
+                        write.end = Some(end);
+                    }
+                    break;
+                }
+                sleep(Duration::from_millis(rng.u64(PAUSE_MS))).await;
+            }
+        }
+    }
+
+    /// One call, or two at once, or one whose caller goes away.
+    async fn call(
+        &self,
+        line: usize,
+        index: usize,
+        given: &Map<String, Value>,
+        rng: &mut fastrand::Rng,
+    ) -> Option<End> {
+        match rng.u32(..ODD) {
+            0 => {
+                self.counts.gone.fetch_add(1, Ordering::Relaxed);
+                let patience = Duration::from_millis(rng.u64(..1_500));
+                let asked = timeout(patience, self.ask(line, index, given)).await;
+                asked.unwrap_or_else(|_| {
+                    self.heard(index, "given up by the caller");
+                    None
+                })
+            }
+            1 => {
+                self.counts.twice.fetch_add(1, Ordering::Relaxed);
+                let other = (line + 1) % CLIENTS;
+                let (first, second) = tokio::join!(self.ask(line, index, given), self.ask(other, index, given));
+                if let (Some(first), Some(second)) = (&first, &second)
+                    && first != second
+                    && let Some(write) = self.writes().get_mut(&index)
+                {
+                    write.is_contradicted = true;
+                }
+                first.or(second)
+            }
+            _ => self.ask(line, index, given).await,
+        }
+    }
+
+    async fn ask(&self, line: usize, index: usize, given: &Map<String, Value>) -> Option<End> {
+        let line = &self.lines[line];
+        let (number, client) = line.client().await;
+        let (told, end) = match timeout(LONGEST_CALL, client.call(CREATE, given.clone())).await {
+            Ok(Ok(result)) => match answers::read(result) {
+                Ok(end) => (format!("{end:?}"), Some(end)),
+                Err(code) => (code, None),
+            },
+            Ok(Err(error)) => {
+                self.counts.reconnects.fetch_add(1, Ordering::Relaxed);
+                line.broken(number).await;
+                (format!("connection: {error:#}"), None)
+            }
+            Err(_) => {
+                self.counts.silent.fetch_add(1, Ordering::Relaxed);
+                line.broken(number).await;
+                (format!("no answer within {LONGEST_CALL:?}"), None)
+            }
+        };
+        self.heard(index, &told);
+        end
+    }
+}
+
+impl Writers {
+    pub fn start(plan: &Plan, url: String, mut rng: fastrand::Rng) -> Self {
+        let line = |_| Line { url: url.clone(), current: tokio::sync::Mutex::default() };
+        let shared = Arc::new(Shared {
+            lines: (0..CLIENTS).map(line).collect(),
+            next: AtomicUsize::new(0),
+            total: plan.writes,
+            is_over: AtomicBool::new(false),
+            writes: Mutex::default(),
+            counts: Counts::default(),
+            started: Instant::now(),
+        });
+        let mut tasks = JoinSet::new();
+        for caller in 0..CLIENTS * CALLS_OF_CLIENT {
+            tasks.spawn(Arc::clone(&shared).caller(caller % CLIENTS, rng.fork()));
+        }
+        Self { shared, tasks: tokio::sync::Mutex::new(tasks) }
+    }
+
+    /// Waits until every write has begun and most have ended, or the time is over; from then on none begins.
+    pub async fn until_begun(&self, bound: Duration) {
+        let deadline = self.shared.started + bound;
+        let mut told = Instant::now();
+        while Instant::now() < deadline && self.shared.next.load(Ordering::Acquire) < self.shared.total {
+            sleep(Duration::from_millis(100)).await;
+            if told.elapsed() > Duration::from_secs(10) {
+                told = Instant::now();
+                let begun = self.shared.writes().len();
+                eprintln!("{:.0} s: {begun} writes begun, {} open", self.shared.now(), self.open());
+            }
+        }
+        self.shared.is_over.store(true, Ordering::Release);
+    }
+
+    /// Waits until every write has its end; those that have none by then stay undecided.
+    pub async fn until_ended(&self, bound: Duration) {
+        let mut tasks = self.tasks.lock().await;
+        let deadline = Instant::now() + bound;
+        while let Ok(Some(ended)) = timeout_at(deadline, tasks.join_next()).await {
+            ended.expect("a caller ends well");
+        }
+        tasks.shutdown().await;
+    }
+
+    pub fn open(&self) -> usize {
+        self.shared.writes().values().filter(|write| write.end.is_none()).count()
+    }
+
+    pub fn all(&self) -> Vec<Write> {
+        self.shared.writes().values().cloned().collect()
+    }
+
+    pub fn counts(&self) -> Vec<(&'static str, u64)> {
+        let counts = &self.shared.counts;
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        vec![
+            ("calls whose connection broke", load(&counts.reconnects)),
+            ("calls without any answer", load(&counts.silent)),
+            ("calls whose caller went away", load(&counts.gone)),
+            ("calls made twice at once", load(&counts.twice)),
+        ]
+    }
+
+    /// A resource of the server.
+    pub async fn read(&self, uri: &str) -> Option<Value> {
+        let line = &self.shared.lines[0];
+        let (number, client) = timeout(LONGEST_CONNECT, line.client()).await.ok()?;
+        match timeout(LONGEST_CALL, client.read(uri)).await {
+            Ok(Ok(content)) => Some(content),
+            _ => {
+                line.broken(number).await;
+                None
+            }
+        }
+    }
+
+    /// Asks for everything on record once more, and yields what is answered otherwise than before.
+    pub async fn ask_again(&self) -> Vec<String> {
+        let recorded = self.all().into_iter().enumerate().filter_map(|(index, write)| {
+            let end = write.end.clone().filter(End::is_recorded)?;
+            Some((index, write, end))
+        });
+        let again = stream::iter(recorded).map(|(index, write, end)| async move {
+            let given = arguments(&write.name);
+            let mut answer = None;
+            for _ in 0..10 {
+                answer = self.shared.ask(index % CLIENTS, usize::MAX, &given).await;
+                if answer.is_some() {
+                    break;
+                }
+                sleep(Duration::from_millis(300)).await;
+            }
+            (answer.as_ref() != Some(&end)).then(|| format!("{}: was {end:?}, now {answer:?}", write.name))
+        });
+        again.buffer_unordered(32).filter_map(|changed| async { changed }).collect().await
+    }
+}
