@@ -1,6 +1,6 @@
 # The commands people type. `make` explains them.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check interop bench soak fuzz deny devnet fmt
+.PHONY: help demo test check interop bench soak fuzz deny devnet fmt model
 
 help: ## Show this list
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
@@ -34,6 +34,9 @@ bench: ## Measure, with a floor in the same run; needs python3, node and npm for
 
 soak: ## Break everything while 2000 writes run, compare each answer with the chain; SOAK_WRITES, SOAK_SECONDS, SOAK_SEED
 	cargo bench --bench soak
+
+model: ## Explore the write pipeline in every order of events with more faults than the tests do; takes minutes
+	cargo test --release --package svc-operator --lib -- --ignored --nocapture model
 
 fuzz: ## Fuzz ledger and control messages, ten minutes each; needs a nightly compiler and cargo-fuzz
 	cargo +nightly fuzz run --fuzz-dir fuzz -s none ledger -- -max_total_time=600 -max_len=4096

@@ -256,7 +256,8 @@ impl Front {
 
     async fn get_tx(&self, hash: &str) -> Result<Shaped, ErrorEnvelope> {
         let (found, node_height) = self.operator.tx(hash).await?;
-        let timeout_height = self.operator.timeout_height_of(hash);
+        let record = self.operator.record_of(hash).await;
+        let timeout_height = record.as_ref().map(|record| record.timeout_height);
         let content = match found {
             Some(tx) => json!({
                 "found": true, "state": "included", "tx_hash": hash, "node_height": node_height, "block_height": tx.height,
@@ -264,10 +265,11 @@ impl Front {
                 "gas_used": tx.tx_result.gas_used, "gas_wanted": tx.tx_result.gas_wanted, "events": tx.tx_result.events,
             }),
             None => {
-                let state = match timeout_height {
-                    Some(timeout) if node_height > timeout => "expired",
-                    Some(_) => "pending",
+                let state = match record.as_ref().map(|record| record.state.as_str()) {
                     None => "unknown",
+                    // In a block as far as this server knows, and not in the node's index: that is a moment late, or pruned.
+                    Some("open" | "included" | "failed") => "pending",
+                    Some(decided) => decided,
                 };
                 json!({
                     "found": false, "state": state, "tx_hash": hash, "node_height": node_height,

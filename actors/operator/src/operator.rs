@@ -351,9 +351,9 @@ impl Operator {
         self.0.clock.with(|clock| clock.height)
     }
 
-    /// Timeout height of a transaction of this process.
-    pub fn timeout_height_of(&self, hash: &str) -> Option<u64> {
-        self.0.parts.table.with(|table| table.get(hash).map(|entry| entry.timeout_height))
+    /// What the journal has of a transaction.
+    pub async fn record_of(&self, hash: &str) -> Option<Row> {
+        self.0.parts.journal.of_hash(hash).await.ok().flatten()
     }
 
     /// Links and actors, as `svc://own/status` shows them.

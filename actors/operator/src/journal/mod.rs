@@ -215,6 +215,12 @@ impl Journal {
         self.store.of_key(key).await
     }
 
+    /// A transaction.
+    pub async fn of_hash(&self, hash: &str) -> Result<Option<Row>, JournalError> {
+        self.flush(FLUSH_PATIENCE).await;
+        self.store.of_hash(hash).await
+    }
+
     /// The newest transactions, newest first.
     pub async fn newest(&self, count: u32) -> Result<Vec<Row>, JournalError> {
         self.flush(FLUSH_PATIENCE).await;

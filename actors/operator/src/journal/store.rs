@@ -232,6 +232,11 @@ impl Store {
         self.rows("SELECT * FROM transactions WHERE write_id = ? ORDER BY number", write_id).await
     }
 
+    /// A transaction.
+    pub async fn of_hash(&self, hash: &str) -> Result<Option<Row>, JournalError> {
+        Ok(self.rows("SELECT * FROM transactions WHERE tx_hash = ?", hash).await?.pop())
+    }
+
     /// The last transaction under a key that was not refused.
     pub async fn of_key(&self, key: &str) -> Result<Option<Row>, JournalError> {
         let sql =
