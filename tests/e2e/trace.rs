@@ -7,29 +7,71 @@ use rmcp::model::{CallToolRequestParams, RequestParamsMeta};
 use svc::client::Client;
 
 use super::{
-    harness::{CREATE, arguments, ecosystem, quick},
-    secrets::{assert_no_secret, serve},
+    harness::{CREATE, World, arguments, ecosystem, quick},
+    secrets::{Served, assert_no_secret, serve},
 };
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_call_is_one_trace_from_the_caller_through_every_stage() {
-    let world = quick().await;
-    let mut collector = FakeCollectorServer::start().await.expect("a receiver");
-    let endpoint = collector.endpoint();
+/// A server that exports its spans to a receiver.
+async fn traced(world: &World, timeout_ms: &str) -> (FakeCollectorServer, Served) {
+    let collector = FakeCollectorServer::start().await.expect("a receiver");
+    let (endpoint, timeout) = (collector.endpoint(), timeout_ms.to_owned());
     let (rpc, indexer) = (world.network.devnet.node.origin(), world.network.indexer_origin());
     let served = tokio::task::spawn_blocking(move || {
         let export = [
             ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
             ("OTEL_METRICS_EXPORTER", "none"),
+            ("SVC_TX_TIMEOUT_MS", timeout.as_str()),
         ];
         serve(&rpc, &indexer, &export)
-    })
-    .await
-    .expect("joins");
+    });
+    (collector, served.await.expect("joins"))
+}
+
+/// Everything that was exported until there is a span of each name, or nothing comes any more.
+async fn until_exported(collector: &mut FakeCollectorServer, names: &[&str]) -> Vec<ExportedSpan> {
+    let mut spans: Vec<ExportedSpan> = Vec::new();
+    loop {
+        let batch = collector.exported_spans(1, Duration::from_secs(10)).await;
+        let is_last = batch.is_empty();
+        spans.extend(batch);
+        if is_last || names.iter().all(|name| spans.iter().any(|span| span.name == *name)) {
+            return spans;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_follows_on_a_timeout_is_a_trace_of_its_own_linked_to_the_call() {
+    let world = quick().await;
+    let (mut collector, served) = traced(&world, "500").await;
+    world.network.devnet.node.faults(|faults| faults.hold_inclusion = true);
+    let client = Client::connect(&served.url, served.token()).await.expect("connects");
+    let mut request = CallToolRequestParams::new(CREATE).with_arguments(arguments(ecosystem("late")));
+    request.set_traceparent(&format!("00-{TRACE}-{PARENT}-01"));
+    let answer = client.service().call_tool(request).await.expect("answered").structured_content.expect("structured");
+    assert_eq!(answer["code"], "BCAST_TIMEOUT");
+    client.close().await;
+    // The call's own span ends with its answer, the reconciliation with the outcome: here the transaction expires.
+    let call = format!("tools/call {CREATE}");
+    let spans = until_exported(&mut collector, &[&call, "reconcile"]).await;
+    let server = spans.iter().find(|span| span.name == call).expect("the call's span");
+    let reconcile = spans.iter().find(|span| span.name == "reconcile").expect("a span of what followed");
+    assert_eq!(reconcile.parent_span_id, "");
+    assert!(reconcile.links.iter().any(|link| link.trace_id == TRACE && link.span_id == server.span_id));
+    let hash = answer["details"]["tx_hash"].as_str().expect("a hash");
+    let waited = spans.iter().find(|span| span.name == "await_inclusion" && span.trace_id == reconcile.trace_id);
+    assert!(waited.expect("below it").attributes["chain.tx.hash"].contains(hash));
+    tokio::task::spawn_blocking(move || served.terminate()).await.expect("joins");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_is_one_trace_from_the_caller_through_every_stage() {
+    let world = quick().await;
+    let (mut collector, served) = traced(&world, "30000").await;
     let client = Client::connect(&served.url, served.token()).await.expect("connects");
     let mut request = CallToolRequestParams::new(CREATE).with_arguments(arguments(ecosystem("traced")));
     request.set_traceparent(&format!("00-{TRACE}-{PARENT}-01"));
@@ -38,17 +80,8 @@ async fn a_call_is_one_trace_from_the_caller_through_every_stage() {
     client.close().await;
 
     let terminated = tokio::task::spawn_blocking(move || served.terminate());
-    let mut spans: Vec<ExportedSpan> = Vec::new();
-    loop {
-        let batch = collector.exported_spans(1, Duration::from_secs(10)).await;
-        let is_last = batch.is_empty();
-        spans.extend(batch);
-        let has_all = spans.iter().any(|span| span.name == format!("tools/call {CREATE}"))
-            && spans.iter().any(|span| span.name == "await_index");
-        if is_last || has_all {
-            break;
-        }
-    }
+    let call = format!("tools/call {CREATE}");
+    let spans = until_exported(&mut collector, &[&call, "await_index"]).await;
     let of_trace: Vec<&ExportedSpan> = spans.iter().filter(|span| span.trace_id == TRACE).collect();
     let names: Vec<&str> = of_trace.iter().map(|span| span.name.as_str()).collect();
     let find =

@@ -23,7 +23,9 @@ const RESOURCES = {
   "svc://own/authorizations": ["0"],
   "svc://own/fee-grant": [],
   "svc://own/vs-agents": [],
-  "svc://own/status": ["bootstrap_complete", "rpc_ws", "indexer_ws", "graph_ws", "build_version", "actors"],
+  "svc://own/transactions": ["transactions"],
+  "svc://own/audit": ["records"],
+  "svc://own/status": ["journal", "endpoints", "bootstrap_complete", "rpc_ws", "indexer_ws", "graph_ws", "build_version", "actors"],
 };
 const PROMPT_ARGUMENTS = {
   action: "ISSUE",
