@@ -1,5 +1,7 @@
 //! A small MCP client for people and scripts: what `svc call`, `svc tools` and `svc resource` speak with.
 
+use std::sync::Arc;
+
 use anyhow::anyhow;
 use rmcp::{
     ClientHandler, ClientLifecycleMode, ClientServiceExt, RoleClient,
@@ -9,12 +11,17 @@ use rmcp::{
         ResourceContents, ResourceUpdatedNotificationParam, SubscribeRequestParams, Tool,
     },
     service::{NotificationContext, RunningService},
-    transport::{StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig},
+    transport::{
+        StreamableHttpClientTransport, common::client_side_sse::ExponentialBackoff,
+        streamable_http_client::StreamableHttpClientTransportConfig,
+    },
 };
 use serde_json::{Map, Value};
 use svc_wire::syntax::plain;
 use tokio::sync::mpsc;
 
+/// How often a lost stream is asked for again, after one second, two, four and so on.
+const RESUMPTIONS: usize = 4;
 /// Requests under way at once. The library's own 16 would spread many writes over as many blocks.
 const CONCURRENCY: usize = 256;
 /// News of the server that nobody has looked at yet.
@@ -85,9 +92,13 @@ impl Client {
         mode: ClientLifecycleMode,
         news: Option<mpsc::Sender<News>>,
     ) -> anyhow::Result<Self> {
-        let config = StreamableHttpClientTransportConfig::with_uri(url.to_owned())
+        let mut config = StreamableHttpClientTransportConfig::with_uri(url.to_owned())
             .auth_header(bearer)
             .max_concurrent_requests(CONCURRENCY);
+        // A stream that cannot be resumed must end some time: its call has failed then.
+        let mut resumption = ExponentialBackoff::default();
+        resumption.max_times = Some(RESUMPTIONS);
+        config.retry_config = Arc::new(resumption);
         let transport = StreamableHttpClientTransport::from_config(config);
         let config =
             ClientConfig::new(ClientCapabilities::default(), Implementation::new("svc-cli", env!("CARGO_PKG_VERSION")));

@@ -18,6 +18,9 @@ pub const DRAIN: Duration = Duration::from_secs(25);
 
 /// Boots, serves until a signal or the end of the tree, drains.
 pub async fn run(config: ServeConfig) -> anyhow::Result<()> {
+    // One for the whole run: a signal between two of them would be lost.
+    let stop = stop_signal()?;
+    tokio::pin!(stop);
     match config.transport {
         Transport::Stdio => {
             let operator = Operator::boot(config.operator, config.key).await?;
@@ -26,7 +29,7 @@ pub async fn run(config: ServeConfig) -> anyhow::Result<()> {
             let token = running.cancellation_token();
             tokio::select! {
                 ended = running.waiting() => { ended?; }
-                () = stop_signal()? => {}
+                () = &mut stop => {}
                 reason = operator.supervisor().ended() => anyhow::bail!("the operator has given up: {reason}"),
             }
             front.drain();
@@ -42,7 +45,7 @@ pub async fn run(config: ServeConfig) -> anyhow::Result<()> {
             let starting = Starting::answer(listener.try_clone()?)?;
             let booted = tokio::select! {
                 booted = Operator::boot(config.operator, config.key) => Some(booted),
-                () = stop_signal()? => None,
+                () = &mut stop => None,
             };
             starting.stop().await;
             let Some(operator) = booted.transpose()? else {
@@ -54,7 +57,7 @@ pub async fn run(config: ServeConfig) -> anyhow::Result<()> {
                 HttpServer::start(listener, Arc::clone(&front), HttpServerConfig { bearer, allowed_hosts, sessions })?;
             tracing::info!(address = %server.address, "serving MCP over HTTP");
             let given_up = tokio::select! {
-                () = stop_signal()? => None,
+                () = &mut stop => None,
                 reason = operator.supervisor().ended() => Some(reason),
             };
             tracing::info!("draining");

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use faults::Chaos;
 use report::Report;
-use servers::{Server, free_port};
+use servers::{Server, drop_program, free_port, keep_program};
 use verdict::Verdict;
 use writers::Writers;
 
@@ -111,8 +111,8 @@ impl Servers {
             ("SVC_AUDIT", file("audit.jsonl")),
         ];
         Self {
-            indexer: Server::new("indexer", indexer, indexer_environment.into(), home.join("indexer.log")),
-            tools: Server::new("serve", tools, tools_environment.into(), home.join("server.log")),
+            indexer: Server::new("indexer", indexer, indexer_environment.into(), home),
+            tools: Server::new("serve", tools, tools_environment.into(), home),
         }
     }
 
@@ -144,6 +144,7 @@ async fn until(holds: impl AsyncFn() -> bool) -> bool {
 }
 
 async fn soak(plan: &Plan, home: &Path) -> Report {
+    keep_program(home);
     let mut rng = fastrand::Rng::with_seed(plan.seed);
     let devnet = launch(&mut rng).await;
     let replica = devnet.node.replica(([127, 0, 0, 1], free_port(&mut rng)).into()).expect("a replica");
@@ -167,8 +168,9 @@ async fn soak(plan: &Plan, home: &Path) -> Report {
     servers.tools.end(rustix::process::Signal::TERM, Duration::ZERO).await;
     let is_up = servers.is_up().await;
     let open_rows = until_closed(&writers).await;
-    let repeated = writers.ask_again().await;
+    let repeated = writers.ask_again(PATIENCE).await;
     let finally = servers.tools.stop().await;
+    servers.indexer.stop().await;
     let verdict = Verdict::of(&devnet.node, &writers.all(), &repeated, &home.join("audit.jsonl"), open_rows);
     let mut notes = servers.tools.notes();
     notes.extend(servers.indexer.notes());
@@ -207,6 +209,7 @@ fn main() -> ExitCode {
     if report.verdict.is_clean() {
         return ExitCode::SUCCESS;
     }
+    drop_program(home.path());
     println!("\nLogs, journal and audit are in {}", home.keep().display());
     ExitCode::FAILURE
 }

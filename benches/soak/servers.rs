@@ -3,7 +3,7 @@
 use std::{
     fs::OpenOptions,
     net::TcpListener,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{ExitStatus, Stdio},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -16,6 +16,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
+const PROGRAM: &str = "svc";
 /// A server drains for 25 seconds and a few more.
 const LONGEST_END: Duration = Duration::from_secs(45);
 /// How soon a server that has ended by itself is started again, as an init system would.
@@ -28,8 +29,19 @@ pub fn free_port(rng: &mut fastrand::Rng) -> u16 {
     free.next().expect("a free port")
 }
 
+/// A copy of the program: a server that is started again is the same one, whatever is built meanwhile.
+pub fn keep_program(home: &Path) {
+    std::fs::copy(env!("CARGO_BIN_EXE_svc"), home.join(PROGRAM)).expect("room for a copy of svc");
+}
+
+pub fn drop_program(home: &Path) {
+    // What is left is for people to read.
+    let _ = std::fs::remove_file(home.join(PROGRAM));
+}
+
 /// A server as a process.
 pub struct Server {
+    program: PathBuf,
     word: &'static str,
     port: u16,
     environment: Vec<(&'static str, String)>,
@@ -40,10 +52,11 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn new(word: &'static str, port: u16, environment: Vec<(&'static str, String)>, log: PathBuf) -> Arc<Self> {
+    pub fn new(word: &'static str, port: u16, environment: Vec<(&'static str, String)>, home: &Path) -> Arc<Self> {
+        let (program, log) = (home.join(PROGRAM), home.join(format!("{word}.log")));
         let http = reqwest::Client::builder().timeout(Duration::from_secs(2)).build().expect("a client");
         let (child, notes) = (tokio::sync::Mutex::default(), Mutex::default());
-        Arc::new(Self { word, port, environment, log, child, notes, http })
+        Arc::new(Self { program, word, port, environment, log, child, notes, http })
     }
 
     pub fn origin(&self) -> String {
@@ -60,7 +73,7 @@ impl Server {
 
     fn spawn(&self) -> Child {
         let log = OpenOptions::new().append(true).create(true).open(&self.log).expect("a log");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_svc"));
+        let mut command = Command::new(&self.program);
         command.arg(self.word).env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).kill_on_drop(true);
         command.spawn().expect("svc starts")

@@ -25,8 +25,8 @@ use crate::{
 const CREATE: &str = "svc.ledger.es.createEcosystem";
 const CLIENTS: usize = 8;
 const CALLS_OF_CLIENT: usize = 16;
-/// No call may be silent for longer; whoever waited takes the connection for dead.
-const LONGEST_CALL: Duration = Duration::from_secs(120);
+/// No call takes longer than to wait for a signature and for a block; whoever hears nothing takes the connection for dead.
+const LONGEST_CALL: Duration = Duration::from_secs(45);
 const LONGEST_CONNECT: Duration = Duration::from_secs(5);
 /// Between two calls for the same write.
 const PAUSE_MS: std::ops::Range<u64> = 50..400;
@@ -296,7 +296,8 @@ impl Writers {
     }
 
     /// Asks for everything on record once more, and yields what is answered otherwise than before.
-    pub async fn ask_again(&self) -> Vec<String> {
+    pub async fn ask_again(&self, bound: Duration) -> Vec<String> {
+        let deadline = Instant::now() + bound;
         let recorded = self.all().into_iter().enumerate().filter_map(|(index, write)| {
             let end = write.end.clone().filter(End::is_recorded)?;
             Some((index, write, end))
@@ -304,12 +305,9 @@ impl Writers {
         let again = stream::iter(recorded).map(|(index, write, end)| async move {
             let given = arguments(&write.name);
             let mut answer = None;
-            for _ in 0..10 {
-                answer = self.shared.ask(index % CLIENTS, usize::MAX, &given).await;
-                if answer.is_some() {
-                    break;
-                }
-                sleep(Duration::from_millis(300)).await;
+            while answer.is_none() && Instant::now() < deadline {
+                let asked = timeout_at(deadline, self.shared.ask(index % CLIENTS, usize::MAX, &given)).await;
+                answer = asked.unwrap_or(None);
             }
             (answer.as_ref() != Some(&end)).then(|| format!("{}: was {end:?}, now {answer:?}", write.name))
         });

@@ -125,16 +125,18 @@ pub fn written(all: &BTreeMap<u64, Seen>) -> Vec<Parts> {
     let parts = |id: u64, server: &Seen| {
         let ended = server.ended?;
         let stages: Vec<_> = children(id).filter(|(_, seen)| STAGES.contains(&seen.name)).collect();
-        let has = |name: &&str| stages.iter().any(|(_, seen)| seen.name == *name);
-        if !STAGES.iter().all(|name| has(&name)) {
+        if !STAGES.iter().all(|name| stages.iter().any(|(_, seen)| seen.name == *name)) {
             return None;
         }
         let (mut others, mut answers) = (Vec::new(), Vec::new());
         for (id, stage) in stages {
             others.push(*stage);
-            match stage.name {
-                names::SIMULATE | names::BROADCAST => answers.extend(children(*id).map(|(_, request)| *request)),
-                _ => answers.push(*stage),
+            if [names::AWAIT_INCLUSION, names::AWAIT_INDEX].contains(&stage.name) {
+                answers.push(*stage);
+            } else {
+                let before = answers.len();
+                answers.extend(children(*id).map(|(_, request)| *request));
+                assert!(answers.len() > before, "no request in {}", stage.name);
             }
         }
         let whole = ended - server.begun;

@@ -46,6 +46,13 @@ struct Kept {
 struct Forgotten(String);
 
 impl Events {
+    /// Whether an event was sent by this process and is still kept.
+    pub fn remembers(&self, event_id: &str) -> bool {
+        let number: Option<u64> = event_id.split('-').next().and_then(|number| number.parse().ok());
+        let known = |log: &mut Log| log.events.get(&number?)?.message.event_id.clone();
+        self.log(known).as_deref() == Some(event_id)
+    }
+
     fn log<R>(&self, change: impl FnOnce(&mut Log) -> R) -> R {
         change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

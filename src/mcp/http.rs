@@ -187,6 +187,15 @@ async fn admitted(State(entry): State<Entry>, request: Request, next: Next) -> R
         }
         return response;
     }
+    if request.method() == Method::GET
+        && let Some(last) = request.headers().get("last-event-id").and_then(|value| value.to_str().ok())
+        && !entry.sessions.remembers(last)
+    {
+        // The library answers with a stream that ends at once, after which clients ask again without end.
+        let reason = "this event is not known any more: the server was restarted, or it is too long ago; svc://own/transactions \
+                      has what became of a write";
+        return json_response(StatusCode::NOT_FOUND, &rpc_error(-32001, reason));
+    }
     if request.method() != Method::POST {
         return next.run(request).await;
     }

@@ -57,6 +57,7 @@ type Lives = Arc<Mutex<HashMap<SessionId, Life>>>;
 /// The session manager of the HTTP surface.
 pub struct Sessions {
     inner: LocalSessionManager,
+    events: Arc<Events>,
     lives: Lives,
     limits: SessionLimits,
     reserved: Arc<AtomicUsize>,
@@ -96,10 +97,11 @@ impl Drop for InUse {
 impl Sessions {
     /// No sessions yet.
     pub fn new(limits: SessionLimits) -> Self {
-        let mut inner = LocalSessionManager::default().with_event_store(Arc::new(Events::default()));
+        let events = Arc::new(Events::default());
+        let mut inner = LocalSessionManager::default().with_event_store(Arc::clone(&events) as Arc<dyn EventStore>);
         // Ended here, by a clock that also sees open streams.
         inner.session_config.keep_alive = None;
-        Self { inner, lives: Lives::default(), limits, reserved: Arc::default() }
+        Self { inner, events, lives: Lives::default(), limits, reserved: Arc::default() }
     }
 
     /// Ends sessions that are idle, for as long as the handle is held.
@@ -116,6 +118,11 @@ impl Sessions {
                 }
             }
         }))
+    }
+
+    /// Whether an event can be asked for again.
+    pub fn remembers(&self, event_id: &str) -> bool {
+        self.events.remembers(event_id)
     }
 
     /// Room for another session, held until it has begun.

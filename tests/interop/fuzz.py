@@ -501,7 +501,7 @@ def prove_call(tool, arguments, session=None):
     is_refused = code == "INPUT_INVALID" if tool.is_ledger else code or not any(name.endswith(("height", "id")) for name in huge)
     need(not huge or is_refused, "a number that cannot be is taken", asked, content)
     if tool.is_ledger and not code:
-        shown = content["message"] | {"dry_run": True}
+        shown = content["message"] | {name: arguments[name] for name in ("dry_run", "idempotency_key") if name in arguments}
         lost = [name for name, one in arguments.items() if not is_shown(one, shown.get(name))]
         need(not lost, "another message than was asked for", asked, lost, content["message"])
     if json.dumps(without_fractions(arguments)) != json.dumps(arguments):

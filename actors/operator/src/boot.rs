@@ -6,7 +6,7 @@ use svc_kit::{
     Retained,
     did::DidClientError,
     supervise::SuperviseError,
-    upstream::{Kind, NodeClient, NodeError, Origins, UpstreamError},
+    upstream::{Kind, NoAnswer, NodeClient, NodeError, Origins, UpstreamError},
 };
 use svc_wire::{
     account::AddressError,
@@ -94,7 +94,8 @@ pub struct Learnt {
     pub height: u64,
 }
 
-/// Asks until it is answered or the budget is used up. What the other side answers is final; only silence is asked again.
+/// Asks until it is answered or the budget is used up. What the other side answers is final; silence, and what cannot be read,
+/// is asked again.
 async fn within_budget<T, F>(deadline: Instant, mut ask: impl FnMut() -> F) -> Result<T, BootError>
 where
     F: Future<Output = Result<T, NodeError>>,
@@ -103,7 +104,7 @@ where
     loop {
         match ask().await {
             Ok(answer) => return Ok(answer),
-            Err(error @ NodeError::Upstream(UpstreamError::Unreachable { .. })) if Instant::now() < deadline => {
+            Err(error) if error.is_no_answer() && Instant::now() < deadline => {
                 if !was_told {
                     tracing::warn!(%error, budget_s = BOOT_BUDGET.as_secs() as i64, "waiting for a server to come up");
                     was_told = true;

@@ -208,7 +208,8 @@ pub fn expired(hash: &str, timeout_height: u64) -> ErrorEnvelope {
 /// A transaction whose sequence somebody else used first.
 pub fn displaced(hash: &str, sequence: u64, height: u64) -> ErrorEnvelope {
     let message = format!("another transaction used sequence {sequence} of this account; {hash} can never execute");
-    let hint = "nothing was changed; another process uses the same key: stop it, then make the call again";
+    let hint = "nothing was changed; another process uses the same account: stop it, then make the call again, under a new \
+                idempotency_key if it had one";
     ErrorEnvelope::new(Code::SequenceMismatch, message, hint)
         .with_details(json!({"tx_hash": hash, "sequence": sequence, "seen_at_height": height}))
 }

@@ -171,6 +171,70 @@ async fn an_audit_record_left_open_by_a_crash_is_completed_at_the_next_boot() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_call_under_way_when_the_server_is_replaced_ends_and_its_outcome_is_there_under_its_key() {
+    let (world, files) = (world(config(100)).await, new_files());
+    let node = &world.network.devnet.node;
+    let port =
+        std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").port().to_string();
+    let serve_again = async || {
+        let (rpc, indexer) = (node.origin(), world.network.indexer_origin());
+        let (journal, port) = (files.path("journal.db"), port.clone());
+        let served = tokio::task::spawn_blocking(move || {
+            serve(&rpc, &indexer, &[("SVC_JOURNAL", journal.as_str()), ("MCP_HTTP_PORT", port.as_str())])
+        });
+        served.await.expect("joins")
+    };
+    let served = serve_again().await;
+    let client = Client::connect(&served.url, served.token()).await.expect("connects");
+    node.faults(|faults| faults.hold_inclusion = true);
+    let replaced = async {
+        world.until_waiting(1).await;
+        kill(served);
+        let served = serve_again().await;
+        node.faults(|faults| faults.hold_inclusion = false);
+        served
+    };
+    let writing = client.call(CREATE, super::super::harness::arguments(keyed("replaced")));
+    let (answer, served) =
+        tokio::time::timeout(super::super::harness::PATIENCE, async { tokio::join!(writing, replaced) })
+            .await
+            .expect("ends");
+    assert!(answer.is_err(), "the new process knows nothing of that stream: {answer:?}");
+    let client = Client::connect(&served.url, served.token()).await.expect("connects");
+    let answer = call(&client, CREATE, keyed("replaced")).await;
+    world.assert_happened("replaced", &answer);
+    assert_eq!(world.operator_txs_in_blocks(), 1);
+    let forgotten = reqwest::Client::new()
+        .get(&served.url)
+        .bearer_auth(served.token())
+        .header("accept", "text/event-stream")
+        .header("last-event-id", "1-0");
+    assert_eq!(forgotten.send().await.expect("answered").status(), 404);
+    kill(served);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bytes_that_are_refused_and_signed_again_are_one_write_under_one_key() {
+    let (world, files) = (world(config(4_000)).await, new_files());
+    let node = &world.network.devnet.node;
+    let (served, client) = start(&world, &files, "30000").await;
+    let refusal = svc_devnet::node::Refusal {
+        times: 2,
+        codespace: "sdk".to_owned(),
+        code: 20,
+        log: "mempool is full".to_owned(),
+    };
+    world.blocks(1).await;
+    node.faults(|faults| faults.refuse = Some(refusal));
+    let first = call(&client, CREATE, keyed("again")).await;
+    world.assert_happened("again", &first);
+    let second = call(&client, CREATE, keyed("again")).await;
+    assert_eq!(second.content["tx_hash"], first.content["tx_hash"], "{:#}", second.content);
+    assert_eq!(world.operator_txs_in_blocks(), 1);
+    kill(served);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn records_that_cannot_be_kept_stop_the_boot_and_are_named() {
     let world = world(config(100)).await;
     let (rpc, indexer) = (world.network.devnet.node.origin(), world.network.indexer_origin());

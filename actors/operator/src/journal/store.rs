@@ -326,9 +326,14 @@ async fn apply(connection: &mut SqliteConnection, note: &Note) -> Result<bool, s
 
 async fn insert(connection: &mut SqliteConnection, note: &SignedNote) -> Result<bool, sqlx::Error> {
     let (entry, order) = (&note.entry, &note.entry.order);
-    let sql = "INSERT OR IGNORE INTO transactions (tx_hash, write_id, sequence, signed_height, timeout_height, bytes, msg_type, \
+    // The same bytes may be signed again for what a node refused, also for another write of the same message.
+    let sql = "INSERT INTO transactions (tx_hash, write_id, sequence, signed_height, timeout_height, bytes, msg_type, \
                message, needs_grant, tool, session, client, verdict, idempotency_key, message_digest, is_fee_granted, \
-               traceparent, signed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+               traceparent, signed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (tx_hash) DO UPDATE SET \
+               state = 'open', write_id = excluded.write_id, signed_height = excluded.signed_height, bytes = excluded.bytes, \
+               message = excluded.message, needs_grant = excluded.needs_grant, tool = excluded.tool, session = excluded.session, \
+               client = excluded.client, verdict = excluded.verdict, idempotency_key = excluded.idempotency_key, \
+               traceparent = excluded.traceparent, signed_at = excluded.signed_at WHERE state = 'refused'";
     let inserted = sqlx::query(sql)
         .bind(&entry.hash)
         .bind(&order.id)

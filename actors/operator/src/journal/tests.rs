@@ -88,6 +88,21 @@ async fn what_was_open_is_found_again_and_what_was_decided_stays_decided() {
 }
 
 #[tokio::test]
+async fn bytes_that_were_refused_and_signed_again_are_open_again_for_whoever_signed_them_last() {
+    let store = Store::open(None, "o").await.expect("opens");
+    let refused = || Note::Refused { hash: "A".to_owned() };
+    store.write(&[signed("A", 5, Some("first")), refused()]).await.expect("written");
+    store.write(&[signed("A", 5, Some("second"))]).await.expect("written");
+    assert!(store.of_key("first").await.expect("read").is_none());
+    let open = store.open_entries(|| CallId(1)).await.expect("read");
+    assert_eq!((open.len(), open[0].bytes.len(), open[0].order.key.as_deref()), (1, 3, Some("second")));
+    store.write(&[decided("A", "included", Some(9)), signed("A", 5, Some("third")), refused()]).await.expect("written");
+    let known = store.of_key("second").await.expect("read").expect("there");
+    assert_eq!((known.state.as_str(), known.block_height), ("included", Some(9)), "what is decided stays decided");
+    assert_eq!(store.floor().await, Ok(6));
+}
+
+#[tokio::test]
 async fn a_file_that_is_no_journal_and_one_in_use_are_refused_by_name() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("text");
