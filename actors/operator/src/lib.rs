@@ -29,6 +29,7 @@ mod recovery;
 mod refresher;
 mod signer;
 mod snapshot;
+mod standing;
 mod subscription;
 
 pub use agent_session::AgentRequest;

@@ -9,7 +9,6 @@ use std::{
     time::Duration,
 };
 
-use serde_json::{Value, json};
 use svc_kit::{
     Handle, Retained,
     did::DidResolver,
@@ -21,7 +20,7 @@ use tokio::sync::watch;
 
 use crate::{
     agents::{self, Directory},
-    audit::{Audit, AuditRecord},
+    audit::Audit,
     barrier::{self, BarrierHandle, Cursor},
     boot::{self, BootError},
     calls::{CALLS, Calls},
@@ -30,7 +29,7 @@ use crate::{
     graph_watch::{self, Graph},
     in_flight::{CallId, InFlight},
     indexer_client::IndexerClient,
-    journal::{self, Journal, JournalError, Recovered, Row},
+    journal::{self, Journal, Recovered},
     node_link::{self, Clock},
     recovery,
     refresher::{self, RefresherHandle, Sources, Trigger},
@@ -268,23 +267,16 @@ impl Operator {
         }
     }
 
+    pub(crate) fn clock(&self) -> Clock {
+        self.0.clock.with(|clock| clock.clone())
+    }
+
+    pub(crate) fn position(&self) -> Position {
+        self.0.position.with(|position| position.clone())
+    }
+
     pub(crate) fn calls(&self) -> &Calls {
         &self.0.calls
-    }
-
-    /// The newest transactions, newest first; at most a thousand.
-    pub async fn transactions(&self) -> Result<Vec<Row>, JournalError> {
-        self.0.parts.journal.newest(1_000).await
-    }
-
-    /// How many notes the journal has taken, and how many lines the audit: they grow with every change.
-    pub fn records_made(&self) -> (u64, u64) {
-        (self.0.parts.journal.taken(), self.0.parts.audit.taken())
-    }
-
-    /// The newest write attempts, newest first; at most a thousand.
-    pub fn audit_records(&self) -> Vec<AuditRecord> {
-        self.0.parts.audit.newest()
     }
 
     /// Corporation this operator acts for.
@@ -349,43 +341,6 @@ impl Operator {
 
     pub(crate) fn node_height(&self) -> u64 {
         self.0.clock.with(|clock| clock.height)
-    }
-
-    /// What the journal has of a transaction.
-    pub async fn record_of(&self, hash: &str) -> Option<Row> {
-        self.0.parts.journal.of_hash(hash).await.ok().flatten()
-    }
-
-    /// Links and actors, as `svc://own/status` shows them.
-    pub async fn status(&self) -> Value {
-        let clock = self.0.clock.with(|clock| clock.clone());
-        let position = self.0.position.with(|position| position.clone());
-        let indexer_height = self.0.parts.cursor.with(|cursor| cursor.height);
-        let graph = self.0.graph.as_ref().map(|graph| {
-            let position = graph.position.with(|position| position.clone());
-            json!({
-                "connected": position.is_live, "last_height": position.processed, "last_event_at": position.last_event_at,
-            })
-        });
-        let parts = &self.0.parts;
-        let (in_flight, floor) = parts.table.with(|table| (table.live().len(), table.floor()));
-        let (node, indexer) = (parts.node.endpoints(), self.0.indexer.endpoints());
-        json!({
-            "journal": {"place": parts.journal.place(), "recovered": parts.recovered.with(|recovered| recovered.clone())},
-            "audit": {"place": &*parts.audit.place()},
-            "writes": {"in_flight": in_flight, "sequences_used_below": floor},
-            "endpoints": {
-                "rpc": {"current": node.current().origin(), "all": node.origins()},
-                "indexer": {"current": indexer.current().origin(), "all": indexer.origins()},
-            },
-            "rpc_ws": {"connected": clock.is_connected, "last_height": clock.height, "last_event_at": clock.last_event_at},
-            "indexer_ws": {
-                "connected": position.is_live, "last_height": indexer_height, "last_event_at": position.last_event_at,
-            },
-            "graph_ws": graph,
-            "capability_cache_refreshed_at": self.snapshot().refreshed_at,
-            "actors": self.0.root.report().await,
-        })
     }
 
     /// Whether the links to node, indexer and graph are up.

@@ -7,9 +7,11 @@
 
 mod actor;
 mod core;
+mod effect;
 mod gas;
 #[cfg(test)]
 mod model;
+mod perform;
 mod queue;
 mod window;
 
@@ -18,9 +20,10 @@ use std::sync::Arc;
 use svc_kit::{AskError, Handle, upstream::NodeError};
 use svc_wire::chain_error::ChainError;
 
+pub(crate) use actor::notify;
 pub use actor::{Args, Msg, Signer};
-pub(crate) use actor::{notify, simulate_gas};
 pub use gas::GasBook;
+pub(crate) use perform::simulate_gas;
 pub use window::WindowBound;
 
 use crate::{

@@ -1,28 +1,19 @@
-//! The signer's decisions, the table of transactions and the confirmer's judgement together, explored exhaustively against a
-//! chain that does the worst it may: every order of events within a budget of faults.
-//!
-//! What may happen: answers get lost, and what they answered may still arrive later; a node forgets its mempool, while others
-//! may have what was in it; a node is behind; its index is late; blocks come empty; a foreign transaction uses the sequence;
-//! the signer dies; the process dies, with what was written down before it left.
+//! The chain that does the worst it may, and the code that ships in the middle of it.
 
 use std::{
-    collections::{BTreeSet, HashMap, VecDeque, hash_map::DefaultHasher},
+    collections::{BTreeSet, hash_map::DefaultHasher},
     hash::{Hash, Hasher},
-    io::Write,
     sync::Arc,
 };
 
 use svc_kit::upstream::{BroadcastOutcome, Kind, NodeError, UpstreamError};
 use svc_wire::{chain_error::ChainError, comet::Tx};
 
-use super::{
-    core::{Core, Effect},
-    window::WindowBound,
-};
 use crate::{
     confirmer::{Absence, Facts, Looks, Pending, judge},
     in_flight::{CallId, Entry, InFlight, Outcome},
     order::Order,
+    signer::{SubmitError, WindowBound, core::Core, effect::Effect},
 };
 
 /// Blocks a transaction is given.
@@ -72,7 +63,7 @@ enum Told {
 }
 
 #[derive(Clone)]
-struct World {
+pub struct World {
     core: Core,
     table: InFlight,
     looks: Looks,
@@ -106,7 +97,7 @@ fn parts(hash: &str) -> (u64, u64, u64, u64) {
 }
 
 impl World {
-    fn new(callers: usize, faults: u32, window: usize) -> Self {
+    pub fn new(callers: usize, faults: u32, window: usize) -> Self {
         let mut world = Self {
             core: Core::new(0, WindowBound::Fixed(window), false),
             table: InFlight::default(),
@@ -261,7 +252,7 @@ impl World {
             Request::Simulate { call, .. } => self.core.simulated(call, Err(Err(gone())), &self.table),
             Request::WriteDown { call, hash } => {
                 self.table.retract(&hash);
-                self.core.unsent(call, super::SubmitError::Journal(String::new()), &self.table)
+                self.core.unsent(call, SubmitError::Journal(String::new()), &self.table)
             }
             Request::Send { call, hash } => {
                 self.strays.insert(hash.clone());
@@ -381,7 +372,7 @@ impl World {
     }
 
     /// Everything that can happen next.
-    fn successors(&self) -> Vec<(String, Self)> {
+    pub fn successors(&self) -> Vec<(String, Self)> {
         let mut all: Vec<(String, Self)> = Vec::new();
         let mut add = |label: String, cost: u32, act: &dyn Fn(&mut Self)| {
             if cost <= self.faults {
@@ -440,7 +431,7 @@ impl World {
     }
 
     /// What must hold in every state.
-    fn check_invariants(&self) -> Result<(), String> {
+    pub fn check_invariants(&self) -> Result<(), String> {
         for (index, caller) in self.callers.iter().enumerate() {
             let call = index as u64 + 1;
             let executed =
@@ -467,7 +458,7 @@ impl World {
     }
 
     /// Without further faults everybody gets an answer.
-    fn runs_out(&self) -> Result<(), String> {
+    pub fn runs_out(&self) -> Result<(), String> {
         let mut world = self.clone();
         for _ in 0..400 {
             if world.callers.iter().all(|caller| matches!(caller, Caller::Told(_))) {
@@ -487,7 +478,7 @@ impl World {
         Err(format!("no answer: {:?} {:?}", world.callers, world.core))
     }
 
-    fn key(&self) -> u64 {
+    pub fn key(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         let entries: Vec<_> =
             self.table.all().map(|entry| (&entry.hash, entry.outcome.as_ref().map(Outcome::word))).collect();
@@ -496,56 +487,4 @@ impl World {
         self.looks.fingerprint().hash(&mut hasher);
         hasher.finish()
     }
-}
-
-/// Visits every reachable state, the nearest first; a failure comes with the shortest way to it.
-fn explore(start: World) -> usize {
-    let mut seen: HashMap<u64, (u64, String)> = HashMap::from([(start.key(), (0, "start".to_owned()))]);
-    let mut queue = VecDeque::from([start]);
-    while let Some(world) = queue.pop_front() {
-        let key = world.key();
-        for (label, next) in world.successors() {
-            let next_key = next.key();
-            if seen.contains_key(&next_key) {
-                continue;
-            }
-            seen.insert(next_key, (key, label));
-            if let Err(reason) = next.check_invariants().and_then(|()| next.runs_out()) {
-                panic!("{reason}\n{}", way(&seen, next_key).join("\n"));
-            }
-            queue.push_back(next);
-        }
-    }
-    seen.len()
-}
-
-fn way(seen: &HashMap<u64, (u64, String)>, mut key: u64) -> Vec<String> {
-    let mut steps = Vec::new();
-    while let Some((before, label)) = seen.get(&key).filter(|(before, _)| *before != 0) {
-        steps.push(label.clone());
-        key = *before;
-    }
-    steps.reverse();
-    steps
-}
-
-fn explore_all(bounds: &[(usize, u32, usize)]) {
-    for &(callers, faults, window) in bounds {
-        let states = explore(World::new(callers, faults, window));
-        assert!(states > 1_000, "{states} states");
-        // For whoever runs it by hand: docs/pipeline.md has the figures.
-        let _ = writeln!(std::io::stderr(), "{callers} calls, {faults} faults, window {window}: {states} states");
-    }
-}
-
-#[test]
-fn in_every_order_of_events_a_write_happens_at_most_once_and_its_answer_is_true() {
-    explore_all(&[(1, 1, 1), (2, 0, 2)]);
-}
-
-/// The same further out: `make model`.
-#[test]
-#[ignore = "takes minutes in a release build"]
-fn the_same_with_more_faults() {
-    explore_all(&[(1, 2, 1), (1, 3, 1), (2, 1, 1), (2, 1, 2)]);
 }
