@@ -23,7 +23,10 @@ pub async fn run(config: ServeConfig) -> anyhow::Result<()> {
     tokio::pin!(stop);
     match config.transport {
         Transport::Stdio => {
-            let operator = Operator::boot(config.operator, config.key).await?;
+            let operator = tokio::select! {
+                booted = Operator::boot(config.operator, config.key) => booted?,
+                () = &mut stop => return Ok(()),
+            };
             let front = Front::new(operator.clone(), &config.selection)?;
             let running = Session::new(Arc::clone(&front)).serve(rmcp::transport::stdio()).await?;
             let token = running.cancellation_token();

@@ -258,7 +258,9 @@ impl Front {
         let (found, node_height) = self.operator.tx(hash).await?;
         let record = self.operator.record_of(hash).await;
         let timeout_height = record.as_ref().map(|record| record.timeout_height);
-        let content = match found {
+        // In a block before its turn: the same bytes may still execute.
+        let had_no_turn = |code: u32| code != 0 && record.as_ref().is_some_and(|record| record.state == "open");
+        let content = match found.filter(|tx| !had_no_turn(tx.tx_result.code)) {
             Some(tx) => json!({
                 "found": true, "state": "included", "tx_hash": hash, "node_height": node_height, "block_height": tx.height,
                 "code": tx.tx_result.code, "codespace": tx.tx_result.codespace, "raw_log": tx.tx_result.log,
@@ -267,13 +269,18 @@ impl Front {
             None => {
                 let state = match record.as_ref().map(|record| record.state.as_str()) {
                     None => "unknown",
-                    // In a block as far as this server knows, and not in the node's index: that is a moment late, or pruned.
-                    Some("open" | "included" | "failed") => "pending",
+                    Some("open") => "pending",
+                    // The node's index is a moment late, or pruned.
+                    Some("included" | "failed") => "included",
                     Some(decided) => decided,
                 };
                 json!({
                     "found": false, "state": state, "tx_hash": hash, "node_height": node_height,
                     "timeout_height": timeout_height,
+                    "block_height": record.as_ref().and_then(|record| record.block_height),
+                    "code": record.as_ref().and_then(|record| record.code),
+                    "codespace": record.as_ref().and_then(|record| record.codespace.clone()),
+                    "raw_log": record.and_then(|record| record.raw_log),
                 })
             }
         };

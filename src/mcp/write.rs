@@ -29,11 +29,12 @@ impl Front {
         }
         let key = arguments["idempotency_key"].as_str().map(str::to_owned);
         let is_known = match &key {
-            Some(key) => self.operator.is_known(key, &prepared.digest()).await,
+            Some(key) => self.operator.is_known(key, &prepared).await?,
             None => false,
         };
         // Nothing is done again, so nothing has to be confirmed again.
         if !is_known {
+            self.operator.permits(&prepared)?;
             let message = self.operator.show(&prepared);
             let subject = Subject::of_message(name, self.operator.corporation_id(), message, prepared.digest());
             match self.confirmed(entry.verdict, &subject, caller).await? {

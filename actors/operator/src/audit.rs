@@ -58,7 +58,8 @@ pub struct AuditRecord {
 pub struct AuditEnd {
     /// When, RFC 3339.
     pub completed_at: String,
-    /// `included`, `failed`, `expired`, `displaced`, or `not_sent`: nothing of it was ever handed to a node.
+    /// `included`, `failed`, `expired`, `displaced`; `not_sent`: nothing of it was ever handed to a node; `unknown`: it was left
+    /// open by a process without a journal on disk.
     pub outcome: String,
     /// Code of the error that was answered.
     pub error_code: Option<String>,

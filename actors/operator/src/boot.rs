@@ -146,6 +146,7 @@ pub async fn learn(config: &OperatorConfig, key: &AccountKey) -> Result<Learnt, 
     if let Some(expected) = config.chain_id.as_ref().filter(|expected| **expected != chain_id) {
         return Err(BootError::ChainId { expected: expected.clone(), found: chain_id, rpc: config.rpc.clone() });
     }
+    node.bind_to_chain(&chain_id);
     let prefix = within_budget(deadline, || async {
         let path = "/cosmos.auth.v1beta1.Query/Bech32Prefix";
         node.query::<_, Bech32PrefixResponse>(path, &Bech32PrefixRequest {}, 0).await

@@ -110,7 +110,11 @@ impl Calls {
         let digest = order.prepared.digest();
         self.with(|running| {
             if let Some((known, progress)) = order.key.as_ref().and_then(|key| running.keys.get(key)) {
-                return if *known == digest { Ok(Admission::Joins(progress.clone())) } else { Err(other_use(order)) };
+                return if *known == digest {
+                    Ok(Admission::Joins(progress.clone()))
+                } else {
+                    Err(other_use(order.key.as_deref().unwrap_or_default()))
+                };
             }
             let count = running.sessions.entry(Arc::clone(&order.asker.session)).or_default();
             if *count >= CALLS_OF_SESSION {
@@ -157,11 +161,11 @@ fn overloaded(what: &str) -> ErrorEnvelope {
     ErrorEnvelope::new(Code::Overloaded, message, "nothing was sent; try again in a moment")
 }
 
-fn other_use(order: &Order) -> ErrorEnvelope {
+fn other_use(key: &str) -> ErrorEnvelope {
     let reason = "this key was given to a write with other arguments";
     let hint = "give each write a key of its own, and the same key only to the same write";
     ErrorEnvelope::new(Code::InputInvalid, format!("idempotency_key: {reason}"), hint).with_details(
-        json!({"idempotency_key": order.key, "violations": [{"pointer": "/idempotency_key", "reason": reason}]}),
+        json!({"idempotency_key": key, "violations": [{"pointer": "/idempotency_key", "reason": reason}]}),
     )
 }
 
@@ -189,28 +193,39 @@ impl Operator {
         let progress = match calls.admit(&order, span)? {
             Admission::Joins(progress) => progress,
             Admission::Runs(place, run, progress) => {
-                let known = match self.recorded(&order).await {
-                    Ok(Some(row)) => Some(self.answer_of(row).await),
-                    Ok(None) => check_gate(parts, order.prepared.msg_type(), order.prepared.needs_grant).err().map(Err),
-                    Err(error) => Some(Err(error)),
-                };
-                if let Some(outcome) = known {
-                    // Others may have joined meanwhile.
-                    run.done(outcome.clone());
-                    return outcome;
-                }
-                calls.start(run.write(parts.clone()), place)?;
+                // In a task from the first step: a caller that goes away takes nothing from those who have joined.
+                calls.start(self.clone().run(run, order), place)?;
                 progress
             }
         };
         wait(parts, progress, steps).await
     }
 
-    /// What is known of this write under this key, before anybody is asked to confirm it again.
-    pub async fn is_known(&self, key: &str, digest: &str) -> bool {
-        let is_running = self.calls().with(|running| running.keys.get(key).is_some_and(|(known, _)| known == digest));
-        let row = if is_running { None } else { self.parts().journal.of_key(key).await.ok().flatten() };
-        is_running || row.is_some_and(|row| row.message_digest == digest)
+    /// The outcome on record, or a run.
+    async fn run(self, run: Run, order: Arc<Order>) {
+        let prepared = &order.prepared;
+        let known = match self.recorded(&order).await {
+            Ok(Some(row)) => Some(self.answer_of(row).await),
+            Ok(None) => check_gate(self.parts(), prepared.msg_type(), prepared.needs_grant).err().map(Err),
+            Err(error) => Some(Err(error)),
+        };
+        match known {
+            Some(outcome) => run.done(outcome),
+            None => run.write(self.parts().clone()).await,
+        }
+    }
+
+    /// Whether this write is known under this key, before anybody is asked to confirm it again; an error when another is.
+    pub async fn is_known(&self, key: &str, prepared: &Prepared) -> Result<bool, ErrorEnvelope> {
+        let running = self.calls().with(|running| running.keys.get(key).map(|(digest, _)| digest.clone()));
+        let digest = match running {
+            Some(digest) => Some(digest),
+            None => self.parts().journal.of_key(key).await.ok().flatten().map(|row| row.message_digest),
+        };
+        match digest {
+            Some(digest) if digest != prepared.digest() => Err(other_use(key)),
+            digest => Ok(digest.is_some()),
+        }
     }
 
     /// An earlier write under the same key.
@@ -219,7 +234,9 @@ impl Operator {
         let found = self.parts().journal.of_key(key).await;
         let row = found.map_err(|error| unwritten("journal", &error.to_string()))?;
         match row {
-            Some(row) if row.message_digest != order.prepared.digest() => Err(other_use(order)),
+            Some(row) if row.message_digest != order.prepared.digest() => {
+                Err(other_use(order.key.as_deref().unwrap_or_default()))
+            }
             row => Ok(row),
         }
     }

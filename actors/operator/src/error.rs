@@ -238,7 +238,8 @@ pub fn tx_failed(hash: &str, height: u64, chain: &ChainError) -> ErrorEnvelope {
         Meaning::SpendLimit => Code::AuthzPreconditionFailed,
         _ => Code::TxFailed,
     };
-    let hint = "the transaction is final: its fee is spent and nothing else changed; the raw log says why it failed";
+    let hint =
+        "the transaction is final: at most its fee is spent and nothing else changed; the raw log says why it failed";
     ErrorEnvelope::new(code, format!("the transaction failed in block {height}: {}", chain.raw_log), hint)
         .with_details(details)
 }

@@ -117,8 +117,8 @@ pub struct InFlight {
     floor: u64,
 }
 
-/// Decided transactions that stay known, for callers that ask late.
-const DECIDED_KEPT: usize = 1_000;
+/// Decided transactions that stay known: more than calls can be under way, so that none is forgotten before its run has ended.
+const DECIDED_KEPT: usize = 10_000;
 
 impl InFlight {
     /// A table of an account that has used every sequence below `floor`.
@@ -155,6 +155,8 @@ impl InFlight {
             self.floor = self.floor.max(entry.sequence + 1);
         }
         entry.outcome = Some(outcome);
+        // Never to be sent again.
+        entry.bytes = Vec::new();
         self.live.remove(&(entry.sequence, entry.hash.clone()));
         self.decided.push_back(hash.to_owned());
         if self.decided.len() > DECIDED_KEPT

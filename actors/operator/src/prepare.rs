@@ -76,9 +76,13 @@ impl Prepared {
 }
 
 impl Operator {
-    /// Checks the gate and encodes the message with the server's accounts in it.
+    /// Whether the corporation grants it now.
+    pub fn permits(&self, prepared: &Prepared) -> Result<(), ErrorEnvelope> {
+        check_gate(self.parts(), prepared.msg_type(), prepared.needs_grant)
+    }
+
+    /// Encodes the message with the server's accounts in it.
     pub fn prepare(&self, call: &LedgerCall) -> Result<Prepared, ErrorEnvelope> {
-        check_gate(self.parts(), &call.msg_type, call.needs_grant)?;
         let mut message = call.arguments.clone();
         for (field, account) in &call.accounts {
             message[field.as_str()] = account.as_str().into();
@@ -99,6 +103,7 @@ impl Operator {
 
     /// Chooses the fee payer and simulates; signs nothing, sends nothing.
     pub async fn estimate(&self, prepared: &Prepared) -> Result<Estimate, ErrorEnvelope> {
+        self.permits(prepared)?;
         let (parts, snapshot) = (self.parts(), self.snapshot());
         let mut granter = snapshot
             .fee_budget(prepared.msg_type(), &wall::now())

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
-use svc_kit::Retained;
+use svc_kit::{Retained, upstream::NodeClient};
 use svc_wire::{
     comet::Tx,
     envelope::{Code, ErrorEnvelope},
@@ -115,7 +115,11 @@ impl Operator {
 
     /// An RPC method of the node, its `result` as it is.
     pub async fn node_rpc(&self, method: &'static str, params: Value) -> Result<Value, ErrorEnvelope> {
-        self.node().raw(method, params).await.map_err(|error| node_error(&error))
+        let ask = |node: NodeClient| {
+            let params = params.clone();
+            async move { node.raw(method, params).await }
+        };
+        self.node().read(self.node_height(), ask).await.map_err(|error| node_error(&error))
     }
 
     /// A gRPC query of the chain, `/package.Query/Method`, as JSON in and out. Height 0 is the newest state.
@@ -127,7 +131,9 @@ impl Operator {
         })?;
         let bytes =
             registry.encode(rpc.1.full_name(), request).map_err(|error| invalid_arguments(&error.to_string()))?;
-        let answer = self.node().query_bytes(path, &bytes, height).await.map_err(|error| node_error(&error))?;
+        let bytes = bytes.as_slice();
+        let ask = |node: NodeClient| async move { node.query_bytes(path, bytes, height).await };
+        let answer = self.node().read(self.node_height(), ask).await.map_err(|error| node_error(&error))?;
         registry.decode(rpc.2.full_name(), &answer).map_err(|error| {
             let hint = "the node answers something else than its own descriptors say";
             ErrorEnvelope::new(Code::UpstreamProtocolError, error.to_string(), hint)

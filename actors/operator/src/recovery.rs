@@ -111,6 +111,8 @@ fn take_up(table: &mut InFlight, recovered: &mut Recovered, entry: Entry, outcom
 
 /// Completes what the audit has as begun, unless a transaction of it is still followed: its run completes it.
 async fn complete(audit: &Audit, store: &Store, begun: Vec<AuditRecord>) -> Result<(), JournalError> {
+    // Without a journal on disk nobody knows what was sent.
+    let nothing = if store.is_on_disk() { "not_sent" } else { "unknown" };
     for record in begun {
         let transactions = store.of_write(&record.id).await?;
         if transactions.iter().any(|row| row.state == "open") {
@@ -121,7 +123,7 @@ async fn complete(audit: &Audit, store: &Store, begun: Vec<AuditRecord>) -> Resu
             &record.id,
             AuditEnd {
                 completed_at: svc_kit::wall::now_text(),
-                outcome: last.as_ref().map_or("not_sent", |row| row.state.as_str()).to_owned(),
+                outcome: last.as_ref().map_or(nothing, |row| row.state.as_str()).to_owned(),
                 error_code: None,
                 tx_hash: last.as_ref().map(|row| row.tx_hash.clone()),
                 block_height: last.as_ref().and_then(|row| row.block_height),

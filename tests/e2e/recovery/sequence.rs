@@ -24,8 +24,10 @@ async fn what_a_node_forgets_after_it_was_accepted_is_sent_again_without_being_a
     for (name, answer) in names.iter().zip(&answers) {
         world.assert_happened(name, answer);
     }
-    assert_eq!(world.operator_txs_in_blocks(), 3, "the same bytes, no others");
-    assert_eq!(world.states().await, ["included"; 3]);
+    assert_eq!(world.operator_txs_in_blocks(), 3);
+    let states = world.states().await;
+    assert_eq!(states.iter().filter(|state| *state == "included").count(), 3, "{states:?}");
+    assert!(states.iter().all(|state| state == "included" || state == "refused"), "{states:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

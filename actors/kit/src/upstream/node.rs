@@ -1,5 +1,7 @@
 //! A node's CometBFT RPC over HTTP.
 
+use std::sync::{Arc, OnceLock};
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 use prost::Message;
 use serde::de::DeserializeOwned;
@@ -57,12 +59,14 @@ impl NoAnswer for NodeError {
 #[derive(Clone)]
 pub struct NodeClient {
     endpoints: Endpoints,
+    /// The chain all of them must be nodes of, once it is known.
+    chain_id: Arc<OnceLock<String>>,
 }
 
 impl NodeClient {
     /// A client for the nodes at `origins`.
     pub fn new(origins: impl Into<Origins>) -> Result<Self, UpstreamError> {
-        Ok(Self { endpoints: Endpoints::new(Kind::Rpc, &origins.into())? })
+        Ok(Self { endpoints: Endpoints::new(Kind::Rpc, &origins.into())?, chain_id: Arc::default() })
     }
 
     /// The nodes, and which of them is in use.
@@ -78,16 +82,25 @@ impl NodeClient {
     /// A client of the node that is in use now, whatever comes.
     #[must_use]
     pub fn pinned(&self) -> Self {
-        Self { endpoints: self.endpoints.pinned() }
+        self.with(self.endpoints.pinned())
     }
 
     /// Takes another node into use when this one does not answer or is behind.
     pub async fn choose(&self) {
-        self.endpoints.choose(0, Self::reach).await;
+        self.endpoints.choose(0, |endpoints| self.with(endpoints).reach()).await;
     }
 
-    async fn reach(endpoints: Endpoints) -> Option<Reach> {
-        let status = Self { endpoints }.status().await.ok()?.sync_info;
+    /// From now on a node of another chain counts as one that does not answer.
+    pub fn bind_to_chain(&self, chain_id: &str) {
+        let _ = self.chain_id.set(chain_id.to_owned());
+    }
+
+    fn with(&self, endpoints: Endpoints) -> Self {
+        Self { endpoints, chain_id: Arc::clone(&self.chain_id) }
+    }
+
+    async fn reach(self) -> Option<Reach> {
+        let status = self.status().await.ok()?.sync_info;
         Some(Reach { height: status.latest_block_height, is_ready: !status.catching_up })
     }
 
@@ -97,7 +110,8 @@ impl NodeClient {
         A: Fn(Self) -> F,
         F: Future<Output = Result<T, NodeError>>,
     {
-        self.endpoints.read(at_least, |endpoints| ask(Self { endpoints }), Self::reach).await
+        let reach = |endpoints| self.with(endpoints).reach();
+        self.endpoints.read(at_least, |endpoints| ask(self.with(endpoints)), reach).await
     }
 
     /// The failure of a request that was never sent.
@@ -150,7 +164,14 @@ impl NodeClient {
 
     /// `status`
     pub async fn status(&self) -> Result<Status, NodeError> {
-        self.call("status", json!({})).await
+        let status: Status = self.call("status", json!({})).await?;
+        match self.chain_id.get() {
+            Some(own) if *own != status.node_info.network => {
+                let reason = format!("it runs {:?}, not {own:?}", status.node_info.network);
+                Err(self.endpoints.current().protocol_error(reason, &[]).into())
+            }
+            _ => Ok(status),
+        }
     }
 
     /// `broadcast_tx_sync`

@@ -99,7 +99,12 @@ impl Behaviour for Confirmer {
                 match known {
                     None => reply.send(None),
                     Some(Some(outcome)) => reply.send(Some(outcome)),
-                    Some(None) => state.waiters.entry(hash).or_default().push(reply),
+                    Some(None) => {
+                        let waiters = state.waiters.entry(hash).or_default();
+                        // Those who have gone must not pile up while no block comes.
+                        waiters.retain(|waiter| !waiter.is_abandoned());
+                        waiters.push(reply);
+                    }
                 }
             }
             Msg::TxSeen { height, hash, result } => state.decide(&hash, Outcome::Included { height, result }),

@@ -3,7 +3,7 @@
 use std::{future::Future, time::Duration};
 
 use serde_json::json;
-use svc_kit::{AskError, wall};
+use svc_kit::{AskError, actor::Standing, wall};
 use svc_otel::{
     metrics,
     trace::{self, Stage},
@@ -87,13 +87,16 @@ pub async fn give_up(parts: &Parts, submission: &Submission, error: &AskError) -
     match withdrawn {
         Ok(Some(submitted)) => Ok(submitted),
         Ok(None) => Err(ask_error(error)),
-        // Nobody can say whether it will be signed.
-        Err(_) => Err(ErrorEnvelope::new(
-            Code::Restarting,
-            format!("the signer does not answer: {error}"),
-            "the write may still be made: look in svc://own/transactions for it before repeating it",
-        )
-        .unrepeatable()),
+        // The table knows what was signed, also when nobody answers for it.
+        Err(_) => match parts.table.with(|table| table.of_call(call).map(Submitted::from)) {
+            Some(submitted) => Ok(submitted),
+            None => Err(ErrorEnvelope::new(
+                Code::Restarting,
+                format!("the signer does not answer: {error}"),
+                "the write may still be made: look in svc://own/transactions for it before repeating it",
+            )
+            .unrepeatable()),
+        },
     }
 }
 
@@ -128,7 +131,9 @@ pub async fn outcome(parts: &Parts, hash: &str) -> Option<Outcome> {
             Ok(outcome) => return outcome,
             Err(AskError::TimedOut { .. }) => {}
             Err(AskError::Refused { .. }) => tokio::time::sleep(REFUSED_PAUSE).await,
-            Err(AskError::Died { .. } | AskError::NotDelivered { .. }) => return None,
+            Err(AskError::NotDelivered { standing: Standing::Stopped, .. }) => return None,
+            // The tree keeps trying, and so does this.
+            Err(AskError::Died { .. } | AskError::NotDelivered { .. }) => tokio::time::sleep(REFUSED_PAUSE).await,
         }
     }
 }

@@ -41,6 +41,9 @@ pub struct LedgerReceipt {
     pub timings_ms: Value,
 }
 
+/// Of a transaction that is still open.
+pub const UNDECIDED: &str = "undecided";
+
 /// How a run ended.
 pub struct Ended {
     pub submitted: Option<Submitted>,
@@ -53,7 +56,7 @@ impl Ended {
         let Some(submitted) = &self.submitted else { return "not_sent" };
         parts.table.with(|table| {
             let outcome = table.get(&submitted.hash).and_then(|entry| entry.outcome.as_ref());
-            outcome.map_or("undecided", Outcome::word)
+            outcome.map_or(UNDECIDED, Outcome::word)
         })
     }
 
@@ -123,7 +126,10 @@ pub fn after(mut error: ErrorEnvelope, before: &Submitted) -> ErrorEnvelope {
         error.code = Code::AuthzRevoked;
     }
     error.details["tx_hash"] = before.hash.as_str().into();
-    error.hint = format!("its first transaction came to nothing and no other was sent; {}", error.hint);
+    error.hint = format!(
+        "its first transaction came to nothing and no other was sent; call again under a new idempotency_key if it had one; {}",
+        error.hint
+    );
     error
 }
 

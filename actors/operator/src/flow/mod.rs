@@ -41,7 +41,7 @@ use crate::{
     signer::{Submission, Submitted},
 };
 use asking::{await_index, explain, give_up, outcome};
-use ending::{Ended, after, means};
+use ending::{Ended, UNDECIDED, after, means};
 
 pub(crate) use asking::{RESTART_PATIENCE, check_gate, persistently};
 pub use ending::LedgerReceipt;
@@ -172,6 +172,10 @@ impl Run {
 
     /// Ends everything that is kept of the write.
     fn close(self, parts: &Parts, ended: Ended) {
+        if ended.word(parts) == UNDECIDED {
+            // The server is stopping: the next boot finds it open, and ends it.
+            return self.done(ended.outcome);
+        }
         if let (Some(submitted), Some(_)) = (&ended.submitted, &self.order.key) {
             // The answer under a key must be there before anybody who was told of it asks again.
             let answer = serde_json::to_string(&Answer::from(&ended.outcome)).unwrap_or_default();

@@ -11,6 +11,8 @@ use super::{JournalError, Note, Outbox, Store};
 pub enum Msg {
     /// There are notes.
     Flush,
+    /// The last write failed a moment ago.
+    Retry,
     /// Answer when the note with this number is on disk.
     Write {
         /// Its number.
@@ -24,6 +26,7 @@ impl Intent for Msg {
     fn name(&self) -> &'static str {
         match self {
             Self::Flush => "flush",
+            Self::Retry => "retry",
             Self::Write { .. } => "write",
         }
     }
@@ -38,6 +41,7 @@ pub struct Args {
 pub struct State {
     args: Arc<Args>,
     waiters: BTreeMap<u64, Vec<Reply<Result<(), JournalError>>>>,
+    is_retrying: bool,
 }
 
 pub struct JournalActor;
@@ -56,12 +60,14 @@ impl Behaviour for JournalActor {
     async fn start(context: &Context<Msg>, args: &Arc<Args>) -> Result<State, Failure> {
         // What an earlier incarnation did not get to.
         context.mailbox().send(Msg::Flush);
-        Ok(State { args: Arc::clone(args), waiters: BTreeMap::new() })
+        Ok(State { args: Arc::clone(args), waiters: BTreeMap::new(), is_retrying: false })
     }
 
     async fn handle(context: &Context<Msg>, message: Msg, state: &mut State) -> Result<(), Failure> {
-        if let Msg::Write { number, reply } = message {
-            state.waiters.entry(number).or_default().push(reply);
+        match message {
+            Msg::Write { number, reply } => state.waiters.entry(number).or_default().push(reply),
+            Msg::Retry => state.is_retrying = false,
+            Msg::Flush => {}
         }
         state.write_all(context).await;
         Ok(())
@@ -86,7 +92,9 @@ impl State {
                 Err(error) => {
                     tracing::error!(%error, "the journal cannot be written");
                     self.give_up(&group, &error);
-                    context.after(RETRY, Msg::Flush);
+                    if !std::mem::replace(&mut self.is_retrying, true) {
+                        context.after(RETRY, Msg::Retry);
+                    }
                     break;
                 }
             }

@@ -89,6 +89,14 @@ impl Outbox {
         self.first + self.notes.len() as u64 - 1
     }
 
+    /// Makes nothing of a note that is not written yet.
+    fn give_up(&mut self, number: u64, hash: &str) {
+        let place = number.checked_sub(self.first).and_then(|place| usize::try_from(place).ok());
+        if let Some(note) = place.and_then(|place| self.notes.get_mut(place)) {
+            *note = Note::Refused { hash: hash.to_owned() };
+        }
+    }
+
     /// The next notes to write.
     fn group(&self, most: usize) -> Vec<Note> {
         self.notes.iter().take(most).cloned().collect()
@@ -155,13 +163,19 @@ impl Journal {
 
     /// Writes a transaction down; ends when it is on disk. To be called before the transaction leaves, as often as it does.
     pub async fn signed(&self, entry: Entry) -> Result<(), JournalError> {
+        let hash = entry.hash.clone();
         let note = Note::Signed(Box::new(SignedNote { entry, at: wall::now_text() }));
         let number = self.outbox.with(|outbox| (outbox.len() < OUTBOX_LIMIT).then(|| outbox.push(note)));
         let number = number.ok_or_else(|| JournalError::Silent(format!("{OUTBOX_LIMIT} notes wait for it")))?;
         let deadline = Instant::now() + RESTART_PATIENCE;
         let until_up = || self.actor.until_up(RESTART_PATIENCE);
         let asked = persistently(deadline, until_up, |left| self.written(number, left)).await;
-        asked.map_err(|error| JournalError::Silent(error.to_string()))?
+        let written = asked.map_err(|error| JournalError::Silent(error.to_string())).and_then(|written| written);
+        if written.is_err() {
+            // What does not leave must not be found open by the next process.
+            self.outbox.with(|outbox| outbox.give_up(number, &hash));
+        }
+        written
     }
 
     async fn written(&self, number: u64, patience: Duration) -> Result<Result<(), JournalError>, AskError> {
@@ -170,6 +184,10 @@ impl Journal {
 
     /// The node refused a transaction.
     pub fn refused(&self, hash: &str) {
+        if self.outbox.with(|outbox| outbox.len() >= OUTBOX_LIMIT) {
+            // The disk is gone, and what was signed was not noted either.
+            return;
+        }
         self.note(Note::Refused { hash: hash.to_owned() });
     }
 

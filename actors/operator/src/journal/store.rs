@@ -165,6 +165,11 @@ impl Store {
         Ok(Self { connection: Arc::new(Mutex::new(connection)), place: place.into(), kept })
     }
 
+    /// Whether it outlives the process.
+    pub fn is_on_disk(&self) -> bool {
+        self.kept == KEPT_ON_DISK
+    }
+
     /// `memory`, or the file.
     pub fn place(&self) -> &str {
         &self.place
@@ -333,7 +338,8 @@ async fn insert(connection: &mut SqliteConnection, note: &SignedNote) -> Result<
                state = 'open', write_id = excluded.write_id, signed_height = excluded.signed_height, bytes = excluded.bytes, \
                message = excluded.message, needs_grant = excluded.needs_grant, tool = excluded.tool, session = excluded.session, \
                client = excluded.client, verdict = excluded.verdict, idempotency_key = excluded.idempotency_key, \
-               traceparent = excluded.traceparent, signed_at = excluded.signed_at WHERE state = 'refused'";
+               traceparent = excluded.traceparent, signed_at = excluded.signed_at \
+               WHERE state = 'refused' OR (state = 'failed' AND uses_sequence = 0)";
     let inserted = sqlx::query(sql)
         .bind(&entry.hash)
         .bind(&order.id)

@@ -53,6 +53,7 @@ pub struct State {
     acknowledged: u8,
     /// The connection, and where it leads.
     open: Option<(Epoch, String)>,
+    looks: u64,
 }
 
 pub struct NodeLink;
@@ -62,6 +63,8 @@ const TXS: u64 = 1;
 const BLOCKS: u64 = 2;
 /// How often the status is looked at while the WebSocket is down.
 const LOOK: Duration = Duration::from_secs(1);
+/// Looks between two comparisons with the other nodes, if there are any.
+const CHOOSE_EVERY: u64 = 5;
 
 impl Behaviour for NodeLink {
     const KIND: &'static str = "node_link";
@@ -76,7 +79,7 @@ impl Behaviour for NodeLink {
             async move { mailbox.send_when_room(Msg::Link(event)).await }
         });
         context.after(LOOK, Msg::Look);
-        Ok(State { args: Arc::clone(args), link, last_block: None, acknowledged: 0, open: None })
+        Ok(State { args: Arc::clone(args), link, last_block: None, acknowledged: 0, open: None, looks: 0 })
     }
 
     async fn handle(context: &Context<Msg>, message: Msg, state: &mut State) -> Result<(), Failure> {
@@ -99,6 +102,12 @@ impl Behaviour for NodeLink {
                     && origin != state.args.node.origin()
                 {
                     state.link.reconnect(*epoch, "another node is used");
+                }
+                state.looks += 1;
+                if state.looks.is_multiple_of(CHOOSE_EVERY) {
+                    // A node that stalls or falls behind keeps its WebSocket.
+                    let node = state.args.node.clone();
+                    context.spawn(async move { node.choose().await });
                 }
                 if !state.args.clock.with(|clock| clock.is_connected) {
                     let (node, mailbox) = (state.args.node.clone(), context.mailbox());

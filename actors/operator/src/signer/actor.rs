@@ -13,7 +13,7 @@ use svc_wire::{adr036, chain_error::ChainError, key::AccountKey};
 
 use super::{
     GasBook, Login, Submission, SubmitError, Submitted, WindowBound,
-    core::Core,
+    core::{Core, Withdrawal},
     effect::{Effect, Live},
 };
 use crate::{
@@ -92,6 +92,8 @@ pub struct Args {
 pub(super) struct Job {
     pub(super) submission: Submission,
     pub(super) replies: Vec<Reply<Result<Submitted, SubmitError>>>,
+    /// Who has given up while it was being handed over.
+    pub(super) withdrawals: Vec<Reply<Option<Submitted>>>,
 }
 
 pub struct State {
@@ -148,11 +150,15 @@ impl Behaviour for Signer {
                 None => state.take_in(*submission, reply),
             },
             Msg::Withdraw(call, reply) => {
-                let (is_withdrawn, effects) = table.with(|table| state.core.withdraw(call, table));
-                if is_withdrawn {
-                    state.jobs.remove(&call);
+                let (withdrawal, effects) = table.with(|table| state.core.withdraw(call, table));
+                match (withdrawal, state.jobs.get_mut(&call)) {
+                    (Withdrawal::Leaving, Some(job)) => job.withdrawals.push(reply),
+                    (Withdrawal::Taken, _) => {
+                        state.jobs.remove(&call);
+                        reply.send(None);
+                    }
+                    (Withdrawal::Leaving | Withdrawal::Gone, _) => reply.send(state.known(call)),
                 }
-                reply.send(state.known(call));
                 effects
             }
             Msg::SignLogin(payload, reply) => {
@@ -223,7 +229,7 @@ impl State {
             job.replies.push(reply);
             return Vec::new();
         }
-        self.jobs.insert(call, Job { submission, replies: vec![reply] });
+        self.jobs.insert(call, Job { submission, replies: vec![reply], withdrawals: Vec::new() });
         let table = self.args.table.clone();
         table.with(|table| self.core.submit(call, session, budget, table))
     }

@@ -25,6 +25,17 @@ const MAX_BEHIND: u32 = 30;
 /// How often one write may meet a wrong sequence or a full mempool before it is given up.
 const MAX_SETBACKS: u32 = 12;
 
+/// What becomes of a write whose caller has given up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Withdrawal {
+    /// It will never be signed.
+    Taken,
+    /// It is being handed over: it leaves now or never, and its answer says which.
+    Leaving,
+    /// It has left before, or is unknown.
+    Gone,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Step {
     Idle,
@@ -99,22 +110,25 @@ impl Core {
         if self.queue.len() >= QUEUE_LIMIT {
             return vec![Effect::Answer { call, outcome: Err(SubmitError::Overloaded { limit: QUEUE_LIMIT }) }];
         }
-        self.queue.push(Write { call, session, granter, has_more_gas: false, setbacks: 0 });
+        self.queue.push(Write { call, session, granter, has_more_gas: false, is_withdrawn: false, setbacks: 0 });
         self.advance(live)
     }
 
-    /// A caller has given up. True when the write is withdrawn and will never be signed; false when it has left, or is unknown.
-    pub fn withdraw(&mut self, call: CallId, live: &dyn Live) -> (bool, Vec<Effect>) {
+    /// A caller has given up.
+    pub fn withdraw(&mut self, call: CallId, live: &dyn Live) -> (Withdrawal, Vec<Effect>) {
         if self.queue.remove(call) {
-            return (true, Vec::new());
+            return (Withdrawal::Taken, Vec::new());
         }
-        let is_current = self.current.as_ref().is_some_and(|write| write.call == call);
-        if is_current && matches!(self.step, Step::Simulating { .. }) {
+        let Some(write) = self.current.as_mut().filter(|write| write.call == call) else {
+            return (Withdrawal::Gone, Vec::new());
+        };
+        if matches!(self.step, Step::Simulating { .. }) {
             // The answer of its simulation names this call, and is ignored.
             self.finish();
-            return (true, self.advance(live));
+            return (Withdrawal::Taken, self.advance(live));
         }
-        (false, Vec::new())
+        write.is_withdrawn = true;
+        (Withdrawal::Leaving, Vec::new())
     }
 
     /// The node told the account's sequence in the newest block; `None`: there is no account.
@@ -230,6 +244,12 @@ impl Core {
                     self.expected = Some(sequence + 1);
                     self.finish();
                     vec![in_flight]
+                }
+                // Nobody waits for another attempt.
+                _ if write.is_withdrawn => {
+                    let mut effects = vec![retract];
+                    effects.extend(self.give_up(SubmitError::Rejected(error), live));
+                    return effects;
                 }
                 Meaning::FeeAllowance if write.granter.is_some() => {
                     write.granter = None;

@@ -57,6 +57,9 @@ impl State {
                 for reply in job.replies {
                     reply.send(outcome.clone());
                 }
+                for reply in job.withdrawals {
+                    reply.send(outcome.clone().ok());
+                }
             }
         }
     }
@@ -125,10 +128,16 @@ impl State {
         fee: u128,
     ) -> Option<()> {
         let (args, job) = (&self.args, self.jobs.get(&call)?);
-        let unsigned = self.unsigned(job, sequence, with_granter, gas_limit, fee);
+        let mut unsigned = self.unsigned(job, sequence, with_granter, gas_limit, fee);
         let sign_context = SignContext { chain_id: args.chain.chain_id.clone(), account_number: self.account_number };
         let span = trace::stage_span(Stage::Sign, &job.submission.span);
-        let signed = span.in_scope(|| unsigned.sign(&args.key, &sign_context)).ok()?;
+        let sign = |unsigned: &Unsigned| span.in_scope(|| unsigned.sign(&args.key, &sign_context)).ok();
+        let mut signed = sign(&unsigned)?;
+        // The very bytes of an earlier transaction that came to nothing: another height makes others of them.
+        while args.table.with(|table| table.get(&signed.hash).is_some()) {
+            unsigned.timeout_height += 1;
+            signed = sign(&unsigned)?;
+        }
         trace::record_tx(&span, &signed.hash);
         drop(span);
         let msg_type = job.submission.order.prepared.msg_type().to_owned();

@@ -15,6 +15,8 @@ pub struct Write {
     pub granter: Option<Option<u128>>,
     /// Whether CheckTx found its gas too little before.
     pub has_more_gas: bool,
+    /// Whether its caller has given up while it was being handed over.
+    pub is_withdrawn: bool,
     /// How often it met a wrong sequence or a full mempool.
     pub setbacks: u32,
 }
@@ -85,7 +87,14 @@ mod tests {
     use super::*;
 
     fn write(session: &str, call: u64) -> Write {
-        Write { call: CallId(call), session: session.into(), granter: None, has_more_gas: false, setbacks: 0 }
+        Write {
+            call: CallId(call),
+            session: session.into(),
+            granter: None,
+            has_more_gas: false,
+            is_withdrawn: false,
+            setbacks: 0,
+        }
     }
 
     fn calls(queue: &mut Queue) -> Vec<u64> {

@@ -30,6 +30,8 @@ pub enum Msg {
     Drained(Epoch, Result<EventsPage, String>),
     /// Nothing was heard for the time that was set.
     Silent(Epoch),
+    /// Compare with the other indexers.
+    Look,
 }
 
 impl Intent for Msg {
@@ -38,6 +40,7 @@ impl Intent for Msg {
             Self::Link(_) => "link",
             Self::Drained(..) => "drained",
             Self::Silent(_) => "silent",
+            Self::Look => "look",
         }
     }
 }
@@ -58,10 +61,14 @@ pub struct State {
     link: Link,
     epoch: Epoch,
     alarm: Option<AbortHandle>,
+    /// Where the connection leads.
+    origin: String,
 }
 
 pub struct Subscription;
 
+/// How often an indexer is compared with the others.
+const LOOK: Duration = Duration::from_secs(2);
 /// The shortest time of silence that counts.
 const MIN_LIVENESS: Duration = Duration::from_secs(1);
 /// Silence is judged by blocks; the socket's own liveness only ends connections that never speak at all.
@@ -81,14 +88,23 @@ impl Behaviour for Subscription {
             let mailbox = mailbox.clone();
             async move { mailbox.send_when_room(Msg::Link(event)).await }
         });
+        context.after(LOOK, Msg::Look);
         let processed = args.position.with(|position| position.processed);
-        Ok(State { args: Arc::clone(args), core: Core::new(processed), link, epoch: Epoch::default(), alarm: None })
+        Ok(State {
+            args: Arc::clone(args),
+            core: Core::new(processed),
+            link,
+            epoch: Epoch::default(),
+            alarm: None,
+            origin: String::new(),
+        })
     }
 
     async fn handle(context: &Context<Msg>, message: Msg, state: &mut State) -> Result<(), Failure> {
         let effects = match message {
             Msg::Link(LinkEvent::Up(epoch)) => {
                 state.epoch = epoch;
+                state.origin = state.args.indexer.endpoints().current().origin().to_owned();
                 state.core.connected()
             }
             Msg::Link(LinkEvent::Text(_, text)) => match serde_json::from_str::<ServerMessage>(&text) {
@@ -116,6 +132,18 @@ impl Behaviour for Subscription {
             }
             Msg::Silent(epoch) if epoch == state.epoch => state.core.silent(),
             Msg::Silent(_) => Vec::new(),
+            Msg::Look => {
+                let indexer = state.args.indexer.clone();
+                if indexer.endpoints().has_choice() {
+                    // What is told and what is read must come from one and the same.
+                    if state.origin != indexer.endpoints().current().origin() {
+                        state.link.reconnect(state.epoch, "another indexer is used");
+                    }
+                    context.spawn(async move { indexer.choose().await });
+                    context.after(LOOK, Msg::Look);
+                }
+                Vec::new()
+            }
         };
         for effect in effects {
             state.perform(context, effect);

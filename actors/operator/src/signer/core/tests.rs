@@ -212,13 +212,15 @@ fn a_withdrawn_write_is_never_signed_and_one_that_has_left_cannot_be_withdrawn()
     core.submit(A, session(), None, &table);
     core.submit(B, session(), None, &table);
     core.learned(Ok(Some(5)), "a", &table);
-    assert_eq!(core.withdraw(A, &table), (true, vec![simulate(B, 5, false)]), "while it is simulated");
+    assert_eq!(core.withdraw(A, &table), (Withdrawal::Taken, vec![simulate(B, 5, false)]), "while it is simulated");
     assert_eq!(core.simulated(A, Ok(150_000), &table), [], "its late answer is ignored");
     core.submit(A, session(), None, &table);
-    assert_eq!(core.withdraw(A, &table), (true, vec![]), "while it waits");
+    assert_eq!(core.withdraw(A, &table), (Withdrawal::Taken, vec![]), "while it waits");
     assert_eq!(core.simulated(B, Ok(150_000), &table), [send(B, 5, false)]);
-    assert_eq!(core.withdraw(B, &table), (false, vec![]), "once it is handed over");
-    assert_eq!(core.withdraw(A, &table), (false, vec![]), "twice");
+    assert_eq!(core.withdraw(B, &table), (Withdrawal::Leaving, vec![]), "once it is handed over");
+    assert_eq!(core.withdraw(A, &table), (Withdrawal::Gone, vec![]), "twice");
+    let effects = core.sent(B, "H", refused("sdk", 20, ""), &table);
+    assert!(matches!(&effects[1], Effect::Answer { outcome: Err(_), .. }), "now or never: {effects:?}");
 }
 
 #[test]

@@ -13,7 +13,11 @@ use crate::{
     confirmer::{Absence, Facts, Looks, Pending, judge},
     in_flight::{CallId, Entry, InFlight, Outcome},
     order::Order,
-    signer::{SubmitError, WindowBound, core::Core, effect::Effect},
+    signer::{
+        SubmitError, WindowBound,
+        core::{Core, Withdrawal},
+        effect::Effect,
+    },
 };
 
 /// Blocks a transaction is given.
@@ -317,6 +321,17 @@ impl World {
         self.perform(effects);
     }
 
+    /// A caller takes its write back. One that is being handed over is answered for by that.
+    fn gives_up(&mut self, index: usize) {
+        let (withdrawal, effects) = self.core.withdraw(CallId(index as u64 + 1), &self.table);
+        if withdrawal == Withdrawal::Taken {
+            self.callers[index] = Caller::Told(Told::Refused);
+            let call = CallId(index as u64 + 1);
+            self.request.take_if(|request| matches!(request, Request::Simulate { call: asked, .. } if *asked == call));
+        }
+        self.perform(effects);
+    }
+
     fn signer_dies(&mut self) {
         if let Some(Request::Send { hash, .. } | Request::Resend { hash: Some(hash) }) = self.request.take() {
             self.strays.insert(hash);
@@ -424,6 +439,11 @@ impl World {
                 let effects = world.core.doubt(&world.table);
                 world.perform(effects);
             });
+        }
+        for (index, caller) in self.callers.iter().enumerate() {
+            if *caller == Caller::Asks {
+                add(format!("caller {} gives up", index + 1), 1, &|world| world.gives_up(index));
+            }
         }
         add("the signer dies".to_owned(), 1, &Self::signer_dies);
         add("the process dies".to_owned(), 1, &Self::process_dies);
