@@ -2,7 +2,7 @@
 //!
 //! It takes one write after the other through simulation, signature and hand-over to the node, on consecutive sequences, without
 //! waiting for blocks; what was handed over is in the table of transactions in flight *before* it leaves. A sequence counts as
-//! used only once CheckTx accepted it. When the signer dies, the next incarnation asks the node for the sequence, sends again
+//! used only once a transaction with it has run in a block. When the signer dies, the next incarnation asks the node for the sequence, sends again
 //! the very bytes that may or may not have arrived, and answers repeated submissions from the table.
 
 mod actor;
