@@ -32,7 +32,7 @@ bench: ## Measure, with a floor in the same run; needs python3, node and npm for
 	cargo bench --bench table
 	cp benches/tokens.mjs target/interop/ && node target/interop/tokens.mjs tests/fixtures/tools.json
 
-soak: ## Break everything while 2000 writes run, compare each answer with the chain; SOAK_WRITES, SOAK_SECONDS, SOAK_SEED
+soak: ## Break everything while 2000 writes run, compare each answer with the chain; SOAK_WRITES, SOAK_SECONDS, SOAK_SEED, SOAK_CALM
 	cargo bench --bench soak
 
 model: ## Explore the write pipeline in every order of events with more faults than the tests do; takes minutes

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::servers::Server;
 
+/// Between two strikes, times the calm that is asked for.
 const EVERY_MS: Range<u64> = 100..700;
 const GAS_LIMIT: u64 = 200_000;
 /// More than a transaction lives: some of those that wait expire.
@@ -121,6 +122,7 @@ pub struct Chaos {
     rng: fastrand::Rng,
     tasks: JoinSet<Option<&'static str>>,
     struck: Struck,
+    calm: u64,
 }
 
 /// The port may still be in use for a moment.
@@ -138,18 +140,19 @@ impl Chaos {
         tools: Arc<Server>,
         indexer: Arc<Server>,
         rng: fastrand::Rng,
+        calm: u64,
     ) -> Self {
         let seat = devnet.seat.as_ref().expect("a seat");
         let key = AccountKey::from_mnemonic(&devnet.accounts[&seat.operator_name].phrase).expect("a key");
         let address = seat.operator_address.clone();
-        Self { nodes, tools, indexer, key, address, rng, tasks: JoinSet::new(), struck: Struck::new() }
+        Self { nodes, tools, indexer, key, address, rng, tasks: JoinSet::new(), struck: Struck::new(), calm }
     }
 
     /// Strikes until told to stop, then repairs everything.
     pub async fn run(mut self, calm: CancellationToken) -> Struck {
         let weights: u32 = KINDS.iter().map(|(_, weight, _)| weight).sum();
         loop {
-            let pause = Duration::from_millis(self.rng.u64(EVERY_MS));
+            let pause = Duration::from_millis(self.calm * self.rng.u64(EVERY_MS));
             tokio::select! {
                 () = calm.cancelled() => break,
                 () = sleep(pause) => {}

@@ -2,7 +2,7 @@
 //! is final and true: none lost, none made twice, none undecided.
 //!
 //! The chain runs in this process, the tool server and its indexer as processes of their own that are killed and started
-//! again. `SOAK_WRITES`, `SOAK_SECONDS` and `SOAK_SEED` set the size and repeat the order of the faults.
+//! again. `SOAK_WRITES`, `SOAK_SECONDS`, `SOAK_SEED` and `SOAK_CALM` set the size, repeat the order of the faults, and make them rarer.
 #![allow(missing_docs, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
 mod answers;
@@ -47,6 +47,8 @@ pub struct Plan {
     /// Bound of the phase in which writes begin.
     pub seconds: u64,
     pub seed: u64,
+    /// How much rarer strikes are than usual.
+    pub calm: u64,
 }
 
 impl Plan {
@@ -56,7 +58,8 @@ impl Plan {
             Err(_) => default,
         };
         let writes = usize::try_from(number("SOAK_WRITES", 2_000)).expect("a size");
-        Self { writes, seconds: number("SOAK_SECONDS", 180), seed: number("SOAK_SEED", fastrand::u64(..1_000_000)) }
+        let seed = number("SOAK_SEED", fastrand::u64(..1_000_000));
+        Self { writes, seconds: number("SOAK_SECONDS", 180), seed, calm: number("SOAK_CALM", 1) }
     }
 }
 
@@ -155,7 +158,8 @@ async fn soak(plan: &Plan, home: &Path) -> Report {
     let writers = Writers::start(plan, format!("{}/mcp", servers.tools.origin()), rng.fork());
     let calm = CancellationToken::new();
     let nodes = [devnet.node.clone(), replica.clone()];
-    let chaos = Chaos::new(&devnet, nodes, Arc::clone(&servers.tools), Arc::clone(&servers.indexer), rng.fork());
+    let (tools, indexer) = (Arc::clone(&servers.tools), Arc::clone(&servers.indexer));
+    let chaos = Chaos::new(&devnet, nodes, tools, indexer, rng.fork(), plan.calm);
     let chaos = tokio::spawn(chaos.run(calm.clone()));
     writers.until_begun(Duration::from_secs(plan.seconds)).await;
     calm.cancel();
