@@ -113,6 +113,20 @@ async fn a_lagging_node_never_makes_a_pending_transaction_expire() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_the_node_in_use_does_not_pass_on_is_given_to_the_others() {
+    let (world, _beat) = two_nodes().await;
+    let (first, second) = (&world.network.devnet.node, &world.network.replicas[0]);
+    first.stop();
+    until_on(&world, "rpc", &second.origin()).await;
+    first.start().expect("starts again");
+    second.faults(|faults| faults.no_gossip = true);
+    let answer = world.call(CREATE, ecosystem("kept-back")).await;
+    world.assert_happened("kept-back", &answer);
+    assert_eq!(world.states().await, ["included"]);
+    assert_eq!(world.operator_txs_in_blocks(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_restarts_in_the_middle_of_writes_loses_none() {
     let world = world(config(100)).await;
     let node = &world.network.devnet.node;

@@ -123,6 +123,13 @@ impl Endpoints {
         Self { pinned: Some(self.index()), ..self.clone() }
     }
 
+    /// Each of those that are not in use.
+    pub fn others(&self) -> Vec<Self> {
+        let current = self.index();
+        let pinned = |index: usize| Self { pinned: Some(index), ..self.clone() };
+        (0..self.members.len()).filter(|index| *index != current).map(pinned).collect()
+    }
+
     /// Whether there is another one.
     pub fn has_choice(&self) -> bool {
         self.members.len() > 1

@@ -85,6 +85,11 @@ impl NodeClient {
         self.with(self.endpoints.pinned())
     }
 
+    /// Clients of the nodes that are not in use.
+    pub fn others(&self) -> Vec<Self> {
+        self.endpoints.others().into_iter().map(|endpoints| self.with(endpoints)).collect()
+    }
+
     /// Takes another node into use when this one does not answer or is behind.
     pub async fn choose(&self) {
         self.endpoints.choose(0, |endpoints| self.with(endpoints).reach()).await;

@@ -185,6 +185,14 @@ impl State {
     fn resend(&self, context: &Context<Msg>, sequence: u64) {
         let entry = self.args.table.with(|table| table.live_at(sequence).cloned());
         let (node, journal, mailbox) = (self.args.node.clone(), self.args.journal.clone(), context.mailbox());
+        if let Some(entry) = &entry {
+            // The node in use may have it and not pass it on. The same bytes do no harm elsewhere, and what is said there decides
+            // nothing.
+            for other in node.others() {
+                let bytes = entry.bytes.clone();
+                context.spawn(async move { drop(other.broadcast(&bytes).await) });
+            }
+        }
         context.spawn(async move {
             let answer = match entry {
                 Some(entry) => {
