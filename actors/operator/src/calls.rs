@@ -109,12 +109,10 @@ impl Calls {
     fn admit(&self, order: &Arc<Order>, span: Span) -> Result<Admission, ErrorEnvelope> {
         let digest = order.prepared.digest();
         self.with(|running| {
-            if let Some((known, progress)) = order.key.as_ref().and_then(|key| running.keys.get(key)) {
-                return if *known == digest {
-                    Ok(Admission::Joins(progress.clone()))
-                } else {
-                    Err(other_use(order.key.as_deref().unwrap_or_default()))
-                };
+            if let Some(key) = &order.key
+                && let Some((known, progress)) = running.keys.get(key)
+            {
+                return if *known == digest { Ok(Admission::Joins(progress.clone())) } else { Err(other_use(key)) };
             }
             let count = running.sessions.entry(Arc::clone(&order.asker.session)).or_default();
             if *count >= CALLS_OF_SESSION {
@@ -234,9 +232,7 @@ impl Operator {
         let found = self.parts().journal.of_key(key).await;
         let row = found.map_err(|error| unwritten("journal", &error.to_string()))?;
         match row {
-            Some(row) if row.message_digest != order.prepared.digest() => {
-                Err(other_use(order.key.as_deref().unwrap_or_default()))
-            }
+            Some(row) if row.message_digest != order.prepared.digest() => Err(other_use(key)),
             row => Ok(row),
         }
     }

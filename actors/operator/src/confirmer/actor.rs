@@ -11,10 +11,10 @@ use svc_kit::{
 use svc_otel::metrics;
 use svc_wire::comet::{Tx, TxResult};
 
-use super::core::{Absence, Facts, Looks, Pending};
+use super::core::{Absence, Facts, Looks, Pending, judge};
 use crate::{
     chain::account_of,
-    in_flight::{Entry, InFlight, Outcome, in_block},
+    in_flight::{Entry, InFlight, Outcome},
     journal::Journal,
     node_link::Clock,
     signer::{self, GasBook},
@@ -219,26 +219,6 @@ async fn look(args: &Args, due: Vec<Pending>, mailbox: &Mailbox<Msg>) {
         }
     };
     futures::stream::iter(due.into_iter().map(look)).buffer_unordered(LOOKS_AT_ONCE).collect::<()>().await;
-}
-
-/// What a look has shown: an outcome, or what absence means. A transaction that stands in a block without having had its turn
-/// counts as absent.
-pub(crate) fn judge(
-    looks: &mut Looks,
-    pending: &Pending,
-    facts: &Facts,
-    found: Option<Box<Tx>>,
-) -> Result<Outcome, Absence> {
-    let in_block =
-        found.and_then(|tx| in_block(tx.height, Box::new(tx.tx_result), pending.sequence, pending.timeout_height));
-    match in_block {
-        Some(outcome) => Ok(outcome),
-        None => match looks.absent(pending, facts) {
-            Absence::Expired => Ok(Outcome::Expired { timeout_height: pending.timeout_height }),
-            Absence::Displaced => Ok(Outcome::Displaced { height: facts.height }),
-            undecided => Err(undecided),
-        },
-    }
 }
 
 /// What a node says of itself and of the account. The height comes first, so that what follows is at least as new.

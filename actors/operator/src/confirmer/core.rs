@@ -2,6 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use svc_wire::comet::Tx;
+
+use crate::in_flight::{Outcome, in_block};
+
 /// Blocks between two looks at a transaction that has not been heard of.
 const LOOK_EVERY: u64 = 3;
 /// Blocks past the timeout height after which absence is proof. The node indexes transactions a moment after their block.
@@ -98,12 +102,27 @@ impl Looks {
         }
         let used_since =
             if is_used { Some(*self.used_since.entry(pending.hash.clone()).or_insert(facts.height)) } else { None };
-        judge(pending, facts, used_since)
+        absence(pending, facts, used_since)
+    }
+}
+
+/// What a look has shown: an outcome, or what absence means. A transaction that stands in a block without having had its turn
+/// counts as absent.
+pub fn judge(looks: &mut Looks, pending: &Pending, facts: &Facts, found: Option<Box<Tx>>) -> Result<Outcome, Absence> {
+    let in_block =
+        found.and_then(|tx| in_block(tx.height, Box::new(tx.tx_result), pending.sequence, pending.timeout_height));
+    match in_block {
+        Some(outcome) => Ok(outcome),
+        None => match looks.absent(pending, facts) {
+            Absence::Expired => Ok(Outcome::Expired { timeout_height: pending.timeout_height }),
+            Absence::Displaced => Ok(Outcome::Displaced { height: facts.height }),
+            undecided => Err(undecided),
+        },
     }
 }
 
 /// What absence means; `used_since` is the height at which its sequence was first found used.
-pub fn judge(pending: &Pending, facts: &Facts, used_since: Option<u64>) -> Absence {
+fn absence(pending: &Pending, facts: &Facts, used_since: Option<u64>) -> Absence {
     let is_past = |blocks: u64| facts.height > pending.timeout_height + blocks;
     // The state itself shows that the sequence was never used, whatever the node's index has.
     if facts.sequence.is_some_and(|sequence| sequence <= pending.sequence) {
@@ -175,7 +194,7 @@ mod tests {
             // A node that is behind.
             (facts(2, 1, None), None, Absence::Unclear),
         ] {
-            assert_eq!(judge(&pending(), &given, used_since), meaning, "{given:?} {used_since:?}");
+            assert_eq!(absence(&pending(), &given, used_since), meaning, "{given:?} {used_since:?}");
         }
     }
 }

@@ -8,10 +8,10 @@
 mod actor;
 mod core;
 
-pub(crate) use actor::{facts, judge};
+pub(crate) use actor::facts;
 #[cfg(test)]
 pub(crate) use core::{Absence, Facts};
-pub(crate) use core::{Looks, Pending};
+pub(crate) use core::{Looks, Pending, judge};
 use std::time::Duration;
 
 use svc_kit::{AskError, Handle};
