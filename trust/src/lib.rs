@@ -3,6 +3,7 @@
 
 pub mod digest;
 pub mod document;
+pub mod essential;
 mod linked_data;
 pub mod proof;
 mod reason;
