@@ -1,0 +1,146 @@
+//! Verifiable credentials and presentations of the W3C data models 1.1 and 2.0, as far as trust depends on them.
+
+use serde_json::Value;
+use svc_wire::instant;
+
+use crate::reason::{Code, Reason};
+
+/// A credential that follows the data model.
+#[derive(Debug, Clone)]
+pub struct Credential<'a> {
+    /// All of it.
+    pub body: &'a Value,
+    /// DID of its issuer.
+    pub issuer: &'a str,
+    /// Its only subject.
+    pub subject: &'a Value,
+    /// Since when it is valid, nanoseconds since the epoch.
+    pub valid_from: Option<i128>,
+    /// Until when.
+    pub valid_until: Option<i128>,
+}
+
+const MODEL_1: &str = "https://www.w3.org/2018/credentials/v1";
+const MODEL_2: &str = "https://www.w3.org/ns/credentials/v2";
+
+/// Which model a document follows: its context begins with the model's.
+fn is_model_2(body: &Value) -> Option<bool> {
+    let first = match &body["@context"] {
+        Value::Array(several) => several.first()?,
+        one => one,
+    };
+    match first.as_str()? {
+        MODEL_1 => Some(false),
+        MODEL_2 => Some(true),
+        _ => None,
+    }
+}
+
+/// Whether the type of a document says that it is of a kind.
+pub fn has_type(body: &Value, kind: &str) -> bool {
+    crate::document::is_of_type(body, kind)
+}
+
+/// The id of a member that is an id, or an object with one.
+fn id_of(member: &Value) -> Option<&str> {
+    member.as_str().or_else(|| member["id"].as_str())
+}
+
+impl<'a> Credential<'a> {
+    /// Reads a credential.
+    pub fn read(body: &'a Value) -> Result<Self, Reason> {
+        let wrong = |what: &str| Reason::new(Code::CredentialInvalid, what);
+        if !body.is_object() {
+            return Err(wrong("it is no object"));
+        }
+        let is_model_2 = is_model_2(body).ok_or_else(|| wrong("its @context begins with none of the data models'"))?;
+        if !has_type(body, "VerifiableCredential") {
+            return Err(wrong("its type is not VerifiableCredential"));
+        }
+        let issuer = id_of(&body["issuer"]).filter(|issuer| issuer.starts_with("did:"));
+        let subject = match &body["credentialSubject"] {
+            Value::Array(several) if several.len() == 1 => &several[0],
+            one => one,
+        };
+        if !subject.is_object() {
+            return Err(wrong("it has not exactly one credentialSubject"));
+        }
+        let (from, until) = if is_model_2 { ("validFrom", "validUntil") } else { ("issuanceDate", "expirationDate") };
+        let time = |name: &str| match body.get(name) {
+            None => Ok(None),
+            Some(text) => {
+                let instant = text.as_str().and_then(instant::parse_rfc3339);
+                instant
+                    .map(|instant| Some(instant::nanos(&instant)))
+                    .ok_or_else(|| wrong(&format!("{name} is no instant")))
+            }
+        };
+        Ok(Self {
+            body,
+            issuer: issuer.ok_or_else(|| wrong("its issuer is no DID"))?,
+            subject,
+            valid_from: time(from)?,
+            valid_until: time(until)?,
+        })
+    }
+
+    /// Checks the time it is valid in.
+    pub fn check_time(&self, now: i128) -> Result<(), Reason> {
+        let shown = |nanos: i128| instant::iso_millis(&instant::from_nanos(nanos));
+        if let Some(from) = self.valid_from.filter(|from| *from > now) {
+            return Err(Reason::new(Code::NotYetValid, format!("from {}", shown(from))));
+        }
+        if let Some(until) = self.valid_until.filter(|until| *until <= now) {
+            return Err(Reason::new(Code::CredentialExpired, format!("until {}", shown(until))));
+        }
+        Ok(())
+    }
+
+    /// Where the credential of its schema is, with the digest it should have.
+    pub fn schema(&self) -> Result<(&'a str, Option<&'a str>), Reason> {
+        let schemas = match &self.body["credentialSchema"] {
+            Value::Array(several) => several.as_slice(),
+            one => std::slice::from_ref(one),
+        };
+        let found = schemas.iter().find(|schema| has_type(schema, "JsonSchemaCredential"));
+        let url = found.and_then(|schema| Some((schema["id"].as_str()?, schema["digestSRI"].as_str())));
+        url.ok_or_else(|| Reason::new(Code::SchemaUnsupported, "credentialSchema names no JsonSchemaCredential"))
+    }
+}
+
+/// A presentation: who shows what.
+#[derive(Debug, Clone)]
+pub struct Presentation<'a> {
+    /// Its id.
+    pub id: Option<&'a str>,
+    /// Who shows it, if it says so.
+    pub holder: Option<&'a str>,
+    /// Its credentials, unread.
+    pub credentials: &'a [Value],
+}
+
+/// Most credentials of a presentation that are looked at.
+pub const MOST_CREDENTIALS: usize = 64;
+
+impl<'a> Presentation<'a> {
+    /// Reads a presentation.
+    pub fn read(body: &'a Value) -> Result<Self, Reason> {
+        let wrong = |what: &str| Reason::new(Code::PresentationInvalid, what);
+        if is_model_2(body).is_none() || !has_type(body, "VerifiablePresentation") {
+            return Err(wrong("its @context or type is not that of a VerifiablePresentation"));
+        }
+        let credentials = match &body["verifiableCredential"] {
+            Value::Array(several) => several.as_slice(),
+            Value::Null => &[],
+            one => std::slice::from_ref(one),
+        };
+        if credentials.is_empty() {
+            return Err(wrong("it holds no credential"));
+        }
+        if credentials.len() > MOST_CREDENTIALS {
+            let count = format!("{} credentials; at most {MOST_CREDENTIALS}", credentials.len());
+            return Err(Reason::new(Code::TooLarge, count));
+        }
+        Ok(Self { id: body["id"].as_str(), holder: id_of(&body["holder"]), credentials })
+    }
+}
