@@ -27,7 +27,29 @@ pub enum HostError {
     /// An address that is not public.
     #[error("{0} is not a public address; SVC_ALLOW_PRIVATE_HOSTS=true allows it")]
     Private(String),
+    /// A name that public DNS does not answer for.
+    #[error("{0:?} is not a public host name; SVC_ALLOW_PRIVATE_HOSTS=true allows it")]
+    Name(String),
 }
+
+/// Names below these are answered by this machine, its network or nobody: RFC 6761, 6762 with its appendix G, 7686, 8375, 9476, and
+/// ICANN's `internal`. `arpa` holds the infrastructure of DNS, `home.arpa` among it.
+const SPECIAL_NAMES: [&str; 14] = [
+    "localhost",
+    "local",
+    "internal",
+    "arpa",
+    "test",
+    "invalid",
+    "onion",
+    "alt",
+    "intranet",
+    "private",
+    "corp",
+    "home",
+    "lan",
+    "localdomain",
+];
 
 impl HostPolicy {
     /// Checks a URL as it is written.
@@ -35,25 +57,24 @@ impl HostPolicy {
         let not_a_url = || HostError::Url(text.to_owned());
         let url = Url::parse(text).map_err(|_| not_a_url())?;
         let host = url.host().ok_or_else(not_a_url)?;
-        let is_loopback = match &host {
-            Host::Domain(name) => *name == "localhost" || name.ends_with(".localhost"),
-            Host::Ipv4(address) => address.is_loopback(),
-            Host::Ipv6(address) => address.is_loopback(),
-        };
-        let is_plain_allowed = self == Self::AllowPrivate && is_loopback;
-        if url.scheme() != "https" && !(url.scheme() == "http" && is_plain_allowed) {
+        let has_credentials = !url.username().is_empty() || url.password().is_some();
+        if url.scheme() != "https" && url.scheme() != self.scheme(&host) || has_credentials {
             return Err(not_a_url());
         }
-        let address = match &host {
-            Host::Domain(_) if is_loopback => Some(IpAddr::V4(Ipv4Addr::LOCALHOST)),
-            Host::Domain(_) => None,
-            Host::Ipv4(address) => Some(IpAddr::V4(*address)),
-            Host::Ipv6(address) => Some(IpAddr::V6(*address)),
+        let is_admitted = match &host {
+            Host::Domain(name) if self == Self::PublicOnly && !is_loopback(&host) && !is_public_name(name) => {
+                return Err(HostError::Name((*name).to_owned()));
+            }
+            Host::Domain(_) => self == Self::AllowPrivate || !is_loopback(&host),
+            Host::Ipv4(address) => self.admits(IpAddr::V4(*address)),
+            Host::Ipv6(address) => self.admits(IpAddr::V6(*address)),
         };
-        match address {
-            Some(address) if !self.admits(address) => Err(HostError::Private(host.to_string())),
-            Some(_) | None => Ok(url),
-        }
+        if is_admitted { Ok(url) } else { Err(HostError::Private(host.to_string())) }
+    }
+
+    /// How a host is spoken to when only its name is known: plain http stays on this machine.
+    pub(crate) fn scheme<S: AsRef<str>>(self, host: &Host<S>) -> &'static str {
+        if self == Self::AllowPrivate && is_loopback(host) { "http" } else { "https" }
     }
 
     /// Whether an address may be connected to.
@@ -88,6 +109,21 @@ impl Resolve for PublicNames {
     }
 }
 
+fn is_loopback<S: AsRef<str>>(host: &Host<S>) -> bool {
+    match host {
+        Host::Domain(name) => name.as_ref() == "localhost" || name.as_ref().ends_with(".localhost"),
+        Host::Ipv4(address) => address.is_loopback(),
+        Host::Ipv6(address) => address.is_loopback(),
+    }
+}
+
+/// A name without a dot is completed by the resolver's search list, and one that ends with a dot is another spelling of the same
+/// host that comparisons of names miss.
+fn is_public_name(name: &str) -> bool {
+    let is_below = |special: &str| name.strip_suffix(special).is_some_and(|rest| rest.ends_with('.'));
+    name.contains('.') && !name.ends_with('.') && !SPECIAL_NAMES.iter().any(|special| is_below(special))
+}
+
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -100,6 +136,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     let is_shared = first == 100 && (64..128).contains(&second);
     let is_benchmark = first == 198 && (18..20).contains(&second);
     let is_protocol = (first, second, third) == (192, 0, 0);
+    // What is sent to a 6to4 relay goes on to an IPv6 address that nobody judged.
+    let is_relay = (first, second, third) == (192, 88, 99);
     !(address.is_private()
         || address.is_loopback()
         || address.is_link_local()
@@ -109,16 +147,20 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
         || first >= 240
         || is_shared
         || is_benchmark
-        || is_protocol)
+        || is_protocol
+        || is_relay)
 }
 
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let [first, second, ..] = address.segments();
-    let is_documentation = (first, second) == (0x2001, 0xdb8);
-    // 64:ff9b::/96 and 2002::/16 carry an IPv4 address that would have to be judged by itself.
-    let carries_v4 = (first, second) == (0x64, 0xff9b) || first == 0x2002;
+    // Everything else is not routed, not unicast or local: ::/8 with 64:ff9b::/96, 5f00::/16, fc00::/7, fe80::/10, ff00::/8.
     let is_global_unicast = first & 0xe000 == 0x2000;
-    is_global_unicast && !is_documentation && !carries_v4
+    let is_documentation = (first, second) == (0x2001, 0xdb8) || first == 0x3fff && second < 0x1000;
+    // 2001::/23: Teredo (2001::/32), benchmarks, ORCHID (2001:10::/28, 2001:20::/28). Web servers are nowhere in it.
+    let is_protocol = first == 0x2001 && second < 0x200;
+    // It carries an IPv4 address that would have to be judged by itself.
+    let is_6to4 = first == 0x2002;
+    is_global_unicast && !is_documentation && !is_protocol && !is_6to4
 }
 
 #[cfg(test)]
@@ -149,9 +191,77 @@ mod tests {
             ("https://2130706433", false, true),
             ("ftp://example.org", false, false),
             ("example.org", false, false),
+            ("https://user@agent.example.org", false, false),
+            ("https://user:word@agent.example.org", false, false),
+            ("http://sub.localhost:3000", false, true),
+            ("https://intranet", false, true),
+            ("https://intranet./x", false, true),
+            ("https://example.org.", false, true),
+            ("https://localhost.", false, true),
+            ("http://localhost.", false, false),
+            ("https://printer.local", false, true),
+            ("https://PRINTER.LOCAL", false, true),
+            ("https://metadata.google.internal", false, true),
+            ("https://router.home.arpa", false, true),
+            ("https://1.0.0.127.in-addr.arpa", false, true),
+            ("https://x.test", false, true),
+            ("https://x.onion", false, true),
+            ("https://nas.lan", false, true),
+            ("https://local.example.org", true, true),
+            ("https://notlocal", false, true),
+            ("https://example.notlocal", true, true),
+            ("https://bücher.example", true, true),
+            ("https://127.1", false, true),
+            ("https://0x7f.0.0.1", false, true),
+            ("https://１２７.0.0.1", false, true),
+            ("https://127.0.0.1.", false, true),
         ] {
             assert_eq!(HostPolicy::PublicOnly.check(url).is_ok(), by_default, "{url}");
             assert_eq!(HostPolicy::AllowPrivate.check(url).is_ok(), for_development, "{url}");
+        }
+    }
+
+    #[test]
+    fn addresses_with_a_special_purpose_are_not_public() {
+        for (address, expected) in [
+            ("8.8.8.8", true),
+            ("192.88.98.1", true),
+            ("192.88.99.1", false),
+            ("192.0.0.8", false),
+            ("192.0.2.1", false),
+            ("198.51.100.1", false),
+            ("203.0.113.1", false),
+            ("172.16.0.1", false),
+            ("192.168.1.1", false),
+            ("198.19.255.255", false),
+            ("255.255.255.255", false),
+            ("2606:4700::1111", true),
+            ("2001:4860:4860::8888", true),
+            ("2001:200::1", true),
+            ("2001::1", false),
+            ("2001:0:4136:e378:8000:63bf:3fff:fdd2", false),
+            ("2001:2::1", false),
+            ("2001:10::1", false),
+            ("2001:20::1", false),
+            ("2001:db8::1", false),
+            ("2002:7f00:1::", false),
+            ("3fff::1", false),
+            ("3fff:fff::1", false),
+            ("3fff:1000::1", true),
+            ("5f00::1", false),
+            ("64:ff9b::7f00:1", false),
+            ("64:ff9b:1::1", false),
+            ("100::1", false),
+            ("::7f00:1", false),
+            ("::ffff:8.8.8.8", true),
+            ("::ffff:10.0.0.1", false),
+            ("::", false),
+            ("fec0::1", false),
+            ("ff02::1", false),
+        ] {
+            let parsed: IpAddr = address.parse().expect("an address");
+            assert_eq!(HostPolicy::PublicOnly.admits(parsed), expected, "{address}");
+            assert!(HostPolicy::AllowPrivate.admits(parsed), "{address}");
         }
     }
 
