@@ -10,6 +10,7 @@
 pub mod actor;
 pub mod backoff;
 pub mod did;
+pub mod fetch;
 pub mod hosts;
 pub mod link;
 mod retained;
