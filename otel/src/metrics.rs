@@ -38,6 +38,8 @@ struct Instruments {
     vs_agents_known: Gauge<u64>,
     upstream_requests: Counter<u64>,
     upstream_duration: Histogram<f64>,
+    did_resolutions: Counter<u64>,
+    did_resolution_duration: Histogram<f64>,
     mailbox_depth: UpDownCounter<i64>,
     message_wait: Histogram<f64>,
     message_duration: Histogram<f64>,
@@ -94,6 +96,8 @@ static INSTRUMENTS: LazyLock<Instruments> = LazyLock::new(|| {
         vs_agents_known: gauge(metric::VS_AGENTS_KNOWN),
         upstream_requests: counter(metric::UPSTREAM_REQUESTS),
         upstream_duration: seconds(metric::UPSTREAM_DURATION),
+        did_resolutions: counter(metric::DID_RESOLUTIONS),
+        did_resolution_duration: seconds(metric::DID_RESOLUTION_DURATION),
         mailbox_depth: meter.i64_up_down_counter(depth.name).with_description(depth.help).build(),
         message_wait: seconds(metric::MESSAGE_WAIT),
         message_duration: seconds(metric::MESSAGE_DURATION),
@@ -296,6 +300,14 @@ pub fn vs_agents_known(reachable: bool, count: usize) {
 pub fn upstream_request(kind: &str, outcome: &str, took: Duration) {
     INSTRUMENTS.upstream_requests.add(1, &[label("kind", kind), label("outcome", outcome)]);
     INSTRUMENTS.upstream_duration.record(took.as_secs_f64(), &[label("kind", kind)]);
+}
+
+/// A DID was resolved, or was not: `ok`, `cached`, or the code of the failure; and the time that took, when something was fetched.
+pub fn did_resolved(method: &str, outcome: &str, took: Option<Duration>) {
+    INSTRUMENTS.did_resolutions.add(1, &[label("method", method), label("outcome", outcome)]);
+    if let Some(took) = took {
+        INSTRUMENTS.did_resolution_duration.record(took.as_secs_f64(), &[label("method", method)]);
+    }
 }
 
 /// A message entered (+1) or left (-1) a mailbox.

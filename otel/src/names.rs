@@ -25,6 +25,8 @@ pub mod span {
     pub const AWAIT_INDEX: &str = "await_index";
     /// One request to a server this one depends on.
     pub const UPSTREAM: &str = "upstream";
+    /// Fetch and verification of one DID Document.
+    pub const RESOLVE_DID: &str = "resolve_did";
 }
 
 /// Attribute keys of spans.
@@ -55,6 +57,10 @@ pub mod attribute {
     pub const EVENTS: &str = "indexer.events";
     /// Entities a block changed.
     pub const CHANGES: &str = "indexer.changes";
+    /// web, webvh, other.
+    pub const DID_METHOD: &str = "svc.did.method";
+    /// ok, or the code of the failure.
+    pub const DID_OUTCOME: &str = "svc.did.outcome";
     /// Error code of a failed call.
     pub const ERROR_TYPE: &str = "error.type";
 }
@@ -104,6 +110,8 @@ pub mod metric {
         VS_AGENTS_KNOWN, "svc_mcp_vs_agents_known", "Agents known, by whether their admin API is reachable.";
         UPSTREAM_REQUESTS, "svc_mcp_upstream_requests_total", "Upstream requests ended, by kind and outcome.";
         UPSTREAM_DURATION, "svc_mcp_upstream_request_duration_seconds", "Seconds an upstream request took, by kind.";
+        DID_RESOLUTIONS, "svc_did_resolutions_total", "DIDs resolved, by method and outcome: ok, cached, or the code of the failure.";
+        DID_RESOLUTION_DURATION, "svc_did_resolution_duration_seconds", "Seconds to fetch and verify a DID Document, by method.";
         MAILBOX_DEPTH, "svc_actor_mailbox_depth", "Messages waiting in mailboxes, by actor.";
         MESSAGE_WAIT, "svc_actor_message_wait_seconds", "Seconds a message waited in the mailbox, by actor.";
         MESSAGE_DURATION, "svc_actor_message_duration_seconds", "Seconds a message was handled, by actor, message and outcome.";

@@ -196,6 +196,25 @@ pub fn record_status(span: &Span, status: u16) {
     span.record(attribute::HTTP_STATUS, i64::from(status));
 }
 
+/// Span of fetching and verifying one DID Document, below the span of whoever asked for it first.
+pub fn resolution_span(method: &'static str) -> Span {
+    tracing::info_span!(
+        span::RESOLVE_DID,
+        otel.status_code = Empty,
+        { attribute::DID_METHOD } = method,
+        { attribute::DID_OUTCOME } = Empty,
+        { attribute::ERROR_TYPE } = Empty,
+    )
+}
+
+/// Notes how a resolution ended: `ok`, or the code of the failure.
+pub fn record_resolution(span: &Span, outcome: Result<(), &'static str>) {
+    span.record(attribute::DID_OUTCOME, outcome.err().unwrap_or("ok"));
+    if let Err(code) = outcome {
+        record_error(span, code);
+    }
+}
+
 /// Identity of a span; invalid when tracing is off.
 pub fn span_context(span: &Span) -> SpanContext {
     span.context().span().span_context().clone()

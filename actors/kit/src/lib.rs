@@ -5,7 +5,7 @@
 //! every mailbox, errors that tell *not delivered*, *died meanwhile*, *refused* and *timed out* apart, handler spans as roots
 //! linked to the sender, detection of stuck handlers, observation, and draining. Beside it stand the two kinds of connection
 //! actors keep, a reconnecting WebSocket [`link`] and an [`upstream`] HTTP client, and what is needed to follow somebody else's
-//! document safely: [`hosts`] that may be contacted, and [`did`] resolution.
+//! document safely: [`hosts`] that may be contacted, a way to [`fetch`] from them, and [`did`] resolution.
 
 pub mod actor;
 pub mod backoff;

@@ -127,12 +127,17 @@ impl FetchError {
     }
 }
 
-/// Longest part of somebody else's text that a message repeats, in characters.
+/// Longest text of somebody else that a message repeats, in characters.
 const SHOWN: usize = 256;
 
-/// Somebody else's text, cut so that a message stays a message.
+/// Somebody else's text, so that a message stays a message.
 pub(crate) fn shown(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
+    cut(text, SHOWN)
+}
+
+/// The first characters of a text.
+pub(crate) fn cut(text: &str, length: usize) -> String {
+    match text.char_indices().nth(length) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
     }

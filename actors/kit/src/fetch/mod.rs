@@ -7,7 +7,7 @@
 mod error;
 mod freshness;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,8 +15,8 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode, header};
 use url::Url;
 
-pub(crate) use error::shown;
 pub use error::{FetchError, Step};
+pub(crate) use error::{cut, shown};
 pub use freshness::Freshness;
 
 use crate::{

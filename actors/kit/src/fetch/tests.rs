@@ -12,7 +12,7 @@ use tokio::{
 use super::*;
 
 /// A server that treats each connection as `behave` says, once the request has come.
-async fn server<F: Future<Output = ()> + Send + 'static>(
+pub(crate) async fn server<F: Future<Output = ()> + Send + 'static>(
     behave: impl Fn(String, TcpStream) -> F + Send + 'static,
 ) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");

@@ -47,7 +47,8 @@ struct Granted {
 
 /// Origin of the agent's admin API, from its DID Document.
 pub async fn find(resolver: &DidResolver, did: &str) -> Result<String, AgentError> {
-    let document = resolver.resolve(did).await.map_err(|error| AgentError::Resolution(error.to_string()))?;
+    // An agent is looked up because what was known of it may have changed.
+    let document = resolver.resolve_fresh(did).await.map_err(|error| AgentError::Resolution(error.to_string()))?;
     let origin = service_origin(&document, ADMIN_API).ok_or_else(|| {
         AgentError::NoAdminApi(format!("the DID Document of {did} has no service of type {ADMIN_API} with an origin"))
     })?;
