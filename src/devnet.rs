@@ -5,7 +5,7 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
-use svc_devnet::DevnetConfig;
+use svc_devnet::{Devnet, DevnetConfig};
 
 use crate::{
     client::{Client, table},
@@ -27,7 +27,7 @@ pub struct DevnetArgs {
     /// Time between blocks: 1s, 20ms, …; `order` makes blocks on order only, with header times a second apart.
     #[arg(long, default_value = "1s", value_parser = block_time)]
     block_time: BlockTime,
-    /// What the chain holds at first: empty, corporation, marketplace, or a TOML file (docs/devnet.md).
+    /// What the chain holds at first: empty, corporation, marketplace, services, or a TOML file (docs/devnet.md).
     #[arg(long, default_value = "corporation")]
     scenario: String,
     /// Directory that keeps the chain and the indexer between runs; in memory when left out.
@@ -57,6 +57,9 @@ pub struct DevnetArgs {
     /// Port of the control endpoint, always on loopback; 0 takes a free one. There is none when left out.
     #[arg(long)]
     control_port: Option<u16>,
+    /// Port of the services a scenario brings, always on loopback; 0 takes a free one. A home keeps its first: DIDs name it.
+    #[arg(long, default_value_t = 3002)]
+    services_port: u16,
     /// Store of the indexer: a file path; the home's own, or in memory, when left out.
     #[arg(long)]
     indexer_db: Option<PathBuf>,
@@ -170,6 +173,7 @@ impl DevnetArgs {
                 scenario: self.scenario.clone(),
                 home: self.home.clone(),
                 control_port: self.control_port,
+                services_listen: ([127, 0, 0, 1], if self.demo { 0 } else { self.services_port }).into(),
             },
             database,
             indexer_listen: port(self.indexer_port),
@@ -189,8 +193,8 @@ async fn without_tool_server(args: &DevnetArgs, config: NetworkConfig) -> anyhow
     let control = devnet.control.as_ref().map(|control| format!("http://{}", control.address));
     output::line(if args.json {
         json!({
-            "rpc": devnet.node.origin(), "indexer": grounds.indexer_origin(), "control": control, "values": devnet.values,
-            "delegable": devnet.delegable(),
+            "rpc": devnet.node.origin(), "indexer": grounds.indexer_origin(), "control": control, "services": services(devnet),
+            "values": devnet.values, "delegable": devnet.delegable(),
             "namespace": devnet.namespace.as_str(), "chain_id": args.chain_id, "denom": args.denom,
         })
         .to_string()
@@ -198,6 +202,7 @@ async fn without_tool_server(args: &DevnetArgs, config: NetworkConfig) -> anyhow
         let rows = [("node RPC", devnet.node.origin()), ("indexer", grounds.indexer_origin())]
             .into_iter()
             .chain(control.map(|control| ("control", control)))
+            .chain(devnet.services.as_ref().map(|services| ("services", services.origin())))
             .map(|(left, right)| (left.to_owned(), right));
         let rows: Vec<_> = rows.collect();
         format!("The devnet is running, without a tool server. Stop it with Ctrl-C.\n\n{}", table(&rows).trim_end())
@@ -234,6 +239,12 @@ async fn order(snapshot: &SnapshotArgs, suffix: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Where the services are, which there are, and what is to be found out about each.
+fn services(devnet: &Devnet) -> Option<Value> {
+    let services = devnet.services.as_ref()?;
+    Some(json!({"origin": services.origin(), "services": services.all()}))
+}
+
 fn describe(network: &Network, as_json: bool) -> anyhow::Result<String> {
     let client = json!({"mcpServers": {"svc": {
         "type": "http", "url": network.mcp_url(), "headers": {"Authorization": format!("Bearer {}", network.bearer)},
@@ -243,7 +254,8 @@ fn describe(network: &Network, as_json: bool) -> anyhow::Result<String> {
     if as_json {
         let all = json!({
             "mcp": network.mcp_url(), "bearer": network.bearer, "rpc": devnet.node.origin(), "indexer": network.indexer_origin(),
-            "control": control, "corporation_id": seat.corporation_id, "policy_address": seat.policy_address,
+            "control": control, "services": services(devnet),
+            "corporation_id": seat.corporation_id, "policy_address": seat.policy_address,
             "operator": seat.operator_address, "member": devnet.address("member"), "values": devnet.values,
             "namespace": devnet.namespace.as_str(),
             "chain_id": network.operator.chain().chain_id, "denom": network.operator.chain().denom,
@@ -262,6 +274,7 @@ fn describe(network: &Network, as_json: bool) -> anyhow::Result<String> {
     let rows: Vec<_> = rows
         .into_iter()
         .chain(control.map(|control| ("control", control)))
+        .chain(devnet.services.as_ref().map(|services| ("services", services.origin())))
         .map(|(left, right)| (left.to_owned(), right))
         .collect();
     Ok(format!(

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use svc_wire::{
     key::AccountKey,
     schema::{Namespace, Registry},
@@ -13,6 +14,7 @@ use crate::{
     ledger::{BLOCKS_PER_YEAR, Chain, Genesis, GenesisAccount},
     node::{Node, NodeConfig, NodeError, Pace},
     scenario::{Account, GAS_PRICE_MICROS, Runner, Scenario, ScenarioError, SeedError},
+    services::{Estate, Kept, Services, ServicesError},
 };
 
 /// What a devnet is made from.
@@ -34,6 +36,8 @@ pub struct DevnetConfig {
     pub home: Option<PathBuf>,
     /// Port of the control endpoint, always on loopback; `None` for none.
     pub control_port: Option<u16>,
+    /// Where the services of the scenario listen, always on loopback. A home keeps its first: DIDs name it.
+    pub services_listen: SocketAddr,
 }
 
 impl Default for DevnetConfig {
@@ -47,6 +51,7 @@ impl Default for DevnetConfig {
             scenario: "corporation".to_owned(),
             home: None,
             control_port: None,
+            services_listen: ([127, 0, 0, 1], 0).into(),
         }
     }
 }
@@ -78,6 +83,8 @@ pub struct Devnet {
     pub seat: Option<Seat>,
     /// Where it is controlled.
     pub control: Option<Control>,
+    /// Services with DIDs and credentials, if the scenario has any.
+    pub services: Option<Services>,
 }
 
 /// Why a devnet did not start.
@@ -98,6 +105,9 @@ pub enum DevnetError {
     /// The control endpoint.
     #[error(transparent)]
     Control(#[from] ControlError),
+    /// The services.
+    #[error(transparent)]
+    Services(#[from] ServicesError),
 }
 
 /// What a home remembers of its scenario.
@@ -105,6 +115,8 @@ pub enum DevnetError {
 struct Seeded {
     scenario: String,
     values: BTreeMap<String, String>,
+    #[serde(default)]
+    services: Option<Kept>,
 }
 
 impl Devnet {
@@ -139,14 +151,14 @@ impl Devnet {
             listen: config.listen,
             home: config.home.clone(),
         })?;
-        let values = seed(&node, &accounts, &scenario, &config.scenario).await?;
+        let (values, services) = seed(&node, &accounts, &scenario, &config).await?;
         let seat = seat(&scenario, &values)?;
         let accounts = Arc::new(accounts);
         let control = match config.control_port {
             Some(port) => Some(Control::start(port, node.clone(), Arc::clone(&accounts)).await?),
             None => None,
         };
-        Ok(Self { node, namespace, accounts, values, seat, control })
+        Ok(Self { node, namespace, accounts, values, seat, control, services })
     }
 
     /// Address of an account of the scenario, or of anything it saved.
@@ -157,6 +169,16 @@ impl Devnet {
     /// Type URLs an operator can be granted, in the order in which scenarios mean them.
     pub fn delegable(&self) -> Vec<String> {
         crate::scenario::delegable(&self.namespace)
+    }
+
+    /// Sends messages as one transaction of an account, and makes a block; what each answered. Texts may refer to saved names, as
+    /// in a scenario.
+    pub async fn send(&self, account: &str, messages: &[(&'static str, Value)]) -> Result<Vec<Value>, DevnetError> {
+        let mut runner = Runner::new(&self.node, &self.accounts)?;
+        runner.values.clone_from(&self.values);
+        let resolve = |(kind, value): &(&'static str, Value)| Ok((*kind, runner.resolve(value)?));
+        let messages = messages.iter().map(resolve).collect::<Result<_, String>>().map_err(DevnetError::Parameter)?;
+        Ok(runner.send_all("order", account, messages).await?)
     }
 
     /// Uses an account's key as a second program would.
@@ -195,34 +217,42 @@ fn genesis(scenario: &Scenario, accounts: &BTreeMap<String, Account>, denom: &st
     genesis
 }
 
-/// Runs the scenario, unless the home was seeded before.
+/// Runs the scenario, unless the home was seeded before: what was saved, and the services.
 async fn seed(
     node: &Node,
     accounts: &BTreeMap<String, Account>,
     scenario: &Scenario,
-    name: &str,
-) -> Result<BTreeMap<String, String>, DevnetError> {
+    config: &DevnetConfig,
+) -> Result<(BTreeMap<String, String>, Option<Services>), DevnetError> {
+    let parameter = |error: serde_json::Error| DevnetError::Parameter(error.to_string());
+    let name = &config.scenario;
     if let Some(bytes) = node.seeded()? {
-        let seeded: Seeded =
-            serde_json::from_slice(&bytes).map_err(|error| DevnetError::Parameter(error.to_string()))?;
-        if seeded.scenario != name {
+        let seeded: Seeded = serde_json::from_slice(&bytes).map_err(parameter)?;
+        if seeded.scenario != *name {
             return Err(DevnetError::Parameter(format!(
                 "the home was seeded with scenario {:?}, not {name:?}: give that one, or reset the home",
                 seeded.scenario
             )));
         }
-        return Ok(seeded.values);
+        return Ok((seeded.values, seeded.services.map(Services::resume).transpose()?));
     }
+    let has_services = scenario.ecosystem.is_some();
+    let mut services = has_services.then(|| Services::start(config.services_listen)).transpose()?;
+    let mut estate = services.as_ref().and_then(|served| Estate::new(scenario, served));
     // A chain begins with a block, whatever the scenario does.
     node.produce()?;
     let mut runner = Runner::new(node, accounts)?;
-    runner.run(scenario).await?;
+    runner.run(scenario, estate.as_mut()).await?;
+    let made = estate.map(|estate| estate.finish()).unwrap_or_default();
+    if let Some(served) = &mut services {
+        served.adopt(made);
+    }
     let height = *node.heights().borrow();
     tracing::info!(component = "devnet.scenario", scenario = name, height, "the scenario has run");
-    let seeded = Seeded { scenario: name.to_owned(), values: runner.values };
-    let bytes = serde_json::to_vec(&seeded).map_err(|error| DevnetError::Parameter(error.to_string()))?;
-    node.set_seeded(&bytes)?;
-    Ok(seeded.values)
+    let kept = services.as_ref().map(Services::kept);
+    let seeded = Seeded { scenario: name.clone(), values: runner.values, services: kept };
+    node.set_seeded(&serde_json::to_vec(&seeded).map_err(parameter)?)?;
+    Ok((seeded.values, services))
 }
 
 fn seat(scenario: &Scenario, values: &BTreeMap<String, String>) -> Result<Option<Seat>, DevnetError> {

@@ -40,7 +40,7 @@ class Devnet:
     """A devnet on free ports; `told` is what it says about itself."""
 
     def __init__(self, *arguments, binary=BINARY):
-        ports = ["--rpc-port", "0", "--indexer-port", "0", "--mcp-port", "0"]
+        ports = ["--rpc-port", "0", "--indexer-port", "0", "--mcp-port", "0", "--services-port", "0"]
         self.log = open(WORK / "devnet.log", "a")
         command = [binary, "devnet", "--json", *ports, *arguments]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
@@ -80,13 +80,15 @@ def clients(python):
 
 def scenario():
     """The devnet runs the marketplace; CosmJS runs it on a second chain; both end in the same application hash. Meanwhile a
-    subscriber hears what CosmJS does."""
+    subscriber hears what CosmJS does. It is the file alone: the shipped scenario of that name brings services too, whose
+    DIDs name a port."""
     order = ["--block-time", "order", "--control-port", "0"]
-    with Devnet("--scenario", "marketplace", *order) as told:
+    file = ROOT / "devnet" / "scenarios" / "marketplace.toml"
+    with Devnet("--scenario", file, *order) as told:
         with urllib.request.urlopen(told["control"]) as answer:
             expected = json.load(answer)
         values = told["values"]
-    text = (ROOT / "devnet" / "scenarios" / "marketplace.toml").read_text()
+    text = file.read_text()
     accounts_alone = text[: text.index("[seat]")]
     (WORK / "accounts.toml").write_text(accounts_alone)
     proto = ROOT / "wire" / "proto"
@@ -106,7 +108,6 @@ def scenario():
             "SVC_EXPECTED_HASH": expected["app_hash"],
             "SVC_EXPECTED_HEIGHT": str(expected["height"]),
         }
-        file = ROOT / "devnet" / "scenarios" / "marketplace.toml"
         subscriber = subprocess.Popen(["node", "subscription.mjs"], cwd=WORK, env=environment, stdout=subprocess.PIPE, text=True)
         if "subscribed" not in subscriber.stdout.readline():
             sys.exit("the subscriber did not subscribe")

@@ -1,6 +1,6 @@
 //! What a fresh devnet holds, as data: accounts of the genesis, and steps that are sent as real transactions.
 //!
-//! A scenario is a TOML file; `docs/devnet.md` describes its format. Three are shipped.
+//! A scenario is a TOML file; `docs/devnet.md` describes its format. Four are shipped, one of which is made of two files.
 
 mod run;
 
@@ -11,15 +11,21 @@ use serde_json::Value;
 
 pub use run::{Account, GAS_PRICE_MICROS, Runner, SeedError, delegable, foreign_use};
 
-/// Scenarios that come with the devnet, by name.
-pub const SHIPPED: [(&str, &str); 3] = [
-    ("empty", include_str!("../../scenarios/empty.toml")),
-    ("corporation", include_str!("../../scenarios/corporation.toml")),
-    ("marketplace", include_str!("../../scenarios/marketplace.toml")),
+use crate::services::{EcosystemPart, Phase, SchemaPart, ServicePart};
+
+const MARKETPLACE: &str = include_str!("../../scenarios/marketplace.toml");
+const SERVICES: &str = include_str!("../../scenarios/services.toml");
+
+/// Scenarios that come with the devnet, by name: each a file, or several that are joined.
+pub const SHIPPED: [(&str, &[&str]); 4] = [
+    ("empty", &[include_str!("../../scenarios/empty.toml")]),
+    ("corporation", &[include_str!("../../scenarios/corporation.toml")]),
+    ("marketplace", &[MARKETPLACE, SERVICES]),
+    ("services", &[SERVICES]),
 ];
 
 /// A parsed scenario.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
     /// One sentence for people.
@@ -32,6 +38,14 @@ pub struct Scenario {
     pub accounts: Vec<AccountPart>,
     /// Whose place the tool server takes; without it there is no tool server.
     pub seat: Option<SeatPart>,
+    /// The ecosystem the services live in.
+    pub ecosystem: Option<EcosystemPart>,
+    /// Its credential schemas.
+    #[serde(default, rename = "schema")]
+    pub schemas: Vec<SchemaPart>,
+    /// Services with DIDs and credentials.
+    #[serde(default, rename = "service")]
+    pub services: Vec<ServicePart>,
     /// Transactions, in order.
     #[serde(default, rename = "step")]
     pub steps: Vec<Step>,
@@ -96,6 +110,8 @@ pub struct Step {
     /// Messages, in order.
     #[serde(default)]
     pub messages: Vec<MessagePart>,
+    /// What is done for all services at once, behind the messages.
+    pub services: Option<Phase>,
     /// Names to keep: from the last response (`field`), or from an event (`event.attribute`).
     #[serde(default)]
     pub save: BTreeMap<String, String>,
@@ -138,14 +154,31 @@ pub enum ScenarioError {
 impl Scenario {
     /// A shipped scenario by name, or a file.
     pub fn load(name: &str) -> Result<Self, ScenarioError> {
-        let text = match SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
-            Some((_, text)) => (*text).to_owned(),
-            None => std::fs::read_to_string(Path::new(name)).map_err(|cause| {
+        let texts = match SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
+            Some((_, texts)) => texts.iter().map(|text| (*text).to_owned()).collect(),
+            None => vec![std::fs::read_to_string(Path::new(name)).map_err(|cause| {
                 let shipped = SHIPPED.map(|(shipped, _)| shipped).join(", ");
                 ScenarioError::Unknown { name: name.to_owned(), shipped, cause }
-            })?,
+            })?],
         };
-        toml::from_str(&text).map_err(|cause| ScenarioError::Format { name: name.to_owned(), cause: Box::new(cause) })
+        let parse = |text: &String| {
+            let cause = |cause| ScenarioError::Format { name: name.to_owned(), cause: Box::new(cause) };
+            toml::from_str::<Self>(text).map_err(cause)
+        };
+        let mut parts = texts.iter().map(parse).collect::<Result<Vec<_>, _>>()?.into_iter();
+        let first = parts.next().unwrap_or_default();
+        Ok(parts.fold(first, Self::then))
+    }
+
+    /// This one, and another behind it. What there can be only one of is the first one's.
+    fn then(mut self, other: Self) -> Self {
+        self.accounts.extend(other.accounts);
+        self.seat = self.seat.or(other.seat);
+        self.ecosystem = self.ecosystem.or(other.ecosystem);
+        self.schemas.extend(other.schemas);
+        self.services.extend(other.services);
+        self.steps.extend(other.steps);
+        self
     }
 
     /// Seconds the clock moves while it runs: how old the chain must begin to be, to end at the present.
@@ -168,5 +201,29 @@ mod tests {
         assert!(matches!(Scenario::load("no/such/file.toml"), Err(ScenarioError::Unknown { .. })));
         let bad = toml::from_str::<Scenario>("description = 'x'\n[[step]]\nname = 'a'\nsinger = 'b'\n");
         assert!(bad.expect_err("refused").to_string().contains("singer"));
+        let service = |rest: &str| {
+            let text = format!("description = 'x'\n[[service]]\nname = 'a'\nshows = 'b'\n{rest}\n");
+            toml::from_str::<Scenario>(&text).map(|found| found.services.len()).map_err(|error| error.to_string())
+        };
+        assert_eq!(service("expect = 'trusted'"), Ok(1));
+        for (rest, named) in [
+            ("expect = 'nonsense'", "\"nonsense\" is neither `trusted` nor a reason"),
+            ("expect = 'trusted'\nfault = 'bad_hair'", "bad_hair"),
+            ("expect = 'trusted'\nissues = { service = { fee = 1 } }", "fee"),
+        ] {
+            let error = service(rest).expect_err("refused");
+            assert!(error.contains(named), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_marketplace_is_its_file_with_the_services_behind_it() {
+        let (whole, services) =
+            (Scenario::load("marketplace").expect("whole"), Scenario::load("services").expect("part"));
+        let alone: Scenario = toml::from_str(MARKETPLACE).expect("alone");
+        assert_eq!(whole.steps.len(), alone.steps.len() + services.steps.len());
+        assert!(alone.services.is_empty() && whole.services.len() == services.services.len());
+        assert_eq!(whole.age_seconds(), alone.age_seconds() + services.age_seconds());
+        assert!(whole.seat.is_some() && services.seat.is_none());
     }
 }

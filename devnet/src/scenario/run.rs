@@ -1,8 +1,10 @@
 //! Runs a scenario against a node, over its RPC, as any client would.
 
+mod batch;
+
 use std::{collections::BTreeMap, time::Duration};
 
-use prost_types::Any;
+use prost_types::{Any, Timestamp};
 use serde_json::{Value, json};
 use svc_kit::upstream::{BroadcastOutcome, NodeClient};
 use svc_wire::{
@@ -25,11 +27,14 @@ use super::{Scenario, Step};
 use crate::{
     ledger::{Chain, Event, authority_address},
     node::{Node, NodeError},
+    services::Estate,
 };
 
 /// Price of gas on a devnet, in millionths of the fee denom.
 pub const GAS_PRICE_MICROS: u64 = 25_000;
+/// Gas of a transaction, and of each message where there are many.
 const GAS_LIMIT: u64 = 3_000_000;
+const GAS_PER_MESSAGE: u64 = 500_000;
 const GOV_DEPOSIT: &str = "10000000";
 
 /// Why seeding failed.
@@ -88,10 +93,19 @@ impl<'a> Runner<'a> {
         Ok(Self { node, client, chain, accounts, values })
     }
 
-    /// Runs all steps.
-    pub async fn run(&mut self, scenario: &Scenario) -> Result<(), SeedError> {
+    /// Runs all steps. What concerns services is made in their estate.
+    pub(crate) async fn run(
+        &mut self,
+        scenario: &Scenario,
+        mut estate: Option<&mut Estate<'_>>,
+    ) -> Result<(), SeedError> {
         for step in &scenario.steps {
             self.step(step).await?;
+            if let Some(phase) = step.services {
+                let reason = "services live in an [ecosystem], and the scenario has none".to_owned();
+                let missing = SeedError::Step { step: step.name.clone(), reason };
+                estate.as_deref_mut().ok_or(missing)?.run(self, &step.name, phase).await?;
+            }
         }
         Ok(())
     }
@@ -144,7 +158,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Replaces references in all texts.
-    fn resolve(&self, value: &Value) -> Result<Value, String> {
+    pub(crate) fn resolve(&self, value: &Value) -> Result<Value, String> {
         Ok(match value {
             Value::String(text) => match text.strip_prefix('$') {
                 Some(reference) => self.reference(reference)?.into(),
@@ -172,10 +186,14 @@ impl<'a> Runner<'a> {
         if let Some(offset) = reference.strip_prefix("now+").and_then(|rest| rest.strip_suffix('s')) {
             let seconds: i64 = offset.parse().map_err(|_| format!("{offset:?} is not a number of seconds"))?;
             let span = prost_types::Duration { seconds, nanos: 0 };
-            let last = self.node.inspect(|core| core.latest().map(|block| block.time));
-            return Ok(instant::rfc3339_nanos(&instant::later(&last.unwrap_or_default(), &span)));
+            return Ok(instant::rfc3339_nanos(&instant::later(&self.now(), &span)));
         }
         self.value(reference).cloned()
+    }
+
+    /// Header time of the newest block.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.node.inspect(|core| core.latest().map(|block| block.time)).unwrap_or_default()
     }
 
     /// Signs, broadcasts, makes a block, and looks.
@@ -193,12 +211,13 @@ impl<'a> Runner<'a> {
         let path = "/cosmos.auth.v1beta1.Query/AccountInfo";
         let info: QueryAccountInfoResponse = self.client.query(path, &request, 0).await?;
         let info = info.info.unwrap_or_default();
-        let fee = GAS_LIMIT * GAS_PRICE_MICROS / 1_000_000;
+        let gas_limit = GAS_LIMIT.max(GAS_PER_MESSAGE * messages.len() as u64);
+        let fee = gas_limit * GAS_PRICE_MICROS / 1_000_000;
         let unsigned = Unsigned {
             messages,
             sequence: info.sequence,
             fee: vec![Coin { denom: self.chain.denom.clone(), amount: fee.to_string() }],
-            gas_limit: GAS_LIMIT,
+            gas_limit,
             granter,
             timeout_height: 0,
         };
@@ -228,24 +247,23 @@ impl<'a> Runner<'a> {
     }
 
     /// A group proposal that its proposer's vote decides.
-    async fn propose(&self, step: &Step, member: &str, policy: &str, inner: &[Any]) -> Result<Outcome, SeedError> {
+    fn proposal(&self, title: &str, member: &str, policy: &str, inner: &[Any]) -> Result<Any, SeedError> {
         let proposer = self.values.get(member).cloned().unwrap_or_default();
-        let url = "/cosmos.group.v1.MsgSubmitProposal";
         let packed = self.pack(
-            &step.name,
-            url,
+            title,
+            "/cosmos.group.v1.MsgSubmitProposal",
             &json!({
                 "group_policy_address": policy, "proposers": [proposer], "exec": "EXEC_TRY",
-                "title": step.name, "summary": step.name,
+                "title": title, "summary": title,
             }),
         )?;
-        let packed = with_messages(packed, 4, inner);
+        Ok(with_messages(packed, 4, inner))
+    }
+
+    async fn propose(&self, step: &Step, member: &str, policy: &str, inner: &[Any]) -> Result<Outcome, SeedError> {
+        let packed = self.proposal(&step.name, member, policy, inner)?;
         let outcome = self.send(&step.name, member, None, vec![packed]).await?;
-        let result = attribute(&outcome.events, "cosmos.group.v1.EventExec", "result");
-        if result.as_deref() != Some("\"PROPOSAL_EXECUTOR_RESULT_SUCCESS\"") {
-            let logs = attribute(&outcome.events, "cosmos.group.v1.EventExec", "logs").unwrap_or_default();
-            return Err(SeedError::Step { step: step.name.clone(), reason: logs });
-        }
+        executed(&step.name, &outcome.events)?;
         Ok(outcome)
     }
 
@@ -289,6 +307,22 @@ impl<'a> Runner<'a> {
             Value::String(text) => Some(text.clone()),
             other => Some(other.to_string()),
         }
+    }
+}
+
+/// Every proposal was executed, and none of them failed.
+fn executed(step: &str, events: &[Event]) -> Result<(), SeedError> {
+    const DONE: &str = "\"PROPOSAL_EXECUTOR_RESULT_SUCCESS\"";
+    let results: Vec<_> = events.iter().filter(|event| event.kind == "cosmos.group.v1.EventExec").collect();
+    let value = |event: &Event, key: &str| {
+        event.attributes.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone()).unwrap_or_default()
+    };
+    match results.iter().find(|event| value(event, "result") != DONE) {
+        Some(event) => Err(SeedError::Step { step: step.to_owned(), reason: value(event, "logs") }),
+        None if results.is_empty() => {
+            Err(SeedError::Step { step: step.to_owned(), reason: "the proposal was not executed".to_owned() })
+        }
+        None => Ok(()),
     }
 }
 

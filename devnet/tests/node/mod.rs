@@ -1,7 +1,7 @@
 //! The node over real sockets: methods, limits, subscriptions, faults, and what survives a restart.
 
 mod faults;
-mod harness;
+pub mod harness;
 mod persistence;
 mod replicas;
 mod rpc;

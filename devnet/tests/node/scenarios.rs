@@ -30,7 +30,7 @@ fn all(found: &Value, list: &str, field: &str) -> BTreeSet<String> {
 #[tokio::test]
 async fn the_marketplace_has_every_role_state_and_mode() {
     let devnet = devnet("marketplace").await;
-    let participants = ask(&devnet, "pp.ListParticipants", &json!({"response_max_size": 100}));
+    let participants = ask(&devnet, "pp.ListParticipants", &json!({"response_max_size": 1024}));
     assert_eq!(all(&participants, "participants", "role").len(), 6);
     assert_eq!(all(&participants, "participants", "op_state").len(), 3);
     for life in ["slashed", "repaid", "revoked", "adjusted"] {
@@ -41,7 +41,9 @@ async fn the_marketplace_has_every_role_state_and_mode() {
         assert_eq!(all(&schemas, "schemas", mode).len(), 3, "{mode}");
     }
     assert_eq!(all(&schemas, "schemas", "holder_onboarding_mode").len(), 2);
-    assert_eq!(all(&ask(&devnet, "co.ListCorporations", &json!({})), "corporations", "id").len(), 4);
+    let services = devnet.services.as_ref().expect("services").all().len();
+    let corporations = ask(&devnet, "co.ListCorporations", &json!({"response_max_size": 1024}));
+    assert_eq!(all(&corporations, "corporations", "id").len(), 4 + services);
     assert_eq!(all(&ask(&devnet, "pp.ListParticipantSessions", &json!({})), "participant_sessions", "id").len(), 2);
     assert_eq!(
         all(&ask(&devnet, "xr.ListExchangeRates", &json!({})), "exchange_rates", "rate"),

@@ -1,0 +1,150 @@
+//! What is served: where, how long, and what can be changed.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+use svc_devnet::{
+    Devnet, DevnetConfig, DevnetError,
+    services::{Form, KEY, Services, ServicesError, sign},
+};
+use svc_trust::{
+    Code,
+    digest::{Algorithm, digest_jcs},
+    document::{Purpose, key, linked_presentations},
+    proof::proofs,
+};
+
+use super::judge::{Judge, ask, document, fetch};
+use crate::node::harness::{config, devnet, devnet_at};
+
+fn services(devnet: &Devnet) -> &Services {
+    devnet.services.as_ref().expect("services")
+}
+
+fn did<'a>(devnet: &'a Devnet, name: &str) -> &'a str {
+    &services(devnet).get(name).expect("known").identity.did
+}
+
+/// Everything that is served, as one document of the home would say it.
+async fn everything(devnet: &Devnet) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    for (name, service) in services(devnet).all() {
+        let mut paths = vec![service.identity.path()];
+        paths.extend(["service", "organization", "persona", "riddle"].map(|what| format!("/{name}/vt/{what}-vp.json")));
+        paths.extend(["service", "persona"].map(|what| format!("/{name}/vt/schemas/{what}.json")));
+        for path in paths {
+            all.extend(services(devnet).page(&path).map(|page| (path, page.body)));
+        }
+    }
+    all
+}
+
+#[tokio::test]
+async fn what_documents_link_to_is_served_signed_and_anchored() {
+    let devnet = devnet("services").await;
+    let origin = services(&devnet).origin();
+    assert!(origin.starts_with("http://localhost:"));
+    for (name, schemas) in [("harbor", 2), ("mill", 2), ("kiosk", 2), ("ferry", 1), ("registrar", 2)] {
+        let service = services(&devnet).get(name).expect("known");
+        assert_eq!(devnet.values[name], service.identity.did, "steps refer to it by its name");
+        let document = document(&service.identity.did).await.expect("resolves");
+        assert_eq!(services(&devnet).document(name).expect("known"), document);
+        let links = linked_presentations(&document);
+        assert_eq!(links.len(), schemas, "{name}");
+        for link in links {
+            let text = fetch(&link.url).await.expect("served");
+            let presentation: Value = serde_json::from_str(&text).expect("JSON");
+            let proof = &proofs(&presentation).expect("proved")[0];
+            let key = key(&document, &proof.method, Purpose::Authentication).expect("a key");
+            proof.verify(&presentation, &key, 0).expect("verifies");
+            let credential = &presentation["verifiableCredential"][0];
+            let digest = format!("sha384-{}", digest_jcs(credential, Algorithm::Sha384).expect("canonical"));
+            assert!(ask(&devnet, "di.GetDigest", &json!({"digest": digest})).is_some(), "{name}: {digest}");
+        }
+    }
+    let harbor = document(did(&devnet, "harbor")).await.expect("resolves");
+    assert_eq!(svc_trust::document::services(&harbor)[0]["type"], "MCP");
+    assert_eq!(fetch(&format!("{origin}/nowhere")).await.expect_err("nothing").code, Code::NotFetched);
+}
+
+#[tokio::test]
+async fn runs_on_one_port_are_alike() {
+    let first = devnet("services").await;
+    let origin = services(&first).origin();
+    let port: u16 = origin.rsplit_once(':').expect("a port").1.parse().expect("a number");
+    let told = async |devnet: &Devnet| {
+        (everything(devnet).await, devnet.values.clone(), devnet.node.inspect(|core| core.app_hash_hex()))
+    };
+    let before = told(&first).await;
+    assert!(before.0.len() > 90, "{}", before.0.len());
+    drop(first);
+    let services_listen = SocketAddr::from(([127, 0, 0, 1], port));
+    let second = Devnet::launch(DevnetConfig { services_listen, ..config("services") }).await.expect("starts");
+    assert_eq!(told(&second).await, before);
+}
+
+#[tokio::test]
+async fn a_home_keeps_the_material_and_its_address() {
+    let home = tempfile::tempdir().expect("a directory");
+    let first = devnet_at(home.path(), "services").await;
+    let (origin, all) = (services(&first).origin(), services(&first).all().clone());
+    let served = everything(&first).await;
+    drop(first);
+    let again = devnet_at(home.path(), "services").await;
+    assert_eq!((services(&again).origin(), services(&again).all()), (origin.clone(), &all));
+    assert_eq!(everything(&again).await, served);
+    assert!(Judge::new(&again).verdict(did(&again, "harbor")).await.is_trusted());
+    drop(again);
+    let port: u16 = origin.rsplit_once(':').expect("a port").1.parse().expect("a number");
+    let taken = std::net::TcpListener::bind(("127.0.0.1", port)).expect("free");
+    let config = DevnetConfig { home: Some(home.path().to_owned()), ..config("services") };
+    let error = Devnet::launch(config).await.err().expect("refused");
+    assert!(matches!(error, DevnetError::Services(ServicesError::Listen { .. })), "{error}");
+    assert!(error.to_string().contains(&format!("127.0.0.1:{port}, where the services are")), "{error}");
+    drop(taken);
+}
+
+#[tokio::test]
+async fn keys_rotate_and_material_can_be_published_anew() {
+    let devnet = devnet("services").await;
+    let judged = async |name: &str| {
+        let verdict = Judge::new(&devnet).verdict(did(&devnet, name)).await;
+        verdict.reasons.first().map(|reason| reason.code)
+    };
+    let services = services(&devnet);
+    // With its key an issuer takes back what it has signed, in a log as in a document.
+    for (name, child) in [("harbor", "ferry"), ("chamber", "registrar")] {
+        assert_eq!(judged(child).await, None);
+        services.rotate_key(name, "key-3").await.expect("rotates");
+        services.rotate_key(name, "key-4").await.expect("rotates");
+        assert_eq!((judged(name).await, judged(child).await), (Some(Code::KeyUnknown), Some(Code::KeyUnknown)));
+        services.rotate_key(name, KEY).await.expect("rotates");
+        assert_eq!((judged(name).await, judged(child).await), (None, None));
+    }
+    let log = services.page("/harbor/did.jsonl").expect("served").body;
+    assert_eq!(log.lines().count(), 4);
+    // A presentation can be made anew, from the same credentials and from others.
+    let shown = services.presented("ferry", "service").expect("served");
+    let credentials = shown["verifiableCredential"].as_array().expect("a list").clone();
+    services.withdraw("/ferry/vt/service-vp.json");
+    assert_eq!(judged("ferry").await, Some(Code::NotFetched));
+    let at = "2026-01-01T00:00:00Z";
+    services.present("ferry", "service", credentials, Form::Rdfc, at).expect("signs");
+    assert_eq!(judged("ferry").await, None);
+    // So can a credential, with its digest on the chain.
+    let mut credential = services.presented("ferry", "service").expect("served")["verifiableCredential"][0].take();
+    credential.as_object_mut().expect("members").remove("proof");
+    credential["credentialSubject"]["description"] = "carries more".into();
+    let issuer = services.get("harbor").expect("known").identity.prover(KEY);
+    sign(&mut credential, &issuer, Form::Jcs, at).expect("signs");
+    let digest = digest_jcs(&credential, Algorithm::Sha384).expect("canonical");
+    services.present("ferry", "service", vec![credential], Form::Jcs, at).expect("signs");
+    assert_eq!(judged("ferry").await, Some(Code::DigestNotAnchored));
+    let message =
+        json!({"authority": "$harbor.corporation", "operator": "$clerk", "digest": format!("sha384-{digest}")});
+    devnet.send("clerk", &[("di.MsgStoreDigest", message)]).await.expect("sent");
+    assert_eq!(judged("ferry").await, None);
+    services.publish("/ferry/vt/service-vp.json", svc_devnet::services::JSON, "{}");
+    assert_eq!(judged("ferry").await, Some(Code::PresentationInvalid));
+    assert!(matches!(services.rotate_key("nobody", KEY).await, Err(ServicesError::Unknown(_))));
+}
