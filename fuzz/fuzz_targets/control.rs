@@ -4,6 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use svc_indexer::{Control, Params, endpoints, normal_did};
+use svc_wire::reads::Method;
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);
@@ -24,10 +25,14 @@ fuzz_target!(|data: &[u8]| {
             }
         }
     }
-    // The same bytes as the query of a read.
+    // The same bytes as the query or the body of a read.
     if let Some((first, query)) = data.split_first() {
         let endpoint = &endpoints()[usize::from(*first) % endpoints().len()];
-        if let Err(error) = Params::read(endpoint, [], &String::from_utf8_lossy(query)) {
+        let read = match endpoint.method {
+            Method::Get => Params::read(endpoint, [], &String::from_utf8_lossy(query)),
+            Method::Post => Params::posted(endpoint, query),
+        };
+        if let Err(error) = read {
             assert!(error.to_string().len() < 1_024);
         }
     }

@@ -7,22 +7,36 @@ use std::{
 
 use axum::{
     Json, Router,
-    extract::{Path, State, rejection::PathRejection},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri},
+    extract::{DefaultBodyLimit, FromRequest, Path, Request, State, rejection::PathRejection},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
-    routing::get,
+    routing::{get, post},
 };
+use bytes::Bytes;
 use serde_json::json;
-use svc_indexer::{Answer, Params, ReadError, endpoints, openapi};
+use svc_indexer::{Answer, MAX_BODY_BYTES, Params, ReadError, endpoints, openapi};
 use svc_otel::metrics;
 use svc_wire::instant;
-use svc_wire::reads::Endpoint;
+use svc_wire::reads::{Endpoint, Method};
 use tokio::time::timeout;
 
 use super::Front;
 
-/// Longest a read may take: one that takes longer keeps others from the store.
+/// Longest a read may take: one that takes longer keeps others from the store. A body has as long to arrive.
 const LONGEST: Duration = Duration::from_secs(15);
+
+/// Why a request has no answer.
+enum Refusal {
+    Read(ReadError),
+    /// For reasons of its transport.
+    Transport(StatusCode, String),
+}
+
+impl From<ReadError> for Refusal {
+    fn from(error: ReadError) -> Self {
+        Self::Read(error)
+    }
+}
 
 fn failure(status: StatusCode, text: &str) -> Response {
     (status, Json(json!({"error": text, "code": status.as_u16()}))).into_response()
@@ -70,13 +84,17 @@ pub(super) fn routes() -> Router<Front> {
         .route("/openapi.json", document)
         .route("/metrics", get(crate::exposition::metrics))
         .route("/healthz", get(health));
-    endpoints().iter().copied().fold(own, |router, endpoint| {
+    let all = endpoints().iter().copied().fold(own, |router, endpoint| {
         let read = move |state: State<Front>,
                          path: Result<Path<HashMap<String, String>>, PathRejection>,
-                         uri: Uri,
-                         headers: HeaderMap| { read(endpoint, state, path, uri, headers) };
-        router.route(&endpoint.path, get(read))
-    })
+                         request: Request| read(endpoint, state, path, request);
+        let route = match endpoint.method {
+            Method::Get => get(read),
+            Method::Post => post(read),
+        };
+        router.route(&endpoint.path, route)
+    });
+    all.layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
 }
 
 /// Whether blocks are taken in, for whoever restarts what is not well.
@@ -92,18 +110,16 @@ async fn read(
     endpoint: &'static Endpoint,
     State(front): State<Front>,
     path: Result<Path<HashMap<String, String>>, PathRejection>,
-    uri: Uri,
-    headers: HeaderMap,
+    request: Request,
 ) -> Response {
     let started = Instant::now();
     let Ok(Path(path)) = path else { return failure(StatusCode::BAD_REQUEST, "path: is not UTF-8") };
-    let outcome = timeout(LONGEST, answer(endpoint, &front, &path, uri.query().unwrap_or_default(), &headers)).await;
+    let outcome = answer(endpoint, &front, &path, request).await;
     let took = started.elapsed();
-    let mut response = match outcome {
-        Ok(Ok((answer, asked))) => shown(&answer, asked),
-        Ok(Err(error)) => refused(&error),
-        Err(_) => failure(StatusCode::SERVICE_UNAVAILABLE, "the read took too long; ask for less of it"),
-    };
+    let mut response = outcome.unwrap_or_else(|refusal| match refusal {
+        Refusal::Read(error) => refused(&error),
+        Refusal::Transport(status, text) => failure(status, &text),
+    });
     let millis = format!("{:.1}", took.as_secs_f64() * 1_000.0);
     let headers = response.headers_mut();
     put(headers, "x-response-time-ms", &millis);
@@ -123,13 +139,59 @@ async fn answer(
     endpoint: &'static Endpoint,
     front: &Front,
     path: &HashMap<String, String>,
-    query: &str,
-    headers: &HeaderMap,
-) -> Result<(Answer, Option<u64>), ReadError> {
-    let path = path.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-    let params = Params::read(endpoint, path, query)?;
-    let asked = at_block_height(headers)?;
-    Ok((front.reader.answer(endpoint, &params, asked).await?, asked))
+    request: Request,
+) -> Result<Response, Refusal> {
+    let (params, at) = asked(endpoint, path, request).await?;
+    let answer = timeout(LONGEST, front.reader.answer(endpoint, &params, at)).await.map_err(|_| {
+        let text = "the read took too long; ask for less of it";
+        Refusal::Transport(StatusCode::SERVICE_UNAVAILABLE, text.to_owned())
+    })?;
+    Ok(shown(&answer?, at))
+}
+
+/// What is asked: parameters, and the height.
+async fn asked(
+    endpoint: &'static Endpoint,
+    path: &HashMap<String, String>,
+    request: Request,
+) -> Result<(Params, Option<u64>), Refusal> {
+    let at = at_block_height(request.headers());
+    let params = match endpoint.method {
+        Method::Get => {
+            let path = path.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+            Params::read(endpoint, path, request.uri().query().unwrap_or_default())?
+        }
+        Method::Post => {
+            is_json(request.headers())?;
+            Params::posted(endpoint, &body(request).await?)?
+        }
+    };
+    Ok((params, at?))
+}
+
+/// A body that says what it is must be JSON; one that does not is taken for it.
+fn is_json(headers: &HeaderMap) -> Result<(), ReadError> {
+    let Some(value) = headers.get(CONTENT_TYPE) else { return Ok(()) };
+    let text = value.to_str().unwrap_or_default();
+    let media = text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if media == "application/json" || (media.starts_with("application/") && media.ends_with("+json")) {
+        return Ok(());
+    }
+    let shown: String = media.chars().take(64).collect();
+    Err(ReadError::Parameter(format!("content-type: {shown:?} is not application/json")))
+}
+
+async fn body(request: Request) -> Result<Bytes, Refusal> {
+    let arrived = timeout(LONGEST, Bytes::from_request(request, &())).await.map_err(|_| {
+        let text = format!("body: did not arrive within {} s", LONGEST.as_secs());
+        Refusal::Transport(StatusCode::REQUEST_TIMEOUT, text)
+    })?;
+    arrived.map_err(|rejection| match rejection.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            Refusal::Transport(StatusCode::PAYLOAD_TOO_LARGE, format!("body: longer than {MAX_BODY_BYTES} bytes"))
+        }
+        status => Refusal::Transport(status, "body: did not come whole".to_owned()),
+    })
 }
 
 fn at_block_height(headers: &HeaderMap) -> Result<Option<u64>, ReadError> {

@@ -56,8 +56,8 @@ value = { proposal_id = "$open_proposal", voter = "$member", option = "VOTE_OPTI
 ABSENT = {
     "svc.graph.": "no graph is configured",
     "svc.vsa.": "the registry corporation has no agents",
-    "svc.idx.vt.": "the devnet's indexer answers no trust reads",
-    "svc.idx.trqp.": "the devnet's indexer answers no trust reads",
+    "svc.idx.vt.": "the devnet's indexer evaluates no trust",
+    "svc.idx.trqp.": "trust reads are listed together",
     "svc.wallet.findTools": "tools/list is complete",
 }
 # Lists that may have no row, and why.

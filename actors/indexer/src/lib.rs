@@ -26,12 +26,13 @@ use svc_kit::{
 use svc_wire::{
     comet::Status,
     instant,
+    proto::cosmos::staking::v1beta1::{QueryParamsRequest, QueryParamsResponse},
     schema::{Registry, SchemaError},
 };
 
 pub use follower::{FollowerState, LastError};
 pub use hub::{Control, Filter, HubHandle, Join, MAX_CONTROL_BYTES, Queue, normal_did};
-pub use read::{Answer, Params, ReadError, Reader, endpoints, openapi};
+pub use read::{Answer, MAX_BODY_BYTES, Params, ReadError, Reader, endpoints, openapi};
 pub use store::Checkpoint;
 pub use store::StoreError;
 
@@ -91,6 +92,9 @@ pub enum IndexerError {
         /// What helps.
         advice: &'static str,
     },
+    /// Deposits are told with their denom.
+    #[error("the node's staking parameters name no bond denom, in which trust deposits are held")]
+    Denom,
     /// The actors did not start.
     #[error(transparent)]
     Supervise(#[from] SuperviseError),
@@ -114,6 +118,7 @@ impl Indexer {
         let status = node.status().await?;
         let descriptors = node.query_bytes("/cosmos.reflection.v1.ReflectionService/FileDescriptors", &[], 0).await?;
         let registry = Arc::new(Registry::from_live(&descriptors)?);
+        let denom = bond_denom(&node).await?;
         let store = store::Store::open(&config.database, &status.node_info.network).await?;
         assert_same_chain(&node, &store, &status).await?;
         let checkpoint = store.checkpoint().await?.height;
@@ -152,6 +157,7 @@ impl Indexer {
             last_error,
             status.node_info,
             registry.namespace().clone(),
+            denom,
             config.rpc,
         );
         Ok(Self { supervisor, hub: HubHandle::new(hub), reader, store })
@@ -162,6 +168,14 @@ impl Indexer {
         self.supervisor.shutdown(patience).await;
         self.store.close().await;
     }
+}
+
+/// The denom of trust deposits: the chain's own coin, which no entity names.
+async fn bond_denom(node: &NodeClient) -> Result<String, IndexerError> {
+    let path = "/cosmos.staking.v1beta1.Query/Params";
+    let answer: QueryParamsResponse = node.query(path, &QueryParamsRequest {}, 0).await?;
+    let denom = answer.params.map(|params| params.bond_denom).filter(|denom| !denom.is_empty());
+    denom.ok_or(IndexerError::Denom)
 }
 
 /// Where an empty store begins. The block after `checkpoint` must still be there.

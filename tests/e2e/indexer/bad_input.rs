@@ -3,6 +3,7 @@
 use futures::{SinkExt, StreamExt};
 use serde_json::Value;
 use svc_indexer::{endpoints, openapi};
+use svc_wire::reads::Method;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -43,7 +44,8 @@ async fn every_parameter_refuses_what_it_cannot_use_by_name() {
     let origin = grounds.indexer_origin();
     let document = openapi();
     let mut asked = 0;
-    for endpoint in endpoints() {
+    // What stands in a body has a test of its own.
+    for endpoint in endpoints().iter().filter(|endpoint| endpoint.method == Method::Get) {
         for param in &endpoint.params {
             let described = document["paths"][&endpoint.path]["get"]["parameters"].as_array().expect("parameters");
             let own = described.iter().find(|one| one["name"] == param.name.as_str()).expect("described");

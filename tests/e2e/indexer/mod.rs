@@ -1,6 +1,7 @@
 //! The indexer and its subscription, against the devnet.
 
 mod bad_input;
+mod bodies;
 mod gapless;
 mod history;
 mod messages;
@@ -8,6 +9,7 @@ mod postgres;
 mod rows;
 mod start;
 mod subscription;
+mod trqp;
 
 use std::time::Duration;
 
@@ -42,16 +44,27 @@ pub struct Read {
     pub body: Value,
 }
 
+static CLIENT: std::sync::LazyLock<reqwest::Client> = std::sync::LazyLock::new(reqwest::Client::new);
+
 pub async fn read_at(origin: &str, path: &str, at: Option<u64>) -> Read {
-    static CLIENT: std::sync::LazyLock<reqwest::Client> = std::sync::LazyLock::new(reqwest::Client::new);
+    answered(CLIENT.get(format!("{origin}{path}")), at).await
+}
+
+/// A read that is asked with a JSON body.
+pub async fn post_at(origin: &str, path: &str, body: &Value, at: Option<u64>) -> Read {
+    answered(CLIENT.post(format!("{origin}{path}")).json(body), at).await
+}
+
+pub async fn answered(request: reqwest::RequestBuilder, at: Option<u64>) -> Read {
     // Connections are not kept: each test has a runtime of its own, which takes them along when it ends.
-    let mut request = CLIENT.get(format!("{origin}{path}")).header("connection", "close");
+    let mut request = request.header("connection", "close");
     if let Some(height) = at {
         request = request.header("At-Block-Height", height);
     }
     let response = request.send().await.expect("answered");
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
-    let body = response.json().await.unwrap_or_else(|error| panic!("{path}: {error}"));
+    let (url, text) = (response.url().clone(), response.text().await.expect("a text"));
+    let body = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{url}: {error}: {text}"));
     Read { status, headers, body }
 }
 

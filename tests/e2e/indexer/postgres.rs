@@ -9,7 +9,7 @@ use std::{
 use svc_indexer::{IndexerConfig, endpoints};
 use tempfile::TempDir;
 
-use super::{Replica, grounds, ok, read_at, rows::question, wait_for};
+use super::{Replica, grounds, ok, rows::asked, wait_for};
 
 /// A PostgreSQL of our own: a directory, a port, no password, gone with the test.
 struct Postgres {
@@ -96,9 +96,11 @@ async fn postgresql_answers_to_the_byte_what_sqlite_answers() {
     wait_for(&replica.origin, newest).await;
     for endpoint in endpoints() {
         for at in [newest, newest - 2, newest / 2] {
-            let path = question(&endpoint.operation, &grounds);
-            let [lite, postgres] =
-                [read_at(&origin, &path, Some(at)).await, read_at(&replica.origin, &path, Some(at)).await];
+            let [lite, postgres] = [
+                asked(&origin, endpoint, &grounds, Some(at)).await,
+                asked(&replica.origin, endpoint, &grounds, Some(at)).await,
+            ];
+            let path = &endpoint.path;
             assert_eq!((lite.status, lite.body), (postgres.status, postgres.body), "{path} at {at}");
         }
     }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use svc::network::Grounds;
 use svc_indexer::endpoints;
-use svc_wire::reads::{Endpoint, Wrapping};
+use svc_wire::reads::{Endpoint, Method, Wrapping};
 
-use super::{grounds, ok_at, read_at};
+use super::{Read, grounds, ok_at, post_at, read_at};
 
 /// Fields of the table that this chain has no parameter for: the chain reserved their numbers.
 const RESERVED: [&str; 2] = ["ecosystem_trust_deposit", "credential_schema_trust_deposit"];
@@ -70,6 +70,33 @@ pub fn question(operation: &str, grounds: &Grounds) -> String {
             assert!(!endpoint.path.contains('{'), "{other} needs a question");
             endpoint.path.clone()
         }
+    }
+}
+
+/// A body that has an answer with everything it may hold, for each operation that takes one.
+fn body(operation: &str, grounds: &Grounds) -> Value {
+    let [education, registry, issuer] =
+        ["education", "registry", "issuer"].map(|name| format!("did:web:{name}.devnet.example"));
+    let resource = format!("vpr:svc:svc-devnet-1:cs:{}", grounds.devnet.values["diploma"]);
+    match operation {
+        // A time to come is remarked on.
+        "trqp.authorize" => json!({
+            "authority_id": education, "entity_id": issuer, "action": "issue", "resource": resource,
+            "context": {"time": "2100-01-01T00:00:00Z"},
+        }),
+        "trqp.recognize" => json!({
+            "authority_id": registry, "entity_id": education, "action": "govern", "resource": resource,
+            "context": {"time": "2100-01-01T00:00:00Z"},
+        }),
+        other => panic!("{other} needs a body"),
+    }
+}
+
+/// Asks an operation its question.
+pub async fn asked(origin: &str, endpoint: &Endpoint, grounds: &Grounds, at: Option<u64>) -> Read {
+    match endpoint.method {
+        Method::Get => read_at(origin, &question(&endpoint.operation, grounds), at).await,
+        Method::Post => post_at(origin, &endpoint.path, &body(&endpoint.operation, grounds), at).await,
     }
 }
 
@@ -179,14 +206,18 @@ fn check(endpoint: &Endpoint, at: Option<u64>, entity: &Value) {
 async fn every_row(grounds: &Grounds, at: Option<u64>) {
     let origin = grounds.indexer_origin();
     for endpoint in endpoints() {
-        let path = question(&endpoint.operation, grounds);
-        let read = read_at(&origin, &path, at).await;
+        let (path, read) = (&endpoint.path, asked(&origin, endpoint, grounds, at).await);
         assert_eq!(read.status, 200, "{path} at {at:?}: {}", read.body);
         assert_eq!(
             read.headers.get("at-block-height").and_then(|value| value.to_str().ok()).map(str::to_owned),
             at.map(|at| at.to_string())
         );
         let body = read.body;
+        if endpoint.operation.starts_with("trqp.") && endpoint.method == Method::Post {
+            for optional in ["message", "svc"] {
+                assert!(body.get(optional).is_some(), "{path}: the question should show {optional}: {body}");
+            }
+        }
         for field in &endpoint.response.top {
             assert!(is_of(&body[&field.name], &field.kind), "{path}: {} is {}", field.name, body[&field.name]);
         }

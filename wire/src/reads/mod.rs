@@ -172,7 +172,7 @@ impl Endpoint {
         self.operation.split('.').next().unwrap_or_default()
     }
 
-    /// Whether its answer needs DID Documents and credentials, not the registry alone.
+    /// Whether it is a trust read: of what a DID is worth, or of TRQP. An indexer that evaluates no trust lacks some of them.
     pub fn needs_trust(&self) -> bool {
         matches!(self.module(), "vt" | "trqp")
     }

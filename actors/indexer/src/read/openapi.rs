@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use svc_wire::reads::{Endpoint, Param, ParamType, Place};
+use svc_wire::reads::{Endpoint, Method, Param, ParamType, Place};
 
 use super::endpoints;
 
@@ -10,7 +10,7 @@ use super::endpoints;
 pub fn document() -> Value {
     let mut paths = Map::new();
     for endpoint in endpoints() {
-        paths.insert(endpoint.path.clone(), json!({"get": operation(endpoint)}));
+        paths.insert(endpoint.path.clone(), json!({method(endpoint): operation(endpoint)}));
     }
     json!({
         "openapi": "3.1.0",
@@ -37,10 +37,18 @@ pub fn document() -> Value {
     })
 }
 
+fn method(endpoint: &Endpoint) -> &'static str {
+    match endpoint.method {
+        Method::Get => "get",
+        Method::Post => "post",
+    }
+}
+
 fn operation(endpoint: &Endpoint) -> Value {
-    let mut parameters: Vec<Value> = endpoint.params.iter().map(parameter).collect();
+    let outside = endpoint.params.iter().filter(|param| param.place != Place::Body);
+    let mut parameters: Vec<Value> = outside.map(parameter).collect();
     parameters.push(json!({"$ref": "#/components/parameters/AtBlockHeight"}));
-    json!({
+    let mut operation = json!({
         "operationId": endpoint.operation,
         "tags": [endpoint.operation.split('.').next().unwrap_or_default()],
         "parameters": parameters,
@@ -48,14 +56,38 @@ fn operation(endpoint: &Endpoint) -> Value {
             "200": {"description": "The answer.", "content": {"application/json": {"schema": endpoint.response.schema(true)}}},
             "default": {"$ref": "#/components/responses/Error"},
         },
-    })
+    });
+    if endpoint.method == Method::Post {
+        operation["requestBody"] = json!({
+            "required": true, "content": {"application/json": {"schema": body(&endpoint.params)}},
+        });
+    }
+    operation
+}
+
+/// The object a body is.
+fn body(params: &[Param]) -> Value {
+    let (mut properties, mut required) = (Map::new(), Vec::new());
+    for param in params.iter().filter(|param| param.place == Place::Body) {
+        let mut member = schema(param);
+        member["description"] = param.description.as_str().into();
+        properties.insert(param.name.clone(), member);
+        if param.required {
+            required.push(param.name.as_str());
+        }
+    }
+    json!({"type": "object", "required": required, "properties": properties})
 }
 
 fn parameter(param: &Param) -> Value {
-    let place = match param.place {
-        Place::Path => "path",
-        Place::Query | Place::Body => "query",
-    };
+    let place = if param.place == Place::Path { "path" } else { "query" };
+    json!({
+        "name": param.name, "in": place, "required": param.required, "description": param.description,
+        "schema": schema(param),
+    })
+}
+
+fn schema(param: &Param) -> Value {
     let mut schema = match param.kind {
         ParamType::Id => json!({"type": "integer", "minimum": 1}),
         ParamType::Uint => json!({"type": "integer", "minimum": param.min.unwrap_or(0)}),
@@ -67,7 +99,8 @@ fn parameter(param: &Param) -> Value {
         ParamType::Text | ParamType::Texts | ParamType::Dids | ParamType::Ids | ParamType::Cursor => {
             json!({"type": "string"})
         }
-        ParamType::Selector | ParamType::Object => json!({}),
+        ParamType::Selector => json!({"type": ["boolean", "object"]}),
+        ParamType::Object => json!({"type": "object"}),
     };
     if let (ParamType::Uint, Some(max)) = (param.kind, param.max) {
         schema["maximum"] = max.into();
@@ -79,9 +112,7 @@ fn parameter(param: &Param) -> Value {
             _ => default.as_str().into(),
         };
     }
-    json!({
-        "name": param.name, "in": place, "required": param.required, "description": param.description, "schema": schema,
-    })
+    schema
 }
 
 #[cfg(test)]
@@ -94,9 +125,21 @@ mod tests {
         let paths = document["paths"].as_object().expect("paths");
         assert_eq!(paths.len(), endpoints().len());
         for endpoint in endpoints() {
-            let described = &paths[&endpoint.path]["get"]["parameters"];
-            assert_eq!(described.as_array().map(Vec::len), Some(endpoint.params.len() + 1), "{}", endpoint.operation);
+            let described = &paths[&endpoint.path][method(endpoint)];
+            let outside = described["parameters"].as_array().map_or(0, Vec::len);
+            let body = &described["requestBody"]["content"]["application/json"]["schema"]["properties"];
+            let inside = body.as_object().map_or(0, Map::len);
+            assert_eq!(outside + inside, endpoint.params.len() + 1, "{}", endpoint.operation);
+            assert_eq!(described.get("requestBody").is_some(), endpoint.method == Method::Post);
         }
+        let asked = &paths["/v4/trqp/v2/authorization"]["post"]["requestBody"];
+        assert_eq!(asked["required"], true);
+        let body = &asked["content"]["application/json"]["schema"];
+        assert_eq!(body["required"], json!(["authority_id", "entity_id", "action", "resource"]));
+        assert_eq!(
+            (&body["properties"]["action"]["enum"][0], &body["properties"]["context"]["type"]),
+            (&json!("issue"), &json!("object"))
+        );
         let participant = &paths["/v4/participant/get/{id}"]["get"]["responses"]["200"];
         let fields = &participant["content"]["application/json"]["schema"]["properties"]["participant"]["properties"];
         assert_eq!(fields["did"]["type"], json!(["string", "null"]));

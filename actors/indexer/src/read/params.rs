@@ -1,6 +1,6 @@
 //! Parameters of a read: typed, bounded, and named in every complaint. Pure.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, ops::RangeInclusive};
 
 use svc_wire::{
     instant,
@@ -16,12 +16,13 @@ const MAX_TEXT: usize = 2_048;
 const MAX_LIST: usize = 65_536;
 
 #[derive(Debug, Clone, PartialEq)]
-enum Value {
+pub(super) enum Value {
     Number(u64),
     Flag(bool),
     Instant(i128),
     Text(String),
     List(Vec<String>),
+    Json(serde_json::Value),
 }
 
 /// Parameters of one request. Unknown ones are ignored.
@@ -37,7 +38,8 @@ pub struct Page {
     pub range: Range,
 }
 
-fn bad(name: &str, value: &str, allowed: &str) -> ReadError {
+/// The complaint about a value, which names the parameter and what is allowed.
+pub(super) fn bad(name: &str, value: &str, allowed: &str) -> ReadError {
     let shown: String = value.chars().take(64).collect();
     let cut = if shown.len() < value.len() { "…" } else { "" };
     ReadError::Parameter(format!("{name}: {shown:?}{cut} is not {allowed}"))
@@ -54,7 +56,23 @@ fn number(param: &Param, text: &str, least: u64) -> Result<u64, ReadError> {
     parsed.ok_or_else(|| bad(&param.name, text, &allowed()))
 }
 
-fn value(param: &Param, raw: &str) -> Result<Value, ReadError> {
+/// A UUID as the ledger takes it: in any grouping of hexadecimal digits.
+pub(super) fn uuid(name: &str, text: &str) -> Result<String, ReadError> {
+    let is_uuid = text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
+    if is_uuid { Ok(text.to_owned()) } else { Err(bad(name, text, "a UUID")) }
+}
+
+/// Seconds of the years 0 to 9999 in UTC: an offset may lead out of what RFC 3339 can write.
+const WRITABLE: RangeInclusive<i64> = -62_167_219_200..=253_402_300_799;
+
+/// An instant in nanoseconds since the epoch.
+pub(super) fn instant(name: &str, text: &str) -> Result<i128, ReadError> {
+    let instant = instant::parse_rfc3339(text).filter(|instant| WRITABLE.contains(&instant.seconds));
+    instant.as_ref().map(instant::nanos).ok_or_else(|| bad(name, text, "an RFC 3339 instant"))
+}
+
+/// A value of a parameter from its text.
+pub(super) fn value(param: &Param, raw: &str) -> Result<Value, ReadError> {
     let name = param.name.as_str();
     let is_list = matches!(param.kind, ParamType::Texts | ParamType::Dids | ParamType::Ids);
     let most = if is_list { MAX_LIST } else { MAX_TEXT };
@@ -80,10 +98,7 @@ fn value(param: &Param, raw: &str) -> Result<Value, ReadError> {
             let found = param.allowed.iter().find(|allowed| allowed.eq_ignore_ascii_case(text));
             Value::Text(found.ok_or_else(|| bad(name, text, &format!("one of {}", param.allowed.join(", "))))?.clone())
         }
-        ParamType::Instant => {
-            let instant = instant::parse_rfc3339(text).ok_or_else(|| bad(name, text, "an RFC 3339 instant"))?;
-            Value::Instant(instant::nanos(&instant))
-        }
+        ParamType::Instant => Value::Instant(instant(name, text)?),
         ParamType::Text | ParamType::Selector | ParamType::Object => Value::Text(text.to_owned()),
         ParamType::Texts => {
             let most = param.max.unwrap_or(u64::MAX);
@@ -100,13 +115,7 @@ fn value(param: &Param, raw: &str) -> Result<Value, ReadError> {
             }
             Value::List(elements().map(str::to_owned).collect())
         }
-        ParamType::Uuid => {
-            let is_uuid = text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-            if !is_uuid {
-                return Err(bad(name, text, "a UUID"));
-            }
-            Value::Text(text.to_owned())
-        }
+        ParamType::Uuid => Value::Text(uuid(name, text)?),
         ParamType::Cursor => {
             let parts = text.split_once('.');
             let is_ours = parts
@@ -120,7 +129,7 @@ fn value(param: &Param, raw: &str) -> Result<Value, ReadError> {
 }
 
 impl Params {
-    /// Reads what a request gives for an endpoint's parameters.
+    /// Reads what path and query give for an endpoint's parameters.
     pub fn read<'a>(
         endpoint: &'static Endpoint,
         path: impl IntoIterator<Item = (&'a str, &'a str)>,
@@ -131,23 +140,39 @@ impl Params {
             given.entry(name.into_owned()).or_default().push(value.into_owned());
         }
         let path: HashMap<&str, &str> = path.into_iter().collect();
-        let mut params = Self::default();
-        let mut missing = None;
-        for param in &endpoint.params {
+        Self::collect(endpoint, |param| {
             let name = param.name.as_str();
             let raw = match param.place {
                 Place::Path => path.get(name).copied(),
-                Place::Query | Place::Body => match given.get(name).map(Vec::as_slice) {
+                Place::Query => match given.get(name).map(Vec::as_slice) {
                     None => None,
                     Some([one]) => Some(one.as_str()),
                     Some(_) => return Err(ReadError::Parameter(format!("{name}: given more than once"))),
                 },
+                Place::Body => None,
             };
             // An empty value counts as absent, but a list of DIDs without one finds nothing.
             let raw = raw.filter(|raw| !raw.trim().is_empty() || param.kind == ParamType::Dids);
-            match raw.or(param.default.as_deref()) {
-                Some(raw) => {
-                    params.0.insert(name, value(param, raw)?);
+            raw.map(|raw| value(param, raw)).transpose()
+        })
+    }
+
+    /// Asks for the value of each parameter; what is absent takes its default, or is missed.
+    pub(super) fn collect(
+        endpoint: &'static Endpoint,
+        given: impl Fn(&'static Param) -> Result<Option<Value>, ReadError>,
+    ) -> Result<Self, ReadError> {
+        let mut params = Self::default();
+        let mut missing = None;
+        for param in &endpoint.params {
+            let name = param.name.as_str();
+            let found = match given(param)? {
+                None => param.default.as_deref().map(|raw| value(param, raw)).transpose()?,
+                found => found,
+            };
+            match found {
+                Some(found) => {
+                    params.0.insert(name, found);
                 }
                 None if param.required => missing = missing.or(Some(name)),
                 None => {}
@@ -195,6 +220,14 @@ impl Params {
     pub fn list(&self, name: &str) -> Option<&[String]> {
         match self.0.get(name) {
             Some(Value::List(list)) => Some(list),
+            _ => None,
+        }
+    }
+
+    /// An object, or `true` or `false` where a selector was given.
+    pub fn json(&self, name: &str) -> Option<&serde_json::Value> {
+        match self.0.get(name) {
+            Some(Value::Json(json)) => Some(json),
             _ => None,
         }
     }

@@ -61,7 +61,10 @@ pub enum StoreError {
     Corrupt(String),
 }
 
-const MIGRATIONS: [(i64, &str, &str); 1] = [(1, "store", include_str!("../../migrations/0001_store.sql"))];
+const MIGRATIONS: [(i64, &str, &str); 2] = [
+    (1, "store", include_str!("../../migrations/0001_store.sql")),
+    (2, "block time", include_str!("../../migrations/0002_block_time.sql")),
+];
 
 /// A store; clones share it.
 #[derive(Clone)]
@@ -109,9 +112,9 @@ fn unsigned(value: i64) -> u64 {
     u64::try_from(value).unwrap_or(0)
 }
 
-/// Nanoseconds since the epoch as a column holds them, until the year 2262.
+/// Nanoseconds since the epoch as a column holds them, from the year 1677 until 2262.
 fn column_time(nanos: i128) -> i64 {
-    i64::try_from(nanos).unwrap_or(i64::MAX)
+    i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })
 }
 
 impl Store {
@@ -196,6 +199,18 @@ impl Store {
         Ok(row.map(|row| row.try_get::<i64, _>(0)).transpose()?.map(i128::from))
     }
 
+    /// The newest block before an instant, up to a height.
+    pub async fn block_before(&self, instant: i128, height: u64) -> Result<Option<Checkpoint>, StoreError> {
+        let row = sqlx::query(
+            "SELECT height, time FROM block WHERE time < $1 AND height <= $2 ORDER BY time DESC, height DESC LIMIT 1",
+        )
+        .bind(column_time(instant))
+        .bind(signed(height))
+        .fetch_optional(&self.pool)
+        .await?;
+        row.as_ref().map(parse_block).transpose()
+    }
+
     /// Writes a block, all of it or nothing. A block that is there already is left as it is, so that a writer that does not
     /// know whether its last attempt came through can simply try again.
     pub async fn write(&self, block: &BlockWrite) -> Result<(), StoreError> {
@@ -233,10 +248,11 @@ async fn next_id(connection: &mut AnyConnection, statement: &'static str) -> Res
 async fn checkpoint(connection: &mut AnyConnection) -> Result<Checkpoint, StoreError> {
     let row =
         sqlx::query("SELECT height, time FROM block ORDER BY height DESC LIMIT 1").fetch_optional(connection).await?;
-    match row {
-        Some(row) => Ok(Checkpoint { height: unsigned(row.try_get(0)?), time: row.try_get::<i64, _>(1)?.into() }),
-        None => Ok(Checkpoint::default()),
-    }
+    row.map_or_else(|| Ok(Checkpoint::default()), |row| parse_block(&row))
+}
+
+fn parse_block(row: &sqlx::any::AnyRow) -> Result<Checkpoint, StoreError> {
+    Ok(Checkpoint { height: unsigned(row.try_get(0)?), time: row.try_get::<i64, _>(1)?.into() })
 }
 
 /// A text as indexes hold it. PostgreSQL takes no long key and no NUL, and the chain bounds neither in a DID.

@@ -12,6 +12,18 @@ async fn every_height_keeps_its_own_version(url: &str) {
     assert_eq!(store.entity(Kind::Ecosystem, 1, 0).await.expect("reads"), None);
     assert_eq!(store.checkpoint().await.expect("reads").height, 3);
     assert_eq!(store.ends().await.expect("reads").len(), 2);
+    // A block is at its height in seconds.
+    for (instant, height, expected) in [
+        (i128::MIN, 3, 0),
+        (1_000_000_000, 3, 0),
+        (1_000_000_001, 3, 1),
+        (2_999_999_999, 3, 2),
+        (i128::MAX, 3, 3),
+        (i128::MAX, 2, 2),
+    ] {
+        let found = store.block_before(instant, height).await.expect("reads");
+        assert_eq!(found.map_or(0, |block| block.height), expected, "before {instant}, up to {height}");
+    }
     assert!(matches!(Store::open(url, "other").await, Err(StoreError::OtherChain { .. })) != url.contains(":memory:"));
 }
 

@@ -128,9 +128,14 @@ async fn read_agents(sources: &Sources, vs_authorizations: &[Value]) -> Result<V
     Ok(agents.into_iter().map(agent).collect())
 }
 
-/// Whether the indexer answers trust reads: an indexer without them does not know their profile.
+/// Whether the indexer answers trust reads. Who evaluates trust has a list of the DIDs; TRQP alone stands on the registry.
 async fn read_capability(sources: &Sources, last: bool) -> Result<bool, NodeError> {
-    match sources.indexer.get("trqp.getProfile", "/v4/trqp/v2/profile", &[], None).await {
+    let indexer = &sources.indexer;
+    let asked = async {
+        indexer.get("vt.listIndexedDids", "/v4/verifiable-trust/dids", &[pair("limit", "1")], None).await?;
+        indexer.get("trqp.getProfile", "/v4/trqp/v2/profile", &[], None).await
+    };
+    match asked.await {
         Ok(_) => Ok(true),
         // A busy server has not lost its reads.
         Err(UpstreamError::Http { status: 429 | 500.., .. }) => Ok(last),

@@ -1,0 +1,110 @@
+//! Reads that are asked with a body: what cannot be used is refused by the name of what is wrong.
+
+use serde_json::{Value, json};
+use svc_indexer::endpoints;
+use svc_wire::reads::{Method, ParamType};
+
+use super::{Read, answered, grounds, post_at, read_at};
+
+const AUTHORIZATION: &str = "/v4/trqp/v2/authorization";
+
+/// A question that can be answered, with one member changed.
+fn with(operation: &str, name: &str, value: &Value) -> Value {
+    let mut question =
+        json!({"authority_id": "did:a", "entity_id": "did:e", "action": "issue", "resource": "vpr:svc:c:cs:1"});
+    assert!(operation.starts_with("trqp."), "{operation} needs a question");
+    question[name] = value.clone();
+    question
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bodies_that_cannot_be_used_are_refused_by_the_name_of_what_is_wrong() {
+    let grounds = grounds("empty").await;
+    let origin = grounds.indexer_origin();
+    let wrong =
+        [json!(5), json!(true), json!([]), json!(["issue"]), json!({}), json!("a\u{0}b"), json!("x".repeat(3_000))];
+    let mut asked = 0;
+    for endpoint in endpoints().iter().filter(|endpoint| endpoint.method == Method::Post) {
+        for param in &endpoint.params {
+            let missing = param.required.then_some([json!(null), json!("")]).into_iter().flatten();
+            for value in wrong.iter().cloned().chain(missing) {
+                if param.kind == ParamType::Object && value.is_object() {
+                    continue;
+                }
+                let body = with(&endpoint.operation, &param.name, &value);
+                let read = post_at(&origin, &endpoint.path, &body, None).await;
+                assert_eq!((read.status, &read.body["code"]), (400, &json!(400)), "{body}: {}", read.body);
+                let text = read.body["error"].as_str().expect("a text");
+                assert!(text.starts_with(&format!("{}: ", param.name)) && text.len() < 400, "{body}: {text}");
+                asked += 1;
+            }
+        }
+        for (name, value, expected) in [
+            (
+                "resource",
+                json!("vpr:svc:c:es:1"),
+                "resource: \"vpr:svc:c:es:1\" is not vpr:<word>:<chain id>:cs:<schema id>",
+            ),
+            ("context", json!({"time": "soon"}), "context.time: \"soon\" is not an RFC 3339 instant"),
+            ("context", json!({"session_id": "x"}), "context.session_id: \"x\" is not a UUID"),
+        ] {
+            let read = post_at(&origin, &endpoint.path, &with(&endpoint.operation, name, &value), None).await;
+            assert_eq!((read.status, &read.body["error"]), (400, &json!(expected)));
+        }
+    }
+    assert!(asked > 70, "{asked}");
+
+    let client = reqwest::Client::new();
+    let url = format!("{origin}{AUTHORIZATION}");
+    let sent = async |content_type: &str, body: String| {
+        let request = client.post(&url).header("content-type", content_type).body(body);
+        let Read { status, body, .. } = answered(request, None).await;
+        (status, body["error"].as_str().unwrap_or_default().to_owned())
+    };
+    let good = with("trqp.authorize", "action", &json!("issue")).to_string();
+    for (content_type, body, status, expected) in [
+        ("application/json", String::new(), 400, "body: is not JSON: EOF while parsing a value at line 1 column 0"),
+        ("application/json", good[..20].to_owned(), 400, "body: is not JSON: EOF while parsing a string at line 1"),
+        ("application/json", "[]".to_owned(), 400, "body: an array is not an object"),
+        (
+            "application/json",
+            good.replacen('{', r#"{"action":"verify","#, 1),
+            400,
+            "body: \"action\" is given more than once",
+        ),
+        ("application/json", "[".repeat(30_000), 400, "body: is nested in more than 16 levels"),
+        ("application/json", " ".repeat(64 * 1024) + &good, 413, "body: longer than 65536 bytes"),
+        ("text/plain", good.clone(), 400, "content-type: \"text/plain\" is not application/json"),
+        ("application/x-www-form-urlencoded", "action=issue".to_owned(), 400, "content-type: "),
+        ("application/json; charset=utf-8", good.clone(), 200, ""),
+        ("Application/LD+json", good.clone(), 200, ""),
+    ] {
+        let (found, text) = sent(content_type, body).await;
+        assert!(found == status && text.starts_with(expected), "{content_type}: {found} {text}");
+    }
+    let bare = answered(client.post(&url).body(good.clone()), None).await;
+    assert_eq!((bare.status, &bare.body["authorized"]), (200, &json!(false)), "no type is taken for JSON");
+    assert_eq!(bare.headers["x-crawling-status"], "active");
+    // The query is not the place, and the height is checked as everywhere.
+    let stray = post_at(&origin, &format!("{AUTHORIZATION}?action=issue"), &json!({}), None).await;
+    assert_eq!(stray.body["error"], "authority_id: is required");
+    let late = post_at(&origin, AUTHORIZATION, &serde_json::from_str(&good).expect("JSON"), Some(99_999)).await;
+    assert!(
+        late.body["error"].as_str().expect("a text").starts_with("At-Block-Height: 99999 is above"),
+        "{}",
+        late.body
+    );
+    assert_eq!(late.status, 400);
+
+    // Other methods are answered as everywhere, and so is what is not there.
+    let not_found = json!({"error": "Not found", "code": 404});
+    for read in [
+        read_at(&origin, AUTHORIZATION, None).await,
+        answered(client.put(&url).body(good.clone()), None).await,
+        answered(client.delete(&url), None).await,
+        post_at(&origin, "/v4/trqp/v2/profile", &json!({}), None).await,
+        read_at(&origin, "/v4/trqp/v2/unknown", None).await,
+    ] {
+        assert_eq!((read.status, &read.body), (404, &not_found));
+    }
+}
