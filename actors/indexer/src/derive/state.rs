@@ -18,6 +18,9 @@ pub enum ParticipantState {
 use ParticipantState as S;
 
 impl ParticipantState {
+    /// All, in the order in which they are looked for.
+    pub const ALL: [Self; 7] = [S::Repaid, S::Slashed, S::Revoked, S::Expired, S::Future, S::Active, S::Inactive];
+
     /// Name on the wire.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -16,6 +16,8 @@ mod params;
 mod scan;
 mod stats;
 mod trqp;
+#[cfg_attr(not(test), expect(dead_code, reason = "vt.resolve is made of them"))]
+mod trust_sections;
 
 use std::sync::{Arc, LazyLock};
 

@@ -23,7 +23,7 @@ use sqlx::{
 use svc_wire::{event::Event, instant};
 
 pub use activity::{Activity, ActivityRow};
-pub use entity::{Change, Filter, Kind, Range};
+pub use entity::{Change, Filter, Kind, Range, Stored};
 pub use event::{EventQuery, Route};
 pub use measure::{Bucket, Granularity};
 
