@@ -8,7 +8,7 @@ use svc_wire::reads::Method;
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);
-    match Control::parse(&text) {
+    match Control::<()>::parse(&text) {
         Err(reason) => assert!(!reason.is_empty() && reason.len() <= 123, "{reason}"),
         Ok(Control::Unsubscribe) => {}
         Ok(Control::Subscribe(filter)) => {

@@ -133,6 +133,24 @@ pub fn devnet_block<'a>(height: u64, codespaces: impl Iterator<Item = &'a str>, 
     }
 }
 
+/// Streams of the indexer that can be subscribed to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    /// Blocks with their events.
+    Blocks,
+    /// Blocks with what they changed about trust.
+    Trust,
+}
+
+impl Stream {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Blocks => "blocks",
+            Self::Trust => "trust",
+        }
+    }
+}
+
 /// Stages of taking a block into the indexer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockStage {
@@ -142,8 +160,8 @@ pub enum BlockStage {
     Gather,
     /// It is written.
     Write,
-    /// Subscribers are told.
-    Tell,
+    /// Subscribers of a stream are told.
+    Tell(Stream),
 }
 
 impl BlockStage {
@@ -152,7 +170,8 @@ impl BlockStage {
             Self::Fetch => "fetch",
             Self::Gather => "gather",
             Self::Write => "write",
-            Self::Tell => "tell",
+            Self::Tell(Stream::Blocks) => "tell",
+            Self::Tell(Stream::Trust) => "tell_trust",
         }
     }
 }
@@ -176,15 +195,15 @@ pub fn indexer_block<'a>(height: u64, tip: u64, modules: impl Iterator<Item = &'
     }
 }
 
-/// Connections to the block subscription, and the distinct filters among them.
-pub fn subscribers(connections: usize, filters: usize) {
-    INSTRUMENTS.subscribers.record(connections as u64, &[]);
-    INSTRUMENTS.subscriber_filters.record(filters as u64, &[]);
+/// Connections to a stream, and the distinct filters among them.
+pub fn subscribers(stream: Stream, connections: usize, filters: usize) {
+    INSTRUMENTS.subscribers.record(connections as u64, &[label("stream", stream.as_str())]);
+    INSTRUMENTS.subscriber_filters.record(filters as u64, &[label("stream", stream.as_str())]);
 }
 
-/// The indexer has closed a connection.
-pub fn subscriber_closed(code: u16) {
-    INSTRUMENTS.subscriber_closes.add(1, &[label("code", &code.to_string())]);
+/// The indexer has closed a connection to a stream.
+pub fn subscriber_closed(stream: Stream, code: u16) {
+    INSTRUMENTS.subscriber_closes.add(1, &[label("stream", stream.as_str()), label("code", &code.to_string())]);
 }
 
 /// A read of the indexer has ended.

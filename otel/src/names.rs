@@ -119,12 +119,12 @@ pub mod metric {
         REJECTED, "svc_actor_rejected_total", "Messages refused by an admission limit, by actor.";
         INDEXER_HEIGHT, "svc_indexer_block_height", "Newest height the indexer has written.";
         INDEXER_TIP, "svc_indexer_tip_height", "Newest height the indexer knows the node to have.";
-        INDEXER_BLOCK_DURATION, "svc_indexer_block_duration_seconds", "Seconds to take a block in, by stage: fetch, gather, write, tell.";
+        INDEXER_BLOCK_DURATION, "svc_indexer_block_duration_seconds", "Seconds to take a block in, by stage: fetch, gather, write, tell, tell_trust.";
         INDEXER_BLOCK_FAILURES, "svc_indexer_block_failures_total", "Attempts at a block that failed and are repeated, by stage.";
         INDEXER_EVENTS, "svc_indexer_events_total", "Registry events written, by module.";
-        SUBSCRIBERS, "svc_indexer_subscribers", "Connections to the block subscription.";
-        SUBSCRIBER_FILTERS, "svc_indexer_subscriber_filters", "Distinct filters among the subscriptions.";
-        SUBSCRIBER_CLOSES, "svc_indexer_subscriber_closes_total", "Connections the indexer closed, by close code.";
+        SUBSCRIBERS, "svc_indexer_subscribers", "Connections to subscriptions, by stream: blocks, trust.";
+        SUBSCRIBER_FILTERS, "svc_indexer_subscriber_filters", "Distinct filters among the subscriptions, by stream.";
+        SUBSCRIBER_CLOSES, "svc_indexer_subscriber_closes_total", "Connections the indexer closed, by stream and close code.";
         READS, "svc_indexer_reads_total", "Reads answered, by operation and status.";
         READ_DURATION, "svc_indexer_read_duration_seconds", "Seconds a read took, by operation.";
         DEVNET_HEIGHT, "svc_devnet_block_height", "Newest height of the devnet's chain.";

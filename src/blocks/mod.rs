@@ -1,4 +1,5 @@
-//! The block subscription's front end: the WebSocket `/v4/indexer/subscribe` and the reads beside it.
+//! The indexer's front end: the WebSockets `/v4/indexer/subscribe` and `/v4/verifiable-trust/subscribe`, and the reads beside
+//! them.
 
 mod rest;
 mod run;
@@ -7,7 +8,7 @@ mod socket;
 use std::{net::TcpListener, sync::Arc};
 
 use axum::{Router, serve::ListenerExt};
-use svc_indexer::{HubHandle, Reader};
+use svc_indexer::{HubHandle, Reader, TrustTopic};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -18,18 +19,25 @@ pub use run::{IndexerSettings, run};
 pub struct Front {
     reader: Reader,
     hub: HubHandle,
+    trust: Option<HubHandle<TrustTopic>>,
     places: Arc<Semaphore>,
     stopping: CancellationToken,
 }
 
-/// WebSockets at once unless said otherwise.
+/// WebSockets at once, of all streams together, unless said otherwise.
 const MAX_CONNECTIONS: usize = 10_000;
 
 impl Front {
     /// For one indexer.
     pub fn new(reader: Reader, hub: HubHandle) -> Self {
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        Self { reader, hub, places, stopping: CancellationToken::new() }
+        Self { reader, hub, trust: None, places, stopping: CancellationToken::new() }
+    }
+
+    /// With the trust stream; its path is unknown without.
+    pub fn with_trust(mut self, hub: HubHandle<TrustTopic>) -> Self {
+        self.trust = Some(hub);
+        self
     }
 
     /// With another limit of WebSockets.
@@ -42,7 +50,7 @@ impl Front {
 /// All routes.
 pub fn router(front: Front) -> Router {
     rest::routes()
-        .merge(socket::routes())
+        .merge(socket::routes(&front))
         .fallback(rest::not_found)
         .method_not_allowed_fallback(rest::not_found)
         .with_state(front)

@@ -1,4 +1,4 @@
-//! The WebSocket `/v4/indexer/subscribe`.
+//! The WebSockets, one a stream; they differ in what their hub tells of.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use axum::{
     body::Body,
     extract::{Request, State},
     response::Response,
-    routing::get,
+    routing::{MethodRouter, get},
 };
 use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
-use svc_indexer::{Control, Join, MAX_CONTROL_BYTES, Queue};
+use svc_indexer::{Control, HubHandle, Join, MAX_CONTROL_BYTES, Queue, Topic};
 use svc_kit::ws::{self, ServerSocket};
 use svc_otel::metrics;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
@@ -25,35 +25,50 @@ use super::Front;
 /// Pings; a client that has not ponged by the next one is dropped. One that takes nothing for as long is dropped too.
 const PING: Duration = Duration::from_secs(30);
 
-pub(super) fn routes() -> Router<Front> {
-    Router::new().route("/v4/indexer/subscribe", get(subscribe))
+pub(super) fn routes(front: &Front) -> Router<Front> {
+    let routes = Router::new().route("/v4/indexer/subscribe", stream(&front.hub));
+    match &front.trust {
+        Some(hub) => routes.route("/v4/verifiable-trust/subscribe", stream(hub)),
+        None => routes,
+    }
 }
 
-async fn subscribe(State(front): State<Front>, mut request: Request) -> Response {
+fn stream<T: Topic>(hub: &HubHandle<T>) -> MethodRouter<Front> {
+    let hub = hub.clone();
+    get(|State(front): State<Front>, request: Request| subscribe(front, hub, request))
+}
+
+async fn subscribe<T: Topic>(front: Front, hub: HubHandle<T>, mut request: Request) -> Response {
     if !ws::is_upgrade(request.headers()) {
         return super::rest::not_found(request.uri().clone()).await;
     }
-    ws::accept(&mut request, MAX_CONTROL_BYTES, move |socket| async move { serve(socket, &front).await })
+    ws::accept(&mut request, MAX_CONTROL_BYTES, move |socket| async move { serve(socket, &front, &hub).await })
         .map(Body::from)
 }
 
-async fn serve(mut socket: ServerSocket, front: &Front) {
+async fn serve<T: Topic>(mut socket: ServerSocket, front: &Front, hub: &HubHandle<T>) {
     let Ok(_place) = front.places.clone().try_acquire_owned() else {
-        close(&mut socket, CloseCode::Again, "Server overloaded").await;
+        close::<T>(&mut socket, CloseCode::Again, "Server overloaded").await;
         return;
     };
-    let Ok(Join { id, queue }) = front.hub.join().await else {
-        close(&mut socket, CloseCode::Again, "Server overloaded").await;
+    let Ok(Join { id, queue }) = hub.join().await else {
+        close::<T>(&mut socket, CloseCode::Again, "Server overloaded").await;
         return;
     };
-    if let Some((code, reason)) = session(&mut socket, front, id, queue).await {
-        close(&mut socket, code, &reason).await;
+    if let Some((code, reason)) = session(&mut socket, front, hub, id, queue).await {
+        close::<T>(&mut socket, code, &reason).await;
     }
-    front.hub.leave(id);
+    hub.leave(id);
 }
 
 /// Serves a connection until it ends; says how it is to be closed, if there is anybody to say it to.
-async fn session(socket: &mut ServerSocket, front: &Front, id: u64, mut queue: Queue) -> Option<(CloseCode, String)> {
+async fn session<T: Topic>(
+    socket: &mut ServerSocket,
+    front: &Front,
+    hub: &HubHandle<T>,
+    id: u64,
+    mut queue: Queue,
+) -> Option<(CloseCode, String)> {
     let mut pings = interval_at(Instant::now() + PING, PING);
     pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut is_alive = true;
@@ -66,13 +81,13 @@ async fn session(socket: &mut ServerSocket, front: &Front, id: u64, mut queue: Q
             },
             incoming = socket.next() => match incoming {
                 Some(Ok(Message::Text(text))) => {
-                    if let Some(end) = control(front, id, text.as_str()).await {
+                    if let Some(end) = control(hub, id, text.as_str()).await {
                         return Some(end);
                     }
                 }
                 Some(Ok(Message::Binary(bytes))) => {
                     let text = String::from_utf8_lossy(&bytes).into_owned();
-                    if let Some(end) = control(front, id, &text).await {
+                    if let Some(end) = control(hub, id, &text).await {
                         return Some(end);
                     }
                 }
@@ -107,18 +122,18 @@ async fn send(socket: &mut ServerSocket, queue: &Queue, frame: Bytes) -> Option<
 }
 
 /// Obeys a control message; says how the connection is to be closed when it cannot be obeyed.
-async fn control(front: &Front, id: u64, text: &str) -> Option<(CloseCode, String)> {
+async fn control<T: Topic>(hub: &HubHandle<T>, id: u64, text: &str) -> Option<(CloseCode, String)> {
     match Control::parse(text) {
         Err(reason) => Some((CloseCode::Policy, reason)),
-        Ok(control) => match front.hub.control(id, control).await {
+        Ok(control) => match hub.control(id, control).await {
             Ok(()) => None,
             Err(_) => Some((CloseCode::Again, "Server overloaded".to_owned())),
         },
     }
 }
 
-async fn close(socket: &mut ServerSocket, code: CloseCode, reason: &str) {
-    metrics::subscriber_closed(code.into());
+async fn close<T: Topic>(socket: &mut ServerSocket, code: CloseCode, reason: &str) {
+    metrics::subscriber_closed(T::STREAM, code.into());
     let frame = CloseFrame { code, reason: reason.into() };
     // The client's answer completes the closing handshake; one that does not answer is not waited for.
     let _ = timeout(Duration::from_secs(1), async {

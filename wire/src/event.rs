@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What the indexer sends. Unknown types are ignored by clients, so they parse as [`ServerMessage::Unknown`].
+/// What the indexer sends; `B` is what the stream tells. Unknown types are ignored by clients, so they parse as
+/// [`ServerMessage::Unknown`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-pub enum ServerMessage {
+pub enum ServerMessage<B = BlockMessage> {
     /// First message of a connection.
     Ready {
         /// Next height to be delivered.
@@ -26,7 +27,7 @@ pub enum ServerMessage {
         block_time: String,
     },
     /// One processed height.
-    Block(BlockMessage),
+    Block(B),
     /// A type this version does not know.
     #[serde(other)]
     Unknown,

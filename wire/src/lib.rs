@@ -13,6 +13,7 @@ pub mod reads;
 pub mod schema;
 pub mod secret;
 pub mod syntax;
+pub mod trust;
 pub mod tx;
 
 /// Rust types of every message, one module per protobuf package (`proto::svc::ec::v1`, `proto::cosmos::tx::v1beta1`, …).

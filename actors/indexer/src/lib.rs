@@ -13,10 +13,7 @@ mod project;
 mod read;
 mod store;
 
-use std::{
-    sync::{Arc, atomic::AtomicU64},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use svc_kit::{
     Handle, Retained,
@@ -31,7 +28,10 @@ use svc_wire::{
 };
 
 pub use follower::{FollowerState, LastError};
-pub use hub::{Control, Filter, HubHandle, Join, MAX_CONTROL_BYTES, Queue, normal_did};
+pub use hub::{
+    BlockTopic, Control, Filter, HubHandle, HubSettings, Join, MAX_CONTROL_BYTES, Queue, Topic, TrustSource,
+    TrustTopic, View, normal_did,
+};
 pub use read::{Answer, MAX_BODY_BYTES, Params, ReadError, Reader, endpoints, openapi};
 pub use store::Checkpoint;
 pub use store::StoreError;
@@ -126,28 +126,23 @@ impl Indexer {
 
         let supervisor = Supervisor::new("indexer");
         let last_error = Retained::new(None);
-        let hub = Handle::new("hub", "hub", HUB_MAILBOX);
         let follower = Handle::new("follower", "follower", FOLLOWER_MAILBOX);
-        let hub_args = hub::Args {
-            store: store.clone(),
-            block_interval: config.block_interval,
-            start,
-            next_id: AtomicU64::new(1),
-            max_buffered_bytes: config.max_buffered_bytes,
-        };
+        let settings =
+            HubSettings { block_interval: config.block_interval, start, max_buffered_bytes: config.max_buffered_bytes };
+        let (hub, hub_child) = HubHandle::child(BlockTopic(store.clone()), settings);
         let follower_args = follower::Args {
             node: node.clone(),
             knowledge: block::Knowledge::of(registry.namespace())?,
             registry: Arc::clone(&registry),
             store: store.for_writing(),
-            hub: HubHandle::new(hub.clone()),
+            hub: hub.clone(),
             rpc: config.rpc.clone(),
             start,
             last_error: last_error.clone(),
         };
         supervisor
             .start(SupervisorSpec::one_for_one(vec![
-                ChildSpec::worker::<hub::Hub>(&hub, hub_args),
+                hub_child,
                 ChildSpec::worker::<follower::Follower>(&follower, follower_args),
             ]))
             .await?;
@@ -160,7 +155,7 @@ impl Indexer {
             denom,
             config.rpc,
         );
-        Ok(Self { supervisor, hub: HubHandle::new(hub), reader, store })
+        Ok(Self { supervisor, hub, reader, store })
     }
 
     /// Stops the actors, then closes the database.
@@ -206,8 +201,6 @@ async fn assert_same_chain(node: &NodeClient, store: &store::Store, status: &Sta
     Ok(())
 }
 
-/// Joins, subscriptions and departures that may wait for the hub.
-const HUB_MAILBOX: usize = 16_384;
 /// The follower is only ever asked for its state.
 const FOLLOWER_MAILBOX: usize = 64;
 

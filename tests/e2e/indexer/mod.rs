@@ -10,6 +10,7 @@ mod rows;
 mod start;
 mod subscription;
 mod trqp;
+mod trust_stream;
 
 use std::time::Duration;
 

@@ -89,7 +89,8 @@ async fn the_command_serves_any_node_and_ends_in_order() {
         format!("svc_indexer_block_height {height}"),
         "svc_indexer_block_duration_seconds_count".to_owned(),
         "svc_indexer_events_total{module=\"co\"".to_owned(),
-        "svc_indexer_subscribers".to_owned(),
+        "svc_indexer_subscribers{".to_owned(),
+        "stream=\"blocks\"".to_owned(),
     ] {
         assert!(metrics.contains(&line), "no {line} in\n{metrics}");
     }

@@ -2,41 +2,42 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    marker::PhantomData,
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use bytes::Bytes;
 use serde_json::{Value, json};
 use svc_kit::{Behaviour, Context, Failure, Intent, Reply, ws};
 use svc_otel::metrics::{self, BlockStage};
-use svc_wire::event::{BlockMessage, ServerMessage};
+use svc_wire::event::ServerMessage;
 use tokio::sync::mpsc;
 
 use super::{
-    Control, Join, Queue,
+    Control, HubSettings, Join, Queue, Topic,
     core::{Subscriptions, text},
 };
-use crate::store::{Store, iso_millis};
+use crate::store::iso_millis;
 
 /// What the hub is told.
-pub enum Msg {
+pub enum Msg<T: Topic> {
     /// A block is in the store.
-    BlockProcessed(Arc<BlockMessage>),
+    BlockProcessed(Arc<T::Block>),
     /// Blocks the hub was not told of, from the store.
-    Found(Result<Vec<BlockMessage>, String>),
+    Found(Result<Vec<T::Block>, String>),
     /// A connection arrives.
     Join(Reply<Join>),
     /// A connection subscribes or unsubscribes.
-    Control(u64, Control, Reply<()>),
+    Control(u64, Control<T::View>, Reply<()>),
     /// A connection is gone.
     Leave(u64),
 }
 
-impl Intent for Msg {
+impl<T: Topic> Intent for Msg<T> {
     fn name(&self) -> &'static str {
         match self {
             Self::BlockProcessed(_) => "block_processed",
@@ -49,16 +50,12 @@ impl Intent for Msg {
 }
 
 /// What a hub is made from.
-pub struct Args {
-    pub store: Store,
-    pub block_interval: Duration,
-    /// First height of an empty store.
-    pub start: u64,
+pub struct Args<T> {
+    pub topic: T,
+    pub settings: HubSettings,
     /// The next connection's number. No incarnation gives one again: a farewell to a hub that has died must not reach another
     /// connection of its successor.
     pub next_id: AtomicU64,
-    /// Bytes that may wait for one connection.
-    pub max_buffered_bytes: usize,
 }
 
 /// The hub's end of a connection.
@@ -67,37 +64,41 @@ struct Lane {
     bytes: Arc<AtomicUsize>,
 }
 
-pub struct State {
-    args: Arc<Args>,
+pub struct State<T: Topic> {
+    args: Arc<Args<T>>,
     interval_ms: u64,
     height: u64,
     time: String,
     lanes: HashMap<u64, Lane>,
-    subscriptions: Subscriptions,
+    subscriptions: Subscriptions<T>,
     /// Blocks that came before one that is still missing.
-    waiting: BTreeMap<u64, Arc<BlockMessage>>,
+    waiting: BTreeMap<u64, Arc<T::Block>>,
     is_searching: bool,
 }
 
-pub struct Hub;
+pub struct Hub<T>(PhantomData<fn() -> T>);
+
+/// `ready` and `subscribed`, which are the same in every stream.
+type Greeting = ServerMessage<()>;
 
 /// Messages a connection may be behind; bytes are the bound that counts, but for a very long silence.
 const QUEUE: usize = 16_384;
 /// Blocks looked up at once, and blocks kept waiting meanwhile.
 const SEARCH: u64 = 64;
 
-impl Behaviour for Hub {
-    const KIND: &'static str = "hub";
-    type Msg = Msg;
-    type Args = Args;
-    type State = State;
+impl<T: Topic> Behaviour for Hub<T> {
+    const KIND: &'static str = T::KIND;
+    type Msg = Msg<T>;
+    type Args = Args<T>;
+    type State = State<T>;
 
-    async fn start(_: &Context<Msg>, args: &Arc<Args>) -> Result<State, Failure> {
-        let checkpoint = args.store.checkpoint().await.map_err(|error| Failure(error.to_string()))?;
+    async fn start(_: &Context<Msg<T>>, args: &Arc<Args<T>>) -> Result<State<T>, Failure> {
+        let settings = &args.settings;
+        let checkpoint = args.topic.checkpoint().await.map_err(|error| Failure(error.to_string()))?;
         Ok(State {
-            interval_ms: u64::try_from(args.block_interval.as_millis()).unwrap_or(u64::MAX),
+            interval_ms: u64::try_from(settings.block_interval.as_millis()).unwrap_or(u64::MAX),
             args: Arc::clone(args),
-            height: checkpoint.height.max(args.start.saturating_sub(1)),
+            height: checkpoint.height.max(settings.start.saturating_sub(1)),
             time: iso_millis(checkpoint.time),
             lanes: HashMap::new(),
             subscriptions: Subscriptions::default(),
@@ -106,12 +107,12 @@ impl Behaviour for Hub {
         })
     }
 
-    async fn handle(context: &Context<Msg>, message: Msg, state: &mut State) -> Result<(), Failure> {
+    async fn handle(context: &Context<Msg<T>>, message: Msg<T>, state: &mut State<T>) -> Result<(), Failure> {
         match message {
             Msg::BlockProcessed(block) => {
                 // A hub that started after this block was written knows it from the checkpoint.
-                if block.block > state.height {
-                    state.waiting.insert(block.block, block);
+                if T::height(&block) > state.height {
+                    state.waiting.insert(T::height(&block), block);
                     while state.waiting.len() as u64 > SEARCH {
                         state.waiting.pop_last();
                     }
@@ -120,12 +121,13 @@ impl Behaviour for Hub {
             }
             Msg::Found(found) => {
                 state.is_searching = false;
+                let next = state.height + 1;
                 match found {
-                    Ok(blocks) if !blocks.is_empty() => {
-                        state.waiting.extend(blocks.into_iter().map(|block| (block.block, Arc::new(block))));
+                    Ok(blocks) if blocks.iter().any(|block| T::height(block) == next) => {
+                        state.waiting.extend(blocks.into_iter().map(|block| (T::height(&block), Arc::new(block))));
                         state.tell_waiting(context);
                     }
-                    Ok(_) => tracing::warn!(height = state.height + 1, "a block to tell is not in the store"),
+                    Ok(_) => tracing::warn!(height = next, "a block to tell is not in the store"),
                     Err(error) => tracing::warn!(error, "blocks to tell cannot be read, trying again with the next"),
                 }
             }
@@ -134,7 +136,7 @@ impl Behaviour for Hub {
                 let (frames, receiver) = mpsc::channel(QUEUE);
                 let bytes = Arc::new(AtomicUsize::new(0));
                 state.lanes.insert(id, Lane { frames, bytes: Arc::clone(&bytes) });
-                let ready = ServerMessage::Ready {
+                let ready = Greeting::Ready {
                     block: state.height + 1,
                     block_time: state.time.clone(),
                     block_interval_ms: state.interval_ms,
@@ -149,7 +151,7 @@ impl Behaviour for Hub {
                     Control::Subscribe(filter) if state.lanes.contains_key(&id) => {
                         state.subscriptions.set(id, filter);
                         let subscribed =
-                            ServerMessage::Subscribed { block: state.height + 1, block_time: state.time.clone() };
+                            Greeting::Subscribed { block: state.height + 1, block_time: state.time.clone() };
                         state.push(id, &ws::text_frame(&text(&subscribed)));
                     }
                     Control::Subscribe(_) => {}
@@ -166,7 +168,7 @@ impl Behaviour for Hub {
         Ok(())
     }
 
-    fn observe(state: &State) -> Value {
+    fn observe(state: &State<T>) -> Value {
         json!({
             "height": state.height, "connections": state.lanes.len(), "subscriptions": state.subscriptions.len(),
             "filters": state.subscriptions.filters(),
@@ -174,9 +176,9 @@ impl Behaviour for Hub {
     }
 }
 
-impl State {
+impl<T: Topic> State<T> {
     /// Tells every block that is next in turn, and looks for one that is missing.
-    fn tell_waiting(&mut self, context: &Context<Msg>) {
+    fn tell_waiting(&mut self, context: &Context<Msg<T>>) {
         while let Some(block) = self.waiting.remove(&(self.height + 1)) {
             self.tell(&block);
         }
@@ -187,32 +189,32 @@ impl State {
             return;
         }
         self.is_searching = true;
-        let (store, mailbox) = (self.args.store.clone(), context.mailbox());
+        let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
         let last = first.min(height + SEARCH) - 1;
         context.spawn(async move {
-            let found = store.block_messages(height + 1, last).await;
+            let found = args.topic.blocks(height + 1, last).await;
             mailbox.send(Msg::Found(found.map_err(|error| error.to_string())));
         });
     }
 
-    fn tell(&mut self, block: &BlockMessage) {
+    fn tell(&mut self, block: &T::Block) {
         let started = Instant::now();
         self.forget_departed();
-        self.height = block.block;
-        self.time.clone_from(&block.block_time);
+        self.height = T::height(block);
+        T::time(block).clone_into(&mut self.time);
         for answer in self.subscriptions.answers(block) {
             let frame = ws::text_frame(&answer.text);
             for id in answer.members {
                 self.push(id, &frame);
             }
         }
-        metrics::indexer_stage(BlockStage::Tell, started.elapsed());
+        metrics::indexer_stage(BlockStage::Tell(T::STREAM), started.elapsed());
     }
 
     fn push(&mut self, id: u64, frame: &Bytes) {
         let Some(lane) = self.lanes.get(&id) else { return };
         // As in the reference the bound is looked at before, so the queue may exceed it by one message.
-        let has_room = lane.bytes.load(Ordering::Relaxed) <= self.args.max_buffered_bytes;
+        let has_room = lane.bytes.load(Ordering::Relaxed) <= self.args.settings.max_buffered_bytes;
         // Counted before it can be taken out.
         lane.bytes.fetch_add(frame.len(), Ordering::Relaxed);
         if has_room && lane.frames.try_send(frame.clone()).is_ok() {
@@ -239,6 +241,6 @@ impl State {
     }
 
     fn count(&self) {
-        metrics::subscribers(self.lanes.len(), self.subscriptions.filters());
+        metrics::subscribers(T::STREAM, self.lanes.len(), self.subscriptions.filters());
     }
 }

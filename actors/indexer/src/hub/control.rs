@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 
-use super::Filter;
+use super::{Filter, View};
 
 /// Longest control message.
 pub const MAX_CONTROL_BYTES: usize = 64 * 1024;
@@ -15,14 +15,14 @@ const MAX_REASON_BYTES: usize = 123;
 
 /// A control message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Control {
+pub enum Control<V = ()> {
     /// Replaces the subscription.
-    Subscribe(Filter),
+    Subscribe(Filter<V>),
     /// Ends it; the connection stays.
     Unsubscribe,
 }
 
-impl Control {
+impl<V: View> Control<V> {
     /// Reads a control message; the error is the close reason, cut to fit.
     pub fn parse(text: &str) -> Result<Self, String> {
         read(text).map_err(|mut reason| {
@@ -32,7 +32,7 @@ impl Control {
     }
 }
 
-fn read(text: &str) -> Result<Control, String> {
+fn read<V: View>(text: &str) -> Result<Control<V>, String> {
     let value: Value = serde_json::from_str(text).map_err(|_| "Invalid JSON".to_owned())?;
     let unknown = || "Unknown action. Expected 'subscribe' or 'unsubscribe'".to_owned();
     let members = match &value {
@@ -46,7 +46,8 @@ fn read(text: &str) -> Result<Control, String> {
         Some("unsubscribe") => Ok(Control::Unsubscribe),
         Some("subscribe") => {
             let corporation_id = corporation_id(members.get("corporationId"))?;
-            Ok(Control::Subscribe(Filter { dids: dids(members.get("dids"))?, corporation_id }))
+            let dids = dids(members.get("dids"))?;
+            Ok(Control::Subscribe(Filter { dids, corporation_id, view: V::read(members)? }))
         }
         _ => Err(unknown()),
     }
@@ -121,7 +122,8 @@ mod tests {
     #[test]
     fn control_messages_are_read_as_the_contract_says() {
         let subscribe = |dids: &[&str], corporation_id| {
-            Control::Subscribe(Filter { dids: dids.iter().map(|did| (*did).to_owned()).collect(), corporation_id })
+            let dids = dids.iter().map(|did| (*did).to_owned()).collect();
+            Control::Subscribe(Filter { dids, corporation_id, view: () })
         };
         for (text, expected) in [
             (r#"{"action":"subscribe"}"#, subscribe(&[], None)),
@@ -167,10 +169,10 @@ mod tests {
             (r#"{"action":"subscribe","dids":"did:web:a"}"#, "'dids' must be an array of DID strings"),
             (r#"{"action":"subscribe","dids":["x"]}"#, "Invalid DID in 'dids': x"),
         ] {
-            assert_eq!(Control::parse(text), Err(reason.to_owned()), "{text}");
+            assert_eq!(Control::<()>::parse(text), Err(reason.to_owned()), "{text}");
         }
         let long = format!(r#"{{"action":"subscribe","dids":["{}"]}}"#, format_args!("x{}", "é".repeat(100)));
-        let reason = Control::parse(&long).expect_err("no DID");
+        let reason = Control::<()>::parse(&long).expect_err("no DID");
         assert_eq!(reason.len(), 122, "a long reason is cut between characters: {reason}");
     }
 }

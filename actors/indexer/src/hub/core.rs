@@ -1,28 +1,32 @@
 //! Who gets what of a block. Pure.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::{
+    cell::OnceCell,
+    collections::{BTreeSet, HashMap, HashSet},
+};
 
-use svc_wire::event::BlockMessage;
-
+use super::Topic;
 use crate::store::Route;
 
-/// What a subscriber wants to hear of; both parts must hold.
+/// What a subscriber wants to hear of; both the DIDs and the corporation must hold.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct Filter {
+pub struct Filter<V = ()> {
     /// One of these DIDs; empty: any.
     pub dids: BTreeSet<String>,
     /// This corporation; `None`: any.
     pub corporation_id: Option<u64>,
+    /// What of it is to be seen.
+    pub view: V,
 }
 
-impl Filter {
+impl<V> Filter<V> {
     fn admits(&self, routes: &BTreeSet<Route>) -> bool {
         let has_did = self.dids.is_empty() || self.dids.iter().any(|did| routes.contains(&Route::Did(did.clone())));
         let has_corporation = self.corporation_id.is_none_or(|id| routes.contains(&Route::Corporation(id)));
         has_did && has_corporation
     }
 
-    /// Routes on which an event must come to be worth a look: the DIDs, or else the corporation.
+    /// Routes on which an item must come to be worth a look: the DIDs, or else the corporation; none means every item.
     fn routes(&self) -> Vec<Route> {
         if self.dids.is_empty() {
             return self.corporation_id.map(Route::Corporation).into_iter().collect();
@@ -32,21 +36,41 @@ impl Filter {
 }
 
 /// Connections that want the same.
-#[derive(Debug)]
-struct Group {
-    filter: Filter,
+struct Group<V> {
+    filter: Filter<V>,
     members: HashSet<u64>,
 }
 
-/// Subscriptions, grouped by filter and found by what the filters name. Telling a block costs what its events match, plus one
-/// step a connection; it does not cost connections times events.
-#[derive(Debug, Default)]
-pub struct Subscriptions {
+/// Subscriptions, grouped by filter and found by what the filters name. Telling a block costs what its items match, plus one
+/// step a connection; it does not cost connections times items.
+pub struct Subscriptions<T: Topic> {
     next_group: u64,
-    groups: HashMap<u64, Group>,
-    by_filter: HashMap<Filter, u64>,
+    groups: HashMap<u64, Group<T::View>>,
+    by_filter: HashMap<Filter<T::View>, u64>,
     by_route: HashMap<Route, HashSet<u64>>,
+    /// Groups whose filters name no route.
+    everything: HashSet<u64>,
     of: HashMap<u64, u64>,
+}
+
+impl<T: Topic> Default for Subscriptions<T> {
+    fn default() -> Self {
+        Self {
+            next_group: 0,
+            groups: HashMap::new(),
+            by_filter: HashMap::new(),
+            by_route: HashMap::new(),
+            everything: HashSet::new(),
+            of: HashMap::new(),
+        }
+    }
+}
+
+/// What is seen of a block: items by their place, written for a view.
+#[derive(PartialEq, Eq, Hash)]
+struct Choice<'a, V> {
+    view: Option<&'a V>,
+    items: &'a [usize],
 }
 
 /// One text and who gets it.
@@ -56,26 +80,33 @@ pub struct Answer {
     pub members: Vec<u64>,
 }
 
-impl Subscriptions {
+impl<T: Topic> Subscriptions<T> {
     /// Sets or replaces a connection's filter.
-    pub fn set(&mut self, connection: u64, filter: Filter) {
+    pub fn set(&mut self, connection: u64, filter: Filter<T::View>) {
         self.remove(connection);
-        let group = match self.by_filter.get(&filter) {
+        let id = match self.by_filter.get(&filter) {
             Some(known) => *known,
-            None => {
-                self.next_group += 1;
-                for route in filter.routes() {
-                    self.by_route.entry(route).or_default().insert(self.next_group);
-                }
-                self.by_filter.insert(filter.clone(), self.next_group);
-                self.groups.insert(self.next_group, Group { filter, members: HashSet::new() });
-                self.next_group
-            }
+            None => self.add(filter),
         };
-        if let Some(group) = self.groups.get_mut(&group) {
+        if let Some(group) = self.groups.get_mut(&id) {
             group.members.insert(connection);
         }
-        self.of.insert(connection, group);
+        self.of.insert(connection, id);
+    }
+
+    fn add(&mut self, filter: Filter<T::View>) -> u64 {
+        self.next_group += 1;
+        let id = self.next_group;
+        let routes = filter.routes();
+        if routes.is_empty() {
+            self.everything.insert(id);
+        }
+        for route in routes {
+            self.by_route.entry(route).or_default().insert(id);
+        }
+        self.by_filter.insert(filter.clone(), id);
+        self.groups.insert(id, Group { filter, members: HashSet::new() });
+        id
     }
 
     pub fn remove(&mut self, connection: u64) {
@@ -85,6 +116,7 @@ impl Subscriptions {
         if !group.members.is_empty() {
             return;
         }
+        self.everything.remove(&id);
         if let Some(Group { filter, .. }) = self.groups.remove(&id) {
             for route in filter.routes() {
                 if let Some(groups) = self.by_route.get_mut(&route) {
@@ -108,15 +140,12 @@ impl Subscriptions {
         self.groups.len()
     }
 
-    /// The text for everybody who is subscribed. Each event is written once, and each distinct answer is made once: those to
-    /// whom nothing matches, nearly everybody, share one.
-    pub fn answers(&self, block: &BlockMessage) -> Vec<Answer> {
-        let mut matched: HashMap<u64, Vec<usize>> = HashMap::new();
-        if let Some(everything) = self.by_filter.get(&Filter::default()) {
-            matched.insert(*everything, (0..block.events.len()).collect());
-        }
-        for (index, event) in block.events.iter().enumerate() {
-            let routes = Route::all_of(event);
+    /// Items each group's filter admits, by their place in the block; none of a group is no entry.
+    fn matches(&self, items: &[T::Item]) -> HashMap<u64, Vec<usize>> {
+        let mut matched: HashMap<u64, Vec<usize>> =
+            self.everything.iter().map(|id| (*id, (0..items.len()).collect())).collect();
+        for (index, item) in items.iter().enumerate() {
+            let routes = T::routes(item);
             let candidates: HashSet<u64> =
                 routes.iter().filter_map(|route| self.by_route.get(route)).flatten().copied().collect();
             for id in candidates {
@@ -125,25 +154,40 @@ impl Subscriptions {
                 }
             }
         }
-        let written: Vec<String> =
-            if matched.is_empty() { Vec::new() } else { block.events.iter().map(text).collect() };
-        let mut by_choice: HashMap<&[usize], Vec<u64>> = HashMap::new();
-        for (id, group) in &self.groups {
-            let choice = matched.get(id).map_or(&[][..], Vec::as_slice);
-            by_choice.entry(choice).or_default().extend(&group.members);
+        matched
+    }
+
+    /// The text for everybody who is subscribed. Each item is written once a view, and each distinct answer is made once:
+    /// those to whom nothing matches, nearly everybody, share one.
+    pub fn answers(&self, block: &T::Block) -> Vec<Answer> {
+        let items = T::items(block);
+        let mut matched = self.matches(items);
+        let mut written: HashMap<&T::View, Vec<OnceCell<Option<String>>>> = HashMap::new();
+        for (id, choice) in &mut matched {
+            let Some(Group { filter: Filter { view, .. }, .. }) = self.groups.get(id) else { continue };
+            let texts = written.entry(view).or_insert_with(|| vec![OnceCell::new(); items.len()]);
+            choice.retain(|index| texts[*index].get_or_init(|| T::write(&items[*index], view)).is_some());
         }
-        let answer = |(choice, members): (&[usize], Vec<u64>)| {
-            let events: Vec<&str> = choice.iter().map(|index| written[*index].as_str()).collect();
-            Answer { text: block_text(block, &events), members }
+        let mut by_choice: HashMap<Choice<'_, T::View>, Vec<u64>> = HashMap::new();
+        for (id, group) in &self.groups {
+            let items = matched.get(id).map_or(&[][..], Vec::as_slice);
+            // Who sees nothing sees it the same in every view.
+            let view = (!items.is_empty()).then_some(&group.filter.view);
+            by_choice.entry(Choice { view, items }).or_default().extend(&group.members);
+        }
+        let answer = |(choice, members): (Choice<'_, T::View>, Vec<u64>)| {
+            let texts = choice.view.and_then(|view| written.get(view)).map_or(&[][..], Vec::as_slice);
+            let chosen = choice.items.iter().filter_map(|index| texts[*index].get()?.as_deref());
+            Answer { text: block_text::<T>(block, &chosen.collect::<Vec<_>>()), members }
         };
         by_choice.into_iter().map(answer).collect()
     }
 }
 
-/// A block message around events that are written already.
-fn block_text(block: &BlockMessage, events: &[&str]) -> String {
-    let (height, time) = (block.block, text(&block.block_time));
-    format!(r#"{{"type":"block","block":{height},"blockTime":{time},"events":[{}]}}"#, events.join(","))
+/// A block message around items that are written already.
+fn block_text<T: Topic>(block: &T::Block, items: &[&str]) -> String {
+    let (height, time, name) = (T::height(block), text(&T::time(block)), T::ITEMS);
+    format!(r#"{{"type":"block","block":{height},"blockTime":{time},"{name}":[{}]}}"#, items.join(","))
 }
 
 /// A message as it travels.
@@ -155,9 +199,11 @@ pub fn text(message: &impl serde::Serialize) -> String {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use svc_wire::event::{Event, EventKind, Payload, ServerMessage};
+    use svc_wire::event::{BlockMessage, Event, EventKind, Payload, ServerMessage};
 
-    use super::*;
+    use super::{super::BlockTopic, *};
+
+    type Subscriptions = super::Subscriptions<BlockTopic>;
 
     fn event(dids: &[&str], corporations: &[u64]) -> Event {
         Event {
@@ -181,7 +227,7 @@ mod tests {
     }
 
     fn filter(dids: &[&str], corporation_id: Option<u64>) -> Filter {
-        Filter { dids: dids.iter().map(|did| (*did).to_owned()).collect(), corporation_id }
+        Filter { dids: dids.iter().map(|did| (*did).to_owned()).collect(), corporation_id, view: () }
     }
 
     /// What a subscription must answer, found by looking at everything.
@@ -193,7 +239,7 @@ mod tests {
     fn told(subscriptions: &Subscriptions, block: &BlockMessage) -> HashMap<u64, Vec<Event>> {
         let mut told = HashMap::new();
         for answer in subscriptions.answers(block) {
-            let message = serde_json::from_str(&answer.text).expect("JSON");
+            let message: ServerMessage = serde_json::from_str(&answer.text).expect("JSON");
             let ServerMessage::Block(received) = message else { panic!("a block") };
             assert_eq!(
                 answer.text,
@@ -230,9 +276,11 @@ mod tests {
         let mut subscriptions = Subscriptions::default();
         for _ in 0..3 {
             subscriptions.set(1, filter(&["did:web:a"], Some(1)));
+            subscriptions.set(1, filter(&[], None));
             subscriptions.set(1, filter(&[], Some(2)));
         }
         assert_eq!((subscriptions.len(), subscriptions.filters(), subscriptions.by_route.len()), (1, 1, 1));
+        assert!(subscriptions.everything.is_empty());
         subscriptions.remove(1);
         subscriptions.remove(1);
         assert_eq!((subscriptions.len(), subscriptions.filters(), subscriptions.by_route.len()), (0, 0, 0));
@@ -247,7 +295,7 @@ mod tests {
         ) {
             let mut subscriptions = Subscriptions::default();
             let filters: Vec<Filter> =
-                filters.into_iter().map(|(dids, corporation_id)| Filter { dids, corporation_id }).collect();
+                filters.into_iter().map(|(dids, corporation_id)| Filter { dids, corporation_id, view: () }).collect();
             for (id, filter) in (0u64..).zip(&filters) {
                 subscriptions.set(id, filter.clone());
             }

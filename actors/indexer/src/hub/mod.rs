@@ -1,4 +1,5 @@
-//! Tells subscribers of every processed block: owns who is subscribed to what.
+//! Tells subscribers of every processed block: owns who is subscribed to what. There is one hub a stream; what it tells of is
+//! its [`Topic`].
 //!
 //! Each connection has a queue bounded in messages and bytes; one that is full is closed with 1011 and touches nobody else.
 //! `ready` and `subscribed` name the checkpoint of the last block told, so their promise is exact. A block the hub was not
@@ -8,20 +9,28 @@
 mod actor;
 mod control;
 mod core;
+#[cfg(test)]
+mod tests;
+mod topic;
+mod trust;
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use bytes::Bytes;
-use svc_kit::{AskError, Handle};
-use svc_wire::event::BlockMessage;
+use svc_kit::{AskError, Handle, supervise::ChildSpec};
 use tokio::sync::mpsc;
 
-pub use actor::{Args, Hub, Msg};
+use actor::{Args, Hub, Msg};
 pub use control::{Control, MAX_CONTROL_BYTES, did_spellings, normal_did};
 pub use core::Filter;
+pub use topic::{BlockTopic, Topic, View};
+pub use trust::{TrustSource, TrustTopic};
 
 /// Frames for one connection, ready to be sent as they are.
 #[derive(Debug)]
@@ -51,17 +60,39 @@ pub struct Join {
     pub queue: Queue,
 }
 
-/// Where connections join.
-#[derive(Clone)]
-pub struct HubHandle(Handle<Msg>);
+/// How a hub behaves.
+#[derive(Debug, Clone)]
+pub struct HubSettings {
+    /// Expected time between blocks, announced to subscribers.
+    pub block_interval: Duration,
+    /// First height there will be, when there is none yet.
+    pub start: u64,
+    /// Bytes that may wait for one connection.
+    pub max_buffered_bytes: usize,
+}
 
-impl HubHandle {
-    pub(crate) fn new(handle: Handle<Msg>) -> Self {
-        Self(handle)
+/// Joins, subscriptions and departures that may wait for a hub.
+const MAILBOX: usize = 16_384;
+
+/// Where connections join.
+pub struct HubHandle<T: Topic = BlockTopic>(Handle<Msg<T>>);
+
+impl<T: Topic> Clone for HubHandle<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T: Topic> HubHandle<T> {
+    /// A hub that is there once its supervisor has started the child.
+    pub fn child(topic: T, settings: HubSettings) -> (Self, ChildSpec) {
+        let handle = Handle::new(T::KIND, T::KIND, MAILBOX);
+        let child = ChildSpec::worker::<Hub<T>>(&handle, Args { topic, settings, next_id: AtomicU64::new(1) });
+        (Self(handle), child)
     }
 
     /// Tells subscribers of a block. Blocks are told in order; one that was left out is looked for in the store.
-    pub fn processed(&self, block: BlockMessage) -> Result<(), AskError> {
+    pub fn processed(&self, block: T::Block) -> Result<(), AskError> {
         self.0.tell(Msg::BlockProcessed(Arc::new(block)))
     }
 
@@ -72,7 +103,7 @@ impl HubHandle {
 
     /// Obeys a control message; `subscribed` follows in the queue. Waiting for it keeps a client that talks too much from
     /// filling the mailbox: nobody has more than one message there.
-    pub async fn control(&self, id: u64, control: Control) -> Result<(), AskError> {
+    pub async fn control(&self, id: u64, control: Control<T::View>) -> Result<(), AskError> {
         self.0.ask(|reply| Msg::Control(id, control, reply)).await
     }
 
