@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use svc_devnet::{Devnet, DevnetConfig, GAS_PRICE_MICROS, Seat, node::Node};
-use svc_indexer::{Indexer, IndexerConfig};
+use svc_indexer::{Indexer, IndexerConfig, TrustConfig};
 use svc_kit::{hosts::HostPolicy, upstream::Origins};
 use svc_operator::{Operator, OperatorConfig, WindowBound};
 use svc_wire::{key::AccountKey, secret::Secret};
@@ -105,14 +105,13 @@ impl Grounds {
     /// Starts both, and waits until the indexer knows what the scenario did.
     pub async fn launch(config: &NetworkConfig) -> anyhow::Result<Self> {
         let devnet = Devnet::launch(config.devnet.clone()).await?;
-        let block_interval = config.devnet.block_time.unwrap_or(Duration::from_secs(1));
+        let pace = config.devnet.block_time;
         let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
         let replicas: Result<Vec<Node>, _> = (0..config.replicas).map(|_| devnet.node.replica(any_port)).collect();
-        let indexer =
-            IndexerProcess::start_at(&devnet, block_interval, &config.database, config.indexer_listen).await?;
+        let indexer = IndexerProcess::start_at(&devnet, pace, &config.database, config.indexer_listen).await?;
         let mut more_indexers = Vec::new();
         for _ in 0..config.more_indexers {
-            more_indexers.push(IndexerProcess::start_at(&devnet, block_interval, "sqlite::memory:", any_port).await?);
+            more_indexers.push(IndexerProcess::start_at(&devnet, pace, "sqlite::memory:", any_port).await?);
         }
         Ok(Self { devnet, replicas: replicas?, indexer, more_indexers })
     }
@@ -122,6 +121,9 @@ impl Grounds {
         format!("http://{}", self.indexer.address)
     }
 }
+
+/// How long verdicts are waited for where blocks are made on order.
+const ON_ORDER_PATIENCE: Duration = Duration::from_secs(60);
 
 /// The indexer on a runtime of its own.
 struct IndexerProcess {
@@ -134,11 +136,16 @@ impl IndexerProcess {
     /// Starts one, and waits until it knows what the scenario did.
     async fn start_at(
         devnet: &Devnet,
-        block_interval: Duration,
+        pace: Option<Duration>,
         database: &str,
         address: SocketAddr,
     ) -> anyhow::Result<Self> {
-        let config = IndexerConfig { block_interval, ..IndexerConfig::new(devnet.node.origin(), database.to_owned()) };
+        // The devnet's services are on loopback. Where blocks are made on order, no next one takes in what was too slow for its own.
+        let patience = pace.is_none().then_some(ON_ORDER_PATIENCE);
+        let block_interval = pace.unwrap_or(Duration::from_secs(1));
+        let trust = TrustConfig { hosts: HostPolicy::AllowPrivate, patience, ..TrustConfig::default() };
+        let config =
+            IndexerConfig { block_interval, trust, ..IndexerConfig::new(devnet.node.origin(), database.to_owned()) };
         let mut indexer = Self { config, address, process: None };
         indexer.start().await?;
         wait_until_indexed(devnet, indexer.address).await?;
@@ -151,7 +158,10 @@ impl IndexerProcess {
         let config = self.config.clone();
         let (process, started) = Process::launch("indexer", async move {
             let indexer = Indexer::launch(config).await?;
-            tokio::spawn(blocks::serve(listener, blocks::Front::new(indexer.reader, indexer.hub)));
+            tokio::spawn(blocks::serve(
+                listener,
+                blocks::Front::new(indexer.reader, indexer.hub).with_trust(indexer.trust_hub),
+            ));
             Ok::<(), svc_indexer::IndexerError>(())
         })
         .await?;
@@ -236,11 +246,12 @@ impl Network {
 /// The corporation exists on chain; the tool server boots from the indexer, so it must be there too.
 async fn wait_until_indexed(devnet: &Devnet, indexer: SocketAddr) -> anyhow::Result<()> {
     let wanted = *devnet.node.heights().borrow();
-    let url = format!("http://{indexer}/v4/indexer/block-height");
+    let url = format!("http://{indexer}/v4/indexer/status");
     let mut heights = devnet.node.heights();
     loop {
-        let answer: serde_json::Value = reqwest::get(&url).await?.json().await?;
-        if answer["height"].as_u64().is_some_and(|height| height >= wanted) {
+        let status: serde_json::Value = reqwest::get(&url).await?.json().await?;
+        let is_judged = status["trust"]["block_height"].as_u64().is_some_and(|height| height >= wanted);
+        if is_judged && status["trust"]["dids_to_judge"] == 0 {
             return Ok(());
         }
         // On a chain that makes blocks on order only, no height will change.

@@ -50,6 +50,10 @@ struct Instruments {
     indexer_block_duration: Histogram<f64>,
     indexer_block_failures: Counter<u64>,
     indexer_events: Counter<u64>,
+    trust_height: Gauge<u64>,
+    trust_to_judge: Gauge<u64>,
+    trust_judged: Counter<u64>,
+    trust_judge_duration: Histogram<f64>,
     subscribers: Gauge<u64>,
     subscriber_filters: Gauge<u64>,
     subscriber_closes: Counter<u64>,
@@ -108,6 +112,10 @@ static INSTRUMENTS: LazyLock<Instruments> = LazyLock::new(|| {
         indexer_block_duration: seconds(metric::INDEXER_BLOCK_DURATION),
         indexer_block_failures: counter(metric::INDEXER_BLOCK_FAILURES),
         indexer_events: counter(metric::INDEXER_EVENTS),
+        trust_height: gauge(metric::TRUST_HEIGHT),
+        trust_to_judge: gauge(metric::TRUST_TO_JUDGE),
+        trust_judged: counter(metric::TRUST_JUDGED),
+        trust_judge_duration: seconds(metric::TRUST_JUDGE_DURATION),
         subscribers: gauge(metric::SUBSCRIBERS),
         subscriber_filters: gauge(metric::SUBSCRIBER_FILTERS),
         subscriber_closes: counter(metric::SUBSCRIBER_CLOSES),
@@ -193,6 +201,40 @@ pub fn indexer_block<'a>(height: u64, tip: u64, modules: impl Iterator<Item = &'
     for module in modules {
         INSTRUMENTS.indexer_events.add(1, &[label("module", module)]);
     }
+}
+
+/// What judging a DID came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judged {
+    /// It is trusted.
+    Trusted,
+    /// It is not.
+    NotTrusted,
+    /// It could not be judged, for a reason of our own.
+    Failed,
+}
+
+impl Judged {
+    /// Name in labels and attributes.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Trusted => "trusted",
+            Self::NotTrusted => "not_trusted",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// A DID was judged.
+pub fn trust_judged(outcome: Judged, took: Duration) {
+    INSTRUMENTS.trust_judged.add(1, &[label("outcome", outcome.as_str())]);
+    INSTRUMENTS.trust_judge_duration.record(took.as_secs_f64(), &[label("outcome", outcome.as_str())]);
+}
+
+/// The verdicts of a height are written; so many DIDs are still to be judged.
+pub fn trust_height(height: u64, to_judge: usize) {
+    INSTRUMENTS.trust_height.record(height, &[]);
+    INSTRUMENTS.trust_to_judge.record(to_judge as u64, &[]);
 }
 
 /// Connections to a stream, and the distinct filters among them.

@@ -17,6 +17,8 @@ pub mod span {
     pub const BROADCAST: &str = "broadcast";
     /// Take one block into the indexer.
     pub const INDEX_BLOCK: &str = "index_block";
+    /// Judge whether a DID is trusted.
+    pub const JUDGE_DID: &str = "judge_did";
     /// Wait for inclusion in a block.
     pub const AWAIT_INCLUSION: &str = "await_inclusion";
     /// What follows after a caller was told that the outcome is not decided yet, or by another process.
@@ -57,6 +59,12 @@ pub mod attribute {
     pub const EVENTS: &str = "indexer.events";
     /// Entities a block changed.
     pub const CHANGES: &str = "indexer.changes";
+    /// A DID.
+    pub const DID: &str = "svc.did";
+    /// Whether a DID's material is fetched again.
+    pub const IS_FRESH: &str = "svc.trust.fresh";
+    /// What judging a DID came to.
+    pub const JUDGED: &str = "svc.trust.outcome";
     /// web, webvh, other.
     pub const DID_METHOD: &str = "svc.did.method";
     /// ok, or the code of the failure.
@@ -122,6 +130,10 @@ pub mod metric {
         INDEXER_BLOCK_DURATION, "svc_indexer_block_duration_seconds", "Seconds to take a block in, by stage: fetch, gather, write, tell, tell_trust.";
         INDEXER_BLOCK_FAILURES, "svc_indexer_block_failures_total", "Attempts at a block that failed and are repeated, by stage.";
         INDEXER_EVENTS, "svc_indexer_events_total", "Registry events written, by module.";
+        TRUST_HEIGHT, "svc_trust_height", "Newest height whose verdicts are written.";
+        TRUST_TO_JUDGE, "svc_trust_dids_to_judge", "DIDs that are still to be judged after that height.";
+        TRUST_JUDGED, "svc_trust_judged_total", "DIDs judged, by outcome: trusted, not_trusted, failed.";
+        TRUST_JUDGE_DURATION, "svc_trust_judge_duration_seconds", "Seconds judging a DID took, web servers included, by outcome.";
         SUBSCRIBERS, "svc_indexer_subscribers", "Connections to subscriptions, by stream: blocks, trust.";
         SUBSCRIBER_FILTERS, "svc_indexer_subscriber_filters", "Distinct filters among the subscriptions, by stream.";
         SUBSCRIBER_CLOSES, "svc_indexer_subscriber_closes_total", "Connections the indexer closed, by stream and close code.";

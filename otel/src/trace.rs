@@ -171,6 +171,24 @@ pub fn block_span(height: u64) -> Span {
     span
 }
 
+/// Span of judging one DID as of a height.
+pub fn judge_span(did: &str, height: u64, is_fresh: bool) -> Span {
+    let span = tracing::info_span!(
+        span::JUDGE_DID,
+        { attribute::DID } = did,
+        { attribute::HEIGHT } = Empty,
+        { attribute::IS_FRESH } = is_fresh,
+        { attribute::JUDGED } = Empty
+    );
+    record_height(&span, height);
+    span
+}
+
+/// Notes what judging a DID came to.
+pub fn record_judged(span: &Span, outcome: &'static str) {
+    span.record(attribute::JUDGED, outcome);
+}
+
 /// Notes what a block held.
 pub fn record_block(span: &Span, events: usize, changes: usize) {
     span.record(attribute::EVENTS, i64::try_from(events).unwrap_or(i64::MAX));

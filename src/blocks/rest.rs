@@ -84,7 +84,7 @@ pub(super) fn routes() -> Router<Front> {
         .route("/openapi.json", document)
         .route("/metrics", get(crate::exposition::metrics))
         .route("/healthz", get(health));
-    let all = endpoints().iter().copied().fold(own, |router, endpoint| {
+    let all = endpoints().iter().fold(own, |router, endpoint| {
         let read = move |state: State<Front>,
                          path: Result<Path<HashMap<String, String>>, PathRejection>,
                          request: Request| read(endpoint, state, path, request);

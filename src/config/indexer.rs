@@ -1,8 +1,8 @@
 //! The variables of `svc indexer`.
 
-use std::net::SocketAddr;
+use std::{collections::BTreeSet, net::SocketAddr};
 
-use svc_indexer::IndexerConfig;
+use svc_indexer::{EssentialSchemas, IndexerConfig, TrustConfig};
 
 use super::{ConfigError, Environment, Reader};
 use crate::{blocks::IndexerSettings, secrets::Secrets};
@@ -34,7 +34,18 @@ pub fn read_indexer(environment: &impl Environment, secrets: &mut Secrets) -> Re
     let max_buffered_bytes = reader.parsed("WS_MAX_BUFFERED_BYTES", "bytes, 65536 or more", Some(most), |text| {
         text.parse().ok().filter(|bytes| *bytes >= 65_536)
     });
-    match (rpc, database, bind, port, block_interval, start, max_buffered_bytes) {
+    let hosts = reader.hosts();
+    let essential = reader.parsed(
+        "SVC_ESSENTIAL_SCHEMAS",
+        "ServiceCredential@VERSION=sha384-DIGEST and such, behind commas",
+        Some(EssentialSchemas::default()),
+        |text| EssentialSchemas::with(text).ok(),
+    );
+    let ecosystems = reader.parsed("SVC_ESSENTIAL_ECOSYSTEMS", "DIDs behind commas", Some(BTreeSet::new()), |text| {
+        let dids: BTreeSet<String> = text.split(',').map(|did| did.trim().to_owned()).collect();
+        Some(dids).filter(|dids| dids.iter().all(|did| did.starts_with("did:")))
+    });
+    match (rpc, database, bind, port, block_interval, start, max_buffered_bytes, hosts, essential, ecosystems) {
         (
             Some(rpc),
             Some(database),
@@ -43,8 +54,12 @@ pub fn read_indexer(environment: &impl Environment, secrets: &mut Secrets) -> Re
             Some(block_interval),
             Some(start),
             Some(max_buffered_bytes),
+            Some(hosts),
+            Some(essential),
+            Some(ecosystems),
         ) if reader.problems.is_empty() => {
-            let indexer = IndexerConfig { rpc, database, block_interval, start, max_buffered_bytes };
+            let trust = TrustConfig { hosts, essential, ecosystems, patience: None };
+            let indexer = IndexerConfig { rpc, database, block_interval, start, max_buffered_bytes, trust };
             Ok(IndexerSettings { indexer, listen: SocketAddr::new(bind, port) })
         }
         _ => Err(ConfigError(reader.problems)),

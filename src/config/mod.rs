@@ -146,6 +146,12 @@ impl<E: Environment> Reader<'_, E> {
         self.parsed(variable, "true or false", Some(false), |text| text.parse().ok())
     }
 
+    /// Hosts that documents of others may lead to.
+    fn hosts(&mut self) -> Option<HostPolicy> {
+        let allows_private = self.flag("SVC_ALLOW_PRIVATE_HOSTS")?;
+        Some(if allows_private { HostPolicy::AllowPrivate } else { HostPolicy::PublicOnly })
+    }
+
     fn optional(&mut self, variable: &'static str, allowed: &str, is_allowed: impl Fn(&str) -> bool) -> Option<String> {
         let text = self.environment.get(variable)?;
         if !is_allowed(&text) {
@@ -234,8 +240,7 @@ pub fn read(environment: &impl Environment, secrets: &mut Secrets) -> Result<Ser
     });
     let (rpc, indexer) = (reader.origins("SVC_RPC"), reader.origins("SVC_INDEXER"));
     let graph = reader.optional_origin("SVC_GRAPH");
-    let allows_private = reader.flag("SVC_ALLOW_PRIVATE_HOSTS");
-    let hosts = allows_private.map(|allows| if allows { HostPolicy::AllowPrivate } else { HostPolicy::PublicOnly });
+    let hosts = reader.hosts();
     let price =
         reader.parsed("SVC_GAS_PRICE", "a decimal such as 0.025, with the denom or without", Some(25_000), gas_price);
     let chain_id = reader.optional("SVC_CHAIN_ID", "a chain id of 1 to 50 characters without blanks", |text| {

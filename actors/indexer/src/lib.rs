@@ -12,11 +12,13 @@ mod hub;
 mod project;
 mod read;
 mod store;
+mod trust;
 
 use std::{sync::Arc, time::Duration};
 
 use svc_kit::{
     Handle, Retained,
+    fetch::ClientError,
     supervise::{ChildSpec, SuperviseError, Supervisor, SupervisorSpec},
     upstream::{NodeClient, NodeError, UpstreamError},
 };
@@ -35,6 +37,8 @@ pub use hub::{
 pub use read::{Answer, MAX_BODY_BYTES, Params, ReadError, Reader, endpoints, openapi};
 pub use store::Checkpoint;
 pub use store::StoreError;
+pub use svc_trust::EssentialSchemas;
+pub use trust::TrustConfig;
 
 /// How an indexer is made.
 #[derive(Debug, Clone)]
@@ -49,6 +53,8 @@ pub struct IndexerConfig {
     pub start: Option<u64>,
     /// Bytes that may wait for one subscriber.
     pub max_buffered_bytes: usize,
+    /// What the evaluation of trust goes by.
+    pub trust: TrustConfig,
 }
 
 impl IndexerConfig {
@@ -63,6 +69,7 @@ impl IndexerConfig {
             block_interval: Duration::from_secs(6),
             start: None,
             max_buffered_bytes: Self::MAX_BUFFERED_BYTES,
+            trust: TrustConfig::default(),
         }
     }
 }
@@ -95,6 +102,9 @@ pub enum IndexerError {
     /// Deposits are told with their denom.
     #[error("the node's staking parameters name no bond denom, in which trust deposits are held")]
     Denom,
+    /// The client for DID Documents and credentials could not be made.
+    #[error(transparent)]
+    Client(#[from] ClientError),
     /// The actors did not start.
     #[error(transparent)]
     Supervise(#[from] SuperviseError),
@@ -104,8 +114,10 @@ pub enum IndexerError {
 pub struct Indexer {
     /// The actors.
     pub supervisor: Supervisor,
-    /// Where subscribers join.
+    /// Where subscribers of blocks join.
     pub hub: HubHandle,
+    /// Where subscribers of verdicts join.
+    pub trust_hub: HubHandle<TrustTopic>,
     /// The reads.
     pub reader: Reader,
     store: store::Store,
@@ -129,13 +141,24 @@ impl Indexer {
         let follower = Handle::new("follower", "follower", FOLLOWER_MAILBOX);
         let settings =
             HubSettings { block_interval: config.block_interval, start, max_buffered_bytes: config.max_buffered_bytes };
-        let (hub, hub_child) = HubHandle::child(BlockTopic(store.clone()), settings);
+        let (hub, hub_child) = HubHandle::child(BlockTopic(store.clone()), settings.clone());
+        let (trust_hub, trust_hub_child) = HubHandle::child(TrustTopic::new(store.clone()), settings);
+        let arbiter = Handle::new("arbiter", "arbiter", ARBITER_MAILBOX);
+        let prefix = format!("vpr:{}:{}:cs:", registry.namespace().as_str(), status.node_info.network);
+        let judging = trust::Judging::new(&config.trust, prefix, store.clone())?;
+        let arbiter_args = trust::Args {
+            judging: Arc::new(judging),
+            writing: store.for_writing(),
+            hub: trust_hub.clone(),
+            patience: config.trust.patience(config.block_interval),
+        };
         let follower_args = follower::Args {
             node: node.clone(),
             knowledge: block::Knowledge::of(registry.namespace())?,
             registry: Arc::clone(&registry),
             store: store.for_writing(),
             hub: hub.clone(),
+            arbiter: arbiter.clone(),
             rpc: config.rpc.clone(),
             start,
             last_error: last_error.clone(),
@@ -143,6 +166,8 @@ impl Indexer {
         supervisor
             .start(SupervisorSpec::one_for_one(vec![
                 hub_child,
+                trust_hub_child,
+                ChildSpec::worker::<trust::Arbiter>(&arbiter, arbiter_args),
                 ChildSpec::worker::<follower::Follower>(&follower, follower_args),
             ]))
             .await?;
@@ -155,7 +180,7 @@ impl Indexer {
             denom,
             config.rpc,
         );
-        Ok(Self { supervisor, hub, reader, store })
+        Ok(Self { supervisor, hub, trust_hub, reader, store })
     }
 
     /// Stops the actors, then closes the database.
@@ -201,6 +226,8 @@ async fn assert_same_chain(node: &NodeClient, store: &store::Store, status: &Sta
     Ok(())
 }
 
+/// The arbiter is told of blocks; of those it misses it hears with the next.
+const ARBITER_MAILBOX: usize = 1_024;
 /// The follower is only ever asked for its state.
 const FOLLOWER_MAILBOX: usize = 64;
 

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 use svc_kit::{
-    Behaviour, Context, Failure, Intent, Retained,
+    Behaviour, Context, Failure, Handle, Intent, Retained,
     link::{Epoch, Link, LinkConfig, LinkEvent},
     upstream::NodeClient,
     wall,
@@ -33,6 +33,7 @@ use crate::{
     gather::{self, Fetched, Gatherer, IngestError},
     hub::HubHandle,
     store::{Store, iso_millis},
+    trust,
 };
 
 /// What the follower is told; all of it by its own tasks.
@@ -71,6 +72,8 @@ pub struct Args {
     pub knowledge: Knowledge,
     pub store: Store,
     pub hub: HubHandle,
+    /// Judges what a block triggers.
+    pub arbiter: Handle<trust::Msg>,
     pub rpc: String,
     /// First height, if the store is empty; the next one otherwise.
     pub start: u64,
@@ -142,7 +145,10 @@ impl Behaviour for Follower {
                 let modules = block.events.iter().map(|event| event.payload.module.as_str());
                 metrics::indexer_block(block.block, tip, modules);
                 // A hub that is restarting reads the checkpoint itself, and one without room finds the block in the store.
+                let height = block.block;
                 let _ = state.args.hub.processed(block);
+                // One that is restarting looks at the checkpoint, and one without room hears of the next block.
+                let _ = state.args.arbiter.tell(trust::Msg::Processed(height));
                 state.progress.written()
             }
             Msg::Written(Err(error)) => {

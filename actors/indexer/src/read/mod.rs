@@ -16,16 +16,16 @@ mod params;
 mod scan;
 mod stats;
 mod trqp;
-#[cfg_attr(not(test), expect(dead_code, reason = "vt.resolve is made of them"))]
+mod trust;
 mod trust_sections;
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use svc_kit::{Handle, Retained};
 use svc_wire::{
     comet::NodeInfo,
-    reads::{self, Endpoint, Wrapping},
+    reads::{Endpoint, Wrapping},
     schema::Namespace,
 };
 
@@ -36,13 +36,7 @@ use crate::{
 pub use body::MAX_BODY_BYTES;
 pub use openapi::document as openapi;
 pub use params::Params;
-
-/// The reads this indexer answers: all but those that need DID Documents and credentials.
-pub fn endpoints() -> &'static [&'static Endpoint] {
-    static OURS: LazyLock<Vec<&'static Endpoint>> =
-        LazyLock::new(|| reads::endpoints().iter().filter(|endpoint| endpoint.module() != "vt").collect());
-    &OURS
-}
+pub use svc_wire::reads::endpoints;
 
 /// A read that cannot be answered.
 #[derive(Debug, thiserror::Error)]
@@ -122,10 +116,15 @@ impl Reader {
         params: &Params,
         at: Option<u64>,
     ) -> Result<Answer, ReadError> {
-        let Checkpoint { height: newest, time: newest_time } = self.store.checkpoint().await?;
+        // Verdicts follow the blocks with a checkpoint of their own.
+        let (known, what) = match endpoint.module() {
+            "vt" => (self.store.trust_checkpoint().await?, "judged"),
+            _ => (self.store.checkpoint().await?, "indexed"),
+        };
+        let Checkpoint { height: newest, time: newest_time } = known;
         let height = match at {
             Some(height) if height > newest => {
-                let text = format!("At-Block-Height: {height} is above the newest indexed height {newest}");
+                let text = format!("At-Block-Height: {height} is above the newest {what} height {newest}");
                 return Err(ReadError::Parameter(text));
             }
             Some(height) => height,
@@ -134,6 +133,7 @@ impl Reader {
         let now = if height == newest { newest_time } else { self.store.block_time(height).await?.unwrap_or(0) };
         let ask = Ask { params, height, now };
         let mut body = self.dispatch(&endpoint.operation, &ask).await?;
+        self.fill_trust(&ask, &mut body).await?;
         // Every answer that is no list says which height it is about.
         let is_about_state = endpoint.response.kind == Wrapping::Object
             || (endpoint.response.kind == Wrapping::Flat && !endpoint.operation.starts_with("indexer."));
@@ -196,6 +196,9 @@ impl Reader {
             "indexer.getSnapshot" => self.did_snapshot(ask).await,
             "indexer.listChanges" => self.changes(ask).await,
             "indexer.listEvents" => self.events(ask).await,
+            "vt.resolve" => self.resolve(ask).await,
+            "vt.listIndexedDids" => self.dids(ask).await,
+            "vt.listChanges" => self.trust_changes(ask).await,
             "trqp.authorize" => self.authorize(ask).await,
             "trqp.recognize" => self.recognize(ask).await,
             "trqp.getProfile" => Ok(self.profile()),
@@ -220,9 +223,9 @@ mod tests {
 
     #[test]
     fn the_table_is_read_and_each_operation_is_there_once() {
-        assert_eq!(endpoints().len(), 54);
+        assert_eq!(endpoints().len(), 57);
         let names: std::collections::BTreeSet<_> = endpoints().iter().map(|endpoint| &endpoint.operation).collect();
         let paths: std::collections::BTreeSet<_> = endpoints().iter().map(|endpoint| &endpoint.path).collect();
-        assert_eq!((names.len(), paths.len()), (54, 54));
+        assert_eq!((names.len(), paths.len()), (57, 57));
     }
 }

@@ -30,6 +30,8 @@ impl Reader {
             status["last_error"] =
                 json!({"message": error.message, "timestamp": error.timestamp, "service": "follower"});
         }
+        let (judged, to_judge) = (self.store.trust_checkpoint().await?, self.store.trust_jobs().await?);
+        status["trust"] = json!({"block_height": judged.height, "dids_to_judge": to_judge.len()});
         Ok(status)
     }
 

@@ -111,7 +111,7 @@ pub fn holds(body: &Value, key: &str, wanted: &str) -> bool {
     body[key].as_array().is_some_and(|items| items.iter().any(|item| item == wanted))
 }
 
-/// Adds `trust_data` where it is asked for: null as long as a DID has no evaluation.
+/// Makes room for `trust_data` where it is asked for.
 pub fn with_trust(ask: &Ask<'_>, mut body: Value) -> Value {
     if matches!(ask.params.text("trust_data"), Some("summary" | "full")) {
         body["trust_data"] = Value::Null;

@@ -26,10 +26,12 @@ pub enum Kind {
     Vote,
     /// Parameters of a module.
     Params,
+    /// What the evaluation of trust says of a DID.
+    Verdict,
 }
 
 impl Kind {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Corporation,
         Self::Ecosystem,
         Self::Schema,
@@ -46,9 +48,10 @@ impl Kind {
         Self::Proposal,
         Self::Vote,
         Self::Params,
+        Self::Verdict,
     ];
 
-    fn as_str(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Corporation => "corporation",
             Self::Ecosystem => "ecosystem",
@@ -66,7 +69,13 @@ impl Kind {
             Self::Proposal => "proposal",
             Self::Vote => "vote",
             Self::Params => "params",
+            Self::Verdict => "verdict",
         }
+    }
+
+    /// By the name of its column.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
     /// Name in activity logs and events.
@@ -88,12 +97,13 @@ impl Kind {
             Self::Proposal => "GroupProposal",
             Self::Vote => "GroupVote",
             Self::Params => "GlobalVariables",
+            Self::Verdict => "TrustVerdict",
         }
     }
 
     /// Whether its JSON carries an `id`; the others are known by a name.
     fn shows_id(self) -> bool {
-        !matches!(self, Self::Session | Self::TrustDeposit | Self::Digest | Self::Group | Self::Params)
+        !matches!(self, Self::Session | Self::TrustDeposit | Self::Digest | Self::Group | Self::Params | Self::Verdict)
     }
 }
 
@@ -305,8 +315,10 @@ impl Store {
         let mut found = Vec::new();
         for row in &rows {
             let (name, id): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
-            let kind = Kind::ALL.into_iter().find(|kind| kind.as_str() == name);
-            found.push((kind.ok_or_else(|| StoreError::Corrupt(format!("schedule of {name:?}")))?, unsigned(id)));
+            found.push((
+                Kind::named(&name).ok_or_else(|| StoreError::Corrupt(format!("schedule of {name:?}")))?,
+                unsigned(id),
+            ));
         }
         Ok(found)
     }

@@ -5,6 +5,7 @@ mod activity;
 mod entity;
 mod event;
 mod measure;
+mod trust;
 
 use std::{
     borrow::Cow,
@@ -26,6 +27,7 @@ pub use activity::{Activity, ActivityRow};
 pub use entity::{Change, Filter, Kind, Range, Stored};
 pub use event::{EventQuery, Route};
 pub use measure::{Bucket, Granularity};
+pub use trust::{ChangeQuery, TrustWrite, VerdictWrite};
 
 use crate::derive::measures::Deltas;
 

@@ -26,23 +26,6 @@ const ROLES: [&str; 6] = ["ECOSYSTEM", "ISSUER_GRANTOR", "ISSUER", "VERIFIER_GRA
 const CHUNK: usize = 512;
 
 impl Reader {
-    /// The corporation behind a DID: the one whose own DID it is, else the owner of the participants that claim it, else of the
-    /// ecosystems. The chain lets no two corporations claim a DID in the same way, so which of the rows is read does not matter.
-    /// 0 when there is none.
-    pub(super) async fn corporation_of(&self, did: &str, height: u64) -> Result<u64, ReadError> {
-        if let Some(own) = self.corporation_id_of(did, height).await? {
-            return Ok(own);
-        }
-        let by_did = Filter { did: Some(did.to_owned()), ..Filter::default() };
-        for kind in [Kind::Participant, Kind::Ecosystem] {
-            let found = self.store.find(kind, &by_did, height).await?;
-            if let Some(owner) = found.and_then(|stored| stored.body["corporation_id"].as_u64()) {
-                return Ok(owner);
-            }
-        }
-        Ok(0)
-    }
-
     /// `corporation`: there only for the corporation's own DID.
     pub(super) async fn corporation_section(
         &self,

@@ -32,6 +32,37 @@ pub struct Schemas {
     pub includes_archived: bool,
 }
 
+/// Which presentations of a DID.
+#[derive(Debug, PartialEq, Eq, Default)]
+pub struct Presentations {
+    shows_unresolvable: bool,
+    shows_invalid: bool,
+}
+
+impl Presentations {
+    /// `presentations`: without the credentials that do not count, unless it says otherwise.
+    pub fn read(params: &Params) -> Result<Option<Self>, ReadError> {
+        let name = "presentations";
+        let allowed = ["unresolvableCredentialIds", "invalidCredentialIds"];
+        let Some(own) = members(name, params.json(name), &allowed)? else { return Ok(None) };
+        let [shows_unresolvable, shows_invalid] = allowed.map(|member| flag(name, &own, member));
+        Ok(Some(Self { shows_unresolvable: shows_unresolvable?, shows_invalid: shows_invalid? }))
+    }
+
+    /// What of the stored presentations is wanted.
+    pub fn of(&self, mut presentations: Value) -> Value {
+        for presentation in presentations.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
+            if !self.shows_unresolvable {
+                presentation.remove("unresolvableCredentialIds");
+            }
+            if !self.shows_invalid {
+                presentation.remove("invalidCredentialIds");
+            }
+        }
+        presentations
+    }
+}
+
 impl Participations {
     /// `participations`: the ACTIVE ones unless it names states.
     pub fn read(params: &Params) -> Result<Option<Self>, ReadError> {
@@ -61,18 +92,18 @@ impl Ecosystems {
         let Some(own) = members(name, params.json(name), &allowed)? else { return Ok(None) };
         let name = "ecosystems.credentialSchemas";
         let schemas = match members(name, own.get("credentialSchemas"), &["includeArchived"])? {
-            Some(inner) => Some(Schemas { includes_archived: includes_archived(name, &inner)? }),
+            Some(inner) => Some(Schemas { includes_archived: flag(name, &inner, "includeArchived")? }),
             None => None,
         };
-        Ok(Some(Self { includes_archived: includes_archived("ecosystems", &own)?, schemas }))
+        Ok(Some(Self { includes_archived: flag("ecosystems", &own, "includeArchived")?, schemas }))
     }
 }
 
-fn includes_archived(name: &str, members: &Map<String, Value>) -> Result<bool, ReadError> {
-    match members.get("includeArchived") {
+fn flag(name: &str, members: &Map<String, Value>, member: &str) -> Result<bool, ReadError> {
+    match members.get(member) {
         None | Some(Value::Null) => Ok(false),
         Some(Value::Bool(flag)) => Ok(*flag),
-        Some(other) => Err(bad_json(&format!("{name}.includeArchived"), other, "true or false")),
+        Some(other) => Err(bad_json(&format!("{name}.{member}"), other, "true or false")),
     }
 }
 

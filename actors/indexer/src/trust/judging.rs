@@ -1,0 +1,316 @@
+//! Judging one DID: the evaluation is asked again and again, and what it wants to know is found out, until it is content.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::{StreamExt, stream};
+use serde_json::Value;
+use svc_kit::{
+    did::{DidError, DidResolver},
+    fetch::{ClientError, FetchError, Fetcher, Limits},
+};
+use svc_trust::{Code, Failure, Known, Need, Participant, Rules, Schema, State, Verdict, evaluate};
+use tokio::{sync::Semaphore, time::Instant};
+
+use super::{
+    TrustConfig,
+    record::{inputs, need_key, parent_key},
+};
+use crate::{
+    derive::state::{ParticipantState, instant_of},
+    store::{Filter, Kind, Store, StoreError},
+};
+
+/// Longest time the web servers of one DID may take together.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// Most material of one evaluation.
+const MOST_FETCHES: usize = 128;
+const MOST_BYTES: usize = 8 * 1024 * 1024;
+/// Fetches of one evaluation at once.
+const PARALLEL: usize = 4;
+/// The longest way from a DID to its last need: that of the last parent's digests.
+const MOST_ROUNDS: usize = 48;
+
+/// What judging needs.
+pub struct Judging {
+    pub(super) store: Store,
+    resolver: DidResolver,
+    fetcher: Fetcher,
+    rules: Rules,
+    /// Signatures are verified on so many threads at once.
+    cores: Arc<Semaphore>,
+}
+
+impl Judging {
+    /// For the schemas of one registry, whose references begin with `schema_prefix`.
+    pub fn new(config: &TrustConfig, schema_prefix: String, store: Store) -> Result<Self, ClientError> {
+        let fetcher = Fetcher::new(config.hosts, Limits::default())?;
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Ok(Self {
+            store,
+            resolver: DidResolver::with(fetcher.clone()),
+            fetcher,
+            rules: Rules {
+                schema_prefix,
+                essential: config.essential.clone(),
+                ecosystems: config.ecosystems.clone(),
+                now: 0,
+            },
+            cores: Arc::new(Semaphore::new(cores)),
+        })
+    }
+}
+
+/// A verdict with what the store needs besides.
+#[derive(Debug)]
+pub struct Judgement {
+    pub verdict: Verdict,
+    /// None for a DID that nothing in the registry names.
+    pub corporation_id: Option<u64>,
+    /// Keys of what it depends on.
+    pub inputs: Vec<String>,
+    /// DIDs it vouches for.
+    pub dependents: Vec<String>,
+    /// What it was judged from, failures included; without the registry's word.
+    pub material: Known,
+}
+
+/// Judging failed for a reason of our own.
+#[derive(Debug, thiserror::Error)]
+pub enum JudgingError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the evaluation did not end: {0}")]
+    Evaluation(String),
+}
+
+/// The height a DID is judged at.
+#[derive(Debug, Clone, Copy)]
+pub struct At {
+    pub height: u64,
+    /// Nanoseconds since the epoch.
+    pub time: i128,
+    /// Whether everything is fetched again.
+    pub is_fresh: bool,
+}
+
+/// What one evaluation has fetched so far.
+struct Budget {
+    until: Instant,
+    fetches: usize,
+    bytes: usize,
+    /// What was fetched anew already.
+    fetched: HashSet<Need>,
+}
+
+impl Judging {
+    /// Judges a DID, beginning with material that was fetched for it before.
+    pub async fn judge(&self, did: &str, at: At, material: Known) -> Result<Judgement, JudgingError> {
+        let rules = Rules { now: at.time, ..self.rules.clone() };
+        let mut known = material;
+        let mut budget = Budget { until: Instant::now() + PATIENCE, fetches: 0, bytes: 0, fetched: HashSet::new() };
+        for _ in 0..MOST_ROUNDS {
+            let outcome;
+            (known, outcome) = self.ask(did, known, rules.clone()).await?;
+            match outcome {
+                Ok(verdict) => {
+                    return Ok(Judgement {
+                        corporation_id: self.store.corporation_of(did, at.height).await?,
+                        inputs: inputs(&verdict),
+                        dependents: self.store.dependents(&[parent_key(did)]).await?,
+                        material: Known { documents: known.documents, resources: known.resources, ..Known::default() },
+                        verdict,
+                    });
+                }
+                Err(needs) => self.find_out(&needs, at, &mut known, &mut budget).await?,
+            }
+        }
+        Err(JudgingError::Evaluation(format!("after {MOST_ROUNDS} rounds it still asks")))
+    }
+
+    /// Runs the evaluation where it may take its time.
+    async fn ask(
+        &self,
+        did: &str,
+        known: Known,
+        rules: Rules,
+    ) -> Result<(Known, Result<Verdict, BTreeSet<Need>>), JudgingError> {
+        let permit = Arc::clone(&self.cores).acquire_owned().await;
+        let did = did.to_owned();
+        let run = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            let outcome = evaluate(&did, &known, &rules);
+            (known, outcome)
+        });
+        run.await.map_err(|error| JudgingError::Evaluation(error.to_string()))
+    }
+
+    async fn find_out(
+        &self,
+        needs: &BTreeSet<Need>,
+        at: At,
+        known: &mut Known,
+        budget: &mut Budget,
+    ) -> Result<(), JudgingError> {
+        let mut abroad = Vec::new();
+        for need in needs {
+            match need {
+                Need::Document(_) | Need::Resource(_) => abroad.push(need),
+                Need::Participants(did) => {
+                    let found = self.participants(did, at).await?;
+                    known.participants.insert(did.clone(), found.into());
+                }
+                Need::Schema(id) => {
+                    known.schemas.insert(*id, self.schema(*id, at.height).await?.map(Arc::new));
+                }
+                Need::Digest(digest) => {
+                    let filter = Filter { name: Some(digest.clone()), ..Filter::default() };
+                    let found = self.store.find(Kind::Digest, &filter, at.height).await?;
+                    known.digests.insert(digest.clone(), found.and_then(|stored| instant_of(&stored.body, "created")));
+                }
+            }
+        }
+        let mut wanted = Vec::new();
+        for need in abroad {
+            let kept = if at.is_fresh { None } else { self.store.material(&need_key(need)).await? };
+            match kept {
+                Some(body) => put(known, need, Ok(body)),
+                None => wanted.push(need.clone()),
+            }
+        }
+        let until = budget.until;
+        let room = MOST_FETCHES.saturating_sub(budget.fetches);
+        let too_many = wanted.split_off(room.min(wanted.len()));
+        for need in too_many {
+            let message = format!("more than {MOST_FETCHES} fetches for one DID");
+            put(known, &need, Err(Failure { code: Code::TooLarge, message }));
+        }
+        budget.fetches += wanted.len();
+        let mut fetches = stream::iter(wanted)
+            .map(|need| async move {
+                let fetched = tokio::time::timeout_at(until, self.fetch(&need)).await;
+                let message = format!("the web servers of one DID took longer than {} s", PATIENCE.as_secs());
+                (need, fetched.unwrap_or(Err(Failure { code: Code::NotFetched, message })))
+            })
+            .buffer_unordered(PARALLEL);
+        while let Some((need, mut fetched)) = fetches.next().await {
+            if let Ok(body) = &fetched {
+                budget.bytes += size(body);
+                if budget.bytes > MOST_BYTES {
+                    let message = format!("more than {MOST_BYTES} bytes of material for one DID");
+                    fetched = Err(Failure { code: Code::TooLarge, message });
+                }
+            }
+            // What cannot be had is asked for again with the next occasion.
+            self.store.keep_material(&need_key(&need), fetched.as_ref().ok()).await?;
+            budget.fetched.insert(need.clone());
+            put(known, &need, fetched);
+        }
+        Ok(())
+    }
+
+    async fn fetch(&self, need: &Need) -> Result<Value, Failure> {
+        match need {
+            Need::Document(did) => match self.resolver.resolve_fresh(did).await {
+                Ok(document) => Ok((*document).clone()),
+                Err(error) => Err(unresolved(&error)),
+            },
+            Need::Resource(url) => {
+                let fetched = self.fetcher.get(url).await.map_err(|error| unfetched(&error))?;
+                let text = String::from_utf8(fetched.body.to_vec());
+                let no_text = |_| Failure { code: Code::NotFetched, message: format!("{url} is no text in UTF-8") };
+                text.map(Value::String).map_err(no_text)
+            }
+            _ => Err(Failure { code: Code::NotFetched, message: "the registry knows it".to_owned() }),
+        }
+    }
+
+    async fn participants(&self, did: &str, at: At) -> Result<Vec<Participant>, StoreError> {
+        let filter = Filter { did: Some(did.to_owned()), ..Filter::default() };
+        let found = self.store.all(Kind::Participant, at.height, &filter).await?;
+        Ok(found.into_iter().map(|stored| participant(&stored.body, at.time)).collect())
+    }
+
+    async fn schema(&self, id: u64, height: u64) -> Result<Option<Schema>, StoreError> {
+        let Some(body) = self.store.entity(Kind::Schema, id, height).await? else { return Ok(None) };
+        let ecosystem_id = body["ecosystem_id"].as_u64().unwrap_or(0);
+        let ecosystem = self.store.entity(Kind::Ecosystem, ecosystem_id, height).await?.unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Ok(Some(Schema {
+            id,
+            ecosystem_id,
+            ecosystem_did: text(&ecosystem["did"]),
+            json_schema: text(&body["json_schema"]),
+            digest_algorithm: text(&body["digest_algorithm"]),
+            is_open_to_holders: body["holder_onboarding_mode"] == "PERMISSIONLESS",
+        }))
+    }
+}
+
+fn participant(body: &Value, now: i128) -> Participant {
+    let number = |key: &str| body[key].as_u64().unwrap_or(0);
+    Participant {
+        id: number("id"),
+        role: body["role"].as_str().unwrap_or_default().to_owned(),
+        schema_id: number("schema_id"),
+        effective_from: instant_of(body, "effective_from"),
+        effective_until: instant_of(body, "effective_until"),
+        state: match ParticipantState::at(body, now) {
+            ParticipantState::Active => State::Active,
+            ParticipantState::Expired => State::Expired,
+            ParticipantState::Future => State::Future,
+            ParticipantState::Revoked => State::Revoked,
+            ParticipantState::Slashed => State::Slashed,
+            ParticipantState::Repaid => State::Repaid,
+            ParticipantState::Inactive => State::Inactive,
+        },
+    }
+}
+
+fn put(known: &mut Known, need: &Need, found: Result<Value, Failure>) {
+    match need {
+        Need::Document(did) => {
+            known.documents.insert(did.clone(), found.map(Arc::new));
+        }
+        Need::Resource(url) => {
+            let text = found.map(|body| body.as_str().unwrap_or_default().into());
+            known.resources.insert(url.clone(), text);
+        }
+        _ => {}
+    }
+}
+
+fn size(body: &Value) -> usize {
+    body.as_str().map_or_else(|| body.to_string().len(), str::len)
+}
+
+fn unresolved(error: &DidError) -> Failure {
+    let code = match error {
+        DidError::Method { .. } => Code::DidMethodUnsupported,
+        DidError::Fetch { error, .. } => match unfetched(error).code {
+            Code::NotFetched => Code::DidUnresolvable,
+            other => other,
+        },
+        DidError::Document { .. } => Code::DidDocumentInvalid,
+        DidError::LogTooLong { .. } => Code::TooLarge,
+        DidError::Scid { .. } => Code::DidScidMismatch,
+        DidError::Log { .. } | DidError::Witness { .. } => Code::DidLogInvalid,
+        DidError::Deactivated { .. } => Code::DidDeactivated,
+        _ => Code::DidUnresolvable,
+    };
+    Failure { code, message: error.to_string() }
+}
+
+fn unfetched(error: &FetchError) -> Failure {
+    let code = match error {
+        FetchError::NotAUrl { .. } | FetchError::HostRefused { .. } | FetchError::RedirectRefused { .. } => {
+            Code::HostRefused
+        }
+        FetchError::TooLong { .. } => Code::TooLarge,
+        _ => Code::NotFetched,
+    };
+    Failure { code, message: error.to_string() }
+}
