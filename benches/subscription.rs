@@ -208,7 +208,7 @@ async fn block_to_subscriber(rows: &mut Vec<Row>) {
         Indexer::launch(IndexerConfig::new(devnet.node.origin(), "sqlite::memory:")).await.expect("an indexer");
     let listener = svc::process::bind(([127, 0, 0, 1], 0).into()).expect("a port");
     let origin = format!("ws://{}/v4/indexer/subscribe", listener.local_addr().expect("an address"));
-    tokio::spawn(svc::blocks::serve(listener, svc::blocks::Front::new(indexer.reader, indexer.hub)));
+    tokio::spawn(svc::blocks::serve(listener, svc::blocks::Front::new(&indexer)));
     let node = devnet.node.origin().replace("http", "ws") + "/websocket";
     let forwarder = servers::forward(node.clone()).await;
     let [direct, forwarded, ours] = [

@@ -158,10 +158,7 @@ impl IndexerProcess {
         let config = self.config.clone();
         let (process, started) = Process::launch("indexer", async move {
             let indexer = Indexer::launch(config).await?;
-            tokio::spawn(blocks::serve(
-                listener,
-                blocks::Front::new(indexer.reader, indexer.hub).with_trust(indexer.trust_hub),
-            ));
+            tokio::spawn(blocks::serve(listener, blocks::Front::new(&indexer)));
             Ok::<(), svc_indexer::IndexerError>(())
         })
         .await?;

@@ -15,11 +15,7 @@ mod writers;
 use std::{path::Path, process::ExitCode, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
-use svc_devnet::{
-    Devnet, DevnetConfig,
-    node::Node,
-    scenario::{Runner, Scenario},
-};
+use svc_devnet::{Devnet, DevnetConfig, node::Node, scenario::Scenario};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -75,9 +71,7 @@ async fn launch(rng: &mut fastrand::Rng) -> Devnet {
         "step": [{"name": "fund", "signer": "member", "messages": [{"type": "/cosmos.bank.v1beta1.MsgSend", "value": send}]}],
     }))
     .expect("a scenario");
-    let mut runner = Runner::new(&devnet.node, &devnet.accounts).expect("a runner");
-    runner.values.extend(devnet.values.clone());
-    runner.run(&funding).await.expect("funded");
+    devnet.run(&funding).await.expect("funded");
     devnet
 }
 

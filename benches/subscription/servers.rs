@@ -104,7 +104,7 @@ pub async fn serve(which: &str) {
             }
             let listener = svc::process::bind(([127, 0, 0, 1], 0).into()).expect("a port");
             let port = listener.local_addr().expect("an address").port();
-            let front = svc::blocks::Front::new(indexer.reader, indexer.hub.clone()).with_places(25_000);
+            let front = svc::blocks::Front::new(&indexer).with_places(25_000);
             tokio::spawn(svc::blocks::serve(listener, front));
             announce(port, height);
             while let Ok(Some(line)) = orders.next_line().await {

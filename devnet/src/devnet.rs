@@ -181,6 +181,14 @@ impl Devnet {
         Ok(runner.send_all("order", account, messages).await?)
     }
 
+    /// Sends further steps, which may refer to everything the scenario saved. What concerns services is theirs alone.
+    pub async fn run(&self, steps: &Scenario) -> Result<(), DevnetError> {
+        let mut runner = Runner::new(&self.node, &self.accounts)?;
+        runner.values.extend(self.values.clone());
+        runner.run(steps, None).await?;
+        Ok(())
+    }
+
     /// Uses an account's key as a second program would.
     pub async fn foreign_use(&self, account: &str) -> Result<(), DevnetError> {
         crate::scenario::foreign_use(&self.node, &self.accounts, account).await?;

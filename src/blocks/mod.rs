@@ -8,7 +8,7 @@ mod socket;
 use std::{net::TcpListener, sync::Arc};
 
 use axum::{Router, serve::ListenerExt};
-use svc_indexer::{HubHandle, Reader, TrustTopic};
+use svc_indexer::{HubHandle, Indexer, Reader, TrustTopic};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +19,7 @@ pub use run::{IndexerSettings, run};
 pub struct Front {
     reader: Reader,
     hub: HubHandle,
-    trust: Option<HubHandle<TrustTopic>>,
+    trust: HubHandle<TrustTopic>,
     places: Arc<Semaphore>,
     stopping: CancellationToken,
 }
@@ -29,14 +29,20 @@ const MAX_CONNECTIONS: usize = 10_000;
 
 impl Front {
     /// For one indexer.
-    pub fn new(reader: Reader, hub: HubHandle) -> Self {
+    pub fn new(indexer: &Indexer) -> Self {
         let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-        Self { reader, hub, trust: None, places, stopping: CancellationToken::new() }
+        Self {
+            reader: indexer.reader.clone(),
+            hub: indexer.hub.clone(),
+            trust: indexer.trust_hub.clone(),
+            places,
+            stopping: CancellationToken::new(),
+        }
     }
 
-    /// With the trust stream; its path is unknown without.
+    /// With another source of verdicts.
     pub fn with_trust(mut self, hub: HubHandle<TrustTopic>) -> Self {
-        self.trust = Some(hub);
+        self.trust = hub;
         self
     }
 

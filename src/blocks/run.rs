@@ -29,7 +29,7 @@ pub async fn run(settings: IndexerSettings) -> anyhow::Result<()> {
         launched = Indexer::launch(settings.indexer) => launched?,
         () = stop_signal()? => return Ok(()),
     };
-    let front = super::Front::new(indexer.reader.clone(), indexer.hub.clone()).with_trust(indexer.trust_hub.clone());
+    let front = super::Front::new(&indexer);
     let stopping = front.stopping.clone();
     let serving = tokio::spawn(super::serve(listener, front));
     tracing::info!(%address, %rpc, "serving reads and the block subscription");

@@ -26,11 +26,9 @@ use super::Front;
 const PING: Duration = Duration::from_secs(30);
 
 pub(super) fn routes(front: &Front) -> Router<Front> {
-    let routes = Router::new().route("/v4/indexer/subscribe", stream(&front.hub));
-    match &front.trust {
-        Some(hub) => routes.route("/v4/verifiable-trust/subscribe", stream(hub)),
-        None => routes,
-    }
+    Router::new()
+        .route("/v4/indexer/subscribe", stream(&front.hub))
+        .route("/v4/verifiable-trust/subscribe", stream(&front.trust))
 }
 
 fn stream<T: Topic>(hub: &HubHandle<T>) -> MethodRouter<Front> {

@@ -204,9 +204,7 @@ impl World {
             "step": [{"name": "decide", "signer": "member", "proposal": "corporation", "messages": messages}],
         }))
         .expect("a scenario");
-        let mut runner = svc_devnet::scenario::Runner::new(&devnet.node, &devnet.accounts).expect("a runner");
-        runner.values.extend(devnet.values.clone());
-        runner.run(&scenario).await.expect("decided");
+        devnet.run(&scenario).await.expect("decided");
     }
 
     /// Waits block by block until something holds.

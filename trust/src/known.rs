@@ -22,7 +22,7 @@ pub enum Need {
     Participants(String),
     /// A credential schema of the registry.
     Schema(u64),
-    /// When a digest was anchored.
+    /// When a digest was anchored, as the chain holds it: `sha384-…`.
     Digest(String),
 }
 

@@ -1,5 +1,7 @@
 //! What an evaluation says.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -86,6 +88,8 @@ pub struct Verdict {
     pub services: Vec<Value>,
     /// Parents it rests on, the nearest first.
     pub parents: Vec<String>,
+    /// Every service that was judged on the way, trusted or not.
+    pub consulted: BTreeSet<String>,
     /// Everything that was looked at.
     pub inputs: Vec<Need>,
 }

@@ -82,7 +82,7 @@ impl<'a> Judge<'a> {
                 self.known.schemas.insert(id, found);
             }
             Need::Digest(digest) => {
-                let found = ask(self.devnet, "di.GetDigest", &json!({"digest": format!("sha384-{digest}")}));
+                let found = ask(self.devnet, "di.GetDigest", &json!({"digest": digest}));
                 self.known.digests.insert(digest, found.and_then(|found| nanos(&found["digest"]["created"])));
             }
         }

@@ -11,6 +11,7 @@ mod start;
 mod subscription;
 mod trqp;
 mod trust_stream;
+mod verdicts;
 
 use std::time::Duration;
 
@@ -155,7 +156,7 @@ impl Replica {
         let origin = format!("http://{}", listener.local_addr().expect("an address"));
         let (process, ()) = svc::process::Process::launch("replica", async move {
             let indexer = svc_indexer::Indexer::launch(config).await.expect("the replica starts");
-            let front = svc::blocks::Front::new(indexer.reader, indexer.hub).with_places(places);
+            let front = svc::blocks::Front::new(&indexer).with_places(places);
             tokio::spawn(svc::blocks::serve(listener, front));
         })
         .await

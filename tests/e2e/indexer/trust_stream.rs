@@ -54,7 +54,7 @@ async fn serve(node: &str, places: usize) -> Served {
     let indexer = Indexer::launch(IndexerConfig::new(node, "sqlite::memory:")).await.expect("starts");
     let listener = svc::process::bind(([127, 0, 0, 1], 0).into()).expect("a port");
     let origin = format!("http://{}", listener.local_addr().expect("an address"));
-    let front = svc::blocks::Front::new(indexer.reader, indexer.hub).with_trust(hub.clone()).with_places(places);
+    let front = svc::blocks::Front::new(&indexer).with_trust(hub.clone()).with_places(places);
     tokio::spawn(svc::blocks::serve(listener, front));
     Served { origin, hub, _supervisor: supervisor, _indexer: indexer.supervisor }
 }
@@ -163,15 +163,4 @@ async fn what_cannot_be_obeyed_ends_the_connection_and_the_places_are_shared() {
     }
     let mut refused = connect(&served.origin).await;
     assert_eq!(end(&mut refused).await, (CloseCode::Again, "Server overloaded".to_owned()));
-}
-
-/// Without an evaluation there is no such stream.
-#[tokio::test(flavor = "multi_thread")]
-async fn without_trust_the_path_is_unknown() {
-    let grounds = grounds("empty").await;
-    let url = format!("{}/v4/verifiable-trust/subscribe", grounds.indexer_origin());
-    let refused = connect_async(url.replace("http", "ws")).await.expect_err("refused");
-    assert!(refused.to_string().contains("404"), "{refused}");
-    let read = super::read_at(&grounds.indexer_origin(), "/v4/verifiable-trust/subscribe", None).await;
-    assert_eq!((read.status, &read.body["type"]), (404, &json!("NOT_FOUND")));
 }

@@ -42,7 +42,9 @@ impl Evaluation<'_> {
         })?;
         let digest = digest_jcs(body, algorithm)
             .ok_or_else(|| Reason::new(Code::CredentialInvalid, "it has no canonical form"))?;
-        let issued_at = self.gaze.digest(&digest)?.ok_or_else(|| Reason::new(Code::DigestNotAnchored, &digest))?;
+        // The chain takes digests as integrity texts alone; answers tell them without the name of the algorithm.
+        let anchor = format!("{}-{digest}", algorithm.as_str());
+        let issued_at = self.gaze.digest(&anchor)?.ok_or_else(|| Reason::new(Code::DigestNotAnchored, &anchor))?;
         let issuer = authority::issuer(issuers?, schema.id, issued_at)?;
         let holder = authority::holder(holders?, schema, credential.issuer == did)?;
         Ok(Held {

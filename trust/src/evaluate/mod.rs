@@ -5,7 +5,7 @@ mod credential;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::{cell::RefCell, collections::BTreeSet};
 
 use serde_json::Value;
 
@@ -39,15 +39,18 @@ const MOST_PARENTS: usize = 4;
 /// Judges a DID, or says what has to be found out before it can be judged.
 pub fn evaluate(did: &str, known: &Known, rules: &Rules) -> Result<Verdict, BTreeSet<Need>> {
     let gaze = Gaze::new(known);
-    let judged = Evaluation { gaze: &gaze, rules }.judge(did, &mut Vec::new());
+    let evaluation = Evaluation { gaze: &gaze, rules, consulted: RefCell::default() };
+    let judged = evaluation.judge(did, &mut Vec::new());
+    let consulted = evaluation.consulted.into_inner();
     let inputs = gaze.finish()?;
-    Ok(Verdict { inputs: inputs.into_iter().collect(), ..judged })
+    Ok(Verdict { inputs: inputs.into_iter().collect(), consulted, ..judged })
 }
 
 /// One evaluation under way.
 struct Evaluation<'a> {
     gaze: &'a Gaze<'a>,
     rules: &'a Rules,
+    consulted: RefCell<BTreeSet<String>>,
 }
 
 /// What a presentation came to.
@@ -68,6 +71,7 @@ impl Evaluation<'_> {
             presentations: Vec::new(),
             services: Vec::new(),
             parents: Vec::new(),
+            consulted: BTreeSet::new(),
             inputs: Vec::new(),
         };
         let document = match self.gaze.document(did) {
@@ -142,6 +146,7 @@ impl Evaluation<'_> {
         if path.len() > MOST_PARENTS {
             return Err(vec![about(Code::TooDeep)]);
         }
+        self.consulted.borrow_mut().insert(parent.to_owned());
         let judged = self.judge(parent, path);
         if judged.is_trusted() {
             let parents = std::iter::once(parent.to_owned()).chain(judged.parents).collect();

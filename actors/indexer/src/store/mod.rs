@@ -63,9 +63,10 @@ pub enum StoreError {
     Corrupt(String),
 }
 
-const MIGRATIONS: [(i64, &str, &str); 2] = [
+const MIGRATIONS: [(i64, &str, &str); 3] = [
     (1, "store", include_str!("../../migrations/0001_store.sql")),
     (2, "block time", include_str!("../../migrations/0002_block_time.sql")),
+    (3, "trust", include_str!("../../migrations/0003_trust.sql")),
 ];
 
 /// A store; clones share it.

@@ -27,7 +27,7 @@ pub fn need_key(need: &Need) -> String {
     }
 }
 
-/// The key under which those are known that a service vouches for.
+/// The key under which those are known for whom a service was consulted.
 pub fn parent_key(did: &str) -> String {
     format!("parent {did}")
 }
@@ -35,7 +35,7 @@ pub fn parent_key(did: &str) -> String {
 /// Keys of everything a verdict depends on and the registry can change.
 pub fn inputs(verdict: &Verdict) -> Vec<String> {
     let of_registry = verdict.inputs.iter().filter(|need| need.is_of_registry()).map(need_key);
-    of_registry.chain(verdict.parents.iter().map(|parent| parent_key(parent))).collect()
+    of_registry.chain(verdict.consulted.iter().map(|parent| parent_key(parent))).collect()
 }
 
 /// A verdict as JSON, in the words of the answer.

@@ -8,8 +8,9 @@ use crate::{
     services::{Fate, Holders, Issuers, SchemaPart, ServicePart},
 };
 
-/// Seconds until what has to begin in the future begins.
+/// Seconds until what has to begin in the future begins, and what is not to begin.
 const SOON: i64 = 5;
+const YEAR: i64 = 365 * 24 * 3_600;
 
 /// A message, and the name under which the participant it makes is saved.
 type Naming = (String, (&'static str, Value));
@@ -76,9 +77,8 @@ impl Estate<'_> {
                     continue;
                 }
                 value["validation_fees"] = issuer.fees.into();
-                if issuer.fate != Fate::Idle {
-                    value["effective_from"] = seconds_text(now + SOON).into();
-                }
+                let wait = if issuer.fate == Fate::Idle { YEAR } else { SOON };
+                value["effective_from"] = seconds_text(now + wait).into();
                 if let Some(end) = end {
                     value["effective_until"] = seconds_text(end).into();
                 }

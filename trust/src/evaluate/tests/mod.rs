@@ -392,6 +392,7 @@ fn a_service_is_not_better_than_the_one_that_vouches_for_it() {
     let found: Vec<_> = verdict.reasons.iter().map(|reason| (reason.code, reason.did.as_deref())).collect();
     assert!(found.contains(&(Code::ParentNotTrusted, Some(HARBOR))), "{found:?}");
     assert!(found.contains(&(Code::IssuerRevoked, Some(HARBOR))), "the parent's own reason is told: {found:?}");
+    assert_eq!(verdict.consulted, [HARBOR.to_owned()].into(), "whose next verdict matters all the same");
 }
 
 #[test]

@@ -185,7 +185,7 @@ impl World {
 
     pub fn anchor(&mut self, credential: &Value, seconds: i128) {
         let digest = digest_jcs(credential, Algorithm::Sha384).expect("canonical");
-        self.digests.insert(digest, at(seconds));
+        self.digests.insert(format!("sha384-{digest}"), at(seconds));
     }
 
     pub fn credential_of(&self, holder: &str, schema: u64) -> Value {

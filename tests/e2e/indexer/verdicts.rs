@@ -1,0 +1,317 @@
+//! Verdicts of the marketplace's services: each for its own reason, taken back and given again, told as a stream, read in the past.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::SinkExt;
+use serde_json::{Value, json};
+use svc::network::Grounds;
+use svc_devnet::{
+    scenario::Scenario,
+    services::{Expectation, Services, presentation_path},
+};
+use svc_indexer::{IndexerConfig, TrustConfig};
+use svc_kit::hosts::HostPolicy;
+use tokio::{io::AsyncWriteExt, net::TcpListener, sync::Notify};
+use tokio_tungstenite::{connect_async, tungstenite::Message};
+
+use super::{Read, Replica, Socket, grounds, next, ok, ok_at, post_at, read_at};
+
+fn services(grounds: &Grounds) -> &Services {
+    grounds.devnet.services.as_ref().expect("the marketplace has services")
+}
+
+fn did(grounds: &Grounds, name: &str) -> String {
+    services(grounds).get(name).expect("a service").identity.did.clone()
+}
+
+async fn resolve_at(origin: &str, did: &str, at: Option<u64>) -> Read {
+    let wanted = json!({
+        "did": did, "ecsCredentials": true, "services": true, "corporation": true, "ecosystems": {"credentialSchemas": true},
+        "participations": {"states": ["ACTIVE", "REVOKED", "SLASHED", "EXPIRED"]},
+        "presentations": {"unresolvableCredentialIds": true, "invalidCredentialIds": true},
+    });
+    post_at(origin, "/v4/verifiable-trust/resolve", &wanted, at).await
+}
+
+async fn resolve(origin: &str, did: &str) -> Value {
+    let read = resolve_at(origin, did, None).await;
+    assert_eq!(read.status, 200, "{did}: {}", read.body);
+    read.body
+}
+
+/// Sends messages as the clerk, who acts for the corporations of all services.
+async fn clerk(grounds: &Grounds, messages: Value) -> u64 {
+    let steps: Scenario = serde_json::from_value(json!({
+        "description": "What the clerk does.", "step": [{"name": "clerk", "signer": "clerk", "messages": messages}],
+    }))
+    .expect("a scenario");
+    grounds.devnet.run(&steps).await.expect("done");
+    *grounds.devnet.node.heights().borrow()
+}
+
+/// Asks that everything about a service is fetched again, as the one that validates its participant.
+fn asks_for(name: &str) -> Value {
+    let id = format!("${name}.organization.holder");
+    let value = json!({"corporation": "$chamber.corporation", "operator": "$clerk", "id": id});
+    json!({"type": "pp.MsgTriggerResolver", "value": value})
+}
+
+async fn trigger(grounds: &Grounds, name: &str) -> u64 {
+    clerk(grounds, json!([asks_for(name)])).await
+}
+
+async fn subscribe(origin: &str, control: Value) -> Socket {
+    let url = origin.replace("http", "ws") + "/v4/verifiable-trust/subscribe";
+    let mut socket = connect_async(url).await.expect("connects").0;
+    socket.send(Message::text(control.to_string())).await.expect("sent");
+    let mut control = Vec::new();
+    while control.len() < 2 {
+        let message = next(&mut socket).await.expect("a message");
+        if message["type"] != "block" {
+            control.push(message["type"].as_str().expect("a type").to_owned());
+        }
+    }
+    assert_eq!(control, ["ready", "subscribed"]);
+    socket
+}
+
+/// What a stream tells of a height.
+async fn told(socket: &mut Socket, height: u64) -> Value {
+    loop {
+        let message = next(socket).await.expect("a message");
+        assert!(message["block"].as_u64() <= Some(height), "none is left out");
+        if message["block"] == height {
+            return message;
+        }
+    }
+}
+
+fn codes(verdict: &Value) -> Vec<&str> {
+    let reasons = verdict["reasons"].as_array().expect("reasons");
+    reasons.iter().map(|reason| reason["code"].as_str().expect("a code")).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_service_has_the_verdict_it_is_meant_to_show() {
+    let grounds = grounds("marketplace").await;
+    let origin = grounds.indexer_origin();
+    let mut wrong = Vec::new();
+    for (name, service) in services(&grounds).all() {
+        let verdict = resolve(&origin, &service.identity.did).await;
+        let codes = codes(&verdict);
+        let is_right = match service.expect {
+            Expectation::Trusted => {
+                let expires = verdict["expiresAtTime"].as_str().map(|text| text.replace(".000Z", "Z"));
+                verdict["trusted"] == true && codes.is_empty() && expires == service.expires_at
+            }
+            Expectation::Because(code) => verdict["trusted"] == false && codes.contains(&code.as_str()),
+        };
+        if !is_right {
+            wrong.push(format!("{name}: {:?}, found {codes:?} {}", service.expect, verdict["expiresAtTime"]));
+        }
+        assert_ne!(verdict["corporationId"], 0, "{name}: a DID that is indexed belongs to somebody");
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    // What has no host at all is judged all the same.
+    let verdict = resolve(&origin, "did:web:registry.devnet.example").await;
+    assert_eq!((&verdict["trusted"], codes(&verdict).len()), (&json!(false), 1), "{verdict}");
+    let unknown = resolve_at(&origin, "did:web:nobody.example", None).await;
+    assert_eq!((unknown.status, &unknown.body["error"]), (404, &json!("DID not found")));
+    let early = resolve_at(&origin, &did(&grounds, "harbor"), Some(1)).await;
+    assert_eq!(early.status, 404, "before anything was judged");
+    let none = resolve_at(&origin, "harbor", None).await;
+    assert_eq!(none.status, 400, "{}", none.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn material_is_fetched_again_when_the_registry_asks_and_not_before() {
+    let grounds = grounds("marketplace").await;
+    let origin = grounds.indexer_origin();
+    let (harbor, ferry) = (did(&grounds, "harbor"), did(&grounds, "ferry"));
+    let channels = json!({"trust": true, "presentations": true, "ecsCredentials": true, "services": true});
+    let mut stream =
+        subscribe(&origin, json!({"action": "subscribe", "dids": [harbor, ferry], "channels": channels})).await;
+    let before = *grounds.devnet.node.heights().borrow();
+    let path = presentation_path("harbor", "service");
+    let page = services(&grounds).page(&path).expect("served");
+    services(&grounds).withdraw(&path);
+
+    // A block that says nothing of it changes nothing.
+    grounds.devnet.node.produce().expect("a block");
+    assert_eq!(told(&mut stream, before + 1).await["changes"], json!([]));
+    assert_eq!(resolve(&origin, &harbor).await["trusted"], true);
+
+    let lost = trigger(&grounds, "harbor").await;
+    let block = told(&mut stream, lost).await;
+    let of = |block: &Value, did: &str| {
+        let changes = block["changes"].as_array().expect("changes").clone();
+        changes.into_iter().find(|change| change["did"] == did).unwrap_or_else(|| panic!("{did}: {block}"))
+    };
+    let change = of(&block, &harbor);
+    assert_eq!((&change["trust"]["trusted"], &change["ecsCredentials"]), (&json!(false), &json!(true)), "{change}");
+    assert_eq!(change["trust"]["evaluatedAtBlock"], lost);
+    assert_eq!(of(&block, &ferry)["trust"]["trusted"], false, "whom it vouches for falls with it, in the same block");
+    let verdict = resolve(&origin, &harbor).await;
+    assert!(codes(&verdict).contains(&"not_fetched"), "{verdict}");
+    assert!(codes(&resolve(&origin, &ferry).await).contains(&"parent_not_trusted"));
+    let past = resolve_at(&origin, &harbor, Some(lost - 1)).await.body;
+    assert_eq!((&past["trusted"], &past["evaluatedAtBlock"] != &json!(lost)), (&json!(true), true));
+    assert!(past["ecsCredentials"].as_array().is_some_and(|held| held.len() == 2), "{past}");
+
+    services(&grounds).publish(&path, &page.content_type, page.body);
+    let back = trigger(&grounds, "harbor").await;
+    assert_eq!(of(&told(&mut stream, back).await, &ferry)["trust"]["trusted"], true);
+    assert_eq!(resolve(&origin, &harbor).await["trusted"], true);
+
+    // The REST twin tells the same.
+    let listed =
+        ok(&origin, &format!("/v4/verifiable-trust/changes?fromBlock={}&dids={}", before + 1, encoded(&harbor))).await;
+    let blocks: Vec<_> = listed["blocks"].as_array().expect("blocks").iter().map(|block| &block["block"]).collect();
+    assert_eq!(blocks, [&json!(lost), &json!(back)]);
+    assert_eq!((&listed["currentBlock"], &listed["nextFromBlock"]), (&json!(back), &Value::Null));
+    let first =
+        ok(&origin, &format!("/v4/verifiable-trust/changes?fromBlock={}&limit=1&channels=trust", before + 1)).await;
+    assert_eq!((first["blocks"].as_array().map(Vec::len), &first["nextFromBlock"]), (Some(1), &json!(back)));
+}
+
+fn encoded(did: &str) -> String {
+    did.replace('%', "%25")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_registry_takes_away_needs_no_asking() {
+    let grounds = grounds("marketplace").await;
+    let origin = grounds.indexer_origin();
+    let harbor = did(&grounds, "harbor");
+    let corporation = ok(&origin, &format!("/v4/corporation/list?did={}", encoded(&harbor))).await;
+    let corporation = corporation["corporations"][0]["id"].as_u64().expect("an id");
+    let control = json!({"action": "subscribe", "corporationId": corporation, "channels": {"trust": true}});
+    let mut stream = subscribe(&origin, control).await;
+    let value =
+        json!({"corporation": "$registrar.corporation", "operator": "$clerk", "id": "$chamber.organization.issuer"});
+    let revoked = clerk(&grounds, json!([{"type": "pp.MsgRevokeParticipant", "value": value}])).await;
+    let block = told(&mut stream, revoked).await;
+    assert_eq!(block["changes"][0]["trust"]["trusted"], false, "{block}");
+    assert_eq!(block["changes"][0]["trust"]["corporationId"], corporation);
+    let verdict = resolve(&origin, &harbor).await;
+    assert!(codes(&verdict).contains(&"issuer_revoked"), "{verdict}");
+
+    // Every read of it agrees, and knows the past.
+    for (height, trusted) in [(revoked - 1, true), (revoked, false)] {
+        let participants = format!("/v4/participant/list?did={}&trust_data=full", encoded(&harbor));
+        let listed = ok_at(&origin, &participants, Some(height)).await;
+        let data = &listed["participants"][0]["trust_data"];
+        assert_eq!((&data["trusted"], &data["did"]), (&json!(trusted), &json!(harbor)), "{data}");
+        assert!(data["ecsCredentials"].is_array());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn judged_dids_are_listed_in_pages_of_one_height() {
+    let grounds = grounds("marketplace").await;
+    let origin = grounds.indexer_origin();
+    let all = ok(&origin, "/v4/verifiable-trust/dids").await;
+    let all = all["dids"].as_array().expect("DIDs").clone();
+    assert!(services(&grounds).all().values().all(|service| all.contains(&json!(service.identity.did))));
+    let (mut paged, mut cursor) = (Vec::new(), String::new());
+    loop {
+        let page = ok(&origin, &format!("/v4/verifiable-trust/dids?limit=7{cursor}")).await;
+        paged.extend(page["dids"].as_array().expect("DIDs").clone());
+        grounds.devnet.node.produce().expect("a block between two pages");
+        let Some(next) = page["nextCursor"].as_str() else { break };
+        cursor = format!("&cursor={next}");
+    }
+    assert_eq!(paged, all);
+    let harbor = resolve(&origin, &did(&grounds, "harbor")).await;
+    let own = ok(&origin, &format!("/v4/verifiable-trust/dids?corporation_id={}", harbor["corporationId"])).await;
+    assert_eq!(own["dids"], json!([harbor["did"]]));
+    let above = read_at(&origin, "/v4/verifiable-trust/dids", Some(9_999)).await;
+    assert_eq!(above.status, 400, "{}", above.body);
+    for (path, expected) in [
+        ("/v4/verifiable-trust/changes", "fromBlock: is required"),
+        (
+            "/v4/verifiable-trust/changes?fromBlock=1&channels=trust,weather",
+            "channels: \"weather\" is not one of trust",
+        ),
+        ("/v4/verifiable-trust/dids?limit=0", "limit"),
+        ("/v4/verifiable-trust/dids?cursor=x", "cursor"),
+    ] {
+        let read = read_at(&origin, path, None).await;
+        let error = read.body["error"].as_str().unwrap_or_default();
+        assert!(read.status == 400 && error.starts_with(expected), "{path}: {}", read.body);
+    }
+}
+
+/// A web server that takes a request and says nothing until it is told to.
+async fn silent_server(page: String) -> (String, Arc<Notify>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}/vp.json", listener.local_addr().expect("an address"));
+    let speak = Arc::new(Notify::new());
+    let told = Arc::clone(&speak);
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let (told, page) = (Arc::clone(&told), page.clone());
+            tokio::spawn(async move {
+                told.notified().await;
+                let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", page.len());
+                stream.write_all(head.as_bytes()).await.expect("written");
+                stream.write_all(page.as_bytes()).await.expect("written");
+            });
+        }
+    });
+    (url, speak)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_web_server_delays_its_own_did_alone() {
+    let grounds = grounds("marketplace").await;
+    let patience = Some(Duration::from_secs(3));
+    let trust = TrustConfig { hosts: HostPolicy::AllowPrivate, patience, ..TrustConfig::default() };
+    let config = IndexerConfig { trust, ..IndexerConfig::new(grounds.devnet.node.origin(), "sqlite::memory:") };
+    let replica = Replica::launch(config).await;
+    let (harbor, mill) = (did(&grounds, "harbor"), did(&grounds, "mill"));
+    let control = json!({"action": "subscribe", "dids": [harbor, mill], "channels": {"trust": true}});
+    let mut stream = subscribe(&replica.origin, control).await;
+    // All are judged once it is through: blocks go on until then.
+    loop {
+        let height = grounds.devnet.node.produce().expect("a block");
+        let _ = height;
+        told(&mut stream, *grounds.devnet.node.heights().borrow()).await;
+        let status = ok(&replica.origin, "/v4/indexer/status").await;
+        if status["trust"]["dids_to_judge"] == 0 {
+            break;
+        }
+    }
+    assert_eq!(resolve(&replica.origin, &harbor).await["trusted"], true);
+
+    // Harbor's presentation moves to a server that is silent; mill is asked for in the same block.
+    let path = presentation_path("harbor", "service");
+    let page = services(&grounds).page(&path).expect("served");
+    let (url, speak) = silent_server(page.body).await;
+    let mut document = services(&grounds).document("harbor").expect("a document");
+    let linked = document["service"].as_array_mut().expect("services").iter_mut();
+    for service in linked.filter(|service| service["serviceEndpoint"].as_str().is_some_and(|at| at.ends_with(&path))) {
+        service["serviceEndpoint"] = url.as_str().into();
+    }
+    services(&grounds).set_document("harbor", &document).await.expect("published");
+    let asked = clerk(&grounds, json!([asks_for("harbor"), asks_for("mill")])).await;
+    let block = told(&mut stream, asked).await;
+    let dids: Vec<_> = block["changes"].as_array().expect("changes").iter().map(|change| &change["did"]).collect();
+    assert_eq!(dids, [&json!(mill)], "the height is not held up by the silent one");
+    grounds.devnet.node.produce().expect("a block");
+    assert_eq!(told(&mut stream, asked + 1).await["changes"], json!([]), "nor are those after it");
+
+    speak.notify_waiters();
+    speak.notify_one();
+    let mut height = asked + 1;
+    loop {
+        grounds.devnet.node.produce().expect("a block");
+        height += 1;
+        let block = told(&mut stream, height).await;
+        if let Some(change) = block["changes"].as_array().and_then(|changes| changes.first()) {
+            assert_eq!((&change["did"], &change["trust"]["trusted"]), (&json!(harbor), &json!(true)), "{block}");
+            assert_eq!(change["trust"]["evaluatedAtBlock"], height, "judged as of the height it is told at");
+            break;
+        }
+    }
+}
