@@ -129,6 +129,7 @@ def walk(python):
             "SVC_RPC": told["rpc"],
             "SVC_INDEXER": told["indexer"],
             "SVC_DENOM": told["denom"],
+            "SVC_CHAIN_ID": told["chain_id"],
             "SVC_CONTROL": told["control"],
             "SVC_VALUES": json.dumps(told["values"]),
             "SVC_SCENARIO": str(file),

@@ -15,8 +15,8 @@ addFormats(ajv);
 
 const DIGEST = "sha384-AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4v";
 const STEPS = ["simulating and signing", "submitted, waiting for a block", "in a block, waiting for the indexer", "done"];
-// Named in prompts, and not listed to the registry's operator: no graph, no agents, no trust reads, no session without a record.
-const NOT_LISTED = /^svc\.(graph|vsa|idx\.vt|idx\.trqp|ledger\.pp\.createOrUpdateParticipantSession)/;
+// Named in prompts, and not listed to the registry's operator: no graph, no agents, no session without a record.
+const NOT_LISTED = /^svc\.(graph|vsa|ledger\.pp\.createOrUpdateParticipantSession)/;
 const RESOURCES = {
   "svc://own/operator": ["address", "account_number", "sequence", "public_key", "chain_id"],
   "svc://own/corporation": ["id", "policy_address", "did", "active_version", "language", "modified", "ecosystems"],

@@ -56,8 +56,6 @@ value = { proposal_id = "$open_proposal", voter = "$member", option = "VOTE_OPTI
 ABSENT = {
     "svc.graph.": "no graph is configured",
     "svc.vsa.": "the registry corporation has no agents",
-    "svc.idx.vt.": "the devnet's indexer evaluates no trust",
-    "svc.idx.trqp.": "trust reads are listed together",
     "svc.wallet.findTools": "tools/list is complete",
 }
 # Lists that may have no row, and why.
@@ -103,6 +101,10 @@ def reads(live: dict, tomorrow: str) -> dict[str, dict]:
     schema, issuer, session = {"id": live["diploma"]}, {"id": live["diploma_issuer"]}, {"id": live["session"]}
     days = {"timestamp_from": live["first_day"], "timestamp_until": tomorrow[:10] + "T00:00:00Z"}
     coin = {"quote_asset_type": "COIN", "quote_asset": os.environ["SVC_DENOM"]}
+    resource = f"vpr:svc:{os.environ['SVC_CHAIN_ID']}:cs:{live['diploma']}"
+    teaches = "did:web:education.devnet.example"
+    asks = {"action": "issue", "resource": resource}
+    everything = {name: True for name in ("corporation", "ecsCredentials", "services", "participations", "presentations")}
     session_of = {"issuer_participant_id": live["diploma_issuer"], "verifier_participant_id": live["diploma_verifier"]}
     return {
         "svc.wallet.getAddress": {},
@@ -168,6 +170,12 @@ def reads(live: dict, tomorrow: str) -> dict[str, dict]:
         "svc.idx.td.getTrustDeposit": of_registry,
         "svc.idx.td.getTrustDepositHistory": of_registry,
         "svc.idx.td.getTrustDepositParams": {},
+        "svc.idx.trqp.authorize": asks | {"authority_id": teaches, "entity_id": "did:web:issuer.devnet.example"},
+        "svc.idx.trqp.getProfile": {},
+        "svc.idx.trqp.recognize": asks | {"authority_id": "did:web:registry.devnet.example", "entity_id": teaches},
+        "svc.idx.vt.listChanges": {"fromBlock": 1, "limit": 5, "includeParticipantCounts": True},
+        "svc.idx.vt.listIndexedDids": {"corporation_id": live["registry_id"]},
+        "svc.idx.vt.resolve": {"did": teaches, "ecosystems": {"credentialSchemas": True}} | everything,
         "svc.idx.xr.getExchangeRate": {"id": live["tu_rate"]},
         "svc.idx.xr.getPrice": coin | {"base_asset_type": "TU", "base_asset": "tu", "amount": "7"},
         "svc.idx.xr.listExchangeRates": {"state": True},

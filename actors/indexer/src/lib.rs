@@ -151,6 +151,7 @@ impl Indexer {
             writing: store.for_writing(),
             hub: trust_hub.clone(),
             patience: config.trust.patience(config.block_interval),
+            live: status.sync_info.latest_block_height,
         };
         let follower_args = follower::Args {
             node: node.clone(),

@@ -3,7 +3,7 @@
 use futures::{SinkExt, StreamExt};
 use serde_json::Value;
 use svc_indexer::{endpoints, openapi};
-use svc_wire::reads::Method;
+use svc_wire::reads::{Method, Place};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -62,10 +62,17 @@ async fn every_parameter_refuses_what_it_cannot_use_by_name() {
             for value in WRONG.into_iter().chain([long.as_str()]) {
                 let escaped: String = url::form_urlencoded::byte_serialize(value.as_bytes()).collect();
                 let escaped = escaped.replace('+', "%20");
+                // What else is required is there.
+                let others: String = endpoint
+                    .params
+                    .iter()
+                    .filter(|other| other.required && other.place == Place::Query && other.name != param.name)
+                    .map(|other| format!("&{}=1", other.name))
+                    .collect();
                 let path = match endpoint.path.contains(&format!("{{{}}}", param.name)) {
                     true => endpoint.path.replace(&format!("{{{}}}", param.name), &escaped),
                     false => format!(
-                        "{}?{}={escaped}",
+                        "{}?{}={escaped}{others}",
                         endpoint.path.replace("{id}", "1").replace("{corporation_id}", "1").replace("{digest}", "x"),
                         param.name
                     ),
@@ -126,7 +133,9 @@ async fn the_same_mistake_has_the_same_status_everywhere() {
                 .map(|param| format!("&{}=1", param.name))
                 .collect();
             let path = endpoint.path.replace("{id}", "1").replace("{corporation_id}", "1");
-            for limit in ["0", "1025", "x"] {
+            let limit = endpoint.params.iter().find(|param| param.name == "limit").and_then(|param| param.max);
+            let above = (limit.expect("a bound") + 1).to_string();
+            for limit in ["0", &above, "x"] {
                 let read = read_at(&origin, &format!("{path}?limit={limit}{required}"), None).await;
                 assert_eq!(read.status, 400, "{path} limit={limit}: {}", read.body);
             }

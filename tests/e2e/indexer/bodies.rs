@@ -10,9 +10,10 @@ const AUTHORIZATION: &str = "/v4/trqp/v2/authorization";
 
 /// A question that can be answered, with one member changed.
 fn with(operation: &str, name: &str, value: &Value) -> Value {
-    let mut question =
-        json!({"authority_id": "did:a", "entity_id": "did:e", "action": "issue", "resource": "vpr:svc:c:cs:1"});
-    assert!(operation.starts_with("trqp."), "{operation} needs a question");
+    let mut question = match operation {
+        "vt.resolve" => json!({"did": "did:a"}),
+        _ => json!({"authority_id": "did:a", "entity_id": "did:e", "action": "issue", "resource": "vpr:svc:c:cs:1"}),
+    };
     question[name] = value.clone();
     question
 }
@@ -28,7 +29,13 @@ async fn bodies_that_cannot_be_used_are_refused_by_the_name_of_what_is_wrong() {
         for param in &endpoint.params {
             let missing = param.required.then_some([json!(null), json!("")]).into_iter().flatten();
             for value in wrong.iter().cloned().chain(missing) {
-                if param.kind == ParamType::Object && value.is_object() {
+                let is_usable = match param.kind {
+                    ParamType::Object => value.is_object(),
+                    ParamType::Selector => value.is_object() || value.is_boolean(),
+                    ParamType::Flag => value.is_boolean(),
+                    _ => false,
+                };
+                if is_usable {
                     continue;
                 }
                 let body = with(&endpoint.operation, &param.name, &value);
@@ -39,7 +46,7 @@ async fn bodies_that_cannot_be_used_are_refused_by_the_name_of_what_is_wrong() {
                 asked += 1;
             }
         }
-        for (name, value, expected) in [
+        let of_trqp = [
             (
                 "resource",
                 json!("vpr:svc:c:es:1"),
@@ -47,7 +54,21 @@ async fn bodies_that_cannot_be_used_are_refused_by_the_name_of_what_is_wrong() {
             ),
             ("context", json!({"time": "soon"}), "context.time: \"soon\" is not an RFC 3339 instant"),
             ("context", json!({"session_id": "x"}), "context.session_id: \"x\" is not a UUID"),
-        ] {
+        ];
+        let of_trust = [
+            ("did", json!("web:a"), "did: \"web:a\" is not a DID"),
+            (
+                "presentations",
+                json!({"invalidCredentialIds": "yes"}),
+                "presentations.invalidCredentialIds: \"yes\" is not true or false",
+            ),
+            (
+                "ecosystems",
+                json!({"all": true}),
+                "ecosystems: \"all\" is not one of its members: includeArchived, credentialSchemas",
+            ),
+        ];
+        for (name, value, expected) in if endpoint.operation == "vt.resolve" { of_trust } else { of_trqp } {
             let read = post_at(&origin, &endpoint.path, &with(&endpoint.operation, name, &value), None).await;
             assert_eq!((read.status, &read.body["error"]), (400, &json!(expected)));
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{grounds, ok, ok_at};
+use super::{MARKET, grounds, ok, ok_at};
 
 fn rows<'a>(body: &'a Value, key: &str) -> &'a [Value] {
     body[key].as_array().map_or_else(|| panic!("no {key} in {body}"), Vec::as_slice)
@@ -19,7 +19,7 @@ async fn height_of(origin: &str, history: &str, msg: &str) -> u64 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_at_a_past_height_decides_on_what_was_there_then() {
-    let grounds = grounds("marketplace").await;
+    let grounds = grounds(MARKET).await;
     let origin = grounds.indexer_origin();
     let id = grounds.devnet.values["diploma_issuer"].clone();
     let history = format!("/v4/participant/history/{id}");
@@ -53,7 +53,7 @@ async fn a_list_at_a_past_height_decides_on_what_was_there_then() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn time_alone_moves_states_and_counts() {
-    let grounds = grounds("marketplace").await;
+    let grounds = grounds(MARKET).await;
     let origin = grounds.indexer_origin();
     let id = grounds.devnet.values["badge_issuer"].clone();
     let created = height_of(&origin, &format!("/v4/participant/history/{id}"), "SelfCreateParticipant").await;
@@ -82,7 +82,7 @@ async fn time_alone_moves_states_and_counts() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_page_of_a_history_and_of_a_list_can_be_reached() {
-    let grounds = grounds("marketplace").await;
+    let grounds = grounds(MARKET).await;
     let origin = grounds.indexer_origin();
     let id = grounds.devnet.values["diploma_issuer"].clone();
     for (path, key) in [
@@ -120,7 +120,7 @@ async fn every_page_of_a_history_and_of_a_list_can_be_reached() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn statistics_of_several_entities_and_lengths_neither_lose_nor_add_twice() {
-    let grounds = grounds("marketplace").await;
+    let grounds = grounds(MARKET).await;
     let origin = grounds.indexer_origin();
     let range = "timestamp_from=2000-01-01T00:00:00Z&timestamp_until=2100-01-01T00:00:00Z";
     let of = async |rest: &str| ok(&origin, &format!("/v4/stats/stats?{range}&{rest}")).await;
@@ -160,7 +160,7 @@ async fn statistics_of_several_entities_and_lengths_neither_lose_nor_add_twice()
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rates_prices_deposits_and_groups_tell_what_the_chain_tells() {
-    let grounds = grounds("marketplace").await;
+    let grounds = grounds(MARKET).await;
     let origin = grounds.indexer_origin();
     let value = |name: &str| grounds.devnet.values[name].clone();
     let rate = value("tu_rate");

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use svc::network::Grounds;
 use tokio_tungstenite::tungstenite::Message;
 
-use super::{connect, grounds, key, next, ok, produce};
+use super::{MARKET, connect, grounds, key, next, ok, produce};
 
 /// The chain's events that are heard, with the attribute that names what each is about.
 const HEARD: [(&str, &str, &str); 36] = [
@@ -103,7 +103,7 @@ fn on_chain(grounds: &Grounds) -> BTreeMap<(u64, String, String), usize> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_heard_is_what_the_chain_holds() {
-    let grounds = grounds("marketplace").await;
+    let grounds = grounds(MARKET).await;
     let origin = grounds.indexer_origin();
     let all = exhausted(&origin, "", 2).await;
     let types: BTreeSet<&str> = HEARD.iter().map(|(_, event_type, _)| *event_type).collect();
@@ -141,7 +141,7 @@ async fn what_is_heard_is_what_the_chain_holds() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn filters_find_what_concerns_a_did_or_a_corporation() {
-    let grounds = grounds("marketplace").await;
+    let grounds = grounds(MARKET).await;
     let origin = grounds.indexer_origin();
     let value = |name: &str| grounds.devnet.values[name].clone();
     let (issuer, grantor) = (value("issuer_id"), value("grantor_id"));

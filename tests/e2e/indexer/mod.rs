@@ -27,6 +27,9 @@ use super::harness::PATIENCE;
 /// A client's end of the subscription.
 pub type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
 
+/// The marketplace without its services.
+pub const MARKET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/devnet/scenarios/marketplace.toml");
+
 pub fn config(scenario: &str, block_time: Option<Duration>) -> NetworkConfig {
     NetworkConfig {
         devnet: DevnetConfig { scenario: scenario.to_owned(), block_time, ..DevnetConfig::default() },
@@ -124,9 +127,20 @@ pub async fn produce(grounds: &Grounds, blocks: usize) -> u64 {
 
 /// Waits until the indexer has a height, by its own subscription.
 pub async fn wait_for(origin: &str, height: u64) {
+    let socket = connect(origin).await;
+    wait_on(socket, r#"{"action":"subscribe"}"#, height).await;
+}
+
+/// Waits until the indexer has judged a height.
+pub async fn wait_for_verdicts(origin: &str, height: u64) {
+    let url = origin.replace("http", "ws") + "/v4/verifiable-trust/subscribe";
+    let socket = connect_async(url).await.expect("connects").0;
+    wait_on(socket, r#"{"action":"subscribe","channels":{"trust":true}}"#, height).await;
+}
+
+async fn wait_on(mut socket: Socket, control: &str, height: u64) {
     use futures::SinkExt;
-    let mut socket = connect(origin).await;
-    socket.send(Message::text(r#"{"action":"subscribe"}"#)).await.expect("sent");
+    socket.send(Message::text(control)).await.expect("sent");
     while let Some(message) = next(&mut socket).await {
         let reached = match message["type"].as_str() {
             Some("ready" | "subscribed") => message["block"].as_u64().expect("a height") - 1,
@@ -151,7 +165,8 @@ impl Replica {
     }
 
     /// One that has room for so many subscribers.
-    pub async fn with_places(config: svc_indexer::IndexerConfig, places: usize) -> Self {
+    pub async fn with_places(mut config: svc_indexer::IndexerConfig, places: usize) -> Self {
+        config.trust.hosts = svc_kit::hosts::HostPolicy::AllowPrivate;
         let listener = svc::process::bind(([127, 0, 0, 1], 0).into()).expect("a port");
         let origin = format!("http://{}", listener.local_addr().expect("an address"));
         let (process, ()) = svc::process::Process::launch("replica", async move {

@@ -6,10 +6,10 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use svc_indexer::{IndexerConfig, endpoints};
+use svc_indexer::{IndexerConfig, TrustConfig, endpoints};
 use tempfile::TempDir;
 
-use super::{Replica, grounds, ok, rows::asked, wait_for};
+use super::{MARKET, Replica, grounds, ok, rows::asked, wait_for, wait_for_verdicts};
 
 /// A PostgreSQL of our own: a directory, a port, no password, gone with the test.
 struct Postgres {
@@ -88,12 +88,14 @@ async fn postgresql_answers_to_the_byte_what_sqlite_answers() {
         return;
     };
     let postgres = Postgres::start(&programs);
-    let grounds = grounds("marketplace").await;
+    let grounds = grounds(MARKET).await;
     let origin = grounds.indexer_origin();
     let newest = ok(&origin, "/v4/indexer/block-height").await["height"].as_u64().expect("a height");
-    let config = IndexerConfig::new(grounds.devnet.node.origin(), postgres.url());
+    // The chain makes no block by which a late verdict could be taken in.
+    let trust = TrustConfig { patience: Some(super::super::harness::PATIENCE), ..TrustConfig::default() };
+    let config = IndexerConfig { trust, ..IndexerConfig::new(grounds.devnet.node.origin(), postgres.url()) };
     let replica = Replica::launch(config.clone()).await;
-    wait_for(&replica.origin, newest).await;
+    wait_for_verdicts(&replica.origin, newest).await;
     for endpoint in endpoints() {
         for at in [newest, newest - 2, newest / 2] {
             let [lite, postgres] = [

@@ -12,11 +12,11 @@ use tokio_tungstenite::tungstenite::Message;
 
 use crate::e2e::harness::PATIENCE;
 
-use super::{Replica, grounds, ok, wait_for};
+use super::{MARKET, Replica, grounds, ok, wait_for};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_indexer_that_begins_late_knows_what_was_there() {
-    let grounds = grounds("marketplace").await;
+    let grounds = grounds(MARKET).await;
     let origin = grounds.indexer_origin();
     let newest = ok(&origin, "/v4/indexer/block-height").await["height"].as_u64().expect("a height");
     let config = IndexerConfig {

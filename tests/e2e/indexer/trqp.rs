@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use svc::network::Grounds;
 
-use super::{Read, config, grounds, ok, ok_at, post_at};
+use super::{MARKET, Read, config, grounds, ok, ok_at, post_at};
 
 const AUTHORIZATION: &str = "/v4/trqp/v2/authorization";
 const RECOGNITION: &str = "/v4/trqp/v2/recognition";
@@ -24,7 +24,7 @@ struct Market {
 
 impl Market {
     async fn open() -> Self {
-        let grounds = grounds("marketplace").await;
+        let grounds = grounds(MARKET).await;
         let origin = grounds.indexer_origin();
         Self { grounds, origin }
     }
@@ -338,7 +338,7 @@ async fn a_corporation_is_recognized_for_its_live_ecosystem_and_its_schemas() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_profile_names_what_is_spoken_and_the_extension_bears_the_networks_own_word() {
-    let mut config = config("marketplace", None);
+    let mut config = config(MARKET, None);
     config.devnet.namespace = "acme".to_owned();
     config.devnet.chain_id = "acme-7".to_owned();
     config.devnet.denom = "ucent".to_owned();

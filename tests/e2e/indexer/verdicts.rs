@@ -20,7 +20,7 @@ fn services(grounds: &Grounds) -> &Services {
     grounds.devnet.services.as_ref().expect("the marketplace has services")
 }
 
-fn did(grounds: &Grounds, name: &str) -> String {
+pub fn did(grounds: &Grounds, name: &str) -> String {
     services(grounds).get(name).expect("a service").identity.did.clone()
 }
 

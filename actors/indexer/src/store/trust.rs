@@ -22,12 +22,13 @@ pub struct VerdictWrite {
     pub inputs: Vec<String>,
 }
 
-/// Everything one height writes.
+/// Everything the heights up to one write.
 #[derive(Debug, Clone, Default)]
 pub struct TrustWrite {
+    /// The last of them, at which the verdicts are given.
     pub height: u64,
     pub verdicts: Vec<VerdictWrite>,
-    pub changes: Vec<RecordedChange>,
+    pub changes: BTreeMap<u64, Vec<RecordedChange>>,
     /// DIDs still to be judged, and whether their material has to be fetched again.
     pub jobs: BTreeMap<String, bool>,
 }
@@ -81,7 +82,7 @@ impl Store {
         Ok(Checkpoint { height, time: self.block_time(height).await?.unwrap_or(0) })
     }
 
-    /// Writes a height, all of it or nothing. One that is there already is left as it is.
+    /// Writes heights, all of them or nothing. What is there already is left as it is.
     pub async fn write_trust(&self, write: &TrustWrite) -> Result<(), StoreError> {
         if self.trust_checkpoint().await?.height >= write.height {
             return Ok(());
@@ -91,15 +92,10 @@ impl Store {
         for verdict in &write.verdicts {
             write_verdict(connection, write.height, verdict).await?;
         }
-        for change in &write.changes {
-            let body = serde_json::to_string(change).map_err(|error| StoreError::Corrupt(error.to_string()))?;
-            sqlx::query("INSERT INTO trust_change (height, did_key, corporation_id, body) VALUES ($1, $2, $3, $4)")
-                .bind(signed(write.height))
-                .bind(key(&change.did).into_owned())
-                .bind(signed(change.corporation_id))
-                .bind(body)
-                .execute(&mut *connection)
-                .await?;
+        for (height, changes) in &write.changes {
+            for change in changes {
+                write_change(connection, *height, change).await?;
+            }
         }
         sqlx::query("DELETE FROM trust_job").execute(&mut *connection).await?;
         for (did, is_fresh) in &write.jobs {
@@ -140,6 +136,31 @@ impl Store {
             }
         }
         Ok(found)
+    }
+
+    /// Times of blocks, nanoseconds since the epoch.
+    pub async fn block_times(&self, first: u64, last: u64) -> Result<BTreeMap<u64, i128>, StoreError> {
+        let rows = sqlx::query("SELECT height, time FROM block WHERE height >= $1 AND height <= $2")
+            .bind(signed(first))
+            .bind(signed(last))
+            .fetch_all(&self.pool)
+            .await?;
+        rows.iter().map(|row| Ok((unsigned(row.try_get(0)?), row.try_get::<i64, _>(1)?.into()))).collect()
+    }
+
+    /// Heights at which a block did anything that trust could depend on.
+    pub async fn eventful(&self, first: u64, last: u64) -> Result<Vec<u64>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT from_height AS height FROM entity WHERE from_height >= $1 AND from_height <= $2 AND kind <> 'verdict' \
+             UNION SELECT until_height FROM entity WHERE until_height >= $1 AND until_height <= $2 AND kind <> 'verdict' \
+             UNION SELECT height FROM measure WHERE height >= $1 AND height <= $2 \
+             UNION SELECT height FROM activity WHERE height >= $1 AND height <= $2 AND msg = 'TriggerResolver' ORDER BY 1",
+        )
+        .bind(signed(first))
+        .bind(signed(last))
+        .fetch_all(&self.pool)
+        .await?;
+        rows.iter().map(|row| Ok(unsigned(row.try_get(0)?))).collect()
     }
 
     /// Entities a block touched, before it and after it.
@@ -281,19 +302,12 @@ impl Store {
         let query = ChangeQuery { from: first, until: last, limit: usize::MAX >> 1, ..ChangeQuery::default() };
         let mut changes: BTreeMap<u64, RecordedBlock> =
             self.trust_changes(&query).await?.into_iter().map(|block| (block.block, block)).collect();
-        let rows = sqlx::query("SELECT height, time FROM block WHERE height >= $1 AND height <= $2 ORDER BY height")
-            .bind(signed(first))
-            .bind(signed(last))
-            .fetch_all(&self.pool)
-            .await?;
-        rows.iter()
-            .map(|row| {
-                let (height, time): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
-                let block = unsigned(height);
-                let empty = || RecordedBlock { block, block_time: iso_millis(time.into()), changes: Vec::new() };
-                Ok(changes.remove(&block).unwrap_or_else(empty))
-            })
-            .collect()
+        let times = self.block_times(first, last).await?;
+        let told = times.into_iter().map(|(block, time)| {
+            let empty = || RecordedBlock { block, block_time: iso_millis(time), changes: Vec::new() };
+            changes.remove(&block).unwrap_or_else(empty)
+        });
+        Ok(told.collect())
     }
 }
 
@@ -305,6 +319,18 @@ impl TrustSource for Store {
     fn blocks(&self, first: u64, last: u64) -> BoxFuture<'_, Result<Vec<RecordedBlock>, StoreError>> {
         Box::pin(self.trust_blocks(first, last))
     }
+}
+
+async fn write_change(connection: &mut AnyConnection, height: u64, change: &RecordedChange) -> Result<(), StoreError> {
+    let body = serde_json::to_string(change).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+    sqlx::query("INSERT INTO trust_change (height, did_key, corporation_id, body) VALUES ($1, $2, $3, $4)")
+        .bind(signed(height))
+        .bind(key(&change.did).into_owned())
+        .bind(signed(change.corporation_id))
+        .bind(body)
+        .execute(connection)
+        .await?;
+    Ok(())
 }
 
 async fn write_verdict(connection: &mut AnyConnection, height: u64, verdict: &VerdictWrite) -> Result<(), StoreError> {

@@ -18,7 +18,7 @@ use tracing::Instrument;
 use super::{
     judging::{At, Judgement, Judging, JudgingError},
     record::{self, Occasion, need_key},
-    rounds::{Effect, Rounds},
+    rounds::{Effect, Heights, Rounds},
     triggers::{RegistryChange, Touch, Triggered},
 };
 use crate::{
@@ -31,14 +31,14 @@ use crate::{
 pub enum Msg {
     /// A block is in the store.
     Processed(u64),
-    /// What a block triggers, and its time.
-    Opened(Result<(i128, Box<Triggered>), StoreError>),
+    /// What the blocks of a round trigger, or why that is not known.
+    Opened(Result<Box<Opening>, StoreError>),
     /// A DID was judged, or was not.
     Judged(String, Result<Box<Judgement>, JudgingError>),
     /// The patience with a height is over.
     TimeIsUp(u64),
-    /// A height was written, with what is to be told of it, or was not.
-    Closed(Result<Box<RecordedBlock>, StoreError>),
+    /// A round was written, with what is to be told of its heights, or was not.
+    Closed(Result<Vec<RecordedBlock>, StoreError>),
     /// Try again what failed.
     Again,
 }
@@ -64,15 +64,15 @@ pub struct Args {
     pub hub: HubHandle<TrustTopic>,
     /// How long a height waits for web servers.
     pub patience: Duration,
+    /// First height at which anything is judged: the node's newest at the start.
+    pub live: u64,
 }
 
 pub struct State {
     args: Arc<Args>,
     rounds: Rounds<Arc<Judgement>>,
-    /// Time of the height under way, nanoseconds since the epoch.
-    time: i128,
-    /// What its block changed in the registry.
-    registry: BTreeMap<String, RegistryChange>,
+    /// What the blocks of the round under way did.
+    opening: Arc<Opening>,
     is_trying_again: bool,
 }
 
@@ -96,9 +96,8 @@ impl Behaviour for Arbiter {
         context.after(Duration::ZERO, Msg::Processed(newest));
         Ok(State {
             args: Arc::clone(args),
-            rounds: Rounds::new(height, jobs),
-            time: 0,
-            registry: BTreeMap::new(),
+            rounds: Rounds::new(height, args.live, jobs),
+            opening: Arc::default(),
             is_trying_again: false,
         })
     }
@@ -106,10 +105,10 @@ impl Behaviour for Arbiter {
     async fn handle(context: &Context<Msg>, message: Msg, state: &mut State) -> Result<(), Failure> {
         let effects = match message {
             Msg::Processed(height) => state.rounds.tip_seen(height),
-            Msg::Opened(Ok((time, triggered))) => {
-                state.time = time;
-                state.registry = triggered.registry;
-                state.rounds.opened(triggered.judge)
+            Msg::Opened(Ok(mut opening)) => {
+                let judge = std::mem::take(&mut opening.judge);
+                state.opening = opening.into();
+                state.rounds.opened(judge)
             }
             Msg::Opened(Err(error)) => {
                 tracing::warn!(height = state.rounds.height() + 1, %error, "a height cannot be judged, trying again");
@@ -126,11 +125,14 @@ impl Behaviour for Arbiter {
                 state.rounds.judging_failed(&did)
             }
             Msg::TimeIsUp(height) => state.rounds.time_is_up(height),
-            Msg::Closed(Ok(block)) => {
-                metrics::trust_height(block.block, state.rounds.jobs().len());
-                // A hub that is restarting, or has no room, finds the height in the store.
-                let _ = state.args.hub.processed(*block);
-                state.rounds.closed()
+            Msg::Closed(Ok(blocks)) => {
+                for block in blocks {
+                    // A hub that is restarting, or has no room, finds the height in the store.
+                    let _ = state.args.hub.processed(block);
+                }
+                let effects = state.rounds.closed();
+                metrics::trust_height(state.rounds.height(), state.rounds.jobs().len());
+                effects
             }
             Msg::Closed(Err(error)) => {
                 tracing::warn!(height = state.rounds.height() + 1, %error, "verdicts are not written, trying again");
@@ -168,13 +170,13 @@ impl State {
     fn perform(&mut self, context: &Context<Msg>, effect: Effect) {
         let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
         match effect {
-            Effect::Open(height) => {
+            Effect::Open(heights) => {
                 context.spawn(async move {
-                    mailbox.send(Msg::Opened(open(&args.judging.store, height).await));
+                    mailbox.send(Msg::Opened(open(&args.judging.store, heights).await.map(Box::new)));
                 });
             }
             Effect::Judge { did, height, is_fresh } => {
-                let at = At { height, time: self.time, is_fresh };
+                let at = At { height, time: self.opening.time(height), is_fresh };
                 let late = self.rounds.take_late(&did).filter(|_| !is_fresh);
                 let material = late.map(|late| late.material.clone()).unwrap_or_default();
                 let span = trace::judge_span(&did, height, is_fresh);
@@ -195,57 +197,86 @@ impl State {
             Effect::Wait(height) => {
                 context.after(args.patience, Msg::TimeIsUp(height));
             }
-            Effect::Close(height) => {
-                let done = self.rounds.done().clone();
+            Effect::Close(heights) => {
                 let closing = Closing {
-                    height,
-                    time: self.time,
-                    done,
-                    registry: self.registry.clone(),
+                    heights,
+                    done: self.rounds.done().clone(),
+                    opening: Arc::clone(&self.opening),
                     jobs: self.rounds.jobs(),
                 };
                 context.spawn(async move {
-                    mailbox.send(Msg::Closed(closing.write(&args).await.map(Box::new)));
+                    mailbox.send(Msg::Closed(closing.write(&args).await));
                 });
             }
         }
     }
 }
 
-/// What a height comes to.
+/// What the blocks of a round did.
+#[derive(Debug, Default)]
+pub struct Opening {
+    /// Times of the heights, nanoseconds since the epoch.
+    times: BTreeMap<u64, i128>,
+    /// Whom to judge, and whether with new material.
+    judge: BTreeMap<String, bool>,
+    /// What each height changed in the registry.
+    registry: BTreeMap<u64, BTreeMap<String, RegistryChange>>,
+}
+
+impl Opening {
+    fn time(&self, height: u64) -> i128 {
+        self.times.get(&height).copied().unwrap_or(0)
+    }
+}
+
+/// What a round comes to.
 struct Closing {
-    height: u64,
-    time: i128,
+    heights: Heights,
     done: BTreeMap<String, Arc<Judgement>>,
-    registry: BTreeMap<String, RegistryChange>,
+    opening: Arc<Opening>,
     jobs: BTreeMap<String, bool>,
 }
 
 impl Closing {
-    async fn write(self, args: &Args) -> Result<RecordedBlock, StoreError> {
+    async fn write(self, args: &Args) -> Result<Vec<RecordedBlock>, StoreError> {
         let store = &args.judging.store;
-        let mut write = TrustWrite { height: self.height, jobs: self.jobs, ..TrustWrite::default() };
+        let last = self.heights.last;
+        let time = self.opening.time(last);
+        let mut write = TrustWrite { height: last, jobs: self.jobs, ..TrustWrite::default() };
         for (did, judgement) in &self.done {
-            let before = verdict_before(store, did, self.height).await?;
+            let before = verdict_before(store, did, last).await?;
             let corporation_id = judgement.corporation_id.unwrap_or(0);
-            let occasion = Occasion { height: self.height, time: self.time, corporation_id };
-            let after = record::body(did, &judgement.verdict, occasion);
-            let registry = self.registry.get(did);
+            let after = record::body(did, &judgement.verdict, Occasion { height: last, time, corporation_id });
+            let registry = self.opening.registry.get(&last).and_then(|changes| changes.get(did));
             // The change of a DID that nobody claims any more is told to those who knew it.
             let is_known = judgement.corporation_id.is_some();
             if is_known || before.is_some() {
-                write.changes.extend(record::change(did, corporation_id, Some((before.as_ref(), &after)), registry));
+                let change = record::change(did, corporation_id, Some((before.as_ref(), &after)), registry);
+                write.changes.entry(last).or_default().extend(change);
                 let (body, inputs) = (is_known.then_some(after), judgement.inputs.clone());
                 write.verdicts.push(VerdictWrite { did: did.clone(), corporation_id, body, inputs });
             }
         }
-        for (did, registry) in self.registry.iter().filter(|(did, _)| !self.done.contains_key(*did)) {
-            let corporation_id = store.corporation_of(did, self.height).await?.unwrap_or(0);
-            write.changes.extend(record::change(did, corporation_id, None, Some(registry)));
+        for (height, changes) in &self.opening.registry {
+            for (did, registry) in changes {
+                if *height == last && self.done.contains_key(did) {
+                    continue;
+                }
+                let corporation_id = store.corporation_of(did, *height).await?.unwrap_or(0);
+                let change = record::change(did, corporation_id, None, Some(registry));
+                write.changes.entry(*height).or_default().extend(change);
+            }
         }
-        write.changes.sort_by(|left: &RecordedChange, right| left.did.cmp(&right.did));
+        for changes in write.changes.values_mut() {
+            changes.sort_by(|left: &RecordedChange, right| left.did.cmp(&right.did));
+        }
         args.writing.write_trust(&write).await?;
-        Ok(RecordedBlock { block: self.height, block_time: iso_millis(self.time), changes: write.changes })
+        let told = self.opening.times.iter().map(|(height, time)| RecordedBlock {
+            block: *height,
+            block_time: iso_millis(*time),
+            changes: write.changes.remove(height).unwrap_or_default(),
+        });
+        Ok(told.collect())
     }
 }
 
@@ -255,10 +286,28 @@ async fn verdict_before(store: &Store, did: &str, height: u64) -> Result<Option<
     Ok(found.map(|stored| stored.body))
 }
 
-/// What a block triggers, and its time.
-async fn open(store: &Store, height: u64) -> Result<(i128, Box<Triggered>), StoreError> {
-    let time =
-        store.block_time(height).await?.ok_or_else(|| StoreError::Corrupt(format!("block {height} is missing")))?;
+/// What the blocks of some heights did.
+async fn open(store: &Store, heights: Heights) -> Result<Opening, StoreError> {
+    let mut opening = Opening { times: store.block_times(heights.first, heights.last).await?, ..Opening::default() };
+    if opening.times.len() as u64 != heights.last + 1 - heights.first {
+        return Err(StoreError::Corrupt(format!("blocks {} to {} are not all there", heights.first, heights.last)));
+    }
+    for height in store.eventful(heights.first, heights.last).await? {
+        let triggered = triggered(store, height).await?;
+        for (did, is_fresh) in triggered.judge {
+            *opening.judge.entry(did).or_default() |= is_fresh;
+        }
+        let needs: Vec<String> = triggered.needs.iter().map(need_key).collect();
+        for did in store.dependents(&needs).await? {
+            opening.judge.entry(did).or_default();
+        }
+        opening.registry.insert(height, triggered.registry);
+    }
+    Ok(opening)
+}
+
+/// What a block triggers.
+async fn triggered(store: &Store, height: u64) -> Result<Triggered, StoreError> {
     let mut touches = Vec::new();
     for touched in store.touched_at(height).await? {
         touches.extend(touch(store, touched.kind, &touched.body, height).await?);
@@ -269,12 +318,7 @@ async fn open(store: &Store, height: u64) -> Result<(i128, Box<Triggered>), Stor
     for scope in store.measured_at(height).await? {
         touches.extend(figures(store, scope, height).await?);
     }
-    let mut triggered = Triggered::by(touches);
-    let needs: Vec<String> = triggered.needs.iter().map(need_key).collect();
-    for did in store.dependents(&needs).await? {
-        triggered.judge.entry(did).or_default();
-    }
-    Ok((time, Box::new(triggered)))
+    Ok(Triggered::by(touches))
 }
 
 async fn did_of(store: &Store, kind: Kind, id: u64, height: u64) -> Result<Option<String>, StoreError> {

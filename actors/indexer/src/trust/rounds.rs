@@ -1,7 +1,7 @@
 //! Which DIDs are judged, at which height, and when a height is closed. Pure.
 //!
-//! Each height of the block checkpoint is a round: it is opened with what its block triggers, its DIDs are judged against the
-//! registry as of that height, and it is closed with every verdict that came in time. A round waits for its DIDs, but not for
+//! A round takes every height up to the block checkpoint, mostly one: it is opened with what its blocks trigger, the DIDs are
+//! judged against the registry as of its last height, and it is closed with every verdict that came in time. A round waits for its DIDs, but not for
 //! ever: one whose web server is slow is judged in a later round, with what was fetched meanwhile, and its web server is not
 //! waited for again until it has answered in time.
 
@@ -12,18 +12,27 @@ const LANES: usize = 64;
 const LANES_A_HOST: usize = 4;
 /// Of those whose web server was too slow before.
 const LANES_OF_SLOW: usize = 32;
+/// Most heights of a round.
+const MOST_HEIGHTS: u64 = 256;
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
-    /// Find out what a block triggers.
-    Open(u64),
+    /// Find out what the blocks of some heights trigger.
+    Open(Heights),
     /// Judge a DID as of a height, with new material if so wanted.
     Judge { did: String, height: u64, is_fresh: bool },
     /// Say when the patience with a height is over.
     Wait(u64),
-    /// Write a height, with the DIDs that are still to be judged.
-    Close(u64),
+    /// Write the heights, with the DIDs that are still to be judged.
+    Close(Heights),
+}
+
+/// The heights of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Heights {
+    pub first: u64,
+    pub last: u64,
 }
 
 #[derive(Debug)]
@@ -47,6 +56,10 @@ struct Run {
 pub struct Rounds<V> {
     height: u64,
     tip: u64,
+    /// Last height of the round under way.
+    last: u64,
+    /// First height at which anything is judged.
+    live: u64,
     phase: Phase,
     /// DIDs to be judged, and the height that asks for new material, if one does.
     jobs: BTreeMap<String, Option<u64>>,
@@ -58,12 +71,14 @@ pub struct Rounds<V> {
 }
 
 impl<V> Rounds<V> {
-    /// Continues behind `height`.
-    pub fn new(height: u64, jobs: BTreeMap<String, bool>) -> Self {
+    /// Continues behind `height`. Heights before `live` are only gone through: what web servers say now is no news of then.
+    pub fn new(height: u64, live: u64, jobs: BTreeMap<String, bool>) -> Self {
         let jobs = jobs.into_iter().map(|(did, is_fresh)| (did, is_fresh.then_some(height))).collect();
         Self {
             height,
             tip: height,
+            last: height,
+            live,
             phase: Phase::Resting,
             jobs,
             running: HashMap::new(),
@@ -104,21 +119,25 @@ impl<V> Rounds<V> {
         match self.phase {
             Phase::Resting if self.tip > self.height => {
                 self.phase = Phase::Opening;
-                vec![Effect::Open(self.height + 1)]
+                self.last = self.tip.min(self.height + MOST_HEIGHTS);
+                vec![Effect::Open(self.heights())]
             }
             _ => Vec::new(),
         }
     }
 
-    /// What the block at the next height triggers is known.
+    fn heights(&self) -> Heights {
+        Heights { first: self.height + 1, last: self.last }
+    }
+
+    /// What the blocks of the round trigger is known.
     pub fn opened(&mut self, triggered: impl IntoIterator<Item = (String, bool)>) -> Vec<Effect> {
-        let height = self.height + 1;
+        let height = self.last;
         for (did, is_fresh) in triggered {
             let asked = self.jobs.entry(did).or_default();
             *asked = is_fresh.then_some(height).or(*asked);
         }
-        // Far behind, heights are only gone through: what web servers say now is no news of then.
-        let is_behind = self.tip > height;
+        let is_behind = height < self.live || self.tip >= self.height + MOST_HEIGHTS;
         let waited_for: BTreeSet<String> = if is_behind {
             BTreeSet::new()
         } else {
@@ -135,7 +154,7 @@ impl<V> Rounds<V> {
         effects
     }
 
-    /// The next height could not be opened; it is opened again with the next call.
+    /// The round could not be opened; it is opened again with the next call.
     pub fn open_failed(&mut self) {
         self.phase = Phase::Resting;
     }
@@ -143,7 +162,7 @@ impl<V> Rounds<V> {
     /// A DID is judged, and these depend on it. A verdict for an earlier height is forgotten, but what was fetched for it is kept.
     pub fn judged(&mut self, did: &str, verdict: V, dependents: Vec<String>) -> Vec<Effect> {
         let Some(run) = self.running.remove(did) else { return Vec::new() };
-        let height = self.height + 1;
+        let height = self.last;
         let Phase::Judging { waited_for, cascaded } = &mut self.phase else {
             self.came_late(did, &run, verdict);
             return Vec::new();
@@ -187,7 +206,7 @@ impl<V> Rounds<V> {
     /// The patience with a height is over.
     pub fn time_is_up(&mut self, height: u64) -> Vec<Effect> {
         match &mut self.phase {
-            Phase::Judging { waited_for, .. } if height == self.height + 1 => {
+            Phase::Judging { waited_for, .. } if height == self.last => {
                 // Whoever did not even begin is not to blame.
                 let late = std::mem::take(waited_for).into_iter().filter(|did| self.running.contains_key(did));
                 self.slow.extend(late);
@@ -197,22 +216,22 @@ impl<V> Rounds<V> {
         }
     }
 
-    /// Verdicts of the height being closed.
+    /// Verdicts of the round being closed.
     pub fn done(&self) -> &BTreeMap<String, V> {
         &self.done
     }
 
-    /// The height is written.
+    /// The round is written.
     pub fn closed(&mut self) -> Vec<Effect> {
-        self.height += 1;
+        self.height = self.last;
         self.done.clear();
         self.phase = Phase::Resting;
         self.advance()
     }
 
-    /// The height could not be written; it is written again.
+    /// The round could not be written; it is written again.
     pub fn close_again(&self) -> Option<Effect> {
-        matches!(self.phase, Phase::Closing).then_some(Effect::Close(self.height + 1))
+        matches!(self.phase, Phase::Closing).then(|| Effect::Close(self.heights()))
     }
 
     /// What was fetched for a DID too late for its height, failures included.
@@ -241,12 +260,12 @@ impl<V> Rounds<V> {
 
     fn close(&mut self) -> Effect {
         self.phase = Phase::Closing;
-        Effect::Close(self.height + 1)
+        Effect::Close(self.heights())
     }
 
     /// Starts as many DIDs as there are places.
     fn start(&mut self) -> Vec<Effect> {
-        let height = self.height + 1;
+        let height = self.last;
         let mut effects = Vec::new();
         let mut hosts: HashMap<String, usize> = HashMap::new();
         for run in self.running.values() {
@@ -297,14 +316,22 @@ mod tests {
         Effect::Judge { did: web(name), height, is_fresh }
     }
 
+    fn open(height: u64) -> Effect {
+        Effect::Open(Heights { first: height, last: height })
+    }
+
+    fn close(height: u64) -> Effect {
+        Effect::Close(Heights { first: height, last: height })
+    }
+
     fn opened(rounds: &mut Subject, names: &[(&str, bool)]) -> Vec<Effect> {
         rounds.opened(names.iter().map(|(name, is_fresh)| (web(name), *is_fresh)))
     }
 
     fn started() -> Subject {
-        let mut rounds = Subject::new(4, BTreeMap::new());
+        let mut rounds = Subject::new(4, 0, BTreeMap::new());
         assert_eq!(rounds.advance(), []);
-        assert_eq!(rounds.tip_seen(5), [Effect::Open(5)]);
+        assert_eq!(rounds.tip_seen(5), [open(5)]);
         rounds
     }
 
@@ -312,8 +339,8 @@ mod tests {
     fn a_height_without_triggers_is_closed_at_once_and_the_next_is_opened() {
         let mut rounds = started();
         assert_eq!(rounds.tip_seen(6), []);
-        assert_eq!(opened(&mut rounds, &[]), [Effect::Close(5)]);
-        assert_eq!(rounds.closed(), [Effect::Open(6)]);
+        assert_eq!(opened(&mut rounds, &[]), [close(5)]);
+        assert_eq!(rounds.closed(), [open(6)]);
         assert_eq!(rounds.height(), 5);
     }
 
@@ -325,7 +352,7 @@ mod tests {
             [judge("a", 5, true), judge("b", 5, false), Effect::Wait(5)]
         );
         assert_eq!(rounds.judged(&web("b"), 1, vec![]), []);
-        assert_eq!(rounds.judged(&web("a"), 2, vec![]), [Effect::Close(5)]);
+        assert_eq!(rounds.judged(&web("a"), 2, vec![]), [close(5)]);
         assert_eq!(rounds.done().len(), 2);
         assert_eq!(rounds.closed(), []);
         assert!(rounds.jobs().is_empty() && rounds.done().is_empty());
@@ -337,7 +364,7 @@ mod tests {
         opened(&mut rounds, &[("a", true)]);
         assert_eq!(rounds.judged(&web("a"), 1, vec![web("b"), web("a")]), [judge("b", 5, false)]);
         assert_eq!(rounds.judged(&web("b"), 2, vec![web("a")]), [judge("a", 5, false)]);
-        assert_eq!(rounds.judged(&web("a"), 3, vec![web("b")]), [Effect::Close(5)]);
+        assert_eq!(rounds.judged(&web("a"), 3, vec![web("b")]), [close(5)]);
         assert_eq!(rounds.done()[&web("a")], 3);
     }
 
@@ -347,31 +374,27 @@ mod tests {
         opened(&mut rounds, &[("quick", true), ("slow", true)]);
         rounds.judged(&web("quick"), 1, vec![]);
         assert_eq!(rounds.time_is_up(4), [], "an earlier height's");
-        assert_eq!(rounds.time_is_up(5), [Effect::Close(5)]);
+        assert_eq!(rounds.time_is_up(5), [close(5)]);
         assert_eq!(rounds.jobs(), [(web("slow"), true)].into(), "kept with the height");
         assert_eq!(rounds.closed(), []);
-        assert_eq!(rounds.tip_seen(6), [Effect::Open(6)]);
-        assert_eq!(opened(&mut rounds, &[]), [Effect::Close(6)], "not waited for, and still running");
+        assert_eq!(rounds.tip_seen(6), [open(6)]);
+        assert_eq!(opened(&mut rounds, &[]), [close(6)], "not waited for, and still running");
         assert_eq!(rounds.judged(&web("slow"), 9, vec![]), [], "its verdict is of an earlier height");
         rounds.closed();
         rounds.tip_seen(7);
         let effects = [judge("slow", 7, false), Effect::Wait(7)];
         assert_eq!(opened(&mut rounds, &[]), effects, "what was fetched need not be fetched again");
         assert_eq!(rounds.take_late(&web("slow")), Some(9), "what could not be had included");
-        assert_eq!(rounds.judged(&web("slow"), 3, vec![]), [Effect::Close(7)]);
+        assert_eq!(rounds.judged(&web("slow"), 3, vec![]), [close(7)]);
         rounds.closed();
         rounds.tip_seen(8);
-        assert_eq!(
-            opened(&mut rounds, &[("slow", true)]),
-            [judge("slow", 8, true), Effect::Close(8)],
-            "not waited for"
-        );
+        assert_eq!(opened(&mut rounds, &[("slow", true)]), [judge("slow", 8, true), close(8)], "not waited for");
         rounds.closed();
         rounds.tip_seen(9);
         opened(&mut rounds, &[("other", true)]);
         assert_eq!(rounds.judged(&web("slow"), 4, vec![]), [judge("slow", 9, false)]);
         assert_eq!(rounds.judged(&web("other"), 5, vec![]), []);
-        assert_eq!(rounds.judged(&web("slow"), 6, vec![]), [Effect::Close(9)]);
+        assert_eq!(rounds.judged(&web("slow"), 6, vec![]), [close(9)]);
     }
 
     #[test]
@@ -390,14 +413,40 @@ mod tests {
     }
 
     #[test]
+    fn heights_that_came_meanwhile_are_one_round() {
+        let mut rounds = started();
+        rounds.tip_seen(9);
+        assert_eq!(opened(&mut rounds, &[("a", true)]), [judge("a", 5, true), Effect::Wait(5)]);
+        rounds.judged(&web("a"), 1, vec![]);
+        let rest = Heights { first: 6, last: 9 };
+        assert_eq!(rounds.closed(), [Effect::Open(rest)]);
+        assert_eq!(opened(&mut rounds, &[("b", false)]), [judge("b", 9, false), Effect::Wait(9)]);
+        assert_eq!(rounds.judged(&web("b"), 2, vec![]), [Effect::Close(rest)]);
+        rounds.closed();
+        assert_eq!(rounds.height(), 9);
+    }
+
+    #[test]
+    fn what_was_before_the_start_is_not_judged_until_the_present() {
+        let mut rounds = Subject::new(0, 5, BTreeMap::new());
+        rounds.tip_seen(3);
+        assert_eq!(opened(&mut rounds, &[("a", true)]), [Effect::Close(Heights { first: 1, last: 3 })]);
+        rounds.closed();
+        rounds.tip_seen(5);
+        assert_eq!(opened(&mut rounds, &[]), [judge("a", 5, true), Effect::Wait(5)]);
+    }
+
+    #[test]
     fn far_behind_nothing_is_judged_and_nothing_is_lost() {
         let mut rounds = started();
-        rounds.tip_seen(7);
-        for height in [5, 6] {
-            assert_eq!(opened(&mut rounds, &[("a", height == 5)]), [Effect::Close(height)]);
+        rounds.tip_seen(1_000);
+        opened(&mut rounds, &[("a", true)]);
+        assert_eq!(rounds.closed(), [Effect::Open(Heights { first: 6, last: 261 })]);
+        for last in [261, 517, 773] {
+            assert_eq!(opened(&mut rounds, &[]), [Effect::Close(Heights { first: last - 255, last })]);
             rounds.closed();
         }
-        assert_eq!(opened(&mut rounds, &[]), [judge("a", 7, true), Effect::Wait(7)]);
+        assert_eq!(opened(&mut rounds, &[]), [judge("a", 1_000, true), Effect::Wait(1_000)]);
     }
 
     #[test]
@@ -416,10 +465,10 @@ mod tests {
     fn failures_of_our_own_are_tried_again() {
         let mut rounds = started();
         rounds.open_failed();
-        assert_eq!(rounds.advance(), [Effect::Open(5)]);
+        assert_eq!(rounds.advance(), [open(5)]);
         opened(&mut rounds, &[("a", true)]);
-        assert_eq!(rounds.judging_failed(&web("a")).last(), Some(&Effect::Close(5)));
-        assert_eq!(rounds.close_again(), Some(Effect::Close(5)));
+        assert_eq!(rounds.judging_failed(&web("a")).last(), Some(&close(5)));
+        assert_eq!(rounds.close_again(), Some(close(5)));
         assert_eq!(rounds.jobs().get(&web("a")), Some(&true));
     }
 }

@@ -77,7 +77,10 @@ impl DidResolver {
                 // Another flight may have landed between the look into the cache and this one's start.
                 let kept = if is_fresh { None } else { resolver.0.documents.get(&*did.text).await };
                 match kept {
-                    Some(kept) => Ok(kept.document),
+                    Some(kept) => {
+                        trace::record_resolution(&span, Ok(()));
+                        Ok(kept.document)
+                    }
                     None => resolver.load(&did).instrument(span).await,
                 }
             }
