@@ -1,4 +1,4 @@
-//! The six trust reads, against an indexer that answers them: ours with a stand-in for what it does not serve yet.
+//! The six trust reads, as the tool server asks them: of an indexer that answers them, and of one that does not.
 
 use std::sync::{
     Arc, Mutex,
@@ -25,7 +25,7 @@ use tokio_tungstenite::connect_async;
 
 use super::harness::{OPERATOR_MNEMONIC, PATIENCE, call, check_output, quick};
 
-/// Passes everything on to an indexer, but what it does not serve.
+/// Passes everything on to an indexer, but the trust reads.
 #[derive(Clone)]
 struct StandIn {
     indexer: String,
@@ -75,6 +75,9 @@ async fn answer(State(stand_in): State<StandIn>, mut request: Request) -> Respon
             body,
         ));
         return Json(trust(&path)).into_response();
+    }
+    if is_trust {
+        return StatusCode::NOT_FOUND.into_response();
     }
     let mut onward = reqwest::Client::new().get(format!("{}{whole}", stand_in.indexer));
     if let Some(height) = height {

@@ -120,6 +120,6 @@ async fn resources_and_wallet_tools_tell_the_same_as_the_chain() {
     assert_eq!(world.ok("svc.wallet.listVSAgents", json!({})).await, json!({"vs_agents": []}));
     let names = world.tool_names().await;
     assert_eq!(names.iter().filter(|name| name.starts_with("svc.ledger.")).count(), 26, "all but sessions");
-    // Without a graph, without agents, without trust reads.
-    assert_eq!((names.iter().filter(|name| name.starts_with("svc.idx.")).count(), names.len()), (50, 26 + 50 + 11 + 5));
+    // Without a graph, without agents.
+    assert_eq!((names.iter().filter(|name| name.starts_with("svc.idx.")).count(), names.len()), (56, 26 + 56 + 11 + 5));
 }

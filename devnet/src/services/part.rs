@@ -167,7 +167,7 @@ pub enum Fate {
     Active,
     /// There is none.
     Never,
-    /// It never takes effect: nobody validates it, or it names no beginning.
+    /// It is not in effect: nobody validates it, or it begins in a year.
     Idle,
     /// The ecosystem revokes it.
     Revoked,
