@@ -155,7 +155,7 @@ async fn material_is_fetched_again_when_the_registry_asks_and_not_before() {
     assert!(codes(&verdict).contains(&"not_fetched"), "{verdict}");
     assert!(codes(&resolve(&origin, &ferry).await).contains(&"parent_not_trusted"));
     let past = resolve_at(&origin, &harbor, Some(lost - 1)).await.body;
-    assert_eq!((&past["trusted"], &past["evaluatedAtBlock"] != &json!(lost)), (&json!(true), true));
+    assert_eq!((&past["trusted"], past["evaluatedAtBlock"] != json!(lost)), (&json!(true), true));
     assert!(past["ecsCredentials"].as_array().is_some_and(|held| held.len() == 2), "{past}");
 
     services(&grounds).publish(&path, &page.content_type, page.body);

@@ -141,10 +141,9 @@ impl<V> Rounds<V> {
         let waited_for: BTreeSet<String> = if is_behind {
             BTreeSet::new()
         } else {
-            let is_waited_for = |did: &String, is_fresh: bool| {
-                !self.running.contains_key(did) && !(is_fresh && self.slow.contains(did))
-            };
-            let waited_for = self.jobs.iter().filter(|(did, asked)| is_waited_for(did, asked.is_some()));
+            let is_late =
+                |did: &String, is_fresh: bool| self.running.contains_key(did) || (is_fresh && self.slow.contains(did));
+            let waited_for = self.jobs.iter().filter(|(did, asked)| !is_late(did, asked.is_some()));
             waited_for.map(|(did, _)| did.clone()).collect()
         };
         let is_waiting = !waited_for.is_empty();
