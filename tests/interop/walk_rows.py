@@ -82,6 +82,8 @@ async def find_live(session) -> dict:
     versions = await session.ask("svc.idx.gf.listGovernanceFrameworkVersions", {"ecosystem_id": saved["education"]})
     agents = await session.ask("svc.idx.de.listVSOperatorAuthorizations", {"vs_operator": saved["issuing_service"]})
     status = await session.ask("svc.cosmos.tendermint.getStatus")
+    # By then everything is there, and judged.
+    indexer = await session.ask("svc.idx.indexer.getStatus")
     return saved | {
         "session": newest["CreateOrUpdateParticipantSession"],
         "digest": newest["StoreDigest"],
@@ -89,7 +91,7 @@ async def find_live(session) -> dict:
         "authorization": (await session.ask("svc.wallet.listAuthorizations"))["authorizations"][0],
         "agent": agents["authorizations"][0]["id"],
         "tx": events[-1]["tx_hash"],
-        "height": events[-1]["block_height"],
+        "height": indexer["trust"]["block_height"],
         "first_day": status["sync_info"]["earliest_block_time"][:10] + "T00:00:00Z",
     }
 
