@@ -3,7 +3,10 @@
 use serde_json::Value;
 use svc_wire::instant;
 
-use crate::reason::{Code, Reason};
+use crate::{
+    document::is_of_type,
+    reason::{Code, Reason},
+};
 
 /// A credential that follows the data model.
 #[derive(Debug, Clone)]
@@ -36,11 +39,6 @@ fn is_model_2(body: &Value) -> Option<bool> {
     }
 }
 
-/// Whether the type of a document says that it is of a kind.
-pub fn has_type(body: &Value, kind: &str) -> bool {
-    crate::document::is_of_type(body, kind)
-}
-
 /// The id of a member that is an id, or an object with one.
 fn id_of(member: &Value) -> Option<&str> {
     member.as_str().or_else(|| member["id"].as_str())
@@ -54,7 +52,7 @@ impl<'a> Credential<'a> {
             return Err(wrong("it is no object"));
         }
         let is_model_2 = is_model_2(body).ok_or_else(|| wrong("its @context begins with none of the data models'"))?;
-        if !has_type(body, "VerifiableCredential") {
+        if !is_of_type(body, "VerifiableCredential") {
             return Err(wrong("its type is not VerifiableCredential"));
         }
         let issuer = id_of(&body["issuer"]).filter(|issuer| issuer.starts_with("did:"));
@@ -102,7 +100,7 @@ impl<'a> Credential<'a> {
             Value::Array(several) => several.as_slice(),
             one => std::slice::from_ref(one),
         };
-        let found = schemas.iter().find(|schema| has_type(schema, "JsonSchemaCredential"));
+        let found = schemas.iter().find(|schema| is_of_type(schema, "JsonSchemaCredential"));
         let url = found.and_then(|schema| Some((schema["id"].as_str()?, schema["digestSRI"].as_str())));
         url.ok_or_else(|| Reason::new(Code::SchemaUnsupported, "credentialSchema names no JsonSchemaCredential"))
     }
@@ -126,7 +124,7 @@ impl<'a> Presentation<'a> {
     /// Reads a presentation.
     pub fn read(body: &'a Value) -> Result<Self, Reason> {
         let wrong = |what: &str| Reason::new(Code::PresentationInvalid, what);
-        if is_model_2(body).is_none() || !has_type(body, "VerifiablePresentation") {
+        if is_model_2(body).is_none() || !is_of_type(body, "VerifiablePresentation") {
             return Err(wrong("its @context or type is not that of a VerifiablePresentation"));
         }
         let credentials = match &body["verifiableCredential"] {

@@ -82,9 +82,9 @@ fn public_key(entry: &Value) -> Option<VerifyingKey> {
     (!key.is_weak()).then_some(key)
 }
 
-/// The type of a service says, alone or among others, that it is of a kind.
-pub fn is_of_type(service: &Value, kind: &str) -> bool {
-    match &service["type"] {
+/// The type of a service or a credential says, alone or among others, that it is of a kind.
+pub fn is_of_type(thing: &Value, kind: &str) -> bool {
+    match &thing["type"] {
         Value::String(one) => one == kind,
         Value::Array(several) => several.iter().any(|one| one == kind),
         _ => false,

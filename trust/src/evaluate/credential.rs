@@ -5,9 +5,9 @@ use serde_json::Value;
 use super::{Evaluation, authority};
 use crate::{
     Code, Reason, Schema,
-    credential::{Credential, has_type},
+    credential::Credential,
     digest::{Algorithm, digest_jcs, matches_sri},
-    document::Purpose,
+    document::{Purpose, is_of_type},
     known::Stop,
     schema,
     verdict::Held,
@@ -77,7 +77,7 @@ impl Evaluation<'_> {
         }
         let body: Value = serde_json::from_str(text).map_err(|error| invalid(&error))?;
         let credential = Credential::read(&body).map_err(|reason| invalid(&reason.message))?;
-        if !has_type(&body, "JsonSchemaCredential") {
+        if !is_of_type(&body, "JsonSchemaCredential") {
             return Err(invalid(&"its type is not JsonSchemaCredential").into());
         }
         let reference = credential.subject["jsonSchema"]["$ref"].as_str();

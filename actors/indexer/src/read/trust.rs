@@ -19,9 +19,7 @@ impl Reader {
         let participations = selector::Participations::read(ask.params)?;
         let presentations = selector::Presentations::read(ask.params)?;
         let ecosystems = selector::Ecosystems::read(ask.params)?;
-        let filter = Filter { name: Some(did.to_owned()), ..Filter::default() };
-        let found = self.store.find(Kind::Verdict, &filter, ask.height).await?;
-        let mut verdict = found.ok_or(ReadError::NotFound("DID"))?.body;
+        let mut verdict = self.store.verdict(did, ask.height).await?.ok_or(ReadError::NotFound("DID"))?;
 
         let mut answer = json!({});
         for member in [
@@ -173,7 +171,7 @@ impl Reader {
     /// Puts verdicts beside the DIDs of an answer; null stays where a DID was never judged.
     pub(super) async fn fill_trust(&self, ask: &Ask<'_>, body: &mut Value) -> Result<(), ReadError> {
         let members: &[&str] = match ask.params.text("trust_data") {
-            Some("summary") => &SUMMARY,
+            Some("summary") => &FULL[..FULL.len() - 1],
             Some("full") => &FULL,
             _ => return Ok(()),
         };
@@ -181,16 +179,14 @@ impl Reader {
         wanting(body, &mut wanting_it);
         for object in wanting_it {
             let Some(did) = object.get("did").and_then(Value::as_str) else { continue };
-            let filter = Filter { name: Some(did.to_owned()), ..Filter::default() };
-            let Some(mut verdict) = self.store.find(Kind::Verdict, &filter, ask.height).await? else { continue };
-            let shown = members.iter().map(|member| ((*member).to_owned(), verdict.body[*member].take()));
+            let Some(mut verdict) = self.store.verdict(did, ask.height).await? else { continue };
+            let shown = members.iter().map(|member| ((*member).to_owned(), verdict[*member].take()));
             object.insert("trust_data".to_owned(), shown.collect::<Map<_, _>>().into());
         }
         Ok(())
     }
 }
 
-/// What `trust_data` holds.
-const SUMMARY: [&str; 6] = ["did", "trusted", "evaluatedAtTime", "evaluatedAtBlock", "expiresAtTime", "corporationId"];
+/// What `trust_data` holds; all but the last in a summary.
 const FULL: [&str; 7] =
     ["did", "trusted", "evaluatedAtTime", "evaluatedAtBlock", "expiresAtTime", "corporationId", "ecsCredentials"];

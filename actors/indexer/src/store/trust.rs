@@ -224,6 +224,12 @@ impl Store {
         Ok(None)
     }
 
+    /// The verdict on a DID that holds at `height`.
+    pub async fn verdict(&self, did: &str, height: u64) -> Result<Option<Value>, StoreError> {
+        let filter = Filter { name: Some(did.to_owned()), ..Filter::default() };
+        Ok(self.find(Kind::Verdict, &filter, height).await?.map(|stored| stored.body))
+    }
+
     /// What was last fetched for a need.
     pub async fn material(&self, need: &str) -> Result<Option<Value>, StoreError> {
         let row = sqlx::query("SELECT body FROM trust_material WHERE need = $1")

@@ -12,19 +12,18 @@ use svc_otel::{
     metrics::{self, Judged},
     trace,
 };
-use svc_wire::trust::{Counts, RecordedBlock, RecordedChange};
+use svc_wire::trust::{RecordedBlock, RecordedChange};
 use tracing::Instrument;
 
 use super::{
     judging::{At, Judgement, Judging, JudgingError},
-    record::{self, Occasion, need_key},
+    opening::{Opening, open},
+    record,
     rounds::{Effect, Heights, Rounds},
-    triggers::{RegistryChange, Touch, Triggered},
 };
 use crate::{
-    derive::measures::{Metric, Scope},
     hub::{HubHandle, TrustTopic},
-    store::{Filter, Kind, Store, StoreError, TrustWrite, VerdictWrite, iso_millis},
+    store::{Store, StoreError, TrustWrite, VerdictWrite, iso_millis},
 };
 
 /// What the arbiter is told.
@@ -78,7 +77,7 @@ pub struct State {
 
 pub struct Arbiter;
 
-/// How soon a failure is tried again, and how often the checkpoint is looked at beside what the follower tells.
+/// How soon a failure is tried again.
 const AGAIN: Duration = Duration::from_millis(250);
 
 impl Behaviour for Arbiter {
@@ -105,10 +104,10 @@ impl Behaviour for Arbiter {
     async fn handle(context: &Context<Msg>, message: Msg, state: &mut State) -> Result<(), Failure> {
         let effects = match message {
             Msg::Processed(height) => state.rounds.tip_seen(height),
-            Msg::Opened(Ok(mut opening)) => {
-                let judge = std::mem::take(&mut opening.judge);
+            Msg::Opened(Ok(opening)) => {
                 state.opening = opening.into();
-                state.rounds.opened(judge)
+                let eventful = state.opening.registry.keys().next_back().copied();
+                state.rounds.opened(state.opening.judge.clone(), eventful)
             }
             Msg::Opened(Err(error)) => {
                 tracing::warn!(height = state.rounds.height() + 1, %error, "a height cannot be judged, trying again");
@@ -141,8 +140,7 @@ impl Behaviour for Arbiter {
             }
             Msg::Again => {
                 state.is_trying_again = false;
-                let unwritten = state.rounds.close_again().into_iter().collect::<Vec<_>>();
-                if unwritten.is_empty() { state.rounds.advance() } else { unwritten }
+                state.rounds.again()
             }
         };
         for effect in effects {
@@ -184,7 +182,7 @@ impl State {
                     let started = Instant::now();
                     let judged = args.judging.judge(&did, at, material).await;
                     let outcome = match &judged {
-                        Ok(judgement) if judgement.verdict.is_trusted() => Judged::Trusted,
+                        Ok(judgement) if record::state(&judgement.body).trusted => Judged::Trusted,
                         Ok(_) => Judged::NotTrusted,
                         Err(_) => Judged::Failed,
                     };
@@ -212,23 +210,6 @@ impl State {
     }
 }
 
-/// What the blocks of a round did.
-#[derive(Debug, Default)]
-pub struct Opening {
-    /// Times of the heights, nanoseconds since the epoch.
-    times: BTreeMap<u64, i128>,
-    /// Whom to judge, and whether with new material.
-    judge: BTreeMap<String, bool>,
-    /// What each height changed in the registry.
-    registry: BTreeMap<u64, BTreeMap<String, RegistryChange>>,
-}
-
-impl Opening {
-    fn time(&self, height: u64) -> i128 {
-        self.times.get(&height).copied().unwrap_or(0)
-    }
-}
-
 /// What a round comes to.
 struct Closing {
     heights: Heights,
@@ -241,12 +222,11 @@ impl Closing {
     async fn write(self, args: &Args) -> Result<Vec<RecordedBlock>, StoreError> {
         let store = &args.judging.store;
         let last = self.heights.last;
-        let time = self.opening.time(last);
         let mut write = TrustWrite { height: last, jobs: self.jobs, ..TrustWrite::default() };
         for (did, judgement) in &self.done {
-            let before = verdict_before(store, did, last).await?;
+            let before = store.verdict(did, last.saturating_sub(1)).await?;
             let corporation_id = judgement.corporation_id.unwrap_or(0);
-            let after = record::body(did, &judgement.verdict, Occasion { height: last, time, corporation_id });
+            let after = judgement.body.clone();
             let registry = self.opening.registry.get(&last).and_then(|changes| changes.get(did));
             // The change of a DID that nobody claims any more is told to those who knew it.
             let is_known = judgement.corporation_id.is_some();
@@ -278,101 +258,4 @@ impl Closing {
         });
         Ok(told.collect())
     }
-}
-
-async fn verdict_before(store: &Store, did: &str, height: u64) -> Result<Option<Value>, StoreError> {
-    let filter = Filter { name: Some(did.to_owned()), ..Filter::default() };
-    let found = store.find(Kind::Verdict, &filter, height.saturating_sub(1)).await?;
-    Ok(found.map(|stored| stored.body))
-}
-
-/// What the blocks of some heights did.
-async fn open(store: &Store, heights: Heights) -> Result<Opening, StoreError> {
-    let mut opening = Opening { times: store.block_times(heights.first, heights.last).await?, ..Opening::default() };
-    if opening.times.len() as u64 != heights.last + 1 - heights.first {
-        return Err(StoreError::Corrupt(format!("blocks {} to {} are not all there", heights.first, heights.last)));
-    }
-    for height in store.eventful(heights.first, heights.last).await? {
-        let triggered = triggered(store, height).await?;
-        for (did, is_fresh) in triggered.judge {
-            *opening.judge.entry(did).or_default() |= is_fresh;
-        }
-        let needs: Vec<String> = triggered.needs.iter().map(need_key).collect();
-        for did in store.dependents(&needs).await? {
-            opening.judge.entry(did).or_default();
-        }
-        opening.registry.insert(height, triggered.registry);
-    }
-    Ok(opening)
-}
-
-/// What a block triggers.
-async fn triggered(store: &Store, height: u64) -> Result<Triggered, StoreError> {
-    let mut touches = Vec::new();
-    for touched in store.touched_at(height).await? {
-        touches.extend(touch(store, touched.kind, &touched.body, height).await?);
-    }
-    for id in store.asked_at(height).await? {
-        touches.extend(did_of(store, Kind::Participant, id, height).await?.map(|did| Touch::Asked { did }));
-    }
-    for scope in store.measured_at(height).await? {
-        touches.extend(figures(store, scope, height).await?);
-    }
-    Ok(Triggered::by(touches))
-}
-
-async fn did_of(store: &Store, kind: Kind, id: u64, height: u64) -> Result<Option<String>, StoreError> {
-    let found = store.entity(kind, id, height).await?;
-    Ok(found.and_then(|body| body["did"].as_str().map(str::to_owned)))
-}
-
-async fn touch(store: &Store, kind: Kind, body: &Value, height: u64) -> Result<Option<Touch>, StoreError> {
-    let id = body["id"].as_u64().unwrap_or(0);
-    let did = body["did"].as_str().unwrap_or_default().to_owned();
-    Ok(match kind {
-        Kind::Corporation => Some(Touch::Corporation { did }),
-        Kind::Participant => Some(Touch::Participant { did }),
-        Kind::Ecosystem => {
-            let filter = Filter { parent_id: Some(id), ..Filter::default() };
-            let schemas = store.all(Kind::Schema, height, &filter).await?;
-            Some(Touch::Ecosystem { did, schemas: schemas.into_iter().map(|schema| schema.id).collect() })
-        }
-        Kind::Schema => {
-            let ecosystem = body["ecosystem_id"].as_u64().unwrap_or(0);
-            Some(Touch::Schema { id, ecosystem: did_of(store, Kind::Ecosystem, ecosystem, height).await? })
-        }
-        Kind::Digest => body["digest"].as_str().map(|digest| Touch::Digest { digest: digest.to_owned() }),
-        Kind::TrustDeposit => {
-            let owner = body["corporation_id"].as_u64().unwrap_or(0);
-            let corporation = did_of(store, Kind::Corporation, owner, height).await?;
-            corporation.map(|corporation| Touch::Deposit { corporation })
-        }
-        _ => None,
-    })
-}
-
-/// Which figures of a scope a block changed.
-async fn figures(store: &Store, scope: Scope, height: u64) -> Result<Option<Touch>, StoreError> {
-    let (kind, id) = match scope {
-        Scope::Participant(id) => (Kind::Participant, id),
-        Scope::Ecosystem(id) => (Kind::Ecosystem, id),
-        Scope::Schema(id) => {
-            let body = store.entity(Kind::Schema, id, height).await?.unwrap_or_default();
-            (Kind::Ecosystem, body["ecosystem_id"].as_u64().unwrap_or(0))
-        }
-        Scope::Global | Scope::Corporation(_) => return Ok(None),
-    };
-    let Some(did) = did_of(store, kind, id, height).await? else { return Ok(None) };
-    let (before, after) = (store.measures(scope, height - 1).await?, store.measures(scope, height).await?);
-    let differs = |metric: &Metric| before.get(*metric) != after.get(*metric);
-    let counts = Counts {
-        participants: Metric::ALL.iter().filter(|metric| metric.name().starts_with("participants")).any(differs),
-        issued_credentials: differs(&Metric::Issued),
-        verified_credentials: differs(&Metric::Verified),
-    };
-    Ok(match kind {
-        _ if counts == Counts::default() => None,
-        Kind::Participant => Some(Touch::ParticipantFigures { did, counts }),
-        _ => Some(Touch::EcosystemFigures { did, counts }),
-    })
 }

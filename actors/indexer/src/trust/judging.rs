@@ -1,10 +1,6 @@
 //! Judging one DID: the evaluation is asked again and again, and what it wants to know is found out, until it is content.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream};
 use serde_json::Value;
@@ -17,7 +13,7 @@ use tokio::{sync::Semaphore, time::Instant};
 
 use super::{
     TrustConfig,
-    record::{inputs, need_key, parent_key},
+    record::{self, Occasion, need_key},
 };
 use crate::{
     derive::state::{ParticipantState, instant_of},
@@ -64,15 +60,16 @@ impl Judging {
     }
 }
 
-/// A verdict with what the store needs besides.
+/// A verdict with what the store and the rounds need besides.
 #[derive(Debug)]
 pub struct Judgement {
-    pub verdict: Verdict,
+    /// The verdict as it is stored.
+    pub body: Value,
     /// None for a DID that nothing in the registry names.
     pub corporation_id: Option<u64>,
     /// Keys of what it depends on.
     pub inputs: Vec<String>,
-    /// DIDs it vouches for.
+    /// DIDs whose verdicts rest on this one, if it differs from the one before.
     pub dependents: Vec<String>,
     /// What it was judged from, failures included; without the registry's word.
     pub material: Known,
@@ -102,8 +99,6 @@ struct Budget {
     until: Instant,
     fetches: usize,
     bytes: usize,
-    /// What was fetched anew already.
-    fetched: HashSet<Need>,
 }
 
 impl Judging {
@@ -111,24 +106,38 @@ impl Judging {
     pub async fn judge(&self, did: &str, at: At, material: Known) -> Result<Judgement, JudgingError> {
         let rules = Rules { now: at.time, ..self.rules.clone() };
         let mut known = material;
-        let mut budget = Budget { until: Instant::now() + PATIENCE, fetches: 0, bytes: 0, fetched: HashSet::new() };
+        let mut budget = Budget { until: Instant::now() + PATIENCE, fetches: 0, bytes: 0 };
         for _ in 0..MOST_ROUNDS {
             let outcome;
             (known, outcome) = self.ask(did, known, rules.clone()).await?;
             match outcome {
                 Ok(verdict) => {
-                    return Ok(Judgement {
-                        corporation_id: self.store.corporation_of(did, at.height).await?,
-                        inputs: inputs(&verdict),
-                        dependents: self.store.dependents(&[parent_key(did)]).await?,
-                        material: Known { documents: known.documents, resources: known.resources, ..Known::default() },
-                        verdict,
-                    });
+                    let material =
+                        Known { documents: known.documents, resources: known.resources, ..Known::default() };
+                    return Ok(self.judgement(did, at, &verdict, material).await?);
                 }
                 Err(needs) => self.find_out(&needs, at, &mut known, &mut budget).await?,
             }
         }
         Err(JudgingError::Evaluation(format!("after {MOST_ROUNDS} rounds it still asks")))
+    }
+
+    async fn judgement(
+        &self,
+        did: &str,
+        At { height, time, .. }: At,
+        verdict: &Verdict,
+        material: Known,
+    ) -> Result<Judgement, StoreError> {
+        let corporation_id = self.store.corporation_of(did, height).await?;
+        let occasion = Occasion { height, time, corporation_id: corporation_id.unwrap_or(0) };
+        let body = record::body(did, verdict, occasion);
+        let before = self.store.verdict(did, height).await?;
+        let dependents = match before {
+            Some(before) if record::is_same(&before, &body) => Vec::new(),
+            _ => self.store.dependents(&[record::parent_key(did)]).await?,
+        };
+        Ok(Judgement { body, corporation_id, inputs: record::inputs(verdict), dependents, material })
     }
 
     /// Runs the evaluation where it may take its time.
@@ -206,7 +215,6 @@ impl Judging {
             }
             // What cannot be had is asked for again with the next occasion.
             self.store.keep_material(&need_key(&need), fetched.as_ref().ok()).await?;
-            budget.fetched.insert(need.clone());
             put(known, &need, fetched);
         }
         Ok(())

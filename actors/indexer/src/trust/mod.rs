@@ -6,6 +6,7 @@
 
 mod actor;
 mod judging;
+mod opening;
 mod record;
 mod rounds;
 mod triggers;

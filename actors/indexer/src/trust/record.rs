@@ -58,6 +58,18 @@ pub fn body(did: &str, verdict: &Verdict, occasion: Occasion) -> Value {
     })
 }
 
+/// Whether two verdicts say the same, whenever they were given.
+pub fn is_same(before: &Value, after: &Value) -> bool {
+    let said = |body: &Value| {
+        let mut said = body.clone();
+        for member in ["evaluatedAtTime", "evaluatedAtBlock"] {
+            said[member].take();
+        }
+        said
+    };
+    said(before) == said(after)
+}
+
 fn trust_credential(held: &Held) -> Value {
     json!({
         "id": held.id, "credentialSchemaId": held.schema_id, "ecosystemId": held.ecosystem_id,
@@ -134,6 +146,9 @@ mod tests {
         let first = change("did:web:a", 3, Some((None, &after)), None).expect("a change");
         assert_eq!((first.ecs_credentials, first.presentations, first.services), (true, true, false));
         assert_eq!(change("did:web:a", 3, None, None), None);
+        let later = json!({"trusted": true, "services": [], "ecsCredentials": [1], "presentations": [2],
+            "evaluatedAtTime": "u", "evaluatedAtBlock": 8, "corporationId": 3, "expiresAtTime": null});
+        assert!(is_same(&after, &later) && !is_same(&before, &after));
         let money = RegistryChange { corporation: true, ..RegistryChange::default() };
         let told = change("did:web:a", 3, None, Some(&money)).expect("a change");
         assert_eq!((told.trust, told.corporation), (None, true));

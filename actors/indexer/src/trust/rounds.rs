@@ -1,9 +1,10 @@
 //! Which DIDs are judged, at which height, and when a height is closed. Pure.
 //!
 //! A round takes every height up to the block checkpoint, mostly one: it is opened with what its blocks trigger, the DIDs are
-//! judged against the registry as of its last height, and it is closed with every verdict that came in time. A round waits for its DIDs, but not for
-//! ever: one whose web server is slow is judged in a later round, with what was fetched meanwhile, and its web server is not
-//! waited for again until it has answered in time.
+//! judged against the registry as of its last height, and it is closed with every verdict that came in time. A round waits for
+//! its DIDs, but not for ever. What comes too late is told by the next round, as of the height it was judged at, so that nobody
+//! keeps a verdict by being slow; if anything happened since, it is also judged again, from what was fetched meanwhile. A web
+//! server that was too slow is not waited for again until it has answered in time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -49,6 +50,18 @@ struct Run {
     height: u64,
     is_fresh: bool,
     host: String,
+    /// Whether a verdict that this one may rest on was given meanwhile.
+    is_overtaken: bool,
+}
+
+/// A verdict that came too late for its height.
+#[derive(Debug)]
+struct Late<V> {
+    height: u64,
+    is_overtaken: bool,
+    verdict: V,
+    dependents: Vec<String>,
+    is_told: bool,
 }
 
 /// Progress of the evaluation; `V` is a verdict.
@@ -60,17 +73,19 @@ pub struct Rounds<V> {
     last: u64,
     /// First height at which anything is judged.
     live: u64,
+    /// Last height known to have done anything that a verdict could depend on.
+    eventful: u64,
     phase: Phase,
     /// DIDs to be judged, and the height that asks for new material, if one does.
     jobs: BTreeMap<String, Option<u64>>,
     running: HashMap<String, Run>,
     done: BTreeMap<String, V>,
-    /// What came too late for its height. Its material is good for the next.
-    late: HashMap<String, V>,
+    /// What came too late, until it stands or is judged again, with its material.
+    late: BTreeMap<String, Late<V>>,
     slow: BTreeSet<String>,
 }
 
-impl<V> Rounds<V> {
+impl<V: Clone> Rounds<V> {
     /// Continues behind `height`. Heights before `live` are only gone through: what web servers say now is no news of then.
     pub fn new(height: u64, live: u64, jobs: BTreeMap<String, bool>) -> Self {
         let jobs = jobs.into_iter().map(|(did, is_fresh)| (did, is_fresh.then_some(height))).collect();
@@ -79,11 +94,12 @@ impl<V> Rounds<V> {
             tip: height,
             last: height,
             live,
+            eventful: 0,
             phase: Phase::Resting,
             jobs,
             running: HashMap::new(),
             done: BTreeMap::new(),
-            late: HashMap::new(),
+            late: BTreeMap::new(),
             slow: BTreeSet::new(),
         }
     }
@@ -114,8 +130,15 @@ impl<V> Rounds<V> {
         self.advance()
     }
 
-    /// Goes on after a failure, or for the first time.
-    pub fn advance(&mut self) -> Vec<Effect> {
+    /// Goes on after a failure: a round that could not be opened or written is opened or written again.
+    pub fn again(&mut self) -> Vec<Effect> {
+        match self.phase {
+            Phase::Closing => vec![Effect::Close(self.heights())],
+            _ => self.advance(),
+        }
+    }
+
+    fn advance(&mut self) -> Vec<Effect> {
         match self.phase {
             Phase::Resting if self.tip > self.height => {
                 self.phase = Phase::Opening;
@@ -130,27 +153,35 @@ impl<V> Rounds<V> {
         Heights { first: self.height + 1, last: self.last }
     }
 
-    /// What the blocks of the round trigger is known.
-    pub fn opened(&mut self, triggered: impl IntoIterator<Item = (String, bool)>) -> Vec<Effect> {
+    /// What the blocks of the round trigger is known, and the last of them that did anything at all.
+    pub fn opened(
+        &mut self,
+        triggered: impl IntoIterator<Item = (String, bool)>,
+        eventful: Option<u64>,
+    ) -> Vec<Effect> {
         let height = self.last;
+        self.eventful = self.eventful.max(eventful.unwrap_or(0));
         for (did, is_fresh) in triggered {
             let asked = self.jobs.entry(did).or_default();
             *asked = is_fresh.then_some(height).or(*asked);
         }
-        let is_behind = height < self.live || self.tip >= self.height + MOST_HEIGHTS;
-        let waited_for: BTreeSet<String> = if is_behind {
-            BTreeSet::new()
-        } else {
-            let is_late =
-                |did: &String, is_fresh: bool| self.running.contains_key(did) || (is_fresh && self.slow.contains(did));
-            let waited_for = self.jobs.iter().filter(|(did, asked)| !is_late(did, asked.is_some()));
-            waited_for.map(|(did, _)| did.clone()).collect()
-        };
-        let is_waiting = !waited_for.is_empty();
-        self.phase = Phase::Judging { waited_for, cascaded: BTreeSet::new() };
-        let mut effects = if is_behind { Vec::new() } else { self.start() };
-        effects.push(if is_waiting { Effect::Wait(height) } else { self.close() });
-        effects
+        self.phase = Phase::Judging { waited_for: BTreeSet::new(), cascaded: BTreeSet::new() };
+        if height < self.live || self.tip >= self.height + MOST_HEIGHTS {
+            return vec![self.close()];
+        }
+        let untold: Vec<String> =
+            self.late.iter().filter(|(_, late)| !late.is_told).map(|(did, _)| did.clone()).collect();
+        for did in untold {
+            self.tell(&did);
+        }
+        for did in self.jobs.keys().cloned().collect::<Vec<_>>() {
+            self.wait_for(&did);
+        }
+        let effects = self.go_on();
+        match self.phase {
+            Phase::Judging { .. } => effects.into_iter().chain([Effect::Wait(height)]).collect(),
+            _ => effects,
+        }
     }
 
     /// The round could not be opened; it is opened again with the next call.
@@ -158,36 +189,28 @@ impl<V> Rounds<V> {
         self.phase = Phase::Resting;
     }
 
-    /// A DID is judged, and these depend on it. A verdict for an earlier height is forgotten, but what was fetched for it is kept.
+    /// A DID is judged, and these depend on what is new in it.
     pub fn judged(&mut self, did: &str, verdict: V, dependents: Vec<String>) -> Vec<Effect> {
         let Some(run) = self.running.remove(did) else { return Vec::new() };
-        let height = self.last;
-        let Phase::Judging { waited_for, cascaded } = &mut self.phase else {
-            self.came_late(did, &run, verdict);
-            return Vec::new();
-        };
-        if run.height != height {
-            // It is judged again, which takes no web server.
-            waited_for.insert(did.to_owned());
-            self.came_late(did, &run, verdict);
-        } else {
-            waited_for.remove(did);
-            // In a circle of services each is judged again once, not for ever.
-            if cascaded.insert(did.to_owned()) {
-                for dependent in dependents.into_iter().filter(|dependent| dependent != did) {
-                    if !self.running.contains_key(&dependent) {
-                        waited_for.insert(dependent.clone());
-                    }
-                    self.jobs.entry(dependent).or_default();
-                }
+        let is_in_time = run.height == self.last && matches!(self.phase, Phase::Judging { .. });
+        if run.is_fresh {
+            // What was fetched need not be fetched again, unless a later height asks for it.
+            if let Some(asked) = self.jobs.get_mut(did) {
+                *asked = asked.filter(|height| *height > run.height);
             }
-            if run.is_fresh {
+            if is_in_time {
                 self.slow.remove(did);
             }
-            self.jobs.remove(did);
-            self.done.insert(did.to_owned(), verdict);
         }
-        self.go_on()
+        let late = Late { height: run.height, is_overtaken: run.is_overtaken, verdict, dependents, is_told: false };
+        self.late.insert(did.to_owned(), late);
+        if let Phase::Judging { waited_for, .. } = &mut self.phase {
+            waited_for.remove(did);
+            self.tell(did);
+            self.wait_for(did);
+            return self.go_on();
+        }
+        Vec::new()
     }
 
     /// A DID could not be judged, for a reason of our own; it is tried again in the next round.
@@ -228,24 +251,51 @@ impl<V> Rounds<V> {
         self.advance()
     }
 
-    /// The round could not be written; it is written again.
-    pub fn close_again(&self) -> Option<Effect> {
-        matches!(self.phase, Phase::Closing).then(|| Effect::Close(self.heights()))
-    }
-
-    /// What was fetched for a DID too late for its height, failures included.
+    /// The verdict that came too late and does not stand, for its material. None if that is not the newest.
     pub fn take_late(&mut self, did: &str) -> Option<V> {
-        self.late.remove(did)
+        self.late.remove(did).filter(|late| !late.is_overtaken).map(|late| late.verdict)
     }
 
-    /// What was fetched too late for its height need not be fetched again, unless a later one asks for it.
-    fn came_late(&mut self, did: &str, run: &Run, verdict: V) {
-        let Some(asked) = self.jobs.get_mut(did) else { return };
-        if run.is_fresh {
-            *asked = asked.filter(|height| *height > run.height);
+    /// Tells a verdict with the round under way. It stands if nothing happened since it was begun.
+    fn tell(&mut self, did: &str) {
+        let Some(late) = self.late.get_mut(did) else { return };
+        late.is_told = true;
+        self.done.insert(did.to_owned(), late.verdict.clone());
+        let is_asked = self.jobs.get(did).is_some_and(Option::is_some);
+        if is_asked || late.is_overtaken || late.height < self.eventful {
+            self.jobs.entry(did.to_owned()).or_default();
+            if self.late.len() > LANES {
+                // So much material is not kept at once: this is fetched again.
+                self.late.remove(did);
+            }
+            return;
         }
-        if asked.is_none() {
-            self.late.insert(did.to_owned(), verdict);
+        self.jobs.remove(did);
+        let dependents = self.late.remove(did).map(|late| late.dependents).unwrap_or_default();
+        let Phase::Judging { cascaded, .. } = &mut self.phase else { return };
+        // In a circle of services each is judged again once, not for ever.
+        if !cascaded.insert(did.to_owned()) {
+            return;
+        }
+        for dependent in dependents.into_iter().filter(|dependent| dependent != did) {
+            self.jobs.entry(dependent.clone()).or_default();
+            if let Some(run) = self.running.get_mut(&dependent) {
+                run.is_overtaken = true;
+            }
+            if let Some(late) = self.late.get_mut(&dependent) {
+                late.is_overtaken = true;
+            }
+            self.wait_for(&dependent);
+        }
+    }
+
+    /// Has the round wait for a DID, if it is to be judged and does not make others wait.
+    fn wait_for(&mut self, did: &str) {
+        let Some(asked) = self.jobs.get(did) else { return };
+        let is_of_before = self.running.get(did).is_some_and(|run| run.height < self.last);
+        let is_slow = asked.is_some() && self.slow.contains(did);
+        if let (Phase::Judging { waited_for, .. }, false) = (&mut self.phase, is_of_before || is_slow) {
+            waited_for.insert(did.to_owned());
         }
     }
 
@@ -284,7 +334,7 @@ impl<V> Rounds<V> {
             *at_host += 1;
             slow += usize::from(is_slow);
             let is_fresh = asked.is_some();
-            self.running.insert(did.clone(), Run { height, is_fresh, host: host.to_owned() });
+            self.running.insert(did.clone(), Run { height, is_fresh, host: host.to_owned(), is_overtaken: false });
             effects.push(Effect::Judge { did: did.clone(), height, is_fresh });
         }
         effects
@@ -324,7 +374,11 @@ mod tests {
     }
 
     fn opened(rounds: &mut Subject, names: &[(&str, bool)]) -> Vec<Effect> {
-        rounds.opened(names.iter().map(|(name, is_fresh)| (web(name), *is_fresh)))
+        opened_with_deeds(rounds, names, None)
+    }
+
+    fn opened_with_deeds(rounds: &mut Subject, names: &[(&str, bool)], eventful: Option<u64>) -> Vec<Effect> {
+        rounds.opened(names.iter().map(|(name, is_fresh)| (web(name), *is_fresh)), eventful)
     }
 
     fn started() -> Subject {
@@ -367,8 +421,8 @@ mod tests {
         assert_eq!(rounds.done()[&web("a")], 3);
     }
 
-    #[test]
-    fn a_slow_server_delays_its_own_did_alone_and_once() {
+    /// A round in which `slow` was not judged in time, and the next height.
+    fn with_a_slow_one() -> Subject {
         let mut rounds = started();
         opened(&mut rounds, &[("quick", true), ("slow", true)]);
         rounds.judged(&web("quick"), 1, vec![]);
@@ -377,23 +431,71 @@ mod tests {
         assert_eq!(rounds.jobs(), [(web("slow"), true)].into(), "kept with the height");
         assert_eq!(rounds.closed(), []);
         assert_eq!(rounds.tip_seen(6), [open(6)]);
+        rounds
+    }
+
+    #[test]
+    fn a_slow_server_delays_its_own_did_alone_and_once() {
+        let mut rounds = with_a_slow_one();
         assert_eq!(opened(&mut rounds, &[]), [close(6)], "not waited for, and still running");
-        assert_eq!(rounds.judged(&web("slow"), 9, vec![]), [], "its verdict is of an earlier height");
+        assert_eq!(rounds.judged(&web("slow"), 9, vec![web("child")]), [], "too late for this one too");
+        assert!(rounds.done().is_empty());
         rounds.closed();
         rounds.tip_seen(7);
-        let effects = [judge("slow", 7, false), Effect::Wait(7)];
-        assert_eq!(opened(&mut rounds, &[]), effects, "what was fetched need not be fetched again");
-        assert_eq!(rounds.take_late(&web("slow")), Some(9), "what could not be had included");
-        assert_eq!(rounds.judged(&web("slow"), 3, vec![]), [close(7)]);
+        let effects = [judge("child", 7, false), Effect::Wait(7)];
+        assert_eq!(opened(&mut rounds, &[]), effects, "nothing happened since: it stands");
+        assert_eq!(rounds.done(), &[(web("slow"), 9)].into());
+        assert_eq!(rounds.judged(&web("child"), 3, vec![]), [close(7)]);
         rounds.closed();
         rounds.tip_seen(8);
         assert_eq!(opened(&mut rounds, &[("slow", true)]), [judge("slow", 8, true), close(8)], "not waited for");
         rounds.closed();
         rounds.tip_seen(9);
         opened(&mut rounds, &[("other", true)]);
-        assert_eq!(rounds.judged(&web("slow"), 4, vec![]), [judge("slow", 9, false)]);
-        assert_eq!(rounds.judged(&web("other"), 5, vec![]), []);
-        assert_eq!(rounds.judged(&web("slow"), 6, vec![]), [close(9)]);
+        assert_eq!(rounds.judged(&web("slow"), 4, vec![]), [], "late for its height, in time for this one");
+        assert_eq!(rounds.judged(&web("other"), 5, vec![]), [close(9)]);
+        assert_eq!(rounds.done()[&web("slow")], 4);
+        assert!(rounds.jobs().is_empty());
+    }
+
+    #[test]
+    fn what_is_late_is_judged_again_if_anything_happened_since() {
+        let mut rounds = with_a_slow_one();
+        assert_eq!(opened_with_deeds(&mut rounds, &[], Some(6)), [close(6)]);
+        rounds.judged(&web("slow"), 9, vec![web("child")]);
+        rounds.closed();
+        rounds.tip_seen(7);
+        let effects = [judge("slow", 7, false), Effect::Wait(7)];
+        assert_eq!(opened(&mut rounds, &[]), effects, "what was fetched need not be fetched again");
+        assert_eq!(rounds.take_late(&web("slow")), Some(9), "what could not be had included");
+        assert_eq!(rounds.done()[&web("slow")], 9, "told meanwhile");
+        assert_eq!(rounds.judged(&web("slow"), 3, vec![]), [close(7)]);
+        assert_eq!(rounds.done()[&web("slow")], 3);
+    }
+
+    #[test]
+    fn whoever_is_always_late_is_told_all_the_same() {
+        let mut rounds = with_a_slow_one();
+        for height in 6..20 {
+            opened_with_deeds(&mut rounds, &[("slow", true)], Some(height));
+            let told: Vec<_> = rounds.done().values().copied().collect();
+            assert_eq!(told, if height == 6 { vec![] } else { vec![height - 1] });
+            rounds.judged(&web("slow"), height, vec![]);
+            assert!(rounds.jobs().contains_key(&web("slow")));
+            rounds.closed();
+            rounds.tip_seen(height + 1);
+        }
+    }
+
+    #[test]
+    fn what_a_newer_verdict_overtakes_is_judged_again_with_newer_material() {
+        let mut rounds = started();
+        opened(&mut rounds, &[("child", false), ("parent", true)]);
+        assert_eq!(rounds.judged(&web("parent"), 1, vec![web("child")]), []);
+        assert_eq!(rounds.judged(&web("child"), 2, vec![]), [judge("child", 5, false)]);
+        assert_eq!(rounds.take_late(&web("child")), None);
+        assert_eq!(rounds.judged(&web("child"), 3, vec![]), [close(5)]);
+        assert_eq!(rounds.done()[&web("child")], 3);
     }
 
     #[test]
@@ -405,7 +507,7 @@ mod tests {
         rounds.tip_seen(6);
         opened(&mut rounds, &[("a", true)]);
         assert_eq!(rounds.judged(&web("a"), 1, vec![]), [], "fetched before it was asked for again");
-        assert_eq!((rounds.jobs(), rounds.take_late(&web("a"))), ([(web("a"), true)].into(), None));
+        assert_eq!(rounds.jobs(), [(web("a"), true)].into());
         rounds.closed();
         rounds.tip_seen(7);
         assert_eq!(opened(&mut rounds, &[("b", false)])[0], judge("a", 7, true));
@@ -453,7 +555,7 @@ mod tests {
         let mut rounds = started();
         let one_host = (0..20).map(|index| (format!("did:web:evil:{index}"), true));
         let others = (0..200).map(|index| (format!("did:webvh:scid{index}:h{index}"), true));
-        let effects = rounds.opened(one_host.chain(others));
+        let effects = rounds.opened(one_host.chain(others), None);
         let of_evil = |effect: &&Effect| matches!(effect, Effect::Judge { did, .. } if did.contains("evil"));
         assert_eq!(effects.iter().filter(of_evil).count(), LANES_A_HOST);
         assert_eq!(rounds.running(), LANES);
@@ -464,10 +566,10 @@ mod tests {
     fn failures_of_our_own_are_tried_again() {
         let mut rounds = started();
         rounds.open_failed();
-        assert_eq!(rounds.advance(), [open(5)]);
+        assert_eq!(rounds.again(), [open(5)]);
         opened(&mut rounds, &[("a", true)]);
         assert_eq!(rounds.judging_failed(&web("a")).last(), Some(&close(5)));
-        assert_eq!(rounds.close_again(), Some(close(5)));
+        assert_eq!(rounds.again(), [close(5)]);
         assert_eq!(rounds.jobs().get(&web("a")), Some(&true));
     }
 }

@@ -5,9 +5,8 @@ pub(super) mod selector;
 
 use std::collections::HashMap;
 
-use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
-use sha2::{Digest, Sha384};
+use svc_trust::digest::{Algorithm, sri};
 
 use self::selector::{Ecosystems, Schemas};
 use super::{ReadError, Reader, coin, stats::count};
@@ -119,7 +118,7 @@ impl Reader {
         let show = |Stored { id, body }: Stored| {
             let mut row = json!({
                 "id": id, "type": "JsonSchema",
-                "digestSri": digest_sri(body["json_schema"].as_str().unwrap_or_default()),
+                "digestSri": sri(body["json_schema"].as_str().unwrap_or_default().as_bytes(), Algorithm::Sha384),
                 "archived": !body["archived"].is_null(),
             });
             put_counts(&mut row, &figures.get(&id).cloned().unwrap_or_default());
@@ -167,11 +166,6 @@ fn put_counts(row: &mut Value, figures: &Measures) {
     row["participants"] = ROLES.into_iter().filter_map(of_role).collect::<Map<_, _>>().into();
     row["issuedCredentials"] = count(figures, Metric::Issued);
     row["verifiedCredentials"] = count(figures, Metric::Verified);
-}
-
-/// Digest of a schema's text as the chain keeps it, in the form of Subresource Integrity.
-fn digest_sri(text: &str) -> String {
-    format!("sha384-{}", STANDARD.encode(Sha384::digest(text)))
 }
 
 #[cfg(test)]
