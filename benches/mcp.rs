@@ -36,7 +36,7 @@ use svc_kit::{hosts::HostPolicy, ws};
 use svc_operator::{Operator, OperatorConfig};
 use svc_wire::{key::AccountKey, secret::Secret};
 
-use super::{Row, median, resident};
+use super::{Row, median, resident, subscription::MARKET};
 
 /// Calls of one round at one worker, and at many.
 const ALONE: usize = 1_000;
@@ -253,7 +253,7 @@ async fn serve(router: Router) -> String {
 
 pub async fn rows() -> Vec<Row> {
     const PATH: &str = "/v4/ecosystem/get/1";
-    let devnet = DevnetConfig { scenario: "marketplace".to_owned(), block_time: None, ..DevnetConfig::default() };
+    let devnet = DevnetConfig { scenario: MARKET.to_owned(), block_time: None, ..DevnetConfig::default() };
     let sessions = SessionLimits { sessions: 10 * SESSIONS, ..SessionLimits::default() };
     let config = NetworkConfig { devnet, sessions, ..NetworkConfig::default() };
     let network = Network::launch(config).await.expect("starts");

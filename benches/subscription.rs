@@ -5,7 +5,7 @@
 //! what is measured is the server.
 
 mod clients;
-mod servers;
+pub mod servers;
 
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,8 @@ use clients::Clients;
 use servers::Server;
 pub use servers::serve;
 
+/// The marketplace without the services that the shipped one adds.
+pub const MARKET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/devnet/scenarios/marketplace.toml");
 const CLIENTS: usize = 5_000;
 const EVENTS: usize = 100;
 const ROUNDS: usize = 7;
@@ -239,7 +241,7 @@ async fn block_to_subscriber(rows: &mut Vec<Row>) {
 /// Blocks a second from a local node, and bytes on disk.
 async fn catch_up(rows: &mut Vec<Row>) {
     const EMPTY: u64 = 2_000;
-    let config = DevnetConfig { block_time: None, scenario: "marketplace".into(), ..DevnetConfig::default() };
+    let config = DevnetConfig { block_time: None, scenario: MARKET.into(), ..DevnetConfig::default() };
     let devnet = Devnet::launch(config).await.expect("a devnet");
     let busy = *devnet.node.heights().borrow();
     let txs: usize = devnet.node.inspect(|core| core.blocks().iter().map(|block| block.txs.len()).sum());

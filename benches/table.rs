@@ -4,6 +4,7 @@
 mod ledger;
 mod mcp;
 mod subscription;
+mod trust;
 mod writes;
 
 use std::sync::Arc;
@@ -122,6 +123,9 @@ fn main() {
         }
         if is_wanted("subscription") {
             subscription::rows().await.iter().for_each(print);
+        }
+        if is_wanted("trust") {
+            trust::rows().await.iter().for_each(print);
         }
         if is_wanted("mcp") {
             mcp::rows().await.iter().for_each(print);

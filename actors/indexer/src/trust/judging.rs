@@ -112,8 +112,7 @@ impl Judging {
             (known, outcome) = self.ask(did, known, rules.clone()).await?;
             match outcome {
                 Ok(verdict) => {
-                    let material =
-                        Known { documents: known.documents, resources: known.resources, ..Known::default() };
+                    let material = Known { documents: known.documents, resources: known.resources, ..Known::default() };
                     return Ok(self.judgement(did, at, &verdict, material).await?);
                 }
                 Err(needs) => self.find_out(&needs, at, &mut known, &mut budget).await?,

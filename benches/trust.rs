@@ -1,0 +1,248 @@
+//! Trust: verdicts from the store beside another read of it, evaluations beside their signatures alone, and the way from a
+//! block that asks for new material to the change on the stream beside the way of the block itself.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    time::{Duration, Instant},
+};
+
+use ed25519_dalek::{Signer, SigningKey};
+use serde_json::{Value, json};
+use svc::blocks;
+use svc_devnet::{Devnet, DevnetConfig, services::Services};
+use svc_indexer::{Indexer, IndexerConfig, TrustConfig};
+use svc_kit::hosts::HostPolicy;
+use svc_trust::{Known, Need, Participant, Rules, Schema, State, evaluate};
+use svc_wire::instant;
+
+use crate::{Row, median, subscription::servers};
+
+const WORKERS: usize = 16;
+const READS: usize = 4_000;
+const ROUNDS: usize = 5;
+const EVALUATIONS: usize = 200;
+const TRIGGERS: usize = 50;
+
+struct Bench {
+    devnet: Devnet,
+    origin: String,
+    client: reqwest::Client,
+    _indexer: Indexer,
+}
+
+impl Bench {
+    async fn launch() -> Self {
+        let config = DevnetConfig { block_time: None, scenario: "marketplace".into(), ..DevnetConfig::default() };
+        let devnet = Devnet::launch(config).await.expect("a devnet");
+        let patience = Some(Duration::from_secs(60));
+        let trust = TrustConfig { hosts: HostPolicy::AllowPrivate, patience, ..TrustConfig::default() };
+        let config = IndexerConfig { trust, ..IndexerConfig::new(devnet.node.origin(), "sqlite::memory:") };
+        let indexer = Indexer::launch(config).await.expect("an indexer");
+        let listener = svc::process::bind(([127, 0, 0, 1], 0).into()).expect("a port");
+        let origin = format!("http://{}", listener.local_addr().expect("an address"));
+        tokio::spawn(blocks::serve(listener, blocks::Front::new(&indexer)));
+        let bench = Self { devnet, origin, client: reqwest::Client::new(), _indexer: indexer };
+        let height = *bench.devnet.node.heights().borrow();
+        while bench.get("/v4/indexer/status").await["trust"]["block_height"] != height {
+            tokio::task::yield_now().await;
+        }
+        bench
+    }
+
+    fn services(&self) -> &Services {
+        self.devnet.services.as_ref().expect("the marketplace has services")
+    }
+
+    fn did(&self, name: &str) -> String {
+        self.services().get(name).expect("a service").identity.did.clone()
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        let answer = self.client.get(format!("{}{path}", self.origin)).send().await.expect("an answer");
+        answer.json().await.expect("JSON")
+    }
+
+    /// Requests a second.
+    async fn rate(&self, request: impl Fn() -> reqwest::RequestBuilder) -> f64 {
+        let begun = Instant::now();
+        let workers = (0..WORKERS).map(|_| async {
+            for _ in 0..READS / WORKERS {
+                let answer = request().send().await.expect("an answer");
+                assert!(answer.status().is_success(), "{}", answer.status());
+                answer.bytes().await.expect("a body");
+            }
+        });
+        futures::future::join_all(workers).await;
+        READS as f64 / begun.elapsed().as_secs_f64()
+    }
+
+    async fn from_the_store(&self, rows: &mut Vec<Row>) {
+        let dids: Vec<String> = self.services().all().values().map(|service| service.identity.did.clone()).collect();
+        let next = std::sync::atomic::AtomicUsize::new(0);
+        let resolve = || {
+            let did = &dids[next.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % dids.len()];
+            let url = format!("{}/v4/verifiable-trust/resolve", self.origin);
+            self.client.post(url).json(&json!({"did": did}))
+        };
+        let entity = || self.client.get(format!("{}/v4/participant/get/1", self.origin));
+        let (mut ours, mut floor) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            ours.push(self.rate(resolve).await);
+            floor.push(self.rate(entity).await);
+        }
+        let (ours, floor) = (median(ours), median(floor));
+        rows.push(Row {
+            measure: format!("verdicts a second from the store, {} DIDs, {WORKERS} clients", dids.len()),
+            value: format!("{ours:.0}/s"),
+            floor: format!("{floor:.0}/s, one participant by its id"),
+            ratio: ours / floor,
+        });
+    }
+
+    /// Everything an evaluation wants to know, from where the indexer has it.
+    async fn find_out(&self, need: &Need, known: &mut Known) {
+        match need {
+            Need::Document(did) => {
+                let name = self.services().all().iter().find(|(_, service)| service.identity.did == *did);
+                let document = self.services().document(name.expect("a service").0).expect("a document");
+                known.documents.insert(did.clone(), Ok(document.into()));
+            }
+            Need::Resource(url) => {
+                let path = url.strip_prefix(&self.services().origin()).expect("served here");
+                let page = self.services().page(path).expect("a page");
+                known.resources.insert(url.clone(), Ok(page.body.into()));
+            }
+            Need::Participants(did) => {
+                let path = format!("/v4/participant/list?limit=1024&did={}", did.replace('%', "%25"));
+                let rows = self.get(&path).await["participants"].take();
+                let found = rows.as_array().expect("rows").iter().map(participant).collect::<Vec<_>>();
+                known.participants.insert(did.clone(), found.into());
+            }
+            Need::Schema(id) => {
+                let schema = self.get(&format!("/v4/credential-schema/get/{id}")).await["schema"].take();
+                let ecosystem = self.get(&format!("/v4/ecosystem/get/{}", schema["ecosystem_id"])).await;
+                let text = |value: &Value| value.as_str().expect("a text").to_owned();
+                let schema = Schema {
+                    id: *id,
+                    ecosystem_id: schema["ecosystem_id"].as_u64().expect("an id"),
+                    ecosystem_did: text(&ecosystem["ecosystem"]["did"]),
+                    json_schema: text(&schema["json_schema"]),
+                    digest_algorithm: text(&schema["digest_algorithm"]),
+                    is_open_to_holders: schema["holder_onboarding_mode"] == "PERMISSIONLESS",
+                };
+                known.schemas.insert(*id, Some(schema.into()));
+            }
+            Need::Digest(digest) => {
+                let query: String =
+                    percent_encoding::utf8_percent_encode(digest, percent_encoding::NON_ALPHANUMERIC).to_string();
+                let found = self.get(&format!("/v4/di/get/{query}")).await;
+                known.digests.insert(digest.clone(), time(&found["digest"]["created"]));
+            }
+        }
+    }
+
+    async fn evaluations(&self, name: &str, what: &str, rows: &mut Vec<Row>) {
+        let did = self.did(name);
+        let status = self.get("/v4/indexer/block-height").await;
+        let rules = Rules {
+            schema_prefix: format!("vpr:svc:{}:cs:", DevnetConfig::default().chain_id),
+            essential: svc_indexer::EssentialSchemas::default(),
+            ecosystems: BTreeSet::new(),
+            now: time(&status["timestamp"]).expect("a time"),
+        };
+        let mut known = Known::default();
+        while let Err(needs) = evaluate(&did, &known, &rules) {
+            for need in needs {
+                self.find_out(&need, &mut known).await;
+            }
+        }
+        let proofs: usize = known.resources.values().flatten().map(|text| text.matches("proofValue").count()).sum();
+        let key = SigningKey::from_bytes(&[7; 32]);
+        let (digest, verifying) = ([9; 64], key.verifying_key());
+        let signature = key.sign(&digest);
+        let (mut ours, mut floor) = (Vec::new(), Vec::new());
+        for _ in 0..ROUNDS {
+            let begun = Instant::now();
+            for _ in 0..EVALUATIONS {
+                assert!(evaluate(&did, &known, &rules).is_ok_and(|verdict| verdict.is_trusted()), "{name}");
+            }
+            ours.push(EVALUATIONS as f64 / begun.elapsed().as_secs_f64());
+            let begun = Instant::now();
+            for _ in 0..EVALUATIONS * proofs {
+                std::hint::black_box(verifying.verify_strict(&digest, std::hint::black_box(&signature)))
+                    .expect("valid");
+            }
+            floor.push(EVALUATIONS as f64 / begun.elapsed().as_secs_f64());
+        }
+        let (ours, floor) = (median(ours), median(floor));
+        rows.push(Row {
+            measure: format!("evaluations a second from fetched material, one core, {what}"),
+            value: format!("{ours:.0}/s"),
+            floor: format!("{floor:.0}/s, verifying its {proofs} signatures alone"),
+            ratio: ours / floor,
+        });
+    }
+
+    async fn block_to_change(&self, rows: &mut Vec<Row>) {
+        let ws = self.origin.replace("http", "ws");
+        let node = self.devnet.node.origin().replace("http", "ws") + "/websocket";
+        let streams = [
+            servers::heights(node, Some(servers::NODE_SUBSCRIBE)).await,
+            servers::heights(format!("{ws}/v4/indexer/subscribe"), Some(r#"{"action":"subscribe"}"#)).await,
+            servers::heights(
+                format!("{ws}/v4/verifiable-trust/subscribe"),
+                Some(r#"{"action":"subscribe","channels":{"trust":true}}"#),
+            )
+            .await,
+        ];
+        let id = "$harbor.organization.holder";
+        let value = json!({"corporation": "$chamber.corporation", "operator": "$clerk", "id": id});
+        let mut triggers = BTreeSet::new();
+        for _ in 0..TRIGGERS {
+            self.devnet.send("clerk", &[("pp.MsgTriggerResolver", value.clone())]).await.expect("done");
+            let height = *self.devnet.node.heights().borrow();
+            while self.get("/v4/indexer/status").await["trust"]["block_height"] != height {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+            triggers.insert(height);
+        }
+        let [node, blocks, verdicts] = servers::collect(streams, TRIGGERS).await;
+        let after = |stream: &HashMap<u64, Instant>| {
+            let of = |height: &u64| stream[height].saturating_duration_since(node[height]).as_secs_f64() * 1_000.0;
+            median(triggers.iter().map(of).collect())
+        };
+        let (ours, floor) = (after(&verdicts), after(&blocks));
+        rows.push(Row {
+            measure: "node's event of a TriggerResolver block to the change on the stream, median".to_owned(),
+            value: format!("{ours:.1} ms"),
+            floor: format!("{floor:.1} ms, to the block subscription's message of it"),
+            ratio: ours / floor,
+        });
+    }
+}
+
+fn time(value: &Value) -> Option<i128> {
+    value.as_str().and_then(instant::parse_rfc3339).as_ref().map(instant::nanos)
+}
+
+fn participant(row: &Value) -> Participant {
+    let number = |key: &str| row[key].as_u64().expect("a number");
+    Participant {
+        id: number("id"),
+        role: row["role"].as_str().expect("a role").to_owned(),
+        schema_id: number("schema_id"),
+        effective_from: time(&row["effective_from"]),
+        effective_until: time(&row["effective_until"]),
+        state: if row["participant_state"] == "ACTIVE" { State::Active } else { State::Inactive },
+    }
+}
+
+pub async fn rows() -> Vec<Row> {
+    let bench = Bench::launch().await;
+    let mut rows = Vec::new();
+    bench.from_the_store(&mut rows).await;
+    bench.evaluations("harbor", "a service that vouches for itself", &mut rows).await;
+    bench.evaluations("ferry", "a service with a parent", &mut rows).await;
+    bench.block_to_change(&mut rows).await;
+    rows
+}
