@@ -11,11 +11,14 @@ use serde_json::{Value, json};
 use svc::blocks;
 use svc_devnet::{Devnet, DevnetConfig, services::Services};
 use svc_indexer::{Indexer, IndexerConfig, TrustConfig};
-use svc_kit::hosts::HostPolicy;
+use svc_kit::{
+    fetch::{FetchError, Fetcher, Limits},
+    hosts::HostPolicy,
+};
 use svc_trust::{Known, Need, Participant, Rules, Schema, State, evaluate};
 use svc_wire::instant;
 
-use crate::{Row, median, subscription::servers};
+use crate::{Row, median, resident, subscription::servers};
 
 const WORKERS: usize = 16;
 const READS: usize = 4_000;
@@ -237,9 +240,60 @@ fn participant(row: &Value) -> Participant {
     }
 }
 
+/// What hostile servers send.
+const HOSTILE: [(&str, &str, &str); 3] = [
+    ("bodies without an end", "/endless", "too_long"),
+    ("JSON of nothing but small objects", "/objects", "too_heavy"),
+    ("the largest JSON that is taken", "/largest", ""),
+];
+/// As many as the indexer fetches at once.
+const AT_ONCE: usize = 128;
+
+async fn hostile(request: axum::extract::Request) -> axum::body::Body {
+    let text = |item: &str, count: usize| format!("[{}0]", item.repeat(count)).into();
+    match request.uri().path() {
+        "/objects" => text(r#"{"":0},"#, 140_000),
+        "/largest" => text(r#"{"":0},"#, 22_000),
+        _ => {
+            let chunks =
+                futures::stream::repeat_with(|| Ok::<_, std::io::Error>(bytes::Bytes::from_static(&[b'x'; 16_384])));
+            axum::body::Body::from_stream(chunks)
+        }
+    }
+}
+
+/// Resident memory that hostile servers cost who fetches from them, and reads what it takes.
+async fn hostile_hosts(rows: &mut Vec<Row>) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let origin = format!("http://localhost:{}", listener.local_addr().expect("an address").port());
+    tokio::spawn(async move { axum::serve(listener, axum::Router::new().fallback(hostile)).await });
+    let fetcher = Fetcher::new(HostPolicy::AllowPrivate, Limits::default()).expect("a client");
+    for (what, path, code) in HOSTILE {
+        let before = resident("self");
+        let peak = std::sync::atomic::AtomicU64::new(before);
+        let url = format!("{origin}{path}");
+        let fetches = (0..AT_ONCE).map(|_| async {
+            let outcome = fetcher.get(&url).await;
+            assert_eq!(outcome.as_ref().err().map_or("", FetchError::code), code);
+            let read = outcome.ok().map(|fetched| serde_json::from_slice::<Value>(&fetched.body).expect("JSON"));
+            peak.fetch_max(resident("self"), std::sync::atomic::Ordering::Relaxed);
+            read.is_some()
+        });
+        futures::future::join_all(fetches).await;
+        let cost = (peak.into_inner() - before) as f64 / 1_048_576.0;
+        rows.push(Row {
+            measure: format!("memory of {AT_ONCE} fetches at once from hostile servers, {what}, theirs included"),
+            value: format!("{cost:.0} MiB"),
+            floor: format!("{AT_ONCE} MiB, a body of 1 MiB each"),
+            ratio: cost / AT_ONCE as f64,
+        });
+    }
+}
+
 pub async fn rows() -> Vec<Row> {
     let bench = Bench::launch().await;
     let mut rows = Vec::new();
+    hostile_hosts(&mut rows).await;
     bench.from_the_store(&mut rows).await;
     bench.evaluations("harbor", "a service that vouches for itself", &mut rows).await;
     bench.evaluations("ferry", "a service with a parent", &mut rows).await;

@@ -19,6 +19,7 @@ pub mod supervise;
 mod tasks;
 pub mod upstream;
 pub mod wall;
+pub mod weight;
 pub mod ws;
 
 pub use actor::{AskError, Behaviour, Context, Failure, Handle, Intent, Mailbox, Reply};

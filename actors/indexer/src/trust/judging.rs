@@ -7,6 +7,7 @@ use serde_json::Value;
 use svc_kit::{
     did::{DidError, DidResolver},
     fetch::{ClientError, FetchError, Fetcher, Limits},
+    weight,
 };
 use svc_trust::{Code, Failure, Known, Need, Participant, Rules, Schema, State, Verdict, evaluate};
 use tokio::{sync::Semaphore, time::Instant};
@@ -24,7 +25,8 @@ use crate::{
 const PATIENCE: Duration = Duration::from_secs(20);
 /// Most material of one evaluation.
 const MOST_FETCHES: usize = 128;
-const MOST_BYTES: usize = 8 * 1024 * 1024;
+/// The memory it may take to read all of it.
+const MOST_WEIGHT: usize = 8 * 1024 * 1024;
 /// Fetches of one evaluation at once.
 const PARALLEL: usize = 4;
 /// The longest way from a DID to its last need: that of the last parent's digests.
@@ -98,7 +100,7 @@ pub struct At {
 struct Budget {
     until: Instant,
     fetches: usize,
-    bytes: usize,
+    weight: usize,
 }
 
 impl Judging {
@@ -106,7 +108,7 @@ impl Judging {
     pub async fn judge(&self, did: &str, at: At, material: Known) -> Result<Judgement, JudgingError> {
         let rules = Rules { now: at.time, ..self.rules.clone() };
         let mut known = material;
-        let mut budget = Budget { until: Instant::now() + PATIENCE, fetches: 0, bytes: 0 };
+        let mut budget = Budget { until: Instant::now() + PATIENCE, fetches: 0, weight: 0 };
         for _ in 0..MOST_ROUNDS {
             let outcome;
             (known, outcome) = self.ask(did, known, rules.clone()).await?;
@@ -206,9 +208,10 @@ impl Judging {
             .buffer_unordered(PARALLEL);
         while let Some((need, mut fetched)) = fetches.next().await {
             if let Ok(body) = &fetched {
-                budget.bytes += size(body);
-                if budget.bytes > MOST_BYTES {
-                    let message = format!("more than {MOST_BYTES} bytes of material for one DID");
+                budget.weight +=
+                    body.as_str().map_or_else(|| weight::of_value(body), |text| weight::of_text(text.as_bytes()));
+                if budget.weight > MOST_WEIGHT {
+                    let message = format!("the material of one DID takes more than {MOST_WEIGHT} bytes of memory");
                     fetched = Err(Failure { code: Code::TooLarge, message });
                 }
             }
@@ -290,10 +293,6 @@ fn put(known: &mut Known, need: &Need, found: Result<Value, Failure>) {
     }
 }
 
-fn size(body: &Value) -> usize {
-    body.as_str().map_or_else(|| body.to_string().len(), str::len)
-}
-
 fn unresolved(error: &DidError) -> Failure {
     let code = match error {
         DidError::Method { .. } => Code::DidMethodUnsupported,
@@ -316,7 +315,7 @@ fn unfetched(error: &FetchError) -> Failure {
         FetchError::NotAUrl { .. } | FetchError::HostRefused { .. } | FetchError::RedirectRefused { .. } => {
             Code::HostRefused
         }
-        FetchError::TooLong { .. } => Code::TooLarge,
+        FetchError::TooLong { .. } | FetchError::TooHeavy { .. } => Code::TooLarge,
         _ => Code::NotFetched,
     };
     Failure { code, message: error.to_string() }

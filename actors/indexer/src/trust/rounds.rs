@@ -9,10 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// DIDs judged at once, and of those on one host: nobody's web server takes all places.
-const LANES: usize = 64;
+const LANES: usize = 32;
 const LANES_A_HOST: usize = 4;
 /// Of those whose web server was too slow before.
-const LANES_OF_SLOW: usize = 32;
+const LANES_OF_SLOW: usize = 16;
 /// Most heights of a round.
 const MOST_HEIGHTS: u64 = 256;
 

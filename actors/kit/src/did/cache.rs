@@ -8,8 +8,8 @@ use std::{
 use moka::{Expiry, future::Cache};
 use serde_json::Value;
 
-use super::document;
 use crate::fetch::Freshness;
+use crate::weight;
 
 /// How long a document is kept of which nobody says it.
 const UNSPECIFIED: Duration = Duration::from_secs(5 * 60);
@@ -39,7 +39,7 @@ pub(super) fn documents() -> Documents {
     Cache::builder()
         .max_capacity(MAX_BYTES)
         .weigher(|did: &Arc<str>, kept: &Kept| {
-            u32::try_from(did.len() + document::weight(&kept.document)).unwrap_or(u32::MAX)
+            u32::try_from(did.len() + weight::of_value(&kept.document)).unwrap_or(u32::MAX)
         })
         .expire_after(TimeOfEach)
         .build()

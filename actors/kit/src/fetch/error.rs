@@ -63,6 +63,14 @@ pub enum FetchError {
         /// How much is taken.
         limit: usize,
     },
+    /// The document has too many members and items for its length.
+    #[error("{url} would take more than {limit} bytes of memory to read")]
+    TooHeavy {
+        /// What was read.
+        url: String,
+        /// How much is taken.
+        limit: usize,
+    },
     /// It took too long, redirects and body together.
     #[error("{url}: {step} was not there within {limit:?}")]
     TimedOut {
@@ -114,6 +122,7 @@ impl FetchError {
             Self::HttpStatus { .. } => "http_status",
             Self::Encoded { .. } => "encoded",
             Self::TooLong { .. } => "too_long",
+            Self::TooHeavy { .. } => "too_heavy",
             Self::TimedOut { .. } => "timed_out",
             Self::Unreachable { .. } => "unreachable",
         }

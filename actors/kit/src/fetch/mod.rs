@@ -22,6 +22,7 @@ pub use freshness::Freshness;
 use crate::{
     hosts::{HostError, HostPolicy},
     upstream::innermost,
+    weight,
 };
 
 /// What one fetch may take.
@@ -29,6 +30,8 @@ use crate::{
 pub struct Limits {
     /// Longest document. It is also the memory that its body takes.
     pub bytes: usize,
+    /// Most memory that reading it as JSON may take, as [`weight::of_text`] counts it.
+    pub weight: usize,
     /// Time for everything: names, connections, redirects, and a body that comes byte by byte.
     pub time: Duration,
     /// Redirects that are followed.
@@ -37,7 +40,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { bytes: 1024 * 1024, time: Duration::from_secs(10), redirects: 3 }
+        Self { bytes: 1024 * 1024, weight: 16 * 1024 * 1024, time: Duration::from_secs(10), redirects: 3 }
     }
 }
 
@@ -158,7 +161,11 @@ impl Fetcher {
                 return Err(too_long());
             }
         }
-        Ok(Fetched { url, body: body.end(), freshness })
+        let (body, limit) = (body.end(), self.0.limits.weight);
+        if weight::of_text(&body) > limit {
+            return Err(FetchError::TooHeavy { url: at, limit });
+        }
+        Ok(Fetched { url, body, freshness })
     }
 
     fn check(&self, url: &str) -> Result<Url, HostError> {
