@@ -79,7 +79,7 @@ impl Bench {
         READS as f64 / begun.elapsed().as_secs_f64()
     }
 
-    async fn from_the_store(&self, rows: &mut Vec<Row>) {
+    async fn stored_verdicts(&self, rows: &mut Vec<Row>) {
         let dids: Vec<String> = self.services().all().values().map(|service| service.identity.did.clone()).collect();
         let next = std::sync::atomic::AtomicUsize::new(0);
         let resolve = || {
@@ -294,7 +294,7 @@ pub async fn rows() -> Vec<Row> {
     let bench = Bench::launch().await;
     let mut rows = Vec::new();
     hostile_hosts(&mut rows).await;
-    bench.from_the_store(&mut rows).await;
+    bench.stored_verdicts(&mut rows).await;
     bench.evaluations("harbor", "a service that vouches for itself", &mut rows).await;
     bench.evaluations("ferry", "a service with a parent", &mut rows).await;
     bench.block_to_change(&mut rows).await;
