@@ -5,7 +5,10 @@ mod credential;
 #[cfg(test)]
 mod tests;
 
-use std::{cell::RefCell, collections::BTreeSet};
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeSet, HashMap},
+};
 
 use serde_json::Value;
 
@@ -35,12 +38,29 @@ pub struct Rules {
 const MOST_PRESENTATIONS: usize = 16;
 /// Services that may vouch for each other in a row.
 const MOST_PARENTS: usize = 4;
+/// Services that are asked whether they may vouch, on all ways together: everybody may name everybody.
+const MOST_QUESTIONS: usize = 64;
+/// Credentials that are looked at, of all services together.
+const MOST_CREDENTIALS: usize = 256;
+/// Reasons that a verdict gives.
+const MOST_REASONS: usize = 128;
 
 /// Judges a DID, or says what has to be found out before it can be judged.
 pub fn evaluate(did: &str, known: &Known, rules: &Rules) -> Result<Verdict, BTreeSet<Need>> {
     let gaze = Gaze::new(known);
-    let evaluation = Evaluation { gaze: &gaze, rules, consulted: RefCell::default() };
-    let judged = evaluation.judge(did, &mut Vec::new());
+    let evaluation = Evaluation {
+        gaze: &gaze,
+        rules,
+        consulted: RefCell::default(),
+        presented: RefCell::default(),
+        questions: Cell::default(),
+        credentials: Cell::default(),
+    };
+    let mut judged = evaluation.judge(did, &mut Vec::new());
+    if let Some(left_out) = judged.reasons.len().checked_sub(MOST_REASONS).filter(|more| *more > 0) {
+        judged.reasons.truncate(MOST_REASONS);
+        judged.reasons.push(Reason::new(Code::TooLarge, format!("{left_out} further reasons")));
+    }
     let consulted = evaluation.consulted.into_inner();
     let inputs = gaze.finish()?;
     Ok(Verdict { inputs: inputs.into_iter().collect(), consulted, ..judged })
@@ -51,6 +71,10 @@ struct Evaluation<'a> {
     gaze: &'a Gaze<'a>,
     rules: &'a Rules,
     consulted: RefCell<BTreeSet<String>>,
+    /// What each DID presents. That does not depend on who asks.
+    presented: RefCell<HashMap<String, Verdict>>,
+    questions: Cell<usize>,
+    credentials: Cell<usize>,
 }
 
 /// What a presentation came to.
@@ -63,6 +87,22 @@ struct Examined {
 impl Evaluation<'_> {
     /// Judges a DID. What is not known yet is noted by the gaze, and the verdict then is of no use.
     fn judge(&self, did: &str, path: &mut Vec<String>) -> Verdict {
+        let presented = self.presented.borrow().get(did).cloned();
+        let mut verdict = presented.unwrap_or_else(|| {
+            let presented = self.presented_by(did);
+            self.presented.borrow_mut().insert(did.to_owned(), presented.clone());
+            presented
+        });
+        if self.gaze.document(did).is_ok() {
+            path.push(did.to_owned());
+            self.conclude(did, &mut verdict, path);
+            path.pop();
+        }
+        verdict
+    }
+
+    /// What a DID presents, without what follows from it.
+    fn presented_by(&self, did: &str) -> Verdict {
         let mut verdict = Verdict {
             pattern: None,
             expires_at: None,
@@ -96,9 +136,6 @@ impl Evaluation<'_> {
             verdict.credentials.extend(examined.held);
             verdict.reasons.extend(examined.reasons);
         }
-        path.push(did.to_owned());
-        self.conclude(did, &mut verdict, path);
-        path.pop();
         verdict
     }
 
@@ -146,6 +183,10 @@ impl Evaluation<'_> {
         if path.len() > MOST_PARENTS {
             return Err(vec![about(Code::TooDeep)]);
         }
+        if spent(&self.questions) > MOST_QUESTIONS {
+            let count = format!("more than {MOST_QUESTIONS} services to ask");
+            return Err(vec![Reason { did: Some(parent.to_owned()), ..Reason::new(Code::TooLarge, count) }]);
+        }
         self.consulted.borrow_mut().insert(parent.to_owned());
         let judged = self.judge(parent, path);
         if judged.is_trusted() {
@@ -187,7 +228,14 @@ impl Evaluation<'_> {
         self.check_proof(&body, did, document, &[Purpose::Authentication, Purpose::AssertionMethod])?;
         for (index, credential) in presentation.credentials.iter().enumerate() {
             let id = credential["id"].as_str().map_or_else(|| format!("{}#{index}", linked.url), str::to_owned);
-            match self.hold(did, &id, credential) {
+            let held = match spent(&self.credentials) {
+                1..=MOST_CREDENTIALS => self.hold(did, &id, credential),
+                _ => {
+                    Err(Reason::new(Code::TooLarge, format!("more than {MOST_CREDENTIALS} credentials to look at"))
+                        .into())
+                }
+            };
+            match held {
                 Ok(held) => {
                     examined.shown.credentials.push(id);
                     examined.held.push(held);
@@ -230,6 +278,12 @@ impl Evaluation<'_> {
         }
         Err(first.unwrap_or_else(|| Code::ProofMissing.into()))
     }
+}
+
+/// Counts one more.
+fn spent(count: &Cell<usize>) -> usize {
+    count.set(count.get() + 1);
+    count.get()
 }
 
 fn reason_of(stop: Stop) -> Option<Reason> {

@@ -51,6 +51,28 @@ fn unresolved(code: Code) -> World {
 }
 
 #[test]
+fn what_many_services_say_of_each_other_is_looked_at_within_bounds() {
+    let dids: Vec<String> = (0..20).map(|index| format!("did:web:s{index}")).collect();
+    let mut world = World::new();
+    for did in &dids {
+        world.documents.insert(did.clone(), document(did, &["service"]));
+        world.participate(did, "ISSUER", SERVICE, 0, None);
+        world.participate(did, "HOLDER", SERVICE, 0, None);
+        let issued_by =
+            |issuer: &String| sign(credential(issuer, did, SERVICE), &prover(issuer), Purpose::AssertionMethod);
+        let credentials: Vec<Value> = dids.iter().filter(|issuer| *issuer != did).map(issued_by).collect();
+        credentials.iter().for_each(|credential| world.anchor(credential, 100));
+        let shown = sign(presentation(did, &credentials), &prover(did), Purpose::Authentication);
+        world.put(did, SERVICE, &shown);
+    }
+    let verdict = world.judge(&dids[0]);
+    assert!(!verdict.is_trusted() && verdict.consulted.len() < dids.len());
+    assert_eq!(verdict.reasons.len(), MOST_REASONS + 1);
+    assert_eq!(verdict.reasons.last().map(|reason| reason.code), Some(Code::TooLarge));
+    assert_eq!(verdict.presentations[0].credentials.len(), dids.len() - 1, "those that were looked at first count");
+}
+
+#[test]
 fn a_service_that_vouches_for_itself_is_trusted_until_the_first_of_its_boundaries() {
     let verdict = World::harbor().judge(HARBOR);
     assert_eq!((verdict.pattern, verdict.reasons.as_slice()), (Some(Pattern::Own), &[][..]));
