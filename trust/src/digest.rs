@@ -41,9 +41,10 @@ impl Algorithm {
     }
 }
 
-/// The canonical form of a JSON value. None for one that has none, such as a number beyond the range of a double.
+/// The canonical form of a JSON value. None for one that has none, such as a number beyond the range of a double, or that has that of
+/// another value, such as an integer that a double does not hold exactly.
 pub fn canonical(value: &Value) -> Option<String> {
-    serde_json_canonicalizer::to_string(value).ok()
+    svc_wire::syntax::has_plain_integers(value).then(|| serde_json_canonicalizer::to_string(value).ok())?
 }
 
 /// `digestJCS`: base64, with padding and without a prefix, of the digest of the canonical form.
@@ -73,6 +74,12 @@ mod tests {
         // SHA-256 of `{"a":1,"b":[true,"é"]}`, made with another implementation.
         let document = json!({"b": [true, "é"], "a": 1.0});
         assert_eq!(canonical(&document).as_deref(), Some(r#"{"a":1,"b":[true,"é"]}"#));
+        assert_eq!(
+            canonical(&json!({"a": [9_007_199_254_740_993_i64]})),
+            None,
+            "it would say the same as its neighbour"
+        );
+        assert_eq!(canonical(&json!(-9_007_199_254_740_992_i64)).as_deref(), Some("-9007199254740992"));
         assert_eq!(
             digest_jcs(&json!({}), Algorithm::Sha256).as_deref(),
             Some("RBNvo1WzZ4oRRq0W9+hknpT7T8If536DEMBg9hyq/4o=")

@@ -5,6 +5,21 @@ pub fn plain(value: &serde_json::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
+/// Whether all integers in a value are such as a double holds exactly. The canonical form of JSON (RFC 8785) writes them as doubles, so
+/// that of others it would say the same as of their neighbours.
+pub fn has_plain_integers(value: &serde_json::Value) -> bool {
+    const EXACT: u64 = 1 << 53;
+    match value {
+        serde_json::Value::Number(number) => {
+            number.as_u64().is_none_or(|number| number <= EXACT)
+                && number.as_i64().is_none_or(|number| number.unsigned_abs() <= EXACT)
+        }
+        serde_json::Value::Array(items) => items.iter().all(has_plain_integers),
+        serde_json::Value::Object(members) => members.values().all(has_plain_integers),
+        _ => true,
+    }
+}
+
 /// A DID with optional fragment and query.
 pub const DID_PATTERN: &str = r"^did:[a-z0-9]+:[A-Za-z0-9._:/%-]+(#\S*)?(\?\S*)?$";
 

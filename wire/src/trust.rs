@@ -187,6 +187,9 @@ pub struct RecordedChange {
     pub did: String,
     /// The corporation of its verdict, whether that changed or not: whom the corporation filter means.
     pub corporation_id: u64,
+    /// The corporation it belonged to before, if that is another: who knew it is told of it too.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub former_corporation_id: Option<u64>,
     /// The verdict, when it changed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub trust: Option<TrustState>,

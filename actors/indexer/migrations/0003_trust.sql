@@ -15,6 +15,6 @@ CREATE TABLE trust_job (did_key TEXT PRIMARY KEY, did TEXT NOT NULL, fresh BIGIN
 
 -- What each height changed of a DID.
 CREATE TABLE trust_change (
-    height BIGINT NOT NULL, did_key TEXT NOT NULL, corporation_id BIGINT NOT NULL, body TEXT NOT NULL,
+    height BIGINT NOT NULL, did_key TEXT NOT NULL, corporation_id BIGINT NOT NULL, former_corporation_id BIGINT, body TEXT NOT NULL,
     PRIMARY KEY (height, did_key));
 CREATE INDEX trust_change_by_did ON trust_change (did_key, height);

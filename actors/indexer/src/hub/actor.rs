@@ -7,7 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -29,6 +29,8 @@ pub enum Msg<T: Topic> {
     BlockProcessed(Arc<T::Block>),
     /// Blocks the hub was not told of, from the store.
     Found(Result<Vec<T::Block>, String>),
+    /// They could not be read.
+    LookAgain,
     /// A connection arrives.
     Join(Reply<Join>),
     /// A connection subscribes or unsubscribes.
@@ -42,6 +44,7 @@ impl<T: Topic> Intent for Msg<T> {
         match self {
             Self::BlockProcessed(_) => "block_processed",
             Self::Found(_) => "found",
+            Self::LookAgain => "look_again",
             Self::Join(_) => "join",
             Self::Control(..) => "control",
             Self::Leave(_) => "leave",
@@ -71,6 +74,8 @@ pub struct State<T: Topic> {
     time: String,
     lanes: HashMap<u64, Lane>,
     subscriptions: Subscriptions<T>,
+    /// Newest block it was told of.
+    tip: u64,
     /// Blocks that came before one that is still missing.
     waiting: BTreeMap<u64, Arc<T::Block>>,
     is_searching: bool,
@@ -85,6 +90,8 @@ type Greeting = ServerMessage<()>;
 const QUEUE: usize = 16_384;
 /// Blocks looked up at once, and blocks kept waiting meanwhile.
 const SEARCH: u64 = 64;
+/// How soon a failure is tried again.
+const AGAIN: Duration = Duration::from_millis(250);
 
 impl<T: Topic> Behaviour for Hub<T> {
     const KIND: &'static str = T::KIND;
@@ -102,6 +109,7 @@ impl<T: Topic> Behaviour for Hub<T> {
             time: iso_millis(checkpoint.time),
             lanes: HashMap::new(),
             subscriptions: Subscriptions::default(),
+            tip: 0,
             waiting: BTreeMap::new(),
             is_searching: false,
         })
@@ -110,6 +118,7 @@ impl<T: Topic> Behaviour for Hub<T> {
     async fn handle(context: &Context<Msg<T>>, message: Msg<T>, state: &mut State<T>) -> Result<(), Failure> {
         match message {
             Msg::BlockProcessed(block) => {
+                state.tip = state.tip.max(T::height(&block));
                 // A hub that started after this block was written knows it from the checkpoint.
                 if T::height(&block) > state.height {
                     state.waiting.insert(T::height(&block), block);
@@ -127,10 +136,17 @@ impl<T: Topic> Behaviour for Hub<T> {
                         state.waiting.extend(blocks.into_iter().map(|block| (T::height(&block), Arc::new(block))));
                         state.tell_waiting(context);
                     }
-                    Ok(_) => tracing::warn!(height = next, "a block to tell is not in the store"),
-                    Err(error) => tracing::warn!(error, "blocks to tell cannot be read, trying again with the next"),
+                    Ok(_) => {
+                        tracing::warn!(height = next, "a block to tell is not in the store, looking again");
+                        context.after(AGAIN, Msg::LookAgain);
+                    }
+                    Err(error) => {
+                        tracing::warn!(height = next, error, "blocks to tell cannot be read, trying again");
+                        context.after(AGAIN, Msg::LookAgain);
+                    }
                 }
             }
+            Msg::LookAgain => state.tell_waiting(context),
             Msg::Join(reply) => {
                 let id = state.args.next_id.fetch_add(1, Ordering::Relaxed);
                 let (frames, receiver) = mpsc::channel(QUEUE);
@@ -149,7 +165,13 @@ impl<T: Topic> Behaviour for Hub<T> {
             Msg::Control(id, control, reply) => {
                 match control {
                     Control::Subscribe(filter) if state.lanes.contains_key(&id) => {
-                        state.subscriptions.set(id, filter);
+                        if !state.subscriptions.set(id, filter) {
+                            tracing::warn!(
+                                connection = id,
+                                "no room for the DIDs of a subscription, its connection is closed"
+                            );
+                            state.forget(id);
+                        }
                         let subscribed =
                             Greeting::Subscribed { block: state.height + 1, block_time: state.time.clone() };
                         state.push(id, &ws::text_frame(&text(&subscribed)));
@@ -184,13 +206,13 @@ impl<T: Topic> State<T> {
         }
         let height = self.height;
         self.waiting.retain(|waiting, _| *waiting > height);
-        let Some(first) = self.waiting.keys().next().copied() else { return };
-        if self.is_searching {
+        // Without a block that waits, those are missing for which there was no room.
+        let last = self.waiting.keys().next().map_or(self.tip, |first| first - 1).min(height + SEARCH);
+        if self.is_searching || last <= height {
             return;
         }
         self.is_searching = true;
         let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
-        let last = first.min(height + SEARCH) - 1;
         context.spawn(async move {
             let found = args.topic.blocks(height + 1, last).await;
             mailbox.send(Msg::Found(found.map_err(|error| error.to_string())));

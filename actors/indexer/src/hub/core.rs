@@ -3,6 +3,7 @@
 use std::{
     cell::OnceCell,
     collections::{BTreeSet, HashMap, HashSet},
+    sync::Arc,
 };
 
 use super::Topic;
@@ -21,7 +22,9 @@ pub struct Filter<V = ()> {
 
 impl<V> Filter<V> {
     fn admits(&self, routes: &BTreeSet<Route>) -> bool {
-        let has_did = self.dids.is_empty() || self.dids.iter().any(|did| routes.contains(&Route::Did(did.clone())));
+        // An item has few routes, a filter may have thousands of DIDs.
+        let is_of = |route: &Route| matches!(route, Route::Did(did) if self.dids.contains(did));
+        let has_did = self.dids.is_empty() || routes.iter().any(is_of);
         let has_corporation = self.corporation_id.is_none_or(|id| routes.contains(&Route::Corporation(id)));
         has_did && has_corporation
     }
@@ -35,9 +38,12 @@ impl<V> Filter<V> {
     }
 }
 
+/// DIDs that filters name, those of all together: some hundred bytes each.
+const MOST_DIDS: usize = 1_000_000;
+
 /// Connections that want the same.
 struct Group<V> {
-    filter: Filter<V>,
+    filter: Arc<Filter<V>>,
     members: HashSet<u64>,
 }
 
@@ -46,11 +52,13 @@ struct Group<V> {
 pub struct Subscriptions<T: Topic> {
     next_group: u64,
     groups: HashMap<u64, Group<T::View>>,
-    by_filter: HashMap<Filter<T::View>, u64>,
+    by_filter: HashMap<Arc<Filter<T::View>>, u64>,
     by_route: HashMap<Route, HashSet<u64>>,
     /// Groups whose filters name no route.
     everything: HashSet<u64>,
     of: HashMap<u64, u64>,
+    /// DIDs of all filters.
+    dids: usize,
 }
 
 impl<T: Topic> Default for Subscriptions<T> {
@@ -62,6 +70,7 @@ impl<T: Topic> Default for Subscriptions<T> {
             by_route: HashMap::new(),
             everything: HashSet::new(),
             of: HashMap::new(),
+            dids: 0,
         }
     }
 }
@@ -81,22 +90,25 @@ pub struct Answer {
 }
 
 impl<T: Topic> Subscriptions<T> {
-    /// Sets or replaces a connection's filter.
-    pub fn set(&mut self, connection: u64, filter: Filter<T::View>) {
+    /// Sets or replaces a connection's filter. False when there is no room for its DIDs; then the connection has none.
+    pub fn set(&mut self, connection: u64, filter: Filter<T::View>) -> bool {
         self.remove(connection);
         let id = match self.by_filter.get(&filter) {
             Some(known) => *known,
+            None if self.dids + filter.dids.len() > MOST_DIDS => return false,
             None => self.add(filter),
         };
         if let Some(group) = self.groups.get_mut(&id) {
             group.members.insert(connection);
         }
         self.of.insert(connection, id);
+        true
     }
 
     fn add(&mut self, filter: Filter<T::View>) -> u64 {
         self.next_group += 1;
-        let id = self.next_group;
+        let (id, filter) = (self.next_group, Arc::new(filter));
+        self.dids += filter.dids.len();
         let routes = filter.routes();
         if routes.is_empty() {
             self.everything.insert(id);
@@ -104,7 +116,7 @@ impl<T: Topic> Subscriptions<T> {
         for route in routes {
             self.by_route.entry(route).or_default().insert(id);
         }
-        self.by_filter.insert(filter.clone(), id);
+        self.by_filter.insert(Arc::clone(&filter), id);
         self.groups.insert(id, Group { filter, members: HashSet::new() });
         id
     }
@@ -118,6 +130,7 @@ impl<T: Topic> Subscriptions<T> {
         }
         self.everything.remove(&id);
         if let Some(Group { filter, .. }) = self.groups.remove(&id) {
+            self.dids -= filter.dids.len();
             for route in filter.routes() {
                 if let Some(groups) = self.by_route.get_mut(&route) {
                     groups.remove(&id);
@@ -164,8 +177,9 @@ impl<T: Topic> Subscriptions<T> {
         let mut matched = self.matches(items);
         let mut written: HashMap<&T::View, Vec<OnceCell<Option<String>>>> = HashMap::new();
         for (id, choice) in &mut matched {
-            let Some(Group { filter: Filter { view, .. }, .. }) = self.groups.get(id) else { continue };
-            let texts = written.entry(view).or_insert_with(|| vec![OnceCell::new(); items.len()]);
+            let Some(Group { filter, .. }) = self.groups.get(id) else { continue };
+            let (view, texts) =
+                (&filter.view, written.entry(&filter.view).or_insert_with(|| vec![OnceCell::new(); items.len()]));
             choice.retain(|index| texts[*index].get_or_init(|| T::write(&items[*index], view)).is_some());
         }
         let mut by_choice: HashMap<Choice<'_, T::View>, Vec<u64>> = HashMap::new();
@@ -284,6 +298,22 @@ mod tests {
         subscriptions.remove(1);
         subscriptions.remove(1);
         assert_eq!((subscriptions.len(), subscriptions.filters(), subscriptions.by_route.len()), (0, 0, 0));
+        assert_eq!(subscriptions.dids, 0);
+    }
+
+    #[test]
+    fn there_is_room_for_so_many_dids_and_no_more() {
+        let mut subscriptions = Subscriptions::default();
+        let many = |of: u64| Filter {
+            dids: (0..MOST_DIDS / 2).map(|index| format!("{of}.{index}")).collect(),
+            corporation_id: None,
+            view: (),
+        };
+        assert!(subscriptions.set(1, many(1)) && subscriptions.set(2, many(2)) && subscriptions.set(3, many(2)));
+        assert!(!subscriptions.set(3, filter(&["did:web:a"], None)));
+        assert_eq!(subscriptions.len(), 2);
+        subscriptions.remove(1);
+        assert!(subscriptions.set(3, filter(&["did:web:a"], None)));
     }
 
     proptest! {

@@ -150,25 +150,33 @@ async fn blocks_the_hub_was_not_told_of_come_from_the_source() {
 }
 
 #[tokio::test]
-async fn a_search_that_finds_nothing_is_made_again_with_the_next_block_only() {
+async fn a_search_that_finds_nothing_is_made_again_later() {
     let memory = Memory::default();
     memory.keep(blocks(1..=5));
     let grounds = hub(&memory, 1, 1 << 20).await;
     let (mut join, ..) = grounds.subscribe(everything()).await;
     memory.keep(blocks(6..=8));
-    memory.with(|kept| kept.troubles = [Trouble::Fails, Trouble::Lacks, Trouble::Fails, Trouble::Lacks].into());
-    let mut last = 8;
-    while memory.with(|kept| kept.searches) < 5 {
-        last += 1;
-        memory.keep(blocks(last..=last));
-        grounds.hub.processed(block(last, Vec::new())).expect("told");
-        tokio::task::yield_now().await;
-    }
-    for height in 6..=last {
+    memory.with(|kept| kept.troubles = [Trouble::Fails, Trouble::Lacks, Trouble::Fails].into());
+    grounds.hub.processed(block(8, Vec::new())).expect("told");
+    for height in 6..=8 {
         assert_eq!(next(&mut join).await["block"], height);
     }
-    let (searches, told) = (memory.with(|kept| kept.searches), last - 8);
-    assert!(searches as u64 <= told, "{searches} searches for {told} blocks");
+    assert_eq!(memory.with(|kept| kept.searches), 4, "without a further block");
+}
+
+#[tokio::test]
+async fn blocks_that_found_no_room_to_wait_are_told_without_a_further_one() {
+    let memory = Memory::default();
+    memory.keep(blocks(1..=5));
+    let grounds = hub(&memory, 1, 1 << 20).await;
+    let (mut join, ..) = grounds.subscribe(everything()).await;
+    memory.keep(blocks(6..=200));
+    for told in blocks(7..=200) {
+        grounds.hub.processed(told).expect("told");
+    }
+    for height in 6..=200 {
+        assert_eq!(next(&mut join).await["block"], height);
+    }
 }
 
 #[tokio::test]

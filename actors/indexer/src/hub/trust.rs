@@ -57,7 +57,8 @@ impl Topic for TrustTopic {
     }
 
     fn routes(change: &RecordedChange) -> BTreeSet<Route> {
-        [Route::Did(change.did.clone()), Route::Corporation(change.corporation_id)].into()
+        let corporations = [change.corporation_id].into_iter().chain(change.former_corporation_id);
+        corporations.map(Route::Corporation).chain([Route::Did(change.did.clone())]).collect()
     }
 
     fn write(change: &RecordedChange, channels: &Channels) -> Option<String> {
@@ -302,6 +303,7 @@ mod tests {
         RecordedChange {
             did: did.to_owned(),
             corporation_id,
+            former_corporation_id: (bits & 8 != 0).then_some(corporation_id + 1),
             trust: of.trust.then(|| TrustState {
                 trusted: bits & 2 != 0,
                 evaluated_at_time: "t".into(),
@@ -341,7 +343,9 @@ mod tests {
             for (id, filter) in (0u64..).zip(&filters) {
                 let admitted = changes.iter().filter(|change| {
                     (filter.dids.is_empty() || filter.dids.contains(&change.did))
-                        && filter.corporation_id.is_none_or(|id| id == change.corporation_id)
+                        && filter.corporation_id.is_none_or(|id| {
+                            id == change.corporation_id || change.former_corporation_id == Some(id)
+                        })
                 });
                 let expected: Vec<DidChange> = admitted.filter_map(|change| change.shown(&filter.view)).collect();
                 prop_assert_eq!(&told[&id], &expected);

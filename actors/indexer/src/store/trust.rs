@@ -1,7 +1,7 @@
 //! What the evaluation of trust keeps: its own checkpoint, changes, what verdicts depend on, fetched material, and what is still
 //! to be judged. Verdicts themselves are entities. One database transaction a height.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -20,6 +20,8 @@ pub struct VerdictWrite {
     pub body: Option<Value>,
     /// Keys of everything it depends on.
     pub inputs: Vec<String>,
+    /// Keys of what was fetched on the way to it, needed in the end or not.
+    pub fetched: Vec<String>,
 }
 
 /// Everything the heights up to one write.
@@ -243,6 +245,13 @@ impl Store {
         row.map(parse).transpose()
     }
 
+    /// Forgets material that no verdict rests on: what was fetched for verdicts that were not written.
+    pub async fn forget_unused_material(&self) -> Result<(), StoreError> {
+        let unused = "DELETE FROM trust_material WHERE need NOT IN (SELECT need FROM trust_input)";
+        sqlx::query(unused).execute(&self.pool).await?;
+        Ok(())
+    }
+
     /// Keeps what was fetched for a need, or forgets what was fetched before it could not be.
     pub async fn keep_material(&self, need: &str, body: Option<&Value>) -> Result<(), StoreError> {
         let need = key(need).into_owned();
@@ -271,7 +280,7 @@ impl Store {
         );
         let mut place = 3;
         if wanted.corporation_id.is_some() {
-            statement += &format!(" AND c.corporation_id = ${place}");
+            statement += &format!(" AND (c.corporation_id = ${place} OR c.former_corporation_id = ${place})");
             place += 1;
         }
         if !wanted.dids.is_empty() {
@@ -329,10 +338,13 @@ impl TrustSource for Store {
 
 async fn write_change(connection: &mut AnyConnection, height: u64, change: &RecordedChange) -> Result<(), StoreError> {
     let body = serde_json::to_string(change).map_err(|error| StoreError::Corrupt(error.to_string()))?;
-    sqlx::query("INSERT INTO trust_change (height, did_key, corporation_id, body) VALUES ($1, $2, $3, $4)")
+    sqlx::query(
+        "INSERT INTO trust_change (height, did_key, corporation_id, former_corporation_id, body) VALUES ($1, $2, $3, $4, $5)",
+    )
         .bind(signed(height))
         .bind(key(&change.did).into_owned())
         .bind(signed(change.corporation_id))
+        .bind(change.former_corporation_id.map(signed))
         .bind(body)
         .execute(connection)
         .await?;
@@ -358,17 +370,29 @@ async fn write_verdict(connection: &mut AnyConnection, height: u64, verdict: &Ve
         ..Change::new(Kind::Verdict, Some(id), verdict.body.clone())
     };
     entity::write(connection, height, &change).await?;
-    sqlx::query("DELETE FROM trust_input WHERE did_key = $1").bind(did_key.as_str()).execute(&mut *connection).await?;
-    if verdict.body.is_none() {
-        return Ok(());
+    let rows = sqlx::query("SELECT need FROM trust_input WHERE did_key = $1").bind(did_key.as_str());
+    let mut former: BTreeSet<String> = verdict.fetched.iter().map(|need| key(need).into_owned()).collect();
+    for row in rows.fetch_all(&mut *connection).await? {
+        former.insert(row.try_get(0)?);
     }
-    for need in &verdict.inputs {
+    sqlx::query("DELETE FROM trust_input WHERE did_key = $1").bind(did_key.as_str()).execute(&mut *connection).await?;
+    let inputs: &[String] = if verdict.body.is_some() { &verdict.inputs } else { &[] };
+    for need in inputs {
         sqlx::query(
             "INSERT INTO trust_input (did_key, need, did) VALUES ($1, $2, $3) ON CONFLICT (did_key, need) DO NOTHING",
         )
         .bind(did_key.as_str())
         .bind(key(need).into_owned())
         .bind(verdict.did.as_str())
+        .execute(&mut *connection)
+        .await?;
+    }
+    // What no verdict rests on any more is not kept.
+    for need in former {
+        sqlx::query(
+            "DELETE FROM trust_material WHERE need = $1 AND NOT EXISTS (SELECT 1 FROM trust_input WHERE need = $1)",
+        )
+        .bind(need)
         .execute(&mut *connection)
         .await?;
     }

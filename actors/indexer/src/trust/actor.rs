@@ -91,6 +91,7 @@ impl Behaviour for Arbiter {
         let store = &args.judging.store;
         let height = store.trust_checkpoint().await.map_err(failed)?.height;
         let jobs = store.trust_jobs().await.map_err(failed)?;
+        args.writing.forget_unused_material().await.map_err(failed)?;
         let newest = store.checkpoint().await.map_err(failed)?.height;
         context.after(Duration::ZERO, Msg::Processed(newest));
         Ok(State {
@@ -233,8 +234,13 @@ impl Closing {
             if is_known || before.is_some() {
                 let change = record::change(did, corporation_id, Some((before.as_ref(), &after)), registry);
                 write.changes.entry(last).or_default().extend(change);
-                let (body, inputs) = (is_known.then_some(after), judgement.inputs.clone());
-                write.verdicts.push(VerdictWrite { did: did.clone(), corporation_id, body, inputs });
+                write.verdicts.push(VerdictWrite {
+                    did: did.clone(),
+                    corporation_id,
+                    body: is_known.then_some(after),
+                    inputs: judgement.inputs.clone(),
+                    fetched: judgement.fetched.clone(),
+                });
             }
         }
         for (height, changes) in &self.opening.registry {

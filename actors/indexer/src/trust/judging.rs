@@ -71,6 +71,8 @@ pub struct Judgement {
     pub corporation_id: Option<u64>,
     /// Keys of what it depends on.
     pub inputs: Vec<String>,
+    /// Keys of what was fetched on the way to it.
+    pub fetched: Vec<String>,
     /// DIDs whose verdicts rest on this one, if it differs from the one before.
     pub dependents: Vec<String>,
     /// What it was judged from, failures included; without the registry's word.
@@ -96,11 +98,27 @@ pub struct At {
     pub is_fresh: bool,
 }
 
-/// What one evaluation has fetched so far.
+/// What one evaluation has taken so far.
 struct Budget {
     until: Instant,
-    fetches: usize,
+    /// Keys of what was fetched.
+    fetched: Vec<String>,
     weight: usize,
+}
+
+impl Budget {
+    fn new(material: &Known) -> Self {
+        let documents = material.documents.values().flatten().map(|document| weight::of_value(document));
+        let texts = material.resources.values().flatten().map(|text| weight::of_text(text.as_bytes()));
+        Self { until: Instant::now() + PATIENCE, fetched: Vec::new(), weight: documents.chain(texts).sum() }
+    }
+
+    /// Takes something up, if there is room for it.
+    fn take(&mut self, body: Value) -> Result<Value, Failure> {
+        self.weight += body.as_str().map_or_else(|| weight::of_value(&body), |text| weight::of_text(text.as_bytes()));
+        let message = || format!("the material of one DID takes more than {MOST_WEIGHT} bytes of memory");
+        if self.weight > MOST_WEIGHT { Err(Failure { code: Code::TooLarge, message: message() }) } else { Ok(body) }
+    }
 }
 
 impl Judging {
@@ -108,14 +126,14 @@ impl Judging {
     pub async fn judge(&self, did: &str, at: At, material: Known) -> Result<Judgement, JudgingError> {
         let rules = Rules { now: at.time, ..self.rules.clone() };
         let mut known = material;
-        let mut budget = Budget { until: Instant::now() + PATIENCE, fetches: 0, weight: 0 };
+        let mut budget = Budget::new(&known);
         for _ in 0..MOST_ROUNDS {
             let outcome;
             (known, outcome) = self.ask(did, known, rules.clone()).await?;
             match outcome {
                 Ok(verdict) => {
                     let material = Known { documents: known.documents, resources: known.resources, ..Known::default() };
-                    return Ok(self.judgement(did, at, &verdict, material).await?);
+                    return Ok(self.judgement(did, at, &verdict, material, budget.fetched).await?);
                 }
                 Err(needs) => self.find_out(&needs, at, &mut known, &mut budget).await?,
             }
@@ -129,6 +147,7 @@ impl Judging {
         At { height, time, .. }: At,
         verdict: &Verdict,
         material: Known,
+        fetched: Vec<String>,
     ) -> Result<Judgement, StoreError> {
         let corporation_id = self.store.corporation_of(did, height).await?;
         let occasion = Occasion { height, time, corporation_id: corporation_id.unwrap_or(0) };
@@ -138,7 +157,7 @@ impl Judging {
             Some(before) if record::is_same(&before, &body) => Vec::new(),
             _ => self.store.dependents(&[record::parent_key(did)]).await?,
         };
-        Ok(Judgement { body, corporation_id, inputs: record::inputs(verdict), dependents, material })
+        Ok(Judgement { body, corporation_id, inputs: record::inputs(verdict), fetched, dependents, material })
     }
 
     /// Runs the evaluation where it may take its time.
@@ -187,18 +206,18 @@ impl Judging {
         for need in abroad {
             let kept = if at.is_fresh { None } else { self.store.material(&need_key(need)).await? };
             match kept {
-                Some(body) => put(known, need, Ok(body)),
+                Some(body) => put(known, need, budget.take(body)),
                 None => wanted.push(need.clone()),
             }
         }
         let until = budget.until;
-        let room = MOST_FETCHES.saturating_sub(budget.fetches);
+        let room = MOST_FETCHES.saturating_sub(budget.fetched.len());
         let too_many = wanted.split_off(room.min(wanted.len()));
         for need in too_many {
             let message = format!("more than {MOST_FETCHES} fetches for one DID");
             put(known, &need, Err(Failure { code: Code::TooLarge, message }));
         }
-        budget.fetches += wanted.len();
+        budget.fetched.extend(wanted.iter().map(need_key));
         let mut fetches = stream::iter(wanted)
             .map(|need| async move {
                 let fetched = tokio::time::timeout_at(until, self.fetch(&need)).await;
@@ -206,15 +225,8 @@ impl Judging {
                 (need, fetched.unwrap_or(Err(Failure { code: Code::NotFetched, message })))
             })
             .buffer_unordered(PARALLEL);
-        while let Some((need, mut fetched)) = fetches.next().await {
-            if let Ok(body) = &fetched {
-                budget.weight +=
-                    body.as_str().map_or_else(|| weight::of_value(body), |text| weight::of_text(text.as_bytes()));
-                if budget.weight > MOST_WEIGHT {
-                    let message = format!("the material of one DID takes more than {MOST_WEIGHT} bytes of memory");
-                    fetched = Err(Failure { code: Code::TooLarge, message });
-                }
-            }
+        while let Some((need, fetched)) = fetches.next().await {
+            let fetched = fetched.and_then(|body| budget.take(body));
             // What cannot be had is asked for again with the next occasion.
             self.store.keep_material(&need_key(&need), fetched.as_ref().ok()).await?;
             put(known, &need, fetched);

@@ -32,10 +32,9 @@ pub fn parent_key(did: &str) -> String {
     format!("parent {did}")
 }
 
-/// Keys of everything a verdict depends on and the registry can change.
+/// Keys of everything a verdict depends on.
 pub fn inputs(verdict: &Verdict) -> Vec<String> {
-    let of_registry = verdict.inputs.iter().filter(|need| need.is_of_registry()).map(need_key);
-    of_registry.chain(verdict.consulted.iter().map(|parent| parent_key(parent))).collect()
+    verdict.inputs.iter().map(need_key).chain(verdict.consulted.iter().map(|parent| parent_key(parent))).collect()
 }
 
 /// A verdict as JSON, in the words of the answer.
@@ -118,6 +117,9 @@ pub fn change(
     let change = RecordedChange {
         did: did.to_owned(),
         corporation_id,
+        former_corporation_id: judged
+            .and_then(|(before, _)| before?["corporationId"].as_u64())
+            .filter(|former| *former != corporation_id),
         trust: judged.map(|(_, after)| state(after)),
         ecs_credentials: differs("ecsCredentials"),
         presentations: differs("presentations"),
@@ -146,6 +148,8 @@ mod tests {
         let first = change("did:web:a", 3, Some((None, &after)), None).expect("a change");
         assert_eq!((first.ecs_credentials, first.presentations, first.services), (true, true, false));
         assert_eq!(change("did:web:a", 3, None, None), None);
+        let moved = change("did:web:a", 4, Some((Some(&after), &after)), None).expect("a change");
+        assert_eq!((moved.corporation_id, moved.former_corporation_id), (4, Some(3)));
         let later = json!({"trusted": true, "services": [], "ecsCredentials": [1], "presentations": [2],
             "evaluatedAtTime": "u", "evaluatedAtBlock": 8, "corporationId": 3, "expiresAtTime": null});
         assert!(is_same(&after, &later) && !is_same(&before, &after));

@@ -25,6 +25,8 @@ const MAX_ENTRIES: usize = 1_000;
 const MAX_WITNESSING: usize = 10_000;
 /// Longest key or signature of a proof; base58 takes time by the square of the length.
 const MAX_PROOF_TEXT: usize = 512;
+/// Most keys, and most hashes of keys, that an entry names: each is compared with each.
+const MAX_KEYS: usize = 100;
 /// Longest reason the crate gives that a message repeats; it puts one error into the other.
 const MAX_REASON: usize = 600;
 /// The only version of the method.
@@ -69,11 +71,12 @@ impl Log {
             let entries = DIDWebVHState::parse_log_entries(text).map_err(failed)?;
             let first = entries.first().ok_or_else(|| LogError::Invalid("it is empty".to_owned()))?;
             for (index, (entry, line)) in entries.iter().zip(text.lines()).enumerate() {
-                let is_last = index + 1 == entries.len();
-                is_covered(&entry.log_entry, line, index == 0, is_last)
-                    .map_err(|reason| LogError::Invalid(format!("entry {}: {reason}", index + 1)))?;
+                let place = Place { number: index + 1, is_last: index + 1 == entries.len() };
+                is_covered(&entry.log_entry, line, place)
+                    .map_err(|reason| LogError::Invalid(format!("entry {}: {reason}", place.number)))?;
             }
             has_scid(&first.log_entry, scid)?;
+            are_of_scid(&entries, scid)?;
             is_witnessed_in_bounds(&entries)?;
             let needs_witnesses = DIDWebVHState::needs_witness_proofs(&entries);
             Ok(Self { did: did.to_owned(), text: text.to_owned(), needs_witnesses })
@@ -138,27 +141,65 @@ fn has_scid(first: &LogEntry, scid: &str) -> Result<(), LogError> {
     if made_from == scid { Ok(()) } else { Err(LogError::Scid(format!("its first entry makes the SCID {made_from}"))) }
 }
 
+/// Every entry is about the DID of this SCID; the last may be empty when it ends it. The crate compares an entry with the one before, and
+/// asks whether the DID may move, only where both say whose they are.
+fn are_of_scid(entries: &[LogEntryState], scid: &str) -> Result<(), LogError> {
+    let prefix = format!("did:webvh:{scid}:");
+    for (index, entry) in entries.iter().enumerate() {
+        let is_end = index + 1 == entries.len() && entry.log_entry.get_parameters().deactivated == Some(true);
+        match &entry.log_entry.get_state()["id"] {
+            Value::Null if is_end => {}
+            Value::String(id) if id.starts_with(&prefix) => {}
+            other => {
+                let id = shown(&other.to_string());
+                return Err(LogError::Invalid(format!("entry {}: its id {id} is no DID with this SCID", index + 1)));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// What the crate takes from an entry is all that stands in it: hashes and proofs are made over what it took, so that a member it does
-/// not know, or a time more exact than it keeps, could be changed by anybody.
-fn is_covered(entry: &LogEntry, line: &str, is_first: bool, is_last: bool) -> Result<(), String> {
+/// not know, or a number or a time more exact than it keeps, could be changed by anybody.
+fn is_covered(entry: &LogEntry, line: &str, place: Place) -> Result<(), String> {
     let written: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
     let taken = serde_json::to_value(entry).map_err(|error| error.to_string())?;
     if written != taken {
         return Err(format!("{} cannot be verified as it is written", difference(&written, &taken)));
     }
+    if !svc_wire::syntax::has_plain_integers(&written) {
+        return Err("it has an integer that a double does not hold exactly".to_owned());
+    }
+    let number = written["versionId"].as_str().and_then(|id| id.split_once('-')).map(|(number, _)| number);
+    if number != Some(place.number.to_string().as_str()) {
+        return Err(format!("its versionId is {}", shown(&written["versionId"].to_string())));
+    }
     let parameters = &written["parameters"];
     match &parameters["method"] {
         Value::String(method) if method == METHOD => {}
-        Value::Null if !is_first => {}
+        Value::Null if place.number > 1 => {}
         other => return Err(format!("its method is {}, not {METHOD:?}", shown(&other.to_string()))),
     }
     // Without keys nobody may sign what follows. The crate would go on with the keys before.
     let update_keys = parameters.get("updateKeys");
     let has_ended = update_keys.is_some_and(|keys| keys.is_null() || keys.as_array().is_some_and(Vec::is_empty));
-    if has_ended && !is_last {
+    if has_ended && !place.is_last {
         return Err("it takes all update keys away, yet entries follow".to_owned());
     }
+    for name in ["updateKeys", "nextKeyHashes"] {
+        if parameters[name].as_array().is_some_and(|keys| keys.len() > MAX_KEYS) {
+            return Err(format!("it has more than {MAX_KEYS} {name}"));
+        }
+    }
     proofs_are_short(&written["proof"])
+}
+
+/// Which entry of a log it is.
+#[derive(Clone, Copy)]
+struct Place {
+    /// From 1 on.
+    number: usize,
+    is_last: bool,
 }
 
 /// The first member that differs.

@@ -155,6 +155,21 @@ fn every_rule_of_the_method_is_enforced() {
     is_broken(announced().add(&own, |_| {}), "nextKeyHashes");
     is_broken(announced().add(&other, parameter("updateKeys", json!([other.public]))), "nextKeyHashes");
 
+    // Whose it is.
+    let state = |state: Value| move |entry: &mut Value| entry["state"] = state.clone();
+    is_broken(plain().add(&own, state(json!({}))).add(&own, |_| {}), "its id null is no DID with this SCID");
+    is_broken(plain().add(&own, state(json!({"id": "did:web:example.org"}))), "is no DID with this SCID");
+    is_broken(plain().add(&own, state(json!({"id": "did:webvh:QmOther:example.org"}))), "is no DID with this SCID");
+    is_broken(&new(&|entry| entry["state"]["n"] = 9_007_199_254_740_993_u64.into()), "a double does not hold exactly");
+    for number in ["+2", "02", "3"] {
+        let mut renumbered = plain();
+        renumbered.add(&own, |_| {});
+        let id = renumbered.entries[1]["versionId"].as_str().expect("an id").replacen('2', number, 1);
+        renumbered.entries[1]["versionId"] = id.into();
+        is_broken(&renumbered, "its versionId is");
+    }
+    is_broken(&new(&parameter("nextKeyHashes", json!(vec!["x"; 101]))), "more than 100 nextKeyHashes");
+
     // Times.
     let at = |time: &'static str| move |entry: &mut Value| entry["versionTime"] = time.into();
     is_broken(&new(&at("2999-01-01T00:00:00Z")), "future");
