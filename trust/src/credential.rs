@@ -26,17 +26,13 @@ pub struct Credential<'a> {
 const MODEL_1: &str = "https://www.w3.org/2018/credentials/v1";
 const MODEL_2: &str = "https://www.w3.org/ns/credentials/v2";
 
-/// Which model a document follows: its context begins with the model's.
-fn is_model_2(body: &Value) -> Option<bool> {
+/// Whether a document follows one of the models: its context begins with the model's.
+fn is_of_a_model(body: &Value) -> bool {
     let first = match &body["@context"] {
-        Value::Array(several) => several.first()?,
-        one => one,
+        Value::Array(several) => several.first(),
+        one => Some(one),
     };
-    match first.as_str()? {
-        MODEL_1 => Some(false),
-        MODEL_2 => Some(true),
-        _ => None,
-    }
+    matches!(first.and_then(Value::as_str), Some(MODEL_1 | MODEL_2))
 }
 
 /// The id of a member that is an id, or an object with one.
@@ -51,7 +47,9 @@ impl<'a> Credential<'a> {
         if !body.is_object() {
             return Err(wrong("it is no object"));
         }
-        let is_model_2 = is_model_2(body).ok_or_else(|| wrong("its @context begins with none of the data models'"))?;
+        if !is_of_a_model(body) {
+            return Err(wrong("its @context begins with none of the data models'"));
+        }
         if !is_of_type(body, "VerifiableCredential") {
             return Err(wrong("its type is not VerifiableCredential"));
         }
@@ -63,7 +61,6 @@ impl<'a> Credential<'a> {
         if !subject.is_object() {
             return Err(wrong("it has not exactly one credentialSubject"));
         }
-        let (from, until) = if is_model_2 { ("validFrom", "validUntil") } else { ("issuanceDate", "expirationDate") };
         let time = |name: &str| match body.get(name) {
             None => Ok(None),
             Some(text) => {
@@ -73,12 +70,15 @@ impl<'a> Credential<'a> {
                     .ok_or_else(|| wrong(&format!("{name} is no instant")))
             }
         };
+        // As linked data a credential of one model can be written as one of the other, with the words of the first.
+        let [from, until] = [["validFrom", "issuanceDate"], ["validUntil", "expirationDate"]]
+            .map(|names| names.into_iter().map(time).collect::<Result<Vec<_>, _>>());
         Ok(Self {
             body,
             issuer: issuer.ok_or_else(|| wrong("its issuer is no DID"))?,
             subject,
-            valid_from: time(from)?,
-            valid_until: time(until)?,
+            valid_from: from?.into_iter().flatten().max(),
+            valid_until: until?.into_iter().flatten().min(),
         })
     }
 
@@ -100,9 +100,12 @@ impl<'a> Credential<'a> {
             Value::Array(several) => several.as_slice(),
             one => std::slice::from_ref(one),
         };
-        let found = schemas.iter().find(|schema| is_of_type(schema, "JsonSchemaCredential"));
-        let url = found.and_then(|schema| Some((schema["id"].as_str()?, schema["digestSRI"].as_str())));
-        url.ok_or_else(|| Reason::new(Code::SchemaUnsupported, "credentialSchema names no JsonSchemaCredential"))
+        let mut found = schemas.iter().filter(|schema| is_of_type(schema, "JsonSchemaCredential"));
+        let only = found.next().filter(|_| found.next().is_none());
+        let url = only.and_then(|schema| Some((schema["id"].as_str()?, schema["digestSRI"].as_str())));
+        url.ok_or_else(|| {
+            Reason::new(Code::SchemaUnsupported, "credentialSchema does not name one JsonSchemaCredential")
+        })
     }
 }
 
@@ -124,7 +127,7 @@ impl<'a> Presentation<'a> {
     /// Reads a presentation.
     pub fn read(body: &'a Value) -> Result<Self, Reason> {
         let wrong = |what: &str| Reason::new(Code::PresentationInvalid, what);
-        if is_model_2(body).is_none() || !is_of_type(body, "VerifiablePresentation") {
+        if !is_of_a_model(body) || !is_of_type(body, "VerifiablePresentation") {
             return Err(wrong("its @context or type is not that of a VerifiablePresentation"));
         }
         let credentials = match &body["verifiableCredential"] {
