@@ -21,21 +21,23 @@ pub struct Front {
     hub: HubHandle,
     trust: HubHandle<TrustTopic>,
     places: Arc<Semaphore>,
+    trust_places: Arc<Semaphore>,
     stopping: CancellationToken,
 }
 
-/// WebSockets at once, of all streams together, unless said otherwise.
+/// WebSockets at once of a stream, unless said otherwise. Neither takes the other's.
 const MAX_CONNECTIONS: usize = 10_000;
 
 impl Front {
     /// For one indexer.
     pub fn new(indexer: &Indexer) -> Self {
-        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let places = || Arc::new(Semaphore::new(MAX_CONNECTIONS));
         Self {
             reader: indexer.reader.clone(),
             hub: indexer.hub.clone(),
             trust: indexer.trust_hub.clone(),
-            places,
+            places: places(),
+            trust_places: places(),
             stopping: CancellationToken::new(),
         }
     }
@@ -46,9 +48,10 @@ impl Front {
         self
     }
 
-    /// With another limit of WebSockets.
+    /// With another limit of WebSockets a stream.
     pub fn with_places(mut self, places: usize) -> Self {
         self.places = Arc::new(Semaphore::new(places));
+        self.trust_places = Arc::new(Semaphore::new(places));
         self
     }
 }

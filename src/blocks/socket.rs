@@ -1,6 +1,6 @@
 //! The WebSockets, one a stream; they differ in what their hub tells of.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -14,7 +14,10 @@ use futures::{SinkExt, StreamExt};
 use svc_indexer::{Control, HubHandle, Join, MAX_CONTROL_BYTES, Queue, Topic};
 use svc_kit::ws::{self, ServerSocket};
 use svc_otel::metrics;
-use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, MissedTickBehavior, interval_at, timeout},
+};
 use tokio_tungstenite::tungstenite::{
     Error as WsError, Message,
     protocol::{CloseFrame, frame::coding::CloseCode},
@@ -27,25 +30,30 @@ const PING: Duration = Duration::from_secs(30);
 
 pub(super) fn routes(front: &Front) -> Router<Front> {
     Router::new()
-        .route("/v4/indexer/subscribe", stream(&front.hub))
-        .route("/v4/verifiable-trust/subscribe", stream(&front.trust))
+        .route("/v4/indexer/subscribe", stream(&front.hub, &front.places))
+        .route("/v4/verifiable-trust/subscribe", stream(&front.trust, &front.trust_places))
 }
 
-fn stream<T: Topic>(hub: &HubHandle<T>) -> MethodRouter<Front> {
-    let hub = hub.clone();
-    get(|State(front): State<Front>, request: Request| subscribe(front, hub, request))
+fn stream<T: Topic>(hub: &HubHandle<T>, places: &Arc<Semaphore>) -> MethodRouter<Front> {
+    let (hub, places) = (hub.clone(), Arc::clone(places));
+    get(|State(front): State<Front>, request: Request| subscribe(front, hub, places, request))
 }
 
-async fn subscribe<T: Topic>(front: Front, hub: HubHandle<T>, mut request: Request) -> Response {
+async fn subscribe<T: Topic>(
+    front: Front,
+    hub: HubHandle<T>,
+    places: Arc<Semaphore>,
+    mut request: Request,
+) -> Response {
     if !ws::is_upgrade(request.headers()) {
         return super::rest::not_found(request.uri().clone()).await;
     }
-    ws::accept(&mut request, MAX_CONTROL_BYTES, move |socket| async move { serve(socket, &front, &hub).await })
+    ws::accept(&mut request, MAX_CONTROL_BYTES, move |socket| async move { serve(socket, &front, &hub, places).await })
         .map(Body::from)
 }
 
-async fn serve<T: Topic>(mut socket: ServerSocket, front: &Front, hub: &HubHandle<T>) {
-    let Ok(_place) = front.places.clone().try_acquire_owned() else {
+async fn serve<T: Topic>(mut socket: ServerSocket, front: &Front, hub: &HubHandle<T>, places: Arc<Semaphore>) {
+    let Ok(_place) = places.try_acquire_owned() else {
         close::<T>(&mut socket, CloseCode::Again, "Server overloaded").await;
         return;
     };

@@ -3,6 +3,7 @@
 use ed25519_dalek::VerifyingKey;
 use multibase::Base;
 use serde_json::Value;
+use svc_wire::instant;
 
 use crate::reason::Code;
 
@@ -40,8 +41,8 @@ pub fn absolute(did: &str, id: &str) -> String {
     if id.starts_with('#') { format!("{did}{id}") } else { id.to_owned() }
 }
 
-/// A key of a document: by the id of its verification method, for a purpose the document allows it for.
-pub fn key(document: &Value, method: &str, purpose: Purpose) -> Result<VerifyingKey, Code> {
+/// A key of a document: by the id of its verification method, for a purpose the document allows it for, at an instant.
+pub fn key(document: &Value, method: &str, purpose: Purpose, now: i128) -> Result<VerifyingKey, Code> {
     let did = document["id"].as_str().unwrap_or_default();
     let is_it = |id: &str| absolute(did, id) == method;
     let found_in = |list: &'static str| {
@@ -60,7 +61,9 @@ pub fn key(document: &Value, method: &str, purpose: Purpose) -> Result<Verifying
     if entry["controller"].as_str().is_some_and(|controller| controller != did) {
         return Err(Code::KeyNotForPurpose);
     }
-    if entry["revoked"].is_string() {
+    let expires = entry.get("expires").map(|text| text.as_str().and_then(instant::parse_rfc3339));
+    let has_expired = expires.is_some_and(|instant| instant.is_none_or(|instant| instant::nanos(&instant) <= now));
+    if entry["revoked"].is_string() || has_expired {
         return Err(Code::KeyRevoked);
     }
     public_key(entry).ok_or(Code::KeyUnusable)
@@ -121,10 +124,22 @@ pub fn linked_presentations(document: &Value) -> Vec<Linked> {
 }
 
 /// Everything else a document offers, as it stands.
+///
+/// A verdict is kept with them, and so with bounds: what is more is left out.
 pub fn services(document: &Value) -> Vec<Value> {
     let services = document["service"].as_array().into_iter().flatten();
-    services.filter(|service| !is_of_type(service, PRESENTATION)).cloned().collect()
+    let offered = services.filter(|service| !is_of_type(service, PRESENTATION)).take(MOST_SERVICES);
+    let mut bytes = 0;
+    let within = |service: &&Value| {
+        bytes += service.to_string().len();
+        bytes <= MOST_SERVICE_BYTES
+    };
+    offered.take_while(within).cloned().collect()
 }
+
+/// Services of a document that a verdict tells.
+const MOST_SERVICES: usize = 64;
+const MOST_SERVICE_BYTES: usize = 64 * 1024;
 
 const PRESENTATION: &str = "LinkedVerifiablePresentation";
 
@@ -171,7 +186,7 @@ mod tests {
             (json!({"id": "#k", "publicKeyJwk": {"kty": "EC"}}), both.clone(), assertion, Err(Code::KeyUnusable)),
         ] {
             let document = document(&method, &rest);
-            let found = key(&document, "did:web:a#k", purpose).map(|_| ());
+            let found = key(&document, "did:web:a#k", purpose, 0).map(|_| ());
             assert_eq!(found, expected, "{document}");
         }
     }
@@ -183,7 +198,7 @@ mod tests {
         let text = multibase::encode(Base::Base58Btc, bytes);
         let method = json!({"id": "#k", "publicKeyMultibase": text});
         let document = document(&method, &json!({"assertionMethod": ["#k"]}));
-        assert_eq!(key(&document, "did:web:a#k", Purpose::AssertionMethod), Err(Code::KeyUnusable));
+        assert_eq!(key(&document, "did:web:a#k", Purpose::AssertionMethod, 0), Err(Code::KeyUnusable));
     }
 
     #[test]

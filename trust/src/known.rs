@@ -3,13 +3,18 @@
 use std::{
     cell::RefCell,
     collections::{BTreeSet, HashMap},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
 };
 
+use ed25519_dalek::VerifyingKey;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
-use crate::reason::{Code, Reason};
+use crate::{
+    proof::Proof,
+    reason::{Code, Reason},
+};
 
 /// Something an evaluation has to know. Also what a verdict depends on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -24,13 +29,6 @@ pub enum Need {
     Schema(u64),
     /// When a digest was anchored, as the chain holds it: `sha384-…`.
     Digest(String),
-}
-
-impl Need {
-    /// Whether it is the registry that knows, in contrast to somebody's web server.
-    pub fn is_of_registry(&self) -> bool {
-        !matches!(self, Self::Document(_) | Self::Resource(_))
-    }
 }
 
 /// Material that could not be had.
@@ -114,7 +112,13 @@ pub struct Known {
     pub schemas: HashMap<u64, Option<Arc<Schema>>>,
     /// Times of anchoring, nanoseconds since the epoch.
     pub digests: HashMap<String, Option<i128>>,
+    /// What proofs came to: an evaluation begins anew each time something was found out, and signatures take time.
+    pub proofs: Proofs,
 }
+
+/// What proofs came to, at one instant.
+#[derive(Debug, Clone, Default)]
+pub struct Proofs(Arc<Mutex<HashMap<[u8; 32], Result<(), Reason>>>>);
 
 /// Why an evaluation, or a part of it, goes no further.
 #[derive(Debug)]
@@ -159,6 +163,26 @@ impl<'a> Gaze<'a> {
     pub fn resource(&self, url: &str) -> Result<&'a str, Stop> {
         let found = self.note(Need::Resource(url.to_owned()), self.known.resources.get(url))?;
         found.as_deref().map_err(|failure| Reason::from(failure).into())
+    }
+
+    /// What a proof comes to, or came to before.
+    pub fn proved(
+        &self,
+        proof: &Proof,
+        body: &Value,
+        key: &VerifyingKey,
+        verify: impl FnOnce() -> Result<(), Reason>,
+    ) -> Result<(), Reason> {
+        let hash = Sha256::new_with_prefix(key.as_bytes()).chain_update(proof.text());
+        let name: [u8; 32] = hash.chain_update(body.to_string()).finalize().into();
+        let known = |proofs: &Proofs| proofs.0.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
+        if let Some(known) = known(&self.known.proofs) {
+            return known;
+        }
+        let outcome = verify();
+        let mut proofs = self.known.proofs.0.lock().unwrap_or_else(PoisonError::into_inner);
+        proofs.insert(name, outcome.clone());
+        outcome
     }
 
     pub fn participants(&self, did: &str) -> Result<&'a [Participant], Stop> {

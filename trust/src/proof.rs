@@ -64,6 +64,12 @@ impl Proof {
         document::bare(&self.method)
     }
 
+    /// All of it, at a length of its own.
+    pub(crate) fn text(&self) -> String {
+        let options = self.options.to_string();
+        format!("{}:{options}{}", options.len(), self.signature)
+    }
+
     fn read(proof: &Value) -> Result<Self, Reason> {
         let unsupported = || {
             let (kind, suite) = (proof["type"].as_str().unwrap_or("?"), proof["cryptosuite"].as_str().unwrap_or(""));
@@ -113,7 +119,8 @@ impl Proof {
 const MOST: usize = 4;
 
 /// The proofs of a document.
-pub fn proofs(document: &Value) -> Result<Vec<Proof>, Reason> {
+/// Each may be of a kind that is not known here, and another be good.
+pub fn proofs(document: &Value) -> Result<Vec<Result<Proof, Reason>>, Reason> {
     let found = match &document["proof"] {
         Value::Object(_) => std::slice::from_ref(&document["proof"]),
         Value::Array(several) if several.len() > MOST => {
@@ -125,7 +132,7 @@ pub fn proofs(document: &Value) -> Result<Vec<Proof>, Reason> {
     if found.is_empty() {
         return Err(Code::ProofMissing.into());
     }
-    found.iter().map(Proof::read).collect()
+    Ok(found.iter().map(Proof::read).collect())
 }
 
 /// What is signed: the hashes of the proof's options and of the document without its proof.

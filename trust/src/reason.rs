@@ -39,6 +39,7 @@ codes! {
     HostRefused "host_refused" "the host is not one this indexer may contact",
     NotFetched "not_fetched" "the resource cannot be had",
     TooLarge "too_large" "there is more of it than is looked at",
+    GivenUp "given_up" "the material takes too long to judge, or is made to break the evaluation",
     // Presentations.
     NoPresentation "no_presentation" "the DID Document links to no presentation of trust credentials",
     PresentationInvalid "presentation_invalid" "the presentation is not a verifiable presentation",
@@ -51,7 +52,7 @@ codes! {
     WrongSigner "wrong_signer" "the proof was made by somebody else than the issuer or holder",
     KeyUnknown "key_unknown" "the signer's DID Document has no such verification method",
     KeyNotForPurpose "key_not_for_purpose" "the signer's DID Document does not allow the key for this purpose",
-    KeyRevoked "key_revoked" "the signer's DID Document has revoked the key",
+    KeyRevoked "key_revoked" "the signer's DID Document has revoked the key, or it has expired",
     KeyUnusable "key_unusable" "the verification method holds no usable Ed25519 key",
     // Credentials.
     CredentialInvalid "credential_invalid" "the credential does not follow the data model",

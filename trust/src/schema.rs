@@ -59,7 +59,13 @@ fn cost<'a>(
             let steps = match (name.as_str(), inner) {
                 // References inside of what is only data would be counted too; that refuses too much, never too little.
                 ("$ref", Value::String(reference)) => reference_cost(root, reference, path, costs)?,
-                ("$dynamicRef" | "$recursiveRef", _) => return Err(format!("it uses {name}")),
+                // They give places other names than the one that is counted here.
+                ("$dynamicRef" | "$recursiveRef" | "$anchor" | "$dynamicAnchor", Value::String(_)) => {
+                    return Err(format!("it uses {name}"));
+                }
+                ("$id" | "$schema", Value::String(_)) if !std::ptr::eq(root, value) => {
+                    return Err(format!("it uses {name} below its root"));
+                }
                 _ => cost(root, inner, path, costs)?,
             };
             Ok(sum.saturating_add(steps))
@@ -81,6 +87,9 @@ fn reference_cost<'a>(
         return Err(format!("its reference {reference} leads in a circle"));
     }
     let pointer = reference.strip_prefix('#').ok_or_else(|| format!("its reference {reference} leads out of it"))?;
+    if pointer.contains('%') {
+        return Err(format!("its reference {reference} is written with percent signs"));
+    }
     let target = root.pointer(pointer).ok_or_else(|| format!("its reference {reference} leads nowhere"))?;
     path.push(reference);
     let steps = cost(root, target, path, costs)?;
@@ -137,6 +146,9 @@ mod tests {
             (json!({"$ref": "https://schemas.example/x"}), "out of it"),
             (json!({"$ref": "#/$defs/none"}), "nowhere"),
             (json!({"$dynamicRef": "#x"}), "$dynamicRef"),
+            (json!({"$defs": {"a": {"$anchor": "x"}}}), "$anchor"),
+            (json!({"$defs": {"a": {"$id": "https://a/b"}}}), "$id below its root"),
+            (json!({"$defs": {"%62": true, "b": true}, "$ref": "#/$defs/%62"}), "percent"),
             (json!({"type": "nothing"}), "nothing"),
             (json!({"pattern": "(a(?=b))"}), "regex"),
             (json!({"$id": "vpr:svc:x:cs:1", "properties": {"a": {"$ref": "#/properties/a"}}}), "circle"),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Essential, Need, Reason};
+use crate::{Code, Essential, Need, Reason};
 
 /// Who vouches for a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,7 +76,7 @@ pub struct Shown {
 pub struct Verdict {
     /// Who vouches for it, if it is trusted.
     pub pattern: Option<Pattern>,
-    /// When the earliest of the things it rests on ends, nanoseconds since the epoch.
+    /// When the earliest ends of the credentials it rests on, and of the participants that hold them, nanoseconds since the epoch.
     pub expires_at: Option<i128>,
     /// Everything found wrong. A trusted DID may show credentials that do not count.
     pub reasons: Vec<Reason>,
@@ -95,6 +95,21 @@ pub struct Verdict {
 }
 
 impl Verdict {
+    /// That a DID is not trusted because the evaluation was given up.
+    pub fn given_up(did: &str, why: impl std::fmt::Display) -> Self {
+        Self {
+            pattern: None,
+            expires_at: None,
+            reasons: vec![Reason::new(Code::GivenUp, why)],
+            credentials: Vec::new(),
+            presentations: Vec::new(),
+            services: Vec::new(),
+            parents: Vec::new(),
+            consulted: BTreeSet::new(),
+            inputs: vec![Need::Document(did.to_owned()), Need::Participants(did.to_owned())],
+        }
+    }
+
     /// Whether it is trusted.
     pub fn is_trusted(&self) -> bool {
         self.pattern.is_some()

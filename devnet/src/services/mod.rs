@@ -24,7 +24,7 @@ pub use credential::{Statement, presentation, sign};
 pub(crate) use estate::Estate;
 pub use host::{JSON, LOG, Page};
 pub use identity::{Identity, KEY, SECOND_KEY, verification_method};
-pub use log::{LogError, check as check_log};
+pub use log::LogError;
 pub use part::{
     Anchored, CredentialPart, EcosystemPart, Expectation, Fate, Fault, Form, Holders, IssuerPart, Issuers, Method,
     Offer, Phase, SchemaPart, ServicePart,
@@ -207,7 +207,7 @@ pub fn presentation_path(service: &str, schema: &str) -> String {
 }
 
 /// Where the credential of a schema is served.
-pub fn schema_path(service: &str, schema: &str) -> String {
+pub(crate) fn schema_path(service: &str, schema: &str) -> String {
     format!("/{service}/vt/schemas/{schema}.json")
 }
 

@@ -54,8 +54,8 @@ async fn what_documents_link_to_is_served_signed_and_anchored() {
         for link in links {
             let text = fetch(&link.url).await.expect("served");
             let presentation: Value = serde_json::from_str(&text).expect("JSON");
-            let proof = &proofs(&presentation).expect("proved")[0];
-            let key = key(&document, &proof.method, Purpose::Authentication).expect("a key");
+            let proof = proofs(&presentation).expect("proved").remove(0).expect("understood");
+            let key = key(&document, &proof.method, Purpose::Authentication, 0).expect("a key");
             proof.verify(&presentation, &key, 0).expect("verifies");
             let credential = &presentation["verifiableCredential"][0];
             let digest = format!("sha384-{}", digest_jcs(credential, Algorithm::Sha384).expect("canonical"));

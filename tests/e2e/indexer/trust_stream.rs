@@ -132,9 +132,9 @@ async fn changes_come_by_block_filter_and_channel_beside_the_block_stream() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_obeyed_ends_the_connection_and_the_places_are_shared() {
+async fn what_cannot_be_obeyed_ends_the_connection_and_each_stream_has_its_places() {
     let grounds = grounds("empty").await;
-    let served = serve(&grounds.devnet.node.origin(), 2).await;
+    let served = serve(&grounds.devnet.node.origin(), 1).await;
     let mut blocks = super::connect(&served.origin).await;
     assert_eq!(next(&mut blocks).await.expect("open")["type"], "ready");
     for (message, code, reason) in [
@@ -157,9 +157,9 @@ async fn what_cannot_be_obeyed_ends_the_connection_and_the_places_are_shared() {
         socket.send(Message::text(message)).await.expect("sent");
         assert_eq!(end(&mut socket).await, (code, reason.to_owned()));
     }
-    let mut second = super::connect(&served.origin).await;
-    while next(&mut second).await.is_none() {
-        second = super::connect(&served.origin).await;
+    let mut first = connect(&served.origin).await;
+    while next(&mut first).await.is_none() {
+        first = connect(&served.origin).await;
     }
     let mut refused = connect(&served.origin).await;
     assert_eq!(end(&mut refused).await, (CloseCode::Again, "Server overloaded".to_owned()));

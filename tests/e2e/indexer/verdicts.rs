@@ -225,7 +225,9 @@ async fn judged_dids_are_listed_in_pages_of_one_height() {
             "/v4/verifiable-trust/changes?fromBlock=1&channels=trust,weather",
             "channels: \"weather\" is not one of trust",
         ),
+        ("/v4/verifiable-trust/changes?fromBlock=1&dids=foo,did:web:a", "dids: \"foo\" is not a DID"),
         ("/v4/verifiable-trust/dids?limit=0", "limit"),
+        ("/v4/verifiable-trust/dids?cursor=1.18446744073709551615", "cursor"),
         ("/v4/verifiable-trust/dids?cursor=x", "cursor"),
     ] {
         let read = read_at(&origin, path, None).await;

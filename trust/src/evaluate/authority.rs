@@ -17,6 +17,8 @@ pub fn issuer(participants: &[Participant], schema_id: u64, issued_at: i128) -> 
             State::Revoked => Code::IssuerRevoked,
             State::Slashed | State::Repaid => Code::IssuerSlashed,
             State::Future | State::Inactive => Code::IssuerNotEffective,
+            // It never becomes active on the chain.
+            State::Active | State::Expired if one.effective_from.is_none() => Code::IssuerNotEffective,
             State::Active | State::Expired if one.effective_from.is_some_and(|from| issued_at < from) => {
                 Code::AnchoredTooEarly
             }
@@ -39,7 +41,8 @@ pub fn holder<'a>(
 ) -> Result<Option<&'a Participant>, Reason> {
     let judge = |one: &'a Participant| {
         let code = match one.state {
-            State::Active => return Ok(one),
+            State::Active if one.effective_from.is_some() => return Ok(one),
+            State::Active => Code::HolderNotEffective,
             State::Revoked => Code::HolderRevoked,
             State::Slashed | State::Repaid => Code::HolderSlashed,
             State::Expired => Code::HolderExpired,

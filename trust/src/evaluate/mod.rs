@@ -257,7 +257,8 @@ impl Evaluation<'_> {
 
     /// Checks that one proof of a document was made by its author, with a key the author's document allows for the purpose.
     fn check_proof(&self, body: &Value, author: &str, document: &Value, allowed: &[Purpose]) -> Result<(), Reason> {
-        let check = |proof: &Proof| {
+        let check = |proof: &Result<Proof, Reason>| {
+            let proof = proof.as_ref().map_err(Clone::clone)?;
             if proof.signer() != author {
                 return Err(Reason::new(Code::WrongSigner, format!("{} signed for {author}", proof.signer())));
             }
@@ -266,8 +267,9 @@ impl Evaluation<'_> {
                 return Err(Reason::new(Code::KeyNotForPurpose, purpose));
             }
             let method = document::absolute(author, &proof.method);
-            let key = document::key(document, &method, proof.purpose).map_err(|code| Reason::new(code, &method))?;
-            proof.verify(body, &key, self.rules.now)
+            let key = document::key(document, &method, proof.purpose, self.rules.now)
+                .map_err(|code| Reason::new(code, &method))?;
+            self.gaze.proved(proof, body, &key, || proof.verify(body, &key, self.rules.now))
         };
         let mut first = None;
         for proof in &proof::proofs(body)? {

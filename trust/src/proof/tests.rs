@@ -29,6 +29,7 @@ fn prover() -> Prover {
 
 fn verified(document: &Value, key: &VerifyingKey) -> Result<(), Reason> {
     for proof in proofs(document)? {
+        let proof = proof?;
         proof.verify(document, key, 0)?;
     }
     Ok(())
@@ -66,7 +67,8 @@ fn others() -> Value {
 fn what_other_software_proved_is_verified() {
     let others = others();
     let key = |purpose| {
-        document::key(&others["did_document"], "did:web:issuer.example#key-1", purpose).expect("a key of the document")
+        document::key(&others["did_document"], "did:web:issuer.example#key-1", purpose, 0)
+            .expect("a key of the document")
     };
     for name in ["ed25519_signature_2020", "eddsa_rdfc_2022", "eddsa_jcs_2022"] {
         assert_eq!(verified(&others[name], &key(Purpose::AssertionMethod)), Ok(()), "{name}");
@@ -110,7 +112,7 @@ fn tampered(document: &Value) -> Vec<(String, Value)> {
 fn a_change_anywhere_is_noticed() {
     let others = others();
     let key = prover().key.verifying_key();
-    let theirs = document::key(&others["did_document"], "did:web:issuer.example#key-1", Purpose::AssertionMethod);
+    let theirs = document::key(&others["did_document"], "did:web:issuer.example#key-1", Purpose::AssertionMethod, 0);
     let theirs = theirs.expect("a key");
     let mut ours = alumni();
     prove(&mut ours, &prover(), Suite::EddsaJcs2022, Purpose::AssertionMethod, "2023-02-24T23:36:38Z").expect("proved");

@@ -91,7 +91,7 @@ pub struct Param {
     /// Type.
     #[serde(rename = "type")]
     pub kind: ParamType,
-    /// Least value of a number.
+    /// Least value of a number; of a list of DIDs, that each of them must be one.
     pub min: Option<u64>,
     /// Greatest value of a number, or most elements of a list.
     pub max: Option<u64>,

@@ -6,6 +6,7 @@ use svc_wire::{
     instant,
     reads::{Endpoint, Param, ParamType, Place},
 };
+use uuid::Uuid;
 
 use super::ReadError;
 use crate::{derive::measures::Metric, hub::did_spellings, store::Range};
@@ -56,10 +57,12 @@ fn number(param: &Param, text: &str, least: u64) -> Result<u64, ReadError> {
     parsed.ok_or_else(|| bad(&param.name, text, &allowed()))
 }
 
-/// A UUID as the ledger takes it: in any grouping of hexadecimal digits.
+/// A UUID as the ledger takes it, in any of its forms.
 pub(super) fn uuid(name: &str, text: &str) -> Result<String, ReadError> {
-    let is_uuid = text.len() <= 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-');
-    if is_uuid { Ok(text.to_owned()) } else { Err(bad(name, text, "a UUID")) }
+    match Uuid::try_parse(text) {
+        Ok(_) => Ok(text.to_owned()),
+        Err(_) => Err(bad(name, text, "a UUID")),
+    }
 }
 
 /// Seconds of the years 0 to 9999 in UTC: an offset may lead out of what RFC 3339 can write.
@@ -108,7 +111,13 @@ pub(super) fn value(param: &Param, raw: &str) -> Result<Value, ReadError> {
             }
             Value::List(list)
         }
-        ParamType::Dids => Value::List(elements().flat_map(did_spellings).collect()),
+        ParamType::Dids => {
+            let strict = param.min.is_some();
+            if let Some(wrong) = elements().find(|element| strict && did_spellings(element).next().is_none()) {
+                return Err(bad(name, wrong, "a DID"));
+            }
+            Value::List(elements().flat_map(did_spellings).collect())
+        }
         ParamType::Ids => {
             for element in elements() {
                 number(param, element, 1)?;

@@ -77,7 +77,9 @@ impl Reader {
         };
         let limit = usize::try_from(ask.params.number("limit").unwrap_or(1_000)).unwrap_or(usize::MAX);
         let filter = Filter { corporation_id: ask.params.number("corporation_id"), ..Filter::default() };
-        let range = Range { min_id: Some(last + 1), ..Range::default() };
+        let first =
+            last.checked_add(1).ok_or_else(|| ReadError::Parameter("cursor: is not one this indexer gave".into()))?;
+        let range = Range { min_id: Some(first), ..Range::default() };
         let mut found = self.store.chunk(Kind::Verdict, height, &filter, range, limit + 1).await?;
         let has_more = found.len() > limit;
         found.truncate(limit);
@@ -101,8 +103,7 @@ impl Reader {
         };
         let mut blocks: Vec<Value> = Vec::new();
         let mut next = None;
-        // A list of DIDs without one finds nothing.
-        while dids.is_none_or(|dids| !dids.is_empty()) && query.from <= query.until {
+        while query.from <= query.until {
             let mut found = self.store.trust_changes(&query).await?;
             let rows: usize = found.iter().map(|block| block.changes.len()).sum();
             let is_last = rows < query.limit;

@@ -16,7 +16,7 @@ use svc_wire::trust::{RecordedBlock, RecordedChange};
 use tracing::Instrument;
 
 use super::{
-    judging::{At, Judgement, Judging, JudgingError},
+    judging::{At, Judgement, Judging},
     opening::{Opening, open},
     record,
     rounds::{Effect, Heights, Rounds},
@@ -33,7 +33,7 @@ pub enum Msg {
     /// What the blocks of a round trigger, or why that is not known.
     Opened(Result<Box<Opening>, StoreError>),
     /// A DID was judged, or was not.
-    Judged(String, Result<Box<Judgement>, JudgingError>),
+    Judged(String, Result<Box<Judgement>, StoreError>),
     /// The patience with a height is over.
     TimeIsUp(u64),
     /// A round was written, with what is to be told of its heights, or was not.
@@ -117,8 +117,8 @@ impl Behaviour for Arbiter {
                 Vec::new()
             }
             Msg::Judged(did, Ok(judgement)) => {
-                let dependents = judgement.dependents.clone();
-                state.rounds.judged(&did, judgement.into(), dependents)
+                let finding = judgement.finding.clone();
+                state.rounds.judged(&did, judgement.into(), finding)
             }
             Msg::Judged(did, Err(error)) => {
                 tracing::warn!(did, %error, "a DID cannot be judged, trying again with the next height");

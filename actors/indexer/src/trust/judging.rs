@@ -15,6 +15,7 @@ use tokio::{sync::Semaphore, time::Instant};
 use super::{
     TrustConfig,
     record::{self, Occasion, need_key},
+    rounds::Finding,
 };
 use crate::{
     derive::state::{ParticipantState, instant_of},
@@ -27,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const MOST_FETCHES: usize = 128;
 /// The memory it may take to read all of it.
 const MOST_WEIGHT: usize = 8 * 1024 * 1024;
+/// Longest time one evaluation may take with all it asks for.
+const LONGEST: Duration = Duration::from_secs(60);
 /// Fetches of one evaluation at once.
 const PARALLEL: usize = 4;
 /// The longest way from a DID to its last need: that of the last parent's digests.
@@ -73,19 +76,10 @@ pub struct Judgement {
     pub inputs: Vec<String>,
     /// Keys of what was fetched on the way to it.
     pub fetched: Vec<String>,
-    /// DIDs whose verdicts rest on this one, if it differs from the one before.
-    pub dependents: Vec<String>,
+    /// What it means for others.
+    pub finding: Finding,
     /// What it was judged from, failures included; without the registry's word.
     pub material: Known,
-}
-
-/// Judging failed for a reason of our own.
-#[derive(Debug, thiserror::Error)]
-pub enum JudgingError {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error("the evaluation did not end: {0}")]
-    Evaluation(String),
 }
 
 /// The height a DID is judged at.
@@ -123,22 +117,29 @@ impl Budget {
 
 impl Judging {
     /// Judges a DID, beginning with material that was fetched for it before.
-    pub async fn judge(&self, did: &str, at: At, material: Known) -> Result<Judgement, JudgingError> {
+    pub async fn judge(&self, did: &str, at: At, material: Known) -> Result<Judgement, StoreError> {
         let rules = Rules { now: at.time, ..self.rules.clone() };
         let mut known = material;
         let mut budget = Budget::new(&known);
+        let until = Instant::now() + LONGEST;
         for _ in 0..MOST_ROUNDS {
-            let outcome;
-            (known, outcome) = self.ask(did, known, rules.clone()).await?;
+            let asked = self.ask(did, known, rules.clone()).await.filter(|_| Instant::now() < until);
+            let Some((back, outcome)) = asked else {
+                tracing::warn!(did, "an evaluation was given up");
+                let verdict = Verdict::given_up(did, "it broke off, or took longer than a minute");
+                return self.judgement(did, at, &verdict, Known::default(), budget.fetched).await;
+            };
+            known = back;
             match outcome {
                 Ok(verdict) => {
                     let material = Known { documents: known.documents, resources: known.resources, ..Known::default() };
-                    return Ok(self.judgement(did, at, &verdict, material, budget.fetched).await?);
+                    return self.judgement(did, at, &verdict, material, budget.fetched).await;
                 }
                 Err(needs) => self.find_out(&needs, at, &mut known, &mut budget).await?,
             }
         }
-        Err(JudgingError::Evaluation(format!("after {MOST_ROUNDS} rounds it still asks")))
+        let verdict = Verdict::given_up(did, format!("after {MOST_ROUNDS} rounds it still asks"));
+        self.judgement(did, at, &verdict, Known::default(), budget.fetched).await
     }
 
     async fn judgement(
@@ -153,20 +154,18 @@ impl Judging {
         let occasion = Occasion { height, time, corporation_id: corporation_id.unwrap_or(0) };
         let body = record::body(did, verdict, occasion);
         let before = self.store.verdict(did, height).await?;
-        let dependents = match before {
-            Some(before) if record::is_same(&before, &body) => Vec::new(),
-            _ => self.store.dependents(&[record::parent_key(did)]).await?,
+        // Other material can mean another verdict for whom it vouches, also where its own is the same.
+        let is_new = !fetched.is_empty() || before.is_none_or(|before| !record::is_same(&before, &body));
+        let finding = Finding {
+            is_new,
+            dependents: self.store.dependents(&[record::parent_key(did)]).await?,
+            consulted: verdict.consulted.iter().cloned().collect(),
         };
-        Ok(Judgement { body, corporation_id, inputs: record::inputs(verdict), fetched, dependents, material })
+        Ok(Judgement { body, corporation_id, inputs: record::inputs(verdict), fetched, finding, material })
     }
 
-    /// Runs the evaluation where it may take its time.
-    async fn ask(
-        &self,
-        did: &str,
-        known: Known,
-        rules: Rules,
-    ) -> Result<(Known, Result<Verdict, BTreeSet<Need>>), JudgingError> {
+    /// Runs the evaluation where it may take its time. None if the material broke it.
+    async fn ask(&self, did: &str, known: Known, rules: Rules) -> Option<(Known, Result<Verdict, BTreeSet<Need>>)> {
         let permit = Arc::clone(&self.cores).acquire_owned().await;
         let did = did.to_owned();
         let run = tokio::task::spawn_blocking(move || {
@@ -174,7 +173,7 @@ impl Judging {
             let outcome = evaluate(&did, &known, &rules);
             (known, outcome)
         });
-        run.await.map_err(|error| JudgingError::Evaluation(error.to_string()))
+        run.await.ok()
     }
 
     async fn find_out(
@@ -183,7 +182,7 @@ impl Judging {
         at: At,
         known: &mut Known,
         budget: &mut Budget,
-    ) -> Result<(), JudgingError> {
+    ) -> Result<(), StoreError> {
         let mut abroad = Vec::new();
         for need in needs {
             match need {
@@ -221,14 +220,22 @@ impl Judging {
         let mut fetches = stream::iter(wanted)
             .map(|need| async move {
                 let fetched = tokio::time::timeout_at(until, self.fetch(&need)).await;
-                let message = format!("the web servers of one DID took longer than {} s", PATIENCE.as_secs());
-                (need, fetched.unwrap_or(Err(Failure { code: Code::NotFetched, message })))
+                (need, fetched.ok())
             })
             .buffer_unordered(PARALLEL);
         while let Some((need, fetched)) = fetches.next().await {
-            let fetched = fetched.and_then(|body| budget.take(body));
-            // What cannot be had is asked for again with the next occasion.
-            self.store.keep_material(&need_key(&need), fetched.as_ref().ok()).await?;
+            // What its server does not give is asked for again with the next occasion, by whomever. What is too much for this DID, or
+            // comes too late for it, is nobody else's business.
+            let fetched = match fetched {
+                Some(fetched) => {
+                    self.store.keep_material(&need_key(&need), fetched.as_ref().ok()).await?;
+                    fetched.and_then(|body| budget.take(body))
+                }
+                None => {
+                    let message = format!("the web servers of one DID took longer than {} s", PATIENCE.as_secs());
+                    Err(Failure { code: Code::NotFetched, message })
+                }
+            };
             put(known, &need, fetched);
         }
         Ok(())

@@ -6,6 +6,9 @@
 //! keeps a verdict by being slow; if anything happened since, it is also judged again, from what was fetched meanwhile. A web
 //! server that was too slow is not waited for again until it has answered in time.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// DIDs judged at once, and of those on one host: nobody's web server takes all places.
@@ -36,12 +39,43 @@ pub struct Heights {
     pub last: u64,
 }
 
+/// What a verdict means for others.
+#[derive(Debug, Clone, Default)]
+pub struct Finding {
+    /// Whether it differs from the one before, or rests on new material.
+    pub is_new: bool,
+    /// DIDs whose written verdicts rest on it.
+    pub dependents: Vec<String>,
+    /// DIDs it rests on itself.
+    pub consulted: Vec<String>,
+}
+
 #[derive(Debug)]
 enum Phase {
     Resting,
     Opening,
-    Judging { waited_for: BTreeSet<String>, cascaded: BTreeSet<String> },
+    Judging(Round),
     Closing,
+}
+
+/// A round in which DIDs are judged.
+#[derive(Debug, Default)]
+struct Round {
+    waited_for: BTreeSet<String>,
+    /// Whose dependents are judged again for a verdict that stands, and for one that does not. In a circle of services each has its
+    /// turn once, not for ever.
+    cascaded: BTreeSet<(String, bool)>,
+    /// Who could not be judged for a reason of our own.
+    failed: BTreeSet<String>,
+}
+
+/// A DID to be judged.
+#[derive(Debug)]
+struct Job {
+    /// The height that asks for new material, if one does.
+    asked: Option<u64>,
+    /// Its place in the queue.
+    turn: u64,
 }
 
 /// A DID being judged.
@@ -50,17 +84,17 @@ struct Run {
     height: u64,
     is_fresh: bool,
     host: String,
-    /// Whether a verdict that this one may rest on was given meanwhile.
-    is_overtaken: bool,
+    begun: u64,
 }
 
-/// A verdict that came too late for its height.
+/// A verdict that is not settled: it came too late for its height, or is to be given again.
 #[derive(Debug)]
 struct Late<V> {
     height: u64,
+    /// Whether a verdict it rests on was given meanwhile.
     is_overtaken: bool,
     verdict: V,
-    dependents: Vec<String>,
+    finding: Finding,
     is_told: bool,
 }
 
@@ -76,11 +110,17 @@ pub struct Rounds<V> {
     /// Last height known to have done anything that a verdict could depend on.
     eventful: u64,
     phase: Phase,
-    /// DIDs to be judged, and the height that asks for new material, if one does.
-    jobs: BTreeMap<String, Option<u64>>,
+    jobs: BTreeMap<String, Job>,
+    /// The jobs in their order. Whoever has been judged goes to its end, so that nobody is always first.
+    queue: BTreeMap<u64, String>,
+    /// Counts what happens, for an order.
+    clock: u64,
     running: HashMap<String, Run>,
     done: BTreeMap<String, V>,
-    /// What came too late, until it stands or is judged again, with its material.
+    /// What those that are done rest on.
+    consulted: BTreeMap<String, Vec<String>>,
+    /// When something new was told of a DID, while others are judged.
+    told: HashMap<String, u64>,
     late: BTreeMap<String, Late<V>>,
     slow: BTreeSet<String>,
 }
@@ -88,20 +128,27 @@ pub struct Rounds<V> {
 impl<V: Clone> Rounds<V> {
     /// Continues behind `height`. Heights before `live` are only gone through: what web servers say now is no news of then.
     pub fn new(height: u64, live: u64, jobs: BTreeMap<String, bool>) -> Self {
-        let jobs = jobs.into_iter().map(|(did, is_fresh)| (did, is_fresh.then_some(height))).collect();
-        Self {
+        let mut rounds = Self {
             height,
             tip: height,
             last: height,
             live,
             eventful: 0,
             phase: Phase::Resting,
-            jobs,
+            jobs: BTreeMap::new(),
+            queue: BTreeMap::new(),
+            clock: 0,
             running: HashMap::new(),
             done: BTreeMap::new(),
+            consulted: BTreeMap::new(),
+            told: HashMap::new(),
             late: BTreeMap::new(),
             slow: BTreeSet::new(),
+        };
+        for (did, is_fresh) in jobs {
+            rounds.enter(&did, is_fresh.then_some(height));
         }
+        rounds
     }
 
     /// Newest height that is closed.
@@ -116,7 +163,7 @@ impl<V: Clone> Rounds<V> {
 
     /// DIDs that are still to be judged, and whether with new material.
     pub fn jobs(&self) -> BTreeMap<String, bool> {
-        self.jobs.iter().map(|(did, asked)| (did.clone(), asked.is_some())).collect()
+        self.jobs.iter().map(|(did, job)| (did.clone(), job.asked.is_some())).collect()
     }
 
     /// DIDs being judged.
@@ -162,10 +209,9 @@ impl<V: Clone> Rounds<V> {
         let height = self.last;
         self.eventful = self.eventful.max(eventful.unwrap_or(0));
         for (did, is_fresh) in triggered {
-            let asked = self.jobs.entry(did).or_default();
-            *asked = is_fresh.then_some(height).or(*asked);
+            self.enter(&did, is_fresh.then_some(height));
         }
-        self.phase = Phase::Judging { waited_for: BTreeSet::new(), cascaded: BTreeSet::new() };
+        self.phase = Phase::Judging(Round::default());
         if height < self.live || self.tip >= self.height + MOST_HEIGHTS {
             return vec![self.close()];
         }
@@ -179,7 +225,7 @@ impl<V: Clone> Rounds<V> {
         }
         let effects = self.go_on();
         match self.phase {
-            Phase::Judging { .. } => effects.into_iter().chain([Effect::Wait(height)]).collect(),
+            Phase::Judging(_) => effects.into_iter().chain([Effect::Wait(height)]).collect(),
             _ => effects,
         }
     }
@@ -189,23 +235,30 @@ impl<V: Clone> Rounds<V> {
         self.phase = Phase::Resting;
     }
 
-    /// A DID is judged, and these depend on what is new in it.
-    pub fn judged(&mut self, did: &str, verdict: V, dependents: Vec<String>) -> Vec<Effect> {
+    /// A DID is judged.
+    pub fn judged(&mut self, did: &str, verdict: V, finding: Finding) -> Vec<Effect> {
         let Some(run) = self.running.remove(did) else { return Vec::new() };
-        let is_in_time = run.height == self.last && matches!(self.phase, Phase::Judging { .. });
+        let is_in_time = run.height == self.last && matches!(self.phase, Phase::Judging(_));
+        self.clock += 1;
+        if let Some(job) = self.jobs.get_mut(did) {
+            self.queue.remove(&job.turn);
+            job.turn = self.clock;
+            self.queue.insert(job.turn, did.to_owned());
+        }
         if run.is_fresh {
             // What was fetched need not be fetched again, unless a later height asks for it.
-            if let Some(asked) = self.jobs.get_mut(did) {
-                *asked = asked.filter(|height| *height > run.height);
+            if let Some(job) = self.jobs.get_mut(did) {
+                job.asked = job.asked.filter(|height| *height > run.height);
             }
             if is_in_time {
                 self.slow.remove(did);
             }
         }
-        let late = Late { height: run.height, is_overtaken: run.is_overtaken, verdict, dependents, is_told: false };
-        self.late.insert(did.to_owned(), late);
-        if let Phase::Judging { waited_for, .. } = &mut self.phase {
-            waited_for.remove(did);
+        let is_later = |parent: &String| self.told.get(parent).is_some_and(|told| *told > run.begun);
+        let is_overtaken = finding.consulted.iter().any(is_later);
+        self.late.insert(did.to_owned(), Late { height: run.height, is_overtaken, verdict, finding, is_told: false });
+        if let Phase::Judging(round) = &mut self.phase {
+            round.waited_for.remove(did);
             self.tell(did);
             self.wait_for(did);
             return self.go_on();
@@ -216,21 +269,19 @@ impl<V: Clone> Rounds<V> {
     /// A DID could not be judged, for a reason of our own; it is tried again in the next round.
     pub fn judging_failed(&mut self, did: &str) -> Vec<Effect> {
         self.running.remove(did);
-        if let Phase::Judging { waited_for, .. } = &mut self.phase {
-            waited_for.remove(did);
-            if waited_for.is_empty() {
-                return vec![self.close()];
-            }
-        }
-        Vec::new()
+        let Phase::Judging(round) = &mut self.phase else { return Vec::new() };
+        round.waited_for.remove(did);
+        round.failed.insert(did.to_owned());
+        self.go_on()
     }
 
     /// The patience with a height is over.
     pub fn time_is_up(&mut self, height: u64) -> Vec<Effect> {
         match &mut self.phase {
-            Phase::Judging { waited_for, .. } if height == self.last => {
+            Phase::Judging(round) if height == self.last => {
                 // Whoever did not even begin is not to blame.
-                let late = std::mem::take(waited_for).into_iter().filter(|did| self.running.contains_key(did));
+                let late =
+                    std::mem::take(&mut round.waited_for).into_iter().filter(|did| self.running.contains_key(did));
                 self.slow.extend(late);
                 vec![self.close()]
             }
@@ -247,6 +298,9 @@ impl<V: Clone> Rounds<V> {
     pub fn closed(&mut self) -> Vec<Effect> {
         self.height = self.last;
         self.done.clear();
+        self.consulted.clear();
+        let oldest = self.running.values().map(|run| run.begun).min().unwrap_or(u64::MAX);
+        self.told.retain(|_, told| *told > oldest);
         self.phase = Phase::Resting;
         self.advance()
     }
@@ -258,50 +312,84 @@ impl<V: Clone> Rounds<V> {
 
     /// Tells a verdict with the round under way. It stands if nothing happened since it was begun.
     fn tell(&mut self, did: &str) {
+        self.clock += 1;
+        let is_asked = self.jobs.get(did).is_some_and(|job| job.asked.is_some());
         let Some(late) = self.late.get_mut(did) else { return };
         late.is_told = true;
+        let finding = late.finding.clone();
+        let stands = !is_asked && !late.is_overtaken && late.height >= self.eventful;
         self.done.insert(did.to_owned(), late.verdict.clone());
-        let is_asked = self.jobs.get(did).is_some_and(Option::is_some);
-        if is_asked || late.is_overtaken || late.height < self.eventful {
-            self.jobs.entry(did.to_owned()).or_default();
+        self.consulted.insert(did.to_owned(), finding.consulted);
+        if stands {
+            self.late.remove(did);
+            self.leave(did);
+        } else {
+            self.enter(did, None);
             if self.late.len() > LANES {
                 // So much material is not kept at once: this is fetched again.
                 self.late.remove(did);
             }
+        }
+        if finding.is_new {
+            self.told.insert(did.to_owned(), self.clock);
+            self.cascade(did, stands, finding.dependents);
+        }
+    }
+
+    /// Has those judged again who rest on a DID: by their written verdicts, and by those that are not written yet. Who is being judged
+    /// is found out when it is.
+    fn cascade(&mut self, did: &str, stands: bool, written: Vec<String>) {
+        let Phase::Judging(round) = &mut self.phase else { return };
+        if !round.cascaded.insert((did.to_owned(), stands)) {
             return;
         }
-        self.jobs.remove(did);
-        let dependents = self.late.remove(did).map(|late| late.dependents).unwrap_or_default();
-        let Phase::Judging { cascaded, .. } = &mut self.phase else { return };
-        // In a circle of services each is judged again once, not for ever.
-        if !cascaded.insert(did.to_owned()) {
-            return;
-        }
-        for dependent in dependents.into_iter().filter(|dependent| dependent != did) {
-            self.jobs.entry(dependent.clone()).or_default();
-            if let Some(run) = self.running.get_mut(&dependent) {
-                run.is_overtaken = true;
-            }
-            if let Some(late) = self.late.get_mut(&dependent) {
+        let rests_on = |consulted: &[String]| consulted.iter().any(|parent| parent == did);
+        let done = self.consulted.iter().filter(|(_, consulted)| rests_on(consulted)).map(|(name, _)| name.clone());
+        let late = self.late.iter().filter(|(_, late)| rests_on(&late.finding.consulted)).map(|(name, _)| name.clone());
+        let dependents: BTreeSet<String> = written.into_iter().chain(done).chain(late).collect();
+        for dependent in dependents.iter().filter(|dependent| *dependent != did) {
+            self.enter(dependent, None);
+            if let Some(late) = self.late.get_mut(dependent) {
                 late.is_overtaken = true;
             }
-            self.wait_for(&dependent);
+            self.wait_for(dependent);
+        }
+    }
+
+    /// A DID is to be judged.
+    fn enter(&mut self, did: &str, asked: Option<u64>) {
+        match self.jobs.get_mut(did) {
+            Some(job) => job.asked = asked.or(job.asked),
+            None => {
+                self.clock += 1;
+                self.jobs.insert(did.to_owned(), Job { asked, turn: self.clock });
+                self.queue.insert(self.clock, did.to_owned());
+            }
+        }
+    }
+
+    /// A DID is not to be judged any more.
+    fn leave(&mut self, did: &str) {
+        if let Some(job) = self.jobs.remove(did) {
+            self.queue.remove(&job.turn);
         }
     }
 
     /// Has the round wait for a DID, if it is to be judged and does not make others wait.
     fn wait_for(&mut self, did: &str) {
-        let Some(asked) = self.jobs.get(did) else { return };
+        let Some(job) = self.jobs.get(did) else { return };
         let is_of_before = self.running.get(did).is_some_and(|run| run.height < self.last);
-        let is_slow = asked.is_some() && self.slow.contains(did);
-        if let (Phase::Judging { waited_for, .. }, false) = (&mut self.phase, is_of_before || is_slow) {
-            waited_for.insert(did.to_owned());
+        let is_slow = job.asked.is_some() && self.slow.contains(did);
+        if let (Phase::Judging(round), false) = (&mut self.phase, is_of_before || is_slow)
+            && !round.failed.contains(did)
+        {
+            round.waited_for.insert(did.to_owned());
         }
     }
 
     fn go_on(&mut self) -> Vec<Effect> {
         let mut effects = self.start();
-        if matches!(&self.phase, Phase::Judging { waited_for, .. } if waited_for.is_empty()) {
+        if matches!(&self.phase, Phase::Judging(round) if round.waited_for.is_empty()) {
             effects.push(self.close());
         }
         effects
@@ -315,29 +403,40 @@ impl<V: Clone> Rounds<V> {
     /// Starts as many DIDs as there are places.
     fn start(&mut self) -> Vec<Effect> {
         let height = self.last;
-        let mut effects = Vec::new();
         let mut hosts: HashMap<String, usize> = HashMap::new();
         for run in self.running.values() {
             *hosts.entry(run.host.clone()).or_default() += 1;
         }
-        let mut slow = self.running.keys().filter(|did| self.slow.contains(*did)).count();
-        for (did, asked) in &self.jobs {
-            if self.running.len() >= LANES {
+        let is_slow = |did: &str, is_fresh: bool| is_fresh && self.slow.contains(did);
+        let mut slow = self.running.iter().filter(|(did, run)| is_slow(did, run.is_fresh)).count();
+        let mut chosen = Vec::new();
+        for did in self.queue.values() {
+            if self.running.len() + chosen.len() >= LANES {
                 break;
             }
-            let host = host_of(did);
-            let is_slow = self.slow.contains(did);
-            let at_host = hosts.entry(host.to_owned()).or_default();
-            if self.running.contains_key(did) || *at_host >= LANES_A_HOST || (is_slow && slow >= LANES_OF_SLOW) {
+            let is_fresh = self.jobs.get(did).is_some_and(|job| job.asked.is_some());
+            let has_failed = matches!(&self.phase, Phase::Judging(round) if round.failed.contains(did));
+            let at_host = hosts.entry(host_of(did).to_owned()).or_default();
+            let is_slow = is_slow(did, is_fresh);
+            if has_failed
+                || self.running.contains_key(did)
+                || *at_host >= LANES_A_HOST
+                || (is_slow && slow >= LANES_OF_SLOW)
+            {
                 continue;
             }
             *at_host += 1;
             slow += usize::from(is_slow);
-            let is_fresh = asked.is_some();
-            self.running.insert(did.clone(), Run { height, is_fresh, host: host.to_owned(), is_overtaken: false });
-            effects.push(Effect::Judge { did: did.clone(), height, is_fresh });
+            chosen.push((did.clone(), is_fresh));
         }
-        effects
+        chosen.into_iter().map(|(did, is_fresh)| self.begin(did, height, is_fresh)).collect()
+    }
+
+    fn begin(&mut self, did: String, height: u64, is_fresh: bool) -> Effect {
+        self.clock += 1;
+        let run = Run { height, is_fresh, host: host_of(&did).to_owned(), begun: self.clock };
+        self.running.insert(did.clone(), run);
+        Effect::Judge { did, height, is_fresh }
     }
 }
 
@@ -348,228 +447,5 @@ fn host_of(did: &str) -> &str {
     match (method, first, second) {
         (Some("web"), Some(host), _) | (Some("webvh"), _, Some(host)) => host,
         _ => did,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    type Subject = Rounds<u64>;
-
-    fn web(name: &str) -> String {
-        format!("did:web:{name}")
-    }
-
-    fn judge(name: &str, height: u64, is_fresh: bool) -> Effect {
-        Effect::Judge { did: web(name), height, is_fresh }
-    }
-
-    fn open(height: u64) -> Effect {
-        Effect::Open(Heights { first: height, last: height })
-    }
-
-    fn close(height: u64) -> Effect {
-        Effect::Close(Heights { first: height, last: height })
-    }
-
-    fn opened(rounds: &mut Subject, names: &[(&str, bool)]) -> Vec<Effect> {
-        opened_with_deeds(rounds, names, None)
-    }
-
-    fn opened_with_deeds(rounds: &mut Subject, names: &[(&str, bool)], eventful: Option<u64>) -> Vec<Effect> {
-        rounds.opened(names.iter().map(|(name, is_fresh)| (web(name), *is_fresh)), eventful)
-    }
-
-    fn started() -> Subject {
-        let mut rounds = Subject::new(4, 0, BTreeMap::new());
-        assert_eq!(rounds.advance(), []);
-        assert_eq!(rounds.tip_seen(5), [open(5)]);
-        rounds
-    }
-
-    #[test]
-    fn a_height_without_triggers_is_closed_at_once_and_the_next_is_opened() {
-        let mut rounds = started();
-        assert_eq!(rounds.tip_seen(6), []);
-        assert_eq!(opened(&mut rounds, &[]), [close(5)]);
-        assert_eq!(rounds.closed(), [open(6)]);
-        assert_eq!(rounds.height(), 5);
-    }
-
-    #[test]
-    fn a_height_is_closed_with_what_it_triggered() {
-        let mut rounds = started();
-        assert_eq!(
-            opened(&mut rounds, &[("a", true), ("b", false)]),
-            [judge("a", 5, true), judge("b", 5, false), Effect::Wait(5)]
-        );
-        assert_eq!(rounds.judged(&web("b"), 1, vec![]), []);
-        assert_eq!(rounds.judged(&web("a"), 2, vec![]), [close(5)]);
-        assert_eq!(rounds.done().len(), 2);
-        assert_eq!(rounds.closed(), []);
-        assert!(rounds.jobs().is_empty() && rounds.done().is_empty());
-    }
-
-    #[test]
-    fn who_depends_on_a_verdict_is_judged_after_it_and_circles_end() {
-        let mut rounds = started();
-        opened(&mut rounds, &[("a", true)]);
-        assert_eq!(rounds.judged(&web("a"), 1, vec![web("b"), web("a")]), [judge("b", 5, false)]);
-        assert_eq!(rounds.judged(&web("b"), 2, vec![web("a")]), [judge("a", 5, false)]);
-        assert_eq!(rounds.judged(&web("a"), 3, vec![web("b")]), [close(5)]);
-        assert_eq!(rounds.done()[&web("a")], 3);
-    }
-
-    /// A round in which `slow` was not judged in time, and the next height.
-    fn with_a_slow_one() -> Subject {
-        let mut rounds = started();
-        opened(&mut rounds, &[("quick", true), ("slow", true)]);
-        rounds.judged(&web("quick"), 1, vec![]);
-        assert_eq!(rounds.time_is_up(4), [], "an earlier height's");
-        assert_eq!(rounds.time_is_up(5), [close(5)]);
-        assert_eq!(rounds.jobs(), [(web("slow"), true)].into(), "kept with the height");
-        assert_eq!(rounds.closed(), []);
-        assert_eq!(rounds.tip_seen(6), [open(6)]);
-        rounds
-    }
-
-    #[test]
-    fn a_slow_server_delays_its_own_did_alone_and_once() {
-        let mut rounds = with_a_slow_one();
-        assert_eq!(opened(&mut rounds, &[]), [close(6)], "not waited for, and still running");
-        assert_eq!(rounds.judged(&web("slow"), 9, vec![web("child")]), [], "too late for this one too");
-        assert!(rounds.done().is_empty());
-        rounds.closed();
-        rounds.tip_seen(7);
-        let effects = [judge("child", 7, false), Effect::Wait(7)];
-        assert_eq!(opened(&mut rounds, &[]), effects, "nothing happened since: it stands");
-        assert_eq!(rounds.done(), &[(web("slow"), 9)].into());
-        assert_eq!(rounds.judged(&web("child"), 3, vec![]), [close(7)]);
-        rounds.closed();
-        rounds.tip_seen(8);
-        assert_eq!(opened(&mut rounds, &[("slow", true)]), [judge("slow", 8, true), close(8)], "not waited for");
-        rounds.closed();
-        rounds.tip_seen(9);
-        opened(&mut rounds, &[("other", true)]);
-        assert_eq!(rounds.judged(&web("slow"), 4, vec![]), [], "late for its height, in time for this one");
-        assert_eq!(rounds.judged(&web("other"), 5, vec![]), [close(9)]);
-        assert_eq!(rounds.done()[&web("slow")], 4);
-        assert!(rounds.jobs().is_empty());
-    }
-
-    #[test]
-    fn what_is_late_is_judged_again_if_anything_happened_since() {
-        let mut rounds = with_a_slow_one();
-        assert_eq!(opened_with_deeds(&mut rounds, &[], Some(6)), [close(6)]);
-        rounds.judged(&web("slow"), 9, vec![web("child")]);
-        rounds.closed();
-        rounds.tip_seen(7);
-        let effects = [judge("slow", 7, false), Effect::Wait(7)];
-        assert_eq!(opened(&mut rounds, &[]), effects, "what was fetched need not be fetched again");
-        assert_eq!(rounds.take_late(&web("slow")), Some(9), "what could not be had included");
-        assert_eq!(rounds.done()[&web("slow")], 9, "told meanwhile");
-        assert_eq!(rounds.judged(&web("slow"), 3, vec![]), [close(7)]);
-        assert_eq!(rounds.done()[&web("slow")], 3);
-    }
-
-    #[test]
-    fn whoever_is_always_late_is_told_all_the_same() {
-        let mut rounds = with_a_slow_one();
-        for height in 6..20 {
-            opened_with_deeds(&mut rounds, &[("slow", true)], Some(height));
-            let told: Vec<_> = rounds.done().values().copied().collect();
-            assert_eq!(told, if height == 6 { vec![] } else { vec![height - 1] });
-            rounds.judged(&web("slow"), height, vec![]);
-            assert!(rounds.jobs().contains_key(&web("slow")));
-            rounds.closed();
-            rounds.tip_seen(height + 1);
-        }
-    }
-
-    #[test]
-    fn what_a_newer_verdict_overtakes_is_judged_again_with_newer_material() {
-        let mut rounds = started();
-        opened(&mut rounds, &[("child", false), ("parent", true)]);
-        assert_eq!(rounds.judged(&web("parent"), 1, vec![web("child")]), []);
-        assert_eq!(rounds.judged(&web("child"), 2, vec![]), [judge("child", 5, false)]);
-        assert_eq!(rounds.take_late(&web("child")), None);
-        assert_eq!(rounds.judged(&web("child"), 3, vec![]), [close(5)]);
-        assert_eq!(rounds.done()[&web("child")], 3);
-    }
-
-    #[test]
-    fn a_new_trigger_while_judging_is_not_lost() {
-        let mut rounds = started();
-        opened(&mut rounds, &[("a", true)]);
-        rounds.time_is_up(5);
-        rounds.closed();
-        rounds.tip_seen(6);
-        opened(&mut rounds, &[("a", true)]);
-        assert_eq!(rounds.judged(&web("a"), 1, vec![]), [], "fetched before it was asked for again");
-        assert_eq!(rounds.jobs(), [(web("a"), true)].into());
-        rounds.closed();
-        rounds.tip_seen(7);
-        assert_eq!(opened(&mut rounds, &[("b", false)])[0], judge("a", 7, true));
-    }
-
-    #[test]
-    fn heights_that_came_meanwhile_are_one_round() {
-        let mut rounds = started();
-        rounds.tip_seen(9);
-        assert_eq!(opened(&mut rounds, &[("a", true)]), [judge("a", 5, true), Effect::Wait(5)]);
-        rounds.judged(&web("a"), 1, vec![]);
-        let rest = Heights { first: 6, last: 9 };
-        assert_eq!(rounds.closed(), [Effect::Open(rest)]);
-        assert_eq!(opened(&mut rounds, &[("b", false)]), [judge("b", 9, false), Effect::Wait(9)]);
-        assert_eq!(rounds.judged(&web("b"), 2, vec![]), [Effect::Close(rest)]);
-        rounds.closed();
-        assert_eq!(rounds.height(), 9);
-    }
-
-    #[test]
-    fn what_was_before_the_start_is_not_judged_until_the_present() {
-        let mut rounds = Subject::new(0, 5, BTreeMap::new());
-        rounds.tip_seen(3);
-        assert_eq!(opened(&mut rounds, &[("a", true)]), [Effect::Close(Heights { first: 1, last: 3 })]);
-        rounds.closed();
-        rounds.tip_seen(5);
-        assert_eq!(opened(&mut rounds, &[]), [judge("a", 5, true), Effect::Wait(5)]);
-    }
-
-    #[test]
-    fn far_behind_nothing_is_judged_and_nothing_is_lost() {
-        let mut rounds = started();
-        rounds.tip_seen(1_000);
-        opened(&mut rounds, &[("a", true)]);
-        assert_eq!(rounds.closed(), [Effect::Open(Heights { first: 6, last: 261 })]);
-        for last in [261, 517, 773] {
-            assert_eq!(opened(&mut rounds, &[]), [Effect::Close(Heights { first: last - 255, last })]);
-            rounds.closed();
-        }
-        assert_eq!(opened(&mut rounds, &[]), [judge("a", 1_000, true), Effect::Wait(1_000)]);
-    }
-
-    #[test]
-    fn nobody_takes_all_places() {
-        let mut rounds = started();
-        let one_host = (0..20).map(|index| (format!("did:web:evil:{index}"), true));
-        let others = (0..200).map(|index| (format!("did:webvh:scid{index}:h{index}"), true));
-        let effects = rounds.opened(one_host.chain(others), None);
-        let of_evil = |effect: &&Effect| matches!(effect, Effect::Judge { did, .. } if did.contains("evil"));
-        assert_eq!(effects.iter().filter(of_evil).count(), LANES_A_HOST);
-        assert_eq!(rounds.running(), LANES);
-        assert_eq!(rounds.judged("did:webvh:scid0:h0", 1, vec![]).len(), 1, "the next takes the place");
-    }
-
-    #[test]
-    fn failures_of_our_own_are_tried_again() {
-        let mut rounds = started();
-        rounds.open_failed();
-        assert_eq!(rounds.again(), [open(5)]);
-        opened(&mut rounds, &[("a", true)]);
-        assert_eq!(rounds.judging_failed(&web("a")).last(), Some(&close(5)));
-        assert_eq!(rounds.again(), [close(5)]);
-        assert_eq!(rounds.jobs().get(&web("a")), Some(&true));
     }
 }

@@ -51,6 +51,18 @@ fn unresolved(code: Code) -> World {
 }
 
 #[test]
+fn one_good_proof_among_others_is_enough() {
+    let world = with(|world| {
+        let mut changed = world.credential_of(HARBOR, SERVICE);
+        let mut unknown = changed["proof"].clone();
+        unknown["cryptosuite"] = "bbs-2023".into();
+        changed["proof"] = json!([unknown, changed["proof"]]);
+        world.show(HARBOR, SERVICE, changed);
+    });
+    assert!(world.judge(HARBOR).is_trusted());
+}
+
+#[test]
 fn what_many_services_say_of_each_other_is_looked_at_within_bounds() {
     let dids: Vec<String> = (0..20).map(|index| format!("did:web:s{index}")).collect();
     let mut world = World::new();
@@ -255,6 +267,18 @@ fn every_cause_has_its_name() {
             }),
         ),
         (
+            Code::KeyRevoked,
+            with(|world| {
+                let document = world.documents.get_mut(REGISTRAR).expect("a document");
+                document["verificationMethod"][0]["expires"] = text(1_000).into();
+            }),
+        ),
+        (
+            Code::IssuerNotEffective,
+            with(|world| world.participant(REGISTRAR, "ISSUER", ORGANIZATION).effective_from = None),
+        ),
+        (Code::HolderNotEffective, with(|world| world.participant(HARBOR, "HOLDER", SERVICE).effective_from = None)),
+        (
             Code::KeyUnusable,
             with(|world| {
                 let document = world.documents.get_mut(REGISTRAR).expect("a document");
@@ -400,7 +424,7 @@ fn every_cause_has_its_name() {
         assert!(codes.contains(&code), "{code:?}: {:?}", verdict.reasons);
         told.insert(code);
     }
-    let elsewhere = [Code::ParentNotTrusted, Code::Cycle, Code::TooDeep, Code::SchemaUnusable];
+    let elsewhere = [Code::ParentNotTrusted, Code::Cycle, Code::TooDeep, Code::SchemaUnusable, Code::GivenUp];
     let all: BTreeSet<_> = Code::ALL.iter().copied().filter(|code| !elsewhere.contains(code)).collect();
     assert_eq!(told, all, "every cause is shown here, or in a test of its own");
 }

@@ -59,6 +59,14 @@ impl Reader {
             let denial = format!("resource: is of {}, and this registry is {own}", question.resource.network);
             return Ok((moment, Some(denial)));
         }
+        // A state before the first block here is not known, whatever is asked of it.
+        let first = self.store.ends().await?.first().copied();
+        if let Some((first, time)) = first.filter(|(first, _)| ask.height < *first) {
+            let known = iso_millis(time);
+            let denial =
+                format!("nothing is known of block {}, the first block here is {first} of {known}", ask.height);
+            return Ok((moment, Some(denial)));
+        }
         if let Some(id) = context.session {
             let filter = Filter { name: Some(id.to_owned()), ..Filter::default() };
             let Some(session) = self.store.find(Kind::Session, &filter, ask.height).await? else {
