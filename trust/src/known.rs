@@ -118,7 +118,10 @@ pub struct Known {
 
 /// What proofs came to, at one instant.
 #[derive(Debug, Clone, Default)]
-pub struct Proofs(Arc<Mutex<HashMap<[u8; 32], Result<(), Reason>>>>);
+pub struct Proofs(Arc<Mutex<Outcomes>>);
+
+/// By the digest of key, proof and document.
+type Outcomes = HashMap<[u8; 32], Result<(), Reason>>;
 
 /// Why an evaluation, or a part of it, goes no further.
 #[derive(Debug)]

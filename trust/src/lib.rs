@@ -15,6 +15,6 @@ mod verdict;
 
 pub use essential::{EntryError, Essential, EssentialSchemas};
 pub use evaluate::{Rules, evaluate};
-pub use known::{Failure, Known, Need, Participant, Schema, State};
+pub use known::{Failure, Known, Need, Participant, Proofs, Schema, State};
 pub use reason::{Code, Reason};
 pub use verdict::{Held, Pattern, Shown, Verdict};

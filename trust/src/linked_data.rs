@@ -145,12 +145,9 @@ fn is_vocabulary(vocabulary: &Value) -> bool {
     let is_iri = text.starts_with("https://") || text.starts_with("http://");
     let defines = |(_, context): &(&str, &str)| {
         let inside = context.match_indices(text).map(|(at, _)| &context[at + text.len()..]);
-        inside.into_iter().any(|rest| rest.split('"').next().is_some_and(|name| is_name(name)))
+        inside.into_iter().any(|rest| rest.split('"').next().is_some_and(is_name))
     };
-    is_iri
-        && text.ends_with(['#', '/'])
-        && text.bytes().all(is_plain)
-        && !CONTEXTS.iter().any(|context| defines(context))
+    is_iri && text.ends_with(['#', '/']) && text.bytes().all(is_plain) && !CONTEXTS.iter().any(defines)
 }
 
 fn dataset(document: &Value) -> Result<Dataset, String> {
