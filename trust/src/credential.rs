@@ -40,6 +40,15 @@ fn id_of(member: &Value) -> Option<&str> {
     member.as_str().or_else(|| member["id"].as_str())
 }
 
+/// A text that may be left out, but not be something else: as linked data `["x"]` is `"x"`, and would be passed over here.
+pub fn optional_text(member: &Value) -> Result<Option<&str>, String> {
+    match member {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(text)),
+        other => Err(format!("{other} is no text")),
+    }
+}
+
 impl<'a> Credential<'a> {
     /// Reads a credential.
     pub fn read(body: &'a Value) -> Result<Self, Reason> {
@@ -102,7 +111,14 @@ impl<'a> Credential<'a> {
         };
         let mut found = schemas.iter().filter(|schema| is_of_type(schema, "JsonSchemaCredential"));
         let only = found.next().filter(|_| found.next().is_none());
-        let url = only.and_then(|schema| Some((schema["id"].as_str()?, schema["digestSRI"].as_str())));
+        let url = match only {
+            None => None,
+            Some(schema) => {
+                let integrity = optional_text(&schema["digestSRI"]);
+                let integrity = integrity.map_err(|what| Reason::new(Code::CredentialInvalid, what))?;
+                schema["id"].as_str().map(|id| (id, integrity))
+            }
+        };
         url.ok_or_else(|| {
             Reason::new(Code::SchemaUnsupported, "credentialSchema does not name one JsonSchemaCredential")
         })
@@ -142,6 +158,10 @@ impl<'a> Presentation<'a> {
             let count = format!("{} credentials; at most {MOST_CREDENTIALS}", credentials.len());
             return Err(Reason::new(Code::TooLarge, count));
         }
-        Ok(Self { id: body["id"].as_str(), holder: id_of(&body["holder"]), credentials })
+        let holder = id_of(&body["holder"]);
+        if holder.is_none() && !body["holder"].is_null() {
+            return Err(wrong("its holder is no id"));
+        }
+        Ok(Self { id: body["id"].as_str(), holder, credentials })
     }
 }

@@ -6,15 +6,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use ed25519_dalek::VerifyingKey;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::{
-    proof::Proof,
-    reason::{Code, Reason},
-};
+use crate::reason::{Code, Reason};
 
 /// Something an evaluation has to know. Also what a verdict depends on.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -112,15 +108,27 @@ pub struct Known {
     pub schemas: HashMap<u64, Option<Arc<Schema>>>,
     /// Times of anchoring, nanoseconds since the epoch.
     pub digests: HashMap<String, Option<i128>>,
-    /// What proofs came to: an evaluation begins anew each time something was found out, and signatures take time.
+    /// What signatures and schemas came to: an evaluation begins anew each time something was found out, and they take time.
     pub proofs: Proofs,
 }
 
-/// What proofs came to, at one instant.
+impl Known {
+    /// Everything that is known.
+    pub fn needs(&self) -> Vec<Need> {
+        let documents = self.documents.keys().cloned().map(Need::Document);
+        let resources = self.resources.keys().cloned().map(Need::Resource);
+        let participants = self.participants.keys().cloned().map(Need::Participants);
+        let schemas = self.schemas.keys().copied().map(Need::Schema);
+        let digests = self.digests.keys().cloned().map(Need::Digest);
+        documents.chain(resources).chain(participants).chain(schemas).chain(digests).collect()
+    }
+}
+
+/// What checks that take time came to, at one instant.
 #[derive(Debug, Clone, Default)]
 pub struct Proofs(Arc<Mutex<Outcomes>>);
 
-/// By the digest of key, proof and document.
+/// By the digest of everything that was looked at.
 type Outcomes = HashMap<[u8; 32], Result<(), Reason>>;
 
 /// Why an evaluation, or a part of it, goes no further.
@@ -168,21 +176,18 @@ impl<'a> Gaze<'a> {
         found.as_deref().map_err(|failure| Reason::from(failure).into())
     }
 
-    /// What a proof comes to, or came to before.
-    pub fn proved(
-        &self,
-        proof: &Proof,
-        body: &Value,
-        key: &VerifyingKey,
-        verify: impl FnOnce() -> Result<(), Reason>,
-    ) -> Result<(), Reason> {
-        let hash = Sha256::new_with_prefix(key.as_bytes()).chain_update(proof.text());
-        let name: [u8; 32] = hash.chain_update(body.to_string()).finalize().into();
+    /// What a check of these things comes to, or came to before.
+    pub fn once(&self, things: &[&str], check: impl FnOnce() -> Result<(), Reason>) -> Result<(), Reason> {
+        let mut hash = Sha256::new();
+        for thing in things {
+            hash = hash.chain_update((thing.len() as u64).to_be_bytes()).chain_update(thing);
+        }
+        let name: [u8; 32] = hash.finalize().into();
         let known = |proofs: &Proofs| proofs.0.lock().unwrap_or_else(PoisonError::into_inner).get(&name).cloned();
         if let Some(known) = known(&self.known.proofs) {
             return known;
         }
-        let outcome = verify();
+        let outcome = check();
         let mut proofs = self.known.proofs.0.lock().unwrap_or_else(PoisonError::into_inner);
         proofs.insert(name, outcome.clone());
         outcome

@@ -38,8 +38,12 @@ pub fn canonical(document: &Value) -> Result<String, String> {
     // The libraries were not written for documents of strangers.
     let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| {
         let mut contents = Contents::default();
+        contents.root = document["id"].as_str();
+        let subject = &document["credentialSubject"];
+        contents.subject = subject["id"].as_str().filter(|_| subject.as_object().is_some_and(|says| says.len() > 1));
         contents.take(document)?;
         let dataset = dataset(document)?;
+        contents.refuse_other_trees(&dataset)?;
         let is_json = |quad: &&Quad| matches!(&quad.object, Object::Literal(literal) if literal.datatype.iri == JSON);
         let (quads, json) = (dataset.quads().len(), dataset.quads().iter().filter(is_json).count());
         // Whether a JSON Schema is JSON as it is, or says what its members say, is up to the contexts.
@@ -67,6 +71,9 @@ struct Contents<'a> {
     inside: usize,
     /// Ids of objects that say anything: of two with the same id each could say what the other does.
     ids: BTreeSet<&'a str>,
+    /// The document's own id, and its subject's.
+    root: Option<&'a str>,
+    subject: Option<&'a str>,
 }
 
 impl<'a> Contents<'a> {
@@ -83,6 +90,7 @@ impl<'a> Contents<'a> {
             match name.as_str() {
                 "@context" => check_contexts(inner)?,
                 "id" => {}
+                "type" if !is_type(inner) => return Err(format!("the type {inner} is not a plain name")),
                 _ if !is_name(name) => return Err(format!("{name:?} is not a name that is taken here")),
                 "jsonSchema" if inner.is_object() && is_of_type(value, "JsonSchema") => {
                     let outside = self.values + 1;
@@ -97,9 +105,30 @@ impl<'a> Contents<'a> {
         Ok(())
     }
 
+    /// The statements could be written as another tree, if the document's own node were said of something, or what one says could be said
+    /// at several places. Of the subject it is read where it stands, in the place of the subject.
+    fn refuse_other_trees(&self, dataset: &Dataset) -> Result<(), String> {
+        let mut said: BTreeMap<&str, usize> = BTreeMap::new();
+        for quad in dataset.quads() {
+            if let Object::Named(node) = &quad.object {
+                *said.entry(node.iri.as_str()).or_default() += 1;
+            }
+        }
+        let of = |id: &str| said.get(id).copied().unwrap_or(0);
+        if let Some(root) = self.root.filter(|root| of(root) > 0) {
+            return Err(format!("{root}, the document itself, is said of something in it"));
+        }
+        let is_twice = |id: &&&str| Some(**id) != self.subject && of(id) > 1;
+        match self.ids.iter().find(is_twice) {
+            Some(id) => Err(format!("what is said of {id} could stand at several places")),
+            None => Ok(()),
+        }
+    }
+
     fn member(&mut self, value: &'a Value) -> Result<(), String> {
         match value {
             Value::Null => return Err("null says nothing".to_owned()),
+            Value::Array(items) if items.iter().any(Value::is_array) => return Err("a list is in a list".to_owned()),
             Value::Array(items) => return items.iter().try_for_each(|item| self.member(item)),
             Value::Object(_) => self.take(value)?,
             _ => {}
@@ -113,6 +142,12 @@ impl<'a> Contents<'a> {
 fn is_name(name: &str) -> bool {
     !name.is_empty()
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'$'))
+}
+
+/// Whether types are plain names: by an IRI one is not recognised for what it is.
+fn is_type(types: &Value) -> bool {
+    let is_plain = |one: &Value| one.as_str().is_some_and(is_name);
+    types.as_array().map_or_else(|| is_plain(types), |several| several.iter().all(is_plain))
 }
 
 /// Contexts are those known here, and vocabularies for what they do not define. All known ones say what `id` and `type` are, so that the
@@ -224,6 +259,8 @@ mod tests {
         };
         let v2 = json!("https://www.w3.org/ns/credentials/v2");
         assert!(credential(v2.clone(), json!({"issuer": "did:web:a"})).is_ok());
+        let own = json!({"issuer": "did:web:a", "credentialSubject": {"id": "did:web:a", "name": "x"}});
+        assert!(credential(v2.clone(), own).is_ok());
         assert!(credential(json!([v2, {"@vocab": "https://a/"}]), json!({"anything": {"goes": 1}})).is_ok());
         for (context, rest, expected) in [
             (v2.clone(), json!({"unheard": 1}), "term/unheard is not defined"),
@@ -264,6 +301,14 @@ mod tests {
                 "two objects say something of urn:x:1",
             ),
             (v2.clone(), json!({"verifiableCredential": {"type": []}}), "is not defined"),
+            (v2.clone(), json!({"type": ["VerifiableCredential", "https://a/b"]}), "is not a plain name"),
+            (v2.clone(), json!({"issuer": [["did:web:a"]]}), "a list is in a list"),
+            (v2.clone(), json!({"credentialSubject": {"id": "urn:x:1"}}), "is said of something in it"),
+            (
+                v2.clone(),
+                json!({"credentialSubject": {"id": "did:web:s"}, "issuer": {"id": "did:web:s", "name": "x"}}),
+                "could stand at several places",
+            ),
         ] {
             let why = credential(context, rest.clone()).expect_err("refused");
             assert!(why.contains(expected), "{rest}: {why}");

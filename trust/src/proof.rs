@@ -64,10 +64,9 @@ impl Proof {
         document::bare(&self.method)
     }
 
-    /// All of it, at a length of its own.
+    /// All of it.
     pub(crate) fn text(&self) -> String {
-        let options = self.options.to_string();
-        format!("{}:{options}{}", options.len(), self.signature)
+        format!("{} {}", self.signature, self.options)
     }
 
     fn read(proof: &Value) -> Result<Self, Reason> {

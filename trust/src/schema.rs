@@ -9,7 +9,9 @@ use serde_json::Value;
 use crate::reason::{Code, Reason};
 
 /// Most subschemas one validation may walk through, references followed.
-const MOST_STEPS: u64 = 10_000;
+const MOST_STEPS: u64 = 2_000;
+/// Most work of one validation: subschemas, each looking at each byte of the credential.
+const MOST_WORK: u64 = 20_000_000;
 
 /// The id of the schema that a reference `vpr:<word>:<chain id>:cs:<id>` names, if it is of the registry with this prefix
 /// (`vpr:<word>:<chain id>:cs:`).
@@ -19,10 +21,15 @@ pub fn id_of(reference: &str, prefix: &str) -> Option<u64> {
     digits.parse().ok().filter(|_| is_plain)
 }
 
-/// Validates a credential as a whole against the text of a schema.
-pub fn validate(schema: &str, credential: &Value) -> Result<(), Reason> {
+/// Validates a credential as a whole, of so many bytes, against the text of a schema.
+pub fn validate(schema: &str, credential: &Value, length: usize) -> Result<(), Reason> {
     let unusable = |why: &dyn std::fmt::Display| Reason::new(Code::SchemaUnusable, why);
     let schema: Value = serde_json::from_str(schema).map_err(|error| unusable(&error))?;
+    let steps = bound(&schema).map_err(|why| unusable(&why))?;
+    if steps.saturating_mul(length as u64) > MOST_WORK {
+        let size = format!("a credential of {length} bytes for a JSON Schema of {steps} subschemas");
+        return Err(Reason::new(Code::TooLarge, size));
+    }
     let validator = compile(&schema).map_err(|why| unusable(&why))?;
     validator.validate(credential).map_err(|error| {
         let place = error.instance_path().to_string();
@@ -32,17 +39,16 @@ pub fn validate(schema: &str, credential: &Value) -> Result<(), Reason> {
 }
 
 fn compile(schema: &Value) -> Result<Validator, String> {
-    bound(schema)?;
     // Patterns run in linear time; nothing is fetched.
     let options = jsonschema::options().with_draft(Draft::Draft202012).with_pattern_options(PatternOptions::regex());
     options.build(schema).map_err(|error| error.to_string())
 }
 
 /// Refuses schemas whose references lead in circles or multiply.
-fn bound(schema: &Value) -> Result<(), String> {
+fn bound(schema: &Value) -> Result<u64, String> {
     let mut costs = HashMap::new();
     let steps = cost(schema, schema, &mut Vec::new(), &mut costs)?;
-    if steps > MOST_STEPS { Err(format!("it has {steps} subschemas; at most {MOST_STEPS}")) } else { Ok(()) }
+    if steps > MOST_STEPS { Err(format!("it has {steps} subschemas; at most {MOST_STEPS}")) } else { Ok(steps) }
 }
 
 fn cost<'a>(
@@ -123,10 +129,10 @@ mod tests {
     fn a_credential_fits_or_is_told_where_it_does_not() {
         let schema = crate::essential::Essential::Persona.schema();
         let fits = json!({"credentialSubject": {"id": "did:web:a", "name": "A", "controllerCountryCode": "DE"}});
-        assert_eq!(validate(schema, &fits), Ok(()));
+        assert_eq!(validate(schema, &fits, 100), Ok(()));
         let mut wrong = fits;
         wrong["credentialSubject"]["controllerCountryCode"] = "Germany".into();
-        let reason = validate(schema, &wrong).expect_err("refused");
+        let reason = validate(schema, &wrong, 100).expect_err("refused");
         assert_eq!(reason.code, Code::SchemaMismatch);
         assert!(reason.message.contains("/credentialSubject/controllerCountryCode"), "{}", reason.message);
     }
@@ -153,10 +159,11 @@ mod tests {
             (json!({"pattern": "(a(?=b))"}), "regex"),
             (json!({"$id": "vpr:svc:x:cs:1", "properties": {"a": {"$ref": "#/properties/a"}}}), "circle"),
         ] {
-            let reason = validate(&schema.to_string(), &json!({})).expect_err("refused");
+            let reason = validate(&schema.to_string(), &json!({}), 2).expect_err("refused");
             assert_eq!(reason.code, Code::SchemaUnusable, "{schema}");
             assert!(reason.message.contains(expected), "{}", reason.message);
         }
-        assert_eq!(validate("{", &json!({})).expect_err("refused").code, Code::SchemaUnusable);
+        assert_eq!(validate("{}", &json!({}), 20_000_001).expect_err("refused").code, Code::TooLarge);
+        assert_eq!(validate("{", &json!({}), 2).expect_err("refused").code, Code::SchemaUnusable);
     }
 }

@@ -96,7 +96,8 @@ pub struct Verdict {
 
 impl Verdict {
     /// That a DID is not trusted because the evaluation was given up.
-    pub fn given_up(did: &str, why: impl std::fmt::Display) -> Self {
+    pub fn given_up(did: &str, looked_at: Vec<Need>, why: impl std::fmt::Display) -> Self {
+        let own = [Need::Document(did.to_owned()), Need::Participants(did.to_owned())];
         Self {
             pattern: None,
             expires_at: None,
@@ -106,7 +107,7 @@ impl Verdict {
             services: Vec::new(),
             parents: Vec::new(),
             consulted: BTreeSet::new(),
-            inputs: vec![Need::Document(did.to_owned()), Need::Participants(did.to_owned())],
+            inputs: looked_at.into_iter().chain(own).collect::<BTreeSet<_>>().into_iter().collect(),
         }
     }
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Evaluation, authority};
 use crate::{
     Code, Reason, Schema,
-    credential::Credential,
+    credential::{Credential, optional_text},
     digest::{Algorithm, digest_jcs, matches_sri},
     document::{Purpose, is_of_type},
     known::Stop,
@@ -36,7 +36,10 @@ impl Evaluation<'_> {
         if essential.is_some() && !self.relies_on(&schema.ecosystem_did) {
             return Err(Reason::new(Code::EcosystemNotAllowed, &schema.ecosystem_did).into());
         }
-        schema::validate(&schema.json_schema, body)?;
+        let text = body.to_string();
+        self.gaze.once(&["schema", &schema.json_schema, &text], || {
+            schema::validate(&schema.json_schema, body, text.len())
+        })?;
         let algorithm = Algorithm::named(&schema.digest_algorithm).ok_or_else(|| {
             Reason::new(Code::SchemaUnusable, format!("digest algorithm {:?}", schema.digest_algorithm))
         })?;
@@ -93,7 +96,7 @@ impl Evaluation<'_> {
         self.check_proof(&body, credential.issuer, issuer_document?, &[Purpose::AssertionMethod])
             .map_err(|reason| Reason { message: format!("{url}: {}", reason.message), ..reason })?;
         credential.check_time(self.rules.now)?;
-        let integrity = credential.subject["digestSRI"].as_str();
+        let integrity = optional_text(&credential.subject["digestSRI"]).map_err(|what| invalid(&what))?;
         if let Some(integrity) = integrity.filter(|integrity| !matches_sri(schema.json_schema.as_bytes(), integrity)) {
             let which = format!("the registry's schema {id} is not {integrity}");
             return Err(Reason::new(Code::SchemaDigestMismatch, which).into());

@@ -10,6 +10,7 @@ use std::{
     collections::{BTreeSet, HashMap},
 };
 
+use multibase::Base;
 use serde_json::Value;
 
 use crate::{
@@ -269,7 +270,9 @@ impl Evaluation<'_> {
             let method = document::absolute(author, &proof.method);
             let key = document::key(document, &method, proof.purpose, self.rules.now)
                 .map_err(|code| Reason::new(code, &method))?;
-            self.gaze.proved(proof, body, &key, || proof.verify(body, &key, self.rules.now))
+            let things =
+                ["proof", &multibase::encode(Base::Base58Btc, key.as_bytes()), &proof.text(), &body.to_string()];
+            self.gaze.once(&things, || proof.verify(body, &key, self.rules.now))
         };
         let mut first = None;
         for proof in &proof::proofs(body)? {

@@ -136,6 +136,7 @@ impl Behaviour for Arbiter {
             }
             Msg::Closed(Err(error)) => {
                 tracing::warn!(height = state.rounds.height() + 1, %error, "verdicts are not written, trying again");
+                state.rounds.close_failed();
                 state.try_again(context);
                 Vec::new()
             }

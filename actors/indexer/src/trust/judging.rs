@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const MOST_FETCHES: usize = 128;
 /// The memory it may take to read all of it.
 const MOST_WEIGHT: usize = 8 * 1024 * 1024;
-/// Longest time one evaluation may take with all it asks for.
+/// Longest time one evaluation may take a processor.
 const LONGEST: Duration = Duration::from_secs(60);
 /// Fetches of one evaluation at once.
 const PARALLEL: usize = 4;
@@ -92,9 +92,17 @@ pub struct At {
     pub is_fresh: bool,
 }
 
+/// What the evaluation said, and how long it took. That it had to wait for a processor is not its fault.
+struct Asked {
+    known: Known,
+    outcome: Result<Verdict, BTreeSet<Need>>,
+    took: Duration,
+}
+
 /// What one evaluation has taken so far.
 struct Budget {
-    until: Instant,
+    /// Time left for web servers.
+    left: Duration,
     /// Keys of what was fetched.
     fetched: Vec<String>,
     weight: usize,
@@ -104,7 +112,7 @@ impl Budget {
     fn new(material: &Known) -> Self {
         let documents = material.documents.values().flatten().map(|document| weight::of_value(document));
         let texts = material.resources.values().flatten().map(|text| weight::of_text(text.as_bytes()));
-        Self { until: Instant::now() + PATIENCE, fetched: Vec::new(), weight: documents.chain(texts).sum() }
+        Self { left: PATIENCE, fetched: Vec::new(), weight: documents.chain(texts).sum() }
     }
 
     /// Takes something up, if there is room for it.
@@ -121,24 +129,25 @@ impl Judging {
         let rules = Rules { now: at.time, ..self.rules.clone() };
         let mut known = material;
         let mut budget = Budget::new(&known);
-        let until = Instant::now() + LONGEST;
+        let mut taken = Duration::ZERO;
         for _ in 0..MOST_ROUNDS {
-            let asked = self.ask(did, known, rules.clone()).await.filter(|_| Instant::now() < until);
-            let Some((back, outcome)) = asked else {
-                tracing::warn!(did, "an evaluation was given up");
-                let verdict = Verdict::given_up(did, "it broke off, or took longer than a minute");
+            let looked_at = known.needs();
+            let Some(Asked { known: back, outcome, took }) = self.ask(did, known, rules.clone()).await else {
+                let verdict = Verdict::given_up(did, looked_at, "it breaks the evaluation");
                 return self.judgement(did, at, &verdict, Known::default(), budget.fetched).await;
             };
             known = back;
+            taken += took;
             match outcome {
                 Ok(verdict) => {
                     let material = Known { documents: known.documents, resources: known.resources, ..Known::default() };
                     return self.judgement(did, at, &verdict, material, budget.fetched).await;
                 }
+                Err(_) if taken > LONGEST => break,
                 Err(needs) => self.find_out(&needs, at, &mut known, &mut budget).await?,
             }
         }
-        let verdict = Verdict::given_up(did, format!("after {MOST_ROUNDS} rounds it still asks"));
+        let verdict = Verdict::given_up(did, known.needs(), format!("it was not judged within {taken:?}"));
         self.judgement(did, at, &verdict, Known::default(), budget.fetched).await
     }
 
@@ -165,13 +174,14 @@ impl Judging {
     }
 
     /// Runs the evaluation where it may take its time. None if the material broke it.
-    async fn ask(&self, did: &str, known: Known, rules: Rules) -> Option<(Known, Result<Verdict, BTreeSet<Need>>)> {
+    async fn ask(&self, did: &str, known: Known, rules: Rules) -> Option<Asked> {
         let permit = Arc::clone(&self.cores).acquire_owned().await;
         let did = did.to_owned();
         let run = tokio::task::spawn_blocking(move || {
             let _permit = permit;
+            let begun = Instant::now();
             let outcome = evaluate(&did, &known, &rules);
-            (known, outcome)
+            Asked { known, outcome, took: begun.elapsed() }
         });
         run.await.ok()
     }
@@ -209,7 +219,7 @@ impl Judging {
                 None => wanted.push(need.clone()),
             }
         }
-        let until = budget.until;
+        let (begun, left) = (Instant::now(), budget.left);
         let room = MOST_FETCHES.saturating_sub(budget.fetched.len());
         let too_many = wanted.split_off(room.min(wanted.len()));
         for need in too_many {
@@ -219,7 +229,7 @@ impl Judging {
         budget.fetched.extend(wanted.iter().map(need_key));
         let mut fetches = stream::iter(wanted)
             .map(|need| async move {
-                let fetched = tokio::time::timeout_at(until, self.fetch(&need)).await;
+                let fetched = tokio::time::timeout_at(begun + left, self.fetch(&need)).await;
                 (need, fetched.ok())
             })
             .buffer_unordered(PARALLEL);
@@ -238,6 +248,7 @@ impl Judging {
             };
             put(known, &need, fetched);
         }
+        budget.left = left.saturating_sub(begun.elapsed());
         Ok(())
     }
 

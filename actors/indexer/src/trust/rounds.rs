@@ -18,6 +18,8 @@ const LANES_A_HOST: usize = 4;
 const LANES_OF_SLOW: usize = 16;
 /// Most heights of a round.
 const MOST_HEIGHTS: u64 = 256;
+/// Steps that news of a verdict is passed on: more than services may vouch for each other in a row, and an end for those in a circle.
+const MOST_HOPS: u8 = 5;
 
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +58,8 @@ enum Phase {
     Opening,
     Judging(Round),
     Closing,
+    /// It could not be written.
+    Unwritten,
 }
 
 /// A round in which DIDs are judged.
@@ -76,6 +80,8 @@ struct Job {
     asked: Option<u64>,
     /// Its place in the queue.
     turn: u64,
+    /// Steps from what a block triggered.
+    hops: u8,
 }
 
 /// A DID being judged.
@@ -83,8 +89,10 @@ struct Job {
 struct Run {
     height: u64,
     is_fresh: bool,
+    is_slow: bool,
     host: String,
     begun: u64,
+    hops: u8,
 }
 
 /// A verdict that is not settled: it came too late for its height, or is to be given again.
@@ -95,6 +103,7 @@ struct Late<V> {
     is_overtaken: bool,
     verdict: V,
     finding: Finding,
+    hops: u8,
     is_told: bool,
 }
 
@@ -117,8 +126,11 @@ pub struct Rounds<V> {
     clock: u64,
     running: HashMap<String, Run>,
     done: BTreeMap<String, V>,
-    /// What those that are done rest on.
+    /// What those that are done rest on, and those of the round before.
     consulted: BTreeMap<String, Vec<String>>,
+    consulted_before: BTreeMap<String, Vec<String>>,
+    /// DIDs of which something new was told that did not stand.
+    renewed: BTreeSet<String>,
     /// When something new was told of a DID, while others are judged.
     told: HashMap<String, u64>,
     late: BTreeMap<String, Late<V>>,
@@ -141,12 +153,14 @@ impl<V: Clone> Rounds<V> {
             running: HashMap::new(),
             done: BTreeMap::new(),
             consulted: BTreeMap::new(),
+            consulted_before: BTreeMap::new(),
+            renewed: BTreeSet::new(),
             told: HashMap::new(),
             late: BTreeMap::new(),
             slow: BTreeSet::new(),
         };
         for (did, is_fresh) in jobs {
-            rounds.enter(&did, is_fresh.then_some(height));
+            rounds.enter(&did, is_fresh.then_some(height), 0);
         }
         rounds
     }
@@ -180,8 +194,15 @@ impl<V: Clone> Rounds<V> {
     /// Goes on after a failure: a round that could not be opened or written is opened or written again.
     pub fn again(&mut self) -> Vec<Effect> {
         match self.phase {
-            Phase::Closing => vec![Effect::Close(self.heights())],
+            Phase::Unwritten => vec![self.close()],
             _ => self.advance(),
+        }
+    }
+
+    /// The round could not be written; it is written again with the next call.
+    pub fn close_failed(&mut self) {
+        if matches!(self.phase, Phase::Closing) {
+            self.phase = Phase::Unwritten;
         }
     }
 
@@ -206,10 +227,13 @@ impl<V: Clone> Rounds<V> {
         triggered: impl IntoIterator<Item = (String, bool)>,
         eventful: Option<u64>,
     ) -> Vec<Effect> {
+        if !matches!(self.phase, Phase::Opening) {
+            return Vec::new();
+        }
         let height = self.last;
         self.eventful = self.eventful.max(eventful.unwrap_or(0));
         for (did, is_fresh) in triggered {
-            self.enter(&did, is_fresh.then_some(height));
+            self.enter(&did, is_fresh.then_some(height), 0);
         }
         self.phase = Phase::Judging(Round::default());
         if height < self.live || self.tip >= self.height + MOST_HEIGHTS {
@@ -232,7 +256,9 @@ impl<V: Clone> Rounds<V> {
 
     /// The round could not be opened; it is opened again with the next call.
     pub fn open_failed(&mut self) {
-        self.phase = Phase::Resting;
+        if matches!(self.phase, Phase::Opening) {
+            self.phase = Phase::Resting;
+        }
     }
 
     /// A DID is judged.
@@ -250,13 +276,14 @@ impl<V: Clone> Rounds<V> {
             if let Some(job) = self.jobs.get_mut(did) {
                 job.asked = job.asked.filter(|height| *height > run.height);
             }
-            if is_in_time {
-                self.slow.remove(did);
-            }
+        }
+        if is_in_time && (run.is_fresh || run.is_slow) {
+            self.slow.remove(did);
         }
         let is_later = |parent: &String| self.told.get(parent).is_some_and(|told| *told > run.begun);
         let is_overtaken = finding.consulted.iter().any(is_later);
-        self.late.insert(did.to_owned(), Late { height: run.height, is_overtaken, verdict, finding, is_told: false });
+        let (height, hops) = (run.height, run.hops);
+        self.late.insert(did.to_owned(), Late { height, is_overtaken, verdict, finding, hops, is_told: false });
         if let Phase::Judging(round) = &mut self.phase {
             round.waited_for.remove(did);
             self.tell(did);
@@ -296,9 +323,13 @@ impl<V: Clone> Rounds<V> {
 
     /// The round is written.
     pub fn closed(&mut self) -> Vec<Effect> {
+        if !matches!(self.phase, Phase::Closing) {
+            return Vec::new();
+        }
         self.height = self.last;
         self.done.clear();
-        self.consulted.clear();
+        // Whoever was judged while it was written did not find them in the store.
+        self.consulted_before = std::mem::take(&mut self.consulted);
         let oldest = self.running.values().map(|run| run.begun).min().unwrap_or(u64::MAX);
         self.told.retain(|_, told| *told > oldest);
         self.phase = Phase::Resting;
@@ -316,7 +347,7 @@ impl<V: Clone> Rounds<V> {
         let is_asked = self.jobs.get(did).is_some_and(|job| job.asked.is_some());
         let Some(late) = self.late.get_mut(did) else { return };
         late.is_told = true;
-        let finding = late.finding.clone();
+        let (finding, hops) = (late.finding.clone(), late.hops);
         let stands = !is_asked && !late.is_overtaken && late.height >= self.eventful;
         self.done.insert(did.to_owned(), late.verdict.clone());
         self.consulted.insert(did.to_owned(), finding.consulted);
@@ -324,31 +355,45 @@ impl<V: Clone> Rounds<V> {
             self.late.remove(did);
             self.leave(did);
         } else {
-            self.enter(did, None);
+            self.enter(did, None, hops);
             if self.late.len() > LANES {
                 // So much material is not kept at once: this is fetched again.
                 self.late.remove(did);
             }
         }
-        if finding.is_new {
+        let was_new = stands && self.renewed.remove(did);
+        if !finding.is_new && !was_new {
+            return;
+        }
+        // Two that rest on each other would overtake each other for ever.
+        if stands {
             self.told.insert(did.to_owned(), self.clock);
-            self.cascade(did, stands, finding.dependents);
+        } else {
+            self.renewed.insert(did.to_owned());
+        }
+        if hops < MOST_HOPS {
+            self.cascade(did, stands, finding.dependents, hops + 1);
         }
     }
 
     /// Has those judged again who rest on a DID: by their written verdicts, and by those that are not written yet. Who is being judged
     /// is found out when it is.
-    fn cascade(&mut self, did: &str, stands: bool, written: Vec<String>) {
+    fn cascade(&mut self, did: &str, stands: bool, written: Vec<String>, hops: u8) {
         let Phase::Judging(round) = &mut self.phase else { return };
         if !round.cascaded.insert((did.to_owned(), stands)) {
             return;
         }
         let rests_on = |consulted: &[String]| consulted.iter().any(|parent| parent == did);
-        let done = self.consulted.iter().filter(|(_, consulted)| rests_on(consulted)).map(|(name, _)| name.clone());
+        let done = self
+            .consulted
+            .iter()
+            .chain(&self.consulted_before)
+            .filter(|(_, consulted)| rests_on(consulted))
+            .map(|(name, _)| name.clone());
         let late = self.late.iter().filter(|(_, late)| rests_on(&late.finding.consulted)).map(|(name, _)| name.clone());
         let dependents: BTreeSet<String> = written.into_iter().chain(done).chain(late).collect();
         for dependent in dependents.iter().filter(|dependent| *dependent != did) {
-            self.enter(dependent, None);
+            self.enter(dependent, None, hops);
             if let Some(late) = self.late.get_mut(dependent) {
                 late.is_overtaken = true;
             }
@@ -357,12 +402,15 @@ impl<V: Clone> Rounds<V> {
     }
 
     /// A DID is to be judged.
-    fn enter(&mut self, did: &str, asked: Option<u64>) {
+    fn enter(&mut self, did: &str, asked: Option<u64>, hops: u8) {
         match self.jobs.get_mut(did) {
-            Some(job) => job.asked = asked.or(job.asked),
+            Some(job) => {
+                job.asked = asked.or(job.asked);
+                job.hops = job.hops.min(hops);
+            }
             None => {
                 self.clock += 1;
-                self.jobs.insert(did.to_owned(), Job { asked, turn: self.clock });
+                self.jobs.insert(did.to_owned(), Job { asked, turn: self.clock, hops });
                 self.queue.insert(self.clock, did.to_owned());
             }
         }
@@ -375,11 +423,16 @@ impl<V: Clone> Rounds<V> {
         }
     }
 
+    /// Whether a web server has to be asked that was too slow before.
+    fn is_slow(&self, did: &str, is_fresh: bool) -> bool {
+        self.slow.contains(did) && (is_fresh || self.late.get(did).is_none_or(|late| late.is_overtaken))
+    }
+
     /// Has the round wait for a DID, if it is to be judged and does not make others wait.
     fn wait_for(&mut self, did: &str) {
         let Some(job) = self.jobs.get(did) else { return };
         let is_of_before = self.running.get(did).is_some_and(|run| run.height < self.last);
-        let is_slow = job.asked.is_some() && self.slow.contains(did);
+        let is_slow = self.is_slow(did, job.asked.is_some());
         if let (Phase::Judging(round), false) = (&mut self.phase, is_of_before || is_slow)
             && !round.failed.contains(did)
         {
@@ -407,8 +460,7 @@ impl<V: Clone> Rounds<V> {
         for run in self.running.values() {
             *hosts.entry(run.host.clone()).or_default() += 1;
         }
-        let is_slow = |did: &str, is_fresh: bool| is_fresh && self.slow.contains(did);
-        let mut slow = self.running.iter().filter(|(did, run)| is_slow(did, run.is_fresh)).count();
+        let mut slow = self.running.values().filter(|run| run.is_slow).count();
         let mut chosen = Vec::new();
         for did in self.queue.values() {
             if self.running.len() + chosen.len() >= LANES {
@@ -417,7 +469,7 @@ impl<V: Clone> Rounds<V> {
             let is_fresh = self.jobs.get(did).is_some_and(|job| job.asked.is_some());
             let has_failed = matches!(&self.phase, Phase::Judging(round) if round.failed.contains(did));
             let at_host = hosts.entry(host_of(did).to_owned()).or_default();
-            let is_slow = is_slow(did, is_fresh);
+            let is_slow = self.is_slow(did, is_fresh);
             if has_failed
                 || self.running.contains_key(did)
                 || *at_host >= LANES_A_HOST
@@ -427,14 +479,15 @@ impl<V: Clone> Rounds<V> {
             }
             *at_host += 1;
             slow += usize::from(is_slow);
-            chosen.push((did.clone(), is_fresh));
+            chosen.push((did.clone(), is_fresh, is_slow));
         }
-        chosen.into_iter().map(|(did, is_fresh)| self.begin(did, height, is_fresh)).collect()
+        chosen.into_iter().map(|(did, is_fresh, is_slow)| self.begin(did, height, is_fresh, is_slow)).collect()
     }
 
-    fn begin(&mut self, did: String, height: u64, is_fresh: bool) -> Effect {
+    fn begin(&mut self, did: String, height: u64, is_fresh: bool, is_slow: bool) -> Effect {
         self.clock += 1;
-        let run = Run { height, is_fresh, host: host_of(&did).to_owned(), begun: self.clock };
+        let hops = self.jobs.get(&did).map_or(0, |job| job.hops);
+        let run = Run { height, is_fresh, is_slow, host: host_of(&did).to_owned(), begun: self.clock, hops };
         self.running.insert(did.clone(), run);
         Effect::Judge { did, height, is_fresh }
     }

@@ -346,6 +346,11 @@ fn every_cause_has_its_name() {
                 world.resources.insert(schema_url(SERVICE), signed.to_string());
             }),
         ),
+        (Code::CredentialInvalid, with_credential(|body| body["credentialSchema"]["digestSRI"] = json!(["sha384-x"]))),
+        (
+            Code::SchemaCredentialInvalid,
+            with_schema_credential(|body| body["credentialSubject"]["digestSRI"] = json!(["sha384-x"])),
+        ),
         (Code::SchemaDigestMismatch, with_credential(|body| body["credentialSchema"]["digestSRI"] = "sha384-x".into())),
         (
             Code::SchemaDigestMismatch,

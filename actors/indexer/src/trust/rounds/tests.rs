@@ -269,6 +269,85 @@ fn failures_of_our_own_are_tried_again() {
     assert_eq!(rounds.again(), [open(5)]);
     opened(&mut rounds, &[("a", true)]);
     assert_eq!(rounds.judging_failed(&web("a")).last(), Some(&close(5)));
+    assert_eq!(rounds.again(), [], "it is being written");
+    rounds.close_failed();
     assert_eq!(rounds.again(), [close(5)]);
     assert_eq!(rounds.jobs().get(&web("a")), Some(&true));
+}
+
+#[test]
+fn what_is_told_twice_counts_once() {
+    let mut rounds = started();
+    rounds.tip_seen(9);
+    opened(&mut rounds, &[]);
+    assert_eq!(rounds.closed(), [Effect::Open(Heights { first: 6, last: 9 })]);
+    assert_eq!((rounds.closed(), rounds.height()), (vec![], 5));
+    rounds.open_failed();
+    assert_eq!(opened(&mut rounds, &[("a", true)]), [], "nobody has asked for it");
+}
+
+#[test]
+fn who_rests_on_what_came_while_the_round_was_written_is_judged_again() {
+    let mut rounds = started();
+    opened(&mut rounds, &[("child", false), ("parent", true)]);
+    rounds.judged(&web("child"), 1, rests_on(&["parent"]));
+    assert_eq!(rounds.time_is_up(5), [close(5)]);
+    // The store does not know yet that the child rests on it.
+    rounds.judged(&web("parent"), 2, finds(&[]));
+    rounds.closed();
+    rounds.tip_seen(6);
+    assert_eq!(opened(&mut rounds, &[]), [judge("child", 6, false), Effect::Wait(6)]);
+}
+
+#[test]
+fn two_that_rest_on_each_other_do_not_overtake_each_other_for_ever() {
+    let mut rounds = started();
+    opened(&mut rounds, &[("x", true), ("y", true)]);
+    let each = |other: &str| Finding { consulted: vec![web(other)], ..finds(&[]) };
+    let mut told = 0;
+    for step in 0..12 {
+        let (did, other) = if step % 2 == 0 { ("x", "y") } else { ("y", "x") };
+        if !rounds.judged(&web(did), step, each(other)).is_empty() {
+            told += 1;
+        }
+    }
+    assert!(told < 8 && rounds.jobs().is_empty(), "{rounds:?}");
+}
+
+#[test]
+fn news_that_goes_in_a_circle_from_round_to_round_comes_to_an_end() {
+    let mut rounds = started();
+    opened(&mut rounds, &[("x", true)]);
+    let mut height = 5;
+    let mut judged = 0;
+    // Each is too slow for its round, and says something new.
+    while rounds.running() > 0 {
+        rounds.time_is_up(height);
+        rounds.closed();
+        let (did, other) = if judged % 2 == 0 { ("x", "y") } else { ("y", "x") };
+        rounds.judged(&web(did), judged, Finding { consulted: vec![web(other)], ..finds(&[other]) });
+        height += 1;
+        rounds.tip_seen(height);
+        opened(&mut rounds, &[]);
+        judged += 1;
+        assert!(judged < 20, "{rounds:?}");
+    }
+    assert!(rounds.jobs().is_empty() && judged > 2);
+}
+
+#[test]
+fn what_was_new_is_passed_on_when_it_stands() {
+    let mut rounds = started();
+    opened(&mut rounds, &[("parent", true)]);
+    rounds.time_is_up(5);
+    rounds.closed();
+    rounds.tip_seen(6);
+    opened_with_deeds(&mut rounds, &[], Some(6));
+    rounds.closed();
+    rounds.judged(&web("parent"), 1, finds(&[]));
+    rounds.tip_seen(7);
+    assert_eq!(opened(&mut rounds, &[("child", false)])[..2], [judge("parent", 7, false), judge("child", 7, false)]);
+    // The child has begun with what was there before; the parent says the same as when it was told first.
+    rounds.judged(&web("child"), 2, rests_on(&["parent"]));
+    assert_eq!(rounds.judged(&web("parent"), 1, Finding::default()), [judge("child", 7, false)]);
 }
