@@ -37,10 +37,9 @@ const MOST_CONTEXTS: usize = 8;
 pub fn canonical(document: &Value) -> Result<String, String> {
     // The libraries were not written for documents of strangers.
     let outcome = std::panic::catch_unwind(AssertUnwindSafe(|| {
-        let mut contents = Contents::default();
-        contents.root = document["id"].as_str();
-        let subject = &document["credentialSubject"];
-        contents.subject = subject["id"].as_str().filter(|_| subject.as_object().is_some_and(|says| says.len() > 1));
+        let (root, subject) = (document["id"].as_str(), &document["credentialSubject"]);
+        let subject = subject["id"].as_str().filter(|_| subject.as_object().is_some_and(|says| says.len() > 1));
+        let mut contents = Contents { root, subject, ..Contents::default() };
         contents.take(document)?;
         let dataset = dataset(document)?;
         contents.refuse_other_trees(&dataset)?;
