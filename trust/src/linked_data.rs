@@ -40,7 +40,21 @@ pub fn canonical(document: &Value) -> Result<String, String> {
         let (root, subject) = (document["id"].as_str(), &document["credentialSubject"]);
         let subject = subject["id"].as_str().filter(|_| subject.as_object().is_some_and(|says| says.len() > 1));
         let mut contents = Contents { root, subject, ..Contents::default() };
-        contents.take(document)?;
+        // Each credential of a presentation is a document of its own, and has proofs of its own.
+        let mut outside = document.clone();
+        let is_presentation =
+            is_of_type(document, "VerifiablePresentation") && !is_of_type(document, "VerifiableCredential");
+        let credentials = outside.as_object_mut().filter(|_| is_presentation).and_then(|members| members.remove(HELD));
+        contents.take(&outside)?;
+        for credential in
+            credentials.iter().flat_map(|held| held.as_array().map_or(std::slice::from_ref(held), Vec::as_slice))
+        {
+            let mut own = Contents::default();
+            own.take(credential)?;
+            contents.values += 1 + own.values;
+            contents.schemas += own.schemas;
+            contents.inside += own.inside;
+        }
         let dataset = dataset(document)?;
         contents.refuse_other_trees(&dataset)?;
         let is_json = |quad: &&Quad| matches!(&quad.object, Object::Literal(literal) if literal.datatype.iri == JSON);
@@ -58,6 +72,7 @@ pub fn canonical(document: &Value) -> Result<String, String> {
     outcome.unwrap_or_else(|_| Err("it cannot be read as linked data".to_owned()))
 }
 
+const HELD: &str = "verifiableCredential";
 const JSON: &str = "http://www.w3.org/1999/02/22-rdf-syntax-ns#JSON";
 
 /// What a document says, counted.
@@ -312,6 +327,23 @@ mod tests {
             let why = credential(context, rest.clone()).expect_err("refused");
             assert!(why.contains(expected), "{rest}: {why}");
         }
+    }
+
+    #[test]
+    fn the_credentials_of_a_presentation_are_documents_of_their_own() {
+        let v2 = "https://www.w3.org/ns/credentials/v2";
+        let credential = |id: &str| {
+            json!({"@context": v2, "type": "VerifiableCredential", "id": id, "issuer": "did:web:h",
+                "credentialSubject": {"id": "did:web:h", "name": "x"},
+                "credentialSchema": {"id": "https://s.example/1", "type": "JsonSchemaCredential"}})
+        };
+        let shown = |types: Value| {
+            json!({"@context": v2, "type": types, "holder": "did:web:h",
+                "verifiableCredential": [credential("urn:x:1"), credential("urn:x:2")]})
+        };
+        assert!(canonical(&shown(json!("VerifiablePresentation"))).is_ok());
+        let both = canonical(&shown(json!(["VerifiablePresentation", "VerifiableCredential"])));
+        assert!(both.expect_err("refused").contains("two objects say something"));
     }
 
     #[test]
