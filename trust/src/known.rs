@@ -177,7 +177,7 @@ impl<'a> Gaze<'a> {
     }
 
     /// What a check of these things comes to, or came to before.
-    pub fn once(&self, things: &[&str], check: impl FnOnce() -> Result<(), Reason>) -> Result<(), Reason> {
+    pub fn once(&self, things: &[&[u8]], check: impl FnOnce() -> Result<(), Reason>) -> Result<(), Reason> {
         let mut hash = Sha256::new();
         for thing in things {
             hash = hash.chain_update((thing.len() as u64).to_be_bytes()).chain_update(thing);

@@ -173,7 +173,7 @@ fn check_contexts(contexts: &Value) -> Result<(), String> {
     }
     if !contexts.first().is_some_and(Value::is_string) {
         return Err(format!(
-            "the first context, {}, is neither a URL of one known here",
+            "the first context, {}, is neither a URL nor known here",
             contexts.first().unwrap_or(&Value::Null)
         ));
     }

@@ -37,7 +37,7 @@ impl Evaluation<'_> {
             return Err(Reason::new(Code::EcosystemNotAllowed, &schema.ecosystem_did).into());
         }
         let text = body.to_string();
-        self.gaze.once(&["schema", &schema.json_schema, &text], || {
+        self.gaze.once(&[b"schema", schema.json_schema.as_bytes(), text.as_bytes()], || {
             schema::validate(&schema.json_schema, body, text.len())
         })?;
         let algorithm = Algorithm::named(&schema.digest_algorithm).ok_or_else(|| {

@@ -10,7 +10,6 @@ use std::{
     collections::{BTreeSet, HashMap},
 };
 
-use multibase::Base;
 use serde_json::Value;
 
 use crate::{
@@ -270,9 +269,10 @@ impl Evaluation<'_> {
             let method = document::absolute(author, &proof.method);
             let key = document::key(document, &method, proof.purpose, self.rules.now)
                 .map_err(|code| Reason::new(code, &method))?;
-            let things =
-                ["proof", &multibase::encode(Base::Base58Btc, key.as_bytes()), &proof.text(), &body.to_string()];
-            self.gaze.once(&things, || proof.verify(body, &key, self.rules.now))
+            let (text, document) = (proof.text(), body.to_string());
+            self.gaze.once(&[b"proof", key.as_bytes(), text.as_bytes(), document.as_bytes()], || {
+                proof.verify(body, &key, self.rules.now)
+            })
         };
         let mut first = None;
         for proof in &proof::proofs(body)? {

@@ -270,12 +270,8 @@ impl<V: Clone> Rounds<V> {
             self.queue.remove(&job.turn);
             job.turn = self.clock;
             self.queue.insert(job.turn, did.to_owned());
-        }
-        if run.is_fresh {
             // What was fetched need not be fetched again, unless a later height asks for it.
-            if let Some(job) = self.jobs.get_mut(did) {
-                job.asked = job.asked.filter(|height| *height > run.height);
-            }
+            job.asked = job.asked.filter(|height| !run.is_fresh || *height > run.height);
         }
         if is_in_time && (run.is_fresh || run.is_slow) {
             self.slow.remove(did);
