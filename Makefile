@@ -16,8 +16,12 @@ devnet: ## Run the whole network with its tool server until Ctrl-C
 test: ## All tests in Rust
 	cargo test --workspace
 
-check: ## Format, lints and documentation, all without warnings
+check: ## Format, house rules, lints and documentation, all without warnings
 	cargo fmt --all --check
+	python3 tests/house/import_circles.py --self-test
+	python3 tests/house/import_circles.py
+	python3 tests/house/plain_words.py --self-test
+	python3 tests/house/plain_words.py
 	cargo clippy --workspace --all-targets -- -D warnings
 	cargo clippy --package svc --bins --features conformance -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps
@@ -36,7 +40,7 @@ soak: ## Break everything while 2000 writes run, compare each answer with the ch
 	cargo bench --bench soak
 
 model: ## Explore the write pipeline in every order of events with more faults than the tests do; takes minutes
-	cargo test --release --package svc-operator --lib -- --ignored --nocapture model
+	cargo test --release --package svc-pipeline --lib -- --ignored --nocapture model
 
 fuzz: ## Fuzz ledger and control messages, ten minutes each; needs a nightly compiler and cargo-fuzz
 	cargo +nightly fuzz run --fuzz-dir fuzz -s none ledger -- -max_total_time=600 -max_len=4096

@@ -5,24 +5,25 @@ use std::collections::BTreeMap;
 use prost::Message;
 use prost_types::{Any, Timestamp};
 use serde_json::{Value, json};
-use svc_devnet::{
-    Devnet, DevnetConfig,
-    ledger::{BLOCKS_PER_YEAR, Block, Chain, Genesis, GenesisAccount, State, begin_block, deliver, end_block, query},
+use svc_devnet::{Devnet, DevnetConfig};
+use svc_ledger::{
+    BLOCKS_PER_YEAR, BlockContext, ChainConfig, GenesisAccount, GenesisState, LedgerState, begin_block, deliver,
+    end_block, query,
 };
 use svc_wire::{
-    key::AccountKey,
+    account_key::AccountKey,
     proto::{cosmos::base::v1beta1::Coin, svc::pp::v1::Participant},
-    schema::{Namespace, Registry},
-    tx::{SignContext, Unsigned},
+    proto_registry::{Namespace, ProtoRegistry},
+    tx::{SigningContext, UnsignedTx},
 };
 use tokio::time::Instant;
 
-use crate::{Row, median, resident};
+use crate::{BenchRow, median, resident_bytes};
 
 /// A chain whose only account sends everything.
-struct Ledger {
-    chain: Chain,
-    state: State,
+struct BenchLedger {
+    chain: ChainConfig,
+    state: LedgerState,
     key: AccountKey,
     address: String,
     sequence: u64,
@@ -32,20 +33,20 @@ struct Ledger {
 
 const GAS: u64 = 2_000_000_000;
 
-impl Ledger {
+impl BenchLedger {
     fn new() -> Self {
         let key = AccountKey::from_bytes(&[1; 32]).expect("a key");
         let address = key.public_key().address("svc").expect("an address").to_string();
-        let chain = Chain {
+        let chain = ChainConfig {
             chain_id: "bench-1".into(),
             prefix: "svc".into(),
             denom: "usvc".into(),
             min_gas_price_micros: 0,
             blocks_per_year: BLOCKS_PER_YEAR,
-            registry: Registry::compiled(&Namespace::compiled()).expect("loads"),
+            registry: ProtoRegistry::compiled(&Namespace::compiled()).expect("loads"),
         };
         let account = GenesisAccount { address: address.clone(), coins: vec![("usvc".into(), 1 << 60)], bonded: 0 };
-        let state = Genesis { accounts: vec![account], ..Genesis::default() }.state(&chain);
+        let state = GenesisState { accounts: vec![account], ..GenesisState::default() }.build_state(&chain);
         Self { chain, state, key, address, sequence: 0, height: 0, policies: Vec::new() }
     }
 
@@ -59,24 +60,27 @@ impl Ledger {
     }
 
     fn sign(&mut self, messages: Vec<Any>) -> Vec<u8> {
-        let unsigned = Unsigned {
+        let unsigned = UnsignedTx {
             messages,
             sequence: self.sequence,
             fee: vec![Coin { denom: "usvc".into(), amount: "1".into() }],
             gas_limit: GAS,
-            granter: None,
+            fee_granter: None,
             timeout_height: 0,
         };
         self.sequence += 1;
-        let context = SignContext { chain_id: "bench-1".into(), account_number: 0 };
+        let context = SigningContext { chain_id: "bench-1".into(), account_number: 0 };
         unsigned.sign(&self.key, &context).expect("signs").bytes
     }
 
-    fn block(&self) -> Block {
-        Block { height: self.height, time: Timestamp { seconds: 1_000_000 + self.height.cast_signed(), nanos: 0 } }
+    fn block(&self) -> BlockContext {
+        BlockContext {
+            height: self.height,
+            time: Timestamp { seconds: 1_000_000 + self.height.cast_signed(), nanos: 0 },
+        }
     }
 
-    fn run(&mut self, txs: &[Vec<u8>]) {
+    fn execute_block(&mut self, txs: &[Vec<u8>]) {
         self.height += 1;
         let block = self.block();
         begin_block(&mut self.state, &self.chain, block);
@@ -89,14 +93,14 @@ impl Ledger {
 
     fn send(&mut self, messages: Vec<Any>) {
         let tx = self.sign(messages);
-        self.run(&[tx]);
+        self.execute_block(&[tx]);
     }
 
     /// A corporation whose operator is the one account. Its policy address follows from its number.
-    fn incorporate(&mut self) {
+    fn create_corporation(&mut self) {
         let number = self.policies.len() as u64 + 1;
-        let bytes = svc_wire::account::group_policy(number);
-        let policy = svc_wire::account::Address::from_bytes("svc", &bytes).expect("an address").to_string();
+        let bytes = svc_wire::address::group_policy_address(number);
+        let policy = svc_wire::address::Address::from_bytes("svc", &bytes).expect("an address").to_string();
         let span = "60s";
         let create = json!({
             "signer": self.address, "members": [{"address": self.address, "weight": "1"}], "did": format!("did:web:c{number}"),
@@ -123,7 +127,7 @@ impl Ledger {
         self.policies.push(policy);
     }
 
-    fn of(&self, corporation: usize, name: &str, mut value: Value) -> Any {
+    fn corporation_message(&self, corporation: usize, name: &str, mut value: Value) -> Any {
         value["corporation"] = self.policies[corporation].clone().into();
         value["operator"] = self.address.clone().into();
         self.pack(name, &value)
@@ -132,9 +136,9 @@ impl Ledger {
 
 /// Transactions a second through CheckTx and a block, against verifying their two signatures alone. The check runs the messages
 /// too, so it is a little more than a node does.
-fn transactions(rows: &mut Vec<Row>) {
+fn transactions(rows: &mut Vec<BenchRow>) {
     const COUNT: usize = 2_000;
-    let mut ledger = Ledger::new();
+    let mut ledger = BenchLedger::new();
     let send = json!({"from_address": ledger.address, "to_address": ledger.address, "amount": [{"denom": "usvc", "amount": "1"}]});
     let message = ledger.pack("/cosmos.bank.v1beta1.MsgSend", &send);
     let (mut ours, mut floor) = (Vec::new(), Vec::new());
@@ -146,7 +150,7 @@ fn transactions(rows: &mut Vec<Row>) {
             let outcome = deliver(&mut check, &ledger.chain, ledger.block(), tx);
             assert_eq!(outcome.code, 0, "{}", outcome.log);
         }
-        ledger.run(&txs);
+        ledger.execute_block(&txs);
         ours.push(COUNT as f64 / began.elapsed().as_secs_f64());
         let document = vec![7; 200];
         let signature = ledger.key.sign(&document).expect("signs");
@@ -158,23 +162,23 @@ fn transactions(rows: &mut Vec<Row>) {
         floor.push(COUNT as f64 / began.elapsed().as_secs_f64());
     }
     let (ours, floor) = (median(ours), median(floor));
-    rows.push(Row {
+    rows.push(BenchRow {
         measure: "transactions through CheckTx and a block, one core".into(),
         value: format!("{ours:.0} a second"),
-        floor: format!("{floor:.0} a second, verifying their two signatures alone"),
+        baseline: format!("{floor:.0} a second, verifying their two signatures alone"),
         ratio: ours / floor,
     });
 }
 
 /// Time and memory of 100,000 participants, sent as signed transactions of a hundred messages.
-fn participants(rows: &mut Vec<Row>) {
+fn participants(rows: &mut Vec<BenchRow>) {
     const SCHEMAS: usize = 250;
     const CORPORATIONS: usize = 200;
-    let mut ledger = Ledger::new();
-    ledger.incorporate();
+    let mut ledger = BenchLedger::new();
+    ledger.create_corporation();
     let eco =
         json!({"did": "did:web:e", "language": "en", "doc_url": "https://a.example/1", "doc_digest_sri": "sha256-AA"});
-    let eco = ledger.of(0, "ec.MsgCreateEcosystem", eco);
+    let eco = ledger.corporation_message(0, "ec.MsgCreateEcosystem", eco);
     ledger.send(vec![eco]);
     let period = json!({"value": 0});
     let schema = json!({
@@ -184,17 +188,18 @@ fn participants(rows: &mut Vec<Row>) {
         "holder_validation_validity_period": period, "issuer_onboarding_mode": 3, "verifier_onboarding_mode": 3,
         "holder_onboarding_mode": 1, "pricing_asset_type": 2, "pricing_asset": "usvc", "digest_algorithm": "sha384",
     });
-    let schemas = (0..SCHEMAS).map(|_| ledger.of(0, "cs.MsgCreateCredentialSchema", schema.clone())).collect();
+    let schemas =
+        (0..SCHEMAS).map(|_| ledger.corporation_message(0, "cs.MsgCreateCredentialSchema", schema.clone())).collect();
     ledger.send(schemas);
     let roots = (1..=SCHEMAS)
         .map(|id| {
             let root = json!({"schema_id": id, "did": "did:web:c1", "effective_from": "1970-01-12T14:00:00Z"});
-            ledger.of(0, "pp.MsgCreateRootParticipant", root)
+            ledger.corporation_message(0, "pp.MsgCreateRootParticipant", root)
         })
         .collect();
     ledger.send(roots);
     for _ in 0..CORPORATIONS {
-        ledger.incorporate();
+        ledger.create_corporation();
     }
     ledger.height = 10_000;
     let mut txs = Vec::new();
@@ -204,7 +209,7 @@ fn participants(rows: &mut Vec<Row>) {
             for role in ["ISSUER_GRANTOR", "VERIFIER_GRANTOR"] {
                 let did = format!("did:web:c{}", corporation + 1);
                 let value = json!({"role": role, "validator_participant_id": schema, "did": did});
-                batch.push(ledger.of(corporation, "pp.MsgStartParticipantOP", value));
+                batch.push(ledger.corporation_message(corporation, "pp.MsgStartParticipantOP", value));
                 if batch.len() == 100 {
                     let messages = std::mem::take(&mut batch);
                     txs.push(ledger.sign(messages));
@@ -212,11 +217,11 @@ fn participants(rows: &mut Vec<Row>) {
             }
         }
     }
-    let (before, began) = (resident("self"), Instant::now());
+    let (before, began) = (resident_bytes("self"), Instant::now());
     for block in txs.chunks(20) {
-        ledger.run(block);
+        ledger.execute_block(block);
     }
-    let (took, memory) = (began.elapsed().as_secs_f64(), resident("self").saturating_sub(before));
+    let (took, memory) = (began.elapsed().as_secs_f64(), resident_bytes("self").saturating_sub(before));
     // The floor: the same participants decoded into a plain map.
     let list = json!({"response_max_size": 1024, "role": "ISSUER_GRANTOR"});
     let request = ledger.chain.registry.encode("svc.pp.v1.QueryListParticipantsRequest", &list).expect("encodes");
@@ -224,30 +229,30 @@ fn participants(rows: &mut Vec<Row>) {
         .expect("answered");
     let reply = svc_wire::proto::svc::pp::v1::QueryListParticipantsResponse::decode(reply.as_slice()).expect("decodes");
     let one = reply.participants[0].encode_to_vec();
-    let (before, began) = (resident("self"), Instant::now());
+    let (before, began) = (resident_bytes("self"), Instant::now());
     let plain: BTreeMap<u64, Participant> =
         (0..100_000).map(|id| (id, Participant::decode(one.as_slice()).expect("decodes"))).collect();
-    let (floor, floor_memory) = (began.elapsed().as_secs_f64(), resident("self").saturating_sub(before));
+    let (floor, floor_memory) = (began.elapsed().as_secs_f64(), resident_bytes("self").saturating_sub(before));
     assert_eq!(plain.len(), 100_000);
-    rows.push(Row {
+    rows.push(BenchRow {
         measure: "100,000 participants by signed messages, time".into(),
         value: format!("{took:.2} s"),
-        floor: format!("{floor:.2} s, decoding as many into a plain map"),
+        baseline: format!("{floor:.2} s, decoding as many into a plain map"),
         ratio: took / floor,
     });
-    rows.push(Row {
+    rows.push(BenchRow {
         measure: "100,000 participants, memory".into(),
         value: format!("{} MiB, with every height's state", memory >> 20),
-        floor: format!("{} MiB, the plain map", floor_memory >> 20),
+        baseline: format!("{} MiB, the plain map", floor_memory >> 20),
         ratio: memory as f64 / floor_memory.max(1) as f64,
     });
 }
 
 /// `abci_query` over HTTP against `health` over the same connection.
-async fn queries(rows: &mut Vec<Row>) {
+async fn queries(rows: &mut Vec<BenchRow>) {
     let devnet = Devnet::launch(DevnetConfig { block_time: None, ..DevnetConfig::default() }).await.expect("starts");
     let client = reqwest::Client::new();
-    let request = devnet.node.inspect(|core| {
+    let request = devnet.node.read_core(|core| {
         core.chain
             .registry
             .encode("svc.co.v1.QueryGetCorporationRequest", &json!({"corporation_id": 1}))
@@ -271,15 +276,15 @@ async fn queries(rows: &mut Vec<Row>) {
         floor.push(rate(&health).await);
     }
     let (ours, floor) = (median(ours), median(floor));
-    rows.push(Row {
+    rows.push(BenchRow {
         measure: "abci_query of an entity, one connection".into(),
         value: format!("{ours:.0} a second"),
-        floor: format!("{floor:.0} a second, health"),
+        baseline: format!("{floor:.0} a second, health"),
         ratio: ours / floor,
     });
 }
 
-pub async fn rows() -> Vec<Row> {
+pub async fn rows() -> Vec<BenchRow> {
     let mut rows = Vec::new();
     transactions(&mut rows);
     participants(&mut rows);

@@ -28,26 +28,26 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 use svc::{
-    mcp::{Front, HttpServer, HttpServerConfig, Selection, SessionLimits},
-    network::{Network, NetworkConfig},
+    mcp::{HttpServer, HttpServerConfig, SessionLimits, ToolSelection, ToolServer},
+    network::{LocalNetwork, LocalNetworkConfig},
 };
 use svc_devnet::DevnetConfig;
-use svc_kit::{hosts::HostPolicy, ws};
+use svc_net::{host_policy::HostPolicy, websocket::server as websocket_server};
 use svc_operator::{Operator, OperatorConfig};
-use svc_wire::{key::AccountKey, secret::Secret};
+use svc_wire::{account_key::AccountKey, secret::SecretString};
 
-use super::{Row, median, resident, subscription::MARKET};
+use super::{BenchRow, median, resident_bytes, subscription::MARKETPLACE_SCENARIO};
 
 /// Calls of one round at one worker, and at many.
-const ALONE: usize = 1_000;
-const TOGETHER: usize = 4_000;
+const SINGLE_CALLS: usize = 1_000;
+const PARALLEL_CALLS: usize = 4_000;
 const WORKERS: usize = 16;
 const ROUNDS: usize = 5;
 /// Sessions whose memory is measured.
 const SESSIONS: usize = 1_000;
 
-/// A server under load, and what it is asked.
-struct Target {
+/// A server under load, and the request that it gets.
+struct LoadTarget {
     url: String,
     bearer: String,
     body: Value,
@@ -55,15 +55,15 @@ struct Target {
 }
 
 /// One client with a session of its own.
-struct Worker {
+struct LoadWorker {
     client: reqwest::Client,
     session: Option<String>,
 }
 
-impl Target {
-    async fn worker(&self) -> Worker {
+impl LoadTarget {
+    async fn worker(&self) -> LoadWorker {
         let client = reqwest::Client::builder().tcp_nodelay(true).build().expect("a client");
-        let mut worker = Worker { client, session: None };
+        let mut worker = LoadWorker { client, session: None };
         if self.is_mcp {
             let info = json!({"name": "bench", "version": "1"});
             let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
@@ -77,7 +77,7 @@ impl Target {
         worker
     }
 
-    fn request(&self, worker: &Worker, body: &Value) -> reqwest::RequestBuilder {
+    fn request(&self, worker: &LoadWorker, body: &Value) -> reqwest::RequestBuilder {
         if !self.is_mcp {
             return worker.client.get(&self.url);
         }
@@ -95,7 +95,7 @@ impl Target {
     }
 
     /// Seconds of each call, one after the other.
-    async fn calls(&self, worker: &Worker, count: usize) -> Vec<f64> {
+    async fn calls(&self, worker: &LoadWorker, count: usize) -> Vec<f64> {
         let mut took = Vec::with_capacity(count);
         let mut body = self.body.clone();
         for number in 0..count {
@@ -113,12 +113,12 @@ impl Target {
     /// Median milliseconds of a call alone, and calls a second of many workers.
     async fn measure(&self) -> (f64, f64) {
         let worker = self.worker().await;
-        self.calls(&worker, ALONE / 10).await;
-        let alone = median(self.calls(&worker, ALONE).await) * 1_000.0;
+        self.calls(&worker, SINGLE_CALLS / 10).await;
+        let alone = median(self.calls(&worker, SINGLE_CALLS).await) * 1_000.0;
         let workers = futures::future::join_all((0..WORKERS).map(|_| self.worker())).await;
         let begun = Instant::now();
-        futures::future::join_all(workers.iter().map(|worker| self.calls(worker, TOGETHER / WORKERS))).await;
-        (alone, TOGETHER as f64 / begun.elapsed().as_secs_f64())
+        futures::future::join_all(workers.iter().map(|worker| self.calls(worker, PARALLEL_CALLS / WORKERS))).await;
+        (alone, PARALLEL_CALLS as f64 / begun.elapsed().as_secs_f64())
     }
 }
 
@@ -126,11 +126,11 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// A server of the same library with one tool that answers what it was made with.
+/// A server of the same library with one tool that always answers with the same value.
 #[derive(Clone)]
-struct Echo(Arc<Value>);
+struct EchoServer(Arc<Value>);
 
-impl ServerHandler for Echo {
+impl ServerHandler for EchoServer {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
     }
@@ -148,8 +148,8 @@ impl ServerHandler for Echo {
     }
 }
 
-async fn echo(answer: Value) -> String {
-    let echo = Echo(Arc::new(answer));
+async fn serve_echo(answer: Value) -> String {
+    let echo = EchoServer(Arc::new(answer));
     let service = StreamableHttpService::new(
         move || Ok(echo.clone()),
         Arc::new(LocalSessionManager::default()),
@@ -159,17 +159,17 @@ async fn echo(answer: Value) -> String {
 }
 
 /// A tool server over an indexer of its own choice.
-async fn ours(network: &Network, indexer: &str, sessions: SessionLimits) -> String {
+async fn serve_tool_server(network: &LocalNetwork, indexer: &str, sessions: SessionLimits) -> String {
     let config = OperatorConfig {
         hosts: HostPolicy::AllowPrivate,
-        ..OperatorConfig::new(network.seat.corporation_id, network.devnet.node.origin(), indexer.to_owned())
+        ..OperatorConfig::new(network.operator_slot.corporation_id, network.devnet.node.origin(), indexer.to_owned())
     };
-    let account = &network.devnet.accounts[&network.seat.operator_name];
-    let key = AccountKey::from_mnemonic(&account.phrase).expect("a key");
+    let account = &network.devnet.accounts[&network.operator_slot.operator_name];
+    let key = AccountKey::from_mnemonic(&account.mnemonic).expect("a key");
     let operator = Operator::boot(config, key).await.expect("boots");
-    let front = Front::new(operator, &Selection::default()).expect("a front");
-    let bearer = Secret::new(network.bearer.clone());
-    let http = HttpServerConfig { bearer, allowed_hosts: Vec::new(), sessions };
+    let front = ToolServer::start(operator, &ToolSelection::default()).expect("a front");
+    let bearer = SecretString::new(network.bearer_token.clone());
+    let http = HttpServerConfig { bearer_token: bearer, allowed_hosts: Vec::new(), sessions };
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.set_nonblocking(true).expect("set");
     let server = HttpServer::start(listener, front, http).expect("serves");
@@ -177,12 +177,12 @@ async fn ours(network: &Network, indexer: &str, sessions: SessionLimits) -> Stri
 }
 
 /// A peer's process.
-struct Peer {
+struct PeerServer {
     process: Child,
     url: String,
 }
 
-impl Peer {
+impl PeerServer {
     fn start(command: &mut Command) -> Self {
         let mut process = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("starts");
         let mut first = String::new();
@@ -206,7 +206,7 @@ impl Peer {
     }
 }
 
-impl Drop for Peer {
+impl Drop for PeerServer {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -215,26 +215,26 @@ impl Drop for Peer {
 
 /// An indexer that has the answer to one read in memory, and passes everything else on.
 #[derive(Clone)]
-struct Quick {
+struct CachedIndexer {
     indexer: String,
     path: &'static str,
     answer: Bytes,
 }
 
-async fn quick(State(quick): State<Quick>, mut request: Request) -> Response {
+async fn answer_from_cache(State(quick): State<CachedIndexer>, mut request: Request) -> Response {
     let json = [(header::CONTENT_TYPE, "application/json")];
     if request.uri().path() == quick.path {
         return (json, quick.answer).into_response();
     }
     let whole = request.uri().path_and_query().map_or_else(String::new, ToString::to_string);
-    if ws::is_upgrade(request.headers()) {
+    if websocket_server::is_upgrade(request.headers()) {
         let url = format!("{}{whole}", quick.indexer.replacen("http", "ws", 1));
-        let pump = move |socket: ws::ServerSocket| async move {
+        let pump = move |socket: websocket_server::ServerSocket| async move {
             let (upstream, _) = tokio_tungstenite::connect_async(url).await.expect("the indexer is there");
             let ((down, from_client), (up, from_indexer)) = (socket.split(), upstream.split());
             tokio::select! { _ = from_indexer.forward(down) => {}, _ = from_client.forward(up) => {} }
         };
-        return ws::accept(&mut request, 1 << 20, pump).map(Body::from);
+        return websocket_server::accept(&mut request, 1 << 20, pump).map(Body::from);
     }
     let response = reqwest::get(format!("{}{whole}", quick.indexer)).await.expect("an answer");
     let status = StatusCode::from_u16(response.status().as_u16()).expect("a status");
@@ -251,30 +251,32 @@ async fn serve(router: Router) -> String {
     format!("http://{address}")
 }
 
-pub async fn rows() -> Vec<Row> {
+pub async fn rows() -> Vec<BenchRow> {
     const PATH: &str = "/v4/ecosystem/get/1";
-    let devnet = DevnetConfig { scenario: MARKET.to_owned(), block_time: None, ..DevnetConfig::default() };
-    let sessions = SessionLimits { sessions: 10 * SESSIONS, ..SessionLimits::default() };
-    let config = NetworkConfig { devnet, sessions, ..NetworkConfig::default() };
-    let network = Network::launch(config).await.expect("starts");
+    let devnet =
+        DevnetConfig { scenario: MARKETPLACE_SCENARIO.to_owned(), block_time: None, ..DevnetConfig::default() };
+    let sessions = SessionLimits { max_sessions: 10 * SESSIONS, ..SessionLimits::default() };
+    let config = LocalNetworkConfig { devnet, sessions, ..LocalNetworkConfig::default() };
+    let network = LocalNetwork::launch(config).await.expect("starts");
     let stored = format!("{}{PATH}", network.indexer_origin());
     let body = reqwest::get(&stored).await.expect("an answer").bytes().await.expect("a body");
     let answer: Value = serde_json::from_slice(&body).expect("JSON");
-    let in_memory = Quick { indexer: network.indexer_origin(), path: PATH, answer: body };
-    let indexer = serve(Router::new().fallback(quick).with_state(in_memory)).await;
+    let in_memory = CachedIndexer { indexer: network.indexer_origin(), path: PATH, answer: body };
+    let indexer = serve(Router::new().fallback(answer_from_cache).with_state(in_memory)).await;
     let direct = format!("{indexer}{PATH}");
-    let ours = ours(&network, &indexer, sessions).await;
+    let ours = serve_tool_server(&network, &indexer, sessions).await;
     let call = |name: &str| {
         let params = json!({"name": name, "arguments": {"id": 1}});
         json!({"jsonrpc": "2.0", "id": 0, "method": "tools/call", "params": params})
     };
-    let target = |url: String, body: Value, is_mcp: bool| Target { url, bearer: network.bearer.clone(), body, is_mcp };
-    let (typescript, python) = (Peer::typescript(&indexer), Peer::python(&indexer));
+    let target =
+        |url: String, body: Value, is_mcp: bool| LoadTarget { url, bearer: network.bearer_token.clone(), body, is_mcp };
+    let (typescript, python) = (PeerServer::typescript(&indexer), PeerServer::python(&indexer));
     let list = json!({"jsonrpc": "2.0", "id": 0, "method": "tools/list"});
     let targets = [
         target(direct, Value::Null, false),
         target(ours.clone(), call("svc.idx.es.getEcosystem"), true),
-        target(echo(answer).await, call("echo"), true),
+        target(serve_echo(answer).await, call("echo"), true),
         target(typescript.url.clone(), call("getEcosystem"), true),
         target(python.url.clone(), call("getEcosystem"), true),
         target(ours, list, true),
@@ -295,16 +297,16 @@ pub async fn rows() -> Vec<Row> {
     let [direct, ours, echo, typescript, python, list, stored, through] = figures[..] else {
         unreachable!("eight targets")
     };
-    let latency = |what: &str, other: (f64, f64)| Row {
+    let latency = |what: &str, other: (f64, f64)| BenchRow {
         measure: format!("a read through the tool server, alone, beside {what}"),
         value: format!("{:.2} ms", ours.0),
-        floor: format!("{:.2} ms", other.0),
+        baseline: format!("{:.2} ms", other.0),
         ratio: ours.0 / other.0,
     };
-    let rate = |what: &str, other: (f64, f64)| Row {
+    let rate = |what: &str, other: (f64, f64)| BenchRow {
         measure: format!("reads a second through the tool server, {WORKERS} sessions, beside {what}"),
         value: format!("{:.0}/s", ours.1),
-        floor: format!("{:.0}/s", other.1),
+        baseline: format!("{:.0}/s", other.1),
         ratio: ours.1 / other.1,
     };
     let mut rows = vec![
@@ -314,40 +316,40 @@ pub async fn rows() -> Vec<Row> {
         rate("an echo tool of the same library", echo),
         rate("the TypeScript SDK", typescript),
         rate("the Python SDK", python),
-        Row {
+        BenchRow {
             measure: format!("tools/list of a page of 100 a second, {WORKERS} sessions, beside a read"),
             value: format!("{:.0}/s", list.1),
-            floor: format!("{:.0}/s", ours.1),
+            baseline: format!("{:.0}/s", ours.1),
             ratio: list.1 / ours.1,
         },
     ];
-    rows.push(Row {
+    rows.push(BenchRow {
         measure: "a read of the indexer's database through the tool server, alone, beside the same GET".to_owned(),
         value: format!("{:.2} ms", through.0),
-        floor: format!("{:.2} ms", stored.0),
+        baseline: format!("{:.2} ms", stored.0),
         ratio: through.0 / stored.0,
     });
-    rows.push(memory(&targets[1], &targets[2]).await);
+    rows.push(measure_session_memory(&targets[1], &targets[2]).await);
     drop(network);
     rows
 }
 
 /// Resident memory of a thousand open sessions, beside those of the echo server.
-async fn memory(ours: &Target, echo: &Target) -> Row {
+async fn measure_session_memory(ours: &LoadTarget, echo: &LoadTarget) -> BenchRow {
     let mut per_session = Vec::new();
     for target in [ours, echo] {
-        let before = resident("self");
+        let before = resident_bytes("self");
         let mut held = Vec::with_capacity(SESSIONS);
         for _ in 0..SESSIONS {
             held.push(target.worker().await.session);
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
-        per_session.push((resident("self").saturating_sub(before)) as f64 / SESSIONS as f64 / 1024.0);
+        per_session.push((resident_bytes("self").saturating_sub(before)) as f64 / SESSIONS as f64 / 1024.0);
     }
-    Row {
+    BenchRow {
         measure: format!("memory of an open session, {SESSIONS} of them, beside an echo server"),
         value: format!("{:.0} KiB", per_session[0]),
-        floor: format!("{:.0} KiB", per_session[1]),
+        baseline: format!("{:.0} KiB", per_session[1]),
         ratio: per_session[0] / per_session[1],
     }
 }

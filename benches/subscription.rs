@@ -1,8 +1,8 @@
 //! The block subscription: fan-out against a plain broadcast and against the `ws` package, memory of idle subscribers, the way
 //! from block to subscriber, and the indexer's catch-up.
 //!
-//! Servers run as processes of their own. Clients are bare sockets of this process that throw away what they receive, so that
-//! what is measured is the server.
+//! Servers run as processes of their own. Clients are bare sockets of this process that discard their messages, so that the
+//! figures are those of the server.
 
 mod clients;
 pub mod servers;
@@ -12,31 +12,31 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use svc_devnet::{Devnet, DevnetConfig};
 use svc_indexer::{Indexer, IndexerConfig};
-use svc_kit::upstream::NodeClient;
-use svc_wire::event::{BlockMessage, Event, EventKind, Payload, ServerMessage};
+use svc_net::upstream::NodeClient;
+use svc_wire::event_stream::{BlockMessage, EventPayload, IndexerEvent, IndexerEventTag, StreamMessage};
 
-use crate::{Row, median};
-use clients::Clients;
-use servers::Server;
+use crate::{BenchRow, median};
+use clients::SubscriberPool;
+use servers::FanOutServer;
 pub use servers::serve;
 
 /// The marketplace without the services that the shipped one adds.
-pub const MARKET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/devnet/scenarios/marketplace.toml");
+pub const MARKETPLACE_SCENARIO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/devnet/scenarios/marketplace.toml");
 const CLIENTS: usize = 5_000;
 const EVENTS: usize = 100;
 const ROUNDS: usize = 7;
 
 /// A participant's event of a usual length, for one of a hundred corporations.
-fn event(number: usize) -> Event {
+fn event(number: usize) -> IndexerEvent {
     let did = format!("did:web:service-{number}.participants.example");
-    Event {
-        kind: EventKind::IndexerEvent,
+    IndexerEvent {
+        type_tag: IndexerEventTag::IndexerEvent,
         event_type: "SetParticipantOPToValidated".into(),
         did: Some(did.clone()),
         block_height: 902_113,
         tx_hash: format!("{number:064X}"),
         timestamp: "2026-04-03T07:45:41Z".into(),
-        payload: Payload {
+        payload: EventPayload {
             module: "pp".into(),
             action: "set_participant_op_to_validated".into(),
             message_type: "MsgSetParticipantOPToValidated".into(),
@@ -50,23 +50,23 @@ fn event(number: usize) -> Event {
             participant_id: Some(number.to_string()),
             corporation_id: Some(number as u64 % 100 + 1),
             related_corporation_ids: vec![1_000_007],
-            ..Payload::default()
+            ..EventPayload::default()
         },
     }
 }
 
-/// What a subscriber wants.
+/// The events that a subscriber asks for.
 #[derive(Clone, Copy)]
-enum Want {
-    Everything,
+enum SubscriberFilter {
+    AllEvents,
     /// One of so many corporations; those from 101 on have no events.
     Corporations(usize),
 }
 
-impl Want {
+impl SubscriberFilter {
     fn corporation(self, client: usize) -> Option<u64> {
         match self {
-            Self::Everything => None,
+            Self::AllEvents => None,
             Self::Corporations(count) => Some((client % count) as u64 + 1),
         }
     }
@@ -91,7 +91,7 @@ fn block(height: u64, events: usize) -> BlockMessage {
 fn frame_length(block: &BlockMessage, corporation: Option<u64>) -> usize {
     let mut own = block.clone();
     own.events.retain(|event| corporation.is_none_or(|id| event.payload.corporation_id == Some(id)));
-    let length = serde_json::to_string(&ServerMessage::Block(own)).expect("JSON").len();
+    let length = serde_json::to_string(&StreamMessage::Block(own)).expect("JSON").len();
     length
         + if length < 126 {
             2
@@ -103,9 +103,9 @@ fn frame_length(block: &BlockMessage, corporation: Option<u64>) -> usize {
 }
 
 /// Milliseconds until the last client has a block; clients beyond `reading` never read.
-fn fan_out(server: &mut Server, want: Want, clients: usize, stalled: usize, events: usize) -> f64 {
-    let silent = Clients::connect(server.port, stalled, |client| want.message(client));
-    let mut reading = Clients::connect(server.port, clients, |client| want.message(client));
+fn fan_out(server: &mut FanOutServer, want: SubscriberFilter, clients: usize, stalled: usize, events: usize) -> f64 {
+    let silent = SubscriberPool::connect(server.port, stalled, |client| want.message(client));
+    let mut reading = SubscriberPool::connect(server.port, clients, |client| want.message(client));
     let mut times = Vec::new();
     for _ in 0..ROUNDS {
         let block = block(server.next_height(), events);
@@ -118,7 +118,7 @@ fn fan_out(server: &mut Server, want: Want, clients: usize, stalled: usize, even
             .collect();
         let order = serde_json::to_string(&block).expect("JSON");
         let begun = Instant::now();
-        server.order(&order);
+        server.send_block(&order);
         reading.receive(&expected);
         times.push(begun.elapsed().as_secs_f64() * 1_000.0);
     }
@@ -126,14 +126,16 @@ fn fan_out(server: &mut Server, want: Want, clients: usize, stalled: usize, even
     median(times)
 }
 
-fn row(measure: impl Into<String>, value: String, floor: String, ratio: f64) -> Row {
-    Row { measure: measure.into(), value, floor, ratio }
+fn row(measure: impl Into<String>, value: String, floor: String, ratio: f64) -> BenchRow {
+    BenchRow { measure: measure.into(), value, baseline: floor, ratio }
 }
 
-fn fan_outs(rows: &mut Vec<Row>) {
-    for (what, want) in [("everything", Want::Everything), ("one corporation each", Want::Corporations(100))] {
-        let ours = fan_out(&mut Server::ours(), want, CLIENTS, 0, EVENTS);
-        let peer = fan_out(&mut Server::node_ws(), want, CLIENTS, 0, EVENTS);
+fn fan_outs(rows: &mut Vec<BenchRow>) {
+    for (what, want) in
+        [("everything", SubscriberFilter::AllEvents), ("one corporation each", SubscriberFilter::Corporations(100))]
+    {
+        let ours = fan_out(&mut FanOutServer::ours(), want, CLIENTS, 0, EVENTS);
+        let peer = fan_out(&mut FanOutServer::node_ws(), want, CLIENTS, 0, EVENTS);
         let measure = format!("fan-out, {CLIENTS} clients, {EVENTS} events, {what}, to the last client");
         rows.push(row(
             &measure,
@@ -141,8 +143,8 @@ fn fan_outs(rows: &mut Vec<Row>) {
             format!("{peer:.0} ms, `ws` of npm, filter and message per client"),
             ours / peer,
         ));
-        if let Want::Everything = want {
-            let plain = fan_out(&mut Server::plain(), want, CLIENTS, 0, EVENTS);
+        if let SubscriberFilter::AllEvents = want {
+            let plain = fan_out(&mut FanOutServer::plain(), want, CLIENTS, 0, EVENTS);
             rows.push(row(
                 &measure,
                 format!("{ours:.0} ms"),
@@ -151,23 +153,23 @@ fn fan_outs(rows: &mut Vec<Row>) {
             ));
         }
     }
-    let mut server = Server::ours();
-    let one = fan_out(&mut server, Want::Corporations(1), CLIENTS, 0, EVENTS);
+    let mut server = FanOutServer::ours();
+    let one = fan_out(&mut server, SubscriberFilter::Corporations(1), CLIENTS, 0, EVENTS);
     for filters in [100, CLIENTS] {
-        let time = fan_out(&mut server, Want::Corporations(filters), CLIENTS, 0, EVENTS);
+        let time = fan_out(&mut server, SubscriberFilter::Corporations(filters), CLIENTS, 0, EVENTS);
         let measure = format!("fan-out, {CLIENTS} clients, {EVENTS} events, {filters} distinct filters");
         rows.push(row(measure, format!("{time:.0} ms"), format!("{one:.0} ms, one filter"), time / one));
     }
-    let few = fan_out(&mut server, Want::Corporations(100), CLIENTS / 10, 0, EVENTS);
-    let none = fan_out(&mut server, Want::Corporations(100), CLIENTS, 0, 0);
+    let few = fan_out(&mut server, SubscriberFilter::Corporations(100), CLIENTS / 10, 0, EVENTS);
+    let none = fan_out(&mut server, SubscriberFilter::Corporations(100), CLIENTS, 0, 0);
     rows.push(row(
         format!("fan-out, {} clients, {EVENTS} events, 100 filters", CLIENTS / 10),
         format!("{few:.1} ms"),
         format!("{none:.1} ms, {CLIENTS} clients, empty block"),
         few / none,
     ));
-    let alone = fan_out(&mut server, Want::Everything, 600, 0, EVENTS);
-    let beside = fan_out(&mut server, Want::Everything, 500, 100, EVENTS);
+    let alone = fan_out(&mut server, SubscriberFilter::AllEvents, 600, 0, EVENTS);
+    let beside = fan_out(&mut server, SubscriberFilter::AllEvents, 500, 100, EVENTS);
     rows.push(row(
         "fan-out, 500 clients, 100 events, beside 100 that never read",
         format!("{beside:.0} ms"),
@@ -177,19 +179,22 @@ fn fan_outs(rows: &mut Vec<Row>) {
 }
 
 /// Resident bytes of the server for each idle subscriber.
-fn idle(rows: &mut Vec<Row>) {
+fn idle(rows: &mut Vec<BenchRow>) {
     const MANY: usize = 18_000;
-    let cost = |mut server: Server, warm: usize| {
-        // The first connections pay for what all share.
-        let first = Clients::connect(server.port, warm, |client| Want::Corporations(50).message(client));
+    let cost = |mut server: FanOutServer, warm: usize| {
+        // The first connections pay for the state that all share.
+        let first =
+            SubscriberPool::connect(server.port, warm, |client| SubscriberFilter::Corporations(50).message(client));
         let before = server.resident();
-        let rest = Clients::connect(server.port, MANY - warm, |client| Want::Corporations(50).message(client));
+        let rest = SubscriberPool::connect(server.port, MANY - warm, |client| {
+            SubscriberFilter::Corporations(50).message(client)
+        });
         let after = server.resident();
-        server.end();
+        server.kill();
         drop((first, rest));
         (after.saturating_sub(before)) as f64 / (MANY - warm) as f64 / 1024.0
     };
-    let (ours, plain) = (cost(Server::ours(), 500), cost(Server::plain(), 500));
+    let (ours, plain) = (cost(FanOutServer::ours(), 500), cost(FanOutServer::plain(), 500));
     rows.push(row(
         format!("memory of an idle subscriber, of {MANY}"),
         format!("{ours:.1} KiB"),
@@ -199,7 +204,7 @@ fn idle(rows: &mut Vec<Row>) {
 }
 
 /// Milliseconds from the node's own event to a subscriber's socket, ours and a process that only forwards the node's message.
-async fn block_to_subscriber(rows: &mut Vec<Row>) {
+async fn block_to_subscriber(rows: &mut Vec<BenchRow>) {
     let config = DevnetConfig {
         block_time: Some(Duration::from_millis(50)),
         scenario: "corporation".into(),
@@ -208,18 +213,18 @@ async fn block_to_subscriber(rows: &mut Vec<Row>) {
     let devnet = Devnet::launch(config).await.expect("a devnet");
     let indexer =
         Indexer::launch(IndexerConfig::new(devnet.node.origin(), "sqlite::memory:")).await.expect("an indexer");
-    let listener = svc::process::bind(([127, 0, 0, 1], 0).into()).expect("a port");
+    let listener = svc::listener::bind_listener(([127, 0, 0, 1], 0).into()).expect("a port");
     let origin = format!("ws://{}/v4/indexer/subscribe", listener.local_addr().expect("an address"));
-    tokio::spawn(svc::blocks::serve(listener, svc::blocks::Front::new(&indexer)));
+    tokio::spawn(svc::indexer::serve(listener, svc::indexer::IndexerApi::new(&indexer)));
     let node = devnet.node.origin().replace("http", "ws") + "/websocket";
     let forwarder = servers::forward(node.clone()).await;
     let [direct, forwarded, ours] = [
-        servers::heights(node, Some(servers::NODE_SUBSCRIBE)).await,
-        servers::heights(forwarder, None).await,
-        servers::heights(origin, Some(r#"{"action":"subscribe"}"#)).await,
+        servers::subscribe_heights(node, Some(servers::NODE_SUBSCRIBE)).await,
+        servers::subscribe_heights(forwarder, None).await,
+        servers::subscribe_heights(origin, Some(r#"{"action":"subscribe"}"#)).await,
     ];
     let (mut forward_times, mut our_times) = (Vec::new(), Vec::new());
-    let [direct, forwarded, ours] = servers::collect([direct, forwarded, ours], 200).await;
+    let [direct, forwarded, ours] = servers::collect_heights([direct, forwarded, ours], 200).await;
     for (height, at) in &direct {
         let after = |other: &std::collections::HashMap<u64, Instant>| {
             other.get(height).map(|then| then.saturating_duration_since(*at).as_secs_f64() * 1_000.0)
@@ -239,12 +244,12 @@ async fn block_to_subscriber(rows: &mut Vec<Row>) {
 }
 
 /// Blocks a second from a local node, and bytes on disk.
-async fn catch_up(rows: &mut Vec<Row>) {
+async fn catch_up(rows: &mut Vec<BenchRow>) {
     const EMPTY: u64 = 2_000;
-    let config = DevnetConfig { block_time: None, scenario: MARKET.into(), ..DevnetConfig::default() };
+    let config = DevnetConfig { block_time: None, scenario: MARKETPLACE_SCENARIO.into(), ..DevnetConfig::default() };
     let devnet = Devnet::launch(config).await.expect("a devnet");
-    let busy = *devnet.node.heights().borrow();
-    let txs: usize = devnet.node.inspect(|core| core.blocks().iter().map(|block| block.txs.len()).sum());
+    let busy = *devnet.node.watch_heights().borrow();
+    let txs: usize = devnet.node.read_core(|core| core.blocks().iter().map(|block| block.txs.len()).sum());
     let home = tempfile::tempdir().expect("a directory");
     let run = async |name: &str, until: u64| {
         let path = home.path().join(name);
@@ -265,7 +270,7 @@ async fn catch_up(rows: &mut Vec<Row>) {
     };
     let (busy_took, busy_size) = run("busy.db", busy).await;
     for _ in 0..EMPTY {
-        devnet.node.produce().expect("a block");
+        devnet.node.produce_block().expect("a block");
     }
     let (took, size) = run("all.db", busy + EMPTY).await;
     let node = NodeClient::new(devnet.node.origin()).expect("a client");
@@ -303,7 +308,7 @@ async fn catch_up(rows: &mut Vec<Row>) {
     ));
 }
 
-pub async fn rows() -> Vec<Row> {
+pub async fn rows() -> Vec<BenchRow> {
     let rows = tokio::task::spawn_blocking(|| {
         let mut rows = Vec::new();
         fan_outs(&mut rows);

@@ -11,33 +11,37 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use svc_kit::{
-    Behaviour, Context, Failure, Handle, Intent, Reply,
-    supervise::{ChildSpec, Supervisor, SupervisorSpec},
+    ActorBehaviour, ActorContext, ActorFailure, ActorMessage, Handle, ReplyPort,
+    supervision::{ChildSpec, Supervisor, SupervisorSpec},
 };
 use tokio::{
     sync::{mpsc, oneshot},
     time::Instant,
 };
 
-struct Echo;
+struct EchoActor;
 
-struct Ask(u64, Reply<u64>);
+struct EchoRequest(u64, ReplyPort<u64>);
 
-impl Intent for Ask {
+impl ActorMessage for EchoRequest {
     fn name(&self) -> &'static str {
         "ask"
     }
 }
 
-impl Behaviour for Echo {
+impl ActorBehaviour for EchoActor {
     const KIND: &'static str = "echo";
-    type Msg = Ask;
+    type Msg = EchoRequest;
     type Args = ();
     type State = ();
-    async fn start(_: &Context<Ask>, _: &Arc<()>) -> Result<(), Failure> {
+    async fn start(_: &ActorContext<EchoRequest>, _: &Arc<()>) -> Result<(), ActorFailure> {
         Ok(())
     }
-    async fn handle(_: &Context<Ask>, Ask(value, reply): Ask, (): &mut ()) -> Result<(), Failure> {
+    async fn handle(
+        _: &ActorContext<EchoRequest>,
+        EchoRequest(value, reply): EchoRequest,
+        (): &mut (),
+    ) -> Result<(), ActorFailure> {
         reply.send(value);
         Ok(())
     }
@@ -47,15 +51,15 @@ impl Behaviour for Echo {
 }
 
 /// A line of the table.
-pub struct Row {
+pub struct BenchRow {
     pub measure: String,
     pub value: String,
-    pub floor: String,
+    pub baseline: String,
     pub ratio: f64,
 }
 
-/// Resident memory of a process, in bytes; what the kernel holds for its sockets is not in it.
-pub fn resident(process: &str) -> u64 {
+/// Resident memory of a process, in bytes, without the kernel's memory for its sockets.
+pub fn resident_bytes(process: &str) -> u64 {
     let text = std::fs::read_to_string(format!("/proc/{process}/statm")).expect("a running process");
     text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
 }
@@ -68,10 +72,10 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// Nanoseconds per request, one caller: a kit actor against a bare task with two channels, in alternation.
-async fn round_trips() -> (f64, f64) {
+async fn measure_round_trips() -> (f64, f64) {
     let echo = Handle::new("echo", "echo", 1024);
     let root = Supervisor::new("bench");
-    root.start(SupervisorSpec::one_for_one(vec![ChildSpec::worker::<Echo>(&echo, ())])).await.expect("starts");
+    root.start(SupervisorSpec::one_for_one(vec![ChildSpec::worker::<EchoActor>(&echo, ())])).await.expect("starts");
     let (sender, mut receiver) = mpsc::channel::<(u64, oneshot::Sender<u64>)>(1024);
     tokio::spawn(async move {
         while let Some((value, reply)) = receiver.recv().await {
@@ -82,7 +86,7 @@ async fn round_trips() -> (f64, f64) {
     for _ in 0..7 {
         let begun = Instant::now();
         for value in 0..ROUNDS {
-            assert_eq!(echo.ask(|reply| Ask(value, reply)).await, Ok(value));
+            assert_eq!(echo.ask(|reply| EchoRequest(value, reply)).await, Ok(value));
         }
         actor.push(begun.elapsed().as_nanos() as f64 / ROUNDS as f64);
         let begun = Instant::now();
@@ -96,8 +100,8 @@ async fn round_trips() -> (f64, f64) {
     (median(actor), median(bare))
 }
 
-fn print(row: &Row) {
-    println!("| {} | {} | {} | {:.2} |", row.measure, row.value, row.floor, row.ratio);
+fn print_row(row: &BenchRow) {
+    println!("| {} | {} | {} | {:.2} |", row.measure, row.value, row.baseline, row.ratio);
 }
 
 /// Without a word everything is measured; with one, that part alone.
@@ -112,26 +116,26 @@ fn main() {
         println!("| measure | value | floor in the same run | ratio |");
         println!("|---|---|---|---|");
         if is_wanted("actors") {
-            let (actor, bare) = round_trips().await;
+            let (actor, bare) = measure_round_trips().await;
             let ratio = actor / bare;
             println!(
                 "| round trip of an actor request | {actor:.0} ns | {bare:.0} ns, bare tokio channels | {ratio:.2} |"
             );
         }
         if is_wanted("ledger") {
-            ledger::rows().await.iter().for_each(print);
+            ledger::rows().await.iter().for_each(print_row);
         }
         if is_wanted("subscription") {
-            subscription::rows().await.iter().for_each(print);
+            subscription::rows().await.iter().for_each(print_row);
         }
         if is_wanted("trust") {
-            trust::rows().await.iter().for_each(print);
+            trust::rows().await.iter().for_each(print_row);
         }
         if is_wanted("mcp") {
-            mcp::rows().await.iter().for_each(print);
+            mcp::rows().await.iter().for_each(print_row);
         }
         if is_wanted("writes") {
-            writes::rows().await.iter().for_each(print);
+            writes::rows().await.iter().for_each(print_row);
         }
     });
 }

@@ -8,17 +8,19 @@ use std::{
 
 use ed25519_dalek::{Signer, SigningKey};
 use serde_json::{Value, json};
-use svc::blocks;
-use svc_devnet::{Devnet, DevnetConfig, services::Services};
+use svc::indexer;
+use svc_devnet::{Devnet, DevnetConfig, services::DevnetServices};
 use svc_indexer::{Indexer, IndexerConfig, TrustConfig};
-use svc_kit::{
-    fetch::{FetchError, Fetcher, Limits},
-    hosts::HostPolicy,
+use svc_net::{
+    fetch::{BoundedFetcher, FetchError, FetchLimits},
+    host_policy::HostPolicy,
 };
-use svc_trust::{Known, Need, Participant, Proofs, Rules, Schema, State, evaluate};
-use svc_wire::instant;
+use svc_trust::{
+    EvaluationRules, Evidence, EvidenceRequest, RegistryParticipant, RegistrySchema, VerificationCache, evaluate_did,
+};
+use svc_wire::{participant_state::ParticipantState, timestamp};
 
-use crate::{Row, median, resident, subscription::servers};
+use crate::{BenchRow, median, resident_bytes, subscription::servers};
 
 const WORKERS: usize = 16;
 const READS: usize = 4_000;
@@ -26,33 +28,33 @@ const ROUNDS: usize = 5;
 const EVALUATIONS: usize = 200;
 const TRIGGERS: usize = 50;
 
-struct Bench {
+struct TrustBench {
     devnet: Devnet,
     origin: String,
     client: reqwest::Client,
     _indexer: Indexer,
 }
 
-impl Bench {
+impl TrustBench {
     async fn launch() -> Self {
         let config = DevnetConfig { block_time: None, scenario: "marketplace".into(), ..DevnetConfig::default() };
         let devnet = Devnet::launch(config).await.expect("a devnet");
         let patience = Some(Duration::from_secs(60));
-        let trust = TrustConfig { hosts: HostPolicy::AllowPrivate, patience, ..TrustConfig::default() };
+        let trust = TrustConfig { hosts: HostPolicy::AllowPrivate, wait_limit: patience, ..TrustConfig::default() };
         let config = IndexerConfig { trust, ..IndexerConfig::new(devnet.node.origin(), "sqlite::memory:") };
         let indexer = Indexer::launch(config).await.expect("an indexer");
-        let listener = svc::process::bind(([127, 0, 0, 1], 0).into()).expect("a port");
+        let listener = svc::listener::bind_listener(([127, 0, 0, 1], 0).into()).expect("a port");
         let origin = format!("http://{}", listener.local_addr().expect("an address"));
-        tokio::spawn(blocks::serve(listener, blocks::Front::new(&indexer)));
+        tokio::spawn(indexer::serve(listener, indexer::IndexerApi::new(&indexer)));
         let bench = Self { devnet, origin, client: reqwest::Client::new(), _indexer: indexer };
-        let height = *bench.devnet.node.heights().borrow();
+        let height = *bench.devnet.node.watch_heights().borrow();
         while bench.get("/v4/indexer/status").await["trust"]["block_height"] != height {
             tokio::task::yield_now().await;
         }
         bench
     }
 
-    fn services(&self) -> &Services {
+    fn services(&self) -> &DevnetServices {
         self.devnet.services.as_ref().expect("the marketplace has services")
     }
 
@@ -79,7 +81,7 @@ impl Bench {
         READS as f64 / begun.elapsed().as_secs_f64()
     }
 
-    async fn stored_verdicts(&self, rows: &mut Vec<Row>) {
+    async fn stored_verdicts(&self, rows: &mut Vec<BenchRow>) {
         let dids: Vec<String> = self.services().all().values().map(|service| service.identity.did.clone()).collect();
         let next = std::sync::atomic::AtomicUsize::new(0);
         let resolve = || {
@@ -94,38 +96,38 @@ impl Bench {
             floor.push(self.rate(entity).await);
         }
         let (ours, floor) = (median(ours), median(floor));
-        rows.push(Row {
+        rows.push(BenchRow {
             measure: format!("verdicts a second from the store, {} DIDs, {WORKERS} clients", dids.len()),
             value: format!("{ours:.0}/s"),
-            floor: format!("{floor:.0}/s, one participant by its id"),
+            baseline: format!("{floor:.0}/s, one participant by its id"),
             ratio: ours / floor,
         });
     }
 
     /// Everything an evaluation wants to know, from where the indexer has it.
-    async fn find_out(&self, need: &Need, known: &mut Known) {
+    async fn supply_evidence(&self, need: &EvidenceRequest, known: &mut Evidence) {
         match need {
-            Need::Document(did) => {
+            EvidenceRequest::Document(did) => {
                 let name = self.services().all().iter().find(|(_, service)| service.identity.did == *did);
                 let document = self.services().document(name.expect("a service").0).expect("a document");
                 known.documents.insert(did.clone(), Ok(document.into()));
             }
-            Need::Resource(url) => {
+            EvidenceRequest::Resource(url) => {
                 let path = url.strip_prefix(&self.services().origin()).expect("served here");
                 let page = self.services().page(path).expect("a page");
                 known.resources.insert(url.clone(), Ok(page.body.into()));
             }
-            Need::Participants(did) => {
+            EvidenceRequest::Participants(did) => {
                 let path = format!("/v4/participant/list?limit=1024&did={}", did.replace('%', "%25"));
                 let rows = self.get(&path).await["participants"].take();
                 let found = rows.as_array().expect("rows").iter().map(participant).collect::<Vec<_>>();
                 known.participants.insert(did.clone(), found.into());
             }
-            Need::Schema(id) => {
+            EvidenceRequest::Schema(id) => {
                 let schema = self.get(&format!("/v4/credential-schema/get/{id}")).await["schema"].take();
                 let ecosystem = self.get(&format!("/v4/ecosystem/get/{}", schema["ecosystem_id"])).await;
                 let text = |value: &Value| value.as_str().expect("a text").to_owned();
-                let schema = Schema {
+                let schema = RegistrySchema {
                     id: *id,
                     ecosystem_id: schema["ecosystem_id"].as_u64().expect("an id"),
                     ecosystem_did: text(&ecosystem["ecosystem"]["did"]),
@@ -135,28 +137,28 @@ impl Bench {
                 };
                 known.schemas.insert(*id, Some(schema.into()));
             }
-            Need::Digest(digest) => {
+            EvidenceRequest::Digest(digest) => {
                 let query: String =
                     percent_encoding::utf8_percent_encode(digest, percent_encoding::NON_ALPHANUMERIC).to_string();
                 let found = self.get(&format!("/v4/di/get/{query}")).await;
-                known.digests.insert(digest.clone(), time(&found["digest"]["created"]));
+                known.digest_anchors.insert(digest.clone(), time(&found["digest"]["created"]));
             }
         }
     }
 
-    async fn evaluations(&self, name: &str, what: &str, rows: &mut Vec<Row>) {
+    async fn evaluations(&self, name: &str, what: &str, rows: &mut Vec<BenchRow>) {
         let did = self.did(name);
         let status = self.get("/v4/indexer/block-height").await;
-        let rules = Rules {
+        let rules = EvaluationRules {
             schema_prefix: format!("vpr:svc:{}:cs:", DevnetConfig::default().chain_id),
-            essential: svc_indexer::EssentialSchemas::default(),
-            ecosystems: BTreeSet::new(),
+            essential_schemas: svc_indexer::EssentialSchemas::default(),
+            allowed_ecosystems: BTreeSet::new(),
             now: time(&status["timestamp"]).expect("a time"),
         };
-        let mut known = Known::default();
-        while let Err(needs) = evaluate(&did, &known, &rules) {
+        let mut known = Evidence::default();
+        while let Err(needs) = evaluate_did(&did, &known, &rules) {
             for need in needs {
-                self.find_out(&need, &mut known).await;
+                self.supply_evidence(&need, &mut known).await;
             }
         }
         let proofs: usize = known.resources.values().flatten().map(|text| text.matches("proofValue").count()).sum();
@@ -168,8 +170,8 @@ impl Bench {
             let begun = Instant::now();
             for _ in 0..EVALUATIONS {
                 // Nothing is known of the signatures yet.
-                known.proofs = Proofs::default();
-                assert!(evaluate(&did, &known, &rules).is_ok_and(|verdict| verdict.is_trusted()), "{name}");
+                known.verifications = VerificationCache::default();
+                assert!(evaluate_did(&did, &known, &rules).is_ok_and(|verdict| verdict.is_trusted()), "{name}");
             }
             ours.push(EVALUATIONS as f64 / begun.elapsed().as_secs_f64());
             let begun = Instant::now();
@@ -180,21 +182,21 @@ impl Bench {
             floor.push(EVALUATIONS as f64 / begun.elapsed().as_secs_f64());
         }
         let (ours, floor) = (median(ours), median(floor));
-        rows.push(Row {
+        rows.push(BenchRow {
             measure: format!("evaluations a second from fetched material, one core, {what}"),
             value: format!("{ours:.0}/s"),
-            floor: format!("{floor:.0}/s, verifying its {proofs} signatures alone"),
+            baseline: format!("{floor:.0}/s, verifying its {proofs} signatures alone"),
             ratio: ours / floor,
         });
     }
 
-    async fn block_to_change(&self, rows: &mut Vec<Row>) {
+    async fn block_to_change(&self, rows: &mut Vec<BenchRow>) {
         let ws = self.origin.replace("http", "ws");
         let node = self.devnet.node.origin().replace("http", "ws") + "/websocket";
         let streams = [
-            servers::heights(node, Some(servers::NODE_SUBSCRIBE)).await,
-            servers::heights(format!("{ws}/v4/indexer/subscribe"), Some(r#"{"action":"subscribe"}"#)).await,
-            servers::heights(
+            servers::subscribe_heights(node, Some(servers::NODE_SUBSCRIBE)).await,
+            servers::subscribe_heights(format!("{ws}/v4/indexer/subscribe"), Some(r#"{"action":"subscribe"}"#)).await,
+            servers::subscribe_heights(
                 format!("{ws}/v4/verifiable-trust/subscribe"),
                 Some(r#"{"action":"subscribe","channels":{"trust":true}}"#),
             )
@@ -204,54 +206,54 @@ impl Bench {
         let value = json!({"corporation": "$chamber.corporation", "operator": "$clerk", "id": id});
         let mut triggers = BTreeSet::new();
         for _ in 0..TRIGGERS {
-            self.devnet.send("clerk", &[("pp.MsgTriggerResolver", value.clone())]).await.expect("done");
-            let height = *self.devnet.node.heights().borrow();
+            self.devnet.send_messages("clerk", &[("pp.MsgTriggerResolver", value.clone())]).await.expect("done");
+            let height = *self.devnet.node.watch_heights().borrow();
             while self.get("/v4/indexer/status").await["trust"]["block_height"] != height {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
             triggers.insert(height);
         }
-        let [node, blocks, verdicts] = servers::collect(streams, TRIGGERS).await;
+        let [node, blocks, verdicts] = servers::collect_heights(streams, TRIGGERS).await;
         let after = |stream: &HashMap<u64, Instant>| {
             let of = |height: &u64| stream[height].saturating_duration_since(node[height]).as_secs_f64() * 1_000.0;
             median(triggers.iter().map(of).collect())
         };
         let (ours, floor) = (after(&verdicts), after(&blocks));
-        rows.push(Row {
+        rows.push(BenchRow {
             measure: "node's event of a TriggerResolver block to the change on the stream, median".to_owned(),
             value: format!("{ours:.1} ms"),
-            floor: format!("{floor:.1} ms, to the block subscription's message of it"),
+            baseline: format!("{floor:.1} ms, to the block subscription's message of it"),
             ratio: ours / floor,
         });
     }
 }
 
 fn time(value: &Value) -> Option<i128> {
-    value.as_str().and_then(instant::parse_rfc3339).as_ref().map(instant::nanos)
+    value.as_str().and_then(timestamp::parse_rfc3339).as_ref().map(timestamp::unix_nanos)
 }
 
-fn participant(row: &Value) -> Participant {
+fn participant(row: &Value) -> RegistryParticipant {
     let number = |key: &str| row[key].as_u64().expect("a number");
-    Participant {
+    RegistryParticipant {
         id: number("id"),
         role: row["role"].as_str().expect("a role").to_owned(),
         schema_id: number("schema_id"),
         effective_from: time(&row["effective_from"]),
         effective_until: time(&row["effective_until"]),
-        state: if row["participant_state"] == "ACTIVE" { State::Active } else { State::Inactive },
+        state: if row["participant_state"] == "ACTIVE" { ParticipantState::Active } else { ParticipantState::Inactive },
     }
 }
 
-/// What hostile servers send.
-const HOSTILE: [(&str, &str, &str); 3] = [
+/// The bodies that hostile servers send.
+const HOSTILE_BODIES: [(&str, &str, &str); 3] = [
     ("bodies without an end", "/endless", "too_long"),
     ("JSON of nothing but small objects", "/objects", "too_heavy"),
     ("the largest JSON that is taken", "/largest", ""),
 ];
 /// As many as the indexer fetches at once.
-const AT_ONCE: usize = 128;
+const PARALLEL_FETCHES: usize = 128;
 
-async fn hostile(request: axum::extract::Request) -> axum::body::Body {
+async fn serve_hostile_body(request: axum::extract::Request) -> axum::body::Body {
     let text = |item: &str, count: usize| format!("[{}0]", item.repeat(count)).into();
     match request.uri().path() {
         "/objects" => text(r#"{"":0},"#, 140_000),
@@ -264,36 +266,38 @@ async fn hostile(request: axum::extract::Request) -> axum::body::Body {
     }
 }
 
-/// Resident memory that hostile servers cost who fetches from them, and reads what it takes.
-async fn hostile_hosts(rows: &mut Vec<Row>) {
+/// Resident memory of a client that fetches from hostile servers and parses the bodies that it accepts.
+async fn hostile_hosts(rows: &mut Vec<BenchRow>) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let origin = format!("http://localhost:{}", listener.local_addr().expect("an address").port());
-    tokio::spawn(async move { axum::serve(listener, axum::Router::new().fallback(hostile)).await });
-    let fetcher = Fetcher::new(HostPolicy::AllowPrivate, Limits::default()).expect("a client");
-    for (what, path, code) in HOSTILE {
-        let before = resident("self");
+    tokio::spawn(async move { axum::serve(listener, axum::Router::new().fallback(serve_hostile_body)).await });
+    let fetcher = BoundedFetcher::new(HostPolicy::AllowPrivate, FetchLimits::default()).expect("a client");
+    for (what, path, code) in HOSTILE_BODIES {
+        let before = resident_bytes("self");
         let peak = std::sync::atomic::AtomicU64::new(before);
         let url = format!("{origin}{path}");
-        let fetches = (0..AT_ONCE).map(|_| async {
+        let fetches = (0..PARALLEL_FETCHES).map(|_| async {
             let outcome = fetcher.get(&url).await;
             assert_eq!(outcome.as_ref().err().map_or("", FetchError::code), code);
             let read = outcome.ok().map(|fetched| serde_json::from_slice::<Value>(&fetched.body).expect("JSON"));
-            peak.fetch_max(resident("self"), std::sync::atomic::Ordering::Relaxed);
+            peak.fetch_max(resident_bytes("self"), std::sync::atomic::Ordering::Relaxed);
             read.is_some()
         });
         futures::future::join_all(fetches).await;
         let cost = (peak.into_inner() - before) as f64 / 1_048_576.0;
-        rows.push(Row {
-            measure: format!("memory of {AT_ONCE} fetches at once from hostile servers, {what}, theirs included"),
+        rows.push(BenchRow {
+            measure: format!(
+                "memory of {PARALLEL_FETCHES} fetches at once from hostile servers, {what}, theirs included"
+            ),
             value: format!("{cost:.0} MiB"),
-            floor: format!("{AT_ONCE} MiB, a body of 1 MiB each"),
-            ratio: cost / AT_ONCE as f64,
+            baseline: format!("{PARALLEL_FETCHES} MiB, a body of 1 MiB each"),
+            ratio: cost / PARALLEL_FETCHES as f64,
         });
     }
 }
 
-pub async fn rows() -> Vec<Row> {
-    let bench = Bench::launch().await;
+pub async fn rows() -> Vec<BenchRow> {
+    let bench = TrustBench::launch().await;
     let mut rows = Vec::new();
     hostile_hosts(&mut rows).await;
     bench.stored_verdicts(&mut rows).await;

@@ -2,7 +2,7 @@
 //! indexer, tool server and clients share the machine. Beside them CosmJS, straight at the node of a chain of the same kind.
 #![allow(clippy::print_stderr)]
 
-mod spans;
+mod span_recorder;
 
 use std::{
     path::Path,
@@ -13,57 +13,57 @@ use std::{
 
 use serde_json::{Value, json};
 use svc::{
-    client::Client,
-    network::{Network, NetworkConfig},
+    mcp_client::McpClient,
+    network::{LocalNetwork, LocalNetworkConfig},
 };
 use svc_devnet::{Devnet, DevnetConfig};
 use svc_operator::WindowBound;
 use tempfile::TempDir;
 
-use crate::{Row, median};
-use spans::{Parts, Recorder, written};
+use crate::{BenchRow, median};
+use span_recorder::{SpanRecorder, WriteTimes, write_times};
 
 const CREATE: &str = "svc.ledger.es.createEcosystem";
 const SECOND: Duration = Duration::from_secs(1);
 /// Writes at once where the window is not the bound; `SVC_BENCH_WRITES` names fewer, for a build without optimisation.
-const MANY: usize = 1_000;
+const BURST_WRITES: usize = 1_000;
 /// Fixed windows, and the writes that fill each of them eight times.
 const WINDOWS: [(usize, usize); 3] = [(1, 8), (8, 64), (64, 512)];
 /// A client has 256 requests under way at most.
 const PER_CLIENT: usize = 250;
-/// What takes a few blocks is measured so often: it depends on the moment it begins.
+/// Repetitions of a measurement that takes a few blocks: it depends on the moment of its start.
 const ROUNDS: usize = 3;
-const LONE: usize = 21;
-const SEQUENTIAL: usize = 6;
+const LONE_WRITES: usize = 21;
+const SEQUENTIAL_WRITES: usize = 6;
 /// Lone writes whose spans are recorded, and blocks quick enough for so many.
-const TRACED: usize = 400;
-const QUICK: Duration = Duration::from_millis(25);
+const TRACED_WRITES: usize = 400;
+const QUICK_BLOCK_TIME: Duration = Duration::from_millis(25);
 
 /// A network with clients of its own.
-struct Rig {
-    network: Network,
-    clients: Vec<Client>,
+struct WriteBench {
+    network: LocalNetwork,
+    clients: Vec<McpClient>,
     block_time: Duration,
     /// Journal and audit, where they are on disk.
     _files: Option<TempDir>,
 }
 
-struct Receipt {
+struct MeasuredWrite {
     height: u64,
     /// Milliseconds until the indexer had the block.
     index: f64,
 }
 
-impl Rig {
+impl WriteBench {
     async fn start(block_time: Duration, window: WindowBound, clients: usize, is_on_disk: bool) -> Self {
         let devnet = DevnetConfig { block_time: Some(block_time), ..DevnetConfig::default() };
         let folder = is_on_disk.then(|| tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a folder"));
         let file = |name| folder.as_ref().map(|folder| folder.path().join(name).display().to_string());
         let (journal, audit) = (file("journal"), file("audit"));
-        let config = NetworkConfig { devnet, window, journal, audit, ..NetworkConfig::default() };
-        let network = Network::launch(config).await.expect("starts");
+        let config = LocalNetworkConfig { devnet, window, journal, audit, ..LocalNetworkConfig::default() };
+        let network = LocalNetwork::launch(config).await.expect("starts");
         let url = network.mcp_url();
-        let connected = (0..clients).map(|_| Client::connect(&url, &network.bearer));
+        let connected = (0..clients).map(|_| McpClient::connect(&url, &network.bearer_token));
         let clients = futures::future::try_join_all(connected).await.expect("connects");
         Self { network, clients, block_time, _files: folder }
     }
@@ -76,101 +76,105 @@ impl Rig {
     }
 
     /// Any moment between two blocks is as likely as any other.
-    async fn any_moment(&self) {
+    async fn sleep_random_phase(&self) {
         tokio::time::sleep(self.block_time.mul_f64(fastrand::f64())).await;
     }
 
-    async fn block(&self) {
-        self.network.devnet.node.heights().changed().await.expect("a block");
+    async fn await_block(&self) {
+        self.network.devnet.node.watch_heights().changed().await.expect("a block");
     }
 
-    async fn write(&self, name: &str, number: usize) -> Receipt {
+    async fn write(&self, name: &str, number: usize) -> MeasuredWrite {
         let host = format!("{name}-{number}.example");
         let doc = format!("https://{host}/f.pdf");
         let arguments = json!({
             "did": format!("did:web:{host}"), "language": "en", "doc_url": doc, "doc_digest_sri": "sha256-AAEC",
         });
         let client = &self.clients[number % self.clients.len()];
-        let called = client.call(CREATE, arguments.as_object().cloned().unwrap_or_default()).await;
+        let called = client.call_tool(CREATE, arguments.as_object().cloned().unwrap_or_default()).await;
         let result = called.unwrap_or_else(|error| panic!("{host}: {error:#}"));
         let content = result.structured_content.unwrap_or_default();
         let is_done = result.is_error == Some(false) && content["code"] == 0 && content["indexer_synced"] == true;
         assert!(is_done, "{host}: {content:#}");
         let height = content["block_height"].as_u64().expect("a height");
-        Receipt { height, index: content["timings_ms"]["index"].as_f64().expect("milliseconds") }
+        MeasuredWrite { height, index: content["timings_ms"]["index"].as_f64().expect("milliseconds") }
     }
 }
 
 /// Many writes at once.
 #[derive(Clone, Copy)]
-struct Burst {
+struct BurstFigures {
     /// Writes a second, from the first call to the last answer.
     rate: f64,
     /// Blocks from the first call to the last inclusion.
     blocks: f64,
 }
 
-async fn burst(block_time: Duration, window: WindowBound, count: usize, is_on_disk: bool) -> Burst {
-    let rig = Rig::start(block_time, window, count.div_ceil(PER_CLIENT), is_on_disk).await;
-    rig.block().await;
+async fn measure_burst(block_time: Duration, window: WindowBound, count: usize, is_on_disk: bool) -> BurstFigures {
+    let rig = WriteBench::start(block_time, window, count.div_ceil(PER_CLIENT), is_on_disk).await;
+    rig.await_block().await;
     if window == WindowBound::Adaptive {
-        rig.any_moment().await;
+        rig.sleep_random_phase().await;
     }
     // A fixed one begins right behind a block, so that no part of a block is given to it.
-    let height = *rig.network.devnet.node.heights().borrow();
+    let height = *rig.network.devnet.node.watch_heights().borrow();
     let begun = Instant::now();
     let receipts = futures::future::join_all((0..count).map(|number| rig.write("many", number))).await;
     let rate = count as f64 / begun.elapsed().as_secs_f64();
     let last = receipts.iter().map(|receipt| receipt.height).max().expect("some");
     rig.stop().await;
-    let burst = Burst { rate, blocks: (last - height) as f64 };
+    let burst = BurstFigures { rate, blocks: (last - height) as f64 };
     let place = if is_on_disk { ", journal on disk" } else { "" };
     eprintln!("{count} writes, {block_time:?} blocks, {window:?}{place}: {rate:.2}/s, {} blocks", burst.blocks);
     burst
 }
 
-fn many() -> usize {
-    std::env::var("SVC_BENCH_WRITES").ok().and_then(|count| count.parse().ok()).unwrap_or(MANY)
+fn burst_size() -> usize {
+    std::env::var("SVC_BENCH_WRITES").ok().and_then(|count| count.parse().ok()).unwrap_or(BURST_WRITES)
 }
 
-/// What is typical of several.
-fn typical(bursts: &[Burst]) -> Burst {
-    let of = |figure: fn(&Burst) -> f64| median(bursts.iter().map(figure).collect());
-    Burst { rate: of(|burst| burst.rate), blocks: of(|burst| burst.blocks) }
+/// The median of each figure.
+fn median_figures(bursts: &[BurstFigures]) -> BurstFigures {
+    let of = |figure: fn(&BurstFigures) -> f64| median(bursts.iter().map(figure).collect());
+    BurstFigures { rate: of(|burst| burst.rate), blocks: of(|burst| burst.blocks) }
 }
 
 /// Two rows for each window.
-async fn windows(block_time: Duration, adaptive: Option<Burst>) -> Vec<Row> {
+async fn measure_windows(block_time: Duration, adaptive: Option<BurstFigures>) -> Vec<BenchRow> {
     let mut measured = Vec::new();
     for (size, full) in WINDOWS {
-        let count = full.min(many());
+        let count = full.min(burst_size());
         let what = format!("window {size}, measured with {count}");
-        measured.push((what, count, size, burst(block_time, WindowBound::Fixed(size), count, false).await));
+        measured.push((what, count, size, measure_burst(block_time, WindowBound::Fixed(size), count, false).await));
     }
     let adaptive = match adaptive {
         Some(known) => known,
         None => {
             let mut bursts = Vec::new();
             for _ in 0..ROUNDS {
-                bursts.push(burst(block_time, WindowBound::Adaptive, many(), false).await);
+                bursts.push(measure_burst(block_time, WindowBound::Adaptive, burst_size(), false).await);
             }
-            typical(&bursts)
+            median_figures(&bursts)
         }
     };
-    measured.push((format!("adaptive window, measured with {}", many()), many(), MANY, adaptive));
+    measured.push((format!("adaptive window, measured with {}", burst_size()), burst_size(), BURST_WRITES, adaptive));
     let (one, seconds) = (measured[0].3.rate, block_time.as_secs());
-    let pair = |(what, count, size, burst): &(String, usize, usize, Burst)| {
-        let (blocks, full) = (burst.blocks * MANY as f64 / *count as f64, MANY.div_ceil(*size));
-        let rate = Row {
+    let pair = |(what, count, size, burst): &(String, usize, usize, BurstFigures)| {
+        let (blocks, full) = (burst.blocks * BURST_WRITES as f64 / *count as f64, BURST_WRITES.div_ceil(*size));
+        let rate = BenchRow {
             measure: format!("writes a second from one key, {seconds} s blocks, {what}"),
             value: format!("{:.2}/s", burst.rate),
-            floor: format!("{one:.2}/s, window 1"),
+            baseline: format!("{one:.2}/s, window 1"),
             ratio: burst.rate / one,
         };
-        let blocks_row = Row {
+        let blocks_row = BenchRow {
             measure: format!("blocks for 1,000 writes from one key, {seconds} s blocks, {what}"),
             value: format!("{blocks:.0} blocks"),
-            floor: if full == 1 { "one block".to_owned() } else { format!("{full} blocks, the window full in each") },
+            baseline: if full == 1 {
+                "one block".to_owned()
+            } else {
+                format!("{full} blocks, the window full in each")
+            },
             ratio: blocks / full as f64,
         };
         [rate, blocks_row]
@@ -195,11 +199,11 @@ fn cosmjs_script() -> Option<String> {
 }
 
 /// Writes a second of CosmJS.
-async fn cosmjs(script: &str, mode: &str, count: usize) -> f64 {
+async fn measure_cosmjs(script: &str, mode: &str, count: usize) -> f64 {
     let config = DevnetConfig { block_time: Some(SECOND), ..DevnetConfig::default() };
     let devnet = Devnet::launch(config).await.expect("starts");
-    let seat = devnet.seat.as_ref().expect("a seat");
-    let (phrase, policy) = (&devnet.accounts[&seat.operator_name].phrase, &seat.policy_address);
+    let seat = devnet.operator_slot.as_ref().expect("a seat");
+    let (phrase, policy) = (&devnet.accounts[&seat.operator_name].mnemonic, &seat.policy_address);
     let mut command = tokio::process::Command::new("node");
     command.args([script, mode, &devnet.node.origin(), phrase, policy, &count.to_string(), mode]);
     let output = command.stderr(Stdio::inherit()).kill_on_drop(true).output().await.expect("runs");
@@ -211,12 +215,12 @@ async fn cosmjs(script: &str, mode: &str, count: usize) -> f64 {
 }
 
 /// Latency of a write that is alone, in block times, beside the block time.
-async fn lone() -> Row {
-    let rig = Rig::start(SECOND, WindowBound::Adaptive, 1, false).await;
+async fn measure_lone_write() -> BenchRow {
+    let rig = WriteBench::start(SECOND, WindowBound::Adaptive, 1, false).await;
     rig.write("first", 0).await;
     let (mut latency, mut index) = (Vec::new(), Vec::new());
-    for number in 0..LONE {
-        rig.any_moment().await;
+    for number in 0..LONE_WRITES {
+        rig.sleep_random_phase().await;
         let begun = Instant::now();
         index.push(rig.write("lone", number).await.index);
         latency.push(begun.elapsed().as_secs_f64() / SECOND.as_secs_f64());
@@ -224,62 +228,64 @@ async fn lone() -> Row {
     rig.stop().await;
     let longest = latency.iter().copied().fold(0.0, f64::max);
     let (latency, index) = (median(latency), median(index));
-    Row {
-        measure: format!("a lone write begun at any moment, 1 s blocks, median of {LONE}, the indexer's part included"),
+    BenchRow {
+        measure: format!(
+            "a lone write begun at any moment, 1 s blocks, median of {LONE_WRITES}, the indexer's part included"
+        ),
         value: format!("{latency:.2} block times, of which the indexer {index:.0} ms; the longest {longest:.2}"),
-        floor: "one block time".to_owned(),
+        baseline: "one block time".to_owned(),
         ratio: latency,
     }
 }
 
-/// What the server itself adds to a write, by its spans.
-async fn own_time() -> Vec<Row> {
-    let recorder = Arc::new(Recorder::default());
+/// The time that the server itself adds to a write, by its spans.
+async fn measure_server_overhead() -> Vec<BenchRow> {
+    let recorder = Arc::new(SpanRecorder::default());
     tracing::subscriber::set_global_default(Arc::clone(&recorder)).expect("the only one");
-    let rig = Rig::start(QUICK, WindowBound::Adaptive, 1, true).await;
-    for number in 0..TRACED / 10 {
+    let rig = WriteBench::start(QUICK_BLOCK_TIME, WindowBound::Adaptive, 1, true).await;
+    for number in 0..TRACED_WRITES / 10 {
         rig.write("warm", number).await;
     }
     // A span may be closed a little after the answer.
-    let settle = 8 * QUICK;
+    let settle = 8 * QUICK_BLOCK_TIME;
     tokio::time::sleep(settle).await;
     drop(recorder.take());
-    for number in 0..TRACED {
+    for number in 0..TRACED_WRITES {
         rig.write("traced", number).await;
     }
     tokio::time::sleep(settle).await;
     let all = recorder.take();
     rig.stop().await;
-    let written = written(&all);
-    assert_eq!(written.len(), TRACED, "every write has its spans");
-    let at = |figure: fn(&Parts) -> f64, part: usize| {
+    let written = write_times(&all);
+    assert_eq!(written.len(), TRACED_WRITES, "every write has its spans");
+    let at = |figure: fn(&WriteTimes) -> f64, part: usize| {
         let mut values: Vec<f64> = written.iter().map(figure).collect();
         values.sort_by(f64::total_cmp);
         values[values.len() * part / 100]
     };
-    let row = |what: &str, figure: fn(&Parts) -> f64, word: &str, part: usize| {
-        let (own, whole) = (at(figure, part), at(|of| of.whole, part));
-        Row {
-            measure: format!("what the tool server adds to a lone write, {word} of {TRACED}: {what}"),
+    let row = |what: &str, figure: fn(&WriteTimes) -> f64, word: &str, part: usize| {
+        let (own, whole) = (at(figure, part), at(|of| of.total_ms, part));
+        BenchRow {
+            measure: format!("what the tool server adds to a lone write, {word} of {TRACED_WRITES}: {what}"),
             value: format!("{own:.2} ms"),
-            floor: format!("{whole:.1} ms, the whole span, {} ms blocks", QUICK.as_millis()),
+            baseline: format!("{whole:.1} ms, the whole span, {} ms blocks", QUICK_BLOCK_TIME.as_millis()),
             ratio: own / whole,
         }
     };
     let less = "its server span less simulate, broadcast with the journal's write, await_inclusion, await_index";
     let more = "the same, and the journal's write on disk and all else in simulate and broadcast but the node's answer";
     vec![
-        row(less, |of| of.own, "median", 50),
-        row(less, |of| of.own, "99th percentile", 99),
-        row(more, |of| of.more, "median", 50),
-        row(more, |of| of.more, "99th percentile", 99),
+        row(less, |of| of.overhead_ms, "median", 50),
+        row(less, |of| of.overhead_ms, "99th percentile", 99),
+        row(more, |of| of.overhead_with_disk_ms, "median", 50),
+        row(more, |of| of.overhead_with_disk_ms, "99th percentile", 99),
     ]
 }
 
 /// Blocks until the last answer, of writes one after the other and of sixty-four at once; each begins right behind a block.
-async fn few() -> [Row; 2] {
+async fn measure_few_writes() -> [BenchRow; 2] {
     const TIME: Duration = Duration::from_millis(200);
-    let rig = Rig::start(TIME, WindowBound::Adaptive, 1, false).await;
+    let rig = WriteBench::start(TIME, WindowBound::Adaptive, 1, false).await;
     let blocks = |begun: Instant| begun.elapsed().as_secs_f64() / TIME.as_secs_f64();
     rig.write("first", 0).await;
     let mut single = Vec::new();
@@ -293,52 +299,54 @@ async fn few() -> [Row; 2] {
     let figures =
         [("one write after the other", median(single)), ("64 writes at once, to the last answer", blocks(begun))];
     rig.stop().await;
-    figures.map(|(what, blocks)| Row {
+    figures.map(|(what, blocks)| BenchRow {
         measure: format!("{what}, {} ms blocks", TIME.as_millis()),
         value: format!("{blocks:.2} blocks"),
-        floor: "one block".to_owned(),
+        baseline: "one block".to_owned(),
         ratio: blocks,
     })
 }
 
-pub async fn rows() -> Vec<Row> {
+pub async fn rows() -> Vec<BenchRow> {
     let script = cosmjs_script();
     let (mut memory, mut disk, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
     // In alternation, so that a busy moment of the machine meets all of them.
     for _ in 0..ROUNDS {
-        memory.push(burst(SECOND, WindowBound::Adaptive, many(), false).await);
-        disk.push(burst(SECOND, WindowBound::Adaptive, many(), true).await);
+        memory.push(measure_burst(SECOND, WindowBound::Adaptive, burst_size(), false).await);
+        disk.push(measure_burst(SECOND, WindowBound::Adaptive, burst_size(), true).await);
         if let Some(script) = &script {
-            theirs.push(cosmjs(script, "handkept", many()).await);
+            theirs.push(measure_cosmjs(script, "handkept", burst_size()).await);
         }
     }
-    let (memory, disk) = (typical(&memory), typical(&disk));
-    let mut rows = windows(SECOND, Some(memory)).await;
-    rows.extend(windows(5 * SECOND, None).await);
-    rows.push(Row {
-        measure: format!("{} writes at once, 1 s blocks, from the first call to the last inclusion", many()),
+    let (memory, disk) = (median_figures(&memory), median_figures(&disk));
+    let mut rows = measure_windows(SECOND, Some(memory)).await;
+    rows.extend(measure_windows(5 * SECOND, None).await);
+    rows.push(BenchRow {
+        measure: format!("{} writes at once, 1 s blocks, from the first call to the last inclusion", burst_size()),
         value: format!("{:.0} blocks; {:.0} with the journal on disk", memory.blocks, disk.blocks),
-        floor: "one block".to_owned(),
+        baseline: "one block".to_owned(),
         ratio: memory.blocks,
     });
     if let Some(script) = &script {
-        let sequential = cosmjs(script, "sequential", SEQUENTIAL).await;
-        let beside = |ours: Burst, how: &str, theirs: f64, what: &str| Row {
+        let sequential = measure_cosmjs(script, "sequential", SEQUENTIAL_WRITES).await;
+        let beside = |ours: BurstFigures, how: &str, theirs: f64, what: &str| BenchRow {
             measure: format!("writes a second from one key, 1 s blocks, adaptive window{how}, beside CosmJS, {what}"),
             value: format!("{:.0}/s", ours.rate),
-            floor: format!("{theirs:.2}/s"),
+            baseline: format!("{theirs:.2}/s"),
             ratio: ours.rate / theirs,
         };
-        let (one, many) =
-            (format!("{SEQUENTIAL} one after the other"), format!("{} with the sequence kept by hand", many()));
+        let (one, many) = (
+            format!("{SEQUENTIAL_WRITES} one after the other"),
+            format!("{} with the sequence kept by hand", burst_size()),
+        );
         rows.push(beside(memory, "", sequential, &one));
         let by_hand = median(theirs);
         rows.push(beside(memory, "", by_hand, &many));
         rows.push(beside(disk, ", journal on disk", by_hand, &many));
     }
-    rows.push(lone().await);
-    rows.extend(few().await);
+    rows.push(measure_lone_write().await);
+    rows.extend(measure_few_writes().await);
     // The last: from here on spans are recorded.
-    rows.extend(own_time().await);
+    rows.extend(measure_server_overhead().await);
     rows
 }

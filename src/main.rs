@@ -1,5 +1,5 @@
 //! The svc binary.
 
 fn main() -> std::process::ExitCode {
-    svc::start::program()
+    svc::program::run_program()
 }

@@ -1,9 +1,9 @@
-//! Taking the secrets out of the environment.
+//! Removal of the secrets from the environment.
 //!
-//! The kernel shows a process's initial environment block for as long as the process lives, and removing a variable does not
-//! wipe it. So the process starts itself anew, under the same pid, without the secrets in its environment; they pass through a
-//! pipe that is read once. Afterwards the process is not dumpable: no core file, no reading of its memory by other processes of
-//! the same user.
+//! The kernel shows the initial environment block of a process for as long as the process lives, and removing a variable does
+//! not wipe the block. So the process re-executes itself, under the same pid, without the secrets in its environment; a pipe that
+//! is read once passes them on. Afterwards the process is not dumpable: it leaves no core file, and other processes of the same
+//! user cannot read its memory.
 
 use std::{
     collections::BTreeMap,
@@ -14,34 +14,35 @@ use std::{
     process::Command,
 };
 
-use svc_wire::secret::{Secret, wipe};
+use svc_wire::secret::{SecretString, wipe_secret};
 
-/// Variables that are secrets; the URL of a database may hold a password.
+/// Variables that hold secrets; the URL of a database may contain a password.
 pub const SECRET_VARIABLES: [&str; 3] = ["MCP_SVC_MNEMONIC", "MCP_BEARER_TOKEN", "SVC_INDEXER_DB"];
 
-/// Names the pipe's descriptor to the process started anew.
+/// Names the pipe's descriptor to the re-executed process.
 const PIPE_VARIABLE: &str = "SVC_SECRETS_FD";
 
-/// Secrets of the process, each to be taken once.
+/// The secrets of the process. Each can be taken once.
 #[derive(Default)]
-pub struct Secrets(BTreeMap<String, Secret>);
+pub struct ProcessSecrets(BTreeMap<String, SecretString>);
 
-impl Secrets {
-    /// From pairs, for tests.
+impl ProcessSecrets {
+    /// Secrets from pairs of a variable and its value, for tests.
     pub fn from_pairs<const N: usize>(pairs: [(&str, &str); N]) -> Self {
-        Self(pairs.into_iter().map(|(name, value)| (name.to_owned(), Secret::new(value.to_owned()))).collect())
+        Self(pairs.into_iter().map(|(name, value)| (name.to_owned(), SecretString::new(value.to_owned()))).collect())
     }
 
-    /// Takes a secret out.
-    pub fn take(&mut self, name: &str) -> Option<Secret> {
+    /// Takes the value of a variable; `None` when it was not set or was taken before.
+    pub fn take(&mut self, name: &str) -> Option<SecretString> {
         self.0.remove(name)
     }
 }
 
-/// Moves the secrets out of the environment. Either yields them, or does not return: the process starts itself anew.
+/// Moves the secrets out of the environment. Re-executes the process when its environment holds a secret, and returns the secrets
+/// in the re-executed process. Fails when the pipe or the re-execution fails.
 ///
-/// Must run before any thread is started.
-pub fn extract() -> io::Result<Secrets> {
+/// The call must precede the first thread of the process.
+pub fn extract_secrets() -> io::Result<ProcessSecrets> {
     if let Ok(descriptor) = env::var(PIPE_VARIABLE) {
         let secrets = read_pipe(&descriptor)?;
         forbid_dumps();
@@ -51,29 +52,29 @@ pub fn extract() -> io::Result<Secrets> {
         SECRET_VARIABLES.iter().filter_map(|name| env::var(name).ok().map(|value| (*name, value))).collect();
     if found.is_empty() {
         forbid_dumps();
-        return Ok(Secrets::default());
+        return Ok(ProcessSecrets::default());
     }
-    Err(start_anew(found))
+    Err(reexecute_without_secrets(found))
 }
 
-/// Returns only on failure.
-fn start_anew(secrets: Vec<(&str, String)>) -> io::Error {
+/// Replaces the process; returns only on failure.
+fn reexecute_without_secrets(secrets: Vec<(&str, String)>) -> io::Error {
     let (reader, writer) = match rustix::pipe::pipe() {
         Ok(ends) => ends,
         Err(error) => return error.into(),
     };
     let mut text = String::new();
     for (name, value) in secrets {
-        // A pipe holds 64 KiB; secrets are far shorter. One line each: a newline in a value is no part of any secret.
+        // A pipe holds 64 KiB and secrets are far shorter. Each takes one line: no secret contains a newline.
         text.push_str(&format!("{name}={}\n", value.replace('\n', " ")));
-        wipe(value);
+        wipe_secret(value);
     }
     let written = File::from(writer).write_all(text.as_bytes());
-    wipe(text);
+    wipe_secret(text);
     if let Err(error) = written {
         return error;
     }
-    // The descriptor is not close-on-exec, so the next image inherits it.
+    // The descriptor is not close-on-exec, so the re-executed process inherits it.
     let descriptor = reader.as_raw_fd().to_string();
     let program = match env::current_exe() {
         Ok(program) => program,
@@ -87,24 +88,24 @@ fn start_anew(secrets: Vec<(&str, String)>) -> io::Error {
     command.exec()
 }
 
-fn read_pipe(descriptor: &str) -> io::Result<Secrets> {
+fn read_pipe(descriptor: &str) -> io::Result<ProcessSecrets> {
     if descriptor.is_empty() || !descriptor.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(io::Error::other(format!("{PIPE_VARIABLE} is set by svc itself and must not be set from outside")));
     }
-    // As large as a pipe can be full, so that no growing leaves a copy behind.
+    // The capacity is that of a pipe: a growing string would leave a copy of the secrets in freed memory.
     let mut text = String::with_capacity(64 * 1024);
-    // Opening the inherited descriptor by its path makes a second one that can be owned; the writer is gone, so reading ends.
+    // Opening the inherited descriptor by its path gives a second one that can be owned. The writer is closed, so the read ends.
     File::open(format!("/dev/fd/{descriptor}"))?.read_to_string(&mut text)?;
     let pairs = text.lines().filter_map(|line| line.split_once('='));
-    let secrets = pairs.map(|(name, value)| (name.to_owned(), Secret::new(value.to_owned()))).collect();
-    wipe(text);
-    Ok(Secrets(secrets))
+    let secrets = pairs.map(|(name, value)| (name.to_owned(), SecretString::new(value.to_owned()))).collect();
+    wipe_secret(text);
+    Ok(ProcessSecrets(secrets))
 }
 
 #[cfg(target_os = "linux")]
 fn forbid_dumps() {
     use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
-    // Failing is possible only under a seccomp filter that forbids the call, which forbids dumps elsewhere as well.
+    // The calls fail only under a seccomp filter that forbids them; such a sandbox forbids dumps as well.
     let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
     let _ = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
 }

@@ -1,27 +1,28 @@
-//! End to end: one file a promise, each against the devnet over real sockets.
+//! End-to-end tests: a file per promise, each against a devnet over real sockets.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
 mod e2e {
     pub mod harness;
 
+    mod actor_crashes;
     mod agents;
     mod bad_input;
     mod cli;
-    mod crashes;
-    mod discovery;
-    mod faults;
-    mod grants;
-    mod graph;
-    mod home;
+    mod concurrent_writes;
+    mod devnet_home;
+    mod embedded_pipeline;
+    mod fakes;
+    mod graph_tools;
     mod indexer;
-    mod pipeline;
-    mod policy;
+    mod mcp_features;
+    mod other_namespace;
+    mod otlp_trace;
     mod recovery;
     mod secrets;
     mod sessions;
-    mod standins;
-    mod surface;
-    mod trace;
-    mod trust;
+    mod tool_list_changes;
+    mod tool_policy;
+    mod trust_reads;
+    mod upstream_faults;
     mod write_and_read;
 }

@@ -5,12 +5,12 @@
 //! again. `SOAK_WRITES`, `SOAK_SECONDS`, `SOAK_SEED` and `SOAK_CALM` set the size, repeat the order of the faults, and make them rarer.
 #![allow(missing_docs, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
-mod answers;
-mod faults;
+mod fault_injector;
+mod outcomes;
 mod report;
-mod servers;
+mod server_processes;
 mod verdict;
-mod writers;
+mod writer_pool;
 
 use std::{path::Path, process::ExitCode, sync::Arc, time::Duration};
 
@@ -19,11 +19,11 @@ use svc_devnet::{Devnet, DevnetConfig, node::Node, scenario::Scenario};
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use faults::Chaos;
-use report::Report;
-use servers::{Server, drop_program, free_port, keep_program};
-use verdict::Verdict;
-use writers::Writers;
+use fault_injector::FaultInjector;
+use report::SoakReport;
+use server_processes::{ServerProcess, copy_program, free_port, remove_program};
+use verdict::SoakVerdict;
+use writer_pool::WriterPool;
 
 /// Time between blocks: quick, and slow enough for faults to fall between them.
 const BLOCK_TIME: Duration = Duration::from_millis(300);
@@ -31,23 +31,23 @@ const BLOCK_TIME: Duration = Duration::from_millis(300);
 const TX_TIMEOUT: Duration = Duration::from_secs(4);
 /// How long the tool server waits for the indexer, which may be down.
 const INDEXER_TIMEOUT: Duration = Duration::from_secs(3);
-/// How long writes may stay open once nothing breaks any more; who is open then is undecided.
-const SETTLE: Duration = Duration::from_secs(180);
+/// The time that writes have after the last fault; a write that is still open then counts as undecided.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(180);
 /// How long a server gets to come up, or the journal to close its last row.
-const PATIENCE: Duration = Duration::from_secs(90);
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(90);
 const TOKEN: &str = "token-of-the-soak-0123456789abcdef";
 
-/// What is asked for.
-pub struct Plan {
+/// The writes and the duration that the command line asks for.
+pub struct SoakPlan {
     pub writes: usize,
     /// Bound of the phase in which writes begin.
     pub seconds: u64,
     pub seed: u64,
     /// How much rarer strikes are than usual.
-    pub calm: u64,
+    pub pause_factor: u64,
 }
 
-impl Plan {
+impl SoakPlan {
     fn read() -> Self {
         let number = |name: &str, default: u64| match std::env::var(name) {
             Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name}: {text:?} is not a number")),
@@ -55,12 +55,12 @@ impl Plan {
         };
         let writes = usize::try_from(number("SOAK_WRITES", 2_000)).expect("a size");
         let seed = number("SOAK_SEED", fastrand::u64(..1_000_000));
-        Self { writes, seconds: number("SOAK_SECONDS", 180), seed, calm: number("SOAK_CALM", 1) }
+        Self { writes, seconds: number("SOAK_SECONDS", 180), seed, pause_factor: number("SOAK_CALM", 1) }
     }
 }
 
 /// Starts the chain, and gives the operator coins of its own: foreign uses of its key pay for themselves.
-async fn launch(rng: &mut fastrand::Rng) -> Devnet {
+async fn launch_chain(rng: &mut fastrand::Rng) -> Devnet {
     let listen = ([127, 0, 0, 1], free_port(rng)).into();
     let config = DevnetConfig { block_time: Some(BLOCK_TIME), listen, ..DevnetConfig::default() };
     let devnet = Devnet::launch(config).await.expect("the chain starts");
@@ -71,20 +71,20 @@ async fn launch(rng: &mut fastrand::Rng) -> Devnet {
         "step": [{"name": "fund", "signer": "member", "messages": [{"type": "/cosmos.bank.v1beta1.MsgSend", "value": send}]}],
     }))
     .expect("a scenario");
-    devnet.run(&funding).await.expect("funded");
+    devnet.run_steps(&funding).await.expect("funded");
     devnet
 }
 
 /// The two processes.
-struct Servers {
-    tools: Arc<Server>,
-    indexer: Arc<Server>,
+struct SoakServers {
+    tools: Arc<ServerProcess>,
+    indexer: Arc<ServerProcess>,
 }
 
-impl Servers {
+impl SoakServers {
     fn new(devnet: &Devnet, replica: &Node, home: &Path, rng: &mut fastrand::Rng) -> Self {
-        let seat = devnet.seat.as_ref().expect("a seat");
-        let phrase = devnet.accounts[&seat.operator_name].phrase.clone();
+        let seat = devnet.operator_slot.as_ref().expect("a seat");
+        let phrase = devnet.accounts[&seat.operator_name].mnemonic.clone();
         let file = |name: &str| home.join(name).to_str().expect("a path").to_owned();
         let (tools, indexer) = (free_port(rng), free_port(rng));
         let indexer_environment = [
@@ -108,31 +108,31 @@ impl Servers {
             ("SVC_AUDIT", file("audit.jsonl")),
         ];
         Self {
-            indexer: Server::new("indexer", indexer, indexer_environment.into(), home),
-            tools: Server::new("serve", tools, tools_environment.into(), home),
+            indexer: ServerProcess::new("indexer", indexer, indexer_environment.into(), home),
+            tools: ServerProcess::new("serve", tools, tools_environment.into(), home),
         }
     }
 
     async fn start(&self, devnet: &Devnet) {
         self.indexer.start().await;
-        let height = *devnet.node.heights().borrow();
+        let height = *devnet.node.watch_heights().borrow();
         let is_indexed =
-            async || self.indexer.told("/v4/indexer/block-height").await["height"].as_u64() >= Some(height);
-        assert!(until(is_indexed).await, "the indexer comes up");
+            async || self.indexer.get_json("/v4/indexer/block-height").await["height"].as_u64() >= Some(height);
+        assert!(wait_until(is_indexed).await, "the indexer comes up");
         self.tools.start().await;
         assert!(self.is_up().await, "the tool server comes up");
         for server in [&self.tools, &self.indexer] {
-            tokio::spawn(Arc::clone(server).keep());
+            tokio::spawn(Arc::clone(server).restart_when_ended());
         }
     }
 
     async fn is_up(&self) -> bool {
-        until(async || self.tools.told("/healthz").await["status"] == "ok").await
+        wait_until(async || self.tools.get_json("/healthz").await["status"] == "ok").await
     }
 }
 
-async fn until(holds: impl AsyncFn() -> bool) -> bool {
-    let waited = timeout(PATIENCE, async {
+async fn wait_until(holds: impl AsyncFn() -> bool) -> bool {
+    let waited = timeout(STARTUP_TIMEOUT, async {
         while !holds().await {
             sleep(Duration::from_millis(100)).await;
         }
@@ -140,49 +140,57 @@ async fn until(holds: impl AsyncFn() -> bool) -> bool {
     waited.await.is_ok()
 }
 
-async fn soak(plan: &Plan, home: &Path) -> Report {
-    keep_program(home);
+async fn run_soak(plan: &SoakPlan, home: &Path) -> SoakReport {
+    copy_program(home);
     let mut rng = fastrand::Rng::with_seed(plan.seed);
-    let devnet = launch(&mut rng).await;
-    let replica = devnet.node.replica(([127, 0, 0, 1], free_port(&mut rng)).into()).expect("a replica");
-    let servers = Servers::new(&devnet, &replica, home, &mut rng);
+    let devnet = launch_chain(&mut rng).await;
+    let replica = devnet.node.start_replica(([127, 0, 0, 1], free_port(&mut rng)).into()).expect("a replica");
+    let servers = SoakServers::new(&devnet, &replica, home, &mut rng);
     servers.start(&devnet).await;
 
     let begun = Instant::now();
-    let writers = Writers::start(plan, format!("{}/mcp", servers.tools.origin()), rng.fork());
+    let writers = WriterPool::start(plan, format!("{}/mcp", servers.tools.origin()), rng.fork());
     let calm = CancellationToken::new();
     let nodes = [devnet.node.clone(), replica.clone()];
     let (tools, indexer) = (Arc::clone(&servers.tools), Arc::clone(&servers.indexer));
-    let chaos = Chaos::new(&devnet, nodes, tools, indexer, rng.fork(), plan.calm);
+    let chaos = FaultInjector::new(&devnet, nodes, tools, indexer, rng.fork(), plan.pause_factor);
     let chaos = tokio::spawn(chaos.run(calm.clone()));
-    writers.until_begun(Duration::from_secs(plan.seconds)).await;
+    writers.await_all_begun(Duration::from_secs(plan.seconds)).await;
     calm.cancel();
     let struck = chaos.await.expect("the faults end");
     eprintln!("nothing breaks any more; {} writes are open", writers.open());
-    writers.until_ended(SETTLE).await;
+    writers.await_all_ended(SETTLE_TIMEOUT).await;
     let seconds = begun.elapsed().as_secs_f64();
 
-    // What is on record must be complete after an orderly end, and answered again as it was before.
-    servers.tools.end(rustix::process::Signal::TERM, Duration::ZERO).await;
+    // After an orderly end the records must be complete, and the server must repeat each recorded answer.
+    servers.tools.restart(rustix::process::Signal::TERM, Duration::ZERO).await;
     let is_up = servers.is_up().await;
-    let open_rows = until_closed(&writers).await;
-    let repeated = writers.ask_again(PATIENCE).await;
+    let open_rows = await_closed_rows(&writers).await;
+    let repeated = writers.repeat_recorded(STARTUP_TIMEOUT).await;
     let finally = servers.tools.stop().await;
     servers.indexer.stop().await;
-    let verdict = Verdict::of(&devnet.node, &writers.all(), &repeated, &home.join("audit.jsonl"), open_rows);
+    let verdict = SoakVerdict::of(&devnet.node, &writers.all(), &repeated, &home.join("audit.jsonl"), open_rows);
     let mut notes = servers.tools.notes();
     notes.extend(servers.indexer.notes());
     if !is_up {
         notes.push("the tool server did not come up after the last restart".to_owned());
     }
     notes.extend(finally);
-    Report { verdict, struck, writes: writers.all(), gone: writers.counts(), seconds, seed: plan.seed, notes }
+    SoakReport {
+        verdict,
+        fault_counts: struck,
+        writes: writers.all(),
+        call_counts: writers.counts(),
+        seconds,
+        seed: plan.seed,
+        notes,
+    }
 }
 
-/// Rows of the journal, and transactions in flight, that stay open although every call has ended; `None` when nobody can be
-/// asked.
-async fn until_closed(writers: &Writers) -> Option<u64> {
-    let deadline = Instant::now() + PATIENCE;
+/// Rows of the journal, and transactions in flight, that stay open although every call has ended; `None` when the server
+/// does not answer.
+async fn await_closed_rows(writers: &WriterPool) -> Option<u64> {
+    let deadline = Instant::now() + STARTUP_TIMEOUT;
     let mut open = None;
     while open != Some(0) && Instant::now() < deadline {
         sleep(Duration::from_millis(300)).await;
@@ -197,17 +205,17 @@ async fn until_closed(writers: &Writers) -> Option<u64> {
 }
 
 fn main() -> ExitCode {
-    let plan = Plan::read();
+    let plan = SoakPlan::read();
     eprintln!("seed {}: {} writes, begun within {} s", plan.seed, plan.writes, plan.seconds);
     let home = tempfile::Builder::new().prefix("svc-soak-").tempdir().expect("a directory");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-    let report = runtime.block_on(soak(&plan, home.path()));
+    let report = runtime.block_on(run_soak(&plan, home.path()));
     report.print();
     runtime.shutdown_background();
     if report.verdict.is_clean() {
         return ExitCode::SUCCESS;
     }
-    drop_program(home.path());
+    remove_program(home.path());
     println!("\nLogs, journal and audit are in {}", home.keep().display());
     ExitCode::FAILURE
 }

@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use crate::{faults::Struck, verdict::Verdict, writers::Write};
+use crate::{fault_injector::FaultCounts, verdict::SoakVerdict, writer_pool::SoakWrite};
 
 /// Everything there is to tell.
-pub struct Report {
-    pub verdict: Verdict,
-    pub struck: Struck,
-    pub writes: Vec<Write>,
-    /// What became of calls.
-    pub gone: Vec<(&'static str, u64)>,
+pub struct SoakReport {
+    pub verdict: SoakVerdict,
+    pub fault_counts: FaultCounts,
+    pub writes: Vec<SoakWrite>,
+    /// The number of calls by outcome.
+    pub call_counts: Vec<(&'static str, u64)>,
     pub seconds: f64,
     pub seed: u64,
-    /// What servers did that nobody ordered.
+    /// Ends of servers that the fault injector did not cause.
     pub notes: Vec<String>,
 }
 
-/// Faults that are told one by one.
-const TOLD: usize = 40;
+/// Faults that are printed one by one.
+const MAX_PRINTED_FAULTS: usize = 40;
 
 fn table(title: &str, rows: impl IntoIterator<Item = (String, String)>) {
     println!("\n| {title} | |\n|---|---|");
@@ -27,7 +27,7 @@ fn table(title: &str, rows: impl IntoIterator<Item = (String, String)>) {
     }
 }
 
-fn counted<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, u64> {
+fn count_by_name<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for name in names {
         *counts.entry(name.to_owned()).or_default() += 1;
@@ -35,13 +35,23 @@ fn counted<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeMap<String, u64
     counts
 }
 
-impl Report {
+impl SoakReport {
     pub fn print(&self) {
-        let Verdict { lost, doubled, ghost, undecided, untrue, open_records, open_rows, faults } = &self.verdict;
-        let ended = || self.writes.iter().filter_map(|write| write.end.as_ref());
-        let words = counted(ended().map(|end| end.word()));
+        let SoakVerdict {
+            lost,
+            duplicated: doubled,
+            denied_but_executed: ghost,
+            undecided,
+            incorrect: untrue,
+            open_records,
+            open_rows,
+            faults,
+        } = &self.verdict;
+        let ended = || self.writes.iter().filter_map(|write| write.outcome.as_ref());
+        let words = count_by_name(ended().map(|end| end.label()));
         let of = |word: &str| words.get(word).copied().unwrap_or(0);
-        let kills: u64 = self.struck.iter().filter(|(name, _)| name.contains("SIG")).map(|(_, count)| count).sum();
+        let kills: u64 =
+            self.fault_counts.iter().filter(|(name, _)| name.contains("SIG")).map(|(_, count)| count).sum();
         let rows = [
             ("writes", self.writes.len().to_string()),
             ("ok", of("ok").to_string()),
@@ -54,30 +64,30 @@ impl Report {
             ("untrue", untrue.to_string()),
             ("audit records open", open_records.to_string()),
             ("journal rows open", open_rows.map_or("unknown".to_owned(), |count| count.to_string())),
-            ("faults struck", self.struck.values().sum::<u64>().to_string()),
+            ("faults struck", self.fault_counts.values().sum::<u64>().to_string()),
             ("processes ended", kills.to_string()),
             ("seconds", format!("{:.0}", self.seconds)),
             ("writes per second", format!("{:.1}", self.writes.len() as f64 / self.seconds)),
             ("seed", self.seed.to_string()),
         ];
         table("soak", rows.map(|(name, value)| (name.to_owned(), value)));
-        table("fault", self.struck.iter().map(|(name, count)| ((*name).to_owned(), count.to_string())));
-        let codes = counted(ended().map(|end| end.code()));
+        table("fault", self.fault_counts.iter().map(|(name, count)| ((*name).to_owned(), count.to_string())));
+        let codes = count_by_name(ended().map(|end| end.code()));
         table("final answer", codes.into_iter().map(|(code, count)| (code, count.to_string())));
         let heard = self.writes.iter().flat_map(|write| &write.answers).map(|(_, told)| told.as_str());
         let is_code = |told: &&str| told.chars().all(|c| c.is_ascii_uppercase() || c == '_');
-        let passing = counted(heard.filter(is_code)).into_iter();
-        let others = self.gone.iter().map(|(name, count)| ((*name).to_owned(), *count));
+        let passing = count_by_name(heard.filter(is_code)).into_iter();
+        let others = self.call_counts.iter().map(|(name, count)| ((*name).to_owned(), *count));
         table("answer that is not final", passing.chain(others).map(|(name, count)| (name, count.to_string())));
-        let notes = counted(self.notes.iter().map(String::as_str));
+        let notes = count_by_name(self.notes.iter().map(String::as_str));
         if !notes.is_empty() {
             table("nobody ordered", notes.into_iter().map(|(note, count)| (note, count.to_string())));
         }
-        for fault in faults.iter().take(TOLD) {
+        for fault in faults.iter().take(MAX_PRINTED_FAULTS) {
             println!("\n- {fault}");
         }
-        if faults.len() > TOLD {
-            println!("\n- and {} more", faults.len() - TOLD);
+        if faults.len() > MAX_PRINTED_FAULTS {
+            println!("\n- and {} more", faults.len() - MAX_PRINTED_FAULTS);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What was answered against what is so: the blocks themselves, and the audit.
+//! Compares the answers with the blocks and with the audit.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,55 +10,60 @@ use serde_json::Value;
 use svc_devnet::node::Node;
 use svc_wire::{proto::svc::ec::v1::MsgCreateEcosystem, tx};
 
-use crate::{answers::End, writers::Write};
+use crate::{outcomes::SoakOutcome, writer_pool::SoakWrite};
 
 /// A transaction of a block.
 #[derive(Debug, Clone)]
-struct Executed {
+struct BlockTransaction {
     hash: String,
     height: u64,
     code: u32,
     /// Its sequence was its turn: one that fails before leaves no events, and its bytes may still execute.
-    had_turn: bool,
+    is_executed: bool,
 }
 
 /// The comparison.
 #[derive(Debug, Default)]
-pub struct Verdict {
+pub struct SoakVerdict {
     /// Answered as made, and not on chain.
     pub lost: usize,
     /// More than once on chain.
-    pub doubled: usize,
+    pub duplicated: usize,
     /// Answered as never made, and on chain.
-    pub ghost: usize,
+    pub denied_but_executed: usize,
     /// Never answered for good.
     pub undecided: usize,
     /// Answered with a block, a hash or an end that is not so, or answered in two ways.
-    pub untrue: usize,
+    pub incorrect: usize,
     /// Audit records without an end.
     pub open_records: usize,
-    /// Journal rows without an end; `None` when nobody told.
+    /// Journal rows without an end; `None` when the server did not answer.
     pub open_rows: Option<u64>,
     /// Everything that is wrong, in words.
     pub faults: Vec<String>,
 }
 
 /// Executed creations by DID, and every transaction by hash.
-fn executed(node: &Node) -> (BTreeMap<String, Vec<Executed>>, BTreeMap<String, Executed>) {
-    let (mut by_did, mut by_hash) = (BTreeMap::<String, Vec<Executed>>::new(), BTreeMap::new());
-    node.inspect(|core| {
+fn block_transactions(node: &Node) -> (BTreeMap<String, Vec<BlockTransaction>>, BTreeMap<String, BlockTransaction>) {
+    let (mut by_did, mut by_hash) = (BTreeMap::<String, Vec<BlockTransaction>>::new(), BTreeMap::new());
+    node.read_core(|core| {
         let url = core.chain.namespace().type_url("ec", "MsgCreateEcosystem");
         for block in core.blocks() {
-            for (bytes, outcome) in block.txs.iter().zip(&block.outcomes) {
+            for (bytes, outcome) in block.txs.iter().zip(&block.tx_outcomes) {
                 let had_turn = outcome.events.iter().any(|event| event.kind == "tx");
-                let one = Executed { hash: tx::hash(bytes), height: block.height, code: outcome.code, had_turn };
-                let messages = tx::decode_body(bytes).map(|body| body.messages).unwrap_or_default();
+                let one = BlockTransaction {
+                    hash: tx::tx_hash(bytes),
+                    height: block.height,
+                    code: outcome.code,
+                    is_executed: had_turn,
+                };
+                let messages = tx::decode_tx_body(bytes).map(|body| body.messages).unwrap_or_default();
                 for message in messages.iter().filter(|message| message.type_url == url) {
                     let message = MsgCreateEcosystem::decode(message.value.as_slice()).expect("decodes");
                     by_did.entry(message.did).or_default().push(one.clone());
                 }
                 // The same bytes may stand in several blocks, and have their turn in one.
-                let is_first = by_hash.get(&one.hash).is_none_or(|known: &Executed| !known.had_turn);
+                let is_first = by_hash.get(&one.hash).is_none_or(|known: &BlockTransaction| !known.is_executed);
                 if is_first {
                     by_hash.insert(one.hash.clone(), one);
                 }
@@ -68,15 +73,15 @@ fn executed(node: &Node) -> (BTreeMap<String, Vec<Executed>>, BTreeMap<String, E
     (by_did, by_hash)
 }
 
-impl Verdict {
-    pub fn of(node: &Node, writes: &[Write], repeated: &[String], audit: &Path, open_rows: Option<u64>) -> Self {
-        let (by_did, by_hash) = executed(node);
+impl SoakVerdict {
+    pub fn of(node: &Node, writes: &[SoakWrite], repeated: &[String], audit: &Path, open_rows: Option<u64>) -> Self {
+        let (by_did, by_hash) = block_transactions(node);
         let mut verdict = Self { open_rows, ..Self::default() };
         for write in writes {
             let all = by_did.get(&write.did()).map_or(&[][..], Vec::as_slice);
             verdict.compare(write, all, &by_hash);
         }
-        verdict.untrue += repeated.len();
+        verdict.incorrect += repeated.len();
         verdict.faults.extend(repeated.iter().map(|changed| format!("answered otherwise when asked again: {changed}")));
         verdict.read_audit(audit, &by_hash);
         if open_rows != Some(0) {
@@ -85,48 +90,48 @@ impl Verdict {
         verdict
     }
 
-    fn compare(&mut self, write: &Write, all: &[Executed], by_hash: &BTreeMap<String, Executed>) {
-        let made: Vec<&Executed> = all.iter().filter(|one| one.code == 0).collect();
+    fn compare(&mut self, write: &SoakWrite, all: &[BlockTransaction], by_hash: &BTreeMap<String, BlockTransaction>) {
+        let made: Vec<&BlockTransaction> = all.iter().filter(|one| one.code == 0).collect();
         let mut problems = Vec::new();
         if made.len() > 1 {
-            self.doubled += 1;
+            self.duplicated += 1;
             problems.push("doubled");
         }
-        match &write.end {
+        match &write.outcome {
             None => {
                 self.undecided += 1;
                 problems.push("undecided");
             }
-            Some(End::Made { .. }) if made.is_empty() => {
+            Some(SoakOutcome::Included { .. }) if made.is_empty() => {
                 self.lost += 1;
                 problems.push("lost");
             }
-            Some(End::Made { hash, height }) => {
+            Some(SoakOutcome::Included { hash, height }) => {
                 if !made.iter().any(|one| one.hash == *hash && one.height == *height) {
-                    self.untrue += 1;
+                    self.incorrect += 1;
                     problems.push("made by another transaction, or in another block");
                 }
             }
             Some(_) if !made.is_empty() => {
-                self.ghost += 1;
+                self.denied_but_executed += 1;
                 problems.push("ghost");
             }
-            Some(End::Never { hash, .. }) => {
-                if by_hash.get(hash).is_some_and(|one| one.had_turn) {
-                    self.untrue += 1;
+            Some(SoakOutcome::NotExecuted { hash, .. }) => {
+                if by_hash.get(hash).is_some_and(|one| one.is_executed) {
+                    self.incorrect += 1;
                     problems.push("said never to execute, and in a block");
                 }
             }
-            Some(End::Failed { hash, height, .. }) => {
+            Some(SoakOutcome::Failed { hash, height, .. }) => {
                 if !all.iter().any(|one| one.hash == *hash && one.height == *height && one.code != 0) {
-                    self.untrue += 1;
+                    self.incorrect += 1;
                     problems.push("said to have failed in a block, and has not");
                 }
             }
-            Some(End::Refused { .. }) => {}
+            Some(SoakOutcome::Refused { .. }) => {}
         }
-        if write.is_contradicted {
-            self.untrue += 1;
+        if write.has_conflicting_answers {
+            self.incorrect += 1;
             problems.push("two calls at once were answered differently");
         }
         if !problems.is_empty() {
@@ -141,8 +146,8 @@ impl Verdict {
         }
     }
 
-    /// Every record has one end, and it is what the chain says of its transaction.
-    fn read_audit(&mut self, audit: &Path, by_hash: &BTreeMap<String, Executed>) {
+    /// Every record has one end, and it is the chain's result of its transaction.
+    fn read_audit(&mut self, audit: &Path, by_hash: &BTreeMap<String, BlockTransaction>) {
         let text = std::fs::read_to_string(audit).expect("an audit");
         let mut begun = BTreeSet::new();
         let mut ends: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -158,10 +163,10 @@ impl Verdict {
             let is_so = match outcome {
                 "included" => found.is_some_and(|one| one.code == 0),
                 "failed" => found.is_some_and(|one| one.code != 0),
-                _ => found.is_none_or(|one| !one.had_turn),
+                _ => found.is_none_or(|one| !one.is_executed),
             };
             if !is_so {
-                self.untrue += 1;
+                self.incorrect += 1;
                 self.faults.push(format!("the audit says what is not so: {line}; on chain: {found:?}"));
             }
             ends.entry(id).or_default().insert(outcome.to_owned());
@@ -171,7 +176,7 @@ impl Verdict {
             self.faults.push(format!("open record in the audit: {id}"));
         }
         for (id, ends) in ends.iter().filter(|(_, ends)| ends.len() > 1) {
-            self.untrue += 1;
+            self.incorrect += 1;
             self.faults.push(format!("record {id} of the audit has several ends: {ends:?}"));
         }
     }

@@ -1,4 +1,4 @@
-//! Subscribers that only count what they receive.
+//! Subscribers that only count their messages.
 
 use std::{
     io::{Read, Write},
@@ -11,12 +11,12 @@ use rustix::{
     net::{RecvFlags, recv},
 };
 
-pub struct Clients {
+pub struct SubscriberPool {
     sockets: Vec<TcpStream>,
     poll: rustix::fd::OwnedFd,
 }
 
-impl Clients {
+impl SubscriberPool {
     /// Connects so many, subscribes each, and waits for each acknowledgement.
     pub fn connect(port: u16, count: usize, subscribe: impl Fn(usize) -> String) -> Self {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC).expect("epoll");

@@ -11,7 +11,7 @@ use std::{
 use futures::{SinkExt, StreamExt};
 use svc_devnet::{Devnet, DevnetConfig};
 use svc_indexer::{Indexer, IndexerConfig};
-use svc_wire::event::{BlockMessage, ServerMessage};
+use svc_wire::event_stream::{BlockMessage, StreamMessage};
 use tokio::{
     io::AsyncBufReadExt,
     net::TcpListener,
@@ -20,14 +20,14 @@ use tokio::{
 use tokio_tungstenite::{accept_async, connect_async, tungstenite::Message};
 
 /// A server's process.
-pub struct Server {
+pub struct FanOutServer {
     process: Child,
-    orders: Option<ChildStdin>,
+    block_input: Option<ChildStdin>,
     height: u64,
     pub port: u16,
 }
 
-impl Server {
+impl FanOutServer {
     /// Ours, with an indexer behind it.
     pub fn ours() -> Self {
         Self::start(Command::new(std::env::current_exe().expect("this program")).arg("serve-ours"))
@@ -52,7 +52,7 @@ impl Server {
         let mut numbers = first.split_whitespace().map(|number| number.parse::<u64>().expect("a number"));
         let port = u16::try_from(numbers.next().expect("a port")).expect("a port");
         let orders = process.stdin.take();
-        Self { process, orders, port, height: numbers.next().unwrap_or(0) }
+        Self { process, block_input: orders, port, height: numbers.next().unwrap_or(0) }
     }
 
     pub fn next_height(&mut self) -> u64 {
@@ -60,31 +60,31 @@ impl Server {
         self.height
     }
 
-    /// Has a block told.
-    pub fn order(&mut self, block: &str) {
-        let orders = self.orders.as_mut().expect("running");
+    /// Makes the server send a block.
+    pub fn send_block(&mut self, block: &str) {
+        let orders = self.block_input.as_mut().expect("running");
         writeln!(orders, "{block}").and_then(|()| orders.flush()).expect("taken");
     }
 
     /// Resident memory, in bytes.
     pub fn resident(&self) -> u64 {
-        crate::resident(&self.process.id().to_string())
+        crate::resident_bytes(&self.process.id().to_string())
     }
 
-    pub fn end(&mut self) {
-        drop(self.orders.take());
+    pub fn kill(&mut self) {
+        drop(self.block_input.take());
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-impl Drop for Server {
+impl Drop for FanOutServer {
     fn drop(&mut self) {
-        self.end();
+        self.kill();
     }
 }
 
-fn announce(port: u16, height: u64) {
+fn print_address(port: u16, height: u64) {
     println!("{port} {height}");
     std::io::stdout().flush().expect("written");
 }
@@ -96,20 +96,20 @@ pub async fn serve(which: &str) {
         "serve-ours" => {
             let config = DevnetConfig { block_time: None, scenario: "empty".into(), ..DevnetConfig::default() };
             let devnet = Devnet::launch(config).await.expect("a devnet");
-            let height = *devnet.node.heights().borrow();
+            let height = *devnet.node.watch_heights().borrow();
             let indexer =
                 Indexer::launch(IndexerConfig::new(devnet.node.origin(), "sqlite::memory:")).await.expect("an indexer");
             while indexer.reader.checkpoint().await.expect("a checkpoint").height < height {
                 tokio::task::yield_now().await;
             }
-            let listener = svc::process::bind(([127, 0, 0, 1], 0).into()).expect("a port");
+            let listener = svc::listener::bind_listener(([127, 0, 0, 1], 0).into()).expect("a port");
             let port = listener.local_addr().expect("an address").port();
-            let front = svc::blocks::Front::new(&indexer).with_places(25_000);
-            tokio::spawn(svc::blocks::serve(listener, front));
-            announce(port, height);
+            let front = svc::indexer::IndexerApi::new(&indexer).with_connection_limit(25_000);
+            tokio::spawn(svc::indexer::serve(listener, front));
+            print_address(port, height);
             while let Ok(Some(line)) = orders.next_line().await {
                 let block: BlockMessage = serde_json::from_str(&line).expect("a block");
-                indexer.hub.processed(block).expect("told");
+                indexer.hub.publish_block(block).expect("told");
             }
         }
         _ => {
@@ -134,10 +134,10 @@ pub async fn serve(which: &str) {
                     });
                 }
             });
-            announce(port, 0);
+            print_address(port, 0);
             while let Ok(Some(line)) = orders.next_line().await {
                 let block: BlockMessage = serde_json::from_str(&line).expect("a block");
-                let text = serde_json::to_string(&ServerMessage::Block(block)).expect("JSON");
+                let text = serde_json::to_string(&StreamMessage::Block(block)).expect("JSON");
                 let _ = blocks.send(text.into());
             }
         }
@@ -147,7 +147,7 @@ pub async fn serve(which: &str) {
 pub const NODE_SUBSCRIBE: &str =
     r#"{"jsonrpc":"2.0","id":1,"method":"subscribe","params":{"query":"tm.event='NewBlockHeader'"}}"#;
 
-/// A server that forwards what the node says, and nothing else; its URL.
+/// Starts a server that only forwards the node's messages; returns its URL.
 pub async fn forward(node: String) -> String {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
     let url = format!("ws://{}/", listener.local_addr().expect("an address"));
@@ -167,7 +167,7 @@ pub async fn forward(node: String) -> String {
 }
 
 /// Heights as a subscriber hears of them, each with the instant.
-pub async fn heights(url: String, subscribe: Option<&'static str>) -> mpsc::Receiver<(u64, Instant)> {
+pub async fn subscribe_heights(url: String, subscribe: Option<&'static str>) -> mpsc::Receiver<(u64, Instant)> {
     let (sender, receiver) = mpsc::channel(1_024);
     let (mut socket, _) = connect_async(url).await.expect("connects");
     if let Some(subscribe) = subscribe {
@@ -192,7 +192,7 @@ pub async fn heights(url: String, subscribe: Option<&'static str>) -> mpsc::Rece
 }
 
 /// The first so many heights of each.
-pub async fn collect<const N: usize>(
+pub async fn collect_heights<const N: usize>(
     receivers: [mpsc::Receiver<(u64, Instant)>; N],
     count: usize,
 ) -> [HashMap<u64, Instant>; N] {

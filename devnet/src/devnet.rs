@@ -1,42 +1,42 @@
-//! A devnet: a node, what a scenario put on its chain, and the endpoint that controls it.
+//! A devnet: a node, the seeded scenario, its services, and the control endpoint.
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_wire::{
-    key::AccountKey,
-    schema::{Namespace, Registry},
+    account_key::AccountKey,
+    proto_registry::{Namespace, ProtoRegistry},
 };
 
 use crate::{
-    control::{Control, ControlError},
-    ledger::{BLOCKS_PER_YEAR, Chain, Genesis, GenesisAccount},
-    node::{Node, NodeConfig, NodeError, Pace},
-    scenario::{Account, GAS_PRICE_MICROS, Runner, Scenario, ScenarioError, SeedError},
-    services::{Estate, Kept, Services, ServicesError},
+    control::{ControlError, ControlServer},
+    node::{HeaderTimeMode, Node, NodeConfig, NodeError},
+    scenario::{GAS_PRICE_MICROS, Scenario, ScenarioAccount, ScenarioError, ScenarioRunner, SeedError, run_scenario},
+    services::{DevnetServices, ServiceProvisioner, ServicesError, StoredServices},
 };
+use svc_ledger::{BLOCKS_PER_YEAR, ChainConfig, GenesisAccount, GenesisState};
 
-/// What a devnet is made from.
+/// Configuration of a devnet.
 #[derive(Debug, Clone)]
 pub struct DevnetConfig {
-    /// Namespace word of packages and prefix of accounts.
+    /// Namespace of the protobuf packages, and bech32 prefix of accounts.
     pub namespace: String,
     /// Chain id.
     pub chain_id: String,
     /// Fee and bond denom.
     pub denom: String,
-    /// Time between blocks; `None` makes blocks on order only, a second apart.
+    /// Time between blocks. With `None` a block is produced on request only, and header times are one second apart.
     pub block_time: Option<Duration>,
-    /// Where the node listens.
+    /// Address of the node's listener; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Name of a shipped scenario, or a file.
+    /// Name of a shipped scenario, or path of a file.
     pub scenario: String,
     /// Directory of the chain; `None` keeps it in memory.
     pub home: Option<PathBuf>,
-    /// Port of the control endpoint, always on loopback; `None` for none.
+    /// Port of the control endpoint on loopback; 0 takes a free one, `None` disables the endpoint.
     pub control_port: Option<u16>,
-    /// Where the services of the scenario listen, always on loopback. A home keeps its first: DIDs name it.
+    /// Loopback address of the scenario's services. A home keeps its first address, because the DIDs contain it.
     pub services_listen: SocketAddr,
 }
 
@@ -56,9 +56,9 @@ impl Default for DevnetConfig {
     }
 }
 
-/// The corporation and the operator whose place a tool server can take.
+/// A corporation and its operator account, for a tool server to act as.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seat {
+pub struct OperatorSlot {
     /// Id of the corporation.
     pub corporation_id: u64,
     /// Its policy address.
@@ -71,68 +71,68 @@ pub struct Seat {
 
 /// A running devnet.
 pub struct Devnet {
-    /// The node.
+    /// The node failed.
     pub node: Node,
-    /// Namespace word.
+    /// Namespace of the protobuf packages.
     pub namespace: Namespace,
-    /// Accounts of the scenario, with their keys.
-    pub accounts: Arc<BTreeMap<String, Account>>,
-    /// Everything the scenario saved: addresses of accounts, ids of entities.
-    pub values: BTreeMap<String, String>,
-    /// Whose place a tool server can take.
-    pub seat: Option<Seat>,
-    /// Where it is controlled.
-    pub control: Option<Control>,
-    /// Services with DIDs and credentials, if the scenario has any.
-    pub services: Option<Services>,
+    /// Accounts of the scenario with their keys, by name.
+    pub accounts: Arc<BTreeMap<String, ScenarioAccount>>,
+    /// Saved values of the scenario by name: addresses of accounts, ids of entities.
+    pub saved_values: BTreeMap<String, String>,
+    /// Corporation and operator of a tool server, if the scenario names one (`seat`).
+    pub operator_slot: Option<OperatorSlot>,
+    /// The control endpoint, if it is enabled.
+    pub control: Option<ControlServer>,
+    /// Services with DIDs and credentials, if the scenario has an ecosystem.
+    pub services: Option<DevnetServices>,
 }
 
-/// Why a devnet did not start.
+/// Error of a devnet.
 #[derive(Debug, thiserror::Error)]
 pub enum DevnetError {
-    /// A parameter does not fit.
+    /// A parameter is invalid.
     #[error("{0}")]
     Parameter(String),
-    /// The node.
+    /// The node failed.
     #[error(transparent)]
     Node(#[from] NodeError),
     /// The scenario cannot be read.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// The scenario cannot be run.
+    /// A step of the scenario failed.
     #[error(transparent)]
     Seed(#[from] SeedError),
-    /// The control endpoint.
+    /// The control endpoint failed to start.
     #[error(transparent)]
     Control(#[from] ControlError),
-    /// The services.
+    /// The services failed.
     #[error(transparent)]
     Services(#[from] ServicesError),
 }
 
-/// What a home remembers of its scenario.
+/// The document in a home that records a completed seeding.
 #[derive(Serialize, Deserialize)]
-struct Seeded {
+struct SeedRecord {
     scenario: String,
     values: BTreeMap<String, String>,
     #[serde(default)]
-    services: Option<Kept>,
+    services: Option<StoredServices>,
 }
 
 impl Devnet {
-    /// Starts a node and runs the scenario, or continues the chain of the home.
+    /// Starts a node and runs the scenario, or resumes the chain of the home.
     pub async fn launch(config: DevnetConfig) -> Result<Self, DevnetError> {
         let parameter = |error: &dyn std::fmt::Display| DevnetError::Parameter(error.to_string());
         let scenario = Scenario::load(&config.scenario)?;
         let namespace = Namespace::new(&config.namespace).map_err(|error| parameter(&error))?;
-        let registry = Registry::compiled(&namespace).map_err(|error| parameter(&error))?;
+        let registry = ProtoRegistry::compiled(&namespace).map_err(|error| parameter(&error))?;
         let mut accounts = BTreeMap::new();
         for part in &scenario.accounts {
             let key = AccountKey::from_mnemonic(&part.mnemonic).map_err(|error| parameter(&error))?;
             let address = key.public_key().address(&config.namespace).map_err(|error| parameter(&error))?;
-            accounts.insert(part.name.clone(), Account { phrase: part.mnemonic.clone(), address, key });
+            accounts.insert(part.name.clone(), ScenarioAccount { mnemonic: part.mnemonic.clone(), address, key });
         }
-        let chain = Chain {
+        let chain = ChainConfig {
             chain_id: config.chain_id.clone(),
             prefix: config.namespace.clone(),
             denom: config.denom.clone(),
@@ -140,58 +140,63 @@ impl Devnet {
             blocks_per_year: BLOCKS_PER_YEAR,
             registry,
         };
-        let genesis = genesis(&scenario, &accounts, &config.denom);
-        let pace = if config.block_time.is_some() { Pace::Wall } else { Pace::Steps };
+        let genesis = build_genesis(&scenario, &accounts, &config.denom);
+        let header_time =
+            if config.block_time.is_some() { HeaderTimeMode::WallClock } else { HeaderTimeMode::FixedStep };
         let node = Node::launch(NodeConfig {
             chain,
             genesis,
             age: Duration::from_secs(scenario.age_seconds()),
             block_time: config.block_time,
-            pace,
+            header_time,
             listen: config.listen,
             home: config.home.clone(),
         })?;
         let (values, services) = seed(&node, &accounts, &scenario, &config).await?;
-        let seat = seat(&scenario, &values)?;
+        let operator_slot = resolve_operator_slot(&scenario, &values)?;
         let accounts = Arc::new(accounts);
         let control = match config.control_port {
-            Some(port) => Some(Control::start(port, node.clone(), Arc::clone(&accounts)).await?),
+            Some(port) => Some(ControlServer::start(port, node.clone(), Arc::clone(&accounts)).await?),
             None => None,
         };
-        Ok(Self { node, namespace, accounts, values, seat, control, services })
+        Ok(Self { node, namespace, accounts, saved_values: values, operator_slot, control, services })
     }
 
-    /// Address of an account of the scenario, or of anything it saved.
+    /// Returns a saved value, for example the address of an account; empty for an unknown name.
     pub fn address(&self, name: &str) -> &str {
-        self.values.get(name).map_or("", String::as_str)
+        self.saved_values.get(name).map_or("", String::as_str)
     }
 
-    /// Type URLs an operator can be granted, in the order in which scenarios mean them.
-    pub fn delegable(&self) -> Vec<String> {
-        crate::scenario::delegable(&self.namespace)
+    /// Returns the type URLs that an operator can be granted, in the order of `$delegable`.
+    pub fn delegable_types(&self) -> Vec<String> {
+        crate::scenario::delegable_types(&self.namespace)
     }
 
-    /// Sends messages as one transaction of an account, and makes a block; what each answered. Texts may refer to saved names, as
-    /// in a scenario.
-    pub async fn send(&self, account: &str, messages: &[(&'static str, Value)]) -> Result<Vec<Value>, DevnetError> {
-        let mut runner = Runner::new(&self.node, &self.accounts)?;
-        runner.values.clone_from(&self.values);
-        let resolve = |(kind, value): &(&'static str, Value)| Ok((*kind, runner.resolve(value)?));
+    /// Sends messages as one transaction of an account and produces a block; returns the response of each as JSON. Texts can
+    /// refer to saved names, as in a scenario.
+    pub async fn send_messages(
+        &self,
+        account: &str,
+        messages: &[(&'static str, Value)],
+    ) -> Result<Vec<Value>, DevnetError> {
+        let mut runner = ScenarioRunner::new(&self.node, &self.accounts)?;
+        runner.saved_values.clone_from(&self.saved_values);
+        let resolve = |(kind, value): &(&'static str, Value)| Ok((*kind, runner.resolve_references(value)?));
         let messages = messages.iter().map(resolve).collect::<Result<_, String>>().map_err(DevnetError::Parameter)?;
-        Ok(runner.send_all("order", account, messages).await?)
+        Ok(runner.send_messages("order", account, messages).await?)
     }
 
-    /// Sends further steps, which may refer to everything the scenario saved. What concerns services is theirs alone.
-    pub async fn run(&self, steps: &Scenario) -> Result<(), DevnetError> {
-        let mut runner = Runner::new(&self.node, &self.accounts)?;
-        runner.values.extend(self.values.clone());
-        runner.run(steps, None).await?;
+    /// Runs further steps, which can refer to the saved names. Fails on a step with `services`.
+    pub async fn run_steps(&self, steps: &Scenario) -> Result<(), DevnetError> {
+        let mut runner = ScenarioRunner::new(&self.node, &self.accounts)?;
+        runner.saved_values.extend(self.saved_values.clone());
+        run_scenario(&mut runner, steps, None).await?;
         Ok(())
     }
 
-    /// Uses an account's key as a second program would.
-    pub async fn foreign_use(&self, account: &str) -> Result<(), DevnetError> {
-        crate::scenario::foreign_use(&self.node, &self.accounts, account).await?;
+    /// Sends a transaction of an account, as a second program with the same key would.
+    pub async fn send_foreign_tx(&self, account: &str) -> Result<(), DevnetError> {
+        crate::scenario::send_foreign_tx(&self.node, &self.accounts, account).await?;
         Ok(())
     }
 }
@@ -202,7 +207,7 @@ impl Drop for Devnet {
     }
 }
 
-fn genesis(scenario: &Scenario, accounts: &BTreeMap<String, Account>, denom: &str) -> Genesis {
+fn build_genesis(scenario: &Scenario, accounts: &BTreeMap<String, ScenarioAccount>, denom: &str) -> GenesisState {
     let funded = scenario.accounts.iter().filter_map(|part| {
         let coins = part.coins.iter().map(|(name, amount)| {
             let name = if name == "FEE" { denom } else { name };
@@ -214,10 +219,10 @@ fn genesis(scenario: &Scenario, accounts: &BTreeMap<String, Account>, denom: &st
             bonded: u128::from(part.bonded),
         })
     });
-    let mut genesis = Genesis {
+    let mut genesis = GenesisState {
         accounts: funded.collect(),
         yield_pool: u128::from(scenario.genesis.yield_pool),
-        ..Genesis::default()
+        ..GenesisState::default()
     };
     if let Some(seconds) = scenario.genesis.gov_voting_seconds {
         genesis.gov_voting_seconds = seconds;
@@ -225,57 +230,60 @@ fn genesis(scenario: &Scenario, accounts: &BTreeMap<String, Account>, denom: &st
     genesis
 }
 
-/// Runs the scenario, unless the home was seeded before: what was saved, and the services.
+/// Runs the scenario, unless the home is seeded already; returns the saved values and the services.
 async fn seed(
     node: &Node,
-    accounts: &BTreeMap<String, Account>,
+    accounts: &BTreeMap<String, ScenarioAccount>,
     scenario: &Scenario,
     config: &DevnetConfig,
-) -> Result<(BTreeMap<String, String>, Option<Services>), DevnetError> {
+) -> Result<(BTreeMap<String, String>, Option<DevnetServices>), DevnetError> {
     let parameter = |error: serde_json::Error| DevnetError::Parameter(error.to_string());
     let name = &config.scenario;
-    if let Some(bytes) = node.seeded()? {
-        let seeded: Seeded = serde_json::from_slice(&bytes).map_err(parameter)?;
+    if let Some(bytes) = node.read_seed_record()? {
+        let seeded: SeedRecord = serde_json::from_slice(&bytes).map_err(parameter)?;
         if seeded.scenario != *name {
             return Err(DevnetError::Parameter(format!(
-                "the home was seeded with scenario {:?}, not {name:?}: give that one, or reset the home",
+                "the home was seeded with scenario {:?}, not {name:?}: use that scenario, or reset the home",
                 seeded.scenario
             )));
         }
-        return Ok((seeded.values, seeded.services.map(Services::resume).transpose()?));
+        return Ok((seeded.values, seeded.services.map(DevnetServices::resume).transpose()?));
     }
     let has_services = scenario.ecosystem.is_some();
-    let mut services = has_services.then(|| Services::start(config.services_listen)).transpose()?;
-    let mut estate = services.as_ref().and_then(|served| Estate::new(scenario, served));
-    // A chain begins with a block, whatever the scenario does.
-    node.produce()?;
-    let mut runner = Runner::new(node, accounts)?;
-    runner.run(scenario, estate.as_mut()).await?;
-    let made = estate.map(|estate| estate.finish()).unwrap_or_default();
+    let mut services = has_services.then(|| DevnetServices::start(config.services_listen)).transpose()?;
+    let mut provisioner = services.as_ref().and_then(|served| ServiceProvisioner::new(scenario, served));
+    // The chain has a block even if the scenario has no step.
+    node.produce_block()?;
+    let mut runner = ScenarioRunner::new(node, accounts)?;
+    run_scenario(&mut runner, scenario, provisioner.as_mut()).await?;
+    let made = provisioner.map(|provisioner| provisioner.provisioned_services()).unwrap_or_default();
     if let Some(served) = &mut services {
-        served.adopt(made);
+        served.add_provisioned(made);
     }
-    let height = *node.heights().borrow();
-    tracing::info!(component = "devnet.scenario", scenario = name, height, "the scenario has run");
-    let kept = services.as_ref().map(Services::kept);
-    let seeded = Seeded { scenario: name.clone(), values: runner.values, services: kept };
-    node.set_seeded(&serde_json::to_vec(&seeded).map_err(parameter)?)?;
+    let height = *node.watch_heights().borrow();
+    tracing::info!(component = "devnet.scenario", scenario = name, height, "scenario has run");
+    let stored = services.as_ref().map(DevnetServices::to_stored);
+    let seeded = SeedRecord { scenario: name.clone(), values: runner.saved_values, services: stored };
+    node.write_seed_record(&serde_json::to_vec(&seeded).map_err(parameter)?)?;
     Ok((seeded.values, services))
 }
 
-fn seat(scenario: &Scenario, values: &BTreeMap<String, String>) -> Result<Option<Seat>, DevnetError> {
-    let Some(part) = &scenario.seat else { return Ok(None) };
+fn resolve_operator_slot(
+    scenario: &Scenario,
+    values: &BTreeMap<String, String>,
+) -> Result<Option<OperatorSlot>, DevnetError> {
+    let Some(slot) = &scenario.operator_slot else { return Ok(None) };
     let value = |name: &str| {
         let found = values.get(name).cloned();
         found.ok_or_else(|| DevnetError::Parameter(format!("the seat names {name:?}, which no step saves")))
     };
-    let corporation_id = value(&part.corporation_id)?;
-    Ok(Some(Seat {
+    let corporation_id = value(&slot.corporation_id)?;
+    Ok(Some(OperatorSlot {
         corporation_id: corporation_id
             .parse()
             .map_err(|_| DevnetError::Parameter(format!("{corporation_id:?} is not the id of a corporation")))?,
-        policy_address: value(&part.policy_address)?,
-        operator_name: part.operator.clone(),
-        operator_address: value(&part.operator)?,
+        policy_address: value(&slot.policy_address)?,
+        operator_name: slot.operator.clone(),
+        operator_address: value(&slot.operator)?,
     }))
 }

@@ -1,6 +1,5 @@
-//! The devnet against the chain's contract: its ledger block by block, its node over real sockets, the services it brings.
+//! Tests of the devnet: the node over real sockets, and the services of a scenario.
 #![allow(missing_docs, clippy::expect_used)]
 
-mod ledger;
 mod node;
 mod services;

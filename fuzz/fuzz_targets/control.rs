@@ -1,36 +1,37 @@
-//! Feeds the block subscription what subscribers should not say. Nothing panics; a refusal fits a close frame; what is
-//! accepted is a filter that means the same when it is said again in its plain form.
+//! Feeds random texts to the block subscription as control messages. The parser must not panic, the text of a refusal fits a
+//! close frame, and an accepted filter is parsed to the same filter from its plain form.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use svc_indexer::{Control, Params, endpoints, normal_did};
-use svc_wire::reads::Method;
+use svc_indexer::{ControlMessage, ReadArguments, normalize_did, read_endpoints};
+use svc_wire::indexer_reads::HttpMethod;
 
 fuzz_target!(|data: &[u8]| {
     let text = String::from_utf8_lossy(data);
-    match Control::<()>::parse(&text) {
+    match ControlMessage::<()>::parse(&text) {
         Err(reason) => assert!(!reason.is_empty() && reason.len() <= 123, "{reason}"),
-        Ok(Control::Unsubscribe) => {}
-        Ok(Control::Subscribe(filter)) => {
+        Ok(ControlMessage::Unsubscribe) => {}
+        Ok(ControlMessage::Subscribe(filter)) => {
             assert!(filter.corporation_id != Some(0));
             // A DID that was percent-encoded twice is decoded once, so only those without a percent sign are stable.
             for did in filter.dids.iter().filter(|did| !did.contains('%')) {
-                assert_eq!(normal_did(did).as_deref(), Some(did.trim()), "{did:?}");
+                assert_eq!(normalize_did(did).as_deref(), Some(did.trim()), "{did:?}");
             }
             let plain = serde_json::json!({
                 "action": "subscribe", "dids": filter.dids, "corporationId": filter.corporation_id,
             });
             if filter.dids.iter().all(|did| !did.contains('%') && did.trim() == did) {
-                assert_eq!(Control::parse(&plain.to_string()), Ok(Control::Subscribe(filter)));
+                assert_eq!(ControlMessage::parse(&plain.to_string()), Ok(ControlMessage::Subscribe(filter)));
             }
         }
     }
-    // The same bytes as the query or the body of a read.
+    // The same bytes are the query or the body of a read.
     if let Some((first, query)) = data.split_first() {
-        let endpoint = &endpoints()[usize::from(*first) % endpoints().len()];
+        let endpoints = read_endpoints().expect("the table of reads");
+        let endpoint = &endpoints[usize::from(*first) % endpoints.len()];
         let read = match endpoint.method {
-            Method::Get => Params::read(endpoint, [], &String::from_utf8_lossy(query)),
-            Method::Post => Params::posted(endpoint, query),
+            HttpMethod::Get => ReadArguments::from_query(endpoint, [], &String::from_utf8_lossy(query)),
+            HttpMethod::Post => ReadArguments::from_body(endpoint, query),
         };
         if let Err(error) = read {
             assert!(error.to_string().len() < 1_024);

@@ -1,12 +1,29 @@
-//! Telemetry of the svc systems: every span, metric and attribute name, the exporters behind them, and the trace context that
-//! travels between actors and over the wire.
+//! Telemetry of the svc systems: metrics, spans and log lines, the trace context that travels between actors and over the wire,
+//! and the exporters.
 //!
-//! Actors never spell a telemetry name: they call [`metrics`] and [`trace`].
+//! Other crates never spell the name of a metric, a span or an attribute: they call the functions of [`metrics`] and [`trace`].
+//! This crate is no logger: code logs with `tracing`, and [`Telemetry`] formats the lines.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use svc_otel::{Telemetry, metrics, render_metrics};
+//! use tracing::level_filters::LevelFilter;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let telemetry = Telemetry::start(LevelFilter::INFO, "1.0.0")?;
+//! metrics::record_tool_call("get_tx", "", Duration::from_millis(20));
+//! assert!(render_metrics().contains(r#"svc_mcp_tool_calls_total{error_code="",outcome="ok",tool="get_tx"} 1"#));
+//! tokio::task::spawn_blocking(|| telemetry.stop()).await?;
+//! # Ok(())
+//! # }
+//! ```
 
-pub mod log;
+mod exporters;
+mod log;
 pub mod metrics;
 pub mod names;
-mod pipeline;
 pub mod trace;
 
-pub use pipeline::{Telemetry, TelemetryError, render_metrics};
+pub use exporters::{Telemetry, TelemetryError, render_metrics};

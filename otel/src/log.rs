@@ -1,4 +1,4 @@
-//! Log lines: one JSON object a line on stderr with `time`, `level`, `msg`, `component` and the fields of event and spans.
+//! Log lines: one JSON object per line on stderr with `time`, `level`, `msg`, `component` and the fields of the event and its spans.
 
 use std::fmt;
 
@@ -22,66 +22,67 @@ use tracing_subscriber::{
 #[derive(Default)]
 struct SpanFields(Map<String, Value>);
 
-struct Collect<'a>(&'a mut Map<String, Value>);
+struct FieldCollector<'a>(&'a mut Map<String, Value>);
 
-impl Collect<'_> {
-    fn put(&mut self, field: &Field, value: Value) {
+impl FieldCollector<'_> {
+    fn insert_field(&mut self, field: &Field, value: Value) {
         self.0.insert(field.name().to_owned(), value);
     }
 }
 
-impl Visit for Collect<'_> {
+impl Visit for FieldCollector<'_> {
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.put(field, value.into());
+        self.insert_field(field, value.into());
     }
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.put(field, value.into());
+        self.insert_field(field, value.into());
     }
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.put(field, value.into());
+        self.insert_field(field, value.into());
     }
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.put(field, value.into());
+        self.insert_field(field, value.into());
     }
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field, value.into());
+        self.insert_field(field, value.into());
     }
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.put(field, format!("{value:?}").into());
+        self.insert_field(field, format!("{value:?}").into());
     }
 }
 
-/// Keeps the fields of open spans, so that a line can carry those of all spans around it.
-pub(crate) struct FieldStore;
+/// Keeps the fields of open spans: a line carries the fields of all spans around it.
+pub(crate) struct SpanFieldLayer;
 
-impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for FieldStore {
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for SpanFieldLayer {
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
         let mut fields = SpanFields::default();
-        attributes.record(&mut Collect(&mut fields.0));
+        attributes.record(&mut FieldCollector(&mut fields.0));
         span.extensions_mut().replace(fields);
     }
 
     fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
         let Some(span) = context.span(id) else { return };
         if let Some(fields) = span.extensions_mut().get_mut::<SpanFields>() {
-            values.record(&mut Collect(&mut fields.0));
+            values.record(&mut FieldCollector(&mut fields.0));
         }
     }
 }
 
-/// Span fields are kept by [`FieldStore`]; the formatter must not format them a second time.
-pub(crate) struct NoFields;
+/// Formats no span fields: [`SpanFieldLayer`] keeps them, and [`JsonLineFormat`] writes them.
+pub(crate) struct EmptyFieldFormat;
 
-impl<'writer> FormatFields<'writer> for NoFields {
+impl<'writer> FormatFields<'writer> for EmptyFieldFormat {
     fn format_fields<R: RecordFields>(&self, _: Writer<'writer>, _: R) -> fmt::Result {
         Ok(())
     }
 }
 
-pub(crate) struct JsonLine;
+/// Writes an event as one JSON object.
+pub(crate) struct JsonLineFormat;
 
-impl<S, N> FormatEvent<S, N> for JsonLine
+impl<S, N> FormatEvent<S, N> for JsonLineFormat
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -95,15 +96,15 @@ where
                 }
             }
         }
-        event.record(&mut Collect(&mut line));
+        event.record(&mut FieldCollector(&mut line));
         let message = line.remove("message").unwrap_or_else(|| Value::from(""));
         let target = match line.remove("log.target") {
             Some(Value::String(target)) => target,
             _ => event.metadata().target().to_owned(),
         };
-        // Dotted names are attributes of exported spans; a line says the same in `request_id` and `tool`.
+        // Dotted names are attributes of exported spans; `request_id` and `tool` repeat them for log lines.
         line.retain(|key, _| !key.contains('.'));
-        line.entry("component").or_insert_with(|| component(&target).into());
+        line.entry("component").or_insert_with(|| component_of(&target).into());
         let now = time::OffsetDateTime::now_utc();
         let stamp = now.format(&time::format_description::well_known::Rfc3339).map_err(|_| fmt::Error)?;
         line.insert("time".to_owned(), stamp.into());
@@ -114,19 +115,19 @@ where
 }
 
 /// `svc_operator::signer::actor` is the component `operator.signer`.
-fn component(target: &str) -> String {
+fn component_of(target: &str) -> String {
     let path = target.strip_prefix("svc_").unwrap_or(target);
     path.trim_end_matches("::actor").replace("::", ".")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::component;
+    use super::component_of;
 
     #[test]
-    fn components_are_named_after_their_room() {
-        assert_eq!(component("svc_operator::signer::actor"), "operator.signer");
-        assert_eq!(component("svc::mcp"), "svc.mcp");
-        assert_eq!(component("rmcp::service"), "rmcp.service");
+    fn a_component_is_named_after_its_module() {
+        assert_eq!(component_of("svc_operator::signer::actor"), "operator.signer");
+        assert_eq!(component_of("svc::mcp"), "svc.mcp");
+        assert_eq!(component_of("rmcp::service"), "rmcp.service");
     }
 }

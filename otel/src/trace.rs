@@ -13,52 +13,52 @@ use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use crate::names::{attribute, span};
 
-/// The call on whose behalf code runs; every log line inside it carries these two fields.
+/// The tool call that code runs for; every log line of that code carries these two fields.
 #[derive(Debug, Clone)]
-pub struct Call {
-    /// Unique per request.
+pub struct CallContext {
+    /// Identifier of the request, unique in the process.
     pub request_id: Arc<str>,
     /// Tool name.
     pub tool: Arc<str>,
 }
 
 tokio::task_local! {
-    static CURRENT: Call;
+    static CURRENT: CallContext;
 }
 
-/// Runs `future` on behalf of `call`.
-pub async fn within<F: Future>(call: Option<Call>, future: F) -> F::Output {
+/// Runs `future` as a part of `call`.
+pub async fn run_in_call<F: Future>(call: Option<CallContext>, future: F) -> F::Output {
     match call {
         Some(call) => CURRENT.scope(call, future).await,
         None => future.await,
     }
 }
 
-/// Where a message comes from: the sender's span and call.
+/// Origin of a message: the span and the call of its sender.
 #[derive(Debug, Clone)]
-pub struct Origin {
+pub struct MessageOrigin {
     span: SpanContext,
-    /// The call it belongs to.
-    pub call: Option<Call>,
+    /// The call that the message belongs to.
+    pub call: Option<CallContext>,
 }
 
-impl Origin {
-    /// The current span and call.
+impl MessageOrigin {
+    /// Returns the current span and call.
     pub fn current() -> Self {
         Self { span: span_context(&Span::current()), call: CURRENT.try_with(Clone::clone).ok() }
     }
 
-    /// Links `span` to the sender. A link, not a parent: a chain of messages must not become a chain of nested spans.
-    fn link(&self, span: &Span) {
+    /// Links `span` to the sender. The sender is no parent: a chain of messages must not become a chain of nested spans.
+    fn link_span(&self, span: &Span) {
         if self.span.is_valid() {
             span.add_link(self.span.clone());
         }
     }
 }
 
-/// Span of one actor message: a root with a link to the sender. A child span would nest one level deeper with every message
-/// an actor sends itself, without end.
-pub fn message_span(actor: &'static str, message: &'static str, waited: Duration, origin: &Origin) -> Span {
+/// Opens the span of one actor message: a root with a link to the sender. Child spans would nest one level deeper with every
+/// message that an actor sends to itself.
+pub fn message_span(actor: &'static str, message: &'static str, waited: Duration, origin: &MessageOrigin) -> Span {
     let call = origin.call.as_ref();
     let span = tracing::info_span!(
         parent: None,
@@ -71,12 +71,12 @@ pub fn message_span(actor: &'static str, message: &'static str, waited: Duration
         request_id = call.map(|call| &*call.request_id),
         tool = call.map(|call| &*call.tool),
     );
-    origin.link(&span);
+    origin.link_span(&span);
     span
 }
 
-/// Server span of one MCP request; `target` is the tool, resource or prompt it is about.
-pub fn server_span(method: &str, target: Option<&str>, jsonrpc_id: &str, call: &Call) -> Span {
+/// Opens the server span of one MCP request; `target` is the requested tool, resource or prompt.
+pub fn server_span(method: &str, target: Option<&str>, jsonrpc_id: &str, call: &CallContext) -> Span {
     let name = target.map_or_else(|| method.to_owned(), |target| format!("{method} {target}"));
     tracing::info_span!(
         parent: None,
@@ -99,30 +99,30 @@ pub fn record_error(span: &Span, code: &str) {
     span.record("otel.status_code", "error");
 }
 
-/// Span of one stage of a write, below the span of the call it is done for; the hash is recorded once it is known.
-pub fn stage_span(stage: Stage, parent: &Span) -> Span {
+/// Opens the span of one stage of a write below `parent`, the span of its call. [`record_tx`] adds the hash later.
+pub fn stage_span(stage: WriteStage, parent: &Span) -> Span {
     macro_rules! stage {
         ($name:expr) => {
             tracing::info_span!(parent: parent, $name, { attribute::TX_HASH } = Empty, { attribute::HEIGHT } = Empty)
         };
     }
     match stage {
-        Stage::Simulate => stage!(span::SIMULATE),
-        Stage::Sign => stage!(span::SIGN),
-        Stage::Broadcast => stage!(span::BROADCAST),
-        Stage::AwaitInclusion => stage!(span::AWAIT_INCLUSION),
-        Stage::AwaitIndex => stage!(span::AWAIT_INDEX),
+        WriteStage::Simulate => stage!(span::SIMULATE),
+        WriteStage::Sign => stage!(span::SIGN),
+        WriteStage::Broadcast => stage!(span::BROADCAST),
+        WriteStage::AwaitInclusion => stage!(span::AWAIT_INCLUSION),
+        WriteStage::AwaitIndex => stage!(span::AWAIT_INDEX),
     }
 }
 
-/// Stages of a write.
+/// A stage of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
+pub enum WriteStage {
     /// Simulation.
     Simulate,
     /// Signature.
     Sign,
-    /// Hand-over to the node.
+    /// Broadcast to the node.
     Broadcast,
     /// Wait for the block.
     AwaitInclusion,
@@ -130,37 +130,37 @@ pub enum Stage {
     AwaitIndex,
 }
 
-/// Notes the transaction a stage is about.
+/// Records the hash of a stage's transaction.
 pub fn record_tx(span: &Span, hash: &str) {
     span.record(attribute::TX_HASH, hash);
 }
 
-/// Notes the height a stage is about.
+/// Records the height of a stage's block.
 pub fn record_height(span: &Span, height: u64) {
     span.record(attribute::HEIGHT, i64::try_from(height).unwrap_or(i64::MAX));
 }
 
-/// W3C `traceparent` of a span; `None` when tracing is off.
+/// Returns the W3C `traceparent` of a span; `None` when tracing is off.
 pub fn traceparent(span: &Span) -> Option<String> {
     let context = span_context(span);
     let flags = context.trace_flags().to_u8();
     context.is_valid().then(|| format!("00-{}-{}-{flags:02x}", context.trace_id(), context.span_id()))
 }
 
-/// Span of what follows on a call that has ended: a root, linked to the call.
+/// Opens the span of the work after the end of a call: a root with a link to the call.
 pub fn reconcile_span(traceparent: Option<&str>) -> Span {
     let span = tracing::info_span!(parent: None, span::RECONCILE);
     let carrier =
         std::collections::HashMap::from([("traceparent".to_owned(), traceparent.unwrap_or_default().to_owned())]);
-    let call = extract(&carrier).span().span_context().clone();
+    let call = extract_context(&carrier).span().span_context().clone();
     if call.is_valid() {
         span.add_link(call);
     }
     span
 }
 
-/// Span of taking one block into the indexer, below the current span.
-pub fn block_span(height: u64) -> Span {
+/// Opens the span of the indexing of one block, below the current span.
+pub fn index_block_span(height: u64) -> Span {
     let span = tracing::info_span!(
         span::INDEX_BLOCK,
         { attribute::HEIGHT } = Empty,
@@ -171,31 +171,31 @@ pub fn block_span(height: u64) -> Span {
     span
 }
 
-/// Span of judging one DID as of a height.
-pub fn judge_span(did: &str, height: u64, is_fresh: bool) -> Span {
+/// Opens the span of the evaluation of one DID at a height.
+pub fn evaluation_span(did: &str, height: u64, is_fresh: bool) -> Span {
     let span = tracing::info_span!(
-        span::JUDGE_DID,
+        span::EVALUATE_DID,
         { attribute::DID } = did,
         { attribute::HEIGHT } = Empty,
         { attribute::IS_FRESH } = is_fresh,
-        { attribute::JUDGED } = Empty
+        { attribute::TRUST_OUTCOME } = Empty
     );
     record_height(&span, height);
     span
 }
 
-/// Notes what judging a DID came to.
-pub fn record_judged(span: &Span, outcome: &'static str) {
-    span.record(attribute::JUDGED, outcome);
+/// Records the outcome of the evaluation of a DID.
+pub fn record_trust_outcome(span: &Span, outcome: &'static str) {
+    span.record(attribute::TRUST_OUTCOME, outcome);
 }
 
-/// Notes what a block held.
+/// Records the numbers of events and changed entities of a block.
 pub fn record_block(span: &Span, events: usize, changes: usize) {
     span.record(attribute::EVENTS, i64::try_from(events).unwrap_or(i64::MAX));
     span.record(attribute::CHANGES, i64::try_from(changes).unwrap_or(i64::MAX));
 }
 
-/// Client span of one upstream request.
+/// Opens the client span of one upstream request.
 pub fn upstream_span(kind: &'static str, method: &str, operation: &str) -> Span {
     tracing::info_span!(
         span::UPSTREAM,
@@ -209,12 +209,12 @@ pub fn upstream_span(kind: &'static str, method: &str, operation: &str) -> Span 
     )
 }
 
-/// Notes the HTTP status of an upstream's answer.
-pub fn record_status(span: &Span, status: u16) {
+/// Records the HTTP status of an upstream's answer.
+pub fn record_http_status(span: &Span, status: u16) {
     span.record(attribute::HTTP_STATUS, i64::from(status));
 }
 
-/// Span of fetching and verifying one DID Document, below the span of whoever asked for it first.
+/// Opens the span of the fetch and verification of one DID Document, below the span of the first request for it.
 pub fn resolution_span(method: &'static str) -> Span {
     tracing::info_span!(
         span::RESOLVE_DID,
@@ -225,7 +225,7 @@ pub fn resolution_span(method: &'static str) -> Span {
     )
 }
 
-/// Notes how a resolution ended: `ok`, or the code of the failure.
+/// Records the outcome of a resolution: `ok`, or the code of the failure.
 pub fn record_resolution(span: &Span, outcome: Result<(), &'static str>) {
     span.record(attribute::DID_OUTCOME, outcome.err().unwrap_or("ok"));
     if let Err(code) = outcome {
@@ -233,44 +233,48 @@ pub fn record_resolution(span: &Span, outcome: Result<(), &'static str>) {
     }
 }
 
-/// Identity of a span; invalid when tracing is off.
+/// Returns the identity of a span; it is invalid when tracing is off.
 pub fn span_context(span: &Span) -> SpanContext {
     span.context().span().span_context().clone()
 }
 
-/// Makes `span` a child of a remote caller: `traceparent` of the request's `_meta` first, the HTTP headers otherwise.
+/// Makes `span` a child of the remote caller's span. The `traceparent` of the request's `_meta` goes before that of the HTTP
+/// headers.
 pub fn adopt_remote_parent(span: &Span, meta: &dyn Fn(&str) -> Option<String>, headers: Option<&http::HeaderMap>) {
-    let from_meta =
-        MetaExtractor { traceparent: meta("traceparent"), tracestate: meta("tracestate"), baggage: meta("baggage") };
-    let mut parent = extract(&from_meta);
+    let from_meta = RequestMetaExtractor {
+        traceparent: meta("traceparent"),
+        tracestate: meta("tracestate"),
+        baggage: meta("baggage"),
+    };
+    let mut parent = extract_context(&from_meta);
     if !parent.span().span_context().is_valid()
         && let Some(headers) = headers
     {
-        parent = extract(&HeaderExtractor(headers));
+        parent = extract_context(&HeaderExtractor(headers));
     }
     if parent.span().span_context().is_valid() {
-        // Fails only when the span is disabled or has started, and then it has no remote parent to lose.
+        // This fails only for a span that is disabled or has started; such a span keeps its local parent.
         let _ = span.set_parent(parent);
     }
 }
 
-fn extract(extractor: &dyn Extractor) -> Context {
+fn extract_context(extractor: &dyn Extractor) -> Context {
     global::get_text_map_propagator(|propagator| propagator.extract_with_context(&Context::new(), extractor))
 }
 
 /// Writes the current span's context into the headers of an outgoing request.
-pub fn inject(span: &Span, headers: &mut http::HeaderMap) {
+pub fn inject_context(span: &Span, headers: &mut http::HeaderMap) {
     let context = span.context();
     global::get_text_map_propagator(|propagator| propagator.inject_context(&context, &mut HeaderInjector(headers)));
 }
 
-struct MetaExtractor {
+struct RequestMetaExtractor {
     traceparent: Option<String>,
     tracestate: Option<String>,
     baggage: Option<String>,
 }
 
-impl Extractor for MetaExtractor {
+impl Extractor for RequestMetaExtractor {
     fn get(&self, key: &str) -> Option<&str> {
         match key {
             "traceparent" => self.traceparent.as_deref(),

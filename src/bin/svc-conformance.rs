@@ -1,5 +1,5 @@
-//! The svc binary with what the official MCP conformance suite expects besides our own tools. Never released.
+//! The svc binary with the fixtures of the official MCP conformance suite. It is not part of a release.
 
 fn main() -> std::process::ExitCode {
-    svc::start::program()
+    svc::program::run_program()
 }

@@ -1,10 +1,12 @@
-//! What the MCP library asks of a session, request by request.
+//! A session of a client: the methods that the MCP library calls, one per request. Clients of the protocol versions without
+//! sessions get a session per request.
 
-// Logging and resource subscriptions belong to the older protocol generations, which are served too.
+// Logging and resource subscriptions belong to the older protocol versions, which are served too.
 #![allow(deprecated)]
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, panic::AssertUnwindSafe, sync::Arc};
 
+use futures::FutureExt;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -17,19 +19,22 @@ use rmcp::{
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 use serde_json::{Value, json};
+use svc_otel::trace::{self, CallContext};
+use tracing::Instrument;
 
 #[cfg(feature = "conformance")]
 use super::conformance;
 use super::{
-    announce,
-    caller::Caller,
-    own::Own,
-    session::{Session, page},
+    listing::{paginate, server_capabilities},
+    notifications,
+    resources::OwnResource,
+    server::ToolServer,
+    session::{SessionState, ToolCaller},
 };
 
-/// Methods of the generations with sessions only.
-const OLDER_METHODS: [&str; 4] = ["initialize", "resources/subscribe", "resources/unsubscribe", "logging/setLevel"];
-/// Methods of every generation.
+/// Methods that only the protocol versions with sessions have.
+const SESSION_METHODS: [&str; 4] = ["initialize", "resources/subscribe", "resources/unsubscribe", "logging/setLevel"];
+/// Methods of all protocol versions.
 const METHODS: [&str; 8] = [
     "tools/list",
     "tools/call",
@@ -40,15 +45,57 @@ const METHODS: [&str; 8] = [
     "resources/read",
     "completion/complete",
 ];
-/// For how long a client may take a list for granted that changes with a release only, in milliseconds.
+/// Lifetime in a client's cache of a list that changes only with a release, in milliseconds.
 const LIST_TTL_MS: u64 = 60_000;
-/// The same for the list of tools, which changes with the chain: a client that kept it would not see a revocation.
+/// Lifetime of the list of tools, which changes with the chain: from a cached list a client would not see a revocation.
 const TOOLS_TTL_MS: u64 = 0;
 
-impl ServerHandler for Session {
+/// The handler of one session, or of one request where the protocol has no sessions.
+#[derive(Clone)]
+pub struct McpSession {
+    server: Arc<ToolServer>,
+    state: Arc<SessionState>,
+}
+
+impl McpSession {
+    /// A session of a tool server.
+    pub fn new(server: Arc<ToolServer>) -> Self {
+        Self { server, state: Arc::default() }
+    }
+
+    /// Runs a request under its server span.
+    async fn trace_request<T>(
+        &self,
+        method: &str,
+        target: &str,
+        context: &RequestContext<RoleServer>,
+        work: impl Future<Output = Result<T, ErrorData>>,
+    ) -> Result<T, ErrorData> {
+        let call = CallContext { request_id: uuid::Uuid::new_v4().to_string().into(), tool: target.into() };
+        let span = trace::server_span(method, Some(target), &context.id.to_string(), &call);
+        let meta = |key: &str| context.meta.get(key).and_then(Value::as_str).map(str::to_owned);
+        let parts = context.extensions.get::<::http::request::Parts>();
+        trace::adopt_remote_parent(&span, &meta, parts.map(|parts| &parts.headers));
+        let outcome = trace::run_in_call(Some(call), catch_panic(method, work)).instrument(span.clone()).await;
+        if let Err(error) = &outcome {
+            trace::record_error(&span, &error.code.0.to_string());
+        }
+        outcome
+    }
+}
+
+/// Turns a panic into an internal error: without an answer the client would wait forever.
+async fn catch_panic<T>(method: &str, work: impl Future<Output = Result<T, ErrorData>>) -> Result<T, ErrorData> {
+    AssertUnwindSafe(work).catch_unwind().await.unwrap_or_else(|_| {
+        tracing::error!(method, "a handler has panicked");
+        Err(ErrorData::internal_error(format!("{method} failed inside the server"), None))
+    })
+}
+
+impl ServerHandler for McpSession {
     fn get_info(&self) -> ServerConfig {
-        let corporation = self.front.operator.corporation_id();
-        ServerConfig::new(Self::capabilities())
+        let corporation = self.server.operator().corporation_id();
+        ServerConfig::new(server_capabilities())
             .with_server_info(Implementation::new("svc", env!("CARGO_PKG_VERSION")).with_title("svc operator tool server"))
             .with_instructions(format!(
                 "Operates corporation {corporation} in a public trust registry with one operator key. Ledger tools write to the \
@@ -63,19 +110,19 @@ impl ServerHandler for Session {
         if let Some(tool) = conformance::tools().iter().find(|tool| tool.name == name) {
             return Some(tool.clone());
         }
-        self.front.catalog.get(name).map(|entry| self.front.catalog.listing(entry))
+        self.server.catalog.get(name).map(|entry| self.server.catalog.listed_tool(entry))
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         #[cfg(feature = "conformance")]
-        conformance::announce(context.peer.clone());
-        self.front.listener(context.peer, Arc::clone(&self.memory));
+        conformance::notify_session(context.peer.clone());
+        self.server.subscribers.add(context.peer, Arc::clone(&self.state));
     }
 
     async fn set_level(&self, request: SetLevelRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
         #[cfg(feature = "conformance")]
         conformance::set_level(request.level);
-        self.memory.set_level(request.level);
+        self.state.set_level(request.level);
         Ok(())
     }
 
@@ -84,8 +131,8 @@ impl ServerHandler for Session {
         request: Option<PaginatedRequestParams>,
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        self.traced("tools/list", "", &context, async {
-            let (tools, next) = page(&self.tools(), request)?;
+        self.trace_request("tools/list", "", &context, async {
+            let (tools, next) = paginate(&self.server.listed_tools(), request)?;
             let mut result =
                 ListToolsResult::with_all_items(tools).with_cache_scope(CacheScope::Private).with_ttl_ms(TOOLS_TTL_MS);
             result.next_cursor = next;
@@ -105,13 +152,13 @@ impl ServerHandler for Session {
             if let Some(outcome) = conformance::call(&request, &context).await {
                 return outcome;
             }
-            let mut caller = Caller::new(&context, &self.memory);
-            caller.responses = request.input_responses;
+            let mut caller = ToolCaller::new(&context, &self.state);
+            caller.input_responses = request.input_responses;
             caller.request_state = request.request_state;
             let arguments = Value::Object(request.arguments.unwrap_or_default());
-            Ok(self.call(&name, arguments, &caller).await)
+            Ok(self.server.answer_call(&name, arguments, &caller).await)
         };
-        self.traced("tools/call", &name, &context, work).await
+        self.trace_request("tools/call", &name, &context, work).await
     }
 
     async fn list_prompts(
@@ -119,7 +166,7 @@ impl ServerHandler for Session {
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let (prompts, next) = page(&self.prompts(), request)?;
+        let (prompts, next) = paginate(&self.server.listed_prompts(), request)?;
         let mut result =
             ListPromptsResult::with_all_items(prompts).with_cache_scope(CacheScope::Public).with_ttl_ms(LIST_TTL_MS);
         result.next_cursor = next;
@@ -137,9 +184,9 @@ impl ServerHandler for Session {
             if let Some(outcome) = conformance::get_prompt(&request, &context).await {
                 return outcome;
             }
-            self.prompt(&request).await
+            self.server.render_prompt(&request)
         };
-        self.traced("prompts/get", &name, &context, work).await
+        self.trace_request("prompts/get", &name, &context, work).await
     }
 
     async fn complete(
@@ -151,20 +198,20 @@ impl ServerHandler for Session {
         if let Some(result) = conformance::complete(&request) {
             return Ok(result);
         }
-        let unknown = |what: &str| {
+        let unknown = |reference: &str| {
             let hint = "a prompt's name, or a tool's full name to complete its arguments";
-            ErrorData::invalid_params(format!("nothing completes {what:?}: {hint}"), None)
+            ErrorData::invalid_params(format!("nothing completes {reference:?}: {hint}"), None)
         };
         let Some(name) = request.r#ref.as_prompt_name() else {
             return Err(unknown("a resource"));
         };
         let (argument, typed) = (&request.argument.name, &request.argument.value);
-        self.traced("completion/complete", name, &context, async {
-            if let Some(plan) = self.front.prompts.get(name) {
-                return Ok(CompleteResult::new(self.front.complete(plan.completes(argument), typed).await));
+        self.trace_request("completion/complete", name, &context, async {
+            if let Some(prompt) = self.server.prompts.get(name) {
+                return Ok(CompleteResult::new(self.server.complete(prompt.completion_source(argument), typed).await));
             }
-            let entry = self.front.catalog.get(name).ok_or_else(|| unknown(name))?;
-            Ok(CompleteResult::new(self.front.complete_tool(entry, argument, typed).await))
+            let entry = self.server.catalog.get(name).ok_or_else(|| unknown(name))?;
+            Ok(CompleteResult::new(self.server.complete_tool(entry, argument, typed).await))
         })
         .await
     }
@@ -174,7 +221,7 @@ impl ServerHandler for Session {
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let (resources, next) = page(&self.resources(), request)?;
+        let (resources, next) = paginate(&self.server.listed_resources(), request)?;
         let mut result = ListResourcesResult::with_all_items(resources)
             .with_cache_scope(CacheScope::Public)
             .with_ttl_ms(LIST_TTL_MS);
@@ -205,13 +252,13 @@ impl ServerHandler for Session {
             if let Some(result) = conformance::read(&uri) {
                 return Ok(result.into());
             }
-            let own = Own::find(&uri).ok_or_else(|| unknown_resource(&uri))?;
-            let text = self.front.own(own).await.to_string();
+            let own = OwnResource::from_uri(&uri).ok_or_else(|| unknown_resource(&uri))?;
+            let text = self.server.read_own_resource(own).await.to_string();
             let contents = ResourceContents::text(text, uri.clone()).with_mime_type("application/json");
-            // It may change at any moment; a subscription tells when.
+            // A resource may change at any moment, so a client must not cache it; a subscription reports each change.
             Ok(ReadResourceResult::new(vec![contents]).with_cache_scope(CacheScope::Private).with_ttl_ms(0).into())
         };
-        self.traced("resources/read", &uri, &context, work).await
+        self.trace_request("resources/read", &uri, &context, work).await
     }
 
     async fn subscribe(&self, request: SubscribeRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
@@ -219,8 +266,8 @@ impl ServerHandler for Session {
         if conformance::is_fixture_uri(&request.uri) {
             return Ok(());
         }
-        Own::find(&request.uri).ok_or_else(|| unknown_resource(&request.uri))?;
-        self.memory.uris(|uris| uris.insert(request.uri));
+        OwnResource::from_uri(&request.uri).ok_or_else(|| unknown_resource(&request.uri))?;
+        self.state.with_subscribed_uris(|uris| uris.insert(request.uri));
         Ok(())
     }
 
@@ -229,34 +276,34 @@ impl ServerHandler for Session {
         request: UnsubscribeRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        self.memory.uris(|uris| uris.remove(&request.uri));
+        self.state.with_subscribed_uris(|uris| uris.remove(&request.uri));
         Ok(())
     }
 
     fn accepted_subscription_filter(&self, requested: &SubscriptionFilter) -> Option<SubscriptionFilter> {
-        Some(requested.supported_by(&Self::capabilities()))
+        Some(requested.supported_by(&server_capabilities()))
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         #[cfg(feature = "conformance")]
-        let _fixtures = conformance::follow(context.sink().clone());
-        announce::listen(&self.front, &context).await;
+        let _fixtures = conformance::notify_subscription(context.sink().clone());
+        notifications::serve_subscription(&self.server, &context).await;
         Ok(())
     }
 
-    /// What the library could not read as one of its own requests.
+    /// Refuses a request that the library could not parse: a known method with wrong params, or an unknown method.
     async fn on_custom_request(
         &self,
         request: CustomRequest,
         context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        let is_older = context.protocol_version().is_none_or(|version| version < ProtocolVersion::V_2026_07_28);
+        let has_sessions = context.protocol_version().is_none_or(|version| version < ProtocolVersion::V_2026_07_28);
         let method = request.method.as_str();
-        if METHODS.contains(&method) || (is_older && OLDER_METHODS.contains(&method)) {
-            let reason = format!("the params of {} are not what the protocol says", request.method);
+        if METHODS.contains(&method) || (has_sessions && SESSION_METHODS.contains(&method)) {
+            let reason = format!("the params of {} do not match the protocol", request.method);
             return Err(ErrorData::invalid_params(reason, None));
         }
-        // A method may be as long as a body; nobody needs to hear all of it again.
+        // A method name may be as long as a body, so the error quotes only its beginning.
         let name = &request.method[..request.method.floor_char_boundary(100)];
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, format!("there is no method {name:?}"), None))
     }
@@ -268,6 +315,19 @@ impl ServerHandler for Session {
 
 fn unknown_resource(uri: &str) -> ErrorData {
     let uri = &uri[..uri.floor_char_boundary(200)];
-    let known: Vec<&str> = Own::ALL.into_iter().map(Own::uri).collect();
+    let known: Vec<&str> = OwnResource::ALL.into_iter().map(OwnResource::uri).collect();
     ErrorData::resource_not_found(format!("there is no resource {uri:?}"), Some(json!({"uri": uri, "known": known})))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_answered_as_an_internal_error() {
+        let work = async { if true { panic!("on purpose") } else { Ok(()) } };
+        let error = catch_panic("tools/call", work).await.expect_err("an error");
+        assert_eq!(error.code.0, -32603);
+        assert!(!error.message.contains("on purpose"), "no internal text leaks: {}", error.message);
+    }
 }

@@ -1,4 +1,5 @@
-//! The HTTP surface: `/mcp` behind the bearer token, `/healthz`, `/metrics`.
+//! The HTTP surface: `/mcp` behind the bearer token, `/healthz` and `/metrics`. Requests that the library would answer wrongly or
+//! not at all are answered here.
 
 use std::{
     borrow::Cow,
@@ -21,64 +22,69 @@ use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, Stream
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 use subtle::ConstantTimeEq;
-use svc_wire::secret::Secret;
+use svc_wire::secret::SecretString;
 use tokio::task::JoinHandle;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
-    Front, Readiness,
-    session::Session,
-    sessions::{SessionLimits, Sessions},
+    handler::McpSession,
+    server::ToolServer,
+    session::{BoundedSessionManager, SessionLimits},
 };
+use crate::status::{HealthStatus, health_response, metrics_response};
 
-/// Longest request body.
+/// Longest request body, in bytes.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
-/// Pages on this machine may call; pages of any other origin may not.
+/// Origins of web pages that may call: pages on this machine.
 const LOOPBACK_ORIGINS: [&str; 3] = ["http://localhost:*", "http://127.0.0.1:*", "http://[::1]:*"];
-/// When a client that found no room should come again, in seconds.
-const RETRY_AFTER: &str = "30";
+/// Time after which a client may retry to open a session, in seconds.
+const RETRY_AFTER_SECONDS: &str = "30";
 
-/// How the listener is set up.
+/// The configuration of the listener.
 pub struct HttpServerConfig {
-    /// Token clients present.
-    pub bearer: Secret,
-    /// Host names clients may use besides loopback names and the bound address.
+    /// Token that clients present.
+    pub bearer_token: SecretString,
+    /// Host names that clients may use, in addition to the loopback names and the bound address.
     pub allowed_hosts: Vec<String>,
-    /// Bounds of the sessions.
+    /// Limits of the sessions.
     pub sessions: SessionLimits,
 }
 
 /// The listener cannot serve.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot serve HTTP on {address}: {cause}")]
-pub struct ServeError {
-    /// Where.
+pub struct HttpServerError {
+    /// Address of the listener.
     pub address: SocketAddr,
-    /// Why.
+    /// The error of the operating system.
     pub cause: std::io::Error,
 }
 
 /// A running HTTP server.
 pub struct HttpServer {
-    /// Where it listens.
+    /// Address of the listener.
     pub address: SocketAddr,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
 impl HttpServer {
-    /// Serves `front` on a bound listener.
-    pub fn start(listener: TcpListener, front: Arc<Front>, config: HttpServerConfig) -> Result<Self, ServeError> {
+    /// Serves a tool server on a bound listener. Fails when the listener cannot be used.
+    pub fn start(
+        listener: TcpListener,
+        server: Arc<ToolServer>,
+        config: HttpServerConfig,
+    ) -> Result<Self, HttpServerError> {
         let unbound = SocketAddr::from(([0, 0, 0, 0], 0));
-        let address = listener.local_addr().map_err(|cause| ServeError { address: unbound, cause })?;
-        let failed = |cause| ServeError { address, cause };
+        let address = listener.local_addr().map_err(|cause| HttpServerError { address: unbound, cause })?;
+        let failed = |cause| HttpServerError { address, cause };
         let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?.tap_io(|stream| {
-            // Without this each small answer waits for the client's delayed acknowledgement.
+            // Without it each small answer waits for the client's delayed acknowledgement.
             let _ = stream.set_nodelay(true);
         });
         let stop = CancellationToken::new();
-        let router = router(front, config, address.ip(), &stop);
+        let router = router(server, config, address.ip(), &stop);
         let stopped = stop.clone();
         let task = tokio::spawn(async move {
             let served = axum::serve(listener, router).with_graceful_shutdown(stopped.cancelled_owned()).await;
@@ -89,68 +95,66 @@ impl HttpServer {
         Ok(Self { address, stop, task })
     }
 
-    /// Takes no new connection, lets running requests end for at most `patience`.
-    pub async fn stop(self, patience: Duration) {
+    /// Accepts no new connection, waits at most `timeout` for running requests, and aborts the rest.
+    pub async fn stop(self, timeout: Duration) {
         self.stop.cancel();
         let abort = self.task.abort_handle();
-        if tokio::time::timeout(patience, self.task).await.is_err() {
+        if tokio::time::timeout(timeout, self.task).await.is_err() {
             abort.abort();
         }
     }
 }
 
-fn router(front: Arc<Front>, config: HttpServerConfig, bound: IpAddr, stop: &CancellationToken) -> Router {
+fn router(server: Arc<ToolServer>, config: HttpServerConfig, bound: IpAddr, stop: &CancellationToken) -> Router {
     let mut hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned(), "::1".to_owned()];
     if !bound.is_unspecified() {
         hosts.push(bound.to_string());
     }
     hosts.extend(config.allowed_hosts);
-    let sessions = Arc::new(Sessions::new(config.sessions));
+    let sessions = Arc::new(BoundedSessionManager::new(config.sessions));
     let settings = StreamableHttpServerConfig::default()
         .with_allowed_hosts(hosts)
         .with_allowed_origins(LOOPBACK_ORIGINS)
         .enforce_origin_validation()
         .with_max_request_body_bytes(MAX_BODY_BYTES)
         .with_cancellation_token(stop.child_token());
-    let factory_front = Arc::clone(&front);
+    let factory_server = Arc::clone(&server);
     let service = StreamableHttpService::new(
-        move || Ok(Session::new(Arc::clone(&factory_front))),
+        move || Ok(McpSession::new(Arc::clone(&factory_server))),
         Arc::clone(&sessions),
         settings,
     );
-    let bearer = Arc::new(config.bearer);
+    let bearer = Arc::new(config.bearer_token);
     let mcp = Router::new().route_service("/mcp", service);
     #[cfg(feature = "conformance")]
-    let mcp = mcp.layer(middleware::from_fn(super::conformance::cuttable));
-    let entry = Entry { tidying: Arc::new(sessions.tidy()), sessions };
+    let mcp = mcp.layer(middleware::from_fn(super::conformance::with_stream_cut));
+    let admission = HttpAdmission { idle_cleanup: Arc::new(sessions.spawn_idle_cleanup()), sessions };
     let mcp = mcp
-        .layer(middleware::from_fn_with_state(entry, admitted))
-        .layer(middleware::from_fn_with_state(bearer, authorized));
+        .layer(middleware::from_fn_with_state(admission, admit_request))
+        .layer(middleware::from_fn_with_state(bearer, require_bearer_token));
     Router::new()
         .route("/healthz", get(healthz))
-        .route("/metrics", get(crate::exposition::metrics))
-        .with_state(front)
+        .route("/metrics", get(metrics_response))
+        .with_state(server)
         .merge(mcp)
         .layer(CatchPanicLayer::new())
 }
 
-async fn healthz(State(front): State<Arc<Front>>) -> Response {
-    let (status, text) = match front.readiness() {
-        Readiness::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
-        Readiness::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
-        Readiness::Serving if front.operator.is_healthy() => (StatusCode::OK, "ok"),
-        Readiness::Serving => (StatusCode::SERVICE_UNAVAILABLE, "degraded"),
-    };
-    json_response(status, &json!({ "status": text }))
+async fn healthz(State(server): State<Arc<ToolServer>>) -> Response {
+    health_response(match (server.is_draining(), server.operator().is_healthy()) {
+        (true, _) => HealthStatus::Draining,
+        (false, true) => HealthStatus::Ok,
+        (false, false) => HealthStatus::Degraded,
+    })
 }
 
 fn json_response(status: StatusCode, body: &Value) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
 
-/// Refuses everybody without the token before any MCP handling.
-async fn authorized(State(bearer): State<Arc<Secret>>, request: Request, next: Next) -> Response {
-    if presents(request.headers(), &bearer) {
+/// Refuses a request without the token before any MCP handling.
+async fn require_bearer_token(State(bearer): State<Arc<SecretString>>, request: Request, next: Next) -> Response {
+    if has_bearer_token(request.headers(), &bearer) {
         return next.run(request).await;
     }
     let body = json!({"error": "unauthorized", "message": "a bearer token is required"});
@@ -159,29 +163,30 @@ async fn authorized(State(bearer): State<Arc<Secret>>, request: Request, next: N
     response
 }
 
-/// Compares in constant time.
-fn presents(headers: &HeaderMap, bearer: &Secret) -> bool {
+/// Whether the request has exactly one authorization header, with the bearer token. Compares in constant time.
+fn has_bearer_token(headers: &HeaderMap, bearer: &SecretString) -> bool {
     let mut values = headers.get_all(header::AUTHORIZATION).iter();
     let (Some(value), None) = (values.next(), values.next()) else { return false };
     let Some((scheme, token)) = value.to_str().ok().and_then(|text| text.split_once(' ')) else { return false };
-    scheme.eq_ignore_ascii_case("bearer") && bool::from(token.trim().as_bytes().ct_eq(bearer.expose().as_bytes()))
+    scheme.eq_ignore_ascii_case("bearer")
+        && bool::from(token.trim().as_bytes().ct_eq(bearer.expose_secret().as_bytes()))
 }
 
-/// What is looked at before the library sees a request.
+/// The state of the checks that precede the library.
 #[derive(Clone)]
-struct Entry {
-    sessions: Arc<Sessions>,
+struct HttpAdmission {
+    sessions: Arc<BoundedSessionManager>,
     /// Ends idle sessions for as long as requests are served.
     #[expect(dead_code, reason = "held, not read")]
-    tidying: Arc<AbortOnDropHandle<()>>,
+    idle_cleanup: Arc<AbortOnDropHandle<()>>,
 }
 
-/// Answers what the library would answer in another protocol's words, or not at all: bodies that are no JSON-RPC message,
-/// sessions beyond the limit, a request id that is in use.
-async fn admitted(State(entry): State<Entry>, request: Request, next: Next) -> Response {
+/// Answers the requests that the library would answer wrongly or not at all: bodies that are not a JSON-RPC message, sessions
+/// beyond the limit, unknown events, and request ids that are in use.
+async fn admit_request(State(admission): State<HttpAdmission>, request: Request, next: Next) -> Response {
     if request.method() == Method::DELETE {
         let mut response = next.run(request).await;
-        // The session has ended when the library answers; clients take 202 for a failure.
+        // The session has ended when the library answers. Clients read its 202 as a failure.
         if response.status() == StatusCode::ACCEPTED {
             *response.status_mut() = StatusCode::NO_CONTENT;
         }
@@ -189,11 +194,11 @@ async fn admitted(State(entry): State<Entry>, request: Request, next: Next) -> R
     }
     if request.method() == Method::GET
         && let Some(last) = request.headers().get("last-event-id").and_then(|value| value.to_str().ok())
-        && !entry.sessions.remembers(last)
+        && !admission.sessions.has_event(last)
     {
-        // The library answers with a stream that ends at once, after which clients ask again without end.
+        // The library would answer with a stream that ends at once, and clients would retry forever.
         let reason = "this event is not known any more: the server was restarted, or it is too long ago; svc://own/transactions \
-                      has what became of a write";
+                      has the outcome of each write";
         return json_response(StatusCode::NOT_FOUND, &rpc_error(-32001, reason));
     }
     if request.method() != Method::POST {
@@ -202,7 +207,7 @@ async fn admitted(State(entry): State<Entry>, request: Request, next: Next) -> R
     let (mut parts, body) = request.into_parts();
     let bytes = match to_bytes(body, MAX_BODY_BYTES).await {
         Ok(bytes) => bytes,
-        Err(error) if is_too_long(&error) => {
+        Err(error) if is_length_limit_error(&error) => {
             return json_response(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 &rpc_error(-32600, format!("the body is longer than {MAX_BODY_BYTES} bytes")),
@@ -212,7 +217,7 @@ async fn admitted(State(entry): State<Entry>, request: Request, next: Next) -> R
             return json_response(StatusCode::BAD_REQUEST, &rpc_error(-32700, format!("the body broke off: {error}")));
         }
     };
-    let message = match serde_json::from_slice::<Head>(&bytes) {
+    let message = match serde_json::from_slice::<JsonRpcHead>(&bytes) {
         Ok(message) => message,
         Err(error) => {
             let (code, reason) = match serde_json::from_slice::<Value>(&bytes) {
@@ -225,21 +230,22 @@ async fn admitted(State(entry): State<Entry>, request: Request, next: Next) -> R
         }
     };
     let session = parts.headers.get("mcp-session-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let mut place = None;
+    let mut reservation = None;
     if session.is_none() && message.method.as_deref() == Some("initialize") {
-        place = entry.sessions.reserve();
-        if place.is_none() {
-            let reason = format!("{} sessions are open, the limit (MCP_MAX_SESSIONS)", entry.sessions.limit());
+        reservation = admission.sessions.reserve();
+        if reservation.is_none() {
+            let reason =
+                format!("{} sessions are open, the limit (MCP_MAX_SESSIONS)", admission.sessions.max_sessions());
             let mut response = json_response(StatusCode::SERVICE_UNAVAILABLE, &rpc_error(-32000, reason));
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER));
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static(RETRY_AFTER_SECONDS));
             return response;
         }
     }
     if let (Some(session), Some(id), Some(_)) = (session, &message.id, &message.method) {
-        // As a value: one id can be written in many ways.
+        // The id is compared as a value: JSON can write one text in many ways.
         let id = serde_json::from_str::<Value>(id.get()).unwrap_or_default();
-        match entry.sessions.begin(&session, id.to_string()) {
-            // Travels with the request to its handler: the id is free when the handler has ended, not when the client is gone.
+        match admission.sessions.register_request(&session, id.to_string()) {
+            // The guard travels with the request, so the id is in use until the handler has ended, even if the client disconnects.
             Some(in_use) => {
                 parts.extensions.insert(Arc::new(in_use));
             }
@@ -255,7 +261,7 @@ async fn admitted(State(entry): State<Entry>, request: Request, next: Next) -> R
         .and_then(|value| value.to_str().ok())
         .is_some_and(|value| value.trim_start().to_ascii_lowercase().starts_with("application/json"));
     let response = next.run(Request::from_parts(parts, Body::from(bytes))).await;
-    drop(place);
+    drop(reservation);
     if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE && is_json {
         let reason = "not a JSON-RPC message of this protocol: jsonrpc \"2.0\", an id that is a text or a whole number, params an object";
         return json_response(StatusCode::BAD_REQUEST, &rpc_error(-32600, reason));
@@ -263,14 +269,14 @@ async fn admitted(State(entry): State<Entry>, request: Request, next: Next) -> R
     response
 }
 
-/// Whether a body could not be read because it is too long, and not because it broke off.
-fn is_too_long(error: &axum::Error) -> bool {
+/// Whether a body could not be read because it is too long, and not because the connection failed.
+fn is_length_limit_error(error: &axum::Error) -> bool {
     std::error::Error::source(error).is_some_and(|cause| cause.to_string().contains("length limit"))
 }
 
-/// What is looked at of a message.
+/// The members of a JSON-RPC message that admission reads.
 #[derive(Deserialize)]
-struct Head<'a> {
+struct JsonRpcHead<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -286,8 +292,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_exact_token_under_one_header_passes() {
-        let bearer = Secret::new("0123456789abcdef0123456789abcdef".into());
+    fn only_the_exact_token_in_one_header_passes() {
+        let bearer = SecretString::new("0123456789abcdef0123456789abcdef".into());
         let headers = |values: &[&'static str]| {
             let mut headers = HeaderMap::new();
             values.iter().for_each(|value| {
@@ -295,8 +301,8 @@ mod tests {
             });
             headers
         };
-        assert!(presents(&headers(&["Bearer 0123456789abcdef0123456789abcdef"]), &bearer));
-        assert!(presents(&headers(&["bearer 0123456789abcdef0123456789abcdef"]), &bearer));
+        assert!(has_bearer_token(&headers(&["Bearer 0123456789abcdef0123456789abcdef"]), &bearer));
+        assert!(has_bearer_token(&headers(&["bearer 0123456789abcdef0123456789abcdef"]), &bearer));
         for bad in [
             &[][..],
             &["Bearer"],
@@ -306,7 +312,7 @@ mod tests {
             &["Bearer 0123456789abcdef0123456789abcdef0"],
             &["Bearer 0123456789abcdef0123456789abcdef", "Bearer x"],
         ] {
-            assert!(!presents(&headers(bad), &bearer), "{bad:?}");
+            assert!(!has_bearer_token(&headers(bad), &bearer), "{bad:?}");
         }
     }
 }

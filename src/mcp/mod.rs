@@ -1,41 +1,43 @@
-//! (B) The tool server's front end: MCP over HTTP and stdio. It parses, asks the operator, shapes the answer, maps errors.
+//! The tool server's front end: MCP over HTTP and stdio. It parses a request, asks the operator, shapes the answer and maps the
+//! error.
+//!
+//! A call of a ledger tool passes through these files in order: `http` (listener, token, admission), `handler` (the MCP request),
+//! `session/tool_caller` (the client's side of the call), `call/tool_call` (lookup, policy, dispatch), `catalog/entry` (check of
+//! the arguments), `catalog/ledger` (the message), `call/confirmation` and `call/ledger_write` (the write). Clients of the
+//! protocol versions with sessions pass through `session/manager` too.
 
-mod announce;
 mod call;
-mod caller;
 mod catalog;
-mod complete;
-mod confirm;
+mod completion;
 #[cfg(feature = "conformance")]
 mod conformance;
-mod events;
 mod handler;
 mod http;
-mod own;
+mod listing;
+mod notifications;
 mod prompts;
+mod resources;
+mod server;
 mod session;
-mod sessions;
-mod write;
 
-use std::sync::{
-    Arc, Mutex, PoisonError,
-    atomic::{AtomicU8, Ordering},
-};
+use std::sync::Arc;
 
 use svc_operator::Operator;
 use svc_otel::metrics;
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
-pub use catalog::{Catalog, CatalogError, Pattern, SURFACES, Selection, Verdict, toolsets};
-pub use http::{HttpServer, HttpServerConfig, ServeError};
+use catalog::ToolCatalog;
+
+pub use catalog::{CallPolicy, CatalogError, PolicyRule, ToolEffect, ToolNames, ToolPattern, ToolSelection};
+pub use handler::McpSession;
+pub use http::{HttpServer, HttpServerConfig, HttpServerError};
 pub use prompts::PromptError;
-pub use session::Session;
-pub use sessions::SessionLimits;
+pub use server::ToolServer;
+pub use session::SessionLimits;
 
-/// The front end's own data is not usable.
+/// The embedded tables or prompts cannot be used with this chain.
 #[derive(Debug, thiserror::Error)]
-pub enum FrontError {
+pub enum ToolServerError {
     /// The tools.
     #[error(transparent)]
     Catalog(#[from] CatalogError),
@@ -44,78 +46,17 @@ pub enum FrontError {
     Prompts(#[from] PromptError),
 }
 
-/// What the server as a whole is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Readiness {
-    /// Not booted yet.
-    Starting,
-    /// Serving.
-    Serving,
-    /// Finishing what was begun.
-    Draining,
-}
-
-/// What every session shares.
-pub struct Front {
-    pub(crate) operator: Operator,
-    pub(crate) catalog: Catalog,
-    prompts: prompts::Prompts,
-    desk: confirm::Desk,
-    seen: watch::Sender<announce::Seen>,
-    readiness: AtomicU8,
-    listeners: Mutex<Vec<announce::Listener>>,
-    stop: CancellationToken,
-}
-
-impl Front {
-    /// A front end over a booted operator. Tells clients of changes until it is stopped.
-    pub fn new(operator: Operator, selection: &Selection) -> Result<Arc<Self>, FrontError> {
-        let seen = watch::Sender::default();
-        let front = Arc::new(Self {
-            catalog: Catalog::build(operator.chain(), selection)?,
-            prompts: prompts::Prompts::load()?,
-            desk: confirm::Desk::new(),
-            seen: seen.clone(),
-            operator,
-            readiness: AtomicU8::new(Readiness::Serving as u8),
-            listeners: Mutex::default(),
-            stop: CancellationToken::new(),
-        });
-        metrics::bootstrap_complete(true);
-        front.count_tools();
-        tokio::spawn(announce::watch(Arc::clone(&front), seen));
-        Ok(front)
-    }
-
-    /// The operator behind it.
-    pub fn operator(&self) -> &Operator {
-        &self.operator
-    }
-
-    /// What `/healthz` says.
-    pub fn readiness(&self) -> Readiness {
-        match self.readiness.load(Ordering::Acquire) {
-            0 => Readiness::Starting,
-            1 => Readiness::Serving,
-            _ => Readiness::Draining,
-        }
-    }
-
-    /// Takes no new work from now on.
-    pub fn drain(&self) {
-        self.readiness.store(Readiness::Draining as u8, Ordering::Release);
-        metrics::bootstrap_complete(false);
-        self.stop.cancel();
-    }
-
-    fn listeners<R>(&self, change: impl FnOnce(&mut Vec<announce::Listener>) -> R) -> R {
-        change(&mut self.listeners.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn count_tools(&self) {
-        for surface in SURFACES {
-            let count = self.listed().filter(|entry| entry.surface() == surface).count();
-            metrics::tools_advertised(surface, count);
-        }
+impl ToolServer {
+    /// Starts a tool server over a booted operator, and the task that notifies clients of changes until the server drains. Fails
+    /// when the embedded tables do not fit the chain.
+    pub fn start(operator: Operator, selection: &ToolSelection) -> Result<Arc<Self>, ToolServerError> {
+        let catalog = ToolCatalog::build(operator.chain(), selection)?;
+        let visible_state = watch::Sender::default();
+        let prompts = prompts::PromptCatalog::load()?;
+        let server = Arc::new(Self::new(operator, catalog, prompts, visible_state.clone()));
+        metrics::record_bootstrap(true);
+        server.record_tool_counts();
+        tokio::spawn(notifications::watch_changes(Arc::clone(&server), visible_state));
+        Ok(server)
     }
 }

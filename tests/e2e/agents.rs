@@ -1,44 +1,44 @@
-//! Agents: who is one, how it is found, how many share a login, and what each failure is called.
+//! Agents: their discovery, their shared logins, and the error code of each failure.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
 use super::{
-    harness::{World, check_output, config, world},
-    standins::{Agent, Document},
+    fakes::{DidDocumentMode, FakeAgent},
+    harness::{TestNetwork, assert_output_schema, network_config, start_network},
 };
 
 const LIST: &str = "svc.vsa.flow.listFlows";
 
 /// A corporation with an agent: a participant with the agent's DID, and an authorized VS operator.
-async fn world_with(agent: &Agent) -> World {
-    let world = world(config(100)).await;
-    world.participate(&agent.did).await;
+async fn world_with(agent: &FakeAgent) -> TestNetwork {
+    let world = start_network(network_config(100)).await;
+    world.create_vs_participant(&agent.did).await;
     world
-        .until("the agent is known and looked up", async || {
-            let agents = world.ok("svc.wallet.listVSAgents", json!({})).await;
+        .wait_until("the agent is known and looked up", async || {
+            let agents = world.call_ok("svc.wallet.listVSAgents", json!({})).await;
             agents["vs_agents"][0]["admin_url"].is_string()
         })
         .await;
     world
 }
 
-fn of(agent: &Agent, mut given: Value) -> Value {
+fn of(agent: &FakeAgent, mut given: Value) -> Value {
     given["agent_did"] = agent.did.as_str().into();
     given
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_agent_tool_asks_its_agent_behind_one_login() {
-    let agent = Agent::start().await;
-    let without = world(config(100)).await;
+async fn all_agent_tools_share_one_login() {
+    let agent = FakeAgent::start().await;
+    let without = start_network(network_config(100)).await;
     assert!(!without.tool_names().await.iter().any(|name| name.starts_with("svc.vsa.")), "no agents, no tools");
-    without.fails(LIST, of(&agent, json!({})), "VSA_NOT_AUTHORIZED").await;
-    assert_eq!(agent.contacts(), 0, "refused without a contact");
+    without.call_error(LIST, of(&agent, json!({})), "VSA_NOT_AUTHORIZED").await;
+    assert_eq!(agent.request_count(), 0, "refused without a contact");
 
     let world = world_with(&agent).await;
-    let agents = world.ok("svc.wallet.listVSAgents", json!({})).await;
+    let agents = world.call_ok("svc.wallet.listVSAgents", json!({})).await;
     assert_eq!(
         (&agents["vs_agents"][0]["did"], &agents["vs_agents"][0]["admin_url"]),
         (&json!(agent.did), &json!(agent.origin))
@@ -106,19 +106,19 @@ async fn every_agent_tool_asks_its_agent_behind_one_login() {
             Value::Null,
         ),
     ] {
-        let answer = world.ok(tool, of(&agent, given)).await;
+        let answer = world.call_ok(tool, of(&agent, given)).await;
         let asked = &answer["asked"];
         assert_eq!((&asked["method"], &asked["path"], &asked["body"]), (&json!(method), &json!(path), &body), "{tool}");
-        let listed = world.client.tools().await.expect("listed");
-        check_output(listed.iter().find(|one| one.name == tool).expect("listed"), &answer);
+        let listed = world.client.list_tools().await.expect("listed");
+        assert_output_schema(listed.iter().find(|one| one.name == tool).expect("listed"), &answer);
     }
-    assert_eq!(agent.logins(), 1, "one login for all");
+    assert_eq!(agent.login_count(), 1, "one login for all");
     let error = world
-        .fails("svc.vsa.flow.getFlow", of(&agent, json!({"participantSessionId": "missing"})), "INPUT_INVALID")
+        .call_error("svc.vsa.flow.getFlow", of(&agent, json!({"participantSessionId": "missing"})), "INPUT_INVALID")
         .await;
     assert_eq!(error["details"]["violations"][0]["pointer"], "/participantSessionId");
     let error = world
-        .fails(
+        .call_error(
             "svc.vsa.se.deleteServiceEndpoint",
             of(&agent, json!({"serviceEndpointId": "missing"})),
             "UPSTREAM_HTTP_ERROR",
@@ -131,64 +131,64 @@ async fn every_agent_tool_asks_its_agent_behind_one_login() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_login_is_shared_renewed_after_a_401_and_never_used_past_its_end() {
-    let agent = Agent::start().await;
-    agent.behave(|manners| {
-        manners.login_takes = Duration::from_millis(200);
+async fn a_login_is_shared_renewed_after_a_401_and_not_used_after_its_expiry() {
+    let agent = FakeAgent::start().await;
+    agent.configure(|manners| {
+        manners.login_delay = Duration::from_millis(200);
         manners.audience = None;
     });
     let world = world_with(&agent).await;
-    let calls = (0..20).map(|_| world.ok(LIST, of(&agent, json!({}))));
+    let calls = (0..20).map(|_| world.call_ok(LIST, of(&agent, json!({}))));
     futures::future::join_all(calls).await;
-    assert_eq!(agent.logins(), 1, "twenty callers, one login");
+    assert_eq!(agent.login_count(), 1, "twenty callers, one login");
     agent.forget_tokens();
-    futures::future::join_all((0..20).map(|_| world.ok(LIST, of(&agent, json!({}))))).await;
-    assert_eq!(agent.logins(), 2, "twenty refused tokens, one more login");
-    // The session dies; its successor logs in anew.
+    futures::future::join_all((0..20).map(|_| world.call_ok(LIST, of(&agent, json!({}))))).await;
+    assert_eq!(agent.login_count(), 2, "twenty refused tokens, one more login");
+    // The session actor is killed; its successor logs in again.
     assert!(world.network.operator.supervisor().kill(&format!("agent_session/{}", agent.did)).await);
-    world.until("it is back", async || !world.call(LIST, of(&agent, json!({}))).await.is_error).await;
-    assert_eq!(agent.logins(), 3);
-    // With an audience, and with tokens that have ended when they arrive.
+    world.wait_until("it is back", async || !world.call_tool(LIST, of(&agent, json!({}))).await.is_error).await;
+    assert_eq!(agent.login_count(), 3);
+    // The challenge has an audience, and the tokens have expired when they arrive.
     let origin = agent.origin.clone();
-    agent.behave(|manners| {
+    agent.configure(|manners| {
         manners.audience = Some(origin);
-        manners.token_life = Duration::ZERO;
+        manners.token_lifetime = Duration::ZERO;
     });
     agent.forget_tokens();
-    let before = agent.logins();
-    let error = world.fails(LIST, of(&agent, json!({})), "VSA_AUTH_FAILED").await;
+    let before = agent.login_count();
+    let error = world.call_error(LIST, of(&agent, json!({})), "VSA_AUTH_FAILED").await;
     assert!(error["message"].as_str().is_some_and(|text| text.contains("already ended")), "{error:#}");
-    assert_eq!(agent.logins(), before + 1, "and it is not asked again and again");
-    agent.behave(|manners| manners.token_life = Duration::from_secs(900));
-    world.ok(LIST, of(&agent, json!({}))).await;
+    assert_eq!(agent.login_count(), before + 1, "and it is not asked again and again");
+    agent.configure(|manners| manners.token_lifetime = Duration::from_secs(900));
+    world.call_ok(LIST, of(&agent, json!({}))).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_failure_of_an_agent_has_its_name() {
-    let agent = Agent::start().await;
+async fn each_failure_of_an_agent_has_an_error_code() {
+    let agent = FakeAgent::start().await;
     let world = world_with(&agent).await;
     for (document, code) in [
-        (Document::Absent, "VSA_DID_RESOLUTION_FAILED"),
-        (Document::OfSomebodyElse, "VSA_DID_RESOLUTION_FAILED"),
-        (Document::WithoutAdminApi, "VSA_ADMIN_URL_NOT_FOUND"),
+        (DidDocumentMode::Absent, "VSA_DID_RESOLUTION_FAILED"),
+        (DidDocumentMode::OtherSubject, "VSA_DID_RESOLUTION_FAILED"),
+        (DidDocumentMode::WithoutAdminApi, "VSA_ADMIN_URL_NOT_FOUND"),
     ] {
-        agent.behave(|manners| manners.document = document);
-        let error = world.fails(LIST, of(&agent, json!({})), code).await;
+        agent.configure(|manners| manners.document_mode = document);
+        let error = world.call_error(LIST, of(&agent, json!({})), code).await;
         assert_eq!(error["details"]["agent_did"], agent.did, "{document:?}");
     }
-    agent.behave(|manners| {
-        manners.document = Document::Complete;
+    agent.configure(|manners| {
+        manners.document_mode = DidDocumentMode::Complete;
         manners.audience = Some("https://elsewhere.example".to_owned());
     });
-    let error = world.fails(LIST, of(&agent, json!({})), "VSA_AUTH_FAILED").await;
+    let error = world.call_error(LIST, of(&agent, json!({})), "VSA_AUTH_FAILED").await;
     assert!(error["message"].as_str().is_some_and(|text| text.contains("nothing was signed")), "{error:#}");
-    agent.behave(|manners| {
+    agent.configure(|manners| {
         manners.audience = None;
-        manners.admits = false;
+        manners.accepts_login = false;
     });
-    let error = world.fails(LIST, of(&agent, json!({})), "VSA_AUTH_FAILED").await;
+    let error = world.call_error(LIST, of(&agent, json!({})), "VSA_AUTH_FAILED").await;
     assert_eq!(error["details"]["origin"], agent.origin);
-    assert_eq!(agent.logins(), 0);
-    agent.behave(|manners| manners.admits = true);
-    world.ok(LIST, of(&agent, json!({}))).await;
+    assert_eq!(agent.login_count(), 0);
+    agent.configure(|manners| manners.accepts_login = true);
+    world.call_ok(LIST, of(&agent, json!({}))).await;
 }

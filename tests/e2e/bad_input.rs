@@ -1,13 +1,13 @@
-//! Bad input of every kind is refused with what is wrong and what is allowed.
+//! Bad input of every kind is refused with an error that names the problem and the allowed values.
 
 use std::collections::HashMap;
 
 use rmcp::model::{CallToolRequestParams, ReadResourceRequestParams};
 use serde_json::{Value, json};
-use svc::{client::Client, config, secrets::Secrets};
+use svc::{config, mcp_client::McpClient, secrets::ProcessSecrets};
 use svc_operator::{BootError, Operator};
 
-use super::harness::{CREATE, arguments, ecosystem, quick};
+use super::harness::{CREATE_ECOSYSTEM, ecosystem_arguments, into_arguments, start_quick_network};
 
 fn with(mut value: Value, key: &str, to: Value) -> Value {
     value[key] = to;
@@ -15,35 +15,43 @@ fn with(mut value: Value, key: &str, to: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bad_arguments_and_tools_are_refused_by_name_and_nothing_is_sent() {
-    let world = quick().await;
+async fn an_error_names_bad_arguments_and_unknown_tools_and_nothing_is_sent() {
+    let world = start_quick_network().await;
     for (given, pointer, named) in [
-        (with(ecosystem("a"), "color", json!("red")), "/color", "color"),
-        (with(ecosystem("a"), "language", json!(7)), "/language", "string"),
-        (with(ecosystem("a"), "did", json!("web:a.example")), "/did", "did:"),
-        (with(ecosystem("a"), "doc_url", json!("ftp://a")), "/doc_url", "https?"),
+        (with(ecosystem_arguments("a"), "color", json!("red")), "/color", "color"),
+        (with(ecosystem_arguments("a"), "language", json!(7)), "/language", "string"),
+        (with(ecosystem_arguments("a"), "did", json!("web:a.example")), "/did", "did:"),
+        (with(ecosystem_arguments("a"), "doc_url", json!("ftp://a")), "/doc_url", "https?"),
         (json!({"language": "en"}), "/did", "did: is required"),
     ] {
-        let error = world.fails(CREATE, given, "INPUT_INVALID").await;
+        let error = world.call_error(CREATE_ECOSYSTEM, given, "INPUT_INVALID").await;
         let violations = error["details"]["violations"].as_array().expect("violations").clone();
         assert!(violations.iter().any(|violation| violation["pointer"] == pointer), "{error:#}");
         assert!(error["message"].as_str().is_some_and(|message| message.contains(named)), "{named}: {error:#}");
     }
-    let error = world.fails("svc.ledger.es.destroyEcosystem", json!({}), "TOOL_UNKNOWN").await;
+    let error = world.call_error("svc.ledger.es.destroyEcosystem", json!({}), "TOOL_UNKNOWN").await;
     assert_eq!(error["details"]["tool"], "svc.ledger.es.destroyEcosystem");
-    // Another corporation cannot be named at all: the field is the server's.
-    world.fails(CREATE, with(ecosystem("a"), "corporation", json!("svc1other")), "INPUT_INVALID").await;
-    world.fails("svc.ledger.es.archiveEcosystem", json!({"id": 99, "archive": true}), "SIMULATION_FAILED").await;
-    let error = world.fails("svc.idx.es.getEcosystem", json!({"id": 99}), "UPSTREAM_HTTP_ERROR").await;
+    // A call cannot name another corporation: the server fills the field in.
+    world
+        .call_error(
+            CREATE_ECOSYSTEM,
+            with(ecosystem_arguments("a"), "corporation", json!("svc1other")),
+            "INPUT_INVALID",
+        )
+        .await;
+    world.call_error("svc.ledger.es.archiveEcosystem", json!({"id": 99, "archive": true}), "SIMULATION_FAILED").await;
+    let error = world.call_error("svc.idx.es.getEcosystem", json!({"id": 99}), "UPSTREAM_HTTP_ERROR").await;
     assert_eq!((&error["details"]["status"], &error["retryable"]), (&json!(404), &json!(false)));
-    world.fails("svc.idx.es.getEcosystem", json!({"id": 1, "at_block_height": 1_000_000}), "UPSTREAM_HTTP_ERROR").await;
-    world.fails("svc.cosmos.tx.getTx", json!({"hash": "xyz"}), "INPUT_INVALID").await;
+    world
+        .call_error("svc.idx.es.getEcosystem", json!({"id": 1, "at_block_height": 1_000_000}), "UPSTREAM_HTTP_ERROR")
+        .await;
+    world.call_error("svc.cosmos.tx.getTx", json!({"hash": "xyz"}), "INPUT_INVALID").await;
     assert_eq!(world.operator_txs_in_blocks(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_protocol_at_all_is_answered_as_http_and_json_rpc_say() {
-    let world = quick().await;
+async fn malformed_requests_get_errors_of_http_and_json_rpc() {
+    let world = start_quick_network().await;
     let url = world.network.mcp_url();
     let http = reqwest::Client::new();
     let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -66,7 +74,7 @@ async fn what_is_no_protocol_at_all_is_answered_as_http_and_json_rpc_say() {
             assert_eq!(response.headers()["www-authenticate"], "Bearer");
         }
     }
-    let bearer = format!("Bearer {}", world.network.bearer);
+    let bearer = format!("Bearer {}", world.network.bearer_token);
     let response = post(Some(&bearer), "{not json".to_owned()).await.expect("answered");
     assert_eq!(response.status(), 400);
     let body: Value = response.json().await.expect("JSON");
@@ -94,25 +102,28 @@ async fn what_is_no_protocol_at_all_is_answered_as_http_and_json_rpc_say() {
     assert_eq!(healthy.status(), 200);
     assert_eq!(healthy.json::<Value>().await.expect("JSON"), json!({"status": "ok"}));
     assert_eq!(http.get(format!("{origin}/metrics")).send().await.expect("answered").status(), 200);
-    assert!(Client::connect(&url, &"x".repeat(32)).await.is_err());
+    assert!(McpClient::connect(&url, &"x".repeat(32)).await.is_err());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unknown_resources_and_odd_calls_are_protocol_errors() {
-    let world = quick().await;
+async fn unknown_resources_are_protocol_errors() {
+    let world = start_quick_network().await;
     let service = world.client.service();
     assert!(service.read_resource(ReadResourceRequestParams::new("svc://own/secrets")).await.is_err());
-    // No arguments at all is an empty object.
+    // Omitted arguments are an empty object.
     let status = service.call_tool(CallToolRequestParams::new("svc.wallet.getStatus")).await.expect("answered");
     assert_eq!(status.is_error, Some(false));
-    let unknown =
-        world.client.call("svc.wallet.getStatus", arguments(json!({"verbose": true}))).await.expect("answered");
+    let unknown = world
+        .client
+        .call_tool("svc.wallet.getStatus", into_arguments(json!({"verbose": true})))
+        .await
+        .expect("answered");
     assert_eq!(unknown.structured_content.expect("structured")["code"], "INPUT_INVALID");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_boot_that_cannot_work_says_why() {
-    let world = quick().await;
+async fn a_failed_boot_names_the_reason() {
+    let world = start_quick_network().await;
     let (rpc, indexer) = (world.network.devnet.node.origin(), world.network.indexer_origin());
     let boot = async |corporation: &str, chain_id: &str| {
         let environment = HashMap::from([
@@ -122,8 +133,8 @@ async fn a_boot_that_cannot_work_says_why() {
             ("SVC_CHAIN_ID", chain_id),
             ("MCP_TRANSPORT", "stdio"),
         ]);
-        let mut secrets = Secrets::from_pairs([("MCP_SVC_MNEMONIC", super::harness::OPERATOR_MNEMONIC)]);
-        let config = config::read(&environment, &mut secrets).unwrap_or_else(|error| panic!("{error}"));
+        let mut secrets = ProcessSecrets::from_pairs([("MCP_SVC_MNEMONIC", super::harness::OPERATOR_MNEMONIC)]);
+        let config = config::read_serve(&environment, &mut secrets).unwrap_or_else(|error| panic!("{error}"));
         Operator::boot(config.operator, config.key).await.map(|_| ())
     };
     let error = boot("77", "").await.expect_err("refused");

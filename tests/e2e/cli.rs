@@ -1,4 +1,4 @@
-//! The command line, as people and scripts use it.
+//! The command line: its client commands and `svc check`.
 
 use std::process::Stdio;
 
@@ -8,52 +8,54 @@ use tokio::{
     process::Command,
 };
 
-use super::harness::{CREATE, OPERATOR_MNEMONIC, PATIENCE, World, ecosystem, quick};
+use super::harness::{
+    CREATE_ECOSYSTEM, OPERATOR_MNEMONIC, TEST_TIMEOUT, TestNetwork, ecosystem_arguments, start_quick_network,
+};
 
-struct Ran {
+struct CommandOutput {
     is_ok: bool,
     out: String,
     err: String,
 }
 
-fn command(world: &World, words: &[&str]) -> Command {
+fn command(world: &TestNetwork, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_svc"));
     command
         .args(words)
         .env_clear()
         .env("SVC_MCP_URL", world.network.mcp_url())
-        .env("MCP_BEARER_TOKEN", &world.network.bearer)
+        .env("MCP_BEARER_TOKEN", &world.network.bearer_token)
         .stdin(Stdio::null())
         .kill_on_drop(true);
     command
 }
 
-async fn finished(mut command: Command) -> Ran {
-    let output = tokio::time::timeout(PATIENCE, command.output()).await.expect("in time").expect("it runs");
+async fn command_output(mut command: Command) -> CommandOutput {
+    let output = tokio::time::timeout(TEST_TIMEOUT, command.output()).await.expect("in time").expect("it runs");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-    Ran { is_ok: output.status.success(), out: text(output.stdout), err: text(output.stderr) }
+    CommandOutput { is_ok: output.status.success(), out: text(output.stdout), err: text(output.stderr) }
 }
 
-async fn run(world: &World, words: &[&str]) -> Ran {
-    finished(command(world, words)).await
+async fn run(world: &TestNetwork, words: &[&str]) -> CommandOutput {
+    command_output(command(world, words)).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tools_are_explained_called_with_plain_words_and_completed() {
-    let world = quick().await;
-    let explained = run(&world, &["tools", CREATE]).await;
+async fn tools_are_explained_called_with_typed_arguments_and_completed() {
+    let world = start_quick_network().await;
+    let explained = run(&world, &["tools", CREATE_ECOSYSTEM]).await;
     assert!(explained.is_ok && explained.out.contains("* did=<string>") && explained.out.contains("dry_run=<boolean>"));
     let mistyped = run(&world, &["tools", "svc.idx.es.listecosystems"]).await;
     assert!(!mistyped.is_ok && mistyped.err.contains("svc.idx.es.listEcosystems"), "{}", mistyped.err);
 
-    let given = ecosystem("words");
+    let given = ecosystem_arguments("words");
     let words: Vec<String> = given
         .as_object()
         .expect("an object")
         .iter()
         .map(|(name, value)| format!("{name}={}", value.as_str().expect("text")))
         .collect();
-    let mut call = vec!["call", CREATE, "--json"];
+    let mut call = vec!["call", CREATE_ECOSYSTEM, "--json"];
     call.extend(words.iter().map(String::as_str));
     let made = run(&world, &call).await;
     assert!(made.is_ok, "{}", made.err);
@@ -63,7 +65,7 @@ async fn tools_are_explained_called_with_plain_words_and_completed() {
     let read = run(&world, &["call", "svc.idx.es.getEcosystem", &format!("id={id}"), "gf_data=none", "--json"]).await;
     let read: Value = serde_json::from_str(&read.out).expect("JSON");
     assert_eq!(read["ecosystem"]["did"], "did:web:words.example");
-    let refused = run(&world, &["call", CREATE, "did=7", "--json"]).await;
+    let refused = run(&world, &["call", CREATE_ECOSYSTEM, "did=7", "--json"]).await;
     assert!(!refused.is_ok && refused.err.contains("INPUT_INVALID"), "{}", refused.err);
     let unlisted = run(&world, &["call", "svc.graph.did.trustSummary", "did=did:web:x"]).await;
     assert!(!unlisted.is_ok && unlisted.err.contains("SVC_GRAPH"), "{}", unlisted.err);
@@ -81,15 +83,15 @@ async fn tools_are_explained_called_with_plain_words_and_completed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watched_resource_is_printed_again_when_the_chain_changes_it() {
-    let world = quick().await;
+async fn a_watched_resource_is_printed_after_each_change() {
+    let world = start_quick_network().await;
     let listed = run(&world, &["resource"]).await;
     assert_eq!(listed.out.lines().count(), 8, "{}", listed.out);
     let mut watch = command(&world, &["resource", "svc://own/corporation", "--watch"]);
     let mut child = watch.stdout(Stdio::piped()).spawn().expect("starts");
     let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
     let mut until = async |wanted: &str| {
-        let found = tokio::time::timeout(PATIENCE, async {
+        let found = tokio::time::timeout(TEST_TIMEOUT, async {
             loop {
                 let line = lines.next_line().await.expect("readable").expect("not ended");
                 if line.starts_with("ecosystems") && line.contains(wanted) {
@@ -100,13 +102,13 @@ async fn a_watched_resource_is_printed_again_when_the_chain_changes_it() {
         found.await.unwrap_or_else(|_| panic!("{wanted:?} is not printed"));
     };
     until("[]").await;
-    world.ok(CREATE, ecosystem("watched")).await;
+    world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments("watched")).await;
     until("did:web:watched.example").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn check_says_what_is_wrong_in_words() {
-    let world = quick().await;
+async fn check_reports_each_problem() {
+    let world = start_quick_network().await;
     let check = |changes: &[(&str, &str)]| {
         let mut command = command(&world, &["check", "--json"]);
         let (rpc, indexer) = (world.network.devnet.node.origin(), world.network.indexer_origin());
@@ -119,9 +121,9 @@ async fn check_says_what_is_wrong_in_words() {
         changes.iter().for_each(|(name, value)| {
             command.env(name, value);
         });
-        finished(command)
+        command_output(command)
     };
-    let findings = |ran: &Ran| -> Vec<Value> { serde_json::from_str(&ran.out).expect("JSON") };
+    let findings = |ran: &CommandOutput| -> Vec<Value> { serde_json::from_str(&ran.out).expect("JSON") };
     let good = check(&[]).await;
     assert!(good.is_ok, "{} {}", good.out, good.err);
     let found = findings(&good);

@@ -1,51 +1,51 @@
-//! A network per test, and a client that reads like a story.
+//! A network per test, with a client and helpers.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use svc::{
-    client::Client,
-    network::{Network, NetworkConfig},
+    mcp_client::McpClient,
+    network::{LocalNetwork, LocalNetworkConfig},
 };
 use svc_devnet::DevnetConfig;
 
-/// Longest any single expectation may take; a test that needs it has failed.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Longest wait of a test; a test that reaches it has failed.
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-pub struct World {
-    pub network: Network,
-    pub client: Client,
+pub struct TestNetwork {
+    pub network: LocalNetwork,
+    pub client: McpClient,
 }
 
-/// What a tool answered.
+/// The answer of a tool.
 #[derive(Debug)]
-pub struct Answer {
+pub struct CallResult {
     pub content: Value,
     pub is_error: bool,
 }
 
-/// Phrase of the operator of the scenario `corporation`: a public test vector.
+/// Phrase of the operator in the scenario `corporation`: a public test vector.
 pub const OPERATOR_MNEMONIC: &str = "legal winner thank year wave sausage worth useful legal winner thank yellow";
 
-pub fn config(block_time_ms: u64) -> NetworkConfig {
-    NetworkConfig {
+pub fn network_config(block_time_ms: u64) -> LocalNetworkConfig {
+    LocalNetworkConfig {
         devnet: DevnetConfig { block_time: Some(Duration::from_millis(block_time_ms)), ..DevnetConfig::default() },
-        ..NetworkConfig::default()
+        ..LocalNetworkConfig::default()
     }
 }
 
-pub async fn world(config: NetworkConfig) -> World {
-    let network = Network::launch(config).await.expect("the network starts");
-    let client = Client::connect(&network.mcp_url(), &network.bearer).await.expect("the client connects");
-    World { network, client }
+pub async fn start_network(config: LocalNetworkConfig) -> TestNetwork {
+    let network = LocalNetwork::launch(config).await.expect("the network starts");
+    let client = McpClient::connect(&network.mcp_url(), &network.bearer_token).await.expect("the client connects");
+    TestNetwork { network, client }
 }
 
-/// A world with quick blocks.
-pub async fn quick() -> World {
-    world(config(100)).await
+/// A network with a short block time.
+pub async fn start_quick_network() -> TestNetwork {
+    start_network(network_config(100)).await
 }
 
-pub fn arguments(value: Value) -> Map<String, Value> {
+pub fn into_arguments(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(members) => members,
         other => panic!("arguments are an object, not {other}"),
@@ -53,7 +53,7 @@ pub fn arguments(value: Value) -> Map<String, Value> {
 }
 
 /// Arguments of a valid createEcosystem with a DID of its own.
-pub fn ecosystem(name: impl std::fmt::Display) -> Value {
+pub fn ecosystem_arguments(name: impl std::fmt::Display) -> Value {
     json!({
         "did": format!("did:web:{name}.example"), "language": "en", "doc_url": format!("https://{name}.example/framework.pdf"),
         "doc_digest_sri": "sha384-Ly4tLCsqKSgnJiUkIyIhIB8eHRwbGhkYFxYVFBMSERAPDg0MCwoJCAcGBQQDAgEA",
@@ -61,7 +61,7 @@ pub fn ecosystem(name: impl std::fmt::Display) -> Value {
 }
 
 /// Arguments of a valid createCredentialSchema.
-pub fn schema(ecosystem: &Value) -> Value {
+pub fn schema_arguments(ecosystem: &Value) -> Value {
     let body = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Badge", "description": "A badge",
         "type": "object", "properties": {"credentialSubject": {"type": "object"}},
@@ -75,8 +75,8 @@ pub fn schema(ecosystem: &Value) -> Value {
     })
 }
 
-/// The smallest arguments that a tool's schema asks for, for schemas as simple as ours.
-pub fn sample(tool: &rmcp::model::Tool) -> Value {
+/// The smallest arguments that satisfy the schema of a tool. It supports the keywords that the tools use.
+pub fn sample_arguments(tool: &rmcp::model::Tool) -> Value {
     let required = tool.input_schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     let value = |name: &str| {
         let schema = &tool.input_schema["properties"][name];
@@ -95,8 +95,8 @@ pub fn sample(tool: &rmcp::model::Tool) -> Value {
     required.iter().filter_map(Value::as_str).map(|name| (name.to_owned(), value(name))).collect::<Map<_, _>>().into()
 }
 
-/// An answer must be what the tool's output schema says.
-pub fn check_output(tool: &rmcp::model::Tool, answer: &Value) {
+/// Asserts that an answer satisfies the output schema of its tool.
+pub fn assert_output_schema(tool: &rmcp::model::Tool, answer: &Value) {
     let schema = Value::Object((**tool.output_schema.as_ref().expect("an output schema")).clone());
     let validator = jsonschema::draft202012::new(&schema).expect("a schema");
     let problems: Vec<String> =
@@ -104,48 +104,50 @@ pub fn check_output(tool: &rmcp::model::Tool, answer: &Value) {
     assert!(problems.is_empty(), "{}: {problems:#?} in {answer:#}", tool.name);
 }
 
-pub const CREATE: &str = "svc.ledger.es.createEcosystem";
+pub const CREATE_ECOSYSTEM: &str = "svc.ledger.es.createEcosystem";
 
-pub async fn call(client: &Client, tool: &str, given: Value) -> Answer {
-    let called = tokio::time::timeout(PATIENCE, client.call(tool, arguments(given))).await.expect("an answer in time");
+pub async fn call_tool(client: &McpClient, tool: &str, given: Value) -> CallResult {
+    let called = tokio::time::timeout(TEST_TIMEOUT, client.call_tool(tool, into_arguments(given)))
+        .await
+        .expect("an answer in time");
     let result = called.unwrap_or_else(|error| panic!("{tool}: {error}"));
-    Answer { is_error: result.is_error == Some(true), content: result.structured_content.unwrap_or_default() }
+    CallResult { is_error: result.is_error == Some(true), content: result.structured_content.unwrap_or_default() }
 }
 
-impl World {
-    pub async fn call(&self, tool: &str, given: Value) -> Answer {
-        call(&self.client, tool, given).await
+impl TestNetwork {
+    pub async fn call_tool(&self, tool: &str, given: Value) -> CallResult {
+        call_tool(&self.client, tool, given).await
     }
 
-    /// A call that must succeed.
-    pub async fn ok(&self, tool: &str, given: Value) -> Value {
-        let answer = self.call(tool, given).await;
+    /// Calls a tool and asserts that it succeeds.
+    pub async fn call_ok(&self, tool: &str, given: Value) -> Value {
+        let answer = self.call_tool(tool, given).await;
         assert!(!answer.is_error, "{tool}: {:#}", answer.content);
         answer.content
     }
 
-    /// A call that must fail with this code.
-    pub async fn fails(&self, tool: &str, given: Value, code: &str) -> Value {
-        let answer = self.call(tool, given).await;
+    /// Calls a tool and asserts that it fails with this code.
+    pub async fn call_error(&self, tool: &str, given: Value, code: &str) -> Value {
+        let answer = self.call_tool(tool, given).await;
         assert!(answer.is_error, "{tool} succeeded: {:#}", answer.content);
         assert_envelope(&answer.content, code);
         answer.content
     }
 
     pub async fn tool_names(&self) -> Vec<String> {
-        let tools = self.client.tools().await.expect("tools are listed");
+        let tools = self.client.list_tools().await.expect("tools are listed");
         tools.into_iter().map(|tool| tool.name.to_string()).collect()
     }
 
-    /// DIDs of all ecosystems on chain, as the ledger itself has them.
+    /// DIDs of all ecosystems on chain, read from the ledger.
     pub fn ecosystems_on_chain(&self) -> Vec<String> {
         use prost::Message;
         use svc_wire::proto::svc::ec::v1::{QueryListEcosystemsRequest, QueryListEcosystemsResponse};
-        self.network.devnet.node.inspect(|core| {
+        self.network.devnet.node.read_core(|core| {
             let request = QueryListEcosystemsRequest { response_max_size: 1024, ..Default::default() };
             let path = core.chain.namespace().query_path("ec", "ListEcosystems");
             let bytes =
-                svc_devnet::ledger::query(core.state(), &core.chain, core.context(), &path, &request.encode_to_vec())
+                svc_ledger::query(core.state(), &core.chain, core.block_context(), &path, &request.encode_to_vec())
                     .expect("queried");
             let reply = QueryListEcosystemsResponse::decode(bytes.as_slice()).expect("decodes");
             reply.ecosystems.into_iter().map(|ecosystem| ecosystem.did).collect()
@@ -154,10 +156,10 @@ impl World {
 
     /// Transactions of the operator that are in blocks.
     pub fn operator_txs_in_blocks(&self) -> usize {
-        let address = self.network.seat.operator_address.clone();
-        self.network.devnet.node.inspect(|core| {
-            let outcomes = core.blocks().iter().flat_map(|block| block.outcomes.iter());
-            let is_own = |outcome: &&svc_devnet::ledger::TxOutcome| {
+        let address = self.network.operator_slot.operator_address.clone();
+        self.network.devnet.node.read_core(|core| {
+            let outcomes = core.blocks().iter().flat_map(|block| block.tx_outcomes.iter());
+            let is_own = |outcome: &&svc_ledger::TxOutcome| {
                 let text = format!("{address}/");
                 outcome.events.iter().any(|event| {
                     event.attributes.iter().any(|(key, value)| key == "acc_seq" && value.starts_with(&text))
@@ -168,54 +170,56 @@ impl World {
     }
 
     pub fn height(&self) -> u64 {
-        *self.network.devnet.node.heights().borrow()
+        *self.network.devnet.node.watch_heights().borrow()
     }
 
     /// Makes the corporation an ecosystem's root participant with this DID, whose account is an authorized VS operator.
-    pub async fn participate(&self, did: &str) -> u64 {
-        let ecosystem = self.ok(CREATE, ecosystem("market")).await["response"]["ecosystem_id"].clone();
+    pub async fn create_vs_participant(&self, did: &str) -> u64 {
+        let ecosystem =
+            self.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments("market")).await["response"]["ecosystem_id"].clone();
         let schema =
-            self.ok("svc.ledger.cs.createCredentialSchema", schema(&ecosystem)).await["response"]["id"].clone();
+            self.call_ok("svc.ledger.cs.createCredentialSchema", schema_arguments(&ecosystem)).await["response"]["id"]
+                .clone();
         let ends = "2098-01-01T00:00:00Z";
         let root = json!({
-            "schema_id": schema, "did": did, "effective_from": self.soon(), "effective_until": ends,
+            "schema_id": schema, "did": did, "effective_from": self.near_future(), "effective_until": ends,
             "validation_fees": 0, "issuance_fees": 0, "verification_fees": 0,
             "vs_operator": self.network.devnet.address("member"),
             "vs_operator_authz_msg_types": ["/svc.pp.v1.MsgSetParticipantOPToValidated"],
         });
-        let made = self.ok("svc.ledger.pp.createRootParticipant", root).await;
+        let made = self.call_ok("svc.ledger.pp.createRootParticipant", root).await;
         made["response"]["id"]
             .as_str()
             .and_then(|id| id.parse().ok())
             .unwrap_or_else(|| made["response"]["id"].as_u64().expect("an id"))
     }
 
-    /// A moment that is still to come when a transaction made now is in a block.
-    fn soon(&self) -> String {
-        let now = svc_wire::instant::nanos(&svc_kit::wall::now()) + 60_000_000_000;
-        svc_wire::instant::iso_millis(&svc_wire::instant::from_nanos(now))
+    /// An instant after the inclusion of a transaction that is sent now.
+    fn near_future(&self) -> String {
+        let now = svc_wire::timestamp::unix_nanos(&svc_kit::wall_clock::now()) + 60_000_000_000;
+        svc_wire::timestamp::iso_millis(&svc_wire::timestamp::from_unix_nanos(now))
     }
 
-    /// Runs messages as the corporation itself: a group proposal that its one member decides.
-    pub async fn corporation_decides(&self, messages: Value) {
+    /// Runs messages as the corporation: by a group proposal on which its only member votes.
+    pub async fn pass_proposal(&self, messages: Value) {
         let devnet = &self.network.devnet;
         let scenario: svc_devnet::scenario::Scenario = serde_json::from_value(json!({
             "description": "a decision",
             "step": [{"name": "decide", "signer": "member", "proposal": "corporation", "messages": messages}],
         }))
         .expect("a scenario");
-        devnet.run(&scenario).await.expect("decided");
+        devnet.run_steps(&scenario).await.expect("decided");
     }
 
-    /// Waits block by block until something holds.
-    pub async fn until(&self, what: &str, holds: impl AsyncFn() -> bool) {
-        let mut heights = self.network.devnet.node.heights();
-        let waited = tokio::time::timeout(PATIENCE, async {
+    /// Waits, block by block, until a condition holds.
+    pub async fn wait_until(&self, what: &str, holds: impl AsyncFn() -> bool) {
+        let mut heights = self.network.devnet.node.watch_heights();
+        let waited = tokio::time::timeout(TEST_TIMEOUT, async {
             while !holds().await {
                 heights.changed().await.expect("the node makes blocks");
             }
         });
-        waited.await.unwrap_or_else(|_| panic!("{what}: not within {PATIENCE:?}"));
+        waited.await.unwrap_or_else(|_| panic!("{what}: not within {TEST_TIMEOUT:?}"));
     }
 }
 

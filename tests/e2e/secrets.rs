@@ -1,4 +1,4 @@
-//! The mnemonic, the token and the private key are nowhere to be found.
+//! The mnemonic, the token and the private key appear in no output and in no environment block.
 
 use std::{
     io::{BufRead, BufReader, Read},
@@ -7,21 +7,21 @@ use std::{
 
 use super::harness::OPERATOR_MNEMONIC;
 use serde_json::{Value, json};
-use svc::client::Client;
-use svc_wire::key::AccountKey;
+use svc::mcp_client::McpClient;
+use svc_wire::account_key::AccountKey;
 
-use super::harness::{CREATE, arguments, ecosystem, quick};
+use super::harness::{CREATE_ECOSYSTEM, ecosystem_arguments, into_arguments, start_quick_network};
 
 const TOKEN: &str = "token-0123456789abcdef-0123456789abcdef";
 
-pub struct Served {
+pub struct ServerChild {
     pub child: Child,
     pub url: String,
     pub log: std::thread::JoinHandle<String>,
 }
 
-/// Starts `svc serve` as its own process against a network's node and indexer.
-pub fn serve(rpc: &str, indexer: &str, more: &[(&str, &str)]) -> Served {
+/// Starts `svc serve` as a process of its own, against the node and the indexer of a network.
+pub fn spawn_server(rpc: &str, indexer: &str, more: &[(&str, &str)]) -> ServerChild {
     let mut command = Command::new(env!("CARGO_BIN_EXE_svc"));
     command
         .arg("serve")
@@ -47,15 +47,15 @@ pub fn serve(rpc: &str, indexer: &str, more: &[(&str, &str)]) -> Served {
         let _ = lines.read_to_string(&mut log);
         log
     });
-    Served { child, url: format!("http://{address}/mcp"), log }
+    ServerChild { child, url: format!("http://{address}/mcp"), log }
 }
 
-impl Served {
+impl ServerChild {
     pub fn token(&self) -> &'static str {
         TOKEN
     }
 
-    /// Ends it as an init system would; yields exit code and everything it logged.
+    /// Stops the process with SIGTERM; returns its exit code and its log.
     pub fn terminate(mut self) -> (Option<i32>, String) {
         let pid = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).expect("small")).expect("positive");
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("signalled");
@@ -66,24 +66,25 @@ impl Served {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn secrets_are_in_no_log_metric_error_or_environment_block() {
-    let world = quick().await;
+    let world = start_quick_network().await;
     let (rpc, indexer) = (world.network.devnet.node.origin(), world.network.indexer_origin());
-    let served =
-        tokio::task::spawn_blocking(move || serve(&rpc, &indexer, &[("SVC_LOG_LEVEL", "trace")])).await.expect("joins");
+    let served = tokio::task::spawn_blocking(move || spawn_server(&rpc, &indexer, &[("SVC_LOG_LEVEL", "trace")]))
+        .await
+        .expect("joins");
     let environment =
         std::fs::read(format!("/proc/{}/environ", served.child.id())).expect("readable by the owner or root");
     let environment = String::from_utf8_lossy(&environment).into_owned();
 
-    let client = Client::connect(&served.url, TOKEN).await.expect("connects");
+    let client = McpClient::connect(&served.url, TOKEN).await.expect("connects");
     let mut answers = String::new();
     for (tool, given) in [
-        (CREATE, ecosystem("secret")),
-        (CREATE, json!({"did": "broken"})),
+        (CREATE_ECOSYSTEM, ecosystem_arguments("secret")),
+        (CREATE_ECOSYSTEM, json!({"did": "broken"})),
         ("svc.wallet.getStatus", json!({})),
         ("svc.wallet.getAddress", json!({})),
         ("svc.no.such.tool", json!({})),
     ] {
-        let result = client.call(tool, arguments(given)).await.expect("answered");
+        let result = client.call_tool(tool, into_arguments(given)).await.expect("answered");
         answers.push_str(&serde_json::to_string(&result).expect("serialises"));
     }
     let origin = served.url.trim_end_matches("/mcp").to_owned();
@@ -121,14 +122,14 @@ async fn secrets_are_in_no_log_metric_error_or_environment_block() {
     }
 }
 
-/// Fails when `text` holds the token, the mnemonic or the private key.
+/// Asserts that `text` contains neither the token nor the mnemonic nor the private key.
 pub fn assert_no_secret(place: &str, text: &str) {
     assert!(!text.contains(TOKEN), "the token is in the {place}");
     assert!(!text.contains("winner thank"), "the mnemonic is in the {place}");
     assert!(!text.to_lowercase().contains(&private_key_hex()), "the private key is in the {place}");
 }
 
-/// The operator's private key by another implementation's path, to look for.
+/// The private key of the operator in hex, derived by another implementation.
 fn private_key_hex() -> String {
     use cosmrs::bip32::{self, XPrv};
     let mnemonic = bip39::Mnemonic::parse(OPERATOR_MNEMONIC).expect("valid");

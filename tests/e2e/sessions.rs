@@ -1,4 +1,4 @@
-//! Sessions over HTTP as they are: bounded, ended when idle, one request an id, and answers that survive a lost connection.
+//! Sessions over HTTP: their limit, their idle timeout, their request ids, and the resumption of a lost stream.
 
 use std::time::Duration;
 
@@ -6,15 +6,15 @@ use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 use svc::mcp::SessionLimits;
 
-use super::harness::{CREATE, PATIENCE, World, config, ecosystem, world};
+use super::harness::{CREATE_ECOSYSTEM, TEST_TIMEOUT, TestNetwork, ecosystem_arguments, network_config, start_network};
 
-struct Http<'a> {
-    world: &'a World,
+struct RawMcpClient<'a> {
+    world: &'a TestNetwork,
     client: reqwest::Client,
 }
 
-impl<'a> Http<'a> {
-    fn new(world: &'a World) -> Self {
+impl<'a> RawMcpClient<'a> {
+    fn new(world: &'a TestNetwork) -> Self {
         Self { world, client: reqwest::Client::new() }
     }
 
@@ -22,7 +22,7 @@ impl<'a> Http<'a> {
         let request = self
             .client
             .request(method, self.world.network.mcp_url())
-            .bearer_auth(&self.world.network.bearer)
+            .bearer_auth(&self.world.network.bearer_token)
             .header("content-type", "application/json")
             .header("accept", "application/json, text/event-stream");
         match session {
@@ -41,7 +41,7 @@ impl<'a> Http<'a> {
         self.post(None, json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})).await
     }
 
-    /// Id of a session that is ready.
+    /// Opens a session and returns its id.
     async fn session(&self) -> String {
         let response = self.initialize().await;
         let id = response.headers()["mcp-session-id"].to_str().expect("text").to_owned();
@@ -52,13 +52,13 @@ impl<'a> Http<'a> {
 }
 
 fn call(id: u64, name: &str) -> Value {
-    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": CREATE, "arguments": ecosystem(name)}})
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": CREATE_ECOSYSTEM, "arguments": ecosystem_arguments(name)}})
 }
 
 /// Reads a stream until one of its events is accepted.
 async fn event<T>(response: &mut Response, wanted: impl Fn(&str) -> Option<T>) -> T {
     let mut text = String::new();
-    let found = tokio::time::timeout(PATIENCE, async {
+    let found = tokio::time::timeout(TEST_TIMEOUT, async {
         loop {
             let chunk = response.chunk().await.expect("the stream goes on").expect("not ended yet");
             text.push_str(&String::from_utf8_lossy(&chunk));
@@ -77,9 +77,9 @@ fn answer(event: &str) -> Option<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_ends_while_its_client_is_away_is_told_when_it_is_back() {
-    let world = world(config(1_000)).await;
-    let http = Http::new(&world);
+async fn a_resumed_stream_has_the_answer_of_an_interrupted_call() {
+    let world = start_network(network_config(1_000)).await;
+    let http = RawMcpClient::new(&world);
     let session = http.session().await;
     let mut stream = http.post(Some(&session), call(1, "lost")).await;
     let id = event(&mut stream, |event| {
@@ -87,7 +87,7 @@ async fn an_answer_that_ends_while_its_client_is_away_is_told_when_it_is_back() 
     })
     .await;
     drop(stream);
-    world.until("the write is in a block", async || world.operator_txs_in_blocks() == 1).await;
+    world.wait_until("the write is in a block", async || world.operator_txs_in_blocks() == 1).await;
     let resumed = http.request(reqwest::Method::GET, Some(&session)).header("last-event-id", &id);
     let mut resumed = resumed.send().await.expect("an answer");
     let result = event(&mut resumed, answer).await;
@@ -96,9 +96,9 @@ async fn an_answer_that_ends_while_its_client_is_away_is_told_when_it_is_back() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_that_is_in_use_is_refused_and_free_again_afterwards() {
-    let world = world(config(1_000)).await;
-    let http = Http::new(&world);
+async fn a_request_id_in_use_is_refused_until_its_request_has_ended() {
+    let world = start_network(network_config(1_000)).await;
+    let http = RawMcpClient::new(&world);
     let session = http.session().await;
     let mut first = http.post(Some(&session), call(7, "first")).await;
     let second = http.post(Some(&session), call(7, "second")).await;
@@ -108,39 +108,39 @@ async fn an_id_that_is_in_use_is_refused_and_free_again_afterwards() {
     event(&mut first, answer).await;
     drop(first);
     world
-        .until("it is free again", async || {
+        .wait_until("it is free again", async || {
             let mut third = http.post(Some(&session), call(7, "third")).await;
             third.status() == StatusCode::OK && event(&mut third, answer).await["structuredContent"]["code"] == 0
         })
         .await;
     assert_eq!(world.operator_txs_in_blocks(), 2);
-    // A lost connection does not free the id of a request that still runs.
+    // A lost connection does not free the id of a running request.
     drop(http.post(Some(&session), call(8, "fourth")).await);
     let replayed = http.post(Some(&session), call(8, "fifth")).await;
     assert_eq!(replayed.status(), StatusCode::BAD_REQUEST);
-    world.until("it is written once", async || world.operator_txs_in_blocks() == 3).await;
+    world.wait_until("it is written once", async || world.operator_txs_in_blocks() == 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sessions_are_bounded_and_end_when_nobody_uses_them() {
-    let mut config = config(100);
-    config.sessions = SessionLimits { sessions: 2, idle: Duration::from_millis(300) };
-    let world = world(config).await;
-    let http = Http::new(&world);
+async fn sessions_are_limited_and_end_when_idle() {
+    let mut config = network_config(100);
+    config.sessions = SessionLimits { max_sessions: 2, idle_timeout: Duration::from_millis(300) };
+    let world = start_network(config).await;
+    let http = RawMcpClient::new(&world);
     let (first, _second) = (http.session().await, http.session().await);
-    // A client that listens keeps its session, however long it is silent.
+    // A session with an open stream does not end.
     let listening = http.request(reqwest::Method::GET, Some(&first)).send().await.expect("a stream");
     let full = http.initialize().await;
     assert_eq!(full.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert!(full.headers().contains_key("retry-after"));
     let body: Value = full.json().await.expect("JSON");
     assert!(body["error"]["message"].as_str().is_some_and(|text| text.contains("MCP_MAX_SESSIONS")), "{body}");
-    world.until("the idle one makes room", async || http.initialize().await.status() == StatusCode::OK).await;
+    world.wait_until("the idle one makes room", async || http.initialize().await.status() == StatusCode::OK).await;
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     assert_eq!(http.post(Some(&first), list.clone()).await.status(), StatusCode::OK, "still there");
     drop(listening);
     world
-        .until("it ends once nobody listens", async || {
+        .wait_until("it ends once nobody listens", async || {
             http.post(Some(&first), json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await.status()
                 == StatusCode::NOT_FOUND
                 || {
@@ -149,6 +149,6 @@ async fn sessions_are_bounded_and_end_when_nobody_uses_them() {
                 }
         })
         .await;
-    // Clients without sessions are not counted.
+    // Requests without a session do not count.
     assert!(world.tool_names().await.len() > 50);
 }

@@ -1,11 +1,11 @@
-//! The whole way once: an ecosystem is created through MCP, confirmed, indexed, and read back by every surface.
+//! The main path: an ecosystem is created through MCP, included, indexed, and read back by every surface.
 
 use rmcp::model::{ReadResourceRequestParams, ResourceContents};
 use serde_json::{Value, json};
 
-use super::harness::{CREATE, World, ecosystem, quick};
+use super::harness::{CREATE_ECOSYSTEM, TestNetwork, ecosystem_arguments, start_quick_network};
 
-async fn resource(world: &World, uri: &str) -> Value {
+async fn resource(world: &TestNetwork, uri: &str) -> Value {
     let read = world.client.service().read_resource(ReadResourceRequestParams::new(uri)).await.expect("readable");
     match &read.contents[0] {
         ResourceContents::TextResourceContents { text, .. } => serde_json::from_str(text).expect("JSON"),
@@ -15,55 +15,55 @@ async fn resource(world: &World, uri: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ecosystem_is_created_indexed_and_read_back() {
-    let world = quick().await;
-    let receipt = world.ok(CREATE, ecosystem("guild")).await;
+    let world = start_quick_network().await;
+    let receipt = world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments("guild")).await;
     assert_eq!(receipt["indexer_synced"], true);
     assert_eq!(receipt["response"]["ecosystem_id"], "1");
     assert_eq!(receipt["fee_payer"], "corporation");
     assert!(receipt["indexer_height"].as_u64() >= receipt["block_height"].as_u64());
 
-    let read = world.ok("svc.idx.es.getEcosystem", json!({"id": 1})).await;
+    let read = world.call_ok("svc.idx.es.getEcosystem", json!({"id": 1})).await;
     assert_eq!(read["ecosystem"]["did"], "did:web:guild.example");
     assert_eq!(read["ecosystem"]["archived"], Value::Null);
 
-    let tx = world.ok("svc.cosmos.tx.getTx", json!({"hash": receipt["tx_hash"]})).await;
+    let tx = world.call_ok("svc.cosmos.tx.getTx", json!({"hash": receipt["tx_hash"]})).await;
     assert_eq!((&tx["state"], &tx["block_height"]), (&json!("included"), &receipt["block_height"]));
 
-    let events = world.ok("svc.idx.indexer.listEvents", json!({"dids": ["did:web:guild.example"]})).await;
+    let events = world.call_ok("svc.idx.indexer.listEvents", json!({"dids": ["did:web:guild.example"]})).await;
     assert_eq!(events["events"][0]["event_type"], "CreateNewEcosystem");
     assert_eq!(events["events"][0]["tx_hash"], receipt["tx_hash"]);
-    assert_eq!(events["events"][0]["payload"]["sender"], world.network.seat.operator_address);
+    assert_eq!(events["events"][0]["payload"]["sender"], world.network.operator_slot.operator_address);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_write_tool_of_this_slice_does_what_its_read_shows() {
-    let world = quick().await;
-    let created = world.ok(CREATE, ecosystem("first")).await;
+async fn the_effect_of_each_write_tool_shows_in_its_read() {
+    let world = start_quick_network().await;
+    let created = world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments("first")).await;
     let before = created["block_height"].clone();
-    world.ok("svc.ledger.es.updateEcosystem", json!({"id": "1", "did": "did:web:second.example"})).await;
-    world.ok("svc.ledger.es.archiveEcosystem", json!({"id": 1, "archive": true})).await;
+    world.call_ok("svc.ledger.es.updateEcosystem", json!({"id": "1", "did": "did:web:second.example"})).await;
+    world.call_ok("svc.ledger.es.archiveEcosystem", json!({"id": 1, "archive": true})).await;
     let document = json!({
         "ecosystem_id": 1, "doc_language": "en", "doc_url": "https://first.example/v2.pdf",
         "doc_digest_sri": "sha256-AAEC", "version": 2,
     });
-    world.ok("svc.ledger.gf.addGovernanceFrameworkDocument", document).await;
-    world.ok("svc.ledger.gf.increaseActiveGovernanceFrameworkVersion", json!({"ecosystem_id": 1})).await;
-    world.ok("svc.ledger.co.updateCorporation", json!({"did": "did:web:renamed.example"})).await;
+    world.call_ok("svc.ledger.gf.addGovernanceFrameworkDocument", document).await;
+    world.call_ok("svc.ledger.gf.increaseActiveGovernanceFrameworkVersion", json!({"ecosystem_id": 1})).await;
+    world.call_ok("svc.ledger.co.updateCorporation", json!({"did": "did:web:renamed.example"})).await;
 
-    let now = world.ok("svc.idx.es.getEcosystem", json!({"id": 1, "gf_data": "all"})).await["ecosystem"].clone();
+    let now = world.call_ok("svc.idx.es.getEcosystem", json!({"id": 1, "gf_data": "all"})).await["ecosystem"].clone();
     assert_eq!((&now["did"], &now["active_version"]), (&json!("did:web:second.example"), &json!(2)));
     assert!(now["archived"].is_string() && now["versions"].as_array().is_some_and(|versions| versions.len() == 2));
-    let then =
-        world.ok("svc.idx.es.getEcosystem", json!({"id": 1, "at_block_height": before})).await["ecosystem"].clone();
+    let then = world.call_ok("svc.idx.es.getEcosystem", json!({"id": 1, "at_block_height": before})).await["ecosystem"]
+        .clone();
     assert_eq!((&then["did"], &then["archived"]), (&json!("did:web:first.example"), &Value::Null));
 
     let versions =
-        world.ok("svc.idx.gf.listGovernanceFrameworkVersions", json!({"ecosystem_id": 1, "sort": "id"})).await;
+        world.call_ok("svc.idx.gf.listGovernanceFrameworkVersions", json!({"ecosystem_id": 1, "sort": "id"})).await;
     assert_eq!(versions["versions"][1]["documents"][0]["url"], "https://first.example/v2.pdf");
     let id = versions["versions"][1]["id"].clone();
-    let version = world.ok("svc.idx.gf.getGovernanceFrameworkVersion", json!({"id": id})).await;
+    let version = world.call_ok("svc.idx.gf.getGovernanceFrameworkVersion", json!({"id": id})).await;
     assert_eq!((&version["version"]["ecosystem_id"], &version["version"]["corporation_id"]), (&json!(1), &Value::Null));
-    let corporation = world.ok("svc.idx.co.getCorporation", json!({"id": 1})).await;
+    let corporation = world.call_ok("svc.idx.co.getCorporation", json!({"id": 1})).await;
     assert_eq!(corporation["corporation"]["did"], "did:web:renamed.example");
 
     let founded = json!({
@@ -73,25 +73,25 @@ async fn every_write_tool_of_this_slice_does_what_its_read_shows() {
         "did": "did:web:daughter.example", "language": "de", "doc_url": "https://daughter.example/v1.pdf",
         "doc_digest_sri": "sha256-AAEC",
     });
-    // Nobody grants this type, so no allowance pays for it: the operator needs coins of its own.
-    world.fails("svc.ledger.co.createCorporation", founded, "INSUFFICIENT_FEES").await;
-    let list = world.ok("svc.idx.co.listCorporations", json!({"did": "did:web:renamed.example"})).await;
+    // This message type cannot be granted, so no allowance pays for it: the operator needs coins.
+    world.call_error("svc.ledger.co.createCorporation", founded, "INSUFFICIENT_FEES").await;
+    let list = world.call_ok("svc.idx.co.listCorporations", json!({"did": "did:web:renamed.example"})).await;
     assert_eq!(list["corporations"].as_array().map(Vec::len), Some(1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn resources_and_wallet_tools_tell_the_same_as_the_chain() {
-    let world = quick().await;
-    world.ok(CREATE, ecosystem("guild")).await;
-    let seat = &world.network.seat;
+async fn resources_and_wallet_tools_agree_with_the_chain() {
+    let world = start_quick_network().await;
+    world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments("guild")).await;
+    let seat = &world.network.operator_slot;
     world
-        .until("the ecosystem is in the snapshot", async || {
+        .wait_until("the ecosystem is in the snapshot", async || {
             resource(&world, "svc://own/corporation").await["ecosystems"][0]["did"] == "did:web:guild.example"
         })
         .await;
     let operator = resource(&world, "svc://own/operator").await;
     assert_eq!((&operator["address"], &operator["sequence"]), (&json!(seat.operator_address), &json!(1)));
-    assert_eq!(operator, world.ok("svc.wallet.getAddress", json!({})).await);
+    assert_eq!(operator, world.call_ok("svc.wallet.getAddress", json!({})).await);
     let corporation = resource(&world, "svc://own/corporation").await;
     assert_eq!((&corporation["id"], &corporation["policy_address"]), (&json!(1), &json!(seat.policy_address)));
     let authorizations = resource(&world, "svc://own/authorizations").await;
@@ -117,9 +117,9 @@ async fn resources_and_wallet_tools_tell_the_same_as_the_chain() {
             "agents"
         ])
     );
-    assert_eq!(world.ok("svc.wallet.listVSAgents", json!({})).await, json!({"vs_agents": []}));
+    assert_eq!(world.call_ok("svc.wallet.listVSAgents", json!({})).await, json!({"vs_agents": []}));
     let names = world.tool_names().await;
     assert_eq!(names.iter().filter(|name| name.starts_with("svc.ledger.")).count(), 26, "all but sessions");
-    // Without a graph, without agents.
+    // This network has no graph and no agents.
     assert_eq!((names.iter().filter(|name| name.starts_with("svc.idx.")).count(), names.len()), (56, 26 + 56 + 11 + 5));
 }

@@ -1,20 +1,46 @@
-//! What makes a DID trusted: proofs, credentials, schemas, the verdict. No I/O and no clock: what an evaluation needs to know
-//! it asks for, and whoever runs it finds that out and asks again.
+//! The evaluation of trust: whether a DID is trusted, and why.
+//!
+//! A verdict follows from the DID Document, the presentations it links to, the proofs and schemas of their credentials, and the
+//! participants and digests in the registry. The crate also signs documents ([`proof`]) and computes digests ([`digest`]).
+//!
+//! This crate is no resolver and no client. It opens no connection and reads no clock: an evaluation reports the evidence that
+//! it needs, the caller fetches it and evaluates again.
+//!
+//! ```
+//! use std::{collections::BTreeSet, sync::Arc};
+//!
+//! use serde_json::json;
+//! use svc_trust::{EssentialSchemas, EvaluationRules, Evidence, EvidenceRequest, RejectionCode, evaluate_did};
+//!
+//! let rules = EvaluationRules {
+//!     schema_prefix: "vpr:svc:net-1:cs:".into(),
+//!     essential_schemas: EssentialSchemas::default(),
+//!     allowed_ecosystems: BTreeSet::new(),
+//!     now: 1_767_225_600_000_000_000,
+//! };
+//! let mut evidence = Evidence::default();
+//! let missing = evaluate_did("did:web:a.example", &evidence, &rules);
+//! assert_eq!(missing, Err([EvidenceRequest::Document("did:web:a.example".into())].into()));
+//!
+//! evidence.documents.insert("did:web:a.example".into(), Ok(Arc::new(json!({"id": "did:web:a.example"}))));
+//! let verdict = evaluate_did("did:web:a.example", &evidence, &rules).expect("complete evidence");
+//! assert!(!verdict.is_trusted());
+//! assert_eq!(verdict.reasons[0].code, RejectionCode::NoPresentation);
+//! ```
 
-mod credential;
-pub mod digest;
-pub mod document;
-pub mod essential;
-mod evaluate;
-mod known;
-mod linked_data;
+mod documents;
+mod evaluation;
+mod evidence;
 pub mod proof;
-mod reason;
-mod schema;
+mod rejection;
+mod schemas;
 mod verdict;
 
-pub use essential::{EntryError, Essential, EssentialSchemas};
-pub use evaluate::{Rules, evaluate};
-pub use known::{Failure, Known, Need, Participant, Proofs, Schema, State};
-pub use reason::{Code, Reason};
-pub use verdict::{Held, Pattern, Shown, Verdict};
+pub use documents::{did_document, digest};
+pub use evaluation::{EvaluationRules, evaluate_did};
+pub use evidence::{
+    Evidence, EvidenceFailure, EvidenceRequest, RegistryParticipant, RegistrySchema, VerificationCache,
+};
+pub use rejection::{RejectionCode, RejectionReason};
+pub use schemas::essential_schema::{self, EssentialCredential, EssentialSchemaError, EssentialSchemas};
+pub use verdict::{AcceptedCredential, PresentationSummary, TrustPattern, TrustVerdict};

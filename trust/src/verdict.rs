@@ -1,117 +1,118 @@
-//! What an evaluation says.
+//! The verdict of an evaluation.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{Code, Essential, Need, Reason};
+use crate::{EssentialCredential, EvidenceRequest, RejectionCode, RejectionReason};
 
-/// Who vouches for a service.
+/// The party that vouches for a service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Pattern {
-    /// It vouches for itself, and shows who answers for it.
+pub enum TrustPattern {
+    /// The service itself, which presents the credential of its operator.
     #[serde(rename = "self")]
-    Own,
+    SelfVouched,
     /// The service that issued its service credential.
     Parent,
 }
 
-/// A credential that counts.
+/// A credential that passed every check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Held {
-    /// Its id, or the URL of its presentation with its place in it.
+pub struct AcceptedCredential {
+    /// Its id; without one, the URL of its presentation with its index.
     pub id: String,
-    /// What it says, with the version of the schema, if its schema is essential.
-    pub essential: Option<(Essential, String)>,
-    /// Its schema.
+    /// Kind of an essential credential, with the version of its schema. None when the schema is not essential.
+    pub essential: Option<(EssentialCredential, String)>,
+    /// Id of its schema.
     pub schema_id: u64,
-    /// The ecosystem of that.
+    /// Id of the ecosystem of the schema.
     pub ecosystem_id: u64,
     /// DID of its issuer.
     pub issuer: String,
-    /// The participant that was authorised to issue it.
+    /// Id of the participant that authorised the issuer.
     pub issuer_participant_id: u64,
-    /// The participant that anchors it: of the holder, or else of the issuer.
+    /// Id of the participant that authorises the holder, or else of that of the issuer.
     pub participant_id: u64,
-    /// Digest of the whole of it.
+    /// Digest of the whole credential, base64.
     pub digest_jcs: String,
-    /// When that was anchored, nanoseconds since the epoch: when it was issued, whatever it says itself.
+    /// Time of issuance: the anchoring of the digest, nanoseconds since the epoch. Dates inside of the credential do not count.
     pub issued_at: i128,
-    /// Since when it says it is valid.
+    /// Start of validity in the credential, nanoseconds since the epoch.
     pub valid_from: Option<i128>,
-    /// Until when.
+    /// End of validity in the credential, nanoseconds since the epoch.
     pub valid_until: Option<i128>,
-    /// End of the holder's participant.
+    /// End of the participant of the holder, nanoseconds since the epoch.
     pub anchored_until: Option<i128>,
-    /// What it says.
+    /// Its `credentialSubject`.
     pub subject: Value,
 }
 
-impl Held {
-    /// When it ends by itself.
+impl AcceptedCredential {
+    /// Earliest end of the credential and the participant of its holder.
     pub fn expires_at(&self) -> Option<i128> {
         self.valid_until.into_iter().chain(self.anchored_until).min()
     }
 }
 
-/// A presentation with what of it counts.
+/// A presentation with the results for its credentials.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Shown {
-    /// Its id, or where it is.
+pub struct PresentationSummary {
+    /// Its id, or its URL.
     pub id: String,
     /// Id of the service that links to it.
     pub service: String,
-    /// Ids of credentials that count.
+    /// Ids of accepted credentials.
     pub credentials: Vec<String>,
-    /// Ids of those whose material cannot be had.
+    /// Ids of credentials with evidence that could not be fetched.
     pub unresolvable: Vec<String>,
-    /// Ids of those that are wrong.
+    /// Ids of rejected credentials.
     pub invalid: Vec<String>,
 }
 
-/// Whether a DID is trusted, and why.
+/// Result of an evaluation: whether a DID is trusted, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Verdict {
-    /// Who vouches for it, if it is trusted.
-    pub pattern: Option<Pattern>,
-    /// When the earliest ends of the credentials it rests on, and of the participants that hold them, nanoseconds since the epoch.
+pub struct TrustVerdict {
+    /// The party that vouches for the DID. None when it is not trusted.
+    pub pattern: Option<TrustPattern>,
+    /// Earliest end of the credentials that the verdict rests on and of the participants of their holders, nanoseconds since
+    /// the epoch.
     pub expires_at: Option<i128>,
-    /// Everything found wrong. A trusted DID may show credentials that do not count.
-    pub reasons: Vec<Reason>,
-    /// Credentials that count.
-    pub credentials: Vec<Held>,
+    /// Every rejection. A trusted DID can have rejected credentials.
+    pub reasons: Vec<RejectionReason>,
+    /// Accepted credentials.
+    pub credentials: Vec<AcceptedCredential>,
     /// Its presentations.
-    pub presentations: Vec<Shown>,
-    /// Everything else its document offers.
+    pub presentations: Vec<PresentationSummary>,
+    /// The other services of its document.
     pub services: Vec<Value>,
-    /// Parents it rests on, the nearest first.
+    /// DIDs of the chain of services that vouch for it, the nearest first.
     pub parents: Vec<String>,
-    /// Every service that was judged on the way, trusted or not.
+    /// DIDs of all services that the evaluation asked, trusted or not.
     pub consulted: BTreeSet<String>,
-    /// Everything that was looked at.
-    pub inputs: Vec<Need>,
+    /// Requests that the verdict depends on.
+    pub inputs: Vec<EvidenceRequest>,
 }
 
-impl Verdict {
-    /// That a DID is not trusted because the evaluation was given up.
-    pub fn given_up(did: &str, looked_at: Vec<Need>, why: impl std::fmt::Display) -> Self {
-        let own = [Need::Document(did.to_owned()), Need::Participants(did.to_owned())];
+impl TrustVerdict {
+    /// Verdict of an abandoned evaluation: not trusted. It depends on `used`, and on document and participants of the DID.
+    pub fn abandoned(did: &str, used: Vec<EvidenceRequest>, cause: impl std::fmt::Display) -> Self {
+        let own = [EvidenceRequest::Document(did.to_owned()), EvidenceRequest::Participants(did.to_owned())];
         Self {
             pattern: None,
             expires_at: None,
-            reasons: vec![Reason::new(Code::GivenUp, why)],
+            reasons: vec![RejectionReason::new(RejectionCode::EvaluationAbandoned, cause)],
             credentials: Vec::new(),
             presentations: Vec::new(),
             services: Vec::new(),
             parents: Vec::new(),
             consulted: BTreeSet::new(),
-            inputs: looked_at.into_iter().chain(own).collect::<BTreeSet<_>>().into_iter().collect(),
+            inputs: used.into_iter().chain(own).collect::<BTreeSet<_>>().into_iter().collect(),
         }
     }
 
-    /// Whether it is trusted.
+    /// Whether the DID is trusted.
     pub fn is_trusted(&self) -> bool {
         self.pattern.is_some()
     }

@@ -1,25 +1,54 @@
-//! What the svc systems speak, as pure code: protobuf types and a schema registry over their descriptors, transactions and
-//! keys, CometBFT and indexer JSON, and the one error envelope. Nothing here does I/O, reads a clock or is async.
+//! The formats that the svc systems exchange, as pure code.
+//!
+//! - `proto`, `proto_registry`: protobuf types of every message, and a registry over their descriptors that encodes from JSON
+//!   and decodes to JSON under the package names of any network.
+//! - `account_key`, `address`, `adr036`: keys, bech32 addresses, off-chain signatures.
+//! - `tx`, `comet_rpc`, `chain_error`: transactions, the JSON of a CometBFT node, the classes of chain failures.
+//! - `indexer_reads`, `event_stream`, `trust_stream`, `participant_state`: the JSON of the indexer.
+//! - `error_envelope`: the error of every tool call.
+//! - `timestamp`, `syntax`, `secret`: values inside of all of these.
+//!
+//! This crate is not a client. It opens no connection, reads no clock and has no async function. It checks the form of a
+//! message; the rules of the ledger are those of the chain.
+//!
+//! ```
+//! use serde_json::json;
+//! use svc_wire::{
+//!     account_key::AccountKey,
+//!     proto_registry::{Namespace, ProtoRegistry},
+//! };
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // The package names of a network begin with its own word; the descriptors are renamed to it.
+//! let registry = ProtoRegistry::compiled(&Namespace::new("acme")?)?;
+//! let operator = AccountKey::from_bytes(&[1; 32])?.public_key().address("acme")?;
+//!
+//! let url = registry.namespace().type_url("ec", "MsgArchiveEcosystem");
+//! let bytes = registry.encode(&url, &json!({"operator": operator.as_str(), "id": 7, "archive": true}))?;
+//!
+//! assert_eq!(registry.signers(&url, &bytes)?, [operator.as_str()]);
+//! assert_eq!(registry.decode(&url, &bytes)?["id"], "7");
+//! # Ok(())
+//! # }
+//! ```
 
-pub mod account;
-pub mod adr036;
-pub mod chain_error;
-pub mod comet;
-pub mod envelope;
-pub mod event;
-pub mod instant;
-pub mod key;
-pub mod reads;
-pub mod schema;
-pub mod secret;
-pub mod syntax;
-pub mod trust;
-pub mod tx;
+mod account;
+mod chain;
+mod indexer;
+mod values;
+
+pub mod error_envelope;
+pub mod proto_registry;
+
+pub use account::{account_key, address, adr036};
+pub use chain::{chain_error, comet_rpc, tx};
+pub use indexer::{event_stream, indexer_reads, participant_state, trust_stream};
+pub use values::{secret, syntax, timestamp};
 
 /// Rust types of every message, one module per protobuf package (`proto::svc::ec::v1`, `proto::cosmos::tx::v1beta1`, …).
 ///
-/// The compiled-in package word is `svc`; names never travel inside a message, so these types serve any namespace. Type
-/// URLs do travel: take them from [`schema::Registry`] or [`schema::Namespace`].
+/// The compiled-in package names begin with `svc`. No name travels inside a message, so these types serve any namespace.
+/// Type URLs do travel: take them from [`proto_registry::ProtoRegistry`] or [`proto_registry::Namespace`].
 #[allow(missing_docs, unreachable_pub, clippy::all)]
 pub mod proto {
     include!(concat!(env!("OUT_DIR"), "/_mod.rs"));

@@ -1,18 +1,18 @@
-//! The compiled descriptors against the chain's own table, and the registry under another namespace.
+//! Compares the compiled descriptors with the table of the chain, and tests the registry under another namespace.
 #![allow(missing_docs, clippy::expect_used)]
 
 use std::collections::BTreeMap;
 
 use prost_reflect::{Cardinality, Kind};
 use serde_json::{Value, json};
-use svc_wire::schema::{Namespace, Registry, Source, input_schema};
+use svc_wire::proto_registry::{DescriptorSource, Namespace, ProtoRegistry, input_schema};
 
 fn table() -> Value {
     serde_json::from_str(include_str!("fixtures/messages.json")).expect("fixture is JSON")
 }
 
-fn compiled() -> Registry {
-    Registry::compiled(&Namespace::compiled()).expect("compiled descriptors load")
+fn compiled() -> ProtoRegistry {
+    ProtoRegistry::compiled(&Namespace::compiled()).expect("compiled descriptors load")
 }
 
 fn kind_name(kind: &Kind) -> String {
@@ -28,12 +28,12 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
 }
 
 #[test]
-fn every_message_and_field_agrees_with_the_chain() {
+fn every_message_and_field_equals_that_of_the_chain() {
     let (table, registry) = (table(), compiled());
     let mut fields = 0;
     for row in table["messages"].as_array().expect("messages") {
         let name = text(row, "name");
-        let message = registry.message(name).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let message = registry.message_descriptor(name).unwrap_or_else(|error| panic!("{name}: {error}"));
         let expected: BTreeMap<u64, (String, String, bool)> = row["fields"]
             .as_array()
             .expect("fields")
@@ -54,18 +54,18 @@ fn every_message_and_field_agrees_with_the_chain() {
         fields += found.len();
         if let Some(signer) = row["signer"].as_str() {
             assert_eq!(registry.signer_fields(&message), [signer], "{name}");
-            assert!(registry.transaction_messages().contains(&text(row, "type_url").to_owned()), "{name}");
+            assert!(registry.msg_type_urls().contains(&text(row, "type_url").to_owned()), "{name}");
         }
     }
     assert_eq!(fields, 603);
 }
 
 #[test]
-fn every_enum_and_rpc_agrees_with_the_chain() {
+fn every_enum_and_rpc_equals_that_of_the_chain() {
     let (table, registry) = (table(), compiled());
     let rpcs: BTreeMap<_, _> = registry
-        .rpcs()
-        .map(|(path, request, reply)| (path, (request.full_name().to_owned(), reply.full_name().to_owned())))
+        .rpc_methods()
+        .map(|rpc| (rpc.path, (rpc.request.full_name().to_owned(), rpc.response.full_name().to_owned())))
         .collect();
     let mut seen = 0;
     for service in ["msg_services", "query_services"] {
@@ -80,8 +80,8 @@ fn every_enum_and_rpc_agrees_with_the_chain() {
     assert_eq!(seen, 79);
     for row in table["enums"].as_array().expect("enums") {
         let holder = registry
-            .rpcs()
-            .flat_map(|(_, request, reply)| [request, reply])
+            .rpc_methods()
+            .flat_map(|rpc| [rpc.request, rpc.response])
             .flat_map(|message| message.parent_pool().all_enums().collect::<Vec<_>>())
             .find(|kind| kind.full_name() == text(row, "name"))
             .unwrap_or_else(|| panic!("{} is missing", row["name"]));
@@ -92,10 +92,10 @@ fn every_enum_and_rpc_agrees_with_the_chain() {
 }
 
 #[test]
-fn platform_messages_agree_with_the_chain() {
+fn platform_messages_equal_those_of_the_chain() {
     let (table, registry) = (table(), compiled());
     for row in table["external"]["messages"].as_array().expect("messages") {
-        let message = registry.message(text(row, "name")).unwrap_or_else(|error| panic!("{error}"));
+        let message = registry.message_descriptor(text(row, "name")).unwrap_or_else(|error| panic!("{error}"));
         for field in row["fields"].as_array().expect("fields") {
             let number = u32::try_from(field["number"].as_u64().expect("number")).expect("small");
             let found = message.get_field(number).unwrap_or_else(|| panic!("{} lacks {field}", row["name"]));
@@ -108,15 +108,16 @@ fn platform_messages_agree_with_the_chain() {
 }
 
 #[test]
-fn another_namespace_is_found_and_used_everywhere() {
-    let other = Registry::compiled(&Namespace::new("acme").expect("valid")).expect("renames");
+fn every_name_of_the_registry_is_in_the_namespace_of_the_network() {
+    let other = ProtoRegistry::compiled(&Namespace::new("acme").expect("valid")).expect("renames");
     assert_eq!(other.namespace().as_str(), "acme");
-    assert!(other.message("svc.ec.v1.MsgCreateEcosystem").is_err());
-    let live = Registry::from_live(&other.file_descriptors()).expect("a node's answer loads");
-    assert_eq!((live.namespace().as_str(), live.source()), ("acme", Source::Live));
-    let message = live.message("/acme.ec.v1.MsgCreateEcosystem").expect("renamed");
+    assert!(other.message_descriptor("svc.ec.v1.MsgCreateEcosystem").is_err());
+    let live = ProtoRegistry::from_live(&other.file_descriptors()).expect("a node's answer loads");
+    assert_eq!((live.namespace().as_str(), live.source()), ("acme", DescriptorSource::Live));
+    let message = live.message_descriptor("/acme.ec.v1.MsgCreateEcosystem").expect("renamed");
     assert_eq!(live.signer_fields(&message), ["operator"], "annotations survive the renaming");
-    let versions = live.message("acme.ec.v1.EcosystemWithVersions").expect("renamed").get_field_by_name("versions");
+    let versions =
+        live.message_descriptor("acme.ec.v1.EcosystemWithVersions").expect("renamed").get_field_by_name("versions");
     let Some(Kind::Message(inner)) = versions.map(|field| field.kind()) else { panic!("versions is a message") };
     assert_eq!(inner.full_name(), "acme.gf.v1.GovernanceFrameworkVersionWithDocs");
     assert!(live.additions_over(&compiled()).is_empty());
@@ -126,7 +127,7 @@ fn another_namespace_is_found_and_used_everywhere() {
 }
 
 #[test]
-fn json_goes_in_and_out_with_the_spellings_people_use() {
+fn encoding_takes_every_json_form_of_a_value() {
     let registry = compiled();
     let url = "/svc.co.v1.MsgCreateCorporation";
     let given = json!({
@@ -153,7 +154,7 @@ fn json_goes_in_and_out_with_the_spellings_people_use() {
     assert_eq!(registry.decode(start, &short).expect("decodes")["role"], "ISSUER");
     let state = "svc.xr.v1.QueryListExchangeRatesRequest";
     let prefixed = registry
-        .message(state)
+        .message_descriptor(state)
         .expect("known")
         .fields()
         .find(|field| matches!(field.kind(), Kind::Enum(kind) if kind.name() == "StateFilter"));
@@ -165,7 +166,7 @@ fn json_goes_in_and_out_with_the_spellings_people_use() {
 }
 
 #[test]
-fn an_any_of_an_unknown_type_is_kept_as_bytes() {
+fn an_any_of_an_unknown_type_decodes_to_base64_bytes() {
     use prost::Message;
     let any = prost_types::Any { type_url: "/other.v1.Thing".into(), value: vec![1, 2, 3] };
     let proposal = svc_wire::proto::cosmos::group::v1::MsgSubmitProposal { messages: vec![any], ..Default::default() };
@@ -174,9 +175,9 @@ fn an_any_of_an_unknown_type_is_kept_as_bytes() {
 }
 
 #[test]
-fn input_schemas_hide_what_the_server_fills_in_and_close_the_object() {
+fn an_input_schema_has_no_hidden_fields_and_refuses_unknown_members() {
     let registry = compiled();
-    let message = registry.message("svc.de.v1.MsgGrantOperatorAuthorization").expect("known");
+    let message = registry.message_descriptor("svc.de.v1.MsgGrantOperatorAuthorization").expect("known");
     let schema = input_schema(&message, &["corporation", "operator"]);
     assert_eq!(schema["additionalProperties"], false);
     assert!(schema["properties"].get("operator").is_none());
@@ -189,10 +190,10 @@ fn input_schemas_hide_what_the_server_fills_in_and_close_the_object() {
 }
 
 #[test]
-fn the_delegable_types_are_the_chain_s() {
+fn the_delegable_message_types_equal_those_of_the_chain() {
     let namespace = Namespace::compiled();
     let mut ours: Vec<_> =
-        svc_wire::syntax::DELEGABLE.iter().map(|(module, name)| namespace.type_url(module, name)).collect();
+        svc_wire::syntax::DELEGABLE_MESSAGES.iter().map(|(module, name)| namespace.type_url(module, name)).collect();
     ours.sort();
     assert_eq!(json!(ours), table()["meta"]["delegable_type_urls"]);
 }

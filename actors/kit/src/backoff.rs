@@ -1,4 +1,4 @@
-//! How long to wait before trying again.
+//! Delays between retries.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ pub struct Backoff {
     pub max: Duration,
     /// Growth per attempt.
     pub factor: f64,
-    /// Share of the delay by which it is spread to both sides: 0.2 is ± 20 %.
+    /// Random spread to both sides, as a share of the delay: 0.2 is ± 20 %.
     pub jitter: f64,
 }
 
 impl Backoff {
-    /// For connections: 1 s to 30 s, ± 20 %.
-    pub const LINK: Self =
+    /// Backoff of connections: 1 s to 30 s, ± 20 %.
+    pub const CONNECTION: Self =
         Self { initial: Duration::from_secs(1), max: Duration::from_secs(30), factor: 2.0, jitter: 0.2 };
 
-    /// For restarts of actors: quick at first, since most faults do not repeat.
+    /// Backoff of actor restarts: short at first, since most faults do not repeat.
     pub const RESTART: Self =
         Self { initial: Duration::from_millis(5), max: Duration::from_secs(5), factor: 4.0, jitter: 0.2 };
 
-    /// Delay before retry number `attempt` (0 is the first); `random` is uniform in 0..1.
+    /// Returns the delay before retry number `attempt` (0 is the first); `random` is uniform in 0..1.
     pub fn delay(&self, attempt: u32, random: f64) -> Duration {
         let exponent = i32::try_from(attempt).unwrap_or(i32::MAX);
         let grown = self.initial.as_secs_f64() * self.factor.powi(exponent);
@@ -38,11 +38,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_link_curve_doubles_from_one_second_and_stops_at_thirty() {
-        let middle: Vec<f64> = (0..8).map(|attempt| Backoff::LINK.delay(attempt, 0.5).as_secs_f64()).collect();
+    fn the_connection_backoff_doubles_from_one_second_up_to_thirty() {
+        let middle: Vec<f64> = (0..8).map(|attempt| Backoff::CONNECTION.delay(attempt, 0.5).as_secs_f64()).collect();
         assert_eq!(middle, [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0]);
-        assert_eq!(Backoff::LINK.delay(0, 0.0), Duration::from_millis(800));
-        assert_eq!(Backoff::LINK.delay(0, 1.0), Duration::from_millis(1200));
-        assert_eq!(Backoff::LINK.delay(u32::MAX, 1.0), Duration::from_secs(36));
+        assert_eq!(Backoff::CONNECTION.delay(0, 0.0), Duration::from_millis(800));
+        assert_eq!(Backoff::CONNECTION.delay(0, 1.0), Duration::from_millis(1200));
+        assert_eq!(Backoff::CONNECTION.delay(u32::MAX, 1.0), Duration::from_secs(36));
     }
 }

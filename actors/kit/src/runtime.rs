@@ -1,17 +1,17 @@
-//! Ending a runtime as a killed process ends, from wherever one is.
+//! Shutdown of a tokio runtime from any thread.
 
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
-/// How long a task may take to its next point of rest.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Time that a task has to reach its next await point.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Drops every task of a runtime at its next point of rest, and returns when they are gone: their ports are free, their files
-/// closed.
-pub fn end(runtime: Runtime) {
-    // Waiting is forbidden to threads of a runtime, and who ends one may be on another.
-    let ended = std::thread::spawn(move || runtime.shutdown_timeout(PATIENCE));
-    // A panic of a task is no concern of whoever ends it.
+/// Drops every task of a runtime at its next await point, as the end of the process would, and returns when all tasks are
+/// dropped: their ports are free and their files are closed.
+pub fn shut_down(runtime: Runtime) {
+    // The caller may run on a thread of another runtime, and such a thread must not block.
+    let ended = std::thread::spawn(move || runtime.shutdown_timeout(SHUTDOWN_TIMEOUT));
+    // The panic of a task is no error of the shutdown.
     let _ = ended.join();
 }

@@ -1,19 +1,19 @@
-//! From what failed to the error envelope, with a hint that says what to do next.
+//! Error envelopes for the failures of the operator's parts. A front end adds the tools and settings that each [`NextStep`] stands
+//! for.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use svc_kit::{
-    AskError,
-    actor::Standing,
-    upstream::{NodeError, UpstreamError},
-};
+use svc_kit::{AskError, actor::ActorStatus};
+use svc_net::upstream::{NodeClientError, UpstreamError};
 use svc_wire::{
-    chain_error::{ChainError, Meaning},
-    envelope::{Code, ErrorEnvelope},
+    chain_error::{ChainError, ChainErrorKind},
+    error_envelope::{ErrorEnvelope, FailureCode, NextStep},
 };
 
-use crate::{agent_session::AgentError, signer::SubmitError};
+use svc_pipeline::{SubmitError, SubmittedTx};
+
+use crate::agent_session::AgentCallError;
 
 /// An upstream's failure.
 pub fn upstream_error(error: &UpstreamError) -> ErrorEnvelope {
@@ -22,67 +22,70 @@ pub fn upstream_error(error: &UpstreamError) -> ErrorEnvelope {
         UpstreamError::Unreachable { kind, origin, .. } => {
             let details = json!({"kind": kind, "origin": origin});
             let hint = "nothing was changed; try again in a moment, and check that server if it persists";
-            ErrorEnvelope::new(Code::UpstreamUnreachable, message, hint).with_details(details)
+            ErrorEnvelope::new(FailureCode::UpstreamUnreachable, message, hint).with_details(details)
         }
         UpstreamError::Http { kind, status, body } => {
             let details = json!({"kind": kind, "status": status, "body": body});
-            let message = sentence_of(body).map_or_else(|| message.clone(), |told| format!("{message}: {told}"));
+            let message = foreign_message(body).map_or_else(|| message.clone(), |told| format!("{message}: {told}"));
             let hint = match status {
                 404 => "nothing is there under these arguments; where there is a list tool it shows what exists",
                 400 | 422 => "correct the argument the body names",
                 _ => "the body says what that server objects to; try again later if it is a fault of the server",
             };
-            let mut envelope = ErrorEnvelope::new(Code::UpstreamHttpError, message, hint).with_details(details);
+            let mut envelope = ErrorEnvelope::new(FailureCode::UpstreamHttpError, message, hint).with_details(details);
             envelope.retryable = *status >= 500 || *status == 429;
             envelope
         }
         UpstreamError::Protocol { kind, reason, body } => {
             let details = json!({"kind": kind, "reason": reason, "body": body});
             let hint = "check that the configured origin is really that kind of server";
-            ErrorEnvelope::new(Code::UpstreamProtocolError, message, hint).with_details(details)
+            ErrorEnvelope::new(FailureCode::UpstreamProtocolError, message, hint).with_details(details)
         }
         UpstreamError::Saturated { kind, limit } => {
             let details = json!({"kind": kind, "limit": limit});
-            ErrorEnvelope::new(Code::Overloaded, message, "try again in a moment").with_details(details)
+            ErrorEnvelope::new(FailureCode::Overloaded, message, "try again in a moment").with_details(details)
         }
     }
 }
 
 /// The sentence in a foreign error body: `{"error": text}`, `{"error": {"message": text}}` or `{"message": text}`.
-fn sentence_of(body: &str) -> Option<String> {
+fn foreign_message(body: &str) -> Option<String> {
     let body: Value = serde_json::from_str(body).ok()?;
     let told = [&body["error"], &body["error"]["message"], &body["message"]].into_iter().find_map(Value::as_str)?;
-    Some(told[..told.floor_char_boundary(MAX_SENTENCE)].to_owned())
+    Some(told[..told.floor_char_boundary(MAX_QUOTED_BYTES)].to_owned())
 }
 
 /// Longest foreign sentence that is repeated.
-const MAX_SENTENCE: usize = 500;
+const MAX_QUOTED_BYTES: usize = 500;
 
-/// An agent's failure. `is_read`: asking again cannot do anything twice.
-pub fn agent_error(did: &str, error: &AgentError, is_read: bool) -> ErrorEnvelope {
+/// A failed call of an agent. `is_read`: repeating the call is harmless.
+pub fn agent_error(did: &str, error: &AgentCallError, is_read: bool) -> ErrorEnvelope {
     let message = error.to_string();
     let mut envelope = match error {
-        AgentError::Resolution(_) => {
+        AgentCallError::Resolution(_) => {
             let hint = "the DID Document must be reachable and name itself; correct the agent's hosting or its participants' DID";
-            ErrorEnvelope::new(Code::VsaDidResolutionFailed, message, hint)
+            ErrorEnvelope::new(FailureCode::VsaDidResolutionFailed, message, hint)
         }
-        AgentError::NoAdminApi(_) => {
+        AgentCallError::NoAdminApi(_) => {
             let hint = "run the agent with ADMIN_API_AUTH_MODE=corporation and a public admin URL, which it publishes by itself";
-            ErrorEnvelope::new(Code::VsaAdminUrlNotFound, message, hint)
+            ErrorEnvelope::new(FailureCode::VsaAdminUrlNotFound, message, hint)
         }
-        AgentError::Login { origin, .. } => {
-            let hint =
-                "have this operator's account (svc.wallet.getAddress) put on the agent's list of allowed accounts";
-            ErrorEnvelope::new(Code::VsaAuthFailed, message, hint).with_details(json!({"origin": origin}))
+        AgentCallError::Login { origin, .. } => {
+            let hint = "have this operator's account put on the agent's list of allowed accounts";
+            ErrorEnvelope::new(FailureCode::VsaAuthFailed, message, hint)
+                .with_details(json!({"origin": origin}))
+                .with_next_step(NextStep::ShowAddress)
         }
-        AgentError::Signer(_) => ErrorEnvelope::new(Code::Restarting, message, "try again in a moment"),
-        AgentError::Upstream(error) => upstream_error(error),
-        AgentError::Overloaded { .. } => ErrorEnvelope::new(Code::Overloaded, message, "try again in a moment"),
+        AgentCallError::Signer(_) => ErrorEnvelope::new(FailureCode::Restarting, message, "try again in a moment"),
+        AgentCallError::Upstream(error) => upstream_error(error),
+        AgentCallError::Overloaded { .. } => {
+            ErrorEnvelope::new(FailureCode::Overloaded, message, "try again in a moment")
+        }
     };
     envelope.details["agent_did"] = did.into();
     let is_unknown = match error {
-        AgentError::Upstream(UpstreamError::Http { status, .. }) => *status >= 500,
-        AgentError::Upstream(UpstreamError::Unreachable { .. } | UpstreamError::Protocol { .. }) => true,
+        AgentCallError::Upstream(UpstreamError::Http { status, .. }) => *status >= 500,
+        AgentCallError::Upstream(UpstreamError::Unreachable { .. } | UpstreamError::Protocol { .. }) => true,
         _ => false,
     };
     if is_unknown && !is_read {
@@ -91,33 +94,36 @@ pub fn agent_error(did: &str, error: &AgentError, is_read: bool) -> ErrorEnvelop
     envelope
 }
 
-/// Says that nobody knows whether an agent did what it was asked.
+/// Marks an error after which it is unknown whether the agent executed the request.
 pub fn unknown_effect(mut envelope: ErrorEnvelope) -> ErrorEnvelope {
     envelope.hint = "whether the agent did it is not known: read its state before asking again".to_owned();
-    envelope.unrepeatable()
+    envelope.next_step = None;
+    envelope.not_retryable()
 }
 
 /// Arguments that are well formed and still not usable.
 pub fn invalid_arguments(reason: &str) -> ErrorEnvelope {
     let details = json!({"violations": [{"pointer": "", "reason": reason}]});
-    let hint = "correct the argument and call again; tools/list shows the schema";
-    ErrorEnvelope::new(Code::InputInvalid, reason, hint).with_details(details)
+    let hint = "correct the argument and call again";
+    ErrorEnvelope::new(FailureCode::InputInvalid, reason, hint)
+        .with_details(details)
+        .with_next_step(NextStep::ShowSchema)
 }
 
 /// A node's failure outside a transaction.
-pub fn node_error(error: &NodeError) -> ErrorEnvelope {
+pub fn node_error(error: &NodeClientError) -> ErrorEnvelope {
     match error {
-        NodeError::Upstream(error) => upstream_error(error),
-        NodeError::Rpc { method, error: rpc } => {
+        NodeClientError::Upstream(error) => upstream_error(error),
+        NodeClientError::Rpc { method, error: rpc } => {
             let details = json!({"kind": "rpc", "method": method, "rpc_code": rpc.code, "body": rpc.data});
             let hint = "the body says what the node objects to";
-            ErrorEnvelope::new(Code::UpstreamHttpError, error.to_string(), hint).with_details(details)
+            ErrorEnvelope::new(FailureCode::UpstreamHttpError, error.to_string(), hint).with_details(details)
         }
-        NodeError::Query { path, error: chain } => {
+        NodeClientError::Query { path, error: chain } => {
             let mut details = chain_details(chain);
             details["path"] = path.as_str().into();
             let hint = "the raw log says what the chain objects to";
-            ErrorEnvelope::new(Code::UpstreamHttpError, error.to_string(), hint).with_details(details)
+            ErrorEnvelope::new(FailureCode::UpstreamHttpError, error.to_string(), hint).with_details(details)
         }
     }
 }
@@ -125,10 +131,16 @@ pub fn node_error(error: &NodeError) -> ErrorEnvelope {
 /// An actor that did not answer.
 pub fn ask_error(error: &AskError) -> ErrorEnvelope {
     let (code, hint) = match error {
-        AskError::Refused { .. } => (Code::Overloaded, "too many calls are under way; try again in a moment"),
-        AskError::NotDelivered { standing: Standing::Stopped, .. } => (Code::NotReady, "the server is stopping"),
-        AskError::NotDelivered { .. } | AskError::Died { .. } => (Code::Restarting, "try again in a moment"),
-        AskError::TimedOut { .. } => (Code::Overloaded, "the server is busy; try again in a moment"),
+        AskError::MailboxFull { .. } => {
+            (FailureCode::Overloaded, "too many calls are under way; try again in a moment")
+        }
+        AskError::NotDelivered { status: ActorStatus::Stopped, .. } => {
+            (FailureCode::NotReady, "the server is stopping")
+        }
+        AskError::NotDelivered { .. } | AskError::ActorDied { .. } => {
+            (FailureCode::Restarting, "try again in a moment")
+        }
+        AskError::TimedOut { .. } => (FailureCode::Overloaded, "the server is busy; try again in a moment"),
     };
     ErrorEnvelope::new(code, error.to_string(), hint)
 }
@@ -137,109 +149,145 @@ fn chain_details(error: &ChainError) -> Value {
     json!({"codespace": error.codespace, "code": error.code, "raw_log": error.raw_log})
 }
 
-/// A transaction that never came into flight.
+/// A write that the signer brought into flight with no transaction.
 pub fn submit_error(error: &SubmitError) -> ErrorEnvelope {
     match error {
         SubmitError::Node(error) => node_error(error),
         SubmitError::NoAccount { address } => ErrorEnvelope::new(
-            Code::InsufficientFees,
+            FailureCode::InsufficientFees,
             format!("account {address} does not exist on chain yet"),
             "send it some coins, or have the corporation grant an authorization with a fee allowance",
         )
         .with_details(json!({"address": address})),
-        SubmitError::Simulation(chain) if chain.simulated_meaning() == Meaning::InsufficientFees => fees(chain),
+        SubmitError::Simulation(chain) if chain.classify_simulation() == ChainErrorKind::InsufficientFees => {
+            insufficient_fees(chain)
+        }
         SubmitError::Simulation(chain) => {
             let hint = "nothing was sent; the raw log says which rule of the chain the message breaks";
             let message = format!("simulation failed: {}", chain.raw_log);
-            ErrorEnvelope::new(Code::SimulationFailed, message, hint).with_details(chain_details(chain))
+            ErrorEnvelope::new(FailureCode::SimulationFailed, message, hint).with_details(chain_details(chain))
         }
         SubmitError::Sequence(chain) => {
             let hint = "another process may be using the same key; try again when it is quiet";
             let message = format!("the account sequence stayed wrong: {}", chain.raw_log);
-            ErrorEnvelope::new(Code::SequenceMismatch, message, hint).with_details(chain_details(chain))
+            ErrorEnvelope::new(FailureCode::SequenceMismatch, message, hint).with_details(chain_details(chain))
         }
-        SubmitError::Rejected(chain) if chain.meaning() == Meaning::InsufficientFees => fees(chain),
+        SubmitError::Rejected(chain) if chain.classify() == ChainErrorKind::InsufficientFees => {
+            insufficient_fees(chain)
+        }
         SubmitError::Rejected(chain) => {
             let mut envelope = ErrorEnvelope::new(
-                Code::BcastRejected,
+                FailureCode::BroadcastRejected,
                 format!("the node refused the transaction: {}", chain.raw_log),
                 "nothing was executed and no sequence was used; the raw log says why",
             )
             .with_details(chain_details(chain));
-            envelope.retryable = chain.meaning() == Meaning::MempoolFull;
+            envelope.retryable = chain.classify() == ChainErrorKind::MempoolFull;
             envelope
         }
-        SubmitError::Behind { expected, used_below } => {
+        SubmitError::NodeBehind { expected_sequence: expected, used_below } => {
             let message =
                 format!("the node is behind: it expects sequence {expected}, and all below {used_below} are used");
-            let hint = "nothing was sent; wait until the node has caught up, or give SVC_RPC another one";
-            ErrorEnvelope::new(Code::NotReady, message, hint)
+            let hint = "nothing was sent; wait until the node has caught up, or use another one";
+            ErrorEnvelope::new(FailureCode::NotReady, message, hint)
                 .with_details(json!({"kind": "rpc", "expected": expected, "used_below": used_below}))
+                .with_next_step(NextStep::ConfigureNode)
         }
-        SubmitError::Journal(reason) => unwritten("journal", reason),
+        SubmitError::Journal(reason) => record_unavailable("journal", reason),
         SubmitError::Overloaded { limit } => {
             let message = format!("{limit} writes are already waiting to be signed");
-            ErrorEnvelope::new(Code::Overloaded, message, "nothing was sent; try again in a moment")
+            ErrorEnvelope::new(FailureCode::Overloaded, message, "nothing was sent; try again in a moment")
         }
-        SubmitError::Signing => {
-            ErrorEnvelope::new(Code::NotReady, "the transaction could not be signed", "check the key")
+        SubmitError::SigningFailed => {
+            ErrorEnvelope::new(FailureCode::NotReady, "the transaction could not be signed", "check the key")
         }
     }
 }
 
-/// A transaction whose outcome a caller does not wait for any longer.
-pub fn timed_out(hash: &str, timeout_height: u64, waited: Duration) -> ErrorEnvelope {
+/// A transaction that was not decided within a caller's wait limit.
+pub fn timed_out_error(hash: &str, timeout_height: u64, waited: Duration) -> ErrorEnvelope {
     let message =
         format!("transaction {hash} was not included within {waited:?}; it may still be until block {timeout_height}");
-    let hint = "do not repeat the call: the server goes on watching, and svc.cosmos.tx.getTx for this hash or \
-                svc://own/transactions shows the outcome (prompt reconcile-transaction)";
-    ErrorEnvelope::new(Code::BcastTimeout, message, hint)
+    let hint = "do not repeat the call: the server follows the transaction to its outcome";
+    ErrorEnvelope::new(FailureCode::BroadcastTimeout, message, hint)
         .with_details(json!({"tx_hash": hash, "timeout_height": timeout_height}))
+        .with_next_step(NextStep::LookUpTransaction)
 }
 
-/// A transaction that was never included and never will be.
-pub fn expired(hash: &str, timeout_height: u64) -> ErrorEnvelope {
+/// A transaction that no block contains and that can never execute.
+pub fn expired_error(hash: &str, timeout_height: u64) -> ErrorEnvelope {
     let message = format!("transaction {hash} was not included by block {timeout_height} and can never execute");
     let hint = "nothing was changed; the same call can be made again, under a new idempotency_key if it had one";
-    ErrorEnvelope::new(Code::TxExpired, message, hint)
+    ErrorEnvelope::new(FailureCode::TxExpired, message, hint)
         .with_details(json!({"tx_hash": hash, "timeout_height": timeout_height}))
 }
 
-/// A transaction whose sequence somebody else used first.
-pub fn displaced(hash: &str, sequence: u64, height: u64) -> ErrorEnvelope {
+/// A transaction whose sequence a foreign transaction has used.
+pub fn displaced_error(hash: &str, sequence: u64, height: u64) -> ErrorEnvelope {
     let message = format!("another transaction used sequence {sequence} of this account; {hash} can never execute");
     let hint = "nothing was changed; another process uses the same account: stop it, then make the call again, under a new \
                 idempotency_key if it had one";
-    ErrorEnvelope::new(Code::SequenceMismatch, message, hint)
+    ErrorEnvelope::new(FailureCode::SequenceMismatch, message, hint)
         .with_details(json!({"tx_hash": hash, "sequence": sequence, "seen_at_height": height}))
 }
 
-/// A record that must be there before a write could not be made.
-pub fn unwritten(record: &str, reason: &str) -> ErrorEnvelope {
-    let hint = "nothing was sent; whoever runs this server has to make room for its records";
-    ErrorEnvelope::new(Code::NotReady, format!("the {record} cannot be kept: {reason}"), hint)
+/// A record that must exist before a write cannot be made.
+pub fn record_unavailable(record: &str, reason: &str) -> ErrorEnvelope {
+    let hint = "nothing was sent; the operator of this server has to make room for its records";
+    ErrorEnvelope::new(FailureCode::NotReady, format!("the {record} cannot be kept: {reason}"), hint)
         .with_details(json!({"record": record}))
 }
 
-fn fees(chain: &ChainError) -> ErrorEnvelope {
+fn insufficient_fees(chain: &ChainError) -> ErrorEnvelope {
     let message = format!("the fee cannot be paid: {}", chain.raw_log);
-    let hint = "fund the operator, or renew the corporation's fee allowance (resource svc://own/fee-grant shows it)";
-    ErrorEnvelope::new(Code::InsufficientFees, message, hint).with_details(chain_details(chain))
+    let hint = "fund the operator, or renew the corporation's fee allowance";
+    ErrorEnvelope::new(FailureCode::InsufficientFees, message, hint)
+        .with_details(chain_details(chain))
+        .with_next_step(NextStep::ShowFeeAllowance)
 }
 
-/// A transaction that was included and failed there.
-pub fn tx_failed(hash: &str, height: u64, chain: &ChainError) -> ErrorEnvelope {
+/// A transaction that failed in its block.
+pub fn tx_failed_error(hash: &str, height: u64, chain: &ChainError) -> ErrorEnvelope {
     let mut details = chain_details(chain);
     details["tx_hash"] = hash.into();
     details["block_height"] = height.into();
-    let code = match chain.meaning() {
-        Meaning::AuthorizationExpired => Code::AuthzExpired,
-        Meaning::AuthorizationMissing => Code::AuthzRevoked,
-        Meaning::SpendLimit => Code::AuthzPreconditionFailed,
-        _ => Code::TxFailed,
+    let code = match chain.classify() {
+        ChainErrorKind::AuthorizationExpired => FailureCode::AuthzExpired,
+        ChainErrorKind::AuthorizationMissing => FailureCode::AuthzRevoked,
+        ChainErrorKind::SpendLimitExceeded => FailureCode::AuthzPreconditionFailed,
+        _ => FailureCode::TxFailed,
     };
     let hint =
         "the transaction is final: at most its fee is spent and nothing else changed; the raw log says why it failed";
     ErrorEnvelope::new(code, format!("the transaction failed in block {height}: {}", chain.raw_log), hint)
         .with_details(details)
+}
+
+/// A write whose first transaction had no effect and that could not be signed again.
+pub fn resubmission_error(mut error: ErrorEnvelope, earlier: &SubmittedTx) -> ErrorEnvelope {
+    if error.code == FailureCode::AuthzNotGranted {
+        error.code = FailureCode::AuthzRevoked;
+    }
+    error.details["tx_hash"] = earlier.hash.as_str().into();
+    error.hint = format!(
+        "its first transaction had no effect and no other was sent; call again under a new idempotency_key if it had one; {}",
+        error.hint
+    );
+    error
+}
+
+/// A write that the signer may still execute although it does not answer.
+pub fn signer_unavailable(error: &AskError) -> ErrorEnvelope {
+    let message = format!("the signer does not answer: {error}");
+    ErrorEnvelope::new(FailureCode::Restarting, message, "the write may still be made: look for it before repeating it")
+        .not_retryable()
+        .with_next_step(NextStep::ListTransactions)
+}
+
+/// A write that had not ended when the server stopped.
+pub fn server_stopped() -> ErrorEnvelope {
+    let hint = "look the write up when the server is back, before repeating it";
+    ErrorEnvelope::new(FailureCode::NotReady, "the server stopped before the write ended", hint)
+        .not_retryable()
+        .with_next_step(NextStep::ListTransactions)
 }

@@ -1,52 +1,67 @@
-//! The operator: acts for exactly one corporation with exactly one key.
+//! The operator of one corporation: acts for exactly one corporation with exactly one key.
 //!
-//! A ledger call is a small task ([`Operator::execute`]) that asks the signer, the confirmer and the barrier in turn and
-//! outlives the request that started it. What it signs is in the journal before it leaves. Everything that must survive the death of an actor (transactions in flight, the
-//! published snapshot, the indexer's height) is retained by the tree and lent to whoever serves it.
+//! An [`Operator`] reads the corporation and its authorizations, keeps them as a snapshot, writes through the pipeline of
+//! `svc-pipeline` and waits for the indexer before it answers. It logs in to the corporation's agents, and it keeps an audit of all
+//! writes. Everything that must survive the death of an actor (transactions in flight, the published snapshot, the indexer's height)
+//! is retained by the supervision tree. Any ractor actor can supervise the tree.
+//!
+//! It is no front end: it knows neither MCP nor the environment. Its errors name the next step ([`svc_wire::error_envelope::NextStep`]),
+//! and the front end adds the tool or the setting.
+//!
+//! A snapshot decides without a network:
+//!
+//! ```
+//! use prost_types::Timestamp;
+//! use svc_operator::{CorporationSnapshot, GrantStatus, OperatorAuthorization};
+//!
+//! let authorization = OperatorAuthorization {
+//!     id: 1,
+//!     msg_types: vec!["/svc.ec.v1.MsgCreateEcosystem".to_owned()],
+//!     expiration: None,
+//!     renews: false,
+//!     body: serde_json::Value::Null,
+//! };
+//! let snapshot = CorporationSnapshot { authorizations: vec![authorization], ..CorporationSnapshot::default() };
+//! let now = Timestamp { seconds: 1_767_225_600, nanos: 0 };
+//! assert_eq!(snapshot.grant_status("/svc.ec.v1.MsgCreateEcosystem", &now), GrantStatus::Granted);
+//! assert_eq!(snapshot.grant_status("/svc.ec.v1.MsgArchiveEcosystem", &now), GrantStatus::NotGranted);
+//! ```
 
+mod agent_directory;
 mod agent_session;
-mod agents;
-mod audit;
 mod barrier;
 mod boot;
-mod calls;
-mod chain;
-mod confirmer;
+mod clients;
 mod error;
-mod examine;
-mod flow;
-mod graph_client;
 mod graph_watch;
-mod in_flight;
-mod indexer_client;
-mod journal;
-mod node_link;
 mod operator;
-mod order;
-mod prepare;
-mod reads;
-mod recovery;
 mod refresher;
-mod signer;
 mod snapshot;
-mod standing;
 mod subscription;
+mod write;
 
+pub use agent_directory::{AgentDirectory, AgentEndpoint};
 pub use agent_session::AgentRequest;
-pub use agents::{Directory, Whereabouts};
-pub use audit::{AuditEnd, AuditError, AuditRecord};
-pub use boot::BootError;
-pub use calls::{MAX_KEY_CHARACTERS, STEPS, Step};
-pub use chain::{ChainParams, Identity, OperatorConfig};
+pub use boot::{
+    config::{OperatorConfig, RegistryChain},
+    error::{BootError, BootSubject},
+    preflight::{PreflightFinding, preflight},
+};
+pub use clients::indexer::IndexerClient;
 pub use error::{node_error, upstream_error};
-pub use examine::{Finding, examine};
-pub use flow::LedgerReceipt;
-pub use indexer_client::IndexerClient;
-pub use journal::{JournalError, Recovered, Row};
-pub use operator::Operator;
-pub use order::Asker;
-pub use prepare::{Estimate, LedgerCall, Prepared};
-pub use reads::Reader;
-pub use recovery::RecoveryError;
-pub use signer::WindowBound;
-pub use snapshot::{Agent, Allowance, Authorization, Gate, Snapshot, Versions};
+pub use operator::{Operator, reads::HeightSource, status::LinkStatus};
+pub use snapshot::{
+    CorporationAgent, CorporationSnapshot, FeeAllowance, GrantStatus, OperatorAuthorization,
+    publisher::SnapshotVersions,
+};
+pub use svc_pipeline::{
+    AccountIdentity, ChainParams, EncodedMessage, FeeBudget, JournalError, JournalRecord, RecoverySummary, WindowBound,
+    WriteOrigin, WriteStatus,
+};
+pub use write::{
+    active::ActiveWrite,
+    admission::MAX_KEY_CHARACTERS,
+    audit::{AuditCompletion, AuditError, AuditRecord},
+    receipt::{WriteAnswer, WriteReceipt},
+    request::{FeeEstimate, WriteRequest},
+};

@@ -1,229 +1,126 @@
-//! The node around the ledger: mempool, blocks, and the CometBFT RPC face.
+//! A node around the ledger: mempool, blocks, storage, faults, and the CometBFT RPC.
 //!
-//! A node runs on a runtime of its own, so that [`Node::stop`] ends it as a killed process would end: listener, connections
-//! and block production at once. Its chain outlives that, in memory or on disk, and [`Node::start`] continues it on the same
+//! A node has a tokio runtime of its own, so that [`Node::stop`] ends the listener, all connections and the block production at
+//! once, like a kill of the process. The chain survives a stop, in memory or on disk, and [`Node::start`] resumes it on the same
 //! port.
 
-mod clock;
-mod core;
-mod encode;
-mod events;
+mod chain;
+mod chain_store;
+mod error;
 mod faults;
-mod garble;
-mod home;
-mod http;
 mod replica;
 mod rpc;
-mod seal;
-mod search;
-mod socket;
+mod shared;
 
 use std::{
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak, atomic::AtomicUsize},
-    time::{Duration, Instant},
+    sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use prost_types::Timestamp;
-use svc_kit::wall;
-use svc_wire::instant;
-use tokio::{
-    runtime::Runtime,
-    sync::{broadcast, watch},
-};
+use svc_kit::wall_clock;
+use svc_ledger::{ChainConfig, GenesisState};
+use svc_wire::timestamp;
+use tokio::{runtime::Runtime, sync::watch};
 
-pub use clock::Pace;
-pub use core::{BlockRecord, Core, Origin, ReplayError};
-pub use faults::{Faults, Garble, GarbleKind, Refusal};
-pub use home::HomeError;
-pub use seal::SealError;
+pub use chain::{BlockRecord, GenesisDocument, HeaderTimeMode, NodeCore, ReplayError, SealError};
+pub use chain_store::ChainStoreError;
+pub use error::NodeError;
+pub use faults::{CheckTxRefusal, GarbleFault, GarbleKind, NodeFaults};
 
-use crate::ledger::{Chain, Genesis};
-use home::Home;
+use chain_store::ChainStore;
+use shared::{SharedChain, lock};
 
-/// How a node is made.
+/// Configuration of a node.
 #[derive(Debug, Clone)]
 pub struct NodeConfig {
-    /// What is fixed for the life of the chain.
-    pub chain: Chain,
-    /// What it begins with.
-    pub genesis: Genesis,
-    /// How long before now the chain begins.
+    /// Configuration of the chain.
+    pub chain: ChainConfig,
+    /// State before the first block.
+    pub genesis: GenesisState,
+    /// Time between the genesis and now, for header times of the wall clock.
     pub age: Duration,
-    /// Time between blocks; `None` makes a block only when [`Node::produce`] is called.
+    /// Time between blocks; with `None` only [`Node::produce_block`] produces one.
     pub block_time: Option<Duration>,
-    /// Where header times come from.
-    pub pace: Pace,
-    /// Where to listen; port 0 takes a free one and keeps it.
+    /// Source of header times.
+    pub header_time: HeaderTimeMode,
+    /// Address of the listener; port 0 takes a free one, which a restart keeps.
     pub listen: SocketAddr,
     /// Directory of the chain; `None` keeps it in memory.
     pub home: Option<PathBuf>,
 }
 
-/// Why a node did not start, or stopped.
-#[derive(Debug, thiserror::Error)]
-pub enum NodeError {
-    /// The address cannot be used.
-    #[error("cannot listen on {address}: {cause}")]
-    Listen {
-        /// The address.
-        address: SocketAddr,
-        /// What the system says.
-        cause: std::io::Error,
-    },
-    /// No threads.
-    #[error("cannot start a runtime: {0}")]
-    Runtime(std::io::Error),
-    /// The directory cannot be used.
-    #[error(transparent)]
-    Home(#[from] HomeError),
-    /// The blocks in the directory lead elsewhere.
-    #[error(transparent)]
-    Replay(#[from] ReplayError),
-    /// A block cannot be made.
-    #[error(transparent)]
-    Seal(#[from] SealError),
-    /// Its file was given back.
-    #[error("the node is closed")]
-    Closed,
-    /// There is no snapshot of this name.
-    #[error("there is no snapshot {0:?}")]
-    NoSnapshot(String),
-    /// Blocks are made elsewhere.
-    #[error("a replica makes no blocks: the node it follows does")]
-    Replica,
-}
-
-pub(crate) struct Shared {
-    core: Mutex<Core>,
-    /// Taken when the node is closed: the file is free for another process then.
-    home: Mutex<Option<Home>>,
-    is_kept: bool,
-    blocks: broadcast::Sender<Arc<BlockRecord>>,
-    height: watch::Sender<u64>,
-    cut: watch::Sender<u64>,
-    stalled: watch::Sender<bool>,
-    lag: watch::Sender<u64>,
-    /// WebSocket clients with subscriptions.
-    subscribers: AtomicUsize,
-    /// Who a replica takes its blocks from.
-    leader: Option<Arc<Shared>>,
-    replicas: Mutex<Vec<Weak<Shared>>>,
-}
-
-impl Shared {
-    fn new(core: Core, home: Option<Home>, leader: Option<Arc<Self>>) -> Arc<Self> {
-        Arc::new(Self {
-            height: watch::channel(core.height()).0,
-            core: Mutex::new(core),
-            is_kept: home.is_some(),
-            home: Mutex::new(home),
-            blocks: broadcast::channel(BLOCK_BUFFER).0,
-            cut: watch::channel(0).0,
-            stalled: watch::channel(false).0,
-            lag: watch::channel(0).0,
-            subscribers: AtomicUsize::new(0),
-            leader,
-            replicas: Mutex::default(),
-        })
-    }
-
-    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
-        self.core.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Makes a block, stores it, and only then tells of it.
-    fn produce(&self) -> Result<Arc<BlockRecord>, NodeError> {
-        if self.leader.is_some() {
-            return Err(NodeError::Replica);
-        }
-        let mut core = self.core();
-        let mut home = lock(&self.home);
-        if self.is_kept && home.is_none() {
-            return Err(NodeError::Closed);
-        }
-        let began = Instant::now();
-        let block = core.produce(&wall::now())?;
-        if let Some(Err(error)) = home.as_ref().map(|kept| kept.append(&block)) {
-            // Memory is ahead of the disk now: no further block may follow.
-            home.take();
-            return Err(error.into());
-        }
-        let codespaces = block.outcomes.iter().map(|outcome| outcome.codespace.as_str());
-        svc_otel::metrics::devnet_block(block.height, codespaces, began.elapsed());
-        tracing::debug!(component = "devnet.node", height = block.height, txs = block.txs.len(), "block is made");
-        self.announce(&mut core, &block);
-        Ok(block)
-    }
-
-    /// Tells of a new block, under the lock of the chain: subscribers see blocks in order.
-    fn announce(&self, core: &mut Core, block: &Arc<BlockRecord>) {
-        let is_lost = faults::take(&mut core.faults.lose_events);
-        self.height.send_replace(block.height);
-        if !is_lost {
-            // Fails when nobody is subscribed.
-            let _ = self.blocks.send(Arc::clone(block));
-        }
-    }
-}
-
-struct Inner {
-    shared: Arc<Shared>,
+struct NodeProcess {
+    shared: Arc<SharedChain>,
     block_time: Option<Duration>,
     address: Mutex<SocketAddr>,
     runtime: Mutex<Option<Runtime>>,
 }
 
-/// A running, or stopped, node. Clones are handles of the same node.
+/// A running or stopped node. Clones are handles of the same node.
 #[derive(Clone)]
-pub struct Node(Arc<Inner>);
+pub struct Node(Arc<NodeProcess>);
 
-/// Blocks a slow subscriber may be behind before its connection is closed.
-const BLOCK_BUFFER: usize = 1024;
-/// Genesis of every chain whose time goes in steps.
-const STEPS_BEGIN: Timestamp = Timestamp { seconds: 1_767_225_600, nanos: 0 };
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
+/// Genesis time of every chain with fixed steps.
+const FIXED_GENESIS_TIME: Timestamp = Timestamp { seconds: 1_767_225_600, nanos: 0 };
 
 impl Node {
-    /// Starts a chain and its node, or continues the chain of its home.
+    /// Starts a chain and its node, or resumes the chain of its home.
     pub fn launch(config: NodeConfig) -> Result<Self, NodeError> {
-        let home = config.home.as_deref().map(Home::open).transpose()?;
-        let now = wall::now();
-        let (age, genesis_time) = match config.pace {
-            Pace::Wall => {
+        let home = config.home.as_deref().map(ChainStore::open).transpose()?;
+        let now = wall_clock::now();
+        let (age, genesis_time) = match config.header_time {
+            HeaderTimeMode::WallClock => {
                 let age = i128::try_from(config.age.as_nanos()).unwrap_or(0);
-                (age, instant::from_nanos(instant::nanos(&now) - age))
+                (age, timestamp::from_unix_nanos(timestamp::unix_nanos(&now) - age))
             }
-            Pace::Steps => (0, STEPS_BEGIN),
+            HeaderTimeMode::FixedStep => (0, FIXED_GENESIS_TIME),
         };
-        let mut origin = Origin { chain: config.chain, genesis: config.genesis, genesis_time };
+        let mut origin = GenesisDocument { chain: config.chain, genesis: config.genesis, genesis_time };
         if let Some(home) = &home {
-            home.adopt(&mut origin)?;
+            home.load_or_store_genesis(&mut origin)?;
         }
-        let mut core = Core::new(origin, config.pace)?;
+        let mut core = NodeCore::new(origin, config.header_time)?;
         if let Some(home) = &home {
-            restore(&mut core, home.blocks()?)?;
-            tracing::info!(component = "devnet.node", height = core.height(), "the chain continues from its home");
+            replay_blocks(&mut core, home.blocks()?)?;
+            tracing::info!(component = "devnet.node", height = core.height(), "chain resumed from its home");
         }
         match core.latest().map(|block| block.time) {
             Some(last) => core.clock.resume(&last, &now),
             None => core.clock.advance(-age),
         }
-        Self::run(Shared::new(core, home, None), config.block_time, config.listen)
+        Self::run(SharedChain::new(core, home, None), config.block_time, config.listen)
     }
 
-    fn run(shared: Arc<Shared>, block_time: Option<Duration>, listen: SocketAddr) -> Result<Self, NodeError> {
+    fn run(shared: Arc<SharedChain>, block_time: Option<Duration>, listen: SocketAddr) -> Result<Self, NodeError> {
         let (address, runtime) = (Mutex::new(listen), Mutex::new(None));
-        let node = Self(Arc::new(Inner { shared, block_time, address, runtime }));
+        let node = Self(Arc::new(NodeProcess { shared, block_time, address, runtime }));
         node.start()?;
         Ok(node)
     }
 
-    /// Continues a stopped node on the same port.
+    /// Starts another node of this chain, in memory. It applies the blocks of this node while it runs, and has its own address,
+    /// mempool and faults. Gossip between the two does not use their listeners: it continues while either is stopped.
+    pub fn start_replica(&self, listen: SocketAddr) -> Result<Self, NodeError> {
+        let leader = &self.0.shared;
+        let origin = leader.core().genesis_document().clone();
+        let mut core = NodeCore::new(origin, HeaderTimeMode::FixedStep)?;
+        core.is_replica = true;
+        let shared = SharedChain::new(core, None, Some(Arc::clone(leader)));
+        while shared.follow_next_block(leader)? {}
+        let waiting: Vec<Vec<u8>> = {
+            // Registered under the lock of the leader, so that every later transaction of the leader is offered.
+            let core = leader.core();
+            lock(&leader.replicas).push(Arc::downgrade(&shared));
+            if core.faults.no_gossip { Vec::new() } else { core.mempool_txs().cloned().collect() }
+        };
+        shared.receive_gossip(&waiting);
+        Self::run(shared, None, listen)
+    }
+
+    /// Starts a stopped node again on the same port.
     pub fn start(&self) -> Result<(), NodeError> {
         let mut running = lock(&self.0.runtime);
         if running.is_some() {
@@ -240,48 +137,47 @@ impl Node {
             .enable_all()
             .build()
             .map_err(NodeError::Runtime)?;
-        runtime.spawn(http::serve(listener, Arc::clone(&self.0.shared)));
+        runtime.spawn(rpc::http::serve(listener, Arc::clone(&self.0.shared)));
         if let Some(block_time) = self.0.block_time {
             runtime.spawn(produce_blocks(Arc::clone(&self.0.shared), block_time));
         }
         if let Some(leader) = &self.0.shared.leader {
-            runtime.spawn(replica::follow(Arc::clone(&self.0.shared), Arc::clone(leader)));
+            runtime.spawn(replica::follow_leader(Arc::clone(&self.0.shared), Arc::clone(leader)));
         }
         *running = Some(runtime);
         Ok(())
     }
 
-    /// Ends the node as a kill would: nothing is answered, no block is made, until [`Node::start`]. What waited for a block
-    /// stays in the mempool.
+    /// Stops listener, connections and block production at once, like a kill, until [`Node::start`]. The mempool is kept.
     pub fn stop(&self) {
         if let Some(runtime) = lock(&self.0.runtime).take() {
-            svc_kit::runtime::end(runtime);
+            svc_kit::runtime::shut_down(runtime);
         }
     }
 
-    /// Stops for good, and gives the file of the home back.
+    /// Stops the node for good and closes the file of the home.
     pub fn close(&self) {
         self.stop();
-        lock(&self.0.shared.home).take();
+        lock(&self.0.shared.store).take();
     }
 
-    /// Where the RPC is, as an origin.
+    /// Returns the origin of the RPC, for example `http://127.0.0.1:26657`.
     pub fn origin(&self) -> String {
         format!("http://{}", lock(&self.0.address))
     }
 
-    /// Newest height, as it changes.
-    pub fn heights(&self) -> watch::Receiver<u64> {
+    /// Returns a receiver of the newest height.
+    pub fn watch_heights(&self) -> watch::Receiver<u64> {
         self.0.shared.height.subscribe()
     }
 
-    /// Makes a block now.
-    pub fn produce(&self) -> Result<Arc<BlockRecord>, NodeError> {
-        self.0.shared.produce()
+    /// Produces a block now. Fails on a replica, on a closed node and if the block cannot be stored.
+    pub fn produce_block(&self) -> Result<Arc<BlockRecord>, NodeError> {
+        self.0.shared.produce_block()
     }
 
-    /// Orders faults.
-    pub fn faults<R>(&self, change: impl FnOnce(&mut Faults) -> R) -> R {
+    /// Changes the faults and applies them.
+    pub fn update_faults<R>(&self, change: impl FnOnce(&mut NodeFaults) -> R) -> R {
         let mut core = self.0.shared.core();
         let result = change(&mut core.faults);
         self.0.shared.stalled.send_replace(core.faults.stall_websockets);
@@ -289,63 +185,67 @@ impl Node {
         result
     }
 
-    /// Moves the header time of the next block.
-    pub fn advance(&self, by: Duration) {
+    /// Moves the header time of the next block forward.
+    pub fn advance_clock(&self, by: Duration) {
         self.0.shared.core().clock.advance(i128::try_from(by.as_nanos()).unwrap_or(i128::MAX));
     }
 
-    /// Cuts every WebSocket without a close frame.
+    /// Ends every WebSocket connection without a close frame.
     pub fn cut_websockets(&self) {
-        self.0.shared.cut.send_modify(|count| *count += 1);
+        self.0.shared.cut_signal.send_modify(|count| *count += 1);
     }
 
-    /// Keeps the chain as it is under a name.
-    pub fn save(&self, name: &str) -> Result<(), NodeError> {
+    /// Saves the chain as a snapshot under a name.
+    pub fn save_snapshot(&self, name: &str) -> Result<(), NodeError> {
         let mut core = self.0.shared.core();
-        core.save(name);
-        if let Some(home) = &*lock(&self.0.shared.home) {
-            home.save(name)?;
+        core.save_snapshot(name);
+        if let Some(home) = &*lock(&self.0.shared.store) {
+            home.save_snapshot(name)?;
         }
         Ok(())
     }
 
-    /// Takes the chain back to a snapshot. Clients see the height fall.
-    pub fn load(&self, name: &str) -> Result<(), NodeError> {
+    /// Resets the chain to a snapshot; clients see the height fall. Fails for an unknown name.
+    pub fn load_snapshot(&self, name: &str) -> Result<(), NodeError> {
         let mut core = self.0.shared.core();
-        if let Some(home) = &*lock(&self.0.shared.home) {
-            let blocks = home.load(name)?.ok_or_else(|| NodeError::NoSnapshot(name.to_owned()))?;
-            if !core.load(name) {
-                core.rewind();
-                restore(&mut core, blocks)?;
-                core.save(name);
+        if let Some(home) = &*lock(&self.0.shared.store) {
+            let blocks = home.load_snapshot(name)?.ok_or_else(|| NodeError::NoSnapshot(name.to_owned()))?;
+            if !core.load_snapshot(name) {
+                core.reset_to_genesis();
+                replay_blocks(&mut core, blocks)?;
+                core.save_snapshot(name);
             }
-        } else if !core.load(name) {
+        } else if !core.load_snapshot(name) {
             return Err(NodeError::NoSnapshot(name.to_owned()));
         }
         self.0.shared.height.send_replace(core.height());
         Ok(())
     }
 
-    /// Reads the chain directly, for tests that compare what was answered with what is so.
-    pub fn inspect<R>(&self, read: impl FnOnce(&Core) -> R) -> R {
+    /// Reads the chain without the RPC, for tests that compare both.
+    pub fn read_core<R>(&self, read: impl FnOnce(&NodeCore) -> R) -> R {
         read(&self.0.shared.core())
     }
 
-    /// What was seeded, if seeding this home came to its end.
-    pub fn seeded(&self) -> Result<Option<Vec<u8>>, NodeError> {
-        Ok(lock(&self.0.shared.home).as_ref().map(|kept| kept.document(home::SCENARIO)).transpose()?.flatten())
+    /// Returns the record of a completed seeding of this home.
+    pub fn read_seed_record(&self) -> Result<Option<Vec<u8>>, NodeError> {
+        Ok(lock(&self.0.shared.store)
+            .as_ref()
+            .map(|store| store.read_meta(chain_store::SEED_RECORD_KEY))
+            .transpose()?
+            .flatten())
     }
 
-    /// Notes that seeding has come to its end.
-    pub fn set_seeded(&self, document: &[u8]) -> Result<(), NodeError> {
-        match &*lock(&self.0.shared.home) {
-            Some(kept) => Ok(kept.put_document(home::SCENARIO, document)?),
+    /// Stores the record of a completed seeding; without a home it has no effect.
+    pub fn write_seed_record(&self, document: &[u8]) -> Result<(), NodeError> {
+        match &*lock(&self.0.shared.store) {
+            Some(store) => Ok(store.write_meta(chain_store::SEED_RECORD_KEY, document)?),
             None => Ok(()),
         }
     }
 }
 
-impl Drop for Inner {
+impl Drop for NodeProcess {
     fn drop(&mut self) {
         if let Some(runtime) = lock(&self.runtime).take() {
             runtime.shutdown_background();
@@ -353,25 +253,25 @@ impl Drop for Inner {
     }
 }
 
-/// Removes the chain of a home; false when there is none.
-pub fn reset(home: &Path) -> Result<bool, NodeError> {
-    Ok(Home::reset(home)?)
+/// Removes the chain of a home; returns whether there was one.
+pub fn reset_home(home: &Path) -> Result<bool, NodeError> {
+    Ok(ChainStore::reset(home)?)
 }
 
-fn restore(core: &mut Core, blocks: Vec<home::StoredBlock>) -> Result<(), ReplayError> {
+fn replay_blocks(core: &mut NodeCore, blocks: Vec<chain_store::StoredBlock>) -> Result<(), ReplayError> {
     for block in blocks {
-        core.replay(block.time.unwrap_or_default(), block.txs, &block.app_hash)?;
+        core.replay_block(block.time.unwrap_or_default(), block.txs, &block.app_hash)?;
     }
     Ok(())
 }
 
-async fn produce_blocks(shared: Arc<Shared>, block_time: Duration) {
+async fn produce_blocks(shared: Arc<SharedChain>, block_time: Duration) {
     let mut ticks = tokio::time::interval(block_time);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        if let Err(error) = shared.produce() {
-            tracing::error!(component = "devnet.node", %error, "the chain halts: a block could not be made or stored");
+        if let Err(error) = shared.produce_block() {
+            tracing::error!(component = "devnet.node", %error, "the chain halts: a block could not be produced or stored");
             return;
         }
     }

@@ -1,67 +1,67 @@
-//! Credentials and presentations, as issuers and holders make them.
+//! Creation of credentials and presentations.
 
 use ed25519_dalek::Signer;
 use multibase::Base;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use svc_trust::{
-    Reason,
-    digest::canonical,
-    document::Purpose,
-    proof::{Prover, prove},
+    RejectionReason,
+    did_document::ProofPurpose,
+    digest::canonical_json,
+    proof::{ProofKey, add_proof},
 };
 
-use super::part::Form;
+use super::spec::CredentialFormat;
 
-const MODEL_2: &str = "https://www.w3.org/ns/credentials/v2";
-const MODEL_1: &str = "https://www.w3.org/2018/credentials/v1";
-const SIGNATURE_2020: &str = "https://w3id.org/security/suites/ed25519-2020/v1";
-/// What terms mean that no other context defines.
+const CREDENTIALS_V2_CONTEXT: &str = "https://www.w3.org/ns/credentials/v2";
+const CREDENTIALS_V1_CONTEXT: &str = "https://www.w3.org/2018/credentials/v1";
+const ED25519_2020_CONTEXT: &str = "https://w3id.org/security/suites/ed25519-2020/v1";
+/// Vocabulary of the terms that no other context defines.
 const VOCABULARY: &str = "https://www.w3.org/ns/credentials/issuer-dependent#";
 
-/// What a credential says.
+/// A credential without context and proof.
 #[derive(Debug, Clone)]
-pub struct Statement {
-    /// Its id.
+pub struct CredentialDraft {
+    /// Id.
     pub id: String,
-    /// DID of its issuer.
+    /// DID of the issuer.
     pub issuer: String,
-    /// What else it is, besides a VerifiableCredential.
+    /// Second type, after VerifiableCredential.
     pub kind: String,
-    /// What it says, with the DID it is about as `id`.
+    /// Claims, with the DID of the subject as `id`.
     pub subject: Value,
-    /// Its `credentialSchema`.
+    /// `credentialSchema`.
     pub schema: Option<Value>,
-    /// Since when it is valid, in RFC 3339.
-    pub from: String,
-    /// Until when.
-    pub until: Option<String>,
+    /// Begin of validity, in RFC 3339.
+    pub valid_from: String,
+    /// End of validity, in RFC 3339.
+    pub valid_until: Option<String>,
 }
 
-fn context(form: Form) -> Value {
+fn json_ld_context(form: CredentialFormat) -> Value {
     let vocabulary = json!({"@vocab": VOCABULARY});
     match form {
-        Form::Jcs | Form::Rdfc => json!([MODEL_2, vocabulary]),
-        Form::Signature2020 => json!([MODEL_1, SIGNATURE_2020, vocabulary]),
+        CredentialFormat::Jcs | CredentialFormat::Rdfc => json!([CREDENTIALS_V2_CONTEXT, vocabulary]),
+        CredentialFormat::Signature2020 => json!([CREDENTIALS_V1_CONTEXT, ED25519_2020_CONTEXT, vocabulary]),
     }
 }
 
-impl Statement {
-    /// As a credential without proof.
-    pub fn credential(self, form: Form) -> Value {
+impl CredentialDraft {
+    /// Converts the draft to a credential without a proof.
+    pub fn into_credential(self, form: CredentialFormat) -> Value {
         let (from, until) = match form {
-            Form::Signature2020 => ("issuanceDate", "expirationDate"),
-            Form::Jcs | Form::Rdfc => ("validFrom", "validUntil"),
+            CredentialFormat::Signature2020 => ("issuanceDate", "expirationDate"),
+            CredentialFormat::Jcs | CredentialFormat::Rdfc => ("validFrom", "validUntil"),
         };
         let mut credential = json!({
-            "@context": context(form),
+            "@context": json_ld_context(form),
             "id": self.id,
             "type": ["VerifiableCredential", self.kind],
             "issuer": self.issuer,
             "credentialSubject": self.subject,
         });
-        credential[from] = self.from.into();
-        if let Some(end) = self.until {
+        credential[from] = self.valid_from.into();
+        if let Some(end) = self.valid_until {
             credential[until] = end.into();
         }
         if let Some(schema) = self.schema {
@@ -71,36 +71,41 @@ impl Statement {
     }
 }
 
-/// Signs a credential. `at` is the time of signing, in RFC 3339.
-pub fn sign(credential: &mut Value, prover: &Prover, form: Form, at: &str) -> Result<(), Reason> {
-    prove(credential, prover, form.suite(), Purpose::AssertionMethod, at)
+/// Signs a credential. `at` is the time of the proof, in RFC 3339.
+pub fn sign_credential(
+    credential: &mut Value,
+    prover: &ProofKey,
+    form: CredentialFormat,
+    at: &str,
+) -> Result<(), RejectionReason> {
+    add_proof(credential, prover, form.suite(), ProofPurpose::AssertionMethod, at)
 }
 
-/// A presentation of credentials, signed by its holder.
-pub fn presentation(
+/// Creates a presentation of credentials, signed by its holder.
+pub fn sign_presentation(
     holder: &str,
     credentials: Vec<Value>,
-    prover: &Prover,
-    form: Form,
+    prover: &ProofKey,
+    form: CredentialFormat,
     at: &str,
-) -> Result<Value, Reason> {
+) -> Result<Value, RejectionReason> {
     let mut presentation = json!({
-        "@context": context(form),
+        "@context": json_ld_context(form),
         "type": ["VerifiablePresentation"],
         "holder": holder,
         "verifiableCredential": credentials,
     });
-    prove(&mut presentation, prover, form.suite(), Purpose::Authentication, at)?;
+    add_proof(&mut presentation, prover, form.suite(), ProofPurpose::Authentication, at)?;
     Ok(presentation)
 }
 
-/// Signs a credential over its canonical JSON, until an instant.
-pub(super) fn sign_until(credential: &mut Value, prover: &Prover, at: &str, expires: &str) {
+/// Signs a credential over its canonical JSON, with a proof that expires.
+pub(super) fn sign_with_expiry(credential: &mut Value, prover: &ProofKey, at: &str, expires: &str) {
     let mut proof = json!({
         "@context": credential["@context"], "type": "DataIntegrityProof", "cryptosuite": "eddsa-jcs-2022",
-        "created": at, "expires": expires, "verificationMethod": prover.method, "proofPurpose": "assertionMethod",
+        "created": at, "expires": expires, "verificationMethod": prover.verification_method, "proofPurpose": "assertionMethod",
     });
-    let hash = |part: &Value| -> [u8; 32] { Sha256::digest(canonical(part).unwrap_or_default()).into() };
+    let hash = |part: &Value| -> [u8; 32] { Sha256::digest(canonical_json(part).unwrap_or_default()).into() };
     let signature = prover.key.sign(&[hash(&proof), hash(credential)].concat());
     proof["proofValue"] = multibase::encode(Base::Base58Btc, signature.to_bytes()).into();
     credential["proof"] = proof;

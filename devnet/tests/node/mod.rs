@@ -1,4 +1,4 @@
-//! The node over real sockets: methods, limits, subscriptions, faults, and what survives a restart.
+//! Tests of the node over real sockets: methods, limits, subscriptions, faults, persistence.
 
 mod faults;
 pub mod harness;

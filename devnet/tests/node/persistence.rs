@@ -1,16 +1,16 @@
-//! What is on disk: a chain continues with the same blocks, results and hashes, and can be taken back.
+//! Tests of a home: a chain resumes with the same blocks, results and hashes, and can be reset to a snapshot.
 
 use serde_json::{Value, json};
 use svc_devnet::{Devnet, DevnetConfig, DevnetError, node::NodeError};
 
-use super::harness::{broadcast, config, devnet, devnet_at, ok, order, payment};
+use super::harness::{broadcast, call_ok, config, devnet, devnet_at, payment, post_control};
 
-/// Everything a node says about its chain.
-async fn told(devnet: &Devnet) -> Vec<Value> {
-    let mut all = vec![ok(devnet, "genesis", json!({})).await];
-    for height in 1..=devnet.node.inspect(|core| core.height()) {
+/// Returns all answers of a node about its chain.
+async fn chain_answers(devnet: &Devnet) -> Vec<Value> {
+    let mut all = vec![call_ok(devnet, "genesis", json!({})).await];
+    for height in 1..=devnet.node.read_core(|core| core.height()) {
         for method in ["block", "block_results", "commit"] {
-            all.push(ok(devnet, method, json!({"height": height.to_string()})).await);
+            all.push(call_ok(devnet, method, json!({"height": height.to_string()})).await);
         }
     }
     all
@@ -18,11 +18,11 @@ async fn told(devnet: &Devnet) -> Vec<Value> {
 
 async fn pay(devnet: &Devnet, amount: u64) {
     broadcast(devnet, &payment(devnet, 0, amount)).await;
-    devnet.node.produce().expect("made");
+    devnet.node.produce_block().expect("made");
 }
 
 #[tokio::test]
-async fn two_runs_are_byte_equal_also_when_one_was_interrupted() {
+async fn two_runs_are_byte_equal_even_if_one_was_interrupted() {
     let straight = devnet("corporation").await;
     for amount in 1..=4 {
         pay(&straight, amount).await;
@@ -31,16 +31,16 @@ async fn two_runs_are_byte_equal_also_when_one_was_interrupted() {
     let interrupted = devnet_at(home.path(), "corporation").await;
     pay(&interrupted, 1).await;
     pay(&interrupted, 2).await;
-    // What waits in the mempool is lost with the process, as on any node without a log of it.
+    // The mempool is lost with the process, as on any node without a mempool log.
     broadcast(&interrupted, &payment(&interrupted, 0, 99)).await;
     drop(interrupted);
     let resumed = devnet_at(home.path(), "corporation").await;
-    assert_eq!(resumed.node.inspect(|core| core.waiting().len()), 0);
-    assert_eq!(resumed.seat, straight.seat);
+    assert_eq!(resumed.node.read_core(|core| core.mempool_txs().len()), 0);
+    assert_eq!(resumed.operator_slot, straight.operator_slot);
     pay(&resumed, 3).await;
     pay(&resumed, 4).await;
-    assert_eq!(told(&resumed).await, told(&straight).await);
-    let hash = |devnet: &Devnet| devnet.node.inspect(|core| (core.app_hash_hex(), core.state().hash()));
+    assert_eq!(chain_answers(&resumed).await, chain_answers(&straight).await);
+    let hash = |devnet: &Devnet| devnet.node.read_core(|core| (core.app_hash_hex(), core.state().hash()));
     assert_eq!(hash(&resumed), hash(&straight));
 }
 
@@ -59,10 +59,10 @@ async fn a_home_is_guarded_and_reset() {
     assert!(other.to_string().contains("its chain id is svc-devnet-1, not other-1"), "{other}");
     let other = launch(&|config| config.scenario = "empty".into()).await.err().expect("refused");
     assert!(other.to_string().contains("seeded with scenario \"corporation\""), "{other}");
-    assert!(svc_devnet::node::reset(home.path()).expect("reset"));
-    assert!(!svc_devnet::node::reset(home.path()).expect("nothing left"));
+    assert!(svc_devnet::node::reset_home(home.path()).expect("reset"));
+    assert!(!svc_devnet::node::reset_home(home.path()).expect("nothing left"));
     let fresh = launch(&|config| config.scenario = "empty".into()).await.expect("starts");
-    assert_eq!(fresh.node.inspect(|core| core.height()), 1);
+    assert_eq!(fresh.node.read_core(|core| core.height()), 1);
 }
 
 #[tokio::test]
@@ -70,23 +70,23 @@ async fn snapshots_take_the_chain_back_by_name() {
     let home = tempfile::tempdir().expect("a directory");
     let devnet = devnet_at(home.path(), "empty").await;
     pay(&devnet, 1).await;
-    let (_, saved) = order(&devnet, "/snapshots/clean", json!({})).await;
+    let (_, saved) = post_control(&devnet, "/snapshots/clean", json!({})).await;
     pay(&devnet, 2).await;
     pay(&devnet, 3).await;
-    let (status, loaded) = order(&devnet, "/snapshots/clean/load", json!({})).await;
+    let (status, loaded) = post_control(&devnet, "/snapshots/clean/load", json!({})).await;
     assert_eq!((status, &loaded["height"], &loaded["app_hash"]), (200, &saved["height"], &saved["app_hash"]));
-    // The line goes on from there, on disk too; the snapshot outlives a restart.
+    // The chain continues from the snapshot, on disk too; the snapshot survives a restart.
     pay(&devnet, 4).await;
-    let after = devnet.node.inspect(|core| (core.height(), core.app_hash_hex()));
+    let after = devnet.node.read_core(|core| (core.height(), core.app_hash_hex()));
     drop(devnet);
     let devnet = devnet_at(home.path(), "empty").await;
-    assert_eq!(devnet.node.inspect(|core| (core.height(), core.app_hash_hex())), after);
-    let (_, loaded) = order(&devnet, "/snapshots/clean/load", json!({})).await;
+    assert_eq!(devnet.node.read_core(|core| (core.height(), core.app_hash_hex())), after);
+    let (_, loaded) = post_control(&devnet, "/snapshots/clean/load", json!({})).await;
     assert_eq!(loaded["app_hash"], saved["app_hash"]);
-    assert!(matches!(devnet.node.load("none"), Err(NodeError::NoSnapshot(_))));
+    assert!(matches!(devnet.node.load_snapshot("none"), Err(NodeError::NoSnapshot(_))));
     let memory = super::harness::devnet("empty").await;
-    memory.node.save("s").expect("saved");
-    memory.node.produce().expect("made");
-    memory.node.load("s").expect("loaded");
-    assert_eq!(memory.node.inspect(|core| core.height()), 1);
+    memory.node.save_snapshot("s").expect("saved");
+    memory.node.produce_block().expect("made");
+    memory.node.load_snapshot("s").expect("loaded");
+    assert_eq!(memory.node.read_core(|core| core.height()), 1);
 }

@@ -1,64 +1,65 @@
-//! Methods of the RPC, over POST, GET and in batches.
+//! Tests of the RPC methods over POST, GET and in batches.
 
 use serde_json::{Value, json};
 
-use super::harness::{Socket, base64, broadcast, call, devnet, get, ok, payment, post};
+use super::harness::{WebSocketClient, base64, broadcast, call, call_ok, devnet, get, payment, post};
 
 #[tokio::test]
-async fn every_method_answers_in_cometbft_s_shape() {
+async fn every_method_has_the_answer_format_of_cometbft() {
     let devnet = devnet("corporation").await;
     let tx = payment(&devnet, 0, 5);
     assert_eq!(broadcast(&devnet, &tx).await["hash"], tx.hash);
-    let waiting = ok(&devnet, "unconfirmed_txs", json!({})).await;
+    let waiting = call_ok(&devnet, "unconfirmed_txs", json!({})).await;
     assert_eq!((&waiting["n_txs"], &waiting["txs"][0]), (&json!("1"), &json!(base64(&tx.bytes))));
-    assert_eq!(ok(&devnet, "num_unconfirmed_txs", json!({})).await["total_bytes"], tx.bytes.len().to_string());
-    let height = devnet.node.produce().expect("made").height;
-    let status = ok(&devnet, "status", json!({})).await;
+    assert_eq!(call_ok(&devnet, "num_unconfirmed_txs", json!({})).await["total_bytes"], tx.bytes.len().to_string());
+    let height = devnet.node.produce_block().expect("made").height;
+    let status = call_ok(&devnet, "status", json!({})).await;
     assert_eq!(status["sync_info"]["latest_block_height"], height.to_string());
     assert_eq!(status["node_info"]["network"], "svc-devnet-1");
-    assert_eq!(ok(&devnet, "health", json!({})).await, json!({}));
-    assert_eq!(ok(&devnet, "net_info", json!({})).await["n_peers"], "0");
-    let block = ok(&devnet, "block", json!({"height": height.to_string()})).await;
+    assert_eq!(call_ok(&devnet, "health", json!({})).await, json!({}));
+    assert_eq!(call_ok(&devnet, "net_info", json!({})).await["n_peers"], "0");
+    let block = call_ok(&devnet, "block", json!({"height": height.to_string()})).await;
     assert_eq!(block["block"]["data"]["txs"], json!([base64(&tx.bytes)]));
     assert_eq!(block["block"]["last_commit"]["block_id"], block["block"]["header"]["last_block_id"]);
     let hash = block["block_id"]["hash"].as_str().expect("a hash").to_owned();
-    let by_hash = ok(&devnet, "block_by_hash", json!({"hash": base64(&hex::decode(&hash).expect("hex"))})).await;
+    let by_hash = call_ok(&devnet, "block_by_hash", json!({"hash": base64(&hex::decode(&hash).expect("hex"))})).await;
     assert_eq!(by_hash, block);
-    assert_eq!(ok(&devnet, "block_by_hash", json!({"hash": base64(&[7; 32])})).await["block"], Value::Null);
-    let header = ok(&devnet, "header", json!({"height": height.to_string()})).await["header"].clone();
+    assert_eq!(call_ok(&devnet, "block_by_hash", json!({"hash": base64(&[7; 32])})).await["block"], Value::Null);
+    let header = call_ok(&devnet, "header", json!({"height": height.to_string()})).await["header"].clone();
     assert_eq!(header, block["block"]["header"]);
-    let commit = ok(&devnet, "commit", json!({})).await;
+    let commit = call_ok(&devnet, "commit", json!({})).await;
     assert_eq!((&commit["signed_header"]["header"], &commit["canonical"]), (&header, &json!(false)));
-    assert_eq!(ok(&devnet, "commit", json!({"height": "1"})).await["canonical"], true);
-    let results = ok(&devnet, "block_results", json!([height.to_string()])).await;
+    assert_eq!(call_ok(&devnet, "commit", json!({"height": "1"})).await["canonical"], true);
+    let results = call_ok(&devnet, "block_results", json!([height.to_string()])).await;
     assert_eq!((&results["txs_results"][0]["code"], &results["height"]), (&json!(0), &json!(height.to_string())));
-    let metas = ok(&devnet, "blockchain", json!({"minHeight": "1", "maxHeight": "2"})).await;
+    let metas = call_ok(&devnet, "blockchain", json!({"minHeight": "1", "maxHeight": "2"})).await;
     assert_eq!(metas["block_metas"][0]["header"]["height"], "2", "newest first");
     assert_eq!(metas["last_height"], height.to_string());
-    let validators = ok(&devnet, "validators", json!({})).await;
+    let validators = call_ok(&devnet, "validators", json!({})).await;
     assert_eq!(validators["validators"][0]["address"], header["proposer_address"]);
-    let params = ok(&devnet, "consensus_params", json!({})).await;
+    let params = call_ok(&devnet, "consensus_params", json!({})).await;
     assert_eq!(params["consensus_params"]["block"], json!({"max_bytes": "22020096", "max_gas": "-1"}));
-    let genesis = ok(&devnet, "genesis", json!({})).await["genesis"].clone();
+    let genesis = call_ok(&devnet, "genesis", json!({})).await["genesis"].clone();
     assert_eq!(genesis["app_state"]["bank"]["balances"][0]["address"], devnet.address("member"));
-    let chunk = ok(&devnet, "genesis_chunked", json!({"chunk": 0})).await;
+    let chunk = call_ok(&devnet, "genesis_chunked", json!({"chunk": 0})).await;
     assert_eq!((&chunk["total"], &chunk["data"]), (&json!("1"), &json!(base64(genesis.to_string().as_bytes()))));
-    let found = ok(&devnet, "tx", json!({"hash": base64(&hex::decode(&tx.hash).expect("hex")), "prove": false})).await;
+    let found =
+        call_ok(&devnet, "tx", json!({"hash": base64(&hex::decode(&tx.hash).expect("hex")), "prove": false})).await;
     assert_eq!((&found["height"], &found["index"]), (&json!(height.to_string()), &json!(0)));
     let query = format!("tx.height={height} AND transfer.recipient='{}'", devnet.address("member"));
-    let searched = ok(&devnet, "tx_search", json!({"query": query, "order_by": "desc"})).await;
+    let searched = call_ok(&devnet, "tx_search", json!({"query": query, "order_by": "desc"})).await;
     assert_eq!((&searched["total_count"], &searched["txs"][0]["hash"]), (&json!("1"), &json!(tx.hash)));
-    let blocks = ok(&devnet, "block_search", json!({"query": "block.height>=2 AND block.height<4"})).await;
+    let blocks = call_ok(&devnet, "block_search", json!({"query": "block.height>=2 AND block.height<4"})).await;
     assert_eq!(blocks["total_count"], "2");
-    let info = ok(&devnet, "abci_info", json!({})).await;
+    let info = call_ok(&devnet, "abci_info", json!({})).await;
     assert_eq!(info["response"]["last_block_height"], height.to_string());
     let next = payment(&devnet, 0, 6);
-    let checked = ok(&devnet, "check_tx", json!({"tx": base64(&next.bytes)})).await;
+    let checked = call_ok(&devnet, "check_tx", json!({"tx": base64(&next.bytes)})).await;
     assert_eq!(
-        (&checked["code"], &ok(&devnet, "num_unconfirmed_txs", json!({})).await["n_txs"]),
+        (&checked["code"], &call_ok(&devnet, "num_unconfirmed_txs", json!({})).await["n_txs"]),
         (&json!(0), &json!("0"))
     );
-    assert_eq!(ok(&devnet, "broadcast_tx_async", json!({"tx": base64(&next.bytes)})).await["hash"], next.hash);
+    assert_eq!(call_ok(&devnet, "broadcast_tx_async", json!({"tx": base64(&next.bytes)})).await["hash"], next.hash);
     let error = call(&devnet, "broadcast_tx_async", json!({"tx": base64(&next.bytes)})).await.expect_err("known");
     assert_eq!((&error["code"], &error["data"]), (&json!(-32603), &json!("tx already exists in cache")));
 }
@@ -69,16 +70,16 @@ async fn broadcast_commit_waits_for_the_block() {
     let tx = payment(&devnet, 0, 5);
     let request = call(&devnet, "broadcast_tx_commit", json!({"tx": base64(&tx.bytes)}));
     let make = async {
-        let waits = || devnet.node.inspect(|core| core.waiting().len() == 1);
+        let waits = || devnet.node.read_core(|core| core.mempool_txs().len() == 1);
         while !waits() {
             tokio::task::yield_now().await;
         }
-        devnet.node.produce().expect("made").height
+        devnet.node.produce_block().expect("made").height
     };
     let (answer, height) = tokio::join!(request, make);
     let answer = answer.expect("committed");
     assert_eq!((&answer["height"], &answer["tx_result"]["code"]), (&json!(height.to_string()), &json!(0)));
-    let refused = ok(&devnet, "broadcast_tx_commit", json!({"tx": base64(b"nothing")})).await;
+    let refused = call_ok(&devnet, "broadcast_tx_commit", json!({"tx": base64(b"nothing")})).await;
     assert_eq!((&refused["check_tx"]["code"], &refused["height"]), (&json!(2), &json!("0")));
 }
 
@@ -104,7 +105,7 @@ async fn uris_quote_text_and_unknown_paths_are_not_found() {
 }
 
 #[tokio::test]
-async fn bad_requests_have_json_rpc_s_codes() {
+async fn bad_requests_have_the_codes_of_json_rpc() {
     let devnet = devnet("empty").await;
     let (status, answer) = post(&devnet, "{").await;
     assert_eq!((status, &answer["error"]["code"]), (500, &json!(-32700)));
@@ -140,14 +141,14 @@ async fn bad_requests_have_json_rpc_s_codes() {
         assert!(error["data"].as_str().unwrap_or_default().contains(text), "{method} {params}: {error}");
     }
     for height in ["-1", "99"] {
-        let answer = ok(&devnet, "abci_query", json!({"path": "/x", "data": "", "height": height})).await;
+        let answer = call_ok(&devnet, "abci_query", json!({"path": "/x", "data": "", "height": height})).await;
         assert_eq!(
             (&answer["response"]["code"], &answer["response"]["codespace"]),
             (&json!(18), &json!("sdk")),
             "{height}"
         );
     }
-    // A batch answers in order; a notification gets no answer.
+    // A batch is answered in order; a notification has no answer.
     let batch = json!([
         {"jsonrpc": "2.0", "id": 1, "method": "health"}, {"jsonrpc": "2.0", "method": "health"},
         {"jsonrpc": "2.0", "id": "b", "method": "nothing"}, 7,
@@ -157,25 +158,25 @@ async fn bad_requests_have_json_rpc_s_codes() {
     assert_eq!(answers[0], json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
     assert_eq!((&answers[1]["id"], &answers[1]["error"]["code"]), (&json!("b"), &json!(-32601)));
     assert_eq!((answers.as_array().map(Vec::len), &answers[2]["error"]["code"]), (Some(3), &json!(-32700)));
-    // Over a WebSocket too.
-    let mut socket = Socket::connect(&devnet).await;
+    // The same over a WebSocket.
+    let mut socket = WebSocketClient::connect(&devnet).await;
     socket.send("{".into()).await;
     assert_eq!(socket.next().await.expect("answered")["error"]["code"], -32700);
     assert_eq!(socket.call("status", json!({})).await["result"]["sync_info"]["latest_block_height"], "1");
 }
 
 #[tokio::test]
-async fn the_past_can_be_asked_at_any_height() {
+async fn queries_at_past_heights_are_answered() {
     let devnet = devnet("corporation").await;
     let member = devnet.address("member").to_owned();
-    let request = devnet.node.inspect(|core| {
+    let request = devnet.node.read_core(|core| {
         let request = json!({"address": member, "denom": "usvc"});
         core.chain.registry.encode("cosmos.bank.v1beta1.QueryBalanceRequest", &request).expect("encodes")
     });
     let mut held = Vec::new();
     for height in 1..=3 {
         let params = json!({"path": "/cosmos.bank.v1beta1.Query/Balance", "data": hex::encode(&request), "height": height.to_string()});
-        let answer = ok(&devnet, "abci_query", params).await["response"].clone();
+        let answer = call_ok(&devnet, "abci_query", params).await["response"].clone();
         assert_eq!((&answer["code"], &answer["height"]), (&json!(0), &json!(height.to_string())));
         held.push(answer["value"].clone());
     }
@@ -187,20 +188,20 @@ async fn the_transaction_service_answers_over_abci_query() {
     let devnet = devnet("empty").await;
     let tx = payment(&devnet, 0, 5);
     broadcast(&devnet, &tx).await;
-    devnet.node.produce().expect("made");
+    devnet.node.produce_block().expect("made");
     let ask = async |method: &str, request: Value| {
         let (input, output) =
             (format!("cosmos.tx.v1beta1.{method}Request"), format!("cosmos.tx.v1beta1.{method}Response"));
-        let data = devnet.node.inspect(|core| core.chain.registry.encode(&input, &request)).expect("encodes");
+        let data = devnet.node.read_core(|core| core.chain.registry.encode(&input, &request)).expect("encodes");
         let path = format!("/cosmos.tx.v1beta1.Service/{method}");
         let answer =
-            ok(&devnet, "abci_query", json!({"path": path, "data": hex::encode(data)})).await["response"].clone();
+            call_ok(&devnet, "abci_query", json!({"path": path, "data": hex::encode(data)})).await["response"].clone();
         use base64::{Engine, engine::general_purpose::STANDARD};
         let value = STANDARD.decode(answer["value"].as_str().unwrap_or_default()).expect("base64");
         if answer["code"] != 0 {
             return Err(answer["code"].as_u64().expect("a code"));
         }
-        Ok(devnet.node.inspect(|core| core.chain.registry.decode(&output, &value)).expect("decodes"))
+        Ok(devnet.node.read_core(|core| core.chain.registry.decode(&output, &value)).expect("decodes"))
     };
     let found = ask("GetTx", json!({"hash": tx.hash})).await.expect("found");
     assert_eq!((&found["tx_response"]["txhash"], &found["tx_response"]["code"]), (&json!(tx.hash), &json!(0)));

@@ -1,20 +1,21 @@
-//! Shipped scenarios hold what they promise, and a bad one says where it is wrong.
+//! Tests of scenarios: the contents of the shipped ones, and the errors of a failing one.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use svc_devnet::{Devnet, DevnetConfig, ledger::broken_invariant};
+use svc_devnet::{Devnet, DevnetConfig};
+use svc_ledger::broken_invariant;
 
 use super::harness::{config, devnet};
 
 fn ask(devnet: &Devnet, path: &str, request: &Value) -> Value {
-    devnet.node.inspect(|core| {
+    devnet.node.read_core(|core| {
         let full = format!("/svc.{}", path.replacen('.', ".v1.Query/", 1));
-        let (_, input, output) = core.chain.registry.rpcs().find(|(name, _, _)| *name == full).expect("a query");
-        let request = core.chain.registry.encode(input.full_name(), request).expect("encodes");
+        let rpc = core.chain.registry.rpc_methods().find(|rpc| rpc.path == full).expect("a query");
+        let request = core.chain.registry.encode(rpc.request.full_name(), request).expect("encodes");
         let reply =
-            svc_devnet::ledger::query(core.state(), &core.chain, core.context(), &full, &request).expect("answered");
-        core.chain.registry.decode(output.full_name(), &reply).expect("decodes")
+            svc_ledger::query(core.state(), &core.chain, core.block_context(), &full, &request).expect("answered");
+        core.chain.registry.decode(rpc.response.full_name(), &reply).expect("decodes")
     })
 }
 
@@ -51,9 +52,9 @@ async fn the_marketplace_has_every_role_state_and_mode() {
     );
     let slashed = ask(&devnet, "td.GetTrustDeposit", &json!({"corporation_id": devnet.address("grantor_id")}));
     assert_eq!(slashed["trust_deposit"]["repaid_deposit"], "2000000");
-    // All twenty-seven operations took place.
-    let sent: BTreeSet<String> = devnet.node.inspect(|core| {
-        let actions = core.blocks().iter().flat_map(|block| &block.outcomes).flat_map(|outcome| &outcome.events);
+    // All twenty-seven operations ran.
+    let sent: BTreeSet<String> = devnet.node.read_core(|core| {
+        let actions = core.blocks().iter().flat_map(|block| &block.tx_outcomes).flat_map(|outcome| &outcome.events);
         let actions = actions.filter(|event| event.kind == "message").flat_map(|event| &event.attributes);
         actions
             .filter(|(key, value)| key == "action" && value.starts_with("/svc."))
@@ -63,7 +64,7 @@ async fn the_marketplace_has_every_role_state_and_mode() {
     let policies = sent.iter().filter(|url| url.contains("SchemaAuthorizationPolicy")).count();
     let rates = sent.iter().filter(|url| url.starts_with("/svc.xr.")).count();
     assert_eq!(sent.len() - policies - rates, 27, "{sent:?}");
-    assert_eq!(devnet.node.inspect(|core| broken_invariant(core.state(), &core.chain)), None);
+    assert_eq!(devnet.node.read_core(|core| broken_invariant(core.state(), &core.chain)), None);
 }
 
 #[tokio::test]
@@ -81,7 +82,7 @@ async fn a_scenario_that_fails_names_its_step() {
 async fn an_aged_chain_ends_at_the_present() {
     let config = DevnetConfig { block_time: Some(std::time::Duration::from_secs(3600)), ..config("marketplace") };
     let devnet = Devnet::launch(config).await.expect("starts");
-    let newest = devnet.node.inspect(|core| core.latest().expect("a block").time.seconds);
-    let now = svc_kit::wall::now().seconds;
+    let newest = devnet.node.read_core(|core| core.latest().expect("a block").time.seconds);
+    let now = svc_kit::wall_clock::now().seconds;
     assert!((now - 60..=now + 1).contains(&newest), "{newest} {now}");
 }

@@ -1,17 +1,17 @@
-//! WebSocket subscriptions: what they tell, in which order, and their limits.
+//! Tests of WebSocket subscriptions: notifications, their order, limits.
 
 use serde_json::{Value, json};
 
-use super::harness::{Socket, broadcast, devnet, payment};
+use super::harness::{WebSocketClient, broadcast, devnet, payment};
 
 fn kind(message: &Value) -> &str {
     message["result"]["data"]["type"].as_str().unwrap_or_default()
 }
 
 #[tokio::test]
-async fn a_block_is_told_by_its_events_and_its_transactions() {
+async fn a_block_causes_notifications_of_its_events_and_transactions() {
     let devnet = devnet("empty").await;
-    let mut socket = Socket::connect(&devnet).await;
+    let mut socket = WebSocketClient::connect(&devnet).await;
     for query in ["tm.event='NewBlock'", "tm.event='NewBlockHeader'", "tm.event='NewBlockEvents'", "tm.event='Tx'"] {
         assert_eq!(socket.call("subscribe", json!({"query": query})).await["result"], json!({}));
     }
@@ -22,7 +22,7 @@ async fn a_block_is_told_by_its_events_and_its_transactions() {
     assert_eq!(socket.call("subscribe", json!([query])).await["result"], json!({}));
     let tx = payment(&devnet, 0, 5);
     broadcast(&devnet, &tx).await;
-    devnet.node.produce().expect("made");
+    devnet.node.produce_block().expect("made");
     let mut told = Vec::new();
     for _ in 0..5 {
         told.push(socket.next().await.expect("told"));
@@ -43,11 +43,11 @@ async fn clients_and_their_subscriptions_are_limited() {
     let devnet = devnet("empty").await;
     let mut sockets = Vec::new();
     for _ in 0..100 {
-        let mut socket = Socket::connect(&devnet).await;
+        let mut socket = WebSocketClient::connect(&devnet).await;
         assert_eq!(socket.call("subscribe", json!({"query": "tm.event='Tx'"})).await["result"], json!({}));
         sockets.push(socket);
     }
-    let mut late = Socket::connect(&devnet).await;
+    let mut late = WebSocketClient::connect(&devnet).await;
     let refused = late.call("subscribe", json!({"query": "tm.event='Tx'"})).await;
     assert_eq!(refused["error"]["data"], "max_subscription_clients 100 reached");
     let mut first = sockets.remove(0);
@@ -66,6 +66,6 @@ async fn clients_and_their_subscriptions_are_limited() {
     assert!(parse.as_str().is_some_and(|text| text.starts_with("failed to parse query")), "{parse}");
     assert_eq!(first.call("unsubscribe_all", json!({})).await["result"], json!({}));
     assert_eq!(first.call("unsubscribe_all", json!({})).await["error"]["data"], "subscription not found");
-    // Its place is free again.
+    // The slot of the client is free again.
     assert_eq!(late.call("subscribe", json!({"query": "tm.event='Tx'"})).await["result"], json!({}));
 }

@@ -1,4 +1,4 @@
-//! tendermint-rpc drives the node without a special case, and what it reads stands up to a light client's checks.
+//! Tests with the client tendermint-rpc, and the checks of a light client on its answers.
 
 use futures::StreamExt;
 use serde_json::json;
@@ -13,9 +13,9 @@ use tendermint_rpc::{
     query::{EventType, Query},
 };
 
-use super::harness::{devnet, ok, payment};
+use super::harness::{call_ok, devnet, payment};
 
-/// The validator's signature under a block is over this vote.
+/// Returns the vote of a commit and the signature of the validator over it.
 fn vote(commit: &Commit) -> (Vote, tendermint::Signature) {
     let CommitSig::BlockIdFlagCommit { validator_address, timestamp, signature } = &commit.signatures[0] else {
         panic!("not a commit: {commit:?}");
@@ -36,7 +36,7 @@ fn vote(commit: &Commit) -> (Vote, tendermint::Signature) {
 }
 
 #[tokio::test]
-async fn every_method_of_its_http_client_is_answered() {
+async fn every_method_of_the_http_client_is_answered() {
     let devnet = devnet("corporation").await;
     let client = HttpClient::builder(devnet.node.origin().parse().expect("a URL"))
         .compat_mode(CompatMode::V0_38)
@@ -52,7 +52,7 @@ async fn every_method_of_its_http_client_is_answered() {
     let tx = payment(&devnet, 0, 5);
     let sent = client.broadcast_tx_sync(tx.bytes.clone()).await.expect("sent");
     assert_eq!((sent.code.value(), sent.hash.to_string()), (0, tx.hash.clone()));
-    devnet.node.produce().expect("made");
+    devnet.node.produce_block().expect("made");
     let newest = client.latest_block().await.expect("a block");
     let height = newest.block.header.height;
     for at in 1..=height.value() {
@@ -101,7 +101,7 @@ async fn every_method_of_its_http_client_is_answered() {
 }
 
 #[tokio::test]
-async fn its_websocket_client_subscribes() {
+async fn the_websocket_client_subscribes() {
     let devnet = devnet("empty").await;
     let url = format!("{}/websocket", devnet.node.origin().replace("http", "ws"));
     let (client, driver) = WebSocketClient::builder(url.parse().expect("a URL"))
@@ -116,7 +116,7 @@ async fn its_websocket_client_subscribes() {
     let tx = payment(&devnet, 0, 5);
     let sent = client.broadcast_tx_sync(tx.bytes).await.expect("sent");
     assert!(sent.code.is_ok());
-    devnet.node.produce().expect("made");
+    devnet.node.produce_block().expect("made");
     let block = blocks.next().await.expect("told").expect("an event");
     let EventData::NewBlock { block: Some(block), .. } = block.data else { panic!("{block:?}") };
     assert_eq!((block.header.height.value(), block.data.len()), (2, 1));
@@ -125,5 +125,5 @@ async fn its_websocket_client_subscribes() {
     drop((blocks, txs));
     client.close().expect("closes");
     driver.await.expect("ends").expect("well");
-    ok(&devnet, "health", json!({})).await;
+    call_ok(&devnet, "health", json!({})).await;
 }

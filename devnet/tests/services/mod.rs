@@ -1,5 +1,5 @@
-//! Services of a scenario: their material over HTTP, and what it makes of them.
+//! Tests of services: their pages over HTTP, and the verdicts about them.
 
-mod judge;
-mod material;
+mod pages;
+mod trust_checker;
 mod verdicts;

@@ -1,33 +1,35 @@
-//! Every service is what it is meant to be.
+//! Tests of the verdict about every service.
 
 use std::collections::BTreeSet;
 
-use svc_devnet::services::Expectation;
-use svc_trust::{Code, Pattern};
-use svc_wire::instant;
+use svc_devnet::services::ExpectedVerdict;
+use svc_trust::{RejectionCode, TrustPattern};
+use svc_wire::timestamp;
 
-use super::judge::Judge;
+use super::trust_checker::TrustChecker;
 use crate::node::harness::devnet;
 
 #[tokio::test]
-async fn every_service_is_trusted_or_not_for_the_reason_it_is_meant_to_show() {
+async fn every_service_has_its_expected_verdict() {
     let devnet = devnet("services").await;
     let services = devnet.services.as_ref().expect("services");
-    let mut judge = Judge::new(&devnet);
+    let mut judge = TrustChecker::new(&devnet);
     let mut wrong = Vec::new();
     for (name, service) in services.all() {
-        let verdict = judge.verdict(&service.identity.did).await;
-        let codes: Vec<Code> = verdict.reasons.iter().map(|reason| reason.code).collect();
+        let verdict = judge.evaluate_did(&service.identity.did).await;
+        let codes: Vec<RejectionCode> = verdict.reasons.iter().map(|reason| reason.code).collect();
         let is_as_meant = match service.expect {
-            Expectation::Trusted => {
-                let expires = verdict.expires_at.map(|at| instant::iso_seconds(&instant::from_nanos(at)));
+            ExpectedVerdict::Trusted => {
+                let expires = verdict.expires_at.map(|at| timestamp::iso_seconds(&timestamp::from_unix_nanos(at)));
                 verdict.is_trusted() && codes.is_empty() && expires == service.expires_at
             }
-            // What is wrong comes before what follows from it.
-            Expectation::Because(Code::Cycle | Code::TooDeep) => codes.first() == Some(&Code::ParentNotTrusted),
-            Expectation::Because(code) => !verdict.is_trusted() && codes.first() == Some(&code),
+            // The cause comes before its consequences.
+            ExpectedVerdict::Untrusted(RejectionCode::TrustCycle | RejectionCode::TrustChainTooLong) => {
+                codes.first() == Some(&RejectionCode::ParentNotTrusted)
+            }
+            ExpectedVerdict::Untrusted(code) => !verdict.is_trusted() && codes.first() == Some(&code),
         };
-        let is_named = !matches!(service.expect, Expectation::Because(code) if !codes.contains(&code));
+        let is_named = !matches!(service.expect, ExpectedVerdict::Untrusted(code) if !codes.contains(&code));
         if !is_as_meant || !is_named {
             wrong.push(format!("{name}: {:?} {:?} {:#?}", service.expect, service.expires_at, verdict.reasons));
         }
@@ -36,34 +38,34 @@ async fn every_service_is_trusted_or_not_for_the_reason_it_is_meant_to_show() {
 }
 
 #[tokio::test]
-async fn there_is_a_service_for_every_reason() {
+async fn every_reason_has_a_service() {
     let devnet = devnet("services").await;
     let expected = devnet.services.as_ref().expect("services").all().values().map(|service| match service.expect {
-        Expectation::Trusted => None,
-        Expectation::Because(code) => Some(code),
+        ExpectedVerdict::Trusted => None,
+        ExpectedVerdict::Untrusted(code) => Some(code),
     });
-    let expected: BTreeSet<Code> = expected.flatten().collect();
-    // Which ecosystems are relied on is said by whoever judges.
-    let missing: Vec<_> = Code::ALL.iter().filter(|code| !expected.contains(code)).collect();
-    assert_eq!(missing, [&Code::GivenUp, &Code::EcosystemNotAllowed]);
+    let expected: BTreeSet<RejectionCode> = expected.flatten().collect();
+    // The checker configures the ecosystems that it relies on, so no service can show `EcosystemNotAllowed`.
+    let missing: Vec<_> = RejectionCode::ALL.iter().filter(|code| !expected.contains(code)).collect();
+    assert_eq!(missing, [&RejectionCode::EvaluationAbandoned, &RejectionCode::EcosystemNotAllowed]);
 }
 
 #[tokio::test]
-async fn trust_comes_in_both_patterns_and_ends_with_the_earliest() {
+async fn both_patterns_are_trusted_until_the_earliest_end() {
     let devnet = devnet("services").await;
     let services = devnet.services.as_ref().expect("services");
-    let mut judge = Judge::new(&devnet);
+    let mut judge = TrustChecker::new(&devnet);
     let mut ends = Vec::new();
     for (name, pattern, parents) in [
-        ("chamber", Pattern::Own, 0),
-        ("harbor", Pattern::Own, 0),
-        ("mill", Pattern::Own, 0),
-        ("ferry", Pattern::Parent, 1),
-        ("dinghy", Pattern::Parent, 2),
-        ("buoy", Pattern::Parent, 4),
+        ("chamber", TrustPattern::SelfVouched, 0),
+        ("harbor", TrustPattern::SelfVouched, 0),
+        ("mill", TrustPattern::SelfVouched, 0),
+        ("ferry", TrustPattern::Parent, 1),
+        ("dinghy", TrustPattern::Parent, 2),
+        ("buoy", TrustPattern::Parent, 4),
     ] {
         let service = services.get(name).expect("known");
-        let verdict = judge.verdict(&service.identity.did).await;
+        let verdict = judge.evaluate_did(&service.identity.did).await;
         assert_eq!((verdict.pattern, verdict.parents.len()), (Some(pattern), parents), "{name}");
         ends.push(service.expires_at.clone());
     }

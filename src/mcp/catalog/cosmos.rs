@@ -1,40 +1,44 @@
-//! Surface `cosmos`: reads of the chain's own platform, through the node.
+//! Surface `cosmos`: reads of the chain's Cosmos SDK modules and of CometBFT, through the node.
 
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{CatalogError, Effect, Outline, Row, min_height, table};
+use super::{
+    definition::{ToolDefinition, ToolEffect, min_height_schema},
+    table::{CatalogError, ToolRow, read_table},
+};
 
-/// A read of the node as a tool, by the last two segments of its name.
+/// A read of the node as a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CosmosTool(String);
-
-#[derive(Deserialize)]
-struct CosmosRow {
-    #[serde(flatten)]
-    row: Row,
+pub struct CosmosTool {
+    /// Module and read: the last two segments of the tool's name.
+    read: String,
 }
 
-/// What the node is asked.
+/// A request to the node.
 #[derive(Debug, PartialEq)]
-pub enum Query {
+pub enum CosmosQuery {
     /// A transaction by hash.
-    Tx(String),
+    TxByHash(String),
     /// An RPC method.
-    Rpc(&'static str, Value),
+    RpcMethod {
+        /// Name of the method.
+        method: &'static str,
+        /// Its parameters.
+        params: Value,
+    },
     /// A gRPC query.
-    Grpc {
+    GrpcQuery {
         /// `/package.Query/Method`
         path: &'static str,
         /// The request.
         request: Value,
-        /// Height of the state; 0: the newest.
+        /// Height of the state; 0 is the newest.
         height: u64,
     },
 }
 
-/// Who asks, for what is left out.
-pub struct Defaults<'a> {
+/// Values of arguments that a call leaves out.
+pub struct QueryDefaults<'a> {
     /// Account of the operator.
     pub operator: &'a str,
     /// Account of the corporation.
@@ -43,22 +47,22 @@ pub struct Defaults<'a> {
     pub denom: &'a str,
 }
 
-pub(super) fn tools() -> Result<Vec<(Outline, CosmosTool)>, CatalogError> {
-    let rows: Vec<CosmosRow> = table("cosmos", include_str!("data/cosmos.json"))?;
+pub(super) fn tools() -> Result<Vec<(ToolDefinition, CosmosTool)>, CatalogError> {
+    let rows: Vec<ToolRow> = read_table("cosmos", include_str!("data/cosmos.json"))?;
     Ok(rows
         .into_iter()
-        .map(|CosmosRow { row }| {
-            let tool = CosmosTool(row.name.trim_start_matches("svc.cosmos.").to_owned());
-            let mut outline = row.outline(Effect::Reads);
-            outline.input.insert("min_height".into(), min_height("node"));
-            (outline, tool)
+        .map(|row| {
+            let tool = CosmosTool { read: row.name.trim_start_matches("svc.cosmos.").to_owned() };
+            let mut definition = row.into_definition(ToolEffect::Reads);
+            definition.input.insert("min_height".into(), min_height_schema("node"));
+            (definition, tool)
         })
         .collect())
 }
 
 impl CosmosTool {
-    /// The question for validated arguments; the text names what is wrong with them together.
-    pub fn query(&self, arguments: &Value, defaults: &Defaults<'_>) -> Result<Query, String> {
+    /// The request for validated arguments. Fails with a reason when the arguments exclude each other.
+    pub fn build_query(&self, arguments: &Value, defaults: &QueryDefaults<'_>) -> Result<CosmosQuery, String> {
         let text = |name: &str| arguments[name].as_str();
         let (granter, grantee) = (text("granter"), text("grantee"));
         let id = || match &arguments["proposal_id"] {
@@ -75,9 +79,9 @@ impl CosmosTool {
         };
         let grpc = |path: &'static str, request: Value| {
             let height = arguments["at_block_height"].as_u64().unwrap_or(0);
-            Ok(Query::Grpc { path, request, height })
+            Ok(CosmosQuery::GrpcQuery { path, request, height })
         };
-        match self.0.as_str() {
+        match self.read.as_str() {
             "bank.getBalance" => {
                 let denom = text("denom").unwrap_or(defaults.denom);
                 grpc("/cosmos.bank.v1beta1.Query/Balance", json!({"address": text("address"), "denom": denom}))
@@ -120,14 +124,15 @@ impl CosmosTool {
                     json!({"grantee": grantee.unwrap_or(defaults.operator), "pagination": page()}),
                 ),
             },
-            "tendermint.getStatus" => Ok(Query::Rpc("status", json!({}))),
-            "tendermint.getBlock" => Ok(Query::Rpc(
-                "block",
-                arguments["height"].as_u64().map_or_else(|| json!({}), |height| json!({"height": height.to_string()})),
-            )),
+            "tendermint.getStatus" => Ok(CosmosQuery::RpcMethod { method: "status", params: json!({}) }),
+            "tendermint.getBlock" => {
+                let height = arguments["height"].as_u64();
+                let params = height.map_or_else(|| json!({}), |height| json!({"height": height.to_string()}));
+                Ok(CosmosQuery::RpcMethod { method: "block", params })
+            }
             "tx.getTx" => {
                 let hash = text("hash").unwrap_or_default();
-                Ok(Query::Tx(hash.trim_start_matches("0x").to_ascii_uppercase()))
+                Ok(CosmosQuery::TxByHash(hash.trim_start_matches("0x").to_ascii_uppercase()))
             }
             other => Err(format!("there is no read {other}")),
         }
@@ -138,14 +143,14 @@ impl CosmosTool {
 mod tests {
     use super::*;
 
-    const DEFAULTS: Defaults<'_> = Defaults { operator: "svc1me", policy_address: "svc1co", denom: "usvc" };
+    const DEFAULTS: QueryDefaults<'_> = QueryDefaults { operator: "svc1me", policy_address: "svc1co", denom: "usvc" };
 
-    fn query(tool: &str, arguments: Value) -> Result<Query, String> {
-        CosmosTool(tool.to_owned()).query(&arguments, &DEFAULTS)
+    fn query(tool: &str, arguments: Value) -> Result<CosmosQuery, String> {
+        CosmosTool { read: tool.to_owned() }.build_query(&arguments, &DEFAULTS)
     }
 
     #[test]
-    fn what_is_left_out_is_the_operators_own() {
+    fn omitted_arguments_default_to_the_operators_own_values() {
         for (tool, arguments, path, member, value) in [
             ("bank.getBalance", json!({"address": "a"}), "/cosmos.bank.v1beta1.Query/Balance", "denom", "usvc"),
             ("group.listProposals", json!({}), "/cosmos.group.v1.Query/ProposalsByGroupPolicy", "address", "svc1co"),
@@ -155,21 +160,24 @@ mod tests {
             ("group.getProposal", json!({"proposal_id": 7}), "/cosmos.group.v1.Query/Proposal", "proposal_id", "7"),
         ] {
             match query(tool, arguments) {
-                Ok(Query::Grpc { path: found, request, height: 0 }) => {
+                Ok(CosmosQuery::GrpcQuery { path: found, request, height: 0 }) => {
                     assert_eq!((found, &request[member]), (path, &json!(value)), "{tool}");
                 }
                 other => panic!("{tool}: {other:?}"),
             }
         }
         assert!(query("feegrant.listAllowances", json!({"granter": "a", "grantee": "b"})).is_err());
-        assert_eq!(query("tx.getTx", json!({"hash": "0xab"})), Ok(Query::Tx("AB".into())));
-        assert_eq!(query("tendermint.getBlock", json!({"height": 7})), Ok(Query::Rpc("block", json!({"height": "7"}))));
+        assert_eq!(query("tx.getTx", json!({"hash": "0xab"})), Ok(CosmosQuery::TxByHash("AB".into())));
+        assert_eq!(
+            query("tendermint.getBlock", json!({"height": 7})),
+            Ok(CosmosQuery::RpcMethod { method: "block", params: json!({"height": "7"}) })
+        );
     }
 
     #[test]
-    fn every_tool_of_the_table_has_a_question() {
+    fn every_tool_of_the_table_has_a_request() {
         for (_, tool) in tools().expect("the table") {
-            assert!(tool.query(&json!({}), &DEFAULTS).is_ok(), "{tool:?}");
+            assert!(tool.build_query(&json!({}), &DEFAULTS).is_ok(), "{tool:?}");
         }
     }
 }

@@ -1,64 +1,70 @@
-//! Surface `graph`: one tool a traversal, one tool a searchable surface.
+//! Surface `graph`: a tool per traversal, and a tool per searchable surface.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use super::{CatalogError, Effect, Outline, Row, min_height, table};
+use super::{
+    definition::{ToolDefinition, ToolEffect, min_height_schema},
+    table::{CatalogError, ToolRow, read_table},
+};
 
-/// A question to the graph.
+/// A query of the graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Question {
+pub enum GraphQuery {
     /// Traversal `A1` to `G1`.
-    Traverse(String),
-    /// Search of a surface.
-    Search(String),
+    Traversal(String),
+    /// Search of a surface of the graph.
+    SurfaceSearch(String),
 }
 
-/// A question as a tool.
+/// A query as a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GraphTool(pub Question);
+pub struct GraphTool {
+    /// The query.
+    pub query: GraphQuery,
+}
 
 #[derive(Deserialize)]
 struct GraphRow {
     #[serde(flatten)]
-    row: Row,
+    row: ToolRow,
     query: Option<String>,
     surface: Option<String>,
 }
 
-/// Arguments that are not input of the question itself.
-const BESIDE: [&str; 3] = ["limit", "cursor", "min_height"];
+/// Arguments that are not input of the query.
+const CONTROL_ARGUMENTS: [&str; 3] = ["limit", "cursor", "min_height"];
 
-pub(super) fn tools() -> Result<Vec<(Outline, GraphTool)>, CatalogError> {
-    let rows: Vec<GraphRow> = table("graph", include_str!("data/graph.json"))?;
+pub(super) fn tools() -> Result<Vec<(ToolDefinition, GraphTool)>, CatalogError> {
+    let rows: Vec<GraphRow> = read_table("graph", include_str!("data/graph.json"))?;
     rows.into_iter()
         .map(|GraphRow { row, query, surface }| {
-            let question = match (query, surface) {
-                (Some(query), None) => Question::Traverse(query),
-                (None, Some(surface)) => Question::Search(surface),
+            let query = match (query, surface) {
+                (Some(query), None) => GraphQuery::Traversal(query),
+                (None, Some(surface)) => GraphQuery::SurfaceSearch(surface),
                 _ => {
                     let reason = format!("{} has not exactly one of query and surface", row.name);
                     return Err(CatalogError::Table { surface: "graph", reason });
                 }
             };
-            let mut outline = row.outline(Effect::Reads);
-            outline.input.insert("min_height".into(), min_height("graph"));
-            Ok((outline, GraphTool(question)))
+            let mut definition = row.into_definition(ToolEffect::Reads);
+            definition.input.insert("min_height".into(), min_height_schema("graph"));
+            Ok((definition, GraphTool { query }))
         })
         .collect()
 }
 
 impl GraphTool {
-    /// Input of a traversal, and its page.
-    pub fn input(arguments: &Value) -> (Value, Value) {
+    /// The input of a traversal and the arguments of its page, each a JSON object.
+    pub fn traversal_input(arguments: &Value) -> (Value, Value) {
         let members = arguments.as_object().cloned().unwrap_or_default();
         let (page, input): (Map<String, Value>, Map<String, Value>) =
-            members.into_iter().partition(|(name, _)| BESIDE.contains(&name.as_str()));
+            members.into_iter().partition(|(name, _)| CONTROL_ARGUMENTS.contains(&name.as_str()));
         (Value::Object(input), Value::Object(page))
     }
 
-    /// Body of a search.
-    pub fn search(surface: &str, arguments: &Value) -> Value {
+    /// The JSON body of a search.
+    pub fn search_body(surface: &str, arguments: &Value) -> Value {
         let mut body = arguments.clone();
         if let Some(members) = body.as_object_mut() {
             members.remove("min_height");
@@ -74,10 +80,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn arguments_become_the_question() {
-        let (input, page) = GraphTool::input(&json!({"did": "did:web:a", "limit": 5, "min_height": 7}));
+    fn arguments_become_the_query() {
+        let (input, page) = GraphTool::traversal_input(&json!({"did": "did:web:a", "limit": 5, "min_height": 7}));
         assert_eq!((input, page), (json!({"did": "did:web:a"}), json!({"limit": 5, "min_height": 7})));
-        let body = GraphTool::search("Did", &json!({"freeText": "bank", "min_height": 7}));
+        let body = GraphTool::search_body("Did", &json!({"freeText": "bank", "min_height": 7}));
         assert_eq!(body, json!({"surface": "Did", "freeText": "bank", "filters": {}}));
     }
 }

@@ -1,40 +1,47 @@
-//! Surface `ledger`: one tool a message. Texts and rules are in `data/ledger.json`; types come from the chain's descriptors.
+//! Surface `ledger`: a tool per message of the chain. Texts and rules are in `data/ledger.json`; types come from the chain's
+//! descriptors.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use svc_operator::{ChainParams, MAX_KEY_CHARACTERS};
+use svc_operator::{MAX_KEY_CHARACTERS, RegistryChain};
 use svc_wire::{
-    schema::{Registry, SchemaError, input_schema},
+    proto_registry::{ProtoRegistry, ProtoRegistryError, input_schema},
     syntax::{DID_PATTERN, DIGEST_SRI_PATTERN, MAX_LANGUAGE_BYTES},
 };
 
-use super::{CatalogError, Effect, Outline, Violation, table};
+use super::{
+    arguments::ArgumentViolation,
+    definition::{ToolDefinition, ToolEffect},
+    table::{CatalogError, read_table},
+};
 
-/// An account the server fills in.
+/// The role of an account that the server fills into a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Account {
-    /// The corporation's policy address.
+pub enum AccountRole {
+    /// The policy address of the corporation.
     Corporation,
-    /// The operator's own address.
+    /// The address of the operator.
     Operator,
 }
 
 /// A message as a tool.
 #[derive(Debug)]
 pub struct LedgerTool {
-    /// Accounts the server fills in, by field.
-    pub accounts: BTreeMap<String, Account>,
-    /// Whether an authorization of the corporation is needed.
+    /// Type URL of the message.
+    pub msg_type: String,
+    /// Roles of the accounts that the server fills in, by field.
+    pub accounts: BTreeMap<String, AccountRole>,
+    /// Whether the message needs an authorization of the corporation.
     pub needs_grant: bool,
-    /// Numbers of the names a field accepts.
-    names: BTreeMap<String, BTreeMap<String, i32>>,
-    /// Fields that hold JSON as text.
-    json_texts: Vec<String>,
-    /// Fields of 64 bits, which may be written as text.
-    numbers: Vec<String>,
+    /// Numbers of the enum names that a field accepts, by field.
+    enum_numbers: BTreeMap<String, BTreeMap<String, i32>>,
+    /// Fields that contain JSON as text.
+    json_text_fields: Vec<String>,
+    /// 64-bit fields, which may be written as text.
+    uint64_fields: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -44,34 +51,34 @@ struct LedgerRow {
     description: String,
     module: String,
     message: String,
-    accounts: BTreeMap<String, Account>,
+    accounts: BTreeMap<String, AccountRole>,
     needs_grant: bool,
-    effect: Effect,
-    fields: Vec<Field>,
+    effect: ToolEffect,
+    fields: Vec<LedgerField>,
     verified_by: String,
     returns: Vec<String>,
 }
 
-/// A field as a model must understand it.
+/// A field of the message, with its rule and its description for a model.
 #[derive(Deserialize)]
-struct Field {
+struct LedgerField {
     name: String,
     required: bool,
-    rule: Rule,
+    rule: FieldRule,
     description: String,
     #[serde(rename = "enum")]
-    names: Option<String>,
+    enum_type: Option<String>,
     minimum: Option<u64>,
     maximum: Option<u64>,
     examples: Option<Vec<Value>>,
-    /// Keywords of JSON Schema besides.
+    /// Further keywords of JSON Schema.
     #[serde(default)]
     also: Map<String, Value>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Rule {
+enum FieldRule {
     AsDeclared,
     Did,
     LanguageShort,
@@ -85,30 +92,33 @@ enum Rule {
     Named,
 }
 
-/// The denom the table's examples are written in.
+/// The denom of the table's examples.
 const EXAMPLE_DENOM: &str = "usvc";
 
-pub(super) fn tools(chain: &ChainParams) -> Result<Vec<(Outline, LedgerTool, String)>, CatalogError> {
-    let text = include_str!("data/ledger.json").replace(EXAMPLE_DENOM, &chain.denom);
-    let rows: Vec<LedgerRow> = table("ledger", &text)?;
+pub(super) fn tools(chain: &RegistryChain) -> Result<Vec<(ToolDefinition, LedgerTool)>, CatalogError> {
+    let text = include_str!("data/ledger.json").replace(EXAMPLE_DENOM, &chain.params.denom);
+    let rows: Vec<LedgerRow> = read_table("ledger", &text)?;
     rows.into_iter()
         .map(|row| {
             let msg_type = chain.registry.namespace().type_url(&row.module, &row.message);
-            let (outline, tool) = row.build(&chain.registry, &msg_type)?;
-            Ok((outline, tool, msg_type))
+            Ok(row.into_tool(&chain.registry, msg_type)?)
         })
         .collect()
 }
 
 impl LedgerRow {
-    fn build(self, registry: &Registry, msg_type: &str) -> Result<(Outline, LedgerTool), SchemaError> {
+    fn into_tool(
+        self,
+        registry: &ProtoRegistry,
+        msg_type: String,
+    ) -> Result<(ToolDefinition, LedgerTool), ProtoRegistryError> {
         let hidden: Vec<&str> = self.accounts.keys().map(String::as_str).collect();
-        let mut schema = input_schema(&registry.message(msg_type)?, &hidden);
+        let mut schema = input_schema(&registry.message_descriptor(&msg_type)?, &hidden);
         let (mut names, mut json_texts, mut numbers) = (BTreeMap::new(), Vec::new(), Vec::new());
         for field in &self.fields {
             let property = &mut schema["properties"][&field.name];
-            field.apply(property);
-            if let Some(kind) = &field.names {
+            field.apply_to_schema(property);
+            if let Some(kind) = &field.enum_type {
                 let values = registry.enum_values(&registry.namespace().full_name(&self.module, kind));
                 let numbers: BTreeSet<i32> = values.iter().map(|(_, number)| *number).collect();
                 let allowed: Vec<Value> = values
@@ -122,7 +132,7 @@ impl LedgerRow {
             if property["type"] == json!(["integer", "string"]) {
                 numbers.push(field.name.clone());
             }
-            if field.rule == Rule::JsonObjectText {
+            if field.rule == FieldRule::JsonObjectText {
                 json_texts.push(field.name.clone());
             }
         }
@@ -141,7 +151,7 @@ impl LedgerRow {
                 "description": "Any text of your choice: the same write under the same key happens once, and is answered alike.",
             }),
         );
-        let outline = Outline {
+        let definition = ToolDefinition {
             name: self.name,
             title: self.title,
             description: format!("{} Verify with {}.", self.description, self.verified_by),
@@ -151,32 +161,42 @@ impl LedgerRow {
             output: receipt_schema(&self.returns),
             effect: self.effect,
         };
-        Ok((outline, LedgerTool { accounts: self.accounts, needs_grant: self.needs_grant, names, json_texts, numbers }))
+        Ok((
+            definition,
+            LedgerTool {
+                msg_type,
+                accounts: self.accounts,
+                needs_grant: self.needs_grant,
+                enum_numbers: names,
+                json_text_fields: json_texts,
+                uint64_fields: numbers,
+            },
+        ))
     }
 }
 
-impl Field {
-    fn apply(&self, schema: &mut Value) {
+impl LedgerField {
+    fn apply_to_schema(&self, schema: &mut Value) {
         schema["description"] = self.description.as_str().into();
         match self.rule {
-            Rule::AsDeclared | Rule::Named => {}
-            Rule::Did => schema["pattern"] = DID_PATTERN.into(),
-            Rule::Language | Rule::LanguageShort => {
+            FieldRule::AsDeclared | FieldRule::Named => {}
+            FieldRule::Did => schema["pattern"] = DID_PATTERN.into(),
+            FieldRule::Language | FieldRule::LanguageShort => {
                 schema["minLength"] = 1.into();
                 schema["pattern"] = "^[A-Za-z0-9]+(-[A-Za-z0-9]+)*$".into();
-                if self.rule == Rule::LanguageShort {
+                if self.rule == FieldRule::LanguageShort {
                     schema["maxLength"] = MAX_LANGUAGE_BYTES.into();
                 }
             }
-            Rule::HttpUrl => schema["pattern"] = "^https?://[^/\\s]".into(),
-            Rule::DigestSri => schema["pattern"] = DIGEST_SRI_PATTERN.into(),
-            Rule::PositiveId => {
+            FieldRule::HttpUrl => schema["pattern"] = "^https?://[^/\\s]".into(),
+            FieldRule::DigestSri => schema["pattern"] = DIGEST_SRI_PATTERN.into(),
+            FieldRule::PositiveId => {
                 schema["minimum"] = 1.into();
                 schema["pattern"] = "^0*[1-9][0-9]{0,19}$".into();
             }
-            Rule::Version => schema["minimum"] = 1.into(),
-            Rule::NonEmptyList => schema["minItems"] = 1.into(),
-            Rule::JsonObjectText => schema["minLength"] = 2.into(),
+            FieldRule::Version => schema["minimum"] = 1.into(),
+            FieldRule::NonEmptyList => schema["minItems"] = 1.into(),
+            FieldRule::JsonObjectText => schema["minLength"] = 2.into(),
         }
         for (keyword, bound) in [("minimum", self.minimum), ("maximum", self.maximum)] {
             if let Some(bound) = bound {
@@ -193,33 +213,34 @@ impl Field {
 }
 
 impl LedgerTool {
-    /// The message's fields from validated arguments: what only the tool knows is left out, names become numbers.
-    pub fn message(&self, arguments: &Value) -> Result<Value, Vec<Violation>> {
+    /// The fields of the message from validated arguments: without the arguments of the tool itself, and with enum names replaced
+    /// by numbers. Fails with the violations that a JSON Schema cannot express.
+    pub fn build_message(&self, arguments: &Value) -> Result<Value, Vec<ArgumentViolation>> {
         let mut message = arguments.clone();
         let mut violations = Vec::new();
         if let Some(members) = message.as_object_mut() {
             members.remove("dry_run");
             members.remove("idempotency_key");
-            for (field, numbers) in &self.names {
+            for (field, numbers) in &self.enum_numbers {
                 if let Some(number) = members.get(field).and_then(Value::as_str).and_then(|name| numbers.get(name)) {
                     members.insert(field.clone(), (*number).into());
                 }
             }
-            for field in &self.numbers {
+            for field in &self.uint64_fields {
                 let Some(text) = members.get(field).and_then(Value::as_str) else { continue };
                 if text.parse::<u64>().is_err() {
                     let reason = format!("{text:?} is more than {}", u64::MAX);
-                    violations.push(Violation { pointer: format!("/{field}"), reason });
+                    violations.push(ArgumentViolation { pointer: format!("/{field}"), reason });
                 }
             }
-            for field in &self.json_texts {
+            for field in &self.json_text_fields {
                 let Some(text) = members.get(field).and_then(Value::as_str) else { continue };
                 let reason = match serde_json::from_str::<Value>(text) {
                     Ok(Value::Object(_)) => continue,
                     Ok(_) => "is JSON, but not an object".to_owned(),
                     Err(error) => format!("is not JSON: {error}"),
                 };
-                violations.push(Violation { pointer: format!("/{field}"), reason });
+                violations.push(ArgumentViolation { pointer: format!("/{field}"), reason });
             }
         }
         if violations.is_empty() { Ok(message) } else { Err(violations) }

@@ -1,46 +1,43 @@
-//! Which tools a deployment has, and what must precede a call. Pure.
+//! The tools of a deployment, and the confirmation that each call needs. Pure.
 
 use wildmatch::WildMatch;
 
-use super::{Effect, tool_names};
+use super::{definition::ToolEffect, names::ToolNames};
 
-/// The surfaces.
-pub const SURFACES: [&str; 6] = ["ledger", "idx", "graph", "vsa", "cosmos", "wallet"];
-
-/// A pattern over tool names; `*` stands for any text.
+/// A pattern over tool names; `*` matches any text.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Pattern(WildMatch);
+pub struct ToolPattern(WildMatch);
 
-impl Pattern {
-    /// Reads a pattern; one that matches no tool is a mistake.
-    pub fn parse(text: &str) -> Option<Self> {
+impl ToolPattern {
+    /// Parses a pattern; `None` for one that matches no tool.
+    pub fn parse(text: &str, names: &ToolNames) -> Option<Self> {
         let pattern = Self(WildMatch::new(text));
-        tool_names().iter().any(|name| pattern.matches(name)).then_some(pattern)
+        names.iter().any(|name| pattern.matches(name)).then_some(pattern)
     }
 
-    /// Whether it matches a tool.
+    /// Whether the pattern matches a tool name.
     pub fn matches(&self, name: &str) -> bool {
         self.0.matches(name)
     }
 }
 
-/// What precedes a call of a tool.
+/// The confirmation that must precede a call of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
-    /// Nothing.
+pub enum CallPolicy {
+    /// None.
     Allow,
-    /// A confirmation by the person, if the client can ask one; otherwise nothing.
+    /// A confirmation by the person, if the client can ask for one; otherwise none.
     Ask,
-    /// A confirmation by the person; a client that cannot ask one is refused.
+    /// A confirmation by the person; a client that cannot ask for one is refused.
     Confirm,
-    /// It is refused.
+    /// The call is refused.
     Deny,
     /// This deployment does not have the tool.
-    LeftOut,
+    Excluded,
 }
 
-impl Verdict {
-    /// Reads what a policy may say.
+impl CallPolicy {
+    /// Parses a policy; `None` for any other text, and for a policy that only a selection can give.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "allow" => Some(Self::Allow),
@@ -51,59 +48,68 @@ impl Verdict {
         }
     }
 
-    /// As a dry run tells it.
+    /// Name of the policy in the answer of a dry run and in the audit.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
             Self::Ask => "ask",
             Self::Confirm => "confirm",
-            Self::Deny | Self::LeftOut => "deny",
+            Self::Deny | Self::Excluded => "deny",
         }
     }
 }
 
-/// What a deployment chooses.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Selection {
-    /// Surfaces (`idx`) and modules (`ledger.es`); empty: all.
-    pub toolsets: Vec<String>,
-    /// Only tools that change nothing.
-    pub is_read_only: bool,
-    /// Only these; empty: all.
-    pub allow: Vec<Pattern>,
-    /// Not these.
-    pub deny: Vec<Pattern>,
-    /// List names with `_` for each dot, for hosts that refuse dots.
-    pub is_underscored: bool,
-    /// What precedes a call; the first pattern that matches decides.
-    pub policy: Vec<(Pattern, Verdict)>,
+/// A rule of a tool policy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PolicyRule {
+    /// The tools of the rule.
+    pub pattern: ToolPattern,
+    /// Their policy.
+    pub policy: CallPolicy,
 }
 
-/// Verbs after which something is gone: a person is asked by default.
-const ENDING_VERBS: [&str; 4] = ["revoke", "slash", "archive", "delete"];
+/// The choices of a deployment.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ToolSelection {
+    /// Surfaces (`idx`) and modules (`ledger.es`) to include; empty includes all.
+    pub toolsets: Vec<String>,
+    /// Whether only tools that change nothing are included.
+    pub is_read_only: bool,
+    /// Tools to include; empty includes all.
+    pub allow: Vec<ToolPattern>,
+    /// Tools to exclude.
+    pub deny: Vec<ToolPattern>,
+    /// Whether names are listed with `_` in place of each dot, for hosts that refuse dots.
+    pub is_underscored: bool,
+    /// Rules for calls; the first one that matches a tool applies.
+    pub policy: Vec<PolicyRule>,
+}
 
-impl Selection {
-    /// What holds for a tool.
-    pub fn verdict(&self, name: &str, effect: Effect) -> Verdict {
+/// Verbs of destructive tools: by default, a call needs a confirmation if the client can ask for one.
+const DESTRUCTIVE_VERBS: [&str; 4] = ["revoke", "slash", "archive", "delete"];
+
+impl ToolSelection {
+    /// The policy of a tool.
+    pub fn policy_for(&self, name: &str, effect: ToolEffect) -> CallPolicy {
         let segments: Vec<&str> = name.split('.').collect();
         let is_in = |toolset: &String| match toolset.split_once('.') {
             Some((surface, module)) => segments.get(1..3) == Some(&[surface, module]),
             None => segments.get(1) == Some(&toolset.as_str()),
         };
-        // The own surface is small, and the way out of every trouble: it is always there, unless it is denied.
+        // The wallet surface is small and its tools diagnose every problem, so only an explicit denial excludes it.
         let is_own = segments.get(1) == Some(&"wallet");
         let is_selected = is_own || self.toolsets.is_empty() || self.toolsets.iter().any(is_in);
         let is_allowed = is_own || self.allow.is_empty() || self.allow.iter().any(|pattern| pattern.matches(name));
         let is_denied = self.deny.iter().any(|pattern| pattern.matches(name));
-        if !is_selected || !is_allowed || is_denied || (self.is_read_only && effect != Effect::Reads) {
-            return Verdict::LeftOut;
+        if !is_selected || !is_allowed || is_denied || (self.is_read_only && effect != ToolEffect::Reads) {
+            return CallPolicy::Excluded;
         }
-        if let Some((_, verdict)) = self.policy.iter().find(|(pattern, _)| pattern.matches(name)) {
-            return *verdict;
+        if let Some(rule) = self.policy.iter().find(|rule| rule.pattern.matches(name)) {
+            return rule.policy;
         }
         let verb = segments.last().copied().unwrap_or_default();
-        let ends = effect != Effect::Reads && ENDING_VERBS.iter().any(|ending| verb.starts_with(ending));
-        if ends { Verdict::Ask } else { Verdict::Allow }
+        let ends = effect != ToolEffect::Reads && DESTRUCTIVE_VERBS.iter().any(|ending| verb.starts_with(ending));
+        if ends { CallPolicy::Ask } else { CallPolicy::Allow }
     }
 }
 
@@ -111,55 +117,60 @@ impl Selection {
 mod tests {
     use super::*;
 
-    fn pattern(text: &str) -> Pattern {
-        Pattern::parse(text).expect("a pattern")
+    fn pattern(text: &str) -> ToolPattern {
+        ToolPattern::parse(text, &ToolNames::load().expect("the tables")).expect("a pattern")
+    }
+
+    fn rule(text: &str, policy: CallPolicy) -> PolicyRule {
+        PolicyRule { pattern: pattern(text), policy }
     }
 
     #[test]
-    fn a_selection_decides_for_each_tool_and_the_first_rule_of_a_policy_counts() {
-        let all = Selection::default();
-        let es = Selection { toolsets: vec!["ledger.es".into(), "idx".into()], ..Selection::default() };
-        let reads = Selection { is_read_only: true, ..Selection::default() };
-        let lists = Selection {
+    fn each_tool_has_one_policy_and_the_first_matching_rule_applies() {
+        let all = ToolSelection::default();
+        let es = ToolSelection { toolsets: vec!["ledger.es".into(), "idx".into()], ..ToolSelection::default() };
+        let reads = ToolSelection { is_read_only: true, ..ToolSelection::default() };
+        let lists = ToolSelection {
             allow: vec![pattern("svc.idx.*"), pattern("svc.ledger.*")],
             deny: vec![pattern("*.revoke*")],
-            ..Selection::default()
+            ..ToolSelection::default()
         };
-        let policy = Selection {
+        let policy = ToolSelection {
             policy: vec![
-                (pattern("svc.ledger.pp.slash*"), Verdict::Deny),
-                (pattern("svc.ledger.*"), Verdict::Confirm),
-                (pattern("*"), Verdict::Allow),
+                rule("svc.ledger.pp.slash*", CallPolicy::Deny),
+                rule("svc.ledger.*", CallPolicy::Confirm),
+                rule("*", CallPolicy::Allow),
             ],
-            ..Selection::default()
+            ..ToolSelection::default()
         };
         for (selection, name, effect, expected) in [
-            (&all, "svc.ledger.es.createEcosystem", Effect::Creates, Verdict::Allow),
-            (&all, "svc.ledger.es.archiveEcosystem", Effect::Ends, Verdict::Ask),
-            (&all, "svc.ledger.pp.slashParticipantTrustDeposit", Effect::Ends, Verdict::Ask),
-            (&all, "svc.vsa.se.deleteServiceEndpoint", Effect::Ends, Verdict::Ask),
-            (&all, "svc.ledger.pp.setParticipantOpToValidated", Effect::Ends, Verdict::Allow),
-            (&all, "svc.idx.es.getEcosystem", Effect::Reads, Verdict::Allow),
-            (&es, "svc.ledger.es.createEcosystem", Effect::Creates, Verdict::Allow),
-            (&es, "svc.ledger.cs.createCredentialSchema", Effect::Creates, Verdict::LeftOut),
-            (&es, "svc.idx.cs.getCredentialSchema", Effect::Reads, Verdict::Allow),
-            (&es, "svc.wallet.getStatus", Effect::Reads, Verdict::Allow),
-            (&reads, "svc.ledger.es.createEcosystem", Effect::Creates, Verdict::LeftOut),
-            (&reads, "svc.vsa.flow.listFlows", Effect::Reads, Verdict::Allow),
-            (&lists, "svc.ledger.de.revokeOperatorAuthorization", Effect::Ends, Verdict::LeftOut),
-            (&lists, "svc.cosmos.tx.getTx", Effect::Reads, Verdict::LeftOut),
-            (&policy, "svc.ledger.pp.slashParticipantTrustDeposit", Effect::Ends, Verdict::Deny),
-            (&policy, "svc.ledger.es.createEcosystem", Effect::Creates, Verdict::Confirm),
-            (&policy, "svc.vsa.se.deleteServiceEndpoint", Effect::Ends, Verdict::Allow),
+            (&all, "svc.ledger.es.createEcosystem", ToolEffect::Creates, CallPolicy::Allow),
+            (&all, "svc.ledger.es.archiveEcosystem", ToolEffect::Ends, CallPolicy::Ask),
+            (&all, "svc.ledger.pp.slashParticipantTrustDeposit", ToolEffect::Ends, CallPolicy::Ask),
+            (&all, "svc.vsa.se.deleteServiceEndpoint", ToolEffect::Ends, CallPolicy::Ask),
+            (&all, "svc.ledger.pp.setParticipantOpToValidated", ToolEffect::Ends, CallPolicy::Allow),
+            (&all, "svc.idx.es.getEcosystem", ToolEffect::Reads, CallPolicy::Allow),
+            (&es, "svc.ledger.es.createEcosystem", ToolEffect::Creates, CallPolicy::Allow),
+            (&es, "svc.ledger.cs.createCredentialSchema", ToolEffect::Creates, CallPolicy::Excluded),
+            (&es, "svc.idx.cs.getCredentialSchema", ToolEffect::Reads, CallPolicy::Allow),
+            (&es, "svc.wallet.getStatus", ToolEffect::Reads, CallPolicy::Allow),
+            (&reads, "svc.ledger.es.createEcosystem", ToolEffect::Creates, CallPolicy::Excluded),
+            (&reads, "svc.vsa.flow.listFlows", ToolEffect::Reads, CallPolicy::Allow),
+            (&lists, "svc.ledger.de.revokeOperatorAuthorization", ToolEffect::Ends, CallPolicy::Excluded),
+            (&lists, "svc.cosmos.tx.getTx", ToolEffect::Reads, CallPolicy::Excluded),
+            (&policy, "svc.ledger.pp.slashParticipantTrustDeposit", ToolEffect::Ends, CallPolicy::Deny),
+            (&policy, "svc.ledger.es.createEcosystem", ToolEffect::Creates, CallPolicy::Confirm),
+            (&policy, "svc.vsa.se.deleteServiceEndpoint", ToolEffect::Ends, CallPolicy::Allow),
         ] {
-            assert_eq!(selection.verdict(name, effect), expected, "{name} under {selection:?}");
+            assert_eq!(selection.policy_for(name, effect), expected, "{name} under {selection:?}");
         }
     }
 
     #[test]
-    fn patterns_that_can_match_nothing_are_no_patterns() {
+    fn a_pattern_that_matches_no_tool_is_refused() {
+        let names = ToolNames::load().expect("the tables");
         for text in ["", "ledger.es", "svc.ledger es", "svc.ledger.{a}", "svc.ledger.pp.slashParticipant"] {
-            assert!(Pattern::parse(text).is_none(), "{text}");
+            assert!(ToolPattern::parse(text, &names).is_none(), "{text}");
         }
     }
 }

@@ -1,21 +1,18 @@
-use svc_wire::schema::{Namespace, Registry};
+use serde_json::{Value, json};
+use svc_operator::ChainParams;
+use svc_wire::proto_registry::{Namespace, ProtoRegistry};
 
 use super::*;
 
-fn catalog() -> Catalog {
-    let registry = Registry::compiled(&Namespace::compiled()).expect("compiled descriptors load");
-    let chain = ChainParams {
-        chain_id: "c".into(),
-        denom: "usvc".into(),
-        prefix: "svc".into(),
-        registry: Arc::new(registry),
-        gas_price_micros: 1,
-    };
-    Catalog::build(&chain, &Selection::default()).expect("builds")
+fn catalog() -> ToolCatalog {
+    let registry = ProtoRegistry::compiled(&Namespace::compiled()).expect("compiled descriptors load");
+    let params = ChainParams { chain_id: "c".into(), denom: "usvc".into(), prefix: "svc".into(), gas_price_micros: 1 };
+    let chain = RegistryChain { params, registry: Arc::new(registry) };
+    ToolCatalog::build(&chain, &ToolSelection::default()).expect("builds")
 }
 
 #[test]
-fn every_tool_is_complete_and_named_as_the_contract_says() {
+fn every_tool_has_all_its_parts_and_a_name_of_the_contract() {
     for entry in catalog().iter() {
         let tool = &entry.tool;
         let segments = tool.name.split('.').count();
@@ -23,7 +20,7 @@ fn every_tool_is_complete_and_named_as_the_contract_says() {
         assert!(tool.title.is_some() && tool.output_schema.is_some(), "{}", tool.name);
         assert!(tool.description.as_ref().is_some_and(|text| text.len() > 40), "{}", tool.name);
         let hints = tool.annotations.as_ref().expect("annotations");
-        assert_eq!(hints.read_only_hint, Some(entry.effect == Effect::Reads), "{}", tool.name);
+        assert_eq!(hints.read_only_hint, Some(entry.effect == ToolEffect::Reads), "{}", tool.name);
         let properties = tool.input_schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
         for (name, schema) in properties {
             assert!(schema["description"].is_string(), "{}: {name} has no description", tool.name);
@@ -57,17 +54,17 @@ fn the_toolsets_are_the_surfaces_and_modules_of_the_tools() {
             found.insert(format!("{}.{}", segments[1], segments[2]));
         }
     }
-    assert_eq!(found, toolsets().into_iter().collect());
+    assert_eq!(found, ToolNames::load().expect("the tables").toolsets());
 }
 
 #[test]
-fn every_tool_a_text_names_exists() {
+fn every_tool_that_a_text_names_exists() {
     let catalog = catalog();
     for entry in catalog.iter() {
         let text = serde_json::to_string(&entry.tool).expect("serialises");
-        for name in super::super::prompts::tools_in(&text) {
+        for name in tool_names_in(&text) {
             let segments: Vec<&str> = name.split('.').collect();
-            // Names of protobuf messages begin alike, and patterns such as svc.graph.did.* are no names.
+            // Names of protobuf messages also begin with svc, and patterns such as svc.graph.did.* name no tool.
             let is_tool = SURFACES.contains(&segments[1]) && segments.len() == 3 + usize::from(segments[1] != "wallet");
             assert!(!is_tool || catalog.get(name).is_some(), "{} names {name}", entry.tool.name);
         }
@@ -75,10 +72,10 @@ fn every_tool_a_text_names_exists() {
 }
 
 #[test]
-fn ledger_tools_hide_the_accounts_the_server_fills_in() {
+fn ledger_tools_hide_the_accounts_that_the_server_fills_in() {
     let catalog = catalog();
     for entry in catalog.iter().filter(|entry| entry.surface() == "ledger") {
-        let Action::Ledger(tool) = &entry.action else { panic!("{}", entry.tool.name) };
+        let ToolAction::Ledger(tool) = &entry.action else { panic!("{}", entry.tool.name) };
         for hidden in tool.accounts.keys() {
             assert!(entry.tool.input_schema["properties"].get(hidden).is_none(), "{}: {hidden}", entry.tool.name);
         }
@@ -89,10 +86,10 @@ fn ledger_tools_hide_the_accounts_the_server_fills_in() {
 }
 
 #[test]
-fn every_violation_is_listed_with_its_place() {
+fn every_violation_is_listed_with_its_pointer() {
     let catalog = catalog();
     let entry = catalog.get("svc.ledger.es.createEcosystem").expect("listed");
-    let error = entry.check(&json!({"did": "web:x", "language": 1, "color": "red"})).expect_err("refused");
+    let error = entry.check_arguments(&json!({"did": "web:x", "language": 1, "color": "red"})).expect_err("refused");
     let violations = error.details["violations"].as_array().expect("violations");
     let pointers: Vec<_> = violations.iter().map(|violation| violation["pointer"].as_str().expect("text")).collect();
     for expected in ["/did", "/language", "/color", "/doc_url", "/doc_digest_sri"] {
@@ -102,26 +99,26 @@ fn every_violation_is_listed_with_its_place() {
 }
 
 #[test]
-fn names_become_numbers_and_json_texts_are_read_before_the_chain_does() {
+fn a_message_has_enum_numbers_and_only_valid_json_texts() {
     let catalog = catalog();
     let entry = catalog.get("svc.ledger.cs.createCredentialSchema").expect("known");
-    let Action::Ledger(tool) = &entry.action else { panic!("a ledger tool") };
+    let ToolAction::Ledger(tool) = &entry.action else { panic!("a ledger tool") };
     let message = tool
-        .message(
+        .build_message(
             &json!({"issuer_onboarding_mode": "OPEN", "pricing_asset_type": 2, "json_schema": "{}", "dry_run": true}),
         )
         .unwrap_or_else(|_| panic!("valid"));
     assert_eq!(message, json!({"issuer_onboarding_mode": 1, "pricing_asset_type": 2, "json_schema": "{}"}));
     for (text, expected) in [("{", "is not JSON"), ("[]", "not an object")] {
-        let violations = tool.message(&json!({"json_schema": text})).map(drop);
+        let violations = tool.build_message(&json!({"json_schema": text})).map(drop);
         let Err(violations) = violations else { panic!("{text} is accepted") };
         assert!(violations[0].pointer == "/json_schema" && violations[0].reason.contains(expected));
     }
 }
 
-/// What clients see; a change of a name or a schema shows here, and needs a line in the changelog.
+/// The listing that clients see. A change of a name or a schema needs a line in the changelog.
 #[test]
-fn the_listing_is_the_recorded_one() {
+fn the_listing_equals_the_recorded_one() {
     let catalog = catalog();
     let lines: Vec<String> =
         catalog.iter().map(|entry| serde_json::to_string(&entry.tool).expect("serialises")).collect();

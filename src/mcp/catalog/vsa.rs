@@ -5,9 +5,13 @@ use percent_encoding::utf8_percent_encode;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use svc_operator::AgentRequest;
-use svc_wire::syntax::plain;
+use svc_wire::syntax::plain_text;
 
-use super::{CatalogError, Effect, Outline, Row, SEGMENT, Violation, dotted_segments, table};
+use super::{
+    arguments::{ArgumentViolation, PATH_SEGMENT, dot_segment_violations},
+    definition::{ToolDefinition, ToolEffect},
+    table::{CatalogError, ToolRow, read_table},
+};
 
 /// A request as a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,27 +19,27 @@ pub struct VsaTool {
     operation: &'static str,
     method: Method,
     path: String,
-    is_body: bool,
+    sends_body: bool,
 }
 
 #[derive(Deserialize)]
 struct VsaRow {
     #[serde(flatten)]
-    row: Row,
+    row: ToolRow,
     method: String,
     path: String,
-    place: Place,
-    effect: Effect,
+    place: ArgumentPlacement,
+    effect: ToolEffect,
 }
 
 #[derive(Deserialize, PartialEq)]
 #[serde(rename_all = "lowercase")]
-enum Place {
+enum ArgumentPlacement {
     Query,
     Body,
 }
 
-/// Bounded names of the requests, for spans.
+/// Names of the requests. The set is bounded: they are attributes of spans.
 const OPERATIONS: [&str; 11] = [
     "listFlows",
     "getFlow",
@@ -50,8 +54,8 @@ const OPERATIONS: [&str; 11] = [
     "deleteServiceEndpoint",
 ];
 
-pub(super) fn tools() -> Result<Vec<(Outline, VsaTool)>, CatalogError> {
-    let rows: Vec<VsaRow> = table("vsa", include_str!("data/vsa.json"))?;
+pub(super) fn tools() -> Result<Vec<(ToolDefinition, VsaTool)>, CatalogError> {
+    let rows: Vec<VsaRow> = read_table("vsa", include_str!("data/vsa.json"))?;
     rows.into_iter()
         .map(|VsaRow { row, method, path, place, effect }| {
             let broken = |reason: String| CatalogError::Table { surface: "vsa", reason };
@@ -59,48 +63,48 @@ pub(super) fn tools() -> Result<Vec<(Outline, VsaTool)>, CatalogError> {
             let operation = OPERATIONS.into_iter().find(|operation| *operation == verb);
             let operation = operation.ok_or_else(|| broken(format!("no operation {verb}")))?;
             let method = Method::from_bytes(method.as_bytes()).map_err(|error| broken(error.to_string()))?;
-            let tool = VsaTool { operation, method, path, is_body: place == Place::Body };
-            Ok((row.outline(effect), tool))
+            let tool = VsaTool { operation, method, path, sends_body: place == ArgumentPlacement::Body };
+            Ok((row.into_definition(effect), tool))
         })
         .collect()
 }
 
 impl VsaTool {
-    /// The agent, and the request for validated arguments.
-    pub fn request(&self, arguments: &Value) -> (String, AgentRequest) {
+    /// The DID of the agent, and the request for validated arguments.
+    pub fn build_request(&self, arguments: &Value) -> (String, AgentRequest) {
         let mut members = arguments.as_object().cloned().unwrap_or_default();
-        let did = members.remove("agent_did").as_ref().map(plain).unwrap_or_default();
+        let did = members.remove("agent_did").as_ref().map(plain_text).unwrap_or_default();
         let mut path = self.path.clone();
         members.retain(|name, value| {
             let placeholder = format!("{{{name}}}");
             let is_in_path = path.contains(&placeholder);
             if is_in_path {
-                path = path.replace(&placeholder, &utf8_percent_encode(&plain(value), SEGMENT).to_string());
+                path = path.replace(&placeholder, &utf8_percent_encode(&plain_text(value), PATH_SEGMENT).to_string());
             }
             !is_in_path
         });
         let (path, body) =
-            if self.is_body { (path, Some(Value::Object(members))) } else { (with_query(path, members), None) };
+            if self.sends_body { (path, Some(Value::Object(members))) } else { (with_query(path, members), None) };
         (did, AgentRequest { method: self.method.clone(), operation: self.operation, path, body })
     }
 
-    /// What the schema cannot say.
-    pub fn violations(&self, arguments: &Value) -> Vec<Violation> {
+    /// Violations that the JSON Schema cannot express.
+    pub fn check_arguments(&self, arguments: &Value) -> Vec<ArgumentViolation> {
         let is_empty_update = self.operation == "updateServiceEndpoint"
             && arguments.get("type").is_none()
             && arguments.get("serviceEndpoint").is_none();
         let reason = || "one of type and serviceEndpoint is required".to_owned();
-        let empty = is_empty_update.then(|| Violation { pointer: String::new(), reason: reason() });
+        let empty = is_empty_update.then(|| ArgumentViolation { pointer: String::new(), reason: reason() });
         let in_path = arguments.as_object().into_iter().flatten().map(|(name, _)| name.as_str());
         let in_path = in_path.filter(|name| self.path.contains(&format!("{{{name}}}")));
-        empty.into_iter().chain(dotted_segments(in_path, arguments)).collect()
+        empty.into_iter().chain(dot_segment_violations(in_path, arguments)).collect()
     }
 }
 
 fn with_query(path: String, members: Map<String, Value>) -> String {
     let pairs = members.into_iter().filter(|(_, value)| !value.is_null());
     let mut query = url::form_urlencoded::Serializer::new(String::new());
-    query.extend_pairs(pairs.map(|(name, value)| (name, plain(&value))));
+    query.extend_pairs(pairs.map(|(name, value)| (name, plain_text(&value))));
     let query = query.finish();
     if query.is_empty() { path } else { format!("{path}?{query}") }
 }
@@ -114,18 +118,18 @@ mod tests {
     #[test]
     fn arguments_become_agent_path_query_and_body() {
         let tool = |name: &str| {
-            let found = tools().expect("the table").into_iter().find(|(outline, _)| outline.name.ends_with(name));
+            let found = tools().expect("the table").into_iter().find(|(definition, _)| definition.name.ends_with(name));
             found.expect("known").1
         };
         let (did, request) =
-            tool("listFlows").request(&json!({"agent_did": "did:web:a", "role": "validator", "limit": 5}));
+            tool("listFlows").build_request(&json!({"agent_did": "did:web:a", "role": "validator", "limit": 5}));
         assert_eq!((did.as_str(), request.path.as_str()), ("did:web:a", "/v2/vt/flows?limit=5&role=validator"));
         let arguments = json!({"agent_did": "did:web:a", "serviceEndpointId": "did:web:a#mcp", "type": "MCP"});
-        let (_, request) = tool("updateServiceEndpoint").request(&arguments);
+        let (_, request) = tool("updateServiceEndpoint").build_request(&arguments);
         assert_eq!(request.path, "/v2/vt/service-endpoints/did%3Aweb%3Aa%23mcp");
         assert_eq!((request.method, request.body), (Method::PATCH, Some(json!({"type": "MCP"}))));
         let update = tool("updateServiceEndpoint");
-        assert_eq!(update.violations(&json!({"agent_did": "did:web:a", "serviceEndpointId": ".."})).len(), 2);
-        assert!(update.violations(&arguments).is_empty());
+        assert_eq!(update.check_arguments(&json!({"agent_did": "did:web:a", "serviceEndpointId": ".."})).len(), 2);
+        assert!(update.check_arguments(&arguments).is_empty());
     }
 }

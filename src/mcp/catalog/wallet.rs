@@ -1,26 +1,30 @@
-//! Surface `wallet`: what this server is and may do. Answered from the published snapshot, without asking anybody.
+//! Surface `wallet`: the accounts, authorizations and state of this server. Its tools answer from the published snapshot and send
+//! no request.
 
-use super::{CatalogError, Effect, Outline, Row, table};
+use super::{
+    definition::{ToolDefinition, ToolEffect},
+    table::{CatalogError, ToolRow, read_table},
+};
 
 /// A tool of the wallet surface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WalletTool {
-    /// Operator account.
+    /// The operator account.
     GetAddress,
-    /// Bound corporation.
+    /// The bound corporation.
     GetCorporation,
-    /// Authorizations of the operator.
+    /// The authorizations of the operator.
     ListAuthorizations,
-    /// Agents of the corporation.
+    /// The agents of the corporation.
     ListVsAgents,
-    /// Links, actors, caches.
+    /// The state of links, actors and caches.
     GetStatus,
-    /// Tools by what they are for.
+    /// Search of the tools by purpose.
     FindTools,
 }
 
-pub(super) fn tools() -> Result<Vec<(Outline, WalletTool)>, CatalogError> {
-    let rows: Vec<Row> = table("wallet", include_str!("data/wallet.json"))?;
+pub(super) fn tools() -> Result<Vec<(ToolDefinition, WalletTool)>, CatalogError> {
+    let rows: Vec<ToolRow> = read_table("wallet", include_str!("data/wallet.json"))?;
     rows.into_iter()
         .map(|row| {
             let tool = match row.name.as_str() {
@@ -34,7 +38,7 @@ pub(super) fn tools() -> Result<Vec<(Outline, WalletTool)>, CatalogError> {
                     return Err(CatalogError::Table { surface: "wallet", reason: format!("no tool {other}") });
                 }
             };
-            Ok((row.outline(Effect::Reads), tool))
+            Ok((row.into_definition(ToolEffect::Reads), tool))
         })
         .collect()
 }

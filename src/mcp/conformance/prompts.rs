@@ -1,4 +1,4 @@
-//! The prompts of the suite. Their names and texts are the suite's own.
+//! The prompts of the suite. Their names and texts are those of the suite.
 
 use rmcp::{
     ErrorData, RoleServer,
@@ -10,32 +10,51 @@ use rmcp::{
 };
 
 use super::{
-    PNG,
-    dialogue::{self, Turn},
+    input_requests::{self, FixtureTurn},
+    media::PNG,
 };
 
-const PROMPTS: [(&str, &str, &[&str]); 5] = [
-    ("test_simple_prompt", "Has no arguments", &[]),
-    ("test_prompt_with_arguments", "Repeats two arguments", &["arg1", "arg2"]),
-    ("test_prompt_with_embedded_resource", "Holds a resource", &["resourceUri"]),
-    ("test_prompt_with_image", "Holds an image", &[]),
-    (dialogue::PROMPT, "Asks the user before it is rendered", &[]),
+/// A prompt of the suite. All of its arguments are required.
+#[derive(Clone, Copy)]
+struct FixturePrompt {
+    name: &'static str,
+    description: &'static str,
+    arguments: &'static [&'static str],
+}
+
+const PROMPTS: [FixturePrompt; 5] = [
+    FixturePrompt { name: "test_simple_prompt", description: "Has no arguments", arguments: &[] },
+    FixturePrompt {
+        name: "test_prompt_with_arguments",
+        description: "Repeats two arguments",
+        arguments: &["arg1", "arg2"],
+    },
+    FixturePrompt {
+        name: "test_prompt_with_embedded_resource",
+        description: "Holds a resource",
+        arguments: &["resourceUri"],
+    },
+    FixturePrompt { name: "test_prompt_with_image", description: "Holds an image", arguments: &[] },
+    FixturePrompt { name: input_requests::PROMPT, description: "Asks the user before it is rendered", arguments: &[] },
 ];
 
-pub(super) fn all() -> Vec<Prompt> {
+/// The listed prompts.
+pub fn prompts() -> Vec<Prompt> {
     PROMPTS
-        .map(|(name, description, arguments)| {
+        .map(|FixturePrompt { name, description, arguments }| {
             let arguments = arguments.iter().map(|name| PromptArgument::new(*name).with_required(true)).collect();
             Prompt::new(name, Some(description), Some(arguments))
         })
         .to_vec()
 }
 
-pub(super) async fn get(
+/// Renders a fixture prompt; `None` for any other prompt.
+pub async fn get_prompt(
     request: &GetPromptRequestParams,
     context: &RequestContext<RoleServer>,
 ) -> Option<Result<GetPromptResponse, ErrorData>> {
-    let (name, _, required) = PROMPTS.into_iter().find(|(name, ..)| *name == request.name)?;
+    let FixturePrompt { name, arguments: required, .. } =
+        PROMPTS.into_iter().find(|prompt| prompt.name == request.name)?;
     let argument = |name: &str| request.arguments.as_ref()?.get(name)?.as_str();
     if let Some(missing) = required.iter().find(|name| argument(name).is_none()) {
         return Some(Err(ErrorData::invalid_params(format!("{name} needs the argument {missing}"), None)));
@@ -57,9 +76,9 @@ pub(super) async fn get(
         "test_prompt_with_image" => {
             vec![ContentBlock::image(PNG, "image/png"), ContentBlock::text("Please analyze the image above.")]
         }
-        _ => match dialogue::turn(request.into(), context).await {
-            Ok(Turn::Ask(questions)) => return Some(Ok(questions.into())),
-            Ok(Turn::Conclude(text)) => vec![ContentBlock::text(text)],
+        _ => match input_requests::next_turn(request.into(), context).await {
+            Ok(FixtureTurn::Ask(questions)) => return Some(Ok(questions.into())),
+            Ok(FixtureTurn::Conclude(text)) => vec![ContentBlock::text(text)],
             Err(error) => return Some(Err(error)),
         },
     };

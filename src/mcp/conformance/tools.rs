@@ -1,4 +1,4 @@
-//! The tools of the suite. Their names and answers are the suite's own.
+//! The tools of the suite. Their names and answers are those of the suite.
 
 use std::{sync::LazyLock, time::Duration};
 
@@ -14,12 +14,18 @@ use rmcp::{
 };
 use serde_json::json;
 
-use super::{CHANGES, Change, PNG, WAV, cut, dialogue, wanted_level};
+use super::{
+    input_requests,
+    list_changes::{FixtureListChange, notify_change},
+    media::{PNG, WAV},
+    protocol::log_level_of,
+    stream_cut,
+};
 
-/// Between two notifications of one call, so that a client can see them apart.
+/// Pause between two notifications of one call.
 const PAUSE: Duration = Duration::from_millis(50);
 
-pub(super) static ALL: LazyLock<Vec<Tool>> = LazyLock::new(|| {
+static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
     let plain = [
         ("test_simple_text", "Answers with text"),
         ("test_image_content", "Answers with an image"),
@@ -36,8 +42,8 @@ pub(super) static ALL: LazyLock<Vec<Tool>> = LazyLock::new(|| {
         ("test_trigger_prompt_change", "Says that the list of prompts has changed"),
     ];
     let plain = plain.map(|(name, description)| Tool::new(name, description, object!({"type": "object"})));
-    let asking = dialogue::TOOLS.map(|(name, description)| {
-        // Two of them say what the caller wants said.
+    let asking = input_requests::TOOLS.map(|(name, description)| {
+        // Two of the tools take a text from the caller.
         let properties = json!({"prompt": {"type": "string"}, "message": {"type": "string"}});
         Tool::new(name, description, object!({"type": "object", "properties": properties}))
     });
@@ -46,50 +52,56 @@ pub(super) static ALL: LazyLock<Vec<Tool>> = LazyLock::new(|| {
     plain.into_iter().chain(asking).chain([header, dialect]).collect()
 });
 
-pub(super) async fn call(
+/// The fixture tools. They are listed before all others, because the suite reads only one page of the list.
+pub fn tools() -> &'static [Tool] {
+    &TOOLS
+}
+
+/// Calls a fixture tool; `None` for any other tool.
+pub async fn call(
     request: &CallToolRequestParams,
     context: &RequestContext<RoleServer>,
 ) -> Option<Result<CallToolResponse, ErrorData>> {
     let name = request.name.as_ref();
-    if dialogue::TOOLS.iter().any(|(known, _)| *known == name) {
-        return Some(dialogue::call(request, context).await);
+    if input_requests::TOOLS.iter().any(|(known, _)| *known == name) {
+        return Some(input_requests::call(request, context).await);
     }
     let content = match name {
-        "test_simple_text" => text("This is a simple text response for testing."),
+        "test_simple_text" => text_content("This is a simple text response for testing."),
         "test_image_content" => vec![ContentBlock::image(PNG, "image/png")],
         "test_audio_content" => vec![ContentBlock::audio(WAV, "audio/wav")],
         "test_embedded_resource" => {
-            vec![embedded("test://embedded-resource", "text/plain", "This is an embedded resource content.")]
+            vec![embedded_resource("test://embedded-resource", "text/plain", "This is an embedded resource content.")]
         }
         "test_multiple_content_types" => vec![
             ContentBlock::text("Multiple content types test:"),
             ContentBlock::image(PNG, "image/png"),
-            embedded("test://mixed-content-resource", "application/json", r#"{"test":"data","value":123}"#),
+            embedded_resource("test://mixed-content-resource", "application/json", r#"{"test":"data","value":123}"#),
         ],
         "test_tool_with_logging" | "test_logging_tool" => {
             for message in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
                 log(context, message).await;
                 tokio::time::sleep(PAUSE).await;
             }
-            text("Three messages were logged.")
+            text_content("Three messages were logged.")
         }
         "test_tool_with_progress" => {
             for percent in [0.0, 50.0, 100.0] {
-                report(context, percent).await;
+                notify_progress(context, percent).await;
                 tokio::time::sleep(PAUSE).await;
             }
-            text("The progress was told three times.")
+            text_content("The progress was reported three times.")
         }
         "test_error_handling" => {
-            let told = text("This tool intentionally returns an error for testing");
-            return Some(Ok(CallToolResult::error(told).into()));
+            let content = text_content("This tool intentionally returns an error for testing");
+            return Some(Ok(CallToolResult::error(content).into()));
         }
         "test_reconnection" => {
-            // The stream has to have begun for a client to know where to go on.
+            // A client can resume only a stream of which it has received an event.
             tokio::time::sleep(PAUSE).await;
-            cut::cut(context);
+            stream_cut::cut_stream(context);
             tokio::time::sleep(PAUSE * 10).await;
-            text("The call outlived its stream.")
+            text_content("The call outlived its stream.")
         }
         "test_missing_capability" => {
             if context.client_capabilities().is_none_or(|declared| declared.sampling.is_none()) {
@@ -97,44 +109,42 @@ pub(super) async fn call(
                 required.sampling = Some(SamplingCapability::default());
                 return Some(Err(ErrorData::missing_required_client_capability(required)));
             }
-            text("The client can sample.")
+            text_content("The client can sample.")
         }
-        "test_trigger_tool_change" => changed(Change::Tools),
-        "test_trigger_prompt_change" => changed(Change::Prompts),
+        "test_trigger_tool_change" => {
+            text_content(&format!("{} listeners were notified.", notify_change(FixtureListChange::Tools)))
+        }
+        "test_trigger_prompt_change" => {
+            text_content(&format!("{} listeners were notified.", notify_change(FixtureListChange::Prompts)))
+        }
         "test_custom_header" | "json_schema_2020_12_tool" => {
-            text(&serde_json::Value::from(request.arguments.clone().unwrap_or_default()).to_string())
+            text_content(&serde_json::Value::from(request.arguments.clone().unwrap_or_default()).to_string())
         }
         _ => return None,
     };
     Some(Ok(CallToolResult::success(content).into()))
 }
 
-fn text(text: &str) -> Vec<ContentBlock> {
+fn text_content(text: &str) -> Vec<ContentBlock> {
     vec![ContentBlock::text(text)]
 }
 
-fn embedded(uri: &str, mime: &str, text: &str) -> ContentBlock {
+fn embedded_resource(uri: &str, mime: &str, text: &str) -> ContentBlock {
     ContentBlock::resource(ResourceContents::text(text, uri).with_mime_type(mime))
 }
 
-fn changed(change: Change) -> Vec<ContentBlock> {
-    // That nobody listens is no error.
-    let told = CHANGES.send(change).unwrap_or_default();
-    text(&format!("{told} listeners were told."))
-}
-
 async fn log(context: &RequestContext<RoleServer>, message: &str) {
-    if wanted_level(context).is_some_and(|wanted| wanted as u8 <= LoggingLevel::Info as u8) {
+    if log_level_of(context).is_some_and(|wanted| wanted as u8 <= LoggingLevel::Info as u8) {
         let message = LoggingMessageNotificationParam::new(LoggingLevel::Info, message.into());
-        // A client that is gone will not miss it.
+        // A failed notification means that the client has disconnected.
         let _ = context.peer.notify_logging_message(message).await;
     }
 }
 
-async fn report(context: &RequestContext<RoleServer>, percent: f64) {
+async fn notify_progress(context: &RequestContext<RoleServer>, percent: f64) {
     if let Some(token) = context.meta.get_progress_token() {
         let progress = ProgressNotificationParam::new(token, percent).with_total(100.0);
-        // A client that is gone will not miss it.
+        // A failed notification means that the client has disconnected.
         let _ = context.peer.notify_progress(progress).await;
     }
 }

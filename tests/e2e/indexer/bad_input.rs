@@ -1,19 +1,19 @@
-//! Bad input of every kind: each parameter of each read, and everything a subscriber can say wrong.
+//! Invalid input: each parameter of each read, and malformed messages and frames of subscribers.
 
 use futures::{SinkExt, StreamExt};
 use serde_json::Value;
-use svc_indexer::{endpoints, openapi};
-use svc_wire::reads::{Endpoint, Method, Param, ParamType, Place};
+use svc_indexer::{openapi, read_endpoints};
+use svc_wire::indexer_reads::{HttpMethod, ParamLocation, ReadEndpoint, ReadParam, ReadParamType};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
 use tokio_tungstenite::tungstenite::{Message, protocol::frame::coding::CloseCode};
 
-use super::{super::harness::PATIENCE, connect, grounds, next, produce, read_at};
+use super::{super::harness::TEST_TIMEOUT, connect, next_message, produce_blocks, read_at, start_chain_and_indexer};
 
-/// Values no parameter but a text accepts.
-const WRONG: [&str; 12] = [
+/// Values that only text parameters accept.
+const WRONG_VALUES: [&str; 12] = [
     "-1",
     "1.5",
     "1e3",
@@ -28,8 +28,8 @@ const WRONG: [&str; 12] = [
     "../../etc/passwd",
 ];
 
-/// What each type refuses of them; texts accept all but control characters.
-fn refuses(kind: &str, value: &str) -> bool {
+/// Whether a parameter type refuses a value. Texts accept all but control characters.
+fn is_refused(kind: &str, value: &str) -> bool {
     match kind {
         "string" => value.contains(char::is_control),
         "digits" => value.len() > 2_048 || value.contains(|c: char| !c.is_ascii_digit()),
@@ -37,20 +37,22 @@ fn refuses(kind: &str, value: &str) -> bool {
     }
 }
 
-/// An id that an endpoint takes in its path.
-fn an_id(endpoint: &Endpoint) -> &'static str {
-    let is_uuid = |param: &Param| param.name == "id" && matches!(param.kind, ParamType::Uuid);
+/// Returns a valid id for the path of an endpoint.
+fn an_id(endpoint: &ReadEndpoint) -> &'static str {
+    let is_uuid = |param: &ReadParam| param.name == "id" && matches!(param.param_type, ReadParamType::Uuid);
     if endpoint.params.iter().any(is_uuid) { "018f4c5e-7a2b-4c3d-8e9f-0a1b2c3d4e5f" } else { "1" }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_parameter_refuses_what_it_cannot_use_by_name() {
-    let grounds = grounds("corporation").await;
+async fn every_parameter_refuses_invalid_values_by_name() {
+    let grounds = start_chain_and_indexer("corporation").await;
     let origin = grounds.indexer_origin();
-    let document = openapi();
+    let document = openapi().expect("a document");
     let mut asked = 0;
-    // What stands in a body has a test of its own.
-    for endpoint in endpoints().iter().filter(|endpoint| endpoint.method == Method::Get) {
+    // Parameters in a body have their own test.
+    for endpoint in
+        read_endpoints().expect("the table of reads").iter().filter(|endpoint| endpoint.method == HttpMethod::Get)
+    {
         for param in &endpoint.params {
             let described = document["paths"][&endpoint.path]["get"]["parameters"].as_array().expect("parameters");
             let own = described.iter().find(|one| one["name"] == param.name.as_str()).expect("described");
@@ -64,15 +66,17 @@ async fn every_parameter_refuses_what_it_cannot_use_by_name() {
                 _ => "other",
             };
             let long = "9".repeat(3_000);
-            for value in WRONG.into_iter().chain([long.as_str()]) {
+            for value in WRONG_VALUES.into_iter().chain([long.as_str()]) {
                 let escaped: String = url::form_urlencoded::byte_serialize(value.as_bytes()).collect();
                 let escaped = escaped.replace('+', "%20");
-                // What else is required is there.
+                // The other required parameters are present.
                 let others: String = endpoint
                     .params
                     .iter()
-                    .filter(|other| other.required && other.place == Place::Query && other.name != param.name)
-                    .filter(|other| matches!(other.kind, ParamType::Id | ParamType::Uint))
+                    .filter(|other| {
+                        other.required && other.location == ParamLocation::Query && other.name != param.name
+                    })
+                    .filter(|other| matches!(other.param_type, ReadParamType::Id | ReadParamType::Uint))
                     .map(|other| format!("&{}=1", other.name))
                     .collect();
                 let path = match endpoint.path.contains(&format!("{{{}}}", param.name)) {
@@ -90,13 +94,13 @@ async fn every_parameter_refuses_what_it_cannot_use_by_name() {
                 let read = read_at(&origin, &path, None).await;
                 asked += 1;
                 assert!(read.status < 500, "{path}: {} {}", read.status, read.body);
-                // A cursor of ours has that form.
+                // A valid cursor has this form.
                 if (param.name.as_str(), value) == ("cursor", "1.5") {
                     continue;
                 }
                 let is_too_long =
                     value.len() > 2_048 && !matches!(param.name.as_str(), "dids" | "policy_address" | "entity_ids");
-                if refuses(kind, value) || is_too_long {
+                if is_refused(kind, value) || is_too_long {
                     assert_eq!(read.status, 400, "{path}: {}", read.body);
                     assert_eq!(read.body["code"], 400);
                     let text = read.body["error"].as_str().expect("a text");
@@ -123,10 +127,10 @@ async fn every_parameter_refuses_what_it_cannot_use_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_same_mistake_has_the_same_status_everywhere() {
-    let grounds = grounds("corporation").await;
+async fn equal_errors_have_equal_statuses() {
+    let grounds = start_chain_and_indexer("corporation").await;
     let origin = grounds.indexer_origin();
-    for endpoint in endpoints() {
+    for endpoint in read_endpoints().expect("the table of reads") {
         if endpoint.path.contains("{id}") || endpoint.path.contains("{corporation_id}") {
             let fill = |id: &str| endpoint.path.replace("{id}", id).replace("{corporation_id}", id);
             let is_uuid = endpoint.operation.contains("Session");
@@ -173,8 +177,8 @@ async fn the_same_mistake_has_the_same_status_everywhere() {
     assert_eq!(posted.status().as_u16(), 404, "a wrong method is not found");
 }
 
-/// One misbehaviour on a socket of its own, by raw bytes after the handshake.
-async fn misbehave(origin: &str, bytes: &[u8]) -> Vec<u8> {
+/// Sends raw bytes after the handshake on a new socket, and returns the answer.
+async fn exchange_raw_bytes(origin: &str, bytes: &[u8]) -> Vec<u8> {
     let address = origin.trim_start_matches("http://");
     let mut stream = TcpStream::connect(address).await.expect("connects");
     let request = format!(
@@ -185,12 +189,12 @@ async fn misbehave(origin: &str, bytes: &[u8]) -> Vec<u8> {
     stream.write_all(bytes).await.expect("sent");
     let mut answer = Vec::new();
     let read = stream.read_to_end(&mut answer);
-    // A reset after the close frame is an end too.
-    let _ = tokio::time::timeout(PATIENCE, read).await.expect("the server ends it");
+    // A reset after the close frame ends the connection too.
+    let _ = tokio::time::timeout(TEST_TIMEOUT, read).await.expect("the server ends it");
     answer
 }
 
-/// A client's frame: FIN and opcode, a mask of zeros, the payload.
+/// Returns a client's frame: FIN and opcode, a mask of zeros, the payload.
 fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
     let mut bytes = vec![first];
     match payload.len() {
@@ -206,13 +210,13 @@ fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn malformed_frames_end_their_own_connection_alone() {
-    let grounds = grounds("empty").await;
+async fn malformed_frames_close_only_their_own_connection() {
+    let grounds = start_chain_and_indexer("empty").await;
     let origin = grounds.indexer_origin();
     let mut bystander = connect(&origin).await;
     bystander.send(Message::text(r#"{"action":"subscribe"}"#)).await.expect("sent");
     for expected in ["ready", "subscribed"] {
-        assert_eq!(next(&mut bystander).await.expect("open")["type"], expected);
+        assert_eq!(next_message(&mut bystander).await.expect("open")["type"], expected);
     }
     let unmasked = [&[0x81, 2][..], b"{}"].concat();
     for (what, bytes, code) in [
@@ -230,37 +234,37 @@ async fn malformed_frames_end_their_own_connection_alone() {
         ),
         ("binary that is no JSON", frame(0x82, &[0xff]), CloseCode::Policy),
     ] {
-        let answer = misbehave(&origin, &bytes).await;
+        let answer = exchange_raw_bytes(&origin, &bytes).await;
         let code: u16 = code.into();
         let is_told = answer.windows(4).any(|window| window[0] == 0x88 && window[2..] == code.to_be_bytes());
         assert!(is_told, "{what}: no close {code} in {:?}", String::from_utf8_lossy(&answer));
     }
-    // A message in fragments, with a ping between them, is a message.
+    // A fragmented message with a ping between the fragments is valid.
     let mut halves = frame(0x01, br#"{"action":"#);
     halves.extend(frame(0x89, b"?"));
     halves.extend(frame(0x80, br#""pause"}"#));
-    let answer = misbehave(&origin, &halves).await;
+    let answer = exchange_raw_bytes(&origin, &halves).await;
     assert!(String::from_utf8_lossy(&answer).contains("Unknown action"));
 
-    let height = produce(&grounds, 2).await;
+    let height = produce_blocks(&grounds, 2).await;
     let mut last = 0;
     while last < height {
-        last = next(&mut bystander).await.expect("open")["block"].as_u64().expect("a height");
+        last = next_message(&mut bystander).await.expect("open")["block"].as_u64().expect("a height");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn when_all_places_are_taken_a_new_client_is_told_at_once() {
-    let grounds = grounds("empty").await;
+async fn a_connection_above_the_limit_is_refused_at_once() {
+    let grounds = start_chain_and_indexer("empty").await;
     let config = svc_indexer::IndexerConfig::new(grounds.devnet.node.origin(), "sqlite::memory:");
-    let replica = super::Replica::with_places(config, 1).await;
+    let replica = super::IndexerReplica::launch_with_connection_limit(config, 1).await;
     let origin = replica.origin.clone();
     let mut first = connect(&origin).await;
-    assert_eq!(next(&mut first).await.expect("open")["type"], "ready");
+    assert_eq!(next_message(&mut first).await.expect("open")["type"], "ready");
     let url = origin.replace("http", "ws") + "/v4/indexer/subscribe";
     let (mut refused, _) = tokio_tungstenite::connect_async(url).await.expect("connects");
     let end = loop {
-        match tokio::time::timeout(PATIENCE, refused.next()).await.expect("in time") {
+        match tokio::time::timeout(TEST_TIMEOUT, refused.next()).await.expect("in time") {
             Some(Ok(Message::Close(frame))) => break frame.expect("with a code"),
             Some(Ok(_)) => {}
             other => panic!("{other:?}"),

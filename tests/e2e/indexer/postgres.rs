@@ -1,4 +1,4 @@
-//! The same indexer on PostgreSQL, which the test starts for itself.
+//! The indexer on PostgreSQL, in a server that the test starts.
 
 use std::{
     io::{BufRead, BufReader},
@@ -6,19 +6,22 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use svc_indexer::{IndexerConfig, TrustConfig, endpoints};
+use svc_indexer::{IndexerConfig, TrustConfig, read_endpoints};
 use tempfile::TempDir;
 
-use super::{MARKET, Replica, grounds, ok, rows::asked, wait_for, wait_for_verdicts};
+use super::{
+    IndexerReplica, MARKETPLACE_SCENARIO, await_indexed, await_verdicts, read_ok, read_shapes::send_sample,
+    start_chain_and_indexer,
+};
 
-/// A PostgreSQL of our own: a directory, a port, no password, gone with the test.
-struct Postgres {
+/// A PostgreSQL server with its own directory and port and without a password, which ends with the test.
+struct PostgresServer {
     server: Child,
     port: u16,
     _home: TempDir,
 }
 
-/// Debian keeps the server's programs out of the path, by version.
+/// Returns the directory of the server's programs: Debian installs them by version, outside the path.
 fn programs() -> Option<PathBuf> {
     let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
     let mut found: Vec<PathBuf> = versions.flatten().map(|version| version.path().join("bin")).collect();
@@ -27,7 +30,7 @@ fn programs() -> Option<PathBuf> {
     found.pop()
 }
 
-/// PostgreSQL refuses to run as root; then it runs as the user its package made.
+/// Returns the command of a program. PostgreSQL refuses to run as root, so root runs it as the user of its package.
 fn command(program: PathBuf) -> Command {
     if !rustix::process::getuid().is_root() {
         return Command::new(program);
@@ -37,7 +40,7 @@ fn command(program: PathBuf) -> Command {
     command
 }
 
-impl Postgres {
+impl PostgresServer {
     fn start(programs: &std::path::Path) -> Self {
         use std::os::unix::fs::PermissionsExt;
         let home = tempfile::tempdir().expect("a directory");
@@ -61,7 +64,7 @@ impl Postgres {
         let mut lines = BufReader::new(server.stderr.take().expect("its log")).lines();
         let is_ready = |line: &String| line.contains("ready to accept connections");
         assert!(lines.by_ref().map_while(Result::ok).any(|line| is_ready(&line)), "it ended before it was ready");
-        // Its log must be read to the end, or it blocks.
+        // The server blocks unless its log is read to the end.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
         Self { server, port, _home: home }
     }
@@ -71,9 +74,9 @@ impl Postgres {
     }
 }
 
-impl Drop for Postgres {
+impl Drop for PostgresServer {
     fn drop(&mut self) {
-        // SIGINT is PostgreSQL's fast shutdown: its own processes end with it.
+        // SIGINT is PostgreSQL's fast shutdown, which ends its child processes.
         let pid = rustix::process::Pid::from_child(&self.server);
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
         let _ = self.server.wait();
@@ -81,26 +84,26 @@ impl Drop for Postgres {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn postgresql_answers_to_the_byte_what_sqlite_answers() {
+async fn postgresql_gives_the_same_answers_as_sqlite() {
     let Some(programs) = programs() else {
         assert!(std::env::var_os("CI").is_none(), "the gate installs PostgreSQL");
         eprintln!("skipped: Debian's package postgresql is not installed");
         return;
     };
-    let postgres = Postgres::start(&programs);
-    let grounds = grounds(MARKET).await;
+    let postgres = PostgresServer::start(&programs);
+    let grounds = start_chain_and_indexer(MARKETPLACE_SCENARIO).await;
     let origin = grounds.indexer_origin();
-    let newest = ok(&origin, "/v4/indexer/block-height").await["height"].as_u64().expect("a height");
-    // The chain makes no block by which a late verdict could be taken in.
-    let trust = TrustConfig { patience: Some(super::super::harness::PATIENCE), ..TrustConfig::default() };
+    let newest = read_ok(&origin, "/v4/indexer/block-height").await["height"].as_u64().expect("a height");
+    // The chain produces no block with which a late verdict could be published.
+    let trust = TrustConfig { wait_limit: Some(super::super::harness::TEST_TIMEOUT), ..TrustConfig::default() };
     let config = IndexerConfig { trust, ..IndexerConfig::new(grounds.devnet.node.origin(), postgres.url()) };
-    let replica = Replica::launch(config.clone()).await;
-    wait_for_verdicts(&replica.origin, newest).await;
-    for endpoint in endpoints() {
+    let replica = IndexerReplica::launch(config.clone()).await;
+    await_verdicts(&replica.origin, newest).await;
+    for endpoint in read_endpoints().expect("the table of reads") {
         for at in [newest, newest - 2, newest / 2] {
             let [lite, postgres] = [
-                asked(&origin, endpoint, &grounds, Some(at)).await,
-                asked(&replica.origin, endpoint, &grounds, Some(at)).await,
+                send_sample(&origin, endpoint, &grounds, Some(at)).await,
+                send_sample(&replica.origin, endpoint, &grounds, Some(at)).await,
             ];
             let path = &endpoint.path;
             assert_eq!((lite.status, lite.body), (postgres.status, postgres.body), "{path} at {at}");
@@ -112,14 +115,14 @@ async fn postgresql_answers_to_the_byte_what_sqlite_answers() {
         "/v4/indexer/events?dids=did:web:grantor.devnet.example&corporation_id=3&limit=5",
         "/v4/corporation/list?did=%27%3B%20DROP%20TABLE%20entity%3B--",
     ] {
-        assert_eq!(ok(&replica.origin, path).await, ok(&origin, path).await, "{path}");
+        assert_eq!(read_ok(&replica.origin, path).await, read_ok(&origin, path).await, "{path}");
     }
-    // It goes on where it was, and a database that is in use is not taken for another chain.
+    // The indexer continues at its checkpoint, and refuses the database of another chain.
     drop(replica);
-    let again = Replica::launch(config.clone()).await;
-    let height = super::produce(&grounds, 2).await;
-    wait_for(&again.origin, height).await;
-    let other = super::super::harness::config(100);
+    let again = IndexerReplica::launch(config.clone()).await;
+    let height = super::produce_blocks(&grounds, 2).await;
+    await_indexed(&again.origin, height).await;
+    let other = super::super::harness::network_config(100);
     let other = svc_devnet::Devnet::launch(svc_devnet::DevnetConfig { chain_id: "other-1".to_owned(), ..other.devnet });
     let other = other.await.expect("another chain");
     let refused = svc_indexer::Indexer::launch(IndexerConfig::new(other.node.origin(), postgres.url())).await;

@@ -1,4 +1,4 @@
-//! The block subscription as the contract states it, over a real WebSocket.
+//! The block subscription, over a real WebSocket.
 
 use futures::{SinkExt, StreamExt};
 use serde_json::{Value, json};
@@ -8,25 +8,25 @@ use tokio_tungstenite::{
 };
 
 use super::{
-    super::harness::{CREATE, PATIENCE, World, ecosystem, quick},
-    Socket,
+    super::harness::{CREATE_ECOSYSTEM, TEST_TIMEOUT, TestNetwork, ecosystem_arguments, start_quick_network},
+    SubscriptionSocket,
 };
 
-async fn connect(world: &World) -> Socket {
+async fn connect(world: &TestNetwork) -> SubscriptionSocket {
     super::connect(&world.network.indexer_origin()).await
 }
 
-async fn next(socket: &mut Socket) -> Value {
-    super::next(socket).await.expect("open")
+async fn next(socket: &mut SubscriptionSocket) -> Value {
+    super::next_message(socket).await.expect("open")
 }
 
-async fn send(socket: &mut Socket, message: Value) {
+async fn send(socket: &mut SubscriptionSocket, message: Value) {
     socket.send(Message::text(message.to_string())).await.expect("sent");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_block_comes_once_in_order_with_the_events_that_match() {
-    let world = quick().await;
+    let world = start_quick_network().await;
     let (mut all, mut own, mut other) = (connect(&world).await, connect(&world).await, connect(&world).await);
     let ready = next(&mut all).await;
     assert_eq!((&ready["type"], &ready["blockIntervalMs"]), (&json!("ready"), &json!(100)));
@@ -42,7 +42,7 @@ async fn every_block_comes_once_in_order_with_the_events_that_match() {
     let subscribed = next(&mut all).await;
     assert_eq!(subscribed["type"], "subscribed");
 
-    let receipt = world.ok(CREATE, ecosystem("guild")).await;
+    let receipt = world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments("guild")).await;
     let height = receipt["block_height"].as_u64().expect("a height");
     let mut expected = subscribed["block"].as_u64().expect("a height");
     let event = loop {
@@ -69,7 +69,7 @@ async fn every_block_comes_once_in_order_with_the_events_that_match() {
             }
         }
     }
-    // What a subscriber hears of, anybody can read, from the same height on.
+    // A received block can be read, from its height on.
     let url = format!(
         "{}/v4/indexer/events?corporation_id=1&after_block_height={}",
         world.network.indexer_origin(),
@@ -81,7 +81,7 @@ async fn every_block_comes_once_in_order_with_the_events_that_match() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_subscribe_replaces_the_first_and_unsubscribe_is_silent() {
-    let world = quick().await;
+    let world = start_quick_network().await;
     let mut socket = connect(&world).await;
     send(&mut socket, json!({"action": "subscribe", "corporationId": 77})).await;
     assert_eq!(next(&mut socket).await["type"], "ready");
@@ -97,7 +97,7 @@ async fn a_second_subscribe_replaces_the_first_and_unsubscribe_is_silent() {
     assert_eq!(next(&mut socket).await["block"].as_u64(), again);
     send(&mut socket, json!({"action": "unsubscribe"})).await;
     send(&mut socket, json!({"action": "subscribe"})).await;
-    // Between the two at most one block that was under way; then the acknowledgement of the second.
+    // At most one block arrives between the two; then the acknowledgement of the second.
     let mut blocks = 0;
     while next(&mut socket).await["type"] != "subscribed" {
         blocks += 1;
@@ -107,7 +107,7 @@ async fn a_second_subscribe_replaces_the_first_and_unsubscribe_is_silent() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_control_messages_close_with_1008_and_long_ones_with_1009() {
-    let world = quick().await;
+    let world = start_quick_network().await;
     let long_did = format!("x{}", "é".repeat(200));
     for (message, code, reason) in [
         ("{".to_owned(), CloseCode::Policy, "Invalid JSON".to_owned()),
@@ -126,7 +126,7 @@ async fn bad_control_messages_close_with_1008_and_long_ones_with_1009() {
         let mut socket = connect(&world).await;
         socket.send(Message::text(message)).await.expect("sent");
         let frame = loop {
-            match tokio::time::timeout(PATIENCE, socket.next()).await.expect("in time") {
+            match tokio::time::timeout(TEST_TIMEOUT, socket.next()).await.expect("in time") {
                 Some(Ok(Message::Close(frame))) => break frame.expect("with a code"),
                 Some(Ok(_)) => {}
                 other => panic!("{reason}: {other:?}"),

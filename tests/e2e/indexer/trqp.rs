@@ -1,11 +1,11 @@
-//! TRQP over HTTP: who may act and who controls what, now, then and to come.
+//! TRQP over HTTP: authorizations and recognitions in the present, the past and the future.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use svc::network::Grounds;
+use svc::network::ChainAndIndexer;
 
-use super::{MARKET, Read, config, grounds, ok, ok_at, post_at};
+use super::{MARKETPLACE_SCENARIO, ReadResponse, config, post_at, read_ok, read_ok_at, start_chain_and_indexer};
 
 const AUTHORIZATION: &str = "/v4/trqp/v2/authorization";
 const RECOGNITION: &str = "/v4/trqp/v2/recognition";
@@ -16,21 +16,21 @@ fn did(name: &str) -> String {
     format!("did:web:{name}.devnet.example")
 }
 
-/// A market, and the questions asked of it.
-struct Market {
-    grounds: Grounds,
+/// A marketplace, and TRQP queries about it.
+struct TrqpMarket {
+    grounds: ChainAndIndexer,
     origin: String,
 }
 
-impl Market {
+impl TrqpMarket {
     async fn open() -> Self {
-        let grounds = grounds(MARKET).await;
+        let grounds = start_chain_and_indexer(MARKETPLACE_SCENARIO).await;
         let origin = grounds.indexer_origin();
         Self { grounds, origin }
     }
 
     fn id(&self, name: &str) -> &str {
-        &self.grounds.devnet.values[name]
+        &self.grounds.devnet.saved_values[name]
     }
 
     fn resource(&self, schema: &str) -> String {
@@ -44,18 +44,26 @@ impl Market {
         })
     }
 
-    /// Whether a corporation may act under a schema of the ecosystem `education`.
-    async fn may(&self, entity: &str, action: &str, schema: &str, context: &Value, at: Option<u64>) -> Value {
+    /// Asks whether a corporation may act under a schema of the ecosystem `education`.
+    async fn authorization_decision(
+        &self,
+        entity: &str,
+        action: &str,
+        schema: &str,
+        context: &Value,
+        at: Option<u64>,
+    ) -> Value {
         let question = self.question("education", entity, action, schema, context);
-        self.decided(AUTHORIZATION, question, at).await
+        self.request_decision(AUTHORIZATION, question, at).await
     }
 
-    async fn controls(&self, corporation: &str, ecosystem: &str, schema: &str, at: Option<u64>) -> Value {
-        self.decided(RECOGNITION, self.question(corporation, ecosystem, "govern", schema, &Value::Null), at).await
+    async fn recognition_decision(&self, corporation: &str, ecosystem: &str, schema: &str, at: Option<u64>) -> Value {
+        self.request_decision(RECOGNITION, self.question(corporation, ecosystem, "govern", schema, &Value::Null), at)
+            .await
     }
 
-    async fn decided(&self, path: &str, question: Value, at: Option<u64>) -> Value {
-        let Read { status, body, .. } = post_at(&self.origin, path, &question, at).await;
+    async fn request_decision(&self, path: &str, question: Value, at: Option<u64>) -> Value {
+        let ReadResponse { status, body, .. } = post_at(&self.origin, path, &question, at).await;
         assert_eq!(status, 200, "{question}: {body}");
         for key in ["authority_id", "entity_id", "action", "resource"] {
             assert_eq!(body[key], question[key], "the question is repeated");
@@ -64,23 +72,23 @@ impl Market {
     }
 
     async fn newest(&self) -> u64 {
-        ok(&self.origin, "/v4/indexer/block-height").await["height"].as_u64().expect("a height")
+        read_ok(&self.origin, "/v4/indexer/block-height").await["height"].as_u64().expect("a height")
     }
 
-    /// Time of a block, as it is told.
+    /// Returns the time of a block, as answers show it.
     async fn time(&self, height: u64) -> String {
-        let snapshot = ok_at(&self.origin, "/v4/stats/snapshot", Some(height)).await;
+        let snapshot = read_ok_at(&self.origin, "/v4/stats/snapshot", Some(height)).await;
         snapshot["timestamp"].as_str().expect("a time").to_owned()
     }
 
     async fn participant(&self, name: &str, at: Option<u64>) -> Value {
         let path = format!("/v4/participant/get/{}", self.id(name));
-        ok_at(&self.origin, &path, at).await["participant"].clone()
+        read_ok_at(&self.origin, &path, at).await["participant"].clone()
     }
 
-    /// Height of a message in a history.
+    /// Returns the height of a message in a history.
     async fn height_of(&self, history: &str, msg: &str) -> u64 {
-        let rows = ok(&self.origin, &format!("{history}?limit=1024&sort=id")).await;
+        let rows = read_ok(&self.origin, &format!("{history}?limit=1024&sort=id")).await;
         let found = rows["activity"].as_array().expect("rows").iter().find(|row| row["msg"] == msg);
         found.and_then(|row| row["block_height"].as_u64()).unwrap_or_else(|| panic!("no {msg} in {rows}"))
     }
@@ -91,9 +99,9 @@ fn at(time: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_action_is_open_to_an_active_participant_with_its_role() {
-    let market = Market::open().await;
-    // Who, what, under which schema, as which participant, in which state.
+async fn an_active_participant_may_take_the_actions_of_its_role() {
+    let market = TrqpMarket::open().await;
+    // Corporation, action, schema, participant, state.
     for (entity, action, schema, participant, state) in [
         ("issuer", "issue", "diploma", "diploma_issuer", "ACTIVE"),
         ("checks", "verify", "diploma", "diploma_verifier", "ACTIVE"),
@@ -108,7 +116,7 @@ async fn each_action_is_open_to_an_active_participant_with_its_role() {
         ("issuer", "issue", "certificate", "waiting_issuer", "INACTIVE"),
         ("checks", "verify", "certificate", "terminated_verifier", "INACTIVE"),
     ] {
-        let answer = market.may(entity, action, schema, &Value::Null, None).await;
+        let answer = market.authorization_decision(entity, action, schema, &Value::Null, None).await;
         let own = market.participant(participant, None).await;
         let since = if own["effective_from"].is_null() { &own["created"] } else { &own["effective_from"] };
         let extension =
@@ -120,7 +128,7 @@ async fn each_action_is_open_to_an_active_participant_with_its_role() {
         assert_eq!(answer["time_requested"], answer["time_evaluated"]);
         assert_eq!(answer["block_height"], market.newest().await);
     }
-    // No row: no extension, and what is missing is named.
+    // Without a participant there is no extension, and the message names the missing entity.
     let unknown_schema = market.resource("diploma") + "99";
     let ask = |change: &dyn Fn(&mut Value)| {
         let mut question = market.question("education", "issuer", "issue", "diploma", &json!({"locator": "any"}));
@@ -140,7 +148,7 @@ async fn each_action_is_open_to_an_active_participant_with_its_role() {
         ),
         (ask(&|q| q["resource"] = "vpr:other:svc-devnet-1:cs:1".into()), "resource: is of vpr:other:svc-devnet-1"),
     ] {
-        let answer = market.decided(AUTHORIZATION, question, None).await;
+        let answer = market.request_decision(AUTHORIZATION, question, None).await;
         assert_eq!((&answer["authorized"], answer.get("svc")), (&json!(false), None), "{answer}");
         assert!(answer["message"].as_str().expect("a message").starts_with(message), "{answer}");
     }
@@ -148,17 +156,18 @@ async fn each_action_is_open_to_an_active_participant_with_its_role() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_time_in_the_past_is_answered_from_history() {
-    let market = Market::open().await;
+    let market = TrqpMarket::open().await;
     let history = format!("/v4/participant/history/{}", market.id("revoked_verifier"));
     let validated = market.height_of(&history, "SetParticipantOPToValidated").await;
     let revoked = market.height_of(&history, "RevokeParticipant").await;
-    // By height and by time alike: waiting, active, and over from the block that revoked it.
+    // By height and by time: pending, active, and revoked from the block of the revocation on.
     for (height, state) in
         [(validated - 1, "INACTIVE"), (validated, "ACTIVE"), (revoked - 1, "ACTIVE"), (revoked, "REVOKED")]
     {
         let time = market.time(height).await;
-        let by_height = market.may("grantor", "verify", "certificate", &Value::Null, Some(height)).await;
-        let by_time = market.may("grantor", "verify", "certificate", &at(&time), None).await;
+        let by_height =
+            market.authorization_decision("grantor", "verify", "certificate", &Value::Null, Some(height)).await;
+        let by_time = market.authorization_decision("grantor", "verify", "certificate", &at(&time), None).await;
         for answer in [&by_height, &by_time] {
             assert_eq!(answer["authorized"], state == "ACTIVE", "{state} {answer}");
             assert_eq!(answer["svc"]["participant_state"], state, "{answer}");
@@ -166,32 +175,36 @@ async fn a_time_in_the_past_is_answered_from_history() {
         }
         assert_eq!((&by_height["svc"], &by_height["block_height"]), (&by_time["svc"], &json!(height)));
     }
-    // A deposit is that of the time too: it is given back with the revocation.
-    let before = market.may("grantor", "verify", "certificate", &at(&market.time(revoked - 1).await), None).await;
+    // The deposit is that of the instant too: the revocation returns it.
+    let before = market
+        .authorization_decision("grantor", "verify", "certificate", &at(&market.time(revoked - 1).await), None)
+        .await;
     assert_ne!(before["svc"]["deposit"], "0usvc", "{before}");
 
-    // Between blocks the newest before it counts, at the instant itself. The badge's verifier came and went by itself.
+    // An instant between two blocks is decided on the earlier block, at the instant itself. Time alone activates and
+    // ends the verifier of the badge.
     let own = market.participant("expired_verifier", None).await;
     let [from, until] = ["effective_from", "effective_until"].map(|key| own[key].as_str().expect("a time").to_owned());
     for (time, state) in [(&from, "ACTIVE"), (&until, "EXPIRED")] {
-        let answer = market.may("grantor", "verify", "badge", &at(time), None).await;
+        let answer = market.authorization_decision("grantor", "verify", "badge", &at(time), None).await;
         assert_eq!(answer["svc"]["participant_state"], state, "{answer}");
     }
     let just_before = |time: &str| {
-        let nanos = svc_wire::instant::nanos(&svc_wire::instant::parse_rfc3339(time).expect("a time")) - 1_000_000;
-        svc_wire::instant::iso_millis(&svc_wire::instant::from_nanos(nanos))
+        let nanos =
+            svc_wire::timestamp::unix_nanos(&svc_wire::timestamp::parse_rfc3339(time).expect("a time")) - 1_000_000;
+        svc_wire::timestamp::iso_millis(&svc_wire::timestamp::from_unix_nanos(nanos))
     };
     for (time, state) in [(just_before(&from), "FUTURE"), (just_before(&until), "ACTIVE")] {
-        let answer = market.may("grantor", "verify", "badge", &at(&time), None).await;
+        let answer = market.authorization_decision("grantor", "verify", "badge", &at(&time), None).await;
         assert_eq!(answer["svc"]["participant_state"], state, "{time}: {answer}");
         assert_eq!(answer["time_evaluated"], time);
     }
-    // The same instant in another spelling.
+    // The same instant with another offset.
     let shifted = from.replace('Z', "+00:00");
-    let answer = market.may("grantor", "verify", "badge", &at(&shifted), None).await;
+    let answer = market.authorization_decision("grantor", "verify", "badge", &at(&shifted), None).await;
     assert_eq!((&answer["authorized"], &answer["time_requested"]), (&json!(true), &json!(from)));
 
-    // A corporation is found by the DID it had.
+    // A corporation is found by the DID that it had at the instant.
     let moved = format!("/v4/corporation/history/{}", market.id("verifier_id"));
     let moved = market.height_of(&moved, "UpdateCorporation").await;
     for (height, name, is_known) in [
@@ -202,7 +215,7 @@ async fn a_time_in_the_past_is_answered_from_history() {
     ] {
         let mut question = market.question(name, "nobody", "issue", "diploma", &at(&market.time(height).await));
         question["resource"] = "vpr:svc:svc-devnet-1:cs:1".into();
-        let answer = market.decided(RECOGNITION, question, None).await;
+        let answer = market.request_decision(RECOGNITION, question, None).await;
         let unknown = if is_known {
             "entity_id: is the DID of no ecosystem"
         } else {
@@ -211,9 +224,9 @@ async fn a_time_in_the_past_is_answered_from_history() {
         assert_eq!(answer["message"], unknown, "{name} at {height}");
     }
 
-    // Before the first block nothing is known.
+    // The store has no state before the first block.
     for time in ["1990-01-01T00:00:00.000Z", "0001-01-01T00:00:00.000Z"] {
-        let answer = market.may("issuer", "issue", "diploma", &at(time), None).await;
+        let answer = market.authorization_decision("issuer", "issue", "diploma", &at(time), None).await;
         let message = answer["message"].as_str().expect("a message");
         assert!(
             message.starts_with("context.time: nothing is known of that time, the first block here is of"),
@@ -225,65 +238,65 @@ async fn a_time_in_the_past_is_answered_from_history() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_time_to_come_is_answered_by_what_the_block_knows_of_it() {
-    let market = Market::open().await;
+async fn a_future_time_is_answered_from_scheduled_changes() {
+    let market = TrqpMarket::open().await;
     let newest = market.newest().await;
     let own = market.participant("badge_issuer", None).await;
     let [from, until] = ["effective_from", "effective_until"].map(|key| own[key].as_str().expect("a time").to_owned());
     for (time, state) in [(until.as_str(), "EXPIRED"), ("2199-12-31T23:59:59Z", "EXPIRED")] {
-        let answer = market.may("issuer", "issue", "badge", &at(time), None).await;
+        let answer = market.authorization_decision("issuer", "issue", "badge", &at(time), None).await;
         assert_eq!((&answer["authorized"], &answer["svc"]["participant_state"]), (&json!(false), &json!(state)));
         let message = answer["message"].as_str().expect("a message");
         assert!(message.contains(&format!("context.time is after block {newest} (")), "{message}");
         assert!(message.starts_with("participant "), "why it is refused comes first: {message}");
     }
-    // At the height that created it, it waits; asked about its window, it is scheduled.
+    // The participant is pending at the height of its creation, and active in its scheduled window.
     let history = format!("/v4/participant/history/{}", market.id("badge_issuer"));
     let created = market.height_of(&history, "SelfCreateParticipant").await;
-    let now = market.may("issuer", "issue", "badge", &Value::Null, Some(created)).await;
+    let now = market.authorization_decision("issuer", "issue", "badge", &Value::Null, Some(created)).await;
     assert_eq!((&now["authorized"], &now["svc"]["participant_state"]), (&json!(false), &json!("FUTURE")));
     assert_eq!(now["svc"]["since"], from);
-    let then = market.may("issuer", "issue", "badge", &at(&from), Some(created)).await;
+    let then = market.authorization_decision("issuer", "issue", "badge", &at(&from), Some(created)).await;
     assert_eq!((&then["authorized"], &then["time_evaluated"]), (&json!(true), &json!(from)));
     assert!(then["message"].as_str().expect("a message").starts_with("context.time is after block"), "{then}");
-    // What a later block did, an earlier one does not know.
+    // An earlier block does not contain the changes of a later one.
     let history = format!("/v4/participant/history/{}", market.id("revoked_verifier"));
     let revoked = market.height_of(&history, "RevokeParticipant").await;
     let time = market.time(revoked).await;
-    let early = market.may("grantor", "verify", "certificate", &at(&time), Some(revoked - 1)).await;
-    let late = market.may("grantor", "verify", "certificate", &at(&time), Some(revoked)).await;
+    let early = market.authorization_decision("grantor", "verify", "certificate", &at(&time), Some(revoked - 1)).await;
+    let late = market.authorization_decision("grantor", "verify", "certificate", &at(&time), Some(revoked)).await;
     assert_eq!((&early["authorized"], &late["authorized"]), (&json!(true), &json!(false)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_answered_as_of_its_last_record() {
-    let market = Market::open().await;
+    let market = TrqpMarket::open().await;
     let path = format!("/v4/participant/participant-session/{SESSION}");
-    let session = ok(&market.origin, &path).await["session"].clone();
+    let session = read_ok(&market.origin, &path).await["session"].clone();
     let history = format!("/v4/participant/participant-session-history/{SESSION}");
     let opened = market.height_of(&history, "CreateOrUpdateParticipantSession").await;
     let context = json!({"session_id": SESSION});
-    let answer = market.may("issuer", "issue", "diploma", &context, None).await;
+    let answer = market.authorization_decision("issuer", "issue", "diploma", &context, None).await;
     assert_eq!((&answer["authorized"], &answer["time_evaluated"]), (&json!(true), &session["modified"]));
     assert_eq!(answer["time_requested"], market.time(market.newest().await).await);
-    // As of its first record the session ends there.
+    // At the height of its first record the session ends with that record.
     assert_ne!(session["created"], session["modified"]);
-    let first = market.may("issuer", "issue", "diploma", &context, Some(opened)).await;
+    let first = market.authorization_decision("issuer", "issue", "diploma", &context, Some(opened)).await;
     assert_eq!((&first["authorized"], &first["time_evaluated"]), (&json!(true), &session["created"]));
-    // It goes before the time.
+    // The session takes precedence over the time.
     let both = json!({"session_id": SESSION, "time": "1990-01-01T00:00:00Z"});
-    let answer = market.may("issuer", "issue", "diploma", &both, None).await;
+    let answer = market.authorization_decision("issuer", "issue", "diploma", &both, None).await;
     assert_eq!((&answer["authorized"], &answer["time_evaluated"]), (&json!(true), &session["modified"]));
     assert_eq!(answer["time_requested"], "1990-01-01T00:00:00.000Z");
-    // Who was out by then stays out; recognition knows sessions too.
-    let over = market.may("grantor", "verify", "badge", &context, None).await;
+    // A participant that was revoked by then stays revoked. Recognition queries accept sessions too.
+    let over = market.authorization_decision("grantor", "verify", "badge", &context, None).await;
     assert_eq!(over["svc"]["participant_state"], "EXPIRED");
     let question = market.question("registry", "education", "issue", "diploma", &context);
-    let recognized = market.decided(RECOGNITION, question, None).await;
+    let recognized = market.request_decision(RECOGNITION, question, None).await;
     assert_eq!((&recognized["recognized"], &recognized["time_evaluated"]), (&json!(true), &session["modified"]));
-    // One that is not there, or not yet, is no session.
+    // A session that does not exist, or not yet, is a denial.
     for (id, at) in [("00000000-0000-0000-0000-000000000000", None), (SESSION, Some(opened - 1))] {
-        let answer = market.may("issuer", "issue", "diploma", &json!({"session_id": id}), at).await;
+        let answer = market.authorization_decision("issuer", "issue", "diploma", &json!({"session_id": id}), at).await;
         assert_eq!((&answer["authorized"], answer.get("svc")), (&json!(false), None));
         assert_eq!(answer["message"], format!("context.session_id: participant session {id} does not exist"));
     }
@@ -291,12 +304,12 @@ async fn a_session_is_answered_as_of_its_last_record() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_corporation_is_recognized_for_its_live_ecosystem_and_its_schemas() {
-    let market = Market::open().await;
-    let education = ok(&market.origin, &format!("/v4/ecosystem/get/{}", market.id("education"))).await;
+    let market = TrqpMarket::open().await;
+    let education = read_ok(&market.origin, &format!("/v4/ecosystem/get/{}", market.id("education"))).await;
     let extension = json!({"ecosystem_active_egf_version": 2, "controlling_since": education["ecosystem"]["created"]});
     for action in ["issue", "verify", "grant_issue", "grant_verify", "govern"] {
         let question = market.question("registry", "education", action, "badge", &Value::Null);
-        let answer = market.decided(RECOGNITION, question, None).await;
+        let answer = market.request_decision(RECOGNITION, question, None).await;
         assert_eq!((&answer["recognized"], answer.get("message")), (&json!(true), None));
         assert_eq!(answer["svc"], extension);
     }
@@ -307,17 +320,18 @@ async fn a_corporation_is_recognized_for_its_live_ecosystem_and_its_schemas() {
         ("issuer", "journeys", "entity_id: the ecosystem is archived"),
         ("education", "registry", "authority_id: is the DID of no corporation"),
     ] {
-        let answer = market.controls(corporation, ecosystem, "diploma", None).await;
+        let answer = market.recognition_decision(corporation, ecosystem, "diploma", None).await;
         assert_eq!((&answer["recognized"], answer.get("svc")), (&json!(false), None), "{answer}");
         assert_eq!(answer["message"], message);
     }
-    // Control holds although the schema is another's; and an ecosystem was live until it was archived.
+    // The extension is present although the schema belongs to another ecosystem. An ecosystem was live until it was
+    // archived.
     let archived =
         market.height_of(&format!("/v4/ecosystem/history/{}", market.id("travel")), "ArchiveEcosystem").await;
-    let before = market.controls("issuer", "journeys", "diploma", Some(archived - 1)).await;
+    let before = market.recognition_decision("issuer", "journeys", "diploma", Some(archived - 1)).await;
     assert_eq!(before["recognized"], false);
     assert_eq!(before["svc"]["ecosystem_active_egf_version"], 1, "{before}");
-    // The version that was in force then.
+    // The version that was active at the instant.
     let activated = market
         .height_of(
             &format!("/v4/ecosystem/history/{}", market.id("education")),
@@ -325,26 +339,26 @@ async fn a_corporation_is_recognized_for_its_live_ecosystem_and_its_schemas() {
         )
         .await;
     for (height, version) in [(activated - 1, 1), (activated, 2)] {
-        let answer = market.controls("registry", "education", "diploma", Some(height)).await;
+        let answer = market.recognition_decision("registry", "education", "diploma", Some(height)).await;
         assert_eq!(answer["svc"]["ecosystem_active_egf_version"], version, "{answer}");
         assert!(answer["message"].as_str().expect("a message").contains("is not of that ecosystem"), "not yet there");
     }
     let other = json!({
         "authority_id": did("registry"), "entity_id": did("education"), "action": "issue", "resource": "vpr:svc:x:cs:1",
     });
-    let answer = market.decided(RECOGNITION, other, None).await;
+    let answer = market.request_decision(RECOGNITION, other, None).await;
     assert_eq!((&answer["recognized"], answer.get("svc")), (&json!(false), None));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_profile_names_what_is_spoken_and_the_extension_bears_the_networks_own_word() {
-    let mut config = config(MARKET, None);
+async fn the_profile_lists_the_protocol_and_the_extension_has_the_name_of_the_namespace() {
+    let mut config = config(MARKETPLACE_SCENARIO, None);
     config.devnet.namespace = "acme".to_owned();
     config.devnet.chain_id = "acme-7".to_owned();
     config.devnet.denom = "ucent".to_owned();
-    let grounds = Grounds::launch(&config).await.expect("chain and indexer start");
+    let grounds = ChainAndIndexer::launch(&config).await.expect("chain and indexer start");
     let origin = grounds.indexer_origin();
-    let profile = ok(&origin, "/v4/trqp/v2/profile").await;
+    let profile = read_ok(&origin, "/v4/trqp/v2/profile").await;
     assert_eq!((&profile["trqp_version"], &profile["extension"]["key"]), (&json!("2.0"), &json!("acme")));
     assert_eq!(profile["resource_grammar"]["here"], "vpr:acme:acme-7:cs:<schema id>");
     let keys: BTreeSet<&str> = profile.as_object().expect("an object").keys().map(String::as_str).collect();
@@ -352,8 +366,8 @@ async fn the_profile_names_what_is_spoken_and_the_extension_bears_the_networks_o
         assert!(keys.contains(key), "{key} in {keys:?}");
     }
     let resource = profile["resource_grammar"]["here"].as_str().expect("a text");
-    let resource = resource.replace("<schema id>", &grounds.devnet.values["diploma"]);
-    // Every action it names is answered where it says, with the members it says.
+    let resource = resource.replace("<schema id>", &grounds.devnet.saved_values["diploma"]);
+    // Each action of the profile is answered at the endpoint and with the members of the profile.
     let path = profile["endpoints"]["authorization"]["path"].as_str().expect("a path");
     for action in profile["actions"].as_array().expect("actions") {
         let question = json!({

@@ -1,27 +1,30 @@
-//! Verdicts of the marketplace's services: each for its own reason, taken back and given again, told as a stream, read in the past.
+//! Verdicts on the marketplace's services: their reasons, their changes, the trust stream, and reads at past heights.
 
 use std::{sync::Arc, time::Duration};
 
 use futures::SinkExt;
 use serde_json::{Value, json};
-use svc::network::Grounds;
-use svc_devnet::services::{Expectation, Services, presentation_path};
+use svc::network::ChainAndIndexer;
+use svc_devnet::services::{DevnetServices, ExpectedVerdict, presentation_path};
 use svc_indexer::{IndexerConfig, TrustConfig};
-use svc_kit::hosts::HostPolicy;
+use svc_net::host_policy::HostPolicy;
 use tokio::{io::AsyncWriteExt, net::TcpListener, sync::Notify};
 use tokio_tungstenite::{connect_async, tungstenite::Message};
 
-use super::{Read, Replica, Socket, grounds, next, ok, ok_at, post_at, read_at};
+use super::{
+    IndexerReplica, ReadResponse, SubscriptionSocket, next_message, post_at, read_at, read_ok, read_ok_at,
+    start_chain_and_indexer,
+};
 
-fn services(grounds: &Grounds) -> &Services {
+fn services(grounds: &ChainAndIndexer) -> &DevnetServices {
     grounds.devnet.services.as_ref().expect("the marketplace has services")
 }
 
-pub fn did(grounds: &Grounds, name: &str) -> String {
+pub fn did(grounds: &ChainAndIndexer, name: &str) -> String {
     services(grounds).get(name).expect("a service").identity.did.clone()
 }
 
-async fn resolve_at(origin: &str, did: &str, at: Option<u64>) -> Read {
+async fn resolve_at(origin: &str, did: &str, at: Option<u64>) -> ReadResponse {
     let wanted = json!({
         "did": did, "ecsCredentials": true, "services": true, "corporation": true, "ecosystems": {"credentialSchemas": true},
         "participations": {"states": ["ACTIVE", "REVOKED", "SLASHED", "EXPIRED"]},
@@ -36,29 +39,29 @@ async fn resolve(origin: &str, did: &str) -> Value {
     read.body
 }
 
-/// Sends messages as the clerk, who acts for the corporations of all services.
-async fn clerk(grounds: &Grounds, messages: &[(&'static str, Value)]) -> u64 {
-    grounds.devnet.send("clerk", messages).await.expect("done");
-    *grounds.devnet.node.heights().borrow()
+/// Sends messages as the clerk, the operator of the corporations of all services.
+async fn send_as_clerk(grounds: &ChainAndIndexer, messages: &[(&'static str, Value)]) -> u64 {
+    grounds.devnet.send_messages("clerk", messages).await.expect("done");
+    *grounds.devnet.node.watch_heights().borrow()
 }
 
-/// Asks that everything about a service is fetched again, as the one that validates its participant.
-fn asks_for(name: &str) -> (&'static str, Value) {
+/// Requests fresh evidence for a service, as the validator of its participant.
+fn trigger_message(name: &str) -> (&'static str, Value) {
     let id = format!("${name}.organization.holder");
     ("pp.MsgTriggerResolver", json!({"corporation": "$chamber.corporation", "operator": "$clerk", "id": id}))
 }
 
-async fn trigger(grounds: &Grounds, name: &str) -> u64 {
-    clerk(grounds, &[asks_for(name)]).await
+async fn trigger(grounds: &ChainAndIndexer, name: &str) -> u64 {
+    send_as_clerk(grounds, &[trigger_message(name)]).await
 }
 
-async fn subscribe(origin: &str, control: Value) -> Socket {
+async fn subscribe(origin: &str, control: Value) -> SubscriptionSocket {
     let url = origin.replace("http", "ws") + "/v4/verifiable-trust/subscribe";
     let mut socket = connect_async(url).await.expect("connects").0;
     socket.send(Message::text(control.to_string())).await.expect("sent");
     let mut control = Vec::new();
     while control.len() < 2 {
-        let message = next(&mut socket).await.expect("a message");
+        let message = next_message(&mut socket).await.expect("a message");
         if message["type"] != "block" {
             control.push(message["type"].as_str().expect("a type").to_owned());
         }
@@ -67,10 +70,10 @@ async fn subscribe(origin: &str, control: Value) -> Socket {
     socket
 }
 
-/// What a stream tells of a height.
-async fn told(socket: &mut Socket, height: u64) -> Value {
+/// Returns the trust block of a height.
+async fn next_trust_block(socket: &mut SubscriptionSocket, height: u64) -> Value {
     loop {
-        let message = next(socket).await.expect("a message");
+        let message = next_message(socket).await.expect("a message");
         assert!(message["block"].as_u64() <= Some(height), "none is left out");
         if message["block"] == height {
             return message;
@@ -84,19 +87,19 @@ fn codes(verdict: &Value) -> Vec<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_service_has_the_verdict_it_is_meant_to_show() {
-    let grounds = grounds("marketplace").await;
+async fn every_service_has_its_intended_verdict() {
+    let grounds = start_chain_and_indexer("marketplace").await;
     let origin = grounds.indexer_origin();
     let mut wrong = Vec::new();
     for (name, service) in services(&grounds).all() {
         let verdict = resolve(&origin, &service.identity.did).await;
         let codes = codes(&verdict);
         let is_right = match service.expect {
-            Expectation::Trusted => {
+            ExpectedVerdict::Trusted => {
                 let expires = verdict["expiresAtTime"].as_str().map(|text| text.replace(".000Z", "Z"));
                 verdict["trusted"] == true && codes.is_empty() && expires == service.expires_at
             }
-            Expectation::Because(code) => verdict["trusted"] == false && codes.contains(&code.as_str()),
+            ExpectedVerdict::Untrusted(code) => verdict["trusted"] == false && codes.contains(&code.as_str()),
         };
         if !is_right {
             wrong.push(format!("{name}: {:?}, found {codes:?} {}", service.expect, verdict["expiresAtTime"]));
@@ -104,7 +107,7 @@ async fn every_service_has_the_verdict_it_is_meant_to_show() {
         assert_ne!(verdict["corporationId"], 0, "{name}: a DID that is indexed belongs to somebody");
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    // What has no host at all is judged all the same.
+    // A DID without a host is evaluated too.
     let verdict = resolve(&origin, "did:web:registry.devnet.example").await;
     assert_eq!((&verdict["trusted"], codes(&verdict).len()), (&json!(false), 1), "{verdict}");
     let unknown = resolve_at(&origin, "did:web:nobody.example", None).await;
@@ -116,25 +119,25 @@ async fn every_service_has_the_verdict_it_is_meant_to_show() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn material_is_fetched_again_when_the_registry_asks_and_not_before() {
-    let grounds = grounds("marketplace").await;
+async fn evidence_is_fetched_again_only_when_the_registry_requests_it() {
+    let grounds = start_chain_and_indexer("marketplace").await;
     let origin = grounds.indexer_origin();
     let (harbor, ferry) = (did(&grounds, "harbor"), did(&grounds, "ferry"));
     let channels = json!({"trust": true, "presentations": true, "ecsCredentials": true, "services": true});
     let mut stream =
         subscribe(&origin, json!({"action": "subscribe", "dids": [harbor, ferry], "channels": channels})).await;
-    let before = *grounds.devnet.node.heights().borrow();
+    let before = *grounds.devnet.node.watch_heights().borrow();
     let path = presentation_path("harbor", "service");
     let page = services(&grounds).page(&path).expect("served");
-    services(&grounds).withdraw(&path);
+    services(&grounds).unpublish(&path);
 
-    // A block that says nothing of it changes nothing.
-    grounds.devnet.node.produce().expect("a block");
-    assert_eq!(told(&mut stream, before + 1).await["changes"], json!([]));
+    // A block without a request does not fetch again.
+    grounds.devnet.node.produce_block().expect("a block");
+    assert_eq!(next_trust_block(&mut stream, before + 1).await["changes"], json!([]));
     assert_eq!(resolve(&origin, &harbor).await["trusted"], true);
 
     let lost = trigger(&grounds, "harbor").await;
-    let block = told(&mut stream, lost).await;
+    let block = next_trust_block(&mut stream, lost).await;
     let of = |block: &Value, did: &str| {
         let changes = block["changes"].as_array().expect("changes").clone();
         changes.into_iter().find(|change| change["did"] == did).unwrap_or_else(|| panic!("{did}: {block}"))
@@ -152,17 +155,19 @@ async fn material_is_fetched_again_when_the_registry_asks_and_not_before() {
 
     services(&grounds).publish(&path, &page.content_type, page.body);
     let back = trigger(&grounds, "harbor").await;
-    assert_eq!(of(&told(&mut stream, back).await, &ferry)["trust"]["trusted"], true);
+    assert_eq!(of(&next_trust_block(&mut stream, back).await, &ferry)["trust"]["trusted"], true);
     assert_eq!(resolve(&origin, &harbor).await["trusted"], true);
 
-    // The REST twin tells the same.
+    // The read over REST returns the same change.
     let listed =
-        ok(&origin, &format!("/v4/verifiable-trust/changes?fromBlock={}&dids={}", before + 1, encoded(&harbor))).await;
+        read_ok(&origin, &format!("/v4/verifiable-trust/changes?fromBlock={}&dids={}", before + 1, encoded(&harbor)))
+            .await;
     let blocks: Vec<_> = listed["blocks"].as_array().expect("blocks").iter().map(|block| &block["block"]).collect();
     assert_eq!(blocks, [&json!(lost), &json!(back)]);
     assert_eq!((&listed["currentBlock"], &listed["nextFromBlock"]), (&json!(back), &Value::Null));
     let first =
-        ok(&origin, &format!("/v4/verifiable-trust/changes?fromBlock={}&limit=1&channels=trust", before + 1)).await;
+        read_ok(&origin, &format!("/v4/verifiable-trust/changes?fromBlock={}&limit=1&channels=trust", before + 1))
+            .await;
     assert_eq!((first["blocks"].as_array().map(Vec::len), &first["nextFromBlock"]), (Some(1), &json!(back)));
 }
 
@@ -171,27 +176,27 @@ fn encoded(did: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_registry_takes_away_needs_no_asking() {
-    let grounds = grounds("marketplace").await;
+async fn a_revocation_changes_the_verdict_without_a_request() {
+    let grounds = start_chain_and_indexer("marketplace").await;
     let origin = grounds.indexer_origin();
     let harbor = did(&grounds, "harbor");
-    let corporation = ok(&origin, &format!("/v4/corporation/list?did={}", encoded(&harbor))).await;
+    let corporation = read_ok(&origin, &format!("/v4/corporation/list?did={}", encoded(&harbor))).await;
     let corporation = corporation["corporations"][0]["id"].as_u64().expect("an id");
     let control = json!({"action": "subscribe", "corporationId": corporation, "channels": {"trust": true}});
     let mut stream = subscribe(&origin, control).await;
     let value =
         json!({"corporation": "$registrar.corporation", "operator": "$clerk", "id": "$chamber.organization.issuer"});
-    let revoked = clerk(&grounds, &[("pp.MsgRevokeParticipant", value)]).await;
-    let block = told(&mut stream, revoked).await;
+    let revoked = send_as_clerk(&grounds, &[("pp.MsgRevokeParticipant", value)]).await;
+    let block = next_trust_block(&mut stream, revoked).await;
     assert_eq!(block["changes"][0]["trust"]["trusted"], false, "{block}");
     assert_eq!(block["changes"][0]["trust"]["corporationId"], corporation);
     let verdict = resolve(&origin, &harbor).await;
     assert!(codes(&verdict).contains(&"issuer_revoked"), "{verdict}");
 
-    // Every read of it agrees, and knows the past.
+    // All reads agree, also at past heights.
     for (height, trusted) in [(revoked - 1, true), (revoked, false)] {
         let participants = format!("/v4/participant/list?did={}&trust_data=full", encoded(&harbor));
-        let listed = ok_at(&origin, &participants, Some(height)).await;
+        let listed = read_ok_at(&origin, &participants, Some(height)).await;
         let data = &listed["participants"][0]["trust_data"];
         assert_eq!((&data["trusted"], &data["did"]), (&json!(trusted), &json!(harbor)), "{data}");
         assert!(data["ecsCredentials"].is_array());
@@ -199,23 +204,23 @@ async fn what_the_registry_takes_away_needs_no_asking() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn judged_dids_are_listed_in_pages_of_one_height() {
-    let grounds = grounds("marketplace").await;
+async fn evaluated_dids_are_listed_in_pages_of_one_height() {
+    let grounds = start_chain_and_indexer("marketplace").await;
     let origin = grounds.indexer_origin();
-    let all = ok(&origin, "/v4/verifiable-trust/dids").await;
+    let all = read_ok(&origin, "/v4/verifiable-trust/dids").await;
     let all = all["dids"].as_array().expect("DIDs").clone();
     assert!(services(&grounds).all().values().all(|service| all.contains(&json!(service.identity.did))));
     let (mut paged, mut cursor) = (Vec::new(), String::new());
     loop {
-        let page = ok(&origin, &format!("/v4/verifiable-trust/dids?limit=7{cursor}")).await;
+        let page = read_ok(&origin, &format!("/v4/verifiable-trust/dids?limit=7{cursor}")).await;
         paged.extend(page["dids"].as_array().expect("DIDs").clone());
-        grounds.devnet.node.produce().expect("a block between two pages");
+        grounds.devnet.node.produce_block().expect("a block between two pages");
         let Some(next) = page["nextCursor"].as_str() else { break };
         cursor = format!("&cursor={next}");
     }
     assert_eq!(paged, all);
     let harbor = resolve(&origin, &did(&grounds, "harbor")).await;
-    let own = ok(&origin, &format!("/v4/verifiable-trust/dids?corporation_id={}", harbor["corporationId"])).await;
+    let own = read_ok(&origin, &format!("/v4/verifiable-trust/dids?corporation_id={}", harbor["corporationId"])).await;
     assert_eq!(own["dids"], json!([harbor["did"]]));
     let above = read_at(&origin, "/v4/verifiable-trust/dids", Some(9_999)).await;
     assert_eq!(above.status, 400, "{}", above.body);
@@ -236,7 +241,7 @@ async fn judged_dids_are_listed_in_pages_of_one_height() {
     }
 }
 
-/// A web server that takes a request and says nothing until it is told to.
+/// Starts a web server that accepts a request and answers it only after a notification.
 async fn silent_server(page: String) -> (String, Arc<Notify>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}/vp.json", listener.local_addr().expect("an address"));
@@ -257,27 +262,27 @@ async fn silent_server(page: String) -> (String, Arc<Notify>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_silent_web_server_delays_its_own_did_alone() {
-    let grounds = grounds("marketplace").await;
-    let patience = Some(Duration::from_secs(3));
-    let trust = TrustConfig { hosts: HostPolicy::AllowPrivate, patience, ..TrustConfig::default() };
+async fn a_silent_web_server_delays_only_its_own_did() {
+    let grounds = start_chain_and_indexer("marketplace").await;
+    let wait_limit = Some(Duration::from_secs(3));
+    let trust = TrustConfig { hosts: HostPolicy::AllowPrivate, wait_limit, ..TrustConfig::default() };
     let config = IndexerConfig { trust, ..IndexerConfig::new(grounds.devnet.node.origin(), "sqlite::memory:") };
-    let replica = Replica::launch(config).await;
+    let replica = IndexerReplica::launch(config).await;
     let (harbor, mill) = (did(&grounds, "harbor"), did(&grounds, "mill"));
     let control = json!({"action": "subscribe", "dids": [harbor, mill], "channels": {"trust": true}});
     let mut stream = subscribe(&replica.origin, control).await;
-    // All are judged once it is through: blocks go on until then.
+    // Blocks are produced until all DIDs are evaluated.
     loop {
-        grounds.devnet.node.produce().expect("a block");
-        told(&mut stream, *grounds.devnet.node.heights().borrow()).await;
-        let status = ok(&replica.origin, "/v4/indexer/status").await;
+        grounds.devnet.node.produce_block().expect("a block");
+        next_trust_block(&mut stream, *grounds.devnet.node.watch_heights().borrow()).await;
+        let status = read_ok(&replica.origin, "/v4/indexer/status").await;
         if status["trust"]["dids_to_judge"] == 0 {
             break;
         }
     }
     assert_eq!(resolve(&replica.origin, &harbor).await["trusted"], true);
 
-    // Harbor's presentation moves to a server that is silent; mill is asked for in the same block.
+    // Harbor's presentation moves to the silent server; the same block requests an evaluation of mill.
     let path = presentation_path("harbor", "service");
     let page = services(&grounds).page(&path).expect("served");
     let (url, speak) = silent_server(page.body).await;
@@ -287,20 +292,20 @@ async fn a_silent_web_server_delays_its_own_did_alone() {
         service["serviceEndpoint"] = url.as_str().into();
     }
     services(&grounds).set_document("harbor", &document).await.expect("published");
-    let asked = clerk(&grounds, &[asks_for("harbor"), asks_for("mill")]).await;
-    let block = told(&mut stream, asked).await;
+    let asked = send_as_clerk(&grounds, &[trigger_message("harbor"), trigger_message("mill")]).await;
+    let block = next_trust_block(&mut stream, asked).await;
     let dids: Vec<_> = block["changes"].as_array().expect("changes").iter().map(|change| &change["did"]).collect();
     assert_eq!(dids, [&json!(mill)], "the height is not held up by the silent one");
-    grounds.devnet.node.produce().expect("a block");
-    assert_eq!(told(&mut stream, asked + 1).await["changes"], json!([]), "nor are those after it");
+    grounds.devnet.node.produce_block().expect("a block");
+    assert_eq!(next_trust_block(&mut stream, asked + 1).await["changes"], json!([]), "nor are those after it");
 
     speak.notify_waiters();
     speak.notify_one();
     let mut height = asked + 1;
     loop {
-        grounds.devnet.node.produce().expect("a block");
+        grounds.devnet.node.produce_block().expect("a block");
         height += 1;
-        let block = told(&mut stream, height).await;
+        let block = next_trust_block(&mut stream, height).await;
         if let Some(change) = block["changes"].as_array().and_then(|changes| changes.first()) {
             assert_eq!((&change["did"], &change["trust"]["trusted"]), (&json!(harbor), &json!(true)), "{block}");
             assert_eq!(change["trust"]["evaluatedAtBlock"], asked, "nothing happened since it was begun");

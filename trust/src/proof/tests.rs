@@ -1,4 +1,4 @@
-//! Proofs against the vectors of the specifications, and against documents that other software proved.
+//! Proofs of the vectors of the specifications, and of documents that other software signed.
 
 use serde_json::{Value, json};
 
@@ -21,14 +21,14 @@ fn alumni() -> Value {
     })
 }
 
-fn prover() -> Prover {
+fn prover() -> ProofKey {
     let (_, bytes) = multibase::decode(PRIVATE).expect("multibase");
     let seed: [u8; 32] = bytes[2..].try_into().expect("32 bytes");
-    Prover { method: format!("did:key:{PUBLIC}#{PUBLIC}"), key: SigningKey::from_bytes(&seed) }
+    ProofKey { verification_method: format!("did:key:{PUBLIC}#{PUBLIC}"), key: SigningKey::from_bytes(&seed) }
 }
 
-fn verified(document: &Value, key: &VerifyingKey) -> Result<(), Reason> {
-    for proof in proofs(document)? {
+fn verified(document: &Value, key: &VerifyingKey) -> Result<(), RejectionReason> {
+    for proof in parse_proofs(document)? {
         let proof = proof?;
         proof.verify(document, key, 0)?;
     }
@@ -36,50 +36,51 @@ fn verified(document: &Value, key: &VerifyingKey) -> Result<(), Reason> {
 }
 
 #[test]
-fn the_vectors_of_the_specification_are_met_to_the_letter() {
+fn signatures_equal_the_vectors_of_the_specification() {
     for (suite, expected) in [
         (
-            Suite::EddsaJcs2022,
+            ProofSuite::EddsaJcs2022,
             "z2HnFSSPPBzR36zdDgK8PbEHeXbR56YF24jwMpt3R1eHXQzJDMWS93FCzpvJpwTWd3GAVFuUfjoJdcnTMuVor51aX",
         ),
         (
-            Suite::EddsaRdfc2022,
+            ProofSuite::EddsaRdfc2022,
             "z2YwC8z3ap7yx1nZYCg4L3j3ApHsF8kgPdSb5xoS1VR7vPG3F561B52hYnQF9iseabecm3ijx4K1FBTQsCZahKZme",
         ),
     ] {
         let mut document = alumni();
-        if suite == Suite::EddsaRdfc2022 {
-            // What the name of the examples' context stands for; as RDF the document is the same.
+        if suite == ProofSuite::EddsaRdfc2022 {
+            // The inline form of the examples context; the RDF of the document is the same.
             document["@context"][1] = json!({"@vocab": "https://www.w3.org/ns/credentials/examples#"});
         }
-        prove(&mut document, &prover(), suite, Purpose::AssertionMethod, "2023-02-24T23:36:38Z").expect("proved");
+        add_proof(&mut document, &prover(), suite, ProofPurpose::AssertionMethod, "2023-02-24T23:36:38Z")
+            .expect("proved");
         assert_eq!(document["proof"]["proofValue"], expected, "{suite:?}");
         assert_eq!(verified(&document, &prover().key.verifying_key()), Ok(()));
     }
 }
 
-/// Made with the npm packages `@digitalbazaar/*`.
+/// Documents that the npm packages `@digitalbazaar/*` signed.
 fn others() -> Value {
     serde_json::from_str(include_str!("../../tests/fixtures/digitalbazaar.json")).expect("JSON")
 }
 
 #[test]
-fn what_other_software_proved_is_verified() {
+fn proofs_of_other_software_verify() {
     let others = others();
     let key = |purpose| {
-        document::key(&others["did_document"], "did:web:issuer.example#key-1", purpose, 0)
+        did_document::verification_key(&others["did_document"], "did:web:issuer.example#key-1", purpose, 0)
             .expect("a key of the document")
     };
     for name in ["ed25519_signature_2020", "eddsa_rdfc_2022", "eddsa_jcs_2022"] {
-        assert_eq!(verified(&others[name], &key(Purpose::AssertionMethod)), Ok(()), "{name}");
+        assert_eq!(verified(&others[name], &key(ProofPurpose::AssertionMethod)), Ok(()), "{name}");
     }
     let presentation = &others["presentation_2020"];
-    assert_eq!(verified(presentation, &key(Purpose::Authentication)), Ok(()));
+    assert_eq!(verified(presentation, &key(ProofPurpose::Authentication)), Ok(()));
     let wrapped = &presentation["verifiableCredential"][0];
-    assert_eq!(verified(wrapped, &key(Purpose::AssertionMethod)), Ok(()), "a credential inside of a presentation");
+    assert_eq!(verified(wrapped, &key(ProofPurpose::AssertionMethod)), Ok(()), "a credential inside of a presentation");
 }
 
-/// Changes one leaf after the other, the proof's own included.
+/// One copy of the document for each leaf, the leaves of the proof included, with that leaf changed.
 fn tampered(document: &Value) -> Vec<(String, Value)> {
     fn leaves(value: &Value, at: &str, found: &mut Vec<String>) {
         match value {
@@ -109,13 +110,19 @@ fn tampered(document: &Value) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn a_change_anywhere_is_noticed() {
+fn a_change_of_any_member_fails_the_verification() {
     let others = others();
     let key = prover().key.verifying_key();
-    let theirs = document::key(&others["did_document"], "did:web:issuer.example#key-1", Purpose::AssertionMethod, 0);
+    let theirs = did_document::verification_key(
+        &others["did_document"],
+        "did:web:issuer.example#key-1",
+        ProofPurpose::AssertionMethod,
+        0,
+    );
     let theirs = theirs.expect("a key");
     let mut ours = alumni();
-    prove(&mut ours, &prover(), Suite::EddsaJcs2022, Purpose::AssertionMethod, "2023-02-24T23:36:38Z").expect("proved");
+    add_proof(&mut ours, &prover(), ProofSuite::EddsaJcs2022, ProofPurpose::AssertionMethod, "2023-02-24T23:36:38Z")
+        .expect("proved");
     for (document, key) in [
         (&ours, &key),
         (&others["eddsa_jcs_2022"], &theirs),
@@ -129,9 +136,10 @@ fn a_change_anywhere_is_noticed() {
 }
 
 #[test]
-fn what_cannot_be_verified_says_why() {
+fn a_proof_that_does_not_verify_gives_the_reason() {
     let mut good = alumni();
-    prove(&mut good, &prover(), Suite::EddsaJcs2022, Purpose::AssertionMethod, "2023-02-24T23:36:38Z").expect("proved");
+    add_proof(&mut good, &prover(), ProofSuite::EddsaJcs2022, ProofPurpose::AssertionMethod, "2023-02-24T23:36:38Z")
+        .expect("proved");
     let key = prover().key.verifying_key();
     let with = |name: &str, value: Value| {
         let mut document = good.clone();
@@ -143,28 +151,33 @@ fn what_cannot_be_verified_says_why() {
     let mut undefined = alumni();
     undefined["@context"] = json!(["https://www.w3.org/ns/credentials/v2"]);
     undefined["unheard"] = "of".into();
-    let by_rdf =
-        prove(&mut undefined, &prover(), Suite::EddsaRdfc2022, Purpose::AssertionMethod, "2023-02-24T23:36:38Z");
-    assert_eq!(by_rdf.expect_err("undefined terms are signed by nobody").code, Code::ProofUnsupported);
+    let by_rdf = add_proof(
+        &mut undefined,
+        &prover(),
+        ProofSuite::EddsaRdfc2022,
+        ProofPurpose::AssertionMethod,
+        "2023-02-24T23:36:38Z",
+    );
+    assert_eq!(by_rdf.expect_err("an undefined term is refused").code, RejectionCode::ProofUnsupported);
     for (document, expected) in [
-        (bare, Code::ProofMissing),
-        (with("cryptosuite", json!("ecdsa-jcs-2019")), Code::ProofUnsupported),
-        (with("type", json!("JwtProof")), Code::ProofUnsupported),
-        (with("previousProof", json!("urn:x")), Code::ProofUnsupported),
-        (with("proofPurpose", json!("keyAgreement")), Code::KeyNotForPurpose),
-        (with("proofValue", json!("z")), Code::ProofInvalid),
-        (with("proofValue", json!("uAAAA")), Code::ProofInvalid),
-        (with("proofValue", json!(null)), Code::ProofInvalid),
-        (with("expires", json!("soon")), Code::ProofInvalid),
-        (with("expires", json!("1960-01-01T00:00:00Z")), Code::ProofExpired),
-        (with("@context", json!("https://other.example")), Code::ProofInvalid),
-        (with("created", json!("2023-02-24T23:36:39Z")), Code::ProofInvalid),
+        (bare, RejectionCode::ProofMissing),
+        (with("cryptosuite", json!("ecdsa-jcs-2019")), RejectionCode::ProofUnsupported),
+        (with("type", json!("JwtProof")), RejectionCode::ProofUnsupported),
+        (with("previousProof", json!("urn:x")), RejectionCode::ProofUnsupported),
+        (with("proofPurpose", json!("keyAgreement")), RejectionCode::KeyNotForPurpose),
+        (with("proofValue", json!("z")), RejectionCode::ProofInvalid),
+        (with("proofValue", json!("uAAAA")), RejectionCode::ProofInvalid),
+        (with("proofValue", json!(null)), RejectionCode::ProofInvalid),
+        (with("expires", json!("soon")), RejectionCode::ProofInvalid),
+        (with("expires", json!("1960-01-01T00:00:00Z")), RejectionCode::ProofExpired),
+        (with("@context", json!("https://other.example")), RejectionCode::ProofInvalid),
+        (with("created", json!("2023-02-24T23:36:39Z")), RejectionCode::ProofInvalid),
     ] {
         assert_eq!(verified(&document, &key).expect_err("refused").code, expected, "{}", document["proof"]);
     }
     let mut many = good.clone();
     many["proof"] = vec![good["proof"].clone(); 5].into();
-    assert_eq!(verified(&many, &key).expect_err("refused").code, Code::TooLarge);
+    assert_eq!(verified(&many, &key).expect_err("refused").code, RejectionCode::TooLarge);
     let other = SigningKey::from_bytes(&[9; 32]).verifying_key();
-    assert_eq!(verified(&good, &other).expect_err("refused").code, Code::ProofInvalid);
+    assert_eq!(verified(&good, &other).expect_err("refused").code, RejectionCode::ProofInvalid);
 }

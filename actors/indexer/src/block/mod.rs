@@ -1,153 +1,169 @@
-//! What a block says, read without I/O: which entities it touched and why, and which events it gives.
+//! Decoding of a block: the entities that it changed, the causes, and its events. Pure.
 
-pub mod message;
-pub mod spelling;
-mod touch;
+mod entity_ref;
+mod event_catalog;
+mod event_type_rows;
+mod message;
 
 use std::collections::BTreeMap;
 
 use heck::ToUpperCamelCase;
 use svc_wire::{
-    comet::{AbciEvent, Block, BlockResults},
-    instant,
+    comet_rpc::{AbciEvent, BlockResults, CommittedBlock},
     proto::cosmos::group::v1::MsgSubmitProposal,
-    tx,
+    timestamp, tx,
 };
 
-pub use message::{Knowledge, VoteFact};
-pub use spelling::{Spelling, Subject};
-pub use touch::{Loose, PARAMETERS, Touched, parameters_id};
+pub use entity_ref::{EntityRef, PARAMETER_MODULES, UnresolvedRef, parameters_id};
+pub use event_catalog::{EventSubject, EventType};
+pub use message::{KnownMessages, VoteRecord};
 
-/// Where in the block something happened, and who signed for it.
+/// The place of an event in its block, and the signer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Position {
-    /// Hash of the transaction; of the block for what the block itself did.
+pub struct EventPosition {
+    /// Hash of the transaction; hash of the block for an event of the block itself.
     pub tx_hash: String,
-    /// Position in the block; behind all transactions for what the block itself did.
+    /// Position in the block; events of the block itself come after all transactions.
     pub tx_index: u32,
-    /// Position in the transaction, or among the block's own events.
+    /// Position in the transaction, or among the events of the block itself.
     pub message_index: u32,
     /// First signer of the top-level message.
     pub sender: String,
-    /// Whether a transaction did it.
+    /// Whether a transaction emitted the event.
     pub is_transaction: bool,
 }
 
-/// Why an entity was touched.
+/// The cause of a change of an entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cause {
-    /// Name of the message, as activity logs spell it.
-    pub msg: String,
-    /// Signer, when a transaction did it.
+pub struct ChangeCause {
+    /// Name of the message in activity logs.
+    pub message: String,
+    /// Signer of the transaction; `None` for a change by the block itself.
     pub account: Option<String>,
 }
 
-/// A registry event as far as the block alone tells it.
+/// A registry event with the data that the block alone contains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RawEvent {
-    pub spelling: Spelling,
-    pub at: Position,
+    pub event_type: EventType,
+    pub position: EventPosition,
     /// Attributes of the chain's event.
-    pub attributes: AbciEvent,
+    pub chain_event: AbciEvent,
 }
 
 impl RawEvent {
-    /// An attribute without the quotes of typed events; empty counts as absent.
+    /// Returns an attribute without the quotes of typed events; an empty one counts as absent.
     pub fn text(&self, key: &str) -> Option<&str> {
-        self.attributes.get(key).map(unquoted).filter(|text| !text.is_empty())
+        self.chain_event.get(key).map(strip_quotes).filter(|text| !text.is_empty())
     }
 
-    /// An id; 0 counts as absent.
-    pub fn number(&self, key: &str) -> Option<u64> {
-        number(&self.attributes, key)
+    /// Returns an id; 0 counts as absent.
+    pub fn id(&self, key: &str) -> Option<u64> {
+        parse_id(&self.chain_event, key)
     }
 }
 
-/// A proposal that was run with success; its messages may be known from an earlier block.
+/// A proposal that was executed with success. Its messages may stand in an earlier block.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Executed {
+pub struct ExecutedProposal {
     pub proposal: u64,
-    pub at: Position,
+    pub position: EventPosition,
 }
 
-/// What is known of a proposal that left the node's state.
+/// The last state of a proposal that the node has deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Pruned {
+pub struct PrunedProposal {
     pub status: String,
     /// JSON of the final tally.
     pub tally: String,
 }
 
-/// Everything the rest of the indexer needs to know of a block.
-#[derive(Debug, Clone)]
-pub struct BlockFacts {
-    /// Height.
-    pub height: u64,
-    /// Header time.
-    pub time: i128,
-    /// Entities to read, each with what touched it, in order.
-    pub touched: BTreeMap<Touched, Vec<Cause>>,
-    /// Entities that only what is stored can name.
-    pub loose: Vec<(Loose, Cause)>,
-    /// (corporation id text, grantee) of allowances granted anew: their limit starts over.
-    pub granted_fees: Vec<(String, String)>,
-    /// Events in order.
-    pub events: Vec<RawEvent>,
-    /// Proposals submitted in this block.
-    pub submitted: BTreeMap<u64, MsgSubmitProposal>,
-    pub executed: Vec<Executed>,
-    /// Result of each execution attempt.
-    pub results: BTreeMap<u64, String>,
-    pub pruned: BTreeMap<u64, Pruned>,
-    pub votes: Vec<VoteFact>,
+/// A change of entities that only the store can resolve.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnresolvedChange {
+    pub entity: UnresolvedRef,
+    pub cause: ChangeCause,
 }
 
-/// Typed event attributes are JSON: `"7"` with its quotes.
-pub fn unquoted(value: &str) -> &str {
+/// A fee allowance that a block granted: its limit starts again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewAllowance {
+    pub corporation_id: u64,
+    pub grantee: String,
+}
+
+/// The content of a block, decoded.
+#[derive(Debug, Clone)]
+pub struct BlockFacts {
+    pub height: u64,
+    /// Time of the header, nanoseconds since the epoch.
+    pub time: i128,
+    /// Entities to read, each with its causes in order.
+    pub entities: BTreeMap<EntityRef, Vec<ChangeCause>>,
+    /// Changes of entities that only the store can resolve.
+    pub unresolved: Vec<UnresolvedChange>,
+    pub new_allowances: Vec<NewAllowance>,
+    /// Events in order.
+    pub events: Vec<RawEvent>,
+    /// Proposals of this block, by id.
+    pub submitted_proposals: BTreeMap<u64, MsgSubmitProposal>,
+    pub executed_proposals: Vec<ExecutedProposal>,
+    /// Result of each execution attempt, by proposal.
+    pub execution_results: BTreeMap<u64, String>,
+    pub pruned_proposals: BTreeMap<u64, PrunedProposal>,
+    pub votes: Vec<VoteRecord>,
+}
+
+/// Removes the quotes of a typed attribute, which is JSON: `"7"` with its quotes.
+fn strip_quotes(value: &str) -> &str {
     value.trim_matches('"')
 }
 
-fn number(event: &AbciEvent, key: &str) -> Option<u64> {
-    unquoted(event.get(key)?).parse().ok().filter(|number| *number > 0)
+fn parse_id(event: &AbciEvent, key: &str) -> Option<u64> {
+    strip_quotes(event.get(key)?).parse().ok().filter(|number| *number > 0)
 }
 
-/// Reads a block; `None` when its header has no usable time.
-pub fn read(block: &Block, results: &BlockResults, knowledge: &Knowledge) -> Option<BlockFacts> {
+/// Decodes a block; `None` when its header has no valid time.
+pub fn decode_block(
+    block: &CommittedBlock,
+    results: &BlockResults,
+    known_messages: &KnownMessages,
+) -> Option<BlockFacts> {
     let header = &block.block.header;
     let mut facts = BlockFacts {
         height: header.height,
-        time: instant::nanos(&instant::parse_rfc3339(&header.time)?),
-        touched: BTreeMap::new(),
-        loose: Vec::new(),
-        granted_fees: Vec::new(),
+        time: timestamp::unix_nanos(&timestamp::parse_rfc3339(&header.time)?),
+        entities: BTreeMap::new(),
+        unresolved: Vec::new(),
+        new_allowances: Vec::new(),
         events: Vec::new(),
-        submitted: BTreeMap::new(),
-        executed: Vec::new(),
-        results: BTreeMap::new(),
-        pruned: BTreeMap::new(),
+        submitted_proposals: BTreeMap::new(),
+        executed_proposals: Vec::new(),
+        execution_results: BTreeMap::new(),
+        pruned_proposals: BTreeMap::new(),
         votes: Vec::new(),
     };
-    let txs = block.block.data.decoded();
+    let txs = block.block.data.decode_txs();
     for (index, (bytes, result)) in txs.iter().zip(&results.txs_results).enumerate() {
-        let (tx_hash, tx_index) = (tx::hash(bytes), u32::try_from(index).unwrap_or(u32::MAX));
-        let position = |message_index: u32| Position {
+        let (tx_hash, tx_index) = (tx::tx_hash(bytes), u32::try_from(index).unwrap_or(u32::MAX));
+        let position = |message_index: u32| EventPosition {
             tx_hash: tx_hash.clone(),
             tx_index,
             message_index,
-            sender: sender(&result.events, message_index),
+            sender: find_sender(&result.events, message_index),
             is_transaction: true,
         };
-        // A failed transaction still has the events of its fee.
+        // A failed transaction still has the events of its fee payment.
         for event in &result.events {
             let at = event.message_index().map(&position);
-            let message = at.as_ref().and_then(|at| action(&result.events, at.message_index));
-            facts.take(event, at, message);
+            let message = at.as_ref().and_then(|at| find_message_name(&result.events, at.message_index));
+            facts.record_event(event, at, message);
         }
         if result.code == 0 {
-            let body = tx::decode_body(bytes).unwrap_or_default();
+            let body = tx::decode_tx_body(bytes).unwrap_or_default();
             for (message, message_index) in body.messages.iter().zip(0u32..) {
-                facts.take_submission(message, message_index, &result.events);
-                facts.take_message(message, &position(message_index), knowledge);
+                facts.record_submission(message, message_index, &result.events);
+                facts.record_message(message, &position(message_index), known_messages);
             }
         }
     }
@@ -155,75 +171,79 @@ pub fn read(block: &Block, results: &BlockResults, knowledge: &Knowledge) -> Opt
     for (event, message_index) in results.finalize_block_events.iter().zip(0u32..) {
         let sender = event.get("authority").unwrap_or_default().to_owned();
         let tx_hash = block.block_id.hash.clone();
-        facts.take(event, Some(Position { tx_hash, tx_index, message_index, sender, is_transaction: false }), None);
+        facts.record_event(
+            event,
+            Some(EventPosition { tx_hash, tx_index, message_index, sender, is_transaction: false }),
+            None,
+        );
     }
-    facts.settle_order();
+    facts.order_events();
     Some(facts)
 }
 
-/// The event by which the SDK announces a message.
-fn announcement(events: &[AbciEvent], message_index: u32) -> Option<&AbciEvent> {
+/// Returns the event with which the SDK announces a message.
+fn find_message_event(events: &[AbciEvent], message_index: u32) -> Option<&AbciEvent> {
     events.iter().find(|event| {
-        event.kind == "message" && event.get("action").is_some() && event.message_index() == Some(message_index)
+        event.event_type == "message" && event.get("action").is_some() && event.message_index() == Some(message_index)
     })
 }
 
-fn sender(events: &[AbciEvent], message_index: u32) -> String {
-    announcement(events, message_index).and_then(|event| event.get("sender")).unwrap_or_default().to_owned()
+fn find_sender(events: &[AbciEvent], message_index: u32) -> String {
+    find_message_event(events, message_index).and_then(|event| event.get("sender")).unwrap_or_default().to_owned()
 }
 
-/// Name of a message without package and `Msg`.
-fn action(events: &[AbciEvent], message_index: u32) -> Option<String> {
-    let name = announcement(events, message_index)?.get("action")?.rsplit('.').next()?;
+/// Returns the name of a message without package and `Msg`.
+fn find_message_name(events: &[AbciEvent], message_index: u32) -> Option<String> {
+    let name = find_message_event(events, message_index)?.get("action")?.rsplit('.').next()?;
     Some(name.trim_start_matches("Msg").to_owned())
 }
 
 impl BlockFacts {
-    /// Takes an event of the chain; `message` is the name of the message that emitted it.
-    fn take(&mut self, event: &AbciEvent, at: Option<Position>, message: Option<String>) {
-        let spelling = at.as_ref().and_then(|_| spelling::of_event(event));
+    /// Records an event of the chain; `message` is the name of the message that emitted it.
+    fn record_event(&mut self, event: &AbciEvent, at: Option<EventPosition>, message: Option<String>) {
+        let event_type = at.as_ref().and_then(|_| event_catalog::find_event_type(event));
         let account = at.as_ref().filter(|at| at.is_transaction).map(|at| at.sender.clone());
-        let msg = match &spelling {
-            Some(spelling) => spelling.msg(),
-            None => message.unwrap_or_else(|| event.kind.to_upper_camel_case()),
+        let message = match &event_type {
+            Some(event_type) => event_type.activity_name(),
+            None => message.unwrap_or_else(|| event.event_type.to_upper_camel_case()),
         };
-        self.touch(event, &Cause { msg, account });
+        self.record_event_entities(event, &ChangeCause { message, account });
         let Some(at) = at else { return };
-        match event.kind.as_str() {
+        match event.event_type.as_str() {
             "cosmos.group.v1.EventExec" => {
-                if let (Some(proposal), Some(result)) = (number(event, "proposal_id"), event.get("result")) {
-                    let result = unquoted(result).trim_start_matches("PROPOSAL_EXECUTOR_RESULT_").to_owned();
+                if let (Some(proposal), Some(result)) = (parse_id(event, "proposal_id"), event.get("result")) {
+                    let result = strip_quotes(result).trim_start_matches("PROPOSAL_EXECUTOR_RESULT_").to_owned();
                     if result == "SUCCESS" {
-                        self.executed.push(Executed { proposal, at: at.clone() });
+                        self.executed_proposals.push(ExecutedProposal { proposal, position: at.clone() });
                     }
-                    self.results.insert(proposal, result);
+                    self.execution_results.insert(proposal, result);
                 }
             }
             "cosmos.group.v1.EventProposalPruned" => {
-                if let Some(id) = number(event, "proposal_id") {
-                    let status = event.get("status").map(unquoted).unwrap_or_default();
+                if let Some(id) = parse_id(event, "proposal_id") {
+                    let status = event.get("status").map(strip_quotes).unwrap_or_default();
                     let status = status.trim_start_matches("PROPOSAL_STATUS_").to_owned();
                     let tally = event.get("tally_result").unwrap_or_default().to_owned();
-                    self.pruned.insert(id, Pruned { status, tally });
+                    self.pruned_proposals.insert(id, PrunedProposal { status, tally });
                 }
             }
             _ => {}
         }
-        if let Some(spelling) = spelling {
-            self.events.push(RawEvent { spelling, at, attributes: event.clone() });
+        if let Some(event_type) = event_type {
+            self.events.push(RawEvent { event_type, position: at, chain_event: event.clone() });
         }
     }
 
-    /// Events in the order of their place, each once: clients tell events apart by their place, type and entity.
-    pub fn settle_order(&mut self) {
-        self.events.sort_by_key(|event| (event.at.tx_index, event.at.message_index));
+    /// Sorts the events by place and removes duplicates: clients distinguish events by place, type and entity.
+    pub fn order_events(&mut self) {
+        self.events.sort_by_key(|event| (event.position.tx_index, event.position.message_index));
         let mut seen = std::collections::HashSet::new();
         self.events.retain(|event| {
-            let at = &event.at;
-            // A group is known by its own id or its policy until its corporation has been looked up.
-            let names = [event.spelling.entity_id, "group_id", "address"];
+            let at = &event.position;
+            // An event of a group names the group by its id or its policy; the corporation is resolved later.
+            let names = [event.event_type.entity_id_key, "group_id", "address"];
             let entity = names.into_iter().find_map(|name| event.text(name)).map(str::to_owned);
-            seen.insert((at.tx_index, at.message_index, event.spelling.event_type.clone(), entity))
+            seen.insert((at.tx_index, at.message_index, event.event_type.name.clone(), entity))
         });
     }
 }

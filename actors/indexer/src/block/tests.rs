@@ -6,13 +6,13 @@ use svc_wire::{
         group::v1::{MsgUpdateGroupMetadata, MsgVote, VoteOption},
         tx::v1beta1::{TxBody, TxRaw},
     },
-    schema::Namespace,
+    proto_registry::Namespace,
 };
 
 use super::*;
 
-fn knowledge() -> Knowledge {
-    Knowledge::of(&Namespace::compiled()).expect("the compiled schema")
+fn known_messages() -> KnownMessages {
+    KnownMessages::compiled(&Namespace::compiled()).expect("the compiled schema")
 }
 
 fn event(kind: &str, attributes: &[(&str, &str)]) -> serde_json::Value {
@@ -24,7 +24,7 @@ fn facts(messages: Vec<Any>, code: u32, events: serde_json::Value, own: serde_js
     use base64::{Engine, engine::general_purpose::STANDARD};
     let body = TxBody { messages, ..TxBody::default() };
     let raw = TxRaw { body_bytes: body.encode_to_vec(), ..TxRaw::default() };
-    let block: Block = serde_json::from_value(json!({
+    let block: CommittedBlock = serde_json::from_value(json!({
         "block_id": {"hash": "AB"},
         "block": {
             "header": {"chain_id": "c", "height": "5", "time": "2026-01-01T00:00:00.5Z"},
@@ -36,15 +36,15 @@ fn facts(messages: Vec<Any>, code: u32, events: serde_json::Value, own: serde_js
         "height": "5", "finalize_block_events": own,
         "txs_results": [{"code": code, "gas_wanted": "0", "gas_used": "0", "events": events}],
     });
-    read(&block, &serde_json::from_value(results).expect("results"), &knowledge()).expect("facts")
+    decode_block(&block, &serde_json::from_value(results).expect("results"), &known_messages()).expect("facts")
 }
 
 fn types(facts: &BlockFacts) -> Vec<&str> {
-    facts.events.iter().map(|event| &*event.spelling.event_type).collect()
+    facts.events.iter().map(|event| &*event.event_type.name).collect()
 }
 
 #[test]
-fn a_creation_touches_the_entity_once_and_gives_one_event_with_its_sender() {
+fn a_creation_changes_its_entity_once_and_has_one_event_with_its_sender() {
     let facts = facts(
         Vec::new(),
         0,
@@ -56,16 +56,16 @@ fn a_creation_touches_the_entity_once_and_gives_one_event_with_its_sender() {
         ]),
         json!([]),
     );
-    let allowance = Touched::FeeAllowance { granter: "p".into(), grantee: "o".into() };
-    assert_eq!(facts.touched.keys().cloned().collect::<Vec<_>>(), [Touched::Ecosystem(3), allowance]);
-    let causes: Vec<_> = facts.touched[&Touched::Ecosystem(3)].iter().map(|cause| cause.msg.as_str()).collect();
-    assert_eq!(causes, ["CreateEcosystem"], "the message, once, though two events of it touched the entity");
+    let allowance = EntityRef::FeeAllowance { granter: "p".into(), grantee: "o".into() };
+    assert_eq!(facts.entities.keys().cloned().collect::<Vec<_>>(), [EntityRef::Ecosystem(3), allowance]);
+    let causes: Vec<_> = facts.entities[&EntityRef::Ecosystem(3)].iter().map(|cause| cause.message.as_str()).collect();
+    assert_eq!(causes, ["CreateEcosystem"], "the message, once, although two of its events changed the entity");
     assert_eq!(types(&facts), ["CreateNewEcosystem"]);
-    assert_eq!(facts.events[0].at.sender, "o");
+    assert_eq!(facts.events[0].position.sender, "o");
 }
 
 #[test]
-fn a_message_nobody_knows_is_an_event_and_stops_nothing() {
+fn an_unknown_message_becomes_an_event() {
     let message = |url: &str| Any { type_url: url.into(), value: vec![1, 2, 3] };
     let messages = vec![
         message("/svc.pp.v1.MsgInventNewThing"),
@@ -75,13 +75,17 @@ fn a_message_nobody_knows_is_an_event_and_stops_nothing() {
     ];
     let read = facts(messages.clone(), 0, json!([]), json!([]));
     assert_eq!(types(&read), ["InventNewThing", "Other"]);
-    let places: Vec<_> = read.events.iter().map(|event| (&*event.spelling.module, event.at.message_index)).collect();
+    let places: Vec<_> =
+        read.events.iter().map(|event| (&*event.event_type.module, event.position.message_index)).collect();
     assert_eq!(places, [("pp", 0), ("zz", 1)]);
-    assert!(facts(messages, 5, json!([]), json!([])).events.is_empty(), "a failed transaction did nothing");
+    assert!(
+        facts(messages, 5, json!([]), json!([])).events.is_empty(),
+        "a failed transaction has no events of messages"
+    );
 }
 
 #[test]
-fn group_messages_are_told_apart_and_votes_are_kept() {
+fn group_messages_have_distinct_events_and_votes_are_recorded() {
     let pack = |url: &str, value: Vec<u8>| Any { type_url: url.into(), value };
     let update = MsgUpdateGroupMetadata { admin: "a".into(), group_id: 9, metadata: "m".into() };
     let vote =
@@ -96,36 +100,36 @@ fn group_messages_are_told_apart_and_votes_are_kept() {
     ]);
     let facts = facts(messages, 0, events, json!([]));
     assert_eq!(types(&facts), ["UpdateGroupMetadata", "Vote"]);
-    assert_eq!(facts.events[0].number("group_id"), Some(9));
+    assert_eq!(facts.events[0].id("group_id"), Some(9));
     assert_eq!(facts.events[1].text("proposal_id"), Some("7"), "typed attributes carry JSON");
     assert_eq!((facts.votes[0].proposal, facts.votes[0].option.as_str()), (7, "NO_WITH_VETO"));
-    assert!(matches!(facts.loose[0].0, Loose::GroupId(9)));
+    assert!(matches!(facts.unresolved[0].entity, UnresolvedRef::GroupById(9)));
 }
 
 #[test]
-fn what_the_block_itself_did_comes_last_under_the_block_s_hash() {
+fn events_of_the_block_itself_come_last_under_the_hash_of_the_block() {
     let own = json!([
         event("create_exchange_rate", &[("id", "4"), ("authority", "gov"), ("mode", "EndBlock")]),
         event("yield_distribution", &[]),
     ]);
     let facts = facts(Vec::new(), 0, json!([event("update_exchange_rate", &[("id", "3"), ("msg_index", "0")])]), own);
     assert_eq!(types(&facts), ["UpdateExchangeRate", "CreateExchangeRate"]);
-    let last = &facts.events[1].at;
+    let last = &facts.events[1].position;
     assert_eq!(
         (last.tx_hash.as_str(), last.tx_index, last.sender.as_str(), last.is_transaction),
         ("AB", 1, "gov", false)
     );
-    assert!(facts.touched.contains_key(&Touched::Params("td")), "the yield moves the value of a share");
+    assert!(facts.entities.contains_key(&EntityRef::Params("td")), "the yield changes the value of a share");
 }
 
 #[test]
-fn two_events_that_clients_could_not_tell_apart_are_one() {
+fn events_with_the_same_key_are_merged() {
     let adjust = |corporation: &str, index: &str| {
         event("adjust_trust_deposit", &[("corporation_id", corporation), ("msg_index", index)])
     };
     let events = json!([adjust("1", "0"), adjust("2", "0"), adjust("1", "0"), adjust("1", "1")]);
     let facts = facts(Vec::new(), 0, events, json!([]));
     let entities: Vec<_> =
-        facts.events.iter().map(|event| (event.number("corporation_id"), event.at.message_index)).collect();
+        facts.events.iter().map(|event| (event.id("corporation_id"), event.position.message_index)).collect();
     assert_eq!(entities, [(Some(1), 0), (Some(2), 0), (Some(1), 1)]);
 }

@@ -1,5 +1,6 @@
-//! What the indexer derives from the chain's entities: states, actions, figures, prices. Pure.
+//! Values that the indexer derives from the chain's entities: states, actions, measures, prices, forms of DIDs. Pure.
 
 pub mod decimal;
-pub mod measures;
-pub mod state;
+pub mod did_forms;
+pub mod participant;
+pub mod stats;

@@ -1,4 +1,4 @@
-//! The actor around the follower's decisions.
+//! The shell of the follower: fetches and writes blocks, follows the node's WebSocket, and polls its status.
 
 use std::{
     sync::Arc,
@@ -6,166 +6,112 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use svc_kit::{
-    Behaviour, Context, Failure, Handle, Intent, Retained,
-    link::{Epoch, Link, LinkConfig, LinkEvent},
-    upstream::NodeClient,
-    wall,
-};
+use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
+use svc_net::websocket::{ConnectionEpoch, LinkConfig, LinkEvent, WebSocketLink};
 use svc_otel::{
     metrics::{self, BlockStage},
     trace,
 };
 use svc_wire::{
-    comet::{self, Notification, Response},
-    event::BlockMessage,
-    schema::Registry,
+    comet_rpc::{self, CometEvent, RpcResponse},
+    event_stream::BlockMessage,
 };
 use tracing::{Instrument, Span};
 
 use super::{
-    FollowerState, LastError, Source,
-    core::{Effect, Progress},
-    discover,
+    Args, FollowerState, LastError, Msg,
+    core::{FollowerCore, FollowerEffect},
 };
 use crate::{
-    block::{self, Knowledge},
-    gather::{self, Fetched, Gatherer, IngestError},
-    hub::HubHandle,
-    store::{Store, iso_millis},
-    trust,
+    block,
+    ingest::{BlockIngester, FetchedBlock, IngestError, NodeReader, discover_entities},
+    store::iso_millis,
 };
-
-/// What the follower is told; all of it by its own tasks.
-pub enum Msg {
-    /// The node's WebSocket reports.
-    Link(LinkEvent),
-    /// The node has this height.
-    Tip(u64),
-    /// A block was fetched, or was not.
-    Fetched(u64, Result<Box<Fetched>, IngestError>),
-    /// The block being written was written, or was not.
-    Written(Result<BlockMessage, IngestError>),
-    /// Look at the status.
-    Look,
-    /// Try again what failed.
-    Again,
-}
-
-impl Intent for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Link(_) => "link",
-            Self::Tip(_) => "tip",
-            Self::Fetched(..) => "fetched",
-            Self::Written(_) => "written",
-            Self::Look => "look",
-            Self::Again => "again",
-        }
-    }
-}
-
-/// What a follower is made from.
-pub struct Args {
-    pub node: NodeClient,
-    pub registry: Arc<Registry>,
-    pub knowledge: Knowledge,
-    pub store: Store,
-    pub hub: HubHandle,
-    /// Judges what a block triggers.
-    pub arbiter: Handle<trust::Msg>,
-    pub rpc: String,
-    /// First height, if the store is empty; the next one otherwise.
-    pub start: u64,
-    /// Why the last attempt failed, until one succeeds; read by whoever answers.
-    pub last_error: Retained<Option<LastError>>,
-}
 
 pub struct State {
     args: Arc<Args>,
-    link: Link,
-    progress: Progress<Arc<Fetched>>,
-    is_trying_again: bool,
+    link: WebSocketLink,
+    core: FollowerCore<Arc<FetchedBlock>>,
+    is_retry_scheduled: bool,
 }
 
 pub struct Follower;
 
-/// How often the status is looked at beside the WebSocket.
-const LOOK: Duration = Duration::from_secs(1);
-/// How soon a failure is tried again.
-const AGAIN: Duration = Duration::from_millis(250);
+/// Interval of status polls. They find new heights while the WebSocket is silent or down.
+const STATUS_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Delay of a retry after a failure.
+const RETRY_DELAY: Duration = Duration::from_millis(250);
 
-impl Behaviour for Follower {
+impl ActorBehaviour for Follower {
     const KIND: &'static str = "follower";
     type Msg = Msg;
     type Args = Args;
     type State = State;
 
-    async fn start(context: &Context<Msg>, args: &Arc<Args>) -> Result<State, Failure> {
-        let checkpoint = args.store.checkpoint().await.map_err(|error| Failure(error.to_string()))?;
+    async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
+        let checkpoint = args.store.checkpoint().await.map_err(|error| ActorFailure(error.to_string()))?;
         let mailbox = context.mailbox();
-        let link = Link::open(LinkConfig::new("rpc", &args.rpc, "/websocket"), move |event| {
+        let link = WebSocketLink::open(LinkConfig::new("rpc", &args.rpc, "/websocket"), move |event| {
             let mailbox = mailbox.clone();
-            async move { mailbox.send_when_room(Msg::Link(event)).await }
+            async move { mailbox.send_with_backpressure(Msg::Link { event }).await }
         });
-        context.after(Duration::ZERO, Msg::Look);
+        context.send_after(Duration::ZERO, Msg::PollStatus);
         Ok(State {
             args: Arc::clone(args),
             link,
-            progress: Progress::new(checkpoint.height.max(args.start.saturating_sub(1))),
-            is_trying_again: false,
+            core: FollowerCore::new(checkpoint.height.max(args.start_height.saturating_sub(1))),
+            is_retry_scheduled: false,
         })
     }
 
-    async fn handle(context: &Context<Msg>, message: Msg, state: &mut State) -> Result<(), Failure> {
+    async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
         let effects = match message {
-            Msg::Link(LinkEvent::Up(epoch)) => {
+            Msg::Link { event: LinkEvent::Up { epoch } } => {
                 state.subscribe(epoch);
-                state.look(context);
-                state.progress.advance()
+                state.poll_status(context);
+                state.core.advance()
             }
-            Msg::Link(LinkEvent::Text(_, text)) => match height_of(&text) {
-                Some(height) => state.progress.tip_seen(height),
+            Msg::Link { event: LinkEvent::Text { text, .. } } => match parse_height(&text) {
+                Some(height) => state.core.tip_seen(height),
                 None => Vec::new(),
             },
-            Msg::Link(LinkEvent::Down(..)) => Vec::new(),
-            Msg::Tip(height) => state.progress.tip_seen(height),
-            Msg::Fetched(height, Ok(fetched)) => state.progress.fetched(height, Arc::new(*fetched)),
-            Msg::Fetched(height, Err(error)) => {
-                metrics::indexer_failure(BlockStage::Fetch);
-                state.failed(height, &error);
-                state.progress.fetch_failed(height);
-                state.try_again(context);
+            Msg::Link { event: LinkEvent::Down { .. } } => Vec::new(),
+            Msg::TipSeen { height } => state.core.tip_seen(height),
+            Msg::BlockFetched { height, result: Ok(fetched) } => state.core.block_fetched(height, Arc::new(*fetched)),
+            Msg::BlockFetched { height, result: Err(error) } => {
+                metrics::record_indexer_failure(BlockStage::Fetch);
+                state.record_failure(height, &error);
+                state.core.fetch_failed(height);
+                state.schedule_retry(context);
                 Vec::new()
             }
-            Msg::Written(Ok(block)) => {
+            Msg::BlockWritten { result: Ok(block) } => {
                 state.args.last_error.with(|error| *error = None);
-                let tip = state.progress.tip();
+                let tip = state.core.tip();
                 tracing::debug!(height = block.block, tip, events = block.events.len(), "block is indexed");
                 let modules = block.events.iter().map(|event| event.payload.module.as_str());
-                metrics::indexer_block(block.block, tip, modules);
-                // A hub that is restarting reads the checkpoint itself, and one without room finds the block in the store.
+                metrics::record_indexer_block(block.block, tip, modules);
                 let height = block.block;
-                let _ = state.args.hub.processed(block);
-                // One that is restarting looks at the checkpoint, and one without room hears of the next block.
-                let _ = state.args.arbiter.tell(trust::Msg::Processed(height));
-                state.progress.written()
+                // The hub reads a block that it did not receive from the store: at its start, or before the next block.
+                let _ = state.args.hub.publish_block(block);
+                state.args.trust_evaluator.block_stored(height);
+                state.core.block_written()
             }
-            Msg::Written(Err(error)) => {
-                metrics::indexer_failure(BlockStage::Write);
-                state.failed(state.progress.committed() + 1, &error);
-                state.progress.write_failed();
-                state.try_again(context);
+            Msg::BlockWritten { result: Err(error) } => {
+                metrics::record_indexer_failure(BlockStage::Write);
+                state.record_failure(state.core.committed() + 1, &error);
+                state.core.write_failed();
+                state.schedule_retry(context);
                 Vec::new()
             }
-            Msg::Look => {
-                state.look(context);
-                context.after(LOOK, Msg::Look);
+            Msg::PollStatus => {
+                state.poll_status(context);
+                context.send_after(STATUS_POLL_INTERVAL, Msg::PollStatus);
                 Vec::new()
             }
-            Msg::Again => {
-                state.is_trying_again = false;
-                state.progress.advance()
+            Msg::Retry => {
+                state.is_retry_scheduled = false;
+                state.core.advance()
             }
         };
         for effect in effects {
@@ -175,62 +121,62 @@ impl Behaviour for Follower {
     }
 
     fn observe(state: &State) -> Value {
-        let picture = FollowerState {
-            committed: state.progress.committed(),
-            tip: state.progress.tip(),
+        let observed = FollowerState {
+            committed: state.core.committed(),
+            tip: state.core.tip(),
             last_error: state.args.last_error.with(|error| error.clone()),
         };
-        serde_json::to_value(picture).unwrap_or_default()
+        serde_json::to_value(observed).unwrap_or_default()
     }
 }
 
 impl State {
-    fn subscribe(&self, epoch: Epoch) {
-        let request = comet::request(1, "subscribe", json!({"query": "tm.event='NewBlockHeader'"}));
+    fn subscribe(&self, epoch: ConnectionEpoch) {
+        let request = comet_rpc::build_request(1, "subscribe", json!({"query": "tm.event='NewBlockHeader'"}));
         if !self.link.send(epoch, request.to_string()) {
             self.link.reconnect(epoch, "the subscription could not be sent");
         }
     }
 
-    fn failed(&mut self, height: u64, error: &IngestError) {
-        tracing::warn!(height, %error, "block is not indexed, trying again");
-        let message = format!("block {height}: {}", error.public());
-        let error = LastError { message, timestamp: wall::now_text() };
+    fn record_failure(&mut self, height: u64, error: &IngestError) {
+        tracing::warn!(height, %error, "block is not indexed; the follower will retry");
+        let message = format!("block {height}: {}", error.public_message());
+        let error = LastError { message, timestamp: wall_clock::now_rfc3339() };
         self.args.last_error.with(|last| *last = Some(error));
     }
 
-    fn try_again(&mut self, context: &Context<Msg>) {
-        if !self.is_trying_again {
-            self.is_trying_again = true;
-            context.after(AGAIN, Msg::Again);
+    fn schedule_retry(&mut self, context: &ActorContext<Msg>) {
+        if !self.is_retry_scheduled {
+            self.is_retry_scheduled = true;
+            context.send_after(RETRY_DELAY, Msg::Retry);
         }
     }
 
-    fn look(&self, context: &Context<Msg>) {
+    fn poll_status(&self, context: &ActorContext<Msg>) {
         let (node, mailbox) = (self.args.node.clone(), context.mailbox());
         context.spawn(async move {
             if let Ok(status) = node.status().await {
-                mailbox.send(Msg::Tip(status.sync_info.latest_block_height));
+                mailbox.send(Msg::TipSeen { height: status.sync_info.latest_block_height });
             }
         });
     }
 
-    fn perform(&self, context: &Context<Msg>, effect: Effect<Arc<Fetched>>) {
+    fn perform(&self, context: &ActorContext<Msg>, effect: FollowerEffect<Arc<FetchedBlock>>) {
         let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
         match effect {
-            Effect::Fetch(height) => {
+            FollowerEffect::Fetch(height) => {
                 context.spawn(async move {
                     let started = Instant::now();
-                    let fetched = fetch(&args, height).await;
-                    metrics::indexer_stage(BlockStage::Fetch, started.elapsed());
-                    mailbox.send(Msg::Fetched(height, fetched.map(Box::new)));
+                    let fetched = fetch_block(&args, height).await;
+                    metrics::record_indexer_stage(BlockStage::Fetch, started.elapsed());
+                    mailbox.send(Msg::BlockFetched { height, result: fetched.map(Box::new) });
                 });
             }
-            Effect::Write(fetched) => {
-                let span = trace::block_span(fetched.facts.height);
+            FollowerEffect::Write(fetched) => {
+                let span = trace::index_block_span(fetched.facts.height);
                 let write = async move {
-                    let written = write(&args, &fetched).await;
-                    mailbox.send(Msg::Written(written));
+                    let written = write_block(&args, &fetched).await;
+                    mailbox.send(Msg::BlockWritten { result: written });
                 };
                 context.spawn(write.instrument(span));
             }
@@ -238,37 +184,38 @@ impl State {
     }
 }
 
-/// Fetches a block, and from the node whatever it names itself.
-async fn fetch(args: &Args, height: u64) -> Result<Fetched, IngestError> {
+/// Fetches a block, and the entities that it names.
+async fn fetch_block(args: &Args, height: u64) -> Result<FetchedBlock, IngestError> {
     let block = args.node.block(height).await?;
     let results = args.node.block_results(height).await?;
-    let mut facts = block::read(&block, &results, &args.knowledge).ok_or(IngestError::Time(height))?;
-    let source = Source { node: &args.node, registry: &args.registry };
-    // An empty store that begins in the middle of a chain has to find what was there before.
-    if height == args.start && height > 1 && args.store.checkpoint().await?.height == 0 {
-        discover(source, &mut facts).await?;
+    let mut facts =
+        block::decode_block(&block, &results, &args.known_messages).ok_or(IngestError::InvalidBlockTime(height))?;
+    let reader = NodeReader { node: &args.node, registry: &args.registry };
+    // An empty store that begins in the middle of a chain needs the entities of earlier blocks.
+    if height == args.start_height && height > 1 && args.store.checkpoint().await?.height == 0 {
+        discover_entities(reader, &mut facts).await?;
     }
-    let readings = gather::read_all(source, facts.touched.keys().cloned().collect(), height).await?;
-    Ok(Fetched { facts, readings })
+    let readings = reader.read_entities(facts.entities.keys().cloned().collect(), height).await?;
+    Ok(FetchedBlock { facts, readings })
 }
 
-async fn write(args: &Args, fetched: &Fetched) -> Result<BlockMessage, IngestError> {
-    let source = Source { node: &args.node, registry: &args.registry };
-    let gatherer = Gatherer { source, store: &args.store, knowledge: &args.knowledge };
+async fn write_block(args: &Args, fetched: &FetchedBlock) -> Result<BlockMessage, IngestError> {
+    let reader = NodeReader { node: &args.node, registry: &args.registry };
+    let ingester = BlockIngester { node: reader, store: &args.store, known_messages: &args.known_messages };
     let started = Instant::now();
-    let block = gatherer.gather(fetched).await?;
-    metrics::indexer_stage(BlockStage::Gather, started.elapsed());
+    let block = ingester.ingest(fetched).await?;
+    metrics::record_indexer_stage(BlockStage::Gather, started.elapsed());
     trace::record_block(&Span::current(), block.events.len(), block.changes.len());
     let started = Instant::now();
-    args.store.write(&block).await?;
-    metrics::indexer_stage(BlockStage::Write, started.elapsed());
+    args.store.write_block(&block).await?;
+    metrics::record_indexer_stage(BlockStage::Write, started.elapsed());
     Ok(BlockMessage { block: block.height, block_time: iso_millis(block.time), events: block.events })
 }
 
-fn height_of(frame: &str) -> Option<u64> {
-    let response: Response = serde_json::from_str(frame).ok()?;
-    match Notification::read(&response.result?)? {
-        Notification::NewBlock { header } => Some(header.height),
-        Notification::Tx { height, .. } => Some(height),
+fn parse_height(frame: &str) -> Option<u64> {
+    let response: RpcResponse = serde_json::from_str(frame).ok()?;
+    match CometEvent::parse(&response.result?)? {
+        CometEvent::NewBlock { header } => Some(header.height),
+        CometEvent::Tx { height, .. } => Some(height),
     }
 }

@@ -1,34 +1,122 @@
-//! Follows the node: owns the place up to which the chain has been taken in, takes each block once and in order.
+//! The follower: takes each block of the node once and in order.
 //!
-//! It learns of new heights from the node's WebSocket and, should that be silent or down, from a periodic look at the status.
-//! Blocks are fetched in parallel and written one after the other. When it dies, the next incarnation continues from the
-//! store's checkpoint; what was half done is done again, and writing a block twice changes nothing.
+//! State: the height up to which blocks are written, the blocks that are fetched ahead, and the WebSocket to the node.
+//!
+//! Senders: its own tasks only. The reads observe it. New heights come from the WebSocket and from a poll of the node's
+//! status.
+//!
+//! Guarantees: blocks are fetched in parallel and written one by one. A block is in the store before the follower hands
+//! it to the block hub and announces it to the trust evaluator.
+//!
+//! When it dies, the next incarnation continues from the checkpoint of the store and fetches unfinished blocks again. A
+//! second write of a block has no effect.
 
 mod actor;
 mod core;
-mod reading;
-mod start;
+#[cfg(test)]
+mod tests;
 
-pub use actor::{Args, Follower, Msg};
-pub use reading::{Reading, Source};
-pub use start::discover;
+use std::sync::Arc;
 
-/// What the follower says of itself.
+use svc_kit::{ActorMessage, Handle, RetainedState, supervision::ChildSpec};
+use svc_net::{upstream::NodeClient, websocket::LinkEvent};
+use svc_wire::{event_stream::BlockMessage, proto_registry::ProtoRegistry};
+
+use crate::{
+    block::KnownMessages,
+    hub::HubHandle,
+    ingest::{FetchedBlock, IngestError},
+    store::IndexStore,
+    trust::TrustEvaluatorHandle,
+};
+use actor::Follower;
+
+/// The observed state of the follower.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct FollowerState {
-    /// Newest height written.
+    /// Newest height that is written.
     pub committed: u64,
-    /// Newest height the node is known to have.
+    /// Newest height that the node is known to have.
     pub tip: u64,
-    /// Why the last attempt failed, until one succeeds.
+    /// The failure of the last attempt; `None` after a success.
     pub last_error: Option<LastError>,
 }
 
-/// A failure as anybody may see it; the log has the rest.
+/// A failure in a text for public answers; the log has the details.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct LastError {
-    /// Which block, and what failed.
+    /// The block and the part that failed.
     pub message: String,
-    /// When, ISO-8601 UTC.
+    /// Time of the failure, ISO-8601 UTC.
     pub timestamp: String,
+}
+
+/// Messages that may wait; other actors only observe the follower.
+const FOLLOWER_MAILBOX: usize = 64;
+
+/// The address of the follower.
+#[derive(Clone)]
+pub struct FollowerHandle(Handle<Msg>);
+
+impl FollowerHandle {
+    /// Creates the address of a follower that is not started yet.
+    pub fn new() -> Self {
+        Self(Handle::new("follower", "follower", FOLLOWER_MAILBOX))
+    }
+
+    /// Returns the child specification that starts the follower at this address.
+    pub fn child_spec(&self, args: Args) -> ChildSpec {
+        ChildSpec::worker::<Follower>(&self.0, args)
+    }
+
+    /// Returns the state of the follower; `None` while it is not running.
+    pub async fn state(&self) -> Option<FollowerState> {
+        self.0.observe().await.and_then(|value| serde_json::from_value(value).ok())
+    }
+}
+
+/// Arguments of the follower.
+pub struct Args {
+    pub node: NodeClient,
+    pub registry: Arc<ProtoRegistry>,
+    pub known_messages: KnownMessages,
+    /// The store on the connection that is reserved for writes.
+    pub store: IndexStore,
+    pub hub: HubHandle,
+    pub trust_evaluator: TrustEvaluatorHandle,
+    /// Origin of the node's RPC, for the WebSocket.
+    pub rpc: String,
+    /// First height to write when the store is empty.
+    pub start_height: u64,
+    /// The failure of the last attempt; reads use it while the follower restarts.
+    pub last_error: RetainedState<Option<LastError>>,
+}
+
+/// Messages of the follower's own tasks.
+pub enum Msg {
+    /// The WebSocket to the node changed its state or received a text.
+    Link { event: LinkEvent },
+    /// The node has this height.
+    TipSeen { height: u64 },
+    /// The fetch of a block ended.
+    BlockFetched { height: u64, result: Result<Box<FetchedBlock>, IngestError> },
+    /// The write of the current block ended.
+    BlockWritten { result: Result<BlockMessage, IngestError> },
+    /// The next poll of the node's status is due.
+    PollStatus,
+    /// The delay after a failure is over.
+    Retry,
+}
+
+impl ActorMessage for Msg {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Link { .. } => "link",
+            Self::TipSeen { .. } => "tip",
+            Self::BlockFetched { .. } => "fetched",
+            Self::BlockWritten { .. } => "written",
+            Self::PollStatus => "look",
+            Self::Retry => "again",
+        }
+    }
 }

@@ -1,190 +1,87 @@
-//! The actor around the hub's decisions.
+//! The shell of a hub: holds the connections, loads missing blocks, and sends frames.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     marker::PhantomData,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::Ordering},
     time::{Duration, Instant},
 };
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use svc_kit::{Behaviour, Context, Failure, Intent, Reply, ws};
+use svc_kit::{ActorBehaviour, ActorContext, ActorFailure};
+use svc_net::websocket::server as websocket_server;
 use svc_otel::metrics::{self, BlockStage};
-use svc_wire::event::ServerMessage;
-use tokio::sync::mpsc;
+use svc_wire::event_stream::StreamMessage;
 
 use super::{
-    Control, HubSettings, Join, Queue, Topic,
-    core::{Subscriptions, text},
+    Args, Msg,
+    connection::{FrameReceiver, FrameSender, HubConnection, frame_queue},
+    control_message::ControlMessage,
+    core::{BlockSequence, SubscriptionIndex},
+    message_json::encode_message,
+    topics::HubTopic,
 };
 use crate::store::iso_millis;
 
-/// What the hub is told.
-pub enum Msg<T: Topic> {
-    /// A block is in the store.
-    BlockProcessed(Arc<T::Block>),
-    /// Blocks the hub was not told of, from the store.
-    Found(Result<Vec<T::Block>, String>),
-    /// They could not be read.
-    LookAgain,
-    /// A connection arrives.
-    Join(Reply<Join>),
-    /// A connection subscribes or unsubscribes.
-    Control(u64, Control<T::View>, Reply<()>),
-    /// A connection is gone.
-    Leave(u64),
-}
-
-impl<T: Topic> Intent for Msg<T> {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::BlockProcessed(_) => "block_processed",
-            Self::Found(_) => "found",
-            Self::LookAgain => "look_again",
-            Self::Join(_) => "join",
-            Self::Control(..) => "control",
-            Self::Leave(_) => "leave",
-        }
-    }
-}
-
-/// What a hub is made from.
-pub struct Args<T> {
-    pub topic: T,
-    pub settings: HubSettings,
-    /// The next connection's number. No incarnation gives one again: a farewell to a hub that has died must not reach another
-    /// connection of its successor.
-    pub next_id: AtomicU64,
-}
-
-/// The hub's end of a connection.
-struct Lane {
-    frames: mpsc::Sender<Bytes>,
-    bytes: Arc<AtomicUsize>,
-}
-
-pub struct State<T: Topic> {
+pub struct State<T: HubTopic> {
     args: Arc<Args<T>>,
-    interval_ms: u64,
-    height: u64,
-    time: String,
-    lanes: HashMap<u64, Lane>,
-    subscriptions: Subscriptions<T>,
-    /// Newest block it was told of.
-    tip: u64,
-    /// Blocks that came before one that is still missing.
-    waiting: BTreeMap<u64, Arc<T::Block>>,
-    is_searching: bool,
+    block_interval_ms: u64,
+    block_time: String,
+    connections: HashMap<u64, FrameSender>,
+    subscriptions: SubscriptionIndex<T>,
+    blocks: BlockSequence<Arc<T::Block>>,
 }
 
 pub struct Hub<T>(PhantomData<fn() -> T>);
 
 /// `ready` and `subscribed`, which are the same in every stream.
-type Greeting = ServerMessage<()>;
+type HandshakeMessage = StreamMessage<()>;
 
-/// Messages a connection may be behind; bytes are the bound that counts, but for a very long silence.
-const QUEUE: usize = 16_384;
-/// Blocks looked up at once, and blocks kept waiting meanwhile.
-const SEARCH: u64 = 64;
-/// How soon a failure is tried again.
-const AGAIN: Duration = Duration::from_millis(250);
+/// Delay of a retry after a failed load.
+const RETRY_DELAY: Duration = Duration::from_millis(250);
 
-impl<T: Topic> Behaviour for Hub<T> {
+impl<T: HubTopic> ActorBehaviour for Hub<T> {
     const KIND: &'static str = T::KIND;
     type Msg = Msg<T>;
     type Args = Args<T>;
     type State = State<T>;
 
-    async fn start(_: &Context<Msg<T>>, args: &Arc<Args<T>>) -> Result<State<T>, Failure> {
+    async fn start(_: &ActorContext<Msg<T>>, args: &Arc<Args<T>>) -> Result<State<T>, ActorFailure> {
         let settings = &args.settings;
-        let checkpoint = args.topic.checkpoint().await.map_err(|error| Failure(error.to_string()))?;
+        let checkpoint = args.topic.checkpoint().await.map_err(|error| ActorFailure(error.to_string()))?;
         Ok(State {
-            interval_ms: u64::try_from(settings.block_interval.as_millis()).unwrap_or(u64::MAX),
+            block_interval_ms: u64::try_from(settings.block_interval.as_millis()).unwrap_or(u64::MAX),
             args: Arc::clone(args),
-            height: checkpoint.height.max(settings.start.saturating_sub(1)),
-            time: iso_millis(checkpoint.time),
-            lanes: HashMap::new(),
-            subscriptions: Subscriptions::default(),
-            tip: 0,
-            waiting: BTreeMap::new(),
-            is_searching: false,
+            block_time: iso_millis(checkpoint.time),
+            connections: HashMap::new(),
+            subscriptions: SubscriptionIndex::default(),
+            blocks: BlockSequence::new(checkpoint.height.max(settings.first_height.saturating_sub(1))),
         })
     }
 
-    async fn handle(context: &Context<Msg<T>>, message: Msg<T>, state: &mut State<T>) -> Result<(), Failure> {
+    async fn handle(context: &ActorContext<Msg<T>>, message: Msg<T>, state: &mut State<T>) -> Result<(), ActorFailure> {
         match message {
-            Msg::BlockProcessed(block) => {
-                state.tip = state.tip.max(T::height(&block));
-                // A hub that started after this block was written knows it from the checkpoint.
-                if T::height(&block) > state.height {
-                    state.waiting.insert(T::height(&block), block);
-                    while state.waiting.len() as u64 > SEARCH {
-                        state.waiting.pop_last();
-                    }
-                }
-                state.tell_waiting(context);
+            Msg::BlockStored { block } => {
+                state.blocks.insert(T::height(&block), block);
+                state.publish_pending(context);
             }
-            Msg::Found(found) => {
-                state.is_searching = false;
-                let next = state.height + 1;
-                match found {
-                    Ok(blocks) if blocks.iter().any(|block| T::height(block) == next) => {
-                        state.waiting.extend(blocks.into_iter().map(|block| (T::height(&block), Arc::new(block))));
-                        state.tell_waiting(context);
-                    }
-                    Ok(_) => {
-                        tracing::warn!(height = next, "a block to tell is not in the store, looking again");
-                        context.after(AGAIN, Msg::LookAgain);
-                    }
-                    Err(error) => {
-                        tracing::warn!(height = next, error, "blocks to tell cannot be read, trying again");
-                        context.after(AGAIN, Msg::LookAgain);
-                    }
-                }
+            Msg::BlocksLoaded { result } => state.accept_loaded(context, result),
+            Msg::RetryLoad => state.publish_pending(context),
+            Msg::Join { reply } => {
+                let connection = state.args.next_connection.fetch_add(1, Ordering::Relaxed);
+                let frames = state.open_connection(connection);
+                reply.send(HubConnection { id: connection, frames });
+                state.record_subscribers();
             }
-            Msg::LookAgain => state.tell_waiting(context),
-            Msg::Join(reply) => {
-                let id = state.args.next_id.fetch_add(1, Ordering::Relaxed);
-                let (frames, receiver) = mpsc::channel(QUEUE);
-                let bytes = Arc::new(AtomicUsize::new(0));
-                state.lanes.insert(id, Lane { frames, bytes: Arc::clone(&bytes) });
-                let ready = Greeting::Ready {
-                    block: state.height + 1,
-                    block_time: state.time.clone(),
-                    block_interval_ms: state.interval_ms,
-                };
-                state.push(id, &ws::text_frame(&text(&ready)));
-                let queue = Queue { frames: receiver, bytes };
-                reply.send(Join { id, queue });
-                state.count();
-            }
-            Msg::Control(id, control, reply) => {
-                match control {
-                    Control::Subscribe(filter) if state.lanes.contains_key(&id) => {
-                        if !state.subscriptions.set(id, filter) {
-                            tracing::warn!(
-                                connection = id,
-                                "no room for the DIDs of a subscription, its connection is closed"
-                            );
-                            state.forget(id);
-                        }
-                        let subscribed =
-                            Greeting::Subscribed { block: state.height + 1, block_time: state.time.clone() };
-                        state.push(id, &ws::text_frame(&text(&subscribed)));
-                    }
-                    Control::Subscribe(_) => {}
-                    Control::Unsubscribe => state.subscriptions.remove(id),
-                }
+            Msg::Control { connection, control, reply } => {
+                state.apply_control(connection, control);
                 reply.send(());
-                state.count();
+                state.record_subscribers();
             }
-            Msg::Leave(id) => {
-                state.forget(id);
-                state.count();
+            Msg::Leave { connection } => {
+                state.remove_connection(connection);
+                state.record_subscribers();
             }
         }
         Ok(())
@@ -192,77 +89,111 @@ impl<T: Topic> Behaviour for Hub<T> {
 
     fn observe(state: &State<T>) -> Value {
         json!({
-            "height": state.height, "connections": state.lanes.len(), "subscriptions": state.subscriptions.len(),
-            "filters": state.subscriptions.filters(),
+            "height": state.blocks.height(), "connections": state.connections.len(),
+            "subscriptions": state.subscriptions.len(), "filters": state.subscriptions.filter_count(),
         })
     }
 }
 
-impl<T: Topic> State<T> {
-    /// Tells every block that is next in turn, and looks for one that is missing.
-    fn tell_waiting(&mut self, context: &Context<Msg<T>>) {
-        while let Some(block) = self.waiting.remove(&(self.height + 1)) {
-            self.tell(&block);
+impl<T: HubTopic> State<T> {
+    fn accept_loaded(&mut self, context: &ActorContext<Msg<T>>, result: Result<Vec<T::Block>, String>) {
+        let height = self.blocks.height() + 1;
+        let loaded = result
+            .map(|blocks| blocks.into_iter().map(|block| (T::height(&block), Arc::new(block))).collect::<Vec<_>>());
+        let is_complete = self.blocks.finish_load(loaded.as_deref().unwrap_or_default());
+        match loaded {
+            Ok(_) if is_complete => return self.publish_pending(context),
+            Ok(_) => tracing::warn!(height, "a block to publish is not in the store; the hub will look again"),
+            Err(error) => tracing::warn!(height, error, "blocks to publish cannot be read; the hub will retry"),
         }
-        let height = self.height;
-        self.waiting.retain(|waiting, _| *waiting > height);
-        // Without a block that waits, those are missing for which there was no room.
-        let last = self.waiting.keys().next().map_or(self.tip, |first| first - 1).min(height + SEARCH);
-        if self.is_searching || last <= height {
-            return;
+        context.send_after(RETRY_DELAY, Msg::RetryLoad);
+    }
+
+    /// Publishes the blocks that are next in order, and loads missing ones.
+    fn publish_pending(&mut self, context: &ActorContext<Msg<T>>) {
+        while let Some(block) = self.blocks.pop_next() {
+            self.publish_block(&block);
         }
-        self.is_searching = true;
+        let Some(missing) = self.blocks.begin_load() else { return };
         let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
         context.spawn(async move {
-            let found = args.topic.blocks(height + 1, last).await;
-            mailbox.send(Msg::Found(found.map_err(|error| error.to_string())));
+            let loaded = args.topic.blocks(missing.first, missing.last).await;
+            mailbox.send(Msg::BlocksLoaded { result: loaded.map_err(|error| error.to_string()) });
         });
     }
 
-    fn tell(&mut self, block: &T::Block) {
+    fn publish_block(&mut self, block: &T::Block) {
         let started = Instant::now();
-        self.forget_departed();
-        self.height = T::height(block);
-        T::time(block).clone_into(&mut self.time);
-        for answer in self.subscriptions.answers(block) {
-            let frame = ws::text_frame(&answer.text);
-            for id in answer.members {
-                self.push(id, &frame);
+        self.remove_closed();
+        T::time(block).clone_into(&mut self.block_time);
+        for delivery in self.subscriptions.encode_deliveries(block) {
+            let frame = websocket_server::text_frame(&delivery.text);
+            for connection in delivery.connections {
+                self.send_frame(connection, &frame);
             }
         }
-        metrics::indexer_stage(BlockStage::Tell(T::STREAM), started.elapsed());
+        metrics::record_indexer_stage(BlockStage::Publish(T::STREAM), started.elapsed());
     }
 
-    fn push(&mut self, id: u64, frame: &Bytes) {
-        let Some(lane) = self.lanes.get(&id) else { return };
-        // As in the reference the bound is looked at before, so the queue may exceed it by one message.
-        let has_room = lane.bytes.load(Ordering::Relaxed) <= self.args.settings.max_buffered_bytes;
-        // Counted before it can be taken out.
-        lane.bytes.fetch_add(frame.len(), Ordering::Relaxed);
-        if has_room && lane.frames.try_send(frame.clone()).is_ok() {
+    fn open_connection(&mut self, connection: u64) -> FrameReceiver {
+        let (sender, receiver) = frame_queue();
+        self.connections.insert(connection, sender);
+        let ready = HandshakeMessage::Ready {
+            block: self.blocks.height() + 1,
+            block_time: self.block_time.clone(),
+            block_interval_ms: self.block_interval_ms,
+        };
+        self.send_frame(connection, &websocket_server::text_frame(&encode_message(&ready)));
+        receiver
+    }
+
+    fn apply_control(&mut self, connection: u64, control: ControlMessage<T::TopicView>) {
+        match control {
+            ControlMessage::Subscribe(filter) if self.connections.contains_key(&connection) => {
+                if !self.subscriptions.set(connection, filter) {
+                    tracing::warn!(
+                        connection,
+                        "the filters of all subscriptions have too many DIDs; the hub closes the connection"
+                    );
+                    self.remove_connection(connection);
+                }
+                let subscribed = HandshakeMessage::Subscribed {
+                    block: self.blocks.height() + 1,
+                    block_time: self.block_time.clone(),
+                };
+                self.send_frame(connection, &websocket_server::text_frame(&encode_message(&subscribed)));
+            }
+            ControlMessage::Subscribe(_) => {}
+            ControlMessage::Unsubscribe => self.subscriptions.remove(connection),
+        }
+    }
+
+    fn send_frame(&mut self, connection: u64, frame: &Bytes) {
+        let Some(sender) = self.connections.get(&connection) else { return };
+        if sender.try_send(frame, self.args.settings.max_buffered_bytes) {
             return;
         }
-        if !lane.frames.is_closed() {
-            tracing::warn!(connection = id, "subscriber is too slow, its connection is closed");
+        if !sender.is_closed() {
+            tracing::warn!(connection, "a subscriber is too slow; the hub closes its connection");
         }
-        self.forget(id);
+        self.remove_connection(connection);
     }
 
-    /// A connection whose farewell found no room is gone all the same.
-    fn forget_departed(&mut self) {
-        let departed: Vec<u64> =
-            self.lanes.iter().filter(|(_, lane)| lane.frames.is_closed()).map(|(id, _)| *id).collect();
-        for id in departed {
-            self.forget(id);
+    /// Removes connections that clients have closed: a `leave` is lost when the mailbox is full.
+    fn remove_closed(&mut self) {
+        let closed: Vec<u64> =
+            self.connections.iter().filter(|(_, sender)| sender.is_closed()).map(|(id, _)| *id).collect();
+        for connection in closed {
+            self.remove_connection(connection);
         }
     }
 
-    fn forget(&mut self, id: u64) {
-        self.lanes.remove(&id);
-        self.subscriptions.remove(id);
+    fn remove_connection(&mut self, connection: u64) {
+        self.connections.remove(&connection);
+        self.subscriptions.remove(connection);
     }
 
-    fn count(&self) {
-        metrics::subscribers(T::STREAM, self.lanes.len(), self.subscriptions.filters());
+    fn record_subscribers(&self) {
+        metrics::record_subscribers(T::STREAM, self.connections.len(), self.subscriptions.filter_count());
     }
 }

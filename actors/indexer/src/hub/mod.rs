@@ -1,115 +1,129 @@
-//! Tells subscribers of every processed block: owns who is subscribed to what. There is one hub a stream; what it tells of is
-//! its [`Topic`].
+//! Hubs: each publishes the blocks of one stream, its [topic](HubTopic), to its subscribers. There is a block hub and a
+//! trust hub.
 //!
-//! Each connection has a queue bounded in messages and bytes; one that is full is closed with 1011 and touches nobody else.
-//! `ready` and `subscribed` name the checkpoint of the last block told, so their promise is exact. A block the hub was not
-//! told of, it reads from the store before it tells a later one. When the hub dies, its connections close, and clients catch
-//! up over REST as after any loss.
+//! State: the connections with their queues, the subscriptions by filter, and the height of the last published block.
+//!
+//! Senders: the follower or the trust evaluator publishes blocks; front ends join, subscribe and leave.
+//!
+//! Guarantees: every subscriber receives every block in order. `ready` and `subscribed` name the next block that the
+//! connection receives. A queue is bounded in frames and bytes; a full one closes its own connection and has no effect
+//! on the others. The hub reads a block that it did not receive from the store.
+//!
+//! When a hub dies, its connections close, and clients catch up over REST. The next incarnation begins at the
+//! checkpoint.
 
 mod actor;
-mod control;
+mod connection;
+mod control_message;
 mod core;
+mod filter;
+mod message_json;
 #[cfg(test)]
 mod tests;
-mod topic;
-mod trust;
+mod topics;
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::AtomicU64},
     time::Duration,
 };
 
-use bytes::Bytes;
-use svc_kit::{AskError, Handle, supervise::ChildSpec};
-use tokio::sync::mpsc;
+use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, supervision::ChildSpec};
 
-use actor::{Args, Hub, Msg};
-pub use control::{Control, MAX_CONTROL_BYTES, did_spellings, normal_did};
-pub use core::Filter;
-pub use topic::{BlockTopic, Topic, View};
-pub use trust::{TrustSource, TrustTopic};
+use actor::Hub;
+pub use connection::{FrameReceiver, HubConnection};
+pub use control_message::{ControlMessage, MAX_CONTROL_MESSAGE_BYTES};
+pub use filter::SubscriptionFilter;
+pub use topics::{HubTopic, View, block_topic::BlockTopic, trust_topic::TrustTopic};
 
-/// Frames for one connection, ready to be sent as they are.
-#[derive(Debug)]
-pub struct Queue {
-    frames: mpsc::Receiver<Bytes>,
-    bytes: Arc<AtomicUsize>,
-}
-
-impl Queue {
-    /// The next frame. None when the queue was full at some time, after all that was in it, or when the hub has gone.
-    pub async fn next(&mut self) -> Option<Bytes> {
-        self.frames.recv().await
-    }
-
-    /// A frame has left for the client.
-    pub fn sent(&self, frame: &Bytes) {
-        self.bytes.fetch_sub(frame.len(), Ordering::Relaxed);
-    }
-}
-
-/// A place at the hub.
-#[derive(Debug)]
-pub struct Join {
-    /// Number of this connection.
-    pub id: u64,
-    /// What to send; `ready` is in it already.
-    pub queue: Queue,
-}
-
-/// How a hub behaves.
+/// Settings of a hub.
 #[derive(Debug, Clone)]
 pub struct HubSettings {
-    /// Expected time between blocks, announced to subscribers.
+    /// Expected time between blocks, which `ready` announces to subscribers.
     pub block_interval: Duration,
-    /// First height there will be, when there is none yet.
-    pub start: u64,
+    /// First height of the stream while the store is empty.
+    pub first_height: u64,
     /// Bytes that may wait for one connection.
     pub max_buffered_bytes: usize,
 }
 
-/// Joins, subscriptions and departures that may wait for a hub.
-const MAILBOX: usize = 16_384;
+/// Messages that may wait for a hub.
+const HUB_MAILBOX: usize = 16_384;
 
-/// Where connections join.
-pub struct HubHandle<T: Topic = BlockTopic>(Handle<Msg<T>>);
+/// The address of a hub.
+pub struct HubHandle<T: HubTopic = BlockTopic>(Handle<Msg<T>>);
 
-impl<T: Topic> Clone for HubHandle<T> {
+impl<T: HubTopic> Clone for HubHandle<T> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
     }
 }
 
-impl<T: Topic> HubHandle<T> {
-    /// A hub that is there once its supervisor has started the child.
-    pub fn child(topic: T, settings: HubSettings) -> (Self, ChildSpec) {
-        let handle = Handle::new(T::KIND, T::KIND, MAILBOX);
-        let child = ChildSpec::worker::<Hub<T>>(&handle, Args { topic, settings, next_id: AtomicU64::new(1) });
+impl<T: HubTopic> HubHandle<T> {
+    /// Creates the address of a hub, and the child specification that starts the hub.
+    pub fn child_spec(topic: T, settings: HubSettings) -> (Self, ChildSpec) {
+        let handle = Handle::new(T::KIND, T::KIND, HUB_MAILBOX);
+        let child = ChildSpec::worker::<Hub<T>>(&handle, Args { topic, settings, next_connection: AtomicU64::new(1) });
         (Self(handle), child)
     }
 
-    /// Tells subscribers of a block. Blocks are told in order; one that was left out is looked for in the store.
-    pub fn processed(&self, block: T::Block) -> Result<(), AskError> {
-        self.0.tell(Msg::BlockProcessed(Arc::new(block)))
+    /// Publishes a block that is in the store. Fails when the hub is not running or its mailbox is full.
+    pub fn publish_block(&self, block: T::Block) -> Result<(), AskError> {
+        self.0.tell(Msg::BlockStored { block: Arc::new(block) })
     }
 
-    /// Joins; `ready` is already in the queue.
-    pub async fn join(&self) -> Result<Join, AskError> {
-        self.0.ask(Msg::Join).await
+    /// Opens a connection, with `ready` in its queue. Fails when the hub does not answer.
+    pub async fn join(&self) -> Result<HubConnection, AskError> {
+        self.0.ask(|reply| Msg::Join { reply }).await
     }
 
-    /// Obeys a control message; `subscribed` follows in the queue. Waiting for it keeps a client that talks too much from
-    /// filling the mailbox: nobody has more than one message there.
-    pub async fn control(&self, id: u64, control: Control<T::View>) -> Result<(), AskError> {
-        self.0.ask(|reply| Msg::Control(id, control, reply)).await
+    /// Applies a control message; `subscribed` follows in the queue. Fails when the hub does not answer. A front end
+    /// that awaits the result has at most one control message of each connection in the mailbox.
+    pub async fn send_control(&self, connection: u64, control: ControlMessage<T::TopicView>) -> Result<(), AskError> {
+        self.0.ask(|reply| Msg::Control { connection, control, reply }).await
     }
 
-    /// Leaves.
-    pub fn leave(&self, id: u64) {
-        // A hub that is gone has forgotten the connection already; one that has no room forgets it with the next block.
-        let _ = self.0.tell(Msg::Leave(id));
+    /// Closes a connection.
+    pub fn leave(&self, connection: u64) {
+        // A hub that restarted does not have the connection, and one with a full mailbox removes it with the next
+        // block.
+        self.0.notify(Msg::Leave { connection });
+    }
+}
+
+/// Arguments of a hub.
+pub struct Args<T> {
+    pub topic: T,
+    pub settings: HubSettings,
+    /// Number of the next connection. All incarnations share it, so a late `leave` cannot close a connection of a
+    /// successor.
+    pub next_connection: AtomicU64,
+}
+
+/// Messages of a hub.
+pub enum Msg<T: HubTopic> {
+    /// A block is in the store.
+    BlockStored { block: Arc<T::Block> },
+    /// The load of missing blocks from the store ended.
+    BlocksLoaded { result: Result<Vec<T::Block>, String> },
+    /// The delay after a failed load is over.
+    RetryLoad,
+    /// A client opens a connection.
+    Join { reply: ReplyPort<HubConnection> },
+    /// A connection subscribes or unsubscribes.
+    Control { connection: u64, control: ControlMessage<T::TopicView>, reply: ReplyPort<()> },
+    /// A client has closed its connection.
+    Leave { connection: u64 },
+}
+
+impl<T: HubTopic> ActorMessage for Msg<T> {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::BlockStored { .. } => "block_processed",
+            Self::BlocksLoaded { .. } => "found",
+            Self::RetryLoad => "look_again",
+            Self::Join { .. } => "join",
+            Self::Control { .. } => "control",
+            Self::Leave { .. } => "leave",
+        }
     }
 }

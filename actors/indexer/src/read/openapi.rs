@@ -1,18 +1,17 @@
-//! The OpenAPI document of the reads, made from their table.
+//! The OpenAPI document, generated from the table of reads.
 
 use serde_json::{Map, Value, json};
+use svc_wire::indexer_reads::{
+    HttpMethod, ParamLocation, ReadEndpoint, ReadParam, ReadParamType, ReadTableError, read_endpoints,
+};
 
-use svc_wire::reads::{Endpoint, Method, Param, ParamType, Place};
-
-use super::endpoints;
-
-/// OpenAPI 3.1.
-pub fn document() -> Value {
+/// Returns the document, in OpenAPI 3.1.
+pub fn document() -> Result<Value, ReadTableError> {
     let mut paths = Map::new();
-    for endpoint in endpoints() {
+    for endpoint in read_endpoints()? {
         paths.insert(endpoint.path.clone(), json!({method(endpoint): operation(endpoint)}));
     }
-    json!({
+    Ok(json!({
         "openapi": "3.1.0",
         "info": {
             "title": "svc indexer", "version": env!("CARGO_PKG_VERSION"),
@@ -34,18 +33,18 @@ pub fn document() -> Value {
                 }}},
             }},
         },
-    })
+    }))
 }
 
-fn method(endpoint: &Endpoint) -> &'static str {
+fn method(endpoint: &ReadEndpoint) -> &'static str {
     match endpoint.method {
-        Method::Get => "get",
-        Method::Post => "post",
+        HttpMethod::Get => "get",
+        HttpMethod::Post => "post",
     }
 }
 
-fn operation(endpoint: &Endpoint) -> Value {
-    let outside = endpoint.params.iter().filter(|param| param.place != Place::Body);
+fn operation(endpoint: &ReadEndpoint) -> Value {
+    let outside = endpoint.params.iter().filter(|param| param.location != ParamLocation::Body);
     let mut parameters: Vec<Value> = outside.map(parameter).collect();
     parameters.push(json!({"$ref": "#/components/parameters/AtBlockHeight"}));
     let mut operation = json!({
@@ -53,11 +52,11 @@ fn operation(endpoint: &Endpoint) -> Value {
         "tags": [endpoint.operation.split('.').next().unwrap_or_default()],
         "parameters": parameters,
         "responses": {
-            "200": {"description": "The answer.", "content": {"application/json": {"schema": endpoint.response.schema(true)}}},
+            "200": {"description": "The answer.", "content": {"application/json": {"schema": endpoint.response.json_schema(true)}}},
             "default": {"$ref": "#/components/responses/Error"},
         },
     });
-    if endpoint.method == Method::Post {
+    if endpoint.method == HttpMethod::Post {
         operation["requestBody"] = json!({
             "required": true, "content": {"application/json": {"schema": body(&endpoint.params)}},
         });
@@ -65,10 +64,10 @@ fn operation(endpoint: &Endpoint) -> Value {
     operation
 }
 
-/// The object a body is.
-fn body(params: &[Param]) -> Value {
+/// Returns the schema of a request body.
+fn body(params: &[ReadParam]) -> Value {
     let (mut properties, mut required) = (Map::new(), Vec::new());
-    for param in params.iter().filter(|param| param.place == Place::Body) {
+    for param in params.iter().filter(|param| param.location == ParamLocation::Body) {
         let mut member = schema(param);
         member["description"] = param.description.as_str().into();
         properties.insert(param.name.clone(), member);
@@ -79,36 +78,40 @@ fn body(params: &[Param]) -> Value {
     json!({"type": "object", "required": required, "properties": properties})
 }
 
-fn parameter(param: &Param) -> Value {
-    let place = if param.place == Place::Path { "path" } else { "query" };
+fn parameter(param: &ReadParam) -> Value {
+    let place = if param.location == ParamLocation::Path { "path" } else { "query" };
     json!({
         "name": param.name, "in": place, "required": param.required, "description": param.description,
         "schema": schema(param),
     })
 }
 
-fn schema(param: &Param) -> Value {
-    let mut schema = match param.kind {
-        ParamType::Id => json!({"type": "integer", "minimum": 1}),
-        ParamType::Uint => json!({"type": "integer", "minimum": param.min.unwrap_or(0)}),
-        ParamType::Digits => json!({"type": "string", "pattern": "^[0-9]+$"}),
-        ParamType::Flag => json!({"type": "boolean"}),
-        ParamType::Enum => json!({"type": "string", "enum": param.allowed}),
-        ParamType::Instant => json!({"type": "string", "format": "date-time"}),
-        ParamType::Uuid => json!({"type": "string", "format": "uuid"}),
-        ParamType::Text | ParamType::Texts | ParamType::Dids | ParamType::Ids | ParamType::Cursor => {
+fn schema(param: &ReadParam) -> Value {
+    let mut schema = match param.param_type {
+        ReadParamType::Id => json!({"type": "integer", "minimum": 1}),
+        ReadParamType::Uint => json!({"type": "integer", "minimum": param.min.unwrap_or(0)}),
+        ReadParamType::Digits => json!({"type": "string", "pattern": "^[0-9]+$"}),
+        ReadParamType::Flag => json!({"type": "boolean"}),
+        ReadParamType::Enum => json!({"type": "string", "enum": param.allowed}),
+        ReadParamType::Instant => json!({"type": "string", "format": "date-time"}),
+        ReadParamType::Uuid => json!({"type": "string", "format": "uuid"}),
+        ReadParamType::Text
+        | ReadParamType::Texts
+        | ReadParamType::Dids
+        | ReadParamType::Ids
+        | ReadParamType::Cursor => {
             json!({"type": "string"})
         }
-        ParamType::Selector => json!({"type": ["boolean", "object"]}),
-        ParamType::Object => json!({"type": "object"}),
+        ReadParamType::Selector => json!({"type": ["boolean", "object"]}),
+        ReadParamType::Object => json!({"type": "object"}),
     };
-    if let (ParamType::Uint, Some(max)) = (param.kind, param.max) {
+    if let (ReadParamType::Uint, Some(max)) = (param.param_type, param.max) {
         schema["maximum"] = max.into();
     }
     if let Some(default) = &param.default {
-        schema["default"] = match param.kind {
-            ParamType::Uint => default.parse::<u64>().map_or(Value::Null, Value::from),
-            ParamType::Flag => default.eq_ignore_ascii_case("true").into(),
+        schema["default"] = match param.param_type {
+            ReadParamType::Uint => default.parse::<u64>().map_or(Value::Null, Value::from),
+            ReadParamType::Flag => default.eq_ignore_ascii_case("true").into(),
             _ => default.as_str().into(),
         };
     }
@@ -120,17 +123,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_read_is_described_with_its_parameters() {
-        let document = document();
+    fn the_document_has_every_read_with_its_parameters() {
+        let document = document().expect("a document");
         let paths = document["paths"].as_object().expect("paths");
-        assert_eq!(paths.len(), endpoints().len());
-        for endpoint in endpoints() {
+        assert_eq!(paths.len(), read_endpoints().expect("the table of reads").len());
+        for endpoint in read_endpoints().expect("the table of reads") {
             let described = &paths[&endpoint.path][method(endpoint)];
             let outside = described["parameters"].as_array().map_or(0, Vec::len);
             let body = &described["requestBody"]["content"]["application/json"]["schema"]["properties"];
             let inside = body.as_object().map_or(0, Map::len);
             assert_eq!(outside + inside, endpoint.params.len() + 1, "{}", endpoint.operation);
-            assert_eq!(described.get("requestBody").is_some(), endpoint.method == Method::Post);
+            assert_eq!(described.get("requestBody").is_some(), endpoint.method == HttpMethod::Post);
         }
         let asked = &paths["/v4/trqp/v2/authorization"]["post"]["requestBody"];
         assert_eq!(asked["required"], true);

@@ -1,18 +1,18 @@
 use super::*;
 
 async fn every_height_keeps_its_own_version(url: &str) {
-    let store = Store::open(url, "c").await.expect("opens");
+    let store = IndexStore::open(url, "c").await.expect("opens");
     for height in [1, 2, 3, 3, 2] {
-        store.write(&block(height)).await.expect("writes, and again without effect");
+        store.write_block(&block(height)).await.expect("writes; a repeated write has no effect");
     }
     for height in 1..=3 {
-        let body = store.entity(Kind::Ecosystem, 1, height).await.expect("reads").expect("there");
+        let body = store.entity(EntityKind::Ecosystem, 1, height).await.expect("reads").expect("there");
         assert_eq!(body["height"], height);
     }
-    assert_eq!(store.entity(Kind::Ecosystem, 1, 0).await.expect("reads"), None);
+    assert_eq!(store.entity(EntityKind::Ecosystem, 1, 0).await.expect("reads"), None);
     assert_eq!(store.checkpoint().await.expect("reads").height, 3);
-    assert_eq!(store.ends().await.expect("reads").len(), 2);
-    // A block is at its height in seconds.
+    assert_eq!(store.oldest_and_newest_block().await.expect("reads").len(), 2);
+    // The time of a block is its height in seconds.
     for (instant, height, expected) in [
         (i128::MIN, 3, 0),
         (1_000_000_000, 3, 0),
@@ -24,24 +24,27 @@ async fn every_height_keeps_its_own_version(url: &str) {
         let found = store.block_before(instant, height).await.expect("reads");
         assert_eq!(found.map_or(0, |block| block.height), expected, "before {instant}, up to {height}");
     }
-    assert!(matches!(Store::open(url, "other").await, Err(StoreError::OtherChain { .. })) != url.contains(":memory:"));
+    assert!(
+        matches!(IndexStore::open(url, "other").await, Err(IndexStoreError::ChainMismatch { .. }))
+            != url.contains(":memory:")
+    );
 }
 
 fn block(height: u64) -> BlockWrite {
-    let change = Change {
+    let change = EntityChange {
         corporation_id: Some(1),
-        ..Change::new(Kind::Ecosystem, Some(1), Some(serde_json::json!({"height": height})))
+        ..EntityChange::new(EntityKind::Ecosystem, Some(1), Some(serde_json::json!({"height": height})))
     };
     BlockWrite { height, time: i128::from(height) * 1_000_000_000, changes: vec![change], ..BlockWrite::default() }
 }
 
 #[tokio::test]
-async fn in_memory() {
+async fn an_in_memory_database_keeps_every_version() {
     every_height_keeps_its_own_version("sqlite::memory:").await;
 }
 
 #[tokio::test]
-async fn in_a_file() {
+async fn a_database_file_keeps_every_version() {
     let path = std::env::temp_dir().join(format!("svc-store-{}.db", std::process::id()));
     every_height_keeps_its_own_version(&format!("sqlite://{}?mode=rwc", path.display())).await;
     for suffix in ["", "-wal", "-shm"] {
@@ -49,15 +52,15 @@ async fn in_a_file() {
     }
 }
 
-/// A front end drops its query when its client goes away, at any point.
+/// A front end drops its query at any point when its client disconnects.
 #[tokio::test(flavor = "multi_thread")]
-async fn reads_that_are_given_up_half_way_lose_nothing() {
-    let store = Store::open("sqlite::memory:", "c").await.expect("opens");
+async fn cancelled_reads_lose_no_data() {
+    let store = IndexStore::open("sqlite::memory:", "c").await.expect("opens");
     for height in 1..200 {
-        let patience = std::time::Duration::from_micros(height * 5 % 300);
-        let _ = tokio::time::timeout(patience, store.entity(Kind::Ecosystem, 1, height)).await;
-        store.write(&block(height)).await.expect("writes");
-        let _ = tokio::time::timeout(patience, store.checkpoint()).await;
+        let limit = std::time::Duration::from_micros(height * 5 % 300);
+        let _ = tokio::time::timeout(limit, store.entity(EntityKind::Ecosystem, 1, height)).await;
+        store.write_block(&block(height)).await.expect("writes");
+        let _ = tokio::time::timeout(limit, store.checkpoint()).await;
     }
     assert_eq!(store.checkpoint().await.expect("reads").height, 199);
 }

@@ -1,43 +1,104 @@
-//! Trust: which DIDs of the registry are trusted, judged from the registry and from their own material.
+//! The trust evaluator: decides which DIDs of the registry are trusted, from the registry and from the DIDs' own
+//! evidence.
 //!
-//! The evaluation follows the block checkpoint with a checkpoint of its own: each height is opened with what its block triggers,
-//! its DIDs are judged as of that height, and it is written with their verdicts. Blocks never wait for it. What it fetches from
-//! web servers it keeps, and fetches again only when the registry asks for it.
+//! State: the DIDs that are to be evaluated, the running evaluations, and the trust checkpoint, which follows the block
+//! checkpoint.
+//!
+//! Senders: the follower announces each stored block; the evaluator's own tasks return their results.
+//!
+//! Guarantees: the evaluator opens the heights in order, evaluates the triggered DIDs as of the last height of a round,
+//! and writes the round in one transaction. Blocks never wait for it. Fetched evidence is kept, and fetched again only
+//! when the registry requests it. A height is in the store before the trust hub publishes it.
+//!
+//! When it dies, the next incarnation continues from the trust checkpoint and the pending DIDs in the store.
 
 mod actor;
-mod judging;
-mod opening;
-mod record;
-mod rounds;
+mod config;
+mod core;
+mod evaluation;
+mod evaluation_queue;
+mod round;
+#[cfg(test)]
+mod tests;
 mod triggers;
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use svc_kit::hosts::HostPolicy;
-use svc_trust::EssentialSchemas;
+use svc_kit::{ActorMessage, Handle, supervision::ChildSpec};
+use svc_wire::trust_stream::RecordedTrustBlock;
 
-pub use actor::{Arbiter, Args, Msg};
-pub use judging::Judging;
+use crate::{
+    hub::{HubHandle, TrustTopic},
+    store::{IndexStore, IndexStoreError},
+};
+use actor::TrustEvaluator;
+pub use config::TrustConfig;
+use evaluation::did_evaluator::DidEvaluation;
+pub use evaluation::did_evaluator::DidEvaluator;
+use triggers::round_triggers::RoundTriggers;
 
-/// What the evaluation of trust goes by.
-#[derive(Debug, Clone, Default)]
-pub struct TrustConfig {
-    /// Hosts that DIDs and their documents may lead to.
-    pub hosts: HostPolicy,
-    /// Which schemas are essential.
-    pub essential: EssentialSchemas,
-    /// DIDs of the ecosystems whose essential schemas are relied on; any when empty.
-    pub ecosystems: BTreeSet<String>,
-    /// How long a height waits for web servers; half the time between blocks, within bounds, when left out.
-    pub patience: Option<Duration>,
+/// Announcements that may wait. The evaluator learns of a block that did not fit from the next one.
+const TRUST_EVALUATOR_MAILBOX: usize = 1_024;
+
+/// The address of the trust evaluator.
+#[derive(Clone)]
+pub struct TrustEvaluatorHandle(Handle<Msg>);
+
+impl TrustEvaluatorHandle {
+    /// Creates the address of an evaluator that is not started yet.
+    pub fn new() -> Self {
+        Self(Handle::new("arbiter", "arbiter", TRUST_EVALUATOR_MAILBOX))
+    }
+
+    /// Returns the child specification that starts the evaluator at this address.
+    pub fn child_spec(&self, args: Args) -> ChildSpec {
+        ChildSpec::worker::<TrustEvaluator>(&self.0, args)
+    }
+
+    /// Announces that a block is in the store.
+    pub fn block_stored(&self, height: u64) {
+        // An evaluator that restarts reads the block checkpoint, and one with a full mailbox learns of the next block.
+        self.0.notify(Msg::BlockStored { height });
+    }
 }
 
-impl TrustConfig {
-    /// How long a height waits for web servers.
-    pub fn patience(&self, block_interval: Duration) -> Duration {
-        // Below this a slow machine would not even get through what it has fetched already.
-        const SHORTEST: Duration = Duration::from_millis(200);
-        const LONGEST: Duration = Duration::from_secs(2);
-        self.patience.unwrap_or_else(|| (block_interval / 2).clamp(SHORTEST, LONGEST))
+/// Arguments of the trust evaluator.
+pub struct Args {
+    pub did_evaluator: Arc<DidEvaluator>,
+    /// The store on the connection that is reserved for writes.
+    pub write_store: IndexStore,
+    pub hub: HubHandle<TrustTopic>,
+    /// How long a round waits for web servers.
+    pub wait_limit: Duration,
+    /// First height at which DIDs are evaluated: the newest height of the node at the start.
+    pub live_height: u64,
+}
+
+/// Messages of the follower and of the evaluator's own tasks.
+pub enum Msg {
+    /// A block is in the store.
+    BlockStored { height: u64 },
+    /// The load of the triggers of a round ended.
+    TriggersLoaded { result: Result<Box<RoundTriggers>, IndexStoreError> },
+    /// The evaluation of a DID ended.
+    DidEvaluated { did: String, result: Result<Box<DidEvaluation>, IndexStoreError> },
+    /// The time of the round with this last height is over.
+    WaitExpired { height: u64 },
+    /// The write of a round ended; the blocks are for the trust hub.
+    RoundWritten { result: Result<Vec<RecordedTrustBlock>, IndexStoreError> },
+    /// The delay after a failure is over.
+    Retry,
+}
+
+impl ActorMessage for Msg {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::BlockStored { .. } => "processed",
+            Self::TriggersLoaded { .. } => "opened",
+            Self::DidEvaluated { .. } => "judged",
+            Self::WaitExpired { .. } => "time_is_up",
+            Self::RoundWritten { .. } => "closed",
+            Self::Retry => "again",
+        }
     }
 }

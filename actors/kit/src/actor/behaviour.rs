@@ -1,9 +1,9 @@
-//! What the author of an actor writes, and what he is given.
+//! The trait that every actor implements, and the tools that the kit passes to it.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
 use ractor::ActorRef;
-use svc_otel::trace::{self, Origin};
+use svc_otel::trace::{self, MessageOrigin};
 use tokio::{
     sync::Semaphore,
     task::AbortHandle,
@@ -13,77 +13,83 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Instrument;
 
 use super::{
-    envelope::{Envelope, Letter, Room},
+    envelope::{Envelope, MailboxPermit, QueuedMessage},
     handle::Handle,
 };
 
-/// A message type: each variant is an intent with a bounded name for telemetry.
-pub trait Intent: Send + 'static {
-    /// Name of the variant: a span attribute and a metric label, never data.
+/// A message enum: each variant is one intent.
+pub trait ActorMessage: Send + 'static {
+    /// Returns the name of the variant: a span attribute and a metric label, never data.
     fn name(&self) -> &'static str;
 }
 
-/// The actor can no longer be trusted and asks to be restarted. Business failures go into the reply instead.
+/// The state of an actor is no longer consistent: the actor asks for its restart. Failures of a request go into the reply.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Failure(pub String);
+pub struct ActorFailure(pub String);
 
 /// An actor: immutable arguments, mutable state, one message at a time.
-pub trait Behaviour: Send + Sync + Sized + 'static {
+pub trait ActorBehaviour: Send + Sync + Sized + 'static {
     /// Kind of actor: a bounded telemetry label.
     const KIND: &'static str;
-    /// What it can be told.
-    type Msg: Intent;
-    /// What it is made from; the same for every incarnation.
+    /// Messages that the actor handles.
+    type Msg: ActorMessage;
+    /// Arguments of the start, the same for every incarnation.
     type Args: Send + Sync + 'static;
-    /// What it owns.
+    /// State of one incarnation.
     type State: Send + 'static;
 
-    /// Makes the state of a new incarnation. Must not wait for the network: its supervisor waits for it.
+    /// Makes the state of a new incarnation. It must not wait for the network: the supervisor waits for it.
+    ///
+    /// # Errors
+    /// When the actor cannot start; its supervisor retries.
     fn start(
-        context: &Context<Self::Msg>,
+        context: &ActorContext<Self::Msg>,
         args: &Arc<Self::Args>,
-    ) -> impl Future<Output = Result<Self::State, Failure>> + Send;
+    ) -> impl Future<Output = Result<Self::State, ActorFailure>> + Send;
 
-    /// Handles one message. Must not wait for the network: start a task and get its result back as a message.
+    /// Handles one message. It must not wait for the network: a task does, and sends its result back as a message.
+    ///
+    /// # Errors
+    /// When the actor must be restarted.
     fn handle(
-        context: &Context<Self::Msg>,
+        context: &ActorContext<Self::Msg>,
         message: Self::Msg,
         state: &mut Self::State,
-    ) -> impl Future<Output = Result<(), Failure>> + Send;
+    ) -> impl Future<Output = Result<(), ActorFailure>> + Send;
 
-    /// A small picture of the state for status pages and tests. Never a secret.
+    /// Returns a small summary of the state for status pages and tests, without secrets.
     fn observe(state: &Self::State) -> serde_json::Value;
 }
 
-/// What an incarnation can do besides changing its state. All of it ends with the incarnation.
-pub struct Context<M: Intent> {
+/// Tools of one incarnation: its addresses, tasks and timers. All of them end with the incarnation.
+pub struct ActorContext<M: ActorMessage> {
     pub(super) handle: Handle<M>,
     pub(super) mailbox: Mailbox<M>,
     pub(super) tasks: TaskTracker,
-    pub(super) ended: CancellationToken,
+    pub(super) cancellation: CancellationToken,
 }
 
-impl<M: Intent> Context<M> {
-    /// The stable handle of this actor.
+impl<M: ActorMessage> ActorContext<M> {
+    /// Returns the stable handle of this actor.
     pub fn handle(&self) -> &Handle<M> {
         &self.handle
     }
 
-    /// The way back into this incarnation, for tasks. Messages to an incarnation that has ended go nowhere, so a late result
-    /// never reaches a successor that did not ask for it.
+    /// Returns the address of this incarnation, for its tasks. Messages to an ended incarnation are dropped: a late result never
+    /// reaches the next incarnation.
     pub fn mailbox(&self) -> Mailbox<M> {
         self.mailbox.clone()
     }
 
-    /// Starts a task that is dropped when this incarnation ends. It carries on the current span and call.
+    /// Starts a task in the current span and call. The task is dropped when this incarnation ends.
     pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-        let ended = self.ended.clone();
-        let call = Origin::current().call;
+        let ended = self.cancellation.clone();
+        let call = MessageOrigin::current().call;
         self.tasks
             .spawn(
                 async move {
-                    ended.run_until_cancelled(trace::within(call, future)).await;
+                    ended.run_until_cancelled(trace::run_in_call(call, future)).await;
                 }
                 .in_current_span(),
             )
@@ -91,7 +97,7 @@ impl<M: Intent> Context<M> {
     }
 
     /// Sends `message` to this incarnation after `delay`. Abort the handle to cancel.
-    pub fn after(&self, delay: Duration, message: M) -> AbortHandle {
+    pub fn send_after(&self, delay: Duration, message: M) -> AbortHandle {
         let mailbox = self.mailbox();
         self.spawn(async move {
             sleep(delay).await;
@@ -100,43 +106,41 @@ impl<M: Intent> Context<M> {
     }
 }
 
-/// Address of one incarnation, for its own tasks.
-pub struct Mailbox<M: Intent> {
+/// Address of one incarnation for its own tasks.
+pub struct Mailbox<M: ActorMessage> {
     pub(super) actor: ActorRef<Envelope<M>>,
-    pub(super) room: Arc<Semaphore>,
+    pub(super) stream_permits: Arc<Semaphore>,
     pub(super) kind: &'static str,
 }
 
-impl<M: Intent> Clone for Mailbox<M> {
+impl<M: ActorMessage> Clone for Mailbox<M> {
     fn clone(&self) -> Self {
-        Self { actor: self.actor.clone(), room: Arc::clone(&self.room), kind: self.kind }
+        Self { actor: self.actor.clone(), stream_permits: Arc::clone(&self.stream_permits), kind: self.kind }
     }
 }
 
-impl<M: Intent> Mailbox<M> {
-    /// Hands in the result of a task the actor started itself, hence never refused: the tasks are the bound. False when the
-    /// incarnation has ended.
+impl<M: ActorMessage> Mailbox<M> {
+    /// Sends the result of a task. No limit applies, since the actor bounds its tasks. False when the incarnation has ended.
     pub fn send(&self, message: M) -> bool {
         self.post(message, None)
     }
 
-    /// Hands in one item of a stream, and waits while too many are queued: the bound of everything that comes from outside.
-    /// False when the incarnation has ended.
-    pub async fn send_when_room(&self, message: M) -> bool {
-        let Ok(permit) = Arc::clone(&self.room).acquire_owned().await else {
+    /// Sends one item of an outside stream, and waits while too many items are queued. False when the incarnation has ended.
+    pub async fn send_with_backpressure(&self, message: M) -> bool {
+        let Ok(permit) = Arc::clone(&self.stream_permits).acquire_owned().await else {
             return false;
         };
         self.post(message, Some(permit))
     }
 
     fn post(&self, message: M, permit: Option<tokio::sync::OwnedSemaphorePermit>) -> bool {
-        let letter = Letter {
+        let queued = QueuedMessage {
             body: message,
-            origin: Origin::current(),
-            enqueued: Instant::now(),
+            origin: MessageOrigin::current(),
+            enqueued_at: Instant::now(),
             deadline: None,
-            room: Room::internal(self.kind, permit),
+            permit: MailboxPermit::without_limit(self.kind, permit),
         };
-        self.actor.cast(Envelope::Letter(letter)).is_ok()
+        self.actor.cast(Envelope::Message(queued)).is_ok()
     }
 }

@@ -1,6 +1,7 @@
 //! The stable address of an actor: it stays the same while incarnations come and go.
 
 use std::{
+    future::Future,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicUsize, Ordering},
@@ -10,175 +11,201 @@ use std::{
 
 use arc_swap::ArcSwapOption;
 use ractor::ActorRef;
-use svc_otel::{metrics, trace::Origin};
+use svc_otel::{metrics, trace::MessageOrigin};
 use tokio::{
     sync::{oneshot, watch},
-    time::{Instant, timeout},
+    time::{Instant, sleep, timeout},
 };
 
 use super::{
-    behaviour::Intent,
-    envelope::{Envelope, Letter, Reply, Room},
+    ask_error::AskError,
+    behaviour::ActorMessage,
+    envelope::{Envelope, MailboxPermit, QueuedMessage, ReplyPort},
+    status::ActorStatus,
 };
 
-/// Why a question was not answered. Each asks something else of the caller.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AskError {
-    /// The actor was not running; the message had no effect.
-    #[error("{actor} is {standing}; the message was not delivered")]
-    NotDelivered {
-        /// Name of the actor.
-        actor: Arc<str>,
-        /// What it was doing instead.
-        standing: Standing,
-    },
-    /// The actor took the message and died before it answered; the effect is not known.
-    #[error("{actor} died before it answered")]
-    Died {
-        /// Name of the actor.
-        actor: Arc<str>,
-    },
-    /// The mailbox is full; the message had no effect.
-    #[error("{actor} has {limit} messages waiting, its limit")]
-    Refused {
-        /// Name of the actor.
-        actor: Arc<str>,
-        /// Its admission limit.
-        limit: usize,
-    },
-    /// No answer in time; the effect is not known.
-    #[error("{actor} did not answer within {waited:?}")]
-    TimedOut {
-        /// Name of the actor.
-        actor: Arc<str>,
-        /// How long the caller waited.
-        waited: Duration,
-    },
-}
+/// Address of an actor and the only public way to send to it. Cheap to clone; survives restarts of the actor.
+pub struct Handle<M: ActorMessage>(pub(crate) Arc<ActorSlot<M>>);
 
-/// What an actor is doing, as its handle sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Standing {
-    /// Not started yet.
-    New,
-    /// Running.
-    Up,
-    /// Between two incarnations.
-    Restarting,
-    /// Stopped for good.
-    Stopped,
-}
-
-impl std::fmt::Display for Standing {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str(match self {
-            Self::New => "not started",
-            Self::Up => "up",
-            Self::Restarting => "restarting",
-            Self::Stopped => "stopped",
-        })
-    }
-}
-
-/// The only public way to an actor. Cheap to clone; survives restarts.
-pub struct Handle<M: Intent>(pub(crate) Arc<Slot<M>>);
-
-impl<M: Intent> Clone for Handle<M> {
+impl<M: ActorMessage> Clone for Handle<M> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
-pub(crate) struct Slot<M: Intent> {
+pub(crate) struct ActorSlot<M: ActorMessage> {
     name: Arc<str>,
     kind: &'static str,
-    limit: usize,
-    depth: Arc<AtomicUsize>,
+    mailbox_limit: usize,
+    mailbox_depth: Arc<AtomicUsize>,
     current: ArcSwapOption<ActorRef<Envelope<M>>>,
-    standing: watch::Sender<Standing>,
-    busy: Mutex<Option<(Instant, &'static str)>>,
+    status: watch::Sender<ActorStatus>,
+    running_handler: Mutex<Option<RunningHandler>>,
 }
 
-/// How long a question may wait when the caller does not say: longer than any handler may run.
-const DEFAULT_PATIENCE: Duration = Duration::from_secs(10);
+/// The message that an actor is handling.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RunningHandler {
+    /// Start of the handler.
+    pub(crate) since: Instant,
+    /// Name of the message.
+    pub(crate) message: &'static str,
+}
 
-impl<M: Intent> Handle<M> {
-    /// An address for an actor that will be started by a supervisor. `limit` bounds the messages from others that may wait.
+/// Timeout of [`Handle::ask`].
+const DEFAULT_ASK_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pause of [`Handle::ask_through_restarts`] before it asks an actor with a full mailbox again.
+const FULL_MAILBOX_PAUSE: Duration = Duration::from_millis(100);
+/// Pause of [`Handle::ask_through_restarts`] after a death: the supervisor may not have seen the death yet, and until then
+/// the handle still says `Up`.
+const STALE_STATUS_PAUSE: Duration = Duration::from_millis(1);
+
+impl<M: ActorMessage> Handle<M> {
+    /// Makes the address of an actor that a supervisor starts later. `limit` bounds the messages of other actors that may wait in
+    /// the mailbox.
     pub fn new(kind: &'static str, name: impl Into<Arc<str>>, limit: usize) -> Self {
-        Self(Arc::new(Slot {
+        Self(Arc::new(ActorSlot {
             name: name.into(),
             kind,
-            limit,
-            depth: Arc::default(),
+            mailbox_limit: limit,
+            mailbox_depth: Arc::default(),
             current: ArcSwapOption::empty(),
-            standing: watch::channel(Standing::New).0,
-            busy: Mutex::new(None),
+            status: watch::channel(ActorStatus::New).0,
+            running_handler: Mutex::new(None),
         }))
     }
 
-    /// Name of the actor.
+    /// Returns the name of the actor.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// Asks and waits at most ten seconds.
-    pub async fn ask<R>(&self, message: impl FnOnce(Reply<R>) -> M) -> Result<R, AskError> {
-        self.ask_within(DEFAULT_PATIENCE, message).await
+    /// Sends a message with a reply port and waits for the answer, at most ten seconds.
+    ///
+    /// # Errors
+    /// Every [`AskError`].
+    pub async fn ask<R>(&self, message: impl FnOnce(ReplyPort<R>) -> M) -> Result<R, AskError> {
+        self.ask_within(DEFAULT_ASK_TIMEOUT, message).await
     }
 
-    /// Asks and waits at most `patience`. A message whose caller has given up is not handled any more.
-    pub async fn ask_within<R>(&self, patience: Duration, message: impl FnOnce(Reply<R>) -> M) -> Result<R, AskError> {
+    /// Sends a message with a reply port and waits for the answer, at most `wait_limit`. The actor skips a message after its time
+    /// limit.
+    ///
+    /// # Errors
+    /// Every [`AskError`].
+    pub async fn ask_within<R>(
+        &self,
+        wait_limit: Duration,
+        message: impl FnOnce(ReplyPort<R>) -> M,
+    ) -> Result<R, AskError> {
         let (sender, receiver) = oneshot::channel();
-        self.post(message(Reply::new(sender)), Some(Instant::now() + patience))?;
-        match timeout(patience, receiver).await {
+        self.post(message(ReplyPort::new(sender)), Some(Instant::now() + wait_limit))?;
+        match timeout(wait_limit, receiver).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(_)) => Err(AskError::Died { actor: Arc::clone(&self.0.name) }),
-            Err(_) => Err(AskError::TimedOut { actor: Arc::clone(&self.0.name), waited: patience }),
+            Ok(Err(_)) => Err(AskError::ActorDied { actor: Arc::clone(&self.0.name) }),
+            Err(_) => Err(AskError::TimedOut { actor: Arc::clone(&self.0.name), waited: wait_limit }),
         }
     }
 
-    /// Tells, without an answer.
+    /// Calls `ask` until it has an answer or `deadline` has passed. `ask` sends one message to this actor and is given the time
+    /// that is left.
+    ///
+    /// The call is repeated
+    /// - after [`AskError::ActorDied`], and after [`AskError::NotDelivered`] to an actor that can still come up: as soon as the
+    ///   actor is up,
+    /// - after [`AskError::MailboxFull`]: after 100 ms.
+    ///
+    /// An actor that died may have handled the message first, so the message must be safe to handle twice.
+    ///
+    /// # Errors
+    /// The last error of `ask`: at the deadline, as soon as the actor is [`ActorStatus::Stopped`], and after every
+    /// [`AskError::TimedOut`].
+    pub async fn ask_through_restarts<R, F>(
+        &self,
+        deadline: Instant,
+        mut ask: impl FnMut(Duration) -> F,
+    ) -> Result<R, AskError>
+    where
+        F: Future<Output = Result<R, AskError>>,
+    {
+        let time_left = || deadline.saturating_duration_since(Instant::now());
+        loop {
+            let error = match ask(time_left()).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let can_retry = match &error {
+                AskError::TimedOut { .. } => false,
+                AskError::MailboxFull { .. } => {
+                    sleep(FULL_MAILBOX_PAUSE.min(time_left())).await;
+                    true
+                }
+                AskError::ActorDied { .. } | AskError::NotDelivered { .. } => {
+                    sleep(STALE_STATUS_PAUSE.min(time_left())).await;
+                    self.wait_until_up(time_left()).await
+                }
+            };
+            if !can_retry || time_left().is_zero() {
+                return Err(error);
+            }
+        }
+    }
+
+    /// Sends a message without an answer.
+    ///
+    /// # Errors
+    /// [`AskError::NotDelivered`] and [`AskError::MailboxFull`].
     pub fn tell(&self, message: M) -> Result<(), AskError> {
         self.post(message, None)
     }
 
+    /// Sends a message that may be lost: an actor that is down or full finds its content again by itself.
+    pub fn notify(&self, message: M) {
+        let _ = self.tell(message);
+    }
+
     fn post(&self, message: M, deadline: Option<Instant>) -> Result<(), AskError> {
         let slot = &self.0;
-        let Some(room) = Room::admit(slot.kind, &slot.depth, slot.limit) else {
-            metrics::actor_rejected(slot.kind);
-            return Err(AskError::Refused { actor: Arc::clone(&slot.name), limit: slot.limit });
+        let Some(permit) = MailboxPermit::try_acquire(slot.kind, &slot.mailbox_depth, slot.mailbox_limit) else {
+            metrics::record_message_rejected(slot.kind);
+            return Err(AskError::MailboxFull { actor: Arc::clone(&slot.name), limit: slot.mailbox_limit });
         };
-        let not_delivered = || AskError::NotDelivered { actor: Arc::clone(&slot.name), standing: self.standing() };
+        let not_delivered = || AskError::NotDelivered { actor: Arc::clone(&slot.name), status: self.status() };
         let actor = slot.current.load_full().ok_or_else(not_delivered)?;
-        let letter = Letter { body: message, origin: Origin::current(), enqueued: Instant::now(), deadline, room };
-        actor.cast(Envelope::Letter(letter)).map_err(|_| not_delivered())
+        let queued = QueuedMessage {
+            body: message,
+            origin: MessageOrigin::current(),
+            enqueued_at: Instant::now(),
+            deadline,
+            permit,
+        };
+        actor.cast(Envelope::Message(queued)).map_err(|_| not_delivered())
     }
 
-    /// What the actor is doing.
-    pub fn standing(&self) -> Standing {
-        *self.0.standing.borrow()
+    /// Returns the status of the actor.
+    pub fn status(&self) -> ActorStatus {
+        *self.0.status.borrow()
     }
 
-    /// Waits until the actor is up; false when it has stopped for good or `patience` is over.
-    pub async fn until_up(&self, patience: Duration) -> bool {
-        let mut standing = self.0.standing.subscribe();
-        let settled = standing.wait_for(|standing| matches!(standing, Standing::Up | Standing::Stopped));
-        match timeout(patience, settled).await {
-            Ok(Ok(standing)) => *standing == Standing::Up,
+    /// Waits until the actor is up. False when the actor has stopped for good or `wait_limit` is over.
+    pub async fn wait_until_up(&self, wait_limit: Duration) -> bool {
+        let mut changes = self.0.status.subscribe();
+        let settled = changes.wait_for(|status| matches!(status, ActorStatus::Up | ActorStatus::Stopped));
+        match timeout(wait_limit, settled).await {
+            Ok(Ok(status)) => *status == ActorStatus::Up,
             Ok(Err(_)) | Err(_) => false,
         }
     }
 
-    /// A picture of the actor's state; `None` when it is not running or does not answer within a second.
+    /// Returns [`ActorBehaviour::observe`](super::ActorBehaviour::observe) of the actor's state. `None` when the actor is not
+    /// running or does not answer within a second.
     pub async fn observe(&self) -> Option<serde_json::Value> {
         let (sender, receiver) = oneshot::channel();
         self.0.current.load_full()?.cast(Envelope::Observe(sender)).ok()?;
         timeout(Duration::from_secs(1), receiver).await.ok()?.ok()
     }
 
-    /// Kills the current incarnation where it stands, as a crash would; its supervisor decides what follows. False when
-    /// there is none.
+    /// Kills the current incarnation as a crash would; its supervisor decides about a restart. False when there is none.
     pub fn kill(&self) -> bool {
         self.0.current.load_full().is_some_and(|actor| {
             actor.kill();
@@ -187,34 +214,34 @@ impl<M: Intent> Handle<M> {
     }
 }
 
-impl<M: Intent> Slot<M> {
+impl<M: ActorMessage> ActorSlot<M> {
     pub(super) fn install(&self, actor: ActorRef<Envelope<M>>) {
         self.current.store(Some(Arc::new(actor)));
-        self.standing.send_replace(Standing::Up);
+        self.status.send_replace(ActorStatus::Up);
     }
 
     pub(super) fn kind(&self) -> &'static str {
         self.kind
     }
 
-    pub(super) fn set_busy(&self, busy: Option<(Instant, &'static str)>) {
-        *self.busy.lock().unwrap_or_else(PoisonError::into_inner) = busy;
+    pub(super) fn set_running_handler(&self, running: Option<RunningHandler>) {
+        *self.running_handler.lock().unwrap_or_else(PoisonError::into_inner) = running;
     }
 }
 
-/// What a supervisor needs to know of a child, whatever its messages are.
-pub(crate) trait Probe: Send + Sync {
+/// A child as its supervisor sees it, independent of the type of its messages.
+pub(crate) trait ChildProbe: Send + Sync {
     fn name(&self) -> Arc<str>;
     fn kind(&self) -> &'static str;
-    fn standing(&self) -> Standing;
-    fn vacate(&self, standing: Standing);
-    fn busy(&self) -> Option<(Instant, &'static str)>;
-    fn depth(&self) -> usize;
+    fn status(&self) -> ActorStatus;
+    fn mark_down(&self, status: ActorStatus);
+    fn running_handler(&self) -> Option<RunningHandler>;
+    fn mailbox_depth(&self) -> usize;
     fn kill(&self) -> bool;
     fn observe(&self) -> futures::future::BoxFuture<'static, Option<serde_json::Value>>;
 }
 
-impl<M: Intent> Probe for Handle<M> {
+impl<M: ActorMessage> ChildProbe for Handle<M> {
     fn name(&self) -> Arc<str> {
         Arc::clone(&self.0.name)
     }
@@ -223,22 +250,22 @@ impl<M: Intent> Probe for Handle<M> {
         self.0.kind
     }
 
-    fn standing(&self) -> Standing {
-        Handle::standing(self)
+    fn status(&self) -> ActorStatus {
+        Handle::status(self)
     }
 
-    fn vacate(&self, standing: Standing) {
+    fn mark_down(&self, status: ActorStatus) {
         self.0.current.store(None);
-        self.0.set_busy(None);
-        self.0.standing.send_replace(standing);
+        self.0.set_running_handler(None);
+        self.0.status.send_replace(status);
     }
 
-    fn busy(&self) -> Option<(Instant, &'static str)> {
-        *self.0.busy.lock().unwrap_or_else(PoisonError::into_inner)
+    fn running_handler(&self) -> Option<RunningHandler> {
+        *self.0.running_handler.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn depth(&self) -> usize {
-        self.0.depth.load(Ordering::Acquire)
+    fn mailbox_depth(&self) -> usize {
+        self.0.mailbox_depth.load(Ordering::Acquire)
     }
 
     fn kill(&self) -> bool {

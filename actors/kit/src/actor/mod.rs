@@ -1,11 +1,15 @@
-//! What an actor is: a [`Behaviour`] run by a shell that owns everything around the handler.
+//! One actor: an [`ActorBehaviour`] inside a shell that does everything around the handler.
 
+mod ask_error;
 mod behaviour;
 mod envelope;
 mod handle;
 pub(crate) mod shell;
+mod status;
 
-pub use behaviour::{Behaviour, Context, Failure, Intent, Mailbox};
-pub use envelope::Reply;
-pub(crate) use handle::Probe;
-pub use handle::{AskError, Handle, Standing};
+pub use ask_error::AskError;
+pub use behaviour::{ActorBehaviour, ActorContext, ActorFailure, ActorMessage, Mailbox};
+pub use envelope::ReplyPort;
+pub use handle::Handle;
+pub(crate) use handle::{ChildProbe, RunningHandler};
+pub use status::ActorStatus;

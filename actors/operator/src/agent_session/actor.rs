@@ -1,90 +1,59 @@
-//! The actor around a session's decisions.
+//! The actor around the decisions of an agent session.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc};
 
 use serde_json::{Value, json};
-use svc_kit::{Behaviour, Context, Failure, Intent, Reply, did::DidResolver, upstream::Upstream};
+use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort};
+use svc_net::upstream::HttpUpstream;
 use tokio::time::Instant;
 
 use super::{
-    AgentError, AgentRequest,
-    core::{CallNumber, Core, Effect, Outcome},
-    exchange::{self, Token},
+    AgentCallError, AgentRequest, Args, Msg,
+    admin_client::{self, AgentToken},
+    core::{AgentCallId, AgentSessionCore, AgentSessionEffect},
 };
-use crate::{agents::Directory, signer::SignerHandle};
 
-/// What a session is told.
-pub enum Msg {
-    /// Ask the agent.
-    Call(Box<AgentRequest>, Reply<Result<Value, AgentError>>),
-    /// Look where the admin API is.
-    LookUp,
-    /// It was looked up.
-    Found(Result<String, AgentError>),
-    /// The login has ended.
-    LoggedIn(Result<(Upstream, Token), AgentError>),
-    /// A request has ended.
-    Finished(CallNumber, Outcome<Value>),
-}
-
-impl Intent for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Call(..) => "call",
-            Self::LookUp => "look_up",
-            Self::Found(_) => "found",
-            Self::LoggedIn(_) => "logged_in",
-            Self::Finished(..) => "finished",
-        }
-    }
-}
-
-/// What a session is made from.
-pub struct Args {
-    pub did: String,
-    /// Account that logs in.
-    pub account: String,
-    pub resolver: DidResolver,
-    pub signer: SignerHandle,
-    pub directory: Directory,
-    /// How often an agent that is not used is looked up again.
-    pub period: Duration,
-}
-
-struct Job {
+struct PendingCall {
     request: AgentRequest,
-    reply: Reply<Result<Value, AgentError>>,
+    reply: ReplyPort<Result<Value, AgentCallError>>,
     span: tracing::Span,
 }
 
+/// State of a session.
 pub struct State {
     args: Arc<Args>,
-    core: Core,
+    core: AgentSessionCore,
     /// The agent and the token of the last login.
-    session: Option<(Upstream, Arc<Token>)>,
-    jobs: HashMap<CallNumber, Job>,
+    session: Option<(HttpUpstream, Arc<AgentToken>)>,
+    pending_calls: HashMap<AgentCallId, PendingCall>,
 }
 
+/// The actor that talks to one agent.
 pub struct AgentSession;
 
-impl Behaviour for AgentSession {
+impl ActorBehaviour for AgentSession {
     const KIND: &'static str = "agent_session";
     type Msg = Msg;
     type Args = Args;
     type State = State;
 
-    async fn start(context: &Context<Msg>, args: &Arc<Args>) -> Result<State, Failure> {
-        context.mailbox().send(Msg::LookUp);
-        Ok(State { args: Arc::clone(args), core: Core::default(), session: None, jobs: HashMap::new() })
+    async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
+        context.mailbox().send(Msg::ResolveEndpoint);
+        Ok(State {
+            args: Arc::clone(args),
+            core: AgentSessionCore::default(),
+            session: None,
+            pending_calls: HashMap::new(),
+        })
     }
 
-    async fn handle(context: &Context<Msg>, message: Msg, state: &mut State) -> Result<(), Failure> {
+    async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
         let now = Instant::now();
         let effects = match message {
-            Msg::Call(request, reply) => match state.core.called(now) {
+            Msg::Call { request, reply } => match state.core.on_call(now) {
                 Ok((call, effects)) => {
                     let span = tracing::Span::current();
-                    state.jobs.insert(call, Job { request: *request, reply, span });
+                    state.pending_calls.insert(call, PendingCall { request: *request, reply, span });
                     effects
                 }
                 Err(error) => {
@@ -92,44 +61,45 @@ impl Behaviour for AgentSession {
                     Vec::new()
                 }
             },
-            Msg::LookUp => {
+            Msg::ResolveEndpoint => {
                 let (args, mailbox) = (Arc::clone(&state.args), context.mailbox());
                 context.spawn(async move {
-                    mailbox.send(Msg::Found(exchange::find(&args.resolver, &args.did).await));
+                    let origin = admin_client::resolve_admin_url(&args.resolver, &args.did).await;
+                    mailbox.send(Msg::EndpointResolved { origin });
                 });
                 Vec::new()
             }
-            Msg::Found(found) => {
-                state.note(&found);
+            Msg::EndpointResolved { origin: found } => {
+                state.record_endpoint(&found);
                 if let (Ok(origin), Some((agent, _))) = (&found, &state.session)
                     && agent.origin() != origin
                 {
                     state.core.forget_token();
                     state.session = None;
                 }
-                context.after(state.args.period, Msg::LookUp);
+                context.send_after(state.args.period, Msg::ResolveEndpoint);
                 Vec::new()
             }
-            Msg::LoggedIn(outcome) => {
+            Msg::LoginFinished { outcome } => {
                 let until = match outcome {
                     Ok((agent, token)) => {
                         tracing::info!(agent = state.args.did, origin = agent.origin(), "logged in to an agent");
-                        let until = token.until;
-                        state.note(&Ok(agent.origin().to_owned()));
+                        let until = token.valid_until;
+                        state.record_endpoint(&Ok(agent.origin().to_owned()));
                         state.session = Some((agent, Arc::new(token)));
                         Ok(until)
                     }
                     Err(error) => {
                         tracing::warn!(agent = state.args.did, %error, "login to an agent has failed");
-                        if matches!(error, AgentError::Resolution(_) | AgentError::NoAdminApi(_)) {
-                            state.note(&Err(error.clone()));
+                        if matches!(error, AgentCallError::Resolution(_) | AgentCallError::NoAdminApi(_)) {
+                            state.record_endpoint(&Err(error.clone()));
                         }
                         Err(error)
                     }
                 };
-                state.core.logged_in(until, now)
+                state.core.on_login(until, now)
             }
-            Msg::Finished(call, outcome) => state.core.finished(call, outcome, now),
+            Msg::CallFinished { id, response } => state.core.on_response(id, response, now),
         };
         for effect in effects {
             state.perform(context, effect);
@@ -139,48 +109,51 @@ impl Behaviour for AgentSession {
 
     fn observe(state: &State) -> Value {
         json!({
-            "did": state.args.did, "logged_in": state.core.is_logged_in(Instant::now()), "pending": state.core.pending(),
+            "did": state.args.did, "logged_in": state.core.is_logged_in(Instant::now()), "pending": state.core.pending_count(),
         })
     }
 }
 
 impl State {
-    fn perform(&mut self, context: &Context<Msg>, effect: Effect<Value>) {
+    fn perform(&mut self, context: &ActorContext<Msg>, effect: AgentSessionEffect<Value>) {
         let mailbox = context.mailbox();
         match effect {
-            Effect::LogIn => {
+            AgentSessionEffect::LogIn => {
                 let args = Arc::clone(&self.args);
                 let known = self.session.as_ref().map(|(agent, _)| agent.clone());
                 context.spawn(async move {
                     let outcome = async {
-                        let origin = exchange::find(&args.resolver, &args.did).await?;
+                        let origin = admin_client::resolve_admin_url(&args.resolver, &args.did).await?;
                         let agent = match known.filter(|agent| agent.origin() == origin) {
                             Some(agent) => agent,
-                            None => exchange::client(&args.resolver, &origin)?,
+                            None => admin_client::open_client(&args.resolver, &origin)?,
                         };
-                        let token = exchange::log_in(&agent, &args.signer, &args.account).await?;
+                        let token = admin_client::log_in(&agent, &args.signer, &args.account).await?;
                         Ok((agent, token))
                     };
-                    mailbox.send(Msg::LoggedIn(outcome.await));
+                    mailbox.send(Msg::LoginFinished { outcome: outcome.await });
                 });
             }
-            Effect::Send(call) => {
-                // A caller that has gone was told something else; what it asked for must not happen behind it.
-                if self.jobs.get(&call).is_some_and(|job| job.reply.is_abandoned()) {
-                    self.jobs.remove(&call);
-                    self.core.abandoned(call);
+            AgentSessionEffect::Send(call) => {
+                // An abandoned caller has an error already. Its request must not be executed afterwards.
+                if self.pending_calls.get(&call).is_some_and(|job| job.reply.is_abandoned()) {
+                    self.pending_calls.remove(&call);
+                    self.core.on_abandoned(call);
                     return;
                 }
-                let (Some(job), Some((agent, token))) = (self.jobs.get(&call), self.session.clone()) else { return };
+                let (Some(job), Some((agent, token))) = (self.pending_calls.get(&call), self.session.clone()) else {
+                    return;
+                };
                 let (request, span) = (job.request.clone(), job.span.clone());
                 let work = async move {
-                    mailbox.send(Msg::Finished(call, exchange::ask(&agent, &token.value, request).await));
+                    let response = admin_client::send_request(&agent, &token.value, request).await;
+                    mailbox.send(Msg::CallFinished { id: call, response });
                 };
                 context.spawn(tracing::Instrument::instrument(work, span));
             }
-            Effect::Answer(call, mut outcome) => {
-                let Some(job) = self.jobs.remove(&call) else { return };
-                if let (Err(AgentError::Login { origin, .. }), Some((agent, _))) = (&mut outcome, &self.session)
+            AgentSessionEffect::Answer(call, mut outcome) => {
+                let Some(job) = self.pending_calls.remove(&call) else { return };
+                if let (Err(AgentCallError::Login { origin, .. }), Some((agent, _))) = (&mut outcome, &self.session)
                     && origin.is_empty()
                 {
                     agent.origin().clone_into(origin);
@@ -190,8 +163,8 @@ impl State {
         }
     }
 
-    fn note(&self, found: &Result<String, AgentError>) {
+    fn record_endpoint(&self, found: &Result<String, AgentCallError>) {
         let admin = found.clone().map_err(|error| error.to_string());
-        self.args.directory.note(&self.args.did, admin);
+        self.args.endpoints.record_endpoint(&self.args.did, admin);
     }
 }

@@ -1,21 +1,34 @@
-//! One agent of the corporation: where its admin API is, and the login there.
+//! The session with one agent of the corporation: its endpoint, and the login there.
 //!
-//! Any number of callers share one login. The token is kept until the moment the agent stated and no longer; after a 401 the
-//! session logs in once more and asks again, once. The account signature comes from the signer; the key stays there. When a
-//! session dies its callers are told, and its successor logs in anew.
+//! It owns the token and the calls under way. Reads and writes of the operator call it; the reconciler starts and ends it. All callers
+//! share one login. The token is used until the time that the agent stated and no longer; after a 401 the session logs in once more
+//! and repeats the call once. The signer signs the login, and the key stays there. When the session dies, its callers get an error,
+//! and the next incarnation logs in again.
 
 mod actor;
+mod admin_client;
 mod core;
-mod exchange;
+#[cfg(test)]
+mod tests;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use http::Method;
 use serde_json::Value;
-use svc_kit::{AskError, Handle, upstream::UpstreamError};
+use svc_kit::{ActorMessage, AskError, Handle, ReplyPort};
+use svc_net::{
+    did::DidResolver,
+    upstream::{HttpUpstream, UpstreamError},
+};
+use svc_pipeline::SignerHandle;
 
-pub use actor::{AgentSession, Args, Msg};
-pub(crate) use exchange::LOGIN_PREFIX;
+pub use actor::AgentSession;
+pub(crate) use admin_client::LOGIN_PREFIX;
+
+use self::{
+    admin_client::AgentToken,
+    core::{AgentCallId, AgentResponse},
+};
 
 /// A request to an agent.
 #[derive(Debug, Clone)]
@@ -24,50 +37,129 @@ pub struct AgentRequest {
     pub method: Method,
     /// Bounded name, for spans.
     pub operation: &'static str,
-    /// Path with its query.
+    /// Path with query.
     pub path: String,
     /// JSON body.
     pub body: Option<Value>,
 }
 
-/// An agent that could not be asked.
+/// A failed call of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AgentError {
-    /// Its DID could not be resolved.
+pub enum AgentCallError {
+    /// The agent's DID could not be resolved.
     #[error("the agent's DID could not be resolved: {0}")]
     Resolution(String),
-    /// Its document names no admin API, or one that must not be contacted.
+    /// The DID Document names no admin API, or one that the host policy refuses.
     #[error("{0}")]
     NoAdminApi(String),
-    /// It refused the login, or the token it gave.
+    /// The agent refused the login, or the token that it issued.
     #[error("the agent at {origin} refused the login: {reason}")]
     Login {
-        /// Admin API.
+        /// Origin of the admin API.
         origin: String,
-        /// What it said.
+        /// Reason in words.
         reason: String,
     },
-    /// The account signature could not be had.
+    /// The signer gave no signature.
     #[error("the login could not be signed: {0}")]
     Signer(String),
-    /// It failed, or refused the request itself.
+    /// The request failed, or the agent refused it.
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
-    /// Too many calls are waiting for it.
+    /// The agent has too many calls under way.
     #[error("{limit} calls to this agent are under way")]
     Overloaded {
-        /// The bound.
+        /// The limit.
         limit: usize,
     },
 }
 
-/// The way to a session.
-#[derive(Clone)]
-pub struct AgentHandle(pub(crate) Handle<Msg>);
+/// Records the endpoint of an agent.
+pub trait EndpointRecorder: Send + Sync {
+    /// Records the origin of an agent's admin API, or the reason why it is unknown.
+    fn record_endpoint(&self, did: &str, admin_url: Result<String, String>);
+}
 
-impl AgentHandle {
-    /// Asks the agent, logging in first when that is needed.
-    pub async fn call(&self, request: AgentRequest, patience: Duration) -> Result<Result<Value, AgentError>, AskError> {
-        self.0.ask_within(patience, |reply| Msg::Call(Box::new(request), reply)).await
+/// Messages of a session.
+pub enum Msg {
+    /// Call the agent.
+    Call {
+        /// The request.
+        request: Box<AgentRequest>,
+        /// The answer of the agent.
+        reply: ReplyPort<Result<Value, AgentCallError>>,
+    },
+    /// Resolve the origin of the admin API.
+    ResolveEndpoint,
+    /// The origin was resolved, or could not be.
+    EndpointResolved {
+        /// The origin.
+        origin: Result<String, AgentCallError>,
+    },
+    /// A login has ended.
+    LoginFinished {
+        /// The agent and the token that it issued.
+        outcome: Result<(HttpUpstream, AgentToken), AgentCallError>,
+    },
+    /// A request has ended.
+    CallFinished {
+        /// The call.
+        id: AgentCallId,
+        /// Its response.
+        response: AgentResponse<Value>,
+    },
+}
+
+impl ActorMessage for Msg {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Call { .. } => "call",
+            Self::ResolveEndpoint => "look_up",
+            Self::EndpointResolved { .. } => "found",
+            Self::LoginFinished { .. } => "logged_in",
+            Self::CallFinished { .. } => "finished",
+        }
+    }
+}
+
+/// Arguments of a session.
+pub struct Args {
+    /// DID of the agent.
+    pub did: String,
+    /// Account that logs in.
+    pub account: String,
+    /// Resolves the DID.
+    pub resolver: DidResolver,
+    /// Signs the login.
+    pub signer: SignerHandle,
+    /// Records the endpoint.
+    pub endpoints: Arc<dyn EndpointRecorder>,
+    /// Time between two resolutions of an agent that is not called.
+    pub period: Duration,
+}
+
+/// The handle of a session.
+#[derive(Clone)]
+pub struct AgentSessionHandle(Handle<Msg>);
+
+impl AgentSessionHandle {
+    /// A handle for the session of an agent that a supervisor will start.
+    pub(crate) fn new(did: &str, mailbox_limit: usize) -> Self {
+        Self(Handle::new("agent_session", format!("agent_session/{did}"), mailbox_limit))
+    }
+
+    /// The kit's handle, for the supervisor.
+    pub(crate) fn actor(&self) -> &Handle<Msg> {
+        &self.0
+    }
+
+    /// Calls the agent. The session logs in first if it has no token.
+    pub async fn call(
+        &self,
+        request: AgentRequest,
+        wait_limit: Duration,
+    ) -> Result<Result<Value, AgentCallError>, AskError> {
+        let request = Box::new(request);
+        self.0.ask_within(wait_limit, |reply| Msg::Call { request, reply }).await
     }
 }

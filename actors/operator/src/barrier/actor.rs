@@ -1,92 +1,62 @@
-//! The actor around the barrier's decisions.
+//! The actor around the waiting callers.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use svc_kit::{Behaviour, Context, Failure, Intent, Reply, Retained};
+use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort};
 use svc_otel::metrics;
 
-use super::{Cursor, core::Waiters};
+use super::{Args, Msg, core::HeightWaiters};
 
-/// What the barrier is told.
-pub enum Msg {
-    /// Answer when the indexer has reached the height.
-    Await {
-        /// Height.
-        height: u64,
-        /// Whether a write waits: its lag is the one that is measured.
-        is_write: bool,
-        /// The answer: where the reader is.
-        reply: Reply<u64>,
-    },
-    /// The indexer has reached a height.
-    Reached(u64),
-}
-
-impl Intent for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Await { .. } => "await",
-            Self::Reached(_) => "reached",
-        }
-    }
-}
-
-/// What a barrier is made from.
-pub struct Args {
-    pub cursor: Retained<Cursor>,
-    /// Whether its lag is the one that is measured: writes wait for the indexer only.
-    pub is_measured: bool,
-}
-
+/// State of a barrier.
 pub struct State {
-    waiters: Waiters<Waiter>,
+    waiters: HeightWaiters<BarrierWaiter>,
     is_measured: bool,
 }
 
-/// Somebody who waits.
-struct Waiter {
+/// A waiting caller.
+struct BarrierWaiter {
     is_write: bool,
-    reply: Reply<u64>,
+    reply: ReplyPort<u64>,
 }
 
+/// The actor that answers callers once their height is reached.
 pub struct Barrier;
 
-impl Behaviour for Barrier {
+impl ActorBehaviour for Barrier {
     const KIND: &'static str = "barrier";
     type Msg = Msg;
     type Args = Args;
     type State = State;
 
-    async fn start(_: &Context<Msg>, args: &Arc<Args>) -> Result<State, Failure> {
-        let waiters = Waiters::new(args.cursor.with(|cursor| cursor.height));
+    async fn start(_: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
+        let waiters = HeightWaiters::new(args.height.with(|reader| reader.height));
         Ok(State { waiters, is_measured: args.is_measured })
     }
 
-    async fn handle(_: &Context<Msg>, message: Msg, state: &mut State) -> Result<(), Failure> {
+    async fn handle(_: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
+        // Abandoned waiters would accumulate while the reader does not advance.
+        state.waiters.retain(|waiter| !waiter.reply.is_abandoned());
         match message {
             Msg::Await { height, is_write, reply } => {
-                let cursor = state.waiters.cursor();
-                // Those who have gone must not pile up while nothing is reached.
-                state.waiters.retain(|waiter| !waiter.reply.is_abandoned());
-                if let Some(waiter) = state.waiters.wait(height, Waiter { is_write, reply }) {
-                    waiter.reply.send(cursor);
+                let reached = state.waiters.height();
+                if let Some(waiter) = state.waiters.add(height, BarrierWaiter { is_write, reply }) {
+                    waiter.reply.send(reached);
                 }
             }
-            Msg::Reached(height) => {
-                state.waiters.retain(|waiter| !waiter.reply.is_abandoned());
-                for waiter in state.waiters.reached(height) {
+            Msg::Advance { height } => {
+                for waiter in state.waiters.advance_to(height) {
                     waiter.reply.send(height);
                 }
             }
         }
         if state.is_measured {
-            metrics::barrier_lag(state.waiters.lag(|waiter| waiter.is_write));
+            metrics::record_barrier_lag(state.waiters.lag(|waiter| waiter.is_write));
         }
         Ok(())
     }
 
     fn observe(state: &State) -> Value {
-        json!({"cursor": state.waiters.cursor(), "waiting": state.waiters.len(), "lag": state.waiters.lag(|_| true)})
+        json!({"cursor": state.waiters.height(), "waiting": state.waiters.len(), "lag": state.waiters.lag(|_| true)})
     }
 }

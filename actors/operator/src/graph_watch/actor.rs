@@ -1,97 +1,60 @@
-//! The actor that owns the link to the graph.
+//! The actor that owns the WebSocket to the graph.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use serde::Deserialize;
 use serde_json::{Value, json};
-use svc_kit::{
-    Behaviour, Context, Failure, Handle, Intent, Retained,
-    link::{Epoch, Link, LinkConfig, LinkEvent},
-    wall,
-};
+use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
+use svc_net::websocket::{ConnectionEpoch, LinkConfig, LinkEvent, WebSocketLink};
 use svc_otel::metrics;
 
-use crate::{
-    barrier::{self, Cursor},
-    subscription::Position,
+use super::{
+    Args, Msg,
+    core::{GraphProgress, MIN_LIVENESS, read_message},
 };
 
-/// What the watch is told, all of it by its link.
-pub struct Msg(LinkEvent);
-
-impl Intent for Msg {
-    fn name(&self) -> &'static str {
-        "link"
-    }
-}
-
-/// What a watch is made from.
-pub struct Args {
-    pub origin: String,
-    pub position: Retained<Position>,
-    pub cursor: Retained<Cursor>,
-    pub barrier: Handle<barrier::Msg>,
-}
-
-/// A message of the graph; other types are ignored.
-#[derive(Debug, Deserialize)]
-#[serde(tag = "type", rename_all = "lowercase")]
-enum Progress {
-    Ready {
-        block: i64,
-        #[serde(rename = "blockIntervalMs")]
-        interval_ms: Option<u64>,
-    },
-    Block {
-        block: i64,
-    },
-    #[serde(other)]
-    Unknown,
-}
-
+/// State of a watch.
 pub struct State {
     args: Arc<Args>,
-    link: Link,
-    epoch: Epoch,
+    link: WebSocketLink,
+    epoch: ConnectionEpoch,
 }
 
+/// The actor that follows the graph.
 pub struct GraphWatch;
 
-/// Silence that ends a connection before its pace is known, and the least that does afterwards: the graph's own feed comes in
-/// batches.
-const LIVENESS: Duration = Duration::from_secs(60);
-
-impl Behaviour for GraphWatch {
+impl ActorBehaviour for GraphWatch {
     const KIND: &'static str = "graph_watch";
     type Msg = Msg;
     type Args = Args;
     type State = State;
 
-    async fn start(context: &Context<Msg>, args: &Arc<Args>) -> Result<State, Failure> {
+    async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
         let mut config = LinkConfig::new("graph", &args.origin, "/v4/graph/blocks/subscribe");
-        config.liveness = LIVENESS;
+        config.liveness_timeout = MIN_LIVENESS;
         let mailbox = context.mailbox();
-        let link = Link::open(config, move |event| {
+        let link = WebSocketLink::open(config, move |event| {
             let mailbox = mailbox.clone();
-            async move { mailbox.send_when_room(Msg(event)).await }
+            async move { mailbox.send_with_backpressure(Msg::Link(event)).await }
         });
-        Ok(State { args: Arc::clone(args), link, epoch: Epoch::default() })
+        Ok(State { args: Arc::clone(args), link, epoch: ConnectionEpoch::default() })
     }
 
-    async fn handle(_: &Context<Msg>, Msg(event): Msg, state: &mut State) -> Result<(), Failure> {
+    async fn handle(_: &ActorContext<Msg>, Msg::Link(event): Msg, state: &mut State) -> Result<(), ActorFailure> {
         match event {
-            LinkEvent::Up(epoch) => state.epoch = epoch,
-            LinkEvent::Text(_, text) => match serde_json::from_str::<Progress>(&text) {
-                Ok(Progress::Ready { block, interval_ms }) => {
-                    let silence = Duration::from_millis(interval_ms.unwrap_or(0).saturating_mul(2));
-                    state.link.set_liveness(silence.max(LIVENESS));
-                    state.reached(block);
+            LinkEvent::Up { epoch } => state.epoch = epoch,
+            LinkEvent::Text { text, .. } => match read_message(&text) {
+                GraphProgress::Reached { height, liveness } => {
+                    if let Some(liveness) = liveness {
+                        state.link.set_liveness_timeout(liveness);
+                    }
+                    state.advance(height);
                 }
-                Ok(Progress::Block { block }) => state.reached(block),
-                Ok(Progress::Unknown) => {}
-                Err(_) => state.link.reconnect(state.epoch, "the graph sent something else than its contract"),
+                GraphProgress::Ignored => {}
+                GraphProgress::Broken => {
+                    state.link.reconnect(state.epoch, "the graph sent a message outside its contract");
+                }
             },
-            LinkEvent::Down(..) => state.args.position.with(|position| position.is_live = false),
+            LinkEvent::Down { .. } => state.args.position.with(|position| position.is_live = false),
         }
         Ok(())
     }
@@ -103,33 +66,13 @@ impl Behaviour for GraphWatch {
 }
 
 impl State {
-    /// Before its first block a graph says -1.
-    fn reached(&self, block: i64) {
-        let height = u64::try_from(block).unwrap_or(0);
+    fn advance(&self, height: u64) {
         self.args.position.with(|position| {
             position.is_live = true;
             position.processed = Some(height);
-            position.last_event_at = Some(wall::now_text());
+            position.last_event_at = Some(wall_clock::now_rfc3339());
         });
-        self.args.cursor.with(|cursor| cursor.height = cursor.height.max(height));
-        metrics::ws_last_block("graph", height);
-        barrier::notify(&self.args.barrier, height);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn progress_is_read_and_unknown_types_are_ignored() {
-        let read = |text: &str| serde_json::from_str::<Progress>(text);
-        assert!(matches!(
-            read(r#"{"type":"ready","block":-1,"blockTime":"1970-01-01T00:00:00Z","blockIntervalMs":5000}"#),
-            Ok(Progress::Ready { block: -1, interval_ms: Some(5000) })
-        ));
-        assert!(matches!(read(r#"{"type":"block","block":7,"blockTime":"t"}"#), Ok(Progress::Block { block: 7 })));
-        assert!(matches!(read(r#"{"type":"new","x":1}"#), Ok(Progress::Unknown)));
-        assert!(read("{}").is_err());
+        metrics::record_ws_last_block("graph", height);
+        self.args.barrier.advance(height);
     }
 }

@@ -1,41 +1,66 @@
-//! The graph's progress: how far it has taken the chain in. Informational, and what reads with a minimum height wait for; it has
-//! no part in the barrier of a write.
+//! The graph watch: the height that the graph service has processed.
+//!
+//! It owns the WebSocket to the graph; the position is retained by the tree. Only its own connection sends to it. It advances the
+//! graph barrier, which reads with a minimum height wait for; a write never waits for the graph. When it dies, the next incarnation
+//! connects again.
 
 mod actor;
+mod core;
+#[cfg(test)]
+mod tests;
 
-use svc_kit::{Handle, Retained, supervise::ChildSpec, upstream::UpstreamError};
+use svc_kit::{ActorMessage, Handle, RetainedState, supervision::ChildSpec};
+use svc_net::{upstream::UpstreamError, websocket::LinkEvent};
 
-pub use actor::{Args, GraphWatch};
+pub use actor::GraphWatch;
 
 use crate::{
-    barrier::{self, BarrierHandle, Cursor},
-    graph_client::GraphClient,
-    subscription::Position,
+    barrier::{Barrier, BarrierHandle},
+    clients::graph::GraphClient,
+    subscription::SubscriptionPosition,
 };
 
-/// What is kept of a graph service.
-pub(crate) struct Graph {
-    pub client: GraphClient,
-    pub barrier: BarrierHandle,
-    pub position: Retained<Position>,
-    pub cursor: Retained<Cursor>,
+/// Messages of the watch's own connection.
+pub enum Msg {
+    /// The WebSocket connected, disconnected or received a text.
+    Link(LinkEvent),
 }
 
-/// The actors that follow a graph service.
-pub(crate) fn children(origin: &str, mailbox: usize) -> Result<(Graph, Vec<ChildSpec>), UpstreamError> {
+impl ActorMessage for Msg {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Link(_) => "link",
+        }
+    }
+}
+
+/// Arguments of a watch.
+pub struct Args {
+    /// Origin of the graph.
+    pub origin: String,
+    /// Position of the watch.
+    pub position: RetainedState<SubscriptionPosition>,
+    /// Hears of every height.
+    pub barrier: BarrierHandle,
+}
+
+/// A graph service, as the operator uses it.
+pub(crate) struct GraphService {
+    pub client: GraphClient,
+    pub barrier: BarrierHandle,
+    pub position: RetainedState<SubscriptionPosition>,
+}
+
+/// The graph service at an origin, and the actors that follow it.
+pub(crate) fn build(origin: &str, mailbox_limit: usize) -> Result<(GraphService, Vec<ChildSpec>), UpstreamError> {
     let client = GraphClient::new(origin)?;
-    let (position, cursor) = (Retained::new(Position::default()), Retained::new(Cursor::default()));
-    let barrier = Handle::new("barrier", "graph_barrier", mailbox);
-    let watch = Handle::new("graph_watch", "graph_watch", mailbox);
-    let watch_args = Args {
-        origin: client.origin().to_owned(),
-        position: position.clone(),
-        cursor: cursor.clone(),
-        barrier: barrier.clone(),
-    };
-    let specs = vec![
-        ChildSpec::worker::<barrier::Barrier>(&barrier, barrier::Args { cursor: cursor.clone(), is_measured: false }),
-        ChildSpec::worker::<GraphWatch>(&watch, watch_args),
+    let position = RetainedState::new(SubscriptionPosition::default());
+    let barrier = BarrierHandle::new("graph_barrier", mailbox_limit, RetainedState::default());
+    let watch = Handle::new("graph_watch", "graph_watch", mailbox_limit);
+    let args = Args { origin: client.origin().to_owned(), position: position.clone(), barrier: barrier.clone() };
+    let children = vec![
+        ChildSpec::worker::<Barrier>(barrier.actor(), barrier.args(false)),
+        ChildSpec::worker::<GraphWatch>(&watch, args),
     ];
-    Ok((Graph { client, barrier: BarrierHandle(barrier), position, cursor }, specs))
+    Ok((GraphService { client, barrier, position }, children))
 }

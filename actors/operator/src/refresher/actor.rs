@@ -1,133 +1,95 @@
-//! The actor that reads one snapshot at a time.
+//! The actor around the order of reads.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
-use svc_kit::{Behaviour, Context, Failure, Handle, Intent, Reply};
+use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort};
 use svc_otel::metrics;
+use tokio::task::AbortHandle;
 
-use super::{
-    Trigger,
-    read::{Sources, read},
-};
-use crate::{
-    agents,
-    snapshot::{Board, Snapshot},
-};
+use super::{Args, Msg, RefreshTrigger, core::RefreshQueue, snapshot_reader::read_snapshot};
+use crate::snapshot::CorporationSnapshot;
 
-/// What the refresher is told.
-pub enum Msg {
-    /// Read again.
-    Refresh(Trigger),
-    /// Read again, and tell when it is published.
-    RefreshAndTell(Trigger, Reply<bool>),
-    /// A read has ended.
-    Read(Box<Result<Snapshot, String>>),
-}
-
-impl Intent for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Refresh(_) => "refresh",
-            Self::RefreshAndTell(..) => "refresh_and_tell",
-            Self::Read(_) => "read",
-        }
-    }
-}
-
-/// What a refresher is made from.
-pub struct Args {
-    pub sources: Sources,
-    pub board: Board,
-    pub period: Duration,
-    pub agents: Handle<agents::Msg>,
-}
-
-#[derive(Default)]
+/// State of a refresher.
 pub struct State {
-    args: Option<Arc<Args>>,
-    is_reading: bool,
-    /// Asked for while a read was under way: that read may have begun too early for them.
-    again: Option<Trigger>,
-    now_waiting: Vec<Reply<bool>>,
-    next_waiting: Vec<Reply<bool>>,
+    args: Arc<Args>,
+    queue: RefreshQueue<ReplyPort<bool>>,
     last_error: Option<String>,
-    alarm: Option<tokio::task::AbortHandle>,
+    period_timer: Option<AbortHandle>,
 }
 
+/// The actor that reads snapshots.
 pub struct Refresher;
 
-impl Behaviour for Refresher {
+impl ActorBehaviour for Refresher {
     const KIND: &'static str = "refresher";
     type Msg = Msg;
     type Args = Args;
     type State = State;
 
-    async fn start(context: &Context<Msg>, args: &Arc<Args>) -> Result<State, Failure> {
-        context.mailbox().send(Msg::Refresh(Trigger::Period));
-        Ok(State { args: Some(Arc::clone(args)), ..State::default() })
+    async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
+        context.mailbox().send(Msg::Refresh { trigger: RefreshTrigger::Period });
+        Ok(State { args: Arc::clone(args), queue: RefreshQueue::default(), last_error: None, period_timer: None })
     }
 
-    async fn handle(context: &Context<Msg>, message: Msg, state: &mut State) -> Result<(), Failure> {
+    async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
         match message {
-            Msg::Refresh(trigger) => state.begin(context, trigger, None),
-            Msg::RefreshAndTell(trigger, reply) => state.begin(context, trigger, Some(reply)),
-            Msg::Read(outcome) => state.end(context, *outcome),
+            Msg::Refresh { trigger } => state.request(context, trigger, None),
+            Msg::RefreshAndReply { trigger, reply } => state.request(context, trigger, Some(reply)),
+            Msg::ReadFinished { outcome } => state.finish_read(context, *outcome),
         }
         Ok(())
     }
 
     fn observe(state: &State) -> Value {
-        let refreshed_at = state.args.as_ref().map(|args| args.board.current().refreshed_at.clone());
-        json!({"refreshed_at": refreshed_at, "is_reading": state.is_reading, "last_error": state.last_error})
+        json!({
+            "refreshed_at": state.args.publisher.current().refreshed_at, "is_reading": state.queue.is_reading(),
+            "last_error": state.last_error,
+        })
     }
 }
 
 impl State {
-    fn begin(&mut self, context: &Context<Msg>, trigger: Trigger, reply: Option<Reply<bool>>) {
-        let Some(args) = self.args.clone() else { return };
-        if self.is_reading {
-            self.again = Some(trigger);
-            self.next_waiting.extend(reply);
-            return;
+    fn request(&mut self, context: &ActorContext<Msg>, trigger: RefreshTrigger, reply: Option<ReplyPort<bool>>) {
+        if self.queue.request(trigger, reply) {
+            self.start_read(context, trigger);
         }
-        self.is_reading = true;
-        self.now_waiting.extend(reply);
-        metrics::authz_cache_refresh(trigger.as_str());
-        let mailbox = context.mailbox();
+    }
+
+    fn start_read(&self, context: &ActorContext<Msg>, trigger: RefreshTrigger) {
+        metrics::record_authz_cache_refresh(trigger.as_str());
+        let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
         context.spawn(async move {
-            let outcome = read(&args.sources, &args.board.current()).await.map_err(|error| error.to_string());
-            mailbox.send(Msg::Read(Box::new(outcome)));
+            let outcome = read_snapshot(&args.sources, &args.publisher.current()).await;
+            let outcome = Box::new(outcome.map_err(|error| error.to_string()));
+            mailbox.send(Msg::ReadFinished { outcome });
         });
     }
 
-    fn end(&mut self, context: &Context<Msg>, outcome: Result<Snapshot, String>) {
-        let Some(args) = self.args.clone() else { return };
-        self.is_reading = false;
+    fn finish_read(&mut self, context: &ActorContext<Msg>, outcome: Result<CorporationSnapshot, String>) {
         let is_read = outcome.is_ok();
         match outcome {
             Ok(snapshot) => {
-                metrics::authz_cache_size(snapshot.authorizations.len());
-                if args.board.publish(snapshot) {
-                    tracing::info!("what the corporation grants has changed");
+                metrics::record_authz_cache_size(snapshot.authorizations.len());
+                if self.args.publisher.publish(snapshot) {
+                    tracing::info!("the authorizations of the operator have changed");
                 }
-                agents::notify(&args.agents);
+                self.args.agents.snapshot_changed();
                 self.last_error = None;
             }
             Err(error) => {
-                tracing::warn!(error, "the snapshot could not be read, the last one stays");
+                tracing::warn!(error, "the snapshot could not be read, the last one stays published");
                 self.last_error = Some(error);
             }
         }
-        for reply in self.now_waiting.drain(..) {
-            reply.send(is_read);
-        }
-        self.now_waiting = std::mem::take(&mut self.next_waiting);
-        match self.again.take() {
-            Some(trigger) => self.begin(context, trigger, None),
+        let (served, next) = self.queue.finish();
+        served.into_iter().for_each(|reply| reply.send(is_read));
+        match next {
+            Some(trigger) => self.start_read(context, trigger),
             None => {
-                if let Some(alarm) = self.alarm.replace(context.after(args.period, Msg::Refresh(Trigger::Period))) {
-                    alarm.abort();
+                let timer = context.send_after(self.args.period, Msg::Refresh { trigger: RefreshTrigger::Period });
+                if let Some(earlier) = self.period_timer.replace(timer) {
+                    earlier.abort();
                 }
             }
         }

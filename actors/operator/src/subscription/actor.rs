@@ -1,204 +1,176 @@
-//! The actor around the subscription's decisions.
+//! The actor around the decisions of the subscription.
 
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
-use svc_kit::{
-    Behaviour, Context, Failure, Handle, Intent, Retained,
-    link::{Epoch, Link, LinkConfig, LinkEvent},
-    wall,
-};
+use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
+use svc_net::websocket::{ConnectionEpoch, LinkConfig, LinkEvent, WebSocketLink};
 use svc_otel::metrics;
-use svc_wire::event::{ClientMessage, EventsPage, ServerMessage};
+use svc_wire::event_stream::{StreamCommand, StreamMessage};
 use tokio::task::AbortHandle;
 
 use super::{
-    Position,
-    core::{Core, Effect, Phase},
+    Args, Msg,
+    core::{SubscriptionCore, SubscriptionEffect, SubscriptionPhase},
 };
-use crate::{
-    barrier::{self, Cursor},
-    indexer_client::IndexerClient,
-    refresher,
-};
+use crate::clients::indexer::IndexerClient;
 
-/// What a subscription is told; all of it by its own tasks.
-pub enum Msg {
-    /// The WebSocket reports.
-    Link(LinkEvent),
-    /// A page of a drain came, or did not.
-    Drained(Epoch, Result<EventsPage, String>),
-    /// Nothing was heard for the time that was set.
-    Silent(Epoch),
-    /// Compare with the other indexers.
-    Look,
-}
-
-impl Intent for Msg {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Link(_) => "link",
-            Self::Drained(..) => "drained",
-            Self::Silent(_) => "silent",
-            Self::Look => "look",
-        }
-    }
-}
-
-/// What a subscription is made from.
-pub struct Args {
-    pub corporation_id: u64,
-    pub indexer: IndexerClient,
-    pub position: Retained<Position>,
-    pub cursor: Retained<Cursor>,
-    pub barrier: Handle<barrier::Msg>,
-    pub refresher: Handle<refresher::Msg>,
-}
-
+/// State of a subscription.
 pub struct State {
     args: Arc<Args>,
-    core: Core,
-    link: Link,
-    epoch: Epoch,
-    alarm: Option<AbortHandle>,
-    /// Where the connection leads.
-    origin: String,
+    core: SubscriptionCore,
+    link: WebSocketLink,
+    epoch: ConnectionEpoch,
+    silence_timer: Option<AbortHandle>,
+    /// Origin that the connection leads to.
+    connected_origin: String,
 }
 
-pub struct Subscription;
+/// The actor that owns the WebSocket to the indexer.
+pub struct IndexerSubscription;
 
-/// How often an indexer is compared with the others.
-const LOOK: Duration = Duration::from_secs(2);
-/// The shortest time of silence that counts.
+/// Time between two comparisons of the indexers.
+const COMPARISON_INTERVAL: Duration = Duration::from_secs(2);
+/// Shortest silence that ends a connection.
 const MIN_LIVENESS: Duration = Duration::from_secs(1);
-/// Silence is judged by blocks; the socket's own liveness only ends connections that never speak at all.
+/// Silence that ends a connection which never sends a message. Blocks decide about all others.
 const SOCKET_LIVENESS: Duration = Duration::from_secs(90);
 
-impl Behaviour for Subscription {
+impl ActorBehaviour for IndexerSubscription {
     const KIND: &'static str = "subscription";
     type Msg = Msg;
     type Args = Args;
     type State = State;
 
-    async fn start(context: &Context<Msg>, args: &Arc<Args>) -> Result<State, Failure> {
-        let mut config = LinkConfig::over("indexer", args.indexer.endpoints().clone(), "/v4/indexer/subscribe");
-        config.liveness = SOCKET_LIVENESS;
+    async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
+        let endpoints = args.indexer.endpoints().clone();
+        let mut config = LinkConfig::with_endpoints("indexer", endpoints, "/v4/indexer/subscribe");
+        config.liveness_timeout = SOCKET_LIVENESS;
         let mailbox = context.mailbox();
-        let link = Link::open(config, move |event| {
+        let link = WebSocketLink::open(config, move |event| {
             let mailbox = mailbox.clone();
-            async move { mailbox.send_when_room(Msg::Link(event)).await }
+            async move { mailbox.send_with_backpressure(Msg::Link(event)).await }
         });
-        context.after(LOOK, Msg::Look);
+        context.send_after(COMPARISON_INTERVAL, Msg::CompareEndpoints);
         let processed = args.position.with(|position| position.processed);
         Ok(State {
             args: Arc::clone(args),
-            core: Core::new(processed),
+            core: SubscriptionCore::new(processed),
             link,
-            epoch: Epoch::default(),
-            alarm: None,
-            origin: String::new(),
+            epoch: ConnectionEpoch::default(),
+            silence_timer: None,
+            connected_origin: String::new(),
         })
     }
 
-    async fn handle(context: &Context<Msg>, message: Msg, state: &mut State) -> Result<(), Failure> {
+    async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
         let effects = match message {
-            Msg::Link(LinkEvent::Up(epoch)) => {
-                state.epoch = epoch;
-                state.origin = state.args.indexer.endpoints().current().origin().to_owned();
-                state.core.connected()
+            Msg::Link(event) => state.receive(context, event),
+            Msg::PageRead { epoch, .. } if epoch != state.epoch => Vec::new(),
+            Msg::PageRead { page: Ok(page), .. } => {
+                let is_full = IndexerClient::is_full_page(&page);
+                state.core.on_page(page, is_full)
             }
-            Msg::Link(LinkEvent::Text(_, text)) => match serde_json::from_str::<ServerMessage>(&text) {
-                Ok(message) => {
-                    state.args.position.with(|position| position.last_event_at = Some(wall::now_text()));
-                    state.core.received(message)
-                }
-                Err(_) => vec![Effect::Reconnect("the indexer sent something else than its contract")],
-            },
-            Msg::Link(LinkEvent::Down(..)) => {
-                state.core.disconnected();
-                // The next attempt may better lead elsewhere.
-                let indexer = state.args.indexer.clone();
-                context.spawn(async move { indexer.choose().await });
-                Vec::new()
-            }
-            Msg::Drained(epoch, _) if epoch != state.epoch => Vec::new(),
-            Msg::Drained(_, Ok(page)) => {
-                let is_full = IndexerClient::is_full(&page);
-                state.core.drained(page, is_full)
-            }
-            Msg::Drained(_, Err(error)) => {
+            Msg::PageRead { page: Err(error), .. } => {
                 tracing::warn!(error, "events could not be read");
-                state.core.drain_failed()
+                state.core.on_page_failure()
             }
-            Msg::Silent(epoch) if epoch == state.epoch => state.core.silent(),
-            Msg::Silent(_) => Vec::new(),
-            Msg::Look => {
-                let indexer = state.args.indexer.clone();
-                if indexer.endpoints().has_choice() {
-                    // What is told and what is read must come from one and the same.
-                    if state.origin != indexer.endpoints().current().origin() {
-                        state.link.reconnect(state.epoch, "another indexer is used");
-                    }
-                    context.spawn(async move { indexer.choose().await });
-                    context.after(LOOK, Msg::Look);
-                }
+            Msg::SilenceElapsed { epoch } if epoch == state.epoch => state.core.on_silence(),
+            Msg::SilenceElapsed { .. } => Vec::new(),
+            Msg::CompareEndpoints => {
+                state.compare_endpoints(context);
                 Vec::new()
             }
         };
         for effect in effects {
             state.perform(context, effect);
         }
-        let (processed, is_live) = (state.core.processed(), state.core.phase() == Phase::Live);
-        state.args.position.with(|position| {
-            position.processed = processed;
-            position.is_live = is_live;
-        });
+        let (processed, is_live) = (state.core.processed_height(), state.core.phase() == SubscriptionPhase::Live);
+        state.args.position.with(|position| (position.processed, position.is_live) = (processed, is_live));
         Ok(())
     }
 
     fn observe(state: &State) -> Value {
         json!({
             "corporation_id": state.args.corporation_id, "phase": format!("{:?}", state.core.phase()),
-            "processed": state.core.processed(),
+            "processed": state.core.processed_height(),
         })
     }
 }
 
 impl State {
-    fn perform(&mut self, context: &Context<Msg>, effect: Effect) {
+    fn receive(&mut self, context: &ActorContext<Msg>, event: LinkEvent) -> Vec<SubscriptionEffect> {
+        match event {
+            LinkEvent::Up { epoch } => {
+                self.epoch = epoch;
+                self.connected_origin = self.args.indexer.endpoints().current().origin().to_owned();
+                self.core.on_connected()
+            }
+            LinkEvent::Text { text, .. } => match serde_json::from_str::<StreamMessage>(&text) {
+                Ok(message) => {
+                    self.args.position.with(|position| position.last_event_at = Some(wall_clock::now_rfc3339()));
+                    self.core.on_message(message)
+                }
+                Err(_) => {
+                    vec![SubscriptionEffect::Reconnect { reason: "the indexer sent a message outside its contract" }]
+                }
+            },
+            LinkEvent::Down { .. } => {
+                self.core.on_disconnected();
+                // Another indexer may accept the next connection.
+                let indexer = self.args.indexer.clone();
+                context.spawn(async move { indexer.choose_endpoint().await });
+                Vec::new()
+            }
+        }
+    }
+
+    fn compare_endpoints(&self, context: &ActorContext<Msg>) {
+        let indexer = self.args.indexer.clone();
+        if !indexer.endpoints().has_alternatives() {
+            return;
+        }
+        // Events and reads must come from the same indexer.
+        if self.connected_origin != indexer.endpoints().current().origin() {
+            self.link.reconnect(self.epoch, "another indexer is used");
+        }
+        context.spawn(async move { indexer.choose_endpoint().await });
+        context.send_after(COMPARISON_INTERVAL, Msg::CompareEndpoints);
+    }
+
+    fn perform(&mut self, context: &ActorContext<Msg>, effect: SubscriptionEffect) {
         match effect {
-            Effect::Subscribe => {
-                let message = ClientMessage::Subscribe { dids: None, corporation_id: Some(self.args.corporation_id) };
-                let text = serde_json::to_string(&message).unwrap_or_default();
+            SubscriptionEffect::Subscribe => {
+                let command = StreamCommand::Subscribe { dids: None, corporation_id: Some(self.args.corporation_id) };
+                let text = serde_json::to_string(&command).unwrap_or_default();
                 if !self.link.send(self.epoch, text) {
                     self.link.reconnect(self.epoch, "the subscription could not be sent");
                 }
             }
-            Effect::Drain { after, cursor } => {
+            SubscriptionEffect::ReadPage { after, cursor } => {
                 let (args, mailbox, epoch) = (Arc::clone(&self.args), context.mailbox(), self.epoch);
                 context.spawn(async move {
                     let page = args.indexer.events(args.corporation_id, after, cursor.as_deref()).await;
-                    mailbox.send(Msg::Drained(epoch, page.map_err(|error| error.to_string())));
+                    mailbox.send(Msg::PageRead { epoch, page: page.map_err(|error| error.to_string()) });
                 });
             }
-            Effect::Deliver(events) => {
+            SubscriptionEffect::Deliver { events } => {
                 for event in &events {
                     tracing::debug!(event_type = event.event_type, height = event.block_height, "registry event");
                 }
-                refresher::notify(&self.args.refresher, refresher::Msg::Refresh(refresher::Trigger::Event));
+                self.args.refresher.registry_changed();
             }
-            Effect::Reached(height) => {
-                self.args.cursor.with(|cursor| cursor.height = cursor.height.max(height));
-                metrics::ws_last_block("indexer", height);
-                barrier::notify(&self.args.barrier, height);
+            SubscriptionEffect::PublishHeight { height } => {
+                metrics::record_ws_last_block("indexer", height);
+                self.args.barrier.advance(height);
             }
-            Effect::Reconnect(why) => self.link.reconnect(self.epoch, why),
-            Effect::Expect { interval_ms } => {
-                if let Some(alarm) = self.alarm.take() {
-                    alarm.abort();
+            SubscriptionEffect::Reconnect { reason } => self.link.reconnect(self.epoch, reason),
+            SubscriptionEffect::ArmSilenceTimer { interval_ms } => {
+                if let Some(timer) = self.silence_timer.take() {
+                    timer.abort();
                 }
                 let silence = Duration::from_millis(interval_ms.saturating_mul(2)).max(MIN_LIVENESS);
-                self.alarm = Some(context.after(silence, Msg::Silent(self.epoch)));
+                self.silence_timer = Some(context.send_after(silence, Msg::SilenceElapsed { epoch: self.epoch }));
             }
         }
     }

@@ -1,22 +1,80 @@
 //! The subscription of one corporation: every block of the indexer in order, with the events that match.
 //!
-//! Connect first, subscribe, buffer; drain REST from the last processed height; apply the buffer; then live. A block above the
-//! next one means loss and starts a new drain. Duplicates are recognised by the whole key of an event, never by height alone.
-//! The last processed height is retained by the tree, so a new incarnation catches up from there.
+//! It owns the WebSocket to the indexer; its position is retained by the tree. Only its own connection and timers send to it. It
+//! advances the indexer barrier with every block and requests a snapshot for registry events. When it dies, the next incarnation
+//! catches up from the retained position.
+//!
+//! It connects first, subscribes and buffers blocks; it reads the events since the last processed height over REST; it applies the
+//! buffer; then it is live. A block above the next height shows that blocks were lost and starts a new catch-up. A duplicate is
+//! recognised by the whole key of an event, never by its height alone.
 
 mod actor;
 mod core;
+#[cfg(test)]
+mod tests;
 
-pub use actor::{Args, Subscription};
 use serde::Serialize;
+use svc_kit::{ActorMessage, RetainedState};
+use svc_net::websocket::{ConnectionEpoch, LinkEvent};
+use svc_wire::event_stream::EventsPage;
 
-/// Where a subscription is. Retained by the tree.
+pub use actor::IndexerSubscription;
+
+use crate::{barrier::BarrierHandle, clients::indexer::IndexerClient, refresher::RefresherHandle};
+
+/// Position of a subscription. The supervision tree retains it.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Position {
+pub struct SubscriptionPosition {
     /// Height up to which every event was delivered; `None` before the first connection.
     pub processed: Option<u64>,
-    /// Whether blocks are coming in.
+    /// Whether blocks arrive.
     pub is_live: bool,
-    /// When the last message came, RFC 3339.
+    /// Time of the last message, RFC 3339.
     pub last_event_at: Option<String>,
+}
+
+/// Messages of the subscription's own connection, tasks and timers.
+pub enum Msg {
+    /// The WebSocket connected, disconnected or received a text.
+    Link(LinkEvent),
+    /// A page of events was read, or could not be.
+    PageRead {
+        /// Connection during which the read began.
+        epoch: ConnectionEpoch,
+        /// The page, or the error in words.
+        page: Result<EventsPage, String>,
+    },
+    /// No message arrived within the expected time.
+    SilenceElapsed {
+        /// Connection that was silent.
+        epoch: ConnectionEpoch,
+    },
+    /// The timer for comparing the indexers has fired.
+    CompareEndpoints,
+}
+
+impl ActorMessage for Msg {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Link(_) => "link",
+            Self::PageRead { .. } => "drained",
+            Self::SilenceElapsed { .. } => "silent",
+            Self::CompareEndpoints => "look",
+        }
+    }
+}
+
+/// Arguments of a subscription.
+#[derive(Clone)]
+pub struct Args {
+    /// The corporation.
+    pub corporation_id: u64,
+    /// The indexer, or one of several.
+    pub indexer: IndexerClient,
+    /// Position of the subscription.
+    pub position: RetainedState<SubscriptionPosition>,
+    /// Hears of every block.
+    pub barrier: BarrierHandle,
+    /// Hears of registry events.
+    pub refresher: RefresherHandle,
 }

@@ -1,0 +1,39 @@
+//! The configuration of an indexer.
+
+use std::time::Duration;
+
+use crate::trust::TrustConfig;
+
+/// Configuration of an indexer.
+#[derive(Debug, Clone)]
+pub struct IndexerConfig {
+    /// RPC origin of the node to follow.
+    pub rpc: String,
+    /// `sqlite::memory:`, `sqlite://path?mode=rwc`, or `postgres://user@host/database`.
+    pub database: String,
+    /// Expected time between blocks, which `ready` announces to subscribers.
+    pub block_interval: Duration,
+    /// First height of an empty store; by default the oldest height of the node.
+    pub start_height: Option<u64>,
+    /// Bytes that may wait for one subscriber.
+    pub max_buffered_bytes: usize,
+    /// Settings of the evaluation of trust.
+    pub trust: TrustConfig,
+}
+
+impl IndexerConfig {
+    /// Default of the bytes that may wait for one subscriber.
+    pub const MAX_BUFFERED_BYTES: usize = 8 * 1024 * 1024;
+
+    /// Creates the configuration for a node and a database, with defaults for all other settings.
+    pub fn new(rpc: impl Into<String>, database: impl Into<String>) -> Self {
+        Self {
+            rpc: rpc.into(),
+            database: database.into(),
+            block_interval: Duration::from_secs(6),
+            start_height: None,
+            max_buffered_bytes: Self::MAX_BUFFERED_BYTES,
+            trust: TrustConfig::default(),
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! A running indexer.
+
+use std::{sync::Arc, time::Duration};
+
+use ractor::ActorCell;
+use svc_kit::{
+    RetainedState,
+    supervision::{Supervisor, SupervisorSpec},
+};
+use svc_net::upstream::NodeClient;
+use svc_wire::proto_registry::ProtoRegistry;
+
+use super::{
+    config::IndexerConfig,
+    error::IndexerError,
+    node_check::{assert_same_chain, bond_denom, first_height},
+    tree::{IndexerTree, shut_down},
+};
+use crate::{
+    block::KnownMessages,
+    follower::{self, FollowerHandle},
+    hub::{BlockTopic, HubHandle, HubSettings, TrustTopic},
+    read::{IndexReader, ReadSubject},
+    store::IndexStore,
+    trust::{self, DidEvaluator, TrustEvaluatorHandle},
+};
+
+/// A running indexer.
+///
+/// The actors run until [`Indexer::shutdown`], or until the indexer and all clones of its [reader](IndexReader) are
+/// dropped. The last drop stops them on the current tokio runtime.
+pub struct Indexer {
+    /// The supervisor of the actors.
+    pub supervisor: Supervisor,
+    /// The hub of the block stream.
+    pub hub: HubHandle,
+    /// The hub of the trust stream.
+    pub trust_hub: HubHandle<TrustTopic>,
+    /// The reads.
+    pub reader: IndexReader,
+    tree: Arc<IndexerTree>,
+}
+
+impl Indexer {
+    /// Opens the store, checks the node, and starts the actors as a tree of their own. Fails when the node or the store
+    /// cannot be used.
+    pub async fn launch(config: IndexerConfig) -> Result<Self, IndexerError> {
+        Self::start(config, None).await
+    }
+
+    /// Starts the actors as a child of any ractor actor, which receives `ActorFailed` when the supervisor gives up.
+    /// They stop when `parent` stops. Fails as [`Indexer::launch`] does.
+    pub async fn start_linked(config: IndexerConfig, parent: ActorCell) -> Result<Self, IndexerError> {
+        Self::start(config, Some(parent)).await
+    }
+
+    async fn start(config: IndexerConfig, parent: Option<ActorCell>) -> Result<Self, IndexerError> {
+        let node = NodeClient::new(&config.rpc)?;
+        let status = node.status().await?;
+        let descriptors = node.query_bytes("/cosmos.reflection.v1.ReflectionService/FileDescriptors", &[], 0).await?;
+        let registry = Arc::new(ProtoRegistry::from_live(&descriptors)?);
+        let denom = bond_denom(&node).await?;
+        let store = IndexStore::open(&config.database, &status.node_info.network).await?;
+        assert_same_chain(&node, &store, &status).await?;
+        let checkpoint = store.checkpoint().await?.height;
+        let start_height = first_height(&config, checkpoint, status.sync_info.earliest_block_height)?;
+
+        let settings = HubSettings {
+            block_interval: config.block_interval,
+            first_height: start_height,
+            max_buffered_bytes: config.max_buffered_bytes,
+        };
+        let (hub, hub_child) = HubHandle::child_spec(BlockTopic(store.clone()), settings.clone());
+        let (trust_hub, trust_hub_child) = HubHandle::child_spec(TrustTopic::new(store.clone()), settings);
+        let schema_prefix = format!("vpr:{}:{}:cs:", registry.namespace().as_str(), status.node_info.network);
+        let trust_evaluator = TrustEvaluatorHandle::new();
+        let trust_args = trust::Args {
+            did_evaluator: Arc::new(DidEvaluator::new(&config.trust, schema_prefix, store.clone())?),
+            write_store: store.with_write_pool(),
+            hub: trust_hub.clone(),
+            wait_limit: config.trust.wait_limit(config.block_interval),
+            live_height: status.sync_info.latest_block_height,
+        };
+        let follower = FollowerHandle::new();
+        let last_error = RetainedState::new(None);
+        let follower_args = follower::Args {
+            node,
+            known_messages: KnownMessages::compiled(registry.namespace())?,
+            registry: Arc::clone(&registry),
+            store: store.with_write_pool(),
+            hub: hub.clone(),
+            trust_evaluator: trust_evaluator.clone(),
+            rpc: config.rpc.clone(),
+            start_height,
+            last_error: last_error.clone(),
+        };
+        let supervisor = Supervisor::new("indexer");
+        let tree = Arc::new(IndexerTree { supervisor: supervisor.clone(), store: store.clone() });
+        let subject =
+            ReadSubject { node: status.node_info, namespace: registry.namespace().clone(), denom, rpc: config.rpc };
+        let keep_alive: Arc<IndexerTree> = Arc::clone(&tree);
+        let reader = IndexReader::new(store, follower.clone(), last_error, subject, keep_alive)?;
+        let children = SupervisorSpec::one_for_one(vec![
+            hub_child,
+            trust_hub_child,
+            trust_evaluator.child_spec(trust_args),
+            follower.child_spec(follower_args),
+        ]);
+        match parent {
+            Some(parent) => supervisor.start_linked(children, parent).await?,
+            None => supervisor.start(children).await?,
+        };
+        Ok(Self { supervisor, hub, trust_hub, reader, tree })
+    }
+
+    /// Stops the actors, which get a share of `wait_limit` each to finish, then closes the database.
+    pub async fn shutdown(&self, wait_limit: Duration) {
+        shut_down(&self.tree.supervisor, &self.tree.store, wait_limit).await;
+    }
+}

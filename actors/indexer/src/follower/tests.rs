@@ -1,0 +1,137 @@
+//! Tests of the follower's decisions, then of the actor with a fake node.
+
+use std::{sync::Arc, time::Duration};
+
+use svc_kit::{
+    RetainedState,
+    supervision::{Supervisor, SupervisorSpec},
+};
+use svc_net::upstream::NodeClient;
+use svc_wire::proto_registry::{Namespace, ProtoRegistry};
+use tokio::time::timeout;
+
+use super::{
+    Args, FollowerHandle,
+    core::{FollowerCore, FollowerEffect, MAX_FETCH_AHEAD},
+};
+use crate::{
+    block::KnownMessages,
+    fake_node::FakeNode,
+    hub::{BlockTopic, ControlMessage, HubHandle, HubSettings, SubscriptionFilter},
+    store::IndexStore,
+    trust::TrustEvaluatorHandle,
+};
+
+#[test]
+fn a_gap_is_fetched_and_blocks_are_written_in_order() {
+    let mut core: FollowerCore<u64> = FollowerCore::new(4);
+    assert_eq!(core.tip_seen(7), [FollowerEffect::Fetch(5), FollowerEffect::Fetch(6), FollowerEffect::Fetch(7)]);
+    assert_eq!(core.block_fetched(7, 7), []);
+    assert_eq!(core.block_fetched(6, 6), []);
+    assert_eq!(core.block_fetched(5, 5), [FollowerEffect::Write(5)]);
+    assert_eq!(core.tip_seen(6), [], "an old tip has no effect");
+    assert_eq!(core.block_written(), [FollowerEffect::Write(6)]);
+    assert_eq!(core.block_written(), [FollowerEffect::Write(7)]);
+    assert_eq!(core.block_written(), []);
+    assert_eq!(core.committed(), 7);
+}
+
+#[test]
+fn failed_steps_are_retried_and_one_block_is_written_at_a_time() {
+    let mut core: FollowerCore<u64> = FollowerCore::new(0);
+    assert_eq!(core.tip_seen(1), [FollowerEffect::Fetch(1)]);
+    core.fetch_failed(1);
+    assert_eq!(core.advance(), [FollowerEffect::Fetch(1)]);
+    assert_eq!(core.block_fetched(1, 1), [FollowerEffect::Write(1)]);
+    assert_eq!(core.advance(), []);
+    core.write_failed();
+    assert_eq!(core.advance(), [FollowerEffect::Write(1)]);
+}
+
+#[test]
+fn after_a_failure_one_block_at_a_time_is_fetched_until_one_arrives() {
+    let mut core: FollowerCore<u64> = FollowerCore::new(0);
+    assert_eq!(core.tip_seen(3).len(), 3);
+    for height in [1, 2, 3] {
+        core.fetch_failed(height);
+    }
+    assert_eq!(core.advance(), [FollowerEffect::Fetch(1)]);
+    assert_eq!(core.tip_seen(4), []);
+    assert_eq!(
+        core.block_fetched(1, 1),
+        [FollowerEffect::Write(1), FollowerEffect::Fetch(2), FollowerEffect::Fetch(3), FollowerEffect::Fetch(4)]
+    );
+}
+
+#[test]
+fn the_number_of_blocks_in_fetch_is_bounded() {
+    let mut core: FollowerCore<u64> = FollowerCore::new(0);
+    assert_eq!(core.tip_seen(1000).len() as u64, MAX_FETCH_AHEAD);
+    assert_eq!(core.advance(), []);
+}
+
+struct FollowerFixture {
+    follower: FollowerHandle,
+    hub: HubHandle,
+    store: IndexStore,
+    supervisor: Supervisor,
+}
+
+/// Starts a follower of a fake node with a block hub. There is no trust evaluator.
+async fn start_follower(node: &FakeNode) -> FollowerFixture {
+    let store = IndexStore::open("sqlite::memory:", "c").await.expect("opens");
+    let block_interval = Duration::from_millis(100);
+    let settings = HubSettings { block_interval, first_height: 1, max_buffered_bytes: 1 << 20 };
+    let (hub, hub_child) = HubHandle::child_spec(BlockTopic(store.clone()), settings);
+    let follower = FollowerHandle::new();
+    let namespace = Namespace::compiled();
+    let args = Args {
+        node: NodeClient::new(&node.origin).expect("an origin"),
+        registry: Arc::new(ProtoRegistry::compiled(&namespace).expect("the compiled schema")),
+        known_messages: KnownMessages::compiled(&namespace).expect("the compiled schema"),
+        store: store.clone(),
+        hub: hub.clone(),
+        trust_evaluator: TrustEvaluatorHandle::new(),
+        rpc: node.origin.clone(),
+        start_height: 1,
+        last_error: RetainedState::new(None),
+    };
+    let supervisor = Supervisor::new("test");
+    let spec = SupervisorSpec::one_for_one(vec![hub_child, follower.child_spec(args)]);
+    supervisor.start(spec).await.expect("starts");
+    FollowerFixture { follower, hub, store, supervisor }
+}
+
+#[tokio::test]
+async fn the_follower_publishes_each_block_once_across_failures_and_restarts() {
+    let node = FakeNode::start(0).await;
+    let fixture = start_follower(&node).await;
+    let mut connection = fixture.hub.join().await.expect("joins");
+    let control = ControlMessage::Subscribe(SubscriptionFilter::default());
+    fixture.hub.send_control(connection.id, control).await.expect("subscribes");
+
+    node.change(|chain| (chain.height, chain.refused_blocks) = (4, vec![3]));
+    assert_eq!(
+        [connection.next_block().await["block"].clone(), connection.next_block().await["block"].clone()],
+        [1, 2]
+    );
+    let failure = async {
+        loop {
+            if let Some(error) = fixture.follower.state().await.and_then(|state| state.last_error) {
+                return error.message;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let message = timeout(Duration::from_secs(30), failure).await.expect("in time");
+    assert!(message.starts_with("block 3: the node refused block"), "{message}");
+
+    assert!(fixture.supervisor.kill("follower").await);
+    node.change(|chain| (chain.height, chain.refused_blocks) = (6, Vec::new()));
+    for height in 3..=6 {
+        assert_eq!(connection.next_block().await["block"], height);
+    }
+    assert_eq!(fixture.store.checkpoint().await.expect("reads").height, 6);
+    fixture.supervisor.shutdown(Duration::from_secs(5)).await;
+    assert_eq!(fixture.follower.state().await, None);
+}

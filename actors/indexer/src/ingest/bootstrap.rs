@@ -1,0 +1,151 @@
+//! The first block of a store that begins in the middle of a chain. All entities that the node can list are read as if
+//! this block had changed them. The node cannot list digests, so the store lacks the digests of earlier blocks.
+
+use futures::{StreamExt, TryStreamExt, stream};
+use svc_net::upstream::NodeClientError;
+use svc_wire::{
+    proto::{
+        cosmos::{
+            feegrant::v1beta1::{QueryAllowancesByGranterRequest, QueryAllowancesByGranterResponse},
+            group::v1::{QueryProposalsByGroupPolicyRequest, QueryProposalsByGroupPolicyResponse},
+        },
+        svc::pp::v1 as pp_pb,
+    },
+    timestamp,
+};
+
+use super::node_reader::{EntityReading, NodeReader, page_request};
+use crate::block::{BlockFacts, ChangeCause, EntityRef};
+
+/// Ids of one batch.
+const ID_BATCH: u64 = 64;
+/// Empty batches after which the scan of authorizations ends: revoked ones leave gaps in the ids.
+const MAX_EMPTY_BATCHES: usize = 16;
+/// Most entities of one list answer of the chain.
+const MAX_LIST_SIZE: u32 = 1_024;
+
+/// Records all entities that the node has at the height of the block. Fails when a read fails.
+pub async fn discover_entities(source: NodeReader<'_>, facts: &mut BlockFacts) -> Result<(), NodeClientError> {
+    let cause = ChangeCause { message: "Start".to_owned(), account: None };
+    let height = facts.height;
+    let mut found: Vec<EntityRef> = Vec::new();
+    for (kind, max_empty_batches) in [
+        (EntityRef::Ecosystem as fn(u64) -> EntityRef, 1),
+        (EntityRef::Schema, 1),
+        (EntityRef::Participant, 1),
+        (EntityRef::ExchangeRate, 1),
+        (EntityRef::OperatorAuthorization, MAX_EMPTY_BATCHES),
+        (EntityRef::VsOperatorAuthorization, MAX_EMPTY_BATCHES),
+    ] {
+        found.extend(scan_ids(source, kind, max_empty_batches, height).await?.into_iter().map(|(one, _)| one));
+    }
+    for (corporation, reading) in scan_ids(source, EntityRef::Corporation, 1, height).await? {
+        let (EntityRef::Corporation(corporation_id), EntityReading::Change(change)) = (&corporation, reading) else {
+            continue;
+        };
+        let policy = change.name.unwrap_or_default();
+        found.extend(list_corporation_entities(source, *corporation_id, &policy, height).await?);
+        found.push(corporation);
+    }
+    found.extend(list_sessions(source, height).await?);
+    // An entity that the block itself changed keeps its own cause.
+    for one in found.into_iter().filter(|one| !facts.entities.contains_key(one)).collect::<Vec<_>>() {
+        facts.record_entity(one, &cause);
+    }
+    Ok(())
+}
+
+/// Reads entities with ids from 1 on, until `max_empty_batches` successive batches are empty.
+async fn scan_ids(
+    source: NodeReader<'_>,
+    kind: fn(u64) -> EntityRef,
+    max_empty_batches: usize,
+    height: u64,
+) -> Result<Vec<(EntityRef, EntityReading)>, NodeClientError> {
+    let mut found = Vec::new();
+    let (mut first, mut empty_batches) = (1, 0);
+    loop {
+        let reads = (first..first + ID_BATCH).map(|id| async move {
+            let one = kind(id);
+            let reading = source.read_entity(&one, height).await?;
+            Ok::<_, NodeClientError>((one, reading))
+        });
+        let read: Vec<_> = stream::iter(reads).buffered(8).try_collect().await?;
+        let is_there = |(_, reading): &(EntityRef, EntityReading)| match reading {
+            EntityReading::Change(change) => change.body.is_some(),
+            EntityReading::Allowance { allowance, .. } => allowance.is_some(),
+        };
+        let before = found.len();
+        found.extend(read.into_iter().filter(is_there));
+        empty_batches = if found.len() == before { empty_batches + 1 } else { 0 };
+        if empty_batches == max_empty_batches {
+            return Ok(found);
+        }
+        first += ID_BATCH;
+    }
+}
+
+/// Lists the entities of a corporation: its group and proposals, its deposit, and the fee allowances that it grants.
+async fn list_corporation_entities(
+    source: NodeReader<'_>,
+    id: u64,
+    policy: &str,
+    height: u64,
+) -> Result<Vec<EntityRef>, NodeClientError> {
+    let mut found =
+        vec![EntityRef::Group { corporation_id: id, policy: policy.to_owned() }, EntityRef::TrustDeposit(id)];
+    let mut key = Vec::new();
+    loop {
+        let request = QueryProposalsByGroupPolicyRequest { address: policy.to_owned(), pagination: page_request(key) };
+        let reply: Option<QueryProposalsByGroupPolicyResponse> =
+            source.query_group_module("ProposalsByGroupPolicy", &request, height).await?;
+        let reply = reply.unwrap_or_default();
+        found.extend(reply.proposals.iter().map(|proposal| EntityRef::Proposal(proposal.id)));
+        key = reply.pagination.map(|page| page.next_key).unwrap_or_default();
+        if key.is_empty() {
+            break;
+        }
+    }
+    loop {
+        let request = QueryAllowancesByGranterRequest { granter: policy.to_owned(), pagination: page_request(key) };
+        let path = "/cosmos.feegrant.v1beta1.Query/AllowancesByGranter";
+        let reply: QueryAllowancesByGranterResponse = source.node.query(path, &request, height).await?;
+        found.extend(
+            reply
+                .allowances
+                .into_iter()
+                .map(|grant| EntityRef::FeeAllowance { granter: grant.granter, grantee: grant.grantee }),
+        );
+        key = reply.pagination.map(|page| page.next_key).unwrap_or_default();
+        if key.is_empty() {
+            return Ok(found);
+        }
+    }
+}
+
+/// Lists the sessions. The node lists them by the time of their last change, strictly after an instant. Sessions of one
+/// block share a time, so the next page begins one nanosecond before the time of the last session.
+async fn list_sessions(source: NodeReader<'_>, height: u64) -> Result<Vec<EntityRef>, NodeClientError> {
+    let mut found = Vec::new();
+    let mut modified_after = None;
+    loop {
+        let request = pp_pb::QueryListParticipantSessionsRequest { modified_after, response_max_size: MAX_LIST_SIZE };
+        let reply: Option<pp_pb::QueryListParticipantSessionsResponse> =
+            source.query_module("pp", "ListParticipantSessions", &request, height).await?;
+        let reply = reply.unwrap_or_default();
+        let is_last = reply.participant_sessions.len() < MAX_LIST_SIZE as usize;
+        let last =
+            reply.participant_sessions.last().and_then(|session| session.modified.as_ref()).map(timestamp::unix_nanos);
+        let known = found.len();
+        for session in reply.participant_sessions {
+            let one = EntityRef::Session(session.id);
+            if !found.contains(&one) {
+                found.push(one);
+            }
+        }
+        if is_last || found.len() == known {
+            return Ok(found);
+        }
+        modified_after = last.map(|last| timestamp::from_unix_nanos(last - 1));
+    }
+}

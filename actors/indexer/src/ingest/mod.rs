@@ -1,0 +1,54 @@
+//! From a decoded block to the rows that it writes: entities read from the node at the height of the block, events with
+//! their routes, activity, and changes of measures.
+//!
+//! `node_reader` and `bootstrap` read the node; `block_ingester` combines a block with the state that the store holds.
+
+mod block_ingester;
+mod bootstrap;
+mod event_builder;
+mod node_reader;
+mod registry_view;
+mod stats_deltas;
+mod transitions;
+
+use std::collections::BTreeMap;
+
+use svc_net::upstream::NodeClientError;
+
+use crate::{
+    block::{BlockFacts, EntityRef},
+    store::IndexStoreError,
+};
+pub use block_ingester::BlockIngester;
+pub use bootstrap::discover_entities;
+pub use node_reader::{EntityReading, NodeReader};
+
+/// A failure to fetch or to write a block.
+#[derive(Debug, thiserror::Error)]
+pub enum IngestError {
+    #[error(transparent)]
+    Node(#[from] NodeClientError),
+    #[error(transparent)]
+    Store(#[from] IndexStoreError),
+    #[error("block {0} has an invalid header time")]
+    InvalidBlockTime(u64),
+}
+
+impl IngestError {
+    /// Returns a text without addresses and SQL for public answers: the part that failed, and the error of the node.
+    pub fn public_message(&self) -> String {
+        match self {
+            Self::Node(NodeClientError::Upstream(_)) => "the node does not answer".to_owned(),
+            Self::Node(error) => error.to_string(),
+            Self::Store(_) => "the store failed".to_owned(),
+            Self::InvalidBlockTime(_) => self.to_string(),
+        }
+    }
+}
+
+/// A decoded block with the readings of the entities that it names.
+#[derive(Debug, Clone)]
+pub struct FetchedBlock {
+    pub facts: BlockFacts,
+    pub readings: BTreeMap<EntityRef, EntityReading>,
+}

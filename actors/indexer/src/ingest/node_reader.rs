@@ -1,0 +1,323 @@
+//! Reads of entities from the node, at the height of the block that changed them.
+
+use std::collections::BTreeMap;
+
+use futures::{StreamExt, TryStreamExt, stream};
+use prost::Message;
+use prost_types::Any;
+use serde_json::Value;
+use svc_net::upstream::{NodeClient, NodeClientError};
+use svc_wire::{
+    proto::{
+        cosmos::{
+            base::query::v1beta1::PageRequest,
+            feegrant::v1beta1::{QueryAllowanceRequest, QueryAllowanceResponse},
+            group::v1 as group_pb,
+        },
+        svc::{
+            co::v1::{QueryGetCorporationRequest, QueryGetCorporationResponse},
+            cs::v1::{QueryGetCredentialSchemaRequest, QueryGetCredentialSchemaResponse},
+            de::v1 as de_pb,
+            di::v1::{QueryGetDigestRequest, QueryGetDigestResponse},
+            ec::v1::{QueryGetEcosystemRequest, QueryGetEcosystemResponse},
+            pp::v1 as pp_pb,
+            td::v1::{QueryGetTrustDepositRequest, QueryGetTrustDepositResponse},
+            xr::v1::{QueryGetExchangeRateRequest, QueryGetExchangeRateResponse},
+        },
+    },
+    proto_registry::ProtoRegistry,
+};
+
+use crate::{
+    block::{EntityRef, parameters_id},
+    projection::{authorizations, governance, groups, registry_entities},
+    store::{EntityChange, EntityKind},
+};
+
+/// An entity as the node returned it. The store holds the rest.
+#[derive(Debug, Clone)]
+pub enum EntityReading {
+    /// The new state; the body is absent when the node does not have the entity.
+    Change(Box<EntityChange>),
+    /// An allowance. Its granter may be a corporation or not.
+    Allowance { granter: String, grantee: String, allowance: Option<Any> },
+}
+
+/// Reads of one block that run at once.
+const READ_CONCURRENCY: usize = 8;
+
+/// Reads of one node.
+#[derive(Clone, Copy)]
+pub struct NodeReader<'a> {
+    pub node: &'a NodeClient,
+    pub registry: &'a ProtoRegistry,
+}
+
+/// Returns `None` for an entity that the node does not have at the height.
+fn accept_missing<R>(answer: Result<R, NodeClientError>) -> Result<Option<R>, NodeClientError> {
+    match answer {
+        Ok(reply) => Ok(Some(reply)),
+        Err(NodeClientError::Query { error, .. }) if is_missing(&error) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// NotFound is sdk/22. For a missing fee allowance or participant the node answers gRPC Internal, sdk/6, with "not
+/// found" in the text.
+fn is_missing(error: &svc_wire::chain_error::ChainError) -> bool {
+    let (codespace, code) = (error.codespace.as_str(), error.code);
+    (codespace, code) == ("sdk", 22)
+        || (codespace, code) == ("sdk", 38)
+        || ((codespace, code) == ("sdk", 6) && error.raw_log.contains("not found"))
+}
+
+impl NodeReader<'_> {
+    pub(super) async fn query_module<Q: Message, R: Message + Default>(
+        &self,
+        module: &str,
+        rpc: &str,
+        request: &Q,
+        height: u64,
+    ) -> Result<Option<R>, NodeClientError> {
+        accept_missing(self.node.query(&self.registry.namespace().query_path(module, rpc), request, height).await)
+    }
+
+    pub(super) async fn query_group_module<Q: Message, R: Message + Default>(
+        &self,
+        rpc: &str,
+        request: &Q,
+        height: u64,
+    ) -> Result<Option<R>, NodeClientError> {
+        accept_missing(self.node.query(&format!("/cosmos.group.v1.Query/{rpc}"), request, height).await)
+    }
+
+    /// Reads several entities at a height, up to [`READ_CONCURRENCY`] at once. Fails with the first read that fails.
+    pub async fn read_entities(
+        self,
+        entities: Vec<EntityRef>,
+        height: u64,
+    ) -> Result<BTreeMap<EntityRef, EntityReading>, NodeClientError> {
+        let reads = entities.into_iter().map(|entity| async move {
+            let reading = self.read_entity(&entity, height).await?;
+            Ok::<_, NodeClientError>((entity, reading))
+        });
+        stream::iter(reads).buffer_unordered(READ_CONCURRENCY).try_collect().await
+    }
+
+    /// Reads the state of an entity after a block.
+    pub async fn read_entity(&self, touched: &EntityRef, height: u64) -> Result<EntityReading, NodeClientError> {
+        let change = match touched {
+            EntityRef::Corporation(id) => {
+                let request = QueryGetCorporationRequest { corporation_id: *id, ..Default::default() };
+                let reply: Option<QueryGetCorporationResponse> =
+                    self.query_module("co", "GetCorporation", &request, height).await?;
+                let entity = reply.and_then(|reply| reply.corporation);
+                EntityChange {
+                    corporation_id: Some(*id),
+                    name: entity.as_ref().map(|entity| entity.policy_address.clone()),
+                    did: entity.as_ref().map(|entity| entity.did.clone()),
+                    ..EntityChange::new(
+                        EntityKind::Corporation,
+                        Some(*id),
+                        entity.as_ref().map(governance::corporation),
+                    )
+                }
+            }
+            EntityRef::Ecosystem(id) => {
+                let request = QueryGetEcosystemRequest { id: *id, ..Default::default() };
+                let reply: Option<QueryGetEcosystemResponse> =
+                    self.query_module("ec", "GetEcosystem", &request, height).await?;
+                let entity = reply.and_then(|reply| reply.ecosystem);
+                EntityChange {
+                    corporation_id: entity.as_ref().map(|entity| entity.corporation_id),
+                    did: entity.as_ref().map(|entity| entity.did.clone()),
+                    ..EntityChange::new(EntityKind::Ecosystem, Some(*id), entity.as_ref().map(governance::ecosystem))
+                }
+            }
+            EntityRef::Schema(id) => {
+                let request = QueryGetCredentialSchemaRequest { id: *id };
+                let reply: Option<QueryGetCredentialSchemaResponse> =
+                    self.query_module("cs", "GetCredentialSchema", &request, height).await?;
+                let entity = reply.and_then(|reply| reply.schema);
+                EntityChange {
+                    parent_id: entity.as_ref().map(|entity| entity.ecosystem_id),
+                    ..EntityChange::new(EntityKind::Schema, Some(*id), entity.as_ref().map(registry_entities::schema))
+                }
+            }
+            EntityRef::Participant(id) => {
+                let request = pp_pb::QueryGetParticipantRequest { id: *id };
+                let reply: Option<pp_pb::QueryGetParticipantResponse> =
+                    self.query_module("pp", "GetParticipant", &request, height).await?;
+                let entity = reply.and_then(|reply| reply.participant);
+                EntityChange {
+                    corporation_id: entity.as_ref().map(|entity| entity.corporation_id),
+                    parent_id: entity.as_ref().map(|entity| entity.schema_id),
+                    name: entity.as_ref().map(|entity| entity.vs_operator.clone()).filter(|name| !name.is_empty()),
+                    did: entity.as_ref().map(|entity| entity.did.clone()).filter(|did| !did.is_empty()),
+                    ..EntityChange::new(
+                        EntityKind::Participant,
+                        Some(*id),
+                        entity.as_ref().map(registry_entities::participant),
+                    )
+                }
+            }
+            EntityRef::Session(id) => {
+                let request = pp_pb::QueryGetParticipantSessionRequest { id: id.clone() };
+                let reply: Option<pp_pb::QueryGetParticipantSessionResponse> =
+                    self.query_module("pp", "GetParticipantSession", &request, height).await?;
+                let entity = reply.and_then(|reply| reply.participant_session);
+                EntityChange {
+                    name: Some(id.clone()),
+                    ..EntityChange::new(EntityKind::Session, None, entity.as_ref().map(registry_entities::session))
+                }
+            }
+            EntityRef::TrustDeposit(id) => {
+                let request = QueryGetTrustDepositRequest { corporation_id: *id };
+                let reply: Option<QueryGetTrustDepositResponse> =
+                    self.query_module("td", "GetTrustDeposit", &request, height).await?;
+                let entity = reply.and_then(|reply| reply.trust_deposit);
+                EntityChange {
+                    corporation_id: Some(*id),
+                    ..EntityChange::new(
+                        EntityKind::TrustDeposit,
+                        Some(*id),
+                        entity.as_ref().map(registry_entities::trust_deposit),
+                    )
+                }
+            }
+            EntityRef::Digest(digest) => {
+                let request = QueryGetDigestRequest { digest: digest.clone() };
+                let reply: Option<QueryGetDigestResponse> =
+                    self.query_module("di", "GetDigest", &request, height).await?;
+                let entity = reply.and_then(|reply| reply.digest);
+                let body = entity.as_ref().map(registry_entities::digest);
+                EntityChange { name: Some(digest.clone()), ..EntityChange::new(EntityKind::Digest, None, body) }
+            }
+            EntityRef::ExchangeRate(id) => {
+                let request = QueryGetExchangeRateRequest { id: *id, ..Default::default() };
+                let reply: Option<QueryGetExchangeRateResponse> =
+                    self.query_module("xr", "GetExchangeRate", &request, height).await?;
+                let entity = reply.and_then(|reply| reply.exchange_rate);
+                EntityChange::new(
+                    EntityKind::ExchangeRate,
+                    Some(*id),
+                    entity.as_ref().map(registry_entities::exchange_rate),
+                )
+            }
+            EntityRef::OperatorAuthorization(id) => {
+                let request = de_pb::QueryGetOperatorAuthorizationRequest { id: *id };
+                let reply: Option<de_pb::QueryGetOperatorAuthorizationResponse> =
+                    self.query_module("de", "GetOperatorAuthorization", &request, height).await?;
+                let entity = reply.and_then(|reply| reply.operator_authorization);
+                EntityChange {
+                    corporation_id: entity.as_ref().map(|entity| entity.corporation_id),
+                    name: entity.as_ref().map(|entity| entity.operator.clone()),
+                    ..EntityChange::new(
+                        EntityKind::OperatorAuthorization,
+                        Some(*id),
+                        entity.as_ref().map(authorizations::operator_authorization),
+                    )
+                }
+            }
+            EntityRef::VsOperatorAuthorization(id) => {
+                let request = de_pb::QueryGetVsOperatorAuthorizationRequest { id: *id };
+                let reply: Option<de_pb::QueryGetVsOperatorAuthorizationResponse> =
+                    self.query_module("de", "GetVSOperatorAuthorization", &request, height).await?;
+                let entity = reply.and_then(|reply| reply.vs_operator_authorization);
+                EntityChange {
+                    corporation_id: entity.as_ref().map(|entity| entity.corporation_id),
+                    name: entity.as_ref().map(|entity| entity.vs_operator.clone()),
+                    ..EntityChange::new(
+                        EntityKind::VsOperatorAuthorization,
+                        Some(*id),
+                        entity.as_ref().map(authorizations::vs_operator_authorization),
+                    )
+                }
+            }
+            EntityRef::FeeAllowance { granter, grantee } => {
+                let request = QueryAllowanceRequest { granter: granter.clone(), grantee: grantee.clone() };
+                let path = "/cosmos.feegrant.v1beta1.Query/Allowance";
+                let reply: Option<QueryAllowanceResponse> =
+                    accept_missing(self.node.query(path, &request, height).await)?;
+                let allowance = reply.and_then(|reply| reply.allowance).and_then(|grant| grant.allowance);
+                return Ok(EntityReading::Allowance { granter: granter.clone(), grantee: grantee.clone(), allowance });
+            }
+            EntityRef::Group { corporation_id, policy } => self.read_group(*corporation_id, policy, height).await?,
+            EntityRef::Proposal(id) => self.read_proposal(*id, height).await?,
+            EntityRef::Params(module) => self.read_params(module, height).await?,
+        };
+        Ok(EntityReading::Change(Box::new(change)))
+    }
+
+    async fn read_group(
+        &self,
+        corporation_id: u64,
+        policy: &str,
+        height: u64,
+    ) -> Result<EntityChange, NodeClientError> {
+        let request = group_pb::QueryGroupPolicyInfoRequest { address: policy.to_owned() };
+        let reply: Option<group_pb::QueryGroupPolicyInfoResponse> =
+            self.query_group_module("GroupPolicyInfo", &request, height).await?;
+        let policy_info = reply.and_then(|reply| reply.info).unwrap_or_default();
+        let group_id = policy_info.group_id;
+        let request = group_pb::QueryGroupInfoRequest { group_id };
+        let reply: Option<group_pb::QueryGroupInfoResponse> =
+            self.query_group_module("GroupInfo", &request, height).await?;
+        let info = reply.and_then(|reply| reply.info);
+        let mut members = Vec::new();
+        let mut next = Vec::new();
+        loop {
+            let pagination = page_request(next);
+            let request = group_pb::QueryGroupMembersRequest { group_id, pagination };
+            let reply: Option<group_pb::QueryGroupMembersResponse> =
+                self.query_group_module("GroupMembers", &request, height).await?;
+            let reply = reply.unwrap_or_default();
+            members.extend(reply.members);
+            next = reply.pagination.map(|page| page.next_key).unwrap_or_default();
+            if next.is_empty() {
+                break;
+            }
+        }
+        let body = info.map(|info| groups::group(self.registry, corporation_id, &info, &policy_info, &members));
+        Ok(EntityChange {
+            corporation_id: Some(corporation_id),
+            parent_id: Some(group_id),
+            name: Some(policy.to_owned()),
+            ..EntityChange::new(EntityKind::Group, Some(corporation_id), body)
+        })
+    }
+
+    async fn read_proposal(&self, id: u64, height: u64) -> Result<EntityChange, NodeClientError> {
+        let request = group_pb::QueryProposalRequest { proposal_id: id };
+        let reply: Option<group_pb::QueryProposalResponse> =
+            self.query_group_module("Proposal", &request, height).await?;
+        let entity = reply.and_then(|reply| reply.proposal);
+        let votes = match &entity {
+            None => None,
+            Some(_) => {
+                let request = group_pb::QueryTallyResultRequest { proposal_id: id };
+                let reply: Option<group_pb::QueryTallyResultResponse> =
+                    self.query_group_module("TallyResult", &request, height).await?;
+                reply.and_then(|reply| reply.tally)
+            }
+        };
+        let body = entity.as_ref().map(|entity| groups::proposal(self.registry, entity, votes.as_ref()));
+        let name = entity.map(|entity| entity.group_policy_address);
+        Ok(EntityChange { name, ..EntityChange::new(EntityKind::Proposal, Some(id), body) })
+    }
+
+    async fn read_params(&self, module: &'static str, height: u64) -> Result<EntityChange, NodeClientError> {
+        let namespace = self.registry.namespace();
+        let bytes = accept_missing(self.node.query_bytes(&namespace.query_path(module, "Params"), &[], height).await)?;
+        let decoded = bytes
+            .and_then(|bytes| self.registry.decode(&namespace.full_name(module, "QueryParamsResponse"), &bytes).ok());
+        let params = decoded.map(|reply| registry_entities::params(reply.get("params").unwrap_or(&Value::Null)));
+        let id = parameters_id(module);
+        Ok(EntityChange { name: Some(module.to_owned()), ..EntityChange::new(EntityKind::Params, Some(id), params) })
+    }
+}
+
+/// Returns the request for the page of an SDK list that begins at a key.
+pub(super) fn page_request(key: Vec<u8>) -> Option<PageRequest> {
+    Some(PageRequest { key, limit: 1_000, ..Default::default() })
+}

@@ -1,0 +1,82 @@
+//! Rows that follow from the transitions of entities: activity, schedules, and modification times. Pure.
+
+use serde_json::Value;
+
+use super::registry_view::EntityTransition;
+use crate::{
+    derive::participant,
+    projection,
+    store::{EntityActivity, EntityChange, EntityKind, ScheduledChange, iso_millis},
+};
+
+/// Returns the rows of the activity log, one for each message. The last row holds all changes of the block.
+pub fn entity_activity(step: &EntityTransition) -> Vec<EntityActivity> {
+    let kind = step.change.kind;
+    // Every fee payment touches its allowance; a payment that changed nothing is no activity.
+    if kind == EntityKind::FeeGrant && is_unchanged(step) {
+        return Vec::new();
+    }
+    let changes = projection::changed_members(step.before.as_deref(), step.change.body.as_ref());
+    let last = step.causes.len().saturating_sub(1);
+    let rows = step.causes.iter().enumerate().map(|(index, cause)| EntityActivity {
+        entity_type: kind.entity_type(),
+        entity_key: step.entity_key(),
+        message: match kind {
+            EntityKind::TrustDeposit => deposit_action(&cause.message, step.before.is_none()),
+            _ => cause.message.clone(),
+        },
+        account: cause.account.clone(),
+        changes: changes.clone().filter(|_| index == last),
+    });
+    // A row without a signer and without a change is no activity.
+    rows.filter(|row| row.account.is_some() || row.changes.is_some()).collect()
+}
+
+/// Returns the name of a message in the activity log of a trust deposit.
+fn deposit_action(message: &str, is_new: bool) -> String {
+    let action = match message {
+        "SlashTrustDeposit" => "SLASH_TRUST_DEPOSIT",
+        "BurnEcosystemSlashedTrustDeposit" => "BURN_ECOSYSTEM_SLASHED_TRUST_DEPOSIT",
+        "ReclaimTrustDepositYield" => "RECLAIM_YIELD",
+        "RepaySlashedTrustDeposit" => "REPAY_SLASHED",
+        _ if is_new => "CREATE_TRUST_DEPOSIT",
+        _ => "ADJUST_TRUST_DEPOSIT",
+    };
+    action.to_owned()
+}
+
+/// Whether the block left the members of an entity that the node returns unchanged.
+pub fn is_unchanged(step: &EntityTransition) -> bool {
+    let node_members = |body: &Value| {
+        let mut body = body.clone();
+        if let Some(object) = body.as_object_mut() {
+            object.retain(|key, _| key != "id" && key != "_modified");
+        }
+        body
+    };
+    step.before.as_deref().map(node_members) == step.change.body.as_ref().map(node_members)
+}
+
+/// Adds the time of the block to an entity that has no `modified` member.
+pub fn stamp_modified(mut change: EntityChange, time: i128) -> EntityChange {
+    if let Some(body) = change.body.as_mut().filter(|body| body.get("modified").is_none()) {
+        body["_modified"] = iso_millis(time).into();
+    }
+    change
+}
+
+/// Returns the instants at which time alone changes an entity.
+pub fn scheduled_changes(step: &EntityTransition, now: i128) -> Vec<ScheduledChange> {
+    let (Some(body), Some(id)) = (&step.change.body, step.change.id) else { return Vec::new() };
+    let kind = step.change.kind;
+    match kind {
+        EntityKind::Participant => {
+            participant::state_changes_after(body, now).map(|due| ScheduledChange { due, kind, id }).collect()
+        }
+        EntityKind::Proposal if body["status"] == "SUBMITTED" => {
+            let ends = svc_wire::timestamp::parse_instant(body, "voting_period_end");
+            ends.map(|due| ScheduledChange { due, kind, id }).into_iter().collect()
+        }
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,37 @@
+//! Reads of the indexer's own state.
+
+use serde_json::{Value, json};
+use svc_wire::timestamp;
+
+use super::{error::ReadError, reader::IndexReader};
+
+impl IndexReader {
+    pub(super) async fn block_height(&self) -> Result<Value, ReadError> {
+        let checkpoint = self.store.checkpoint().await?;
+        let stamp = timestamp::iso_seconds(&timestamp::from_unix_nanos(checkpoint.time));
+        Ok(json!({"type": "block-indexed", "height": checkpoint.height, "timestamp": stamp}))
+    }
+
+    pub(super) async fn status(&self) -> Result<Value, ReadError> {
+        let state = self.follower_state().await.ok_or(ReadError::NotRunning)?;
+        let mut status = json!({"is_running": true, "is_crawling": state.last_error.is_none()});
+        if let Some(error) = state.last_error {
+            status["last_error"] =
+                json!({"message": error.message, "timestamp": error.timestamp, "service": "follower"});
+        }
+        let (checkpoint, pending) = (self.store.trust_checkpoint().await?, self.store.list_pending_dids().await?);
+        status["trust"] = json!({"block_height": checkpoint.height, "dids_to_judge": pending.len()});
+        Ok(status)
+    }
+
+    pub(super) fn version(&self) -> Value {
+        let subject = &self.subject;
+        json!({
+            "app_version": env!("CARGO_PKG_VERSION"),
+            "environment": {"network": {
+                "chain_id": subject.node.network, "rpc_endpoint": subject.rpc, "lcd_endpoint": "", "cosmos_sdk_version": "",
+                "node_version": subject.node.version, "app_name": subject.namespace.as_str(),
+            }},
+        })
+    }
+}

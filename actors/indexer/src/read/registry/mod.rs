@@ -1,0 +1,12 @@
+//! Reads of the registry: entities, activity, events and statistics.
+
+mod activity_log;
+mod authorizations;
+mod deposits_and_rates;
+mod entity_scan;
+mod governance;
+mod groups;
+mod participants;
+mod stats;
+
+pub(in crate::read) use stats::measure_number;

@@ -1,0 +1,49 @@
+//! A reader of a store with the blocks of a test.
+
+use std::sync::Arc;
+
+use svc_kit::RetainedState;
+use svc_wire::{comet_rpc::NodeInfo, proto_registry::Namespace};
+
+use super::{IndexReader, ReadSubject};
+use crate::{
+    derive::stats::{StatsDeltas, StatsMetric, StatsScope},
+    follower::FollowerHandle,
+    store::{BlockWrite, EntityChange, IndexStore},
+};
+
+/// Returns a second of 1970 in the form of entities.
+pub fn time(second: u64) -> String {
+    format!("1970-01-01T00:00:{second:02}.000Z")
+}
+
+/// Returns a second of 1970 in nanoseconds.
+pub fn at(second: u64) -> i128 {
+    i128::from(second) * 1_000_000_000
+}
+
+/// Returns a block at the time of its height in seconds.
+pub fn block(height: u64, changes: Vec<EntityChange>, measures: &[(StatsScope, StatsMetric, i128)]) -> BlockWrite {
+    let mut deltas = StatsDeltas::default();
+    for (scope, metric, change) in measures {
+        deltas.add(*scope, *metric, *change);
+    }
+    BlockWrite { height, time: at(height), changes, deltas, ..BlockWrite::default() }
+}
+
+/// Returns a reader of these blocks, of chain `c`, in namespace `svc`, with deposits in `ucoin`.
+pub async fn reader(blocks: &[BlockWrite]) -> IndexReader {
+    let store = IndexStore::open("sqlite::memory:", "c").await.expect("opens");
+    for block in blocks {
+        store.write_block(block).await.expect("writes");
+    }
+    let subject = ReadSubject {
+        node: NodeInfo { network: "c".to_owned(), version: String::new() },
+        namespace: Namespace::compiled(),
+        denom: "ucoin".to_owned(),
+        rpc: "http://node".to_owned(),
+    };
+    let last_error = RetainedState::new(None);
+    IndexReader::new(store, FollowerHandle::new(), last_error, subject, Arc::new(()))
+        .expect("the endpoints of the profile")
+}

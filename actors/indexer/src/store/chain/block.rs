@@ -1,0 +1,139 @@
+//! Blocks, and the transaction that writes one.
+
+use std::collections::BTreeMap;
+
+use sqlx::{AnyConnection, Row};
+use svc_wire::event_stream::IndexerEvent;
+
+use super::{
+    activity::{EntityActivity, write_activity},
+    entity::{EntityChange, EntityKind, write_entity, write_schedule},
+    event::write_event,
+    stats::write_measures,
+};
+use crate::{
+    derive::stats::StatsDeltas,
+    store::{
+        columns::{from_column, time_to_column, to_column},
+        error::IndexStoreError,
+        index_store::IndexStore,
+    },
+};
+
+/// The newest block of the store.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Checkpoint {
+    /// Height; 0 before the first block.
+    pub height: u64,
+    /// Time of the block in nanoseconds since the epoch; 0 before the first block.
+    pub time: i128,
+}
+
+/// The instant at which time alone changes the state of an entity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScheduledChange {
+    /// Nanoseconds since the epoch.
+    pub due: i128,
+    pub kind: EntityKind,
+    pub id: u64,
+}
+
+/// All rows of one block.
+#[derive(Default)]
+pub struct BlockWrite {
+    pub height: u64,
+    /// Nanoseconds since the epoch.
+    pub time: i128,
+    pub changes: Vec<EntityChange>,
+    pub events: Vec<IndexerEvent>,
+    pub activity: Vec<EntityActivity>,
+    pub deltas: StatsDeltas,
+    pub schedule: Vec<ScheduledChange>,
+}
+
+impl IndexStore {
+    /// Returns the heights and times (nanoseconds since the epoch) of the oldest and the newest block.
+    pub async fn oldest_and_newest_block(&self) -> Result<Vec<(u64, i128)>, IndexStoreError> {
+        let rows = sqlx::query(
+            "SELECT height, time FROM block WHERE height = (SELECT MIN(height) FROM block) \
+             OR height = (SELECT MAX(height) FROM block) ORDER BY height",
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        rows.iter().map(|row| Ok((from_column(row.try_get(0)?), row.try_get::<i64, _>(1)?.into()))).collect()
+    }
+
+    /// Returns the newest block.
+    pub async fn checkpoint(&self) -> Result<Checkpoint, IndexStoreError> {
+        let mut connection = self.pool.acquire().await?;
+        read_checkpoint(&mut connection).await
+    }
+
+    /// Returns the time of a block, in nanoseconds since the epoch.
+    pub async fn block_time(&self, height: u64) -> Result<Option<i128>, IndexStoreError> {
+        let row = sqlx::query("SELECT time FROM block WHERE height = $1")
+            .bind(to_column(height))
+            .fetch_optional(&self.pool)
+            .await?;
+        Ok(row.map(|row| row.try_get::<i64, _>(0)).transpose()?.map(i128::from))
+    }
+
+    /// Returns the times of the blocks from `first` to `last`, in nanoseconds since the epoch, by height.
+    pub async fn list_block_times(&self, first: u64, last: u64) -> Result<BTreeMap<u64, i128>, IndexStoreError> {
+        let rows = sqlx::query("SELECT height, time FROM block WHERE height >= $1 AND height <= $2")
+            .bind(to_column(first))
+            .bind(to_column(last))
+            .fetch_all(&self.pool)
+            .await?;
+        rows.iter().map(|row| Ok((from_column(row.try_get(0)?), row.try_get::<i64, _>(1)?.into()))).collect()
+    }
+
+    /// Returns the newest block before an instant, up to a height.
+    pub async fn block_before(&self, instant: i128, height: u64) -> Result<Option<Checkpoint>, IndexStoreError> {
+        let row = sqlx::query(
+            "SELECT height, time FROM block WHERE time < $1 AND height <= $2 ORDER BY time DESC, height DESC LIMIT 1",
+        )
+        .bind(time_to_column(instant))
+        .bind(to_column(height))
+        .fetch_optional(&self.pool)
+        .await?;
+        row.as_ref().map(parse_block).transpose()
+    }
+
+    /// Writes a block in one transaction. A block that is already stored is left unchanged, so a writer that does not
+    /// know whether its last attempt was committed can repeat it.
+    pub async fn write_block(&self, block: &BlockWrite) -> Result<(), IndexStoreError> {
+        let mut transaction = self.pool.begin().await?;
+        if read_checkpoint(&mut transaction).await?.height >= block.height {
+            return Ok(());
+        }
+        for change in &block.changes {
+            write_entity(&mut transaction, block.height, change).await?;
+        }
+        for ScheduledChange { due, kind, id } in &block.schedule {
+            write_schedule(&mut transaction, *due, *kind, *id).await?;
+        }
+        for (position, event) in block.events.iter().enumerate() {
+            write_event(&mut transaction, block.height, position, event).await?;
+        }
+        write_activity(&mut transaction, block.height, &block.activity).await?;
+        write_measures(&mut transaction, block.height, block.time, &block.deltas).await?;
+        sqlx::query("INSERT INTO block (height, time) VALUES ($1, $2)")
+            .bind(to_column(block.height))
+            .bind(time_to_column(block.time))
+            .execute(&mut *transaction)
+            .await?;
+        transaction.commit().await?;
+        Ok(())
+    }
+}
+
+async fn read_checkpoint(connection: &mut AnyConnection) -> Result<Checkpoint, IndexStoreError> {
+    let row =
+        sqlx::query("SELECT height, time FROM block ORDER BY height DESC LIMIT 1").fetch_optional(connection).await?;
+    row.map_or_else(|| Ok(Checkpoint::default()), |row| parse_block(&row))
+}
+
+fn parse_block(row: &sqlx::any::AnyRow) -> Result<Checkpoint, IndexStoreError> {
+    Ok(Checkpoint { height: from_column(row.try_get(0)?), time: row.try_get::<i64, _>(1)?.into() })
+}

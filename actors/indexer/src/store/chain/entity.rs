@@ -1,0 +1,364 @@
+//! Versions of entities. Each version is valid from a height, inclusive, to another height, exclusive.
+
+use serde_json::Value;
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
+
+use crate::store::{
+    columns::{from_column, index_key, time_to_column, to_column},
+    error::IndexStoreError,
+    index_store::IndexStore,
+};
+
+/// The kind of an entity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EntityKind {
+    Corporation,
+    Ecosystem,
+    Schema,
+    Participant,
+    Session,
+    TrustDeposit,
+    Digest,
+    ExchangeRate,
+    OperatorAuthorization,
+    VsOperatorAuthorization,
+    FeeGrant,
+    /// A version of a governance framework; the parent is its ecosystem, if it has one.
+    FrameworkVersion,
+    Group,
+    Proposal,
+    Vote,
+    /// Parameters of a module.
+    Params,
+    /// The verdict of the evaluation of trust on a DID.
+    Verdict,
+}
+
+impl EntityKind {
+    const ALL: [Self; 17] = [
+        Self::Corporation,
+        Self::Ecosystem,
+        Self::Schema,
+        Self::Participant,
+        Self::Session,
+        Self::TrustDeposit,
+        Self::Digest,
+        Self::ExchangeRate,
+        Self::OperatorAuthorization,
+        Self::VsOperatorAuthorization,
+        Self::FeeGrant,
+        Self::FrameworkVersion,
+        Self::Group,
+        Self::Proposal,
+        Self::Vote,
+        Self::Params,
+        Self::Verdict,
+    ];
+
+    pub(in crate::store) fn as_str(self) -> &'static str {
+        match self {
+            Self::Corporation => "corporation",
+            Self::Ecosystem => "ecosystem",
+            Self::Schema => "schema",
+            Self::Participant => "participant",
+            Self::Session => "session",
+            Self::TrustDeposit => "trust_deposit",
+            Self::Digest => "digest",
+            Self::ExchangeRate => "exchange_rate",
+            Self::OperatorAuthorization => "operator_authorization",
+            Self::VsOperatorAuthorization => "vs_operator_authorization",
+            Self::FeeGrant => "fee_grant",
+            Self::FrameworkVersion => "framework_version",
+            Self::Group => "group",
+            Self::Proposal => "proposal",
+            Self::Vote => "vote",
+            Self::Params => "params",
+            Self::Verdict => "verdict",
+        }
+    }
+
+    /// Returns the kind with a name as columns hold it.
+    pub(in crate::store) fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+
+    /// Returns the name of the kind in activity logs and events.
+    pub fn entity_type(self) -> &'static str {
+        match self {
+            Self::Corporation => "Corporation",
+            Self::Ecosystem => "Ecosystem",
+            Self::Schema => "CredentialSchema",
+            Self::Participant => "Participant",
+            Self::Session => "ParticipantSession",
+            Self::TrustDeposit => "TrustDeposit",
+            Self::Digest => "DigitalIdentityDigest",
+            Self::ExchangeRate => "ExchangeRate",
+            Self::OperatorAuthorization => "OperatorAuthorization",
+            Self::VsOperatorAuthorization => "VSOperatorAuthorization",
+            Self::FeeGrant => "FeeGrant",
+            Self::FrameworkVersion => "GovernanceFrameworkVersion",
+            Self::Group => "CorporationGroup",
+            Self::Proposal => "GroupProposal",
+            Self::Vote => "GroupVote",
+            Self::Params => "GlobalVariables",
+            Self::Verdict => "TrustVerdict",
+        }
+    }
+
+    /// Whether the JSON has an `id`; the other kinds have a name.
+    fn has_id_member(self) -> bool {
+        !matches!(self, Self::Session | Self::TrustDeposit | Self::Digest | Self::Group | Self::Params | Self::Verdict)
+    }
+}
+
+/// The change of one entity by a block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EntityChange {
+    pub kind: EntityKind,
+    /// Id of the ledger; `None` for an entity that its name identifies, with its corporation or parent: the store
+    /// assigns an id.
+    pub id: Option<u64>,
+    pub corporation_id: Option<u64>,
+    /// Schema of a participant, ecosystem of a schema, proposal of a vote, group id of a group.
+    pub parent_id: Option<u64>,
+    /// Policy address, operator, grantee, voter, uuid, digest, module.
+    pub name: Option<String>,
+    pub did: Option<String>,
+    /// New state; `None` when the block removed the entity.
+    pub body: Option<Value>,
+}
+
+impl EntityChange {
+    /// Creates a change of an entity that only its id identifies.
+    pub fn new(kind: EntityKind, id: Option<u64>, body: Option<Value>) -> Self {
+        Self { kind, id, corporation_id: None, parent_id: None, name: None, did: None, body }
+    }
+}
+
+/// A version of an entity.
+#[derive(Debug, Clone)]
+pub struct StoredEntity {
+    pub id: u64,
+    pub body: Value,
+}
+
+/// An entity with a scheduled change that is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DueEntity {
+    pub kind: EntityKind,
+    pub id: u64,
+}
+
+/// The ids of a list and their order.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct IdRange {
+    /// Inclusive.
+    pub min_id: Option<u64>,
+    /// Exclusive.
+    pub max_id: Option<u64>,
+    pub is_descending: bool,
+}
+
+/// The filters that the database applies. All others are applied to the bodies.
+#[derive(Debug, Clone, Default)]
+pub struct EntityFilter {
+    pub corporation_id: Option<u64>,
+    pub parent_id: Option<u64>,
+    pub name: Option<String>,
+    pub did: Option<String>,
+}
+
+pub(in crate::store) async fn write_entity(
+    connection: &mut AnyConnection,
+    height: u64,
+    change: &EntityChange,
+) -> Result<(), IndexStoreError> {
+    let id = match change.id {
+        Some(id) => id,
+        None => find_or_assign_id(connection, change).await?,
+    };
+    let kind = change.kind.as_str();
+    // A second change in the same block replaces the first. Otherwise the previous version ends at this height.
+    for statement in [
+        "DELETE FROM entity WHERE kind = $1 AND id = $2 AND from_height = $3",
+        "UPDATE entity SET until_height = $3 WHERE kind = $1 AND id = $2 AND until_height IS NULL",
+    ] {
+        sqlx::query(statement).bind(kind).bind(to_column(id)).bind(to_column(height)).execute(&mut *connection).await?;
+    }
+    let Some(body) = &change.body else { return Ok(()) };
+    let mut body = body.clone();
+    if change.kind.has_id_member() {
+        body["id"] = id.into();
+    }
+    sqlx::query(
+        "INSERT INTO entity (kind, id, from_height, until_height, corporation_id, parent_id, name, did, body) \
+         VALUES ($1, $2, $3, NULL, $4, $5, $6, $7, $8)",
+    )
+    .bind(kind)
+    .bind(to_column(id))
+    .bind(to_column(height))
+    .bind(change.corporation_id.map(to_column))
+    .bind(change.parent_id.map(to_column))
+    .bind(change.name.as_deref().map(|name| index_key(name).into_owned()))
+    .bind(change.did.as_deref().map(|did| index_key(did).into_owned()))
+    .bind(body.to_string())
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
+/// Returns the id of an entity that its name identifies: the one it has, or the next free one of its kind.
+async fn find_or_assign_id(connection: &mut AnyConnection, change: &EntityChange) -> Result<u64, IndexStoreError> {
+    let known = sqlx::query(
+        "SELECT id FROM entity WHERE kind = $1 AND name = $2 AND COALESCE(corporation_id, 0) = $3 \
+         AND COALESCE(parent_id, 0) = $4 LIMIT 1",
+    )
+    .bind(change.kind.as_str())
+    .bind(change.name.as_deref().map(|name| index_key(name).into_owned()))
+    .bind(change.corporation_id.map_or(0, to_column))
+    .bind(change.parent_id.map_or(0, to_column))
+    .fetch_optional(&mut *connection)
+    .await?;
+    if let Some(row) = known {
+        return Ok(from_column(row.try_get(0)?));
+    }
+    let highest: i64 = sqlx::query("SELECT COALESCE(MAX(id), 0) FROM entity WHERE kind = $1")
+        .bind(change.kind.as_str())
+        .fetch_one(connection)
+        .await?
+        .try_get(0)?;
+    Ok(from_column(highest) + 1)
+}
+
+pub(in crate::store) async fn write_schedule(
+    connection: &mut AnyConnection,
+    due: i128,
+    kind: EntityKind,
+    id: u64,
+) -> Result<(), IndexStoreError> {
+    sqlx::query("INSERT INTO schedule (due, kind, id) VALUES ($1, $2, $3) ON CONFLICT (due, kind, id) DO NOTHING")
+        .bind(time_to_column(due))
+        .bind(kind.as_str())
+        .bind(to_column(id))
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+fn parse_entity(row: &sqlx::any::AnyRow) -> Result<StoredEntity, IndexStoreError> {
+    let (id, text): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
+    let body = serde_json::from_str(&text).map_err(|error| IndexStoreError::CorruptRow(error.to_string()))?;
+    Ok(StoredEntity { id: from_column(id), body })
+}
+
+impl IndexStore {
+    /// Returns the version of an entity that is valid at `height`.
+    pub async fn entity(&self, kind: EntityKind, id: u64, height: u64) -> Result<Option<Value>, IndexStoreError> {
+        let row = sqlx::query(
+            "SELECT id, body FROM entity WHERE kind = $1 AND id = $2 AND from_height <= $3 \
+             AND (until_height IS NULL OR until_height > $3)",
+        )
+        .bind(kind.as_str())
+        .bind(to_column(id))
+        .bind(to_column(height))
+        .fetch_optional(&self.pool)
+        .await?;
+        row.map(|row| parse_entity(&row).map(|stored| stored.body)).transpose()
+    }
+
+    /// Returns the first entity of a kind that passes the filter at `height`.
+    pub async fn find_entity(
+        &self,
+        kind: EntityKind,
+        filter: &EntityFilter,
+        height: u64,
+    ) -> Result<Option<StoredEntity>, IndexStoreError> {
+        Ok(self.list_page(kind, height, filter, IdRange::default(), 1).await?.pop())
+    }
+
+    /// Returns up to `limit` entities that are valid at `height` and pass the filter, in the order of ids.
+    pub async fn list_page(
+        &self,
+        kind: EntityKind,
+        height: u64,
+        filter: &EntityFilter,
+        range: IdRange,
+        limit: usize,
+    ) -> Result<Vec<StoredEntity>, IndexStoreError> {
+        let mut statement = String::from(
+            "SELECT id, body FROM entity WHERE kind = $1 AND from_height <= $2 \
+             AND (until_height IS NULL OR until_height > $2) AND id >= $3 AND id < $4",
+        );
+        let mut place = 4;
+        let mut condition = |is_wanted: bool, column: &str| {
+            if is_wanted {
+                place += 1;
+                statement += &format!(" AND {column} = ${place}");
+            }
+        };
+        condition(filter.corporation_id.is_some(), "corporation_id");
+        condition(filter.parent_id.is_some(), "parent_id");
+        condition(filter.name.is_some(), "name");
+        condition(filter.did.is_some(), "did");
+        let order = if range.is_descending { "DESC" } else { "ASC" };
+        statement += &format!(" ORDER BY id {order} LIMIT {limit}");
+        let mut query = sqlx::query(AssertSqlSafe(statement))
+            .bind(kind.as_str())
+            .bind(to_column(height))
+            .bind(to_column(range.min_id.unwrap_or(0)))
+            .bind(to_column(range.max_id.unwrap_or(u64::MAX)));
+        for id in [filter.corporation_id, filter.parent_id].into_iter().flatten() {
+            query = query.bind(to_column(id));
+        }
+        for text in [&filter.name, &filter.did].into_iter().flatten() {
+            query = query.bind(index_key(text).into_owned());
+        }
+        query.fetch_all(&self.pool).await?.iter().map(parse_entity).collect()
+    }
+
+    /// Returns all entities that are valid at `height` and pass the filter, in the order of ids.
+    pub async fn list_all(
+        &self,
+        kind: EntityKind,
+        height: u64,
+        filter: &EntityFilter,
+    ) -> Result<Vec<StoredEntity>, IndexStoreError> {
+        const CHUNK: usize = 1_024;
+        let mut found: Vec<StoredEntity> = Vec::new();
+        loop {
+            let range = IdRange { min_id: found.last().map(|last| last.id + 1), ..IdRange::default() };
+            let chunk = self.list_page(kind, height, filter, range, CHUNK).await?;
+            let is_last = chunk.len() < CHUNK;
+            found.extend(chunk);
+            if is_last {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Returns the entities that time alone changes in `(after, until]`.
+    pub async fn list_due(&self, after: i128, until: i128) -> Result<Vec<DueEntity>, IndexStoreError> {
+        let rows = sqlx::query("SELECT DISTINCT kind, id FROM schedule WHERE due > $1 AND due <= $2 ORDER BY kind, id")
+            .bind(time_to_column(after))
+            .bind(time_to_column(until))
+            .fetch_all(&self.pool)
+            .await?;
+        let mut found = Vec::new();
+        for row in &rows {
+            let (name, id): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
+            let kind = EntityKind::parse(&name);
+            let kind = kind.ok_or_else(|| IndexStoreError::CorruptRow(format!("schedule of {name:?}")))?;
+            found.push(DueEntity { kind, id: from_column(id) });
+        }
+        Ok(found)
+    }
+
+    /// Returns the first height after `height` with any activity.
+    pub async fn next_change_after(&self, height: u64) -> Result<Option<u64>, IndexStoreError> {
+        let row = sqlx::query("SELECT MIN(height) FROM activity WHERE height > $1")
+            .bind(to_column(height))
+            .fetch_one(&self.pool)
+            .await?;
+        Ok(row.try_get::<Option<i64>, _>(0)?.map(from_column))
+    }
+}

@@ -1,0 +1,169 @@
+//! Events, and the routes by which filters find them.
+
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
+use svc_wire::event_stream::{BlockMessage, IndexerEvent};
+
+use crate::store::{
+    columns::{from_column, index_key, iso_millis, to_column},
+    error::IndexStoreError,
+    index_store::IndexStore,
+};
+
+/// A DID or a corporation by which filters find an event.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EventRoute {
+    /// The DID of the event, or a related one.
+    Did(String),
+    /// The corporation of the event, or a related one.
+    Corporation(u64),
+}
+
+impl EventRoute {
+    fn to_key(&self) -> String {
+        match self {
+            Self::Did(did) => format!("did {}", index_key(did)),
+            Self::Corporation(id) => format!("corporation {id}"),
+        }
+    }
+
+    /// Returns every route of an event.
+    pub fn list_for_event(event: &IndexerEvent) -> std::collections::BTreeSet<Self> {
+        let payload = &event.payload;
+        let dids = event.did.iter().chain(&payload.related_dids).map(|did| Self::Did(did.clone()));
+        let corporations =
+            payload.corporation_id.iter().chain(&payload.related_corporation_ids).map(|id| Self::Corporation(*id));
+        dids.chain(corporations).collect()
+    }
+}
+
+pub(in crate::store) async fn write_event(
+    connection: &mut AnyConnection,
+    height: u64,
+    position: usize,
+    event: &IndexerEvent,
+) -> Result<(), IndexStoreError> {
+    let (height, position) = (to_column(height), to_column(position as u64));
+    let body = serde_json::to_string(event).map_err(|error| IndexStoreError::CorruptRow(error.to_string()))?;
+    sqlx::query("INSERT INTO event (height, position, body) VALUES ($1, $2, $3)")
+        .bind(height)
+        .bind(position)
+        .bind(body)
+        .execute(&mut *connection)
+        .await?;
+    for route in EventRoute::list_for_event(event) {
+        sqlx::query("INSERT INTO event_route (route, height, position) VALUES ($1, $2, $3)")
+            .bind(route.to_key())
+            .bind(height)
+            .bind(position)
+            .execute(&mut *connection)
+            .await?;
+    }
+    Ok(())
+}
+
+fn parse_event(body: &str) -> Result<IndexerEvent, IndexStoreError> {
+    serde_json::from_str(body).map_err(|error| IndexStoreError::CorruptRow(error.to_string()))
+}
+
+/// A place in the order of events.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EventCursor {
+    pub height: u64,
+    /// Position in the block; `None` stands for the end of the block.
+    pub position: Option<u64>,
+}
+
+/// An event with its place.
+#[derive(Debug, Clone)]
+pub struct StoredEvent {
+    pub height: u64,
+    /// Position in the block.
+    pub position: u64,
+    pub event: IndexerEvent,
+}
+
+/// The filter of a list of events.
+#[derive(Debug, Clone, Default)]
+pub struct EventQuery {
+    /// The event must have one of these DIDs; any when empty.
+    pub dids: Vec<String>,
+    /// The event must have this corporation; any when absent.
+    pub corporation_id: Option<u64>,
+    /// The list begins with the event after this place.
+    pub after: EventCursor,
+    /// Most events of the list.
+    pub limit: usize,
+}
+
+impl IndexStore {
+    /// Returns the blocks from `first` to `last`, as subscribers get them.
+    pub async fn block_messages(&self, first: u64, last: u64) -> Result<Vec<BlockMessage>, IndexStoreError> {
+        let rows = sqlx::query(
+            "SELECT b.height, b.time, e.body FROM block b LEFT JOIN event e ON e.height = b.height \
+             WHERE b.height >= $1 AND b.height <= $2 ORDER BY b.height, e.position",
+        )
+        .bind(to_column(first))
+        .bind(to_column(last))
+        .fetch_all(&self.pool)
+        .await?;
+        let mut blocks: Vec<BlockMessage> = Vec::new();
+        for row in &rows {
+            let (height, time, body): (i64, i64, Option<String>) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+            let height = from_column(height);
+            if blocks.last().is_none_or(|last| last.block != height) {
+                blocks.push(BlockMessage { block: height, block_time: iso_millis(time.into()), events: Vec::new() });
+            }
+            if let (Some(body), Some(block)) = (body, blocks.last_mut()) {
+                block.events.push(parse_event(&body)?);
+            }
+        }
+        Ok(blocks)
+    }
+
+    /// Returns events in order.
+    pub async fn list_events(&self, query: &EventQuery) -> Result<Vec<StoredEvent>, IndexStoreError> {
+        let EventCursor { height, position } = query.after;
+        let behind = |table: &str| format!("({table}.height > $1 OR ({table}.height = $1 AND {table}.position > $2))");
+        let order = |table: &str| format!("ORDER BY {table}.height, {table}.position LIMIT {}", query.limit);
+        let dids: Vec<_> = query.dids.iter().map(|did| EventRoute::Did(did.clone()).to_key()).collect();
+        let corporation = query.corporation_id.map(|id| EventRoute::Corporation(id).to_key());
+        // The routes select the events, so that no body is read in vain.
+        let leading = if dids.is_empty() { corporation.iter().collect::<Vec<_>>() } else { dids.iter().collect() };
+        let statement = if leading.is_empty() {
+            format!("SELECT e.height, e.position, e.body FROM event e WHERE {} {}", behind("e"), order("e"))
+        } else {
+            let names: Vec<_> = (0..leading.len()).map(|index| format!("${}", index + 3)).collect();
+            let also = match &corporation {
+                Some(_) if !dids.is_empty() => format!(
+                    " AND EXISTS (SELECT 1 FROM event_route c WHERE c.route = ${} AND c.height = r.height AND c.position = r.position)",
+                    leading.len() + 3
+                ),
+                _ => String::new(),
+            };
+            format!(
+                "SELECT e.height, e.position, e.body FROM (SELECT DISTINCT r.height, r.position FROM event_route r \
+                 WHERE r.route IN ({}) AND {}{also} {}) found JOIN event e ON e.height = found.height \
+                 AND e.position = found.position ORDER BY e.height, e.position",
+                names.join(", "),
+                behind("r"),
+                order("r"),
+            )
+        };
+        let mut prepared =
+            sqlx::query(AssertSqlSafe(statement)).bind(to_column(height)).bind(position.map_or(i64::MAX, to_column));
+        for route in &leading {
+            prepared = prepared.bind(route.as_str());
+        }
+        if let Some(route) = corporation.as_deref().filter(|_| !dids.is_empty()) {
+            prepared = prepared.bind(route);
+        }
+        let rows = prepared.fetch_all(&self.pool).await?;
+        rows.iter()
+            .map(|row| {
+                let (height, position, body): (i64, i64, String) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+                let (height, position) = (from_column(height), from_column(position));
+                Ok(StoredEvent { height, position, event: parse_event(&body)? })
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,7 @@
+//! Tables that blocks fill.
+
+pub mod activity;
+pub mod block;
+pub mod entity;
+pub mod event;
+pub mod stats;

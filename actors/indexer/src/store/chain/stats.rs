@@ -1,0 +1,253 @@
+//! Measures of each scope by height, and the buckets of the statistics.
+
+use std::collections::HashMap;
+
+use sqlx::{AnyConnection, Row};
+use time::{OffsetDateTime, Time};
+
+use crate::{
+    derive::stats::{StatsDeltas, StatsMeasures, StatsScope},
+    store::{
+        columns::{from_column, next_id, time_to_column, to_column},
+        error::IndexStoreError,
+        index_store::IndexStore,
+    },
+};
+
+/// Length of a bucket, in UTC.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Granularity {
+    Hour,
+    Day,
+    Month,
+}
+
+impl Granularity {
+    /// All lengths, the longest first.
+    pub const ALL: [Self; 3] = [Self::Month, Self::Day, Self::Hour];
+
+    /// Returns the name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Hour => "HOUR",
+            Self::Day => "DAY",
+            Self::Month => "MONTH",
+        }
+    }
+
+    /// Returns the granularity with a name.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|granularity| granularity.as_str() == text)
+    }
+
+    /// Returns the start of the bucket that contains an instant.
+    pub fn bucket_start(self, nanos: i128) -> i128 {
+        let at = OffsetDateTime::from_unix_timestamp_nanos(nanos).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+        let hour = at.replace_time(Time::from_hms(at.hour(), 0, 0).unwrap_or(Time::MIDNIGHT));
+        let opens = match self {
+            Self::Hour => hour,
+            Self::Day => at.replace_time(Time::MIDNIGHT),
+            Self::Month => at.replace_day(1).unwrap_or(at).replace_time(Time::MIDNIGHT),
+        };
+        opens.unix_timestamp_nanos()
+    }
+
+    /// Returns the exclusive end of the bucket that starts at an instant.
+    pub fn bucket_end(self, opens: i128) -> i128 {
+        let long_enough = match self {
+            Self::Hour => 3_600,
+            Self::Day => 86_400,
+            Self::Month => 31 * 86_400,
+        };
+        self.bucket_start(opens + long_enough * 1_000_000_000)
+    }
+}
+
+/// A bucket of the statistics with at least one change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatsBucket {
+    pub id: u64,
+    pub granularity: Granularity,
+    /// Nanoseconds since the epoch.
+    pub start: i128,
+    pub scope: StatsScope,
+}
+
+pub(in crate::store) async fn write_measures(
+    connection: &mut AnyConnection,
+    height: u64,
+    time: i128,
+    deltas: &StatsDeltas,
+) -> Result<(), IndexStoreError> {
+    for (scope, change) in deltas.changes() {
+        let (kind, id) = scope.key();
+        let before = read_measures(&mut *connection, scope, height).await?;
+        sqlx::query("INSERT INTO measure (scope, scope_id, height, time, body) VALUES ($1, $2, $3, $4, $5)")
+            .bind(kind)
+            .bind(to_column(id))
+            .bind(to_column(height))
+            .bind(time_to_column(time))
+            .bind(before.plus(change).to_text())
+            .execute(&mut *connection)
+            .await?;
+        if let StatsScope::Corporation(_) = scope {
+            continue;
+        }
+        for granularity in Granularity::ALL {
+            let next = next_id(connection, "SELECT COALESCE(MAX(id), 0) FROM bucket").await?;
+            sqlx::query(
+                "INSERT INTO bucket (id, granularity, opens, scope, scope_id, from_height) VALUES ($1, $2, $3, $4, $5, $6) \
+                 ON CONFLICT (scope, scope_id, granularity, opens) DO NOTHING",
+            )
+            .bind(to_column(next))
+            .bind(granularity.as_str())
+            .bind(time_to_column(granularity.bucket_start(time)))
+            .bind(kind)
+            .bind(to_column(id))
+            .bind(to_column(height))
+            .execute(&mut *connection)
+            .await?;
+        }
+    }
+    Ok(())
+}
+
+fn parse_measures(text: &str) -> Result<StatsMeasures, IndexStoreError> {
+    StatsMeasures::from_text(text).ok_or_else(|| IndexStoreError::CorruptRow(format!("measures {text:?}")))
+}
+
+async fn read_measures(
+    connection: &mut AnyConnection,
+    scope: StatsScope,
+    height: u64,
+) -> Result<StatsMeasures, IndexStoreError> {
+    let (kind, id) = scope.key();
+    let row = sqlx::query(
+        "SELECT body FROM measure WHERE scope = $1 AND scope_id = $2 AND height <= $3 ORDER BY height DESC LIMIT 1",
+    )
+    .bind(kind)
+    .bind(to_column(id))
+    .bind(to_column(height))
+    .fetch_optional(connection)
+    .await?;
+    row.map_or_else(|| Ok(StatsMeasures::default()), |row| parse_measures(&row.try_get::<String, _>(0)?))
+}
+
+fn parse_bucket(row: &sqlx::any::AnyRow) -> Result<StatsBucket, IndexStoreError> {
+    let (id, name, opens): (i64, String, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    let (kind, scope_id): (i64, i64) = (row.try_get(3)?, row.try_get(4)?);
+    let corrupt = || IndexStoreError::CorruptRow(format!("bucket {id}"));
+    Ok(StatsBucket {
+        id: from_column(id),
+        granularity: Granularity::parse(&name).ok_or_else(corrupt)?,
+        start: opens.into(),
+        scope: StatsScope::from_key(from_column(kind), from_column(scope_id)).ok_or_else(corrupt)?,
+    })
+}
+
+const SELECT_BUCKET: &str = "SELECT id, granularity, opens, scope, scope_id FROM bucket";
+
+impl IndexStore {
+    /// Returns the measures of a scope at a height; all are 0 before the first change.
+    pub async fn measures(&self, scope: StatsScope, height: u64) -> Result<StatsMeasures, IndexStoreError> {
+        let mut connection = self.pool.acquire().await?;
+        read_measures(&mut connection, scope, height).await
+    }
+
+    /// Returns the measures at a height of several scopes of one kind, by id.
+    pub async fn measures_of(
+        &self,
+        scope: fn(u64) -> StatsScope,
+        ids: &[u64],
+        height: u64,
+    ) -> Result<HashMap<u64, StatsMeasures>, IndexStoreError> {
+        let list: Vec<String> = ids.iter().map(|id| to_column(*id).to_string()).collect();
+        let statement = format!(
+            "SELECT m.scope_id, m.body FROM measure m JOIN (SELECT scope_id, MAX(height) AS height FROM measure \
+             WHERE scope = $1 AND scope_id IN ({}) AND height <= $2 GROUP BY scope_id) newest \
+             ON m.scope = $1 AND m.scope_id = newest.scope_id AND m.height = newest.height",
+            list.join(", ")
+        );
+        let query = sqlx::query(sqlx::AssertSqlSafe(statement)).bind(scope(0).key().0).bind(to_column(height));
+        let rows = query.fetch_all(&self.pool).await?;
+        rows.iter()
+            .map(|row| Ok((from_column(row.try_get(0)?), parse_measures(&row.try_get::<String, _>(1)?)?)))
+            .collect()
+    }
+
+    /// Returns the measures of a scope just before an instant, as known at a height.
+    pub async fn measures_before(
+        &self,
+        scope: StatsScope,
+        instant: i128,
+        height: u64,
+    ) -> Result<StatsMeasures, IndexStoreError> {
+        let (kind, id) = scope.key();
+        let row = sqlx::query(
+            "SELECT body FROM measure WHERE scope = $1 AND scope_id = $2 AND time < $3 AND height <= $4 \
+             ORDER BY height DESC LIMIT 1",
+        )
+        .bind(kind)
+        .bind(to_column(id))
+        .bind(time_to_column(instant))
+        .bind(to_column(height))
+        .fetch_optional(&self.pool)
+        .await?;
+        row.map_or_else(|| Ok(StatsMeasures::default()), |row| parse_measures(&row.try_get::<String, _>(0)?))
+    }
+
+    /// Returns the bucket with an id.
+    pub async fn bucket(&self, id: u64, height: u64) -> Result<Option<StatsBucket>, IndexStoreError> {
+        let statement = format!("{SELECT_BUCKET} WHERE id = $1 AND from_height <= $2");
+        let query = sqlx::query(sqlx::AssertSqlSafe(statement)).bind(to_column(id)).bind(to_column(height));
+        query.fetch_optional(&self.pool).await?.map(|row| parse_bucket(&row)).transpose()
+    }
+
+    /// Returns the buckets of a scope that start in `[from, until)`, in order.
+    pub async fn buckets(
+        &self,
+        scope: StatsScope,
+        granularity: Granularity,
+        (from, until): (i128, i128),
+        height: u64,
+    ) -> Result<Vec<StatsBucket>, IndexStoreError> {
+        let (kind, id) = scope.key();
+        let statement = format!(
+            "{SELECT_BUCKET} WHERE scope = $1 AND scope_id = $2 AND granularity = $3 AND opens >= $4 AND opens < $5 \
+             AND from_height <= $6 ORDER BY opens"
+        );
+        let query = sqlx::query(sqlx::AssertSqlSafe(statement))
+            .bind(kind)
+            .bind(to_column(id))
+            .bind(granularity.as_str())
+            .bind(time_to_column(from))
+            .bind(time_to_column(until))
+            .bind(to_column(height));
+        query.fetch_all(&self.pool).await?.iter().map(parse_bucket).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use svc_wire::timestamp;
+
+    use super::*;
+
+    fn nanos(text: &str) -> i128 {
+        timestamp::unix_nanos(&timestamp::parse_rfc3339(text).expect("an instant"))
+    }
+
+    #[test]
+    fn buckets_open_and_close_in_utc() {
+        let at = nanos("2024-02-29T23:59:59.5Z");
+        for (granularity, opens, closes) in [
+            (Granularity::Hour, "2024-02-29T23:00:00Z", "2024-03-01T00:00:00Z"),
+            (Granularity::Day, "2024-02-29T00:00:00Z", "2024-03-01T00:00:00Z"),
+            (Granularity::Month, "2024-02-01T00:00:00Z", "2024-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(granularity.bucket_start(at), nanos(opens));
+            assert_eq!(granularity.bucket_end(nanos(opens)), nanos(closes));
+        }
+        assert_eq!(Granularity::Month.bucket_end(nanos("2025-12-01T00:00:00Z")), nanos("2026-01-01T00:00:00Z"));
+    }
+}

@@ -1,0 +1,35 @@
+//! Failures of the store.
+
+use sqlx::migrate::MigrateError;
+
+/// A failure of the store, or a database that this indexer must not use.
+#[derive(Debug, thiserror::Error)]
+pub enum IndexStoreError {
+    /// The database failed.
+    #[error("database: {0}")]
+    Database(#[from] sqlx::Error),
+    /// The tables could not be created, or another version of the indexer created them.
+    #[error("tables of the database: {0}")]
+    Migration(#[from] MigrateError),
+    /// The database belongs to another chain.
+    #[error("the database holds chain {stored:?}, the node runs {node:?}; use another database")]
+    ChainMismatch {
+        /// Chain id in the database.
+        stored: String,
+        /// Chain id of the node.
+        node: String,
+    },
+    /// The database holds an earlier chain of the same name.
+    #[error(
+        "the database holds another chain called {chain_id:?}: its block {height} is not the node's; use another database"
+    )]
+    BlockMismatch {
+        /// Chain id of both chains.
+        chain_id: String,
+        /// First height that differs.
+        height: u64,
+    },
+    /// A stored row cannot be decoded: another program changed the database.
+    #[error("a stored row is not readable: {0}")]
+    CorruptRow(String),
+}

@@ -1,0 +1,111 @@
+//! Opening the database: its connections, its tables, and the chain that it belongs to.
+
+use std::{
+    borrow::Cow,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use sqlx::{
+    AnyConnection, AnyPool, Connection, Row, SqlSafeStr,
+    any::AnyPoolOptions,
+    migrate::{Migration, MigrationType, Migrator},
+};
+
+use super::error::IndexStoreError;
+
+struct StoreMigration {
+    version: i64,
+    name: &'static str,
+    sql: &'static str,
+}
+
+const MIGRATIONS: [StoreMigration; 3] = [
+    StoreMigration { version: 1, name: "store", sql: include_str!("../../migrations/0001_store.sql") },
+    StoreMigration { version: 2, name: "block time", sql: include_str!("../../migrations/0002_block_time.sql") },
+    StoreMigration { version: 3, name: "trust", sql: include_str!("../../migrations/0003_trust.sql") },
+];
+
+/// Connections of a pool that reads use.
+const READ_CONNECTIONS: u32 = 8;
+
+/// A handle on the database; clones share its connections.
+#[derive(Clone)]
+pub struct IndexStore {
+    pub(super) pool: AnyPool,
+    write_pool: AnyPool,
+    _memory_connection: Arc<Mutex<Option<AnyConnection>>>,
+}
+
+/// Returns the URL of a new in-memory database that several connections can share.
+fn memory_url() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    format!("sqlite:file:svc-{}-{number}?mode=memory&cache=shared", std::process::id())
+}
+
+impl IndexStore {
+    /// Opens the database, creates its tables, and claims it for a chain. Fails when it belongs to another chain.
+    pub async fn open(url: &str, chain_id: &str) -> Result<Self, IndexStoreError> {
+        sqlx::any::install_default_drivers();
+        let is_memory = url.contains(":memory:");
+        let is_sqlite = url.starts_with("sqlite");
+        let url = if is_memory { memory_url() } else { url.to_owned() };
+        // An in-memory database lives as long as a connection to it, and a pool closes a connection after a cancelled
+        // query. One connection outside the pool keeps the data; one inside avoids the table locks of a shared cache.
+        let memory_connection = if is_memory { Some(AnyConnection::connect(&url).await?) } else { None };
+        let options = AnyPoolOptions::new().max_connections(if is_memory { 1 } else { READ_CONNECTIONS });
+        let options = options.after_connect(move |connection, _| {
+            Box::pin(async move {
+                if is_sqlite {
+                    // In WAL mode a crash of the process loses no commit, and a crash of the machine leaves no partial
+                    // commit.
+                    for pragma in ["PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL", "PRAGMA busy_timeout=10000"]
+                    {
+                        sqlx::query(pragma).fetch_all(&mut *connection).await?;
+                    }
+                }
+                Ok(())
+            })
+        });
+        let pool = options.clone().connect(&url).await?;
+        // Blocks have a connection of their own, so slow reads cannot starve them. In memory there is only one
+        // connection.
+        let write_pool = if is_memory { pool.clone() } else { options.max_connections(1).connect(&url).await? };
+        let migrations = MIGRATIONS.map(|row| {
+            let (name, sql) = (Cow::Borrowed(row.name), row.sql.into_sql_str());
+            Migration::new(row.version, name, MigrationType::Simple, sql, false)
+        });
+        Migrator::with_migrations(migrations.into()).run(&pool).await?;
+        let store = Self { pool, write_pool, _memory_connection: Arc::new(Mutex::new(memory_connection)) };
+        store.claim_chain(chain_id).await?;
+        Ok(store)
+    }
+
+    /// Returns the same store on the connection that is reserved for writes.
+    pub fn with_write_pool(&self) -> Self {
+        Self { pool: self.write_pool.clone(), ..self.clone() }
+    }
+
+    /// Closes every connection. SQLite then merges its write-ahead log into the database file.
+    pub async fn close(&self) {
+        self.write_pool.close().await;
+        self.pool.close().await;
+    }
+
+    async fn claim_chain(&self, chain_id: &str) -> Result<(), IndexStoreError> {
+        sqlx::query("INSERT INTO meta (name, value) VALUES ('chain_id', $1) ON CONFLICT (name) DO NOTHING")
+            .bind(chain_id)
+            .execute(&self.pool)
+            .await?;
+        let row = sqlx::query("SELECT value FROM meta WHERE name = 'chain_id'").fetch_one(&self.pool).await?;
+        let stored: String = row.try_get(0)?;
+        if stored == chain_id {
+            Ok(())
+        } else {
+            Err(IndexStoreError::ChainMismatch { stored, node: chain_id.to_owned() })
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The transaction that writes a round of verdicts.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+use sqlx::{AnyConnection, Row};
+use svc_wire::trust_stream::RecordedDidChange;
+
+use crate::store::{
+    chain::entity::{EntityChange, EntityKind, write_entity},
+    columns::{from_column, index_key, next_id, to_column},
+    error::IndexStoreError,
+    index_store::IndexStore,
+};
+
+/// A new verdict.
+#[derive(Debug, Clone)]
+pub struct VerdictWrite {
+    pub did: String,
+    pub corporation_id: u64,
+    /// `None` for a DID that the registry no longer contains.
+    pub body: Option<Value>,
+    /// Keys of all evidence that the verdict depends on.
+    pub evidence_keys: Vec<String>,
+    /// Keys of the evidence that was fetched for the verdict, used in the end or not.
+    pub fetched_keys: Vec<String>,
+}
+
+/// All rows of a round: the heights from one checkpoint to the next.
+#[derive(Debug, Clone, Default)]
+pub struct TrustWrite {
+    /// Last height of the round; the verdicts are as of this height.
+    pub height: u64,
+    pub verdicts: Vec<VerdictWrite>,
+    pub changes: BTreeMap<u64, Vec<RecordedDidChange>>,
+    /// DIDs that are still to be evaluated, each with whether its evidence must be fetched again.
+    pub pending_dids: BTreeMap<String, bool>,
+}
+
+impl IndexStore {
+    /// Writes a round in one transaction. A round that is already stored is left unchanged.
+    pub async fn write_trust(&self, write: &TrustWrite) -> Result<(), IndexStoreError> {
+        if self.trust_checkpoint().await?.height >= write.height {
+            return Ok(());
+        }
+        let mut transaction = self.pool.begin().await?;
+        let connection = &mut *transaction;
+        for verdict in &write.verdicts {
+            write_verdict(connection, write.height, verdict).await?;
+        }
+        for (height, changes) in &write.changes {
+            for change in changes {
+                write_change(connection, *height, change).await?;
+            }
+        }
+        sqlx::query("DELETE FROM trust_job").execute(&mut *connection).await?;
+        for (did, is_fresh) in &write.pending_dids {
+            sqlx::query("INSERT INTO trust_job (did_key, did, fresh) VALUES ($1, $2, $3)")
+                .bind(index_key(did).into_owned())
+                .bind(did.as_str())
+                .bind(i64::from(*is_fresh))
+                .execute(&mut *connection)
+                .await?;
+        }
+        sqlx::query(
+            "INSERT INTO meta (name, value) VALUES ('trust_height', $1) ON CONFLICT (name) DO UPDATE SET value = $1",
+        )
+        .bind(write.height.to_string())
+        .execute(&mut *connection)
+        .await?;
+        transaction.commit().await?;
+        Ok(())
+    }
+}
+
+async fn write_change(
+    connection: &mut AnyConnection,
+    height: u64,
+    change: &RecordedDidChange,
+) -> Result<(), IndexStoreError> {
+    let body = serde_json::to_string(change).map_err(|error| IndexStoreError::CorruptRow(error.to_string()))?;
+    sqlx::query(
+        "INSERT INTO trust_change (height, did_key, corporation_id, former_corporation_id, body) VALUES ($1, $2, $3, $4, $5)",
+    )
+        .bind(to_column(height))
+        .bind(index_key(&change.did).into_owned())
+        .bind(to_column(change.corporation_id))
+        .bind(change.former_corporation_id.map(to_column))
+        .bind(body)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+async fn write_verdict(
+    connection: &mut AnyConnection,
+    height: u64,
+    verdict: &VerdictWrite,
+) -> Result<(), IndexStoreError> {
+    let did_key = index_key(&verdict.did).into_owned();
+    // A DID keeps its id when its owner changes.
+    let known = sqlx::query("SELECT id FROM entity WHERE kind = $1 AND name = $2 LIMIT 1")
+        .bind(EntityKind::Verdict.as_str())
+        .bind(did_key.as_str())
+        .fetch_optional(&mut *connection)
+        .await?;
+    let id = match known {
+        Some(row) => from_column(row.try_get(0)?),
+        None => next_id(connection, "SELECT COALESCE(MAX(id), 0) FROM entity WHERE kind = 'verdict'").await?,
+    };
+    let change = EntityChange {
+        corporation_id: Some(verdict.corporation_id),
+        did: Some(verdict.did.clone()),
+        name: Some(verdict.did.clone()),
+        ..EntityChange::new(EntityKind::Verdict, Some(id), verdict.body.clone())
+    };
+    write_entity(connection, height, &change).await?;
+    let rows = sqlx::query("SELECT need FROM trust_input WHERE did_key = $1").bind(did_key.as_str());
+    let mut former: BTreeSet<String> = verdict.fetched_keys.iter().map(|need| index_key(need).into_owned()).collect();
+    for row in rows.fetch_all(&mut *connection).await? {
+        former.insert(row.try_get(0)?);
+    }
+    sqlx::query("DELETE FROM trust_input WHERE did_key = $1").bind(did_key.as_str()).execute(&mut *connection).await?;
+    let inputs: &[String] = if verdict.body.is_some() { &verdict.evidence_keys } else { &[] };
+    for need in inputs {
+        sqlx::query(
+            "INSERT INTO trust_input (did_key, need, did) VALUES ($1, $2, $3) ON CONFLICT (did_key, need) DO NOTHING",
+        )
+        .bind(did_key.as_str())
+        .bind(index_key(need).into_owned())
+        .bind(verdict.did.as_str())
+        .execute(&mut *connection)
+        .await?;
+    }
+    // Evidence that no verdict depends on is deleted.
+    for need in former {
+        sqlx::query(
+            "DELETE FROM trust_material WHERE need = $1 AND NOT EXISTS (SELECT 1 FROM trust_input WHERE need = $1)",
+        )
+        .bind(need)
+        .execute(&mut *connection)
+        .await?;
+    }
+    Ok(())
+}

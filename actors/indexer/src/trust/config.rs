@@ -1,0 +1,29 @@
+//! The settings of the evaluation of trust.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use svc_net::host_policy::HostPolicy;
+use svc_trust::EssentialSchemas;
+
+/// Settings of the evaluation of trust.
+#[derive(Debug, Clone, Default)]
+pub struct TrustConfig {
+    /// Hosts from which DID documents and the resources behind them may be fetched.
+    pub hosts: HostPolicy,
+    /// The schemas that are essential.
+    pub essential_schemas: EssentialSchemas,
+    /// DIDs of the ecosystems whose essential schemas count; every ecosystem when empty.
+    pub trusted_ecosystems: BTreeSet<String>,
+    /// How long a round waits for web servers; by default half the block interval, within bounds.
+    pub wait_limit: Option<Duration>,
+}
+
+impl TrustConfig {
+    /// Returns how long a round waits for web servers.
+    pub fn wait_limit(&self, block_interval: Duration) -> Duration {
+        // A slow machine needs this time to evaluate evidence that is already fetched.
+        const SHORTEST: Duration = Duration::from_millis(200);
+        const LONGEST: Duration = Duration::from_secs(2);
+        self.wait_limit.unwrap_or_else(|| (block_interval / 2).clamp(SHORTEST, LONGEST))
+    }
+}

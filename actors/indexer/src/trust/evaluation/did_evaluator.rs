@@ -1,0 +1,355 @@
+//! The evaluation of one DID. The pure evaluation runs repeatedly: each run returns a verdict or requests evidence,
+//! which is gathered before the next run.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use futures::{StreamExt, stream};
+use serde_json::Value;
+use svc_net::{
+    did::{DidError, DidResolver},
+    fetch::{BoundedFetcher, FetchError, FetchLimits, HttpClientError},
+};
+use svc_trust::{
+    EvaluationRules, Evidence, EvidenceFailure, EvidenceRequest, RegistryParticipant, RegistrySchema, RejectionCode,
+    TrustVerdict, evaluate_did,
+};
+use tokio::{sync::Semaphore, time::Instant};
+
+use super::{
+    evidence_budget::{EvidenceBudget, FETCH_TIME_LIMIT, MAX_FETCHES},
+    verdict_record::{self, VerdictOccasion, evidence_key},
+};
+use crate::{
+    store::{EntityFilter, EntityKind, IndexStore, IndexStoreError},
+    trust::{config::TrustConfig, round::VerdictImpact},
+};
+use svc_wire::{participant_state::ParticipantState, timestamp::parse_instant};
+
+/// Longest processor time of one evaluation.
+const MAX_CPU_TIME: Duration = Duration::from_secs(60);
+/// Fetches of one evaluation that run at once.
+const FETCH_CONCURRENCY: usize = 4;
+/// Most runs of one evaluation: the longest path from a DID to the digests of its last parent.
+const MAX_EVALUATION_ATTEMPTS: usize = 48;
+
+/// Evaluates DIDs with the state of the store and with evidence from web servers.
+pub struct DidEvaluator {
+    store: IndexStore,
+    resolver: DidResolver,
+    fetcher: BoundedFetcher,
+    rules: EvaluationRules,
+    /// One permit for each processor: verification of signatures runs on blocking threads.
+    cpu_permits: Arc<Semaphore>,
+}
+
+impl DidEvaluator {
+    /// Creates an evaluator for the schemas of one registry, whose references begin with `schema_prefix`. Fails when
+    /// the HTTP client cannot be created.
+    pub fn new(config: &TrustConfig, schema_prefix: String, store: IndexStore) -> Result<Self, HttpClientError> {
+        let fetcher = BoundedFetcher::new(config.hosts, FetchLimits::default())?;
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Ok(Self {
+            store,
+            resolver: DidResolver::with_fetcher(fetcher.clone()),
+            fetcher,
+            rules: EvaluationRules {
+                schema_prefix,
+                essential_schemas: config.essential_schemas.clone(),
+                allowed_ecosystems: config.trusted_ecosystems.clone(),
+                now: 0,
+            },
+            cpu_permits: Arc::new(Semaphore::new(cores)),
+        })
+    }
+
+    /// Returns the store that the evaluations read.
+    pub fn store(&self) -> &IndexStore {
+        &self.store
+    }
+}
+
+/// A verdict with the data that the store and the rounds need.
+#[derive(Debug)]
+pub struct DidEvaluation {
+    /// The verdict as it is stored.
+    pub body: Value,
+    /// `None` for a DID that the registry does not contain.
+    pub corporation_id: Option<u64>,
+    /// Keys of the evidence that the verdict depends on.
+    pub evidence_keys: Vec<String>,
+    /// Keys of the evidence that was fetched for the verdict.
+    pub fetched_keys: Vec<String>,
+    /// Consequences for other DIDs.
+    pub impact: VerdictImpact,
+    /// Documents and resources of the verdict, with the failures; without the state of the registry.
+    pub evidence: Evidence,
+}
+
+/// The height of an evaluation.
+#[derive(Debug, Clone, Copy)]
+pub struct EvaluationPoint {
+    pub height: u64,
+    /// Nanoseconds since the epoch.
+    pub time: i128,
+    /// Whether all evidence is fetched again.
+    pub is_refresh: bool,
+}
+
+/// The result of one run of the pure evaluation. `duration` excludes the wait for a processor.
+struct EvaluationAttempt {
+    evidence: Evidence,
+    outcome: Result<TrustVerdict, BTreeSet<EvidenceRequest>>,
+    duration: Duration,
+}
+
+impl DidEvaluator {
+    /// Evaluates a DID, beginning with evidence that was fetched for it before. Fails when the store fails.
+    pub async fn evaluate_did(
+        &self,
+        did: &str,
+        at: EvaluationPoint,
+        evidence: Evidence,
+    ) -> Result<DidEvaluation, IndexStoreError> {
+        let rules = EvaluationRules { now: at.time, ..self.rules.clone() };
+        let mut known = evidence;
+        let mut budget = EvidenceBudget::new(&known);
+        let mut cpu_time = Duration::ZERO;
+        for _ in 0..MAX_EVALUATION_ATTEMPTS {
+            let answered = known.answered_requests();
+            let Some(EvaluationAttempt { evidence, outcome, duration }) =
+                self.run_evaluation(did, known, rules.clone()).await
+            else {
+                let verdict = TrustVerdict::abandoned(did, answered, "it breaks the evaluation");
+                return self.build_evaluation(did, at, &verdict, Evidence::default(), budget.fetched_keys).await;
+            };
+            known = evidence;
+            cpu_time += duration;
+            match outcome {
+                Ok(verdict) => {
+                    let evidence =
+                        Evidence { documents: known.documents, resources: known.resources, ..Evidence::default() };
+                    return self.build_evaluation(did, at, &verdict, evidence, budget.fetched_keys).await;
+                }
+                Err(_) if cpu_time > MAX_CPU_TIME => break,
+                Err(requests) => self.gather_evidence(&requests, at, &mut known, &mut budget).await?,
+            }
+        }
+        let verdict =
+            TrustVerdict::abandoned(did, known.answered_requests(), format!("it was not judged within {cpu_time:?}"));
+        self.build_evaluation(did, at, &verdict, Evidence::default(), budget.fetched_keys).await
+    }
+
+    async fn build_evaluation(
+        &self,
+        did: &str,
+        EvaluationPoint { height, time, .. }: EvaluationPoint,
+        verdict: &TrustVerdict,
+        evidence: Evidence,
+        fetched_keys: Vec<String>,
+    ) -> Result<DidEvaluation, IndexStoreError> {
+        let corporation_id = self.store.find_owner(did, height).await?;
+        let occasion = VerdictOccasion { height, time, corporation_id: corporation_id.unwrap_or(0) };
+        let body = verdict_record::verdict_body(did, verdict, occasion);
+        let before = self.store.verdict(did, height).await?;
+        // New evidence can change the verdicts on dependents even when this verdict stays the same.
+        let is_new =
+            !fetched_keys.is_empty() || before.is_none_or(|before| !verdict_record::is_same_verdict(&before, &body));
+        let impact = VerdictImpact {
+            is_new,
+            dependents: self.store.list_dependents(&[verdict_record::parent_key(did)]).await?,
+            parents: verdict.consulted.iter().cloned().collect(),
+        };
+        Ok(DidEvaluation {
+            body,
+            corporation_id,
+            evidence_keys: verdict_record::evidence_keys(verdict),
+            fetched_keys,
+            impact,
+            evidence,
+        })
+    }
+
+    /// Runs the pure evaluation on a blocking thread. `None` if the evidence made it panic.
+    async fn run_evaluation(&self, did: &str, known: Evidence, rules: EvaluationRules) -> Option<EvaluationAttempt> {
+        let permit = Arc::clone(&self.cpu_permits).acquire_owned().await;
+        let did = did.to_owned();
+        let run = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            let started = Instant::now();
+            let outcome = evaluate_did(&did, &known, &rules);
+            EvaluationAttempt { evidence: known, outcome, duration: started.elapsed() }
+        });
+        run.await.ok()
+    }
+
+    async fn gather_evidence(
+        &self,
+        requests: &BTreeSet<EvidenceRequest>,
+        at: EvaluationPoint,
+        known: &mut Evidence,
+        budget: &mut EvidenceBudget,
+    ) -> Result<(), IndexStoreError> {
+        let mut remote = Vec::new();
+        for request in requests {
+            match request {
+                EvidenceRequest::Document(_) | EvidenceRequest::Resource(_) => remote.push(request),
+                EvidenceRequest::Participants(did) => {
+                    let found = self.load_participants(did, at).await?;
+                    known.participants.insert(did.clone(), found.into());
+                }
+                EvidenceRequest::Schema(id) => {
+                    known.schemas.insert(*id, self.load_schema(*id, at.height).await?.map(Arc::new));
+                }
+                EvidenceRequest::Digest(digest) => {
+                    let filter = EntityFilter { name: Some(digest.clone()), ..EntityFilter::default() };
+                    let found = self.store.find_entity(EntityKind::Digest, &filter, at.height).await?;
+                    known
+                        .digest_anchors
+                        .insert(digest.clone(), found.and_then(|stored| parse_instant(&stored.body, "created")));
+                }
+            }
+        }
+        let mut missing = Vec::new();
+        for request in remote {
+            let stored = if at.is_refresh { None } else { self.store.find_evidence(&evidence_key(request)).await? };
+            match stored {
+                Some(body) => insert_evidence(known, request, budget.charge(body)),
+                None => missing.push(request.clone()),
+            }
+        }
+        let (started, time_left) = (Instant::now(), budget.fetch_time_left);
+        let fetches_left = MAX_FETCHES.saturating_sub(budget.fetched_keys.len());
+        let refused = missing.split_off(fetches_left.min(missing.len()));
+        for request in refused {
+            let message = format!("more than {MAX_FETCHES} fetches for one DID");
+            insert_evidence(known, &request, Err(EvidenceFailure { code: RejectionCode::TooLarge, message }));
+        }
+        budget.fetched_keys.extend(missing.iter().map(evidence_key));
+        let mut fetches = stream::iter(missing)
+            .map(|request| async move {
+                let fetched = tokio::time::timeout_at(started + time_left, self.fetch_evidence(&request)).await;
+                (request, fetched.ok())
+            })
+            .buffer_unordered(FETCH_CONCURRENCY);
+        while let Some((request, fetched)) = fetches.next().await {
+            // A failure of the web server deletes the stored evidence, so the next evaluation that needs it fetches
+            // again. The limits of this DID do not change stored evidence: other DIDs may use it.
+            let fetched = match fetched {
+                Some(fetched) => {
+                    self.store.save_evidence(&evidence_key(&request), fetched.as_ref().ok()).await?;
+                    fetched.and_then(|body| budget.charge(body))
+                }
+                None => {
+                    let message =
+                        format!("the web servers of one DID took longer than {} s", FETCH_TIME_LIMIT.as_secs());
+                    Err(EvidenceFailure { code: RejectionCode::ResourceUnavailable, message })
+                }
+            };
+            insert_evidence(known, &request, fetched);
+        }
+        budget.fetch_time_left = time_left.saturating_sub(started.elapsed());
+        Ok(())
+    }
+
+    async fn fetch_evidence(&self, request: &EvidenceRequest) -> Result<Value, EvidenceFailure> {
+        match request {
+            EvidenceRequest::Document(did) => match self.resolver.resolve_fresh(did).await {
+                Ok(document) => Ok((*document).clone()),
+                Err(error) => Err(did_failure(&error)),
+            },
+            EvidenceRequest::Resource(url) => {
+                let fetched = self.fetcher.get(url).await.map_err(|error| fetch_failure(&error))?;
+                let text = String::from_utf8(fetched.body.to_vec());
+                let not_utf8 = |_| EvidenceFailure {
+                    code: RejectionCode::ResourceUnavailable,
+                    message: format!("{url} is no text in UTF-8"),
+                };
+                text.map(Value::String).map_err(not_utf8)
+            }
+            EvidenceRequest::Participants(_) | EvidenceRequest::Schema(_) | EvidenceRequest::Digest(_) => {
+                Err(EvidenceFailure {
+                    code: RejectionCode::ResourceUnavailable,
+                    message: "the registry knows it".to_owned(),
+                })
+            }
+        }
+    }
+
+    async fn load_participants(
+        &self,
+        did: &str,
+        at: EvaluationPoint,
+    ) -> Result<Vec<RegistryParticipant>, IndexStoreError> {
+        let filter = EntityFilter { did: Some(did.to_owned()), ..EntityFilter::default() };
+        let found = self.store.list_all(EntityKind::Participant, at.height, &filter).await?;
+        Ok(found.into_iter().map(|stored| participant_evidence(&stored.body, at.time)).collect())
+    }
+
+    async fn load_schema(&self, id: u64, height: u64) -> Result<Option<RegistrySchema>, IndexStoreError> {
+        let Some(body) = self.store.entity(EntityKind::Schema, id, height).await? else { return Ok(None) };
+        let ecosystem_id = body["ecosystem_id"].as_u64().unwrap_or(0);
+        let ecosystem = self.store.entity(EntityKind::Ecosystem, ecosystem_id, height).await?.unwrap_or_default();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Ok(Some(RegistrySchema {
+            id,
+            ecosystem_id,
+            ecosystem_did: text(&ecosystem["did"]),
+            json_schema: text(&body["json_schema"]),
+            digest_algorithm: text(&body["digest_algorithm"]),
+            is_open_to_holders: body["holder_onboarding_mode"] == "PERMISSIONLESS",
+        }))
+    }
+}
+
+fn participant_evidence(body: &Value, now: i128) -> RegistryParticipant {
+    let number = |key: &str| body[key].as_u64().unwrap_or(0);
+    RegistryParticipant {
+        id: number("id"),
+        role: body["role"].as_str().unwrap_or_default().to_owned(),
+        schema_id: number("schema_id"),
+        effective_from: parse_instant(body, "effective_from"),
+        effective_until: parse_instant(body, "effective_until"),
+        state: ParticipantState::derive_at(body, now),
+    }
+}
+
+fn insert_evidence(known: &mut Evidence, request: &EvidenceRequest, found: Result<Value, EvidenceFailure>) {
+    match request {
+        EvidenceRequest::Document(did) => {
+            known.documents.insert(did.clone(), found.map(Arc::new));
+        }
+        EvidenceRequest::Resource(url) => {
+            let text = found.map(|body| body.as_str().unwrap_or_default().into());
+            known.resources.insert(url.clone(), text);
+        }
+        EvidenceRequest::Participants(_) | EvidenceRequest::Schema(_) | EvidenceRequest::Digest(_) => {}
+    }
+}
+
+fn did_failure(error: &DidError) -> EvidenceFailure {
+    let code = match error {
+        DidError::MethodNotSupported { .. } => RejectionCode::DidMethodUnsupported,
+        DidError::FetchFailed { error, .. } => match fetch_failure(error).code {
+            RejectionCode::ResourceUnavailable => RejectionCode::DidUnresolvable,
+            other => other,
+        },
+        DidError::InvalidDocument { .. } => RejectionCode::DidDocumentInvalid,
+        DidError::LogTooLong { .. } => RejectionCode::TooLarge,
+        DidError::ScidMismatch { .. } => RejectionCode::DidScidMismatch,
+        DidError::InvalidLog { .. } | DidError::InvalidWitness { .. } => RejectionCode::DidLogInvalid,
+        DidError::Deactivated { .. } => RejectionCode::DidDeactivated,
+        _ => RejectionCode::DidUnresolvable,
+    };
+    EvidenceFailure { code, message: error.to_string() }
+}
+
+fn fetch_failure(error: &FetchError) -> EvidenceFailure {
+    let code = match error {
+        FetchError::NotAUrl { .. } | FetchError::HostRefused { .. } | FetchError::RedirectRefused { .. } => {
+            RejectionCode::HostRefused
+        }
+        FetchError::BodyTooLong { .. } | FetchError::JsonTooLarge { .. } => RejectionCode::TooLarge,
+        _ => RejectionCode::ResourceUnavailable,
+    };
+    EvidenceFailure { code, message: error.to_string() }
+}

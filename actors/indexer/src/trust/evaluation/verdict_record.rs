@@ -1,0 +1,172 @@
+//! Verdicts as the store holds them, and the changes between two verdicts. Pure.
+
+use serde_json::{Value, json};
+use svc_trust::{AcceptedCredential, EvidenceRequest, TrustVerdict};
+use svc_wire::trust_stream::{RecordedDidChange, TrustState};
+
+use crate::{store::iso_millis, trust::triggers::block_triggers::RegistryChange};
+
+/// The height of a verdict, and the owner of its DID.
+#[derive(Debug, Clone, Copy)]
+pub struct VerdictOccasion {
+    pub height: u64,
+    /// Nanoseconds since the epoch.
+    pub time: i128,
+    pub corporation_id: u64,
+}
+
+/// Returns the key of evidence in the store.
+pub fn evidence_key(request: &EvidenceRequest) -> String {
+    match request {
+        EvidenceRequest::Document(did) => format!("document {did}"),
+        EvidenceRequest::Resource(url) => format!("resource {url}"),
+        EvidenceRequest::Participants(did) => format!("participants {did}"),
+        EvidenceRequest::Schema(id) => format!("schema {id}"),
+        EvidenceRequest::Digest(digest) => format!("digest {digest}"),
+    }
+}
+
+/// Returns the key under which the store holds the DIDs whose verdicts depend on a DID.
+pub fn parent_key(did: &str) -> String {
+    format!("parent {did}")
+}
+
+/// Returns the keys of all evidence that a verdict depends on, its parents included.
+pub fn evidence_keys(verdict: &TrustVerdict) -> Vec<String> {
+    verdict.inputs.iter().map(evidence_key).chain(verdict.consulted.iter().map(|parent| parent_key(parent))).collect()
+}
+
+/// Returns a verdict as JSON, with the member names of the answer.
+pub fn verdict_body(did: &str, verdict: &TrustVerdict, occasion: VerdictOccasion) -> Value {
+    let presentation = |shown: &svc_trust::PresentationSummary| {
+        let of = |id: &String| verdict.credentials.iter().find(|held| held.id == *id);
+        let credentials: Vec<Value> = shown.credentials.iter().filter_map(of).map(trust_credential_json).collect();
+        json!({
+            "id": shown.id, "serviceId": shown.service, "vtcCredentials": credentials,
+            "unresolvableCredentialIds": shown.unresolvable, "invalidCredentialIds": shown.invalid,
+        })
+    };
+    json!({
+        "did": did, "trusted": verdict.is_trusted(), "pattern": verdict.pattern,
+        "evaluatedAtTime": iso_millis(occasion.time), "evaluatedAtBlock": occasion.height,
+        "expiresAtTime": verdict.expires_at.map(iso_millis), "corporationId": occasion.corporation_id,
+        "parents": verdict.parents, "reasons": verdict.reasons, "services": verdict.services,
+        "ecsCredentials": verdict.credentials.iter().filter_map(essential_credential_json).collect::<Vec<_>>(),
+        "presentations": verdict.presentations.iter().map(presentation).collect::<Vec<_>>(),
+    })
+}
+
+/// Whether two verdicts are equal, apart from the time and the height of their evaluation.
+pub fn is_same_verdict(before: &Value, after: &Value) -> bool {
+    let content = |body: &Value| {
+        let mut content = body.clone();
+        for member in ["evaluatedAtTime", "evaluatedAtBlock"] {
+            content[member].take();
+        }
+        content
+    };
+    content(before) == content(after)
+}
+
+fn trust_credential_json(held: &AcceptedCredential) -> Value {
+    json!({
+        "id": held.id, "credentialSchemaId": held.schema_id, "ecosystemId": held.ecosystem_id,
+        "participantId": held.participant_id, "issuerParticipantId": held.issuer_participant_id,
+    })
+}
+
+fn essential_credential_json(held: &AcceptedCredential) -> Option<Value> {
+    let (essential, version) = held.essential.as_ref()?;
+    Some(json!({
+        "ecsSchema": essential, "ecsSchemaVersion": version, "credentialSchemaId": held.schema_id,
+        "issuerParticipantId": held.issuer_participant_id, "ecosystemId": held.ecosystem_id,
+        "participantId": held.participant_id, "id": held.id, "digestJCS": held.digest_jcs,
+        "issuedAtTime": iso_millis(held.issued_at), "validFrom": held.valid_from.map(iso_millis),
+        "validUntil": held.valid_until.map(iso_millis), "credentialSubject": held.subject,
+    }))
+}
+
+/// Returns the state of a stored verdict for the trust channel.
+pub fn trust_state(body: &Value) -> TrustState {
+    TrustState {
+        trusted: body["trusted"] == true,
+        evaluated_at_time: body["evaluatedAtTime"].as_str().unwrap_or_default().to_owned(),
+        evaluated_at_block: body["evaluatedAtBlock"].as_u64().unwrap_or(0),
+        expires_at_time: body["expiresAtTime"].as_str().map(str::to_owned),
+        corporation_id: body["corporationId"].as_u64().unwrap_or(0),
+    }
+}
+
+/// Two successive verdicts on a DID.
+#[derive(Debug, Clone, Copy)]
+pub struct VerdictChange<'a> {
+    /// `None` before the first verdict.
+    pub before: Option<&'a Value>,
+    pub after: &'a Value,
+}
+
+/// Returns the change of a DID: between two verdicts, if it was evaluated, and in the registry. `None` when nothing
+/// changed.
+pub fn recorded_change(
+    did: &str,
+    corporation_id: u64,
+    verdicts: Option<VerdictChange<'_>>,
+    registry: Option<&RegistryChange>,
+) -> Option<RecordedDidChange> {
+    let differs = |member: &str| {
+        verdicts.is_some_and(|VerdictChange { before, after }| {
+            // Before the first verdict every member is empty.
+            let before = before.map_or(&Value::Null, |before| &before[member]);
+            let is_empty = |value: &Value| value.is_null() || value.as_array().is_some_and(Vec::is_empty);
+            before != &after[member] && !(is_empty(before) && is_empty(&after[member]))
+        })
+    };
+    let registry = registry.cloned().unwrap_or_default();
+    let change = RecordedDidChange {
+        did: did.to_owned(),
+        corporation_id,
+        former_corporation_id: verdicts
+            .and_then(|verdicts| verdicts.before?["corporationId"].as_u64())
+            .filter(|former| *former != corporation_id),
+        trust: verdicts.map(|verdicts| trust_state(verdicts.after)),
+        ecs_credentials: differs("ecsCredentials"),
+        presentations: differs("presentations"),
+        services: differs("services"),
+        corporation: registry.corporation,
+        participations: registry.participations,
+        ecosystems: registry.ecosystems,
+    };
+    let nothing = RecordedDidChange { did: did.to_owned(), corporation_id, ..RecordedDidChange::default() };
+    (change != nothing).then_some(change)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_names_the_members_that_differ() {
+        let before = json!({"trusted": false, "services": [], "ecsCredentials": [1], "presentations": [1]});
+        let after = json!({"trusted": true, "services": [], "ecsCredentials": [1], "presentations": [2],
+            "evaluatedAtTime": "t", "evaluatedAtBlock": 7, "corporationId": 3, "expiresAtTime": null});
+        let change =
+            recorded_change("did:web:a", 3, Some(VerdictChange { before: Some(&before), after: &after }), None)
+                .expect("a change");
+        assert_eq!((change.ecs_credentials, change.presentations, change.services), (false, true, false));
+        let trust = change.trust.expect("a verdict");
+        assert_eq!((trust.trusted, trust.evaluated_at_block, trust.expires_at_time), (true, 7, None));
+        let first = recorded_change("did:web:a", 3, Some(VerdictChange { before: None, after: &after }), None)
+            .expect("a change");
+        assert_eq!((first.ecs_credentials, first.presentations, first.services), (true, true, false));
+        assert_eq!(recorded_change("did:web:a", 3, None, None), None);
+        let moved = recorded_change("did:web:a", 4, Some(VerdictChange { before: Some(&after), after: &after }), None)
+            .expect("a change");
+        assert_eq!((moved.corporation_id, moved.former_corporation_id), (4, Some(3)));
+        let later = json!({"trusted": true, "services": [], "ecsCredentials": [1], "presentations": [2],
+            "evaluatedAtTime": "u", "evaluatedAtBlock": 8, "corporationId": 3, "expiresAtTime": null});
+        assert!(is_same_verdict(&after, &later) && !is_same_verdict(&before, &after));
+        let money = RegistryChange { corporation: true, ..RegistryChange::default() };
+        let change = recorded_change("did:web:a", 3, None, Some(&money)).expect("a change");
+        assert_eq!((change.trust, change.corporation), (None, true));
+    }
+}

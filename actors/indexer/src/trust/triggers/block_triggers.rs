@@ -1,0 +1,224 @@
+//! The triggers of a block: the DIDs to evaluate, and the registry changes by DID. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use svc_trust::EvidenceRequest;
+use svc_wire::trust_stream::{CountFlags, ListChange};
+
+/// A change by a block that can affect verdicts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TrustTrigger {
+    Corporation {
+        did: String,
+    },
+    Ecosystem {
+        did: String,
+        schemas: Vec<u64>,
+    },
+    Participant {
+        did: String,
+    },
+    Schema {
+        id: u64,
+        /// DID of the ecosystem of the schema.
+        ecosystem_did: Option<String>,
+    },
+    Digest {
+        digest: String,
+    },
+    /// The trust deposit of the corporation with a DID.
+    TrustDeposit {
+        corporation_did: String,
+    },
+    /// A message requests fresh evidence for a DID.
+    RefreshRequest {
+        did: String,
+    },
+    /// Measures of a participant with the DID.
+    ParticipantMeasures {
+        did: String,
+        counts: CountFlags,
+    },
+    /// Measures of an ecosystem with the DID, or of one of its schemas.
+    EcosystemMeasures {
+        did: String,
+        counts: CountFlags,
+    },
+}
+
+/// The parts of the registry state of a DID that a block changed.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RegistryChange {
+    pub corporation: bool,
+    pub participations: ListChange,
+    pub ecosystems: ListChange,
+}
+
+/// The triggers of a block.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct BlockTriggers {
+    /// DIDs to evaluate, each with whether its evidence must be fetched again.
+    pub dids: BTreeMap<String, bool>,
+    /// Every DID whose verdict depends on one of these is evaluated too.
+    pub evidence_requests: BTreeSet<EvidenceRequest>,
+    pub registry_changes: BTreeMap<String, RegistryChange>,
+}
+
+/// Longest DID that is evaluated, in bytes: no web host has a longer one.
+const MAX_DID_BYTES: usize = 2_048;
+
+impl BlockTriggers {
+    /// Collects the triggers of a block.
+    pub fn from_triggers(triggers: impl IntoIterator<Item = TrustTrigger>) -> Self {
+        let mut collected = Self::default();
+        for trigger in triggers {
+            collected.apply(trigger);
+        }
+        collected
+    }
+
+    fn apply(&mut self, trigger: TrustTrigger) {
+        match trigger {
+            TrustTrigger::Corporation { did } => {
+                self.change_registry(&did, |change| change.corporation = true);
+                self.add_did(did, false);
+            }
+            TrustTrigger::Ecosystem { did, schemas } => {
+                self.change_registry(&did, |change| change.ecosystems.structure = true);
+                self.evidence_requests.extend(schemas.into_iter().map(EvidenceRequest::Schema));
+                self.add_did(did, false);
+            }
+            TrustTrigger::Participant { did } => {
+                self.change_registry(&did, |change| change.participations.structure = true);
+                self.evidence_requests.insert(EvidenceRequest::Participants(did.clone()));
+                self.add_did(did, false);
+            }
+            TrustTrigger::Schema { id, ecosystem_did } => {
+                if let Some(did) = ecosystem_did {
+                    self.change_registry(&did, |change| change.ecosystems.structure = true);
+                }
+                self.evidence_requests.insert(EvidenceRequest::Schema(id));
+            }
+            TrustTrigger::Digest { digest } => {
+                self.evidence_requests.insert(EvidenceRequest::Digest(digest));
+            }
+            TrustTrigger::TrustDeposit { corporation_did } => {
+                self.change_registry(&corporation_did, |change| change.corporation = true)
+            }
+            TrustTrigger::RefreshRequest { did } => self.add_did(did, true),
+            TrustTrigger::ParticipantMeasures { did, counts } => {
+                self.change_registry(&did, |change| merge_counts(&mut change.participations.counts, counts));
+            }
+            TrustTrigger::EcosystemMeasures { did, counts } => {
+                self.change_registry(&did, |change| merge_counts(&mut change.ecosystems.counts, counts));
+            }
+        }
+    }
+
+    fn add_did(&mut self, did: String, is_fresh: bool) {
+        if is_evaluable(&did) {
+            *self.dids.entry(did).or_default() |= is_fresh;
+        }
+    }
+
+    fn change_registry(&mut self, did: &str, change: impl FnOnce(&mut RegistryChange)) {
+        if is_evaluable(did) {
+            change(self.registry_changes.entry(did.to_owned()).or_default());
+        }
+    }
+}
+
+/// Whether a text on the chain is a DID that can be evaluated.
+fn is_evaluable(did: &str) -> bool {
+    did.starts_with("did:") && did.len() <= MAX_DID_BYTES && !did.contains(char::is_control)
+}
+
+fn merge_counts(counts: &mut CountFlags, more: CountFlags) {
+    counts.participants |= more.participants;
+    counts.issued_credentials |= more.issued_credentials;
+    counts.verified_credentials |= more.verified_credentials;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_change_triggers_its_dependents() {
+        let a = || "did:web:a".to_owned();
+        let issued = CountFlags { issued_credentials: true, ..CountFlags::default() };
+        let judged = |is_fresh| BTreeMap::from([(a(), is_fresh)]);
+        let structure = ListChange { structure: true, ..ListChange::default() };
+        let figures = ListChange { counts: issued, ..ListChange::default() };
+        let about = |change: RegistryChange| BTreeMap::from([(a(), change)]);
+        for (touch, judge, needs, registry) in [
+            (
+                TrustTrigger::Corporation { did: a() },
+                judged(false),
+                vec![],
+                about(RegistryChange { corporation: true, ..RegistryChange::default() }),
+            ),
+            (
+                TrustTrigger::Ecosystem { did: a(), schemas: vec![3, 4] },
+                judged(false),
+                vec![EvidenceRequest::Schema(3), EvidenceRequest::Schema(4)],
+                about(RegistryChange { ecosystems: structure, ..RegistryChange::default() }),
+            ),
+            (
+                TrustTrigger::Participant { did: a() },
+                judged(false),
+                vec![EvidenceRequest::Participants(a())],
+                about(RegistryChange { participations: structure, ..RegistryChange::default() }),
+            ),
+            (
+                TrustTrigger::Schema { id: 3, ecosystem_did: Some(a()) },
+                BTreeMap::new(),
+                vec![EvidenceRequest::Schema(3)],
+                about(RegistryChange { ecosystems: structure, ..RegistryChange::default() }),
+            ),
+            (
+                TrustTrigger::Digest { digest: "x".into() },
+                BTreeMap::new(),
+                vec![EvidenceRequest::Digest("x".into())],
+                BTreeMap::new(),
+            ),
+            (TrustTrigger::RefreshRequest { did: a() }, judged(true), vec![], BTreeMap::new()),
+            (
+                TrustTrigger::TrustDeposit { corporation_did: a() },
+                BTreeMap::new(),
+                vec![],
+                about(RegistryChange { corporation: true, ..RegistryChange::default() }),
+            ),
+            (
+                TrustTrigger::ParticipantMeasures { did: a(), counts: issued },
+                BTreeMap::new(),
+                vec![],
+                about(RegistryChange { participations: figures, ..RegistryChange::default() }),
+            ),
+            (
+                TrustTrigger::EcosystemMeasures { did: a(), counts: issued },
+                BTreeMap::new(),
+                vec![],
+                about(RegistryChange { ecosystems: figures, ..RegistryChange::default() }),
+            ),
+        ] {
+            let expected = BlockTriggers {
+                dids: judge,
+                evidence_requests: needs.into_iter().collect(),
+                registry_changes: registry,
+            };
+            assert_eq!(BlockTriggers::from_triggers([touch.clone()]), expected, "{touch:?}");
+        }
+    }
+
+    #[test]
+    fn a_refresh_request_survives_other_triggers_and_invalid_dids_are_ignored() {
+        let a = || "did:web:a".to_owned();
+        let touches = [TrustTrigger::RefreshRequest { did: a() }, TrustTrigger::Participant { did: a() }];
+        assert_eq!(BlockTriggers::from_triggers(touches).dids, [(a(), true)].into());
+        for text in ["", "https://a", "did:web:a\u{0}", &format!("did:web:{}", "a".repeat(3_000))] {
+            let triggered = BlockTriggers::from_triggers([TrustTrigger::Corporation { did: text.to_owned() }]);
+            assert!(triggered.dids.is_empty() && triggered.registry_changes.is_empty(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! DID resolution: DID Documents are fetched, verified and cached.
+
+mod cache;
+mod did_log;
+mod document;
+mod error;
+mod in_flight_requests;
+#[cfg(test)]
+mod log_builder;
+mod resolver;
+mod syntax;
+
+pub use document::service_origin;
+pub use error::DidError;
+pub use resolver::DidResolver;

@@ -1,0 +1,192 @@
+//! The resolver: reads the cache, joins or starts a request, fetches, and verifies.
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::Value;
+use svc_otel::{metrics, trace};
+use tokio::{sync::Semaphore, time::Instant};
+
+use super::{
+    cache::{self, CachedDocument, DocumentCache},
+    did_log::{DidLog, DidLogError, VerifiedDocument},
+    document,
+    error::DidError,
+    in_flight_requests::{InFlightRequests, JoinedRequest},
+    syntax::{DidMethod, ResolvableDid},
+};
+use crate::{
+    excerpt::excerpt,
+    fetch::{BoundedFetcher, FetchLimits, FetchedBody, HttpClientError},
+    host_policy::HostPolicy,
+};
+
+/// Documents and logs that are verified at the same time. Verification is CPU work of half a millisecond per log entry: more at the
+/// same time would not be faster, and would hold their memory longer.
+const MAX_CONCURRENT_VERIFICATIONS: usize = 4;
+
+/// Resolves DIDs of the methods `did:web` and `did:webvh`. Cheap to clone.
+#[derive(Clone)]
+pub struct DidResolver(pub(super) Arc<DidResolverInner>);
+
+pub(super) struct DidResolverInner {
+    fetcher: BoundedFetcher,
+    pub(super) document_cache: DocumentCache,
+    pub(super) in_flight_requests: InFlightRequests,
+    verification_permits: Semaphore,
+}
+
+impl std::fmt::Debug for DidResolver {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("DidResolver").field("policy", &self.policy()).finish_non_exhaustive()
+    }
+}
+
+impl DidResolver {
+    /// Makes a resolver that contacts hosts under `policy`.
+    ///
+    /// # Errors
+    /// When the HTTP client cannot be built.
+    pub fn new(policy: HostPolicy) -> Result<Self, HttpClientError> {
+        Ok(Self::with_fetcher(BoundedFetcher::new(policy, FetchLimits::default())?))
+    }
+
+    /// Makes a resolver with a given fetcher.
+    pub fn with_fetcher(fetcher: BoundedFetcher) -> Self {
+        Self(Arc::new(DidResolverInner {
+            fetcher,
+            document_cache: cache::new_document_cache(),
+            in_flight_requests: InFlightRequests::default(),
+            verification_permits: Semaphore::new(MAX_CONCURRENT_VERIFICATIONS),
+        }))
+    }
+
+    /// Returns the policy for hosts.
+    pub fn policy(&self) -> HostPolicy {
+        self.0.fetcher.policy()
+    }
+
+    /// Returns the DID's document from the cache or from its server. The controller of the DID, or else the server, limits its age.
+    ///
+    /// # Errors
+    /// Every [`DidError`].
+    pub async fn resolve(&self, did: &str) -> Result<Arc<Value>, DidError> {
+        let did = self.parse_did(did)?;
+        if let Some(cached) = self.0.document_cache.get(&*did.text).await {
+            metrics::record_did_resolution(did.method.label(), "cached", None);
+            return Ok(cached.document);
+        }
+        self.join_or_start(&did, None)?.resolution.await
+    }
+
+    /// Returns the DID's document as its server has it now: every request to the server starts after this call.
+    ///
+    /// # Errors
+    /// Every [`DidError`].
+    pub async fn resolve_fresh(&self, did: &str) -> Result<Arc<Value>, DidError> {
+        let did = self.parse_did(did)?;
+        let last_number = self.0.in_flight_requests.last_number();
+        loop {
+            let JoinedRequest { is_fresh_enough, resolution } = self.join_or_start(&did, Some(last_number))?;
+            let outcome = resolution.await;
+            if is_fresh_enough {
+                return outcome;
+            }
+        }
+    }
+
+    fn parse_did(&self, did: &str) -> Result<ResolvableDid, DidError> {
+        ResolvableDid::parse(did, self.policy())
+            .inspect_err(|error| metrics::record_did_resolution("other", error.code(), None))
+    }
+
+    /// Fetches and verifies the document, and caches it when that is allowed.
+    pub(super) async fn fetch_and_verify(&self, did: &ResolvableDid) -> Result<Arc<Value>, DidError> {
+        let (span, started) = (tracing::Span::current(), Instant::now());
+        let outcome = match &did.method {
+            DidMethod::Web => self.resolve_web(did).await,
+            DidMethod::WebVh { scid } => self.resolve_webvh(did, scid).await,
+        };
+        let result = outcome.as_ref().map(|_| ()).map_err(DidError::code);
+        trace::record_resolution(&span, result);
+        metrics::record_did_resolution(did.method.label(), result.err().unwrap_or("ok"), Some(started.elapsed()));
+        let key: Arc<str> = did.text.as_str().into();
+        match outcome {
+            Ok((document, Some(cacheable))) => {
+                self.0.document_cache.insert(key, cacheable).await;
+                Ok(document)
+            }
+            // The cached document is older than this one.
+            Ok((document, None)) => {
+                self.0.document_cache.invalidate(&key).await;
+                Ok(document)
+            }
+            Err(error) => {
+                self.0.document_cache.invalidate(&key).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn resolve_web(&self, did: &ResolvableDid) -> Result<(Arc<Value>, Option<CachedDocument>), DidError> {
+        let FetchedBody { url, body, freshness } = self.fetch_file(did, "did.json").await?;
+        let text = did.text.clone();
+        let read = self.run_verification(move || {
+            let document = document::parse_json(&body).map_err(DidLogError::InvalidDocument)?;
+            document::check_document(&document, &text).map_err(DidLogError::InvalidDocument)?;
+            Ok(Arc::new(document))
+        });
+        let document = read.await.map_err(|error| to_did_error(did, excerpt(url.as_str()), error))?;
+        Ok((Arc::clone(&document), CachedDocument::new(document, None, freshness)))
+    }
+
+    async fn resolve_webvh(
+        &self,
+        did: &ResolvableDid,
+        scid: &str,
+    ) -> Result<(Arc<Value>, Option<CachedDocument>), DidError> {
+        let FetchedBody { url, body, freshness } = self.fetch_file(did, "did.jsonl").await?;
+        let url = excerpt(url.as_str());
+        let (text, scid) = (did.text.clone(), scid.to_owned());
+        let log = self.run_verification(move || DidLog::parse(&text, &scid, &body)).await;
+        let log = log.map_err(|error| to_did_error(did, url.clone(), error))?;
+        let witnesses: Option<Bytes> = match log.needs_witnesses() {
+            true => Some(self.fetch_file(did, "did-witness.json").await?.body),
+            false => None,
+        };
+        let verified = self.run_verification(move || log.verify(witnesses.as_deref())).await;
+        let VerifiedDocument { document, ttl } = verified.map_err(|error| to_did_error(did, url, error))?;
+        let document = Arc::new(document);
+        Ok((Arc::clone(&document), CachedDocument::new(document, ttl, freshness)))
+    }
+
+    async fn fetch_file(&self, did: &ResolvableDid, file: &str) -> Result<FetchedBody, DidError> {
+        let fetched = self.0.fetcher.get(&did.file_url(file)).await;
+        fetched.map_err(|error| DidError::FetchFailed { did: excerpt(&did.text), error })
+    }
+
+    /// Runs CPU work on an untrusted document in a blocking thread.
+    async fn run_verification<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> Result<T, DidLogError> + Send + 'static,
+    ) -> Result<T, DidLogError> {
+        let stopped = || DidLogError::InvalidLog("its verification was stopped".to_owned());
+        let _permit = self.0.verification_permits.acquire().await.map_err(|_| stopped())?;
+        tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(stopped()))
+    }
+}
+
+fn to_did_error(did: &ResolvableDid, url: String, error: DidLogError) -> DidError {
+    let did = excerpt(&did.text);
+    match error {
+        DidLogError::TooLong(reason) => DidError::LogTooLong { did, url, reason },
+        DidLogError::ScidMismatch(reason) => DidError::ScidMismatch { did, url, reason },
+        DidLogError::InvalidLog(reason) => DidError::InvalidLog { did, url, reason },
+        DidLogError::InvalidWitness(reason) => DidError::InvalidWitness { did, url, reason },
+        DidLogError::InvalidDocument(reason) => DidError::InvalidDocument { did, url, reason },
+        DidLogError::Deactivated => DidError::Deactivated { did, url },
+    }
+}

@@ -1,0 +1,210 @@
+//! The fetcher: follows redirects and reads one body within its limits.
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::header;
+use url::Url;
+
+use super::{
+    body_buffer::BodyBuffer,
+    error::{FetchError, FetchStage, HttpClientError},
+    freshness::Freshness,
+    redirect::redirect_target,
+};
+use crate::{
+    excerpt::excerpt,
+    host_policy::{HostError, HostPolicy},
+    json_memory,
+    upstream::innermost_cause,
+};
+
+/// Limits of one fetch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FetchLimits {
+    /// Longest body, which is also the memory of the buffer.
+    pub max_bytes: usize,
+    /// Largest memory of the body as parsed JSON, as [`json_memory::of_text`] estimates it.
+    pub max_json_memory: usize,
+    /// Time for all of name resolution, connections, redirects and the body.
+    pub timeout: Duration,
+    /// Number of redirects that the fetcher follows.
+    pub max_redirects: usize,
+}
+
+impl Default for FetchLimits {
+    fn default() -> Self {
+        Self {
+            max_bytes: 1024 * 1024,
+            max_json_memory: 16 * 1024 * 1024,
+            timeout: Duration::from_secs(10),
+            max_redirects: 3,
+        }
+    }
+}
+
+/// The body of a fetched document.
+#[derive(Debug, Clone)]
+pub struct FetchedBody {
+    /// URL after all redirects.
+    pub url: Url,
+    /// The body.
+    pub body: Bytes,
+    /// Time that the server allows a cache to keep the body.
+    pub freshness: Freshness,
+}
+
+/// Fetches documents. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct BoundedFetcher(Arc<BoundedFetcherInner>);
+
+#[derive(Debug)]
+struct BoundedFetcherInner {
+    policy: HostPolicy,
+    limits: FetchLimits,
+    client: reqwest::Client,
+    /// Origin of a test server on this machine, exempt from the policy.
+    #[cfg(test)]
+    test_origin: Option<url::Origin>,
+}
+
+/// URL and stage of a running fetch, for the error at its timeout.
+struct FetchProgress {
+    url: String,
+    stage: FetchStage,
+}
+
+impl BoundedFetcher {
+    /// Makes a fetcher that contacts hosts under `policy`.
+    ///
+    /// # Errors
+    /// When the HTTP client cannot be built.
+    pub fn new(policy: HostPolicy, limits: FetchLimits) -> Result<Self, HttpClientError> {
+        Ok(Self(Arc::new(BoundedFetcherInner {
+            policy,
+            limits,
+            client: build_client(policy)?,
+            #[cfg(test)]
+            test_origin: None,
+        })))
+    }
+
+    /// Returns the policy for hosts.
+    pub fn policy(&self) -> HostPolicy {
+        self.0.policy
+    }
+
+    /// Fetches the document at `url`.
+    ///
+    /// # Errors
+    /// Every [`FetchError`].
+    pub async fn get(&self, url: &str) -> Result<FetchedBody, FetchError> {
+        let mut progress = FetchProgress { url: excerpt(url), stage: FetchStage::ResponseHead };
+        let limit = self.0.limits.timeout;
+        match tokio::time::timeout(limit, self.follow_redirects(url, &mut progress)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(FetchError::TimedOut { url: progress.url, stage: progress.stage, limit }),
+        }
+    }
+
+    async fn follow_redirects(&self, start: &str, progress: &mut FetchProgress) -> Result<FetchedBody, FetchError> {
+        let mut url = self.check_url(start).map_err(|reason| FetchError::host_refused(start, reason))?;
+        let mut redirected_from: Option<Url> = None;
+        for _ in 0..=self.0.limits.max_redirects {
+            *progress = FetchProgress { url: excerpt(url.as_str()), stage: FetchStage::ResponseHead };
+            let response = self.0.client.get(url.clone()).header(header::ACCEPT_ENCODING, "identity").send().await;
+            let response = response.map_err(|error| request_error(redirected_from.as_ref(), &url, &error))?;
+            match redirect_target(&url, response.status(), response.headers(), |target| self.check_url(target))? {
+                Some(target) => redirected_from = Some(std::mem::replace(&mut url, target)),
+                None => return self.read_body(url, response, progress).await,
+            }
+        }
+        Err(FetchError::TooManyRedirects { url: excerpt(start), limit: self.0.limits.max_redirects })
+    }
+
+    async fn read_body(
+        &self,
+        url: Url,
+        mut response: reqwest::Response,
+        progress: &mut FetchProgress,
+    ) -> Result<FetchedBody, FetchError> {
+        let at = excerpt(url.as_str());
+        if !response.status().is_success() {
+            return Err(FetchError::HttpStatus { url: at, status: response.status().as_u16() });
+        }
+        // The client decodes nothing, so that a short body cannot become a long one. See `build_client`.
+        if let Some(coding) = response.headers().get(header::CONTENT_ENCODING)
+            && !coding.as_bytes().eq_ignore_ascii_case(b"identity")
+        {
+            let coding = excerpt(&String::from_utf8_lossy(coding.as_bytes()));
+            return Err(FetchError::ContentEncoded { url: at, coding });
+        }
+        let limit = self.0.limits.max_bytes;
+        let too_long = || FetchError::BodyTooLong { url: at.clone(), limit };
+        let announced = response.content_length();
+        if announced.is_some_and(|length| length > limit as u64) {
+            return Err(too_long());
+        }
+        progress.stage = FetchStage::Body;
+        let freshness = Freshness::from_headers(response.headers());
+        let mut body = BodyBuffer::new(announced, limit);
+        let broken = |error: reqwest::Error| FetchError::Unreachable {
+            url: at.clone(),
+            stage: FetchStage::Body,
+            reason: innermost_cause(&error),
+        };
+        while let Some(chunk) = response.chunk().await.map_err(broken)? {
+            if !body.try_append(&chunk) {
+                return Err(too_long());
+            }
+        }
+        let (body, limit) = (body.into_bytes(), self.0.limits.max_json_memory);
+        if json_memory::of_text(&body) > limit {
+            return Err(FetchError::JsonTooLarge { url: at, limit });
+        }
+        Ok(FetchedBody { url, body, freshness })
+    }
+
+    fn check_url(&self, url: &str) -> Result<Url, HostError> {
+        #[cfg(test)]
+        if let (Some(exempt), Ok(url)) = (&self.0.test_origin, Url::parse(url))
+            && url.origin() == *exempt
+        {
+            return Ok(url);
+        }
+        self.0.policy.check_url(url)
+    }
+}
+
+/// Builds the client without decoders, which features of other crates could enable: a decoded body could exceed the limit.
+/// Connections to untrusted servers are not pooled.
+fn build_client(policy: HostPolicy) -> Result<reqwest::Client, HttpClientError> {
+    let client = policy.client_builder().no_gzip().no_brotli().no_zstd().no_deflate().pool_max_idle_per_host(0);
+    Ok(client.build()?)
+}
+
+/// Converts the error of a request. A name with private addresses only is refused during the connection.
+fn request_error(redirected_from: Option<&Url>, url: &Url, error: &reqwest::Error) -> FetchError {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(inner) = cause {
+        if let Some(reason) = inner.downcast_ref::<HostError>() {
+            return match redirected_from {
+                None => FetchError::host_refused(url.as_str(), reason.clone()),
+                Some(from) => FetchError::RedirectRefused {
+                    url: excerpt(from.as_str()),
+                    target: excerpt(url.as_str()),
+                    reason: reason.to_string(),
+                },
+            };
+        }
+        cause = inner.source();
+    }
+    FetchError::Unreachable {
+        url: excerpt(url.as_str()),
+        stage: FetchStage::ResponseHead,
+        reason: innermost_cause(error),
+    }
+}

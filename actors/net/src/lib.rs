@@ -1,0 +1,49 @@
+//! The connections that actors talk through.
+//!
+//! [`websocket`] keeps a WebSocket to a server open, and accepts WebSockets as a server. [`upstream`] is the HTTP client of the
+//! servers that a system depends on, with limits, a circuit breaker and a choice of endpoints.
+//!
+//! URLs from documents of other parties are untrusted: [`host_policy`] decides which hosts may be contacted, [`fetch`] reads one
+//! body within limits of time, size and memory, [`json_memory`] estimates the memory of JSON, and `did`, a feature, resolves DID
+//! Documents.
+//!
+//! This crate is no HTTP server, it knows no tools and no registry, and it does not decide which DIDs are trusted.
+//!
+//! # Example
+//! An untrusted URL is checked, and a link reports each connection to its owner under a new epoch:
+//! ```
+//! use svc_net::{
+//!     host_policy::HostPolicy,
+//!     websocket::{LinkConfig, LinkEvent, WebSocketLink},
+//! };
+//! use tokio::{net::TcpListener, sync::mpsc};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! assert!(HostPolicy::PublicOnly.check_url("https://agent.example.org/did.json").is_ok());
+//! assert!(HostPolicy::PublicOnly.check_url("https://192.168.0.1/did.json").is_err());
+//!
+//! let listener = TcpListener::bind("127.0.0.1:0").await?;
+//! let origin = format!("http://{}", listener.local_addr()?);
+//! let (sender, mut events) = mpsc::channel(8);
+//! let link = WebSocketLink::open(LinkConfig::new("node", &origin, "/websocket"), move |event| {
+//!     let sender = sender.clone();
+//!     async move { sender.send(event).await.is_ok() }
+//! });
+//! let mut server = tokio_tungstenite::accept_async(listener.accept().await?.0).await?;
+//! let Some(LinkEvent::Up { epoch }) = events.recv().await else { panic!("the link is not up") };
+//! assert!(link.send(epoch, "ping".to_owned()));
+//! let message = futures::StreamExt::next(&mut server).await.ok_or("no message")??;
+//! assert_eq!(message.to_text()?, "ping");
+//! # Ok(())
+//! # }
+//! ```
+
+#[cfg(feature = "did")]
+pub mod did;
+mod excerpt;
+pub mod fetch;
+pub mod host_policy;
+pub mod json_memory;
+pub mod upstream;
+pub mod websocket;

@@ -1,0 +1,246 @@
+//! Equivalent servers: one is current, and another one replaces it when it fails.
+
+use std::{
+    fmt,
+    future::Future,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use svc_otel::metrics;
+use tokio::time::timeout;
+
+use super::http_client::{HttpUpstream, UpstreamError, UpstreamKind};
+
+/// Origins of equivalent servers in the order of preference; at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpstreamOrigins(Vec<String>);
+
+impl UpstreamOrigins {
+    /// Parses a comma-separated list. `None` when `read` refuses an element, and when the list is empty.
+    pub fn parse(text: &str, read: impl Fn(&str) -> Option<String>) -> Option<Self> {
+        let all: Option<Vec<String>> = text.split(',').map(|one| read(one.trim())).collect();
+        all.filter(|all| !all.is_empty()).map(Self)
+    }
+
+    /// Iterates over all origins.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    /// Returns the list with one more origin at the end.
+    #[must_use]
+    pub fn with_origin(mut self, origin: impl Into<String>) -> Self {
+        self.0.push(origin.into());
+        self
+    }
+}
+
+impl From<String> for UpstreamOrigins {
+    fn from(origin: String) -> Self {
+        Self(vec![origin])
+    }
+}
+
+impl From<&String> for UpstreamOrigins {
+    fn from(origin: &String) -> Self {
+        origin.clone().into()
+    }
+}
+
+impl From<&UpstreamOrigins> for UpstreamOrigins {
+    fn from(origins: &UpstreamOrigins) -> Self {
+        origins.clone()
+    }
+}
+
+impl fmt::Display for UpstreamOrigins {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0.join(", "))
+    }
+}
+
+/// Progress of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndpointReach {
+    /// Newest height of the server.
+    pub height: u64,
+    /// False while the server catches up.
+    pub is_ready: bool,
+}
+
+/// An error of a request to one of several equivalent servers.
+pub trait FailoverError {
+    /// Whether another server may succeed: there was no answer, or no readable one.
+    fn allows_failover(&self) -> bool;
+}
+
+impl FailoverError for UpstreamError {
+    fn allows_failover(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Protocol { .. } => true,
+            Self::Http { status, .. } => matches!(status, 502..=504),
+            Self::Saturated { .. } => false,
+        }
+    }
+}
+
+/// Clients of equivalent servers. Clones share the current one.
+#[derive(Clone)]
+pub struct UpstreamEndpoints {
+    upstreams: Arc<[HttpUpstream]>,
+    current: Arc<AtomicUsize>,
+    pinned: Option<usize>,
+}
+
+/// Blocks that the current server may be behind the best one before the best one replaces it.
+const MAX_HEIGHT_LAG: u64 = 2;
+/// Timeout of the question for the progress of a server.
+const REACH_TIMEOUT: Duration = Duration::from_secs(3);
+
+impl UpstreamEndpoints {
+    /// Makes clients of all origins; the first is current.
+    ///
+    /// # Errors
+    /// When the HTTP client cannot be built.
+    pub fn new(kind: UpstreamKind, origins: &UpstreamOrigins) -> Result<Self, UpstreamError> {
+        let members: Result<Vec<_>, _> = origins.iter().map(|origin| HttpUpstream::new(kind, origin)).collect();
+        Ok(Self { upstreams: members?.into(), current: Arc::default(), pinned: None })
+    }
+
+    fn current_index(&self) -> usize {
+        self.pinned.unwrap_or_else(|| self.current.load(Ordering::Acquire)).min(self.upstreams.len() - 1)
+    }
+
+    /// Returns the current server.
+    pub fn current(&self) -> &HttpUpstream {
+        &self.upstreams[self.current_index()]
+    }
+
+    /// Returns the same servers with the current one fixed.
+    #[must_use]
+    pub fn pinned(&self) -> Self {
+        Self { pinned: Some(self.current_index()), ..self.clone() }
+    }
+
+    /// Returns the servers that are not current, each of them fixed.
+    pub fn alternatives(&self) -> Vec<Self> {
+        let current = self.current_index();
+        let pinned = |index: usize| Self { pinned: Some(index), ..self.clone() };
+        (0..self.upstreams.len()).filter(|index| *index != current).map(pinned).collect()
+    }
+
+    /// Whether there is more than one server.
+    pub fn has_alternatives(&self) -> bool {
+        self.upstreams.len() > 1
+    }
+
+    /// Returns the origins of all servers.
+    pub fn origins(&self) -> Vec<&str> {
+        self.upstreams.iter().map(HttpUpstream::origin).collect()
+    }
+
+    /// Asks all servers for their progress, and replaces the current one when it does not answer or is behind. The new one has
+    /// reached `at_least`.
+    pub async fn select_current<H, F>(&self, at_least: u64, reach: H)
+    where
+        H: Fn(Self) -> F,
+        F: Future<Output = Option<EndpointReach>>,
+    {
+        if !self.has_alternatives() {
+            return;
+        }
+        let requests = (0..self.upstreams.len()).map(|index| {
+            let one = Self { pinned: Some(index), ..self.clone() };
+            async { timeout(REACH_TIMEOUT, reach(one)).await.ok().flatten() }
+        });
+        let reaches = futures::future::join_all(requests).await;
+        let current = self.current_index();
+        if let Some(better) = better_endpoint(&reaches, current, at_least) {
+            self.current.store(better, Ordering::Release);
+            let (from, to) = (self.upstreams[current].origin(), self.upstreams[better].origin());
+            metrics::record_endpoint_switch(self.upstreams[better].kind().as_str());
+            tracing::warn!(kind = self.upstreams[better].kind().as_str(), from, to, "the current server is replaced");
+        }
+    }
+
+    /// Asks the current server, and after an error that allows failover the others that have reached `at_least`.
+    ///
+    /// # Errors
+    /// The error of the current server, when no other server answers.
+    pub async fn read_with_failover<T, E, A, AF, H, HF>(&self, at_least: u64, ask: A, reach: H) -> Result<T, E>
+    where
+        E: FailoverError,
+        A: Fn(Self) -> AF,
+        AF: Future<Output = Result<T, E>>,
+        H: Fn(Self) -> HF,
+        HF: Future<Output = Option<EndpointReach>>,
+    {
+        let first = self.current_index();
+        let error = match ask(Self { pinned: Some(first), ..self.clone() }).await {
+            Err(error) if error.allows_failover() && self.pinned.is_none() => error,
+            outcome => return outcome,
+        };
+        for index in (0..self.upstreams.len()).filter(|index| *index != first) {
+            let other = Self { pinned: Some(index), ..self.clone() };
+            let reached = timeout(REACH_TIMEOUT, reach(other.clone())).await.ok().flatten();
+            if reached.is_some_and(|reach| reach.height >= at_least)
+                && let Ok(answer) = ask(other).await
+            {
+                return Ok(answer);
+            }
+        }
+        Err(error)
+    }
+}
+
+/// Returns the server that replaces the current one, if any: the highest one that is ready, or else the highest one.
+fn better_endpoint(reaches: &[Option<EndpointReach>], current: usize, at_least: u64) -> Option<usize> {
+    let usable = |index: usize| reaches[index].filter(|reach| reach.height >= at_least);
+    let rank = |reach: EndpointReach| (reach.is_ready, reach.height);
+    // Among equals the first one is preferred.
+    let best =
+        (0..reaches.len()).rev().filter(|index| usable(*index).is_some()).max_by_key(|i| usable(*i).map(rank))?;
+    let is_good_enough = match (usable(current), usable(best)) {
+        (Some(now), Some(then)) => now.height + MAX_HEIGHT_LAG >= then.height && (now.is_ready || !then.is_ready),
+        _ => false,
+    };
+    (!is_good_enough && best != current).then_some(best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_current_server_is_replaced_by_a_better_one_only() {
+        let at = |height| Some(EndpointReach { height, is_ready: true });
+        let syncing = |height| Some(EndpointReach { height, is_ready: false });
+        for (reaches, current, at_least, expected) in [
+            (vec![at(10), at(12)], 0, 0, None),
+            (vec![at(10), at(13)], 0, 0, Some(1)),
+            (vec![None, at(5), at(5)], 0, 0, Some(1)),
+            (vec![None, at(5), at(9)], 0, 0, Some(2)),
+            (vec![None, at(5)], 0, 6, None),
+            (vec![None, None], 0, 0, None),
+            (vec![at(10), None], 1, 0, Some(0)),
+            (vec![syncing(10), at(9)], 0, 0, Some(1)),
+            (vec![syncing(10), syncing(9)], 0, 0, None),
+            (vec![None, syncing(9)], 0, 0, Some(1)),
+        ] {
+            assert_eq!(better_endpoint(&reaches, current, at_least), expected, "{reaches:?}");
+        }
+    }
+
+    #[test]
+    fn one_bad_origin_makes_the_list_invalid() {
+        let read = |text: &str| text.starts_with("http").then(|| text.to_owned());
+        let origins = UpstreamOrigins::parse("http://a, http://b", read).expect("two");
+        assert_eq!(origins.to_string(), "http://a, http://b");
+        assert_eq!(UpstreamOrigins::from("http://a".to_owned()).with_origin("http://b"), origins);
+        assert!(UpstreamOrigins::parse("http://a,", read).is_none() && UpstreamOrigins::parse("", read).is_none());
+    }
+}

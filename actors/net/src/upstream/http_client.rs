@@ -1,0 +1,337 @@
+//! The HTTP client of one upstream.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Method, StatusCode};
+use svc_otel::{metrics, trace};
+use svc_wire::error_envelope::truncate_body;
+use tokio::{sync::Semaphore, time::Instant};
+use tracing::Instrument;
+
+use super::circuit_breaker::CircuitBreaker;
+use crate::host_policy::HostPolicy;
+
+/// Kind of an upstream, a bounded label.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum UpstreamKind {
+    /// A node's RPC.
+    Rpc,
+    /// An indexer.
+    Indexer,
+    /// A graph service.
+    Graph,
+    /// An agent's admin API.
+    VsAgent,
+}
+
+impl UpstreamKind {
+    /// Returns the label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Rpc => "rpc",
+            Self::Indexer => "indexer",
+            Self::Graph => "graph",
+            Self::VsAgent => "vs-agent",
+        }
+    }
+
+    /// Returns the longest accepted body. The URL of an agent comes from an untrusted document, so its limit is lower.
+    fn max_body_bytes(self) -> usize {
+        match self {
+            Self::Rpc | Self::Indexer | Self::Graph => MAX_BODY_BYTES,
+            Self::VsAgent => MAX_BODY_BYTES / 64,
+        }
+    }
+}
+
+/// An answer with status 2xx.
+#[derive(Debug, Clone)]
+pub struct UpstreamResponse {
+    /// Status.
+    pub status: StatusCode,
+    /// Headers.
+    pub headers: HeaderMap,
+    /// Body.
+    pub body: Bytes,
+}
+
+/// The error of a request to an upstream.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum UpstreamError {
+    /// No connection, or no answer in time.
+    #[error("{} at {origin} is not reachable: {reason}", kind.as_str())]
+    Unreachable {
+        /// Kind of the upstream.
+        kind: UpstreamKind,
+        /// Origin of the upstream.
+        origin: String,
+        /// Error of the connection.
+        reason: String,
+    },
+    /// A status other than 2xx.
+    #[error("{} answered with HTTP status {status}", kind.as_str())]
+    Http {
+        /// Kind of the upstream.
+        kind: UpstreamKind,
+        /// Status.
+        status: u16,
+        /// Body, cut at 8 KiB.
+        body: String,
+    },
+    /// The answer violates the contract of the upstream.
+    #[error("{} sent an answer that violates its contract: {reason}", kind.as_str())]
+    Protocol {
+        /// Kind of the upstream.
+        kind: UpstreamKind,
+        /// The violation.
+        reason: String,
+        /// Body, cut at 8 KiB.
+        body: String,
+    },
+    /// Too many requests of this process are in flight.
+    #[error("{limit} requests to {} are already in flight", kind.as_str())]
+    Saturated {
+        /// Kind of the upstream.
+        kind: UpstreamKind,
+        /// The limit.
+        limit: usize,
+    },
+}
+
+/// Client of one upstream server. Cheap to clone.
+#[derive(Clone)]
+pub struct HttpUpstream(Arc<HttpUpstreamInner>);
+
+struct HttpUpstreamInner {
+    kind: UpstreamKind,
+    origin: String,
+    client: reqwest::Client,
+    permits: Semaphore,
+    limit: usize,
+    breaker: Mutex<CircuitBreaker>,
+}
+
+/// Concurrent requests to one upstream.
+const MAX_CONCURRENT_REQUESTS: usize = 64;
+/// Time that a request waits for one of those places.
+const QUEUE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Timeout of the connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Timeout of the whole request.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
+/// Longest URL; HTTP libraries refuse longer ones.
+const MAX_URL_BYTES: usize = 60_000;
+/// Longest accepted body: the descriptors of a live node are the largest, with a few MiB.
+const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
+
+impl HttpUpstream {
+    /// Makes a client of the configured server at `origin` (`http://host:port`).
+    ///
+    /// # Errors
+    /// When the HTTP client cannot be built.
+    pub fn new(kind: UpstreamKind, origin: &str) -> Result<Self, UpstreamError> {
+        // A configured origin is trusted.
+        Self::with_policy(kind, origin, HostPolicy::AllowPrivate)
+    }
+
+    /// Makes a client of a server from an untrusted document.
+    ///
+    /// # Errors
+    /// When the HTTP client cannot be built.
+    pub fn with_policy(kind: UpstreamKind, origin: &str, policy: HostPolicy) -> Result<Self, UpstreamError> {
+        let origin = origin.trim_end_matches('/').to_owned();
+        let client =
+            policy.client_builder().connect_timeout(CONNECT_TIMEOUT).timeout(REQUEST_TIMEOUT).build().map_err(
+                |error| UpstreamError::Unreachable { kind, origin: origin.clone(), reason: error.to_string() },
+            )?;
+        Ok(Self(Arc::new(HttpUpstreamInner {
+            kind,
+            origin,
+            client,
+            permits: Semaphore::new(MAX_CONCURRENT_REQUESTS),
+            limit: MAX_CONCURRENT_REQUESTS,
+            breaker: Mutex::default(),
+        })))
+    }
+
+    /// Returns the origin of the server.
+    pub fn origin(&self) -> &str {
+        &self.0.origin
+    }
+
+    /// Returns the kind of the server.
+    pub fn kind(&self) -> UpstreamKind {
+        self.0.kind
+    }
+
+    /// Sends a GET; `operation` is the bounded name of the request in spans.
+    ///
+    /// # Errors
+    /// Every [`UpstreamError`].
+    pub async fn get(
+        &self,
+        operation: &str,
+        path_and_query: &str,
+        headers: HeaderMap,
+    ) -> Result<UpstreamResponse, UpstreamError> {
+        self.request(Method::GET, operation, path_and_query, headers, None).await
+    }
+
+    /// Sends a request of any method, with an optional JSON body.
+    ///
+    /// # Errors
+    /// Every [`UpstreamError`].
+    pub async fn send(
+        &self,
+        method: Method,
+        operation: &str,
+        path_and_query: &str,
+        mut headers: HeaderMap,
+        body: Option<&serde_json::Value>,
+    ) -> Result<UpstreamResponse, UpstreamError> {
+        if body.is_some() {
+            headers.insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
+        }
+        self.request(method, operation, path_and_query, headers, body.map(ToString::to_string)).await
+    }
+
+    /// Sends a POST with a JSON body.
+    ///
+    /// # Errors
+    /// Every [`UpstreamError`].
+    pub async fn post(
+        &self,
+        operation: &str,
+        path: &str,
+        body: &serde_json::Value,
+    ) -> Result<UpstreamResponse, UpstreamError> {
+        self.send(Method::POST, operation, path, HeaderMap::new(), Some(body)).await
+    }
+
+    async fn request(
+        &self,
+        method: Method,
+        operation: &str,
+        path_and_query: &str,
+        mut headers: HeaderMap,
+        body: Option<String>,
+    ) -> Result<UpstreamResponse, UpstreamError> {
+        let inner = &self.0;
+        let span = trace::upstream_span(inner.kind.as_str(), method.as_str(), operation);
+        trace::inject_context(&span, &mut headers);
+        let url = format!("{}{path_and_query}", inner.origin);
+        if url.len() > MAX_URL_BYTES {
+            // The request is at fault and not the server, so the breaker stays closed.
+            return Err(
+                self.protocol_error(format!("the URL of the request is longer than {MAX_URL_BYTES} bytes"), b"")
+            );
+        }
+        let started = Instant::now();
+        let mut request = inner.client.request(method, url).headers(headers);
+        if let Some(body) = body {
+            request = request.body(body);
+        }
+        let outcome = self.execute_guarded(request).instrument(span.clone()).await;
+        let label = match &outcome {
+            Ok(answer) => {
+                trace::record_http_status(&span, answer.status.as_u16());
+                "ok"
+            }
+            Err(error) => {
+                let label = outcome_label(error);
+                trace::record_error(&span, label);
+                label
+            }
+        };
+        metrics::record_upstream_request(inner.kind.as_str(), label, started.elapsed());
+        outcome
+    }
+
+    async fn execute_guarded(&self, request: reqwest::RequestBuilder) -> Result<UpstreamResponse, UpstreamError> {
+        let inner = &self.0;
+        let unreachable =
+            |reason: String| UpstreamError::Unreachable { kind: inner.kind, origin: inner.origin.clone(), reason };
+        let permit = tokio::time::timeout(QUEUE_TIMEOUT, inner.permits.acquire()).await;
+        let Ok(Ok(_permit)) = permit else {
+            return Err(UpstreamError::Saturated { kind: inner.kind, limit: inner.limit });
+        };
+        if !self.with_breaker(|breaker| breaker.try_admit(Instant::now())) {
+            return Err(unreachable(
+                "the last requests all failed; the next attempt follows within a second".to_owned(),
+            ));
+        }
+        let request = request.build().map_err(|error| self.protocol_error(innermost_cause(&error), b""))?;
+        let received = async {
+            let response = inner.client.execute(request).await.map_err(|error| innermost_cause(&error))?;
+            let (status, headers) = (response.status(), response.headers().clone());
+            read_body(response, inner.kind.max_body_bytes()).await.map(|body| (status, headers, body))
+        }
+        .await;
+        match received {
+            Ok((status, headers, body)) => {
+                self.with_breaker(CircuitBreaker::record_success);
+                if status.is_success() {
+                    return Ok(UpstreamResponse { status, headers, body });
+                }
+                let body = truncate_body(&String::from_utf8_lossy(&body)).to_owned();
+                Err(UpstreamError::Http { kind: inner.kind, status: status.as_u16(), body })
+            }
+            Err(reason) => {
+                self.with_breaker(|breaker| breaker.record_failure(Instant::now()));
+                Err(unreachable(reason))
+            }
+        }
+    }
+
+    fn with_breaker<R>(&self, change: impl FnOnce(&mut CircuitBreaker) -> R) -> R {
+        change(&mut self.0.breaker.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Makes the error for an answer that violates the contract.
+    pub fn protocol_error(&self, reason: impl Into<String>, body: &[u8]) -> UpstreamError {
+        let body = truncate_body(&String::from_utf8_lossy(body)).to_owned();
+        UpstreamError::Protocol { kind: self.0.kind, reason: reason.into(), body }
+    }
+
+    /// Parses a JSON answer.
+    ///
+    /// # Errors
+    /// [`UpstreamError::Protocol`].
+    pub fn parse_json<T: serde::de::DeserializeOwned>(&self, answer: &UpstreamResponse) -> Result<T, UpstreamError> {
+        serde_json::from_slice(&answer.body).map_err(|error| self.protocol_error(error.to_string(), &answer.body))
+    }
+}
+
+async fn read_body(mut response: reqwest::Response, limit: usize) -> Result<Bytes, String> {
+    let mut body = BytesMut::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| innermost_cause(&error))? {
+        if body.len() + chunk.len() > limit {
+            return Err(format!("the answer is longer than {limit} bytes"));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body.freeze())
+}
+
+/// Returns the innermost cause of an error: `Connection refused` is more helpful than `error sending request`.
+pub(crate) fn innermost_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
+
+fn outcome_label(error: &UpstreamError) -> &'static str {
+    match error {
+        UpstreamError::Unreachable { .. } => "unreachable",
+        UpstreamError::Http { .. } => "http_error",
+        UpstreamError::Protocol { .. } => "protocol_error",
+        UpstreamError::Saturated { .. } => "saturated",
+    }
+}

@@ -1,0 +1,12 @@
+//! HTTP clients of the servers that a system depends on. Each upstream has one connection pool, a limit of concurrent requests and
+//! a circuit breaker; each request has a span, metrics and the caller's trace context.
+
+mod circuit_breaker;
+mod endpoints;
+mod http_client;
+mod node_client;
+
+pub use endpoints::{EndpointReach, FailoverError, UpstreamEndpoints, UpstreamOrigins};
+pub(crate) use http_client::innermost_cause;
+pub use http_client::{HttpUpstream, UpstreamError, UpstreamKind, UpstreamResponse};
+pub use node_client::{BroadcastOutcome, NodeClient, NodeClientError};

@@ -1,0 +1,296 @@
+//! Client of the CometBFT RPC of a chain's nodes, over HTTP.
+
+use std::sync::{Arc, OnceLock};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use prost::Message;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use svc_wire::{
+    chain_error::ChainError,
+    comet_rpc::{
+        self, AbciQueryResult, BlockResults, BroadcastTxResult, CommittedBlock, IncludedTx, NodeStatus, RpcError,
+        RpcResponse,
+    },
+};
+
+use super::{
+    endpoints::{EndpointReach, FailoverError, UpstreamEndpoints, UpstreamOrigins},
+    http_client::{UpstreamError, UpstreamKind},
+};
+
+/// The error of a request to a node.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NodeClientError {
+    /// The HTTP exchange failed.
+    #[error(transparent)]
+    Upstream(#[from] UpstreamError),
+    /// The node answered with a JSON-RPC error.
+    #[error("the node refused {method}: {error}")]
+    Rpc {
+        /// RPC method.
+        method: &'static str,
+        /// Error of the node.
+        error: RpcError,
+    },
+    /// The application refused a query.
+    #[error("query {path} failed with {}/{}: {}", error.codespace, error.code, error.raw_log)]
+    Query {
+        /// gRPC path.
+        path: String,
+        /// Error of the application.
+        error: ChainError,
+    },
+}
+
+/// Result of CheckTx for a broadcast transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BroadcastOutcome {
+    /// The transaction is in the mempool.
+    Accepted,
+    /// The node refused the transaction, which will not execute.
+    Refused(ChainError),
+}
+
+impl FailoverError for NodeClientError {
+    fn allows_failover(&self) -> bool {
+        matches!(self, Self::Upstream(error) if error.allows_failover())
+    }
+}
+
+/// Client of a chain's nodes, one of which is current.
+#[derive(Clone)]
+pub struct NodeClient {
+    endpoints: UpstreamEndpoints,
+    /// Chain id of all nodes, once it is known.
+    chain_id: Arc<OnceLock<String>>,
+}
+
+impl NodeClient {
+    /// Makes a client of the nodes at `origins`.
+    ///
+    /// # Errors
+    /// When the HTTP client cannot be built.
+    pub fn new(origins: impl Into<UpstreamOrigins>) -> Result<Self, UpstreamError> {
+        Ok(Self { endpoints: UpstreamEndpoints::new(UpstreamKind::Rpc, &origins.into())?, chain_id: Arc::default() })
+    }
+
+    /// Returns the endpoints of the nodes.
+    pub fn endpoints(&self) -> &UpstreamEndpoints {
+        &self.endpoints
+    }
+
+    /// Returns the origin of the current node.
+    pub fn origin(&self) -> &str {
+        self.endpoints.current().origin()
+    }
+
+    /// Returns a client with the current node fixed.
+    #[must_use]
+    pub fn pinned(&self) -> Self {
+        self.with_endpoints(self.endpoints.pinned())
+    }
+
+    /// Returns clients of the nodes that are not current, each of them fixed.
+    pub fn alternatives(&self) -> Vec<Self> {
+        self.endpoints.alternatives().into_iter().map(|endpoints| self.with_endpoints(endpoints)).collect()
+    }
+
+    /// Replaces the current node when it does not answer or is behind.
+    pub async fn select_current(&self) {
+        self.endpoints.select_current(0, |endpoints| self.with_endpoints(endpoints).query_reach()).await;
+    }
+
+    /// Sets the chain id: a node of another chain counts as a node without an answer.
+    pub fn bind_to_chain(&self, chain_id: &str) {
+        let _ = self.chain_id.set(chain_id.to_owned());
+    }
+
+    fn with_endpoints(&self, endpoints: UpstreamEndpoints) -> Self {
+        Self { endpoints, chain_id: Arc::clone(&self.chain_id) }
+    }
+
+    async fn query_reach(self) -> Option<EndpointReach> {
+        let status = self.status().await.ok()?.sync_info;
+        Some(EndpointReach { height: status.latest_block_height, is_ready: !status.catching_up })
+    }
+
+    /// Asks the current node, and after a connection error the others that have reached `at_least`. For reads only.
+    ///
+    /// # Errors
+    /// The error of the current node, when no other node answers.
+    pub async fn read_with_failover<T, A, F>(&self, at_least: u64, ask: A) -> Result<T, NodeClientError>
+    where
+        A: Fn(Self) -> F,
+        F: Future<Output = Result<T, NodeClientError>>,
+    {
+        let reach = |endpoints| self.with_endpoints(endpoints).query_reach();
+        self.endpoints.read_with_failover(at_least, |endpoints| ask(self.with_endpoints(endpoints)), reach).await
+    }
+
+    /// Makes the error for a request that was not sent.
+    pub fn unsent_error(&self, reason: &str) -> NodeClientError {
+        let (kind, origin) = (UpstreamKind::Rpc, self.origin().to_owned());
+        NodeClientError::Upstream(UpstreamError::Unreachable { kind, origin, reason: reason.to_owned() })
+    }
+
+    async fn call<T: DeserializeOwned>(&self, method: &'static str, params: Value) -> Result<T, NodeClientError> {
+        self.call_as(method, method, params).await
+    }
+
+    async fn call_as<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        operation: &str,
+        params: Value,
+    ) -> Result<T, NodeClientError> {
+        let request = comet_rpc::build_request(1, method, params);
+        // The current node may be replaced during the request.
+        let upstream = self.endpoints.current();
+        let body = match upstream.post(operation, "/", &request).await {
+            Ok(answer) => answer.body.to_vec(),
+            // CometBFT answers JSON-RPC errors with status 500 and the error as its body.
+            Err(UpstreamError::Http { status: 500, body, .. }) if body.trim_start().starts_with('{') => {
+                body.into_bytes()
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let response: RpcResponse = serde_json::from_slice(&body)
+            .map_err(|error| upstream.protocol_error(format!("{method}: {error}"), &body))?;
+        if let Some(error) = response.error {
+            return Err(NodeClientError::Rpc { method, error });
+        }
+        if response.id != request["id"] {
+            let reason = format!("{method}: the answer has id {}, expected {}", response.id, request["id"]);
+            return Err(upstream.protocol_error(reason, &body).into());
+        }
+        let result = response
+            .result
+            .ok_or_else(|| upstream.protocol_error(format!("{method}: neither result nor error"), &body))?;
+        Ok(serde_json::from_value(result)
+            .map_err(|error| upstream.protocol_error(format!("{method}: {error}"), &body))?)
+    }
+
+    /// Calls any method and returns its `result`.
+    ///
+    /// # Errors
+    /// Every [`NodeClientError`] except `Query`.
+    pub async fn call_raw(&self, method: &'static str, params: Value) -> Result<Value, NodeClientError> {
+        self.call(method, params).await
+    }
+
+    /// Calls `status`.
+    ///
+    /// # Errors
+    /// Every [`NodeClientError`] except `Query`; `Protocol` for a node of another chain.
+    pub async fn status(&self) -> Result<NodeStatus, NodeClientError> {
+        let status: NodeStatus = self.call("status", json!({})).await?;
+        match self.chain_id.get() {
+            Some(own) if *own != status.node_info.network => {
+                let reason = format!("it runs {:?}, not {own:?}", status.node_info.network);
+                Err(self.endpoints.current().protocol_error(reason, &[]).into())
+            }
+            _ => Ok(status),
+        }
+    }
+
+    /// Calls `broadcast_tx_sync`.
+    ///
+    /// # Errors
+    /// Every [`NodeClientError`] except `Query`; the node may have the transaction all the same.
+    pub async fn broadcast(&self, bytes: &[u8]) -> Result<BroadcastOutcome, NodeClientError> {
+        let outcome = self.call::<BroadcastTxResult>("broadcast_tx_sync", json!({"tx": STANDARD.encode(bytes)})).await;
+        let answer = match outcome {
+            Ok(answer) => answer,
+            // The node reports a transaction in its mempool cache and a full mempool as JSON-RPC errors with a sentence.
+            Err(NodeClientError::Rpc { error, .. }) if is_in_mempool_cache(&error) => {
+                return Ok(BroadcastOutcome::Accepted);
+            }
+            Err(NodeClientError::Rpc { error, .. }) if is_mempool_full(&error) => {
+                let error = ChainError { codespace: "sdk".to_owned(), code: 20, raw_log: error.data };
+                return Ok(BroadcastOutcome::Refused(error));
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(match (answer.codespace.as_str(), answer.code) {
+            (_, 0) | ("sdk", 19) => BroadcastOutcome::Accepted,
+            _ => BroadcastOutcome::Refused(ChainError {
+                codespace: answer.codespace,
+                code: answer.code,
+                raw_log: answer.log,
+            }),
+        })
+    }
+
+    /// Calls `tx`; `None` when the node does not know the hash.
+    ///
+    /// # Errors
+    /// Every [`NodeClientError`] except `Query`.
+    pub async fn tx(&self, hash: &str) -> Result<Option<IncludedTx>, NodeClientError> {
+        let Ok(bytes) = hex::decode(hash) else {
+            return Ok(None);
+        };
+        match self.call("tx", json!({"hash": STANDARD.encode(bytes), "prove": false})).await {
+            Ok(tx) => Ok(Some(tx)),
+            Err(NodeClientError::Rpc { error, .. }) if is_tx_not_found(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Calls `block`.
+    ///
+    /// # Errors
+    /// Every [`NodeClientError`] except `Query`.
+    pub async fn block(&self, height: u64) -> Result<CommittedBlock, NodeClientError> {
+        self.call("block", json!({"height": height.to_string()})).await
+    }
+
+    /// Calls `block_results`.
+    ///
+    /// # Errors
+    /// Every [`NodeClientError`] except `Query`.
+    pub async fn block_results(&self, height: u64) -> Result<BlockResults, NodeClientError> {
+        self.call("block_results", json!({"height": height.to_string()})).await
+    }
+
+    /// Sends a gRPC query as bytes through `abci_query`. `height` 0 is the newest state.
+    ///
+    /// # Errors
+    /// Every [`NodeClientError`].
+    pub async fn query_bytes(&self, path: &str, request: &[u8], height: u64) -> Result<Vec<u8>, NodeClientError> {
+        let params =
+            json!({"path": path, "data": hex::encode_upper(request), "height": height.to_string(), "prove": false});
+        let answer: AbciQueryResult = self.call_as("abci_query", path, params).await?;
+        answer.response.into_result().map_err(|error| NodeClientError::Query { path: path.to_owned(), error })
+    }
+
+    /// Sends a gRPC query through `abci_query`. `height` 0 is the newest state.
+    ///
+    /// # Errors
+    /// Every [`NodeClientError`].
+    pub async fn query<Q: Message, R: Message + Default>(
+        &self,
+        path: &str,
+        request: &Q,
+        height: u64,
+    ) -> Result<R, NodeClientError> {
+        let bytes = self.query_bytes(path, &request.encode_to_vec(), height).await?;
+        Ok(R::decode(bytes.as_slice())
+            .map_err(|error| self.endpoints.current().protocol_error(format!("{path}: {error}"), &[]))?)
+    }
+}
+
+/// `tx already exists in cache` — CometBFT mempool, `ErrTxInCache`.
+fn is_in_mempool_cache(error: &RpcError) -> bool {
+    error.data.contains("tx already exists in cache")
+}
+
+/// `mempool is full: number of txs 5000 (max: 5000), …` — CometBFT mempool, `ErrMempoolIsFull`.
+fn is_mempool_full(error: &RpcError) -> bool {
+    error.data.contains("mempool is full")
+}
+
+/// `tx (HASH) not found, err: …` — CometBFT RPC, `tx`.
+fn is_tx_not_found(error: &RpcError) -> bool {
+    error.data.contains("not found")
+}

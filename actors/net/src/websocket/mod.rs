@@ -1,0 +1,6 @@
+//! WebSockets: a link that a client keeps open, and the server side of an upgrade.
+
+mod link;
+pub mod server;
+
+pub use link::{ConnectionEpoch, LinkConfig, LinkEvent, WebSocketLink};

@@ -1,0 +1,71 @@
+//! Configuration of an operator, and the chain it acts on.
+
+use std::{sync::Arc, time::Duration};
+
+use svc_net::{host_policy::HostPolicy, upstream::UpstreamOrigins};
+use svc_pipeline::{ChainParams, WindowBound};
+use svc_wire::proto_registry::ProtoRegistry;
+
+/// Configuration of an operator, validated.
+#[derive(Debug, Clone)]
+pub struct OperatorConfig {
+    /// Corporation that the operator acts for.
+    pub corporation_id: u64,
+    /// Node RPC origins. One is used, the others when it fails.
+    pub rpc: UpstreamOrigins,
+    /// Indexer origins. One is used, the others when it fails.
+    pub indexer: UpstreamOrigins,
+    /// Graph origin, if there is a graph.
+    pub graph: Option<String>,
+    /// Hosts that DID Documents may lead to.
+    pub hosts: HostPolicy,
+    /// Chain id that the node must have; `None` accepts the node's.
+    pub chain_id: Option<String>,
+    /// Fee denom; `None` means the chain's bond denom.
+    pub denom: Option<String>,
+    /// Price of one unit of gas in millionths of the fee denom.
+    pub gas_price_micros: u64,
+    /// Longest wait of a caller for inclusion.
+    pub tx_timeout: Duration,
+    /// Longest wait of a caller for the indexer.
+    pub indexer_timeout: Duration,
+    /// Time between two reads of the snapshot without another reason.
+    pub refresh_period: Duration,
+    /// Transactions in flight at once.
+    pub window: WindowBound,
+    /// File of the journal; `None` keeps it in memory.
+    pub journal: Option<String>,
+    /// File of the audit log; `None` keeps the newest records in memory.
+    pub audit: Option<String>,
+}
+
+impl OperatorConfig {
+    /// The contract's defaults for a corporation, a node and an indexer.
+    pub fn new(corporation_id: u64, rpc: impl Into<UpstreamOrigins>, indexer: impl Into<UpstreamOrigins>) -> Self {
+        Self {
+            corporation_id,
+            rpc: rpc.into(),
+            indexer: indexer.into(),
+            graph: None,
+            hosts: HostPolicy::PublicOnly,
+            chain_id: None,
+            denom: None,
+            gas_price_micros: 25_000,
+            tx_timeout: Duration::from_secs(30),
+            indexer_timeout: Duration::from_secs(15),
+            refresh_period: Duration::from_secs(60),
+            window: WindowBound::Adaptive,
+            journal: None,
+            audit: None,
+        }
+    }
+}
+
+/// The chain of the registry: parameters of its transactions, and its messages.
+#[derive(Debug, Clone)]
+pub struct RegistryChain {
+    /// Parameters of the chain.
+    pub params: ChainParams,
+    /// All messages, under the chain's own namespace word.
+    pub registry: Arc<ProtoRegistry>,
+}

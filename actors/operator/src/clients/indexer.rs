@@ -1,0 +1,138 @@
+//! The indexer's REST reads.
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use serde::Deserialize;
+use serde_json::Value;
+use svc_kit::RetainedState;
+use svc_net::upstream::{EndpointReach, HttpUpstream, UpstreamEndpoints, UpstreamError, UpstreamKind, UpstreamOrigins};
+use svc_wire::event_stream::EventsPage;
+
+use crate::barrier::IndexedHeight;
+
+/// Client of a chain's indexers, one of which is in use.
+#[derive(Clone)]
+pub struct IndexerClient {
+    endpoints: UpstreamEndpoints,
+    /// Height that callers have been answered with. An indexer below it is not used.
+    reported_height: RetainedState<IndexedHeight>,
+}
+
+#[derive(Deserialize)]
+struct BlockHeightResponse {
+    height: u64,
+}
+
+/// Most events a page may have.
+const EVENTS_PAGE_SIZE: usize = 500;
+
+impl IndexerClient {
+    /// A client for the indexers at `origins`; `reported_height` is the height that callers have been answered with.
+    pub fn new(origins: impl Into<UpstreamOrigins>, told: RetainedState<IndexedHeight>) -> Result<Self, UpstreamError> {
+        Ok(Self { endpoints: UpstreamEndpoints::new(UpstreamKind::Indexer, &origins.into())?, reported_height: told })
+    }
+
+    /// The indexers, and the one in use.
+    pub fn endpoints(&self) -> &UpstreamEndpoints {
+        &self.endpoints
+    }
+
+    fn reported_height(&self) -> u64 {
+        self.reported_height.with(|cursor| cursor.height)
+    }
+
+    /// Selects another indexer when this one does not answer or is behind. An indexer below the reported height is not selected.
+    pub async fn choose_endpoint(&self) {
+        self.endpoints.select_current(self.reported_height(), probe_reach).await;
+    }
+
+    /// Sends a request to the indexer in use, or to another one that is high enough when it does not answer.
+    async fn read_with_failover<T, A, F>(&self, ask: A) -> Result<T, UpstreamError>
+    where
+        A: Fn(HttpUpstream) -> F,
+        F: Future<Output = Result<T, UpstreamError>>,
+    {
+        self.endpoints
+            .read_with_failover(self.reported_height(), |endpoints| ask(endpoints.current().clone()), probe_reach)
+            .await
+    }
+
+    /// GET `path` with `query`; `operation` is its bounded name.
+    pub async fn get(
+        &self,
+        operation: &str,
+        path: &str,
+        query: &[(String, String)],
+        at_block_height: Option<u64>,
+    ) -> Result<Value, UpstreamError> {
+        let path = path_and_query(path, query);
+        self.read_with_failover(|upstream| {
+            let path = path.as_str();
+            async move { upstream.parse_json(&upstream.get(operation, path, height_header(at_block_height)).await?) }
+        })
+        .await
+    }
+
+    /// POST of `body` to `path`.
+    pub async fn post(
+        &self,
+        operation: &str,
+        path: &str,
+        body: &Value,
+        at_block_height: Option<u64>,
+    ) -> Result<Value, UpstreamError> {
+        self.read_with_failover(|upstream| async move {
+            upstream.parse_json(
+                &upstream.send(Method::POST, operation, path, height_header(at_block_height), Some(body)).await?,
+            )
+        })
+        .await
+    }
+
+    /// One page of events after a height, or after the cursor of an earlier page.
+    pub async fn events(
+        &self,
+        corporation_id: u64,
+        after_block_height: u64,
+        cursor: Option<&str>,
+    ) -> Result<EventsPage, UpstreamError> {
+        let mut query = vec![
+            ("corporation_id".to_owned(), corporation_id.to_string()),
+            ("after_block_height".to_owned(), after_block_height.to_string()),
+            ("limit".to_owned(), EVENTS_PAGE_SIZE.to_string()),
+        ];
+        query.extend(cursor.map(|cursor| ("cursor".to_owned(), cursor.to_owned())));
+        let path = path_and_query("/v4/indexer/events", &query);
+        // The indexer of the subscription: another one may not have the events of the last message.
+        let upstream = self.endpoints.current();
+        upstream.parse_json(&upstream.get("events", &path, HeaderMap::new()).await?)
+    }
+
+    /// Whether a page of events may be followed by another.
+    pub fn is_full_page(page: &EventsPage) -> bool {
+        page.count >= EVENTS_PAGE_SIZE
+    }
+}
+
+async fn probe_reach(endpoints: UpstreamEndpoints) -> Option<EndpointReach> {
+    let upstream = endpoints.current();
+    let answer = upstream.get("block-height", "/v4/indexer/block-height", HeaderMap::new()).await.ok()?;
+    let height = upstream.parse_json::<BlockHeightResponse>(&answer).ok()?.height;
+    Some(EndpointReach { height, is_ready: true })
+}
+
+fn height_header(block_height: Option<u64>) -> HeaderMap {
+    block_height
+        .map(|height| (HeaderName::from_static("at-block-height"), HeaderValue::from(height)))
+        .into_iter()
+        .collect()
+}
+
+/// A path with an encoded query.
+pub(crate) fn path_and_query(path: &str, query: &[(String, String)]) -> String {
+    if query.is_empty() {
+        return path.to_owned();
+    }
+    let mut encoded = url::form_urlencoded::Serializer::new(String::new());
+    encoded.extend_pairs(query);
+    format!("{path}?{}", encoded.finish())
+}

@@ -1,0 +1,167 @@
+//! The supervision tree of an operator.
+//!
+//! ```text
+//! operator (one-for-one, gives up after 10 restarts in 10 s)
+//! ├── journal, signer, confirmer, node_link   the write pipeline (svc-pipeline)
+//! ├── barrier         callers that wait for a height of the indexer
+//! ├── refresher       publishes the snapshot of the corporation
+//! ├── subscriptions
+//! │   └── subscription/<corporation>
+//! ├── agent_sessions
+//! │   └── agent_session/<DID>   one agent: its endpoint, and the login there
+//! ├── agents          starts and ends the sessions as the snapshot says
+//! ├── graph_barrier   callers that wait for a height of the graph (with a graph only)
+//! └── graph_watch     the height of the graph
+//! ```
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use svc_kit::{
+    Handle, RetainedState,
+    supervision::{ChildSpec, Supervisor, SupervisorSpec},
+};
+use svc_net::did::DidResolver;
+use svc_pipeline::{Pipeline, PipelineConfig, PipelineParts, RecoveredJournal};
+use svc_wire::account_key::AccountKey;
+
+use super::{Operator, OperatorRuntime};
+use crate::{
+    agent_directory::{self, AgentDirectory, AgentReconciler, AgentReconcilerHandle},
+    agent_session::LOGIN_PREFIX,
+    barrier::{Barrier, BarrierHandle},
+    boot::{config::OperatorConfig, discovery::discover, error::BootError},
+    graph_watch,
+    refresher::{self, Refresher, RefresherHandle},
+    snapshot::publisher::SnapshotPublisher,
+    subscription::{self, IndexerSubscription, SubscriptionPosition},
+    write::{
+        admission::{ActiveWrites, MAX_ACTIVE_WRITES},
+        audit::AuditLog,
+        context::WriteContext,
+        recovery::complete_audit,
+    },
+};
+
+/// Capacity of a mailbox: above the active writes, so that the bound on writes is met first.
+const MAILBOX_SIZE: usize = 2 * MAX_ACTIVE_WRITES;
+
+/// Discovers chain and corporation, recovers journal and audit, and describes the tree.
+pub async fn build(config: OperatorConfig, key: AccountKey) -> Result<(Operator, SupervisorSpec), BootError> {
+    let discovery = discover(&config, &key).await?;
+    let sources = discovery.sources(config.corporation_id);
+    let (chain, indexer, node) = (discovery.chain, discovery.indexer, discovery.node);
+    let address = discovery.identity.address.to_string();
+    let recovered = RecoveredJournal::open(config.journal.as_deref(), &chain.params, &address, &node).await?;
+    let (audit, open_records) = AuditLog::open(config.audit.as_deref())?;
+    complete_audit(&audit, &recovered, open_records).await?;
+    log_recovery(&recovered);
+    let pipeline_config = PipelineConfig {
+        tx_timeout: config.tx_timeout,
+        window: config.window,
+        journal: config.journal.clone(),
+        text_prefixes: vec![LOGIN_PREFIX],
+        mailbox_limit: MAILBOX_SIZE,
+        ..PipelineConfig::new(chain.params.clone())
+    };
+    let PipelineParts { pipeline, mut children } =
+        Pipeline::embed(pipeline_config, key, discovery.identity, node, discovery.height, recovered);
+
+    let publisher = SnapshotPublisher::new(discovery.snapshot);
+    let barrier = BarrierHandle::new("barrier", MAILBOX_SIZE, discovery.indexed_height);
+    let refresher = RefresherHandle::new(MAILBOX_SIZE);
+    let agents = AgentReconcilerHandle::new(MAILBOX_SIZE);
+    let directory = AgentDirectory::new(publisher.clone());
+    let agent_sessions = Supervisor::new("agent_sessions");
+    let position = RetainedState::new(SubscriptionPosition::default());
+    let refresher_args = refresher::Args {
+        sources,
+        publisher: publisher.clone(),
+        period: config.refresh_period,
+        agents: agents.clone(),
+    };
+    let agents_args = agent_directory::Args {
+        publisher: publisher.clone(),
+        directory: directory.clone(),
+        sessions: agent_sessions.clone(),
+        account: address,
+        resolver: DidResolver::new(config.hosts)?,
+        signer: pipeline.signer().clone(),
+        period: config.refresh_period,
+    };
+    let subscription_args = subscription::Args {
+        corporation_id: config.corporation_id,
+        indexer: indexer.clone(),
+        position: position.clone(),
+        barrier: barrier.clone(),
+        refresher: refresher.clone(),
+    };
+    children.extend([
+        ChildSpec::worker::<Barrier>(barrier.actor(), barrier.args(true)),
+        ChildSpec::worker::<Refresher>(refresher.actor(), refresher_args),
+        subscriptions(subscription_args),
+        sessions(&agent_sessions, &directory, &agents),
+        ChildSpec::worker::<AgentReconciler>(agents.actor(), agents_args),
+    ]);
+    let graph = match &config.graph {
+        None => None,
+        Some(origin) => {
+            let (graph, specs) = graph_watch::build(origin, MAILBOX_SIZE)?;
+            children.extend(specs);
+            Some(graph)
+        }
+    };
+    let context = WriteContext {
+        pipeline,
+        registry: Arc::clone(&chain.registry),
+        publisher,
+        audit,
+        barrier,
+        refresher,
+        indexer_timeout: config.indexer_timeout,
+    };
+    let runtime = OperatorRuntime {
+        context,
+        chain,
+        corporation_id: config.corporation_id,
+        indexer,
+        position,
+        graph,
+        directory,
+        supervisor: Supervisor::new("operator"),
+        writes: ActiveWrites::new(),
+    };
+    Ok((Operator(Arc::new(runtime)), SupervisorSpec::one_for_one(children)))
+}
+
+fn log_recovery(recovered: &RecoveredJournal) {
+    let summary = recovered.summary();
+    if summary.found > 0 {
+        tracing::warn!(
+            found = summary.found,
+            included = summary.included,
+            failed = summary.failed,
+            expired = summary.expired,
+            "transactions of an earlier process are resumed"
+        );
+    }
+}
+
+/// The supervisor of the subscription.
+fn subscriptions(args: subscription::Args) -> ChildSpec {
+    let name = format!("subscription/{}", args.corporation_id);
+    let (args, handle) = (Arc::new(args), Handle::new("subscription", name, MAILBOX_SIZE));
+    ChildSpec::supervisor(&Supervisor::new("subscriptions"), move || {
+        let args = subscription::Args::clone(&args);
+        SupervisorSpec::one_for_one(vec![ChildSpec::worker::<IndexerSubscription>(&handle, args)])
+    })
+}
+
+/// The supervisor of the agent sessions. A restarted one has no children: the reconciler starts them from the snapshot.
+fn sessions(supervisor: &Supervisor, directory: &AgentDirectory, agents: &AgentReconcilerHandle) -> ChildSpec {
+    let (directory, agents) = (directory.clone(), agents.clone());
+    ChildSpec::supervisor(supervisor, move || {
+        directory.with_entries(BTreeMap::clear);
+        agents.snapshot_changed();
+        SupervisorSpec::one_for_one(Vec::new())
+    })
+}

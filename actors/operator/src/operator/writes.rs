@@ -1,0 +1,91 @@
+//! Writes through the operator.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use svc_pipeline::{EncodedMessage, InFlightTx, WriteIntent, WriteOrigin};
+use svc_wire::error_envelope::ErrorEnvelope;
+use tracing::Span;
+
+use super::Operator;
+use crate::write::{
+    active::ActiveWrite,
+    admission::AdmissionDecision,
+    execution,
+    grant::check_grant,
+    recorded,
+    request::{self, FeeEstimate, WriteRequest},
+};
+
+impl Operator {
+    /// Refuses a message that the corporation does not grant to this operator now.
+    pub fn check_permission(&self, message: &EncodedMessage) -> Result<(), ErrorEnvelope> {
+        check_grant(self.context(), message)
+    }
+
+    /// Encodes the message of a request with the server's accounts in it.
+    pub fn encode_message(&self, request: &WriteRequest) -> Result<EncodedMessage, ErrorEnvelope> {
+        request::encode_message(self.context(), request)
+    }
+
+    /// The message as the chain will read it, decoded from the bytes that the signer signs.
+    pub fn decode_message(&self, message: &EncodedMessage) -> Value {
+        request::decode_message(self.context(), message)
+    }
+
+    /// Selects the fee payer and simulates the write. Nothing is signed and nothing is sent.
+    pub async fn estimate_fee(&self, message: &EncodedMessage) -> Result<FeeEstimate, ErrorEnvelope> {
+        request::estimate_fee(self.context(), message).await
+    }
+
+    /// Starts a write. It goes on when the caller goes away, and when the caller's wait is over.
+    ///
+    /// Under an idempotency key a write happens once: the same write under the same key joins the active one, or gets its answer.
+    pub fn execute(
+        &self,
+        message: EncodedMessage,
+        origin: WriteOrigin,
+        idempotency_key: Option<String>,
+    ) -> Result<ActiveWrite, ErrorEnvelope> {
+        let span = Span::current();
+        let intent = Arc::new(WriteIntent::new(message, origin, idempotency_key, &span));
+        let handle = match self.0.writes.admit(&intent, span)? {
+            AdmissionDecision::Joined { handle } => handle,
+            AdmissionDecision::Admitted { permit, task, handle } => {
+                // The task holds the operator, which therefore outlives its active writes.
+                let operator = self.clone();
+                let work = async move {
+                    match recorded::find_answer(operator.context(), &intent).await {
+                        Some(answer) => task.finish(answer),
+                        None => execution::execute(task, operator.context()).await,
+                    }
+                };
+                self.0.writes.start(work, permit)?;
+                handle
+            }
+        };
+        Ok(ActiveWrite::new(handle, self.context().clone()))
+    }
+
+    /// Follows a transaction of an earlier process to its outcome.
+    pub(super) fn resume_write(&self, tx: InFlightTx) {
+        if let Ok(AdmissionDecision::Admitted { permit, task, .. }) = self.0.writes.admit(&tx.intent, Span::none()) {
+            let context = self.context().clone();
+            // A server that is full before it serves leaves the write to the next start.
+            let _ = self.0.writes.start(async move { execution::resume(task, &context, tx).await }, permit);
+        }
+    }
+
+    /// Whether this write is known under this key, so that it needs no further confirmation; an error when the key belongs to another
+    /// message.
+    pub async fn is_known_write(&self, key: &str, message: &EncodedMessage) -> Result<bool, ErrorEnvelope> {
+        let digest = match self.0.writes.find_digest(key) {
+            Some(digest) => Some(digest),
+            None => recorded::find_digest(self.context(), key).await,
+        };
+        match digest {
+            Some(digest) => recorded::matches_digest(&digest, message, key).map(|()| true),
+            None => Ok(false),
+        }
+    }
+}

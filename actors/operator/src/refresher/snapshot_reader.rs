@@ -1,0 +1,204 @@
+//! The read of one snapshot, from the indexer and the node.
+
+use std::collections::BTreeMap;
+
+use prost::Message;
+use prost_types::Any;
+use serde_json::{Value, json};
+use svc_kit::wall_clock;
+use svc_net::upstream::{NodeClient, NodeClientError, UpstreamError};
+use svc_wire::{
+    proto::cosmos::{
+        base::v1beta1::Coin,
+        feegrant::v1beta1::{
+            AllowedMsgAllowance, BasicAllowance, PeriodicAllowance, QueryAllowanceRequest, QueryAllowanceResponse,
+        },
+    },
+    timestamp,
+};
+
+use svc_pipeline::{AccountIdentity, FeeBudget, query_account};
+
+use crate::{
+    boot::config::RegistryChain,
+    clients::indexer::IndexerClient,
+    snapshot::{CorporationAgent, CorporationSnapshot, FeeAllowance, OperatorAuthorization},
+};
+
+/// Sources of a snapshot.
+#[derive(Clone)]
+pub struct SnapshotSources {
+    /// The corporation.
+    pub corporation_id: u64,
+    /// The operator's account.
+    pub identity: AccountIdentity,
+    /// The chain and its messages.
+    pub chain: RegistryChain,
+    /// The node, or one of several.
+    pub node: NodeClient,
+    /// The indexer, or one of several.
+    pub indexer: IndexerClient,
+}
+
+/// Largest page of a list.
+const LIST_LIMIT: &str = "1024";
+/// Pages of participants that are searched for agents.
+const MAX_PAGES: usize = 64;
+
+fn query_pair(name: &str, value: impl Into<String>) -> (String, String) {
+    (name.to_owned(), value.into())
+}
+
+/// Reads a snapshot; `last` is the one before. The corporation must exist.
+pub async fn read_snapshot(
+    sources: &SnapshotSources,
+    last: &CorporationSnapshot,
+) -> Result<CorporationSnapshot, NodeClientError> {
+    let id = sources.corporation_id.to_string();
+    let (address, indexer) = (sources.identity.address.to_string(), &sources.indexer);
+    let by_corporation = [query_pair("corporation_id", id.as_str()), query_pair("limit", LIST_LIMIT)];
+    let by_operator = [&by_corporation[..], &[query_pair("operator", address.as_str())]].concat();
+    let corporation_path = format!("/v4/corporation/get/{id}");
+    let (corporation, ecosystems, authorizations, vs_authorizations) = tokio::try_join!(
+        indexer.get("corporation", &corporation_path, &[], None),
+        indexer.get("ecosystems", "/v4/ecosystem/list", &by_corporation, None),
+        indexer.get("operator_authorizations", "/v4/delegation/operator-authorizations", &by_operator, None),
+        indexer.get("vs_operator_authorizations", "/v4/delegation/vs-operator-authorizations", &by_corporation, None),
+    )
+    .map_err(NodeClientError::from)?;
+    let list = |answer: &Value, key: &str| answer[key].as_array().cloned().unwrap_or_default();
+    let vs_authorizations = list(&vs_authorizations, "authorizations");
+    let corporation = corporation["corporation"].clone();
+    let policy_address = corporation["policy_address"].as_str().unwrap_or_default().to_owned();
+    let (allowance, account, agents, serves_trust) = tokio::try_join!(
+        read_allowance(sources, &policy_address, &address),
+        query_account(&sources.node, &address),
+        read_agents(sources, &vs_authorizations),
+        read_trust_capability(sources, last.serves_trust),
+    )?;
+    Ok(CorporationSnapshot {
+        corporation,
+        ecosystems: list(&ecosystems, "ecosystems"),
+        authorizations: list(&authorizations, "authorizations").into_iter().filter_map(parse_authorization).collect(),
+        vs_authorizations,
+        agents,
+        operator: address,
+        serves_trust,
+        allowance,
+        account_number: account.map(|account| account.number),
+        sequence: account.map_or(0, |account| account.sequence),
+        refreshed_at: wall_clock::now_rfc3339(),
+    })
+}
+
+/// Whether an error states that the corporation does not exist.
+pub fn is_unknown_corporation(error: &NodeClientError) -> bool {
+    // Any server may answer 404; an indexer names the missing entity.
+    matches!(error, NodeClientError::Upstream(UpstreamError::Http { status: 404, body, .. }) if body.contains("Corporation not found"))
+}
+
+fn parse_authorization(body: Value) -> Option<OperatorAuthorization> {
+    Some(OperatorAuthorization {
+        id: body["id"].as_u64()?,
+        msg_types: body["msg_types"].as_array()?.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        expiration: body["expiration"].as_str().and_then(timestamp::parse_rfc3339),
+        renews: body["period"].is_string(),
+        body,
+    })
+}
+
+/// Agents of the corporation: its participants with a DID whose VS operator it authorizes.
+async fn read_agents(
+    sources: &SnapshotSources,
+    vs_authorizations: &[Value],
+) -> Result<Vec<CorporationAgent>, NodeClientError> {
+    let mut agents: BTreeMap<(String, String), Vec<u64>> = BTreeMap::new();
+    let mut before: Option<u64> = None;
+    for _ in 0..MAX_PAGES {
+        if vs_authorizations.is_empty() {
+            break;
+        }
+        let mut query =
+            vec![query_pair("corporation_id", sources.corporation_id.to_string()), query_pair("limit", LIST_LIMIT)];
+        query.extend(before.map(|id| query_pair("max_id", id.to_string())));
+        let answer = sources.indexer.get("participants", "/v4/participant/list", &query, None).await?;
+        let rows = answer["participants"].as_array().cloned().unwrap_or_default();
+        for row in &rows {
+            let (did, operator, id) = (row["did"].as_str(), row["vs_operator"].as_str(), row["id"].as_u64());
+            let (Some(did), Some(operator), Some(id)) = (did, operator, id) else { continue };
+            if !did.is_empty() && vs_authorizations.iter().any(|one| one["vs_operator"] == operator) {
+                agents.entry((did.to_owned(), operator.to_owned())).or_default().push(id);
+            }
+        }
+        before = rows.last().and_then(|row| row["id"].as_u64());
+        if rows.len().to_string() != LIST_LIMIT || before.is_none() {
+            break;
+        }
+    }
+    let agent = |((did, vs_operator), participants)| CorporationAgent { did, vs_operator, participants };
+    Ok(agents.into_iter().map(agent).collect())
+}
+
+/// Whether the indexer answers trust reads. An indexer that evaluates trust lists its DIDs; TRQP alone needs only the registry.
+async fn read_trust_capability(sources: &SnapshotSources, last: bool) -> Result<bool, NodeClientError> {
+    let indexer = &sources.indexer;
+    let asked = async {
+        indexer.get("vt.listIndexedDids", "/v4/verifiable-trust/dids", &[query_pair("limit", "1")], None).await?;
+        indexer.get("trqp.getProfile", "/v4/trqp/v2/profile", &[], None).await
+    };
+    match asked.await {
+        Ok(_) => Ok(true),
+        // A busy indexer still has its trust reads.
+        Err(UpstreamError::Http { status: 429 | 500.., .. }) => Ok(last),
+        Err(UpstreamError::Http { .. } | UpstreamError::Protocol { .. }) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn read_allowance(
+    sources: &SnapshotSources,
+    granter: &str,
+    grantee: &str,
+) -> Result<Option<FeeAllowance>, NodeClientError> {
+    let request = QueryAllowanceRequest { granter: granter.to_owned(), grantee: grantee.to_owned() };
+    let path = "/cosmos.feegrant.v1beta1.Query/Allowance";
+    match sources.node.query::<_, QueryAllowanceResponse>(path, &request, 0).await {
+        Ok(reply) => {
+            Ok(reply.allowance.and_then(|grant| grant.allowance).and_then(|packed| parse_allowance(&packed, sources)))
+        }
+        // The chain answers a missing allowance with sdk/6 and a sentence, not with NotFound.
+        Err(NodeClientError::Query { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn parse_allowance(packed: &Any, sources: &SnapshotSources) -> Option<FeeAllowance> {
+    let (msg_types, inner) = match packed.type_url.as_str() {
+        "/cosmos.feegrant.v1beta1.AllowedMsgAllowance" => {
+            let filter = AllowedMsgAllowance::decode(packed.value.as_slice()).ok()?;
+            (Some(filter.allowed_messages), filter.allowance?)
+        }
+        _ => (None, packed.clone()),
+    };
+    let body = sources.chain.registry.decode(&packed.type_url, &packed.value).unwrap_or_else(|_| json!({}));
+    let amount = |coins: &[Coin]| {
+        let own = coins.iter().find(|coin| coin.denom == sources.chain.params.denom);
+        own.and_then(|coin| coin.amount.parse().ok()).unwrap_or(0)
+    };
+    match inner.type_url.as_str() {
+        "/cosmos.feegrant.v1beta1.BasicAllowance" => {
+            let basic = BasicAllowance::decode(inner.value.as_slice()).ok()?;
+            // A limit in other denoms alone allows no fee.
+            let is_unlimited = basic.spend_limit.is_empty();
+            let budget = if is_unlimited { FeeBudget::Unlimited } else { FeeBudget::UpTo(amount(&basic.spend_limit)) };
+            Some(FeeAllowance { msg_types, expiration: basic.expiration, budget, refills_at: None, body })
+        }
+        "/cosmos.feegrant.v1beta1.PeriodicAllowance" => {
+            let periodic = PeriodicAllowance::decode(inner.value.as_slice()).ok()?;
+            let expiration = periodic.basic.as_ref().and_then(|basic| basic.expiration);
+            let budget = FeeBudget::UpTo(amount(&periodic.period_can_spend));
+            Some(FeeAllowance { msg_types, expiration, budget, refills_at: periodic.period_reset, body })
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,89 @@
+//! Idempotency: the answer of an earlier write under the same key.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use svc_pipeline::{EncodedMessage, JournalRecord, WriteIntent};
+use svc_wire::{
+    chain_error::ChainError,
+    error_envelope::{ErrorEnvelope, FailureCode},
+};
+
+use super::{
+    context::WriteContext,
+    receipt::{WriteAnswer, WriteReceipt, build_receipt},
+};
+use crate::error::{displaced_error, expired_error, node_error, record_unavailable, timed_out_error, tx_failed_error};
+
+/// An answer as the journal stores it.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StoredAnswer {
+    /// The write was included.
+    Receipt(Box<WriteReceipt>),
+    /// The write failed, expired or was displaced.
+    Error(Box<ErrorEnvelope>),
+}
+
+impl From<&WriteAnswer> for StoredAnswer {
+    fn from(answer: &WriteAnswer) -> Self {
+        match answer {
+            Ok(receipt) => Self::Receipt(receipt.clone()),
+            Err(error) => Self::Error(Box::new(error.clone())),
+        }
+    }
+}
+
+/// The error for a key that belongs to another message.
+pub(crate) fn reused_key(key: &str) -> ErrorEnvelope {
+    let reason = "this key was given to a write with other arguments";
+    let hint = "give each write a key of its own, and the same key only to the same write";
+    ErrorEnvelope::new(FailureCode::InputInvalid, format!("idempotency_key: {reason}"), hint).with_details(
+        json!({"idempotency_key": key, "violations": [{"pointer": "/idempotency_key", "reason": reason}]}),
+    )
+}
+
+/// Digest of the message of an earlier write under a key.
+pub(crate) async fn find_digest(context: &WriteContext, key: &str) -> Option<String> {
+    context.pipeline.journal().find_by_key(key).await.ok().flatten().map(|record| record.message_digest)
+}
+
+/// Whether a digest belongs to the message; an error when the key belongs to another message.
+pub(crate) fn matches_digest(digest: &str, message: &EncodedMessage, key: &str) -> Result<(), ErrorEnvelope> {
+    if digest == message.digest() { Ok(()) } else { Err(reused_key(key)) }
+}
+
+/// The answer of an earlier write under the key of this one, if there was one.
+pub(crate) async fn find_answer(context: &WriteContext, intent: &WriteIntent) -> Option<WriteAnswer> {
+    let key = intent.idempotency_key.as_deref()?;
+    match context.pipeline.journal().find_by_key(key).await {
+        Err(error) => Some(Err(record_unavailable("journal", &error.to_string()))),
+        Ok(None) => None,
+        Ok(Some(record)) => match matches_digest(&record.message_digest, &intent.encoded, key) {
+            Ok(()) => Some(recorded_answer(context, record).await),
+            Err(error) => Some(Err(error)),
+        },
+    }
+}
+
+/// The answer of a write that has ended: the stored one, or the one that the chain implies.
+async fn recorded_answer(context: &WriteContext, record: JournalRecord) -> WriteAnswer {
+    match record.answer.as_deref().and_then(|answer| serde_json::from_str(answer).ok()) {
+        Some(StoredAnswer::Receipt(receipt)) => return Ok(receipt),
+        Some(StoredAnswer::Error(error)) => return Err(*error),
+        None => {}
+    }
+    let hash = &record.tx_hash;
+    match record.state.as_str() {
+        "expired" => return Err(expired_error(hash, record.timeout_height)),
+        "displaced" => return Err(displaced_error(hash, record.sequence, record.timeout_height)),
+        _ => {}
+    }
+    match context.pipeline.node().tx(hash).await.map_err(|error| node_error(&error))? {
+        None => Err(timed_out_error(hash, record.timeout_height, context.pipeline.tx_timeout())),
+        Some(tx) if tx.tx_result.code != 0 => {
+            let (codespace, code, raw_log) = (tx.tx_result.codespace, tx.tx_result.code, tx.tx_result.log);
+            Err(tx_failed_error(hash, tx.height, &ChainError { codespace, code, raw_log }))
+        }
+        Some(tx) => Ok(Box::new(build_receipt(context, hash, tx.height, tx.tx_result, record.is_fee_granted))),
+    }
+}

@@ -1,0 +1,34 @@
+//! Recovery of the audit: writes that an earlier process began and did not complete.
+
+use svc_kit::wall_clock;
+use svc_pipeline::{JournalError, RecoveredJournal};
+
+use super::audit::{AuditCompletion, AuditLog, AuditRecord};
+
+/// Completes the open audit records, unless a transaction of the write is still open: the resumed write completes that record.
+pub(crate) async fn complete_audit(
+    audit: &AuditLog,
+    journal: &RecoveredJournal,
+    open: Vec<AuditRecord>,
+) -> Result<(), JournalError> {
+    // Without a journal on disk it is unknown whether a transaction was sent.
+    let no_transaction = if journal.is_on_disk() { "not_sent" } else { "unknown" };
+    for record in open {
+        let transactions = journal.transactions_of_write(&record.id).await?;
+        if transactions.iter().any(|tx| tx.state == "open") {
+            continue;
+        }
+        let last = transactions.into_iter().rfind(|tx| tx.state != "refused");
+        let completion = AuditCompletion {
+            completed_at: wall_clock::now_rfc3339(),
+            outcome: last.as_ref().map_or(no_transaction, |tx| tx.state.as_str()).to_owned(),
+            error_code: None,
+            tx_hash: last.as_ref().map(|tx| tx.tx_hash.clone()),
+            block_height: last.as_ref().and_then(|tx| tx.block_height),
+            code: last.as_ref().and_then(|tx| tx.code),
+            codespace: last.and_then(|tx| tx.codespace).filter(|codespace| !codespace.is_empty()),
+        };
+        audit.complete(&record.id, completion);
+    }
+    Ok(())
+}

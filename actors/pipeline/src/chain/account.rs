@@ -1,0 +1,45 @@
+//! The signing account.
+
+use svc_net::upstream::{NodeClient, NodeClientError};
+use svc_wire::{
+    account_key::{AccountKey, PublicKey},
+    address::{Address, AddressError},
+    proto::cosmos::auth::v1beta1::{QueryAccountInfoRequest, QueryAccountInfoResponse},
+};
+
+/// Address and public key of the signing account.
+#[derive(Debug, Clone)]
+pub struct AccountIdentity {
+    /// Address.
+    pub address: Address,
+    /// Public key.
+    pub public_key: PublicKey,
+}
+
+impl AccountIdentity {
+    /// The identity of a key on a chain with this address prefix.
+    pub fn new(key: &AccountKey, prefix: &str) -> Result<Self, AddressError> {
+        let public_key = key.public_key();
+        Ok(Self { address: public_key.address(prefix)?, public_key })
+    }
+}
+
+/// Account number and sequence in a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccountState {
+    /// Account number.
+    pub number: u64,
+    /// Sequence of the next transaction.
+    pub sequence: u64,
+}
+
+/// State of an account in the newest block; `None` when the account does not exist.
+pub async fn query_account(node: &NodeClient, address: &str) -> Result<Option<AccountState>, NodeClientError> {
+    let request = QueryAccountInfoRequest { address: address.to_owned() };
+    let path = "/cosmos.auth.v1beta1.Query/AccountInfo";
+    match node.query::<_, QueryAccountInfoResponse>(path, &request, 0).await {
+        Ok(reply) => Ok(reply.info.map(|info| AccountState { number: info.account_number, sequence: info.sequence })),
+        Err(NodeClientError::Query { error, .. }) if (error.codespace.as_str(), error.code) == ("sdk", 22) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

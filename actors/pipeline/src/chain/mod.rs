@@ -1,0 +1,6 @@
+//! The chain as the pipeline reads it: parameters, account, simulated gas, block times.
+
+pub mod account;
+pub mod block_clock;
+pub mod params;
+pub mod simulation;

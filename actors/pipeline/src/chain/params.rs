@@ -1,0 +1,46 @@
+//! Parameters of the chain, read from the node.
+
+use svc_net::upstream::{NodeClient, NodeClientError};
+use svc_wire::proto::cosmos::{
+    auth::v1beta1::{Bech32PrefixRequest, Bech32PrefixResponse},
+    staking::v1beta1::{QueryParamsRequest, QueryParamsResponse},
+};
+
+/// Parameters of the chain that a transaction needs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainParams {
+    /// Chain id.
+    pub chain_id: String,
+    /// Fee denom.
+    pub denom: String,
+    /// Bech32 prefix of accounts.
+    pub prefix: String,
+    /// Price of one unit of gas in millionths of the fee denom.
+    pub gas_price_micros: u64,
+}
+
+impl ChainParams {
+    /// Reads the parameters from a node. The fee denom is the chain's bond denom.
+    pub async fn discover(node: &NodeClient, gas_price_micros: u64) -> Result<Self, NodeClientError> {
+        Ok(Self {
+            chain_id: node.status().await?.node_info.network,
+            denom: query_bond_denom(node).await?,
+            prefix: query_address_prefix(node).await?,
+            gas_price_micros,
+        })
+    }
+}
+
+/// Bech32 prefix of the chain's accounts.
+pub async fn query_address_prefix(node: &NodeClient) -> Result<String, NodeClientError> {
+    let path = "/cosmos.auth.v1beta1.Query/Bech32Prefix";
+    let reply = node.query::<_, Bech32PrefixResponse>(path, &Bech32PrefixRequest {}, 0).await?;
+    Ok(reply.bech32_prefix)
+}
+
+/// Bond denom of the chain; empty when the chain has none.
+pub async fn query_bond_denom(node: &NodeClient) -> Result<String, NodeClientError> {
+    let path = "/cosmos.staking.v1beta1.Query/Params";
+    let reply = node.query::<_, QueryParamsResponse>(path, &QueryParamsRequest {}, 0).await?;
+    Ok(reply.params.map(|params| params.bond_denom).unwrap_or_default())
+}

@@ -1,0 +1,32 @@
+//! Simulation of a transaction by the node.
+
+use prost::Message;
+use svc_net::upstream::{NodeClient, NodeClientError};
+use svc_wire::{
+    chain_error::ChainError,
+    proto::cosmos::tx::v1beta1::{SimulateRequest, SimulateResponse},
+};
+
+/// A simulation without a result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SimulationError {
+    /// The chain refused the transaction.
+    #[error("{}", .0.raw_log)]
+    Refused(ChainError),
+    /// The node did not answer.
+    #[error(transparent)]
+    NoAnswer(NodeClientError),
+}
+
+/// Gas that a transaction uses in the node's simulation.
+pub async fn simulate_gas(node: &NodeClient, tx_bytes: Vec<u8>) -> Result<u64, SimulationError> {
+    let request = SimulateRequest { tx_bytes, ..SimulateRequest::default() }.encode_to_vec();
+    match node.query_bytes("/cosmos.tx.v1beta1.Service/Simulate", &request, 0).await {
+        Ok(bytes) => {
+            let reply = SimulateResponse::decode(bytes.as_slice()).unwrap_or_default();
+            Ok(reply.gas_info.map_or(0, |info| info.gas_used))
+        }
+        Err(NodeClientError::Query { error, .. }) => Err(SimulationError::Refused(error)),
+        Err(error) => Err(SimulationError::NoAnswer(error)),
+    }
+}

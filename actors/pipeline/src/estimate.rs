@@ -1,0 +1,140 @@
+//! The cost of a write, by simulation. Nothing is signed and nothing is sent.
+
+use std::time::Duration;
+
+use svc_kit::RetainedState;
+use svc_net::upstream::{NodeClient, NodeClientError};
+use svc_wire::{
+    chain_error::ChainErrorKind,
+    proto::cosmos::bank::v1beta1::{QueryBalanceRequest, QueryBalanceResponse},
+    tx::UnsignedTx,
+};
+
+use crate::{
+    chain::{
+        account::AccountIdentity,
+        block_clock::BlockClock,
+        params::ChainParams,
+        simulation::{SimulationError, simulate_gas},
+    },
+    signer::gas_history::GasHistory,
+    write::{
+        error::SubmitError,
+        fee::{FeeGranter, fee_for},
+        message::EncodedMessage,
+    },
+};
+
+/// The cost of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TxEstimate {
+    /// Gas that the simulation used.
+    pub gas_used: u64,
+    /// Gas limit of the transaction.
+    pub gas_wanted: u64,
+    /// Fee in the fee denom.
+    pub fee: u128,
+    /// Whether the fee granter pays the fee.
+    pub has_granter: bool,
+}
+
+/// A write whose cost cannot be estimated, because it would fail now.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EstimateError {
+    /// The signer would refuse the write.
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
+    /// The node did not answer.
+    #[error(transparent)]
+    Node(NodeClientError),
+    /// The account cannot pay the fee, and no allowance pays it.
+    #[error("{address} has {balance}{denom}, the fee would be {fee}{denom}, and no allowance pays it")]
+    InsufficientBalance {
+        /// Address of the account.
+        address: String,
+        /// Its balance in the fee denom.
+        balance: u128,
+        /// The fee.
+        fee: u128,
+        /// The fee denom.
+        denom: String,
+    },
+}
+
+/// Simulations of one estimate. Other writes may move the sequence meanwhile.
+const MAX_SIMULATIONS: usize = 5;
+
+/// Estimates costs for one account.
+pub(crate) struct CostEstimator<'a> {
+    pub chain: &'a ChainParams,
+    pub identity: &'a AccountIdentity,
+    pub node: &'a NodeClient,
+    pub clock: &'a RetainedState<BlockClock>,
+    pub gas: &'a RetainedState<GasHistory>,
+    pub tx_timeout: Duration,
+}
+
+impl CostEstimator<'_> {
+    /// Simulates a write, at first with the given sequence and fee granter.
+    pub async fn estimate(
+        &self,
+        message: &EncodedMessage,
+        mut sequence: u64,
+        mut granter: Option<FeeGranter>,
+    ) -> Result<TxEstimate, EstimateError> {
+        let mut last_refusal = SubmitError::Overloaded { limit: MAX_SIMULATIONS };
+        for _ in 0..MAX_SIMULATIONS {
+            match self.simulate(message, sequence, granter.as_ref()).await {
+                Ok(gas_used) => {
+                    let gas_wanted = self.gas.with(|gas| gas.gas_limit(message.msg_type(), gas_used));
+                    let fee = fee_for(gas_wanted, self.chain.gas_price_micros);
+                    if granter.as_ref().is_some_and(|granter| !granter.budget.covers(fee)) {
+                        granter = None;
+                        continue;
+                    }
+                    if granter.is_none() {
+                        self.require_balance(fee).await?;
+                    }
+                    return Ok(TxEstimate { gas_used, gas_wanted, fee, has_granter: granter.is_some() });
+                }
+                Err(SimulationError::Refused(error)) => match error.classify_simulation() {
+                    ChainErrorKind::WrongSequence { expected: Some(expected), .. } => {
+                        sequence = expected;
+                        last_refusal = SubmitError::Sequence(error);
+                    }
+                    ChainErrorKind::FeeAllowanceUnusable if granter.is_some() => granter = None,
+                    _ => return Err(SubmitError::Simulation(error).into()),
+                },
+                Err(SimulationError::NoAnswer(error)) => return Err(EstimateError::Node(error)),
+            }
+        }
+        Err(last_refusal.into())
+    }
+
+    async fn simulate(
+        &self,
+        message: &EncodedMessage,
+        sequence: u64,
+        granter: Option<&FeeGranter>,
+    ) -> Result<u64, SimulationError> {
+        let unsigned = UnsignedTx {
+            messages: vec![message.message.clone()],
+            sequence,
+            fee: Vec::new(),
+            gas_limit: 0,
+            fee_granter: granter.map(|granter| granter.address.clone()),
+            timeout_height: self.clock.with(|clock| clock.timeout_height(self.tx_timeout)),
+        };
+        simulate_gas(self.node, unsigned.simulation_bytes(&self.identity.public_key)).await
+    }
+
+    /// A simulation deducts no fee, so that it passes without a balance.
+    async fn require_balance(&self, fee: u128) -> Result<(), EstimateError> {
+        let (address, denom) = (self.identity.address.to_string(), self.chain.denom.clone());
+        let request = QueryBalanceRequest { address: address.clone(), denom: denom.clone() };
+        let path = "/cosmos.bank.v1beta1.Query/Balance";
+        let reply: QueryBalanceResponse = self.node.query(path, &request, 0).await.map_err(EstimateError::Node)?;
+        let balance: u128 = reply.balance.and_then(|coin| coin.amount.parse().ok()).unwrap_or(0);
+        if balance >= fee { Ok(()) } else { Err(EstimateError::InsufficientBalance { address, balance, fee, denom }) }
+    }
+}

@@ -1,0 +1,174 @@
+//! The journal: every signed transaction is on disk before it is sent, and its outcome after it is decided.
+//!
+//! The actor owns the database connection; the outbox of entries that are not on disk yet is retained by the tree. The signer, the
+//! confirmer and write tasks add entries, in order; the actor writes them in groups, one database transaction each. When it dies,
+//! the next incarnation continues with the rest of the outbox. The next process follows the transactions that it finds open.
+
+mod actor;
+pub(crate) mod core;
+pub(crate) mod store;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, RetainedState, wall_clock};
+use tokio::time::Instant;
+
+pub use actor::JournalWriter;
+
+use self::{
+    core::{JournalEntry, JournalOutbox, SignedTxEntry},
+    store::{JournalError, JournalRecord, JournalStore},
+};
+use crate::write::{in_flight::InFlightTx, outcome::WriteOutcome};
+
+/// Messages of the journal.
+pub enum Msg {
+    /// The outbox has entries.
+    Flush,
+    /// The pause after a failed write is over.
+    Retry,
+    /// Answer when an entry is on disk.
+    AwaitWritten {
+        /// Number of the entry.
+        number: u64,
+        /// The answer.
+        reply: ReplyPort<Result<(), JournalError>>,
+    },
+}
+
+impl ActorMessage for Msg {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Flush => "flush",
+            Self::Retry => "retry",
+            Self::AwaitWritten { .. } => "write",
+        }
+    }
+}
+
+/// Arguments of a journal.
+pub struct Args {
+    /// The database.
+    pub store: JournalStore,
+    /// Entries that are not on disk yet.
+    pub outbox: RetainedState<JournalOutbox>,
+}
+
+/// Longest wait of a read for the entries before it.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest wait of a signed transaction for the disk.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The handle of the journal. Clones share it.
+#[derive(Clone)]
+pub struct JournalHandle {
+    store: JournalStore,
+    outbox: RetainedState<JournalOutbox>,
+    actor: Handle<Msg>,
+}
+
+impl JournalHandle {
+    /// A journal over an open store, and the arguments of its actor.
+    pub(crate) fn new(store: JournalStore, mailbox_limit: usize) -> (Self, Args) {
+        let outbox = RetainedState::new(JournalOutbox::default());
+        let args = Args { store: store.clone(), outbox: outbox.clone() };
+        (Self { store, outbox, actor: Handle::new("journal", "journal", mailbox_limit) }, args)
+    }
+
+    /// The kit's handle, for the supervisor.
+    pub(crate) fn actor(&self) -> &Handle<Msg> {
+        &self.actor
+    }
+
+    /// Records a transaction and waits until the record is on disk. To be called before every send of the transaction.
+    pub(crate) async fn record_signed(&self, tx: InFlightTx) -> Result<(), JournalError> {
+        let hash = tx.hash.clone();
+        let entry = JournalEntry::Signed(Box::new(SignedTxEntry { tx, signed_at: wall_clock::now_rfc3339() }));
+        let number = self.outbox.with(|outbox| outbox.try_push(entry));
+        let number = number.map_err(|full| JournalError::Unresponsive(full.to_string()))?;
+        let deadline = Instant::now() + WRITE_TIMEOUT;
+        let written = self
+            .actor
+            .ask_through_restarts(deadline, |wait_limit| self.await_written(number, wait_limit))
+            .await
+            .map_err(|error| JournalError::Unresponsive(error.to_string()))
+            .and_then(|written| written);
+        if written.is_err() {
+            // The next process must not find a transaction open that was never sent.
+            self.outbox.with(|outbox| outbox.abandon(number, &hash));
+        }
+        written
+    }
+
+    async fn await_written(&self, number: u64, wait_limit: Duration) -> Result<Result<(), JournalError>, AskError> {
+        self.actor.ask_within(wait_limit, |reply| Msg::AwaitWritten { number, reply }).await
+    }
+
+    /// Records that the node refused a transaction.
+    pub(crate) fn record_refused(&self, hash: &str) {
+        if self.outbox.with(|outbox| outbox.is_full()) {
+            // The disk is gone, and the transaction itself was not recorded either.
+            return;
+        }
+        self.append(JournalEntry::Refused { hash: hash.to_owned() });
+    }
+
+    /// Records the outcome of a transaction.
+    pub(crate) fn record_decided(&self, tx: &InFlightTx, outcome: &WriteOutcome) {
+        self.append(JournalEntry::decided(tx, outcome, wall_clock::now_rfc3339()));
+    }
+
+    /// Records that a caller was answered before the transaction was decided.
+    pub fn record_timeout(&self, hash: &str) {
+        self.append(JournalEntry::CallerTimedOut { hash: hash.to_owned() });
+    }
+
+    /// Records the answer of a write that has an idempotency key.
+    pub fn record_answer(&self, hash: &str, answer: String) {
+        self.append(JournalEntry::Answered { hash: hash.to_owned(), answer });
+    }
+
+    fn append(&self, entry: JournalEntry) {
+        self.outbox.with(|outbox| outbox.push(entry));
+        // A journal that is restarting writes the whole outbox once it is back.
+        self.actor.notify(Msg::Flush);
+    }
+
+    /// Entries since the start of the process.
+    pub fn entry_count(&self) -> u64 {
+        self.outbox.with(|outbox| outbox.next_number())
+    }
+
+    /// `memory`, or the file.
+    pub fn location(&self) -> &str {
+        self.store.location()
+    }
+
+    /// The last transaction under an idempotency key that the node did not refuse.
+    pub async fn find_by_key(&self, key: &str) -> Result<Option<JournalRecord>, JournalError> {
+        self.flush(FLUSH_TIMEOUT).await;
+        self.store.find_by_key(key).await
+    }
+
+    /// A transaction by its hash.
+    pub async fn find_by_hash(&self, hash: &str) -> Result<Option<JournalRecord>, JournalError> {
+        self.flush(FLUSH_TIMEOUT).await;
+        self.store.find_by_hash(hash).await
+    }
+
+    /// The newest transactions, newest first, at most `count`.
+    pub async fn newest_records(&self, count: u32) -> Result<Vec<JournalRecord>, JournalError> {
+        self.flush(FLUSH_TIMEOUT).await;
+        self.store.newest_records(count).await
+    }
+
+    /// Waits until every entry so far is on disk, at most `wait_limit`.
+    pub async fn flush(&self, wait_limit: Duration) {
+        let last = self.outbox.with(|outbox| outbox.next_number().checked_sub(1));
+        if let Some(number) = last {
+            let _ = self.await_written(number, wait_limit).await;
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The write pipeline of one account on a Cosmos SDK chain: from an encoded message to an outcome that blocks prove.
+//!
+//! A [`Pipeline`] simulates, signs, records, broadcasts and confirms transactions of one key. It signs on consecutive sequences
+//! without waiting for blocks; every transaction is in the journal before it is sent; a transaction in doubt is sent again with the
+//! same bytes; a write is signed again only after the chain has decided that its transaction never executes. Its actors are
+//! supervised, and any ractor actor can supervise the pipeline.
+//!
+//! It is no client for queries, and it knows no indexer, no agent, no MCP and no module of a registry: its errors are typed, and
+//! words for people are the embedder's. It signs for one account; an embedder with two accounts runs two pipelines, each with a
+//! journal of its own.
+//!
+//! The decisions of the pipeline work without a network:
+//!
+//! ```
+//! use svc_pipeline::{EncodedMessage, FeeBudget, WriteHandle, WriteOrigin, WriteReporter, WriteStatus};
+//!
+//! let message = EncodedMessage {
+//!     message: prost_types::Any { type_url: "/cosmos.bank.v1beta1.MsgSend".to_owned(), value: vec![] },
+//!     needs_grant: false,
+//! };
+//! assert_eq!(message.digest().len(), 64);
+//! assert!(FeeBudget::UpTo(5_000).covers(3_750));
+//!
+//! // Callers watch one status from the queue to the answer. `Pipeline::execute` returns such a handle.
+//! let (reporter, handle): (WriteReporter<u32>, WriteHandle<u32>) = WriteReporter::new();
+//! reporter.report(WriteStatus::InFlight { hash: "AB".to_owned(), timeout_height: 20 });
+//! assert!(matches!(handle.status(), WriteStatus::InFlight { timeout_height: 20, .. }));
+//! # let _ = WriteOrigin::embedder("example");
+//! ```
+
+mod chain;
+mod confirmer;
+mod estimate;
+mod journal;
+mod node_link;
+mod pipeline;
+mod recovery;
+mod signer;
+mod write;
+
+pub use chain::{
+    account::{AccountIdentity, AccountState, query_account},
+    block_clock::BlockClock,
+    params::{ChainParams, query_address_prefix, query_bond_denom},
+};
+pub use estimate::{EstimateError, TxEstimate};
+pub use journal::{
+    JournalHandle,
+    core::RecoverySummary,
+    store::{JournalError, JournalRecord},
+};
+pub use pipeline::{Pipeline, PipelineConfig, PipelineError, PipelineParts, WriteAnswer};
+pub use recovery::{RecoveredJournal, RecoveryError};
+pub use signer::{SignerHandle, TextSignature, window::WindowBound};
+pub use write::{
+    error::{SubmitError, WriteError, WriteFailure},
+    fee::{FeeBudget, FeeGranter},
+    in_flight::{InFlightTable, InFlightTx},
+    intent::{WriteIntent, WriteOrigin},
+    message::EncodedMessage,
+    outcome::WriteOutcome,
+    policy::{OwnAccount, SigningPolicy},
+    status::{WriteHandle, WriteReporter, WriteStatus, WriteStopped},
+    submission::SubmittedTx,
+    task::{DecidedWrite, WriteActors, WriteTask, WriteTimes},
+};

@@ -1,0 +1,55 @@
+//! The node link: the node's WebSocket with one subscription for the account's transactions and one for new blocks.
+//!
+//! It owns the connection and the [`BlockClock`](crate::chain::block_clock::BlockClock). Only its own connection and timers send
+//! to it. It forwards inclusions and blocks to the confirmer and to the signer, and asks both to check everything in flight once
+//! a connection is subscribed. When it dies, the next incarnation opens a new connection, and the confirmer looks every pending
+//! hash up, so that it finds an inclusion that no connection reported.
+//!
+//! A node allows five subscriptions a connection. One subscription therefore covers all transactions of the account: it matches
+//! `tx.acc_seq`, which the ante handler emits also for a transaction that fails in execution.
+
+mod actor;
+mod core;
+#[cfg(test)]
+mod tests;
+
+use svc_kit::{ActorMessage, RetainedState};
+use svc_net::{upstream::NodeClient, websocket::LinkEvent};
+
+pub use actor::NodeLink;
+
+use crate::{chain::block_clock::BlockClock, confirmer::ConfirmerHandle, signer::SignerHandle};
+
+/// Messages of the link's own connection and timers.
+pub enum Msg {
+    /// The WebSocket connected, disconnected or received a text.
+    Link(LinkEvent),
+    /// The node's status shows this height.
+    StatusHeight(u64),
+    /// The timer for checking the node's status and the choice of node has fired.
+    CheckStatus,
+}
+
+impl ActorMessage for Msg {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Link(_) => "link",
+            Self::StatusHeight(_) => "height",
+            Self::CheckStatus => "look",
+        }
+    }
+}
+
+/// Arguments of a node link.
+pub struct Args {
+    /// The node, or one of several.
+    pub node: NodeClient,
+    /// Address of the signing account.
+    pub address: String,
+    /// Height and pace of the chain.
+    pub clock: RetainedState<BlockClock>,
+    /// Hears of inclusions and blocks.
+    pub confirmer: ConfirmerHandle,
+    /// Hears of blocks.
+    pub signer: SignerHandle,
+}

@@ -1,0 +1,393 @@
+//! The pipeline of one account: its actors behind one handle.
+//!
+//! ```text
+//! pipeline (one-for-one, gives up after 10 restarts in 10 s)
+//! ├── journal     every signed transaction, on disk before it is sent
+//! ├── signer      the key and the sequence
+//! ├── confirmer   transactions in flight, to a final outcome
+//! └── node_link   the node's WebSocket and the block clock
+//! ```
+
+use std::{
+    convert::Infallible,
+    sync::{Arc, atomic::AtomicU64},
+    time::Duration,
+};
+
+use ractor::ActorCell;
+use svc_kit::{
+    RetainedState, TaskGroup, TaskLimitError,
+    supervision::{ChildSpec, Supervisor, SupervisorError, SupervisorSpec},
+};
+use svc_net::upstream::{NodeClient, NodeClientError};
+use svc_wire::{account_key::AccountKey, address::AddressError};
+use tracing::Span;
+
+use crate::{
+    chain::{account::AccountIdentity, block_clock::BlockClock, params::ChainParams},
+    confirmer::{self, Confirmer, ConfirmerHandle},
+    estimate::{CostEstimator, EstimateError, TxEstimate},
+    journal::{JournalHandle, JournalWriter, core::RecoverySummary},
+    node_link::{self, NodeLink},
+    recovery::{RecoveredJournal, RecoveryError},
+    signer::{self, Signer, SignerHandle, gas_history::GasHistory, window::WindowBound},
+    write::{
+        error::WriteFailure,
+        fee::FeeGranter,
+        in_flight::{InFlightTable, InFlightTx},
+        intent::{WriteIntent, WriteOrigin},
+        message::EncodedMessage,
+        policy::OwnAccount,
+        status::WriteHandle,
+        submission::SubmittedTx,
+        task::{DecidedWrite, WriteActors, WriteTask},
+    },
+};
+
+/// Configuration of a pipeline.
+#[derive(Debug, Clone)]
+pub struct PipelineConfig {
+    /// Parameters of the chain.
+    pub chain: ChainParams,
+    /// Longest wait of a caller for inclusion. Timeout heights are twice as far away.
+    pub tx_timeout: Duration,
+    /// Transactions in flight at once.
+    pub window: WindowBound,
+    /// File of the journal; `None` keeps it in memory.
+    pub journal: Option<String>,
+    /// Prefixes of the texts that may be signed off-chain (ADR-036). Without any, none is signed.
+    pub text_prefixes: Vec<&'static str>,
+    /// Messages that each actor's mailbox accepts.
+    pub mailbox_limit: usize,
+}
+
+impl PipelineConfig {
+    /// The defaults for a chain: a wait of 30 seconds, an adaptive window, a journal in memory.
+    pub fn new(chain: ChainParams) -> Self {
+        Self {
+            chain,
+            tx_timeout: Duration::from_secs(30),
+            window: WindowBound::Adaptive,
+            journal: None,
+            text_prefixes: Vec::new(),
+            mailbox_limit: 2 * MAX_ACTIVE_WRITES,
+        }
+    }
+}
+
+/// A pipeline that did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum PipelineError {
+    /// The key has no address on the chain.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// The journal cannot be recovered.
+    #[error(transparent)]
+    Recovery(#[from] RecoveryError),
+    /// The node did not answer.
+    #[error(transparent)]
+    Node(#[from] NodeClientError),
+    /// The actors did not start.
+    #[error(transparent)]
+    Supervisor(#[from] SupervisorError),
+}
+
+/// Writes of [`Pipeline::execute`] that may be active at once.
+const MAX_ACTIVE_WRITES: usize = 4_096;
+/// Time for the actors to stop.
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The answer to a write of [`Pipeline::execute`].
+pub type WriteAnswer = Result<DecidedWrite, Arc<WriteFailure<Infallible>>>;
+
+/// A running pipeline. Clones share it. When the last one is dropped, its active writes end and its actors stop.
+#[derive(Clone)]
+pub struct Pipeline(Arc<PipelineRuntime>);
+
+struct PipelineRuntime {
+    chain: ChainParams,
+    identity: AccountIdentity,
+    node: NodeClient,
+    clock: RetainedState<BlockClock>,
+    gas: RetainedState<GasHistory>,
+    journal: JournalHandle,
+    actors: WriteActors,
+    tasks: TaskGroup,
+    /// The supervisor of a pipeline that stands alone; `None` when a larger tree supervises the actors.
+    supervisor: Option<Supervisor>,
+}
+
+/// The actors of a pipeline for a larger tree to supervise.
+pub struct PipelineParts {
+    /// The handle.
+    pub pipeline: Pipeline,
+    /// The actors, in start order.
+    pub children: Vec<ChildSpec>,
+}
+
+impl Pipeline {
+    /// Recovers the journal and starts the actors under a supervisor of their own.
+    pub async fn start(config: PipelineConfig, key: AccountKey, node: NodeClient) -> Result<Self, PipelineError> {
+        let (pipeline, supervisor, spec) = Self::prepare(config, key, node).await?;
+        supervisor.start(spec).await?;
+        pipeline.follow_recovered();
+        Ok(pipeline)
+    }
+
+    /// Recovers the journal and starts the actors under a supervisor that is linked to `parent`: any ractor actor of a larger
+    /// platform can supervise the pipeline.
+    ///
+    /// A `parent` that starts a killed pipeline again drops the supervision event first: ractor puts the dead supervisor's state
+    /// into it, and with it the journal, which has one owner at a time.
+    pub async fn start_linked(
+        config: PipelineConfig,
+        key: AccountKey,
+        node: NodeClient,
+        parent: ActorCell,
+    ) -> Result<Self, PipelineError> {
+        let (pipeline, supervisor, spec) = Self::prepare(config, key, node).await?;
+        supervisor.start_linked(spec, parent).await?;
+        pipeline.follow_recovered();
+        Ok(pipeline)
+    }
+
+    async fn prepare(
+        config: PipelineConfig,
+        key: AccountKey,
+        node: NodeClient,
+    ) -> Result<(Self, Supervisor, SupervisorSpec), PipelineError> {
+        let identity = AccountIdentity::new(&key, &config.chain.prefix)?;
+        let address = identity.address.to_string();
+        let height = node.status().await?.sync_info.latest_block_height;
+        let recovered = RecoveredJournal::open(config.journal.as_deref(), &config.chain, &address, &node).await?;
+        let supervisor = Supervisor::new("pipeline");
+        let owned = Some(supervisor.clone());
+        let PipelineParts { pipeline, children } = Self::build(config, key, identity, node, height, recovered, owned);
+        Ok((pipeline, supervisor, SupervisorSpec::one_for_one(children)))
+    }
+
+    /// The actors of a pipeline, not started, for a larger tree that supervises them. `height` is the height of the chain.
+    pub fn embed(
+        config: PipelineConfig,
+        key: AccountKey,
+        identity: AccountIdentity,
+        node: NodeClient,
+        height: u64,
+        recovered: RecoveredJournal,
+    ) -> PipelineParts {
+        Self::build(config, key, identity, node, height, recovered, None)
+    }
+
+    fn build(
+        config: PipelineConfig,
+        key: AccountKey,
+        identity: AccountIdentity,
+        node: NodeClient,
+        height: u64,
+        recovered: RecoveredJournal,
+        supervisor: Option<Supervisor>,
+    ) -> PipelineParts {
+        let mut clock = BlockClock::default();
+        clock.block_seen(height, None);
+        let (clock, gas) = (RetainedState::new(clock), RetainedState::new(GasHistory::default()));
+        let table = RetainedState::new(recovered.table);
+        let (journal, journal_args) = JournalHandle::new(recovered.store, config.mailbox_limit);
+        let signer = SignerHandle::new(config.mailbox_limit);
+        let confirmer = ConfirmerHandle::new(config.mailbox_limit);
+        let node_link = svc_kit::Handle::new("node_link", "node_link", config.mailbox_limit);
+        let address = identity.address.to_string();
+        let signer_args = signer::Args {
+            key,
+            identity: identity.clone(),
+            chain: config.chain.clone(),
+            node: node.clone(),
+            table: table.clone(),
+            clock: clock.clone(),
+            gas: gas.clone(),
+            journal: journal.clone(),
+            window: config.window,
+            tx_timeout: config.tx_timeout,
+            text_prefixes: config.text_prefixes,
+        };
+        let confirmer_args = confirmer::Args {
+            node: node.clone(),
+            address: address.clone(),
+            table: table.clone(),
+            clock: clock.clone(),
+            gas: gas.clone(),
+            journal: journal.clone(),
+            signer: signer.clone(),
+        };
+        let link_args = node_link::Args {
+            node: node.clone(),
+            address,
+            clock: clock.clone(),
+            confirmer: confirmer.clone(),
+            signer: signer.clone(),
+        };
+        let children = vec![
+            ChildSpec::worker::<JournalWriter>(journal.actor(), journal_args),
+            ChildSpec::worker::<Signer>(signer.actor(), signer_args),
+            ChildSpec::worker::<Confirmer>(confirmer.actor(), confirmer_args),
+            ChildSpec::worker::<NodeLink>(&node_link, link_args),
+        ];
+        let actors = WriteActors {
+            signer,
+            confirmer,
+            table,
+            recovery: RetainedState::new(recovered.summary),
+            next_submission: Arc::new(AtomicU64::new(recovered.next_submission)),
+            tx_timeout: config.tx_timeout,
+        };
+        let pipeline = Self(Arc::new(PipelineRuntime {
+            chain: config.chain,
+            identity,
+            node,
+            clock,
+            gas,
+            journal,
+            actors,
+            tasks: TaskGroup::new(MAX_ACTIVE_WRITES),
+            supervisor,
+        }));
+        PipelineParts { pipeline, children }
+    }
+
+    /// Starts a write that pays its own fee. It goes on when the handle is dropped.
+    pub fn execute(
+        &self,
+        message: EncodedMessage,
+        origin: WriteOrigin,
+    ) -> Result<WriteHandle<WriteAnswer>, TaskLimitError> {
+        let span = Span::current();
+        let intent = Arc::new(WriteIntent::new(message, origin, None, &span));
+        let (mut task, handle) = WriteTask::new(intent, span);
+        // The task holds the pipeline, which therefore outlives its active writes.
+        let pipeline = self.clone();
+        self.0.tasks.spawn(async move {
+            let outcome = task.run(&pipeline.0.actors, &OwnAccount).await;
+            task.finish(outcome.map_err(Arc::new));
+        })?;
+        Ok(handle)
+    }
+
+    /// Estimates the cost of a write without signing it, at first with the given sequence and fee granter.
+    pub async fn estimate(
+        &self,
+        message: &EncodedMessage,
+        sequence: u64,
+        granter: Option<FeeGranter>,
+    ) -> Result<TxEstimate, EstimateError> {
+        let runtime = &self.0;
+        let estimator = CostEstimator {
+            chain: &runtime.chain,
+            identity: &runtime.identity,
+            node: &runtime.node,
+            clock: &runtime.clock,
+            gas: &runtime.gas,
+            tx_timeout: runtime.actors.tx_timeout,
+        };
+        estimator.estimate(message, sequence, granter).await
+    }
+
+    /// Records the outcomes that the recovery decided, and yields all recovered transactions. Call it once the actors are started;
+    /// an embedder follows the transactions with [`WriteTask::resume`].
+    pub fn recovered_transactions(&self) -> Vec<InFlightTx> {
+        let recovered: Vec<InFlightTx> = self.0.actors.table.with(|table| table.all().cloned().collect());
+        for tx in &recovered {
+            if let Some(outcome) = &tx.outcome {
+                self.0.journal.record_decided(tx, outcome);
+            }
+        }
+        recovered
+    }
+
+    fn follow_recovered(&self) {
+        for tx in self.recovered_transactions() {
+            let (mut task, _) = WriteTask::<()>::new(Arc::clone(&tx.intent), Span::none());
+            let actors = self.0.actors.clone();
+            // A full group leaves the transaction to the confirmer, which follows it all the same.
+            let _ = self.0.tasks.spawn(async move {
+                let _ = task.resume::<Infallible>(&actors, SubmittedTx::from(&tx)).await;
+            });
+        }
+    }
+
+    /// Parameters of the chain.
+    pub fn chain(&self) -> &ChainParams {
+        &self.0.chain
+    }
+
+    /// Address and public key of the account.
+    pub fn identity(&self) -> &AccountIdentity {
+        &self.0.identity
+    }
+
+    /// The node, or one of several.
+    pub fn node(&self) -> &NodeClient {
+        &self.0.node
+    }
+
+    /// Height and pace of the chain.
+    pub fn clock(&self) -> BlockClock {
+        self.0.clock.with(|clock| clock.clone())
+    }
+
+    /// The journal.
+    pub fn journal(&self) -> &JournalHandle {
+        &self.0.journal
+    }
+
+    /// The signer.
+    pub fn signer(&self) -> &SignerHandle {
+        &self.0.actors.signer
+    }
+
+    /// The actors that a write task works with.
+    pub fn actors(&self) -> &WriteActors {
+        &self.0.actors
+    }
+
+    /// Reads the table of transactions in flight.
+    pub fn with_table<R>(&self, read: impl FnOnce(&InFlightTable) -> R) -> R {
+        self.0.actors.table.with(|table| read(table))
+    }
+
+    /// Transactions that the recovery found open, and their outcomes so far.
+    pub fn recovery(&self) -> RecoverySummary {
+        self.0.actors.recovery.with(|summary| summary.clone())
+    }
+
+    /// Longest wait of a caller for inclusion.
+    pub fn tx_timeout(&self) -> Duration {
+        self.0.actors.tx_timeout
+    }
+
+    /// The supervisor of a pipeline that stands alone, for embedding and for tests that crash actors.
+    pub fn supervisor(&self) -> Option<&Supervisor> {
+        self.0.supervisor.as_ref()
+    }
+
+    /// Refuses new writes, lets active ones end within `wait_limit`, writes the journal and stops the actors. The next process
+    /// finds undecided transactions in the journal.
+    pub async fn shutdown(&self, wait_limit: Duration) {
+        self.0.tasks.drain(wait_limit).await;
+        self.0.journal.flush(STOP_TIMEOUT).await;
+        if let Some(supervisor) = &self.0.supervisor {
+            supervisor.shutdown(STOP_TIMEOUT).await;
+        }
+    }
+}
+
+impl Drop for PipelineRuntime {
+    fn drop(&mut self) {
+        let Some(supervisor) = self.supervisor.take() else { return };
+        // Without a runtime there are no actors either.
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let journal = self.journal.clone();
+        runtime.spawn(async move {
+            journal.flush(STOP_TIMEOUT).await;
+            supervisor.shutdown(STOP_TIMEOUT).await;
+        });
+    }
+}

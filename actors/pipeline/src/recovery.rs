@@ -1,0 +1,134 @@
+//! Recovery before the first write: the transactions that an earlier process left open, compared with the chain.
+
+use svc_net::upstream::NodeClient;
+use svc_otel::metrics;
+
+use crate::{
+    chain::params::ChainParams,
+    confirmer::{
+        core::{PendingTx, TxLookups, judge_lookup},
+        read_node_facts,
+    },
+    journal::{
+        core::RecoverySummary,
+        store::{JournalError, JournalRecord, JournalStore},
+    },
+    write::{
+        in_flight::{InFlightTable, InFlightTx},
+        outcome::WriteOutcome,
+        submission::SubmissionId,
+    },
+};
+
+/// The journal of an account, opened and compared with the chain.
+pub struct RecoveredJournal {
+    pub(crate) store: JournalStore,
+    pub(crate) table: InFlightTable,
+    pub(crate) summary: RecoverySummary,
+    /// Number of the first submission of this process.
+    pub(crate) next_submission: u64,
+}
+
+/// The journal cannot be recovered.
+#[derive(Debug, thiserror::Error)]
+pub enum RecoveryError {
+    /// The journal failed.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The journal is ahead of the chain.
+    #[error(
+        "{location} has a transaction with sequence {used_sequence} in a block, the chain at height {height} expects {expected_sequence}: \
+         it is the journal of another chain of this name"
+    )]
+    ChainMismatch {
+        /// Location of the journal.
+        location: String,
+        /// Highest sequence in a block according to the journal.
+        used_sequence: u64,
+        /// Height of the node.
+        height: u64,
+        /// Sequence that the node expects.
+        expected_sequence: u64,
+    },
+}
+
+impl RecoveredJournal {
+    /// Opens the journal and decides the open transactions that the node can decide now. A node that does not answer leaves them
+    /// open, and the confirmer continues with them.
+    pub async fn open(
+        file: Option<&str>,
+        chain: &ChainParams,
+        address: &str,
+        node: &NodeClient,
+    ) -> Result<Self, RecoveryError> {
+        let store = JournalStore::open(file, &format!("{}/{address}", chain.chain_id)).await?;
+        let mut next_submission = 1;
+        let open = store
+            .open_transactions(|| {
+                next_submission += 1;
+                SubmissionId(next_submission)
+            })
+            .await?;
+        let (floor, node) = (store.sequence_floor().await?, node.pinned());
+        let facts = read_node_facts(&node, address).await.ok();
+        let mut recovered = Self {
+            store,
+            table: InFlightTable::with_sequence_floor(floor),
+            summary: RecoverySummary { found: open.len(), ..RecoverySummary::default() },
+            next_submission: next_submission + 1,
+        };
+        let mut lookups = TxLookups::default();
+        for tx in open {
+            metrics::record_tx_recovered("found");
+            let pending = PendingTx::from(&tx);
+            let outcome = match (&facts, node.tx(&tx.hash).await) {
+                (Some(facts), Ok(found)) => judge_lookup(&mut lookups, &pending, facts, found.map(Box::new)).ok(),
+                _ => None,
+            };
+            recovered.restore(tx, outcome);
+        }
+        if let (Some(facts), true) = (facts, floor > 0)
+            && let Some(expected_sequence) = facts.sequence.filter(|expected| *expected < floor)
+            && recovered.is_newest_below(facts.height).await?
+        {
+            return Err(RecoveryError::ChainMismatch {
+                location: recovered.store.location().to_owned(),
+                used_sequence: floor - 1,
+                height: facts.height,
+                expected_sequence,
+            });
+        }
+        Ok(recovered)
+    }
+
+    fn restore(&mut self, tx: InFlightTx, outcome: Option<WriteOutcome>) {
+        let hash = tx.hash.clone();
+        self.table.add(tx);
+        if let Some(outcome) = outcome {
+            self.summary.count_outcome(&outcome);
+            metrics::record_tx_recovered(outcome.label());
+            self.table.decide(&hash, outcome);
+        }
+    }
+
+    /// Whether the block of the newest transaction in the journal is below a height.
+    async fn is_newest_below(&self, height: u64) -> Result<bool, JournalError> {
+        let newest = self.store.newest_records(1).await?;
+        Ok(newest.first().and_then(|record| record.block_height).is_some_and(|newest| newest < height))
+    }
+
+    /// Transactions that were open and their outcomes so far.
+    pub fn summary(&self) -> &RecoverySummary {
+        &self.summary
+    }
+
+    /// Transactions of a write, the oldest first.
+    pub async fn transactions_of_write(&self, write_id: &str) -> Result<Vec<JournalRecord>, JournalError> {
+        self.store.find_by_write(write_id).await
+    }
+
+    /// Whether the journal outlives the process.
+    pub fn is_on_disk(&self) -> bool {
+        self.store.is_on_disk()
+    }
+}

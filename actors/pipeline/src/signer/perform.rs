@@ -1,0 +1,211 @@
+//! The effects of the signer: requests to the node, the signature, and the order of journal and broadcast.
+
+use std::sync::Arc;
+
+use svc_kit::ActorContext;
+use svc_net::upstream::{BroadcastOutcome, NodeClientError};
+use svc_otel::{
+    metrics,
+    trace::{self, WriteStage},
+};
+use svc_wire::{
+    proto::cosmos::base::v1beta1::Coin,
+    tx::{SignedTx, SigningContext, UnsignedTx},
+};
+use tokio::time::Instant;
+use tracing::Instrument;
+
+use super::{
+    Msg,
+    actor::{SigningJob, State},
+    effects::{FeeOffer, SignerEffect},
+};
+use crate::{
+    chain::{account::query_account, simulation::simulate_gas},
+    write::{error::SubmitError, in_flight::InFlightTx, submission::SubmissionId},
+};
+
+impl State {
+    pub(super) fn perform(&mut self, context: &ActorContext<Msg>, effect: SignerEffect) {
+        match effect {
+            SignerEffect::ReadAccount => self.read_account(context),
+            SignerEffect::Simulate { id, sequence, with_granter } => self.simulate(context, id, sequence, with_granter),
+            SignerEffect::SignAndBroadcast { id, sequence, offer } => {
+                if self.sign_and_broadcast(context, id, sequence, &offer).is_none() {
+                    let table = self.args.table.clone();
+                    let failure = SubmitError::SigningFailed;
+                    for effect in table.with(|table| self.core.on_send_failure(id, failure, table)) {
+                        self.perform(context, effect);
+                    }
+                }
+            }
+            SignerEffect::Rebroadcast { sequence } => self.rebroadcast(context, sequence),
+            SignerEffect::Retract { hash } => self.retract(&hash),
+            SignerEffect::ChooseNode => {
+                let node = self.args.node.clone();
+                context.spawn(async move { node.select_current().await });
+            }
+            SignerEffect::Answer { id, outcome } => {
+                let Some(job) = self.jobs.remove(&id) else { return };
+                let outcome = outcome.and_then(|_| self.submitted_tx(id).ok_or(SubmitError::SigningFailed));
+                for reply in job.replies {
+                    reply.send(outcome.clone());
+                }
+                for reply in job.withdrawals {
+                    reply.send(outcome.clone().ok());
+                }
+            }
+        }
+    }
+
+    /// Removes a transaction that the node refused. The refusal is final for these bytes: no node has them.
+    pub(super) fn retract(&self, hash: &str) {
+        self.args.table.with(|table| table.retract(hash));
+        self.args.journal.record_refused(hash);
+    }
+
+    /// Gas limit for the gas that a simulation used.
+    pub(super) fn gas_limit(&self, id: SubmissionId, simulated: u64) -> u64 {
+        let Some(job) = self.jobs.get(&id) else { return simulated };
+        let msg_type = job.request.intent.encoded.msg_type();
+        self.args.gas.with(|gas| gas.gas_limit(msg_type, simulated)).max(job.request.min_gas_limit)
+    }
+
+    fn read_account(&self, context: &ActorContext<Msg>) {
+        let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
+        context.spawn(async move {
+            let answer = query_account(&args.node, &args.identity.address.to_string()).await;
+            mailbox.send(Msg::AccountRead { answer });
+        });
+    }
+
+    /// The transaction of a write; without `offer` as the simulation needs it.
+    fn unsigned_tx(&self, job: &SigningJob, sequence: u64, with_granter: bool, offer: Option<&FeeOffer>) -> UnsignedTx {
+        let args = &self.args;
+        let granter = job.request.granter.as_ref().filter(|_| with_granter);
+        let fee = offer.map(|offer| Coin { denom: args.chain.denom.clone(), amount: offer.fee.to_string() });
+        UnsignedTx {
+            messages: vec![job.request.intent.encoded.message.clone()],
+            sequence,
+            fee: fee.into_iter().collect(),
+            gas_limit: offer.map_or(0, |offer| offer.gas_limit),
+            fee_granter: granter.map(|granter| granter.address.clone()),
+            timeout_height: args.clock.with(|clock| clock.timeout_height(args.tx_timeout)),
+        }
+    }
+
+    fn simulate(&self, context: &ActorContext<Msg>, id: SubmissionId, sequence: u64, with_granter: bool) {
+        let Some(job) = self.jobs.get(&id) else { return };
+        let unsigned = self.unsigned_tx(job, sequence, with_granter, None);
+        let tx_bytes = unsigned.simulation_bytes(&self.args.identity.public_key);
+        let (node, mailbox) = (self.args.node.clone(), context.mailbox());
+        let span = trace::stage_span(WriteStage::Simulate, &job.request.span);
+        let simulate = async move {
+            let answer = simulate_gas(&node, tx_bytes).await;
+            mailbox.send(Msg::SimulationFinished { id, answer });
+        };
+        context.spawn(simulate.instrument(span));
+    }
+
+    /// Signs a write, adds its transaction to the table, records it in the journal and only then broadcasts it. `None` when the key
+    /// failed.
+    fn sign_and_broadcast(
+        &self,
+        context: &ActorContext<Msg>,
+        id: SubmissionId,
+        sequence: u64,
+        offer: &FeeOffer,
+    ) -> Option<()> {
+        let (args, job) = (&self.args, self.jobs.get(&id)?);
+        let (signed, timeout_height) = self.sign(job, sequence, offer)?;
+        let msg_type = job.request.intent.encoded.msg_type().to_owned();
+        let tx = InFlightTx {
+            submission_id: id,
+            hash: signed.hash.clone(),
+            bytes: signed.bytes.clone(),
+            sequence,
+            timeout_height,
+            signed_height: args.clock.with(|clock| clock.height),
+            intent: Arc::clone(&job.request.intent),
+            has_granter: offer.with_granter,
+            outcome: None,
+        };
+        args.table.with(|table| table.add(tx.clone()));
+        let span = trace::stage_span(WriteStage::Broadcast, &job.request.span);
+        trace::record_tx(&span, &signed.hash);
+        let (node, journal, mailbox) = (args.node.clone(), args.journal.clone(), context.mailbox());
+        let broadcast = async move {
+            let SignedTx { hash, bytes } = signed;
+            if let Err(error) = journal.record_signed(tx).await {
+                mailbox.send(Msg::JournalFailed { id, hash, reason: error.to_string() });
+                return;
+            }
+            let started = Instant::now();
+            let answer = node.broadcast(&bytes).await;
+            let outcome = broadcast_label(&answer);
+            metrics::record_tx_broadcast(&msg_type, outcome, started.elapsed());
+            tracing::info!(tx_hash = hash, sequence, timeout_height, msg_type, outcome, "transaction is broadcast");
+            mailbox.send(Msg::BroadcastFinished { id, hash, answer });
+        };
+        context.spawn(broadcast.instrument(span));
+        Some(())
+    }
+
+    /// The signed transaction and its timeout height.
+    fn sign(&self, job: &SigningJob, sequence: u64, offer: &FeeOffer) -> Option<(SignedTx, u64)> {
+        let args = &self.args;
+        let mut unsigned = self.unsigned_tx(job, sequence, offer.with_granter, Some(offer));
+        let signing_context =
+            SigningContext { chain_id: args.chain.chain_id.clone(), account_number: self.account_number };
+        let span = trace::stage_span(WriteStage::Sign, &job.request.span);
+        let sign = |unsigned: &UnsignedTx| span.in_scope(|| unsigned.sign(&args.key, &signing_context)).ok();
+        let mut signed = sign(&unsigned)?;
+        // The table may know the same bytes as an earlier transaction without effect. Another timeout height makes other bytes.
+        while args.table.with(|table| table.get(&signed.hash).is_some()) {
+            unsigned.timeout_height += 1;
+            signed = sign(&unsigned)?;
+        }
+        trace::record_tx(&span, &signed.hash);
+        Some((signed, unsigned.timeout_height))
+    }
+
+    fn rebroadcast(&self, context: &ActorContext<Msg>, sequence: u64) {
+        let tx = self.args.table.with(|table| table.live_at(sequence).cloned());
+        let (node, journal, mailbox) = (self.args.node.clone(), self.args.journal.clone(), context.mailbox());
+        if let Some(tx) = &tx {
+            // The node in use may have the bytes and not gossip them. Another node takes the same bytes without harm, and its
+            // answer decides nothing.
+            for other in node.alternatives() {
+                let bytes = tx.bytes.clone();
+                context.spawn(async move { drop(other.broadcast(&bytes).await) });
+            }
+        }
+        context.spawn(async move {
+            // A transaction that was decided meanwhile has used its sequence.
+            let Some(tx) = tx else {
+                mailbox.send(Msg::RebroadcastFinished { answer: Ok(BroadcastOutcome::Accepted) });
+                return;
+            };
+            // An earlier incarnation may have died before the journal had the transaction. If the journal fails again, the
+            // transaction was not sent and must not be: its timeout height decides it.
+            if journal.record_signed(tx.clone()).await.is_err() {
+                let answer = Err(node.unsent_error("the journal cannot be written"));
+                mailbox.send(Msg::RebroadcastFinished { answer });
+                return;
+            }
+            let answer = node.broadcast(&tx.bytes).await;
+            let outcome = broadcast_label(&answer);
+            metrics::record_tx_resent(outcome);
+            tracing::info!(tx_hash = tx.hash, sequence, outcome, "transaction is broadcast again");
+            mailbox.send(Msg::RebroadcastFinished { answer });
+        });
+    }
+}
+
+fn broadcast_label(answer: &Result<BroadcastOutcome, NodeClientError>) -> &'static str {
+    match answer {
+        Ok(BroadcastOutcome::Accepted) => "accepted",
+        Ok(BroadcastOutcome::Refused(_)) => "refused",
+        Err(_) => "unknown",
+    }
+}

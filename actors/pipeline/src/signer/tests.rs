@@ -1,0 +1,304 @@
+//! The signer's decisions, in tables.
+
+use std::collections::BTreeSet;
+
+use svc_net::upstream::{BroadcastOutcome, NodeClientError, UpstreamError, UpstreamKind};
+use svc_wire::chain_error::ChainError;
+
+use super::{
+    core::{MAX_BEHIND, MAX_QUEUED_WRITES, MAX_SETBACKS, SignerCore, SignerPhase, WithdrawalOutcome},
+    effects::{FeeOffer, InFlightView, SignerEffect},
+    queue::QueuedWrite,
+    window::WindowBound,
+};
+use crate::{
+    chain::simulation::SimulationError,
+    write::{error::SubmitError, fee::FeeBudget, submission::SubmissionId},
+};
+
+#[derive(Default)]
+struct FakeInFlightTable(BTreeSet<u64>, u64);
+
+impl InFlightView for FakeInFlightTable {
+    fn is_live_at(&self, sequence: u64) -> bool {
+        self.0.contains(&sequence)
+    }
+    fn live_count(&self) -> usize {
+        self.0.len()
+    }
+    fn sequence_floor(&self) -> u64 {
+        self.1
+    }
+}
+
+fn write(id: SubmissionId, granter: Option<FeeBudget>) -> QueuedWrite {
+    QueuedWrite::new(id, "session".into(), granter)
+}
+
+const A: SubmissionId = SubmissionId(1);
+const B: SubmissionId = SubmissionId(2);
+
+fn unreachable() -> NodeClientError {
+    NodeClientError::Upstream(UpstreamError::Unreachable {
+        kind: UpstreamKind::Rpc,
+        origin: "o".into(),
+        reason: "r".into(),
+    })
+}
+
+fn refused(codespace: &str, code: u32, raw_log: &str) -> Result<BroadcastOutcome, NodeClientError> {
+    Ok(BroadcastOutcome::Refused(error(codespace, code, raw_log)))
+}
+
+fn error(codespace: &str, code: u32, raw_log: &str) -> ChainError {
+    ChainError { codespace: codespace.into(), code, raw_log: raw_log.into() }
+}
+
+fn simulate(id: SubmissionId, sequence: u64, with_granter: bool) -> SignerEffect {
+    SignerEffect::Simulate { id, sequence, with_granter }
+}
+
+fn send(id: SubmissionId, sequence: u64, with_granter: bool) -> SignerEffect {
+    SignerEffect::SignAndBroadcast { id, sequence, offer: FeeOffer { gas_limit: 150_000, fee: 3_750, with_granter } }
+}
+
+fn in_flight(id: SubmissionId, hash: &str) -> SignerEffect {
+    SignerEffect::Answer { id, outcome: Ok(hash.into()) }
+}
+
+/// A signer that expects sequence 5 and has simulated write A there.
+fn sending(granter: Option<FeeBudget>, table: &FakeInFlightTable) -> SignerCore {
+    let mut core = SignerCore::new(25_000, WindowBound::Adaptive, false);
+    assert_eq!(core.submit(write(A, granter), table), [SignerEffect::ReadAccount]);
+    assert_eq!(core.on_account(Ok(Some(5)), "a", table), [simulate(A, 5, granter.is_some())]);
+    assert_eq!(core.on_simulation(A, Ok(150_000), table), [send(A, 5, granter.is_some())]);
+    core
+}
+
+#[test]
+fn writes_go_out_on_consecutive_sequences_without_waiting_for_blocks() {
+    let mut table = FakeInFlightTable::default();
+    let mut core = sending(None, &table);
+    assert_eq!(core.submit(write(B, None), &table), []);
+    table.0.insert(5);
+    assert_eq!(
+        core.on_broadcast(A, "H5", Ok(BroadcastOutcome::Accepted), &table),
+        [in_flight(A, "H5"), simulate(B, 6, false)]
+    );
+    assert_eq!(core.on_simulation(B, Ok(150_000), &table), [send(B, 6, false)]);
+}
+
+#[test]
+fn a_refusal_because_of_the_allowance_is_tried_once_without_granter() {
+    for (codespace, code) in [("feegrant", 2), ("feegrant", 3), ("feegrant", 7), ("sdk", 38)] {
+        let table = FakeInFlightTable::default();
+        let mut core = sending(Some(FeeBudget::Unlimited), &table);
+        let retract = SignerEffect::Retract { hash: "H".into() };
+        assert_eq!(
+            core.on_broadcast(A, "H", refused(codespace, code, ""), &table),
+            [retract.clone(), simulate(A, 5, false)]
+        );
+        assert_eq!(core.on_simulation(A, Ok(150_000), &table), [send(A, 5, false)]);
+        let answer = SignerEffect::Answer { id: A, outcome: Err(SubmitError::Rejected(error(codespace, code, ""))) };
+        assert_eq!(core.on_broadcast(A, "H", refused(codespace, code, ""), &table), [retract, answer]);
+    }
+}
+
+#[test]
+fn the_allowance_is_not_used_when_it_fails_in_simulation_or_is_too_small() {
+    let table = FakeInFlightTable::default();
+    for (budget, simulated) in [
+        (Some(FeeBudget::Unlimited), Err(SimulationError::Refused(error("sdk", 6, "fee allowance expired")))),
+        (Some(FeeBudget::UpTo(3_749)), Ok(150_000)),
+    ] {
+        let mut core = SignerCore::new(25_000, WindowBound::Adaptive, false);
+        core.submit(write(A, budget), &table);
+        core.on_account(Ok(Some(5)), "a", &table);
+        assert_eq!(core.on_simulation(A, simulated, &table), [simulate(A, 5, false)]);
+        assert_eq!(core.on_simulation(A, Ok(150_000), &table), [send(A, 5, false)]);
+    }
+    let enough = sending(Some(FeeBudget::UpTo(3_750)), &table);
+    assert_eq!(enough.phase, SignerPhase::Broadcasting { sequence: 5, gas_limit: 150_000 });
+}
+
+#[test]
+fn a_wrong_sequence_resynchronises_in_both_directions() {
+    let mut table = FakeInFlightTable::default();
+    let mut core = sending(None, &table);
+    let ahead = "account sequence mismatch, expected 9, got 5: incorrect account sequence";
+    let retract = SignerEffect::Retract { hash: "H".into() };
+    assert_eq!(core.on_broadcast(A, "H", refused("sdk", 32, ahead), &table), [retract, simulate(A, 9, false)]);
+    // The node has lost the live transactions 7 and 8: the signer broadcasts their bytes before anything else.
+    table.0.extend([7, 8]);
+    let behind = error("sdk", 6, "account sequence mismatch, expected 7, got 9: incorrect account sequence");
+    assert_eq!(
+        core.on_simulation(A, Err(SimulationError::Refused(behind)), &table),
+        [SignerEffect::Rebroadcast { sequence: 7 }]
+    );
+    assert_eq!(
+        core.on_rebroadcast(Ok(BroadcastOutcome::Accepted), &table),
+        [SignerEffect::Rebroadcast { sequence: 8 }]
+    );
+    assert_eq!(core.on_rebroadcast(Ok(BroadcastOutcome::Accepted), &table), [simulate(A, 9, false)]);
+}
+
+#[test]
+fn a_write_whose_sequence_stays_wrong_is_refused() {
+    let table = FakeInFlightTable::default();
+    let mut core = sending(None, &table);
+    let wrong = || refused("sdk", 32, "account sequence mismatch, expected 5, got 5");
+    for _ in 0..MAX_SETBACKS {
+        assert_eq!(core.on_broadcast(A, "H", wrong(), &table)[1], simulate(A, 5, false));
+        core.on_simulation(A, Ok(150_000), &table);
+    }
+    let effects = core.on_broadcast(A, "H", wrong(), &table);
+    assert!(matches!(&effects[1], SignerEffect::Answer { outcome: Err(SubmitError::Sequence(_)), .. }), "{effects:?}");
+}
+
+#[test]
+fn a_hand_over_without_an_answer_is_in_flight_and_sent_again() {
+    let mut table = FakeInFlightTable::default();
+    let mut core = sending(None, &table);
+    table.0.insert(5);
+    assert_eq!(core.on_broadcast(A, "H", Err(unreachable()), &table), [in_flight(A, "H"), SignerEffect::ReadAccount]);
+    assert_eq!(core.on_account(Err(unreachable()), "a", &table), [SignerEffect::ChooseNode]);
+    assert_eq!(core.on_tick(&table), [SignerEffect::ReadAccount]);
+    assert_eq!(core.on_account(Ok(Some(5)), "a", &table), [SignerEffect::Rebroadcast { sequence: 5 }]);
+    assert_eq!(core.on_rebroadcast(refused("sdk", 19, ""), &table), []);
+    assert_eq!(core.expected_sequence(), Some(6));
+    assert_eq!(core.submit(write(B, None), &table), [simulate(B, 6, false)]);
+}
+
+#[test]
+fn a_node_that_is_down_fails_those_who_wait_and_nobody_later() {
+    let table = FakeInFlightTable::default();
+    let mut core = SignerCore::new(25_000, WindowBound::Adaptive, false);
+    core.submit(write(A, None), &table);
+    core.submit(write(B, None), &table);
+    let answer = |id| SignerEffect::Answer { id, outcome: Err(SubmitError::Node(unreachable())) };
+    assert_eq!(core.on_account(Err(unreachable()), "a", &table), [answer(A), answer(B), SignerEffect::ChooseNode]);
+    assert_eq!(core.submit(write(A, None), &table), []);
+    assert_eq!(core.on_tick(&table), [SignerEffect::ReadAccount]);
+    assert_eq!(core.on_account(Ok(Some(5)), "a", &table), [simulate(A, 5, false)]);
+    assert_eq!(
+        core.on_simulation(A, Err(SimulationError::NoAnswer(unreachable())), &table),
+        [SignerEffect::ChooseNode, answer(A)]
+    );
+}
+
+#[test]
+fn a_new_incarnation_makes_sure_of_what_is_in_flight_before_it_signs() {
+    let table = FakeInFlightTable(BTreeSet::from([4, 5]), 0);
+    let mut core = SignerCore::new(25_000, WindowBound::Adaptive, true);
+    assert_eq!(core.on_tick(&table), [SignerEffect::ReadAccount]);
+    core.submit(write(A, None), &table);
+    assert_eq!(core.on_account(Ok(Some(4)), "a", &table), [SignerEffect::Rebroadcast { sequence: 4 }]);
+    assert_eq!(core.on_rebroadcast(refused("sdk", 19, ""), &table), [SignerEffect::Rebroadcast { sequence: 5 }]);
+    assert_eq!(core.on_rebroadcast(Ok(BroadcastOutcome::Accepted), &table), [simulate(A, 6, false)]);
+}
+
+#[test]
+fn a_full_mempool_pauses_until_the_next_block_and_shrinks_the_window() {
+    let table = FakeInFlightTable::default();
+    let mut core = sending(None, &table);
+    assert_eq!(core.on_broadcast(A, "H", refused("sdk", 20, ""), &table), [SignerEffect::Retract { hash: "H".into() }]);
+    assert_eq!(core.window_size(), 128);
+    assert_eq!(core.on_tick(&table), [simulate(A, 5, false)]);
+}
+
+#[test]
+fn the_window_and_the_queue_are_bounded() {
+    let table = FakeInFlightTable((1000..1256).collect(), 0);
+    let mut core = SignerCore::new(25_000, WindowBound::Adaptive, false);
+    core.submit(write(A, None), &table);
+    assert_eq!(core.on_account(Ok(Some(5)), "a", &table), [], "the window is full");
+    let smaller = FakeInFlightTable((1001..1256).collect(), 0);
+    assert_eq!(core.on_tx_decided(true, &smaller), [simulate(A, 5, false)]);
+    for id in 0..MAX_QUEUED_WRITES as u64 {
+        assert_eq!(core.submit(write(SubmissionId(10 + id), None), &smaller), []);
+    }
+    assert!(matches!(
+        &core.submit(write(B, None), &smaller)[..],
+        [SignerEffect::Answer { outcome: Err(SubmitError::Overloaded { .. }), .. }]
+    ));
+}
+
+#[test]
+fn an_expiry_frees_its_sequence_for_the_next_write() {
+    let mut table = FakeInFlightTable::default();
+    let mut core = sending(None, &table);
+    table.0.insert(5);
+    core.on_broadcast(A, "H", Ok(BroadcastOutcome::Accepted), &table);
+    table.0.remove(&5);
+    assert_eq!(core.on_tx_decided(false, &table), [SignerEffect::ReadAccount]);
+    core.submit(write(B, None), &table);
+    assert_eq!(core.on_account(Ok(Some(5)), "a", &table), [simulate(B, 5, false)]);
+}
+
+#[test]
+fn a_withdrawn_write_is_never_signed_and_one_that_has_left_cannot_be_withdrawn() {
+    let table = FakeInFlightTable::default();
+    let mut core = SignerCore::new(25_000, WindowBound::Adaptive, false);
+    core.submit(write(A, None), &table);
+    core.submit(write(B, None), &table);
+    core.on_account(Ok(Some(5)), "a", &table);
+    assert_eq!(
+        core.withdraw(A, &table),
+        (WithdrawalOutcome::Withdrawn, vec![simulate(B, 5, false)]),
+        "while it is simulated"
+    );
+    assert_eq!(core.on_simulation(A, Ok(150_000), &table), [], "its late answer is ignored");
+    core.submit(write(A, None), &table);
+    assert_eq!(core.withdraw(A, &table), (WithdrawalOutcome::Withdrawn, vec![]), "while it waits");
+    assert_eq!(core.on_simulation(B, Ok(150_000), &table), [send(B, 5, false)]);
+    assert_eq!(core.withdraw(B, &table), (WithdrawalOutcome::Broadcasting, vec![]), "once it is handed over");
+    assert_eq!(core.withdraw(A, &table), (WithdrawalOutcome::NotQueued, vec![]), "twice");
+    let effects = core.on_broadcast(B, "H", refused("sdk", 20, ""), &table);
+    assert!(matches!(&effects[1], SignerEffect::Answer { outcome: Err(_), .. }), "now or never: {effects:?}");
+}
+
+#[test]
+fn too_little_gas_for_check_tx_is_doubled_once() {
+    let table = FakeInFlightTable::default();
+    let mut core = sending(None, &table);
+    let more = SignerEffect::SignAndBroadcast {
+        id: A,
+        sequence: 5,
+        offer: FeeOffer { gas_limit: 300_000, fee: 7_500, with_granter: false },
+    };
+    let retract = SignerEffect::Retract { hash: "H".into() };
+    assert_eq!(core.on_broadcast(A, "H", refused("sdk", 11, ""), &table), [retract.clone(), more]);
+    let answer = SignerEffect::Answer { id: A, outcome: Err(SubmitError::Rejected(error("sdk", 11, ""))) };
+    assert_eq!(core.on_broadcast(A, "H", refused("sdk", 11, ""), &table), [retract, answer]);
+}
+
+#[test]
+fn a_node_that_is_behind_is_not_believed_and_its_waiting_writes_are_refused_in_the_end() {
+    let table = FakeInFlightTable(BTreeSet::new(), 9);
+    let mut core = SignerCore::new(25_000, WindowBound::Adaptive, false);
+    core.submit(write(A, None), &table);
+    for _ in 0..MAX_BEHIND {
+        assert_eq!(core.on_account(Ok(Some(7)), "a", &table), [SignerEffect::ChooseNode]);
+        assert_eq!(core.on_tick(&table), [SignerEffect::ReadAccount]);
+    }
+    let behind = SubmitError::NodeBehind { expected_sequence: 7, used_below: 9 };
+    let answer = SignerEffect::Answer { id: A, outcome: Err(behind) };
+    assert_eq!(core.on_account(Ok(Some(7)), "a", &table), [answer, SignerEffect::ChooseNode]);
+    core.submit(write(B, None), &table);
+    assert_eq!(core.on_tick(&table), [SignerEffect::ReadAccount]);
+    assert_eq!(core.on_account(Ok(Some(9)), "a", &table), [simulate(B, 9, false)]);
+}
+
+#[test]
+fn a_doubt_in_the_middle_of_a_write_is_looked_into_behind_it() {
+    let mut table = FakeInFlightTable::default();
+    let mut core = sending(None, &table);
+    assert_eq!(core.recheck_in_flight(&table), []);
+    table.0.insert(5);
+    assert_eq!(
+        core.on_broadcast(A, "H", Ok(BroadcastOutcome::Accepted), &table),
+        [in_flight(A, "H"), SignerEffect::ReadAccount]
+    );
+    assert_eq!(core.on_account(Ok(Some(5)), "a", &table), [SignerEffect::Rebroadcast { sequence: 5 }]);
+    assert_eq!(core.on_rebroadcast(Ok(BroadcastOutcome::Accepted), &table), []);
+}

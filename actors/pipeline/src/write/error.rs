@@ -1,0 +1,84 @@
+//! Reasons why a write has no outcome in a block.
+
+use svc_kit::AskError;
+use svc_net::upstream::NodeClientError;
+use svc_wire::chain_error::ChainError;
+
+use super::submission::SubmittedTx;
+
+/// The reason why the signer brought no transaction into flight. No transaction of the attempt will execute.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// The node did not answer.
+    #[error(transparent)]
+    Node(NodeClientError),
+    /// The signing account does not exist on chain.
+    #[error("account {address} does not exist")]
+    NoAccount {
+        /// Its address.
+        address: String,
+    },
+    /// The chain refused the message in simulation.
+    #[error("simulation failed: {}", .0.raw_log)]
+    Simulation(ChainError),
+    /// The node refused every sequence that was tried.
+    #[error("the sequence stayed wrong: {}", .0.raw_log)]
+    Sequence(ChainError),
+    /// CheckTx refused the transaction.
+    #[error("refused: {}", .0.raw_log)]
+    Rejected(ChainError),
+    /// The node has not seen transactions that are known to have executed.
+    #[error("the node expects sequence {expected_sequence}, and all below {used_below} are used")]
+    NodeBehind {
+        /// Sequence that the node expects.
+        expected_sequence: u64,
+        /// Every sequence below this one is used.
+        used_below: u64,
+    },
+    /// The journal could not record the transaction, so it was not sent.
+    #[error("the journal cannot be written: {0}")]
+    Journal(String),
+    /// The queue of the signer is full.
+    #[error("{limit} writes are waiting")]
+    Overloaded {
+        /// Capacity of the queue.
+        limit: usize,
+    },
+    /// The key failed.
+    #[error("signing failed")]
+    SigningFailed,
+}
+
+/// The reason why a write ended without an outcome in a block.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError<R> {
+    /// The embedder's policy refused the signature. Nothing was signed for this attempt.
+    #[error("the signing policy refused the write")]
+    Refused(R),
+    /// The signer brought no transaction into flight.
+    #[error(transparent)]
+    Submit(SubmitError),
+    /// The signer did not answer, and the write was withdrawn: nothing of it will be signed.
+    #[error("the signer did not answer and the write was withdrawn: {0}")]
+    Withdrawn(AskError),
+    /// The signer answers neither the write nor its withdrawal: a transaction may still leave.
+    #[error("the signer does not answer: {0}")]
+    SignerUnavailable(AskError),
+    /// The pipeline stopped before the chain decided the transaction. The next process finds it in the journal.
+    #[error("the pipeline stopped before transaction {hash} was decided")]
+    Undecided {
+        /// Upper-case hex.
+        hash: String,
+        /// Past this height it can never execute.
+        timeout_height: u64,
+    },
+}
+
+/// A write that ended without an outcome, with the transaction of the attempt before, if there was one.
+#[derive(Debug)]
+pub struct WriteFailure<R> {
+    /// The last transaction that was in flight.
+    pub last_tx: Option<SubmittedTx>,
+    /// The reason.
+    pub error: WriteError<R>,
+}

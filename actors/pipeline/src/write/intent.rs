@@ -1,0 +1,68 @@
+//! A write as it was requested: the message, its origin and its idempotency key.
+
+use std::sync::Arc;
+
+use super::message::EncodedMessage;
+
+/// The origin of a write: the session and client that requested it, and the decision that allowed it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct WriteOrigin {
+    /// Session, or the name that stands for it. The signer takes the writes of different sessions in turn.
+    pub session: Arc<str>,
+    /// Name of the client program.
+    pub client: Arc<str>,
+    /// Operation of the client, for example the name of an MCP tool.
+    pub tool: Arc<str>,
+    /// Decision of the embedder's policy: `allow`, `ask`, `confirm`.
+    pub verdict: Arc<str>,
+}
+
+impl WriteOrigin {
+    /// The origin of a program that embeds the pipeline and writes on its own behalf.
+    pub fn embedder(name: &str) -> Self {
+        Self { session: name.into(), client: name.into(), tool: "".into(), verdict: "allow".into() }
+    }
+}
+
+/// A write from the request to journal and audit.
+#[derive(Debug, Clone)]
+pub struct WriteIntent {
+    /// Unique in all processes.
+    pub id: String,
+    /// The exact message.
+    pub encoded: EncodedMessage,
+    /// Origin of the request.
+    pub origin: WriteOrigin,
+    /// Key under which the outcome can be looked up again.
+    pub idempotency_key: Option<String>,
+    /// W3C `traceparent` of the call.
+    pub traceparent: Option<String>,
+}
+
+impl WriteIntent {
+    /// An intent with a new id. The trace context is the one of `span`.
+    pub fn new(
+        encoded: EncodedMessage,
+        origin: WriteOrigin,
+        idempotency_key: Option<String>,
+        span: &tracing::Span,
+    ) -> Self {
+        let traceparent = svc_otel::trace::traceparent(span);
+        Self { id: uuid::Uuid::now_v7().to_string(), encoded, origin, idempotency_key, traceparent }
+    }
+}
+
+#[cfg(test)]
+impl WriteIntent {
+    /// An intent for tests in which its content does not matter.
+    pub(crate) fn sample() -> Arc<Self> {
+        let message = prost_types::Any { type_url: "/svc.ec.v1.MsgCreateEcosystem".to_owned(), value: Vec::new() };
+        Arc::new(Self {
+            id: "intent".to_owned(),
+            encoded: EncodedMessage { message, needs_grant: true },
+            origin: WriteOrigin::embedder("test"),
+            idempotency_key: None,
+            traceparent: None,
+        })
+    }
+}

@@ -1,0 +1,14 @@
+//! A write from the encoded message to the decided outcome: its values, and the task that carries it through.
+//!
+//! `EncodedMessage → QueuedWrite (inside the signer) → InFlightTx → WriteOutcome`; callers watch one `WriteStatus`.
+
+pub mod error;
+pub mod fee;
+pub mod in_flight;
+pub mod intent;
+pub mod message;
+pub mod outcome;
+pub mod policy;
+pub mod status;
+pub mod submission;
+pub mod task;

@@ -1,0 +1,150 @@
+//! The progress of a write, as its callers see it.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use tokio::sync::{Notify, watch};
+
+/// The progress of a write. `A` is the type of its answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WriteStatus<A> {
+    /// The write waits in the queue of the signer, is simulated or is signed.
+    Queued,
+    /// The node has the transaction, or may have it.
+    InFlight {
+        /// Upper-case hex.
+        hash: String,
+        /// Past this height it can never execute.
+        timeout_height: u64,
+    },
+    /// A block contains the transaction; the answer follows.
+    Included {
+        /// Upper-case hex.
+        hash: String,
+        /// Its timeout height.
+        timeout_height: u64,
+        /// Height of the block.
+        height: u64,
+    },
+    /// The write has ended.
+    Ended(A),
+}
+
+/// The pipeline stopped before the write ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the pipeline stopped before the write ended")]
+pub struct WriteStopped;
+
+/// A write that is active, for its callers. Clones watch the same write; the write goes on when all of them are dropped.
+#[derive(Clone)]
+pub struct WriteHandle<A> {
+    status: watch::Receiver<WriteStatus<A>>,
+    caller_timeout: Arc<CallerTimeout>,
+}
+
+/// Whether a caller was answered before the write was decided.
+#[derive(Default)]
+struct CallerTimeout {
+    is_reported: AtomicBool,
+    notify: Notify,
+}
+
+impl<A: Clone> WriteHandle<A> {
+    /// The status now.
+    pub fn status(&self) -> WriteStatus<A> {
+        self.status.borrow().clone()
+    }
+
+    /// Waits for the next status. Statuses that pass in between are skipped.
+    pub async fn changed(&mut self) -> Result<WriteStatus<A>, WriteStopped> {
+        self.status.changed().await.map_err(|_| WriteStopped)?;
+        Ok(self.status.borrow_and_update().clone())
+    }
+
+    /// Waits for the answer.
+    pub async fn answer(mut self) -> Result<A, WriteStopped> {
+        let ended = self.status.wait_for(|status| matches!(status, WriteStatus::Ended(_))).await;
+        match ended.map_err(|_| WriteStopped)?.clone() {
+            WriteStatus::Ended(answer) => Ok(answer),
+            WriteStatus::Queued | WriteStatus::InFlight { .. } | WriteStatus::Included { .. } => Err(WriteStopped),
+        }
+    }
+
+    /// Records that a caller was answered before the write was decided. The rest of the write has a trace of its own.
+    pub fn report_timeout(&self) {
+        if !self.caller_timeout.is_reported.swap(true, Ordering::AcqRel) {
+            self.caller_timeout.notify.notify_one();
+        }
+    }
+}
+
+/// The side of the status that the task of the write owns.
+pub struct WriteReporter<A> {
+    status: watch::Sender<WriteStatus<A>>,
+    caller_timeout: Arc<CallerTimeout>,
+}
+
+impl<A> WriteReporter<A> {
+    /// A reporter, and the handle that watches it.
+    pub fn new() -> (Self, WriteHandle<A>) {
+        let (sender, receiver) = watch::channel(WriteStatus::Queued);
+        let caller_timeout = Arc::<CallerTimeout>::default();
+        let handle = WriteHandle { status: receiver, caller_timeout: Arc::clone(&caller_timeout) };
+        (Self { status: sender, caller_timeout }, handle)
+    }
+
+    /// Publishes a status.
+    pub fn report(&self, status: WriteStatus<A>) {
+        self.status.send_replace(status);
+    }
+
+    /// Whether a caller was answered before the write was decided.
+    pub fn has_caller_timed_out(&self) -> bool {
+        self.caller_timeout.is_reported.load(Ordering::Acquire)
+    }
+
+    /// Waits until a caller is answered before the write is decided.
+    pub async fn caller_timed_out(&self) {
+        self.caller_timeout.notify.notified().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_caller_sees_the_newest_status_and_the_answer() {
+        let (reporter, mut handle) = WriteReporter::<u8>::new();
+        assert_eq!(handle.status(), WriteStatus::Queued);
+        let in_flight = WriteStatus::InFlight { hash: "A".to_owned(), timeout_height: 9 };
+        reporter.report(in_flight.clone());
+        assert_eq!(handle.changed().await, Ok(in_flight));
+        reporter.report(WriteStatus::Ended(7));
+        assert_eq!(handle.clone().answer().await, Ok(7));
+        drop(reporter);
+        assert_eq!(handle.answer().await, Ok(7), "an answer stays");
+    }
+
+    #[tokio::test]
+    async fn a_task_that_ends_without_an_answer_has_stopped() {
+        let (reporter, mut handle) = WriteReporter::<u8>::new();
+        drop(reporter);
+        assert_eq!(handle.changed().await, Err(WriteStopped));
+        assert_eq!(handle.answer().await, Err(WriteStopped));
+    }
+
+    #[tokio::test]
+    async fn the_first_timeout_of_a_caller_wakes_the_task_once() {
+        let (reporter, handle) = WriteReporter::<u8>::new();
+        assert!(!reporter.has_caller_timed_out());
+        handle.report_timeout();
+        handle.clone().report_timeout();
+        reporter.caller_timed_out().await;
+        assert!(reporter.has_caller_timed_out());
+        let again = tokio::time::timeout(std::time::Duration::ZERO, reporter.caller_timed_out()).await;
+        assert!(again.is_err());
+    }
+}

@@ -1,0 +1,53 @@
+//! The rules of the registry chain as a pure function of (state, block, transaction): no I/O, no clock, no async.
+//!
+//! It is a second implementation of the chain, module by module: the same checks in the same order, and the same errors, events
+//! and effects. Quirks of the chain are reproduced and marked with "Quirk". It is not a node: it has no mempool, no block
+//! production, no storage and no RPC; the crate `svc-devnet` has those.
+//!
+//! - [`GenesisState::build_state`] builds the state before the first block.
+//! - [`begin_block`], [`deliver`] for each transaction, and [`end_block`] change it, block after block.
+//! - [`run_ante`] checks a transaction for the mempool, [`simulate`] estimates its gas, [`query`] reads a state.
+//!
+//! ```
+//! use svc_ledger::{BLOCKS_PER_YEAR, BlockContext, ChainConfig, GenesisState, begin_block, broken_invariant, deliver};
+//! use svc_wire::proto_registry::{Namespace, ProtoRegistry};
+//!
+//! let registry = ProtoRegistry::compiled(&Namespace::compiled())?;
+//! let chain = ChainConfig {
+//!     chain_id: "test-1".to_owned(),
+//!     prefix: "svc".to_owned(),
+//!     denom: "usvc".to_owned(),
+//!     min_gas_price_micros: 0,
+//!     blocks_per_year: BLOCKS_PER_YEAR,
+//!     registry,
+//! };
+//! let mut state = GenesisState { yield_pool: 1_000, ..GenesisState::default() }.build_state(&chain);
+//! let block = BlockContext { height: 1, time: prost_types::Timestamp { seconds: 1_767_225_600, nanos: 0 } };
+//! begin_block(&mut state, &chain, block);
+//! let before = state.hash();
+//! let outcome = deliver(&mut state, &chain, block, b"no transaction");
+//! assert_eq!((outcome.codespace.as_str(), outcome.code), ("sdk", 2), "{}", outcome.log);
+//! assert_eq!(state.hash(), before, "a refused transaction changes nothing");
+//! assert_eq!(broken_invariant(&state, &chain), None);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod error;
+mod exec;
+mod genesis;
+mod modules;
+mod query;
+mod state;
+mod values;
+
+pub use error::LedgerError;
+pub use exec::{
+    ante::{ExecMode, run_ante},
+    block::{begin_block, end_block},
+    context::{BlockContext, ChainConfig, LedgerEvent},
+    tx::{TxOutcome, deliver, simulate},
+};
+pub use genesis::{GenesisAccount, GenesisState, params::BLOCKS_PER_YEAR};
+pub use modules::authority::authority_address;
+pub use query::query;
+pub use state::{LedgerState, invariants::broken_invariant};

@@ -1,0 +1,10 @@
+//! The module de: delegation. It has operator authorizations, VS operator authorizations, and the checks that every delegable
+//! message passes.
+
+mod authz;
+mod fees;
+mod operator;
+pub mod vs;
+
+pub use authz::{authorize, debit_authorization, find_corporation, message_url, require_corporation};
+pub use operator::{grant, revoke, update_params, validate_grant, validate_revoke};

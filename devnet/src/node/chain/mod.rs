@@ -1,0 +1,17 @@
+//! The chain of a node: mempool, blocks, headers and queries, without sockets and without a clock.
+//!
+//! [`NodeCore`] decides; it has no I/O. The time of a block and the transactions come from its caller.
+
+mod core;
+mod genesis;
+mod header_clock;
+mod history;
+pub(super) mod pubsub_query;
+pub(super) mod seal;
+mod tx_service;
+
+pub use core::{CheckTxOutcome, NodeCore, ReplayError};
+pub use genesis::GenesisDocument;
+pub use header_clock::HeaderTimeMode;
+pub use history::BlockRecord;
+pub use seal::SealError;

@@ -1,0 +1,42 @@
+//! Errors of a node.
+
+use std::net::SocketAddr;
+
+use super::{
+    chain::{ReplayError, SealError},
+    chain_store::ChainStoreError,
+};
+
+/// Error of a node.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// The address cannot be used.
+    #[error("cannot listen on {address}: {cause}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Error of the system.
+        cause: std::io::Error,
+    },
+    /// The runtime cannot start its threads.
+    #[error("cannot start a runtime: {0}")]
+    Runtime(std::io::Error),
+    /// The home cannot be used.
+    #[error(transparent)]
+    Home(#[from] ChainStoreError),
+    /// The blocks of the home lead to another state.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// A block cannot be sealed.
+    #[error(transparent)]
+    Seal(#[from] SealError),
+    /// The node is closed.
+    #[error("the node is closed")]
+    Closed,
+    /// There is no snapshot of this name.
+    #[error("there is no snapshot {0:?}")]
+    NoSnapshot(String),
+    /// A replica cannot produce blocks.
+    #[error("a replica produces no blocks: its leader does")]
+    Replica,
+}

@@ -1,0 +1,135 @@
+//! Faults of a node, ordered by tests. Counts run down to 0; switches stay until they are changed back.
+
+pub mod garble;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// A refusal of CheckTx with codespace and code.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckTxRefusal {
+    /// Number of transactions to refuse.
+    pub times: u32,
+    /// Codespace.
+    #[serde(default = "sdk")]
+    pub codespace: String,
+    /// Code.
+    pub code: u32,
+    /// Text.
+    #[serde(default)]
+    pub log: String,
+}
+
+fn sdk() -> String {
+    "sdk".to_owned()
+}
+
+/// Kind of garbled answer over HTTP POST. The request is executed before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GarbleKind {
+    /// The first half of the JSON.
+    Malformed,
+    /// A valid answer with the id of another request.
+    WrongId,
+    /// The error page of a proxy, with status 502.
+    Html,
+    /// An empty body with status 200.
+    Empty,
+    /// The connection ends after half of the body.
+    Cut,
+}
+
+/// Order to garble answers.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GarbleFault {
+    /// Number of answers to garble.
+    pub times: u32,
+    /// Method of the answers; empty for every method.
+    #[serde(default)]
+    pub method: String,
+    /// Kind of garbled answer.
+    pub how: GarbleKind,
+}
+
+/// Faults of a node.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NodeFaults {
+    /// Number of transactions that pass CheckTx and do not enter the mempool.
+    pub drop_after_check: u32,
+    /// Number of blocks that stay empty while the mempool has transactions.
+    pub hold_blocks: u32,
+    /// All blocks stay empty while the mempool has transactions.
+    pub hold_inclusion: bool,
+    /// Number of blocks with their transactions in reverse order.
+    pub reorder_blocks: u32,
+    /// Transactions that CheckTx refuses, valid or not.
+    pub refuse: Option<CheckTxRefusal>,
+    /// The mempool is full.
+    pub mempool_full: bool,
+    /// Number of simulations that fail, and their error text.
+    pub fail_simulations: Option<(u32, String)>,
+    /// Percentage of the used gas that simulations report; 0 means the correct amount.
+    pub understate_gas_percent: u64,
+    /// Number of valid transactions that the recheck after a block drops.
+    pub drop_on_recheck: u32,
+    /// Transactions accepted here are not offered to other nodes.
+    pub no_gossip: bool,
+    /// Number of blocks that a replica stays behind its leader; without effect on the leader.
+    pub lag_blocks: u64,
+    /// Number of blocks without a notification of WebSocket subscribers.
+    pub lose_events: u32,
+    /// Holds back all notifications of WebSocket subscribers; they are sent once this is false again.
+    pub stall_websockets: bool,
+    /// Delay of answers, in milliseconds.
+    pub delay_ms: u64,
+    /// Method of the delayed answers; empty for every method.
+    pub delay_method: String,
+    /// Answers to garble.
+    pub garble: Option<GarbleFault>,
+}
+
+/// Decrements a count; returns whether it was above 0.
+pub fn take_one(count: &mut u32) -> bool {
+    let is_left = *count > 0;
+    *count -= u32::from(is_left);
+    is_left
+}
+
+fn matches_method(ordered: &str, method: &str) -> bool {
+    ordered.is_empty() || ordered == method
+}
+
+impl NodeFaults {
+    /// Tells whether the next block stays empty, and counts it.
+    pub fn take_block_hold(&mut self) -> bool {
+        self.hold_inclusion || take_one(&mut self.hold_blocks)
+    }
+
+    /// Returns the refusal of the next CheckTx, and counts it.
+    pub fn take_refusal(&mut self) -> Option<CheckTxRefusal> {
+        let refusal = self.refuse.as_mut()?;
+        take_one(&mut refusal.times).then(|| refusal.clone())
+    }
+
+    /// Returns the delay of the answer to a method, in milliseconds.
+    pub fn method_delay_ms(&self, method: &str) -> u64 {
+        if matches_method(&self.delay_method, method) { self.delay_ms } else { 0 }
+    }
+
+    /// Returns how the answer to a request or batch is garbled, and counts it.
+    pub fn take_garble(&mut self, request: &Value) -> Option<GarbleKind> {
+        let garble = self.garble.as_mut()?;
+        let is_wanted = |one: &Value| matches_method(&garble.method, one["method"].as_str().unwrap_or_default());
+        let is_any = request.as_array().map_or_else(|| is_wanted(request), |batch| batch.iter().any(is_wanted));
+        (is_any && take_one(&mut garble.times)).then_some(garble.how)
+    }
+
+    /// Returns the gas that a simulation reports for the used gas.
+    pub fn reported_gas(&self, used: u64) -> u64 {
+        if self.understate_gas_percent == 0 { used } else { used.saturating_mul(self.understate_gas_percent) / 100 }
+    }
+}

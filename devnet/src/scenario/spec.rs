@@ -1,0 +1,236 @@
+//! The file format of scenarios.
+//!
+//! A scenario is a TOML file; `docs/devnet.md` describes its format. Four scenarios are shipped; one joins two files.
+
+use std::{collections::BTreeMap, path::Path};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::services::{EcosystemSpec, ProvisioningPhase, SchemaSpec, ServiceSpec};
+
+const MARKETPLACE_TOML: &str = include_str!("../../scenarios/marketplace.toml");
+const SERVICES_TOML: &str = include_str!("../../scenarios/services.toml");
+
+/// A scenario that comes with the devnet.
+struct ShippedScenario {
+    name: &'static str,
+    text: &'static str,
+    /// A second file, joined to the first.
+    appended: Option<&'static str>,
+}
+
+const SHIPPED_SCENARIOS: [ShippedScenario; 4] = [
+    ShippedScenario { name: "empty", text: include_str!("../../scenarios/empty.toml"), appended: None },
+    ShippedScenario { name: "corporation", text: include_str!("../../scenarios/corporation.toml"), appended: None },
+    ShippedScenario { name: "marketplace", text: MARKETPLACE_TOML, appended: Some(SERVICES_TOML) },
+    ShippedScenario { name: "services", text: SERVICES_TOML, appended: None },
+];
+
+/// A parsed scenario.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Description in one sentence.
+    pub description: String,
+    /// Settings of the genesis other than accounts.
+    #[serde(default)]
+    pub genesis: GenesisSpec,
+    /// Accounts of the genesis.
+    #[serde(default, rename = "account")]
+    pub accounts: Vec<AccountSpec>,
+    /// Corporation and operator of the tool server; without it there is no tool server.
+    #[serde(rename = "seat")]
+    pub operator_slot: Option<OperatorSlotSpec>,
+    /// The ecosystem of the services.
+    pub ecosystem: Option<EcosystemSpec>,
+    /// Credential schemas of the ecosystem.
+    #[serde(default, rename = "schema")]
+    pub schemas: Vec<SchemaSpec>,
+    /// Services with DIDs and credentials.
+    #[serde(default, rename = "service")]
+    pub services: Vec<ServiceSpec>,
+    /// Transactions, in order.
+    #[serde(default, rename = "step")]
+    pub steps: Vec<ScenarioStep>,
+}
+
+/// Settings of the genesis.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct GenesisSpec {
+    /// Coins in the pool that trust deposit yield is paid from.
+    pub yield_pool: u64,
+    /// Voting period of governance proposals, in seconds; 30 when left out.
+    pub gov_voting_seconds: Option<i64>,
+}
+
+/// An account with a key.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccountSpec {
+    /// Name for references in steps.
+    pub name: String,
+    /// Mnemonic, a public test phrase.
+    pub mnemonic: String,
+    /// Coins by denom; `FEE` stands for the fee denom.
+    #[serde(default)]
+    pub coins: BTreeMap<String, u64>,
+    /// Bonded stake: its weight in governance votes.
+    #[serde(default)]
+    pub bonded: u64,
+}
+
+/// The corporation and the operator of the tool server.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OperatorSlotSpec {
+    /// Name of the operator's account.
+    pub operator: String,
+    /// Saved name of the id of the corporation.
+    pub corporation_id: String,
+    /// Saved name of the policy address of the corporation.
+    pub policy_address: String,
+}
+
+/// One transaction, one move of the clock, or both.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScenarioStep {
+    /// Purpose of the step; error texts contain it.
+    pub name: String,
+    /// Seconds that the clock moves before the transaction.
+    #[serde(default)]
+    pub advance: u32,
+    /// Name of the account that signs.
+    pub signer: Option<String>,
+    /// Saved name of the address that pays the fee.
+    pub granter: Option<String>,
+    /// Saved name of a policy address: the messages run as a proposal of its group.
+    pub proposal: Option<String>,
+    /// Runs the messages as a governance proposal, with the signer's vote, until the end of the voting period.
+    #[serde(default)]
+    pub governance: bool,
+    /// Messages, in order.
+    #[serde(default)]
+    pub messages: Vec<MessageSpec>,
+    /// Phase that is run for all services after the messages.
+    pub services: Option<ProvisioningPhase>,
+    /// Names to save, each with its source: a field of the last response (`field`) or an attribute (`event.attribute`).
+    #[serde(default)]
+    pub save: BTreeMap<String, String>,
+}
+
+/// A message in the JSON mapping of protobuf.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MessageSpec {
+    /// `pp.MsgCreateRootParticipant`, or a complete type URL.
+    pub r#type: String,
+    /// Fields of the message. Texts can refer to saved names (`$name`), to the fee denom (`$FEE`), to type URLs
+    /// (`$type:co.MsgX`) and to the header time (`$now+30s`); the list `["$delegable"]` becomes all type URLs that an operator can
+    /// be granted.
+    pub value: Value,
+}
+
+/// A scenario cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum ScenarioError {
+    /// The name is neither a shipped scenario nor a readable file.
+    #[error("scenario {name:?} is neither one of {shipped} nor a readable file: {cause}")]
+    Unknown {
+        /// Given name.
+        name: String,
+        /// Names of the shipped scenarios.
+        shipped: String,
+        /// Error of the system.
+        cause: std::io::Error,
+    },
+    /// The file is not a scenario.
+    #[error("scenario {name:?}: {cause}")]
+    Format {
+        /// Given name.
+        name: String,
+        /// Error of the parser, with line and column.
+        cause: Box<toml::de::Error>,
+    },
+}
+
+impl Scenario {
+    /// Loads a shipped scenario by name, or a file.
+    pub fn load(name: &str) -> Result<Self, ScenarioError> {
+        let parse = |text: &str| {
+            let cause = |cause| ScenarioError::Format { name: name.to_owned(), cause: Box::new(cause) };
+            toml::from_str::<Self>(text).map_err(cause)
+        };
+        let Some(shipped) = SHIPPED_SCENARIOS.iter().find(|shipped| shipped.name == name) else {
+            let text = std::fs::read_to_string(Path::new(name)).map_err(|cause| {
+                let shipped = SHIPPED_SCENARIOS.map(|shipped| shipped.name).join(", ");
+                ScenarioError::Unknown { name: name.to_owned(), shipped, cause }
+            })?;
+            return parse(&text);
+        };
+        let scenario = parse(shipped.text)?;
+        match shipped.appended {
+            Some(text) => Ok(scenario.append_scenario(parse(text)?)),
+            None => Ok(scenario),
+        }
+    }
+
+    /// Joins another scenario after this one. A seat or an ecosystem of this one has precedence.
+    fn append_scenario(mut self, other: Self) -> Self {
+        self.accounts.extend(other.accounts);
+        self.operator_slot = self.operator_slot.or(other.operator_slot);
+        self.ecosystem = self.ecosystem.or(other.ecosystem);
+        self.schemas.extend(other.schemas);
+        self.services.extend(other.services);
+        self.steps.extend(other.steps);
+        self
+    }
+
+    /// Returns the seconds that the clock moves during the scenario. A chain with this age ends at the present time.
+    pub fn age_seconds(&self) -> u64 {
+        let voting = self.genesis.gov_voting_seconds.unwrap_or(30).unsigned_abs();
+        let governed = self.steps.iter().filter(|step| step.governance).count() as u64;
+        self.steps.iter().map(|step| u64::from(step.advance)).sum::<u64>() + governed * voting
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shipped_scenarios_parse_and_malformed_ones_are_refused() {
+        for ShippedScenario { name, .. } in SHIPPED_SCENARIOS {
+            Scenario::load(name).expect(name);
+        }
+        assert!(matches!(Scenario::load("no/such/file.toml"), Err(ScenarioError::Unknown { .. })));
+        let bad = toml::from_str::<Scenario>("description = 'x'\n[[step]]\nname = 'a'\nsinger = 'b'\n");
+        assert!(bad.expect_err("refused").to_string().contains("singer"));
+        let service = |rest: &str| {
+            let text = format!("description = 'x'\n[[service]]\nname = 'a'\nshows = 'b'\n{rest}\n");
+            toml::from_str::<Scenario>(&text).map(|found| found.services.len()).map_err(|error| error.to_string())
+        };
+        assert_eq!(service("expect = 'trusted'"), Ok(1));
+        for (rest, named) in [
+            ("expect = 'nonsense'", "\"nonsense\" is neither `trusted` nor a reason"),
+            ("expect = 'trusted'\nfault = 'bad_hair'", "bad_hair"),
+            ("expect = 'trusted'\nissues = { service = { fee = 1 } }", "fee"),
+        ] {
+            let error = service(rest).expect_err("refused");
+            assert!(error.contains(named), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_marketplace_joins_its_file_and_the_services() {
+        let (whole, services) =
+            (Scenario::load("marketplace").expect("whole"), Scenario::load("services").expect("part"));
+        let alone: Scenario = toml::from_str(MARKETPLACE_TOML).expect("alone");
+        assert_eq!(whole.steps.len(), alone.steps.len() + services.steps.len());
+        assert!(alone.services.is_empty() && whole.services.len() == services.services.len());
+        assert_eq!(whole.age_seconds(), alone.age_seconds() + services.age_seconds());
+        assert!(whole.operator_slot.is_some() && services.operator_slot.is_none());
+    }
+}

@@ -1,0 +1,114 @@
+//! The web server of all services: static pages on loopback.
+
+use std::{
+    collections::BTreeMap,
+    net::{SocketAddr, TcpListener},
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use axum::{
+    Router,
+    extract::{Request, State},
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use serde::{Deserialize, Serialize};
+use tokio::runtime::Runtime;
+
+use super::error::ServicesError;
+
+/// Content type of JSON documents.
+pub const JSON_CONTENT_TYPE: &str = "application/json";
+/// Content type of did:webvh logs.
+pub const DID_LOG_CONTENT_TYPE: &str = "text/jsonl";
+
+/// A page.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StaticPage {
+    /// Content type.
+    pub content_type: String,
+    /// Body.
+    pub body: String,
+}
+
+/// Pages by path. Clones share the pages.
+#[derive(Debug, Clone, Default)]
+pub(super) struct PageStore(Arc<RwLock<BTreeMap<String, StaticPage>>>);
+
+impl PageStore {
+    pub fn new(pages: BTreeMap<String, StaticPage>) -> Self {
+        Self(Arc::new(RwLock::new(pages)))
+    }
+
+    pub fn get(&self, path: &str) -> Option<StaticPage> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
+    }
+
+    pub fn put(&self, path: String, content_type: &str, body: String) {
+        let page = StaticPage { content_type: content_type.to_owned(), body };
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(path, page);
+    }
+
+    pub fn remove(&self, path: &str) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(path);
+    }
+
+    pub fn all(&self) -> BTreeMap<String, StaticPage> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A running server. It has a runtime of its own, so that its port is free as soon as it is dropped.
+pub(super) struct PageServer {
+    pub address: SocketAddr,
+    pub pages: PageStore,
+    runtime: Option<Runtime>,
+}
+
+impl PageServer {
+    /// Starts the server; port 0 takes a free one.
+    pub fn start(listen: SocketAddr, pages: PageStore) -> Result<Self, ServicesError> {
+        let failed = |cause| ServicesError::Listen { address: listen, cause };
+        let listener = TcpListener::bind(listen).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("devnet-services")
+            .enable_all()
+            .build()
+            .map_err(failed)?;
+        let served = pages.clone();
+        runtime.spawn(async move {
+            let router = Router::new().fallback(get(serve_page)).with_state(served);
+            let ended = match tokio::net::TcpListener::from_std(listener) {
+                Ok(listener) => axum::serve(listener, router).await,
+                Err(error) => Err(error),
+            };
+            if let Err(error) = ended {
+                tracing::error!(component = "devnet.services", %error, "the listener of the services has ended");
+            }
+        });
+        Ok(Self { address, pages, runtime: Some(runtime) })
+    }
+}
+
+impl Drop for PageServer {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            svc_kit::runtime::shut_down(runtime);
+        }
+    }
+}
+
+async fn serve_page(State(pages): State<PageStore>, request: Request) -> Response {
+    match pages.get(request.uri().path()) {
+        // A replaced page must be visible at once.
+        Some(page) => {
+            ([(header::CONTENT_TYPE, page.content_type), (header::CACHE_CONTROL, "no-cache".to_owned())], page.body)
+                .into_response()
+        }
+        None => StatusCode::NOT_FOUND.into_response(),
+    }
+}

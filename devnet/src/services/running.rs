@@ -1,0 +1,174 @@
+//! The running services: their pages, and the replacement of pages.
+
+use std::{
+    collections::BTreeMap,
+    net::{Ipv4Addr, SocketAddr},
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use svc_wire::timestamp;
+
+use super::{
+    credential::sign_presentation,
+    did_log::{self, DidLogWriter},
+    error::ServicesError,
+    identity::{MAIN_KEY_LABEL, ServiceIdentity, verification_method},
+    page_server::{DID_LOG_CONTENT_TYPE, JSON_CONTENT_TYPE, PageServer, PageStore, StaticPage},
+    spec::{CredentialFormat, ExpectedVerdict, ServiceDidMethod},
+};
+
+/// A service and its expected verdict.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DevnetService {
+    /// DID and paths of the service.
+    #[serde(flatten)]
+    pub identity: ServiceIdentity,
+    /// Description of the case that the service demonstrates.
+    pub shows: String,
+    /// Expected verdict.
+    pub expect: ExpectedVerdict,
+    /// Time in RFC 3339 at which a trusted service stops being trusted: the earliest end of the credentials and participants that
+    /// it depends on.
+    pub expires_at: Option<String>,
+}
+
+/// The services as a home stores them.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct StoredServices {
+    address: SocketAddr,
+    services: BTreeMap<String, DevnetService>,
+    pages: BTreeMap<String, StaticPage>,
+}
+
+/// The running services.
+pub struct DevnetServices {
+    pub(super) host: PageServer,
+    services: BTreeMap<String, DevnetService>,
+}
+
+impl DevnetServices {
+    /// Starts the server without a service. An address other than loopback is replaced by loopback.
+    pub(crate) fn start(listen: SocketAddr) -> Result<Self, ServicesError> {
+        let listen = if listen.ip().is_loopback() { listen } else { (Ipv4Addr::LOCALHOST, listen.port()).into() };
+        Ok(Self { host: PageServer::start(listen, PageStore::default())?, services: BTreeMap::new() })
+    }
+
+    /// Serves the stored services at their address.
+    pub(crate) fn resume(stored: StoredServices) -> Result<Self, ServicesError> {
+        Ok(Self { host: PageServer::start(stored.address, PageStore::new(stored.pages))?, services: stored.services })
+    }
+
+    /// Sets the services that the scenario created.
+    pub(crate) fn add_provisioned(&mut self, services: BTreeMap<String, DevnetService>) {
+        self.services = services;
+    }
+
+    /// Returns the services as a home stores them.
+    pub(crate) fn to_stored(&self) -> StoredServices {
+        StoredServices { address: self.host.address, services: self.services.clone(), pages: self.host.pages.all() }
+    }
+
+    /// Returns the origin of the services, with the host name of their DIDs.
+    pub fn origin(&self) -> String {
+        localhost_origin(self.host.address.port())
+    }
+
+    /// Returns all services by name.
+    pub fn all(&self) -> &BTreeMap<String, DevnetService> {
+        &self.services
+    }
+
+    /// Returns a service; fails for an unknown name.
+    pub fn get(&self, name: &str) -> Result<&DevnetService, ServicesError> {
+        self.services.get(name).ok_or_else(|| ServicesError::Unknown(name.to_owned()))
+    }
+
+    /// Returns the page at a path.
+    pub fn page(&self, path: &str) -> Option<StaticPage> {
+        self.host.pages.get(path)
+    }
+
+    /// Serves a text at a path, in place of an existing page.
+    pub fn publish(&self, path: &str, content_type: &str, body: impl Into<String>) {
+        self.host.pages.put(path.to_owned(), content_type, body.into());
+    }
+
+    /// Removes the page at a path.
+    pub fn unpublish(&self, path: &str) {
+        self.host.pages.remove(path);
+    }
+
+    /// Returns the DID Document of a service: the page, or the state of the newest entry of its log.
+    pub fn document(&self, name: &str) -> Result<Value, ServicesError> {
+        let identity = &self.get(name)?.identity;
+        let body = self.page(&identity.document_path()).map(|page| page.body).unwrap_or_default();
+        let found = match identity.method {
+            ServiceDidMethod::Webvh => did_log::newest_entry_member(&body, "state"),
+            ServiceDidMethod::Web | ServiceDidMethod::Example => serde_json::from_str(&body).ok(),
+        };
+        found.ok_or_else(|| ServicesError::Unknown(name.to_owned()))
+    }
+
+    /// Replaces the DID Document of a service; for did:webvh appends a log entry, dated one second after the last one.
+    pub async fn set_document(&self, name: &str, document: &Value) -> Result<(), ServicesError> {
+        let identity = &self.get(name)?.identity;
+        let path = identity.document_path();
+        if identity.method != ServiceDidMethod::Webvh {
+            self.publish(&path, JSON_CONTENT_TYPE, document.to_string());
+            return Ok(());
+        }
+        let log = self.page(&path).map(|page| page.body).unwrap_or_default();
+        let last = did_log::newest_entry_member(&log, "versionTime");
+        let last = last.as_ref().and_then(Value::as_str).and_then(timestamp::parse_rfc3339).unwrap_or_default();
+        let next = timestamp::iso_seconds(&prost_types::Timestamp { seconds: last.seconds + 1, nanos: 0 });
+        let log = DidLogWriter::for_service(name).append_entry(&log, document, &next, false).await?;
+        self.publish(&path, DID_LOG_CONTENT_TYPE, log);
+        Ok(())
+    }
+
+    /// Replaces the key of a service by the key with another label, for all purposes.
+    pub async fn rotate_key(&self, name: &str, label: &str) -> Result<(), ServicesError> {
+        let did = &self.get(name)?.identity.did;
+        let mut document = self.document(name)?;
+        let id = Value::from(vec![format!("{did}#{label}")]);
+        document["verificationMethod"] = vec![verification_method(did, name, label)].into();
+        document["authentication"] = id.clone();
+        document["assertionMethod"] = id;
+        self.set_document(name, &document).await
+    }
+
+    /// Returns the presentation that a service links to for a schema.
+    pub fn published_presentation(&self, name: &str, schema: &str) -> Option<Value> {
+        serde_json::from_str(&self.page(&presentation_path(name, schema))?.body).ok()
+    }
+
+    /// Signs a presentation with the main key of a service, and publishes it at the path in its document.
+    pub fn publish_presentation(
+        &self,
+        name: &str,
+        schema: &str,
+        credentials: Vec<Value>,
+        form: CredentialFormat,
+        at: &str,
+    ) -> Result<(), ServicesError> {
+        let identity = &self.get(name)?.identity;
+        let presentation = sign_presentation(&identity.did, credentials, &identity.prover(MAIN_KEY_LABEL), form, at)?;
+        self.publish(&presentation_path(name, schema), JSON_CONTENT_TYPE, presentation.to_string());
+        Ok(())
+    }
+}
+
+/// Returns the path of a presentation.
+pub fn presentation_path(service: &str, schema: &str) -> String {
+    format!("/{service}/vt/{schema}-vp.json")
+}
+
+/// Returns the path of the credential of a schema.
+pub(crate) fn schema_path(service: &str, schema: &str) -> String {
+    format!("/{service}/vt/schemas/{schema}.json")
+}
+
+pub(super) fn localhost_origin(port: u16) -> String {
+    format!("http://localhost:{port}")
+}

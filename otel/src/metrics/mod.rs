@@ -1,0 +1,38 @@
+//! Metrics: one function per event. The function that records a metric also declares it: instrument kind, name, help text and
+//! labels stand there and nowhere else.
+//!
+//! Label values are bounded: tool names, message types and codes come from closed lists.
+//!
+//! Every instrument is made at its first use, from the global meter provider. The first use must come after
+//! [`Telemetry::start`](crate::Telemetry::start): an instrument that is made earlier records nothing.
+
+mod actors;
+mod devnet;
+mod indexer;
+mod instrument;
+mod mcp;
+mod net;
+mod operator;
+mod pipeline;
+
+pub use actors::{
+    record_actor_restart, record_mailbox_depth, record_message_duration, record_message_rejected, record_message_wait,
+};
+pub use devnet::record_devnet_block;
+pub use indexer::{
+    BlockStage, SubscriptionStream, TrustOutcome, record_indexer_block, record_indexer_failure, record_indexer_read,
+    record_indexer_stage, record_subscriber_close, record_subscribers, record_trust_evaluation, record_trust_height,
+};
+pub use mcp::{record_bootstrap, record_tool_call, record_tools_advertised};
+pub use net::{
+    record_did_resolution, record_endpoint_switch, record_upstream_request, record_ws_connected, record_ws_last_block,
+    record_ws_reconnect,
+};
+pub use operator::{
+    record_authz_cache_refresh, record_authz_cache_size, record_barrier_lag, record_barrier_outcome,
+    record_vs_agents_known,
+};
+pub use pipeline::{
+    record_tx_broadcast, record_tx_decided_late, record_tx_outcome, record_tx_queue, record_tx_recovered,
+    record_tx_resent, record_tx_timeout,
+};

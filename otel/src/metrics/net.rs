@@ -1,0 +1,59 @@
+//! Metrics of connections: upstream requests, WebSocket links and DID resolution.
+
+use std::time::Duration;
+
+use super::instrument::instrument;
+
+/// Counts a switch to another server of a list.
+pub fn record_endpoint_switch(kind: &str) {
+    instrument!(Counter, "svc_mcp_endpoint_switches_total", "Switches to another server of a list, by kind.")
+        .increment([("kind", kind)]);
+}
+
+/// Records a finished upstream request.
+pub fn record_upstream_request(kind: &str, outcome: &str, took: Duration) {
+    instrument!(Counter, "svc_mcp_upstream_requests_total", "Upstream requests ended, by kind and outcome.")
+        .increment([("kind", kind), ("outcome", outcome)]);
+    instrument!(
+        DurationHistogram,
+        "svc_mcp_upstream_request_duration_seconds",
+        "Seconds an upstream request took, by kind."
+    )
+    .record(took, [("kind", kind)]);
+}
+
+/// Records whether a WebSocket link is up.
+pub fn record_ws_connected(endpoint: &str, connected: bool) {
+    instrument!(Gauge, "svc_mcp_ws_connected", "1 while the WebSocket is up, by endpoint.")
+        .set(u64::from(connected), [("endpoint", endpoint)]);
+}
+
+/// Counts an attempt to reopen a WebSocket link.
+pub fn record_ws_reconnect(endpoint: &str) {
+    instrument!(Counter, "svc_mcp_ws_reconnects_total", "WebSocket attempts after the first, by endpoint.")
+        .increment([("endpoint", endpoint)]);
+}
+
+/// Records the height of a block that came over a link.
+pub fn record_ws_last_block(endpoint: &str, height: u64) {
+    instrument!(Gauge, "svc_mcp_ws_last_block_height", "Newest height seen over the WebSocket, by endpoint.")
+        .set(height, [("endpoint", endpoint)]);
+}
+
+/// Records a resolution. `outcome` is `ok`, `cached` or the code of the failure; `took` is absent when nothing was fetched.
+pub fn record_did_resolution(method: &str, outcome: &str, took: Option<Duration>) {
+    instrument!(
+        Counter,
+        "svc_did_resolutions_total",
+        "DIDs resolved, by method and outcome: ok, cached, or the code of the failure."
+    )
+    .increment([("method", method), ("outcome", outcome)]);
+    if let Some(took) = took {
+        instrument!(
+            DurationHistogram,
+            "svc_did_resolution_duration_seconds",
+            "Seconds to fetch and verify a DID Document, by method."
+        )
+        .record(took, [("method", method)]);
+    }
+}

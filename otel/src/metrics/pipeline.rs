@@ -1,0 +1,57 @@
+//! Metrics of the write pipeline.
+
+use std::time::Duration;
+
+use super::instrument::instrument;
+
+/// Records a broadcast that the node has answered.
+pub fn record_tx_broadcast(msg_type: &str, outcome: &str, took: Duration) {
+    instrument!(Counter, "svc_mcp_tx_broadcast_total", "Broadcasts answered by the node, by msg_type and outcome.")
+        .increment([("msg_type", msg_type), ("outcome", outcome)]);
+    instrument!(DurationHistogram, "svc_mcp_tx_broadcast_duration_seconds", "Seconds a broadcast took, by msg_type.")
+        .record(took, [("msg_type", msg_type)]);
+}
+
+/// Counts a decided transaction.
+pub fn record_tx_outcome(msg_type: &str, outcome: &str) {
+    instrument!(
+        Counter,
+        "svc_mcp_tx_outcome_total",
+        "Transactions decided, by msg_type and outcome: included, failed, expired, displaced."
+    )
+    .increment([("msg_type", msg_type), ("outcome", outcome)]);
+}
+
+/// Counts a call that ended with `BCAST_TIMEOUT`, before its transaction was decided.
+pub fn record_tx_timeout() {
+    instrument!(Counter, "svc_mcp_tx_timeout_total", "Calls answered with BCAST_TIMEOUT.").increment([]);
+}
+
+/// Counts a transaction that was decided after its call had ended with `BCAST_TIMEOUT`.
+pub fn record_tx_decided_late(outcome: &str) {
+    instrument!(
+        Counter,
+        "svc_mcp_tx_late_total",
+        "Writes decided after their call was answered with BCAST_TIMEOUT, by outcome."
+    )
+    .increment([("outcome", outcome)]);
+}
+
+/// Counts a resent transaction.
+pub fn record_tx_resent(outcome: &str) {
+    instrument!(Counter, "svc_mcp_tx_resent_total", "Transactions resent to a node with the same bytes, by outcome.")
+        .increment([("outcome", outcome)]);
+}
+
+/// Counts a transaction of an earlier process: `found` at boot, and later its outcome.
+pub fn record_tx_recovered(state: &str) {
+    instrument!(Counter, "svc_mcp_tx_recovered_total", "Transactions found open in the journal at boot, by state.")
+        .increment([("state", state)]);
+}
+
+/// Records the writes that wait, the transactions in flight, and the number that may be in flight.
+pub fn record_tx_queue(waiting: usize, in_flight: usize, window: usize) {
+    instrument!(Gauge, "svc_mcp_tx_waiting", "Writes that wait for their signature.").set(waiting as u64, []);
+    instrument!(Gauge, "svc_mcp_tx_in_flight", "Transactions that may still execute.").set(in_flight as u64, []);
+    instrument!(Gauge, "svc_mcp_tx_window", "Transactions that may be in flight at once.").set(window as u64, []);
+}

@@ -1,0 +1,44 @@
+//! The connection of a client command to a running tool server.
+
+use anyhow::Context;
+use clap::Args;
+use svc_wire::secret::SecretString;
+use tokio::sync::mpsc;
+
+use crate::{
+    mcp_client::{McpClient, ServerNotification},
+    secrets::ProcessSecrets,
+};
+
+/// Arguments that all client commands share.
+#[derive(Debug, Args)]
+pub(super) struct ClientArgs {
+    /// MCP endpoint.
+    #[arg(long, env = "SVC_MCP_URL", default_value = "http://127.0.0.1:3000/mcp")]
+    pub(super) url: String,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl ClientArgs {
+    /// Connects with the newest protocol that the server speaks. Fails when the token is not set or no server answers.
+    pub(super) async fn connect(&self, secrets: &mut ProcessSecrets) -> anyhow::Result<McpClient> {
+        McpClient::connect(&self.url, take_bearer_token(secrets)?.expose_secret()).await
+    }
+
+    /// Connects with a session and returns the server's notifications too. Fails like [`ClientArgs::connect`].
+    pub(super) async fn connect_with_notifications(
+        &self,
+        secrets: &mut ProcessSecrets,
+    ) -> anyhow::Result<(McpClient, mpsc::Receiver<ServerNotification>)> {
+        McpClient::connect_with_notifications(&self.url, take_bearer_token(secrets)?.expose_secret()).await
+    }
+}
+
+fn take_bearer_token(secrets: &mut ProcessSecrets) -> anyhow::Result<SecretString> {
+    secrets
+        .take("MCP_BEARER_TOKEN")
+        .filter(|token| !token.expose_secret().is_empty())
+        .context("MCP_BEARER_TOKEN is not set: set it to the bearer token of the server")
+}

@@ -1,0 +1,333 @@
+//! `svc devnet`: a whole network in one process, and the commands that control it.
+
+use std::{net::IpAddr, path::PathBuf, time::Duration};
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use serde_json::{Map, Value, json};
+use svc_devnet::{Devnet, DevnetConfig};
+
+use super::output::{print_line, render_table};
+use crate::{
+    config,
+    mcp_client::McpClient,
+    network::{ChainAndIndexer, LocalNetwork, LocalNetworkConfig},
+    secrets::ProcessSecrets,
+    shutdown::{DRAIN_TIMEOUT, stop_signal},
+};
+
+/// File name of the indexer's database in a home.
+const INDEXER_FILE: &str = "indexer.db";
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct DevnetArgs {
+    #[command(subcommand)]
+    action: Option<DevnetAction>,
+    /// Time between blocks: 1s, 20ms, …; `order` makes blocks on order only, with header times a second apart.
+    #[arg(long, default_value = "1s", value_parser = parse_block_time)]
+    block_time: BlockTime,
+    /// Initial content of the chain: empty, corporation, marketplace, services, or a TOML file (docs/devnet.md).
+    #[arg(long, default_value = "corporation")]
+    scenario: String,
+    /// Directory that keeps the chain and the indexer between runs; in memory when left out.
+    #[arg(long)]
+    home: Option<PathBuf>,
+    /// Namespace word of packages and account prefix.
+    #[arg(long, default_value = "svc")]
+    namespace: String,
+    /// Chain id.
+    #[arg(long, default_value = "svc-devnet-1")]
+    chain_id: String,
+    /// Fee and bond denom.
+    #[arg(long, default_value = "usvc")]
+    denom: String,
+    /// Address to listen on.
+    #[arg(long, default_value = "127.0.0.1")]
+    bind: IpAddr,
+    /// Port of the node's RPC; 0 takes a free one.
+    #[arg(long, default_value_t = 26657)]
+    rpc_port: u16,
+    /// Port of the indexer; 0 takes a free one.
+    #[arg(long, default_value_t = 3001)]
+    indexer_port: u16,
+    /// Port of the tool server; 0 takes a free one.
+    #[arg(long, default_value_t = 3000)]
+    mcp_port: u16,
+    /// Port of the control endpoint, always on loopback; 0 takes a free one. There is none when left out.
+    #[arg(long)]
+    control_port: Option<u16>,
+    /// Port of the services a scenario brings, always on loopback; 0 takes a free one. A home keeps its first port: DIDs name it.
+    #[arg(long, default_value_t = 3002)]
+    services_port: u16,
+    /// Store of the indexer: a file path; the home's own, or in memory, when left out.
+    #[arg(long)]
+    indexer_db: Option<PathBuf>,
+    /// Take free ports, create an ecosystem through a real MCP client, read it back, print both, stop.
+    #[arg(long)]
+    demo: bool,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Commands other than running a devnet.
+#[derive(Debug, Subcommand)]
+enum DevnetAction {
+    /// Removes the chain and the indexer of a home.
+    Reset {
+        /// The directory.
+        #[arg(long)]
+        home: PathBuf,
+    },
+    /// Keeps the chain of a running devnet under a name.
+    Save(SnapshotArgs),
+    /// Takes the chain of a running devnet back to a snapshot. Restart its indexer and tool server afterwards.
+    Load(SnapshotArgs),
+}
+
+#[derive(Debug, Args)]
+struct SnapshotArgs {
+    /// Name of the snapshot.
+    name: String,
+    /// The devnet's control endpoint.
+    #[arg(long, default_value = "http://127.0.0.1:26650")]
+    control: String,
+}
+
+/// Time between blocks; `None` makes blocks on order only.
+#[derive(Debug, Clone, Copy)]
+struct BlockTime(Option<Duration>);
+
+fn parse_block_time(text: &str) -> Result<BlockTime, String> {
+    if text == "order" {
+        return Ok(BlockTime(None));
+    }
+    parse_duration(text).map(|span| BlockTime(Some(span))).map_err(|reason| format!("{reason}, nor is it `order`"))
+}
+
+fn parse_duration(text: &str) -> Result<Duration, String> {
+    let allowed = || format!("{text:?} is not a duration of 20ms to 1h, such as 20ms or 1s");
+    let split = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(allowed)?;
+    let number: u64 = text[..split].parse().map_err(|_| allowed())?;
+    let span = match &text[split..] {
+        "ms" => Duration::from_millis(number),
+        "s" => Duration::from_secs(number),
+        "m" => Duration::from_secs(number.saturating_mul(60)),
+        "h" => Duration::from_secs(number.saturating_mul(3600)),
+        _ => return Err(allowed()),
+    };
+    let is_allowed = (Duration::from_millis(20)..=Duration::from_secs(3600)).contains(&span);
+    if is_allowed { Ok(span) } else { Err(allowed()) }
+}
+
+/// Runs a devnet until a stop signal, or a command that controls one. Fails when a part cannot start or the operator gives up.
+pub(super) async fn run(args: DevnetArgs, secrets: &mut ProcessSecrets) -> anyhow::Result<()> {
+    match &args.action {
+        Some(DevnetAction::Reset { home }) => return reset_home(home),
+        Some(DevnetAction::Save(snapshot)) => return request_snapshot(snapshot, "").await,
+        Some(DevnetAction::Load(snapshot)) => return request_snapshot(snapshot, "/load").await,
+        None => {}
+    }
+    let bearer = secrets.take("MCP_BEARER_TOKEN").map(|token| token.expose_secret().to_owned());
+    if bearer.as_ref().is_some_and(|token| token.len() < config::MIN_TOKEN_CHARACTERS) {
+        bail!("MCP_BEARER_TOKEN needs at least {} characters", config::MIN_TOKEN_CHARACTERS);
+    }
+    let started = tokio::time::Instant::now();
+    let config = LocalNetworkConfig { bearer_token: bearer, ..args.network_config() };
+    let scenario = svc_devnet::scenario::Scenario::load(&args.scenario)?;
+    if scenario.operator_slot.is_none() {
+        return run_without_tool_server(&args, config).await;
+    }
+    let network = LocalNetwork::launch(config).await?;
+    if args.demo {
+        let outcome = run_demo(&network, started).await;
+        network.shutdown(Duration::from_secs(5)).await;
+        return outcome;
+    }
+    print_line(describe_network(&network, args.json)?);
+    let stop = stop_signal()?;
+    tokio::select! {
+        () = stop => {}
+        reason = network.operator.supervisor().wait_until_ended() => bail!("the operator has given up: {reason}"),
+    }
+    network.shutdown(DRAIN_TIMEOUT).await;
+    Ok(())
+}
+
+impl DevnetArgs {
+    fn network_config(&self) -> LocalNetworkConfig {
+        let port = |port: u16| (self.bind, if self.demo { 0 } else { port }).into();
+        let file = self.indexer_db.clone().or_else(|| self.home.as_ref().map(|home| home.join(INDEXER_FILE)));
+        let database = match file {
+            Some(path) => format!("sqlite://{}?mode=rwc", path.display()),
+            None => "sqlite::memory:".to_owned(),
+        };
+        LocalNetworkConfig {
+            devnet: DevnetConfig {
+                namespace: self.namespace.clone(),
+                chain_id: self.chain_id.clone(),
+                denom: self.denom.clone(),
+                block_time: self.block_time.0,
+                listen: port(self.rpc_port),
+                scenario: self.scenario.clone(),
+                home: self.home.clone(),
+                control_port: self.control_port,
+                services_listen: ([127, 0, 0, 1], if self.demo { 0 } else { self.services_port }).into(),
+            },
+            database,
+            indexer_listen: port(self.indexer_port),
+            mcp_listen: port(self.mcp_port),
+            ..LocalNetworkConfig::default()
+        }
+    }
+}
+
+/// Runs a scenario without a seat: the chain and its indexer.
+async fn run_without_tool_server(args: &DevnetArgs, config: LocalNetworkConfig) -> anyhow::Result<()> {
+    if args.demo {
+        bail!("the demo needs a scenario with a seat, such as corporation");
+    }
+    let network = ChainAndIndexer::launch(&config).await?;
+    let devnet = &network.devnet;
+    let control = devnet.control.as_ref().map(|control| format!("http://{}", control.address));
+    print_line(if args.json {
+        json!({
+            "rpc": devnet.node.origin(), "indexer": network.indexer_origin(), "control": control, "services": describe_services(devnet),
+            "values": devnet.saved_values, "delegable": devnet.delegable_types(),
+            "namespace": devnet.namespace.as_str(), "chain_id": args.chain_id, "denom": args.denom,
+        })
+        .to_string()
+    } else {
+        let rows = [("node RPC", devnet.node.origin()), ("indexer", network.indexer_origin())]
+            .into_iter()
+            .chain(control.map(|control| ("control", control)))
+            .chain(devnet.services.as_ref().map(|services| ("services", services.origin())))
+            .map(|(left, right)| (left.to_owned(), right));
+        let rows: Vec<_> = rows.collect();
+        format!(
+            "The devnet is running, without a tool server. Stop it with Ctrl-C.\n\n{}",
+            render_table(&rows).trim_end()
+        )
+    });
+    stop_signal()?.await;
+    Ok(())
+}
+
+fn reset_home(home: &std::path::Path) -> anyhow::Result<()> {
+    let had_chain = svc_devnet::node::reset_home(home)?;
+    for suffix in ["", "-wal", "-shm"] {
+        match std::fs::remove_file(home.join(format!("{INDEXER_FILE}{suffix}"))) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).context("cannot reset"),
+            _ => {}
+        }
+    }
+    let outcome = if had_chain { "is empty now" } else { "had no chain" };
+    print_line(format!("{} {outcome}.", home.display()));
+    Ok(())
+}
+
+async fn request_snapshot(snapshot: &SnapshotArgs, suffix: &str) -> anyhow::Result<()> {
+    let url = format!("{}/snapshots/{}{suffix}", snapshot.control.trim_end_matches('/'), snapshot.name);
+    let answer =
+        reqwest::Client::new().post(&url).send().await.with_context(|| {
+            format!("no devnet answers at {}: was it started with --control-port?", snapshot.control)
+        })?;
+    let is_done = answer.status().is_success();
+    let body: Value = answer.json().await?;
+    if !is_done {
+        bail!("{}", body["error"].as_str().unwrap_or("refused"));
+    }
+    print_line(format!("at height {}, application hash {}", body["height"], body["app_hash"].as_str().unwrap_or("")));
+    Ok(())
+}
+
+/// The origin of the services, and the facts about each that a test can check.
+fn describe_services(devnet: &Devnet) -> Option<Value> {
+    let services = devnet.services.as_ref()?;
+    Some(json!({"origin": services.origin(), "services": services.all()}))
+}
+
+fn describe_network(network: &LocalNetwork, as_json: bool) -> anyhow::Result<String> {
+    let client = json!({"mcpServers": {"svc": {
+        "type": "http", "url": network.mcp_url(), "headers": {"Authorization": format!("Bearer {}", network.bearer_token)},
+    }}});
+    let (devnet, seat) = (&network.devnet, &network.operator_slot);
+    let control = devnet.control.as_ref().map(|control| format!("http://{}", control.address));
+    if as_json {
+        let all = json!({
+            "mcp": network.mcp_url(), "bearer": network.bearer_token, "rpc": devnet.node.origin(), "indexer": network.indexer_origin(),
+            "control": control, "services": describe_services(devnet),
+            "corporation_id": seat.corporation_id, "policy_address": seat.policy_address,
+            "operator": seat.operator_address, "member": devnet.address("member"), "values": devnet.saved_values,
+            "namespace": devnet.namespace.as_str(),
+            "chain_id": network.operator.chain().params.chain_id, "denom": network.operator.chain().params.denom,
+            "client_configuration": client,
+        });
+        return Ok(all.to_string());
+    }
+    let rows = [
+        ("MCP endpoint", network.mcp_url()),
+        ("bearer token", network.bearer_token.clone()),
+        ("node RPC", devnet.node.origin()),
+        ("indexer", network.indexer_origin()),
+        ("corporation", format!("{} ({})", seat.corporation_id, seat.policy_address)),
+        ("operator", seat.operator_address.clone()),
+    ];
+    let rows: Vec<_> = rows
+        .into_iter()
+        .chain(control.map(|control| ("control", control)))
+        .chain(devnet.services.as_ref().map(|services| ("services", services.origin())))
+        .map(|(left, right)| (left.to_owned(), right))
+        .collect();
+    Ok(format!(
+        "The devnet is running. Stop it with Ctrl-C.\n\n{}\nFor an MCP client:\n\n{}\n\nIn another terminal:\n\n  export \
+         MCP_BEARER_TOKEN={}\n  svc tools --url {}",
+        render_table(&rows),
+        serde_json::to_string_pretty(&client)?,
+        network.bearer_token,
+        network.mcp_url()
+    ))
+}
+
+/// Creates an ecosystem and reads it back, through a real MCP client over HTTP. Fails when the two differ.
+async fn run_demo(network: &LocalNetwork, started: tokio::time::Instant) -> anyhow::Result<()> {
+    let booted = started.elapsed();
+    let client = McpClient::connect(&network.mcp_url(), &network.bearer_token).await?;
+    let arguments = json!({
+        "did": "did:web:ecosystem.devnet.example", "language": "en", "doc_url": "https://ecosystem.devnet.example/framework-v1.pdf",
+        "doc_digest_sri": "sha384-Ly4tLCsqKSgnJiUkIyIhIB8eHRwbGhkYFxYVFBMSERAPDg0MCwoJCAcGBQQDAgEA",
+    });
+    let Value::Object(object) = arguments.clone() else { bail!("arguments are an object") };
+    let begun = tokio::time::Instant::now();
+    let written =
+        client.call_tool("svc.ledger.es.createEcosystem", object).await?.structured_content.unwrap_or_default();
+    let took = begun.elapsed();
+    print_line(format!("svc.ledger.es.createEcosystem answered:\n{}\n", serde_json::to_string_pretty(&written)?));
+    let id = written["response"]["ecosystem_id"].clone();
+    let mut by_id = Map::new();
+    by_id.insert("id".to_owned(), id.clone());
+    let begun = tokio::time::Instant::now();
+    let read = client.call_tool("svc.idx.es.getEcosystem", by_id).await?.structured_content.unwrap_or_default();
+    let read_took = begun.elapsed();
+    client.close().await;
+    print_line(format!("svc.idx.es.getEcosystem answered:\n{}\n", serde_json::to_string_pretty(&read)?));
+    let stages = &written["timings_ms"];
+    let rows = [
+        ("start of the network", format!("{} ms", booted.as_millis())),
+        ("simulate, sign, broadcast", format!("{} ms", stages["submit"])),
+        ("inclusion in a block", format!("{} ms", stages["inclusion"])),
+        ("indexer barrier", format!("{} ms", stages["index"])),
+        ("whole write, as the client saw it", format!("{} ms", took.as_millis())),
+        ("read back", format!("{} ms", read_took.as_millis())),
+    ]
+    .map(|(left, right)| (left.to_owned(), right));
+    print_line(render_table(&rows));
+    let is_same = read["ecosystem"]["did"] == arguments["did"]
+        && read["ecosystem"]["id"].as_u64() == id.as_str().and_then(|id| id.parse().ok());
+    if written["indexer_synced"] != true || !is_same {
+        bail!("the read-back differs from the written ecosystem");
+    }
+    print_line("indexer_synced was true, and the read-back matches.");
+    Ok(())
+}

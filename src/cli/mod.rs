@@ -1,0 +1,122 @@
+//! The command line: the definitions of all commands here, and a file per command.
+
+mod arguments;
+mod call;
+mod check;
+mod complete;
+mod connection;
+mod devnet;
+mod indexer;
+mod output;
+mod resource;
+mod serve;
+mod tools;
+
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+use tracing::level_filters::LevelFilter;
+
+use self::connection::ClientArgs;
+use crate::{
+    config::{self, ProcessEnvironment},
+    secrets::ProcessSecrets,
+};
+
+/// Operates one corporation's place in a public trust registry.
+#[derive(Debug, Parser)]
+#[command(name = "svc", version, about)]
+pub struct CommandLine {
+    #[command(subcommand)]
+    command: CliCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum CliCommand {
+    /// The tool server, configured by the environment (docs/operating.md lists the variables).
+    Serve,
+    /// Tests the tool server's configuration and everything it depends on, and reports each problem.
+    Check {
+        /// Print JSON instead of a table.
+        #[arg(long)]
+        json: bool,
+    },
+    /// The indexer: reads and the block subscription of any node, configured by the environment (docs/indexer.md).
+    Indexer,
+    /// A whole network with its tool server in one process, for trying and testing. Nothing in it is worth anything.
+    Devnet(Box<devnet::DevnetArgs>),
+    /// Calls a tool of a running server; its bearer token is read from MCP_BEARER_TOKEN.
+    Call {
+        /// Tool name, for example svc.ledger.es.createEcosystem; `svc tools NAME` explains its arguments.
+        tool: String,
+        /// Arguments: name=value for each, or one JSON object.
+        arguments: Vec<String>,
+        #[command(flatten)]
+        server: ClientArgs,
+    },
+    /// Lists the tools of a running server, or explains one of them; its bearer token is read from MCP_BEARER_TOKEN.
+    Tools {
+        /// Explain this tool and its arguments.
+        name: Option<String>,
+        #[command(flatten)]
+        server: ClientArgs,
+    },
+    /// Lists the resources of a running server, or reads one; its bearer token is read from MCP_BEARER_TOKEN.
+    Resource {
+        /// URI, for example svc://own/status.
+        uri: Option<String>,
+        /// Print it again whenever it changes, until interrupted.
+        #[arg(long, requires = "uri")]
+        watch: bool,
+        #[command(flatten)]
+        server: ClientArgs,
+    },
+    /// Values an argument of a tool can have, one per line: the shell completion of `svc call` runs this.
+    #[command(hide = true)]
+    Complete {
+        tool: String,
+        /// `name=begun`, or the beginning of a name.
+        #[arg(default_value = "")]
+        word: String,
+        #[command(flatten)]
+        server: ClientArgs,
+    },
+    /// Prints the completion script of a shell.
+    Completions { shell: Shell },
+}
+
+impl CommandLine {
+    /// Log level when none is configured. Client commands log nothing: their own output says all.
+    pub fn default_log_level(&self) -> LevelFilter {
+        match self.command {
+            CliCommand::Serve | CliCommand::Indexer | CliCommand::Devnet(_) => LevelFilter::INFO,
+            CliCommand::Check { .. }
+            | CliCommand::Call { .. }
+            | CliCommand::Tools { .. }
+            | CliCommand::Resource { .. }
+            | CliCommand::Complete { .. }
+            | CliCommand::Completions { .. } => LevelFilter::OFF,
+        }
+    }
+
+    /// Runs the command.
+    pub async fn run(self, mut secrets: ProcessSecrets) -> anyhow::Result<()> {
+        match self.command {
+            CliCommand::Serve => serve::run(config::read_serve(&ProcessEnvironment, &mut secrets)?).await,
+            CliCommand::Check { json } => {
+                check::run(config::read_serve(&ProcessEnvironment, &mut secrets)?, json).await
+            }
+            CliCommand::Indexer => indexer::run(config::read_indexer(&ProcessEnvironment, &mut secrets)?).await,
+            CliCommand::Devnet(args) => devnet::run(*args, &mut secrets).await,
+            CliCommand::Call { tool, arguments, server } => call::run(&tool, &arguments, &server, &mut secrets).await,
+            CliCommand::Tools { name, server } => tools::run(name.as_deref(), &server, &mut secrets).await,
+            CliCommand::Resource { uri, watch, server } => {
+                resource::run(uri.as_deref(), watch, &server, &mut secrets).await
+            }
+            CliCommand::Complete { tool, word, server } => complete::run(&tool, &word, &server, &mut secrets).await,
+            CliCommand::Completions { shell } => {
+                complete::print_script::<Self>(shell);
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! The variables of `svc serve`.
+
+use std::net::IpAddr;
+
+use svc_operator::{OperatorConfig, WindowBound};
+use svc_wire::{
+    account_key::{AccountKey, KeyError},
+    secret::SecretString,
+};
+use tracing::level_filters::LevelFilter;
+
+use super::{
+    environment::{ConfigError, Environment, EnvironmentReader},
+    tool_selection::{read_selection, read_session_limits},
+};
+use crate::{
+    mcp::{SessionLimits, ToolSelection},
+    secrets::ProcessSecrets,
+};
+
+/// The transport between clients and the tool server.
+pub enum TransportConfig {
+    /// HTTP with a bearer token.
+    Http(HttpTransportConfig),
+    /// Standard input and output.
+    Stdio,
+}
+
+/// The HTTP listener.
+pub struct HttpTransportConfig {
+    /// Address.
+    pub bind: IpAddr,
+    /// Port; 0 takes a free one.
+    pub port: u16,
+    /// Token that clients present.
+    pub bearer: SecretString,
+    /// Host names that clients may use, in addition to the loopback names and the bound address.
+    pub allowed_hosts: Vec<String>,
+    /// Limits of the sessions.
+    pub sessions: SessionLimits,
+}
+
+/// The configuration of `svc serve`.
+pub struct ServeConfig {
+    /// The operator.
+    pub operator: OperatorConfig,
+    /// The key of the operator account.
+    pub key: AccountKey,
+    /// The transport of the tool server.
+    pub transport: TransportConfig,
+    /// The tools of the deployment.
+    pub selection: ToolSelection,
+}
+
+/// Fewest characters of a bearer token.
+pub const MIN_TOKEN_CHARACTERS: usize = 32;
+
+/// Log level of the process; a missing or malformed value gives the default.
+pub fn read_log_level(environment: &impl Environment, default: LevelFilter) -> LevelFilter {
+    environment.get("SVC_LOG_LEVEL").and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Reads the configuration of `svc serve`. Fails with the problems of all variables at once.
+pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) -> Result<ServeConfig, ConfigError> {
+    let mut reader = EnvironmentReader::new(environment);
+    let phrase_allowed = "a BIP-39 English phrase of 12 to 24 words";
+    let key = match secrets.take("MCP_SVC_MNEMONIC") {
+        None => {
+            reader.add_problem("MCP_SVC_MNEMONIC", "not set", phrase_allowed);
+            None
+        }
+        Some(phrase) => match AccountKey::from_mnemonic(phrase.expose_secret()) {
+            Ok(key) => Some(key),
+            Err(error) => {
+                let found = match error {
+                    KeyError::Mnemonic { reason } => reason,
+                    other => other.to_string(),
+                };
+                reader.add_problem("MCP_SVC_MNEMONIC", found, phrase_allowed);
+                None
+            }
+        },
+    };
+    let corporation_id = reader.read_parsed("SVC_CORPORATION", "a corporation id, 1 or more", None, |text| {
+        text.parse().ok().filter(|id| *id > 0_u64)
+    });
+    let (rpc, indexer) = (reader.read_origins("SVC_RPC"), reader.read_origins("SVC_INDEXER"));
+    let graph = reader.read_optional_origin("SVC_GRAPH");
+    let hosts = reader.read_host_policy();
+    let price = reader.read_parsed(
+        "SVC_GAS_PRICE",
+        "a decimal such as 0.025, with the denom or without",
+        Some(25_000),
+        parse_gas_price,
+    );
+    let chain_id = reader.read_optional("SVC_CHAIN_ID", "a chain id of 1 to 50 characters without blanks", |text| {
+        text.len() <= 50 && !text.contains(char::is_whitespace)
+    });
+    let denom_allowed = "a coin denom: a letter, then 2 to 127 letters, digits or / : . _ -";
+    let denom = reader.read_optional("SVC_DENOM", denom_allowed, |text| {
+        let mut characters = text.chars();
+        let starts_well = characters.next().is_some_and(|first| first.is_ascii_alphabetic());
+        starts_well
+            && (3..=128).contains(&text.len())
+            && characters.all(|c| c.is_ascii_alphanumeric() || "/:._-".contains(c))
+    });
+    let tx_timeout = reader.read_millis("SVC_TX_TIMEOUT_MS", 30_000);
+    let indexer_timeout = reader.read_millis("SVC_INDEXER_TIMEOUT_MS", 15_000);
+    let refresh_period = reader.read_millis("SVC_CACHE_REFRESH_MS", 60_000);
+    let window = reader.read_parsed(
+        "SVC_TX_WINDOW",
+        "adaptive, or how many transactions may be in flight at once, 1 to 1024",
+        Some(WindowBound::Adaptive),
+        parse_window_bound,
+    );
+    let (journal, audit) = (environment.get("SVC_JOURNAL"), environment.get("SVC_AUDIT"));
+    let levels = "error, warn, info, debug, trace";
+    reader.read_parsed("SVC_LOG_LEVEL", levels, Some(LevelFilter::INFO), |text| {
+        levels.split(", ").any(|level| level == text).then(|| text.parse().ok())?
+    });
+    let transport = read_transport(&mut reader, secrets);
+    let selection = read_selection(&mut reader)?;
+    match (
+        key,
+        corporation_id,
+        rpc,
+        indexer,
+        hosts,
+        price,
+        tx_timeout,
+        indexer_timeout,
+        refresh_period,
+        window,
+        transport,
+        selection,
+    ) {
+        (
+            Some(key),
+            Some(corporation_id),
+            Some(rpc),
+            Some(indexer),
+            Some(hosts),
+            Some(gas_price_micros),
+            Some(tx_timeout),
+            Some(indexer_timeout),
+            Some(refresh_period),
+            Some(window),
+            Some(transport),
+            Some(selection),
+        ) if reader.problems.is_empty() => Ok(ServeConfig {
+            operator: OperatorConfig {
+                graph,
+                hosts,
+                corporation_id,
+                rpc,
+                indexer,
+                chain_id,
+                denom,
+                gas_price_micros,
+                tx_timeout,
+                indexer_timeout,
+                refresh_period,
+                window,
+                journal,
+                audit,
+            },
+            key,
+            transport,
+            selection,
+        }),
+        _ => Err(ConfigError::Variables(reader.problems)),
+    }
+}
+
+fn read_transport<E: Environment>(
+    reader: &mut EnvironmentReader<'_, E>,
+    secrets: &mut ProcessSecrets,
+) -> Option<TransportConfig> {
+    let is_http = reader.read_parsed("MCP_TRANSPORT", "http, stdio", Some(true), |text| match text {
+        "http" => Some(true),
+        "stdio" => Some(false),
+        _ => None,
+    });
+    if is_http == Some(false) {
+        return Some(TransportConfig::Stdio);
+    }
+    let port = reader.read_parsed("MCP_HTTP_PORT", "a port, 0 to 65535", Some(3000), |text| text.parse().ok());
+    let bind =
+        reader.read_parsed("MCP_HTTP_BIND", "an IP address", Some([0, 0, 0, 0].into()), |text| text.parse().ok());
+    let hosts = reader.environment.get("MCP_ALLOWED_HOSTS").unwrap_or_default();
+    let allowed_hosts = hosts.split(',').map(str::trim).filter(|host| !host.is_empty()).map(str::to_owned).collect();
+    let allowed = format!("at least {MIN_TOKEN_CHARACTERS} visible ASCII characters");
+    let bearer = secrets.take("MCP_BEARER_TOKEN");
+    let characters = bearer.as_ref().map_or(0, |token| token.expose_secret().chars().count());
+    match &bearer {
+        None => reader.add_problem("MCP_BEARER_TOKEN", "not set", allowed),
+        Some(_) if characters < MIN_TOKEN_CHARACTERS => {
+            reader.add_problem("MCP_BEARER_TOKEN", format!("{characters} characters"), allowed);
+        }
+        Some(token) if !token.expose_secret().bytes().all(|byte| byte.is_ascii_graphic()) => {
+            reader.add_problem("MCP_BEARER_TOKEN", "characters that no header can carry", allowed);
+        }
+        Some(_) => {}
+    }
+    let sessions = read_session_limits(reader);
+    is_http?;
+    Some(TransportConfig::Http(HttpTransportConfig {
+        bind: bind?,
+        port: port?,
+        bearer: bearer?,
+        allowed_hosts,
+        sessions: sessions?,
+    }))
+}
+
+/// Parses a gas price, a decimal with or without its denom, into millionths of the denom.
+fn parse_gas_price(text: &str) -> Option<u64> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (whole, fraction) = text[..end].split_once('.').unwrap_or((&text[..end], ""));
+    let fraction = format!("{:0<6}", fraction.get(..fraction.len().min(6))?);
+    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    if end == 0 {
+        return None;
+    }
+    whole.checked_mul(1_000_000)?.checked_add(fraction.parse().ok()?)
+}
+
+fn parse_window_bound(text: &str) -> Option<WindowBound> {
+    if text == "adaptive" {
+        return Some(WindowBound::Adaptive);
+    }
+    text.parse().ok().filter(|size| (1..=1_024).contains(size)).map(WindowBound::Fixed)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,272 @@
+//! Confirmation of a call by a person. A confirmation is bound to the digest of the message that was shown.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use rmcp::model::{
+    BooleanSchema, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationSchema,
+    InputRequest, InputRequiredResult, PrimitiveSchemaDefinition, RequestStateCodec, SealOptions,
+};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use svc_operator::AgentRequest;
+use svc_wire::error_envelope::{ErrorEnvelope, FailureCode};
+use tokio::time::Instant;
+
+use crate::mcp::{
+    catalog::CallPolicy,
+    session::{ElicitationMode, ToolCaller},
+};
+
+/// The message or request that a person confirms.
+pub struct ConfirmationSubject {
+    tool: String,
+    display_text: String,
+    digest: String,
+}
+
+/// The outcome of the request for a confirmation.
+pub enum ConfirmationOutcome {
+    /// The call is confirmed, or needs no confirmation.
+    Proceed,
+    /// The client has to ask the person and call again.
+    InputRequired(Box<InputRequiredResult>),
+}
+
+/// The confirmations that the server has requested, and the key that seals them.
+pub struct ConfirmationStore {
+    codec: RequestStateCodec,
+    /// Nonces of used confirmations, until they expire.
+    used_nonces: Mutex<VecDeque<UsedNonce>>,
+}
+
+struct UsedNonce {
+    expires_at: Instant,
+    nonce: String,
+}
+
+/// Lifetime of a sealed confirmation.
+const CONFIRMATION_LIFETIME: Duration = Duration::from_secs(10 * 60);
+/// Used nonces that are kept. When all of them are unexpired, further confirmations are refused.
+const MAX_USED_NONCES: usize = 10_000;
+/// Key of the question in a result that requires input.
+const QUESTION_KEY: &str = "confirmation";
+/// Longest displayed text of one member of a message, and of the whole message.
+const MAX_MEMBER_BYTES: usize = 500;
+const MAX_DISPLAY_BYTES: usize = 16_000;
+
+impl ConfirmationSubject {
+    /// The subject for a message to the chain.
+    pub fn for_message(tool: &str, corporation: u64, message: Value, digest: String) -> Self {
+        let message = serde_json::to_string_pretty(&truncate_strings(message)).unwrap_or_default();
+        Self {
+            tool: tool.to_owned(),
+            display_text: format!("{tool} for corporation {corporation}:\n{message}"),
+            digest,
+        }
+    }
+
+    /// The subject for a request to an agent.
+    pub fn for_agent_request(tool: &str, did: &str, request: &AgentRequest) -> Self {
+        let (method, path) = (&request.method, &request.path);
+        let body = request.body.clone().unwrap_or_default();
+        let digest = hex::encode(Sha256::digest(format!("{tool} {did} {method} {path} {body}").as_bytes()));
+        let shown = format!("{tool} at {did}:\n{method} {path}\n{:#}", truncate_strings(body));
+        Self { tool: tool.to_owned(), display_text: shown, digest }
+    }
+
+    /// The subject for a read, which a policy may require to be confirmed.
+    pub fn for_read(tool: &str, arguments: &Value) -> Self {
+        let digest = hex::encode(Sha256::digest(format!("{tool} {arguments}").as_bytes()));
+        Self {
+            tool: tool.to_owned(),
+            display_text: format!("{tool}:\n{:#}", truncate_strings(arguments.clone())),
+            digest,
+        }
+    }
+
+    fn elicitation(&self) -> Option<ElicitRequestParams> {
+        let shown = truncate_text(&self.display_text, MAX_DISPLAY_BYTES);
+        let message = format!("Confirm {shown}\n\nsha256 of exactly this: {}", self.digest);
+        let field = BooleanSchema::new().title("Do it").description("true: do exactly this; false: do nothing.");
+        let schema = ElicitationSchema::builder()
+            .required_property("confirm", PrimitiveSchemaDefinition::Boolean(field))
+            .build()
+            .ok()?;
+        Some(ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema: schema })
+    }
+
+    fn associated_data(&self) -> Vec<u8> {
+        format!("{}\n{}", self.tool, self.digest).into_bytes()
+    }
+
+    fn refusal_error(&self, reason: &str) -> ErrorEnvelope {
+        let message = format!("{} was not confirmed: {reason}", self.tool);
+        let hint = "nothing was done; ask the person before calling again";
+        ErrorEnvelope::new(FailureCode::AuthzPreconditionFailed, message, hint)
+            .with_details(json!({"tool": self.tool, "message_digest": self.digest}))
+    }
+}
+
+impl ConfirmationStore {
+    /// A store with a new key: the confirmations of another process are invalid here.
+    pub fn new() -> Self {
+        // Two random UUIDs have 244 random bits; the key never leaves this process.
+        let key = [*uuid::Uuid::new_v4().as_bytes(), *uuid::Uuid::new_v4().as_bytes()].concat();
+        Self { codec: RequestStateCodec::new_unchecked(key), used_nonces: Mutex::default() }
+    }
+
+    fn seal(&self, subject: &ConfirmationSubject) -> String {
+        let nonce = uuid::Uuid::new_v4().to_string();
+        let binding = subject.associated_data();
+        self.codec.seal_with(nonce.as_bytes(), &SealOptions::new().associated_data(&binding).ttl(CONFIRMATION_LIFETIME))
+    }
+
+    /// Uses a sealed confirmation. Returns whether it was sealed for this subject and is unexpired and unused.
+    fn redeem(&self, sealed: &str, subject: &ConfirmationSubject) -> bool {
+        let Ok(nonce) = self.codec.open_with(sealed, &subject.associated_data()) else { return false };
+        let Ok(nonce) = String::from_utf8(nonce) else { return false };
+        let now = Instant::now();
+        let mut used = self.used_nonces.lock().unwrap_or_else(PoisonError::into_inner);
+        while used.front().is_some_and(|used| used.expires_at <= now) {
+            used.pop_front();
+        }
+        if used.len() >= MAX_USED_NONCES || used.iter().any(|used| used.nonce == nonce) {
+            return false;
+        }
+        used.push_back(UsedNonce { expires_at: now + CONFIRMATION_LIFETIME, nonce });
+        true
+    }
+
+    /// Requests the confirmation that the policy requires. Fails when the policy denies the call, the person declines, or no valid
+    /// answer comes.
+    pub async fn require(
+        &self,
+        policy: CallPolicy,
+        subject: &ConfirmationSubject,
+        caller: &ToolCaller<'_>,
+    ) -> Result<ConfirmationOutcome, ErrorEnvelope> {
+        let mode = caller.elicitation_mode();
+        match policy {
+            CallPolicy::Allow => return Ok(ConfirmationOutcome::Proceed),
+            CallPolicy::Ask if mode == ElicitationMode::Unsupported => return Ok(ConfirmationOutcome::Proceed),
+            CallPolicy::Confirm if mode == ElicitationMode::Unsupported => {
+                return Err(subject
+                    .refusal_error("the policy wants a person's confirmation, and this client cannot ask for it"));
+            }
+            CallPolicy::Deny | CallPolicy::Excluded => {
+                return Err(subject.refusal_error("the policy of this deployment denies it"));
+            }
+            CallPolicy::Ask | CallPolicy::Confirm => {}
+        }
+        let question = || subject.elicitation().ok_or_else(|| subject.refusal_error("the question could not be put"));
+        if mode == ElicitationMode::ServerRequest {
+            return match caller.elicit(question()?).await {
+                Some(answer) => check_answer(&answer, subject),
+                None => Err(subject.refusal_error("no answer came")),
+            };
+        }
+        let answer = caller.input_responses.as_ref().and_then(|responses| responses.get(QUESTION_KEY));
+        match (answer, &caller.request_state) {
+            (Some(answer), Some(sealed)) => {
+                if !self.redeem(sealed, subject) {
+                    return Err(subject
+                        .refusal_error("the confirmation is for another message, was used before, or is too old"));
+                }
+                let answer: ElicitResult = serde_json::from_value(answer.clone())
+                    .map_err(|_| subject.refusal_error("the answer is no elicitation result"))?;
+                check_answer(&answer, subject)
+            }
+            _ => {
+                let request = InputRequest::Elicitation(ElicitRequest::new(question()?));
+                let requests = BTreeMap::from([(QUESTION_KEY.to_owned(), request)]);
+                let result = InputRequiredResult::new(Some(requests), Some(self.seal(subject)));
+                Ok(ConfirmationOutcome::InputRequired(Box::new(result)))
+            }
+        }
+    }
+}
+
+fn check_answer(answer: &ElicitResult, subject: &ConfirmationSubject) -> Result<ConfirmationOutcome, ErrorEnvelope> {
+    let is_confirmed = answer.content.as_ref().is_some_and(|content| content["confirm"] == true);
+    match answer.action {
+        ElicitationAction::Accept if is_confirmed => Ok(ConfirmationOutcome::Proceed),
+        ElicitationAction::Accept | ElicitationAction::Decline => Err(subject.refusal_error("the person said no")),
+        // The action is a cancellation, or one of a later protocol version.
+        _ => Err(subject.refusal_error("the person closed the question")),
+    }
+}
+
+/// Truncates a text to `limit` bytes; a truncated text ends with its full length and digest.
+fn truncate_text(text: &str, limit: usize) -> String {
+    if text.len() <= limit {
+        return text.to_owned();
+    }
+    let (kept, whole) = (&text[..text.floor_char_boundary(limit)], hex::encode(Sha256::digest(text.as_bytes())));
+    format!("{kept}… (cut: {} bytes in all, sha256 {whole})", text.len())
+}
+
+/// Truncates the long texts of a value, so that one member cannot push the others out of the display.
+fn truncate_strings(value: Value) -> Value {
+    match value {
+        Value::String(text) => truncate_text(&text, MAX_MEMBER_BYTES).into(),
+        Value::Array(items) => items.into_iter().map(truncate_strings).collect(),
+        Value::Object(members) => members.into_iter().map(|(name, member)| (name, truncate_strings(member))).collect(),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn subject(digest: &str) -> ConfirmationSubject {
+        ConfirmationSubject::for_message("svc.ledger.es.archiveEcosystem", 1, json!({"id": "7"}), digest.to_owned())
+    }
+
+    #[test]
+    fn a_confirmation_is_valid_once_and_for_its_message_only() {
+        let store = ConfirmationStore::new();
+        let sealed = store.seal(&subject("aa"));
+        assert!(!store.redeem(&sealed, &subject("bb")), "another message");
+        let mut other = subject("aa");
+        other.tool = "svc.ledger.pp.revokeParticipant".to_owned();
+        assert!(!store.redeem(&sealed, &other), "another tool");
+        assert!(!ConfirmationStore::new().redeem(&sealed, &subject("aa")), "another server");
+        assert!(store.redeem(&sealed, &subject("aa")));
+        assert!(!store.redeem(&sealed, &subject("aa")), "a second time");
+        assert!(!store.redeem("rs1.x.y", &subject("aa")), "made up");
+    }
+
+    #[test]
+    fn only_an_accepted_true_confirms() {
+        let answer = |action, confirm: Value| ElicitResult::new(action).with_content(json!({"confirm": confirm}));
+        for (given, expected) in [
+            (answer(ElicitationAction::Accept, json!(true)), true),
+            (answer(ElicitationAction::Accept, json!(false)), false),
+            (answer(ElicitationAction::Accept, json!("true")), false),
+            (ElicitResult::new(ElicitationAction::Accept), false),
+            (answer(ElicitationAction::Decline, json!(true)), false),
+            (answer(ElicitationAction::Cancel, json!(true)), false),
+        ] {
+            assert_eq!(check_answer(&given, &subject("aa")).is_ok(), expected, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn the_question_shows_the_message_and_its_digest() {
+        let Some(ElicitRequestParams::FormElicitationParams { message, .. }) = subject("abcd").elicitation() else {
+            panic!("a form");
+        };
+        assert!(message.contains("archiveEcosystem for corporation 1") && message.contains("abcd"), "{message}");
+        let long = json!({"a_schema": "x".repeat(10_000), "z_last": 7});
+        let subject = ConfirmationSubject::for_message("svc.ledger.cs.createCredentialSchema", 1, long, "abcd".into());
+        let Some(ElicitRequestParams::FormElicitationParams { message, .. }) = subject.elicitation() else {
+            panic!("a form");
+        };
+        assert!(message.contains("10000 bytes in all") && message.contains("z_last"), "{message}");
+    }
+}

@@ -1,0 +1,185 @@
+//! A call of a ledger tool: encodes the message, asks for the confirmation, runs the write and reports its progress.
+
+use serde_json::{Value, json};
+use svc_operator::{EncodedMessage, WriteAnswer, WriteOrigin, WriteRequest, WriteStatus};
+use svc_wire::error_envelope::{ErrorEnvelope, FailureCode, NextStep};
+
+use super::{
+    confirmation::{ConfirmationOutcome, ConfirmationSubject},
+    tool_call::{CallOutcome, ToolAnswer},
+};
+use crate::mcp::{
+    catalog::{AccountRole, CatalogEntry, LedgerTool, invalid_arguments},
+    server::ToolServer,
+    session::{CallProgress, ToolCaller},
+};
+
+impl ToolServer {
+    /// Sends a message to the chain, or shows the message and its fee in a dry run.
+    pub async fn call_ledger(
+        &self,
+        entry: &CatalogEntry,
+        tool: &LedgerTool,
+        arguments: &Value,
+        caller: &ToolCaller<'_>,
+    ) -> Result<CallOutcome, ErrorEnvelope> {
+        let name = &*entry.tool.name;
+        let encoded = self.encode_message(entry, tool, arguments)?;
+        if arguments["dry_run"] == true {
+            return self.dry_run(entry, &encoded).await.map(CallOutcome::from);
+        }
+        let key = arguments["idempotency_key"].as_str().map(str::to_owned);
+        let is_known = match &key {
+            Some(key) => self.operator.is_known_write(key, &encoded).await?,
+            None => false,
+        };
+        // A repeated key returns the earlier outcome and writes nothing, so it needs no confirmation.
+        if !is_known {
+            self.operator.check_permission(&encoded)?;
+            let message = self.operator.decode_message(&encoded);
+            let subject =
+                ConfirmationSubject::for_message(name, self.operator.corporation_id(), message, encoded.digest());
+            match self.confirmations.require(entry.call_policy, &subject, caller).await? {
+                ConfirmationOutcome::Proceed => {}
+                ConfirmationOutcome::InputRequired(question) => return Ok(CallOutcome::InputRequired(question)),
+            }
+        }
+        let receipt = self.execute_write(entry, encoded, key, caller).await?;
+        caller.record_write(receipt.block_height);
+        let indexed = if receipt.indexer_synced { "and indexed" } else { "not indexed yet" };
+        let summary = format!(
+            "{name}: included in block {} {indexed}, tx {}, response {}",
+            receipt.block_height, receipt.tx_hash, receipt.response
+        );
+        let content = serde_json::to_value(receipt).unwrap_or_default();
+        Ok(ToolAnswer { content, summary }.into())
+    }
+
+    fn encode_message(
+        &self,
+        entry: &CatalogEntry,
+        tool: &LedgerTool,
+        arguments: &Value,
+    ) -> Result<EncodedMessage, ErrorEnvelope> {
+        let snapshot = self.operator.snapshot();
+        let account = |role: AccountRole| match role {
+            AccountRole::Corporation => snapshot.policy_address().to_owned(),
+            AccountRole::Operator => self.operator.identity().address.to_string(),
+        };
+        let message =
+            tool.build_message(arguments).map_err(|violations| invalid_arguments(&entry.tool.name, &violations))?;
+        self.operator.encode_message(&WriteRequest {
+            msg_type: tool.msg_type.clone(),
+            arguments: message,
+            accounts: tool.accounts.iter().map(|(field, role)| (field.clone(), account(*role))).collect(),
+            needs_grant: tool.needs_grant,
+        })
+    }
+
+    async fn dry_run(&self, entry: &CatalogEntry, prepared: &EncodedMessage) -> Result<ToolAnswer, ErrorEnvelope> {
+        let estimate = self.operator.estimate_fee(prepared).await?;
+        let summary = format!(
+            "{}: would pass now, gas {}, fee {}{} paid by the {}; nothing was signed or sent",
+            entry.tool.name,
+            estimate.gas_used,
+            estimate.fee["amount"].as_str().unwrap_or_default(),
+            estimate.fee["denom"].as_str().unwrap_or_default(),
+            estimate.fee_payer
+        );
+        let mut content = serde_json::to_value(estimate).unwrap_or_default();
+        content["dry_run"] = true.into();
+        content["message"] = self.operator.decode_message(prepared);
+        content["message_digest"] = prepared.digest().into();
+        content["policy"] = entry.call_policy.as_str().into();
+        Ok(ToolAnswer { content, summary })
+    }
+
+    /// Executes the write and reports its progress. When the caller cancels the call, the wait ends and the write continues.
+    async fn execute_write(
+        &self,
+        entry: &CatalogEntry,
+        message: EncodedMessage,
+        key: Option<String>,
+        caller: &ToolCaller<'_>,
+    ) -> WriteAnswer {
+        let name = &*entry.tool.name;
+        if caller.is_cancelled() {
+            let hint = "nothing was sent";
+            return Err(ErrorEnvelope::new(FailureCode::NotReady, "the caller has gone before the write began", hint));
+        }
+        let (session, client) = caller.session_and_client();
+        let origin = WriteOrigin {
+            session: session.into(),
+            client: client.into(),
+            tool: name.into(),
+            verdict: entry.call_policy.as_str().into(),
+        };
+        let mut progress = WriteProgressReport { caller, tool: name, hash: None, is_included: false };
+        progress.begin().await;
+        let mut write = self.operator.execute(message, origin, key)?;
+        loop {
+            tokio::select! {
+                status = write.next_status() => {
+                    progress.report(&status).await;
+                    if let WriteStatus::Ended(answer) = status {
+                        return answer;
+                    }
+                }
+                () = caller.cancelled() => {
+                    let hint = "the write goes on all the same; do not repeat it";
+                    return Err(ErrorEnvelope::new(FailureCode::NotReady, "the caller has stopped waiting", hint)
+                        .not_retryable()
+                        .with_next_step(NextStep::ListTransactions)
+                        .with_details(json!({"tx_hash": progress.hash})));
+                }
+            }
+        }
+    }
+}
+
+/// Steps of a write: simulated and signed, submitted, included, indexed.
+const STEPS_TOTAL: u8 = 4;
+
+/// Reports the steps of a write to its caller: each once and in order, also when a status was skipped.
+struct WriteProgressReport<'a> {
+    caller: &'a ToolCaller<'a>,
+    tool: &'a str,
+    hash: Option<String>,
+    is_included: bool,
+}
+
+impl WriteProgressReport<'_> {
+    async fn begin(&self) {
+        self.step(1, "simulating and signing", json!({"tool": self.tool})).await;
+    }
+
+    async fn report(&mut self, status: &WriteStatus<WriteAnswer>) {
+        if let WriteStatus::InFlight { hash, timeout_height } | WriteStatus::Included { hash, timeout_height, .. } =
+            status
+            && self.hash.is_none()
+        {
+            self.hash = Some(hash.clone());
+            let detail = json!({"tool": self.tool, "tx_hash": hash, "timeout_height": timeout_height});
+            self.step(2, "submitted, waiting for a block", detail).await;
+        }
+        match status {
+            WriteStatus::Included { hash, height, .. } if !self.is_included => {
+                self.is_included = true;
+                let detail = json!({"tool": self.tool, "tx_hash": hash, "block_height": height});
+                self.step(3, "in a block, waiting for the indexer", detail).await;
+            }
+            WriteStatus::Ended(Ok(_)) => {
+                self.step(STEPS_TOTAL, "done", json!({"tool": self.tool, "tx_hash": self.hash})).await;
+            }
+            WriteStatus::Queued
+            | WriteStatus::InFlight { .. }
+            | WriteStatus::Included { .. }
+            | WriteStatus::Ended(Err(_)) => {}
+        }
+    }
+
+    async fn step(&self, steps_done: u8, message: &'static str, detail: Value) {
+        let progress = CallProgress { steps_done, steps_total: STEPS_TOTAL, message };
+        self.caller.report_progress(progress, detail).await;
+    }
+}

@@ -1,0 +1,130 @@
+//! Reads: calls of the indexer, the graph, the node and the agents.
+
+use serde_json::Value;
+use svc_operator::HeightSource;
+use svc_wire::error_envelope::ErrorEnvelope;
+
+use super::{
+    confirmation::{ConfirmationOutcome, ConfirmationSubject},
+    tool_call::{CallOutcome, ToolAnswer, summary_line},
+};
+use crate::mcp::{
+    catalog::{
+        ArgumentViolation, CatalogEntry, CosmosQuery, CosmosTool, GraphQuery, GraphTool, IdxTool, QueryDefaults,
+        VsaTool, invalid_arguments,
+    },
+    server::ToolServer,
+    session::ToolCaller,
+};
+
+impl ToolServer {
+    pub(super) async fn call_indexer(
+        &self,
+        name: &str,
+        tool: IdxTool,
+        arguments: &Value,
+        caller: &ToolCaller<'_>,
+    ) -> Result<ToolAnswer, ErrorEnvelope> {
+        let note = self.await_height(HeightSource::Indexer, arguments, caller).await?;
+        let request = tool.build_request(arguments);
+        let content = match &request.body {
+            Some(body) => {
+                self.operator.indexer_post(tool.operation(), &request.path, body, request.at_block_height).await?
+            }
+            None => {
+                self.operator
+                    .indexer_get(tool.operation(), &request.path, &request.query, request.at_block_height)
+                    .await?
+            }
+        };
+        Ok(ToolAnswer { summary: summary_line(name, &content) + &note, content })
+    }
+
+    pub(super) async fn call_graph(
+        &self,
+        name: &str,
+        tool: &GraphTool,
+        arguments: &Value,
+        caller: &ToolCaller<'_>,
+    ) -> Result<ToolAnswer, ErrorEnvelope> {
+        let note = self.await_height(HeightSource::Graph, arguments, caller).await?;
+        let content = match &tool.query {
+            GraphQuery::Traversal(query) => {
+                let (input, page) = GraphTool::traversal_input(arguments);
+                self.operator.traverse(query, &input, &page).await?
+            }
+            GraphQuery::SurfaceSearch(surface) => {
+                self.operator.search(&GraphTool::search_body(surface, arguments)).await?
+            }
+        };
+        Ok(ToolAnswer { summary: summary_line(name, &content) + &note, content })
+    }
+
+    pub(super) async fn call_agent(
+        &self,
+        entry: &CatalogEntry,
+        tool: &VsaTool,
+        arguments: &Value,
+        caller: &ToolCaller<'_>,
+    ) -> Result<CallOutcome, ErrorEnvelope> {
+        let (did, request) = tool.build_request(arguments);
+        let subject = ConfirmationSubject::for_agent_request(&entry.tool.name, &did, &request);
+        match self.confirmations.require(entry.call_policy, &subject, caller).await? {
+            ConfirmationOutcome::Proceed => {}
+            ConfirmationOutcome::InputRequired(question) => return Ok(CallOutcome::InputRequired(question)),
+        }
+        let content = self.operator.agent_call(&did, request).await?;
+        Ok(ToolAnswer { summary: summary_line(&entry.tool.name, &content), content }.into())
+    }
+
+    pub(super) async fn call_cosmos(
+        &self,
+        name: &str,
+        tool: &CosmosTool,
+        arguments: &Value,
+        caller: &ToolCaller<'_>,
+    ) -> Result<ToolAnswer, ErrorEnvelope> {
+        let (snapshot, operator) = (self.operator.snapshot(), self.operator.identity().address.to_string());
+        let defaults = QueryDefaults {
+            operator: &operator,
+            policy_address: snapshot.policy_address(),
+            denom: &self.operator.chain().params.denom,
+        };
+        let query = tool
+            .build_query(arguments, &defaults)
+            .map_err(|reason| invalid_arguments(name, &[ArgumentViolation { pointer: String::new(), reason }]))?;
+        let note = self.await_height(HeightSource::Node, arguments, caller).await?;
+        let content = match query {
+            CosmosQuery::TxByHash(hash) => return self.describe_tx(&hash).await,
+            CosmosQuery::RpcMethod { method, params } => self.operator.node_rpc(method, params).await?,
+            CosmosQuery::GrpcQuery { path, request, height } => {
+                self.operator.chain_query(path, &request, height).await?
+            }
+        };
+        Ok(ToolAnswer { summary: summary_line(name, &content) + &note, content })
+    }
+
+    /// Waits for the block that the arguments name, and fails when it does not come in time. Without such an argument, waits for
+    /// the block of the session's last write; when that does not come in time, the read continues and the returned note says so.
+    async fn await_height(
+        &self,
+        reader: HeightSource,
+        arguments: &Value,
+        caller: &ToolCaller<'_>,
+    ) -> Result<String, ErrorEnvelope> {
+        if let Some(height) = arguments["min_height"].as_u64() {
+            return self.operator.await_height(reader, height).await.map(|()| String::new());
+        }
+        let written = caller.last_write_height();
+        if written == 0 || arguments.get("at_block_height").is_some() {
+            return Ok(String::new());
+        }
+        match self.operator.await_height(reader, written).await {
+            Ok(()) => Ok(String::new()),
+            Err(behind) => {
+                caller.forget_write(written);
+                Ok(format!(" (does not show this session's last write, block {written}: {})", behind.message))
+            }
+        }
+    }
+}

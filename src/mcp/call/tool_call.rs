@@ -1,0 +1,238 @@
+//! One tool call: looks the tool up, checks its availability and the arguments, dispatches it, and shapes the result.
+
+use std::sync::Arc;
+
+use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, InputRequiredResult};
+use serde_json::{Value, json};
+use svc_operator::GrantStatus;
+use svc_otel::{metrics, trace};
+use svc_wire::error_envelope::{ErrorEnvelope, FailureCode};
+use tokio::time::Instant;
+
+use super::{
+    confirmation::{ConfirmationOutcome, ConfirmationSubject},
+    next_step::spell_out,
+};
+use crate::mcp::{
+    catalog::{CallPolicy, CatalogEntry, ToolAction, WalletTool, normalize_integers},
+    server::ToolServer,
+    session::ToolCaller,
+};
+
+/// The answer of a successful call.
+pub struct ToolAnswer {
+    /// Structured content.
+    pub content: Value,
+    /// A line for a person.
+    pub summary: String,
+}
+
+/// The outcome of a call that did not fail.
+pub enum CallOutcome {
+    /// The call has an answer.
+    Answered(ToolAnswer),
+    /// The call has a question to the person. The client calls again with the answer.
+    InputRequired(Box<InputRequiredResult>),
+}
+
+impl From<ToolAnswer> for CallOutcome {
+    fn from(answer: ToolAnswer) -> Self {
+        Self::Answered(answer)
+    }
+}
+
+/// The reason for which a tool of the catalog cannot be called now.
+pub enum UnavailableReason {
+    /// The deployment excludes it.
+    Excluded,
+    /// The policy denies it.
+    Denied,
+    /// The corporation does not grant its message type.
+    NotGranted,
+    /// The network does not have the upstream of the tool.
+    Unsupported(&'static str),
+}
+
+impl UnavailableReason {
+    /// The reason as a text.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Excluded => {
+                "this deployment leaves it out (SVC_TOOLSETS, SVC_READ_ONLY, SVC_TOOLS_ALLOW, SVC_TOOLS_DENY)"
+            }
+            Self::Denied => "the policy of this deployment denies it (SVC_TOOL_POLICY)",
+            Self::NotGranted => "the corporation does not grant its message type to this operator",
+            Self::Unsupported(reason) => reason,
+        }
+    }
+}
+
+impl ToolServer {
+    /// The reason for which a tool is unavailable now; `None` for an available tool. Listing and dispatch both use this.
+    pub fn unavailable_reason(&self, entry: &CatalogEntry) -> Option<UnavailableReason> {
+        match entry.call_policy {
+            CallPolicy::Excluded => return Some(UnavailableReason::Excluded),
+            CallPolicy::Deny => return Some(UnavailableReason::Denied),
+            CallPolicy::Allow | CallPolicy::Ask | CallPolicy::Confirm => {}
+        }
+        let snapshot = self.operator.snapshot();
+        match &entry.action {
+            ToolAction::Ledger(tool) if tool.needs_grant => {
+                let status = snapshot.grant_status(&tool.msg_type, &svc_kit::wall_clock::now());
+                (status != GrantStatus::Granted).then_some(UnavailableReason::NotGranted)
+            }
+            ToolAction::Idx(tool) if tool.needs_trust() && !snapshot.serves_trust => {
+                Some(UnavailableReason::Unsupported("the indexer of this network does not answer trust reads"))
+            }
+            ToolAction::Graph(_) if !self.operator.has_graph() => {
+                Some(UnavailableReason::Unsupported("there is no graph in this deployment (SVC_GRAPH)"))
+            }
+            ToolAction::Vsa(_) if snapshot.agents.is_empty() => Some(UnavailableReason::Unsupported(
+                "the corporation has no agents: no participant with a DID and an authorized VS operator",
+            )),
+            ToolAction::Wallet(WalletTool::FindTools) if !self.catalog.is_partial() => {
+                Some(UnavailableReason::Unsupported("tools/list has every tool of this deployment"))
+            }
+            _ => None,
+        }
+    }
+
+    /// The tools that are available now.
+    pub fn listed_entries(&self) -> impl Iterator<Item = &Arc<CatalogEntry>> {
+        self.catalog.iter().filter(|entry| self.unavailable_reason(entry).is_none())
+    }
+
+    /// Calls a tool and shapes its outcome as a result of MCP. A failure is a result too: the model reads the envelope.
+    pub async fn answer_call(&self, name: &str, arguments: Value, caller: &ToolCaller<'_>) -> CallToolResponse {
+        let started = Instant::now();
+        let outcome = self.call_tool(name, arguments, caller).await;
+        // The name of an unknown tool is not a label: labels are bounded.
+        let label = self.catalog.get(name).map_or("unknown", |entry| &*entry.tool.name);
+        match outcome {
+            Ok(CallOutcome::Answered(ToolAnswer { content, summary })) => {
+                metrics::record_tool_call(label, "", started.elapsed());
+                tracing::info!(outcome = "ok", took_ms = elapsed_millis(started), "tool call has ended");
+                // Some clients show only text to their model, so the text content repeats the structured content.
+                let data = ContentBlock::text(content.to_string());
+                let mut result = CallToolResult::structured(content);
+                result.content = vec![ContentBlock::text(summary), data];
+                result.into()
+            }
+            Ok(CallOutcome::InputRequired(question)) => {
+                tracing::info!(outcome = "asked", took_ms = elapsed_millis(started), "tool call needs a confirmation");
+                (*question).into()
+            }
+            Err(error) => {
+                metrics::record_tool_call(label, error.code.as_str(), started.elapsed());
+                trace::record_error(&tracing::Span::current(), error.code.as_str());
+                tracing::warn!(
+                    outcome = "error",
+                    error_code = error.code.as_str(),
+                    took_ms = elapsed_millis(started),
+                    "tool call has failed"
+                );
+                let detail = json!({"tool": label, "code": error.code, "message": error.message});
+                caller.log_failure(detail).await;
+                error_result(&spell_out(error)).into()
+            }
+        }
+    }
+
+    /// Looks a tool up and dispatches its call. Fails with an envelope for the client.
+    async fn call_tool(
+        &self,
+        name: &str,
+        arguments: Value,
+        caller: &ToolCaller<'_>,
+    ) -> Result<CallOutcome, ErrorEnvelope> {
+        if self.is_draining() {
+            return Err(ErrorEnvelope::new(
+                FailureCode::NotReady,
+                "the server is stopping",
+                "call another instance, or later",
+            ));
+        }
+        let Some(entry) = self.catalog.get(name) else {
+            let hint = "tools/list shows what there is";
+            let name = &name[..name.floor_char_boundary(MAX_NAME_BYTES)];
+            return Err(ErrorEnvelope::new(FailureCode::ToolUnknown, format!("there is no tool {name:?}"), hint)
+                .with_details(json!({"tool": name})));
+        };
+        let name = &*entry.tool.name;
+        // The write itself refuses a missing grant: its error names the authorization.
+        match self.unavailable_reason(entry) {
+            None | Some(UnavailableReason::NotGranted) => {}
+            Some(UnavailableReason::Denied) => {
+                let message = format!("{name}: {}", UnavailableReason::Denied.reason());
+                let hint = "nothing was sent; whoever runs this server can change the policy";
+                return Err(ErrorEnvelope::new(FailureCode::AuthzPreconditionFailed, message, hint)
+                    .with_details(json!({"tool": name, "policy": "deny"})));
+            }
+            // The call of an agent fails with an error that names the DID.
+            Some(UnavailableReason::Unsupported(_)) if matches!(entry.action, ToolAction::Vsa(_)) => {}
+            Some(unavailable) => {
+                let message = format!("{name} is not there: {}", unavailable.reason());
+                let hint = "tools/list shows what there is";
+                return Err(
+                    ErrorEnvelope::new(FailureCode::ToolUnknown, message, hint).with_details(json!({"tool": name}))
+                );
+            }
+        }
+        let arguments = normalize_integers(arguments);
+        entry.check_arguments(&arguments)?;
+        // Calls of ledger tools and agents ask for the confirmation themselves, because it shows more than the arguments.
+        if !matches!(entry.action, ToolAction::Ledger(_) | ToolAction::Vsa(_)) {
+            let subject = ConfirmationSubject::for_read(name, &arguments);
+            if let ConfirmationOutcome::InputRequired(question) =
+                self.confirmations.require(entry.call_policy, &subject, caller).await?
+            {
+                return Ok(CallOutcome::InputRequired(question));
+            }
+        }
+        match &entry.action {
+            ToolAction::Ledger(tool) => self.call_ledger(entry, tool, &arguments, caller).await,
+            ToolAction::Idx(tool) => self.call_indexer(name, *tool, &arguments, caller).await.map(CallOutcome::from),
+            ToolAction::Graph(tool) => self.call_graph(name, tool, &arguments, caller).await.map(CallOutcome::from),
+            ToolAction::Vsa(tool) => self.call_agent(entry, tool, &arguments, caller).await,
+            ToolAction::Cosmos(tool) => self.call_cosmos(name, tool, &arguments, caller).await.map(CallOutcome::from),
+            ToolAction::Wallet(tool) => {
+                let content = self.call_wallet(*tool, &arguments).await;
+                Ok(ToolAnswer { summary: summary_line(name, &content), content }.into())
+            }
+        }
+    }
+
+    pub(super) async fn describe_tx(&self, hash: &str) -> Result<ToolAnswer, ErrorEnvelope> {
+        let content = self.operator.tx_status(hash).await?;
+        let summary = format!("transaction {hash}: {}", content["state"].as_str().unwrap_or_default());
+        Ok(ToolAnswer { content, summary })
+    }
+}
+
+/// Longest name that an error quotes, in bytes.
+const MAX_NAME_BYTES: usize = 200;
+
+/// A line for a person: the tool and the size of the content.
+pub(super) fn summary_line(name: &str, content: &Value) -> String {
+    let list =
+        content.as_object().and_then(|members| members.iter().find_map(|(key, value)| Some((key, value.as_array()?))));
+    match list {
+        Some((key, items)) => format!("{name}: {} {key}", items.len()),
+        None => format!(
+            "{name}: {}",
+            content.as_object().map(|m| m.keys().cloned().collect::<Vec<_>>().join(", ")).unwrap_or_default()
+        ),
+    }
+}
+
+fn elapsed_millis(since: Instant) -> i64 {
+    i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX)
+}
+
+fn error_result(error: &ErrorEnvelope) -> CallToolResult {
+    let content = serde_json::to_value(error).unwrap_or_default();
+    let data = ContentBlock::text(content.to_string());
+    let mut result = CallToolResult::structured_error(content);
+    result.content = vec![ContentBlock::text(format!("{error}. {}", error.hint)), data];
+    result
+}

@@ -1,0 +1,65 @@
+//! Wallet tools: they answer from the server's own state and the catalog.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use crate::mcp::{
+    catalog::{CatalogEntry, WalletTool},
+    resources::OwnResource,
+    server::ToolServer,
+};
+
+impl ToolServer {
+    /// Answers a wallet tool with structured content.
+    pub(super) async fn call_wallet(&self, tool: WalletTool, arguments: &Value) -> Value {
+        match tool {
+            WalletTool::GetAddress => self.read_own_resource(OwnResource::Operator).await,
+            WalletTool::GetCorporation => self.read_own_resource(OwnResource::Corporation).await,
+            WalletTool::ListAuthorizations => {
+                json!({"authorizations": self.read_own_resource(OwnResource::Authorizations).await})
+            }
+            WalletTool::ListVsAgents => json!({"vs_agents": self.list_vs_agents()}),
+            WalletTool::GetStatus => self.read_own_resource(OwnResource::Status).await,
+            WalletTool::FindTools => json!({"tools": self.find_tools(arguments)}),
+        }
+    }
+
+    /// The tools that match the words of a query, best first. A word counts most in the name, then in the title, then in the
+    /// description.
+    fn find_tools(&self, arguments: &Value) -> Vec<Value> {
+        let query = arguments["query"].as_str().unwrap_or_default().to_lowercase();
+        let words: Vec<&str> = query.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 1).collect();
+        let limit = arguments["limit"].as_u64().and_then(|limit| usize::try_from(limit).ok()).unwrap_or(10);
+        let mut found: Vec<(usize, &Arc<CatalogEntry>)> = self
+            .catalog
+            .iter()
+            .filter_map(|entry| {
+                let tool = &entry.tool;
+                let (name, title) =
+                    (tool.name.to_lowercase(), tool.title.as_deref().unwrap_or_default().to_lowercase());
+                let description = tool.description.as_deref().unwrap_or_default().to_lowercase();
+                let weight = |word: &&str| {
+                    8 * usize::from(name.contains(*word))
+                        + 4 * usize::from(title.contains(*word))
+                        + usize::from(description.contains(*word))
+                };
+                let score: usize = words.iter().map(weight).sum();
+                (score > 0).then_some((score, entry))
+            })
+            .collect();
+        found.sort_by_key(|(score, entry)| (std::cmp::Reverse(*score), entry.tool.name.len()));
+        let row = |(_, entry): (usize, &Arc<CatalogEntry>)| {
+            let unavailable = self.unavailable_reason(entry);
+            let mut row = json!({
+                "name": self.catalog.listed_tool(entry).name, "title": entry.tool.title, "description": entry.tool.description,
+                "listed": unavailable.is_none(),
+            });
+            if let Some(unavailable) = unavailable {
+                row["reason"] = unavailable.reason().into();
+            }
+            row
+        };
+        found.into_iter().take(limit).map(row).collect()
+    }
+}

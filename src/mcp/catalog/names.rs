@@ -1,0 +1,77 @@
+//! The names of the tools, from the embedded tables alone. The configuration is checked against them before a chain is known.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+
+use super::table::{CatalogError, read_table};
+
+/// The surfaces. The second segment of a tool's name is its surface.
+pub const SURFACES: [&str; 6] = ["ledger", "idx", "graph", "vsa", "cosmos", "wallet"];
+
+const TABLES: [(&str, &str); 6] = [
+    ("ledger", include_str!("data/ledger.json")),
+    ("idx", include_str!("data/idx.json")),
+    ("graph", include_str!("data/graph.json")),
+    ("vsa", include_str!("data/vsa.json")),
+    ("cosmos", include_str!("data/cosmos.json")),
+    ("wallet", include_str!("data/wallet.json")),
+];
+
+/// The names of all tools.
+#[derive(Debug, Clone)]
+pub struct ToolNames(Vec<String>);
+
+/// The part of a row that names its tool.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NameRow {
+    Operation { operation: String },
+    Name { name: String },
+}
+
+impl ToolNames {
+    /// Reads the names from the embedded tables. Fails when a table cannot be read.
+    pub fn load() -> Result<Self, CatalogError> {
+        let mut names = Vec::new();
+        for (surface, text) in TABLES {
+            names.extend(read_table::<NameRow>(surface, text)?.into_iter().map(|row| match row {
+                NameRow::Operation { operation } => format!("svc.{surface}.{operation}"),
+                NameRow::Name { name } => name,
+            }));
+        }
+        Ok(Self(names))
+    }
+
+    /// All names, in the order of the tables.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    /// All toolsets: the surfaces (`idx`) and their modules (`ledger.es`).
+    pub fn toolsets(&self) -> BTreeSet<String> {
+        let modules = self.iter().filter_map(|name| {
+            let segments: Vec<&str> = name.split('.').collect();
+            (segments.len() == 4).then(|| format!("{}.{}", segments[1], segments[2]))
+        });
+        SURFACES.into_iter().map(str::to_owned).chain(modules).collect()
+    }
+}
+
+/// The full tool names that a text contains.
+pub fn tool_names_in(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '.'))
+        .map(|word| word.trim_end_matches('.'))
+        .filter(|word| word.starts_with("svc.") && word.matches('.').count() >= 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_without_a_name_is_an_error_that_names_the_table() {
+        let Err(error) = read_table::<NameRow>("idx", r#"[{"title": "nameless"}]"#) else { panic!("accepted") };
+        assert!(error.to_string().starts_with("table of idx: "), "{error}");
+    }
+}

@@ -1,0 +1,60 @@
+//! Reading of the embedded tables.
+
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+use svc_wire::{proto_registry::ProtoRegistryError, syntax::DID_PATTERN};
+
+use super::definition::{ToolDefinition, ToolEffect};
+
+/// The embedded tables cannot be used with this chain.
+#[derive(Debug, thiserror::Error)]
+pub enum CatalogError {
+    /// The chain does not have a message of the ledger table.
+    #[error(transparent)]
+    Schema(#[from] ProtoRegistryError),
+    /// A table cannot be read.
+    #[error("table of {surface}: {reason}")]
+    Table {
+        /// Surface of the table.
+        surface: &'static str,
+        /// The problem.
+        reason: String,
+    },
+    /// An input schema is not a JSON Schema.
+    #[error("input schema of {tool}: {reason}")]
+    InputSchema {
+        /// Name of the tool.
+        tool: String,
+        /// The problem.
+        reason: String,
+    },
+}
+
+/// Parses the table of a surface. Fails when the text is not a list of such rows.
+pub(super) fn read_table<T: DeserializeOwned>(surface: &'static str, text: &str) -> Result<Vec<T>, CatalogError> {
+    serde_json::from_str(text).map_err(|error| CatalogError::Table { surface, reason: error.to_string() })
+}
+
+/// A row of a table that contains whole schemas.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct ToolRow {
+    pub(super) name: String,
+    title: String,
+    description: String,
+    input: Map<String, Value>,
+    required: Vec<String>,
+    output: Value,
+}
+
+impl ToolRow {
+    /// The definition of the tool, with the pattern `$did` expanded.
+    pub(super) fn into_definition(self, effect: ToolEffect) -> ToolDefinition {
+        let Self { name, title, description, mut input, required, output } = self;
+        for property in input.values_mut() {
+            if property["pattern"] == "$did" {
+                property["pattern"] = DID_PATTERN.into();
+            }
+        }
+        ToolDefinition { name, title, description, input, required, definitions: None, output, effect }
+    }
+}

@@ -1,0 +1,77 @@
+//! The lists of a tool server: tools, prompts and resources, in pages.
+
+// Logging is a capability of the older protocol versions.
+#![allow(deprecated)]
+
+use rmcp::{
+    ErrorData,
+    model::{PaginatedRequestParams, Prompt, Resource, ServerCapabilities, Tool},
+};
+
+#[cfg(feature = "conformance")]
+use super::conformance;
+use super::{prompts::PromptTemplate, resources::OwnResource, server::ToolServer};
+
+/// Elements of one page.
+const PAGE_SIZE: usize = 100;
+
+impl ToolServer {
+    /// The tools that are available now.
+    pub fn listed_tools(&self) -> Vec<Tool> {
+        #[cfg(feature = "conformance")]
+        let first = conformance::tools().iter();
+        #[cfg(not(feature = "conformance"))]
+        let first = [].iter();
+        first.cloned().chain(self.listed_entries().map(|entry| self.catalog.listed_tool(entry))).collect()
+    }
+
+    /// The prompts.
+    pub fn listed_prompts(&self) -> Vec<Prompt> {
+        let own = self.prompts.iter().map(PromptTemplate::listing);
+        #[cfg(feature = "conformance")]
+        let own = own.chain(conformance::prompts());
+        own.collect()
+    }
+
+    /// The resources.
+    pub fn listed_resources(&self) -> Vec<Resource> {
+        let own = OwnResource::ALL.into_iter().map(OwnResource::listing);
+        #[cfg(feature = "conformance")]
+        let own = own.chain(conformance::resources());
+        own.collect()
+    }
+}
+
+/// The capabilities that a tool server declares.
+pub fn server_capabilities() -> ServerCapabilities {
+    let builder = ServerCapabilities::builder()
+        .enable_tools()
+        .enable_tool_list_changed()
+        .enable_resources()
+        .enable_resources_subscribe()
+        .enable_prompts()
+        .enable_completions()
+        .enable_logging();
+    #[cfg_attr(not(feature = "conformance"), allow(unused_mut))]
+    let mut capabilities = builder.build();
+    #[cfg(feature = "conformance")]
+    conformance::declare_capabilities(&mut capabilities);
+    capabilities
+}
+
+/// One page of a list, and the cursor of the next page. Fails on a cursor that this function did not give.
+pub fn paginate<T: Clone>(
+    all: &[T],
+    request: Option<PaginatedRequestParams>,
+) -> Result<(Vec<T>, Option<String>), ErrorData> {
+    let start = match request.and_then(|request| request.cursor) {
+        None => 0,
+        Some(cursor) => {
+            cursor.parse::<usize>().ok().filter(|start| *start > 0 && *start <= all.len()).ok_or_else(|| {
+                ErrorData::invalid_params(format!("cursor {cursor:?} is not one this server gave"), None)
+            })?
+        }
+    };
+    let end = all.len().min(start + PAGE_SIZE);
+    Ok((all[start..end].to_vec(), (end < all.len()).then(|| end.to_string())))
+}

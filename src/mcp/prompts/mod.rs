@@ -1,0 +1,6 @@
+//! The prompts: plans for a model. Each is an embedded Markdown file with arguments that complete from live data.
+
+mod catalog;
+mod rendering;
+
+pub use catalog::{PromptCatalog, PromptError, PromptTemplate};

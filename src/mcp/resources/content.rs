@@ -1,0 +1,131 @@
+//! The contents of the resources, from the published snapshot and the operator's records.
+
+use serde_json::{Value, json};
+use svc_operator::{CorporationSnapshot, FeeBudget};
+use svc_wire::timestamp;
+
+use super::OwnResource;
+use crate::mcp::server::ToolServer;
+
+/// State of the fee allowance for an authorization: `active` when it covers all message types, `partial`, or `none`.
+fn fee_grant_state(snapshot: &CorporationSnapshot, msg_types: &[String], now: &prost_types::Timestamp) -> &'static str {
+    let covered = msg_types.iter().filter(|one| snapshot.fee_budget(one, now).is_some()).count();
+    match covered {
+        0 => "none",
+        all if all == msg_types.len() => "active",
+        _ => "partial",
+    }
+}
+
+impl ToolServer {
+    /// The content of a resource as JSON.
+    pub async fn read_own_resource(&self, own: OwnResource) -> Value {
+        let (snapshot, identity) = (self.operator.snapshot(), self.operator.identity());
+        match own {
+            OwnResource::Operator => json!({
+                "address": identity.address, "account_number": snapshot.account_number, "sequence": snapshot.sequence,
+                "public_key": base64(identity.public_key.as_bytes()), "chain_id": self.operator.chain().params.chain_id,
+            }),
+            OwnResource::Corporation => {
+                let corporation = &snapshot.corporation;
+                let ecosystems: Vec<Value> = snapshot
+                    .ecosystems
+                    .iter()
+                    .map(|one| json!({"id": one["id"], "did": one["did"], "archived": one["archived"]}))
+                    .collect();
+                json!({
+                    "id": corporation["id"], "policy_address": corporation["policy_address"], "did": corporation["did"],
+                    "active_version": corporation["active_version"], "language": corporation["language"],
+                    "modified": corporation["modified"], "ecosystems": ecosystems,
+                })
+            }
+            OwnResource::Authorizations => {
+                let now = svc_kit::wall_clock::now();
+                let types = |record: &Value| -> Vec<String> {
+                    let listed = record["msg_types"].as_array().into_iter().flatten();
+                    listed.filter_map(Value::as_str).map(str::to_owned).collect()
+                };
+                let granted = snapshot.authorizations.iter().map(|one| {
+                    json!({
+                        "id": one.id, "msg_types": one.msg_types,
+                        "expiration": one.expiration.as_ref().map(timestamp::iso_millis),
+                        "fee_grant_state": fee_grant_state(&snapshot, &one.msg_types, &now),
+                    })
+                });
+                // An authorization of a VS operator is valid for one participant.
+                let records = snapshot.own_vs_records().map(|(id, record)| {
+                    json!({
+                        "id": id, "participant_id": record["participant_id"], "msg_types": record["msg_types"],
+                        "expiration": record["expiration"],
+                        "fee_grant_state": fee_grant_state(&snapshot, &types(record), &now),
+                    })
+                });
+                granted.chain(records).collect()
+            }
+            OwnResource::FeeGrant => snapshot.allowance.as_ref().map_or(Value::Null, |allowance| {
+                json!({
+                    "granter": snapshot.policy_address(), "grantee": identity.address, "denom": self.operator.chain().params.denom,
+                    "budget": budget_text(allowance.budget), "msg_types": allowance.msg_types,
+                    "expiration": allowance.expiration.as_ref().map(timestamp::iso_millis),
+                    "refills": allowance.refills_at.as_ref().map(timestamp::iso_millis), "allowance": allowance.body,
+                })
+            }),
+            OwnResource::VsAgents => self.list_vs_agents().into(),
+            OwnResource::Status => {
+                let mut status = self.operator.status().await;
+                status["bootstrap_complete"] = true.into();
+                status["build_version"] = env!("CARGO_PKG_VERSION").into();
+                status
+            }
+            OwnResource::Transactions => match self.operator.transactions().await {
+                Ok(rows) => json!({"transactions": rows}),
+                Err(error) => json!({"transactions": [], "unreadable": error.to_string()}),
+            },
+            OwnResource::Audit => json!({"records": self.operator.audit_records()}),
+        }
+    }
+
+    /// The agents with a DID, then the VS operators without one, which have no admin API.
+    pub fn list_vs_agents(&self) -> Vec<Value> {
+        let snapshot = self.operator.snapshot();
+        let mut agents: Vec<Value> = Vec::new();
+        for agent in &snapshot.agents {
+            let known = self.operator.agent_directory().endpoint(&agent.did).unwrap_or_default();
+            let mut row = json!({
+                "vs_operator": agent.vs_operator, "did": agent.did, "participants": agent.participants,
+                "admin_url": known.admin_url, "admin_url_resolved_at": known.resolved_at,
+            });
+            if let Some(reason) = known.unreachable_reason {
+                row["unreachable_reason"] = reason.into();
+            } else if row["admin_url"].is_null() {
+                row["unreachable_reason"] = "its DID Document has not been looked at yet".into();
+            }
+            agents.push(row);
+        }
+        for body in &snapshot.vs_authorizations {
+            if agents.iter().any(|agent| agent["vs_operator"] == body["vs_operator"]) {
+                continue;
+            }
+            let records = body["records"].as_array().cloned().unwrap_or_default();
+            let participants: Vec<&Value> = records.iter().map(|record| &record["participant_id"]).collect();
+            agents.push(json!({
+                "vs_operator": body["vs_operator"], "did": null, "participants": participants, "admin_url": null,
+                "admin_url_resolved_at": null, "unreachable_reason": "none of its participants has a DID",
+            }));
+        }
+        agents
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    use base64::Engine;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+/// Largest fee that an allowance pays, as text; `null` without a limit.
+fn budget_text(budget: FeeBudget) -> Option<String> {
+    match budget {
+        FeeBudget::Unlimited => None,
+        FeeBudget::UpTo(amount) => Some(amount.to_string()),
+    }
+}

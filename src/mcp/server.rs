@@ -1,0 +1,68 @@
+//! The state that all sessions of a tool server share. The behaviours are in the files that implement them on it.
+
+use svc_operator::Operator;
+use svc_otel::metrics;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    call::ConfirmationStore,
+    catalog::{SURFACES, ToolCatalog},
+    notifications::{SessionSubscribers, VisibleState},
+    prompts::PromptCatalog,
+};
+
+/// A tool server, independent of its transport.
+pub struct ToolServer {
+    pub(super) operator: Operator,
+    pub(super) catalog: ToolCatalog,
+    pub(super) prompts: PromptCatalog,
+    pub(super) confirmations: ConfirmationStore,
+    pub(super) subscribers: SessionSubscribers,
+    pub(super) visible_state: watch::Sender<VisibleState>,
+    /// Cancelled when the server drains.
+    pub(super) shutdown: CancellationToken,
+}
+
+impl ToolServer {
+    pub(super) fn new(
+        operator: Operator,
+        catalog: ToolCatalog,
+        prompts: PromptCatalog,
+        visible_state: watch::Sender<VisibleState>,
+    ) -> Self {
+        Self {
+            operator,
+            catalog,
+            prompts,
+            confirmations: ConfirmationStore::new(),
+            subscribers: SessionSubscribers::default(),
+            visible_state,
+            shutdown: CancellationToken::new(),
+        }
+    }
+
+    /// The operator behind the server.
+    pub fn operator(&self) -> &Operator {
+        &self.operator
+    }
+
+    /// Refuses new calls from now on.
+    pub fn drain(&self) {
+        metrics::record_bootstrap(false);
+        self.shutdown.cancel();
+    }
+
+    /// Whether the server refuses new calls.
+    pub fn is_draining(&self) -> bool {
+        self.shutdown.is_cancelled()
+    }
+
+    /// Updates the metric of listed tools.
+    pub(super) fn record_tool_counts(&self) {
+        for surface in SURFACES {
+            let count = self.listed_entries().filter(|entry| entry.surface() == surface).count();
+            metrics::record_tools_advertised(surface, count);
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! The session manager of the HTTP surface: it limits the number of sessions, ends idle ones, and tracks the request ids in use.
+//!
+//! It wraps the library's session manager, which has no limit, ends a session whose client is listening, and never answers a second
+//! request with an id that is in use.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::{Stream, StreamExt};
+use rmcp::{
+    model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
+    transport::streamable_http_server::{
+        SessionId, SessionManager,
+        session::{
+            EventStore, ServerSseMessage,
+            local::{LocalSessionManager, LocalSessionManagerError},
+        },
+    },
+};
+use tokio::time::Instant;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::event_store::SessionEventStore;
+
+/// Limits of the sessions.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionLimits {
+    /// Most sessions at once.
+    pub max_sessions: usize,
+    /// Longest life of a session without a request and without an open stream.
+    pub idle_timeout: Duration,
+}
+
+impl Default for SessionLimits {
+    fn default() -> Self {
+        Self { max_sessions: 1_000, idle_timeout: Duration::from_secs(30 * 60) }
+    }
+}
+
+/// The use of one session.
+struct SessionUsage {
+    last_used: Instant,
+    /// Number of open streams to the client.
+    open_streams: usize,
+    /// Ids of unanswered requests.
+    open_request_ids: HashSet<String>,
+}
+
+type SessionUsageMap = Arc<Mutex<HashMap<SessionId, SessionUsage>>>;
+
+/// The session manager of the HTTP surface.
+pub struct BoundedSessionManager {
+    inner: LocalSessionManager,
+    event_store: Arc<SessionEventStore>,
+    usages: SessionUsageMap,
+    limits: SessionLimits,
+    reserved: Arc<AtomicUsize>,
+}
+
+/// A place within the limit for a session that is about to begin. Dropping it releases the place.
+pub struct SessionReservation(Arc<AtomicUsize>);
+
+impl Drop for SessionReservation {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Marks a session as in use by an open stream or an unanswered request. Dropping it ends the use.
+pub struct SessionUseGuard {
+    usages: SessionUsageMap,
+    session: SessionId,
+    request_id: Option<String>,
+}
+
+impl Drop for SessionUseGuard {
+    fn drop(&mut self) {
+        let mut usages = self.usages.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(usage) = usages.get_mut(&self.session) {
+            usage.last_used = Instant::now();
+            match &self.request_id {
+                Some(id) => {
+                    usage.open_request_ids.remove(id);
+                }
+                None => usage.open_streams = usage.open_streams.saturating_sub(1),
+            }
+        }
+    }
+}
+
+impl BoundedSessionManager {
+    /// A manager without sessions.
+    pub fn new(limits: SessionLimits) -> Self {
+        let event_store = Arc::new(SessionEventStore::default());
+        let mut inner =
+            LocalSessionManager::default().with_event_store(Arc::clone(&event_store) as Arc<dyn EventStore>);
+        // The idle cleanup here also sees open streams, so the library's is off.
+        inner.session_config.keep_alive = None;
+        Self { inner, event_store, usages: SessionUsageMap::default(), limits, reserved: Arc::default() }
+    }
+
+    /// Spawns the task that ends idle sessions. Dropping the handle stops it.
+    pub fn spawn_idle_cleanup(self: &Arc<Self>) -> AbortOnDropHandle<()> {
+        let sessions = Arc::downgrade(self);
+        let pause = (self.limits.idle_timeout / 4).clamp(Duration::from_millis(50), Duration::from_secs(60));
+        AbortOnDropHandle::new(tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(pause).await;
+                let Some(sessions) = sessions.upgrade() else { return };
+                for id in sessions.idle_sessions() {
+                    tracing::info!("ending an idle session");
+                    let _ = sessions.close_session(&id).await;
+                }
+            }
+        }))
+    }
+
+    /// Whether the event store has an event.
+    pub fn has_event(&self, event_id: &str) -> bool {
+        self.event_store.has_event(event_id)
+    }
+
+    /// Reserves a place for another session; `None` when the limit is reached.
+    pub fn reserve(&self) -> Option<SessionReservation> {
+        self.with_usages(|usages| {
+            // The lock keeps two concurrent calls from both taking the last place.
+            let taken = usages.len() + self.reserved.load(Ordering::SeqCst);
+            (taken < self.limits.max_sessions).then(|| {
+                self.reserved.fetch_add(1, Ordering::SeqCst);
+                SessionReservation(Arc::clone(&self.reserved))
+            })
+        })
+    }
+
+    /// Most sessions at once.
+    pub fn max_sessions(&self) -> usize {
+        self.limits.max_sessions
+    }
+
+    /// Registers a request of a session; `None` when an unanswered request has the same id. A request of an unknown session is not
+    /// registered: the library refuses it.
+    pub fn register_request(&self, session: &str, id: String) -> Option<SessionUseGuard> {
+        let session: SessionId = session.into();
+        let is_free = self.with_usages(|usages| match usages.get_mut(&session) {
+            Some(usage) => {
+                usage.last_used = Instant::now();
+                usage.open_request_ids.insert(id.clone())
+            }
+            None => true,
+        });
+        is_free.then(|| SessionUseGuard { usages: Arc::clone(&self.usages), session, request_id: Some(id) })
+    }
+
+    fn idle_sessions(&self) -> Vec<SessionId> {
+        let now = Instant::now();
+        let is_idle = |usage: &SessionUsage| {
+            usage.open_streams == 0
+                && usage.open_request_ids.is_empty()
+                && now - usage.last_used >= self.limits.idle_timeout
+        };
+        self.with_usages(|usages| {
+            usages.iter().filter(|(_, usage)| is_idle(usage)).map(|(id, _)| Arc::clone(id)).collect()
+        })
+    }
+
+    fn with_usages<R>(&self, change: impl FnOnce(&mut HashMap<SessionId, SessionUsage>) -> R) -> R {
+        change(&mut self.usages.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Counts a stream as open until it is dropped.
+    fn track_stream<S>(
+        &self,
+        session: &SessionId,
+        stream: S,
+    ) -> impl Stream<Item = ServerSseMessage> + Send + Sync + 'static
+    where
+        S: Stream<Item = ServerSseMessage> + Send + Sync + 'static,
+    {
+        self.with_usages(|usages| {
+            if let Some(usage) = usages.get_mut(session) {
+                usage.open_streams += 1;
+                usage.last_used = Instant::now();
+            }
+        });
+        let held = SessionUseGuard { usages: Arc::clone(&self.usages), session: Arc::clone(session), request_id: None };
+        stream.map(move |message| {
+            let _ = &held;
+            message
+        })
+    }
+}
+
+impl SessionManager for BoundedSessionManager {
+    type Error = LocalSessionManagerError;
+    type Transport = <LocalSessionManager as SessionManager>::Transport;
+
+    async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
+        let (id, transport) = self.inner.create_session().await?;
+        let usage = SessionUsage { last_used: Instant::now(), open_streams: 0, open_request_ids: HashSet::new() };
+        self.with_usages(|usages| usages.insert(Arc::clone(&id), usage));
+        Ok((id, transport))
+    }
+
+    async fn initialize_session(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<ServerJsonRpcMessage, Self::Error> {
+        self.inner.initialize_session(id, message).await
+    }
+
+    async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
+        self.inner.has_session(id).await
+    }
+
+    async fn close_session(&self, id: &SessionId) -> Result<(), Self::Error> {
+        self.with_usages(|usages| usages.remove(id));
+        self.inner.close_session(id).await
+    }
+
+    async fn create_stream(
+        &self,
+        id: &SessionId,
+        message: ClientJsonRpcMessage,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        Ok(self.track_stream(id, self.inner.create_stream(id, message).await?))
+    }
+
+    async fn accept_message(&self, id: &SessionId, message: ClientJsonRpcMessage) -> Result<(), Self::Error> {
+        self.inner.accept_message(id, message).await
+    }
+
+    async fn create_standalone_stream(
+        &self,
+        id: &SessionId,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        Ok(self.track_stream(id, self.inner.create_standalone_stream(id).await?))
+    }
+
+    async fn resume(
+        &self,
+        id: &SessionId,
+        last_event_id: String,
+    ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
+        Ok(self.track_stream(id, self.inner.resume(id, last_event_id).await?))
+    }
+
+    fn event_store(&self) -> Option<Arc<dyn EventStore>> {
+        self.inner.event_store()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_session_in_use_is_not_idle_and_a_request_id_has_one_use_at_a_time() {
+        let limits = SessionLimits { max_sessions: 2, idle_timeout: Duration::ZERO };
+        let sessions = Arc::new(BoundedSessionManager::new(limits));
+        let (first, _transport) = sessions.create_session().await.expect("created");
+        let (_, _other) = sessions.create_session().await.expect("created");
+        assert!(sessions.reserve().is_none());
+        let held = sessions.register_request(&first, "1".into()).expect("free");
+        assert!(sessions.register_request(&first, "1".into()).is_none(), "in use");
+        assert!(!sessions.idle_sessions().contains(&first), "a request is under way");
+        drop(held);
+        assert!(sessions.register_request(&first, "1".into()).is_some(), "free again");
+        let stream = sessions.track_stream(&first, futures::stream::pending());
+        assert!(!sessions.idle_sessions().contains(&first), "its client listens");
+        drop(stream);
+        assert!(sessions.idle_sessions().contains(&first));
+        sessions.close_session(&first).await.expect("closed");
+        let reservation = sessions.reserve();
+        assert!(reservation.is_some() && sessions.reserve().is_none(), "a place is reserved once");
+    }
+}

@@ -1,0 +1,167 @@
+//! The caller of one request: the capabilities of its client, its questions and notifications, and its session.
+
+// Log messages are deprecated in the newest protocol version, and all versions have them.
+#![allow(deprecated)]
+
+use std::time::Duration;
+
+use rmcp::{
+    RoleServer,
+    model::{
+        ElicitRequestParams, ElicitResult, InputResponses, LoggingLevel, LoggingMessageNotificationParam,
+        ProgressNotificationParam, ProtocolVersion,
+    },
+    service::RequestContext,
+};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::state::SessionState;
+use crate::mcp::notifications::NOTIFY_TIMEOUT;
+
+/// The way in which a server can ask the client for input during a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ElicitationMode {
+    /// The server sends a request while the call waits.
+    ServerRequest,
+    /// The server answers with the question, and the client calls again.
+    InputRequired,
+    /// The client cannot be asked.
+    Unsupported,
+}
+
+/// The progress of a call.
+#[derive(Debug, Clone, Copy)]
+pub struct CallProgress {
+    /// Steps done.
+    pub steps_done: u8,
+    /// All steps.
+    pub steps_total: u8,
+    /// The current step as a text.
+    pub message: &'static str,
+}
+
+/// The caller of a request.
+pub struct ToolCaller<'a> {
+    context: &'a RequestContext<RoleServer>,
+    session: &'a SessionState,
+    /// Answers to the questions of an earlier round.
+    pub input_responses: Option<InputResponses>,
+    /// The request state that the server gave along with those questions.
+    pub request_state: Option<String>,
+}
+
+/// Longest name of a client program, in bytes; a longer one is truncated.
+const MAX_CLIENT_NAME_BYTES: usize = 100;
+/// Longest wait for the answer of a person.
+const ELICITATION_TIMEOUT: Duration = Duration::from_secs(5 * 60);
+
+impl<'a> ToolCaller<'a> {
+    /// The caller of a request.
+    pub fn new(context: &'a RequestContext<RoleServer>, session: &'a SessionState) -> Self {
+        Self { context, session, input_responses: None, request_state: None }
+    }
+
+    /// The way in which the client can be asked for input.
+    pub fn elicitation_mode(&self) -> ElicitationMode {
+        let can_be_asked = self.context.client_capabilities().is_some_and(|client| client.elicitation.is_some());
+        let is_modern = self.context.protocol_version().is_some_and(|version| version >= ProtocolVersion::V_2026_07_28);
+        match (can_be_asked, is_modern) {
+            (false, _) => ElicitationMode::Unsupported,
+            (true, true) => ElicitationMode::InputRequired,
+            (true, false) => ElicitationMode::ServerRequest,
+        }
+    }
+
+    /// Asks the person and waits for the answer; `None` when no answer comes.
+    pub async fn elicit(&self, question: ElicitRequestParams) -> Option<ElicitResult> {
+        tokio::select! {
+            answer = self.context.peer.create_elicitation_with_timeout(question, Some(ELICITATION_TIMEOUT)) => answer.ok(),
+            () = self.cancelled() => None,
+        }
+    }
+
+    /// Whether the client has cancelled the call or disconnected.
+    pub fn is_cancelled(&self) -> bool {
+        self.context.ct.is_cancelled()
+    }
+
+    /// Resolves when the client cancels the call or disconnects.
+    pub async fn cancelled(&self) {
+        self.context.ct.cancelled().await;
+    }
+
+    /// The session id and the name of the client program. A client of a protocol version without sessions has an id made of its
+    /// name; a client on stdio has the id `stdio`.
+    pub fn session_and_client(&self) -> (String, String) {
+        let header = |name: &str| {
+            let parts = self.context.extensions.get::<::http::request::Parts>()?;
+            parts.headers.get(name)?.to_str().ok().map(str::to_owned)
+        };
+        let client = self.context.client_info().map_or_else(String::new, |info| info.name);
+        let client = client[..client.floor_char_boundary(MAX_CLIENT_NAME_BYTES)].to_owned();
+        let session = match header("mcp-session-id") {
+            Some(session) => session,
+            None if self.context.extensions.get::<::http::request::Parts>().is_some() => format!("stateless {client}"),
+            None => "stdio".to_owned(),
+        };
+        (session, client)
+    }
+
+    /// Reports the progress of the call as a progress notification and as a log message, as far as the client requested them.
+    pub async fn report_progress(&self, progress: CallProgress, detail: Value) {
+        if let Some(token) = self.context.meta.get_progress_token() {
+            let param = ProgressNotificationParam::new(token, f64::from(progress.steps_done))
+                .with_total(f64::from(progress.steps_total))
+                .with_message(progress.message);
+            // A client that does not read must not delay a write.
+            let _ = timeout(NOTIFY_TIMEOUT, self.context.peer.notify_progress(param)).await;
+        }
+        let mut detail = detail;
+        detail["step"] = progress.message.into();
+        self.log(LoggingLevel::Info, detail).await;
+    }
+
+    /// Reports a failure as a log message.
+    pub async fn log_failure(&self, data: Value) {
+        self.log(LoggingLevel::Warning, data).await;
+    }
+
+    /// Sends a log message, if the client requested its severity.
+    async fn log(&self, level: LoggingLevel, data: Value) {
+        let least = self.context.meta.log_level().or_else(|| self.session.min_log_level());
+        if least.is_some_and(|least| severity_rank(level) >= severity_rank(least)) {
+            let param = LoggingMessageNotificationParam::new(level, data).with_logger("svc");
+            let _ = timeout(NOTIFY_TIMEOUT, self.context.peer.notify_logging_message(param)).await;
+        }
+    }
+
+    /// Height of the session's last write; 0 without one.
+    pub fn last_write_height(&self) -> u64 {
+        self.session.last_write_height()
+    }
+
+    /// Records a write of the session.
+    pub fn record_write(&self, height: u64) {
+        self.session.record_write(height);
+    }
+
+    /// Forgets a write whose block did not come in time for a read.
+    pub fn forget_write(&self, height: u64) {
+        self.session.forget_write(height);
+    }
+}
+
+/// The rank of a syslog severity; the most severe has the highest.
+fn severity_rank(level: LoggingLevel) -> u8 {
+    match level {
+        LoggingLevel::Debug => 0,
+        LoggingLevel::Info => 1,
+        LoggingLevel::Notice => 2,
+        LoggingLevel::Warning => 3,
+        LoggingLevel::Error => 4,
+        LoggingLevel::Critical => 5,
+        LoggingLevel::Alert => 6,
+        LoggingLevel::Emergency => 7,
+    }
+}

@@ -1,0 +1,41 @@
+//! The answer of `/healthz`, the same on every listener.
+
+use axum::{
+    Json,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+};
+use serde_json::json;
+
+/// The health of a server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HealthStatus {
+    /// It serves.
+    Ok,
+    /// It boots.
+    Starting,
+    /// It serves, but something it depends on does not work.
+    Degraded,
+    /// An actor it depends on is being restarted.
+    Restarting,
+    /// It finishes running requests and takes no new ones.
+    Draining,
+}
+
+impl HealthStatus {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Starting => "starting",
+            Self::Degraded => "degraded",
+            Self::Restarting => "restarting",
+            Self::Draining => "draining",
+        }
+    }
+}
+
+/// `{"status": …}`, with status code 200 for a healthy server and 503 for any other.
+pub(crate) fn health_response(status: HealthStatus) -> Response {
+    let code = if status == HealthStatus::Ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (code, Json(json!({"status": status.as_str()}))).into_response()
+}

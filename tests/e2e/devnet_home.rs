@@ -1,0 +1,128 @@
+//! `svc devnet --home`: killed in the middle of its blocks, it continues with the same blocks, hashes and entities.
+
+use std::{
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use serde_json::{Value, json};
+use svc::mcp_client::McpClient;
+
+use super::harness::{CREATE_ECOSYSTEM, ecosystem_arguments, into_arguments};
+
+struct DevnetChild {
+    child: Child,
+    description: Value,
+    http: reqwest::Client,
+}
+
+fn devnet(home: &Path) -> DevnetChild {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_svc"));
+    let ports = ["--rpc-port", "0", "--indexer-port", "0", "--mcp-port", "0", "--control-port", "0"];
+    command.args(["devnet", "--json", "--block-time", "20ms", "--home"]).arg(home).args(ports);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("svc starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("readable");
+    DevnetChild {
+        child,
+        description: serde_json::from_str(&line).expect("one JSON object"),
+        http: reqwest::Client::new(),
+    }
+}
+
+impl DevnetChild {
+    async fn get(&self, server: &str, path: &str) -> Value {
+        let url = format!("{}/{path}", self.description[server].as_str().expect("a URL"));
+        self.http.get(url).send().await.expect("answers").json().await.expect("JSON")
+    }
+
+    async fn block(&self, height: u64) -> Value {
+        self.get("rpc", &format!("block?height={height}")).await["result"].clone()
+    }
+
+    async fn height(&self) -> u64 {
+        self.get("control", "").await["height"].as_u64().expect("a number")
+    }
+
+    async fn client(&self) -> McpClient {
+        let text = |name: &str| self.description[name].as_str().expect("a text").to_owned();
+        McpClient::connect(&text("mcp"), &text("bearer")).await.expect("connects")
+    }
+
+    /// Sends SIGKILL, so that no handler of the process runs.
+    fn kill(mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("gone");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_devnet_continues_with_the_same_chain() {
+    let home = tempfile::tempdir().expect("a directory");
+    let mut blocks: Vec<Value> = Vec::new();
+    for written in 0..3 {
+        let process = devnet(home.path());
+        for (height, known) in (1..).zip(&blocks) {
+            assert_eq!(process.block(height).await, *known, "{height}");
+        }
+        let client = process.client().await;
+        // The indexer of the home has the entities written before the kill.
+        for id in 1..=written {
+            let read =
+                client.call_tool("svc.idx.es.getEcosystem", into_arguments(json!({"id": id}))).await.expect("answered");
+            assert_eq!(read.is_error, Some(false), "{id}");
+        }
+        let done = client
+            .call_tool(CREATE_ECOSYSTEM, into_arguments(ecosystem_arguments(format!("e{written}"))))
+            .await
+            .expect("answered");
+        assert_eq!(done.is_error, Some(false), "{done:?}");
+        for height in blocks.len() as u64 + 1..=process.height().await {
+            blocks.push(process.block(height).await);
+        }
+        // Further transactions are in flight at the kill, between two blocks.
+        let late: Vec<_> = (0..4)
+            .map(|index| {
+                client.call_tool(CREATE_ECOSYSTEM, into_arguments(ecosystem_arguments(format!("late{written}{index}"))))
+            })
+            .collect();
+        let late = futures::future::join_all(late);
+        let _ = tokio::time::timeout(std::time::Duration::from_millis(30), late).await;
+        process.kill();
+    }
+    let process = devnet(home.path());
+    assert!(process.height().await >= blocks.len() as u64);
+    process.kill();
+    let reset = Command::new(env!("CARGO_BIN_EXE_svc")).args(["devnet", "reset", "--home"]).arg(home.path()).output();
+    assert!(reset.expect("runs").status.success());
+    assert_eq!(std::fs::read_dir(home.path()).expect("readable").count(), 0, "nothing is left");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn snapshots_are_taken_and_loaded_from_the_command_line() {
+    let home = tempfile::tempdir().expect("a directory");
+    let process = devnet(home.path());
+    let control = process.description["control"].as_str().expect("a URL").to_owned();
+    let run = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_svc"))
+            .arg("devnet")
+            .args(arguments)
+            .args(["--control", &control])
+            .output();
+        let output = output.expect("runs");
+        (
+            output.status.success(),
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr),
+        )
+    };
+    let (is_done, text) = run(&["save", "first"]);
+    assert!(is_done && text.starts_with("at height "), "{text}");
+    let (is_done, text) = run(&["load", "first"]);
+    assert!(is_done && text.contains("application hash"), "{text}");
+    let (is_done, text) = run(&["load", "second"]);
+    assert!(!is_done && text.contains("there is no snapshot \"second\""), "{text}");
+    process.kill();
+    let (is_done, text) = run(&["save", "late"]);
+    assert!(!is_done && text.contains("--control-port"), "{text}");
+}

@@ -1,0 +1,105 @@
+//! Idempotency keys: one write per key.
+
+use serde_json::{Value, json};
+
+use super::super::harness::{CREATE_ECOSYSTEM, TestNetwork, ecosystem_arguments, start_quick_network};
+
+fn keyed_arguments(name: &str, key: &str) -> Value {
+    let mut arguments = ecosystem_arguments(name);
+    arguments["idempotency_key"] = key.into();
+    arguments
+}
+
+async fn records(world: &TestNetwork) -> Vec<Value> {
+    world.client.read_resource("svc://own/audit").await.expect("readable")["records"]
+        .as_array()
+        .cloned()
+        .expect("a list")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_write_with_one_key_executes_once_and_has_the_same_answer() {
+    let world = start_quick_network().await;
+    world.network.devnet.node.update_faults(|faults| faults.hold_blocks = 2);
+    let racing =
+        futures::future::join_all((0..6).map(|_| world.call_tool(CREATE_ECOSYSTEM, keyed_arguments("once", "k1"))))
+            .await;
+    let later = world.call_tool(CREATE_ECOSYSTEM, keyed_arguments("once", "k1")).await;
+    for answer in racing.iter().chain([&later]) {
+        world.assert_included_once("once", answer);
+        assert_eq!(answer.content["tx_hash"], racing[0].content["tx_hash"]);
+        assert_eq!(answer.content["response"], racing[0].content["response"]);
+    }
+    assert_eq!(world.operator_txs_in_blocks(), 1);
+    assert_eq!(records(&world).await.len(), 1, "one attempt");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_with_other_arguments_is_refused() {
+    let world = start_quick_network().await;
+    world.call_ok(CREATE_ECOSYSTEM, keyed_arguments("first", "k")).await;
+    let error = world.call_error(CREATE_ECOSYSTEM, keyed_arguments("second", "k"), "INPUT_INVALID").await;
+    assert_eq!(error["details"]["violations"][0]["pointer"], "/idempotency_key");
+    assert_eq!((world.times_on_chain("second"), world.operator_txs_in_blocks()), (0, 1));
+    for bad in [json!(""), json!(7), json!("x".repeat(129)), json!(null)] {
+        let mut arguments = ecosystem_arguments("bad");
+        arguments["idempotency_key"] = bad;
+        world.call_error(CREATE_ECOSYSTEM, arguments, "INPUT_INVALID").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_was_not_sent_can_be_retried_with_its_key() {
+    let world = start_quick_network().await;
+    let text = "failed to execute message; message index: 0: something: broken with gas used: '1'".to_owned();
+    world.network.devnet.node.update_faults(|faults| faults.fail_simulations = Some((1, text)));
+    world.call_error(CREATE_ECOSYSTEM, keyed_arguments("again", "a"), "SIMULATION_FAILED").await;
+    let answer = world.call_tool(CREATE_ECOSYSTEM, keyed_arguments("again", "a")).await;
+    world.assert_included_once("again", &answer);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_can_join_a_write_after_its_timeout() {
+    let mut settings = super::super::harness::network_config(100);
+    settings.tx_timeout = std::time::Duration::from_secs(1);
+    let world = super::super::harness::start_network(settings).await;
+    world.network.devnet.node.update_faults(|faults| faults.hold_inclusion = true);
+    let error = world.call_error(CREATE_ECOSYSTEM, keyed_arguments("patient", "p"), "BCAST_TIMEOUT").await;
+    let release = async {
+        world.await_blocks(2).await;
+        world.network.devnet.node.update_faults(|faults| faults.hold_inclusion = false);
+    };
+    let (answer, ()) = tokio::join!(world.call_tool(CREATE_ECOSYSTEM, keyed_arguments("patient", "p")), release);
+    world.assert_included_once("patient", &answer);
+    assert_eq!(answer.content["tx_hash"], error["details"]["tx_hash"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_write_attempt_is_in_the_audit_with_its_origin_and_outcome() {
+    let world = start_quick_network().await;
+    let receipt = world.call_ok(CREATE_ECOSYSTEM, keyed_arguments("recorded", "r")).await;
+    world
+        .network
+        .devnet
+        .node
+        .update_faults(|faults| faults.fail_simulations = Some((1, "failed to execute message".to_owned())));
+    world.call_error(CREATE_ECOSYSTEM, ecosystem_arguments("refused"), "SIMULATION_FAILED").await;
+    world
+        .wait_until("both have ended", async || records(&world).await.iter().all(|record| record["end"].is_object()))
+        .await;
+    let records = records(&world).await;
+    assert_eq!(records.len(), 2);
+    let (refused, written) = (&records[0], &records[1]);
+    assert_eq!(
+        (&refused["end"]["outcome"], &refused["end"]["error_code"]),
+        (&json!("not_sent"), &json!("SIMULATION_FAILED"))
+    );
+    assert_eq!((&written["end"]["outcome"], &written["end"]["tx_hash"]), (&json!("included"), &receipt["tx_hash"]));
+    assert_eq!((&written["tool"], &written["verdict"]), (&json!(CREATE_ECOSYSTEM), &json!("allow")));
+    assert_eq!((&written["idempotency_key"], &written["end"]["block_height"]), (&json!("r"), &receipt["block_height"]));
+    for member in ["id", "begun_at", "session", "client", "msg_type", "message_digest"] {
+        assert!(written[member].as_str().is_some_and(|text| !text.is_empty()), "{member} in {written:#}");
+    }
+    let rows = world.transactions().await;
+    assert_eq!((rows.len(), &rows[0]["write_id"]), (1, &written["id"]));
+}

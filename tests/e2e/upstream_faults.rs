@@ -1,0 +1,117 @@
+//! Failing upstreams: the answer is correct, and later calls succeed.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::harness::{CREATE_ECOSYSTEM, ecosystem_arguments, network_config, start_network, start_quick_network};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_without_an_indexer_succeeds_and_is_reported_as_not_indexed() {
+    let mut settings = network_config(100);
+    settings.indexer_timeout = Duration::from_millis(1500);
+    let mut world = start_network(settings).await;
+    world.network.kill_indexer();
+    let receipt = world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments("unsynced")).await;
+    assert_eq!(receipt["indexer_synced"], false);
+    assert!(receipt["indexer_height"].as_u64() < receipt["block_height"].as_u64());
+    assert_eq!(receipt["response"]["ecosystem_id"], "1");
+    let error = world.call_error("svc.idx.es.getEcosystem", json!({"id": 1}), "UPSTREAM_UNREACHABLE").await;
+    assert_eq!((&error["details"]["kind"], &error["retryable"]), (&json!("indexer"), &json!(true)));
+
+    world.network.restart_indexer().await.expect("starts again");
+    world
+        .wait_until("the indexer has caught up", async || {
+            !world.call_tool("svc.idx.es.getEcosystem", json!({"id": 1})).await.is_error
+        })
+        .await;
+    world
+        .wait_until("writes are synced again", async || {
+            let name = format!("again-{}", world.height());
+            world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments(name)).await.content["indexer_synced"] == true
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_outage_is_reported_and_its_recovery_detected() {
+    let world = start_quick_network().await;
+    world.network.devnet.node.stop();
+    let error = world.call_error(CREATE_ECOSYSTEM, ecosystem_arguments("down"), "UPSTREAM_UNREACHABLE").await;
+    assert_eq!((&error["stage"], &error["details"]["kind"]), (&json!("upstream"), &json!("rpc")));
+    world.network.devnet.node.start().expect("starts again");
+    world
+        .wait_until("writes work again", async || {
+            !world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments(format!("up-{}", world.height()))).await.is_error
+        })
+        .await;
+    assert!(!world.ecosystems_on_chain().contains(&"did:web:down.example".to_owned()), "what failed was not sent");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cut_websocket_loses_no_inclusion() {
+    let world = start_quick_network().await;
+    for index in 0..5 {
+        let write = world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments(format!("cut-{index}")));
+        let cut = async { world.network.devnet.node.cut_websockets() };
+        let (receipt, ()) = tokio::join!(write, cut);
+        assert_eq!(receipt["code"], 0);
+    }
+    assert_eq!(world.ecosystems_on_chain().len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_lost_after_check_tx_is_resent_with_the_next_write() {
+    let world = start_quick_network().await;
+    world.network.devnet.node.update_faults(|faults| faults.drop_after_check = 1);
+    let (first, second) = tokio::join!(world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments("lost")), async {
+        // After the next block the node's check state lacks the sequence of the lost transaction; the next write finds this.
+        let mut heights = world.network.devnet.node.watch_heights();
+        heights.changed().await.expect("a block");
+        heights.changed().await.expect("a block");
+        world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments("after")).await
+    });
+    assert!(!first.is_error, "{:#}", first.content);
+    assert!(!second.is_error, "{:#}", second.content);
+    assert_eq!(world.operator_txs_in_blocks(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_is_not_included_times_out_and_then_expires() {
+    let mut settings = network_config(100);
+    settings.tx_timeout = Duration::from_secs(1);
+    let world = start_network(settings).await;
+    world.network.devnet.node.update_faults(|faults| faults.hold_inclusion = true);
+    let error = world.call_error(CREATE_ECOSYSTEM, ecosystem_arguments("held"), "BCAST_TIMEOUT").await;
+    let hash = error["details"]["tx_hash"].clone();
+    assert!(error["details"]["timeout_height"].as_u64().is_some_and(|height| height > world.height()));
+    assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("svc.cosmos.tx.getTx")));
+    let pending = world.call_ok("svc.cosmos.tx.getTx", json!({"hash": hash})).await;
+    assert_eq!((&pending["found"], &pending["state"]), (&json!(false), &json!("pending")));
+    world
+        .wait_until("the transaction has expired", async || {
+            world.call_ok("svc.cosmos.tx.getTx", json!({"hash": hash})).await["state"] == "expired"
+        })
+        .await;
+    world.network.devnet.node.update_faults(|faults| faults.hold_inclusion = false);
+    world
+        .wait_until("writes work on the freed sequence", async || {
+            !world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments("next")).await.is_error
+        })
+        .await;
+    assert!(
+        !world.ecosystems_on_chain().contains(&"did:web:held.example".to_owned()),
+        "an expired transaction never executes"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_simulation_sends_nothing() {
+    let world = start_quick_network().await;
+    let text = "failed to execute message; message index: 0: something: broken with gas used: '1'".to_owned();
+    world.network.devnet.node.update_faults(|faults| faults.fail_simulations = Some((1, text)));
+    let error = world.call_error(CREATE_ECOSYSTEM, ecosystem_arguments("refused"), "SIMULATION_FAILED").await;
+    assert_eq!((&error["details"]["codespace"], &error["stage"]), (&json!("sdk"), &json!("broadcast")));
+    assert_eq!(world.operator_txs_in_blocks(), 0);
+    world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments("fine")).await;
+}

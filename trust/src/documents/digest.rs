@@ -1,0 +1,95 @@
+//! Digests of documents: of the canonical form (RFC 8785), and of the bytes (Subresource Integrity).
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::Value;
+use sha2::{Digest, Sha256, Sha384, Sha512};
+
+/// A digest algorithm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DigestAlgorithm {
+    /// SHA-256.
+    Sha256,
+    /// SHA-384.
+    Sha384,
+    /// SHA-512.
+    Sha512,
+}
+
+impl DigestAlgorithm {
+    const ALL: [Self; 3] = [Self::Sha256, Self::Sha384, Self::Sha512];
+
+    /// Name on the chain and in integrity texts.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Sha256 => "sha256",
+            Self::Sha384 => "sha384",
+            Self::Sha512 => "sha512",
+        }
+    }
+
+    /// The algorithm with this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|algorithm| algorithm.as_str() == name)
+    }
+
+    fn digest_base64(self, bytes: &[u8]) -> String {
+        match self {
+            Self::Sha256 => STANDARD.encode(Sha256::digest(bytes)),
+            Self::Sha384 => STANDARD.encode(Sha384::digest(bytes)),
+            Self::Sha512 => STANDARD.encode(Sha512::digest(bytes)),
+        }
+    }
+}
+
+/// The canonical form of a JSON value. None when there is no form that identifies the value: a number is outside of the range
+/// of a double, or is an integer that a double does not hold exactly.
+pub fn canonical_json(value: &Value) -> Option<String> {
+    svc_wire::syntax::has_exact_integers(value).then(|| serde_json_canonicalizer::to_string(value).ok())?
+}
+
+/// `digestJCS`: digest of the canonical form, in base64 with padding and without a prefix.
+pub fn digest_jcs(document: &Value, algorithm: DigestAlgorithm) -> Option<String> {
+    Some(algorithm.digest_base64(canonical_json(document)?.as_bytes()))
+}
+
+/// Integrity text of bytes, such as `sha384-…`.
+pub fn sri_digest(bytes: &[u8], algorithm: DigestAlgorithm) -> String {
+    format!("{}-{}", algorithm.as_str(), algorithm.digest_base64(bytes))
+}
+
+/// Whether bytes have this integrity text. A text with an unknown algorithm matches no bytes.
+pub fn matches_sri(bytes: &[u8], integrity: &str) -> bool {
+    let algorithm = integrity.split_once('-').and_then(|(name, _)| DigestAlgorithm::from_name(name));
+    algorithm.is_some_and(|algorithm| sri_digest(bytes, algorithm) == integrity)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_digest_is_that_of_the_canonical_form() {
+        // SHA-256 of `{"a":1,"b":[true,"é"]}`, made with another implementation.
+        let document = json!({"b": [true, "é"], "a": 1.0});
+        assert_eq!(canonical_json(&document).as_deref(), Some(r#"{"a":1,"b":[true,"é"]}"#));
+        assert_eq!(canonical_json(&json!({"a": [9_007_199_254_740_993_i64]})), None, "a neighbour has the same double");
+        assert_eq!(canonical_json(&json!(-9_007_199_254_740_992_i64)).as_deref(), Some("-9007199254740992"));
+        assert_eq!(
+            digest_jcs(&json!({}), DigestAlgorithm::Sha256).as_deref(),
+            Some("RBNvo1WzZ4oRRq0W9+hknpT7T8If536DEMBg9hyq/4o=")
+        );
+        assert_eq!(digest_jcs(&document, DigestAlgorithm::Sha384).map(|digest| digest.len()), Some(64));
+        assert_eq!(digest_jcs(&document, DigestAlgorithm::Sha512).map(|digest| digest.len()), Some(88));
+    }
+
+    #[test]
+    fn an_integrity_text_matches_only_its_own_bytes() {
+        let text = sri_digest(b"x", DigestAlgorithm::Sha384);
+        assert!(text.starts_with("sha384-") && matches_sri(b"x", &text));
+        for (bytes, integrity) in [(&b"y"[..], text.as_str()), (b"x", "md5-abc"), (b"x", ""), (b"x", "sha384-")] {
+            assert!(!matches_sri(bytes, integrity), "{integrity}");
+        }
+    }
+}

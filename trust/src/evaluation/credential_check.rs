@@ -1,0 +1,127 @@
+//! Check of one credential: proof, validity, schema, anchored digest, authorisation.
+
+use serde_json::Value;
+
+use super::{TrustEvaluation, authorization};
+use crate::{
+    RegistrySchema, RejectionCode, RejectionReason,
+    did_document::{ProofPurpose, has_type},
+    digest::{DigestAlgorithm, digest_jcs, matches_sri},
+    documents::credential::{VerifiableCredential, optional_text},
+    evidence::MissingEvidence,
+    schemas::schema_validation,
+    verdict::AcceptedCredential,
+};
+
+impl TrustEvaluation<'_> {
+    /// Checks a credential that a presentation of the DID contains.
+    pub(super) fn check_credential(
+        &self,
+        did: &str,
+        id: &str,
+        body: &Value,
+    ) -> Result<AcceptedCredential, MissingEvidence> {
+        let credential = VerifiableCredential::parse(body)?;
+        let (schema_url, schema_integrity) = credential.schema_reference()?;
+        // All of it is requested before the first check, so that the caller can fetch it in one round.
+        let issuer_document = self.view.document(credential.issuer);
+        let schema_credential = self.view.resource(schema_url);
+        let issuers = self.view.participants(credential.issuer);
+        let holders = self.view.participants(did);
+
+        self.check_proof(body, credential.issuer, issuer_document?, &[ProofPurpose::AssertionMethod])?;
+        let subject = credential.subject["id"].as_str();
+        if subject != Some(did) {
+            return Err(
+                RejectionReason::new(RejectionCode::SubjectMismatch, subject.unwrap_or("it names no subject")).into()
+            );
+        }
+        credential.check_validity_period(self.rules.now)?;
+        let schema = self.resolve_schema(schema_url, schema_integrity, schema_credential?)?;
+        let known = self.rules.essential_schemas.find(&schema.json_schema);
+        let essential = known.map(|(essential, version)| (essential, version.to_owned()));
+        if essential.is_some() && !self.allows_ecosystem(&schema.ecosystem_did) {
+            return Err(RejectionReason::new(RejectionCode::EcosystemNotAllowed, &schema.ecosystem_did).into());
+        }
+        let text = body.to_string();
+        self.view.verify_once(&[b"schema", schema.json_schema.as_bytes(), text.as_bytes()], || {
+            schema_validation::validate_credential(&schema.json_schema, body, text.len())
+        })?;
+        let algorithm = DigestAlgorithm::from_name(&schema.digest_algorithm).ok_or_else(|| {
+            RejectionReason::new(
+                RejectionCode::SchemaUnusable,
+                format!("digest algorithm {:?}", schema.digest_algorithm),
+            )
+        })?;
+        let digest = digest_jcs(body, algorithm)
+            .ok_or_else(|| RejectionReason::new(RejectionCode::CredentialInvalid, "it has no canonical form"))?;
+        // The chain stores digests as integrity texts; verdicts contain them without the name of the algorithm.
+        let anchor = format!("{}-{digest}", algorithm.as_str());
+        let issued_at = self
+            .view
+            .digest(&anchor)?
+            .ok_or_else(|| RejectionReason::new(RejectionCode::DigestNotAnchored, &anchor))?;
+        let issuer = authorization::authorize_issuer(issuers?, schema.id, issued_at)?;
+        let holder = authorization::authorize_holder(holders?, schema, credential.issuer == did)?;
+        Ok(AcceptedCredential {
+            id: id.to_owned(),
+            essential,
+            schema_id: schema.id,
+            ecosystem_id: schema.ecosystem_id,
+            issuer: credential.issuer.to_owned(),
+            issuer_participant_id: issuer.id,
+            participant_id: holder.map_or(issuer.id, |holder| holder.id),
+            digest_jcs: digest,
+            issued_at,
+            valid_from: credential.valid_from,
+            valid_until: credential.valid_until,
+            anchored_until: holder.and_then(|holder| holder.effective_until),
+            subject: credential.subject.clone(),
+        })
+    }
+
+    fn allows_ecosystem(&self, ecosystem: &str) -> bool {
+        self.rules.allowed_ecosystems.is_empty() || self.rules.allowed_ecosystems.contains(ecosystem)
+    }
+
+    /// The schema of the registry that a schema credential refers to.
+    fn resolve_schema(
+        &self,
+        url: &str,
+        integrity: Option<&str>,
+        text: &str,
+    ) -> Result<&RegistrySchema, MissingEvidence> {
+        let invalid = |detail: &dyn std::fmt::Display| {
+            RejectionReason::new(RejectionCode::SchemaCredentialInvalid, format!("{url}: {detail}"))
+        };
+        if let Some(integrity) = integrity.filter(|integrity| !matches_sri(text.as_bytes(), integrity)) {
+            return Err(
+                RejectionReason::new(RejectionCode::SchemaDigestMismatch, format!("{url} is not {integrity}")).into()
+            );
+        }
+        let body: Value = serde_json::from_str(text).map_err(|error| invalid(&error))?;
+        let credential = VerifiableCredential::parse(&body).map_err(|reason| invalid(&reason.message))?;
+        if !has_type(&body, "JsonSchemaCredential") {
+            return Err(invalid(&"its type is not JsonSchemaCredential").into());
+        }
+        let reference = credential.subject["jsonSchema"]["$ref"].as_str();
+        let reference = reference.ok_or_else(|| invalid(&"it names no jsonSchema"))?;
+        let id = schema_validation::schema_id_of(reference, &self.rules.schema_prefix)
+            .ok_or_else(|| RejectionReason::new(RejectionCode::SchemaUnsupported, reference))?;
+        let issuer_document = self.view.document(credential.issuer);
+        let schema = self.view.schema(id)?;
+        if credential.issuer != schema.ecosystem_did {
+            let issuers = format!("{} issued it, the ecosystem is {}", credential.issuer, schema.ecosystem_did);
+            return Err(RejectionReason::new(RejectionCode::SchemaCredentialIssuer, issuers).into());
+        }
+        self.check_proof(&body, credential.issuer, issuer_document?, &[ProofPurpose::AssertionMethod])
+            .map_err(|reason| RejectionReason { message: format!("{url}: {}", reason.message), ..reason })?;
+        credential.check_validity_period(self.rules.now)?;
+        let integrity = optional_text(&credential.subject["digestSRI"]).map_err(|detail| invalid(&detail))?;
+        if let Some(integrity) = integrity.filter(|integrity| !matches_sri(schema.json_schema.as_bytes(), integrity)) {
+            let which = format!("the registry's schema {id} is not {integrity}");
+            return Err(RejectionReason::new(RejectionCode::SchemaDigestMismatch, which).into());
+        }
+        Ok(schema)
+    }
+}

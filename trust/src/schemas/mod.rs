@@ -1,0 +1,4 @@
+//! JSON Schemas of credentials: validation, and the schemas that are essential.
+
+pub mod essential_schema;
+pub mod schema_validation;

@@ -1,0 +1,166 @@
+//! Classes of chain failures. The pair (codespace, code) identifies a failure; its text is read only where the node sends no
+//! code of the module.
+
+use serde::{Deserialize, Serialize};
+
+/// A failure as the chain reports it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChainError {
+    /// Codespace: the two letters of a module, `sdk`, `feegrant` or `undefined`.
+    pub codespace: String,
+    /// Code within the codespace, never 0.
+    pub code: u32,
+    /// Text of the chain.
+    pub raw_log: String,
+}
+
+/// Class of a failure: each one needs another reaction of the sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChainErrorKind {
+    /// The fee allowance cannot be used. The same transaction without a granter may pass.
+    FeeAllowanceUnusable,
+    /// Fee or balance too small.
+    InsufficientFees,
+    /// The sequence is not the one the node expects.
+    WrongSequence {
+        /// The sequence that the node expects, when its text contains it.
+        expected: Option<u64>,
+        /// The sequence of the transaction, when the text contains it.
+        actual: Option<u64>,
+    },
+    /// The mempool has the same bytes already: the transaction counts as accepted.
+    AlreadyInMempool,
+    /// The mempool is full.
+    MempoolFull,
+    /// The timeout height has passed.
+    TimeoutHeightPassed,
+    /// Gas limit too low.
+    OutOfGas,
+    /// The operator authorization has expired (de/1106).
+    AuthorizationExpired,
+    /// The authorization is missing (de/1105) or lacks the type (de/1107).
+    AuthorizationMissing,
+    /// A spend limit forbids it (de/1108).
+    SpendLimitExceeded,
+    /// Anything else.
+    OtherFailure,
+}
+
+impl ChainError {
+    /// Classifies the failure.
+    pub fn classify(&self) -> ChainErrorKind {
+        match (self.codespace.as_str(), self.code) {
+            ("feegrant", 2 | 3 | 7) | ("sdk", 38) => ChainErrorKind::FeeAllowanceUnusable,
+            ("sdk", 5 | 13) => ChainErrorKind::InsufficientFees,
+            ("sdk", 32) => parse_wrong_sequence(&self.raw_log),
+            ("sdk", 19) => ChainErrorKind::AlreadyInMempool,
+            ("sdk", 20) => ChainErrorKind::MempoolFull,
+            ("sdk", 30 | 42) => ChainErrorKind::TimeoutHeightPassed,
+            ("sdk", 11) => ChainErrorKind::OutOfGas,
+            ("de", 1106) => ChainErrorKind::AuthorizationExpired,
+            ("de", 1105 | 1107 | 1114) => ChainErrorKind::AuthorizationMissing,
+            ("de", 1108) => ChainErrorKind::SpendLimitExceeded,
+            _ => ChainErrorKind::OtherFailure,
+        }
+    }
+
+    /// Classifies a failed simulation by its text.
+    ///
+    /// `Simulate` answers through `abci_query`. There the SDK turns every failure into a gRPC status of kind Unknown: the
+    /// code is that of the query (sdk/6 or sdk/18), and only the sentence of the root error identifies the failure of the
+    /// transaction. Authorization failures are not recognised here: their wording is that of a module and may change, so the
+    /// caller reads the authorizations again.
+    pub fn classify_simulation(&self) -> ChainErrorKind {
+        let text = self.raw_log.as_str();
+        if is_wrong_sequence_text(text) {
+            return parse_wrong_sequence(text);
+        }
+        if is_fee_allowance_text(text) {
+            return ChainErrorKind::FeeAllowanceUnusable;
+        }
+        if is_insufficient_fees_text(text) {
+            return ChainErrorKind::InsufficientFees;
+        }
+        ChainErrorKind::OtherFailure
+    }
+}
+
+/// `account sequence mismatch, expected 5, got 6: incorrect account sequence` — x/auth, SigVerificationDecorator.
+fn is_wrong_sequence_text(text: &str) -> bool {
+    text.contains("account sequence mismatch") || text.contains("incorrect account sequence")
+}
+
+/// Root errors of x/feegrant (`fee limit exceeded`, `fee allowance expired`, `message not allowed`) and the ante handler's
+/// wrap of a missing allowance (`<granter> does not allow to pay fees for <payer>`).
+fn is_fee_allowance_text(text: &str) -> bool {
+    ["fee limit exceeded", "fee allowance expired", "message not allowed", "does not allow to pay fees for"]
+        .iter()
+        .any(|sentence| text.contains(sentence))
+}
+
+/// `spendable balance … is smaller than …: insufficient funds` — x/bank; `insufficient fees; got: …` — x/auth.
+fn is_insufficient_fees_text(text: &str) -> bool {
+    text.contains("insufficient fees")
+        || (text.contains("insufficient funds") && !text.contains("failed to execute message"))
+}
+
+fn parse_wrong_sequence(text: &str) -> ChainErrorKind {
+    ChainErrorKind::WrongSequence { expected: number_after(text, "expected "), actual: number_after(text, "got ") }
+}
+
+fn number_after(text: &str, label: &str) -> Option<u64> {
+    let rest = &text[text.find(label)? + label.len()..];
+    let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(codespace: &str, code: u32, raw_log: &str) -> ChainError {
+        ChainError { codespace: codespace.into(), code, raw_log: raw_log.into() }
+    }
+
+    #[test]
+    fn a_failure_with_a_code_is_classified_by_the_code() {
+        let sequence = "account sequence mismatch, expected 5, got 7: incorrect account sequence";
+        for (given, meaning) in [
+            (error("feegrant", 2, ""), ChainErrorKind::FeeAllowanceUnusable),
+            (error("feegrant", 3, ""), ChainErrorKind::FeeAllowanceUnusable),
+            (error("feegrant", 7, ""), ChainErrorKind::FeeAllowanceUnusable),
+            (error("sdk", 38, ""), ChainErrorKind::FeeAllowanceUnusable),
+            (error("sdk", 5, ""), ChainErrorKind::InsufficientFees),
+            (error("sdk", 19, ""), ChainErrorKind::AlreadyInMempool),
+            (error("sdk", 20, ""), ChainErrorKind::MempoolFull),
+            (error("sdk", 32, sequence), ChainErrorKind::WrongSequence { expected: Some(5), actual: Some(7) }),
+            (error("sdk", 32, ""), ChainErrorKind::WrongSequence { expected: None, actual: None }),
+            (error("de", 1106, ""), ChainErrorKind::AuthorizationExpired),
+            (error("de", 1107, ""), ChainErrorKind::AuthorizationMissing),
+            (error("ec", 1106, "fee limit exceeded"), ChainErrorKind::OtherFailure),
+            (error("undefined", 1, "any text"), ChainErrorKind::OtherFailure),
+        ] {
+            assert_eq!(given.classify(), meaning, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn a_simulation_failure_is_classified_by_the_sentence_of_its_root_error() {
+        for (text, meaning) in [
+            (
+                "account sequence mismatch, expected 5, got 6: incorrect account sequence",
+                ChainErrorKind::WrongSequence { expected: Some(5), actual: Some(6) },
+            ),
+            ("fee allowance expired: fee allowance expired", ChainErrorKind::FeeAllowanceUnusable),
+            (
+                "svc1a does not allow to pay fees for svc1b: fee-grant not found: not found",
+                ChainErrorKind::FeeAllowanceUnusable,
+            ),
+            ("message does not exist in allowed messages: message not allowed", ChainErrorKind::FeeAllowanceUnusable),
+            ("spendable balance 0usvc is smaller than 10usvc: insufficient funds", ChainErrorKind::InsufficientFees),
+            ("failed to execute message; message index: 0: ecosystem not found", ChainErrorKind::OtherFailure),
+        ] {
+            assert_eq!(error("sdk", 6, text).classify_simulation(), meaning, "{text}");
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The indexer: its reads, its two streams, the state of a participant.
+
+pub mod event_stream;
+pub mod indexer_reads;
+pub mod participant_state;
+pub mod trust_stream;

@@ -1,0 +1,100 @@
+//! State of a registry participant at an instant, derived from the timestamps of its JSON form.
+
+use serde_json::Value;
+
+use crate::timestamp::parse_instant;
+
+/// State of a participant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ParticipantState {
+    /// Slashed, and the slashed deposit repaid. The participant does not become active again.
+    Repaid,
+    /// Slashed, and the slashed deposit not repaid.
+    Slashed,
+    /// Revoked.
+    Revoked,
+    /// Past `effective_until`.
+    Expired,
+    /// Before `effective_from`.
+    Future,
+    /// In force.
+    Active,
+    /// Never in force: the onboarding process is pending or terminated.
+    Inactive,
+}
+
+impl ParticipantState {
+    /// Every state, in the order of precedence of [`Self::derive_at`].
+    pub const ALL: [Self; 7] =
+        [Self::Repaid, Self::Slashed, Self::Revoked, Self::Expired, Self::Future, Self::Active, Self::Inactive];
+
+    /// Name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Repaid => "REPAID",
+            Self::Slashed => "SLASHED",
+            Self::Revoked => "REVOKED",
+            Self::Expired => "EXPIRED",
+            Self::Future => "FUTURE",
+            Self::Active => "ACTIVE",
+            Self::Inactive => "INACTIVE",
+        }
+    }
+
+    /// State of a participant, given as the indexer's JSON, at `now` in nanoseconds since the epoch.
+    ///
+    /// Several conditions can hold at once; the first one in the order of [`Self::ALL`] decides. A slash has no start
+    /// instant: a body that names one is slashed at every `now`.
+    pub fn derive_at(body: &Value, now: i128) -> Self {
+        let [slashed, repaid, revoked, from, until] =
+            ["slashed", "repaid", "revoked", "effective_from", "effective_until"].map(|key| parse_instant(body, key));
+        if slashed.is_some_and(|slashed| repaid.is_some_and(|repaid| repaid >= slashed)) {
+            Self::Repaid
+        } else if slashed.is_some() {
+            Self::Slashed
+        } else if revoked.is_some_and(|revoked| revoked <= now) {
+            Self::Revoked
+        } else if until.is_some_and(|until| until <= now) {
+            Self::Expired
+        } else if from.is_some_and(|from| from > now) {
+            Self::Future
+        } else if from.is_none() && matches!(body["op_state"].as_str(), Some("PENDING" | "TERMINATED")) {
+            Self::Inactive
+        } else {
+            Self::Active
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ParticipantState as S;
+    use serde_json::json;
+
+    use super::*;
+
+    fn time(second: u32) -> String {
+        format!("1970-01-01T00:00:{second:02}.000Z")
+    }
+
+    #[test]
+    fn the_first_condition_that_holds_decides_the_state() {
+        let cases = [
+            (json!({"slashed": time(5), "repaid": time(5), "revoked": time(1)}), S::Repaid),
+            (json!({"slashed": time(5), "repaid": time(4)}), S::Slashed),
+            (json!({"slashed": time(5), "effective_until": time(1)}), S::Slashed),
+            (json!({"revoked": time(10), "effective_until": time(1)}), S::Revoked),
+            (json!({"revoked": time(11), "effective_from": time(1)}), S::Active),
+            (json!({"effective_from": time(1), "effective_until": time(10)}), S::Expired),
+            (json!({"effective_from": time(11)}), S::Future),
+            (json!({"effective_from": time(10), "effective_until": time(11)}), S::Active),
+            (json!({"op_state": "PENDING"}), S::Inactive),
+            (json!({"op_state": "TERMINATED"}), S::Inactive),
+            (json!({"op_state": "VALIDATED"}), S::Active),
+            (json!({"op_state": "PENDING", "effective_from": time(1)}), S::Active),
+        ];
+        for (body, expected) in cases {
+            assert_eq!(ParticipantState::derive_at(&body, 10_000_000_000), expected, "{body}");
+        }
+    }
+}

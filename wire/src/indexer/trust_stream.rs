@@ -1,0 +1,362 @@
+//! JSON of the trust stream `/v4/verifiable-trust/subscribe` and of the REST read `/v4/verifiable-trust/changes`.
+//!
+//! A change is stored as a [`RecordedDidChange`], with more details than any subscriber gets. [`RecordedDidChange::filter_for`]
+//! makes the [`DidChange`] for the channels of one subscriber.
+
+use serde::{Deserialize, Serialize};
+
+use crate::event_stream::StreamMessage;
+
+/// Message of the trust stream: that of the block subscription with trust blocks.
+pub type TrustMessage = StreamMessage<TrustBlock>;
+
+/// One evaluated height with the changes that match the subscription.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrustBlock {
+    /// Height.
+    pub block: u64,
+    /// ISO-8601 UTC with milliseconds.
+    #[serde(rename = "blockTime")]
+    pub block_time: String,
+    /// Matching changes, may be empty.
+    pub changes: Vec<DidChange>,
+}
+
+/// Changes of a DID in one block: the new verdict, and a flag for each part that the subscriber has to read again. An absent
+/// flag is false.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DidChange {
+    /// Subject.
+    pub did: String,
+    /// The verdict, when it changed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub trust: Option<TrustState>,
+    /// Its essential credentials.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub ecs_credentials: bool,
+    /// Its linked presentations.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub presentations: bool,
+    /// Services of its DID Document.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub services: bool,
+    /// The corporation behind it.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub corporation: bool,
+    /// Its participants.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub participations: bool,
+    /// Its ecosystems.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub ecosystems: bool,
+}
+
+/// A verdict.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TrustState {
+    /// Whether the DID is trusted.
+    pub trusted: bool,
+    /// Time of the block of the evaluation, ISO-8601 UTC with milliseconds.
+    pub evaluated_at_time: String,
+    /// Block of the evaluation.
+    pub evaluated_at_block: u64,
+    /// Earliest end of a credential or participant that the verdict rests on; null when none ends.
+    pub expires_at_time: Option<String>,
+    /// The corporation behind the DID.
+    pub corporation_id: u64,
+}
+
+/// Counts beside the entities that they belong to: a subscriber includes them, or a block changed them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CountFlags {
+    /// Number of participants.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub participants: bool,
+    /// Number of issued credentials.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub issued_credentials: bool,
+    /// Number of verified credentials.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub verified_credentials: bool,
+}
+
+impl CountFlags {
+    /// Names of the request flags, in the order of the fields.
+    pub const NAMES: [&str; 3] = ["includeParticipantCounts", "includeIssuedCredentials", "includeVerifiedCredentials"];
+
+    /// Sets the count of a request flag. Returns false for an unknown name.
+    pub fn enable(&mut self, name: &str) -> bool {
+        match name {
+            "includeParticipantCounts" => self.participants = true,
+            "includeIssuedCredentials" => self.issued_credentials = true,
+            "includeVerifiedCredentials" => self.verified_credentials = true,
+            _ => return false,
+        }
+        true
+    }
+
+    fn overlaps(self, other: Self) -> bool {
+        (self.participants && other.participants)
+            || (self.issued_credentials && other.issued_credentials)
+            || (self.verified_credentials && other.verified_credentials)
+    }
+}
+
+/// Channels of a subscriber: the kinds of change that it gets. The default is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct TrustChannels {
+    /// Verdicts.
+    pub trust: bool,
+    /// Essential credentials.
+    pub ecs_credentials: bool,
+    /// Linked presentations.
+    pub presentations: bool,
+    /// Services of the DID Document.
+    pub services: bool,
+    /// The corporation.
+    pub corporation: bool,
+    /// Participants, with the counts whose change is a change of the list.
+    pub participations: Option<CountFlags>,
+    /// Ecosystems, with the counts whose change is a change of the list.
+    pub ecosystems: Option<CountFlags>,
+}
+
+impl TrustChannels {
+    /// Names of the channels.
+    pub const NAMES: [&str; 7] =
+        ["trust", "ecsCredentials", "presentations", "services", "corporation", "participations", "ecosystems"];
+
+    /// Every channel.
+    pub fn all(counts: CountFlags) -> Self {
+        let mut all = Self::default();
+        for name in Self::NAMES {
+            all.enable(name, counts);
+        }
+        all
+    }
+
+    /// Enables a channel by its name; `counts` applies to the two lists. Returns false for an unknown name.
+    pub fn enable(&mut self, name: &str, counts: CountFlags) -> bool {
+        match name {
+            "trust" => self.trust = true,
+            "ecsCredentials" => self.ecs_credentials = true,
+            "presentations" => self.presentations = true,
+            "services" => self.services = true,
+            "corporation" => self.corporation = true,
+            "participations" => self.participations = Some(counts),
+            "ecosystems" => self.ecosystems = Some(counts),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Whether no channel is enabled.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// Change of a list of entities with counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ListChange {
+    /// An entity was added, removed or changed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub structure: bool,
+    /// Counts that changed.
+    #[serde(flatten)]
+    pub counts: CountFlags,
+}
+
+impl ListChange {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether the change matters to a subscriber of the list with these counts. A change of other counts does not.
+    fn matches_request(&self, requested: Option<CountFlags>) -> bool {
+        requested.is_some_and(|counts| self.structure || self.counts.overlaps(counts))
+    }
+}
+
+/// All changes of a DID in one block, in the stored form.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedDidChange {
+    /// Subject.
+    pub did: String,
+    /// The corporation of its verdict, changed or not. The corporation filter matches it.
+    pub corporation_id: u64,
+    /// The corporation before the block, if it is another one. The corporation filter matches it too.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub former_corporation_id: Option<u64>,
+    /// The verdict, when it changed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub trust: Option<TrustState>,
+    /// Its essential credentials.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub ecs_credentials: bool,
+    /// Its linked presentations.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub presentations: bool,
+    /// Services of its DID Document.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub services: bool,
+    /// The corporation behind it.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub corporation: bool,
+    /// Its participants.
+    #[serde(skip_serializing_if = "ListChange::is_empty", default)]
+    pub participations: ListChange,
+    /// Its ecosystems.
+    #[serde(skip_serializing_if = "ListChange::is_empty", default)]
+    pub ecosystems: ListChange,
+}
+
+impl RecordedDidChange {
+    /// The part of the change that a subscriber of these channels gets; none when no channel has a change.
+    pub fn filter_for(&self, channels: &TrustChannels) -> Option<DidChange> {
+        let shown = DidChange {
+            did: String::new(),
+            trust: self.trust.as_ref().filter(|_| channels.trust).cloned(),
+            ecs_credentials: self.ecs_credentials && channels.ecs_credentials,
+            presentations: self.presentations && channels.presentations,
+            services: self.services && channels.services,
+            corporation: self.corporation && channels.corporation,
+            participations: self.participations.matches_request(channels.participations),
+            ecosystems: self.ecosystems.matches_request(channels.ecosystems),
+        };
+        (shown != DidChange::default()).then(|| DidChange { did: self.did.clone(), ..shown })
+    }
+}
+
+/// All changes of one block, in the stored form.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedTrustBlock {
+    /// Height.
+    pub block: u64,
+    /// ISO-8601 UTC with milliseconds.
+    pub block_time: String,
+    /// Changes, one for each DID.
+    pub changes: Vec<RecordedDidChange>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn verdict() -> TrustState {
+        TrustState {
+            trusted: true,
+            evaluated_at_time: "2026-04-03T07:45:41.000Z".into(),
+            evaluated_at_block: 7,
+            expires_at_time: None,
+            corporation_id: 11,
+        }
+    }
+
+    /// The recorded change with these parts.
+    fn recorded(parts: Value) -> RecordedDidChange {
+        let mut stored = json!({"did": "did:web:a", "corporationId": 11});
+        stored.as_object_mut().expect("an object").extend(parts.as_object().expect("an object").clone());
+        let change: RecordedDidChange = serde_json::from_value(stored.clone()).expect("parses");
+        assert_eq!(serde_json::to_value(&change).expect("serialises"), stored, "the stored form round-trips");
+        change
+    }
+
+    fn channels(named: &[&str], flags: &[&str]) -> TrustChannels {
+        let (mut channels, mut counts) = (TrustChannels::default(), CountFlags::default());
+        for flag in flags {
+            assert!(counts.enable(flag), "{flag}");
+        }
+        for name in named {
+            assert!(channels.enable(name, counts), "{name}");
+        }
+        channels
+    }
+
+    #[test]
+    fn a_subscriber_gets_the_parts_of_a_change_on_its_channels() {
+        let [participants, issued, verified] = CountFlags::NAMES;
+        let everything = json!({
+            "trust": verdict(), "ecsCredentials": true, "presentations": true, "services": true, "corporation": true,
+            "participations": {"structure": true}, "ecosystems": {"structure": true, "issuedCredentials": true},
+        });
+        let figures = json!({"participations": {"participants": true}, "ecosystems": {"issuedCredentials": true}});
+        let used = json!({"participations": {"verifiedCredentials": true}});
+        let trust = json!({"trust": verdict()});
+        for (change, named, flags, seen) in [
+            (&everything, &["trust"][..], &[][..], json!({"trust": verdict()})),
+            (&everything, &["ecsCredentials"], &[], json!({"ecsCredentials": true})),
+            (&everything, &["presentations"], &[], json!({"presentations": true})),
+            (&everything, &["services"], &[], json!({"services": true})),
+            (&everything, &["corporation"], &[], json!({"corporation": true})),
+            (&everything, &["participations"], &[], json!({"participations": true})),
+            (&everything, &["ecosystems"], &[verified], json!({"ecosystems": true})),
+            (&everything, &["services", "trust"], &[], json!({"trust": verdict(), "services": true})),
+            (&everything, &[], &[], Value::Null),
+            (&trust, &["trust"], &[], json!({"trust": verdict()})),
+            (&trust, &TrustChannels::NAMES[1..], &CountFlags::NAMES[..], Value::Null),
+            (&figures, &TrustChannels::NAMES, &[], Value::Null),
+            (&figures, &TrustChannels::NAMES, &[verified], Value::Null),
+            (&figures, &TrustChannels::NAMES, &[participants], json!({"participations": true})),
+            (&figures, &TrustChannels::NAMES, &[issued], json!({"ecosystems": true})),
+            (&figures, &TrustChannels::NAMES, &CountFlags::NAMES, json!({"participations": true, "ecosystems": true})),
+            (&figures, &["ecosystems"], &[participants, verified], Value::Null),
+            (&used, &["participations"], &[verified], json!({"participations": true})),
+            (&used, &["participations"], &[participants, issued], Value::Null),
+            (&used, &["ecosystems"], &CountFlags::NAMES, Value::Null),
+            (&json!({}), &TrustChannels::NAMES, &CountFlags::NAMES, Value::Null),
+        ] {
+            let shown = recorded(change.clone()).filter_for(&channels(named, flags));
+            let mut expected = seen;
+            if let Some(members) = expected.as_object_mut() {
+                members.insert("did".into(), "did:web:a".into());
+            }
+            assert_eq!(json!(shown), expected, "{change} for {named:?} with {flags:?}");
+            if let Some(shown) = shown {
+                assert_eq!(serde_json::from_value::<DidChange>(expected).expect("parses"), shown);
+            }
+        }
+    }
+
+    #[test]
+    fn channel_and_flag_names_equal_those_of_the_table_of_reads() {
+        let params = &crate::indexer_reads::find_endpoint("vt.listChanges").expect("a read").params;
+        let named = params.iter().find(|param| param.name == "channels").expect("a parameter");
+        assert_eq!(named.allowed, TrustChannels::NAMES);
+        for flag in CountFlags::NAMES {
+            assert!(params.iter().any(|param| param.name == flag), "{flag}");
+        }
+        let counts = CountFlags { participants: true, ..CountFlags::default() };
+        assert_eq!(TrustChannels::all(counts), channels(&TrustChannels::NAMES, &[CountFlags::NAMES[0]]));
+        assert!(channels(&[], &[]).is_empty() && !TrustChannels::all(counts).is_empty());
+        assert!(!TrustChannels::default().enable("weather", counts) && !CountFlags::default().enable("includeWeather"));
+    }
+
+    #[test]
+    fn a_block_has_a_type_member_in_the_stream_only() {
+        let change = DidChange { did: "did:web:a".into(), trust: Some(verdict()), ..DidChange::default() };
+        let block = TrustBlock { block: 7, block_time: "2026-04-03T07:45:41.000Z".into(), changes: vec![change] };
+        let mut expected = json!({
+            "block": 7, "blockTime": "2026-04-03T07:45:41.000Z",
+            "changes": [{"did": "did:web:a", "trust": {
+                "trusted": true, "evaluatedAtTime": "2026-04-03T07:45:41.000Z", "evaluatedAtBlock": 7,
+                "expiresAtTime": null, "corporationId": 11,
+            }}],
+        });
+        assert_eq!(serde_json::to_value(&block).expect("serialises"), expected);
+        expected["type"] = "block".into();
+        let message = TrustMessage::Block(block);
+        assert_eq!(serde_json::to_value(&message).expect("serialises"), expected);
+        assert_eq!(serde_json::from_value::<TrustMessage>(expected).expect("parses"), message);
+        let ready = r#"{"type":"ready","block":1,"blockTime":"t","blockIntervalMs":6000}"#;
+        assert!(matches!(serde_json::from_str(ready), Ok(TrustMessage::Ready { block: 1, .. })));
+    }
+}
