@@ -38,7 +38,25 @@ enum PlatformMsg {
 
 struct PlatformState {
     start: StartPipeline,
-    running: watch::Sender<Option<Pipeline>>,
+    running: watch::Sender<RunningPipeline>,
+}
+
+/// The pipeline of an account, while there is one.
+#[derive(Clone, Default)]
+struct RunningPipeline {
+    /// Number of starts.
+    generation: u64,
+    pipeline: Option<Pipeline>,
+}
+
+impl PlatformState {
+    async fn start_pipeline(&self, parent: ActorCell) {
+        let pipeline = (self.start)(parent).await;
+        self.running.send_modify(|running| {
+            running.generation += 1;
+            running.pipeline = Some(pipeline);
+        });
+    }
 }
 
 impl Actor for Platform {
@@ -51,8 +69,7 @@ impl Actor for Platform {
         myself: ActorRef<PlatformMsg>,
         state: PlatformState,
     ) -> Result<PlatformState, ActorProcessingErr> {
-        let pipeline = (state.start)(myself.get_cell()).await;
-        state.running.send_replace(Some(pipeline));
+        state.start_pipeline(myself.get_cell()).await;
         Ok(state)
     }
 
@@ -76,9 +93,8 @@ impl Actor for Platform {
             // The journal has one owner at a time: the dead pipeline frees it with its last handle and with its state, which the
             // event carries.
             drop(event);
-            state.running.send_replace(None);
-            let pipeline = (state.start)(myself.get_cell()).await;
-            state.running.send_replace(Some(pipeline));
+            state.running.send_modify(|running| running.pipeline = None);
+            state.start_pipeline(myself.get_cell()).await;
         }
         Ok(())
     }
@@ -87,7 +103,7 @@ impl Actor for Platform {
 /// One account on the platform.
 struct Account {
     address: String,
-    running: watch::Receiver<Option<Pipeline>>,
+    running: watch::Receiver<RunningPipeline>,
     platform: ActorRef<PlatformMsg>,
 }
 
@@ -110,22 +126,25 @@ impl Account {
                 }
             })
         });
-        let (running, watched) = watch::channel(None);
+        let (running, watched) = watch::channel(RunningPipeline::default());
         let (platform, _) = Actor::spawn(None, Platform, PlatformState { start, running }).await.expect("starts");
         Self { address: devnet.address(name).to_owned(), running: watched, platform }
     }
 
-    async fn pipeline(&self) -> Pipeline {
+    /// Waits for a running pipeline after that of a generation.
+    async fn pipeline_after(&self, generation: u64) -> (u64, Pipeline) {
         let mut running = self.running.clone();
-        let pipeline = running.wait_for(Option::is_some).await.expect("the platform lives");
-        pipeline.clone().expect("running")
+        let is_next = |running: &RunningPipeline| running.generation > generation && running.pipeline.is_some();
+        let running = running.wait_for(is_next).await.expect("the platform lives").clone();
+        (running.generation, running.pipeline.expect("running"))
     }
 
-    /// Sends coins until a block contains the transaction. An interrupted write is looked up in the journal before it is repeated.
-    async fn send(&self, message: EncodedMessage) {
+    /// Sends coins until a block contains the transaction. A write that lost its pipeline is looked up before it is repeated.
+    async fn send(&self, message: EncodedMessage, key: &str) {
         loop {
-            let pipeline = self.pipeline().await;
-            let write = pipeline.execute(message.clone(), WriteOrigin::embedder("platform")).expect("admitted");
+            let (generation, pipeline) = self.pipeline_after(0).await;
+            let origin = WriteOrigin::embedder("platform");
+            let write = pipeline.execute(message.clone(), origin, Some(key.to_owned())).expect("admitted");
             drop(pipeline);
             let failure = match write.answer().await {
                 Ok(Ok(DecidedWrite { outcome: WriteOutcome::Included { result, .. }, .. })) => {
@@ -137,28 +156,29 @@ impl Account {
                 Err(stopped) => panic!("a write ends with an answer: {stopped}"),
             };
             match &failure.error {
-                WriteError::Undecided { hash, .. } if self.was_included(hash).await => return,
-                WriteError::Undecided { .. }
-                | WriteError::Submit(_)
-                | WriteError::Withdrawn(_)
-                | WriteError::SignerUnavailable(_) => tokio::task::yield_now().await,
+                WriteError::Undecided { .. } | WriteError::SignerUnavailable(_) => {
+                    if self.was_included(key, generation).await {
+                        return;
+                    }
+                }
+                WriteError::Submit(_) | WriteError::Withdrawn(_) => tokio::task::yield_now().await,
                 WriteError::Refused(never) => match *never {},
             }
         }
     }
 
-    /// Waits until the next pipeline has decided a transaction of the dead one; yields whether a block contains it.
-    async fn was_included(&self, hash: &str) -> bool {
+    /// Whether a block contains the transaction of a write that lost the pipeline of `generation`, as the next one decides.
+    async fn was_included(&self, key: &str, generation: u64) -> bool {
         loop {
-            let state = match self.pipeline().await.journal().find_by_hash(hash).await {
-                Ok(record) => record.map(|record| record.state),
-                Err(_) => None,
-            };
-            match state.as_deref() {
-                Some("included") => return true,
-                Some("refused" | "expired" | "displaced" | "failed") => return false,
-                _ => tokio::time::sleep(Duration::from_millis(20)).await,
+            let (_, next) = self.pipeline_after(generation).await;
+            match next.journal().find_by_key(key).await.map(|record| record.map(|record| record.state)) {
+                // The next pipeline owns the journal, so the dead one neither records nor sends any more.
+                Ok(None) => return false,
+                Ok(Some(state)) if state == "included" => return true,
+                Ok(Some(state)) if state != "open" => return false,
+                Ok(Some(_)) | Err(_) => drop(next),
             }
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 }
@@ -217,10 +237,10 @@ async fn two_accounts_send_through_pipelines_of_their_own_and_one_is_killed_in_t
             let send = json!({"from_address": account.address, "to_address": recipient, "amount": coins});
             let url = "/cosmos.bank.v1beta1.MsgSend".to_owned();
             let value = devnet.node.read_core(|core| core.chain.registry.encode(&url, &send)).expect("encodes");
-            EncodedMessage { message: Any { type_url: url, value }, needs_grant: false }
+            (number, EncodedMessage { message: Any { type_url: url, value }, needs_grant: false })
         });
-        let sends = messages.map(|message| async {
-            account.send(message).await;
+        let sends = messages.map(async |(number, message)| {
+            account.send(message, &format!("send-{number}")).await;
             done.send_modify(|count| *count += 1);
         });
         futures::stream::iter(sends).buffer_unordered(CONCURRENT_SENDS).collect::<()>().await;

@@ -254,13 +254,18 @@ impl Pipeline {
     }
 
     /// Starts a write that pays its own fee. It goes on when the handle is dropped.
+    ///
+    /// The journal records the idempotency key with each transaction of the write; the pipeline itself does not compare keys. A
+    /// caller that repeats a write after the death of a pipeline asks the journal of the next one first
+    /// ([`JournalHandle::find_by_key`]): without a record, nothing of the write was sent.
     pub fn execute(
         &self,
         message: EncodedMessage,
         origin: WriteOrigin,
+        idempotency_key: Option<String>,
     ) -> Result<WriteHandle<WriteAnswer>, TaskLimitError> {
         let span = Span::current();
-        let intent = Arc::new(WriteIntent::new(message, origin, None, &span));
+        let intent = Arc::new(WriteIntent::new(message, origin, idempotency_key, &span));
         let (mut task, handle) = WriteTask::new(intent, span);
         // The task holds the pipeline, which therefore outlives its active writes.
         let pipeline = self.clone();

@@ -61,10 +61,12 @@ pub enum WriteError<R> {
     /// The signer did not answer, and the write was withdrawn: nothing of it will be signed.
     #[error("the signer did not answer and the write was withdrawn: {0}")]
     Withdrawn(AskError),
-    /// The signer answers neither the write nor its withdrawal: a transaction may still leave.
+    /// The signer answers neither the write nor its withdrawal: a transaction may still leave. Once the next pipeline has opened the
+    /// journal, none leaves that is not in it.
     #[error("the signer does not answer: {0}")]
     SignerUnavailable(AskError),
-    /// The pipeline stopped before the chain decided the transaction. The next process finds it in the journal.
+    /// The pipeline stopped before the chain decided the transaction. The next pipeline follows it from the journal; a transaction
+    /// that is not in the journal was never sent.
     #[error("the pipeline stopped before transaction {hash} was decided")]
     Undecided {
         /// Upper-case hex.
