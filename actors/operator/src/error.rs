@@ -11,7 +11,7 @@ use svc_wire::{
     error_envelope::{ErrorEnvelope, FailureCode, NextStep},
 };
 
-use svc_pipeline::{SubmitError, SubmittedTx};
+use svc_pipeline::{SubmitError, SubmittedTx, describe_heights};
 
 use crate::agent_session::AgentCallError;
 
@@ -211,6 +211,18 @@ pub fn timed_out_error(hash: &str, timeout_height: u64, waited: Duration) -> Err
     let hint = "do not repeat the call: the server follows the transaction to its outcome";
     ErrorEnvelope::new(FailureCode::BroadcastTimeout, message, hint)
         .with_details(json!({"tx_hash": hash, "timeout_height": timeout_height}))
+        .with_next_step(NextStep::LookUpTransaction)
+}
+
+/// A transaction that cannot be decided, since no node has the blocks that could contain it.
+pub fn unprovable_error(hash: &str, timeout_height: u64, missing_blocks: &[u64]) -> ErrorEnvelope {
+    let missing = describe_heights(missing_blocks);
+    let message =
+        format!("transaction {hash} cannot be decided: no node has the blocks that could contain it ({missing})");
+    let hint = "do not repeat the call; add a node that has these blocks, for example an archive node, or look at the effect \
+                of the call itself";
+    ErrorEnvelope::new(FailureCode::BroadcastTimeout, message, hint)
+        .with_details(json!({"tx_hash": hash, "timeout_height": timeout_height, "missing_blocks": missing}))
         .with_next_step(NextStep::LookUpTransaction)
 }
 

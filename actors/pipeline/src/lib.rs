@@ -43,6 +43,7 @@ pub use chain::{
     block_clock::BlockClock,
     params::{ChainParams, query_address_prefix, query_bond_denom},
 };
+pub use confirmer::core::describe_heights;
 pub use estimate::{EstimateError, TxEstimate};
 pub use journal::{
     JournalHandle,

@@ -20,12 +20,12 @@ use svc_kit::{
     supervision::{ChildSpec, Supervisor, SupervisorError, SupervisorSpec},
 };
 use svc_net::upstream::{NodeClient, NodeClientError};
-use svc_wire::{account_key::AccountKey, address::AddressError};
+use svc_wire::{account_key::AccountKey, address::AddressError, comet_rpc::ExecTxResult};
 use tracing::Span;
 
 use crate::{
     chain::{account::AccountIdentity, block_clock::BlockClock, params::ChainParams},
-    confirmer::{self, Confirmer, ConfirmerHandle},
+    confirmer::{self, Confirmer, ConfirmerHandle, block_reader::read_result},
     estimate::{CostEstimator, EstimateError, TxEstimate},
     journal::{JournalHandle, JournalWriter, core::RecoverySummary},
     node_link::{self, NodeLink},
@@ -37,6 +37,7 @@ use crate::{
         in_flight::{InFlightTable, InFlightTx},
         intent::{WriteIntent, WriteOrigin},
         message::EncodedMessage,
+        outcome::WriteOutcome,
         policy::OwnAccount,
         status::WriteHandle,
         submission::SubmittedTx,
@@ -274,6 +275,19 @@ impl Pipeline {
             task.finish(outcome.map_err(Arc::new));
         })?;
         Ok(handle)
+    }
+
+    /// The result of a transaction in the block at a height, which is read from the block and not from an index. `None` when no
+    /// node has the block, or when the block does not contain the transaction.
+    pub async fn read_result(&self, height: u64, hash: &str) -> Result<Option<ExecTxResult>, NodeClientError> {
+        read_result(&self.0.node, height, hash).await
+    }
+
+    /// Waits for the outcome of a transaction that is in the table, at most as long as a caller waits for inclusion. `None` when it
+    /// stays undecided or is unknown.
+    pub async fn await_outcome(&self, hash: &str) -> Option<WriteOutcome> {
+        let actors = &self.0.actors;
+        tokio::time::timeout(actors.tx_timeout, actors.confirmer.await_outcome(hash)).await.ok().flatten()
     }
 
     /// Estimates the cost of a write without signing it, at first with the given sequence and fee granter.

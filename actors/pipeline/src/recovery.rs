@@ -5,10 +5,7 @@ use svc_otel::metrics;
 
 use crate::{
     chain::params::ChainParams,
-    confirmer::{
-        core::{PendingTx, TxLookups, judge_lookup},
-        read_node_facts,
-    },
+    confirmer::{block_reader::BlockReader, core::PendingTx, look_up, read_node_facts},
     journal::{
         core::RecoverySummary,
         store::{JournalError, JournalRecord, JournalStore},
@@ -77,18 +74,19 @@ impl RecoveredJournal {
             summary: RecoverySummary { found: open.len(), ..RecoverySummary::default() },
             next_submission: next_submission + 1,
         };
-        let mut lookups = TxLookups::default();
-        for tx in open {
+        let pending: Vec<PendingTx> = open.iter().map(PendingTx::from).collect();
+        let answers = match &facts {
+            Some(facts) => look_up(&node, &BlockReader::default(), facts, &pending).await.unwrap_or_default(),
+            None => Vec::new(),
+        };
+        // Without an answer a transaction stays open, and the confirmer follows it.
+        let outcomes = answers.into_iter().map(Result::ok).chain(std::iter::repeat(None));
+        for (tx, outcome) in open.into_iter().zip(outcomes) {
             metrics::record_tx_recovered("found");
-            let pending = PendingTx::from(&tx);
-            let outcome = match (&facts, node.tx(&tx.hash).await) {
-                (Some(facts), Ok(found)) => judge_lookup(&mut lookups, &pending, facts, found.map(Box::new)).ok(),
-                _ => None,
-            };
             recovered.restore(tx, outcome);
         }
         if let (Some(facts), true) = (facts, floor > 0)
-            && let Some(expected_sequence) = facts.sequence.filter(|expected| *expected < floor)
+            && let Some(expected_sequence) = facts.sequence.map(|fact| fact.sequence).filter(|found| *found < floor)
             && recovered.is_newest_below(facts.height).await?
         {
             return Err(RecoveryError::ChainMismatch {

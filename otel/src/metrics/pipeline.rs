@@ -43,6 +43,16 @@ pub fn record_tx_resent(outcome: &str) {
         .increment([("outcome", outcome)]);
 }
 
+/// Counts a block, or the results of one, that was read to prove the outcome of a transaction: `read`, or `missing` at every node.
+pub fn record_block_read(part: &str, outcome: &str) {
+    instrument!(
+        Counter,
+        "svc_mcp_tx_proof_reads_total",
+        "Blocks and block results read to prove outcomes, by part and outcome."
+    )
+    .increment([("part", part), ("outcome", outcome)]);
+}
+
 /// Counts a transaction of an earlier process: `found` at boot, and later its outcome.
 pub fn record_tx_recovered(state: &str) {
     instrument!(Counter, "svc_mcp_tx_recovered_total", "Transactions found open in the journal at boot, by state.")

@@ -1,6 +1,7 @@
 //! Faults during a write: with each of them the answer is final and correct, and the chain has the write at most once.
 
 mod account_sequence;
+mod block_proof;
 mod changed_state;
 mod endpoint_failover;
 mod idempotency_keys;

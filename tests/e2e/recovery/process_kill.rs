@@ -157,6 +157,58 @@ async fn a_transaction_that_expired_without_a_process_is_known_at_boot() {
     kill(served);
 }
 
+/// Kills a process while its transaction waits in the mempool, and lets a block take the transaction while there is no process.
+/// Yields the height of the block.
+async fn include_without_process(world: &TestNetwork, files: &ServerFiles, name: &str) -> u64 {
+    let node = &world.network.devnet.node;
+    node.update_faults(|faults| faults.hold_inclusion = true);
+    let (served, client) = start(world, files, "1000").await;
+    let answer = call_tool(&client, CREATE_ECOSYSTEM, keyed_arguments(name)).await;
+    assert_eq!(answer.content["code"], "BCAST_TIMEOUT");
+    kill(served);
+    node.update_faults(|faults| faults.hold_inclusion = false);
+    world.wait_until("a block has it", async || world.times_on_chain(name) == 1).await;
+    let hash = answer.content["details"]["tx_hash"].as_str().expect("a hash").to_owned();
+    node.read_core(|core| core.find_tx(&hash).map(|(block, _)| block.height)).expect("in a block")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_process_decides_by_blocks_when_there_is_no_index() {
+    let (world, files) = (start_network(network_config(100)).await, new_files());
+    world.network.devnet.node.update_faults(|faults| faults.index_off = true);
+    include_without_process(&world, &files, "unindexed").await;
+    let (served, client) = start(&world, &files, "1000").await;
+    assert_eq!(recovered(&client).await["included"], 1);
+    let again = call_tool(&client, CREATE_ECOSYSTEM, keyed_arguments("unindexed")).await;
+    world.assert_included_once("unindexed", &again);
+    assert_eq!(world.operator_txs_in_blocks(), 1);
+    kill(served);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_whose_block_is_pruned_stays_undecided_until_a_node_has_it() {
+    let (world, files) = (start_network(network_config(100)).await, new_files());
+    let node = &world.network.devnet.node;
+    node.update_faults(|faults| faults.index_off = true);
+    let height = include_without_process(&world, &files, "pruned").await;
+    node.update_faults(|faults| faults.pruned_below = height + 1);
+    let (served, client) = start(&world, &files, "1000").await;
+    let repeat = async || call_tool(&client, CREATE_ECOSYSTEM, keyed_arguments("pruned")).await;
+    let is_named = async || {
+        let again = repeat().await.content;
+        assert_eq!(again["code"], "BCAST_TIMEOUT", "{again:#}");
+        again["details"]["missing_blocks"].as_str().is_some_and(|missing| missing.ends_with(&height.to_string()))
+    };
+    world.wait_until("the missing blocks are named", is_named).await;
+    // A node that has the block joins; the key has the outcome as soon as there is one.
+    node.update_faults(|faults| faults.pruned_below = 0);
+    node.cut_websockets();
+    world.wait_until("the key has the outcome", async || !repeat().await.is_error).await;
+    world.assert_included_once("pruned", &repeat().await);
+    assert_eq!(world.operator_txs_in_blocks(), 1);
+    kill(served);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_next_boot_completes_an_audit_record_left_open_by_a_crash() {
     let (world, files) = (start_network(network_config(100)).await, new_files());

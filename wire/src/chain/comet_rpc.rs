@@ -69,13 +69,31 @@ pub struct NodeStatus {
 }
 
 /// Part of [`NodeStatus`].
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 pub struct NodeInfo {
     /// Chain id.
     pub network: String,
     /// CometBFT version.
     #[serde(default)]
     pub version: String,
+    /// Further properties.
+    #[serde(default)]
+    pub other: NodeProperties,
+}
+
+impl NodeInfo {
+    /// Whether the node has no transaction index.
+    pub fn is_index_off(&self) -> bool {
+        self.other.tx_index == "off"
+    }
+}
+
+/// Part of [`NodeInfo`].
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct NodeProperties {
+    /// `on` or `off`: the transaction index.
+    #[serde(default)]
+    pub tx_index: String,
 }
 
 /// Part of [`NodeStatus`].

@@ -38,7 +38,7 @@ pub async fn reader(blocks: &[BlockWrite]) -> IndexReader {
         store.write_block(block).await.expect("writes");
     }
     let subject = ReadSubject {
-        node: NodeInfo { network: "c".to_owned(), version: String::new() },
+        node: NodeInfo { network: "c".to_owned(), ..NodeInfo::default() },
         namespace: Namespace::compiled(),
         denom: "ucoin".to_owned(),
         rpc: "http://node".to_owned(),

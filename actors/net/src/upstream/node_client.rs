@@ -12,6 +12,7 @@ use svc_wire::{
         self, AbciQueryResult, BlockResults, BroadcastTxResult, CommittedBlock, IncludedTx, NodeStatus, RpcError,
         RpcResponse,
     },
+    tx::tx_hash,
 };
 
 use super::{
@@ -222,17 +223,22 @@ impl NodeClient {
         })
     }
 
-    /// Calls `tx`; `None` when the node does not know the hash.
+    /// Calls `tx`; `None` when the transaction index does not have the hash, or is off. An index may lack blocks for good, so that
+    /// `None` proves nothing.
     ///
     /// # Errors
-    /// Every [`NodeClientError`] except `Query`.
+    /// Every [`NodeClientError`] except `Query`; `Protocol` for another transaction.
     pub async fn tx(&self, hash: &str) -> Result<Option<IncludedTx>, NodeClientError> {
         let Ok(bytes) = hex::decode(hash) else {
             return Ok(None);
         };
-        match self.call("tx", json!({"hash": STANDARD.encode(bytes), "prove": false})).await {
+        match self.call::<IncludedTx>("tx", json!({"hash": STANDARD.encode(bytes), "prove": false})).await {
+            Ok(tx) if tx_hash(&tx.tx) != hash.to_uppercase() => {
+                let reason = format!("tx: the answer is transaction {}, expected {hash}", tx_hash(&tx.tx));
+                Err(self.endpoints.current().protocol_error(reason, &[]).into())
+            }
             Ok(tx) => Ok(Some(tx)),
-            Err(NodeClientError::Rpc { error, .. }) if is_tx_not_found(&error) => Ok(None),
+            Err(NodeClientError::Rpc { error, .. }) if is_not_indexed(&error) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -240,17 +246,29 @@ impl NodeClient {
     /// Calls `block`.
     ///
     /// # Errors
-    /// Every [`NodeClientError`] except `Query`.
+    /// Every [`NodeClientError`] except `Query`; `Protocol` for a block of another height.
     pub async fn block(&self, height: u64) -> Result<CommittedBlock, NodeClientError> {
-        self.call("block", json!({"height": height.to_string()})).await
+        let block: CommittedBlock = self.call("block", json!({"height": height.to_string()})).await?;
+        self.require_height("block", height, block.block.header.height)?;
+        Ok(block)
     }
 
     /// Calls `block_results`.
     ///
     /// # Errors
-    /// Every [`NodeClientError`] except `Query`.
+    /// Every [`NodeClientError`] except `Query`; `Protocol` for the results of another height.
     pub async fn block_results(&self, height: u64) -> Result<BlockResults, NodeClientError> {
-        self.call("block_results", json!({"height": height.to_string()})).await
+        let results: BlockResults = self.call("block_results", json!({"height": height.to_string()})).await?;
+        self.require_height("block_results", height, results.height)?;
+        Ok(results)
+    }
+
+    fn require_height(&self, method: &str, expected: u64, found: u64) -> Result<(), NodeClientError> {
+        if found == expected {
+            return Ok(());
+        }
+        let reason = format!("{method}: the answer is of height {found}, expected {expected}");
+        Err(self.endpoints.current().protocol_error(reason, &[]).into())
     }
 
     /// Sends a gRPC query as bytes through `abci_query`. `height` 0 is the newest state.
@@ -258,10 +276,19 @@ impl NodeClient {
     /// # Errors
     /// Every [`NodeClientError`].
     pub async fn query_bytes(&self, path: &str, request: &[u8], height: u64) -> Result<Vec<u8>, NodeClientError> {
+        Ok(self.abci_query(path, request, height).await?.0)
+    }
+
+    /// The reply message, and the height of the state that it was read from.
+    async fn abci_query(&self, path: &str, request: &[u8], height: u64) -> Result<(Vec<u8>, u64), NodeClientError> {
         let params =
             json!({"path": path, "data": hex::encode_upper(request), "height": height.to_string(), "prove": false});
-        let answer: AbciQueryResult = self.call_as("abci_query", path, params).await?;
-        answer.response.into_result().map_err(|error| NodeClientError::Query { path: path.to_owned(), error })
+        let AbciQueryResult { response } = self.call_as("abci_query", path, params).await?;
+        let height = response.height;
+        match response.into_result() {
+            Ok(value) => Ok((value, height)),
+            Err(error) => Err(NodeClientError::Query { path: path.to_owned(), error }),
+        }
     }
 
     /// Sends a gRPC query through `abci_query`. `height` 0 is the newest state.
@@ -274,9 +301,23 @@ impl NodeClient {
         request: &Q,
         height: u64,
     ) -> Result<R, NodeClientError> {
-        let bytes = self.query_bytes(path, &request.encode_to_vec(), height).await?;
-        Ok(R::decode(bytes.as_slice())
-            .map_err(|error| self.endpoints.current().protocol_error(format!("{path}: {error}"), &[]))?)
+        Ok(self.query_with_height(path, request, height).await?.0)
+    }
+
+    /// Sends a gRPC query through `abci_query`. `height` 0 is the newest state. The answer has the height of the state.
+    ///
+    /// # Errors
+    /// Every [`NodeClientError`].
+    pub async fn query_with_height<Q: Message, R: Message + Default>(
+        &self,
+        path: &str,
+        request: &Q,
+        height: u64,
+    ) -> Result<(R, u64), NodeClientError> {
+        let (bytes, height) = self.abci_query(path, &request.encode_to_vec(), height).await?;
+        let reply = R::decode(bytes.as_slice())
+            .map_err(|error| self.endpoints.current().protocol_error(format!("{path}: {error}"), &[]))?;
+        Ok((reply, height))
     }
 }
 
@@ -290,7 +331,7 @@ fn is_mempool_full(error: &RpcError) -> bool {
     error.data.contains("mempool is full")
 }
 
-/// `tx (HASH) not found, err: …` — CometBFT RPC, `tx`.
-fn is_tx_not_found(error: &RpcError) -> bool {
-    error.data.contains("not found")
+/// `tx (HASH) not found, err: …` and `transaction indexing is disabled` — CometBFT RPC, `tx`.
+fn is_not_indexed(error: &RpcError) -> bool {
+    error.data.contains("not found") || error.data.contains("transaction indexing is disabled")
 }

@@ -7,6 +7,7 @@ use svc_net::upstream::{FailoverError, NodeClient, NodeClientError};
 use svc_pipeline::{AccountIdentity, ChainParams, query_address_prefix, query_bond_denom};
 use svc_wire::{
     account_key::AccountKey,
+    comet_rpc::NodeInfo,
     proto_registry::{Namespace, ProtoRegistry, ProtoRegistryError},
 };
 use tokio::time::{Instant, sleep};
@@ -95,6 +96,15 @@ pub async fn discover(config: &OperatorConfig, key: &AccountKey) -> Result<BootD
     Ok(discovery)
 }
 
+/// The state of a node's transaction index in words.
+pub(super) fn describe_index(node: &NodeInfo) -> &'static str {
+    if node.is_index_off() {
+        "its transaction index is off: outcomes of writes are read from blocks, and transactions of others cannot be looked up"
+    } else {
+        "its transaction index is on"
+    }
+}
+
 async fn discover_chain(
     config: &OperatorConfig,
     node: &NodeClient,
@@ -108,6 +118,9 @@ async fn discover_chain(
         status
     })
     .await?;
+    if status.node_info.is_index_off() {
+        tracing::warn!(origin = node.origin(), "{}", describe_index(&status.node_info));
+    }
     let chain_id = status.node_info.network;
     if let Some(expected) = config.chain_id.as_ref().filter(|expected| **expected != chain_id) {
         return Err(BootError::ChainId { expected: expected.clone(), found: chain_id, rpc: config.rpc.clone() });

@@ -6,7 +6,7 @@ use svc_wire::account_key::AccountKey;
 
 use super::{
     config::OperatorConfig,
-    discovery::{BootDiscovery, discover},
+    discovery::{BootDiscovery, describe_index, discover},
     error::BootSubject,
 };
 use crate::{
@@ -64,8 +64,9 @@ pub async fn preflight(config: &OperatorConfig, key: &AccountKey) -> Vec<Preflig
 async fn check_node(config: &OperatorConfig) -> Result<String, NodeClientError> {
     let status = NodeClient::new(&config.rpc)?.status().await?;
     let sync = if status.sync_info.catching_up { ", still catching up" } else { "" };
+    let index = describe_index(&status.node_info);
     let (network, height) = (status.node_info.network, status.sync_info.latest_block_height);
-    Ok(format!("{} runs {network} at block {height}{sync}", config.rpc))
+    Ok(format!("{} runs {network} at block {height}{sync}; {index}", config.rpc))
 }
 
 async fn check_indexer(config: &OperatorConfig) -> Result<String, UpstreamError> {

@@ -15,6 +15,14 @@ impl Operator {
         let status = self.node().status().await.map_err(|error| node_error(&error))?;
         let found = self.node().tx(hash).await.map_err(|error| node_error(&error))?;
         let record = self.pipeline().journal().find_by_hash(hash).await.ok().flatten();
+        let found = match (found, record.as_ref().and_then(|record| record.block_height)) {
+            // The index may lack a block for good; the block itself has the transaction.
+            (None, Some(height)) => {
+                let result = self.pipeline().read_result(height, hash).await.map_err(|error| node_error(&error))?;
+                result.map(|tx_result| IncludedTx { height, tx_result, ..IncludedTx::default() })
+            }
+            (found, _) => found,
+        };
         Ok(describe_tx(hash, status.sync_info.latest_block_height, found, record))
     }
 }

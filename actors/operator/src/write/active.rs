@@ -5,8 +5,8 @@ use svc_pipeline::{WriteHandle, WriteStatus};
 use svc_wire::error_envelope::ErrorEnvelope;
 use tokio::time::{Instant, sleep_until};
 
-use super::{context::WriteContext, receipt::WriteAnswer};
-use crate::error::{server_stopped, timed_out_error};
+use super::{context::WriteContext, execution::undecided_error, receipt::WriteAnswer};
+use crate::error::server_stopped;
 
 /// A write that is active, for one caller. The write goes on when the caller drops it.
 pub struct ActiveWrite {
@@ -73,6 +73,6 @@ impl ActiveWrite {
         self.handle.report_timeout();
         self.context.pipeline.journal().record_timeout(hash);
         metrics::record_tx_timeout();
-        timed_out_error(hash, timeout_height, self.context.pipeline.tx_timeout())
+        undecided_error(&self.context, hash, timeout_height)
     }
 }

@@ -10,7 +10,8 @@ use svc_otel::{
     trace::{self, WriteStage},
 };
 use svc_pipeline::{
-    DecidedWrite, InFlightTx, SubmittedTx, WriteError, WriteFailure, WriteIntent, WriteOutcome, WriteTask,
+    DecidedWrite, InFlightTable, InFlightTx, SubmittedTx, WriteError, WriteFailure, WriteIntent, WriteOutcome,
+    WriteTask,
 };
 use svc_wire::{chain_error::ChainError, error_envelope::ErrorEnvelope};
 use tokio::time::Instant;
@@ -25,7 +26,7 @@ use super::{
 use crate::{
     error::{
         ask_error, displaced_error, expired_error, resubmission_error, signer_unavailable, timed_out_error,
-        tx_failed_error,
+        tx_failed_error, unprovable_error,
     },
     refresher::RefreshTrigger,
     write::audit::AuditCompletion,
@@ -64,7 +65,7 @@ pub(crate) async fn resume(mut task: WriteTask<WriteAnswer>, context: &WriteCont
             let span = task.span().clone();
             conclude(context, decided).instrument(span).await
         }
-        Err(_) => Err(timed_out_error(&submitted.hash, submitted.timeout_height, context.pipeline.tx_timeout())),
+        Err(_) => Err(undecided_error(context, &submitted.hash, submitted.timeout_height)),
     };
     close_records(task, context, CompletedWrite { last_tx: Some(submitted), answer, is_audited: true });
 }
@@ -83,7 +84,7 @@ async fn answer_failure(
         WriteError::Withdrawn(error) => ask_error(&error),
         WriteError::SignerUnavailable(error) => signer_unavailable(&error),
         WriteError::Undecided { hash, timeout_height } => {
-            let answer = Err(timed_out_error(&hash, timeout_height, context.pipeline.tx_timeout()));
+            let answer = Err(undecided_error(context, &hash, timeout_height));
             return CompletedWrite { last_tx, answer, is_audited };
         }
     };
@@ -92,6 +93,17 @@ async fn answer_failure(
         None => envelope,
     };
     CompletedWrite { last_tx, answer: Err(envelope), is_audited }
+}
+
+/// The error for a transaction without an outcome.
+pub(crate) fn undecided_error(context: &WriteContext, hash: &str, timeout_height: u64) -> ErrorEnvelope {
+    let missing = |table: &InFlightTable| table.get(hash).map(|tx| tx.missing_blocks.clone()).unwrap_or_default();
+    let missing_blocks = context.pipeline.with_table(missing);
+    if missing_blocks.is_empty() {
+        timed_out_error(hash, timeout_height, context.pipeline.tx_timeout())
+    } else {
+        unprovable_error(hash, timeout_height, &missing_blocks)
+    }
 }
 
 /// The answer for a decided outcome: the receipt once the indexer has the block, or the error.

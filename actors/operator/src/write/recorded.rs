@@ -2,17 +2,19 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use svc_pipeline::{EncodedMessage, JournalRecord, WriteIntent};
+use svc_pipeline::{EncodedMessage, JournalRecord, WriteIntent, WriteOutcome};
 use svc_wire::{
     chain_error::ChainError,
+    comet_rpc::ExecTxResult,
     error_envelope::{ErrorEnvelope, FailureCode},
 };
 
 use super::{
     context::WriteContext,
+    execution::undecided_error,
     receipt::{WriteAnswer, WriteReceipt, build_receipt},
 };
-use crate::error::{displaced_error, expired_error, node_error, record_unavailable, timed_out_error, tx_failed_error};
+use crate::error::{displaced_error, expired_error, node_error, record_unavailable, tx_failed_error};
 
 /// An answer as the journal stores it.
 #[derive(Serialize, Deserialize)]
@@ -73,17 +75,42 @@ async fn recorded_answer(context: &WriteContext, record: JournalRecord) -> Write
         None => {}
     }
     let hash = &record.tx_hash;
-    match record.state.as_str() {
-        "expired" => return Err(expired_error(hash, record.timeout_height)),
-        "displaced" => return Err(displaced_error(hash, record.sequence, record.timeout_height)),
-        _ => {}
-    }
-    match context.pipeline.node().tx(hash).await.map_err(|error| node_error(&error))? {
-        None => Err(timed_out_error(hash, record.timeout_height, context.pipeline.tx_timeout())),
-        Some(tx) if tx.tx_result.code != 0 => {
-            let (codespace, code, raw_log) = (tx.tx_result.codespace, tx.tx_result.code, tx.tx_result.log);
-            Err(tx_failed_error(hash, tx.height, &ChainError { codespace, code, raw_log }))
+    let outcome = match (record.state.as_str(), record.block_height) {
+        // The write is of an earlier process, and this one follows it. The answer is that of the chain as soon as there is one.
+        ("open", _) => match context.pipeline.await_outcome(hash).await {
+            Some(outcome) => outcome,
+            None => return Err(undecided_error(context, hash, record.timeout_height)),
+        },
+        ("expired", _) => WriteOutcome::Expired { timeout_height: record.timeout_height },
+        ("displaced", _) => WriteOutcome::Displaced { height: record.timeout_height },
+        (_, Some(height)) => {
+            let result = context.pipeline.read_result(height, hash).await.map_err(|error| node_error(&error))?;
+            let result = Box::new(result.unwrap_or_else(|| journaled_result(&record)));
+            WriteOutcome::Included { height, result }
         }
-        Some(tx) => Ok(Box::new(build_receipt(context, hash, tx.height, tx.tx_result, record.is_fee_granted))),
+        (_, None) => return Err(undecided_error(context, hash, record.timeout_height)),
+    };
+    match outcome {
+        WriteOutcome::Expired { timeout_height } => Err(expired_error(hash, timeout_height)),
+        WriteOutcome::Displaced { height } => Err(displaced_error(hash, record.sequence, height)),
+        WriteOutcome::Included { height, result } if result.code != 0 => {
+            let error = ChainError { codespace: result.codespace, code: result.code, raw_log: result.log };
+            Err(tx_failed_error(hash, height, &error))
+        }
+        WriteOutcome::Included { height, result } => {
+            Ok(Box::new(build_receipt(context, hash, height, *result, record.is_fee_granted)))
+        }
+    }
+}
+
+/// The result of a transaction as far as the journal has it. The nodes have pruned its block, and with it response and events.
+fn journaled_result(record: &JournalRecord) -> ExecTxResult {
+    ExecTxResult {
+        code: record.code.unwrap_or_default(),
+        codespace: record.codespace.clone().unwrap_or_default(),
+        log: record.raw_log.clone().unwrap_or_default(),
+        gas_wanted: record.gas_wanted.unwrap_or_default(),
+        gas_used: record.gas_used.unwrap_or_default(),
+        ..ExecTxResult::default()
     }
 }

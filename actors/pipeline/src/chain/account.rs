@@ -31,14 +31,18 @@ pub struct AccountState {
     pub number: u64,
     /// Sequence of the next transaction.
     pub sequence: u64,
+    /// Height of the block after which the account has this state.
+    pub height: u64,
 }
 
 /// State of an account in the newest block; `None` when the account does not exist.
 pub async fn query_account(node: &NodeClient, address: &str) -> Result<Option<AccountState>, NodeClientError> {
     let request = QueryAccountInfoRequest { address: address.to_owned() };
     let path = "/cosmos.auth.v1beta1.Query/AccountInfo";
-    match node.query::<_, QueryAccountInfoResponse>(path, &request, 0).await {
-        Ok(reply) => Ok(reply.info.map(|info| AccountState { number: info.account_number, sequence: info.sequence })),
+    match node.query_with_height::<_, QueryAccountInfoResponse>(path, &request, 0).await {
+        Ok((reply, height)) => {
+            Ok(reply.info.map(|info| AccountState { number: info.account_number, sequence: info.sequence, height }))
+        }
         Err(NodeClientError::Query { error, .. }) if (error.codespace.as_str(), error.code) == ("sdk", 22) => Ok(None),
         Err(error) => Err(error),
     }

@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort};
 use svc_net::upstream::NodeClientError;
 use svc_otel::metrics;
-use svc_wire::comet_rpc::IncludedTx;
 
 use super::{
     Args, Msg,
-    core::{AbsenceVerdict, NodeFacts, PendingTx, TxLookups, judge_lookup},
-    lookup::look_up_all,
+    block_reader::BlockReader,
+    core::{AbsenceVerdict, PendingTx, TxLookups, describe_heights},
+    lookup::{LookupAnswer, look_up_all},
 };
 use crate::write::{in_flight::InFlightTx, outcome::WriteOutcome};
 
@@ -19,6 +19,7 @@ use crate::write::{in_flight::InFlightTx, outcome::WriteOutcome};
 pub struct State {
     args: Arc<Args>,
     lookups: TxLookups,
+    blocks: BlockReader,
     waiters: HashMap<String, Vec<ReplyPort<Option<WriteOutcome>>>>,
 }
 
@@ -34,7 +35,8 @@ impl ActorBehaviour for Confirmer {
     async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
         // Finds the inclusions that the node reported while no confirmer was running.
         context.mailbox().send(Msg::LookUpAll);
-        Ok(State { args: Arc::clone(args), lookups: TxLookups::default(), waiters: HashMap::new() })
+        let (lookups, blocks) = (TxLookups::default(), BlockReader::default());
+        Ok(State { args: Arc::clone(args), lookups, blocks, waiters: HashMap::new() })
     }
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
@@ -49,7 +51,7 @@ impl ActorBehaviour for Confirmer {
                 let height = state.args.clock.with(|clock| clock.height);
                 state.start_lookups(context, height, true);
             }
-            Msg::LookupFinished { pending, answer } => state.finish_lookup(&pending, answer),
+            Msg::LookupFinished { hash, answer } => state.finish_lookup(&hash, answer),
         }
         Ok(())
     }
@@ -77,17 +79,20 @@ impl State {
         }
     }
 
-    fn finish_lookup(
-        &mut self,
-        pending: &PendingTx,
-        answer: Result<(NodeFacts, Option<Box<IncludedTx>>), NodeClientError>,
-    ) {
-        self.lookups.finish(&pending.hash);
-        let Ok((facts, found)) = answer else { return };
-        match judge_lookup(&mut self.lookups, pending, &facts, found) {
-            Ok(outcome) => self.decide(&pending.hash, outcome),
-            Err(AbsenceVerdict::Missing) => self.args.signer.doubt(),
-            Err(AbsenceVerdict::Expired | AbsenceVerdict::Displaced | AbsenceVerdict::Undetermined) => {}
+    fn finish_lookup(&mut self, hash: &str, answer: Result<LookupAnswer, NodeClientError>) {
+        self.lookups.finish(hash);
+        match answer {
+            Ok(Ok(outcome)) => self.decide(hash, outcome),
+            Ok(Err(AbsenceVerdict::Missing)) => self.args.signer.doubt(),
+            Ok(Err(AbsenceVerdict::Unprovable { missing })) => {
+                self.lookups.postpone(hash);
+                let is_news = self.args.table.with(|table| table.note_missing_blocks(hash, missing.clone()));
+                if is_news {
+                    let missing = describe_heights(&missing);
+                    tracing::error!(tx_hash = hash, missing, "no node has the blocks that decide the transaction");
+                }
+            }
+            Ok(Err(AbsenceVerdict::Undetermined)) | Err(_) => {}
         }
     }
 
@@ -141,7 +146,7 @@ impl State {
         let due = self.lookups.take_due(&pending, height, includes_all);
         if !due.is_empty() {
             let (node, address) = (self.args.node.clone(), self.args.address.clone());
-            context.spawn(look_up_all(node, address, due, context.mailbox()));
+            context.spawn(look_up_all(node, self.blocks.clone(), address, due, context.mailbox()));
         }
     }
 }

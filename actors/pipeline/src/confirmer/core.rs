@@ -1,8 +1,15 @@
 //! The schedule of lookups, and the meaning of their answers. Pure.
+//!
+//! Only blocks prove an outcome. A node's transaction index may lack a block for good, so that absence from it proves nothing; the
+//! account's state says whether a block contains *some* transaction with the sequence, and the blocks up to the height of that
+//! state say which one.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::RangeInclusive,
+};
 
-use svc_wire::comet_rpc::IncludedTx;
+use svc_wire::comet_rpc::ExecTxResult;
 
 use crate::write::{
     in_flight::InFlightTx,
@@ -11,11 +18,8 @@ use crate::write::{
 
 /// Blocks between two lookups of a pending transaction.
 const LOOKUP_INTERVAL_BLOCKS: u64 = 3;
-/// Blocks past the timeout height after which absence proves expiry. A node indexes transactions shortly after their block.
-const INDEX_DELAY_BLOCKS: u64 = 2;
-/// The same bound when the sequence is used. Either a foreign transaction has used it, or the transaction itself has and the index
-/// of the node is late.
-const DISPLACEMENT_BLOCKS: u64 = 6;
+/// The same for a transaction whose blocks no node has. A node that has them may join, or come back.
+const UNPROVABLE_INTERVAL_BLOCKS: u64 = 60;
 
 /// A transaction that may still execute, as a lookup needs it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -41,39 +45,62 @@ impl From<&InFlightTx> for PendingTx {
     }
 }
 
-/// Facts that a node stated about itself and about the account before a lookup. One node states all of them, because absence proves
-/// something only about the blocks that this node has.
+/// Facts that a node stated about itself and about the account before a lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct NodeFacts {
     /// Newest height.
     pub height: u64,
-    /// Oldest height whose block the node has.
-    pub earliest_height: u64,
-    /// The account's sequence at that height or later; `None` when the node did not answer.
-    pub sequence: Option<u64>,
+    /// The account's sequence; `None` when the node did not answer.
+    pub sequence: Option<SequenceFact>,
+}
+
+/// The account's sequence in the state after a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SequenceFact {
+    /// Sequence of the next transaction.
+    pub sequence: u64,
+    /// Height of the block.
+    pub height: u64,
+}
+
+/// Places of one transaction in the blocks that were read.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct BlockEvidence {
+    /// Results of the transaction, by ascending height. Bytes that failed before their sequence was due may be in a later block too.
+    pub results: Vec<(u64, Box<ExecTxResult>)>,
+    /// Every block after the height of signing up to this one was read, except those of `missing`.
+    pub searched_through: u64,
+    /// Heights of which no node in use has the block or its results, ascending.
+    pub missing: Vec<u64>,
+}
+
+impl BlockEvidence {
+    /// Every block up to this height was read.
+    fn proven_through(&self) -> u64 {
+        self.missing.first().map_or(self.searched_through, |first| first.saturating_sub(1))
+    }
 }
 
 /// The meaning of absence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AbsenceVerdict {
-    /// Its timeout height has passed: it can never execute.
-    Expired,
-    /// Another transaction has used its sequence: it can never execute.
-    Displaced,
     /// Its sequence is unused, so it should be in the mempool and may be missing there.
     Missing,
     /// Absence proves nothing yet.
     Undetermined,
+    /// The blocks that could contain it cannot be read, and without them nothing proves its outcome.
+    Unprovable {
+        /// Heights of the blocks, ascending.
+        missing: Vec<u64>,
+    },
 }
 
-/// Lookups of pending transactions: their schedule, and the heights that absence is judged by.
+/// The schedule of the lookups of pending transactions.
 #[derive(Debug, Clone, Default)]
 pub struct TxLookups {
     /// Height of the last lookup, by hash.
     last_lookup: HashMap<String, u64>,
     in_progress: HashSet<String>,
-    /// Height at which the sequence was first found used while the transaction was absent.
-    used_since: HashMap<String, u64>,
 }
 
 impl TxLookups {
@@ -81,19 +108,24 @@ impl TxLookups {
     pub fn take_due(&mut self, pending: &[PendingTx], height: u64, includes_all: bool) -> Vec<PendingTx> {
         let known: HashSet<&str> = pending.iter().map(|one| one.hash.as_str()).collect();
         self.last_lookup.retain(|hash, _| known.contains(hash.as_str()));
-        self.used_since.retain(|hash, _| known.contains(hash.as_str()));
         let mut due = Vec::new();
         for one in pending {
             let last = *self.last_lookup.entry(one.hash.clone()).or_insert(height);
-            let is_late = height >= last + LOOKUP_INTERVAL_BLOCKS
-                || height > one.timeout_height + INDEX_DELAY_BLOCKS
-                || (self.used_since.contains_key(&one.hash) && height > last);
+            let is_late =
+                height >= last + LOOKUP_INTERVAL_BLOCKS || (last < one.timeout_height && height >= one.timeout_height);
             if (includes_all || is_late) && self.in_progress.insert(one.hash.clone()) {
                 self.last_lookup.insert(one.hash.clone(), height);
                 due.push(one.clone());
             }
         }
         due
+    }
+
+    /// Delays the next lookup of a transaction whose blocks cannot be read.
+    pub fn postpone(&mut self, hash: &str) {
+        if let Some(last) = self.last_lookup.get_mut(hash) {
+            *last += UNPROVABLE_INTERVAL_BLOCKS - LOOKUP_INTERVAL_BLOCKS;
+        }
     }
 
     /// Ends a lookup.
@@ -105,61 +137,60 @@ impl TxLookups {
     pub fn in_progress_count(&self) -> usize {
         self.in_progress.len()
     }
-
-    /// The part of the state that decides outcomes.
-    #[cfg(test)]
-    pub fn fingerprint(&self) -> std::collections::BTreeMap<String, u64> {
-        self.used_since.iter().map(|(hash, height)| (hash.clone(), *height)).collect()
-    }
-
-    /// Judges the absence of a transaction from a node that stated `facts` before the lookup.
-    pub fn judge_absent(&mut self, pending: &PendingTx, facts: &NodeFacts) -> AbsenceVerdict {
-        let is_used = facts.sequence.is_some_and(|sequence| sequence > pending.sequence);
-        if !is_used {
-            self.used_since.remove(&pending.hash);
-        }
-        let used_since =
-            if is_used { Some(*self.used_since.entry(pending.hash.clone()).or_insert(facts.height)) } else { None };
-        judge_absence(pending, facts, used_since)
-    }
 }
 
-/// The outcome that a lookup proves, or the meaning of absence. A transaction in a block that came before its sequence was due counts
-/// as absent.
-pub fn judge_lookup(
-    lookups: &mut TxLookups,
+/// Heights in words: `5 to 9, 12`.
+pub fn describe_heights(heights: &[u64]) -> String {
+    let mut ranges: Vec<(u64, u64)> = Vec::new();
+    for height in heights {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == *height => *last = *height,
+            _ => ranges.push((*height, *height)),
+        }
+    }
+    let describe =
+        |(first, last): &(u64, u64)| if first == last { first.to_string() } else { format!("{first} to {last}") };
+    ranges.iter().map(describe).collect::<Vec<_>>().join(", ")
+}
+
+/// Heights of the blocks that decide a transaction, as far as these facts go. `None` while its sequence is unused and its timeout
+/// height has not come: no block can contain it yet, or the node is behind.
+pub fn decisive_heights(pending: &PendingTx, facts: &NodeFacts) -> Option<RangeInclusive<u64>> {
+    let used_at = facts.sequence.filter(|fact| fact.sequence > pending.sequence).map(|fact| fact.height);
+    let through = match used_at {
+        Some(used_at) => used_at.min(pending.timeout_height),
+        None if facts.height >= pending.timeout_height => pending.timeout_height,
+        None => return None,
+    };
+    Some(pending.signed_height + 1..=through)
+}
+
+/// The outcome that blocks prove, or the meaning of absence. A transaction in a block that came before its sequence was due counts as
+/// absent from it.
+pub fn judge_evidence(
     pending: &PendingTx,
     facts: &NodeFacts,
-    found: Option<Box<IncludedTx>>,
+    evidence: &BlockEvidence,
 ) -> Result<WriteOutcome, AbsenceVerdict> {
-    let in_block = found
-        .and_then(|tx| outcome_in_block(tx.height, Box::new(tx.tx_result), pending.sequence, pending.timeout_height));
-    match in_block {
-        Some(outcome) => Ok(outcome),
-        None => match lookups.judge_absent(pending, facts) {
-            AbsenceVerdict::Expired => Ok(WriteOutcome::Expired { timeout_height: pending.timeout_height }),
-            AbsenceVerdict::Displaced => Ok(WriteOutcome::Displaced { height: facts.height }),
-            undecided => Err(undecided),
-        },
+    for (height, result) in &evidence.results {
+        if let Some(outcome) = outcome_in_block(*height, result.clone(), pending.sequence, pending.timeout_height) {
+            return Ok(outcome);
+        }
     }
-}
-
-/// The meaning of absence; `used_since` is the height at which its sequence was first found used.
-pub(super) fn judge_absence(pending: &PendingTx, facts: &NodeFacts, used_since: Option<u64>) -> AbsenceVerdict {
-    let is_past = |blocks: u64| facts.height > pending.timeout_height + blocks;
-    // The account's state shows that the sequence was never used. The index of the node does not matter.
-    if facts.sequence.is_some_and(|sequence| sequence <= pending.sequence) {
-        return if is_past(INDEX_DELAY_BLOCKS) { AbsenceVerdict::Expired } else { AbsenceVerdict::Missing };
+    let proven_through = evidence.proven_through();
+    if proven_through >= pending.timeout_height {
+        return Ok(WriteOutcome::Expired { timeout_height: pending.timeout_height });
     }
-    let has_all_blocks = facts.earliest_height <= pending.signed_height + 1;
-    if !has_all_blocks {
-        return AbsenceVerdict::Undetermined;
+    let used_at = facts.sequence.filter(|fact| fact.sequence > pending.sequence).map(|fact| fact.height);
+    if let Some(height) = used_at.filter(|used_at| proven_through >= *used_at) {
+        return Ok(WriteOutcome::Displaced { height });
     }
-    if is_past(DISPLACEMENT_BLOCKS) {
-        return AbsenceVerdict::Expired;
-    }
-    match used_since {
-        Some(since) if facts.height >= since + DISPLACEMENT_BLOCKS => AbsenceVerdict::Displaced,
-        _ => AbsenceVerdict::Undetermined,
-    }
+    let is_unused = facts.sequence.is_some_and(|fact| fact.sequence <= pending.sequence);
+    Err(if !evidence.missing.is_empty() {
+        AbsenceVerdict::Unprovable { missing: evidence.missing.clone() }
+    } else if is_unused && facts.height < pending.timeout_height {
+        AbsenceVerdict::Missing
+    } else {
+        AbsenceVerdict::Undetermined
+    })
 }

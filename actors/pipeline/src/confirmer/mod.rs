@@ -2,11 +2,12 @@
 //!
 //! It owns the lookups under way and the callers that wait for an outcome; the table of transactions in flight is retained by the
 //! tree. The node link reports inclusions and blocks, and write tasks wait here for outcomes. The confirmer looks a hash up after
-//! every reconnect, every few blocks and past the timeout height. An outcome is decided once and never changes, and the journal
-//! and the signer learn of it here. Absence decides only when the node that lacks the transaction has every block that could
-//! contain it. When the confirmer dies, the next incarnation looks every pending hash up, and callers ask again.
+//! every reconnect, every few blocks and at the timeout height. An outcome is decided once and never changes, and the journal
+//! and the signer learn of it here. Absence is proven by blocks alone: every block that could contain the transaction is read. When
+//! the confirmer dies, the next incarnation looks every pending hash up, and callers ask again.
 
 mod actor;
+pub(crate) mod block_reader;
 pub(crate) mod core;
 mod lookup;
 #[cfg(test)]
@@ -16,13 +17,13 @@ use std::time::Duration;
 
 use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, RetainedState, actor::ActorStatus};
 use svc_net::upstream::{NodeClient, NodeClientError};
-use svc_wire::comet_rpc::{ExecTxResult, IncludedTx};
+use svc_wire::comet_rpc::ExecTxResult;
 use tokio::time::Instant;
 
 pub use actor::Confirmer;
-pub(crate) use lookup::read_node_facts;
+pub(crate) use lookup::{look_up, read_node_facts};
 
-use self::core::{NodeFacts, PendingTx};
+use self::lookup::LookupAnswer;
 use crate::{
     chain::block_clock::BlockClock,
     journal::JournalHandle,
@@ -57,10 +58,10 @@ pub enum Msg {
     LookUpAll,
     /// A lookup has ended.
     LookupFinished {
-        /// The transaction.
-        pending: Box<PendingTx>,
-        /// Facts that the node stated before the lookup, and the transaction that it found.
-        answer: Result<(NodeFacts, Option<Box<IncludedTx>>), NodeClientError>,
+        /// Upper-case hex.
+        hash: String,
+        /// The outcome that it proves, or the meaning of absence.
+        answer: Result<LookupAnswer, NodeClientError>,
     },
 }
 

@@ -229,6 +229,7 @@ impl JournalStore {
                 }),
                 has_granter: row.try_get("is_fee_granted")?,
                 outcome: None,
+                missing_blocks: Vec::new(),
             })
         };
         Ok(rows.iter().map(entry).collect::<Result<_, _>>()?)

@@ -22,6 +22,7 @@ fn entry(hash: &str, sequence: u64, key: Option<&str>) -> InFlightTx {
         intent: Arc::new(order),
         has_granter: true,
         outcome: None,
+        missing_blocks: Vec::new(),
     }
 }
 

@@ -129,6 +129,7 @@ impl State {
             intent: Arc::clone(&job.request.intent),
             has_granter: offer.with_granter,
             outcome: None,
+            missing_blocks: Vec::new(),
         };
         args.table.with(|table| table.add(tx.clone()));
         let span = trace::stage_span(WriteStage::Broadcast, &job.request.span);

@@ -30,6 +30,8 @@ pub struct InFlightTx {
     pub has_granter: bool,
     /// Its outcome; `None` while it may still execute.
     pub outcome: Option<WriteOutcome>,
+    /// Heights of blocks that no node has, and without which nothing proves the outcome.
+    pub missing_blocks: Vec<u64>,
 }
 
 /// The table of transactions in flight and of recently decided ones.
@@ -93,6 +95,15 @@ impl InFlightTable {
         true
     }
 
+    /// Notes the blocks that no node has and that would decide a transaction. True when they were not known to be missing.
+    pub fn note_missing_blocks(&mut self, hash: &str, missing: Vec<u64>) -> bool {
+        let Some(entry) = self.transactions.get_mut(hash).filter(|entry| entry.missing_blocks != missing) else {
+            return false;
+        };
+        entry.missing_blocks = missing;
+        true
+    }
+
     /// A transaction by hash.
     pub fn get(&self, hash: &str) -> Option<&InFlightTx> {
         self.transactions.get(hash)
@@ -145,6 +156,7 @@ mod tests {
             intent: WriteIntent::sample(),
             has_granter: false,
             outcome: None,
+            missing_blocks: Vec::new(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The chain and its mempool.
 
 use std::{
-    collections::{BTreeMap, HashSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
     sync::Arc,
 };
 
@@ -65,6 +65,8 @@ pub struct NodeCore {
     gossip_queue: Vec<Vec<u8>>,
     /// The blocks come from another node.
     pub(in crate::node) is_replica: bool,
+    /// Heights whose transactions the index never got.
+    unindexed_heights: BTreeSet<u64>,
     snapshots: BTreeMap<String, ChainHistory>,
 }
 
@@ -84,6 +86,7 @@ impl NodeCore {
             tx_cache: HashSet::new(),
             gossip_queue: Vec::new(),
             is_replica: false,
+            unindexed_heights: BTreeSet::new(),
             snapshots: BTreeMap::new(),
         })
     }
@@ -116,6 +119,26 @@ impl NodeCore {
     /// Finds a transaction by upper-case hash; returns its block and its position in it.
     pub fn find_tx(&self, hash: &str) -> Option<(&Arc<BlockRecord>, usize)> {
         self.history.find_tx(hash)
+    }
+
+    /// Finds a transaction in the transaction index, which may lack it.
+    pub(in crate::node) fn find_indexed_tx(&self, hash: &str) -> Option<(&Arc<BlockRecord>, usize)> {
+        self.find_tx(hash).filter(|(block, _)| self.is_indexed(block.height))
+    }
+
+    pub(in crate::node) fn is_indexed(&self, height: u64) -> bool {
+        !self.unindexed_heights.contains(&height)
+    }
+
+    /// Returns the oldest height whose block the node serves.
+    pub(in crate::node) fn earliest_height(&self) -> u64 {
+        self.faults.pruned_below.max(1)
+    }
+
+    fn skip_index(&mut self, block: &BlockRecord) {
+        if !block.txs.is_empty() && take_one(&mut self.faults.unindexed_blocks) {
+            self.unindexed_heights.insert(block.height);
+        }
     }
 
     /// Returns a block by upper-case hash.
@@ -243,6 +266,7 @@ impl NodeCore {
             self.tx_cache.remove(&tx::tx_hash(bytes));
         }
         let block = self.history.append_block(&self.chain, &self.validator, time, txs)?;
+        self.skip_index(&block);
         self.recheck();
         Ok(block)
     }
@@ -266,6 +290,7 @@ impl NodeCore {
     pub(in crate::node) fn apply_block(&mut self, made: &BlockRecord) -> Result<Arc<BlockRecord>, ReplayError> {
         let app_hash = hex::decode(&made.app_hash).unwrap_or_default();
         let block = self.replay_block(made.time, made.txs.clone(), &app_hash)?;
+        self.skip_index(&block);
         let included: HashSet<String> = block.txs.iter().map(|bytes| tx::tx_hash(bytes)).collect();
         self.mempool.retain(|bytes| !included.contains(&tx::tx_hash(bytes)));
         self.tx_cache.retain(|hash| !included.contains(hash));

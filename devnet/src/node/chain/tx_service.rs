@@ -91,7 +91,7 @@ impl NodeCore {
             return Err(LedgerError::sdk(18, "tx hash cannot be empty"));
         }
         let (block, position) = self
-            .find_tx(&request.hash.to_uppercase())
+            .find_indexed_tx(&request.hash.to_uppercase())
             .ok_or_else(|| LedgerError::sdk(22, format!("tx not found: {}", request.hash)))?;
         let (tx, response) = encode_tx_response(block, position);
         Ok(GetTxResponse { tx: Some(tx), tx_response: Some(response) }.encode_to_vec())
@@ -99,8 +99,8 @@ impl NodeCore {
 
     /// Returns the transactions that match an event query, as (block, position), oldest first.
     pub(in crate::node) fn matching_txs(&self, query: &PubsubQuery) -> Vec<(&Arc<BlockRecord>, usize)> {
-        self.blocks()
-            .iter()
+        let indexed = self.blocks().iter().filter(|block| self.is_indexed(block.height));
+        indexed
             .flat_map(|block| (0..block.txs.len()).map(move |position| (block, position)))
             .filter(|(block, position)| query.matches(&pubsub_query::indexed_tx_attributes(block, *position)))
             .collect()

@@ -84,6 +84,12 @@ pub struct NodeFaults {
     pub lose_events: u32,
     /// Holds back all notifications of WebSocket subscribers; they are sent once this is false again.
     pub stall_websockets: bool,
+    /// The transaction index is off.
+    pub index_off: bool,
+    /// Number of blocks with transactions that the transaction index never gets, as after a kill between commit and indexing.
+    pub unindexed_blocks: u32,
+    /// Blocks and results below this height are pruned.
+    pub pruned_below: u64,
     /// Delay of answers, in milliseconds.
     pub delay_ms: u64,
     /// Method of the delayed answers; empty for every method.

@@ -69,7 +69,8 @@ fn validator_address(core: &NodeCore) -> String {
 
 pub fn status(core: &NodeCore) -> Value {
     let latest = core.latest();
-    let earliest = core.block(1);
+    let earliest = core.block(core.earliest_height());
+    let tx_index = if core.faults.index_off { "off" } else { "on" };
     let time = |block: Option<&std::sync::Arc<BlockRecord>>| match block {
         Some(block) => rfc3339_nanos(&block.time),
         None => rfc3339_nanos(&core.genesis_document().genesis_time),
@@ -80,14 +81,14 @@ pub fn status(core: &NodeCore) -> Value {
             "protocol_version": {"p2p": "8", "block": "11", "app": "0"},
             "id": node_id(core), "listen_addr": "tcp://0.0.0.0:26656", "network": core.chain.chain_id,
             "version": COMET_VERSION, "channels": "40202122233038606100", "moniker": "devnet",
-            "other": {"tx_index": "on", "rpc_address": "tcp://127.0.0.1:26657"},
+            "other": {"tx_index": tx_index, "rpc_address": "tcp://127.0.0.1:26657"},
         },
         "sync_info": {
             "latest_block_hash": hash(latest), "latest_app_hash": core.app_hash_hex(),
             "latest_block_height": core.height().to_string(), "latest_block_time": time(latest),
             "earliest_block_hash": hash(earliest),
             "earliest_app_hash": earliest.map(|block| upper_hex(block.seal.header.app_hash.as_bytes())).unwrap_or_default(),
-            "earliest_block_height": "1", "earliest_block_time": time(earliest),
+            "earliest_block_height": core.earliest_height().to_string(), "earliest_block_time": time(earliest),
             "catching_up": core.is_catching_up(),
         },
         "validator_info": {

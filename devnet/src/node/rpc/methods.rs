@@ -38,6 +38,7 @@ pub fn dispatch_method(core: &mut NodeCore, method: &str, params: &RpcParams) ->
             Ok(json!({"code": 0, "data": "", "log": "", "codespace": "", "hash": hash}))
         }
         "check_tx" => Ok(encode_check_result(&core.dry_run_check_tx(&params.bytes("tx")?))),
+        "tx" | "tx_search" if core.faults.index_off => Err(internal_error("transaction indexing is disabled")),
         "tx" => tx(core, params),
         "tx_search" => search::tx_search(core, params),
         "block_search" => search::block_search(core, params),
@@ -134,7 +135,8 @@ fn tx(core: &NodeCore, params: &RpcParams) -> Result<Value, RpcError> {
     if params.flag("prove") {
         return Err(internal_error("proofs are not available on this node: ask with prove=false"));
     }
-    let (block, position) = core.find_tx(&hash).ok_or_else(|| internal_error(format!("tx ({hash}) not found")))?;
+    let (block, position) =
+        core.find_indexed_tx(&hash).ok_or_else(|| internal_error(format!("tx ({hash}) not found")))?;
     Ok(encode::tx(block, position))
 }
 
@@ -162,6 +164,10 @@ fn answer_at_height(
     let height = params.number("height")?.unwrap_or(newest);
     if height == 0 {
         return Err(internal_error("height must be greater than 0, but got 0"));
+    }
+    let lowest = core.earliest_height();
+    if height < lowest {
+        return Err(internal_error(format!("height {height} is not available, lowest height is {lowest}")));
     }
     let block = core.block(height).ok_or_else(|| {
         internal_error(format!("height {height} must be less than or equal to the current blockchain height {newest}"))

@@ -2,7 +2,7 @@
 //! chain that does the worst it may: every order of events within a budget of faults.
 //!
 //! The faults: answers get lost, and their requests may still arrive later; a node forgets its mempool, while others may have
-//! its transactions; a node is behind; its index is late; blocks come empty; a foreign transaction uses the sequence; the
+//! its transactions; a node is behind; its index may lack any block; blocks come empty; a foreign transaction uses the sequence; the
 //! signer dies; the process dies and leaves its journal.
 
 mod state;

@@ -6,11 +6,13 @@ use std::{
 };
 
 use svc_net::upstream::{BroadcastOutcome, NodeClientError, UpstreamError, UpstreamKind};
-use svc_wire::{chain_error::ChainError, comet_rpc::IncludedTx};
+use svc_wire::{chain_error::ChainError, comet_rpc::ExecTxResult};
 
 use crate::{
     chain::simulation::SimulationError,
-    confirmer::core::{AbsenceVerdict, NodeFacts, PendingTx, TxLookups, judge_lookup},
+    confirmer::core::{
+        AbsenceVerdict, BlockEvidence, NodeFacts, PendingTx, SequenceFact, decisive_heights, judge_evidence,
+    },
     signer::{
         core::{SignerCore, WithdrawalOutcome},
         effects::SignerEffect,
@@ -58,6 +60,17 @@ enum ModelRequest {
     },
 }
 
+/// A lookup of a transaction.
+#[derive(Default)]
+struct ModelLookup {
+    /// Blocks that the stated height is behind.
+    lag: u64,
+    /// Blocks that the stated account is behind.
+    account_lag: u64,
+    /// The index answers, and its answer decides alone.
+    is_indexed: bool,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum ModelCaller {
     Waiting,
@@ -76,7 +89,6 @@ enum CallerAnswer {
 pub struct ModelState {
     core: SignerCore,
     table: InFlightTable,
-    lookups: TxLookups,
     request: Option<ModelRequest>,
     callers: Vec<ModelCaller>,
     signed_count: u32,
@@ -115,7 +127,6 @@ impl ModelState {
         let mut world = Self {
             core: SignerCore::new(0, WindowBound::Fixed(window), false),
             table: InFlightTable::default(),
-            lookups: TxLookups::default(),
             request: None,
             callers: vec![ModelCaller::Waiting; callers],
             signed_count: 0,
@@ -139,9 +150,11 @@ impl ModelState {
             + self.blocks.iter().take(usize::try_from(height).unwrap_or(0)).map(|block| block.len() as u64).sum::<u64>()
     }
 
-    fn included_by(&self, hash: &str, height: u64) -> Option<u64> {
+    /// Results of a transaction in the blocks up to a height.
+    fn results_in(&self, hash: &str, height: u64) -> Vec<(u64, Box<ExecTxResult>)> {
         let seen = self.blocks.iter().take(usize::try_from(height).unwrap_or(0));
-        seen.zip(1..).find(|(block, _)| block.iter().any(|known| known == hash)).map(|(_, height)| height)
+        let containing = seen.zip(1..).filter(|(block, _)| block.iter().any(|known| known == hash));
+        containing.map(|(_, height)| (height, Box::default())).collect()
     }
 
     /// Callers without an answer call, or repeat their call; the signer finds an earlier submission.
@@ -181,6 +194,7 @@ impl ModelState {
                         intent: WriteIntent::sample(),
                         has_granter: false,
                         outcome: None,
+                        missing_blocks: Vec::new(),
                     };
                     self.table.add(entry);
                     self.request = Some(ModelRequest::WriteJournal { id, hash });
@@ -313,16 +327,24 @@ impl ModelState {
         self.perform(effects);
     }
 
-    /// The confirmer looks at a transaction, at a node that is behind, with an index that is late.
-    fn look_up(&mut self, hash: &str, lag: u64, index_lag: u64) {
-        let seen = self.height().saturating_sub(lag);
-        let facts = NodeFacts { height: seen, earliest_height: 1, sequence: Some(self.sequence_at(seen)) };
+    /// The confirmer looks at a transaction, at a node that is behind, whose account is newer than its height, and whose index may
+    /// lack any block for good.
+    fn look_up(&mut self, hash: &str, lookup: ModelLookup) {
+        let ModelLookup { lag, account_lag, is_indexed } = lookup;
+        let (seen, account_height) = (self.height().saturating_sub(lag), self.height().saturating_sub(account_lag));
+        let sequence = SequenceFact { sequence: self.sequence_at(account_height), height: account_height };
+        let facts = NodeFacts { height: seen, sequence: Some(sequence) };
         let Some(pending) = self.table.get(hash).filter(|entry| entry.outcome.is_none()).map(PendingTx::from) else {
             return;
         };
-        let found = self.included_by(hash, seen.saturating_sub(index_lag));
-        let found = found.map(|height| Box::new(IncludedTx { height, ..IncludedTx::default() }));
-        let effects = match judge_lookup(&mut self.lookups, &pending, &facts, found) {
+        let decisive = decisive_heights(&pending, &facts).filter(|_| !is_indexed);
+        let (searched_through, results) = match decisive {
+            Some(heights) => (*heights.end().max(&pending.signed_height), self.results_in(hash, *heights.end())),
+            None if is_indexed => (pending.signed_height, self.results_in(hash, seen)),
+            None => (pending.signed_height, Vec::new()),
+        };
+        let evidence = BlockEvidence { results, searched_through, missing: Vec::new() };
+        let effects = match judge_evidence(&pending, &facts, &evidence) {
             Ok(outcome) => {
                 let uses_sequence = outcome.uses_sequence(pending.sequence);
                 self.table.decide(hash, outcome);
@@ -378,7 +400,6 @@ impl ModelState {
             }
         }
         self.table = table;
-        self.lookups = TxLookups::default();
         for caller in &mut self.callers {
             if matches!(caller, ModelCaller::Following(_)) {
                 *caller = ModelCaller::Waiting;
@@ -447,9 +468,16 @@ impl ModelState {
         }
         let live: Vec<String> = self.table.live().map(|entry| entry.hash.clone()).collect();
         for hash in &live {
-            add(format!("look {hash}"), 0, &|world| world.look_up(hash, 0, 0));
-            add(format!("look with a late index {hash}"), 1, &|world| world.look_up(hash, 0, 1));
-            add(format!("look behind {hash}"), 1, &|world| world.look_up(hash, NODE_LAG, 0));
+            add(format!("look {hash}"), 0, &|world| world.look_up(hash, ModelLookup::default()));
+            add(format!("look between two blocks {hash}"), 0, &|world| {
+                world.look_up(hash, ModelLookup { lag: 1, ..ModelLookup::default() });
+            });
+            add(format!("look in the index {hash}"), 0, &|world| {
+                world.look_up(hash, ModelLookup { is_indexed: true, ..ModelLookup::default() });
+            });
+            add(format!("look behind {hash}"), 1, &|world| {
+                world.look_up(hash, ModelLookup { lag: NODE_LAG, account_lag: NODE_LAG, is_indexed: false });
+            });
         }
         if !self.mempool.is_empty() {
             add("the node forgets".to_owned(), 1, &|world| {
@@ -510,7 +538,7 @@ impl ModelState {
             }
             world.produce_block(true);
             let live: Vec<String> = world.table.live().map(|entry| entry.hash.clone()).collect();
-            live.iter().for_each(|hash| world.look_up(hash, 0, 0));
+            live.iter().for_each(|hash| world.look_up(hash, ModelLookup::default()));
             world.answer_callers();
             world.check_invariants()?;
         }
@@ -525,7 +553,6 @@ impl ModelState {
             .hash(&mut hasher);
         (&self.blocks, self.faults_left, self.signed_count, &self.journaled, entries, self.table.sequence_floor())
             .hash(&mut hasher);
-        self.lookups.fingerprint().hash(&mut hasher);
         hasher.finish()
     }
 }

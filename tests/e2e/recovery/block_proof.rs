@@ -1,0 +1,46 @@
+//! Outcomes are decided by blocks: an index of transactions may lack a block for good, or be off.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::super::harness::{
+    CREATE_ECOSYSTEM, ecosystem_arguments, network_config, start_network, start_quick_network,
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_block_that_the_index_lacks_is_read_itself() {
+    let world = start_quick_network().await;
+    for round in 0..3 {
+        let name = format!("unindexed-{round}");
+        // A node killed between commit and indexing: neither its events nor its index have the block.
+        world.network.devnet.node.update_faults(|faults| (faults.unindexed_blocks, faults.lose_events) = (1, 4));
+        let answer = world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments(&name)).await;
+        world.assert_included_once(&name, &answer);
+    }
+    assert_eq!(world.operator_txs_in_blocks(), 3);
+    let metrics = reqwest::get(format!("{}/metrics", world.network.server_origin())).await.expect("answered");
+    let metrics = metrics.text().await.expect("text");
+    assert!(metrics.is_empty() || metrics.contains("svc_mcp_tx_proof_reads_total"), "{metrics}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_an_index_lost_events_and_lost_transactions_stop_nothing() {
+    let mut settings = network_config(100);
+    settings.tx_timeout = Duration::from_secs(1);
+    let world = start_network(settings).await;
+    let node = &world.network.devnet.node;
+    node.update_faults(|faults| (faults.index_off, faults.lose_events) = (true, 4));
+    let answer = world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments("heard-of-in-a-block")).await;
+    world.assert_included_once("heard-of-in-a-block", &answer);
+    node.update_faults(|faults| faults.hold_inclusion = true);
+    world.call_error(CREATE_ECOSYSTEM, ecosystem_arguments("never"), "BCAST_TIMEOUT").await;
+    let states = async || world.transaction_states().await == ["included", "expired"];
+    world.wait_until("the blocks up to its timeout height prove it", states).await;
+    node.update_faults(|faults| faults.hold_inclusion = false);
+    let answer = world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments("next")).await;
+    world.assert_included_once("next", &answer);
+    let hash = answer.content["tx_hash"].clone();
+    let status = world.call_ok("svc.cosmos.tx.getTx", serde_json::json!({ "hash": hash })).await;
+    assert_eq!((&status["found"], &status["block_height"]), (&Value::Bool(true), &answer.content["block_height"]));
+}
