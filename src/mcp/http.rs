@@ -144,7 +144,7 @@ async fn healthz(State(server): State<Arc<ToolServer>>) -> Response {
     health_response(match (server.is_draining(), server.operator().is_healthy()) {
         (true, _) => HealthStatus::Draining,
         (false, true) => HealthStatus::Ok,
-        (false, false) => HealthStatus::Degraded,
+        (false, false) => HealthStatus::Restarting,
     })
 }
 

@@ -39,6 +39,8 @@ async fn a_node_outage_is_reported_and_its_recovery_detected() {
     world.network.devnet.node.stop();
     let error = world.call_error(CREATE_ECOSYSTEM, ecosystem_arguments("down"), "UPSTREAM_UNREACHABLE").await;
     assert_eq!((&error["stage"], &error["details"]["kind"]), (&json!("upstream"), &json!("rpc")));
+    let health = reqwest::get(format!("{}/healthz", world.network.server_origin())).await.expect("answers");
+    assert_eq!(health.status(), 200, "a restart of this server would not mend the node");
     world.network.devnet.node.start().expect("starts again");
     world
         .wait_until("writes work again", async || {

@@ -1,7 +1,8 @@
 //! The trait that every actor implements, and the tools that the kit passes to it.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{any::Any, future::Future, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
+use futures::FutureExt;
 use ractor::ActorRef;
 use svc_otel::trace::{self, MessageOrigin};
 use tokio::{
@@ -82,14 +83,18 @@ impl<M: ActorMessage> ActorContext<M> {
         self.mailbox.clone()
     }
 
-    /// Starts a task in the current span and call. The task is dropped when this incarnation ends.
+    /// Starts a task in the current span and call. The task is linked to this incarnation: it is dropped when the incarnation ends,
+    /// and its panic fails the incarnation, which may wait for the result of the task.
     pub fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
-        let ended = self.cancellation.clone();
+        let (ended, actor) = (self.cancellation.clone(), self.mailbox.actor.clone());
         let call = MessageOrigin::current().call;
+        let task = AssertUnwindSafe(trace::run_in_call(call, future)).catch_unwind();
         self.tasks
             .spawn(
                 async move {
-                    ended.run_until_cancelled(trace::run_in_call(call, future)).await;
+                    if let Some(Err(panic)) = ended.run_until_cancelled(task).await {
+                        let _ = actor.cast(Envelope::TaskPanicked(describe_panic(&*panic)));
+                    }
                 }
                 .in_current_span(),
             )
@@ -104,6 +109,11 @@ impl<M: ActorMessage> ActorContext<M> {
             mailbox.send(message);
         })
     }
+}
+
+fn describe_panic(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "without a text".to_owned())
 }
 
 /// Address of one incarnation for its own tasks.

@@ -14,6 +14,8 @@ use tokio::{
 pub(crate) enum Envelope<M> {
     Message(QueuedMessage<M>),
     Observe(oneshot::Sender<serde_json::Value>),
+    /// A task of the incarnation panicked with this text.
+    TaskPanicked(String),
 }
 
 pub(crate) struct QueuedMessage<M> {

@@ -234,6 +234,10 @@ pub(crate) trait ChildProbe: Send + Sync {
     fn name(&self) -> Arc<str>;
     fn kind(&self) -> &'static str;
     fn status(&self) -> ActorStatus;
+    /// Whether the child runs, and every actor below it.
+    fn is_up(&self) -> bool {
+        self.status() == ActorStatus::Up
+    }
     fn mark_down(&self, status: ActorStatus);
     fn running_handler(&self) -> Option<RunningHandler>;
     fn mailbox_depth(&self) -> usize;

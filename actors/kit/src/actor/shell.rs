@@ -69,6 +69,7 @@ impl<B: ActorBehaviour> Actor for ActorShell<B> {
                 let _ = reply.send(B::observe(&incarnation.state));
                 return Ok(());
             }
+            Envelope::TaskPanicked(text) => return Err(format!("a task panicked: {text}").into()),
         };
         drop(permit);
         let (taken, message) = (Instant::now(), body.name());

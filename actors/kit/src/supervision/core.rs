@@ -26,10 +26,11 @@ pub enum RestartStrategy {
     RestForOne,
 }
 
-/// Bound of the restarts. One more restart within the period makes the supervisor give up.
+/// Bound of the restarts. One more restart within the period makes the supervisor give up; so does one more restart of a child that
+/// had no healthy run since the first of them. Backoff alone thus never hides a child that keeps failing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RestartIntensity {
-    /// Restarts allowed within the period.
+    /// Restarts allowed within the period, and of one child without a healthy run.
     pub max_restarts: usize,
     /// Length of the period.
     pub period: Duration,
@@ -116,14 +117,15 @@ impl RestartPolicy {
             return RestartDecision::Forget;
         }
         self.restart_times.retain(|at| now.duration_since(*at) < self.intensity.period);
-        if self.restart_times.len() >= self.intensity.max_restarts {
-            return RestartDecision::Escalate;
-        }
-        self.restart_times.push_back(now);
         let child = &mut self.children[position];
         if child.started_at.is_some_and(|started| now.duration_since(started) >= HEALTHY_AFTER) {
             child.attempts = 0;
         }
+        let max_restarts = self.intensity.max_restarts;
+        if self.restart_times.len() >= max_restarts || child.attempts as usize >= max_restarts {
+            return RestartDecision::Escalate;
+        }
+        self.restart_times.push_back(now);
         let delay = child.backoff.delay(child.attempts, random);
         child.attempts += 1;
         child.started_at = None;

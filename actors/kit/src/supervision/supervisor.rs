@@ -148,6 +148,12 @@ impl Supervisor {
         receiver.await.map_err(|_| SupervisorError::NotRunning(self.handle.name().to_owned()))
     }
 
+    /// Whether the supervisor runs, and every actor of the tree.
+    pub fn is_up(&self) -> bool {
+        let children = self.children.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        self.actor.load().is_some() && children.iter().all(|child| child.is_up())
+    }
+
     /// Reports every actor of the tree; empty when the supervisor is not running.
     pub fn report(&self) -> futures::future::BoxFuture<'_, Vec<ActorReport>> {
         Box::pin(async move {
@@ -263,6 +269,9 @@ impl ChildProbe for SubtreeProbe {
     }
     fn status(&self) -> ActorStatus {
         if self.0.actor.load().is_some() { ActorStatus::Up } else { self.0.handle.status() }
+    }
+    fn is_up(&self) -> bool {
+        self.0.is_up()
     }
     fn mark_down(&self, status: ActorStatus) {
         self.0.mark_down(status);

@@ -58,7 +58,28 @@ fn too_many_restarts_within_the_window_escalate_and_old_ones_do_not_count() {
     }
     assert_eq!(policy.decide_on_exit(2, ExitReason::Failed, start, 0.5), RestartDecision::Escalate);
     let later = start + Duration::from_secs(10);
-    assert!(matches!(policy.decide_on_exit(1, ExitReason::Failed, later, 0.5), RestartDecision::Restart { .. }));
+    policy.record_start(1, start);
+    assert_eq!(policy.decide_on_exit(1, ExitReason::Failed, later, 0.5), RestartDecision::Escalate, "never healthy");
+    policy.record_start(1, start);
+    let healthy = start + HEALTHY_AFTER;
+    assert!(matches!(policy.decide_on_exit(1, ExitReason::Failed, healthy, 0.5), RestartDecision::Restart { .. }));
+}
+
+/// With the delays of the backoff fewer than ten restarts fit into ten seconds.
+#[test]
+fn one_child_that_keeps_failing_escalates_despite_its_backoff() {
+    let intensity = RestartIntensity { max_restarts: 10, period: Duration::from_secs(10) };
+    let mut policy = RestartPolicy::new(RestartStrategy::OneForOne, intensity);
+    policy.add(1, RestartMode::Permanent, Backoff::RESTART);
+    let (start, mut now) = (Instant::now(), Instant::now());
+    let mut restarts = 0;
+    while let RestartDecision::Restart { delay, .. } = policy.decide_on_exit(1, ExitReason::Failed, now, 0.5) {
+        restarts += 1;
+        now += delay;
+        policy.record_start(1, now);
+    }
+    assert_eq!(restarts, 10);
+    assert!(now.duration_since(start) > intensity.period, "the period alone would allow it forever");
 }
 
 #[test]

@@ -25,6 +25,7 @@ pub enum Msg {
     Forget(ReplyPort<u64>),
     Loop(u64, ReplyPort<u64>),
     Stream,
+    PanicInTask(ReplyPort<u64>),
 }
 
 impl ActorMessage for Msg {
@@ -39,6 +40,7 @@ impl ActorMessage for Msg {
             Self::Forget(_) => "forget",
             Self::Loop(..) => "loop",
             Self::Stream => "stream",
+            Self::PanicInTask(_) => "panic_in_task",
         }
     }
 }
@@ -82,6 +84,12 @@ impl ActorBehaviour for FaultyActor {
                 context.mailbox().send(Msg::Loop(left - 1, reply));
             }
             Msg::Stream => {}
+            Msg::PanicInTask(reply) => {
+                context.spawn(async move {
+                    let _reply = reply;
+                    panic!("asked to panic in a task");
+                });
+            }
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::json;
 use svc_kit::{
-    Handle,
+    AskError, Handle,
     actor::ActorStatus,
     backoff::Backoff,
     supervision::{
@@ -19,7 +19,7 @@ use svc_kit::{
     },
 };
 
-use crate::fixture::{Args, FAST_BACKOFF, FaultyActor, Msg, start_tree, wait_for_restart};
+use crate::fixture::{Args, FAST_BACKOFF, FaultyActor, Msg, TEST_TIMEOUT, start_tree, wait_for_restart};
 
 #[tokio::test]
 async fn an_error_and_a_panic_restart_the_actor_behind_the_same_handle() {
@@ -34,6 +34,59 @@ async fn an_error_and_a_panic_restart_the_actor_behind_the_same_handle() {
     let report = tree.root.report().await;
     assert_eq!((report[0].restarts, report[0].status), (2, ActorStatus::Up));
     assert_eq!(report[0].state, Some(json!({"handled": 1})));
+}
+
+/// An actor that waits for the result of a task would wait forever.
+#[tokio::test]
+async fn a_panic_in_a_task_fails_the_actor_that_started_it() {
+    let tree = start_tree(8, |child| child).await;
+    assert!(tree.root.is_up());
+    let answer = tree.probe.ask(Msg::PanicInTask).await;
+    assert!(matches!(answer, Err(AskError::ActorDied { .. })), "{answer:?}");
+    wait_for_restart(&tree, 1).await;
+    assert_eq!(tree.probe.ask(Msg::Count).await, Ok(1), "a new incarnation has new state");
+    let report = tree.root.report().await;
+    assert_eq!((report[0].restarts, report[0].status), (1, ActorStatus::Up));
+}
+
+/// Messages that an actor has accepted are handled before a shutdown ends, also after its supervisor gave up once.
+#[tokio::test]
+async fn a_subtree_that_gave_up_and_was_restarted_can_be_shut_down() {
+    let leaf = Handle::new("probe", "leaf", 8);
+    let (inner, root) = (Supervisor::new("inner"), Supervisor::new("root"));
+    let starts = Arc::new(AtomicU32::new(0));
+    let describe = {
+        let (leaf, starts) = (leaf.clone(), Arc::clone(&starts));
+        move || SupervisorSpec {
+            strategy: RestartStrategy::OneForOne,
+            intensity: RestartIntensity { max_restarts: 0, period: Duration::from_secs(60) },
+            children: vec![ChildSpec::worker::<FaultyActor>(
+                &leaf,
+                Args { starts: Arc::clone(&starts), ..Args::default() },
+            )],
+        }
+    };
+    let child = ChildSpec::supervisor(&inner, describe).backoff(FAST_BACKOFF);
+    root.start(SupervisorSpec::one_for_one(vec![child])).await.expect("the tree starts");
+    for round in 1..=3 {
+        leaf.tell(Msg::Fail).expect("delivered");
+        tokio::time::timeout(TEST_TIMEOUT, async {
+            while starts.load(Ordering::SeqCst) <= round || !root.is_up() {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
+        .expect("the subtree is started again");
+    }
+    leaf.tell(Msg::Sleep(Duration::from_millis(20))).expect("delivered");
+    let (accepted, ()) = tokio::join!(leaf.ask(Msg::Count), async {
+        tokio::task::yield_now().await;
+        let ended = tokio::time::timeout(TEST_TIMEOUT, root.shutdown(Duration::from_secs(5)));
+        ended.await.expect("the shutdown ends");
+    });
+    assert_eq!(accepted, Ok(2), "an accepted message is handled");
+    assert!(!root.is_up() && leaf.status() == ActorStatus::Stopped);
+    assert_eq!(starts.load(Ordering::SeqCst), 4, "no start after the shutdown");
 }
 
 #[tokio::test]

@@ -62,10 +62,9 @@ impl Operator {
         }
     }
 
-    /// Whether the links to node and indexer are up.
+    /// Whether every actor runs. A link that is down is a fault of another server, which a restart of this one does not mend.
     pub fn is_healthy(&self) -> bool {
-        let links = self.links();
-        links.node && links.indexer
+        self.supervisor().is_up()
     }
 
     /// The newest transactions, newest first, at most a thousand.
