@@ -50,6 +50,34 @@ async fn a_node_outage_is_reported_and_its_recovery_detected() {
     assert!(!world.ecosystems_on_chain().contains(&"did:web:down.example".to_owned()), "what failed was not sent");
 }
 
+/// The node answers pings and requests, and sends no header.
+#[tokio::test(flavor = "multi_thread")]
+async fn headers_that_stop_are_noticed_by_the_status_of_the_node() {
+    let world = start_quick_network().await;
+    let node = &world.network.devnet.node;
+    node.update_faults(|faults| faults.stall_websockets = true);
+    let receipt = world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments("unheard")).await;
+    assert_eq!(receipt["code"], 0);
+    let height = world.height();
+    let status = async || world.call_ok("svc.wallet.getStatus", json!({})).await["rpc_ws"]["last_height"].as_u64();
+    world.wait_until("the height goes on", async || status().await.is_some_and(|heard| heard > height)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_burst_of_headers_changes_no_timeout_height() {
+    let world = start_network(network_config(100)).await;
+    let node = &world.network.devnet.node;
+    world.await_blocks(20).await;
+    node.update_faults(|faults| faults.stall_websockets = true);
+    world.await_blocks(25).await;
+    node.update_faults(|faults| faults.stall_websockets = false);
+    world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments("after-the-burst")).await;
+    let row = world.transactions().await[0].clone();
+    let timeout = row["timeout_height"].as_u64().expect("a height") - row["block_height"].as_u64().expect("a height");
+    // Twice the wait limit of 30 s; with arrival times a burst of headers made thousands of blocks of it.
+    assert!((300..=610).contains(&timeout), "{timeout} blocks");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cut_websocket_loses_no_inclusion() {
     let world = start_quick_network().await;

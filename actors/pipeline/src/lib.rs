@@ -40,7 +40,8 @@ mod write;
 
 pub use chain::{
     account::{AccountIdentity, AccountState, query_account},
-    block_clock::BlockClock,
+    block_clock::{BlockClock, BlockHead},
+    head::query_head,
     params::{ChainParams, query_address_prefix, query_bond_denom},
 };
 pub use confirmer::core::describe_heights;

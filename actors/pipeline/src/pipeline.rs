@@ -21,10 +21,16 @@ use svc_kit::{
 };
 use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_wire::{account_key::AccountKey, address::AddressError, comet_rpc::ExecTxResult};
+use tokio::time::Instant;
 use tracing::Span;
 
 use crate::{
-    chain::{account::AccountIdentity, block_clock::BlockClock, params::ChainParams},
+    chain::{
+        account::AccountIdentity,
+        block_clock::{BlockClock, BlockHead},
+        head::query_head,
+        params::ChainParams,
+    },
     confirmer::{self, Confirmer, ConfirmerHandle, block_reader::read_result},
     estimate::{CostEstimator, EstimateError, TxEstimate},
     journal::{JournalHandle, JournalWriter, core::RecoverySummary},
@@ -159,24 +165,24 @@ impl Pipeline {
     ) -> Result<(Self, Supervisor, SupervisorSpec), PipelineError> {
         let identity = AccountIdentity::new(&key, &config.chain.prefix)?;
         let address = identity.address.to_string();
-        let height = node.status().await?.sync_info.latest_block_height;
+        let head = query_head(&node).await?;
         let recovered = RecoveredJournal::open(config.journal.as_deref(), &config.chain, &address, &node).await?;
         let supervisor = Supervisor::new("pipeline");
         let owned = Some(supervisor.clone());
-        let PipelineParts { pipeline, children } = Self::build(config, key, identity, node, height, recovered, owned);
+        let PipelineParts { pipeline, children } = Self::build(config, key, identity, node, head, recovered, owned);
         Ok((pipeline, supervisor, SupervisorSpec::one_for_one(children)))
     }
 
-    /// The actors of a pipeline, not started, for a larger tree that supervises them. `height` is the height of the chain.
+    /// The actors of a pipeline, not started, for a larger tree that supervises them. `head` is the newest block.
     pub fn embed(
         config: PipelineConfig,
         key: AccountKey,
         identity: AccountIdentity,
         node: NodeClient,
-        height: u64,
+        head: BlockHead,
         recovered: RecoveredJournal,
     ) -> PipelineParts {
-        Self::build(config, key, identity, node, height, recovered, None)
+        Self::build(config, key, identity, node, head, recovered, None)
     }
 
     fn build(
@@ -184,12 +190,11 @@ impl Pipeline {
         key: AccountKey,
         identity: AccountIdentity,
         node: NodeClient,
-        height: u64,
+        head: BlockHead,
         recovered: RecoveredJournal,
         supervisor: Option<Supervisor>,
     ) -> PipelineParts {
-        let mut clock = BlockClock::default();
-        clock.block_seen(height, None);
+        let clock = BlockClock::new(head, Instant::now());
         let (clock, gas) = (RetainedState::new(clock), RetainedState::new(GasHistory::default()));
         let table = RetainedState::new(recovered.table);
         let (journal, journal_args) = JournalHandle::new(recovered.store, config.mailbox_limit);

@@ -78,7 +78,7 @@ impl ToolServer {
         let snapshot = self.operator.snapshot();
         match &entry.action {
             ToolAction::Ledger(tool) if tool.needs_grant => {
-                let status = snapshot.grant_status(&tool.msg_type, &svc_kit::wall_clock::now());
+                let status = snapshot.grant_status(&tool.msg_type, &self.operator.chain_time());
                 (status != GrantStatus::Granted).then_some(UnavailableReason::NotGranted)
             }
             ToolAction::Idx(tool) if tool.needs_trust() && !snapshot.serves_trust => {

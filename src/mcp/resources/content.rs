@@ -40,7 +40,7 @@ impl ToolServer {
                 })
             }
             OwnResource::Authorizations => {
-                let now = svc_kit::wall_clock::now();
+                let now = self.operator.chain_time();
                 let types = |record: &Value| -> Vec<String> {
                     let listed = record["msg_types"].as_array().into_iter().flatten();
                     listed.filter_map(Value::as_str).map(str::to_owned).collect()

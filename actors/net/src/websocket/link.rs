@@ -10,7 +10,7 @@ use svc_kit::backoff::Backoff;
 use svc_otel::metrics;
 use tokio::{
     net::TcpStream,
-    sync::{mpsc, watch},
+    sync::{Notify, mpsc, watch},
     time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_tungstenite::{
@@ -118,6 +118,7 @@ enum LinkCommand {
 pub struct WebSocketLink {
     commands: mpsc::Sender<LinkCommand>,
     liveness_timeout: watch::Sender<Duration>,
+    wake: Arc<Notify>,
     _task: AbortOnDropHandle<()>,
 }
 
@@ -135,8 +136,9 @@ impl WebSocketLink {
     {
         let (commands, inbox) = mpsc::channel(COMMAND_QUEUE_LIMIT);
         let (liveness, watched) = watch::channel(config.liveness_timeout);
-        let task = tokio::spawn(run(config, Arc::new(deliver), inbox, watched));
-        Self { commands, liveness_timeout: liveness, _task: AbortOnDropHandle::new(task) }
+        let wake = Arc::new(Notify::new());
+        let task = tokio::spawn(run(config, Arc::new(deliver), inbox, watched, Arc::clone(&wake)));
+        Self { commands, liveness_timeout: liveness, wake, _task: AbortOnDropHandle::new(task) }
     }
 
     /// Sends a text over the connection of `epoch`, and drops the text when that connection has ended. False when too many commands
@@ -151,6 +153,11 @@ impl WebSocketLink {
         let _ = self.commands.try_send(LinkCommand::Reconnect { epoch, reason: reason.into() });
     }
 
+    /// Ends the pause before the next attempt to connect: the server has answered in another way.
+    pub fn wake(&self) {
+        self.wake.notify_waiters();
+    }
+
     /// Changes the silence after which a connection is closed.
     pub fn set_liveness_timeout(&self, liveness: Duration) {
         self.liveness_timeout.send_replace(liveness);
@@ -162,6 +169,7 @@ async fn run<D, F>(
     deliver: Arc<D>,
     mut inbox: mpsc::Receiver<LinkCommand>,
     mut liveness: watch::Receiver<Duration>,
+    wake: Arc<Notify>,
 ) where
     D: Fn(LinkEvent) -> F + Send + Sync + 'static,
     F: Future<Output = bool> + Send + 'static,
@@ -195,7 +203,10 @@ async fn run<D, F>(
         if !deliver(LinkEvent::Down { epoch, reason }).await {
             return;
         }
-        sleep(config.backoff.delay(failures, fastrand::f64())).await;
+        tokio::select! {
+            () = sleep(config.backoff.delay(failures, fastrand::f64())) => {}
+            () = wake.notified() => {}
+        }
         failures = failures.saturating_add(1);
         metrics::record_ws_reconnect(config.endpoint);
     }
@@ -277,6 +288,39 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_link_in_backoff_connects_at_once_when_it_is_woken() {
+        let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = free.local_addr().expect("bound");
+        drop(free);
+        let pause = Duration::from_secs(3_600);
+        let backoff = Backoff { initial: pause, max: pause, factor: 1.0, jitter: 0.0 };
+        let config = LinkConfig { backoff, ..LinkConfig::new("rpc", &format!("http://{address}"), "/websocket") };
+        let (events, mut heard) = mpsc::channel(8);
+        let link = WebSocketLink::open(config, move |event| {
+            let events = events.clone();
+            async move { events.send(event).await.is_ok() }
+        });
+        assert!(matches!(heard.recv().await, Some(LinkEvent::Down { .. })), "there is no server");
+        let server = tokio::net::TcpListener::bind(address).await.expect("the port is free");
+        let accepted = tokio::spawn(async move {
+            let (stream, _) = server.accept().await.expect("a connection");
+            tokio_tungstenite::accept_async(stream).await.expect("a handshake")
+        });
+        let up = async {
+            loop {
+                link.wake();
+                tokio::select! {
+                    event = heard.recv() => return event,
+                    () = tokio::task::yield_now() => {}
+                }
+            }
+        };
+        let up = timeout(Duration::from_secs(10), up).await.expect("long before the pause is over");
+        assert!(matches!(up, Some(LinkEvent::Up { .. })), "{up:?}");
+        accepted.await.expect("accepted");
+    }
 
     #[test]
     fn an_http_origin_becomes_a_websocket_url() {

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use svc_kit::RetainedState;
 use svc_net::upstream::{FailoverError, NodeClient, NodeClientError};
-use svc_pipeline::{AccountIdentity, ChainParams, query_address_prefix, query_bond_denom};
+use svc_pipeline::{AccountIdentity, BlockHead, ChainParams, query_address_prefix, query_bond_denom, query_head};
 use svc_wire::{
     account_key::AccountKey,
     comet_rpc::NodeInfo,
@@ -37,8 +37,8 @@ pub struct BootDiscovery {
     /// Height of the indexer.
     pub indexed_height: RetainedState<IndexedHeight>,
     pub snapshot: CorporationSnapshot,
-    /// Height of the chain at the end of the discovery. Timeout heights count from it until the first block.
-    pub height: u64,
+    /// Newest block at the end of the discovery. Timeout heights count from it until the first block.
+    pub head: BlockHead,
 }
 
 impl BootDiscovery {
@@ -89,10 +89,11 @@ pub async fn discover(config: &OperatorConfig, key: &AccountKey) -> Result<BootD
     let indexer = IndexerClient::new(&config.indexer, indexed_height.clone())?;
     indexer.choose_endpoint().await;
     let snapshot = CorporationSnapshot::default();
-    let mut discovery = BootDiscovery { chain, identity, node, indexer, indexed_height, snapshot, height: 0 };
+    let head = retry_until_deadline(deadline, || query_head(&node)).await?;
+    let mut discovery = BootDiscovery { chain, identity, node, indexer, indexed_height, snapshot, head };
     discovery.snapshot = discover_snapshot(config, &discovery, deadline).await?;
-    let status = retry_until_deadline(deadline, || discovery.node.status()).await?;
-    discovery.height = status.sync_info.latest_block_height;
+    // The snapshot may have waited for the indexer.
+    discovery.head = retry_until_deadline(deadline, || query_head(&discovery.node)).await?;
     Ok(discovery)
 }
 

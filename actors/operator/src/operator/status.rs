@@ -1,5 +1,6 @@
 //! The status of an operator: links, actors, records.
 
+use prost_types::Timestamp;
 use serde_json::{Value, json};
 use svc_pipeline::{JournalError, JournalRecord};
 
@@ -50,6 +51,11 @@ impl Operator {
             "capability_cache_refreshed_at": self.snapshot().refreshed_at,
             "actors": self.supervisor().report().await,
         })
+    }
+
+    /// Time of the chain. Authorizations expire by it.
+    pub fn chain_time(&self) -> Timestamp {
+        self.context().chain_time()
     }
 
     /// State of the links.

@@ -64,7 +64,7 @@ pub async fn build(config: OperatorConfig, key: AccountKey) -> Result<(Operator,
         ..PipelineConfig::new(chain.params.clone())
     };
     let PipelineParts { pipeline, mut children } =
-        Pipeline::embed(pipeline_config, key, discovery.identity, node, discovery.height, recovered);
+        Pipeline::embed(pipeline_config, key, discovery.identity, node, discovery.head, recovered);
 
     let publisher = SnapshotPublisher::new(discovery.snapshot);
     let barrier = BarrierHandle::new("barrier", MAILBOX_SIZE, discovery.indexed_height);

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use serde_json::json;
-use svc_kit::wall_clock;
 use svc_pipeline::{EncodedMessage, FeeGranter, SigningPolicy, SubmitError, WriteIntent};
 use svc_wire::error_envelope::{ErrorEnvelope, FailureCode, NextStep};
 use tokio::time::Instant;
@@ -27,7 +26,7 @@ pub(crate) fn check_grant(context: &WriteContext, message: &EncodedMessage) -> R
     }
     let msg_type = message.msg_type();
     let details = json!({"msg_type": msg_type});
-    match context.publisher.current().grant_status(msg_type, &wall_clock::now()) {
+    match context.publisher.current().grant_status(msg_type, &context.chain_time()) {
         GrantStatus::Granted => Ok(()),
         GrantStatus::Expired(until) => {
             let reason = format!("the authorization for {msg_type} expired at {until}");
@@ -60,7 +59,7 @@ impl SigningPolicy for GrantPolicy<'_> {
             context.audit.begin(intent).map_err(|error| record_unavailable("audit", &error.to_string()))?;
         }
         let snapshot = context.publisher.current();
-        let budget = snapshot.fee_budget(intent.encoded.msg_type(), &wall_clock::now());
+        let budget = snapshot.fee_budget(intent.encoded.msg_type(), &context.chain_time());
         Ok(budget.map(|budget| FeeGranter { address: snapshot.policy_address().to_owned(), budget }))
     }
 }

@@ -1,7 +1,6 @@
 //! A write before it begins: the request, the exact message and its cost.
 
 use serde_json::{Value, json};
-use svc_kit::wall_clock;
 use svc_pipeline::{EncodedMessage, EstimateError, FeeGranter, SubmitError};
 use svc_wire::error_envelope::{ErrorEnvelope, FailureCode};
 
@@ -65,7 +64,7 @@ pub(crate) async fn estimate_fee(
         let address = context.pipeline.identity().address.to_string();
         return Err(submit_error(&SubmitError::NoAccount { address }));
     }
-    let budget = snapshot.fee_budget(message.msg_type(), &wall_clock::now());
+    let budget = snapshot.fee_budget(message.msg_type(), &context.chain_time());
     let granter = budget.map(|budget| FeeGranter { address: snapshot.policy_address().to_owned(), budget });
     let estimate = context.pipeline.estimate(message, snapshot.sequence, granter).await.map_err(estimate_error)?;
     let denom = &context.pipeline.chain().denom;

@@ -1,45 +1,118 @@
-//! The chain's height and pace, as the node's WebSocket reports them. Pure.
+//! The clock of the chain: height, header time and pace, as the node states them. Pure.
 
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
-use serde::Serialize;
+use prost_types::Timestamp;
+use svc_wire::{comet_rpc::SyncInfo, timestamp};
+use tokio::time::Instant;
 
-/// Newest height and pace of the chain. The supervision tree retains it.
-#[derive(Debug, Clone, Default, Serialize)]
+/// Height and header time of a block.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BlockHead {
+    /// Height.
+    pub height: u64,
+    /// Header time.
+    pub time: Timestamp,
+}
+
+impl BlockHead {
+    /// The head with a header time in RFC 3339; `None` when it is none.
+    pub fn parse(height: u64, time: &str) -> Option<Self> {
+        Some(Self { height, time: timestamp::parse_rfc3339(time)? })
+    }
+
+    /// The newest block of a node's status.
+    pub fn of_status(sync_info: &SyncInfo) -> Option<Self> {
+        Self::parse(sync_info.latest_block_height, &sync_info.latest_block_time)
+    }
+}
+
+/// Height, time and pace of the chain. The supervision tree retains it.
+///
+/// The pace comes from header times: headers may arrive late and in bursts, and their times still tell the pace.
+#[derive(Debug, Clone, Default)]
 pub struct BlockClock {
     /// Newest height seen.
     pub height: u64,
-    /// Smoothed time between blocks in milliseconds; 0 until two were seen.
-    pub interval_ms: f64,
     /// Whether the WebSocket is up.
     pub is_connected: bool,
     /// Time of the last message, RFC 3339.
     pub last_event_at: Option<String>,
+    /// The newest heads, oldest first.
+    heads: VecDeque<BlockHead>,
+    /// Time at which the newest height was heard.
+    heard_at: Option<Instant>,
 }
 
+/// Heads that the pace is taken from.
+const PACE_HEADS: usize = 17;
+/// Bounds of the time between blocks. The chain of a node that states other times is not faster or slower for it.
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
+const MAX_INTERVAL: Duration = Duration::from_secs(60);
 /// Fewest blocks between signature and timeout height, however slow the chain is.
 const MIN_TIMEOUT_BLOCKS: u64 = 20;
+/// Silence of the chain after which it counts as quiet, in usual times between blocks, and its lower bound.
+const QUIET_INTERVALS: u32 = 5;
+const MIN_QUIET: Duration = Duration::from_secs(5);
 
 impl BlockClock {
-    /// Records a block, `since_last` after the block before it.
-    pub fn block_seen(&mut self, height: u64, since_last: Option<Duration>) {
-        if height <= self.height {
-            return;
+    /// A clock that has seen one block.
+    pub fn new(head: BlockHead, now: Instant) -> Self {
+        let mut clock = Self::default();
+        clock.block_seen(head, now);
+        clock
+    }
+
+    /// Records a block; false when it is not new.
+    pub fn block_seen(&mut self, head: BlockHead, now: Instant) -> bool {
+        if head.height <= self.height {
+            return false;
         }
-        let blocks = (height - self.height) as f64;
-        if let Some(since_last) = since_last.filter(|_| self.height > 0) {
-            let interval = since_last.as_secs_f64() * 1000.0 / blocks;
-            self.interval_ms = if self.interval_ms == 0.0 { interval } else { self.interval_ms * 0.8 + interval * 0.2 };
+        (self.height, self.heard_at) = (head.height, Some(now));
+        self.heads.push_back(head);
+        if self.heads.len() > PACE_HEADS {
+            self.heads.pop_front();
         }
-        self.height = height;
+        true
+    }
+
+    /// Usual time between two blocks: the median, which a single jump of the chain's clock does not move. `None` until two blocks
+    /// were seen.
+    pub fn interval(&self) -> Option<Duration> {
+        let span = |earlier: &BlockHead, later: &BlockHead| {
+            let nanos = timestamp::unix_nanos(&later.time) - timestamp::unix_nanos(&earlier.time);
+            nanos / i128::from(later.height - earlier.height)
+        };
+        let mut spans: Vec<i128> = self.heads.iter().zip(self.heads.iter().skip(1)).map(|(a, b)| span(a, b)).collect();
+        spans.sort_unstable();
+        let median = *spans.get(spans.len() / 2)?;
+        let interval = Duration::from_nanos(u64::try_from(median).unwrap_or(0));
+        Some(interval.clamp(MIN_INTERVAL, MAX_INTERVAL))
     }
 
     /// Timeout height of a transaction that is signed now: twice the caller's wait limit away, so that a caller times out before the
     /// transaction does.
     pub fn timeout_height(&self, tx_timeout: Duration) -> u64 {
-        let blocks =
-            if self.interval_ms > 0.0 { 2.0 * tx_timeout.as_secs_f64() * 1000.0 / self.interval_ms } else { 0.0 };
+        let blocks = self.interval().map_or(0.0, |interval| 2.0 * tx_timeout.as_secs_f64() / interval.as_secs_f64());
         self.height + (blocks.ceil() as u64).max(MIN_TIMEOUT_BLOCKS)
+    }
+
+    /// Time of the chain: the newest header time, and the time since that header was heard. `None` until a block was seen.
+    pub fn time(&self, now: Instant) -> Option<Timestamp> {
+        let since = self.silence(now)?;
+        let nanos = timestamp::unix_nanos(&self.heads.back()?.time) + i128::try_from(since.as_nanos()).ok()?;
+        Some(timestamp::from_unix_nanos(nanos))
+    }
+
+    /// Time since the newest block was heard. `None` until a block was seen.
+    pub fn silence(&self, now: Instant) -> Option<Duration> {
+        Some(now.saturating_duration_since(self.heard_at?))
+    }
+
+    /// Whether no block was heard for much longer than usual.
+    pub fn is_quiet(&self, now: Instant) -> bool {
+        let limit = self.interval().map_or(MIN_QUIET, |interval| (interval * QUIET_INTERVALS).max(MIN_QUIET));
+        self.silence(now).is_some_and(|silence| silence >= limit)
     }
 }
 
@@ -47,16 +120,56 @@ impl BlockClock {
 mod tests {
     use super::*;
 
+    fn head(height: u64, millis: i64) -> BlockHead {
+        BlockHead { height, time: timestamp::from_unix_nanos(i128::from(millis) * 1_000_000) }
+    }
+
+    fn clock_of(heads: &[(u64, i64)]) -> BlockClock {
+        let mut clock = BlockClock::default();
+        for (height, millis) in heads {
+            clock.block_seen(head(*height, *millis), Instant::now());
+        }
+        clock
+    }
+
     #[test]
-    fn the_timeout_height_follows_the_pace_of_the_chain() {
-        let (mut clock, second) = (BlockClock::default(), Duration::from_secs(1));
-        clock.block_seen(100, None);
-        assert_eq!(clock.timeout_height(30 * second), 120);
-        clock.block_seen(101, Some(second));
-        assert_eq!(clock.timeout_height(30 * second), 161);
-        clock.block_seen(103, Some(2 * second));
-        assert!((clock.interval_ms - 1000.0).abs() < 1e-6, "a jump counts per block");
-        clock.block_seen(102, Some(second));
-        assert_eq!(clock.height, 103);
+    fn the_timeout_height_follows_the_pace_of_the_headers() {
+        let half_minute = Duration::from_secs(30);
+        for (heads, timeout_height) in [
+            (vec![(100, 0)], 120),
+            (vec![(100, 0), (101, 1_000)], 161),
+            // A gap counts per block, and an earlier block does not count.
+            (vec![(100, 0), (101, 1_000), (103, 3_000), (102, 2_000)], 163),
+            // A jump of the clock is one of several intervals.
+            (vec![(1, 0), (2, 1_000), (3, 3_601_000), (4, 3_602_000)], 64),
+            // Bounds: a chain without pace, and one that stands still between its blocks.
+            (vec![(1, 0), (2, 1), (3, 2)], 603),
+            (vec![(1, 0), (2, 3_600_000)], 22),
+            (vec![(1, 1_000), (2, 0)], 602),
+        ] {
+            assert_eq!(clock_of(&heads).timeout_height(half_minute), timeout_height, "{heads:?}");
+        }
+    }
+
+    #[test]
+    fn a_burst_of_headers_does_not_change_the_pace() {
+        let burst: Vec<(u64, i64)> =
+            (1..=25).map(|height| (height, i64::try_from(height).expect("small") * 1_000)).collect();
+        let clock = clock_of(&burst);
+        assert_eq!(clock.interval(), Some(Duration::from_secs(1)), "all arrived at once");
+        assert_eq!(clock.timeout_height(Duration::from_secs(30)), 25 + 60);
+    }
+
+    #[test]
+    fn the_time_of_the_chain_goes_on_between_blocks() {
+        let start = Instant::now();
+        let mut clock = BlockClock::default();
+        assert_eq!((clock.time(start), clock.is_quiet(start)), (None, false));
+        clock.block_seen(head(7, 50_000), start);
+        clock.block_seen(head(8, 52_000), start);
+        let later = start + Duration::from_millis(1_500);
+        assert_eq!(clock.time(later), Some(head(0, 53_500).time));
+        assert!(!clock.is_quiet(start + Duration::from_secs(9)));
+        assert!(clock.is_quiet(start + Duration::from_secs(10)));
     }
 }

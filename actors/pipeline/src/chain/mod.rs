@@ -2,5 +2,6 @@
 
 pub mod account;
 pub mod block_clock;
+pub mod head;
 pub mod params;
 pub mod simulation;

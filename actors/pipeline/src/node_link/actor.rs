@@ -12,13 +12,15 @@ use super::{
     Args, Msg,
     core::{FrameMeaning, NodeLinkCore},
 };
+use crate::chain::block_clock::BlockHead;
 
 /// State of a node link.
 pub struct State {
     args: Arc<Args>,
     core: NodeLinkCore,
     link: WebSocketLink,
-    last_block: Option<Instant>,
+    /// Whether the log says that the chain is quiet.
+    is_quiet: bool,
 }
 
 /// The actor that owns the node's WebSocket.
@@ -41,7 +43,7 @@ impl ActorBehaviour for NodeLink {
             async move { mailbox.send_with_backpressure(Msg::Link(event)).await }
         });
         context.send_after(STATUS_INTERVAL, Msg::CheckStatus);
-        Ok(State { args: Arc::clone(args), core: NodeLinkCore::default(), link, last_block: None })
+        Ok(State { args: Arc::clone(args), core: NodeLinkCore::default(), link, is_quiet: false })
     }
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
@@ -62,16 +64,20 @@ impl ActorBehaviour for NodeLink {
                 // Another node may accept the next connection.
                 state.select_node(context);
             }
-            Msg::StatusHeight(height) => state.record_block(height),
+            Msg::StatusRead(head) => state.compare_status(head),
             Msg::CheckStatus => state.check_status(context),
         }
         Ok(())
     }
 
     fn observe(state: &State) -> Value {
-        state.args.clock.with(
-            |clock| json!({"connected": clock.is_connected, "height": clock.height, "interval_ms": clock.interval_ms}),
-        )
+        let is_quiet = state.is_quiet;
+        state.args.clock.with(|clock| {
+            let interval_ms = clock.interval().map(|interval| interval.as_secs_f64() * 1_000.0);
+            json!({
+                "connected": clock.is_connected, "height": clock.height, "interval_ms": interval_ms, "quiet": is_quiet,
+            })
+        })
     }
 }
 
@@ -80,7 +86,7 @@ impl State {
         self.args.clock.with(|clock| clock.last_event_at = Some(wall_clock::now_rfc3339()));
         match self.core.on_text(text) {
             FrameMeaning::Included { height, hash, result } => self.args.confirmer.tx_seen(height, hash, result),
-            FrameMeaning::Block { height } => self.record_block(height),
+            FrameMeaning::Block(head) => self.record_block(head),
             FrameMeaning::Acknowledged => {}
             FrameMeaning::Subscribed => {
                 self.args.clock.with(|clock| clock.is_connected = true);
@@ -100,11 +106,13 @@ impl State {
         if check.compares_nodes {
             self.select_node(context);
         }
-        if !self.args.clock.with(|clock| clock.is_connected) {
+        if self.args.clock.with(|clock| !clock.is_connected || clock.is_quiet(Instant::now())) {
             let (node, mailbox) = (self.args.node.clone(), context.mailbox());
             context.spawn(async move {
-                if let Ok(status) = node.status().await {
-                    mailbox.send(Msg::StatusHeight(status.sync_info.latest_block_height));
+                if let Ok(status) = node.status().await
+                    && let Some(head) = BlockHead::of_status(&status.sync_info)
+                {
+                    mailbox.send(Msg::StatusRead(head));
                 }
             });
         }
@@ -116,15 +124,23 @@ impl State {
         context.spawn(async move { node.select_current().await });
     }
 
-    fn record_block(&mut self, height: u64) {
-        let now = Instant::now();
-        let is_new = self.args.clock.with(|clock| {
-            let is_new = height > clock.height;
-            clock.block_seen(height, self.last_block.map(|last| now.duration_since(last)));
-            is_new
-        });
-        if is_new {
-            self.last_block = Some(now);
+    /// The node has answered a status request.
+    fn compare_status(&mut self, head: BlockHead) {
+        let (is_connected, known_height) = self.args.clock.with(|clock| (clock.is_connected, clock.height));
+        if !is_connected {
+            self.link.wake();
+        } else if let Some(epoch) = self.core.on_status(known_height, &head) {
+            self.link.reconnect(epoch, format!("the node has block {} and sent no header of it", head.height));
+        } else if !std::mem::replace(&mut self.is_quiet, true) {
+            tracing::info!(height = known_height, "the chain is quiet: the node answers and has no newer block");
+        }
+        self.record_block(head);
+    }
+
+    fn record_block(&mut self, head: BlockHead) {
+        let height = head.height;
+        if self.args.clock.with(|clock| clock.block_seen(head, Instant::now())) {
+            self.is_quiet = false;
             metrics::record_ws_last_block("rpc", height);
             self.args.confirmer.block_seen(height);
             self.args.signer.block_seen();

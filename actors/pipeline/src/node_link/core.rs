@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 use svc_net::websocket::ConnectionEpoch;
 use svc_wire::comet_rpc::{self, CometEvent, ExecTxResult, RpcResponse};
 
+use crate::chain::block_clock::BlockHead;
+
 /// Ids of the two subscribe requests.
 const TX_SUBSCRIPTION_ID: u64 = 1;
 const BLOCK_SUBSCRIPTION_ID: u64 = 2;
@@ -17,8 +19,8 @@ const COMPARISON_PERIOD: u64 = 5;
 pub enum FrameMeaning {
     /// A block contains a transaction of the account.
     Included { height: u64, hash: String, result: Box<ExecTxResult> },
-    /// The node has a block of this height.
-    Block { height: u64 },
+    /// The node has a new block.
+    Block(BlockHead),
     /// Both subscriptions are acknowledged.
     Subscribed,
     /// One subscription is acknowledged.
@@ -73,7 +75,10 @@ impl NodeLinkCore {
             Some(CometEvent::Tx { height, hash, result }) => {
                 FrameMeaning::Included { height, hash, result: Box::new(result) }
             }
-            Some(CometEvent::NewBlock { header }) => FrameMeaning::Block { height: header.height },
+            Some(CometEvent::NewBlock { header }) => match BlockHead::parse(header.height, &header.time) {
+                Some(head) => FrameMeaning::Block(head),
+                None => FrameMeaning::Broken(format!("the header has the time {:?}", header.time)),
+            },
             None => {
                 self.acknowledged_subscriptions = self.acknowledged_subscriptions.saturating_add(1);
                 if self.acknowledged_subscriptions == SUBSCRIPTIONS {
@@ -83,6 +88,14 @@ impl NodeLinkCore {
                 }
             }
         }
+    }
+
+    /// The status of the node shows a block while the connection is subscribed. A block that no header announced shows that the node
+    /// has stopped sending headers, although it answers pings; yields the connection to replace. Without such a block the chain is
+    /// quiet.
+    pub fn on_status(&self, known_height: u64, head: &BlockHead) -> Option<ConnectionEpoch> {
+        let (epoch, _) = self.connection.as_ref().filter(|_| head.height > known_height)?;
+        Some(*epoch)
     }
 
     /// The status timer has fired while the node at `origin` is in use.

@@ -18,14 +18,18 @@ use svc_net::{upstream::NodeClient, websocket::LinkEvent};
 
 pub use actor::NodeLink;
 
-use crate::{chain::block_clock::BlockClock, confirmer::ConfirmerHandle, signer::SignerHandle};
+use crate::{
+    chain::block_clock::{BlockClock, BlockHead},
+    confirmer::ConfirmerHandle,
+    signer::SignerHandle,
+};
 
 /// Messages of the link's own connection and timers.
 pub enum Msg {
     /// The WebSocket connected, disconnected or received a text.
     Link(LinkEvent),
-    /// The node's status shows this height.
-    StatusHeight(u64),
+    /// The node's status shows this block as the newest.
+    StatusRead(BlockHead),
     /// The timer for checking the node's status and the choice of node has fired.
     CheckStatus,
 }
@@ -34,7 +38,7 @@ impl ActorMessage for Msg {
     fn name(&self) -> &'static str {
         match self {
             Self::Link(_) => "link",
-            Self::StatusHeight(_) => "height",
+            Self::StatusRead(_) => "height",
             Self::CheckStatus => "look",
         }
     }

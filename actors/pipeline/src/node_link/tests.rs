@@ -4,9 +4,14 @@ use serde_json::json;
 use svc_net::websocket::ConnectionEpoch;
 
 use super::core::{FrameMeaning, NodeLinkCore, StatusCheck};
+use crate::chain::block_clock::BlockHead;
 
 fn acknowledgement(id: u64) -> String {
     json!({"jsonrpc": "2.0", "id": id, "result": {}}).to_string()
+}
+
+fn head(height: u64) -> BlockHead {
+    BlockHead::parse(height, "2026-01-01T00:00:00Z").expect("a time")
 }
 
 fn block(height: u64) -> String {
@@ -23,7 +28,7 @@ fn a_connection_is_subscribed_after_both_acknowledgements_and_again_after_a_reco
         assert_eq!(transactions["params"]["query"], "tm.event='Tx' AND tx.acc_seq CONTAINS 'svc1x/'");
         assert_eq!(blocks["params"]["query"], "tm.event='NewBlockHeader'");
         assert_eq!(core.on_text(&acknowledgement(1)), FrameMeaning::Acknowledged);
-        assert_eq!(core.on_text(&block(7)), FrameMeaning::Block { height: 7 });
+        assert_eq!(core.on_text(&block(7)), FrameMeaning::Block(head(7)));
         assert_eq!(core.on_text(&acknowledgement(2)), FrameMeaning::Subscribed);
         core.on_disconnected();
     }
@@ -39,6 +44,16 @@ fn a_frame_that_breaks_the_protocol_ends_the_connection() {
             other => panic!("{text}: {other:?}"),
         }
     }
+}
+
+#[test]
+fn a_block_that_no_header_announced_replaces_the_connection() {
+    let mut core = NodeLinkCore::default();
+    assert_eq!(core.on_status(7, &head(8)), None, "there is no connection");
+    let epoch = ConnectionEpoch::default();
+    core.on_connected(epoch, "http://a", "svc1x");
+    assert_eq!(core.on_status(7, &head(7)), None, "the chain is quiet");
+    assert_eq!(core.on_status(7, &head(8)), Some(epoch));
 }
 
 #[test]
