@@ -19,7 +19,7 @@ use crate::agent_session::AgentCallError;
 pub fn upstream_error(error: &UpstreamError) -> ErrorEnvelope {
     let message = error.to_string();
     match error {
-        UpstreamError::Unreachable { kind, origin, .. } => {
+        UpstreamError::Unreachable { kind, origin, .. } | UpstreamError::Paused { kind, origin } => {
             let details = json!({"kind": kind, "origin": origin});
             let hint = "nothing was changed; try again in a moment, and check that server if it persists";
             ErrorEnvelope::new(FailureCode::UpstreamUnreachable, message, hint).with_details(details)

@@ -60,6 +60,19 @@ async fn a_wrong_code_19_of_a_node_is_detected() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_has_just_started_refuses_no_write() {
+    let world = start_network(network_config(700)).await;
+    world.await_blocks(1).await;
+    world.network.devnet.node.update_faults(|faults| faults.has_just_started = true);
+    let writes = (0..4).map(|index| world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments(format!("early-{index}"))));
+    let answers = futures::future::join_all(writes).await;
+    for (index, answer) in answers.iter().enumerate() {
+        world.assert_included_once(&format!("early-{index}"), answer);
+    }
+    assert_eq!(world.operator_txs_in_blocks(), 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_dropped_by_a_recheck_is_resent() {
     let world = start_quick_network().await;
     world.network.devnet.node.update_faults(|faults| (faults.hold_blocks, faults.drop_on_recheck) = (2, 1));

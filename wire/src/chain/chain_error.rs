@@ -32,6 +32,8 @@ pub enum ChainErrorKind {
     AlreadyInMempool,
     /// The mempool is full.
     MempoolFull,
+    /// The node has just started and verifies signatures with account number 0 until its next block.
+    NodeStarting,
     /// The timeout height has passed.
     TimeoutHeightPassed,
     /// Gas limit too low.
@@ -55,6 +57,7 @@ impl ChainError {
             ("sdk", 32) => parse_wrong_sequence(&self.raw_log),
             ("sdk", 19) => ChainErrorKind::AlreadyInMempool,
             ("sdk", 20) => ChainErrorKind::MempoolFull,
+            ("sdk", 4) if is_node_starting_text(&self.raw_log) => ChainErrorKind::NodeStarting,
             ("sdk", 30 | 42) => ChainErrorKind::TimeoutHeightPassed,
             ("sdk", 11) => ChainErrorKind::OutOfGas,
             ("de", 1106) => ChainErrorKind::AuthorizationExpired,
@@ -83,6 +86,12 @@ impl ChainError {
         }
         ChainErrorKind::OtherFailure
     }
+}
+
+/// `signature verification failed; please verify account number (0) and chain-id (ID): …` — x/auth, SigVerificationDecorator. The
+/// check state has no height before the first block after a start, and at height 0 every account has number 0.
+fn is_node_starting_text(text: &str) -> bool {
+    text.contains("verify account number (0)")
 }
 
 /// `account sequence mismatch, expected 5, got 6: incorrect account sequence` — x/auth, SigVerificationDecorator.
@@ -135,6 +144,8 @@ mod tests {
             (error("sdk", 20, ""), ChainErrorKind::MempoolFull),
             (error("sdk", 32, sequence), ChainErrorKind::WrongSequence { expected: Some(5), actual: Some(7) }),
             (error("sdk", 32, ""), ChainErrorKind::WrongSequence { expected: None, actual: None }),
+            (error("sdk", 4, "please verify account number (0) and chain-id (c)"), ChainErrorKind::NodeStarting),
+            (error("sdk", 4, "please verify account number (7) and chain-id (c)"), ChainErrorKind::OtherFailure),
             (error("de", 1106, ""), ChainErrorKind::AuthorizationExpired),
             (error("de", 1107, ""), ChainErrorKind::AuthorizationMissing),
             (error("ec", 1106, "fee limit exceeded"), ChainErrorKind::OtherFailure),

@@ -81,7 +81,7 @@ pub trait FailoverError {
 impl FailoverError for UpstreamError {
     fn allows_failover(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Protocol { .. } => true,
+            Self::Unreachable { .. } | Self::Paused { .. } | Self::Protocol { .. } => true,
             Self::Http { status, .. } => matches!(status, 502..=504),
             Self::Saturated { .. } => false,
         }

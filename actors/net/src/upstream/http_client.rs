@@ -93,7 +93,18 @@ pub enum UpstreamError {
         /// Body, cut at 8 KiB.
         body: String,
     },
-    /// Too many requests of this process are in flight.
+    /// The circuit breaker is open: nothing was sent.
+    #[error(
+        "{} at {origin} is not reachable: the last requests all failed; the next attempt follows within a second",
+        kind.as_str()
+    )]
+    Paused {
+        /// Kind of the upstream.
+        kind: UpstreamKind,
+        /// Origin of the upstream.
+        origin: String,
+    },
+    /// Too many requests of this process are in flight: nothing was sent.
     #[error("{limit} requests to {} are already in flight", kind.as_str())]
     Saturated {
         /// Kind of the upstream.
@@ -101,6 +112,16 @@ pub enum UpstreamError {
         /// The limit.
         limit: usize,
     },
+}
+
+impl UpstreamError {
+    /// Whether no byte of the request left this process.
+    pub fn is_unsent(&self) -> bool {
+        match self {
+            Self::Paused { .. } | Self::Saturated { .. } => true,
+            Self::Unreachable { .. } | Self::Http { .. } | Self::Protocol { .. } => false,
+        }
+    }
 }
 
 /// Client of one upstream server. Cheap to clone.
@@ -261,9 +282,7 @@ impl HttpUpstream {
             return Err(UpstreamError::Saturated { kind: inner.kind, limit: inner.limit });
         };
         if !self.with_breaker(|breaker| breaker.try_admit(Instant::now())) {
-            return Err(unreachable(
-                "the last requests all failed; the next attempt follows within a second".to_owned(),
-            ));
+            return Err(UpstreamError::Paused { kind: inner.kind, origin: inner.origin.clone() });
         }
         let request = request.build().map_err(|error| self.protocol_error(innermost_cause(&error), b""))?;
         let received = async {
@@ -329,7 +348,7 @@ pub(crate) fn innermost_cause(error: &reqwest::Error) -> String {
 
 fn outcome_label(error: &UpstreamError) -> &'static str {
     match error {
-        UpstreamError::Unreachable { .. } => "unreachable",
+        UpstreamError::Unreachable { .. } | UpstreamError::Paused { .. } => "unreachable",
         UpstreamError::Http { .. } => "http_error",
         UpstreamError::Protocol { .. } => "protocol_error",
         UpstreamError::Saturated { .. } => "saturated",

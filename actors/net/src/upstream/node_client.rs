@@ -53,6 +53,13 @@ pub enum BroadcastOutcome {
     Refused(ChainError),
 }
 
+impl NodeClientError {
+    /// Whether no byte of the request left this process.
+    pub fn is_unsent(&self) -> bool {
+        matches!(self, Self::Upstream(error) if error.is_unsent())
+    }
+}
+
 impl FailoverError for NodeClientError {
     fn allows_failover(&self) -> bool {
         matches!(self, Self::Upstream(error) if error.allows_failover())
@@ -207,11 +214,12 @@ impl NodeClient {
             Err(NodeClientError::Rpc { error, .. }) if is_in_mempool_cache(&error) => {
                 return Ok(BroadcastOutcome::Accepted);
             }
-            Err(NodeClientError::Rpc { error, .. }) if is_mempool_full(&error) => {
-                let error = ChainError { codespace: "sdk".to_owned(), code: 20, raw_log: error.data };
-                return Ok(BroadcastOutcome::Refused(error));
+            Err(error) => {
+                return match mempool_refusal(&error) {
+                    Some(refusal) => Ok(BroadcastOutcome::Refused(refusal)),
+                    None => Err(error),
+                };
             }
-            Err(error) => return Err(error),
         };
         Ok(match (answer.codespace.as_str(), answer.code) {
             (_, 0) | ("sdk", 19) => BroadcastOutcome::Accepted,
@@ -326,12 +334,58 @@ fn is_in_mempool_cache(error: &RpcError) -> bool {
     error.data.contains("tx already exists in cache")
 }
 
-/// `mempool is full: number of txs 5000 (max: 5000), …` — CometBFT mempool, `ErrMempoolIsFull`.
-fn is_mempool_full(error: &RpcError) -> bool {
-    error.data.contains("mempool is full")
+/// A refusal before CheckTx, as the code of the SDK with the same meaning. `None` for any other error.
+fn mempool_refusal(error: &NodeClientError) -> Option<ChainError> {
+    let (code, raw_log) = match error {
+        NodeClientError::Rpc { error, .. } => (refusal_code(&error.data)?, error.data.clone()),
+        // A proxy in front of the node limits requests.
+        NodeClientError::Upstream(UpstreamError::Http { status: 429, body, .. }) => (MEMPOOL_FULL, body.clone()),
+        NodeClientError::Upstream(_) | NodeClientError::Query { .. } => return None,
+    };
+    Some(ChainError { codespace: "sdk".to_owned(), code, raw_log })
+}
+
+const MEMPOOL_FULL: u32 = 20;
+const TX_TOO_LARGE: u32 = 21;
+
+/// Texts of the errors of the CometBFT mempool: `ErrMempoolIsFull`, `ErrRecheckFull`, `ErrTxTooLarge`, `ErrPreCheck`.
+fn refusal_code(text: &str) -> Option<u32> {
+    let codes = [
+        ("mempool is full", MEMPOOL_FULL),
+        ("mempool is still rechecking", MEMPOOL_FULL),
+        ("Tx too large", TX_TOO_LARGE),
+        ("tx pre check", TX_TOO_LARGE),
+    ];
+    codes.into_iter().find(|(words, _)| text.contains(words)).map(|(_, code)| code)
 }
 
 /// `tx (HASH) not found, err: …` and `transaction indexing is disabled` — CometBFT RPC, `tx`.
 fn is_not_indexed(error: &RpcError) -> bool {
     error.data.contains("not found") || error.data.contains("transaction indexing is disabled")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_of_the_mempool_are_refusals_of_the_chain() {
+        let rpc = |data: &str| NodeClientError::Rpc {
+            method: "broadcast_tx_sync",
+            error: RpcError { code: -32603, message: "Internal error".to_owned(), data: data.to_owned() },
+        };
+        let http =
+            |status| UpstreamError::Http { kind: UpstreamKind::Rpc, status, body: "slow down".to_owned() }.into();
+        for (error, code) in [
+            (rpc("mempool is full: number of txs 5000 (max: 5000), total txs bytes 9 (max: 1073741824)"), Some(20)),
+            (rpc("mempool is still rechecking after a new committed block, so it is considered as full"), Some(20)),
+            (rpc("Tx too large. Max size is 1048576, but got 1048577"), Some(21)),
+            (rpc("tx pre check: tx size is too big: 9, max: 8"), Some(21)),
+            (rpc("error on broadcastTxCommit"), None),
+            (http(429), Some(20)),
+            (http(502), None),
+        ] {
+            assert_eq!(mempool_refusal(&error).map(|refusal| refusal.code), code, "{error}");
+        }
+    }
 }

@@ -114,6 +114,7 @@ fn node_or_indexer(error: &NodeClientError) -> BootSubject {
             UpstreamError::Unreachable { kind, .. }
             | UpstreamError::Http { kind, .. }
             | UpstreamError::Protocol { kind, .. }
+            | UpstreamError::Paused { kind, .. }
             | UpstreamError::Saturated { kind, .. },
         ) => *kind,
         NodeClientError::Rpc { .. } | NodeClientError::Query { .. } => UpstreamKind::Rpc,

@@ -246,9 +246,21 @@ impl SignerCore {
             Ok(BroadcastOutcome::Refused(error)) if error.classify() == ChainErrorKind::AlreadyInMempool => {
                 self.expected_sequence = Some(sequence + 1);
             }
+            // The node cannot judge a signature before its next block. The bytes are in flight and are handed over again.
+            Ok(BroadcastOutcome::Refused(error)) if error.classify() == ChainErrorKind::NodeStarting => {
+                (self.expected_sequence, self.has_doubt) = (None, true);
+                self.clear_current();
+                self.phase = SignerPhase::Paused;
+                return vec![SignerEffect::Answer { id, outcome: Ok(hash.to_owned()) }];
+            }
             Ok(BroadcastOutcome::Refused(error)) => {
                 let mut effects = vec![SignerEffect::Retract { hash: hash.to_owned() }];
                 effects.extend(self.on_check_tx_refusal(sequence, gas_limit, error, live));
+                return effects;
+            }
+            Err(error) if error.is_unsent() => {
+                let mut effects = vec![SignerEffect::Retract { hash: hash.to_owned() }, SignerEffect::ChooseNode];
+                effects.extend(self.refuse_current(SubmitError::Node(error), live));
                 return effects;
             }
             // The node may have the transaction: it is in flight, and broadcast again until the node says which.

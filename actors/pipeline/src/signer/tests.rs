@@ -224,6 +224,37 @@ fn the_window_and_the_queue_are_bounded() {
 }
 
 #[test]
+fn a_request_that_never_left_leaves_nothing_in_flight() {
+    let table = FakeInFlightTable::default();
+    let paused = || NodeClientError::Upstream(UpstreamError::Paused { kind: UpstreamKind::Rpc, origin: "o".into() });
+    let mut core = sending(None, &table);
+    let retract = SignerEffect::Retract { hash: "H".into() };
+    let answer = SignerEffect::Answer { id: A, outcome: Err(SubmitError::Node(paused())) };
+    assert_eq!(core.on_broadcast(A, "H", Err(paused()), &table), [retract, SignerEffect::ChooseNode, answer]);
+    core.submit(write(B, None), &table);
+    assert_eq!(core.on_simulation(B, Ok(150_000), &table), [send(B, 5, false)], "the sequence is free");
+}
+
+#[test]
+fn a_node_that_has_just_started_is_asked_again_after_its_next_block() {
+    let mut table = FakeInFlightTable::default();
+    let starting =
+        || refused("sdk", 4, "signature verification failed; please verify account number (0) and chain-id (c)");
+    let mut core = sending(None, &table);
+    table.0.insert(5);
+    assert_eq!(core.on_broadcast(A, "H", starting(), &table), [in_flight(A, "H")], "its bytes are in flight");
+    core.submit(write(B, None), &table);
+    for _ in 0..3 {
+        assert_eq!(core.on_block(&table), [SignerEffect::ReadAccount]);
+        assert_eq!(core.on_account(Ok(Some(5)), "a", &table), [SignerEffect::Rebroadcast { sequence: 5 }]);
+        assert_eq!(core.on_rebroadcast(starting(), &table), []);
+    }
+    assert_eq!(core.on_block(&table), [SignerEffect::ReadAccount]);
+    assert_eq!(core.on_account(Ok(Some(5)), "a", &table), [SignerEffect::Rebroadcast { sequence: 5 }]);
+    assert_eq!(core.on_rebroadcast(Ok(BroadcastOutcome::Accepted), &table), [simulate(B, 6, false)]);
+}
+
+#[test]
 fn an_expiry_frees_its_sequence_for_the_next_write() {
     let mut table = FakeInFlightTable::default();
     let mut core = sending(None, &table);

@@ -135,7 +135,8 @@ impl NodeCore {
         self.faults.pruned_below.max(1)
     }
 
-    fn skip_index(&mut self, block: &BlockRecord) {
+    fn note_block(&mut self, block: &BlockRecord) {
+        self.faults.has_just_started = false;
         if !block.txs.is_empty() && take_one(&mut self.faults.unindexed_blocks) {
             self.unindexed_heights.insert(block.height);
         }
@@ -205,7 +206,7 @@ impl NodeCore {
         let hash = tx::tx_hash(&bytes);
         if bytes.len() > MAX_TX_BYTES {
             return CheckTxOutcome::MempoolRejection(format!(
-                "tx too large. Max size is {MAX_TX_BYTES}, but got {}",
+                "Tx too large. Max size is {MAX_TX_BYTES}, but got {}",
                 bytes.len()
             ));
         }
@@ -213,6 +214,17 @@ impl NodeCore {
         let has_executed = self.find_tx(&hash).is_some_and(|(block, position)| block.tx_outcomes[position].code == 0);
         if self.tx_cache.contains(&hash) || has_executed {
             return CheckTxOutcome::MempoolRejection("tx already exists in cache".to_owned());
+        }
+        if self.faults.has_just_started {
+            let error = LedgerError::sdk(
+                4,
+                format!(
+                    "signature verification failed; please verify account number (0) and chain-id ({}): \
+                     (unable to verify single signer signature): unauthorized",
+                    self.chain.chain_id
+                ),
+            );
+            return CheckTxOutcome::Response(refused_outcome(&error, 0, 0));
         }
         if self.mempool.len() >= MEMPOOL_SIZE || self.faults.mempool_full {
             let count = if self.faults.mempool_full { MEMPOOL_SIZE } else { self.mempool.len() };
@@ -266,7 +278,7 @@ impl NodeCore {
             self.tx_cache.remove(&tx::tx_hash(bytes));
         }
         let block = self.history.append_block(&self.chain, &self.validator, time, txs)?;
-        self.skip_index(&block);
+        self.note_block(&block);
         self.recheck();
         Ok(block)
     }
@@ -290,7 +302,7 @@ impl NodeCore {
     pub(in crate::node) fn apply_block(&mut self, made: &BlockRecord) -> Result<Arc<BlockRecord>, ReplayError> {
         let app_hash = hex::decode(&made.app_hash).unwrap_or_default();
         let block = self.replay_block(made.time, made.txs.clone(), &app_hash)?;
-        self.skip_index(&block);
+        self.note_block(&block);
         let included: HashSet<String> = block.txs.iter().map(|bytes| tx::tx_hash(bytes)).collect();
         self.mempool.retain(|bytes| !included.contains(&tx::tx_hash(bytes)));
         self.tx_cache.retain(|hash| !included.contains(hash));

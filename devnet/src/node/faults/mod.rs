@@ -68,6 +68,8 @@ pub struct NodeFaults {
     pub reorder_blocks: u32,
     /// Transactions that CheckTx refuses, valid or not.
     pub refuse: Option<CheckTxRefusal>,
+    /// Until the next block CheckTx refuses every signature with account number 0, as a node does that has just started.
+    pub has_just_started: bool,
     /// The mempool is full.
     pub mempool_full: bool,
     /// Number of simulations that fail, and their error text.
