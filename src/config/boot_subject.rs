@@ -9,6 +9,7 @@ pub fn subject_name(subject: BootSubject) -> &'static str {
         BootSubject::Indexer => "SVC_INDEXER",
         BootSubject::Graph => "SVC_GRAPH",
         BootSubject::ChainId => "SVC_CHAIN_ID",
+        BootSubject::GasPrice => "SVC_GAS_PRICE",
         BootSubject::Corporation => "SVC_CORPORATION",
         BootSubject::Key => "MCP_SVC_MNEMONIC",
         BootSubject::Journal => "SVC_JOURNAL",

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use svc_operator::{OperatorConfig, WindowBound};
+use svc_operator::{FeePolicy, OperatorConfig, WindowBound};
 use svc_wire::{
     account_key::{AccountKey, KeyError},
     secret::SecretString,
@@ -87,23 +87,12 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
     let (rpc, indexer) = (reader.read_origins("SVC_RPC"), reader.read_origins("SVC_INDEXER"));
     let graph = reader.read_optional_origin("SVC_GRAPH");
     let hosts = reader.read_host_policy();
-    let price = reader.read_parsed(
-        "SVC_GAS_PRICE",
-        "a decimal such as 0.025, with the denom or without",
-        Some(25_000),
-        parse_gas_price,
-    );
+    let fees = read_fees(&mut reader);
     let chain_id = reader.read_optional("SVC_CHAIN_ID", "a chain id of 1 to 50 characters without blanks", |text| {
         text.len() <= 50 && !text.contains(char::is_whitespace)
     });
     let denom_allowed = "a coin denom: a letter, then 2 to 127 letters, digits or / : . _ -";
-    let denom = reader.read_optional("SVC_DENOM", denom_allowed, |text| {
-        let mut characters = text.chars();
-        let starts_well = characters.next().is_some_and(|first| first.is_ascii_alphabetic());
-        starts_well
-            && (3..=128).contains(&text.len())
-            && characters.all(|c| c.is_ascii_alphanumeric() || "/:._-".contains(c))
-    });
+    let denom = reader.read_optional("SVC_DENOM", denom_allowed, is_denom);
     let tx_timeout = reader.read_millis("SVC_TX_TIMEOUT_MS", 30_000);
     let indexer_timeout = reader.read_millis("SVC_INDEXER_TIMEOUT_MS", 15_000);
     let refresh_period = reader.read_millis("SVC_CACHE_REFRESH_MS", 60_000);
@@ -126,7 +115,7 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
         rpc,
         indexer,
         hosts,
-        price,
+        fees,
         tx_timeout,
         indexer_timeout,
         refresh_period,
@@ -140,7 +129,7 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
             Some(rpc),
             Some(indexer),
             Some(hosts),
-            Some(gas_price_micros),
+            Some((fees, gas_price_denom)),
             Some(tx_timeout),
             Some(indexer_timeout),
             Some(refresh_period),
@@ -156,7 +145,8 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
                 indexer,
                 chain_id,
                 denom,
-                gas_price_micros,
+                fees,
+                gas_price_denom,
                 tx_timeout,
                 indexer_timeout,
                 refresh_period,
@@ -213,16 +203,52 @@ fn read_transport<E: Environment>(
     }))
 }
 
-/// Parses a gas price, a decimal with or without its denom, into millionths of the denom.
-fn parse_gas_price(text: &str) -> Option<u64> {
+/// The gas price with its denom, if it has one, and the ceilings of a transaction.
+fn read_fees<E: Environment>(reader: &mut EnvironmentReader<'_, E>) -> Option<(FeePolicy, Option<String>)> {
+    let price_allowed =
+        "a decimal such as 0.025 with at most six digits behind the point, and the fee denom or nothing behind it";
+    let (price, denom) =
+        reader.read_parsed("SVC_GAS_PRICE", price_allowed, Some((DEFAULT_GAS_PRICE_MICROS, None)), parse_gas_price)?;
+    let defaults = FeePolicy::at_price(price);
+    let max_gas = reader.read_parsed("SVC_MAX_GAS", "a gas limit, 1 or more", Some(defaults.max_gas), |text| {
+        parse_digits(text).filter(|gas| *gas > 0)
+    })?;
+    let fee_allowed = "an amount of the fee denom in digits";
+    let max_fee = reader.read_parsed("SVC_MAX_FEE", fee_allowed, Some(defaults.max_fee), parse_digits)?;
+    Some((FeePolicy { gas_price_micros: price, max_gas, max_fee }, denom))
+}
+
+const DEFAULT_GAS_PRICE_MICROS: u64 = 25_000;
+
+fn parse_digits<T: std::str::FromStr>(text: &str) -> Option<T> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if is_number { text.parse().ok() } else { None }
+}
+
+/// Parses a gas price: digits with one point and, optionally, a denom. In millionths of the denom.
+fn parse_gas_price(text: &str) -> Option<(u64, Option<String>)> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (whole, fraction) = text[..end].split_once('.').unwrap_or((&text[..end], ""));
-    let fraction = format!("{:0<6}", fraction.get(..fraction.len().min(6))?);
-    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-    if end == 0 {
+    let (number, denom) = text.split_at(end);
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    // `1e-3` would be the price 1 in the denom `e-3`.
+    let is_exponent = denom.starts_with(['e', 'E']) && denom[1..].bytes().all(|byte| !byte.is_ascii_alphabetic());
+    if fraction.len() > 6 || is_exponent || (!denom.is_empty() && !is_denom(denom)) {
         return None;
     }
-    whole.checked_mul(1_000_000)?.checked_add(fraction.parse().ok()?)
+    let whole: u64 = parse_digits(whole)?;
+    parse_digits::<u64>(fraction)?;
+    let millionths: u64 = parse_digits(&format!("{fraction:0<6}"))?;
+    let micros = whole.checked_mul(1_000_000)?.checked_add(millionths)?;
+    Some((micros, (!denom.is_empty()).then(|| denom.to_owned())))
+}
+
+/// Whether a text is a coin denom: a letter, then 2 to 127 letters, digits or `/ : . _ -`.
+fn is_denom(text: &str) -> bool {
+    let mut characters = text.chars();
+    let starts_well = characters.next().is_some_and(|first| first.is_ascii_alphabetic());
+    starts_well
+        && (3..=128).contains(&text.len())
+        && characters.all(|c| c.is_ascii_alphanumeric() || "/:._-".contains(c))
 }
 
 fn parse_window_bound(text: &str) -> Option<WindowBound> {

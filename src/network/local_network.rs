@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::Context;
 use svc_devnet::{Devnet, OperatorSlot, node::Node, scenario::GAS_PRICE_MICROS};
 use svc_net::{host_policy::HostPolicy, upstream::UpstreamOrigins};
-use svc_operator::{Operator, OperatorConfig};
+use svc_operator::{FeePolicy, Operator, OperatorConfig};
 use svc_wire::{account_key::AccountKey, secret::SecretString};
 
 use super::{
@@ -52,7 +52,7 @@ impl LocalNetwork {
         let operator_config = OperatorConfig {
             graph: config.graph.clone(),
             hosts: HostPolicy::AllowPrivate,
-            gas_price_micros: GAS_PRICE_MICROS,
+            fees: FeePolicy::at_price(GAS_PRICE_MICROS),
             tx_timeout: config.tx_timeout,
             indexer_timeout: config.indexer_timeout,
             window: config.window,

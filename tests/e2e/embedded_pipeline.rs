@@ -9,8 +9,8 @@ use serde_json::json;
 use svc_devnet::{Devnet, DevnetConfig, scenario::GAS_PRICE_MICROS};
 use svc_net::upstream::NodeClient;
 use svc_pipeline::{
-    ChainParams, DecidedWrite, EncodedMessage, Pipeline, PipelineConfig, WriteError, WriteOrigin, WriteOutcome,
-    query_account,
+    ChainParams, DecidedWrite, EncodedMessage, FeePolicy, Pipeline, PipelineConfig, WriteError, WriteOrigin,
+    WriteOutcome, query_account,
 };
 use svc_wire::{
     account_key::AccountKey,
@@ -209,7 +209,7 @@ async fn two_accounts_send_through_pipelines_of_their_own_and_one_is_killed_in_t
     let devnet =
         Devnet::launch(DevnetConfig { scenario, block_time, ..DevnetConfig::default() }).await.expect("starts");
     let node = NodeClient::new(devnet.node.origin()).expect("a node");
-    let chain = ChainParams::discover(&node, GAS_PRICE_MICROS).await.expect("a chain");
+    let chain = ChainParams::discover(&node, FeePolicy::at_price(GAS_PRICE_MICROS)).await.expect("a chain");
     let journal = |name: &str| directory.path().join(name).to_string_lossy().into_owned();
     let first = Account::start(&devnet, "first", &chain, journal("first.db")).await;
     let second = Account::start(&devnet, "second", &chain, journal("second.db")).await;

@@ -48,6 +48,10 @@ pub enum NextStep {
     ConfigureNode,
     /// Configure a graph.
     ConfigureGraph,
+    /// Configure a higher gas limit, if so much gas is wanted.
+    RaiseMaxGas,
+    /// Configure a higher fee, if so high a fee is wanted.
+    RaiseMaxFee,
 }
 
 /// Where in the life of a call it failed.
@@ -102,6 +106,7 @@ codes! {
     VsaAuthFailed, "VSA_AUTH_FAILED", Authorization, false, "The agent refused the login.";
     SimulationFailed, "SIMULATION_FAILED", Broadcast, false, "The chain refused the message in simulation; nothing was sent.";
     InsufficientFees, "INSUFFICIENT_FEES", Broadcast, false, "Neither the fee allowance nor the own balance pays the fee.";
+    FeeAboveCeiling, "FEE_ABOVE_CEILING", Broadcast, false, "Gas or fee would be above its configured limit; nothing was signed.";
     SequenceMismatch, "SEQUENCE_MISMATCH", Broadcast, true, "The account sequence stayed wrong after resynchronising.";
     BroadcastRejected, "BCAST_REJECTED", Broadcast, false, "CheckTx refused the transaction; it was not sent.";
     BroadcastTimeout, "BCAST_TIMEOUT", Confirmation, false, "Not included in time; it may still be. Reconcile, do not repeat.";

@@ -11,7 +11,7 @@ use svc_wire::{
     error_envelope::{ErrorEnvelope, FailureCode, NextStep},
 };
 
-use svc_pipeline::{SubmitError, SubmittedTx, describe_heights};
+use svc_pipeline::{Ceiling, CeilingExceeded, SubmitError, SubmittedTx, describe_heights};
 
 use crate::agent_session::AgentCallError;
 
@@ -192,6 +192,18 @@ pub fn submit_error(error: &SubmitError) -> ErrorEnvelope {
             ErrorEnvelope::new(FailureCode::NotReady, message, hint)
                 .with_details(json!({"kind": "rpc", "expected": expected, "used_below": used_below}))
                 .with_next_step(NextStep::ConfigureNode)
+        }
+        SubmitError::AboveCeiling(exceeded) => {
+            let CeilingExceeded { ceiling, needed, limit } = exceeded;
+            let (kind, next_step) = match ceiling {
+                Ceiling::Gas => ("gas", NextStep::RaiseMaxGas),
+                Ceiling::Fee => ("fee", NextStep::RaiseMaxFee),
+            };
+            let hint = "nothing was signed; raise the limit only if the message is worth it and the node is trusted";
+            let details = json!({"kind": kind, "needed": needed.to_string(), "limit": limit.to_string()});
+            ErrorEnvelope::new(FailureCode::FeeAboveCeiling, exceeded.to_string(), hint)
+                .with_details(details)
+                .with_next_step(next_step)
         }
         SubmitError::Journal(reason) => record_unavailable("journal", reason),
         SubmitError::Overloaded { limit } => {

@@ -55,8 +55,8 @@ pub use snapshot::{
     publisher::SnapshotVersions,
 };
 pub use svc_pipeline::{
-    AccountIdentity, ChainParams, EncodedMessage, FeeBudget, JournalError, JournalRecord, RecoverySummary, WindowBound,
-    WriteOrigin, WriteStatus,
+    AccountIdentity, ChainParams, EncodedMessage, FeeBudget, FeePolicy, JournalError, JournalRecord, RecoverySummary,
+    WindowBound, WriteOrigin, WriteStatus,
 };
 pub use write::{
     active::ActiveWrite,

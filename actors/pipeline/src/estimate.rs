@@ -18,11 +18,7 @@ use crate::{
         simulation::{SimulationError, simulate_gas},
     },
     signer::gas_history::GasHistory,
-    write::{
-        error::SubmitError,
-        fee::{FeeGranter, fee_for},
-        message::EncodedMessage,
-    },
+    write::{error::SubmitError, fee::FeeGranter, message::EncodedMessage},
 };
 
 /// The cost of a write.
@@ -87,7 +83,7 @@ impl CostEstimator<'_> {
             match self.simulate(message, sequence, granter.as_ref()).await {
                 Ok(gas_used) => {
                     let gas_wanted = self.gas.with(|gas| gas.gas_limit(message.msg_type(), gas_used));
-                    let fee = fee_for(gas_wanted, self.chain.gas_price_micros);
+                    let fee = self.chain.fees.fee_below_ceiling(gas_wanted).map_err(SubmitError::AboveCeiling)?;
                     if granter.as_ref().is_some_and(|granter| !granter.budget.covers(fee)) {
                         granter = None;
                         continue;

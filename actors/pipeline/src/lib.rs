@@ -29,6 +29,7 @@
 //! ```
 
 mod chain;
+mod config;
 mod confirmer;
 mod estimate;
 mod journal;
@@ -44,6 +45,7 @@ pub use chain::{
     head::query_head,
     params::{ChainParams, query_address_prefix, query_bond_denom},
 };
+pub use config::PipelineConfig;
 pub use confirmer::core::describe_heights;
 pub use estimate::{EstimateError, TxEstimate};
 pub use journal::{
@@ -51,12 +53,12 @@ pub use journal::{
     core::RecoverySummary,
     store::{JournalError, JournalRecord},
 };
-pub use pipeline::{Pipeline, PipelineConfig, PipelineError, PipelineParts, WriteAnswer};
+pub use pipeline::{Pipeline, PipelineError, PipelineParts, WriteAnswer};
 pub use recovery::{RecoveredJournal, RecoveryError};
 pub use signer::{SignerHandle, TextSignature, window::WindowBound};
 pub use write::{
     error::{SubmitError, WriteError, WriteFailure},
-    fee::{FeeBudget, FeeGranter},
+    fee::{Ceiling, CeilingExceeded, FeeBudget, FeeGranter, FeePolicy},
     in_flight::{InFlightTable, InFlightTx},
     intent::{WriteIntent, WriteOrigin},
     message::EncodedMessage,

@@ -31,12 +31,13 @@ use crate::{
         head::query_head,
         params::ChainParams,
     },
+    config::{MAX_ACTIVE_WRITES, PipelineConfig},
     confirmer::{self, Confirmer, ConfirmerHandle, block_reader::read_result},
     estimate::{CostEstimator, EstimateError, TxEstimate},
     journal::{JournalHandle, JournalWriter, core::RecoverySummary},
     node_link::{self, NodeLink},
     recovery::{RecoveredJournal, RecoveryError},
-    signer::{self, Signer, SignerHandle, gas_history::GasHistory, window::WindowBound},
+    signer::{self, Signer, SignerHandle, gas_history::GasHistory},
     write::{
         error::WriteFailure,
         fee::FeeGranter,
@@ -50,37 +51,6 @@ use crate::{
         task::{DecidedWrite, WriteActors, WriteTask},
     },
 };
-
-/// Configuration of a pipeline.
-#[derive(Debug, Clone)]
-pub struct PipelineConfig {
-    /// Parameters of the chain.
-    pub chain: ChainParams,
-    /// Longest wait of a caller for inclusion. Timeout heights are twice as far away.
-    pub tx_timeout: Duration,
-    /// Transactions in flight at once.
-    pub window: WindowBound,
-    /// File of the journal; `None` keeps it in memory.
-    pub journal: Option<String>,
-    /// Prefixes of the texts that may be signed off-chain (ADR-036). Without any, none is signed.
-    pub text_prefixes: Vec<&'static str>,
-    /// Messages that each actor's mailbox accepts.
-    pub mailbox_limit: usize,
-}
-
-impl PipelineConfig {
-    /// The defaults for a chain: a wait of 30 seconds, an adaptive window, a journal in memory.
-    pub fn new(chain: ChainParams) -> Self {
-        Self {
-            chain,
-            tx_timeout: Duration::from_secs(30),
-            window: WindowBound::Adaptive,
-            journal: None,
-            text_prefixes: Vec::new(),
-            mailbox_limit: 2 * MAX_ACTIVE_WRITES,
-        }
-    }
-}
 
 /// A pipeline that did not start.
 #[derive(Debug, thiserror::Error)]
@@ -99,8 +69,6 @@ pub enum PipelineError {
     Supervisor(#[from] SupervisorError),
 }
 
-/// Writes of [`Pipeline::execute`] that may be active at once.
-const MAX_ACTIVE_WRITES: usize = 4_096;
 /// Time for the actors to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 

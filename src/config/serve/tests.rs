@@ -25,7 +25,7 @@ fn bad(environment: &HashMap<&str, &str>, mut secrets: ProcessSecrets) -> Vec<&'
 fn unset_variables_have_the_defaults_of_the_contract() {
     let config = read_serve(&good(), &mut secrets()).unwrap_or_else(|error| panic!("{error}"));
     assert_eq!(config.operator.rpc.to_string(), "http://node:26657");
-    assert_eq!(config.operator.gas_price_micros, 25_000);
+    assert_eq!(config.operator.fees, FeePolicy::at_price(25_000));
     assert_eq!(config.operator.tx_timeout, Duration::from_secs(30));
     assert_eq!(config.operator.indexer_timeout, Duration::from_secs(15));
     assert_eq!(config.operator.refresh_period, Duration::from_secs(60));
@@ -96,13 +96,38 @@ fn a_bad_secret_is_described_and_never_shown() {
 }
 
 #[test]
-fn a_gas_price_is_read_with_or_without_its_denom() {
-    for (text, micros) in
-        [("0.025", 25_000), ("0.25usvc", 250_000), ("1", 1_000_000), (".5", 500_000), ("0.0000019", 1)]
-    {
-        assert_eq!(parse_gas_price(text), Some(micros), "{text}");
+fn a_gas_price_is_digits_with_one_point_and_the_denom_or_nothing() {
+    for (text, micros, denom) in [
+        ("0.025", 25_000, None),
+        ("0.25usvc", 250_000, Some("usvc")),
+        ("1", 1_000_000, None),
+        ("0", 0, None),
+        ("0.000001", 1, None),
+        ("12.5ibc/AB12", 12_500_000, Some("ibc/AB12")),
+    ] {
+        assert_eq!(parse_gas_price(text), Some((micros, denom.map(str::to_owned))), "{text}");
     }
-    for text in ["", "usvc", "-1", "1.2.3"] {
+    // A price that is read as another one costs money.
+    for text in ["", "usvc", "-1", "1.2.3", "1e-3", "0,025", ".5", "1.", "0.0000019", "0.025 usvc", "+1", "1u"] {
         assert_eq!(parse_gas_price(text), None, "{text}");
+    }
+}
+
+#[test]
+fn the_ceilings_follow_the_price_unless_they_are_set() {
+    let read = |extra: &[(&'static str, &'static str)]| {
+        let mut environment = good();
+        environment.extend(extra.iter().copied());
+        read_serve(&environment, &mut secrets()).map(|config| config.operator.fees)
+    };
+    let fees = |extra| read(extra).expect("valid");
+    assert_eq!(
+        fees(&[("SVC_GAS_PRICE", "1")]),
+        FeePolicy { gas_price_micros: 1_000_000, max_gas: 20_000_000, max_fee: 20_000_000 }
+    );
+    let set = fees(&[("SVC_MAX_GAS", "300000"), ("SVC_MAX_FEE", "7")]);
+    assert_eq!(set, FeePolicy { gas_price_micros: 25_000, max_gas: 300_000, max_fee: 7 });
+    for bad in [("SVC_MAX_GAS", "0"), ("SVC_MAX_GAS", "2e7"), ("SVC_MAX_FEE", "5usvc"), ("SVC_MAX_FEE", "-1")] {
+        assert!(read(&[bad]).is_err(), "{bad:?}");
     }
 }

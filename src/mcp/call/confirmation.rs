@@ -21,11 +21,21 @@ use crate::mcp::{
     session::{ElicitationMode, ToolCaller},
 };
 
+/// The fee of a message, shown with the question. Amounts have their denom.
+pub struct FeeNotice {
+    /// The fee as it is estimated now.
+    pub estimate: String,
+    /// The largest fee that the signer signs.
+    pub max_fee: String,
+}
+
 /// The message or request that a person confirms.
 pub struct ConfirmationSubject {
     tool: String,
     display_text: String,
     digest: String,
+    /// Bound that the confirmation covers too: the largest fee of a message.
+    bound: String,
 }
 
 /// The outcome of the request for a confirmation.
@@ -59,13 +69,18 @@ const MAX_MEMBER_BYTES: usize = 500;
 const MAX_DISPLAY_BYTES: usize = 16_000;
 
 impl ConfirmationSubject {
-    /// The subject for a message to the chain.
-    pub fn for_message(tool: &str, corporation: u64, message: Value, digest: String) -> Self {
+    /// The subject for a message to the chain. The fee is an estimate and may differ when the call is repeated; the confirmation
+    /// covers the largest fee, which stays.
+    pub fn for_message(tool: &str, corporation: u64, message: Value, digest: String, fee: &FeeNotice) -> Self {
         let message = serde_json::to_string_pretty(&truncate_strings(message)).unwrap_or_default();
+        let FeeNotice { estimate, max_fee } = fee;
         Self {
             tool: tool.to_owned(),
-            display_text: format!("{tool} for corporation {corporation}:\n{message}"),
+            display_text: format!(
+                "{tool} for corporation {corporation}, fee about {estimate}, at most {max_fee}:\n{message}"
+            ),
             digest,
+            bound: max_fee.clone(),
         }
     }
 
@@ -75,7 +90,7 @@ impl ConfirmationSubject {
         let body = request.body.clone().unwrap_or_default();
         let digest = hex::encode(Sha256::digest(format!("{tool} {did} {method} {path} {body}").as_bytes()));
         let shown = format!("{tool} at {did}:\n{method} {path}\n{:#}", truncate_strings(body));
-        Self { tool: tool.to_owned(), display_text: shown, digest }
+        Self { tool: tool.to_owned(), display_text: shown, digest, bound: String::new() }
     }
 
     /// The subject for a read, which a policy may require to be confirmed.
@@ -85,6 +100,7 @@ impl ConfirmationSubject {
             tool: tool.to_owned(),
             display_text: format!("{tool}:\n{:#}", truncate_strings(arguments.clone())),
             digest,
+            bound: String::new(),
         }
     }
 
@@ -100,7 +116,7 @@ impl ConfirmationSubject {
     }
 
     fn associated_data(&self) -> Vec<u8> {
-        format!("{}\n{}", self.tool, self.digest).into_bytes()
+        format!("{}\n{}\n{}", self.tool, self.digest, self.bound).into_bytes()
     }
 
     fn refusal_error(&self, reason: &str) -> ErrorEnvelope {
@@ -224,7 +240,12 @@ mod tests {
     use super::*;
 
     fn subject(digest: &str) -> ConfirmationSubject {
-        ConfirmationSubject::for_message("svc.ledger.es.archiveEcosystem", 1, json!({"id": "7"}), digest.to_owned())
+        let tool = "svc.ledger.es.archiveEcosystem";
+        ConfirmationSubject::for_message(tool, 1, json!({"id": "7"}), digest.to_owned(), &fee("4usvc", "9usvc"))
+    }
+
+    fn fee(estimate: &str, max_fee: &str) -> FeeNotice {
+        FeeNotice { estimate: estimate.to_owned(), max_fee: max_fee.to_owned() }
     }
 
     #[test]
@@ -235,7 +256,12 @@ mod tests {
         let mut other = subject("aa");
         other.tool = "svc.ledger.pp.revokeParticipant".to_owned();
         assert!(!store.redeem(&sealed, &other), "another tool");
+        let message = || json!({"id": "7"});
+        let with_fee = |fee| ConfirmationSubject::for_message(&subject("aa").tool, 1, message(), "aa".to_owned(), &fee);
+        assert!(!store.redeem(&sealed, &with_fee(fee("4usvc", "10usvc"))), "another largest fee");
         assert!(!ConfirmationStore::new().redeem(&sealed, &subject("aa")), "another server");
+        let sealed_again = store.seal(&subject("aa"));
+        assert!(store.redeem(&sealed_again, &with_fee(fee("5usvc", "9usvc"))), "another estimate");
         assert!(store.redeem(&sealed, &subject("aa")));
         assert!(!store.redeem(&sealed, &subject("aa")), "a second time");
         assert!(!store.redeem("rs1.x.y", &subject("aa")), "made up");
@@ -262,8 +288,15 @@ mod tests {
             panic!("a form");
         };
         assert!(message.contains("archiveEcosystem for corporation 1") && message.contains("abcd"), "{message}");
+        assert!(message.contains("fee about 4usvc, at most 9usvc"), "{message}");
         let long = json!({"a_schema": "x".repeat(10_000), "z_last": 7});
-        let subject = ConfirmationSubject::for_message("svc.ledger.cs.createCredentialSchema", 1, long, "abcd".into());
+        let subject = ConfirmationSubject::for_message(
+            "svc.ledger.cs.createCredentialSchema",
+            1,
+            long,
+            "abcd".into(),
+            &fee("4usvc", "9usvc"),
+        );
         let Some(ElicitRequestParams::FormElicitationParams { message, .. }) = subject.elicitation() else {
             panic!("a form");
         };

@@ -1,15 +1,16 @@
 //! A call of a ledger tool: encodes the message, asks for the confirmation, runs the write and reports its progress.
 
+use rmcp::model::InputRequiredResult;
 use serde_json::{Value, json};
 use svc_operator::{EncodedMessage, WriteAnswer, WriteOrigin, WriteRequest, WriteStatus};
 use svc_wire::error_envelope::{ErrorEnvelope, FailureCode, NextStep};
 
 use super::{
-    confirmation::{ConfirmationOutcome, ConfirmationSubject},
+    confirmation::{ConfirmationOutcome, ConfirmationSubject, FeeNotice},
     tool_call::{CallOutcome, ToolAnswer},
 };
 use crate::mcp::{
-    catalog::{AccountRole, CatalogEntry, LedgerTool, invalid_arguments},
+    catalog::{AccountRole, CallPolicy, CatalogEntry, LedgerTool, invalid_arguments},
     server::ToolServer,
     session::{CallProgress, ToolCaller},
 };
@@ -36,12 +37,8 @@ impl ToolServer {
         // A repeated key returns the earlier outcome and writes nothing, so it needs no confirmation.
         if !is_known {
             self.operator.check_permission(&encoded)?;
-            let message = self.operator.decode_message(&encoded);
-            let subject =
-                ConfirmationSubject::for_message(name, self.operator.corporation_id(), message, encoded.digest());
-            match self.confirmations.require(entry.call_policy, &subject, caller).await? {
-                ConfirmationOutcome::Proceed => {}
-                ConfirmationOutcome::InputRequired(question) => return Ok(CallOutcome::InputRequired(question)),
+            if let Some(question) = self.confirm_message(entry, &encoded, caller).await? {
+                return Ok(CallOutcome::InputRequired(question));
             }
         }
         let receipt = self.execute_write(entry, encoded, key, caller).await?;
@@ -53,6 +50,30 @@ impl ToolServer {
         );
         let content = serde_json::to_value(receipt).unwrap_or_default();
         Ok(ToolAnswer { content, summary }.into())
+    }
+
+    /// Has a person confirm the message and its fee, where the policy wants it. Yields the question when the client has to ask it.
+    async fn confirm_message(
+        &self,
+        entry: &CatalogEntry,
+        message: &EncodedMessage,
+        caller: &ToolCaller<'_>,
+    ) -> Result<Option<Box<InputRequiredResult>>, ErrorEnvelope> {
+        if entry.call_policy == CallPolicy::Allow {
+            return Ok(None);
+        }
+        let estimate = self.operator.estimate_fee(message).await?;
+        let amount = |part: &str| estimate.fee[part].as_str().unwrap_or_default().to_owned();
+        let (fee, denom) = (amount("amount"), amount("denom"));
+        let max_fee = self.operator.chain().params.fees.max_fee;
+        let notice = FeeNotice { estimate: format!("{fee}{denom}"), max_fee: format!("{max_fee}{denom}") };
+        let (name, corporation) = (&*entry.tool.name, self.operator.corporation_id());
+        let decoded = self.operator.decode_message(message);
+        let subject = ConfirmationSubject::for_message(name, corporation, decoded, message.digest(), &notice);
+        match self.confirmations.require(entry.call_policy, &subject, caller).await? {
+            ConfirmationOutcome::Proceed => Ok(None),
+            ConfirmationOutcome::InputRequired(question) => Ok(Some(question)),
+        }
     }
 
     fn encode_message(

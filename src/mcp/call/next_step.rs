@@ -26,6 +26,8 @@ fn words(next_step: NextStep) -> &'static str {
         NextStep::ShowSchema => "tools/list shows the schema",
         NextStep::ConfigureNode => "SVC_RPC takes several nodes",
         NextStep::ConfigureGraph => "SVC_GRAPH is the setting",
+        NextStep::RaiseMaxGas => "SVC_MAX_GAS is the setting",
+        NextStep::RaiseMaxFee => "SVC_MAX_FEE is the setting",
     }
 }
 

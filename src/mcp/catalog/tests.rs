@@ -1,12 +1,13 @@
 use serde_json::{Value, json};
-use svc_operator::ChainParams;
+use svc_operator::{ChainParams, FeePolicy};
 use svc_wire::proto_registry::{Namespace, ProtoRegistry};
 
 use super::*;
 
 fn catalog() -> ToolCatalog {
     let registry = ProtoRegistry::compiled(&Namespace::compiled()).expect("compiled descriptors load");
-    let params = ChainParams { chain_id: "c".into(), denom: "usvc".into(), prefix: "svc".into(), gas_price_micros: 1 };
+    let params =
+        ChainParams { chain_id: "c".into(), denom: "usvc".into(), prefix: "svc".into(), fees: FeePolicy::at_price(1) };
     let chain = RegistryChain { params, registry: Arc::new(registry) };
     ToolCatalog::build(&chain, &ToolSelection::default()).expect("builds")
 }

@@ -45,7 +45,7 @@ impl CatchUpSubscriber {
         }
     }
 
-    /// Follows one connection until it ends or is cut, at whatever point that is. True when it has reached the last height.
+    /// Follows one connection until it ends or is cut at any point. True when it has reached the last height.
     async fn follow(&mut self, until: &mut watch::Receiver<Option<u64>>, cut: &mut watch::Receiver<u32>) -> bool {
         tokio::select! {
             is_done = self.follow_connection(until) => is_done,

@@ -73,6 +73,21 @@ async fn a_node_that_has_just_started_refuses_no_write() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_reports_too_much_gas_raises_no_fee() {
+    let world = start_quick_network().await;
+    let node = &world.network.devnet.node;
+    node.update_faults(|faults| faults.understate_gas_percent = 100_000);
+    let error = world.call_error(CREATE_ECOSYSTEM, ecosystem_arguments("dear"), "FEE_ABOVE_CEILING").await;
+    assert_eq!((&error["stage"], &error["retryable"]), (&json!("broadcast"), &json!(false)));
+    assert_eq!((&error["details"]["kind"], &error["details"]["limit"]), (&json!("gas"), &json!("20000000")));
+    assert!(error["hint"].as_str().is_some_and(|hint| hint.contains("SVC_MAX_GAS")), "{error:#}");
+    assert_eq!(world.operator_txs_in_blocks(), 0);
+    node.update_faults(|faults| faults.understate_gas_percent = 0);
+    let answer = world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments("cheap")).await;
+    world.assert_included_once("cheap", &answer);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_transaction_dropped_by_a_recheck_is_resent() {
     let world = start_quick_network().await;
     world.network.devnet.node.update_faults(|faults| (faults.hold_blocks, faults.drop_on_recheck) = (2, 1));

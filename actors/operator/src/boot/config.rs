@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use svc_net::{host_policy::HostPolicy, upstream::UpstreamOrigins};
-use svc_pipeline::{ChainParams, WindowBound};
+use svc_pipeline::{ChainParams, FeePolicy, WindowBound};
 use svc_wire::proto_registry::ProtoRegistry;
 
 /// Configuration of an operator, validated.
@@ -23,8 +23,10 @@ pub struct OperatorConfig {
     pub chain_id: Option<String>,
     /// Fee denom; `None` means the chain's bond denom.
     pub denom: Option<String>,
-    /// Price of one unit of gas in millionths of the fee denom.
-    pub gas_price_micros: u64,
+    /// Price of gas, and the ceilings of a transaction.
+    pub fees: FeePolicy,
+    /// Denom that the gas price was given in; it must be the fee denom.
+    pub gas_price_denom: Option<String>,
     /// Longest wait of a caller for inclusion.
     pub tx_timeout: Duration,
     /// Longest wait of a caller for the indexer.
@@ -50,7 +52,8 @@ impl OperatorConfig {
             hosts: HostPolicy::PublicOnly,
             chain_id: None,
             denom: None,
-            gas_price_micros: 25_000,
+            fees: FeePolicy::at_price(25_000),
+            gas_price_denom: None,
             tx_timeout: Duration::from_secs(30),
             indexer_timeout: Duration::from_secs(15),
             refresh_period: Duration::from_secs(60),

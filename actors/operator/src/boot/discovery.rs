@@ -133,7 +133,10 @@ async fn discover_chain(
         Some(denom) => denom.clone(),
         None => retry_until_deadline(deadline, || query_bond_denom(node)).await?,
     };
-    let params = ChainParams { chain_id, denom, prefix, gas_price_micros: config.gas_price_micros };
+    if let Some(priced) = config.gas_price_denom.as_ref().filter(|priced| **priced != denom) {
+        return Err(BootError::GasPriceDenom { priced: priced.clone(), denom });
+    }
+    let params = ChainParams { chain_id, denom, prefix, fees: config.fees };
     Ok(RegistryChain { params, registry })
 }
 

@@ -23,6 +23,8 @@ pub enum BootSubject {
     ChainId,
     /// The corporation.
     Corporation,
+    /// The price of gas.
+    GasPrice,
     /// The key.
     Key,
     /// The journal.
@@ -51,6 +53,14 @@ pub enum BootError {
         found: String,
         /// The node.
         rpc: UpstreamOrigins,
+    },
+    /// The gas price is in another denom than fees.
+    #[error("the gas price is in {priced:?}, fees are paid in {denom:?}")]
+    GasPriceDenom {
+        /// Denom of the gas price.
+        priced: String,
+        /// The fee denom.
+        denom: String,
     },
     /// The corporation does not exist.
     #[error("corporation {id} does not exist in the indexer at {indexer}")]
@@ -91,6 +101,7 @@ impl BootError {
     pub fn subject(&self) -> BootSubject {
         match self {
             Self::ChainId { .. } => BootSubject::ChainId,
+            Self::GasPriceDenom { .. } => BootSubject::GasPrice,
             Self::UnknownCorporation { .. } => BootSubject::Corporation,
             Self::Unreachable(error) => node_or_indexer(error),
             Self::Journal(_) => BootSubject::Journal,

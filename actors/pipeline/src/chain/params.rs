@@ -6,6 +6,8 @@ use svc_wire::proto::cosmos::{
     staking::v1beta1::{QueryParamsRequest, QueryParamsResponse},
 };
 
+use crate::write::fee::FeePolicy;
+
 /// Parameters of the chain that a transaction needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ChainParams {
@@ -15,18 +17,18 @@ pub struct ChainParams {
     pub denom: String,
     /// Bech32 prefix of accounts.
     pub prefix: String,
-    /// Price of one unit of gas in millionths of the fee denom.
-    pub gas_price_micros: u64,
+    /// Price of gas, and the ceilings of a transaction.
+    pub fees: FeePolicy,
 }
 
 impl ChainParams {
     /// Reads the parameters from a node. The fee denom is the chain's bond denom.
-    pub async fn discover(node: &NodeClient, gas_price_micros: u64) -> Result<Self, NodeClientError> {
+    pub async fn discover(node: &NodeClient, fees: FeePolicy) -> Result<Self, NodeClientError> {
         Ok(Self {
             chain_id: node.status().await?.node_info.network,
             denom: query_bond_denom(node).await?,
             prefix: query_address_prefix(node).await?,
-            gas_price_micros,
+            fees,
         })
     }
 }

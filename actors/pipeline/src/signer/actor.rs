@@ -67,7 +67,7 @@ impl ActorBehaviour for Signer {
         context.send_after(Duration::ZERO, Msg::Tick);
         Ok(State {
             args: Arc::clone(args),
-            core: SignerCore::new(args.chain.gas_price_micros, args.window, has_live),
+            core: SignerCore::new(args.chain.fees, args.window, has_live),
             account_number: 0,
             jobs: HashMap::new(),
         })

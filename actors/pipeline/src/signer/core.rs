@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     chain::simulation::SimulationError,
-    write::{error::SubmitError, fee::fee_for, submission::SubmissionId},
+    write::{error::SubmitError, fee::FeePolicy, submission::SubmissionId},
 };
 
 /// Capacity of the queue.
@@ -62,7 +62,7 @@ pub struct SignerCore {
     current_write: Option<QueuedWrite>,
     queue: WriteQueue,
     window: InFlightWindow,
-    gas_price_micros: u64,
+    fees: FeePolicy,
     /// The node may lack some live transaction.
     has_doubt: bool,
     /// The expected sequence must be read again before it is used.
@@ -73,14 +73,14 @@ pub struct SignerCore {
 
 impl SignerCore {
     /// A signer that knows nothing of the node yet. With live transactions of an earlier incarnation it checks these first.
-    pub fn new(gas_price_micros: u64, bound: WindowBound, has_live: bool) -> Self {
+    pub fn new(fees: FeePolicy, bound: WindowBound, has_live: bool) -> Self {
         Self {
             expected_sequence: None,
             phase: SignerPhase::Idle,
             current_write: None,
             queue: WriteQueue::default(),
             window: InFlightWindow::new(bound),
-            gas_price_micros,
+            fees,
             has_doubt: has_live,
             is_sequence_stale: false,
             behind_count: 0,
@@ -187,7 +187,10 @@ impl SignerCore {
         let Some(write) = self.current_write.as_mut().filter(|write| write.id == id) else { return Vec::new() };
         match answer {
             Ok(gas_limit) => {
-                let fee = fee_for(gas_limit, self.gas_price_micros);
+                let fee = match self.fees.fee_below_ceiling(gas_limit) {
+                    Ok(fee) => fee,
+                    Err(exceeded) => return self.refuse_current(SubmitError::AboveCeiling(exceeded), live),
+                };
                 if write.granter.is_some_and(|budget| !budget.covers(fee)) {
                     write.granter = None;
                     return vec![SignerEffect::Simulate { id, sequence, with_granter: false }];
@@ -295,8 +298,11 @@ impl SignerCore {
                 write.has_raised_gas = true;
                 let gas_limit = gas_limit.saturating_mul(2);
                 let with_granter = write.granter.is_some();
+                let fee = match self.fees.fee_below_ceiling(gas_limit) {
+                    Ok(fee) => fee,
+                    Err(exceeded) => return self.refuse_current(SubmitError::AboveCeiling(exceeded), live),
+                };
                 self.phase = SignerPhase::Broadcasting { sequence, gas_limit };
-                let fee = fee_for(gas_limit, self.gas_price_micros);
                 let offer = FeeOffer { gas_limit, fee, with_granter };
                 vec![SignerEffect::SignAndBroadcast { id, sequence, offer }]
             }

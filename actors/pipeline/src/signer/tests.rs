@@ -13,7 +13,11 @@ use super::{
 };
 use crate::{
     chain::simulation::SimulationError,
-    write::{error::SubmitError, fee::FeeBudget, submission::SubmissionId},
+    write::{
+        error::SubmitError,
+        fee::{Ceiling, CeilingExceeded, FeeBudget, FeePolicy},
+        submission::SubmissionId,
+    },
 };
 
 #[derive(Default)]
@@ -68,7 +72,7 @@ fn in_flight(id: SubmissionId, hash: &str) -> SignerEffect {
 
 /// A signer that expects sequence 5 and has simulated write A there.
 fn sending(granter: Option<FeeBudget>, table: &FakeInFlightTable) -> SignerCore {
-    let mut core = SignerCore::new(25_000, WindowBound::Adaptive, false);
+    let mut core = SignerCore::new(FeePolicy::at_price(25_000), WindowBound::Adaptive, false);
     assert_eq!(core.submit(write(A, granter), table), [SignerEffect::ReadAccount]);
     assert_eq!(core.on_account(Ok(Some(5)), "a", table), [simulate(A, 5, granter.is_some())]);
     assert_eq!(core.on_simulation(A, Ok(150_000), table), [send(A, 5, granter.is_some())]);
@@ -111,7 +115,7 @@ fn the_allowance_is_not_used_when_it_fails_in_simulation_or_is_too_small() {
         (Some(FeeBudget::Unlimited), Err(SimulationError::Refused(error("sdk", 6, "fee allowance expired")))),
         (Some(FeeBudget::UpTo(3_749)), Ok(150_000)),
     ] {
-        let mut core = SignerCore::new(25_000, WindowBound::Adaptive, false);
+        let mut core = SignerCore::new(FeePolicy::at_price(25_000), WindowBound::Adaptive, false);
         core.submit(write(A, budget), &table);
         core.on_account(Ok(Some(5)), "a", &table);
         assert_eq!(core.on_simulation(A, simulated, &table), [simulate(A, 5, false)]);
@@ -172,7 +176,7 @@ fn a_hand_over_without_an_answer_is_in_flight_and_sent_again() {
 #[test]
 fn a_node_that_is_down_fails_those_who_wait_and_nobody_later() {
     let table = FakeInFlightTable::default();
-    let mut core = SignerCore::new(25_000, WindowBound::Adaptive, false);
+    let mut core = SignerCore::new(FeePolicy::at_price(25_000), WindowBound::Adaptive, false);
     core.submit(write(A, None), &table);
     core.submit(write(B, None), &table);
     let answer = |id| SignerEffect::Answer { id, outcome: Err(SubmitError::Node(unreachable())) };
@@ -189,7 +193,7 @@ fn a_node_that_is_down_fails_those_who_wait_and_nobody_later() {
 #[test]
 fn a_new_incarnation_makes_sure_of_what_is_in_flight_before_it_signs() {
     let table = FakeInFlightTable(BTreeSet::from([4, 5]), 0);
-    let mut core = SignerCore::new(25_000, WindowBound::Adaptive, true);
+    let mut core = SignerCore::new(FeePolicy::at_price(25_000), WindowBound::Adaptive, true);
     assert_eq!(core.on_tick(&table), [SignerEffect::ReadAccount]);
     core.submit(write(A, None), &table);
     assert_eq!(core.on_account(Ok(Some(4)), "a", &table), [SignerEffect::Rebroadcast { sequence: 4 }]);
@@ -209,7 +213,7 @@ fn a_full_mempool_pauses_until_the_next_block_and_shrinks_the_window() {
 #[test]
 fn the_window_and_the_queue_are_bounded() {
     let table = FakeInFlightTable((1000..1256).collect(), 0);
-    let mut core = SignerCore::new(25_000, WindowBound::Adaptive, false);
+    let mut core = SignerCore::new(FeePolicy::at_price(25_000), WindowBound::Adaptive, false);
     core.submit(write(A, None), &table);
     assert_eq!(core.on_account(Ok(Some(5)), "a", &table), [], "the window is full");
     let smaller = FakeInFlightTable((1001..1256).collect(), 0);
@@ -269,7 +273,7 @@ fn an_expiry_frees_its_sequence_for_the_next_write() {
 #[test]
 fn a_withdrawn_write_is_never_signed_and_one_that_has_left_cannot_be_withdrawn() {
     let table = FakeInFlightTable::default();
-    let mut core = SignerCore::new(25_000, WindowBound::Adaptive, false);
+    let mut core = SignerCore::new(FeePolicy::at_price(25_000), WindowBound::Adaptive, false);
     core.submit(write(A, None), &table);
     core.submit(write(B, None), &table);
     core.on_account(Ok(Some(5)), "a", &table);
@@ -304,9 +308,27 @@ fn too_little_gas_for_check_tx_is_doubled_once() {
 }
 
 #[test]
+fn nothing_is_signed_above_a_ceiling() {
+    let table = FakeInFlightTable::default();
+    let fees = FeePolicy { max_gas: 250_000, ..FeePolicy::at_price(25_000) };
+    let refusal = |needed| {
+        let exceeded = CeilingExceeded { ceiling: Ceiling::Gas, needed, limit: 250_000 };
+        SignerEffect::Answer { id: A, outcome: Err(SubmitError::AboveCeiling(exceeded)) }
+    };
+    let mut core = SignerCore::new(fees, WindowBound::Adaptive, false);
+    core.submit(write(A, None), &table);
+    core.on_account(Ok(Some(5)), "a", &table);
+    assert_eq!(core.on_simulation(A, Ok(250_001), &table), [refusal(250_001)]);
+    core.submit(write(A, None), &table);
+    assert_eq!(core.on_simulation(A, Ok(150_000), &table), [send(A, 5, false)]);
+    let retract = SignerEffect::Retract { hash: "H".into() };
+    assert_eq!(core.on_broadcast(A, "H", refused("sdk", 11, ""), &table), [retract, refusal(300_000)]);
+}
+
+#[test]
 fn a_node_that_is_behind_is_not_believed_and_its_waiting_writes_are_refused_in_the_end() {
     let table = FakeInFlightTable(BTreeSet::new(), 9);
-    let mut core = SignerCore::new(25_000, WindowBound::Adaptive, false);
+    let mut core = SignerCore::new(FeePolicy::at_price(25_000), WindowBound::Adaptive, false);
     core.submit(write(A, None), &table);
     for _ in 0..MAX_BEHIND {
         assert_eq!(core.on_account(Ok(Some(7)), "a", &table), [SignerEffect::ChooseNode]);

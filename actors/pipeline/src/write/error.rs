@@ -4,7 +4,7 @@ use svc_kit::AskError;
 use svc_net::upstream::NodeClientError;
 use svc_wire::chain_error::ChainError;
 
-use super::submission::SubmittedTx;
+use super::{fee::CeilingExceeded, submission::SubmittedTx};
 
 /// The reason why the signer brought no transaction into flight. No transaction of the attempt will execute.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +35,9 @@ pub enum SubmitError {
         /// Every sequence below this one is used.
         used_below: u64,
     },
+    /// Gas or fee would be above its ceiling. Nothing was signed.
+    #[error(transparent)]
+    AboveCeiling(#[from] CeilingExceeded),
     /// The journal could not record the transaction, so it was not sent.
     #[error("the journal cannot be written: {0}")]
     Journal(String),

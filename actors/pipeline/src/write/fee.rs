@@ -28,9 +28,65 @@ pub struct FeeGranter {
     pub budget: FeeBudget,
 }
 
-/// Fee of a gas limit: the smallest amount that is not below the gas price.
-pub fn fee_for(gas_limit: u64, gas_price_micros: u64) -> u128 {
-    (u128::from(gas_limit) * u128::from(gas_price_micros)).div_ceil(1_000_000)
+/// The price of gas, and the ceilings of one transaction. A node that states too much gas or too high a price never raises them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FeePolicy {
+    /// Price of one unit of gas in millionths of the fee denom.
+    pub gas_price_micros: u64,
+    /// Largest gas limit.
+    pub max_gas: u64,
+    /// Largest fee in the fee denom.
+    pub max_fee: u128,
+}
+
+/// Largest gas limit without a setting.
+const DEFAULT_MAX_GAS: u64 = 20_000_000;
+
+impl FeePolicy {
+    /// The default ceilings at a gas price: 20,000,000 gas, and the fee of so much gas.
+    pub fn at_price(gas_price_micros: u64) -> Self {
+        let policy = Self { gas_price_micros, max_gas: DEFAULT_MAX_GAS, max_fee: 0 };
+        Self { max_fee: policy.fee(DEFAULT_MAX_GAS), ..policy }
+    }
+
+    /// Fee of a gas limit: the smallest amount that is not below the gas price.
+    pub fn fee(&self, gas_limit: u64) -> u128 {
+        (u128::from(gas_limit) * u128::from(self.gas_price_micros)).div_ceil(1_000_000)
+    }
+
+    /// Fee of a gas limit, unless one of them is above its ceiling.
+    pub fn fee_below_ceiling(&self, gas_limit: u64) -> Result<u128, CeilingExceeded> {
+        if gas_limit > self.max_gas {
+            let (needed, limit) = (u128::from(gas_limit), u128::from(self.max_gas));
+            return Err(CeilingExceeded { ceiling: Ceiling::Gas, needed, limit });
+        }
+        let fee = self.fee(gas_limit);
+        if fee > self.max_fee {
+            return Err(CeilingExceeded { ceiling: Ceiling::Fee, needed: fee, limit: self.max_fee });
+        }
+        Ok(fee)
+    }
+}
+
+/// A ceiling of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Ceiling {
+    /// Of its gas limit.
+    Gas,
+    /// Of its fee.
+    Fee,
+}
+
+/// A transaction that would be above a ceiling. It is not signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the {} would be {needed}, the limit is {limit}", match .ceiling { Ceiling::Gas => "gas limit", Ceiling::Fee => "fee" })]
+pub struct CeilingExceeded {
+    /// The ceiling.
+    pub ceiling: Ceiling,
+    /// Gas or fee that the transaction would need.
+    pub needed: u128,
+    /// The limit.
+    pub limit: u128,
 }
 
 /// Gas limit for simulated gas: half as much again.
@@ -45,13 +101,25 @@ mod tests {
     #[test]
     fn fees_round_up_and_the_gas_limit_is_half_as_much_again() {
         for (gas, price, fee) in [(200_000, 25_000, 5_000), (1, 25_000, 1), (0, 25_000, 0), (3, 500_000, 2)] {
-            assert_eq!(fee_for(gas, price), fee);
+            assert_eq!(FeePolicy::at_price(price).fee(gas), fee);
         }
-        assert_eq!(
-            fee_for(u64::MAX, u64::MAX / 1_000_000),
-            (u128::from(u64::MAX) * u128::from(u64::MAX / 1_000_000)).div_ceil(1_000_000)
-        );
+        let price = u64::MAX / 1_000_000;
+        let largest = (u128::from(u64::MAX) * u128::from(price)).div_ceil(1_000_000);
+        assert_eq!(FeePolicy::at_price(price).fee(u64::MAX), largest);
         assert_eq!(gas_limit_for(100_001), 150_002);
+    }
+
+    #[test]
+    fn gas_and_fee_have_ceilings() {
+        let policy = FeePolicy::at_price(25_000);
+        assert_eq!(policy, FeePolicy { gas_price_micros: 25_000, max_gas: 20_000_000, max_fee: 500_000 });
+        assert_eq!(policy.fee_below_ceiling(20_000_000), Ok(500_000));
+        let exceeded = policy.fee_below_ceiling(20_000_001).expect_err("above");
+        assert_eq!(exceeded, CeilingExceeded { ceiling: Ceiling::Gas, needed: 20_000_001, limit: 20_000_000 });
+        assert_eq!(exceeded.to_string(), "the gas limit would be 20000001, the limit is 20000000");
+        let cheap = FeePolicy { max_fee: 4_999, ..policy };
+        let exceeded = cheap.fee_below_ceiling(200_000).expect_err("above");
+        assert_eq!(exceeded, CeilingExceeded { ceiling: Ceiling::Fee, needed: 5_000, limit: 4_999 });
     }
 
     #[test]

@@ -21,6 +21,7 @@ use crate::{
     },
     write::{
         error::SubmitError,
+        fee::FeePolicy,
         in_flight::{InFlightTable, InFlightTx},
         intent::WriteIntent,
         outcome::WriteOutcome,
@@ -125,7 +126,7 @@ fn hash_parts(hash: &str) -> (u64, u64, u64, u64) {
 impl ModelState {
     pub fn new(callers: usize, faults: u32, window: usize) -> Self {
         let mut world = Self {
-            core: SignerCore::new(0, WindowBound::Fixed(window), false),
+            core: SignerCore::new(FeePolicy::at_price(0), WindowBound::Fixed(window), false),
             table: InFlightTable::default(),
             request: None,
             callers: vec![ModelCaller::Waiting; callers],
@@ -374,7 +375,11 @@ impl ModelState {
         {
             self.delayed_txs.insert(hash);
         }
-        self.core = SignerCore::new(0, WindowBound::Fixed(self.core.window_size()), self.table.live().len() > 0);
+        self.core = SignerCore::new(
+            FeePolicy::at_price(0),
+            WindowBound::Fixed(self.core.window_size()),
+            self.table.live().len() > 0,
+        );
         let effects = self.core.on_tick(&self.table);
         self.perform(effects);
         self.submit_waiting();
@@ -405,7 +410,11 @@ impl ModelState {
                 *caller = ModelCaller::Waiting;
             }
         }
-        self.core = SignerCore::new(0, WindowBound::Fixed(self.core.window_size()), self.table.live().len() > 0);
+        self.core = SignerCore::new(
+            FeePolicy::at_price(0),
+            WindowBound::Fixed(self.core.window_size()),
+            self.table.live().len() > 0,
+        );
         let effects = self.core.on_tick(&self.table);
         self.perform(effects);
         self.submit_waiting();

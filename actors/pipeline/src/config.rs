@@ -1,0 +1,39 @@
+//! Configuration of a pipeline.
+
+use std::time::Duration;
+
+use crate::{chain::params::ChainParams, signer::window::WindowBound};
+
+/// Writes of [`Pipeline::execute`](crate::Pipeline::execute) that may be active at once.
+pub(crate) const MAX_ACTIVE_WRITES: usize = 4_096;
+
+/// Configuration of a pipeline.
+#[derive(Debug, Clone)]
+pub struct PipelineConfig {
+    /// Parameters of the chain.
+    pub chain: ChainParams,
+    /// Longest wait of a caller for inclusion. Timeout heights are twice as far away.
+    pub tx_timeout: Duration,
+    /// Transactions in flight at once.
+    pub window: WindowBound,
+    /// File of the journal; `None` keeps it in memory.
+    pub journal: Option<String>,
+    /// Prefixes of the texts that may be signed off-chain (ADR-036). Without any, none is signed.
+    pub text_prefixes: Vec<&'static str>,
+    /// Messages that each actor's mailbox accepts.
+    pub mailbox_limit: usize,
+}
+
+impl PipelineConfig {
+    /// The defaults for a chain: a wait of 30 seconds, an adaptive window, a journal in memory.
+    pub fn new(chain: ChainParams) -> Self {
+        Self {
+            chain,
+            tx_timeout: Duration::from_secs(30),
+            window: WindowBound::Adaptive,
+            journal: None,
+            text_prefixes: Vec::new(),
+            mailbox_limit: 2 * MAX_ACTIVE_WRITES,
+        }
+    }
+}
