@@ -23,7 +23,7 @@ use crate::mcp::{
 
 /// The fee of a message, shown with the question. Amounts have their denom.
 pub struct FeeNotice {
-    /// The fee as it is estimated now.
+    /// The fee as it is estimated now; empty when no question is put.
     pub estimate: String,
     /// The largest fee that the signer signs.
     pub max_fee: String,
@@ -133,6 +133,17 @@ impl ConfirmationStore {
         // Two random UUIDs have 244 random bits; the key never leaves this process.
         let key = [*uuid::Uuid::new_v4().as_bytes(), *uuid::Uuid::new_v4().as_bytes()].concat();
         Self { codec: RequestStateCodec::new_unchecked(key), used_nonces: Mutex::default() }
+    }
+
+    /// Whether a call of this caller puts the question to a person: not when the caller brings the answer, and not when it cannot ask.
+    pub fn asks_person(policy: CallPolicy, caller: &ToolCaller<'_>) -> bool {
+        let is_answered = caller.input_responses.is_some() && caller.request_state.is_some();
+        matches!(policy, CallPolicy::Ask | CallPolicy::Confirm)
+            && match caller.elicitation_mode() {
+                ElicitationMode::Unsupported => false,
+                ElicitationMode::ServerRequest => true,
+                ElicitationMode::InputRequired => !is_answered,
+            }
     }
 
     fn seal(&self, subject: &ConfirmationSubject) -> String {

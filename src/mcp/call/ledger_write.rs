@@ -6,7 +6,7 @@ use svc_operator::{EncodedMessage, WriteAnswer, WriteOrigin, WriteRequest, Write
 use svc_wire::error_envelope::{ErrorEnvelope, FailureCode, NextStep};
 
 use super::{
-    confirmation::{ConfirmationOutcome, ConfirmationSubject, FeeNotice},
+    confirmation::{ConfirmationOutcome, ConfirmationStore, ConfirmationSubject, FeeNotice},
     tool_call::{CallOutcome, ToolAnswer},
 };
 use crate::mcp::{
@@ -62,11 +62,14 @@ impl ToolServer {
         if entry.call_policy == CallPolicy::Allow {
             return Ok(None);
         }
-        let estimate = self.operator.estimate_fee(message).await?;
-        let amount = |part: &str| estimate.fee[part].as_str().unwrap_or_default().to_owned();
-        let (fee, denom) = (amount("amount"), amount("denom"));
-        let max_fee = self.operator.chain().params.fees.max_fee;
-        let notice = FeeNotice { estimate: format!("{fee}{denom}"), max_fee: format!("{max_fee}{denom}") };
+        let params = &self.operator.chain().params;
+        let estimate = if ConfirmationStore::asks_person(entry.call_policy, caller) {
+            let estimate = self.operator.estimate_fee(message).await?;
+            format!("{}{}", estimate.fee["amount"].as_str().unwrap_or_default(), params.denom)
+        } else {
+            String::new()
+        };
+        let notice = FeeNotice { estimate, max_fee: format!("{}{}", params.fees.max_fee, params.denom) };
         let (name, corporation) = (&*entry.tool.name, self.operator.corporation_id());
         let decoded = self.operator.decode_message(message);
         let subject = ConfirmationSubject::for_message(name, corporation, decoded, message.digest(), &notice);
