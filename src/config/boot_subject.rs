@@ -6,6 +6,7 @@ use svc_operator::{BootError, BootSubject};
 pub fn subject_name(subject: BootSubject) -> &'static str {
     match subject {
         BootSubject::Node => "SVC_RPC",
+        BootSubject::PlaintextNode => "SVC_RPC (SVC_ALLOW_PLAINTEXT_NODE=true allows it)",
         BootSubject::Indexer => "SVC_INDEXER",
         BootSubject::Graph => "SVC_GRAPH",
         BootSubject::ChainId => "SVC_CHAIN_ID",

@@ -87,6 +87,7 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
     let (rpc, indexer) = (reader.read_origins("SVC_RPC"), reader.read_origins("SVC_INDEXER"));
     let graph = reader.read_optional_origin("SVC_GRAPH");
     let hosts = reader.read_host_policy();
+    let allows_plaintext_node = reader.read_flag("SVC_ALLOW_PLAINTEXT_NODE");
     let fees = read_fees(&mut reader);
     let chain_id = reader.read_optional("SVC_CHAIN_ID", "a chain id of 1 to 50 characters without blanks", |text| {
         text.len() <= 50 && !text.contains(char::is_whitespace)
@@ -115,6 +116,7 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
         rpc,
         indexer,
         hosts,
+        allows_plaintext_node,
         fees,
         tx_timeout,
         indexer_timeout,
@@ -129,6 +131,7 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
             Some(rpc),
             Some(indexer),
             Some(hosts),
+            Some(allows_plaintext_node),
             Some((fees, gas_price_denom)),
             Some(tx_timeout),
             Some(indexer_timeout),
@@ -140,6 +143,7 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
             operator: OperatorConfig {
                 graph,
                 hosts,
+                allows_plaintext_node,
                 corporation_id,
                 rpc,
                 indexer,

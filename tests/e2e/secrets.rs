@@ -142,6 +142,26 @@ fn private_key_hex() -> String {
 }
 
 #[test]
+fn a_node_without_encryption_at_a_public_address_stops_the_boot() {
+    let output = Command::new(env!("CARGO_BIN_EXE_svc"))
+        .arg("serve")
+        .env_clear()
+        .envs([
+            ("MCP_SVC_MNEMONIC", OPERATOR_MNEMONIC),
+            ("MCP_BEARER_TOKEN", "token-0123456789abcdef-0123456789abcdef"),
+            ("SVC_CORPORATION", "1"),
+            ("SVC_RPC", "https://127.0.0.1:1,http://8.8.8.8:26657"),
+            ("SVC_INDEXER", "http://127.0.0.1:1"),
+            ("MCP_HTTP_PORT", "0"),
+        ])
+        .output()
+        .expect("runs");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("SVC_ALLOW_PLAINTEXT_NODE") && text.contains("http://8.8.8.8:26657"), "{text}");
+}
+
+#[test]
 fn a_bad_environment_stops_the_boot_with_one_message_that_shows_no_secret() {
     let output = Command::new(env!("CARGO_BIN_EXE_svc"))
         .arg("serve")

@@ -112,7 +112,7 @@ impl Resolve for PublicDnsResolver {
     }
 }
 
-fn is_loopback<S: AsRef<str>>(host: &Host<S>) -> bool {
+pub(crate) fn is_loopback<S: AsRef<str>>(host: &Host<S>) -> bool {
     match host {
         Host::Domain(name) => name.as_ref() == "localhost" || name.as_ref().ends_with(".localhost"),
         Host::Ipv4(address) => address.is_loopback(),
@@ -122,12 +122,12 @@ fn is_loopback<S: AsRef<str>>(host: &Host<S>) -> bool {
 
 /// A resolver completes a name without a dot from its search list. A name with a final dot is a second spelling of the same host,
 /// which comparisons of names miss.
-fn is_public_name(name: &str) -> bool {
+pub(crate) fn is_public_name(name: &str) -> bool {
     let is_below = |special: &str| name.strip_suffix(special).is_some_and(|rest| rest.ends_with('.'));
     name.contains('.') && !name.ends_with('.') && !SPECIAL_USE_DOMAINS.iter().any(|special| is_below(special))
 }
 
-fn is_public(address: IpAddr) -> bool {
+pub(crate) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
         IpAddr::V6(address) => address.to_ipv4_mapped().map_or_else(|| is_public_v6(address), is_public_v4),

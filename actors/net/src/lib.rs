@@ -45,5 +45,6 @@ mod excerpt;
 pub mod fetch;
 pub mod host_policy;
 pub mod json_memory;
+pub mod plaintext;
 pub mod upstream;
 pub mod websocket;

@@ -32,6 +32,7 @@ mod chain;
 mod config;
 mod confirmer;
 mod estimate;
+mod history;
 mod journal;
 mod node_link;
 mod pipeline;

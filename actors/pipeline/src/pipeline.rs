@@ -196,6 +196,7 @@ impl Pipeline {
             node: node.clone(),
             address,
             clock: clock.clone(),
+            journal: journal.clone(),
             confirmer: confirmer.clone(),
             signer: signer.clone(),
         };

@@ -6,6 +6,7 @@ use svc_otel::metrics;
 use crate::{
     chain::params::ChainParams,
     confirmer::{block_reader::BlockReader, core::PendingTx, look_up, read_node_facts},
+    history::check_history,
     journal::{
         core::RecoverySummary,
         store::{JournalError, JournalRecord, JournalStore},
@@ -32,6 +33,21 @@ pub enum RecoveryError {
     /// The journal failed.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// The node has another block at a height that the journal has pinned.
+    #[error(
+        "{location} belongs to a chain with block {pinned} at height {height}, the node has block {found} there: it is another \
+         chain, or one that was started a second time; give it a journal of its own"
+    )]
+    OtherHistory {
+        /// Location of the journal.
+        location: String,
+        /// Height of the block.
+        height: u64,
+        /// Hash of the block in the journal.
+        pinned: String,
+        /// Hash of the block at the node.
+        found: String,
+    },
     /// The journal is ahead of the chain.
     #[error(
         "{location} has a transaction with sequence {used_sequence} in a block, the chain at height {height} expects {expected_sequence}: \
@@ -59,6 +75,7 @@ impl RecoveredJournal {
         node: &NodeClient,
     ) -> Result<Self, RecoveryError> {
         let store = JournalStore::open(file, &format!("{}/{address}", chain.chain_id)).await?;
+        check_history(&store, node).await?;
         let mut next_submission = 1;
         let open = store
             .open_transactions(|| {

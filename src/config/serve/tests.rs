@@ -61,6 +61,7 @@ fn every_malformed_variable_is_named_with_its_allowed_values() {
         ("SVC_LOG_LEVEL", "loud"),
         ("SVC_GRAPH", "graph"),
         ("SVC_ALLOW_PRIVATE_HOSTS", "yes"),
+        ("SVC_ALLOW_PLAINTEXT_NODE", "1"),
         ("SVC_TOOLSETS", "ledger,foo"),
         ("SVC_READ_ONLY", "1"),
         ("SVC_TOOLS_ALLOW", "ledger"),

@@ -292,23 +292,54 @@ async fn a_refused_transaction_that_is_signed_again_is_one_write_with_one_key() 
     kill(served);
 }
 
+/// Runs a server that is expected not to start, and yields its log.
+async fn refused_boot(world: &TestNetwork, extra: &[(&'static str, String)]) -> String {
+    let (rpc, indexer) = (world.network.devnet.node.origin(), world.network.indexer_origin());
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_svc"));
+    command.arg("serve").env_clear().envs([
+        ("MCP_SVC_MNEMONIC", super::super::harness::OPERATOR_MNEMONIC),
+        ("MCP_BEARER_TOKEN", "token-0123456789abcdef-0123456789abcdef"),
+        ("SVC_CORPORATION", "1"),
+        ("SVC_RPC", &rpc),
+        ("SVC_INDEXER", &indexer),
+        ("MCP_HTTP_PORT", "0"),
+    ]);
+    command.envs(extra.iter().map(|(name, value)| (*name, value)));
+    let output = tokio::task::spawn_blocking(move || command.output().expect("runs")).await.expect("joins");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success(), "{stderr}");
+    stderr
+}
+
+/// A chain that was started a second time has the same chain id and the same accounts.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_journal_of_another_history_is_refused_with_both_hashes() {
+    let files = new_files();
+    let (pinned_height, pinned) = {
+        let world = start_network(network_config(100)).await;
+        let (served, _) = start(&world, &files, "30000").await;
+        kill(served);
+        let height = world.height();
+        let (served, _) = start(&world, &files, "30000").await;
+        kill(served);
+        let hash =
+            |height| world.network.devnet.node.read_core(|core| core.block(height).map(|block| block.hash.clone()));
+        (height, (1..=world.height()).filter_map(hash).collect::<Vec<_>>())
+    };
+    let world = start_network(network_config(100)).await;
+    world.wait_until("the new chain is as high", async || world.height() > pinned_height + 20).await;
+    let stderr = refused_boot(&world, &[("SVC_JOURNAL", files.path("journal.db"))]).await;
+    assert!(stderr.contains("SVC_JOURNAL") && stderr.contains("another"), "{stderr}");
+    assert!(pinned.iter().any(|hash| stderr.contains(hash)), "the pinned hash is named: {stderr}");
+    let found = |height| world.network.devnet.node.read_core(|core| core.block(height).map(|block| block.hash.clone()));
+    assert!((1..=world.height()).filter_map(found).any(|hash| stderr.contains(&hash)), "and the other one: {stderr}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_unusable_record_file_fails_the_boot_with_its_name() {
     let world = start_network(network_config(100)).await;
-    let (rpc, indexer) = (world.network.devnet.node.origin(), world.network.indexer_origin());
     for variable in ["SVC_JOURNAL", "SVC_AUDIT"] {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_svc"));
-        command.arg("serve").env_clear().envs([
-            ("MCP_SVC_MNEMONIC", super::super::harness::OPERATOR_MNEMONIC),
-            ("MCP_BEARER_TOKEN", "token-0123456789abcdef-0123456789abcdef"),
-            ("SVC_CORPORATION", "1"),
-            ("SVC_RPC", &rpc),
-            ("SVC_INDEXER", &indexer),
-            ("MCP_HTTP_PORT", "0"),
-            (variable, "/nowhere/at/all"),
-        ]);
-        let output = tokio::task::spawn_blocking(move || command.output().expect("runs")).await.expect("joins");
-        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && stderr.contains(variable), "{stderr}");
+        let stderr = refused_boot(&world, &[(variable, "/nowhere/at/all".to_owned())]).await;
+        assert!(stderr.contains(variable), "{stderr}");
     }
 }

@@ -102,6 +102,9 @@ pub struct SyncInfo {
     /// Newest committed height.
     #[serde(deserialize_with = "deserialize_number")]
     pub latest_block_height: u64,
+    /// Its hash, upper-case hex.
+    #[serde(default)]
+    pub latest_block_hash: String,
     /// Its header time, RFC 3339.
     pub latest_block_time: String,
     /// Oldest height the node still has.

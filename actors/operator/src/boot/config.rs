@@ -13,6 +13,8 @@ pub struct OperatorConfig {
     pub corporation_id: u64,
     /// Node RPC origins. One is used, the others when it fails.
     pub rpc: UpstreamOrigins,
+    /// Whether a node may be asked without encryption over a public network.
+    pub allows_plaintext_node: bool,
     /// Indexer origins. One is used, the others when it fails.
     pub indexer: UpstreamOrigins,
     /// Graph origin, if there is a graph.
@@ -48,6 +50,7 @@ impl OperatorConfig {
             corporation_id,
             rpc: rpc.into(),
             indexer: indexer.into(),
+            allows_plaintext_node: false,
             graph: None,
             hosts: HostPolicy::PublicOnly,
             chain_id: None,

@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use svc_kit::RetainedState;
-use svc_net::upstream::{FailoverError, NodeClient, NodeClientError};
+use svc_net::{
+    plaintext::PlaintextReach,
+    upstream::{FailoverError, NodeClient, NodeClientError},
+};
 use svc_pipeline::{AccountIdentity, BlockHead, ChainParams, query_address_prefix, query_bond_denom, query_head};
 use svc_wire::{
     account_key::AccountKey,
@@ -78,6 +81,7 @@ where
 /// Discovers the chain, the operator's account and the corporation.
 pub async fn discover(config: &OperatorConfig, key: &AccountKey) -> Result<BootDiscovery, BootError> {
     let deadline = Instant::now() + BOOT_TIMEOUT;
+    check_encryption(config).await?;
     let node = NodeClient::new(&config.rpc)?;
     let chain = discover_chain(config, &node, deadline).await?;
     let identity = AccountIdentity::new(key, &chain.params.prefix)?;
@@ -95,6 +99,22 @@ pub async fn discover(config: &OperatorConfig, key: &AccountKey) -> Result<BootD
     // The snapshot may have waited for the indexer.
     discovery.head = retry_until_deadline(deadline, || query_head(&discovery.node)).await?;
     Ok(discovery)
+}
+
+/// Refuses a node without encryption at a public address, unless the configuration allows it.
+async fn check_encryption(config: &OperatorConfig) -> Result<(), BootError> {
+    for origin in config.rpc.iter() {
+        match PlaintextReach::of_origin(origin).await {
+            PlaintextReach::Encrypted | PlaintextReach::Loopback => {}
+            PlaintextReach::PublicNetwork if !config.allows_plaintext_node => {
+                return Err(BootError::PlaintextNode { origin: origin.to_owned() });
+            }
+            PlaintextReach::PublicNetwork | PlaintextReach::PrivateNetwork => {
+                tracing::warn!(origin, "the node is asked without encryption: its answers can be changed on the way");
+            }
+        }
+    }
+    Ok(())
 }
 
 /// The state of a node's transaction index in words.

@@ -15,6 +15,8 @@ use crate::write::audit::AuditError;
 pub enum BootSubject {
     /// The node.
     Node,
+    /// The permission to ask a node without encryption.
+    PlaintextNode,
     /// The indexer.
     Indexer,
     /// The graph.
@@ -53,6 +55,12 @@ pub enum BootError {
         found: String,
         /// The node.
         rpc: UpstreamOrigins,
+    },
+    /// A node would be asked without encryption over a public network.
+    #[error("{origin} is a public address without encryption: what it answers can be changed on the way")]
+    PlaintextNode {
+        /// Origin of the node.
+        origin: String,
     },
     /// The gas price is in another denom than fees.
     #[error("the gas price is in {priced:?}, fees are paid in {denom:?}")]
@@ -101,6 +109,7 @@ impl BootError {
     pub fn subject(&self) -> BootSubject {
         match self {
             Self::ChainId { .. } => BootSubject::ChainId,
+            Self::PlaintextNode { .. } => BootSubject::PlaintextNode,
             Self::GasPriceDenom { .. } => BootSubject::GasPrice,
             Self::UnknownCorporation { .. } => BootSubject::Corporation,
             Self::Unreachable(error) => node_or_indexer(error),

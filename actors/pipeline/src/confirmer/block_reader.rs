@@ -6,10 +6,14 @@ use std::{
     sync::Arc,
 };
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::StreamExt;
 use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_otel::metrics;
-use svc_wire::{comet_rpc::ExecTxResult, tx::tx_hash};
+use svc_wire::{
+    comet_rpc::{BlockData, ExecTxResult},
+    tx::tx_hash,
+};
 use tokio::sync::Mutex;
 
 use super::core::BlockEvidence;
@@ -138,8 +142,19 @@ pub async fn read_result(node: &NodeClient, height: u64, hash: &str) -> Result<O
 
 /// Hashes of the transactions of a block; `None` when no node has it.
 async fn read_block(node: NodeClient, height: u64) -> Result<Option<BlockHashes>, NodeClientError> {
-    let block = read_anywhere(node, "block", |node| async move { node.block(height).await }).await?;
-    Ok(block.map(|block| block.block.data.decode_txs().iter().map(|bytes| tx_hash(bytes)).collect()))
+    let read = |node: NodeClient| async move {
+        let block = node.block(height).await?;
+        hash_txs(&block.block.data).ok_or_else(|| {
+            let reason = format!("block {height} has a transaction that is no base64");
+            node.endpoints().current().protocol_error(reason, &[]).into()
+        })
+    };
+    read_anywhere(node, "block", read).await
+}
+
+/// `None` when a transaction is no base64: such a block proves the absence of nothing.
+fn hash_txs(data: &BlockData) -> Option<BlockHashes> {
+    data.txs.iter().map(|text| STANDARD.decode(text).ok().map(|bytes| tx_hash(&bytes))).collect()
 }
 
 /// Results of the transactions of a block; `None` when no node has them.
@@ -182,6 +197,14 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_block_with_an_unreadable_transaction_proves_nothing() {
+        let hashes = |txs: &[&str]| hash_txs(&BlockData { txs: txs.iter().map(|text| (*text).to_owned()).collect() });
+        assert_eq!(hashes(&[]).map(|hashes| hashes.len()), Some(0));
+        assert_eq!(hashes(&["AQ==", "Ag=="]).map(|hashes| hashes.len()), Some(2));
+        assert_eq!(hashes(&["AQ==", "?"]), None);
+    }
 
     #[test]
     fn the_cache_keeps_the_newest_blocks_within_its_bounds() {

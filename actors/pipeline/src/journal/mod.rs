@@ -19,7 +19,7 @@ pub use actor::JournalWriter;
 
 use self::{
     core::{JournalEntry, JournalOutbox, SignedTxEntry},
-    store::{JournalError, JournalRecord, JournalStore},
+    store::{BlockPin, JournalError, JournalRecord, JournalStore},
 };
 use crate::write::{in_flight::InFlightTx, outcome::WriteOutcome};
 
@@ -118,6 +118,13 @@ impl JournalHandle {
     /// Records the outcome of a transaction.
     pub(crate) fn record_decided(&self, tx: &InFlightTx, outcome: &WriteOutcome) {
         self.append(JournalEntry::decided(tx, outcome, wall_clock::now_rfc3339()));
+    }
+
+    /// Pins a block by which a later process recognizes the chain.
+    pub(crate) async fn pin_block(&self, block: &BlockPin) {
+        if let Err(error) = self.store.pin_block(block).await {
+            tracing::warn!(%error, height = block.height, "the newest block cannot be pinned in the journal");
+        }
     }
 
     /// Records that a caller was answered before the transaction was decided.

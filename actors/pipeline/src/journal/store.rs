@@ -98,6 +98,24 @@ pub struct JournalRecord {
     pub answer: Option<String>,
 }
 
+/// A block by height and hash (upper-case hex).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockPin {
+    /// Height.
+    pub height: u64,
+    /// Hash.
+    pub hash: String,
+}
+
+/// The first and the newest block that the journal has pinned of its chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryPins {
+    /// The first.
+    pub first: BlockPin,
+    /// The newest.
+    pub newest: BlockPin,
+}
+
 /// Transactions that stay in the database, on disk and in memory.
 const MAX_RECORDS_ON_DISK: i64 = 100_000;
 const MAX_RECORDS_IN_MEMORY: i64 = 5_000;
@@ -114,6 +132,10 @@ CREATE TABLE IF NOT EXISTS transactions (
     idempotency_key TEXT, message_digest TEXT NOT NULL, is_fee_granted INTEGER NOT NULL, traceparent TEXT,
     signed_at TEXT NOT NULL, decided_at TEXT, is_late INTEGER NOT NULL DEFAULT 0, block_height INTEGER, code INTEGER,
     codespace TEXT, raw_log TEXT, gas_used INTEGER, gas_wanted INTEGER, uses_sequence INTEGER NOT NULL DEFAULT 0, answer TEXT
+) STRICT;
+CREATE TABLE IF NOT EXISTS history (
+    one INTEGER PRIMARY KEY CHECK (one = 1), first_height INTEGER NOT NULL, first_hash TEXT NOT NULL,
+    newest_height INTEGER NOT NULL, newest_hash TEXT NOT NULL
 ) STRICT;
 CREATE INDEX IF NOT EXISTS transactions_key ON transactions (idempotency_key) WHERE idempotency_key IS NOT NULL;
 CREATE INDEX IF NOT EXISTS transactions_state ON transactions (state, sequence);
@@ -241,6 +263,31 @@ impl JournalStore {
         let sql = "SELECT MAX(sequence) AS highest FROM transactions WHERE uses_sequence = 1";
         let row = sqlx::query(sql).fetch_one(&mut *connection).await?;
         Ok(read_optional(&row, "highest")?.map_or(0, |highest| highest + 1))
+    }
+
+    /// The pinned blocks; `None` in a journal that has pinned none.
+    pub async fn history_pins(&self) -> Result<Option<HistoryPins>, JournalError> {
+        let mut connection = self.connection.lock().await;
+        let Some(row) = sqlx::query("SELECT * FROM history").fetch_optional(&mut *connection).await? else {
+            return Ok(None);
+        };
+        let pin = |height: &str, hash: &str| -> Result<BlockPin, sqlx::Error> {
+            Ok(BlockPin { height: read_unsigned(&row, height)?, hash: row.try_get(hash)? })
+        };
+        Ok(Some(HistoryPins {
+            first: pin("first_height", "first_hash")?,
+            newest: pin("newest_height", "newest_hash")?,
+        }))
+    }
+
+    /// Pins a block as the newest, and as the first in a journal that has pinned none.
+    pub async fn pin_block(&self, block: &BlockPin) -> Result<(), JournalError> {
+        let mut connection = self.connection.lock().await;
+        let sql = "INSERT INTO history (one, first_height, first_hash, newest_height, newest_hash) VALUES (1, ?1, ?2, ?1, ?2) \
+                   ON CONFLICT (one) DO UPDATE SET newest_height = excluded.newest_height, newest_hash = excluded.newest_hash \
+                   WHERE excluded.newest_height > newest_height";
+        sqlx::query(sql).bind(to_sql_integer(block.height)).bind(&block.hash).execute(&mut *connection).await?;
+        Ok(())
     }
 
     /// Transactions of a write, the oldest first.

@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
 use svc_net::websocket::{ConnectionEpoch, LinkConfig, LinkEvent, WebSocketLink};
 use svc_otel::metrics;
+use svc_wire::comet_rpc::SyncInfo;
 use tokio::time::Instant;
 
 use super::{
     Args, Msg,
     core::{FrameMeaning, NodeLinkCore},
 };
-use crate::chain::block_clock::BlockHead;
+use crate::{chain::block_clock::BlockHead, journal::store::BlockPin};
 
 /// State of a node link.
 pub struct State {
@@ -105,6 +106,15 @@ impl State {
         }
         if check.compares_nodes {
             self.select_node(context);
+        }
+        if check.pins_block {
+            let (node, journal) = (self.args.node.clone(), self.args.journal.clone());
+            context.spawn(async move {
+                if let Ok(status) = node.status().await {
+                    let SyncInfo { latest_block_height: height, latest_block_hash: hash, .. } = status.sync_info;
+                    journal.pin_block(&BlockPin { height, hash }).await;
+                }
+            });
         }
         if self.args.clock.with(|clock| !clock.is_connected || clock.is_quiet(Instant::now())) {
             let (node, mailbox) = (self.args.node.clone(), context.mailbox());

@@ -13,6 +13,8 @@ const BLOCK_SUBSCRIPTION_ID: u64 = 2;
 const SUBSCRIPTIONS: u8 = 2;
 /// Status checks between two comparisons with the other nodes.
 const COMPARISON_PERIOD: u64 = 5;
+/// Status checks between two pinned blocks.
+const PIN_PERIOD: u64 = 60;
 
 /// The meaning of a frame of the node.
 #[derive(Debug, PartialEq)]
@@ -36,6 +38,8 @@ pub struct StatusCheck {
     pub reconnect: Option<ConnectionEpoch>,
     /// The node is compared with the others.
     pub compares_nodes: bool,
+    /// The newest block is pinned in the journal.
+    pub pins_block: bool,
 }
 
 /// State of the node link.
@@ -106,6 +110,7 @@ impl NodeLinkCore {
             reconnect: connection.map(|(epoch, _)| *epoch),
             // A node that stalls or falls behind keeps its WebSocket.
             compares_nodes: self.status_checks.is_multiple_of(COMPARISON_PERIOD),
+            pins_block: self.status_checks.is_multiple_of(PIN_PERIOD),
         }
     }
 }

@@ -21,6 +21,7 @@ pub use actor::NodeLink;
 use crate::{
     chain::block_clock::{BlockClock, BlockHead},
     confirmer::ConfirmerHandle,
+    journal::JournalHandle,
     signer::SignerHandle,
 };
 
@@ -52,6 +53,8 @@ pub struct Args {
     pub address: String,
     /// Height and pace of the chain.
     pub clock: RetainedState<BlockClock>,
+    /// Pins blocks of the chain.
+    pub journal: JournalHandle,
     /// Hears of inclusions and blocks.
     pub confirmer: ConfirmerHandle,
     /// Hears of blocks.

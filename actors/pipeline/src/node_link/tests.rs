@@ -64,7 +64,7 @@ fn a_connection_follows_the_choice_of_node_and_nodes_are_compared_every_fifth_ch
     core.on_connected(epoch, "http://a", "svc1x");
     assert_eq!(core.on_status_check("http://a"), StatusCheck::default());
     let elsewhere = core.on_status_check("http://b");
-    assert_eq!(elsewhere, StatusCheck { reconnect: Some(epoch), compares_nodes: false });
+    assert_eq!(elsewhere, StatusCheck { reconnect: Some(epoch), ..StatusCheck::default() });
     core.on_disconnected();
     let compared: Vec<bool> = (0..7).map(|_| core.on_status_check("http://b").compares_nodes).collect();
     assert_eq!(compared, [false, true, false, false, false, false, true]);

@@ -1,0 +1,61 @@
+//! The history that a journal belongs to, by two pinned blocks. Two chains may have one chain id, and a chain may be started a second time.
+
+use svc_net::upstream::{NodeClient, NodeClientError};
+
+use crate::{
+    journal::store::{BlockPin, HistoryPins, JournalStore},
+    recovery::RecoveryError,
+};
+
+/// Compares the blocks that the journal has pinned with those of the node, then pins the newest block of the node.
+///
+/// The first pinned block decides, or the newest where the node no longer has the first one. A node that has neither, or does not
+/// answer, proves nothing.
+///
+/// # Errors
+/// When the node has another block at a pinned height, and when the journal fails.
+pub(crate) async fn check_history(store: &JournalStore, node: &NodeClient) -> Result<(), RecoveryError> {
+    let Ok(status) = node.status().await else { return Ok(()) };
+    let newest = BlockPin { height: status.sync_info.latest_block_height, hash: status.sync_info.latest_block_hash };
+    if let Some(HistoryPins { first, newest }) = store.history_pins().await? {
+        let is_first_known = compare(store, node, &first).await?;
+        let is_newest_known = first == newest || compare(store, node, &newest).await?;
+        match (is_first_known, is_newest_known) {
+            (true, _) => {}
+            (false, true) if first != newest => {
+                let (first, newest) = (first.height, newest.height);
+                tracing::info!(
+                    first,
+                    newest,
+                    "the node no longer has the first block of the journal; the newest one agrees"
+                );
+            }
+            (false, _) => {
+                let (first, newest) = (first.height, newest.height);
+                tracing::warn!(
+                    first,
+                    newest,
+                    "the node has no block that the journal knows: its history is not compared"
+                );
+            }
+        }
+    }
+    if newest.height > 0 && !newest.hash.is_empty() {
+        store.pin_block(&newest).await?;
+    }
+    Ok(())
+}
+
+/// Whether the node has the block; an error when it has another one at that height.
+async fn compare(store: &JournalStore, node: &NodeClient, pin: &BlockPin) -> Result<bool, RecoveryError> {
+    match node.block(pin.height).await {
+        Ok(block) if block.block_id.hash == pin.hash => Ok(true),
+        Ok(block) => Err(RecoveryError::OtherHistory {
+            location: store.location().to_owned(),
+            height: pin.height,
+            pinned: pin.hash.clone(),
+            found: block.block_id.hash,
+        }),
+        Err(NodeClientError::Rpc { .. } | NodeClientError::Upstream(_) | NodeClientError::Query { .. }) => Ok(false),
+    }
+}
