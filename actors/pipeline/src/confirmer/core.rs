@@ -54,6 +54,13 @@ pub struct NodeFacts {
     pub sequence: Option<SequenceFact>,
 }
 
+impl NodeFacts {
+    /// Height of the state that shows a sequence as used; `None` when no state does.
+    fn used_at(&self, sequence: u64) -> Option<u64> {
+        self.sequence.filter(|fact| fact.sequence > sequence).map(|fact| fact.height)
+    }
+}
+
 /// The account's sequence in the state after a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SequenceFact {
@@ -156,8 +163,7 @@ pub fn describe_heights(heights: &[u64]) -> String {
 /// Heights of the blocks that decide a transaction, as far as these facts go. `None` while its sequence is unused and its timeout
 /// height has not come: no block can contain it yet, or the node is behind.
 pub fn decisive_heights(pending: &PendingTx, facts: &NodeFacts) -> Option<RangeInclusive<u64>> {
-    let used_at = facts.sequence.filter(|fact| fact.sequence > pending.sequence).map(|fact| fact.height);
-    let through = match used_at {
+    let through = match facts.used_at(pending.sequence) {
         Some(used_at) => used_at.min(pending.timeout_height),
         None if facts.height >= pending.timeout_height => pending.timeout_height,
         None => return None,
@@ -181,8 +187,7 @@ pub fn judge_evidence(
     if proven_through >= pending.timeout_height {
         return Ok(WriteOutcome::Expired { timeout_height: pending.timeout_height });
     }
-    let used_at = facts.sequence.filter(|fact| fact.sequence > pending.sequence).map(|fact| fact.height);
-    if let Some(height) = used_at.filter(|used_at| proven_through >= *used_at) {
+    if let Some(height) = facts.used_at(pending.sequence).filter(|used_at| proven_through >= *used_at) {
         return Ok(WriteOutcome::Displaced { height });
     }
     let is_unused = facts.sequence.is_some_and(|fact| fact.sequence <= pending.sequence);

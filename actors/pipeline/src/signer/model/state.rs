@@ -369,12 +369,16 @@ impl ModelState {
         self.perform(effects);
     }
 
-    fn crash_signer(&mut self) {
+    /// Nothing waits for the answer any more, and a broadcast may still arrive.
+    fn abandon_request(&mut self) {
         if let Some(ModelRequest::Broadcast { hash, .. } | ModelRequest::Rebroadcast { hash: Some(hash) }) =
             self.request.take()
         {
             self.delayed_txs.insert(hash);
         }
+    }
+
+    fn start_signer(&mut self) {
         self.core = SignerCore::new(
             FeePolicy::at_price(0),
             WindowBound::Fixed(self.core.window_size()),
@@ -385,13 +389,14 @@ impl ModelState {
         self.submit_waiting();
     }
 
+    fn crash_signer(&mut self) {
+        self.abandon_request();
+        self.start_signer();
+    }
+
     /// The process crashes, and a new one starts from the journal. Callers repeat their calls under the same keys.
     fn crash_process(&mut self) {
-        if let Some(ModelRequest::Broadcast { hash, .. } | ModelRequest::Rebroadcast { hash: Some(hash) }) =
-            self.request.take()
-        {
-            self.delayed_txs.insert(hash);
-        }
+        self.abandon_request();
         let mut table = InFlightTable::with_sequence_floor(self.table.sequence_floor());
         let mut known: Vec<&InFlightTx> = self.table.all().collect();
         known.retain(|entry| entry.outcome.is_some() || self.journaled.contains(&entry.hash));
@@ -410,14 +415,7 @@ impl ModelState {
                 *caller = ModelCaller::Waiting;
             }
         }
-        self.core = SignerCore::new(
-            FeePolicy::at_price(0),
-            WindowBound::Fixed(self.core.window_size()),
-            self.table.live().len() > 0,
-        );
-        let effects = self.core.on_tick(&self.table);
-        self.perform(effects);
-        self.submit_waiting();
+        self.start_signer();
     }
 
     /// Answers the callers whose transaction has an outcome.
