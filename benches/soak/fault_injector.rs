@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::json;
 use svc_devnet::{
     Devnet,
-    node::{CheckTxRefusal, GarbleFault, GarbleKind, Node, NodeFaults},
+    node::{CheckTxRefusal, GarbleFault, GarbleKind, Node, NodeFaults, NodeLies},
     scenario::GAS_PRICE_MICROS,
 };
 use svc_ledger::query;
@@ -100,8 +100,25 @@ const FAULT_KINDS: &[(&str, u32, FaultAction)] = &[
     }),
     ("node down", 4, |chaos| {
         let node = chaos.random_node();
+        // A node that dies between commit and indexing never indexes the block.
+        node.update_faults(|faults| faults.unindexed_blocks += 1);
         node.stop();
         chaos.schedule_repair(50..2_000, async move { start_node(&node).await });
+    }),
+    ("node has just started", 3, |chaos| {
+        chaos.random_node().update_faults(|faults| faults.has_just_started = true);
+    }),
+    ("block missing in the index", 4, |chaos| {
+        let count = chaos.rng.u32(1..=2);
+        chaos.random_node().update_faults(|faults| (faults.unindexed_blocks, faults.lose_events) = (count, count));
+    }),
+    ("lies about height, time and sequence", 5, |chaos| {
+        let on = |faults: &mut NodeFaults, rng: &mut fastrand::Rng| match rng.u8(..3) {
+            0 => faults.lies.height_ahead = rng.u64(1..100_000),
+            1 => faults.lies.seconds_ahead = rng.u32(1..100_000),
+            _ => faults.lies.sequence_ahead = rng.u64(1..20),
+        };
+        chaos.apply_for(300..4_000, on, |faults| faults.lies = NodeLies::default());
     }),
     ("foreign use of the key", 8, FaultInjector::use_key_elsewhere),
     ("tool server: SIGKILL", 3, |chaos| chaos.end_tool_server(Signal::KILL)),
@@ -245,7 +262,9 @@ impl FaultInjector {
             _ => (20, "mempool is full"),
         };
         let times = self.rng.u32(1..=3);
-        let refusal = CheckTxRefusal { times, codespace: "sdk".to_owned(), code, log: log.to_owned() };
+        let refusal = CheckTxRefusal::sdk(times, code, log);
+        // A node that lies refuses the bytes and passes them on.
+        let refusal = if self.rng.bool() { refusal.relayed() } else { refusal };
         self.random_node().update_faults(|faults| faults.refuse = Some(refusal));
     }
 

@@ -197,7 +197,7 @@ async fn await_closed_rows(writers: &WriterPool) -> Option<u64> {
         let Some(told) = writers.read("svc://own/transactions").await else { continue };
         let Some(status) = writers.read("svc://own/status").await else { continue };
         let Some(rows) = told["transactions"].as_array().filter(|_| told["unreadable"].is_null()) else { continue };
-        let is_open = |row: &&Value| row["state"] == "open";
+        let is_open = |row: &&Value| row["state"].as_str().is_some_and(|state| state.starts_with("open"));
         let in_flight = status["writes"]["in_flight"].as_u64().unwrap_or(u64::MAX);
         open = Some(in_flight.max(rows.iter().filter(is_open).count() as u64));
     }

@@ -57,6 +57,8 @@ pub fn parse_answer(result: CallToolResult) -> Result<SoakOutcome, String> {
     match (code.as_str(), hash, height) {
         // Displaced for good: unlike a sequence that stayed wrong, it names a transaction.
         ("TX_EXPIRED" | "SEQUENCE_MISMATCH", Some(hash), _) => Ok(SoakOutcome::NotExecuted { code, hash }),
+        // Refused, and it may still execute: the key tells later.
+        _ if details["timeout_height"].is_u64() => Err(code),
         ("BCAST_TIMEOUT" | "RESTARTING" | "NOT_READY" | "OVERLOADED" | "SEQUENCE_MISMATCH", ..) => Err(code),
         (upstream, ..) if upstream.starts_with("UPSTREAM_") => Err(code),
         (_, Some(hash), Some(height)) => Ok(SoakOutcome::Failed { code, hash, height }),

@@ -13,8 +13,8 @@ async fn each_kind_of_instrument_is_exported_with_its_help_text_labels_and_bucke
     assert!(Telemetry::start(LevelFilter::WARN, "1.0.0").is_err());
     metrics::record_tx_timeout();
     metrics::record_tx_timeout();
-    metrics::record_tx_queue(7, 2, 1);
-    metrics::record_tx_queue(3, 2, 1);
+    metrics::record_tx_queue(7, 2, 0, 1);
+    metrics::record_tx_queue(3, 2, 0, 1);
     metrics::record_mailbox_depth("signer", 1);
     metrics::record_mailbox_depth("signer", 1);
     metrics::record_mailbox_depth("signer", -1);

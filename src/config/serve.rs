@@ -88,6 +88,7 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
     let graph = reader.read_optional_origin("SVC_GRAPH");
     let hosts = reader.read_host_policy();
     let allows_plaintext_node = reader.read_flag("SVC_ALLOW_PLAINTEXT_NODE");
+    let uses_live_descriptors = reader.read_flag("SVC_LIVE_DESCRIPTORS");
     let fees = read_fees(&mut reader);
     let chain_id = reader.read_optional("SVC_CHAIN_ID", "a chain id of 1 to 50 characters without blanks", |text| {
         text.len() <= 50 && !text.contains(char::is_whitespace)
@@ -117,6 +118,7 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
         indexer,
         hosts,
         allows_plaintext_node,
+        uses_live_descriptors,
         fees,
         tx_timeout,
         indexer_timeout,
@@ -132,6 +134,7 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
             Some(indexer),
             Some(hosts),
             Some(allows_plaintext_node),
+            Some(uses_live_descriptors),
             Some((fees, gas_price_denom)),
             Some(tx_timeout),
             Some(indexer_timeout),
@@ -144,6 +147,7 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
                 graph,
                 hosts,
                 allows_plaintext_node,
+                uses_live_descriptors,
                 corporation_id,
                 rpc,
                 indexer,
@@ -219,7 +223,10 @@ fn read_fees<E: Environment>(reader: &mut EnvironmentReader<'_, E>) -> Option<(F
     })?;
     let fee_allowed = "an amount of the fee denom in digits";
     let max_fee = reader.read_parsed("SVC_MAX_FEE", fee_allowed, Some(defaults.max_fee), parse_digits)?;
-    Some((FeePolicy { gas_price_micros: price, max_gas, max_fee }, denom))
+    let day_allowed = "an amount of the fee denom in digits, or nothing for no limit";
+    let max_fee_per_day =
+        reader.read_parsed("SVC_MAX_FEE_PER_DAY", day_allowed, Some(None), |text| parse_digits(text).map(Some))?;
+    Some((FeePolicy { gas_price_micros: price, max_gas, max_fee, max_fee_per_day }, denom))
 }
 
 const DEFAULT_GAS_PRICE_MICROS: u64 = 25_000;

@@ -156,6 +156,12 @@ impl Account {
                 Err(stopped) => panic!("a write ends with an answer: {stopped}"),
             };
             match &failure.error {
+                WriteError::Rejected { .. } => panic!("refused: {}", failure.error),
+                _ if failure.may_execute => {
+                    if self.was_included(key, generation).await {
+                        return;
+                    }
+                }
                 WriteError::Undecided { .. } | WriteError::SignerUnavailable(_) => {
                     if self.was_included(key, generation).await {
                         return;
@@ -175,7 +181,7 @@ impl Account {
                 // The next pipeline owns the journal, so the dead one neither records nor sends any more.
                 Ok(None) => return false,
                 Ok(Some(state)) if state == "included" => return true,
-                Ok(Some(state)) if state != "open" => return false,
+                Ok(Some(state)) if !state.starts_with("open") => return false,
                 Ok(Some(_)) | Err(_) => drop(next),
             }
             tokio::time::sleep(Duration::from_millis(20)).await;

@@ -52,6 +52,8 @@ pub enum NextStep {
     RaiseMaxGas,
     /// Configure a higher fee, if so high a fee is wanted.
     RaiseMaxFee,
+    /// Configure higher fees of a day, if they are wanted.
+    RaiseMaxFeePerDay,
 }
 
 /// Where in the life of a call it failed.

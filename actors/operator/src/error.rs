@@ -11,7 +11,7 @@ use svc_wire::{
     error_envelope::{ErrorEnvelope, FailureCode, NextStep},
 };
 
-use svc_pipeline::{Ceiling, CeilingExceeded, SubmitError, SubmittedTx, describe_heights};
+use svc_pipeline::{Ceiling, CeilingExceeded, SubmitError, SubmittedTx, TxRefusal, describe_heights};
 
 use crate::agent_session::AgentCallError;
 
@@ -119,6 +119,17 @@ pub fn node_error(error: &NodeClientError) -> ErrorEnvelope {
             let hint = "the body says what the node objects to";
             ErrorEnvelope::new(FailureCode::UpstreamHttpError, error.to_string(), hint).with_details(details)
         }
+        NodeClientError::Disputed(dispute) => {
+            let [first, second] =
+                dispute.blocks.each_ref().map(|(origin, hash)| json!({"origin": origin, "hash": hash}));
+            let details = json!({"kind": "rpc", "height": dispute.height, "blocks": [first, second]});
+            let hint =
+                "nothing was sent; one of these nodes lies or runs another chain: find out which, and leave it out";
+            ErrorEnvelope::new(FailureCode::UpstreamProtocolError, error.to_string(), hint)
+                .with_details(details)
+                .with_next_step(NextStep::ConfigureNode)
+                .not_retryable()
+        }
         NodeClientError::Query { path, error: chain } => {
             let mut details = chain_details(chain);
             details["path"] = path.as_str().into();
@@ -172,18 +183,8 @@ pub fn submit_error(error: &SubmitError) -> ErrorEnvelope {
             let message = format!("the account sequence stayed wrong: {}", chain.raw_log);
             ErrorEnvelope::new(FailureCode::SequenceMismatch, message, hint).with_details(chain_details(chain))
         }
-        SubmitError::Rejected(chain) if chain.classify() == ChainErrorKind::InsufficientFees => {
-            insufficient_fees(chain)
-        }
-        SubmitError::Rejected(chain) => {
-            let mut envelope = ErrorEnvelope::new(
-                FailureCode::BroadcastRejected,
-                format!("the node refused the transaction: {}", chain.raw_log),
-                "nothing was executed and no sequence was used; the raw log says why",
-            )
-            .with_details(chain_details(chain));
-            envelope.retryable = chain.classify() == ChainErrorKind::MempoolFull;
-            envelope
+        SubmitError::SequenceMoved { .. } => {
+            ErrorEnvelope::new(FailureCode::Restarting, error.to_string(), "try again in a moment")
         }
         SubmitError::NodeBehind { expected_sequence: expected, used_below } => {
             let message =
@@ -198,6 +199,7 @@ pub fn submit_error(error: &SubmitError) -> ErrorEnvelope {
             let (kind, next_step) = match ceiling {
                 Ceiling::Gas => ("gas", NextStep::RaiseMaxGas),
                 Ceiling::Fee => ("fee", NextStep::RaiseMaxFee),
+                Ceiling::DailyFee => ("fee_per_day", NextStep::RaiseMaxFeePerDay),
             };
             let hint = "nothing was signed; raise the limit only if the message is worth it and the node is trusted";
             let details = json!({"kind": kind, "needed": needed.to_string(), "limit": limit.to_string()});
@@ -214,6 +216,40 @@ pub fn submit_error(error: &SubmitError) -> ErrorEnvelope {
             ErrorEnvelope::new(FailureCode::NotReady, "the transaction could not be signed", "check the key")
         }
     }
+}
+
+/// A transaction that CheckTx refused, or the ante handler in a block. A node that has passed it on may still bring it into a block.
+pub fn rejected_error(tx: &SubmittedTx, refusal: &TxRefusal) -> ErrorEnvelope {
+    let TxRefusal { error: chain, block_height } = refusal;
+    let mut envelope = if chain.classify() == ChainErrorKind::InsufficientFees {
+        insufficient_fees(chain)
+    } else {
+        let message = match block_height {
+            Some(height) => format!("the transaction failed in block {height} before its message: {}", chain.raw_log),
+            None => format!("the node refused the transaction: {}", chain.raw_log),
+        };
+        let hint = "nothing was executed and no sequence was used; the raw log says why";
+        ErrorEnvelope::new(FailureCode::BroadcastRejected, message, hint).with_details(chain_details(chain))
+    };
+    if let Some(height) = block_height {
+        envelope.details["block_height"] = (*height).into();
+    }
+    bound_error(envelope, tx)
+}
+
+/// The error of a write with a transaction that may still execute: until then the write must not be made a second time.
+pub fn bound_error(mut envelope: ErrorEnvelope, tx: &SubmittedTx) -> ErrorEnvelope {
+    if envelope.code == FailureCode::AuthzNotGranted {
+        envelope.code = FailureCode::AuthzRevoked;
+    }
+    envelope.hint = format!(
+        "do not make the call a second time before block {}: a node that has passed the transaction on may still execute it until \
+         then; under its idempotency_key the call can be repeated at any time, and executes once",
+        tx.timeout_height
+    );
+    envelope.details["tx_hash"] = tx.hash.as_str().into();
+    envelope.details["timeout_height"] = tx.timeout_height.into();
+    envelope.not_retryable()
 }
 
 /// A transaction that was not decided within a caller's wait limit.

@@ -68,6 +68,8 @@ pub(crate) struct CostEstimator<'a> {
     pub clock: &'a RetainedState<BlockClock>,
     pub gas: &'a RetainedState<GasHistory>,
     pub tx_timeout: Duration,
+    /// The fees of the day so far.
+    pub spent_today: u128,
 }
 
 impl CostEstimator<'_> {
@@ -83,7 +85,11 @@ impl CostEstimator<'_> {
             match self.simulate(message, sequence, granter.as_ref()).await {
                 Ok(gas_used) => {
                     let gas_wanted = self.gas.with(|gas| gas.gas_limit(message.msg_type(), gas_used));
-                    let fee = self.chain.fees.fee_below_ceiling(gas_wanted).map_err(SubmitError::AboveCeiling)?;
+                    let fee = self
+                        .chain
+                        .fees
+                        .fee_below_ceiling(gas_wanted, self.spent_today)
+                        .map_err(SubmitError::AboveCeiling)?;
                     if granter.as_ref().is_some_and(|granter| !granter.budget.covers(fee)) {
                         granter = None;
                         continue;

@@ -49,11 +49,7 @@ pub use chain::{
 pub use config::PipelineConfig;
 pub use confirmer::core::describe_heights;
 pub use estimate::{EstimateError, TxEstimate};
-pub use journal::{
-    JournalHandle,
-    core::RecoverySummary,
-    store::{JournalError, JournalRecord},
-};
+pub use journal::{JournalHandle, core::RecoverySummary, record::JournalRecord, store::JournalError};
 pub use pipeline::{Pipeline, PipelineError, PipelineParts, WriteAnswer};
 pub use recovery::{RecoveredJournal, RecoveryError};
 pub use signer::{SignerHandle, TextSignature, window::WindowBound};
@@ -63,7 +59,7 @@ pub use write::{
     in_flight::{InFlightTable, InFlightTx},
     intent::{WriteIntent, WriteOrigin},
     message::EncodedMessage,
-    outcome::WriteOutcome,
+    outcome::{TxRefusal, WriteOutcome},
     policy::{OwnAccount, SigningPolicy},
     status::{WriteHandle, WriteReporter, WriteStatus, WriteStopped},
     submission::SubmittedTx,

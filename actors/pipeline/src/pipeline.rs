@@ -9,6 +9,7 @@
 //! ```
 
 use std::{
+    collections::BTreeMap,
     convert::Infallible,
     sync::{Arc, atomic::AtomicU64},
     time::Duration,
@@ -32,7 +33,7 @@ use crate::{
         params::ChainParams,
     },
     config::{MAX_ACTIVE_WRITES, PipelineConfig},
-    confirmer::{self, Confirmer, ConfirmerHandle, block_reader::read_result},
+    confirmer::{self, Confirmer, ConfirmerHandle, SigningAccount, block_reader::read_result},
     estimate::{CostEstimator, EstimateError, TxEstimate},
     journal::{JournalHandle, JournalWriter, core::RecoverySummary},
     node_link::{self, NodeLink},
@@ -47,7 +48,7 @@ use crate::{
         outcome::WriteOutcome,
         policy::OwnAccount,
         status::WriteHandle,
-        submission::SubmittedTx,
+        submission::SubmissionId,
         task::{DecidedWrite, WriteActors, WriteTask},
     },
 };
@@ -132,9 +133,10 @@ impl Pipeline {
         node: NodeClient,
     ) -> Result<(Self, Supervisor, SupervisorSpec), PipelineError> {
         let identity = AccountIdentity::new(&key, &config.chain.prefix)?;
-        let address = identity.address.to_string();
+        // No clock knows a height yet: one that only a single node has is not believed.
+        node.select_current(Some(0)).await;
         let head = query_head(&node).await?;
-        let recovered = RecoveredJournal::open(config.journal.as_deref(), &config.chain, &address, &node).await?;
+        let recovered = RecoveredJournal::open(config.journal.as_deref(), &config.chain, &identity, &node).await?;
         let supervisor = Supervisor::new("pipeline");
         let owned = Some(supervisor.clone());
         let PipelineParts { pipeline, children } = Self::build(config, key, identity, node, head, recovered, owned);
@@ -162,7 +164,7 @@ impl Pipeline {
         recovered: RecoveredJournal,
         supervisor: Option<Supervisor>,
     ) -> PipelineParts {
-        let clock = BlockClock::new(head, Instant::now());
+        let (clock, write_node) = (BlockClock::new(head, Instant::now()), node.for_writes());
         let (clock, gas) = (RetainedState::new(clock), RetainedState::new(GasHistory::default()));
         let table = RetainedState::new(recovered.table);
         let (journal, journal_args) = JournalHandle::new(recovered.store, config.mailbox_limit);
@@ -174,7 +176,7 @@ impl Pipeline {
             key,
             identity: identity.clone(),
             chain: config.chain.clone(),
-            node: node.clone(),
+            node: write_node.clone(),
             table: table.clone(),
             clock: clock.clone(),
             gas: gas.clone(),
@@ -184,8 +186,8 @@ impl Pipeline {
             text_prefixes: config.text_prefixes,
         };
         let confirmer_args = confirmer::Args {
-            node: node.clone(),
-            address: address.clone(),
+            node: write_node.clone(),
+            account: SigningAccount::new(&identity, &config.chain),
             table: table.clone(),
             clock: clock.clone(),
             gas: gas.clone(),
@@ -193,7 +195,7 @@ impl Pipeline {
             signer: signer.clone(),
         };
         let link_args = node_link::Args {
-            node: node.clone(),
+            node: write_node,
             address,
             clock: clock.clone(),
             journal: journal.clone(),
@@ -245,8 +247,16 @@ impl Pipeline {
         // The task holds the pipeline, which therefore outlives its active writes.
         let pipeline = self.clone();
         self.0.tasks.spawn(async move {
-            let outcome = task.run(&pipeline.0.actors, &OwnAccount).await;
-            task.finish(outcome.map_err(Arc::new));
+            let actors = &pipeline.0.actors;
+            let mut answer = task.run(actors, &OwnAccount).await.map_err(Arc::new);
+            if answer.as_ref().is_err_and(|failure| failure.may_execute) {
+                task.answer_early(answer.clone());
+                // The place among the active writes is kept until none of the transactions can execute.
+                if let Some(decided) = task.follow(actors).await.filter(DecidedWrite::has_executed) {
+                    answer = Ok(decided);
+                }
+            }
+            task.finish(answer);
         })?;
         Ok(handle)
     }
@@ -279,29 +289,37 @@ impl Pipeline {
             clock: &runtime.clock,
             gas: &runtime.gas,
             tx_timeout: runtime.actors.tx_timeout,
+            spent_today: self.with_table(|table| table.daily_fees().spent()),
         };
         estimator.estimate(message, sequence, granter).await
     }
 
-    /// Records the outcomes that the recovery decided, and yields all recovered transactions. Call it once the actors are started;
-    /// an embedder follows the transactions with [`WriteTask::resume`].
-    pub fn recovered_transactions(&self) -> Vec<InFlightTx> {
-        let recovered: Vec<InFlightTx> = self.0.actors.table.with(|table| table.all().cloned().collect());
-        for tx in &recovered {
+    /// Records the outcomes that the recovery decided, and yields the transactions of each recovered write. Call it once the actors are
+    /// started; an embedder follows the writes with [`WriteTask::resume`].
+    pub fn recovered_writes(&self) -> Vec<Vec<InFlightTx>> {
+        let mut writes = BTreeMap::<SubmissionId, Vec<InFlightTx>>::new();
+        self.with_table(|table| {
+            for submission_id in table.all().map(|tx| tx.submission_id) {
+                let transactions = || table.transactions_of(submission_id).cloned().collect();
+                writes.entry(submission_id).or_insert_with(transactions);
+            }
+        });
+        for tx in writes.values().flatten() {
             if let Some(outcome) = &tx.outcome {
                 self.0.journal.record_decided(tx, outcome);
             }
         }
-        recovered
+        writes.into_values().collect()
     }
 
     fn follow_recovered(&self) {
-        for tx in self.recovered_transactions() {
-            let (mut task, _) = WriteTask::<()>::new(Arc::clone(&tx.intent), Span::none());
+        for transactions in self.recovered_writes() {
+            let Some(intent) = transactions.first().map(|tx| Arc::clone(&tx.intent)) else { continue };
+            let (mut task, _) = WriteTask::<()>::new(intent, Span::none());
             let actors = self.0.actors.clone();
-            // A full group leaves the transaction to the confirmer, which follows it all the same.
+            // A full group leaves the transactions to the confirmer, which follows them all the same.
             let _ = self.0.tasks.spawn(async move {
-                let _ = task.resume::<Infallible>(&actors, SubmittedTx::from(&tx)).await;
+                let _ = task.resume::<Infallible>(&actors, &transactions).await;
             });
         }
     }

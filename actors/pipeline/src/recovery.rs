@@ -1,17 +1,22 @@
 //! Recovery before the first write: the transactions that an earlier process left open, compared with the chain.
 
+use std::collections::HashMap;
+
+use svc_kit::wall_clock;
 use svc_net::upstream::NodeClient;
 use svc_otel::metrics;
 
 use crate::{
-    chain::params::ChainParams,
-    confirmer::{block_reader::BlockReader, core::PendingTx, look_up, read_node_facts},
+    chain::{account::AccountIdentity, params::ChainParams},
+    confirmer::{SigningAccount, block_reader::BlockReader, core::PendingTx, look_up, read_node_facts},
     history::check_history,
     journal::{
         core::RecoverySummary,
-        store::{JournalError, JournalRecord, JournalStore},
+        record::JournalRecord,
+        store::{JournalError, JournalStore},
     },
     write::{
+        daily_fees::UtcDay,
         in_flight::{InFlightTable, InFlightTx},
         outcome::WriteOutcome,
         submission::SubmissionId,
@@ -71,29 +76,33 @@ impl RecoveredJournal {
     pub async fn open(
         file: Option<&str>,
         chain: &ChainParams,
-        address: &str,
+        identity: &AccountIdentity,
         node: &NodeClient,
     ) -> Result<Self, RecoveryError> {
+        let account = SigningAccount::new(identity, chain);
+        let address = account.address.as_str();
         let store = JournalStore::open(file, &format!("{}/{address}", chain.chain_id)).await?;
         check_history(&store, node).await?;
-        let mut next_submission = 1;
+        let mut submissions = HashMap::<String, SubmissionId>::new();
         let open = store
-            .open_transactions(|| {
-                next_submission += 1;
-                SubmissionId(next_submission)
+            .open_transactions(|write_id| {
+                let next = SubmissionId(submissions.len() as u64 + 1);
+                *submissions.entry(write_id.to_owned()).or_insert(next)
             })
             .await?;
+        let daily_fees = store.daily_fees(UtcDay::of(&wall_clock::now())).await?;
         let (floor, node) = (store.sequence_floor().await?, node.pinned());
         let facts = read_node_facts(&node, address).await.ok();
         let mut recovered = Self {
             store,
             table: InFlightTable::with_sequence_floor(floor),
             summary: RecoverySummary { found: open.len(), ..RecoverySummary::default() },
-            next_submission: next_submission + 1,
+            next_submission: submissions.len() as u64 + 1,
         };
+        recovered.table.set_daily_fees(daily_fees);
         let pending: Vec<PendingTx> = open.iter().map(PendingTx::from).collect();
         let answers = match &facts {
-            Some(facts) => look_up(&node, &BlockReader::default(), facts, &pending).await.unwrap_or_default(),
+            Some(facts) => look_up(&node, &BlockReader::default(), &account, facts, &pending).await,
             None => Vec::new(),
         };
         // Without an answer a transaction stays open, and the confirmer follows it.

@@ -25,8 +25,8 @@ pub use indexer::{
 };
 pub use mcp::{record_bootstrap, record_tool_call, record_tools_advertised};
 pub use net::{
-    record_did_resolution, record_endpoint_switch, record_upstream_request, record_ws_connected, record_ws_last_block,
-    record_ws_reconnect,
+    record_did_resolution, record_endpoint_switch, record_node_dispute, record_upstream_request, record_ws_connected,
+    record_ws_last_block, record_ws_reconnect,
 };
 pub use operator::{
     record_authz_cache_refresh, record_authz_cache_size, record_barrier_lag, record_barrier_outcome,
@@ -34,5 +34,5 @@ pub use operator::{
 };
 pub use pipeline::{
     record_block_read, record_tx_broadcast, record_tx_decided_late, record_tx_outcome, record_tx_queue,
-    record_tx_recovered, record_tx_resent, record_tx_timeout,
+    record_tx_recovered, record_tx_refused, record_tx_resent, record_tx_timeout,
 };

@@ -10,6 +10,12 @@ pub fn record_endpoint_switch(kind: &str) {
         .increment([("kind", kind)]);
 }
 
+/// Records whether the nodes have different blocks at one height.
+pub fn record_node_dispute(is_disputed: bool) {
+    instrument!(Gauge, "svc_mcp_node_dispute", "1 while nodes of the list have different blocks at one height.")
+        .set(u64::from(is_disputed), []);
+}
+
 /// Records a finished upstream request.
 pub fn record_upstream_request(kind: &str, outcome: &str, took: Duration) {
     instrument!(Counter, "svc_mcp_upstream_requests_total", "Upstream requests ended, by kind and outcome.")

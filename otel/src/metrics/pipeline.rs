@@ -17,7 +17,7 @@ pub fn record_tx_outcome(msg_type: &str, outcome: &str) {
     instrument!(
         Counter,
         "svc_mcp_tx_outcome_total",
-        "Transactions decided, by msg_type and outcome: included, failed, expired, displaced."
+        "Transactions decided, by msg_type and outcome: included, failed, expired, displaced, refused."
     )
     .increment([("msg_type", msg_type), ("outcome", outcome)]);
 }
@@ -59,9 +59,21 @@ pub fn record_tx_recovered(state: &str) {
         .increment([("state", state)]);
 }
 
-/// Records the writes that wait, the transactions in flight, and the number that may be in flight.
-pub fn record_tx_queue(waiting: usize, in_flight: usize, window: usize) {
+/// Counts a refused transaction. It is decided later.
+pub fn record_tx_refused(stage: &str) {
+    instrument!(
+        Counter,
+        "svc_mcp_tx_refused_total",
+        "Transactions refused, by stage: check_tx, block. Each may execute until it is decided."
+    )
+    .increment([("stage", stage)]);
+}
+
+/// Records the writes that wait, the transactions in flight and the refused ones, and the number that may be in flight.
+pub fn record_tx_queue(waiting: usize, in_flight: usize, refused: usize, window: usize) {
     instrument!(Gauge, "svc_mcp_tx_waiting", "Writes that wait for their signature.").set(waiting as u64, []);
     instrument!(Gauge, "svc_mcp_tx_in_flight", "Transactions that may still execute.").set(in_flight as u64, []);
+    instrument!(Gauge, "svc_mcp_tx_refused_open", "Refused transactions that may still execute.")
+        .set(refused as u64, []);
     instrument!(Gauge, "svc_mcp_tx_window", "Transactions that may be in flight at once.").set(window as u64, []);
 }

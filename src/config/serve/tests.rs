@@ -62,6 +62,7 @@ fn every_malformed_variable_is_named_with_its_allowed_values() {
         ("SVC_GRAPH", "graph"),
         ("SVC_ALLOW_PRIVATE_HOSTS", "yes"),
         ("SVC_ALLOW_PLAINTEXT_NODE", "1"),
+        ("SVC_LIVE_DESCRIPTORS", "yes"),
         ("SVC_TOOLSETS", "ledger,foo"),
         ("SVC_READ_ONLY", "1"),
         ("SVC_TOOLS_ALLOW", "ledger"),
@@ -124,11 +125,18 @@ fn the_ceilings_follow_the_price_unless_they_are_set() {
     let fees = |extra| read(extra).expect("valid");
     assert_eq!(
         fees(&[("SVC_GAS_PRICE", "1")]),
-        FeePolicy { gas_price_micros: 1_000_000, max_gas: 20_000_000, max_fee: 20_000_000 }
+        FeePolicy { gas_price_micros: 1_000_000, max_gas: 20_000_000, max_fee: 20_000_000, max_fee_per_day: None }
     );
-    let set = fees(&[("SVC_MAX_GAS", "300000"), ("SVC_MAX_FEE", "7")]);
-    assert_eq!(set, FeePolicy { gas_price_micros: 25_000, max_gas: 300_000, max_fee: 7 });
-    for bad in [("SVC_MAX_GAS", "0"), ("SVC_MAX_GAS", "2e7"), ("SVC_MAX_FEE", "5usvc"), ("SVC_MAX_FEE", "-1")] {
+    let set = fees(&[("SVC_MAX_GAS", "300000"), ("SVC_MAX_FEE", "7"), ("SVC_MAX_FEE_PER_DAY", "70")]);
+    let expected = FeePolicy { gas_price_micros: 25_000, max_gas: 300_000, max_fee: 7, max_fee_per_day: Some(70) };
+    assert_eq!(set, expected);
+    for bad in [
+        ("SVC_MAX_GAS", "0"),
+        ("SVC_MAX_GAS", "2e7"),
+        ("SVC_MAX_FEE", "5usvc"),
+        ("SVC_MAX_FEE", "-1"),
+        ("SVC_MAX_FEE_PER_DAY", "1e6"),
+    ] {
         assert!(read(&[bad]).is_err(), "{bad:?}");
     }
 }

@@ -28,6 +28,7 @@ fn words(next_step: NextStep) -> &'static str {
         NextStep::ConfigureGraph => "SVC_GRAPH is the setting",
         NextStep::RaiseMaxGas => "SVC_MAX_GAS is the setting",
         NextStep::RaiseMaxFee => "SVC_MAX_FEE is the setting",
+        NextStep::RaiseMaxFeePerDay => "SVC_MAX_FEE_PER_DAY is the setting",
     }
 }
 

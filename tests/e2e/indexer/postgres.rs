@@ -6,6 +6,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+use serde_json::Value;
 use svc_indexer::{IndexerConfig, TrustConfig, read_endpoints};
 use tempfile::TempDir;
 
@@ -83,6 +84,14 @@ impl Drop for PostgresServer {
     }
 }
 
+/// Without the messages of reasons: a failed lookup of a name may appear as one or as a timeout.
+fn without_messages(mut body: Value) -> Value {
+    for reason in body["reasons"].as_array_mut().into_iter().flatten() {
+        reason["message"].take();
+    }
+    body
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn postgresql_gives_the_same_answers_as_sqlite() {
     let Some(programs) = programs() else {
@@ -106,7 +115,8 @@ async fn postgresql_gives_the_same_answers_as_sqlite() {
                 send_sample(&replica.origin, endpoint, &grounds, Some(at)).await,
             ];
             let path = &endpoint.path;
-            assert_eq!((lite.status, lite.body), (postgres.status, postgres.body), "{path} at {at}");
+            let [lite, postgres] = [lite, postgres].map(|answer| (answer.status, without_messages(answer.body)));
+            assert_eq!(lite, postgres, "{path} at {at}");
         }
     }
     for path in [

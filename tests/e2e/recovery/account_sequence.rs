@@ -1,6 +1,7 @@
 //! Account sequences that another process, a node or a lost transaction has changed.
 
 use serde_json::json;
+use svc_devnet::node::{CheckTxRefusal, GarbleFault, GarbleKind};
 
 use super::super::harness::{CREATE_ECOSYSTEM, ecosystem_arguments, start_quick_network};
 
@@ -93,5 +94,46 @@ async fn two_processes_with_one_key_lose_no_write() {
     }
     for index in 0..6 {
         assert_eq!(world.times_on_chain(&format!("theirs-{index}")), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_doubt_sends_nothing_again_that_the_node_has() {
+    let world = start_quick_network().await;
+    let node = &world.network.devnet.node;
+    node.update_faults(|faults| faults.hold_inclusion = true);
+    let writes = (0..12).map(|index| world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments(format!("kept-{index}"))));
+    let look = async {
+        world.await_mempool_size(12).await;
+        // It counts the broadcasts.
+        node.update_faults(|faults| faults.refuse = Some(CheckTxRefusal::sdk(1_000, 19, "tx already in mempool")));
+        node.cut_websockets();
+        let is_connected =
+            async || world.call_ok("svc.wallet.getStatus", json!({})).await["rpc_ws"]["connected"] == true;
+        world.wait_until("the link is down", async || !is_connected().await).await;
+        world.wait_until("the link is up", is_connected).await;
+        world.await_blocks(7).await;
+        let left = node.update_faults(|faults| faults.refuse.take().map(|refusal| refusal.times));
+        node.update_faults(|faults| faults.hold_inclusion = false);
+        left
+    };
+    let (answers, left) = tokio::join!(futures::future::join_all(writes), look);
+    assert_eq!(left, Some(1_000), "the check state of the node has all of them");
+    for (index, answer) in answers.iter().enumerate() {
+        world.assert_included_once(&format!("kept-{index}"), answer);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_that_cannot_be_read_for_a_moment_refuses_no_waiting_write() {
+    let world = start_quick_network().await;
+    // The first question of the signer is for the account, and it simulates nothing before it has the answer.
+    let method = "abci_query".to_owned();
+    let garble = Some(GarbleFault { times: 3, method, how: GarbleKind::Cut });
+    world.network.devnet.node.update_faults(|faults| faults.garble = garble);
+    let writes = (0..8).map(|index| world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments(format!("waiting-{index}"))));
+    let answers = futures::future::join_all(writes).await;
+    for (index, answer) in answers.iter().enumerate() {
+        world.assert_included_once(&format!("waiting-{index}"), answer);
     }
 }

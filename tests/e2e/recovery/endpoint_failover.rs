@@ -173,3 +173,43 @@ async fn reads_and_writes_continue_with_another_indexer() {
         })
         .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_is_not_used_for_a_height_that_only_it_has() {
+    let (world, _beat) = two_nodes().await;
+    let (first, second) = (&world.network.devnet.node, &world.network.extra_nodes[0]);
+    second.update_faults(|faults| faults.lies.height_ahead = 100_000);
+    world.await_blocks(1).await;
+    for name in ["tall-0", "tall-1"] {
+        let answer = world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments(name)).await;
+        world.assert_included_once(name, &answer);
+    }
+    let used = status(&world).await;
+    assert_eq!(used["endpoints"]["rpc"]["current"], first.origin());
+    // The node in use lies: the other one replaces it.
+    second.update_faults(|faults| faults.lies.height_ahead = 0);
+    first.update_faults(|faults| faults.lies.height_ahead = 100_000);
+    await_endpoint(&world, "rpc", &second.origin()).await;
+    let answer = world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments("tall-2")).await;
+    world.assert_included_once("tall-2", &answer);
+    let height = status(&world).await["rpc_ws"]["last_height"].as_u64();
+    assert!(height.is_some_and(|height| height < 100_000), "{height:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nodes_with_different_blocks_are_named_and_neither_is_written_to() {
+    let (world, _beat) = two_nodes().await;
+    let (first, second) = (&world.network.devnet.node, &world.network.extra_nodes[0]);
+    second.update_faults(|faults| faults.lies.other_hashes = true);
+    let is_disputed = async || status(&world).await["endpoints"]["rpc"]["dispute"].is_string();
+    world.wait_until("the blocks are compared", is_disputed).await;
+    let error = world.call_error(CREATE_ECOSYSTEM, ecosystem_arguments("disputed"), "UPSTREAM_PROTOCOL_ERROR").await;
+    let blocks = &error["details"]["blocks"];
+    assert_eq!((&blocks[0]["origin"], &blocks[1]["origin"]), (&json!(first.origin()), &json!(second.origin())));
+    assert_ne!(blocks[0]["hash"], blocks[1]["hash"]);
+    assert_eq!((&error["retryable"], world.operator_txs_in_blocks()), (&json!(false), 0));
+    second.update_faults(|faults| faults.lies.other_hashes = false);
+    world.wait_until("they agree", async || status(&world).await["endpoints"]["rpc"]["dispute"].is_null()).await;
+    let answer = world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments("agreed")).await;
+    world.assert_included_once("agreed", &answer);
+}

@@ -52,8 +52,7 @@ async fn bytes_already_in_the_mempool_count_as_submitted() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wrong_code_19_of_a_node_is_detected() {
     let world = start_quick_network().await;
-    let refusal =
-        CheckTxRefusal { times: 1, codespace: "sdk".to_owned(), code: 19, log: "tx already in mempool".to_owned() };
+    let refusal = CheckTxRefusal::sdk(1, 19, "tx already in mempool");
     world.network.devnet.node.update_faults(|faults| faults.refuse = Some(refusal));
     let answer = world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments("nineteen")).await;
     world.assert_included_once("nineteen", &answer);

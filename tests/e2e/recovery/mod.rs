@@ -5,8 +5,10 @@ mod block_proof;
 mod changed_state;
 mod endpoint_failover;
 mod idempotency_keys;
+mod limits;
 mod mempool;
 mod process_kill;
+mod refusals;
 
 use serde_json::{Value, json};
 use svc_operator::{Operator, OperatorConfig, WriteOrigin, WriteRequest};

@@ -12,7 +12,7 @@ use super::super::{
     secrets::{ServerChild, spawn_server},
 };
 
-struct ServerFiles(tempfile::TempDir);
+pub(super) struct ServerFiles(tempfile::TempDir);
 
 impl ServerFiles {
     fn path(&self, name: &str) -> String {
@@ -21,24 +21,33 @@ impl ServerFiles {
 }
 
 async fn start(world: &TestNetwork, files: &ServerFiles, timeout_ms: &str) -> (ServerChild, McpClient) {
+    start_with(world, files, &[("SVC_TX_TIMEOUT_MS", timeout_ms)]).await
+}
+
+/// Starts a server with further settings.
+pub(super) async fn start_with(
+    world: &TestNetwork,
+    files: &ServerFiles,
+    extra: &[(&'static str, &str)],
+) -> (ServerChild, McpClient) {
     let (rpc, indexer) = (world.network.devnet.node.origin(), world.network.indexer_origin());
-    let (journal, audit, timeout) = (files.path("journal.db"), files.path("audit.jsonl"), timeout_ms.to_owned());
+    let mut settings = vec![("SVC_JOURNAL", files.path("journal.db")), ("SVC_AUDIT", files.path("audit.jsonl"))];
+    settings.extend(extra.iter().map(|(name, value)| (*name, (*value).to_owned())));
     let served = tokio::task::spawn_blocking(move || {
-        let more =
-            [("SVC_JOURNAL", journal.as_str()), ("SVC_AUDIT", audit.as_str()), ("SVC_TX_TIMEOUT_MS", timeout.as_str())];
-        spawn_server(&rpc, &indexer, &more)
+        let settings: Vec<(&str, &str)> = settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        spawn_server(&rpc, &indexer, &settings)
     });
     let served = served.await.expect("joins");
     let client = McpClient::connect(&served.url, served.token()).await.expect("connects");
     (served, client)
 }
 
-fn kill(mut served: ServerChild) {
+pub(super) fn kill(mut served: ServerChild) {
     served.child.kill().expect("killed");
     served.child.wait().expect("gone");
 }
 
-fn keyed_arguments(name: &str) -> Value {
+pub(super) fn keyed_arguments(name: &str) -> Value {
     let mut arguments = ecosystem_arguments(name);
     arguments["idempotency_key"] = format!("key of {name}").into();
     arguments
@@ -48,7 +57,7 @@ async fn recovered(client: &McpClient) -> Value {
     call_tool(client, "svc.wallet.getStatus", json!({})).await.content["journal"]["recovered"].clone()
 }
 
-fn new_files() -> ServerFiles {
+pub(super) fn new_files() -> ServerFiles {
     ServerFiles(tempfile::tempdir().expect("a directory"))
 }
 
@@ -276,12 +285,7 @@ async fn a_refused_transaction_that_is_signed_again_is_one_write_with_one_key() 
     let (world, files) = (start_network(network_config(4_000)).await, new_files());
     let node = &world.network.devnet.node;
     let (served, client) = start(&world, &files, "30000").await;
-    let refusal = svc_devnet::node::CheckTxRefusal {
-        times: 2,
-        codespace: "sdk".to_owned(),
-        code: 20,
-        log: "mempool is full".to_owned(),
-    };
+    let refusal = svc_devnet::node::CheckTxRefusal::sdk(2, 20, "mempool is full");
     world.await_blocks(1).await;
     node.update_faults(|faults| faults.refuse = Some(refusal));
     let first = call_tool(&client, CREATE_ECOSYSTEM, keyed_arguments("again")).await;
@@ -293,7 +297,7 @@ async fn a_refused_transaction_that_is_signed_again_is_one_write_with_one_key() 
 }
 
 /// Runs a server that is expected not to start, and yields its log.
-async fn refused_boot(world: &TestNetwork, extra: &[(&'static str, String)]) -> String {
+pub(super) async fn refused_boot(world: &TestNetwork, extra: &[(&'static str, String)]) -> String {
     let (rpc, indexer) = (world.network.devnet.node.origin(), world.network.indexer_origin());
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_svc"));
     command.arg("serve").env_clear().envs([

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 /// A failure as the chain reports it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ChainError {
     /// Codespace: the two letters of a module, `sdk`, `feegrant` or `undefined`.
     pub codespace: String,

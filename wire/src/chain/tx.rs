@@ -113,6 +113,16 @@ pub fn direct_sign_bytes(body: &[u8], auth_info: &[u8], context: &SigningContext
     document.into_bytes().map_err(|_| KeyError::Signing)
 }
 
+/// Whether a transaction has a signature of this key in SIGN_MODE_DIRECT for this sequence. Only the owner of the key can make one.
+pub fn is_signed_at(bytes: &[u8], key: &PublicKey, context: &SigningContext, sequence: u64) -> bool {
+    let Ok(raw) = TxRaw::decode(bytes) else { return false };
+    let Ok(auth) = AuthInfo::decode(raw.auth_info_bytes.as_slice()) else { return false };
+    let Ok(document) = direct_sign_bytes(&raw.body_bytes, &raw.auth_info_bytes, context) else { return false };
+    let signers = auth.signer_infos.iter().zip(&raw.signatures);
+    let mut signatures = signers.filter(|(info, _)| info.sequence == sequence).map(|(_, signature)| signature);
+    signatures.any(|signature| key.verify(&document, signature))
+}
+
 /// Transaction hash: SHA-256 of the bytes, upper-case hex.
 pub fn tx_hash(bytes: &[u8]) -> String {
     hex::encode_upper(Sha256::digest(bytes))
@@ -154,6 +164,20 @@ mod tests {
         let other = SigningContext { account_number: 8, ..context };
         let document = direct_sign_bytes(&raw.body_bytes, &raw.auth_info_bytes, &other).expect("encodes");
         assert!(!key.public_key().verify(&document, &raw.signatures[0]));
+        assert!(is_signed_at(
+            &signed.bytes,
+            &key.public_key(),
+            &SigningContext { account_number: 7, ..other.clone() },
+            3
+        ));
+        let stranger = AccountKey::from_bytes(&[2; 32]).expect("a valid key").public_key();
+        for (key, context, sequence) in [
+            (&key.public_key(), &other, 3),
+            (&key.public_key(), &SigningContext { account_number: 7, ..other.clone() }, 4),
+            (&stranger, &SigningContext { account_number: 7, ..other.clone() }, 3),
+        ] {
+            assert!(!is_signed_at(&signed.bytes, key, context, sequence), "{context:?} {sequence}");
+        }
         assert_eq!(decode_tx_body(&signed.bytes).map(|body| body.timeout_height), Some(42));
         assert_eq!(signed.hash.len(), 64);
     }

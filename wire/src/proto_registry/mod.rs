@@ -3,11 +3,13 @@
 //! The package names of a live network begin with its own namespace instead of `svc`. The registry finds that namespace in the
 //! descriptors. It encodes, decodes and describes any message of the network, including fields that a newer chain added.
 
+mod comparison;
 mod input_schema;
 mod json_mapping;
 mod namespace;
 mod registry;
 
+pub use comparison::{DescriptorComparison, DescriptorDifference};
 pub use input_schema::input_schema;
 pub use namespace::{COMPILED_NAMESPACE, Namespace, NamespaceError};
 pub use registry::{DescriptorSource, ProtoRegistry, ProtoRegistryError, RpcMethod, UnknownFieldPolicy};

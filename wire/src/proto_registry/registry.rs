@@ -106,17 +106,21 @@ impl ProtoRegistry {
         if namespace.as_str() == super::COMPILED_NAMESPACE {
             return Self::from_pool(compiled, DescriptorSource::Compiled);
         }
-        let bytes = encode_renamed_set(&compiled, namespace)?;
+        let bytes = encode_changed_set(&compiled, &compiled, |file| rename_file(file, namespace))?;
         let pool = DescriptorPool::decode(bytes.as_slice())
             .map_err(|error| ProtoRegistryError::Descriptors(error.to_string()))?;
         Self::from_pool(pool, DescriptorSource::Compiled)
     }
 
     /// Descriptors of a node: the bytes of `cosmos.reflection.v1.FileDescriptorsResponse`, which has the wire format of a
-    /// `FileDescriptorSet`. Fails when they are no consistent set, or have no namespace.
+    /// `FileDescriptorSet`. Comments are removed: a node's text must not reach a model. Fails when they are no consistent set, or have
+    /// no namespace.
     pub fn from_live(response: &[u8]) -> Result<Self, ProtoRegistryError> {
-        let pool =
-            DescriptorPool::decode(response).map_err(|error| ProtoRegistryError::Descriptors(error.to_string()))?;
+        let unusable = |error: &dyn std::fmt::Display| ProtoRegistryError::Descriptors(error.to_string());
+        let served = DescriptorPool::decode(response).map_err(|error| unusable(&error))?;
+        let compiled = DescriptorPool::decode(COMPILED_DESCRIPTORS).map_err(|error| unusable(&error))?;
+        let bytes = encode_changed_set(&served, &compiled, |file| file.clear_field_by_name("source_code_info"))?;
+        let pool = DescriptorPool::decode(bytes.as_slice()).map_err(|error| unusable(&error))?;
         Self::from_pool(pool, DescriptorSource::Live)
     }
 
@@ -290,40 +294,27 @@ impl ProtoRegistry {
         urls
     }
 
-    /// Fields and messages of this namespace that `other` lacks, as `module.v1.Message.field`, sorted.
-    pub fn additions_over(&self, other: &Self) -> Vec<String> {
-        let mut additions = Vec::new();
-        for message in self.pool.all_messages() {
-            let Some(local) =
-                message.full_name().strip_prefix(self.namespace.as_str()).and_then(|rest| rest.strip_prefix('.'))
-            else {
-                continue;
-            };
-            match other.pool.get_message_by_name(&format!("{}.{local}", other.namespace)) {
-                None => additions.push(local.to_owned()),
-                Some(known) => additions.extend(
-                    message
-                        .fields()
-                        .filter(|field| known.get_field(field.number()).is_none_or(|same| same.name() != field.name()))
-                        .map(|field| format!("{local}.{}", field.name())),
-                ),
-            }
-        }
-        additions.sort();
-        additions
+    pub(super) fn pool(&self) -> &DescriptorPool {
+        &self.pool
     }
 }
 
-fn encode_renamed_set(pool: &DescriptorPool, to: &Namespace) -> Result<Vec<u8>, ProtoRegistryError> {
+/// A `FileDescriptorSet` of the pool's files after a change to each. It works on the dynamic form, because the typed one drops custom
+/// options such as the signer annotation; `compiled` describes that form.
+fn encode_changed_set(
+    pool: &DescriptorPool,
+    compiled: &DescriptorPool,
+    change: impl Fn(&mut DynamicMessage),
+) -> Result<Vec<u8>, ProtoRegistryError> {
     let unusable = |error: &dyn std::fmt::Display| ProtoRegistryError::Descriptors(error.to_string());
-    let shape = pool
+    let shape = compiled
         .get_message_by_name("google.protobuf.FileDescriptorProto")
         .ok_or_else(|| ProtoRegistryError::UnknownType("google.protobuf.FileDescriptorProto".to_owned()))?;
     let mut set = Vec::new();
     for file in pool.files() {
         let mut dynamic =
             DynamicMessage::decode(shape.clone(), file.encode_to_vec().as_slice()).map_err(|error| unusable(&error))?;
-        rename_file(&mut dynamic, to);
+        change(&mut dynamic);
         let bytes = dynamic.encode_to_vec();
         prost::encoding::encode_key(1, prost::encoding::WireType::LengthDelimited, &mut set);
         prost::encoding::encode_varint(bytes.len() as u64, &mut set);

@@ -34,9 +34,9 @@ impl CircuitBreaker {
         }
     }
 
-    /// Records an answer, and closes the breaker.
-    pub(super) fn record_success(&mut self) {
-        *self = Self::new();
+    /// Records an answer, and closes the breaker. Whether the request before had none.
+    pub(super) fn record_success(&mut self) -> bool {
+        std::mem::take(self).failures > 0
     }
 
     /// Records a request without a connection or without an answer.
@@ -68,7 +68,7 @@ mod tests {
         assert!(!breaker.try_admit(now));
         assert!(breaker.try_admit(now + OPEN_DURATION), "one probe after the pause");
         assert!(!breaker.try_admit(now + OPEN_DURATION), "and only one");
-        breaker.record_success();
-        assert!(breaker.try_admit(now));
+        assert!(breaker.record_success());
+        assert!(breaker.try_admit(now) && !breaker.record_success());
     }
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use svc_otel::metrics;
-use tokio::time::timeout;
+use tokio::{sync::Notify, time::timeout};
 
 use super::http_client::{HttpUpstream, UpstreamError, UpstreamKind};
 
@@ -94,6 +94,7 @@ pub struct UpstreamEndpoints {
     upstreams: Arc<[HttpUpstream]>,
     current: Arc<AtomicUsize>,
     pinned: Option<usize>,
+    recovery: Arc<Notify>,
 }
 
 /// Blocks that the current server may be behind the best one before the best one replaces it.
@@ -107,8 +108,28 @@ impl UpstreamEndpoints {
     /// # Errors
     /// When the HTTP client cannot be built.
     pub fn new(kind: UpstreamKind, origins: &UpstreamOrigins) -> Result<Self, UpstreamError> {
-        let members: Result<Vec<_>, _> = origins.iter().map(|origin| HttpUpstream::new(kind, origin)).collect();
-        Ok(Self { upstreams: members?.into(), current: Arc::default(), pinned: None })
+        let recovery = Arc::<Notify>::default();
+        let connect = |origin| HttpUpstream::with_recovery_signal(kind, origin, Arc::clone(&recovery));
+        let members: Result<Vec<_>, _> = origins.iter().map(connect).collect();
+        Ok(Self { upstreams: members?.into(), current: Arc::default(), pinned: None, recovery })
+    }
+
+    /// Waits until a request to one of the servers succeeds after one that failed.
+    pub async fn recovered(&self) {
+        self.recovery.notified().await;
+    }
+
+    /// Returns the same servers, of which the same one is current, with connections, permits and circuit breakers of its own: requests
+    /// of one kind cannot delay or stop those of the other.
+    ///
+    /// # Errors
+    /// When the HTTP client cannot be built.
+    pub fn with_own_connections(&self) -> Result<Self, UpstreamError> {
+        let connect = |one: &HttpUpstream| {
+            HttpUpstream::with_recovery_signal(one.kind(), one.origin(), Arc::clone(&self.recovery))
+        };
+        let twins: Result<Vec<_>, _> = self.upstreams.iter().map(connect).collect();
+        Ok(Self { upstreams: twins?.into(), ..self.clone() })
     }
 
     fn current_index(&self) -> usize {
@@ -144,14 +165,20 @@ impl UpstreamEndpoints {
     }
 
     /// Asks all servers for their progress, and replaces the current one when it does not answer or is behind. The new one has
-    /// reached `at_least`.
-    pub async fn select_current<H, F>(&self, at_least: u64, reach: H)
+    /// reached `at_least`. A height above `plausible_height` counts only when another server has it too; `None` believes every height.
+    /// Returns the answers, in the order of the servers.
+    pub async fn select_current<H, F>(
+        &self,
+        at_least: u64,
+        plausible_height: Option<u64>,
+        reach: H,
+    ) -> Vec<Option<EndpointReach>>
     where
         H: Fn(Self) -> F,
         F: Future<Output = Option<EndpointReach>>,
     {
         if !self.has_alternatives() {
-            return;
+            return Vec::new();
         }
         let requests = (0..self.upstreams.len()).map(|index| {
             let one = Self { pinned: Some(index), ..self.clone() };
@@ -159,12 +186,19 @@ impl UpstreamEndpoints {
         });
         let reaches = futures::future::join_all(requests).await;
         let current = self.current_index();
-        if let Some(better) = better_endpoint(&reaches, current, at_least) {
+        let believed = believed_reaches(&reaches, plausible_height);
+        if let Some(better) = better_endpoint(&believed, current, at_least) {
             self.current.store(better, Ordering::Release);
             let (from, to) = (self.upstreams[current].origin(), self.upstreams[better].origin());
             metrics::record_endpoint_switch(self.upstreams[better].kind().as_str());
             tracing::warn!(kind = self.upstreams[better].kind().as_str(), from, to, "the current server is replaced");
         }
+        reaches
+    }
+
+    /// Returns each server, fixed.
+    pub fn all(&self) -> Vec<Self> {
+        (0..self.upstreams.len()).map(|index| Self { pinned: Some(index), ..self.clone() }).collect()
     }
 
     /// Asks the current server, and after an error that allows failover the others that have reached `at_least`.
@@ -195,6 +229,22 @@ impl UpstreamEndpoints {
         }
         Err(error)
     }
+}
+
+/// Returns the answers; a server with a height that nothing supports counts as one at the beginning. A height is supported by the
+/// clock, by another server that has it, and by the absence of another server that is ready.
+fn believed_reaches(reaches: &[Option<EndpointReach>], plausible_height: Option<u64>) -> Vec<Option<EndpointReach>> {
+    let is_supported = |index: usize, height: u64| {
+        let others = || reaches.iter().enumerate().filter(|(other, _)| *other != index).filter_map(|(_, reach)| *reach);
+        others().any(|other| other.height + MAX_HEIGHT_LAG >= height) || !others().any(|other| other.is_ready)
+    };
+    let believe = |(index, reach): (usize, &Option<EndpointReach>)| {
+        let reach = (*reach)?;
+        let is_believed =
+            plausible_height.is_none_or(|limit| reach.height <= limit) || is_supported(index, reach.height);
+        Some(if is_believed { reach } else { EndpointReach { height: 0, is_ready: false } })
+    };
+    reaches.iter().enumerate().map(believe).collect()
 }
 
 /// Returns the server that replaces the current one, if any: the highest one that is ready, or else the highest one.
@@ -232,6 +282,28 @@ mod tests {
             (vec![None, syncing(9)], 0, 0, Some(1)),
         ] {
             assert_eq!(better_endpoint(&reaches, current, at_least), expected, "{reaches:?}");
+        }
+    }
+
+    #[test]
+    fn a_server_is_not_preferred_for_a_height_that_only_it_has() {
+        let at = |height| Some(EndpointReach { height, is_ready: true });
+        for (reaches, current, plausible, expected) in [
+            // The tall one is replaced, and never selected.
+            (vec![at(1_000), at(100)], 0, Some(120), Some(1)),
+            (vec![at(100), at(1_000)], 0, Some(120), None),
+            // Two have the height, or the clock explains it.
+            (vec![at(100), at(1_000), at(999)], 0, Some(120), Some(1)),
+            (vec![at(100), at(118)], 0, Some(120), Some(1)),
+            // It is the only one that answers.
+            (vec![None, at(1_000)], 0, Some(120), Some(1)),
+            (vec![None, at(1_000)], 1, Some(120), None),
+            (vec![at(100), at(1_000)], 0, None, Some(1)),
+            // The other one catches up.
+            (vec![Some(EndpointReach { height: 100, is_ready: false }), at(1_000)], 0, Some(120), Some(1)),
+        ] {
+            let believed = believed_reaches(&reaches, plausible);
+            assert_eq!(better_endpoint(&believed, current, 0), expected, "{reaches:?}");
         }
     }
 

@@ -9,7 +9,10 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, Method, StatusCode};
 use svc_otel::{metrics, trace};
 use svc_wire::error_envelope::truncate_body;
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::{
+    sync::{Notify, Semaphore},
+    time::Instant,
+};
 use tracing::Instrument;
 
 use super::circuit_breaker::CircuitBreaker;
@@ -135,6 +138,8 @@ struct HttpUpstreamInner {
     permits: Semaphore,
     limit: usize,
     breaker: Mutex<CircuitBreaker>,
+    /// Notified when a request succeeds after one that failed.
+    recovery: Arc<Notify>,
 }
 
 /// Concurrent requests to one upstream.
@@ -156,8 +161,17 @@ impl HttpUpstream {
     /// # Errors
     /// When the HTTP client cannot be built.
     pub fn new(kind: UpstreamKind, origin: &str) -> Result<Self, UpstreamError> {
+        Self::with_recovery_signal(kind, origin, Arc::default())
+    }
+
+    /// Makes a client of the configured server at `origin` that notifies `recovery` when a request succeeds after one that failed.
+    pub(super) fn with_recovery_signal(
+        kind: UpstreamKind,
+        origin: &str,
+        recovery: Arc<Notify>,
+    ) -> Result<Self, UpstreamError> {
         // A configured origin is trusted.
-        Self::with_policy(kind, origin, HostPolicy::AllowPrivate)
+        Self::build(kind, origin, HostPolicy::AllowPrivate, recovery)
     }
 
     /// Makes a client of a server from an untrusted document.
@@ -165,6 +179,15 @@ impl HttpUpstream {
     /// # Errors
     /// When the HTTP client cannot be built.
     pub fn with_policy(kind: UpstreamKind, origin: &str, policy: HostPolicy) -> Result<Self, UpstreamError> {
+        Self::build(kind, origin, policy, Arc::default())
+    }
+
+    fn build(
+        kind: UpstreamKind,
+        origin: &str,
+        policy: HostPolicy,
+        recovery: Arc<Notify>,
+    ) -> Result<Self, UpstreamError> {
         let origin = origin.trim_end_matches('/').to_owned();
         let client =
             policy.client_builder().connect_timeout(CONNECT_TIMEOUT).timeout(REQUEST_TIMEOUT).build().map_err(
@@ -177,6 +200,7 @@ impl HttpUpstream {
             permits: Semaphore::new(MAX_CONCURRENT_REQUESTS),
             limit: MAX_CONCURRENT_REQUESTS,
             breaker: Mutex::default(),
+            recovery,
         })))
     }
 
@@ -293,7 +317,9 @@ impl HttpUpstream {
         .await;
         match received {
             Ok((status, headers, body)) => {
-                self.with_breaker(CircuitBreaker::record_success);
+                if self.with_breaker(CircuitBreaker::record_success) {
+                    inner.recovery.notify_one();
+                }
                 if status.is_success() {
                     return Ok(UpstreamResponse { status, headers, body });
                 }

@@ -4,9 +4,12 @@
 mod circuit_breaker;
 mod endpoints;
 mod http_client;
+mod mempool_errors;
 mod node_client;
+mod node_selection;
 
 pub use endpoints::{EndpointReach, FailoverError, UpstreamEndpoints, UpstreamOrigins};
 pub(crate) use http_client::innermost_cause;
 pub use http_client::{HttpUpstream, UpstreamError, UpstreamKind, UpstreamResponse};
 pub use node_client::{BroadcastOutcome, NodeClient, NodeClientError};
+pub use node_selection::HistoryDispute;

@@ -1,6 +1,6 @@
 //! Client of the CometBFT RPC of a chain's nodes, over HTTP.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use prost::Message;
@@ -18,6 +18,8 @@ use svc_wire::{
 use super::{
     endpoints::{EndpointReach, FailoverError, UpstreamEndpoints, UpstreamOrigins},
     http_client::{UpstreamError, UpstreamKind},
+    mempool_errors::{is_in_mempool_cache, mempool_refusal},
+    node_selection::HistoryDispute,
 };
 
 /// The error of a request to a node.
@@ -34,6 +36,9 @@ pub enum NodeClientError {
         /// Error of the node.
         error: RpcError,
     },
+    /// Two nodes have different blocks at one height. Nothing is sent to either of them.
+    #[error(transparent)]
+    Disputed(#[from] Box<HistoryDispute>),
     /// The application refused a query.
     #[error("query {path} failed with {}/{}: {}", error.codespace, error.code, error.raw_log)]
     Query {
@@ -49,14 +54,18 @@ pub enum NodeClientError {
 pub enum BroadcastOutcome {
     /// The transaction is in the mempool.
     Accepted,
-    /// The node refused the transaction, which will not execute.
+    /// The node refused the transaction. Whether it has passed it on all the same cannot be seen.
     Refused(ChainError),
 }
 
 impl NodeClientError {
     /// Whether no byte of the request left this process.
     pub fn is_unsent(&self) -> bool {
-        matches!(self, Self::Upstream(error) if error.is_unsent())
+        match self {
+            Self::Upstream(error) => error.is_unsent(),
+            Self::Disputed(_) => true,
+            Self::Rpc { .. } | Self::Query { .. } => false,
+        }
     }
 }
 
@@ -70,8 +79,11 @@ impl FailoverError for NodeClientError {
 #[derive(Clone)]
 pub struct NodeClient {
     endpoints: UpstreamEndpoints,
+    /// The same nodes, with connections of their own.
+    write_endpoints: UpstreamEndpoints,
     /// Chain id of all nodes, once it is known.
     chain_id: Arc<OnceLock<String>>,
+    pub(super) dispute: Arc<Mutex<Option<HistoryDispute>>>,
 }
 
 impl NodeClient {
@@ -80,7 +92,16 @@ impl NodeClient {
     /// # Errors
     /// When the HTTP client cannot be built.
     pub fn new(origins: impl Into<UpstreamOrigins>) -> Result<Self, UpstreamError> {
-        Ok(Self { endpoints: UpstreamEndpoints::new(UpstreamKind::Rpc, &origins.into())?, chain_id: Arc::default() })
+        let endpoints = UpstreamEndpoints::new(UpstreamKind::Rpc, &origins.into())?;
+        let write_endpoints = endpoints.with_own_connections()?;
+        Ok(Self { endpoints, write_endpoints, chain_id: Arc::default(), dispute: Arc::default() })
+    }
+
+    /// Returns a client for writes: it has connections, permits and circuit breakers of its own, so that no number of reads delays or
+    /// stops a write.
+    #[must_use]
+    pub fn for_writes(&self) -> Self {
+        self.with_endpoints(self.write_endpoints.clone())
     }
 
     /// Returns the endpoints of the nodes.
@@ -104,21 +125,16 @@ impl NodeClient {
         self.endpoints.alternatives().into_iter().map(|endpoints| self.with_endpoints(endpoints)).collect()
     }
 
-    /// Replaces the current node when it does not answer or is behind.
-    pub async fn select_current(&self) {
-        self.endpoints.select_current(0, |endpoints| self.with_endpoints(endpoints).query_reach()).await;
-    }
-
     /// Sets the chain id: a node of another chain counts as a node without an answer.
     pub fn bind_to_chain(&self, chain_id: &str) {
         let _ = self.chain_id.set(chain_id.to_owned());
     }
 
-    fn with_endpoints(&self, endpoints: UpstreamEndpoints) -> Self {
-        Self { endpoints, chain_id: Arc::clone(&self.chain_id) }
+    pub(super) fn with_endpoints(&self, endpoints: UpstreamEndpoints) -> Self {
+        Self { endpoints, ..self.clone() }
     }
 
-    async fn query_reach(self) -> Option<EndpointReach> {
+    pub(super) async fn query_reach(self) -> Option<EndpointReach> {
         let status = self.status().await.ok()?.sync_info;
         Some(EndpointReach { height: status.latest_block_height, is_ready: !status.catching_up })
     }
@@ -205,8 +221,11 @@ impl NodeClient {
     /// Calls `broadcast_tx_sync`.
     ///
     /// # Errors
-    /// Every [`NodeClientError`] except `Query`; the node may have the transaction all the same.
+    /// Every [`NodeClientError`] except `Query`; the node may have the transaction all the same. `Disputed`: nothing was sent.
     pub async fn broadcast(&self, bytes: &[u8]) -> Result<BroadcastOutcome, NodeClientError> {
+        if let Some(dispute) = self.dispute() {
+            return Err(Box::new(dispute).into());
+        }
         let outcome = self.call::<BroadcastTxResult>("broadcast_tx_sync", json!({"tx": STANDARD.encode(bytes)})).await;
         let answer = match outcome {
             Ok(answer) => answer,
@@ -329,63 +348,7 @@ impl NodeClient {
     }
 }
 
-/// `tx already exists in cache` — CometBFT mempool, `ErrTxInCache`.
-fn is_in_mempool_cache(error: &RpcError) -> bool {
-    error.data.contains("tx already exists in cache")
-}
-
-/// A refusal before CheckTx, as the code of the SDK with the same meaning. `None` for any other error.
-fn mempool_refusal(error: &NodeClientError) -> Option<ChainError> {
-    let (code, raw_log) = match error {
-        NodeClientError::Rpc { error, .. } => (refusal_code(&error.data)?, error.data.clone()),
-        // A proxy in front of the node limits requests.
-        NodeClientError::Upstream(UpstreamError::Http { status: 429, body, .. }) => (MEMPOOL_FULL, body.clone()),
-        NodeClientError::Upstream(_) | NodeClientError::Query { .. } => return None,
-    };
-    Some(ChainError { codespace: "sdk".to_owned(), code, raw_log })
-}
-
-const MEMPOOL_FULL: u32 = 20;
-const TX_TOO_LARGE: u32 = 21;
-
-/// Texts of the errors of the CometBFT mempool: `ErrMempoolIsFull`, `ErrRecheckFull`, `ErrTxTooLarge`, `ErrPreCheck`.
-fn refusal_code(text: &str) -> Option<u32> {
-    let codes = [
-        ("mempool is full", MEMPOOL_FULL),
-        ("mempool is still rechecking", MEMPOOL_FULL),
-        ("Tx too large", TX_TOO_LARGE),
-        ("tx pre check", TX_TOO_LARGE),
-    ];
-    codes.into_iter().find(|(words, _)| text.contains(words)).map(|(_, code)| code)
-}
-
 /// `tx (HASH) not found, err: …` and `transaction indexing is disabled` — CometBFT RPC, `tx`.
 fn is_not_indexed(error: &RpcError) -> bool {
     error.data.contains("not found") || error.data.contains("transaction indexing is disabled")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn refusals_of_the_mempool_are_refusals_of_the_chain() {
-        let rpc = |data: &str| NodeClientError::Rpc {
-            method: "broadcast_tx_sync",
-            error: RpcError { code: -32603, message: "Internal error".to_owned(), data: data.to_owned() },
-        };
-        let http =
-            |status| UpstreamError::Http { kind: UpstreamKind::Rpc, status, body: "slow down".to_owned() }.into();
-        for (error, code) in [
-            (rpc("mempool is full: number of txs 5000 (max: 5000), total txs bytes 9 (max: 1073741824)"), Some(20)),
-            (rpc("mempool is still rechecking after a new committed block, so it is considered as full"), Some(20)),
-            (rpc("Tx too large. Max size is 1048576, but got 1048577"), Some(21)),
-            (rpc("tx pre check: tx size is too big: 9, max: 8"), Some(21)),
-            (rpc("error on broadcastTxCommit"), None),
-            (http(429), Some(20)),
-            (http(502), None),
-        ] {
-            assert_eq!(mempool_refusal(&error).map(|refusal| refusal.code), code, "{error}");
-        }
-    }
 }

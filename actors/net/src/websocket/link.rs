@@ -34,6 +34,16 @@ enum LinkTarget {
     Current(UpstreamEndpoints),
 }
 
+impl LinkTarget {
+    /// Waits until the server answers a request over HTTP after it had failed to; for ever where no such requests are made.
+    async fn recovered(&self) {
+        match self {
+            Self::Fixed(_) => std::future::pending().await,
+            Self::Current(endpoints) => endpoints.recovered().await,
+        }
+    }
+}
+
 /// Settings of a link.
 #[derive(Clone)]
 pub struct LinkConfig {
@@ -206,6 +216,7 @@ async fn run<D, F>(
         tokio::select! {
             () = sleep(config.backoff.delay(failures, fastrand::f64())) => {}
             () = wake.notified() => {}
+            () = config.target.recovered() => {}
         }
         failures = failures.saturating_add(1);
         metrics::record_ws_reconnect(config.endpoint);
@@ -288,6 +299,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::upstream::{UpstreamKind, UpstreamOrigins};
 
     #[tokio::test]
     async fn a_link_in_backoff_connects_at_once_when_it_is_woken() {
@@ -320,6 +332,38 @@ mod tests {
         let up = timeout(Duration::from_secs(10), up).await.expect("long before the pause is over");
         assert!(matches!(up, Some(LinkEvent::Up { .. })), "{up:?}");
         accepted.await.expect("accepted");
+    }
+
+    #[tokio::test]
+    async fn a_link_in_backoff_connects_at_once_when_the_server_answers_again() {
+        let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = free.local_addr().expect("bound");
+        drop(free);
+        let origins = UpstreamOrigins::from(format!("http://{address}"));
+        let endpoints = UpstreamEndpoints::new(UpstreamKind::Indexer, &origins).expect("a client");
+        endpoints.current().get("test", "/", http::HeaderMap::new()).await.expect_err("there is no server");
+        let pause = Duration::from_secs(3_600);
+        let backoff = Backoff { initial: pause, max: pause, factor: 1.0, jitter: 0.0 };
+        let config = LinkConfig { backoff, ..LinkConfig::with_endpoints("indexer", endpoints.clone(), "/stream") };
+        let (events, mut heard) = mpsc::channel(8);
+        let _link = WebSocketLink::open(config, move |event| {
+            let events = events.clone();
+            async move { events.send(event).await.is_ok() }
+        });
+        assert!(matches!(heard.recv().await, Some(LinkEvent::Down { .. })));
+        let server = tokio::net::TcpListener::bind(address).await.expect("the port is free");
+        let _server = AbortOnDropHandle::new(tokio::spawn(async move {
+            loop {
+                let (mut stream, _) = server.accept().await.expect("a connection");
+                let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                let _ = tokio::io::AsyncReadExt::read(&mut stream, &mut [0; 4_096]).await;
+                let _ = tokio::io::AsyncWriteExt::write_all(&mut stream, answer).await;
+            }
+        }));
+        endpoints.current().get("test", "/", http::HeaderMap::new()).await.expect("it answers");
+        // The next attempt fails too, since this server has no WebSocket; it is made long before the pause is over.
+        let attempt = timeout(Duration::from_secs(10), heard.recv()).await.expect("in time");
+        assert!(matches!(attempt, Some(LinkEvent::Down { .. })), "{attempt:?}");
     }
 
     #[test]

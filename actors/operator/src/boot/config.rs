@@ -15,6 +15,8 @@ pub struct OperatorConfig {
     pub rpc: UpstreamOrigins,
     /// Whether a node may be asked without encryption over a public network.
     pub allows_plaintext_node: bool,
+    /// Whether messages and fields that only the node's descriptors have can be used.
+    pub uses_live_descriptors: bool,
     /// Indexer origins. One is used, the others when it fails.
     pub indexer: UpstreamOrigins,
     /// Graph origin, if there is a graph.
@@ -51,6 +53,7 @@ impl OperatorConfig {
             rpc: rpc.into(),
             indexer: indexer.into(),
             allows_plaintext_node: false,
+            uses_live_descriptors: false,
             graph: None,
             hosts: HostPolicy::PublicOnly,
             chain_id: None,

@@ -11,7 +11,7 @@ use svc_pipeline::{AccountIdentity, BlockHead, ChainParams, query_address_prefix
 use svc_wire::{
     account_key::AccountKey,
     comet_rpc::NodeInfo,
-    proto_registry::{Namespace, ProtoRegistry, ProtoRegistryError},
+    proto_registry::{DescriptorComparison, Namespace, ProtoRegistry, ProtoRegistryError},
 };
 use tokio::time::{Instant, sleep};
 
@@ -83,6 +83,8 @@ pub async fn discover(config: &OperatorConfig, key: &AccountKey) -> Result<BootD
     let deadline = Instant::now() + BOOT_TIMEOUT;
     check_encryption(config).await?;
     let node = NodeClient::new(&config.rpc)?;
+    // No clock knows a height yet: one that only a single node has is not believed.
+    node.select_current(Some(0)).await;
     let chain = discover_chain(config, &node, deadline).await?;
     let identity = AccountIdentity::new(key, &chain.params.prefix)?;
     tracing::info!(
@@ -134,7 +136,7 @@ async fn discover_chain(
     let status = retry_until_deadline(deadline, || async {
         let status = node.status().await;
         if status.is_err() {
-            node.select_current().await;
+            node.select_current(Some(0)).await;
         }
         status
     })
@@ -148,7 +150,7 @@ async fn discover_chain(
     }
     node.bind_to_chain(&chain_id);
     let prefix = retry_until_deadline(deadline, || query_address_prefix(node)).await?;
-    let registry = Arc::new(discover_registry(node, &prefix).await?);
+    let registry = Arc::new(discover_registry(node, &prefix, config.uses_live_descriptors).await?);
     let denom = match &config.denom {
         Some(denom) => denom.clone(),
         None => retry_until_deadline(deadline, || query_bond_denom(node)).await?,
@@ -182,27 +184,40 @@ async fn discover_snapshot(
     Ok(snapshot)
 }
 
-/// The descriptors that the node serves, or the compiled-in ones under the chain's namespace word.
-async fn discover_registry(node: &NodeClient, prefix: &str) -> Result<ProtoRegistry, BootError> {
+/// The compiled-in descriptors under the chain's namespace word, after a comparison with those that the node serves: the signer signs
+/// the messages that were compiled. Those of the node are used only when the configuration says so.
+async fn discover_registry(
+    node: &NodeClient,
+    prefix: &str,
+    uses_live_descriptors: bool,
+) -> Result<ProtoRegistry, BootError> {
     let served = node.query_bytes("/cosmos.reflection.v1.ReflectionService/FileDescriptors", &[], 0).await;
     let live = served
         .map_err(|error| error.to_string())
         .and_then(|bytes| ProtoRegistry::from_live(&bytes).map_err(|error| error.to_string()));
-    match live {
-        Ok(live) => {
-            let compiled = ProtoRegistry::compiled(live.namespace())?;
-            for addition in live.additions_over(&compiled) {
-                tracing::info!(
-                    field = addition,
-                    "the chain has a field that this release does not know; it can be used"
-                );
-            }
-            Ok(live)
-        }
+    let live = match live {
+        Ok(live) => live,
         Err(reason) => {
-            tracing::warn!(reason, "the node's descriptors are unusable, the compiled-in ones are used");
+            tracing::warn!(
+                reason,
+                "the node's descriptors are unusable, and are not compared with the compiled-in ones"
+            );
             let word = Namespace::new(prefix).map_err(|error| ProtoRegistryError::Descriptors(error.to_string()))?;
-            Ok(ProtoRegistry::compiled(&word)?)
+            return Ok(ProtoRegistry::compiled(&word)?);
         }
+    };
+    let compiled = ProtoRegistry::compiled(live.namespace())?;
+    let DescriptorComparison { differences, unknown } = live.compare_with_compiled(&compiled);
+    if !differences.is_empty() {
+        return Err(BootError::DescriptorMismatch { origin: node.origin().to_owned(), differences });
     }
+    if !unknown.is_empty() {
+        let fields = unknown.join(", ");
+        tracing::info!(
+            fields,
+            used = uses_live_descriptors,
+            "the chain has messages or fields that this release does not know"
+        );
+    }
+    Ok(if uses_live_descriptors { live } else { compiled })
 }

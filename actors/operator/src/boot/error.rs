@@ -6,7 +6,10 @@ use svc_net::{
     upstream::{NodeClientError, UpstreamError, UpstreamKind, UpstreamOrigins},
 };
 use svc_pipeline::{JournalError, RecoveryError};
-use svc_wire::{address::AddressError, proto_registry::ProtoRegistryError};
+use svc_wire::{
+    address::AddressError,
+    proto_registry::{DescriptorDifference, ProtoRegistryError},
+};
 
 use crate::write::audit::AuditError;
 
@@ -62,6 +65,14 @@ pub enum BootError {
         /// Origin of the node.
         origin: String,
     },
+    /// The node describes known fields otherwise: the bytes that this server shows and signs would mean something else there.
+    #[error("the node at {origin} describes messages otherwise than this release: {}", describe_differences(.differences))]
+    DescriptorMismatch {
+        /// Origin of the node.
+        origin: String,
+        /// The fields, sorted.
+        differences: Vec<DescriptorDifference>,
+    },
     /// The gas price is in another denom than fees.
     #[error("the gas price is in {priced:?}, fees are paid in {denom:?}")]
     GasPriceDenom {
@@ -110,6 +121,7 @@ impl BootError {
         match self {
             Self::ChainId { .. } => BootSubject::ChainId,
             Self::PlaintextNode { .. } => BootSubject::PlaintextNode,
+            Self::DescriptorMismatch { .. } => BootSubject::Node,
             Self::GasPriceDenom { .. } => BootSubject::GasPrice,
             Self::UnknownCorporation { .. } => BootSubject::Corporation,
             Self::Unreachable(error) => node_or_indexer(error),
@@ -137,7 +149,18 @@ fn node_or_indexer(error: &NodeClientError) -> BootSubject {
             | UpstreamError::Paused { kind, .. }
             | UpstreamError::Saturated { kind, .. },
         ) => *kind,
-        NodeClientError::Rpc { .. } | NodeClientError::Query { .. } => UpstreamKind::Rpc,
+        NodeClientError::Rpc { .. } | NodeClientError::Disputed(_) | NodeClientError::Query { .. } => UpstreamKind::Rpc,
     };
     if kind == UpstreamKind::Indexer { BootSubject::Indexer } else { BootSubject::Node }
 }
+
+/// Differences in one line; a message names only the first ones.
+fn describe_differences(differences: &[DescriptorDifference]) -> String {
+    let mut named: Vec<String> = differences.iter().take(MAX_NAMED_DIFFERENCES).map(ToString::to_string).collect();
+    if differences.len() > MAX_NAMED_DIFFERENCES {
+        named.push(format!("and {} more", differences.len() - MAX_NAMED_DIFFERENCES));
+    }
+    named.join("; ")
+}
+
+const MAX_NAMED_DIFFERENCES: usize = 5;

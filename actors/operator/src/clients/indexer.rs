@@ -42,7 +42,7 @@ impl IndexerClient {
 
     /// Selects another indexer when this one does not answer or is behind. An indexer below the reported height is not selected.
     pub async fn choose_endpoint(&self) {
-        self.endpoints.select_current(self.reported_height(), probe_reach).await;
+        self.endpoints.select_current(self.reported_height(), None, probe_reach).await;
     }
 
     /// Sends a request to the indexer in use, or to another one that is high enough when it does not answer.

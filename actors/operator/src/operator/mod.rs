@@ -78,8 +78,8 @@ impl Operator {
 
     /// Resumes the writes of an earlier process and waits for the links.
     async fn begin(&self) {
-        for tx in self.pipeline().recovered_transactions() {
-            self.resume_write(tx);
+        for transactions in self.pipeline().recovered_writes() {
+            self.resume_write(transactions);
         }
         self.await_links().await;
     }

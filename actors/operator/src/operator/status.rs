@@ -33,14 +33,16 @@ impl Operator {
                 "connected": position.is_live, "last_height": position.processed, "last_event_at": position.last_event_at,
             })
         });
-        let (in_flight, floor) = pipeline.with_table(|table| (table.live().len(), table.sequence_floor()));
+        let (in_flight, refused, floor) =
+            pipeline.with_table(|table| (table.live().len(), table.refused().len(), table.sequence_floor()));
+        let dispute = pipeline.node().dispute().map(|dispute| dispute.to_string());
         let (node, indexer) = (pipeline.node().endpoints(), self.indexer().endpoints());
         json!({
             "journal": {"place": journal.location(), "recovered": pipeline.recovery()},
             "audit": {"place": &*context.audit.location()},
-            "writes": {"in_flight": in_flight, "sequences_used_below": floor},
+            "writes": {"in_flight": in_flight, "refused": refused, "sequences_used_below": floor},
             "endpoints": {
-                "rpc": {"current": node.current().origin(), "all": node.origins()},
+                "rpc": {"current": node.current().origin(), "all": node.origins(), "dispute": dispute},
                 "indexer": {"current": indexer.current().origin(), "all": indexer.origins()},
             },
             "rpc_ws": {"connected": clock.is_connected, "last_height": clock.height, "last_event_at": clock.last_event_at},

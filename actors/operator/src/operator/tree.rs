@@ -51,7 +51,8 @@ pub async fn build(config: OperatorConfig, key: AccountKey) -> Result<(Operator,
     let sources = discovery.sources(config.corporation_id);
     let (chain, indexer, node) = (discovery.chain, discovery.indexer, discovery.node);
     let address = discovery.identity.address.to_string();
-    let recovered = RecoveredJournal::open(config.journal.as_deref(), &chain.params, &address, &node).await?;
+    let recovered =
+        RecoveredJournal::open(config.journal.as_deref(), &chain.params, &discovery.identity, &node).await?;
     let (audit, open_records) = AuditLog::open(config.audit.as_deref())?;
     complete_audit(&audit, &recovered, open_records).await?;
     log_recovery(&recovered);

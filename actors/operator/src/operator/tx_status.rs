@@ -13,8 +13,17 @@ impl Operator {
     pub async fn tx_status(&self, hash: &str) -> Result<Value, ErrorEnvelope> {
         // The height is read first: absence holds up to this height.
         let status = self.node().status().await.map_err(|error| node_error(&error))?;
+        let journal = self.pipeline().journal();
+        let mut record = journal.find_by_hash(hash).await.ok().flatten();
+        // A write may have several transactions at one sequence, and the caller knows one of them.
+        if let Some(ended) = record.as_ref().filter(|record| never_executes(record))
+            && let Ok(Some(successor)) = journal.find_successor(ended).await
+        {
+            record = Some(successor);
+        }
+        let hash = record.as_ref().map_or(hash, |record| record.tx_hash.as_str()).to_owned();
+        let hash = hash.as_str();
         let found = self.node().tx(hash).await.map_err(|error| node_error(&error))?;
-        let record = self.pipeline().journal().find_by_hash(hash).await.ok().flatten();
         let found = match (found, record.as_ref().and_then(|record| record.block_height)) {
             // The index may lack a block for good; the block itself has the transaction.
             (None, Some(height)) => {
@@ -27,9 +36,13 @@ impl Operator {
     }
 }
 
+fn never_executes(record: &JournalRecord) -> bool {
+    matches!(record.state.as_str(), "refused" | "expired" | "displaced")
+}
+
 /// The state of a transaction as JSON. Pure.
 fn describe_tx(hash: &str, node_height: u64, found: Option<IncludedTx>, record: Option<JournalRecord>) -> Value {
-    let is_open = record.as_ref().is_some_and(|record| record.state == "open");
+    let is_open = record.as_ref().is_some_and(|record| record.state.starts_with("open"));
     // A failed transaction that is open in the journal was in a block before its sequence was due: the same bytes may still execute.
     let decided = found.filter(|tx| tx.tx_result.code == 0 || !is_open);
     if let Some(tx) = decided {
@@ -40,15 +53,17 @@ fn describe_tx(hash: &str, node_height: u64, found: Option<IncludedTx>, record: 
             "gas_wanted": result.gas_wanted, "events": result.events,
         });
     }
+    // The words of the tool's output schema. `open_refused`: it may still execute until its timeout height.
     let state = match record.as_ref().map(|record| record.state.as_str()) {
         None => "unknown",
-        Some("open") => "pending",
+        Some("open" | "open_refused") => "pending",
         // The index of the node is late, or pruned.
         Some("included" | "failed") => "included",
-        Some(decided) => decided,
+        Some(_) => "expired",
     };
     json!({
         "found": false, "state": state, "tx_hash": hash, "node_height": node_height,
+        "journal_state": record.as_ref().map(|record| &record.state),
         "timeout_height": record.as_ref().map(|record| record.timeout_height),
         "block_height": record.as_ref().and_then(|record| record.block_height),
         "code": record.as_ref().and_then(|record| record.code),

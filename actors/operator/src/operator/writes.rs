@@ -67,12 +67,13 @@ impl Operator {
         Ok(ActiveWrite::new(handle, self.context().clone()))
     }
 
-    /// Follows a transaction of an earlier process to its outcome.
-    pub(super) fn resume_write(&self, tx: InFlightTx) {
-        if let Ok(AdmissionDecision::Admitted { permit, task, .. }) = self.0.writes.admit(&tx.intent, Span::none()) {
+    /// Follows the transactions of a write of an earlier process to their outcome.
+    pub(super) fn resume_write(&self, transactions: Vec<InFlightTx>) {
+        let Some(intent) = transactions.first().map(|tx| Arc::clone(&tx.intent)) else { return };
+        if let Ok(AdmissionDecision::Admitted { permit, task, .. }) = self.0.writes.admit(&intent, Span::none()) {
             let context = self.context().clone();
             // A server that is full before it serves leaves the write to the next start.
-            let _ = self.0.writes.start(async move { execution::resume(task, &context, tx).await }, permit);
+            let _ = self.0.writes.start(async move { execution::resume(task, &context, transactions).await }, permit);
         }
     }
 

@@ -37,10 +37,10 @@ impl ActiveWrite {
         let next = match (&self.seen, self.deadline) {
             (WriteStatus::InFlight { hash, timeout_height }, Some(deadline)) => tokio::select! {
                 next = self.handle.changed() => next,
-                () = sleep_until(deadline) => {
-                    let error = self.stop_waiting(hash, *timeout_height);
-                    return WriteStatus::Ended(Err(error));
-                }
+                () = sleep_until(deadline) => match self.stop_waiting(hash, *timeout_height) {
+                    Some(error) => return WriteStatus::Ended(Err(error)),
+                    None => self.handle.changed().await,
+                },
             },
             _ => self.handle.changed().await,
         };
@@ -69,10 +69,13 @@ impl ActiveWrite {
         status
     }
 
-    fn stop_waiting(&self, hash: &str, timeout_height: u64) -> ErrorEnvelope {
-        self.handle.report_timeout();
+    /// The error of a caller that waits no longer; `None` when the write has another status meanwhile.
+    fn stop_waiting(&self, hash: &str, timeout_height: u64) -> Option<ErrorEnvelope> {
+        if !self.handle.report_timeout(hash) {
+            return None;
+        }
         self.context.pipeline.journal().record_timeout(hash);
         metrics::record_tx_timeout();
-        undecided_error(&self.context, hash, timeout_height)
+        Some(undecided_error(&self.context, hash, timeout_height))
     }
 }

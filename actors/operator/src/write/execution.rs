@@ -10,8 +10,8 @@ use svc_otel::{
     trace::{self, WriteStage},
 };
 use svc_pipeline::{
-    DecidedWrite, InFlightTable, InFlightTx, SubmittedTx, WriteError, WriteFailure, WriteIntent, WriteOutcome,
-    WriteTask,
+    DecidedWrite, InFlightTable, InFlightTx, SubmitError, SubmittedTx, WriteError, WriteFailure, WriteIntent,
+    WriteOutcome, WriteTask,
 };
 use svc_wire::{chain_error::ChainError, error_envelope::ErrorEnvelope};
 use tokio::time::Instant;
@@ -25,8 +25,8 @@ use super::{
 };
 use crate::{
     error::{
-        ask_error, displaced_error, expired_error, resubmission_error, signer_unavailable, timed_out_error,
-        tx_failed_error, unprovable_error,
+        ask_error, bound_error, displaced_error, expired_error, rejected_error, resubmission_error, signer_unavailable,
+        submit_error, timed_out_error, tx_failed_error, unprovable_error,
     },
     refresher::RefreshTrigger,
     write::audit::AuditCompletion,
@@ -45,29 +45,60 @@ pub(crate) async fn execute(mut task: WriteTask<WriteAnswer>, context: &WriteCon
     let intent = Arc::clone(task.intent());
     let outcome = task.run(context.pipeline.actors(), &GrantPolicy(context)).await;
     let completed = match outcome {
-        Ok(decided) => {
-            let span = task.span().clone();
-            let last_tx = Some(decided.tx.clone());
-            let answer = conclude(context, decided).instrument(span).await;
-            CompletedWrite { last_tx, answer, is_audited: true }
+        Ok(decided) => conclude_task(&task, context, decided).await,
+        Err(failure) => {
+            let may_execute = failure.may_execute;
+            let refused = answer_failure(context, &intent, failure).await;
+            if may_execute { follow_refused(&mut task, context, refused).await } else { refused }
         }
-        Err(failure) => answer_failure(context, &intent, failure).await,
     };
     close_records(task, context, completed);
 }
 
-/// Follows a transaction of an earlier process to the answer of its write.
-pub(crate) async fn resume(mut task: WriteTask<WriteAnswer>, context: &WriteContext, tx: InFlightTx) {
-    let submitted = SubmittedTx::from(&tx);
-    let outcome = task.resume::<ErrorEnvelope>(context.pipeline.actors(), submitted.clone()).await;
-    let answer = match outcome {
-        Ok(decided) => {
-            let span = task.span().clone();
-            conclude(context, decided).instrument(span).await
+/// Follows the transactions of a write of an earlier process to the answer of the write.
+pub(crate) async fn resume(mut task: WriteTask<WriteAnswer>, context: &WriteContext, transactions: Vec<InFlightTx>) {
+    let last_tx = transactions.last().map(SubmittedTx::from);
+    // A caller that repeats a refused write hears of the refusal, and need not wait for the decision.
+    if let Some(refused) = transactions.last().filter(|tx| tx.outcome.is_none())
+        && let Some(refusal) = &refused.refusal
+    {
+        task.answer_early(Err(rejected_error(&SubmittedTx::from(refused), refusal)));
+    }
+    let completed = match task.resume::<ErrorEnvelope>(context.pipeline.actors(), &transactions).await {
+        Ok(decided) => conclude_task(&task, context, decided).await,
+        Err(_) => {
+            let (hash, timeout_height) =
+                last_tx.as_ref().map(|tx| (tx.hash.as_str(), tx.timeout_height)).unwrap_or_default();
+            let answer = Err(undecided_error(context, hash, timeout_height));
+            CompletedWrite { last_tx, answer, is_audited: true }
         }
-        Err(_) => Err(undecided_error(context, &submitted.hash, submitted.timeout_height)),
     };
-    close_records(task, context, CompletedWrite { last_tx: Some(submitted), answer, is_audited: true });
+    close_records(task, context, completed);
+}
+
+/// The answer of a write that the chain has decided, in the trace that the write belongs to.
+async fn conclude_task(task: &WriteTask<WriteAnswer>, context: &WriteContext, decided: DecidedWrite) -> CompletedWrite {
+    let last_tx = Some(decided.tx.clone());
+    let answer = conclude(context, decided).instrument(task.span().clone()).await;
+    CompletedWrite { last_tx, answer, is_audited: true }
+}
+
+/// Answers the callers of a refused write at once, and follows its transactions until none of them can execute any more. Its
+/// idempotency key stays bound meanwhile.
+async fn follow_refused(
+    task: &mut WriteTask<WriteAnswer>,
+    context: &WriteContext,
+    refused: CompletedWrite,
+) -> CompletedWrite {
+    task.answer_early(refused.answer.clone());
+    match task.follow(context.pipeline.actors()).await {
+        Some(decided) if matches!(decided.outcome, WriteOutcome::Included { .. }) => {
+            tracing::warn!(tx_hash = decided.tx.hash, "a refused transaction is in a block all the same");
+            conclude_task(task, context, decided).await
+        }
+        Some(decided) => CompletedWrite { last_tx: Some(decided.tx), ..refused },
+        None => refused,
+    }
 }
 
 /// The answer of a write without an outcome.
@@ -76,11 +107,17 @@ async fn answer_failure(
     intent: &WriteIntent,
     failure: WriteFailure<ErrorEnvelope>,
 ) -> CompletedWrite {
-    let WriteFailure { last_tx, error } = failure;
+    let WriteFailure { last_tx, may_execute, error } = failure;
     let is_audited = !matches!((&error, &last_tx), (WriteError::Refused(_), None));
     let envelope = match error {
         WriteError::Refused(refusal) => refusal,
-        WriteError::Submit(error) => explain_refusal(context, &intent.encoded, error).await,
+        WriteError::Submit(error) => {
+            let was_refused = matches!(error, SubmitError::Simulation(_));
+            explain_refusal(context, &intent.encoded, submit_error(&error), was_refused).await
+        }
+        WriteError::Rejected { tx, refusal } => {
+            explain_refusal(context, &intent.encoded, rejected_error(&tx, &refusal), true).await
+        }
         WriteError::Withdrawn(error) => ask_error(&error),
         WriteError::SignerUnavailable(error) => signer_unavailable(&error),
         WriteError::Undecided { hash, timeout_height } => {
@@ -89,6 +126,7 @@ async fn answer_failure(
         }
     };
     let envelope = match &last_tx {
+        Some(earlier) if may_execute => bound_error(envelope, earlier),
         Some(earlier) => resubmission_error(envelope, earlier),
         None => envelope,
     };
@@ -148,6 +186,8 @@ async fn await_index(context: &WriteContext, hash: &str, height: u64) -> (bool, 
 
 /// Label of an open transaction.
 const UNDECIDED: &str = "undecided";
+/// Label of a refused transaction that never executed. Its key is free, and has no answer.
+const REFUSED: &str = "refused";
 
 /// Completes journal, audit and metrics of a write, then publishes its answer.
 fn close_records(task: WriteTask<WriteAnswer>, context: &WriteContext, completed: CompletedWrite) {
@@ -156,7 +196,9 @@ fn close_records(task: WriteTask<WriteAnswer>, context: &WriteContext, completed
         // An undecided write is open in the journal, and the next process completes it. A refused one has no record.
         return task.finish(completed.answer);
     }
-    if let (Some(tx), Some(_)) = (&completed.last_tx, &task.intent().idempotency_key) {
+    if let (Some(tx), Some(_)) =
+        (completed.last_tx.as_ref().filter(|_| outcome != REFUSED), &task.intent().idempotency_key)
+    {
         // The journal has the answer before a caller that knows the answer can repeat the write under the same key.
         let answer = serde_json::to_string(&StoredAnswer::from(&completed.answer)).unwrap_or_default();
         context.pipeline.journal().record_answer(&tx.hash, answer);
@@ -169,11 +211,8 @@ fn close_records(task: WriteTask<WriteAnswer>, context: &WriteContext, completed
     task.finish(completed.answer);
 }
 
-/// `included`, `failed`, `expired`, `displaced`, `undecided`, or `not_sent`.
+/// `included`, `failed`, `expired`, `displaced`, `refused`, `undecided`, or `not_sent`.
 fn outcome_label(context: &WriteContext, last_tx: Option<&SubmittedTx>) -> &'static str {
     let Some(tx) = last_tx else { return "not_sent" };
-    context.pipeline.with_table(|table| {
-        let outcome = table.get(&tx.hash).and_then(|known| known.outcome.as_ref());
-        outcome.map_or(UNDECIDED, WriteOutcome::label)
-    })
+    context.pipeline.with_table(|table| table.get(&tx.hash).and_then(InFlightTx::outcome_label).unwrap_or(UNDECIDED))
 }

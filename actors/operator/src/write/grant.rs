@@ -3,16 +3,12 @@
 use std::time::Duration;
 
 use serde_json::json;
-use svc_pipeline::{EncodedMessage, FeeGranter, SigningPolicy, SubmitError, WriteIntent};
+use svc_pipeline::{EncodedMessage, FeeGranter, SigningPolicy, WriteIntent};
 use svc_wire::error_envelope::{ErrorEnvelope, FailureCode, NextStep};
 use tokio::time::Instant;
 
 use super::context::WriteContext;
-use crate::{
-    error::{record_unavailable, submit_error},
-    refresher::RefreshTrigger,
-    snapshot::GrantStatus,
-};
+use crate::{error::record_unavailable, refresher::RefreshTrigger, snapshot::GrantStatus};
 
 /// Longest wait of a refused write for the indexer before its authorization is read again.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(3);
@@ -64,15 +60,14 @@ impl SigningPolicy for GrantPolicy<'_> {
     }
 }
 
-/// The error for a write that the signer refused. A refused simulation may mean that the authorization is gone: the operator reads
+/// The error for a write that ended with `envelope`. A refusal by the chain may mean that the authorization is gone: the operator reads
 /// the authorization again and does not interpret the chain's words.
 pub(crate) async fn explain_refusal(
     context: &WriteContext,
     message: &EncodedMessage,
-    error: SubmitError,
+    envelope: ErrorEnvelope,
+    was_refused: bool,
 ) -> ErrorEnvelope {
-    let envelope = submit_error(&error);
-    let was_refused = matches!(error, SubmitError::Simulation(_) | SubmitError::Rejected(_));
     if !was_refused || !message.needs_grant {
         return envelope;
     }

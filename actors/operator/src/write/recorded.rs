@@ -14,7 +14,7 @@ use super::{
     execution::undecided_error,
     receipt::{WriteAnswer, WriteReceipt, build_receipt},
 };
-use crate::error::{displaced_error, expired_error, node_error, record_unavailable, tx_failed_error};
+use crate::error::{displaced_error, expired_error, node_error, record_unavailable, rejected_error, tx_failed_error};
 
 /// An answer as the journal stores it.
 #[derive(Serialize, Deserialize)]
@@ -81,6 +81,7 @@ async fn recorded_answer(context: &WriteContext, record: JournalRecord) -> Write
             Some(outcome) => outcome,
             None => return Err(undecided_error(context, hash, record.timeout_height)),
         },
+        ("open_refused", _) => return Err(rejected_error(&record.submitted_tx(), &record.refusal())),
         ("expired", _) => WriteOutcome::Expired { timeout_height: record.timeout_height },
         ("displaced", _) => WriteOutcome::Displaced { height: record.timeout_height },
         (_, Some(height)) => {

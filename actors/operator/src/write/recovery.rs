@@ -14,11 +14,18 @@ pub(crate) async fn complete_audit(
     // Without a journal on disk it is unknown whether a transaction was sent.
     let no_transaction = if journal.is_on_disk() { "not_sent" } else { "unknown" };
     for record in open {
-        let transactions = journal.transactions_of_write(&record.id).await?;
-        if transactions.iter().any(|tx| tx.state == "open") {
+        let mut transactions = journal.transactions_of_write(&record.id).await?;
+        // One that was never sent has no reason of a refusal.
+        transactions.retain(|tx| tx.state != "refused" || tx.code.is_some());
+        if transactions.iter().any(|tx| tx.state.starts_with("open")) {
             continue;
         }
-        let last = transactions.into_iter().rfind(|tx| tx.state != "refused");
+        // At most one of them is in a block; the last one speaks for a write of which none is.
+        let included = transactions.iter().position(|tx| tx.state == "included");
+        let last = match included {
+            Some(position) => transactions.into_iter().nth(position),
+            None => transactions.into_iter().next_back(),
+        };
         let completion = AuditCompletion {
             completed_at: wall_clock::now_rfc3339(),
             outcome: last.as_ref().map_or(no_transaction, |tx| tx.state.as_str()).to_owned(),

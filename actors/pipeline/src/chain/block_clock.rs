@@ -42,8 +42,14 @@ pub struct BlockClock {
     heads: VecDeque<BlockHead>,
     /// Time at which the newest height was heard.
     heard_at: Option<Instant>,
+    /// Greatest height that two nodes have, or the only node, and when that was seen.
+    confirmed: Option<(u64, Instant)>,
 }
 
+/// Blocks that the clock may be ahead of the chain, beyond its pace.
+pub const MAX_LEAD: u64 = 20;
+/// Blocks that the clock may be above the confirmed height for the search of a transaction.
+const MAX_UNCONFIRMED: u64 = 1_000;
 /// Heads that the pace is taken from.
 const PACE_HEADS: usize = 17;
 /// Bounds of the time between blocks. The chain of a node that states other times is not faster or slower for it.
@@ -59,6 +65,7 @@ impl BlockClock {
     /// A clock that has seen one block.
     pub fn new(head: BlockHead, now: Instant) -> Self {
         let mut clock = Self::default();
+        clock.confirm(head.height, now);
         clock.block_seen(head, now);
         clock
     }
@@ -88,6 +95,28 @@ impl BlockClock {
         let median = *spans.get(spans.len() / 2)?;
         let interval = Duration::from_nanos(u64::try_from(median).unwrap_or(0));
         Some(interval.clamp(MIN_INTERVAL, MAX_INTERVAL))
+    }
+
+    /// Two nodes have this height, or the only one.
+    pub fn confirm(&mut self, height: u64, now: Instant) {
+        if self.confirmed.is_none_or(|(confirmed, _)| height >= confirmed) {
+            self.confirmed = Some((height, now));
+        }
+    }
+
+    /// Greatest height that can be believed of one node alone: twice the usual pace of the chain since the last confirmation explains
+    /// it. The heights that the node itself has stated since then do not raise it.
+    pub fn plausible_height(&self, now: Instant) -> u64 {
+        let Some((height, confirmed_at)) = self.confirmed else { return u64::MAX };
+        let interval = self.interval().unwrap_or(MIN_INTERVAL);
+        let blocks = 2.0 * now.saturating_duration_since(confirmed_at).as_secs_f64() / interval.as_secs_f64();
+        height.saturating_add(blocks as u64).saturating_add(MAX_LEAD)
+    }
+
+    /// A height that the chain has reached: the confirmed one, and not much below the clock while no second node answers.
+    pub fn reached_height(&self) -> u64 {
+        let confirmed = self.confirmed.map_or(self.height, |(height, _)| height.min(self.height));
+        confirmed.max(self.height.saturating_sub(MAX_UNCONFIRMED))
     }
 
     /// Timeout height of a transaction that is signed now: twice the caller's wait limit away, so that a caller times out before the
@@ -158,6 +187,25 @@ mod tests {
         let clock = clock_of(&burst);
         assert_eq!(clock.interval(), Some(Duration::from_secs(1)), "all arrived at once");
         assert_eq!(clock.timeout_height(Duration::from_secs(30)), 25 + 60);
+    }
+
+    #[test]
+    fn the_pace_or_a_second_node_explains_a_height() {
+        let start = Instant::now();
+        let mut clock = BlockClock::default();
+        clock.block_seen(head(100, 0), start);
+        clock.block_seen(head(101, 1_000), start);
+        clock.confirm(101, start);
+        assert_eq!((clock.plausible_height(start), clock.reached_height()), (121, 101));
+        // A node cannot raise it by itself.
+        clock.block_seen(head(121, 21_000), start);
+        assert_eq!((clock.plausible_height(start), clock.reached_height()), (121, 101));
+        assert_eq!(clock.plausible_height(start + Duration::from_secs(30)), 181);
+        clock.block_seen(head(5_000, 5_000_000), start);
+        assert_eq!(clock.reached_height(), 4_000);
+        clock.confirm(6_000, start);
+        clock.confirm(400, start);
+        assert_eq!((clock.plausible_height(start), clock.reached_height()), (6_020, 5_000));
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use svc_net::upstream::{NodeClient, NodeClientError};
 
-use super::block_clock::BlockHead;
+use svc_kit::RetainedState;
+use tokio::time::Instant;
+
+use super::block_clock::{BlockClock, BlockHead};
 
 /// The newest block of the node in use.
 ///
@@ -14,4 +17,12 @@ pub async fn query_head(node: &NodeClient) -> Result<BlockHead, NodeClientError>
         let reason = format!("status: {:?} is no time", sync_info.latest_block_time);
         node.endpoints().current().protocol_error(reason, &[]).into()
     })
+}
+
+/// Replaces the node in use when it does not answer or is behind. A height that only one node has must fit the clock of the chain.
+pub async fn select_node(node: &NodeClient, clock: &RetainedState<BlockClock>) {
+    let plausible_height = clock.with(|clock| clock.plausible_height(Instant::now()));
+    if let Some(height) = node.select_current(Some(plausible_height)).await {
+        clock.with(|clock| clock.confirm(height, Instant::now()));
+    }
 }

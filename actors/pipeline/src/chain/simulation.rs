@@ -3,8 +3,10 @@
 use prost::Message;
 use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_wire::{
-    chain_error::ChainError,
+    account_key::PublicKey,
+    chain_error::{ChainError, ChainErrorKind},
     proto::cosmos::tx::v1beta1::{SimulateRequest, SimulateResponse},
+    tx::UnsignedTx,
 };
 
 /// A simulation without a result.
@@ -28,5 +30,25 @@ pub async fn simulate_gas(node: &NodeClient, tx_bytes: Vec<u8>) -> Result<u64, S
         }
         Err(NodeClientError::Query { error, .. }) => Err(SimulationError::Refused(error)),
         Err(error) => Err(SimulationError::NoAnswer(error)),
+    }
+}
+
+/// The sequence that the node's check state expects next, which counts the transactions in its mempool. A simulation at a sequence that
+/// is certainly wrong names it. `None` when the node does not.
+pub async fn query_check_sequence(node: &NodeClient, message: prost_types::Any, key: &PublicKey) -> Option<u64> {
+    let unsigned = UnsignedTx {
+        messages: vec![message],
+        sequence: u64::MAX,
+        fee: Vec::new(),
+        gas_limit: 0,
+        fee_granter: None,
+        timeout_height: 0,
+    };
+    match simulate_gas(node, unsigned.simulation_bytes(key)).await {
+        Err(SimulationError::Refused(error)) => match error.classify_simulation() {
+            ChainErrorKind::WrongSequence { expected, .. } => expected,
+            _ => None,
+        },
+        Ok(_) | Err(SimulationError::NoAnswer(_)) => None,
     }
 }

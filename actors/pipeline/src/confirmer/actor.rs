@@ -6,21 +6,31 @@ use serde_json::{Value, json};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort};
 use svc_net::upstream::NodeClientError;
 use svc_otel::metrics;
+use svc_wire::comet_rpc::ExecTxResult;
 
 use super::{
-    Args, Msg,
+    Args, Msg, TxNews,
     block_reader::BlockReader,
-    core::{AbsenceVerdict, PendingTx, TxLookups, describe_heights},
+    core::{PendingTx, PendingVerdict, TxLookups, describe_heights},
     lookup::{LookupAnswer, look_up_all},
 };
-use crate::write::{in_flight::InFlightTx, outcome::WriteOutcome};
+use crate::write::{
+    in_flight::InFlightTx,
+    outcome::{BlockVerdict, TxRefusal, WriteOutcome, judge_result},
+};
 
 /// State of a confirmer.
 pub struct State {
     args: Arc<Args>,
     lookups: TxLookups,
     blocks: BlockReader,
-    waiters: HashMap<String, Vec<ReplyPort<Option<WriteOutcome>>>>,
+    waiters: HashMap<String, Vec<Waiter>>,
+}
+
+/// A caller that waits for news of a transaction.
+struct Waiter {
+    includes_refusal: bool,
+    reply: ReplyPort<Option<TxNews>>,
 }
 
 /// The actor that decides outcomes.
@@ -41,10 +51,11 @@ impl ActorBehaviour for Confirmer {
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
         match message {
-            Msg::Await { hash, reply } => state.wait(hash, reply),
-            Msg::TxSeen { height, hash, result } => state.decide(&hash, WriteOutcome::Included { height, result }),
+            Msg::Await { hash, includes_refusal, reply } => state.wait(hash, Waiter { includes_refusal, reply }),
+            Msg::TxSeen { height, hash, result } => state.record_seen(height, &hash, &result),
             Msg::BlockSeen { height } => {
                 state.drop_abandoned_waiters();
+                state.report_refusals();
                 state.start_lookups(context, height, false);
             }
             Msg::LookUpAll => {
@@ -65,16 +76,29 @@ impl ActorBehaviour for Confirmer {
 }
 
 impl State {
-    fn wait(&mut self, hash: String, reply: ReplyPort<Option<WriteOutcome>>) {
-        let known = self.args.table.with(|table| table.get(&hash).map(|tx| tx.outcome.clone()));
+    fn wait(&mut self, hash: String, waiter: Waiter) {
+        let known = self.args.table.with(|table| table.get(&hash).map(|tx| (tx.outcome.clone(), tx.refusal.is_some())));
         match known {
-            None => reply.send(None),
-            Some(Some(outcome)) => reply.send(Some(outcome)),
-            Some(None) => {
+            None => waiter.reply.send(None),
+            Some((Some(outcome), _)) => waiter.reply.send(Some(TxNews::Decided(outcome))),
+            Some((None, true)) if waiter.includes_refusal => waiter.reply.send(Some(TxNews::Refused)),
+            Some((None, _)) => {
                 let waiters = self.waiters.entry(hash).or_default();
                 // Abandoned waiters would accumulate while the chain makes no blocks.
-                waiters.retain(|waiter| !waiter.is_abandoned());
-                waiters.push(reply);
+                waiters.retain(|waiter| !waiter.reply.is_abandoned());
+                waiters.push(waiter);
+            }
+        }
+    }
+
+    /// Answers the callers that wait for a refusal. The signer records refusals in the table.
+    fn report_refusals(&mut self) {
+        let table = &self.args.table;
+        for (hash, waiters) in &mut self.waiters {
+            if table.with(|table| table.get(hash).is_some_and(|tx| tx.refusal.is_some())) {
+                for waiter in waiters.extract_if(.., |waiter| waiter.includes_refusal) {
+                    waiter.reply.send(Some(TxNews::Refused));
+                }
             }
         }
     }
@@ -83,8 +107,9 @@ impl State {
         self.lookups.finish(hash);
         match answer {
             Ok(Ok(outcome)) => self.decide(hash, outcome),
-            Ok(Err(AbsenceVerdict::Missing)) => self.args.signer.doubt(),
-            Ok(Err(AbsenceVerdict::Unprovable { missing })) => {
+            Ok(Err(PendingVerdict::Missing)) => self.args.signer.doubt(),
+            Ok(Err(PendingVerdict::AnteFailure(refusal))) => self.refuse(hash, &refusal),
+            Ok(Err(PendingVerdict::Unprovable { missing })) => {
                 self.lookups.postpone(hash);
                 let is_news = self.args.table.with(|table| table.note_missing_blocks(hash, missing.clone()));
                 if is_news {
@@ -92,8 +117,31 @@ impl State {
                     tracing::error!(tx_hash = hash, missing, "no node has the blocks that decide the transaction");
                 }
             }
-            Ok(Err(AbsenceVerdict::Undetermined)) | Err(_) => {}
+            Ok(Err(PendingVerdict::Undetermined)) | Err(_) => {}
         }
+    }
+
+    /// The node reported a transaction of the account in a block.
+    fn record_seen(&mut self, height: u64, hash: &str, result: &ExecTxResult) {
+        let Some(sequence) = self.args.table.with(|table| table.get(hash).map(|tx| tx.sequence)) else { return };
+        match judge_result(height, result, sequence) {
+            BlockVerdict::Decided(outcome) => self.decide(hash, outcome),
+            BlockVerdict::AnteFailure(refusal) => self.refuse(hash, &refusal),
+            BlockVerdict::Undecided => {}
+        }
+    }
+
+    /// A block has the transaction, refused by the ante handler: its sequence is free, and only its timeout height ends it.
+    fn refuse(&mut self, hash: &str, refusal: &TxRefusal) {
+        if !self.args.table.with(|table| table.refuse(hash, refusal.clone())) {
+            return;
+        }
+        self.args.journal.record_refused(hash, refusal);
+        metrics::record_tx_refused("block");
+        let (height, reason) = (refusal.block_height, refusal.error.raw_log.as_str());
+        tracing::warn!(tx_hash = hash, height, reason, "transaction failed before its messages");
+        self.args.signer.settled(false);
+        self.report_refusals();
     }
 
     fn decide(&mut self, hash: &str, outcome: WriteOutcome) {
@@ -105,8 +153,8 @@ impl State {
             self.record_outcome(&tx, &outcome);
             self.args.signer.settled(outcome.uses_sequence(tx.sequence));
         }
-        for reply in self.waiters.remove(hash).unwrap_or_default() {
-            reply.send(Some(outcome.clone()));
+        for waiter in self.waiters.remove(hash).unwrap_or_default() {
+            waiter.reply.send(Some(TxNews::Decided(outcome.clone())));
         }
     }
 
@@ -114,7 +162,7 @@ impl State {
     fn record_outcome(&self, tx: &InFlightTx, outcome: &WriteOutcome) {
         let (hash, msg_type) = (tx.hash.as_str(), tx.intent.encoded.msg_type());
         self.args.journal.record_decided(tx, outcome);
-        metrics::record_tx_outcome(msg_type, outcome.label());
+        metrics::record_tx_outcome(msg_type, tx.outcome_label().unwrap_or(outcome.label()));
         match outcome {
             WriteOutcome::Included { height, result } => {
                 self.args.gas.with(|gas| gas.record_usage(msg_type, result.gas_used));
@@ -136,17 +184,18 @@ impl State {
 
     fn drop_abandoned_waiters(&mut self) {
         self.waiters.retain(|_, waiters| {
-            waiters.retain(|waiter| !waiter.is_abandoned());
+            waiters.retain(|waiter| !waiter.reply.is_abandoned());
             !waiters.is_empty()
         });
     }
 
     fn start_lookups(&mut self, context: &ActorContext<Msg>, height: u64, includes_all: bool) {
-        let pending: Vec<PendingTx> = self.args.table.with(|table| table.live().map(PendingTx::from).collect());
+        let pending: Vec<PendingTx> =
+            self.args.table.with(|table| table.live().chain(table.refused()).map(PendingTx::from).collect());
         let due = self.lookups.take_due(&pending, height, includes_all);
         if !due.is_empty() {
-            let (node, address) = (self.args.node.clone(), self.args.address.clone());
-            context.spawn(look_up_all(node, self.blocks.clone(), address, due, context.mailbox()));
+            let (node, account) = (self.args.node.clone(), self.args.account.clone());
+            context.spawn(look_up_all(node, self.blocks.clone(), account, due, context.mailbox()));
         }
     }
 }

@@ -11,8 +11,9 @@ use futures::StreamExt;
 use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_otel::metrics;
 use svc_wire::{
-    comet_rpc::{BlockData, ExecTxResult},
-    tx::tx_hash,
+    account_key::PublicKey,
+    comet_rpc::{BlockData, EventAttribute, ExecTxResult},
+    tx::{SigningContext, is_signed_at, tx_hash},
 };
 use tokio::sync::Mutex;
 
@@ -28,13 +29,25 @@ const MAX_CACHED_TXS: usize = 500_000;
 #[derive(Clone, Default)]
 pub struct BlockReader(Arc<Mutex<BlockCache>>);
 
+/// Blocks in which to look for a transaction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockSearch {
+    /// Their heights.
+    pub heights: RangeInclusive<u64>,
+    /// The sequence of the transaction, when another transaction of the account that used it is looked for too.
+    pub sequence: Option<u64>,
+}
+
 /// Hashes of the transactions of a block, in order.
 type BlockHashes = Arc<[String]>;
+/// Sequences that the account has used in a block, with the hashes of the transactions.
+type UsedSequences = Arc<[(u64, String)]>;
 
 #[derive(Default)]
 struct BlockCache {
     blocks: BTreeMap<u64, BlockHashes>,
     tx_count: usize,
+    used_sequences: BTreeMap<u64, UsedSequences>,
 }
 
 impl BlockCache {
@@ -44,56 +57,111 @@ impl BlockCache {
             self.tx_count -= earlier.len();
         }
         while self.blocks.len() > MAX_CACHED_BLOCKS || self.tx_count > MAX_CACHED_TXS {
-            let Some((_, oldest)) = self.blocks.pop_first() else { return };
+            let Some((height, oldest)) = self.blocks.pop_first() else { return };
             self.tx_count -= oldest.len();
+            self.used_sequences.remove(&height);
         }
     }
 }
 
+/// The account whose transactions are looked for.
+#[derive(Debug, Clone)]
+pub struct BlockSigner {
+    /// Its address.
+    pub address: String,
+    /// Its public key.
+    pub public_key: PublicKey,
+    /// Chain and number of the account, to which its signatures are bound.
+    pub context: SigningContext,
+}
+
 impl BlockReader {
-    /// Looks for transactions in the blocks that decide each of them. `wanted` has the heights for each hash. A block that the node
+    /// Looks for transactions in the blocks that decide each of them. `wanted` has the search for each hash. A block that the node
     /// lacks is asked of the other nodes.
-    ///
-    /// # Errors
-    /// When a node does not answer. A block that no node has is no error.
     pub async fn find_evidence(
         &self,
         node: &NodeClient,
-        wanted: &HashMap<String, RangeInclusive<u64>>,
-    ) -> Result<HashMap<String, BlockEvidence>, NodeClientError> {
+        signer: &BlockSigner,
+        wanted: &HashMap<String, BlockSearch>,
+    ) -> HashMap<String, BlockEvidence> {
         let mut evidence: HashMap<String, BlockEvidence> = wanted
             .iter()
-            .map(|(hash, heights)| {
+            .map(|(hash, BlockSearch { heights, .. })| {
                 let searched_through = (*heights.end()).max(heights.start().saturating_sub(1));
                 (hash.clone(), BlockEvidence { searched_through, ..BlockEvidence::default() })
             })
             .collect();
-        let places = self.find_places(node, wanted, &mut evidence).await?;
+        let places = self.find_places(node, wanted, &mut evidence).await;
         for (height, positions) in places {
-            let results = read_results(node.clone(), height).await?;
+            let results = read_results(node.clone(), height).await;
             for (hash, position) in positions {
                 let Some(found) = evidence.get_mut(&hash) else { continue };
-                match results.as_ref().and_then(|results| results.get(position)) {
-                    Some(result) => found.results.push((height, Box::new(result.clone()))),
+                match results.as_ref().map(|results| results.as_ref().and_then(|results| results.get(position))) {
+                    Ok(Some(result)) => found.results.push((height, Box::new(result.clone()))),
                     // Without its result a block proves neither success nor failure.
-                    None => found.missing.push(height),
+                    Ok(None) => found.missing.push(height),
+                    Err(_) => found.unread.push(height),
                 }
             }
         }
+        self.find_displacements(node, signer, wanted, &mut evidence).await;
         for found in evidence.values_mut() {
             found.missing.sort_unstable();
         }
-        Ok(evidence)
+        evidence
+    }
+
+    /// Looks for other transactions that have used the wanted sequences. The results say where, and the signature of the account proves
+    /// it: no node can invent a transaction that uses a sequence.
+    async fn find_displacements(
+        &self,
+        node: &NodeClient,
+        signer: &BlockSigner,
+        wanted: &HashMap<String, BlockSearch>,
+        evidence: &mut HashMap<String, BlockEvidence>,
+    ) {
+        let mut searches: BTreeMap<u64, Vec<(&String, u64)>> = BTreeMap::new();
+        for (hash, search) in wanted {
+            let Some(sequence) = search.sequence else { continue };
+            for height in search.heights.clone() {
+                searches.entry(height).or_default().push((hash, sequence));
+            }
+        }
+        let mut cache = self.0.lock().await;
+        for (height, searches) in searches {
+            // An empty block has no results, and one that was not read is known to be missing.
+            if cache.blocks.get(&height).is_none_or(|hashes| hashes.is_empty()) {
+                continue;
+            }
+            let used = match cache.used_sequences.get(&height) {
+                Some(used) => Ok(Some(Arc::clone(used))),
+                None => read_used_sequences(node, height, signer).await,
+            };
+            for (hash, sequence) in searches {
+                let Some(found) = evidence.get_mut(hash) else { continue };
+                match &used {
+                    Ok(Some(used)) => {
+                        let is_other = used.iter().any(|(one, user)| *one == sequence && user != hash);
+                        found.displaced_at = found.displaced_at.or(is_other.then_some(height));
+                    }
+                    Ok(None) => found.missing_results.push(height),
+                    Err(_) => found.unread.push(height),
+                }
+            }
+            if let Ok(Some(used)) = used {
+                cache.used_sequences.insert(height, used);
+            }
+        }
     }
 
     /// Heights and positions of the wanted hashes. The memory is locked meanwhile, so that no block is read twice.
     async fn find_places(
         &self,
         node: &NodeClient,
-        wanted: &HashMap<String, RangeInclusive<u64>>,
+        wanted: &HashMap<String, BlockSearch>,
         evidence: &mut HashMap<String, BlockEvidence>,
-    ) -> Result<BTreeMap<u64, Vec<(String, usize)>>, NodeClientError> {
-        let heights: BTreeSet<u64> = wanted.values().cloned().flatten().collect();
+    ) -> BTreeMap<u64, Vec<(String, usize)>> {
+        let heights: BTreeSet<u64> = wanted.values().flat_map(|search| search.heights.clone()).collect();
         let mut cache = self.0.lock().await;
         let mut places: BTreeMap<u64, Vec<(String, usize)>> = BTreeMap::new();
         let reads: Vec<_> = heights
@@ -102,24 +170,28 @@ impl BlockReader {
                 let (node, known) = (node.clone(), cache.blocks.get(&height).cloned());
                 async move {
                     match known {
-                        Some(hashes) => Ok((height, Some(hashes), false)),
-                        None => read_block(node, height).await.map(|hashes| (height, hashes, true)),
+                        Some(hashes) => (height, Ok(Some(hashes)), false),
+                        None => (height, read_block(node, height).await, true),
                     }
                 }
             })
             .collect();
         let mut blocks = futures::stream::iter(reads).buffered(CONCURRENT_READS);
-        while let Some(read) = blocks.next().await {
-            let (height, hashes, is_new) = read?;
-            let Some(hashes) = hashes else {
-                let undecided = wanted.iter().filter(|(_, heights)| heights.contains(&height));
-                for (hash, _) in undecided {
-                    evidence.entry(hash.clone()).or_default().missing.push(height);
+        while let Some((height, read, is_new)) = blocks.next().await {
+            let hashes = match read {
+                Ok(Some(hashes)) => hashes,
+                // One height without an answer does not keep the others from being read.
+                gap => {
+                    for (hash, _) in wanted.iter().filter(|(_, search)| search.heights.contains(&height)) {
+                        let found = evidence.entry(hash.clone()).or_default();
+                        let heights = if gap.is_ok() { &mut found.missing } else { &mut found.unread };
+                        heights.push(height);
+                    }
+                    continue;
                 }
-                continue;
             };
             for (position, hash) in hashes.iter().enumerate() {
-                if wanted.get(hash).is_some_and(|heights| heights.contains(&height)) {
+                if wanted.get(hash).is_some_and(|search| search.heights.contains(&height)) {
                     places.entry(height).or_default().push((hash.clone(), position));
                 }
             }
@@ -127,7 +199,7 @@ impl BlockReader {
                 cache.insert(height, hashes);
             }
         }
-        Ok(places)
+        places
     }
 }
 
@@ -155,6 +227,42 @@ async fn read_block(node: NodeClient, height: u64) -> Result<Option<BlockHashes>
 /// `None` when a transaction is no base64: such a block proves the absence of nothing.
 fn hash_txs(data: &BlockData) -> Option<BlockHashes> {
     data.txs.iter().map(|text| STANDARD.decode(text).ok().map(|bytes| tx_hash(&bytes))).collect()
+}
+
+/// Sequences that the account has used in a block, proven by its signatures; `None` when no node has the block or its results.
+async fn read_used_sequences(
+    node: &NodeClient,
+    height: u64,
+    signer: &BlockSigner,
+) -> Result<Option<UsedSequences>, NodeClientError> {
+    let Some(results) = read_results(node.clone(), height).await? else { return Ok(None) };
+    let stated = stated_sequences(&results, &signer.address);
+    if stated.is_empty() {
+        return Ok(Some(Arc::default()));
+    }
+    let read = |node: NodeClient| async move { node.block(height).await };
+    let Some(block) = read_anywhere(node.clone(), "block", read).await? else { return Ok(None) };
+    let prove = |(sequence, position): (u64, usize)| {
+        let bytes = STANDARD.decode(block.block.data.txs.get(position)?).ok()?;
+        let is_proven = is_signed_at(&bytes, &signer.public_key, &signer.context, sequence);
+        is_proven.then(|| (sequence, tx_hash(&bytes)))
+    };
+    Ok(Some(stated.into_iter().filter_map(prove).collect()))
+}
+
+/// Sequences that the account has used according to the results of a block, and the positions of the transactions: only the events of
+/// a transaction that passed the ante handler hold `tx.acc_seq`.
+fn stated_sequences(results: &[ExecTxResult], address: &str) -> Vec<(u64, usize)> {
+    let sequence_of = |attribute: &EventAttribute| {
+        let (owner, sequence) = attribute.value.rsplit_once('/').filter(|_| attribute.key == "acc_seq")?;
+        sequence.parse().ok().filter(|_: &u64| owner == address)
+    };
+    let used_in = |(position, result): (usize, &ExecTxResult)| {
+        let events = result.events.iter().filter(|event| event.event_type == "tx");
+        let sequences: Vec<u64> = events.flat_map(|event| event.attributes.iter().filter_map(sequence_of)).collect();
+        sequences.into_iter().map(move |sequence| (sequence, position)).collect::<Vec<_>>()
+    };
+    results.iter().enumerate().flat_map(used_in).collect()
 }
 
 /// Results of the transactions of a block; `None` when no node has them.
@@ -196,6 +304,8 @@ where
 
 #[cfg(test)]
 mod tests {
+    use svc_wire::comet_rpc::AbciEvent;
+
     use super::*;
 
     #[test]
@@ -204,6 +314,26 @@ mod tests {
         assert_eq!(hashes(&[]).map(|hashes| hashes.len()), Some(0));
         assert_eq!(hashes(&["AQ==", "Ag=="]).map(|hashes| hashes.len()), Some(2));
         assert_eq!(hashes(&["AQ==", "?"]), None);
+    }
+
+    #[test]
+    fn the_sequences_that_an_account_has_used_stand_in_the_events() {
+        let result = |event_type: &str, values: &[&str]| {
+            let attribute =
+                |value: &&str| EventAttribute { key: "acc_seq".to_owned(), value: (*value).to_owned(), index: true };
+            let attributes = values.iter().map(attribute).collect();
+            ExecTxResult {
+                events: vec![AbciEvent { event_type: event_type.to_owned(), attributes }],
+                ..ExecTxResult::default()
+            }
+        };
+        let results = [
+            result("tx", &["other/7"]),
+            result("tx", &["other/8", "own/7"]),
+            result("transfer", &["own/8"]),
+            result("tx", &["own/8", "own/x"]),
+        ];
+        assert_eq!(stated_sequences(&results, "own"), [(7, 1), (8, 3)]);
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! The schedule of lookups, and the meaning of their answers. Pure.
 //!
-//! Only blocks prove an outcome. A node's transaction index may lack a block for good, so that absence from it proves nothing; the
-//! account's state says whether a block contains *some* transaction with the sequence, and the blocks up to the height of that
-//! state say which one.
+//! Only blocks prove an outcome. A node's transaction index may lack a block for good, so that absence from it proves nothing. The
+//! account's state is one node's word: it says that a block should contain *some* transaction with the sequence, and only a block
+//! that contains another one proves that this one can never execute.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -11,9 +11,10 @@ use std::{
 
 use svc_wire::comet_rpc::ExecTxResult;
 
+use crate::chain::block_clock::MAX_LEAD;
 use crate::write::{
     in_flight::InFlightTx,
-    outcome::{WriteOutcome, outcome_in_block},
+    outcome::{BlockVerdict, TxRefusal, WriteOutcome, judge_result},
 };
 
 /// Blocks between two lookups of a pending transaction.
@@ -30,8 +31,10 @@ pub struct PendingTx {
     pub sequence: u64,
     /// Past this height it can never execute.
     pub timeout_height: u64,
-    /// No block up to this height contains it.
-    pub signed_height: u64,
+    /// No block below this height contains it.
+    pub search_from: u64,
+    /// Whether it was refused, so that the mempools should not have it.
+    pub is_refused: bool,
 }
 
 impl From<&InFlightTx> for PendingTx {
@@ -40,7 +43,8 @@ impl From<&InFlightTx> for PendingTx {
             hash: tx.hash.clone(),
             sequence: tx.sequence,
             timeout_height: tx.timeout_height,
-            signed_height: tx.signed_height,
+            search_from: tx.signed_height.saturating_sub(MAX_LEAD) + 1,
+            is_refused: tx.refusal.is_some(),
         }
     }
 }
@@ -56,7 +60,7 @@ pub struct NodeFacts {
 
 impl NodeFacts {
     /// Height of the state that shows a sequence as used; `None` when no state does.
-    fn used_at(&self, sequence: u64) -> Option<u64> {
+    pub fn used_at(&self, sequence: u64) -> Option<u64> {
         self.sequence.filter(|fact| fact.sequence > sequence).map(|fact| fact.height)
     }
 }
@@ -68,6 +72,8 @@ pub struct SequenceFact {
     pub sequence: u64,
     /// Height of the block.
     pub height: u64,
+    /// Number of the account.
+    pub account_number: u64,
 }
 
 /// Places of one transaction in the blocks that were read.
@@ -79,22 +85,43 @@ pub struct BlockEvidence {
     pub searched_through: u64,
     /// Heights of which no node in use has the block or its results, ascending.
     pub missing: Vec<u64>,
+    /// Height of a block in which another transaction has used the sequence.
+    pub displaced_at: Option<u64>,
+    /// Heights of blocks that were read and of which no node in use has the results, ascending.
+    pub missing_results: Vec<u64>,
+    /// Heights of blocks that were not read, because a node that may have them did not answer.
+    pub unread: Vec<u64>,
 }
 
 impl BlockEvidence {
+    /// Heights without which nothing is proven; `None` when none of them lacks. Results say by which transaction a sequence was used.
+    fn unprovable_heights(&self, is_sequence_used: bool) -> Option<Vec<u64>> {
+        let mut heights = self.missing.clone();
+        if is_sequence_used {
+            heights.extend(&self.missing_results);
+            heights.sort_unstable();
+            heights.dedup();
+        }
+        // A node that did not answer may have them.
+        if heights.is_empty() || !self.unread.is_empty() { None } else { Some(heights) }
+    }
+
     /// Every block up to this height was read.
     fn proven_through(&self) -> u64 {
-        self.missing.first().map_or(self.searched_through, |first| first.saturating_sub(1))
+        let first_gap = self.missing.iter().chain(&self.unread).min();
+        first_gap.map_or(self.searched_through, |first| first.saturating_sub(1))
     }
 }
 
-/// The meaning of absence.
+/// The meaning of evidence that decides nothing yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AbsenceVerdict {
+pub enum PendingVerdict {
     /// Its sequence is unused, so it should be in the mempool and may be missing there.
     Missing,
-    /// Absence proves nothing yet.
+    /// Nothing is proven yet.
     Undetermined,
+    /// The ante handler refused it in a block. The bytes may come back until its timeout height has passed.
+    AnteFailure(TxRefusal),
     /// The blocks that could contain it cannot be read, and without them nothing proves its outcome.
     Unprovable {
         /// Heights of the blocks, ascending.
@@ -164,38 +191,49 @@ pub fn describe_heights(heights: &[u64]) -> String {
 /// height has not come: no block can contain it yet, or the node is behind.
 pub fn decisive_heights(pending: &PendingTx, facts: &NodeFacts) -> Option<RangeInclusive<u64>> {
     let through = match facts.used_at(pending.sequence) {
+        _ if facts.height >= pending.timeout_height => pending.timeout_height,
         Some(used_at) => used_at.min(pending.timeout_height),
-        None if facts.height >= pending.timeout_height => pending.timeout_height,
         None => return None,
     };
-    Some(pending.signed_height + 1..=through)
+    Some(pending.search_from..=through)
 }
 
-/// The outcome that blocks prove, or the meaning of absence. A transaction in a block that came before its sequence was due counts as
-/// absent from it.
+/// The outcome that blocks prove, or the meaning of the evidence so far. A transaction in a block that came before its sequence was
+/// due counts as absent from it, and one that the ante handler refused is decided only with its timeout height.
 pub fn judge_evidence(
     pending: &PendingTx,
     facts: &NodeFacts,
     evidence: &BlockEvidence,
-) -> Result<WriteOutcome, AbsenceVerdict> {
+) -> Result<WriteOutcome, PendingVerdict> {
+    let mut ante_failure = None;
     for (height, result) in &evidence.results {
-        if let Some(outcome) = outcome_in_block(*height, result.clone(), pending.sequence, pending.timeout_height) {
-            return Ok(outcome);
+        match judge_result(*height, result, pending.sequence) {
+            BlockVerdict::Decided(outcome) => return Ok(outcome),
+            BlockVerdict::Undecided => {}
+            BlockVerdict::AnteFailure(refusal) => ante_failure = Some((*height, result, refusal)),
         }
     }
-    let proven_through = evidence.proven_through();
-    if proven_through >= pending.timeout_height {
-        return Ok(WriteOutcome::Expired { timeout_height: pending.timeout_height });
+    if evidence.proven_through() >= pending.timeout_height {
+        return Ok(match ante_failure {
+            Some((height, result, _)) => WriteOutcome::Included { height, result: result.clone() },
+            None => WriteOutcome::Expired { timeout_height: pending.timeout_height },
+        });
     }
-    if let Some(height) = facts.used_at(pending.sequence).filter(|used_at| proven_through >= *used_at) {
+    if let Some(height) = evidence.displaced_at {
         return Ok(WriteOutcome::Displaced { height });
     }
-    let is_unused = facts.sequence.is_some_and(|fact| fact.sequence <= pending.sequence);
-    Err(if !evidence.missing.is_empty() {
-        AbsenceVerdict::Unprovable { missing: evidence.missing.clone() }
-    } else if is_unused && facts.height < pending.timeout_height {
-        AbsenceVerdict::Missing
+    if let Some((_, _, refusal)) = ante_failure {
+        return Err(PendingVerdict::AnteFailure(refusal));
+    }
+    // A used sequence that no block shows is the word of one node; the bytes may be missing in the mempools all the same.
+    let is_unproven = facts.sequence.is_some_and(|fact| {
+        fact.sequence <= pending.sequence || evidence.searched_through >= fact.height.min(facts.height)
+    });
+    Err(if let Some(missing) = evidence.unprovable_heights(facts.used_at(pending.sequence).is_some()) {
+        PendingVerdict::Unprovable { missing }
+    } else if is_unproven && !pending.is_refused && facts.height < pending.timeout_height {
+        PendingVerdict::Missing
     } else {
-        AbsenceVerdict::Undetermined
+        PendingVerdict::Undetermined
     })
 }

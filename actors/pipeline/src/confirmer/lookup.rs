@@ -5,40 +5,72 @@ use std::collections::HashMap;
 use futures::StreamExt;
 use svc_kit::Mailbox;
 use svc_net::upstream::{NodeClient, NodeClientError};
+use svc_wire::{account_key::PublicKey, tx::SigningContext};
 
 use super::{
     Msg,
-    block_reader::BlockReader,
-    core::{AbsenceVerdict, BlockEvidence, NodeFacts, PendingTx, SequenceFact, decisive_heights, judge_evidence},
+    block_reader::{BlockReader, BlockSearch, BlockSigner},
+    core::{BlockEvidence, NodeFacts, PendingTx, PendingVerdict, SequenceFact, decisive_heights, judge_evidence},
 };
-use crate::{chain::account::query_account, write::outcome::WriteOutcome};
+use crate::{
+    chain::{
+        account::{AccountIdentity, query_account},
+        params::ChainParams,
+    },
+    write::outcome::WriteOutcome,
+};
 
 /// Questions to the index of transactions at once.
 const MAX_CONCURRENT_LOOKUPS: usize = 8;
 
-/// The outcome that a lookup proves, or the meaning of absence.
-pub type LookupAnswer = Result<WriteOutcome, AbsenceVerdict>;
+/// The outcome that a lookup proves, or the meaning of its evidence.
+pub type LookupAnswer = Result<WriteOutcome, PendingVerdict>;
 
 /// Looks transactions up and reports each result to the confirmer.
 pub async fn look_up_all(
     node: NodeClient,
     blocks: BlockReader,
-    address: String,
+    account: SigningAccount,
     due: Vec<PendingTx>,
     mailbox: Mailbox<Msg>,
 ) {
     // One node answers all of it: the facts that it states describe the blocks that it has.
     let node = node.pinned();
-    let answers = match read_node_facts(&node, &address).await {
-        Ok(facts) => look_up(&node, &blocks, &facts, &due).await,
-        Err(error) => Err(error),
+    let answers = match read_node_facts(&node, &account.address).await {
+        Ok(facts) => look_up(&node, &blocks, &account, &facts, &due).await.into_iter().map(Ok).collect(),
+        Err(error) => vec![Err(error); due.len()],
     };
-    for (position, pending) in due.into_iter().enumerate() {
-        let answer = match &answers {
-            Ok(answers) => Ok(answers[position].clone()),
-            Err(error) => Err(error.clone()),
-        };
+    for (pending, answer) in due.into_iter().zip(answers) {
         mailbox.send(Msg::LookupFinished { hash: pending.hash, answer });
+    }
+}
+
+/// The account whose transactions are followed.
+#[derive(Debug, Clone)]
+pub struct SigningAccount {
+    /// Its address.
+    pub address: String,
+    /// Its public key.
+    pub public_key: PublicKey,
+    /// The chain that its signatures are bound to.
+    pub chain_id: String,
+}
+
+impl SigningAccount {
+    /// The account of a key on a chain.
+    pub fn new(identity: &AccountIdentity, chain: &ChainParams) -> Self {
+        Self {
+            address: identity.address.to_string(),
+            public_key: identity.public_key,
+            chain_id: chain.chain_id.clone(),
+        }
+    }
+
+    /// The account as signatures name it. The number is that of the node; with a wrong one no signature is valid.
+    fn block_signer(&self, facts: &NodeFacts) -> BlockSigner {
+        let account_number = facts.sequence.map(|fact| fact.account_number).unwrap_or_default();
+        let context = SigningContext { chain_id: self.chain_id.clone(), account_number };
+        BlockSigner { address: self.address.clone(), public_key: self.public_key, context }
     }
 }
 
@@ -46,36 +78,42 @@ pub async fn look_up_all(
 pub async fn look_up(
     node: &NodeClient,
     blocks: &BlockReader,
+    account: &SigningAccount,
     facts: &NodeFacts,
     due: &[PendingTx],
-) -> Result<Vec<LookupAnswer>, NodeClientError> {
+) -> Vec<LookupAnswer> {
     let questions: Vec<_> = due.iter().map(|pending| find_in_index(node.clone(), pending.clone())).collect();
     let indexed = futures::stream::iter(questions);
     let indexed: Vec<BlockEvidence> = indexed.buffered(MAX_CONCURRENT_LOOKUPS).collect().await;
     let by_index: Vec<LookupAnswer> =
         due.iter().zip(&indexed).map(|(pending, evidence)| judge_evidence(pending, facts, evidence)).collect();
     let undecided = due.iter().zip(&by_index).filter(|(_, answer)| answer.is_err()).map(|(pending, _)| pending);
-    let wanted: HashMap<_, _> = undecided
-        .filter_map(|pending| decisive_heights(pending, facts).map(|heights| (pending.hash.clone(), heights)))
-        .collect();
+    let search = |pending: &PendingTx| {
+        let heights = decisive_heights(pending, facts)?;
+        // A state in which the sequence is used asks for the transaction that has used it.
+        let sequence = facts.used_at(pending.sequence).map(|_| pending.sequence);
+        Some((pending.hash.clone(), BlockSearch { heights, sequence }))
+    };
+    let wanted: HashMap<_, _> = undecided.filter_map(search).collect();
     if wanted.is_empty() {
-        return Ok(by_index);
+        return by_index;
     }
-    let evidence = blocks.find_evidence(node, &wanted).await?;
+    let evidence = blocks.find_evidence(node, &account.block_signer(facts), &wanted).await;
     let judge = |(pending, answer): (&PendingTx, LookupAnswer)| match evidence.get(&pending.hash) {
         Some(evidence) => judge_evidence(pending, facts, evidence),
         None => answer,
     };
-    Ok(due.iter().zip(by_index).map(judge).collect())
+    due.iter().zip(by_index).map(judge).collect()
 }
 
 /// Asks the index, which is sooner than reading blocks. It may lack a block for good, so its silence proves nothing.
 async fn find_in_index(node: NodeClient, pending: PendingTx) -> BlockEvidence {
-    let found = node.tx(&pending.hash).await.ok().flatten();
+    // Refused transactions are seldom in a block: the blocks decide them in time.
+    let found = if pending.is_refused { None } else { node.tx(&pending.hash).await.ok().flatten() };
     BlockEvidence {
         results: found.into_iter().map(|tx| (tx.height, Box::new(tx.tx_result))).collect(),
-        searched_through: pending.signed_height,
-        missing: Vec::new(),
+        searched_through: pending.search_from.saturating_sub(1),
+        ..BlockEvidence::default()
     }
 }
 
@@ -83,8 +121,10 @@ async fn find_in_index(node: NodeClient, pending: PendingTx) -> BlockEvidence {
 pub async fn read_node_facts(node: &NodeClient, address: &str) -> Result<NodeFacts, NodeClientError> {
     let height = node.status().await?.sync_info.latest_block_height;
     let sequence = match query_account(node, address).await {
-        Ok(Some(account)) => Some(SequenceFact { sequence: account.sequence, height: account.height }),
-        Ok(None) => Some(SequenceFact { sequence: 0, height }),
+        Ok(Some(account)) => {
+            Some(SequenceFact { sequence: account.sequence, height: account.height, account_number: account.number })
+        }
+        Ok(None) => Some(SequenceFact { sequence: 0, height, account_number: 0 }),
         Err(_) => None,
     };
     Ok(NodeFacts { height, sequence })

@@ -21,7 +21,7 @@ use svc_wire::comet_rpc::ExecTxResult;
 use tokio::time::Instant;
 
 pub use actor::Confirmer;
-pub(crate) use lookup::{look_up, read_node_facts};
+pub(crate) use lookup::{SigningAccount, look_up, read_node_facts};
 
 use self::lookup::LookupAnswer;
 use crate::{
@@ -31,14 +31,25 @@ use crate::{
     write::{in_flight::InFlightTable, outcome::WriteOutcome},
 };
 
+/// The next event of a pending transaction.
+#[derive(Debug, Clone)]
+pub enum TxNews {
+    /// It was refused, and may still execute.
+    Refused,
+    /// It was decided.
+    Decided(WriteOutcome),
+}
+
 /// Messages of the confirmer.
 pub enum Msg {
     /// Answer when the transaction is decided; at once with `None` when it is unknown.
     Await {
         /// Upper-case hex.
         hash: String,
+        /// Whether a refusal is news too.
+        includes_refusal: bool,
         /// The answer.
-        reply: ReplyPort<Option<WriteOutcome>>,
+        reply: ReplyPort<Option<TxNews>>,
     },
     /// The node reported an included transaction.
     TxSeen {
@@ -60,7 +71,7 @@ pub enum Msg {
     LookupFinished {
         /// Upper-case hex.
         hash: String,
-        /// The outcome that it proves, or the meaning of absence.
+        /// The outcome that it proves, or the meaning of its evidence.
         answer: Result<LookupAnswer, NodeClientError>,
     },
 }
@@ -81,8 +92,8 @@ impl ActorMessage for Msg {
 pub struct Args {
     /// The node, or one of several.
     pub node: NodeClient,
-    /// Address of the signing account.
-    pub address: String,
+    /// The signing account.
+    pub account: SigningAccount,
     /// Transactions in flight.
     pub table: RetainedState<InFlightTable>,
     /// Height of the chain.
@@ -119,11 +130,21 @@ impl ConfirmerHandle {
     /// Waits for the outcome of a transaction, through restarts of the confirmer. `None` when it does not know the transaction, or
     /// has stopped for good.
     pub async fn await_outcome(&self, hash: &str) -> Option<WriteOutcome> {
+        match self.await_news(hash, false).await? {
+            TxNews::Decided(outcome) => Some(outcome),
+            TxNews::Refused => None,
+        }
+    }
+
+    /// Waits for the outcome of a transaction, and also for its refusal when `includes_refusal` is set, through restarts of the
+    /// confirmer. `None` when it does not know the transaction, or has stopped for good.
+    pub(crate) async fn await_news(&self, hash: &str, includes_refusal: bool) -> Option<TxNews> {
         loop {
             let deadline = Instant::now() + OUTCOME_TIMEOUT;
-            let ask = |wait_limit| self.0.ask_within(wait_limit, |reply| Msg::Await { hash: hash.to_owned(), reply });
+            let message = |reply| Msg::Await { hash: hash.to_owned(), includes_refusal, reply };
+            let ask = |wait_limit| self.0.ask_within(wait_limit, message);
             match self.0.ask_through_restarts(deadline, ask).await {
-                Ok(outcome) => return outcome,
+                Ok(news) => return news,
                 Err(AskError::TimedOut { .. }) => {}
                 Err(AskError::NotDelivered { status: ActorStatus::Stopped, .. }) => return None,
                 Err(AskError::MailboxFull { .. } | AskError::ActorDied { .. } | AskError::NotDelivered { .. }) => {

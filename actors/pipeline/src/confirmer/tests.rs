@@ -5,14 +5,17 @@ use svc_wire::comet_rpc::{AbciEvent, EventAttribute, ExecTxResult};
 use super::core::*;
 use crate::write::outcome::WriteOutcome;
 
-/// Signed at height 9 with sequence 7; the timeout height is 20.
+/// In no block below height 10, with sequence 7; the timeout height is 20.
 fn pending() -> PendingTx {
-    PendingTx { hash: "A".to_owned(), sequence: 7, timeout_height: 20, signed_height: 9 }
+    PendingTx { hash: "A".to_owned(), sequence: 7, timeout_height: 20, search_from: 10, is_refused: false }
 }
 
 /// A node at `height`; the account's sequence and the height of that state.
 fn facts(height: u64, account: Option<(u64, u64)>) -> NodeFacts {
-    NodeFacts { height, sequence: account.map(|(sequence, height)| SequenceFact { sequence, height }) }
+    NodeFacts {
+        height,
+        sequence: account.map(|(sequence, height)| SequenceFact { sequence, height, account_number: 1 }),
+    }
 }
 
 #[test]
@@ -47,59 +50,103 @@ fn the_decisive_blocks_reach_from_the_signature_to_the_use_of_the_sequence_or_th
         (facts(20, Some((7, 19))), Some(10..=20)),
         (facts(20, None), Some(10..=20)),
         (facts(40, Some((8, 40))), Some(10..=20)),
+        // The state is of an old height, and the timeout height has come all the same.
+        (facts(40, Some((8, 1))), Some(10..=20)),
         (facts(9, Some((8, 9))), Some(std::ops::RangeInclusive::new(10, 9))),
     ] {
         assert_eq!(decisive_heights(&pending(), &given), heights, "{given:?}");
     }
 }
 
+/// Blocks up to this height were read, except the missing ones.
+fn searched(searched_through: u64, missing: &[u64]) -> BlockEvidence {
+    BlockEvidence { searched_through, missing: missing.to_vec(), ..BlockEvidence::default() }
+}
+
 #[test]
 fn absence_is_proven_by_every_block_that_could_contain_the_transaction() {
-    let undetermined = || Err(AbsenceVerdict::Undetermined);
-    let missing_tx = || Err(AbsenceVerdict::Missing);
-    let unprovable = |missing: &[u64]| Err(AbsenceVerdict::Unprovable { missing: missing.to_vec() });
-    for (given, searched_through, missing, expected) in [
+    let undetermined = || Err(PendingVerdict::Undetermined);
+    let missing_tx = || Err(PendingVerdict::Missing);
+    let unprovable = |missing: &[u64]| Err(PendingVerdict::Unprovable { missing: missing.to_vec() });
+    for (given, evidence, expected) in [
         // The sequence is unused: the transaction should be in the mempool.
-        (facts(15, Some((7, 15))), 9, vec![], missing_tx()),
-        (facts(5, Some((3, 5))), 9, vec![], missing_tx()),
+        (facts(15, Some((7, 15))), searched(9, &[]), missing_tx()),
+        (facts(5, Some((3, 5))), searched(9, &[]), missing_tx()),
         // Its timeout height has come: unread blocks decide.
-        (facts(20, Some((7, 20))), 9, vec![], undetermined()),
-        (facts(20, Some((7, 20))), 20, vec![], Ok("expired")),
-        (facts(20, None), 20, vec![], Ok("expired")),
-        // The sequence is used: the blocks up to that state say by which transaction.
-        (facts(15, Some((8, 16))), 9, vec![], undetermined()),
-        (facts(15, Some((8, 16))), 15, vec![], undetermined()),
-        (facts(15, Some((8, 16))), 16, vec![], Ok("displaced")),
-        (facts(40, Some((9, 40))), 20, vec![], Ok("expired")),
-        (facts(9, Some((8, 9))), 9, vec![], Ok("displaced")),
+        (facts(20, Some((7, 20))), searched(9, &[]), undetermined()),
+        (facts(20, Some((7, 20))), searched(20, &[]), Ok("expired")),
+        (facts(20, None), searched(20, &[]), Ok("expired")),
+        (facts(40, Some((9, 40))), searched(20, &[]), Ok("expired")),
         // A missing block could contain it.
-        (facts(40, Some((8, 40))), 20, vec![10, 11], unprovable(&[10, 11])),
-        (facts(40, Some((7, 40))), 20, vec![20], unprovable(&[20])),
-        (facts(15, Some((8, 12))), 15, vec![13], Ok("displaced")),
-        (facts(15, None), 9, vec![], undetermined()),
+        (facts(40, Some((8, 40))), searched(20, &[10, 11]), unprovable(&[10, 11])),
+        (facts(40, Some((7, 40))), searched(20, &[20]), unprovable(&[20])),
+        (facts(15, None), searched(9, &[]), undetermined()),
+        // A node that did not answer may have it.
+        (facts(40, Some((7, 40))), BlockEvidence { unread: vec![12], ..searched(20, &[]) }, undetermined()),
+        (facts(40, Some((7, 40))), BlockEvidence { unread: vec![12], ..searched(20, &[11]) }, undetermined()),
     ] {
-        let evidence = BlockEvidence { results: Vec::new(), searched_through, missing };
         let answer = judge_evidence(&pending(), &given, &evidence);
         assert_eq!(answer.map(|outcome| outcome.label()), expected, "{given:?} {evidence:?}");
     }
 }
 
 #[test]
+fn a_used_sequence_is_proven_by_the_transaction_that_used_it() {
+    let used = facts(15, Some((8, 15)));
+    let missing_results = BlockEvidence { missing_results: vec![12], ..searched(15, &[]) };
+    for (evidence, expected) in [
+        // The node says so, and no block shows it: the account's state may be a lie, or of another moment.
+        (searched(15, &[]), Err(PendingVerdict::Missing)),
+        (searched(9, &[]), Err(PendingVerdict::Undetermined)),
+        (BlockEvidence { displaced_at: Some(12), ..searched(15, &[11]) }, Ok("displaced")),
+        (missing_results.clone(), Err(PendingVerdict::Unprovable { missing: vec![12] })),
+        (
+            BlockEvidence { missing: vec![14], ..missing_results },
+            Err(PendingVerdict::Unprovable { missing: vec![12, 14] }),
+        ),
+    ] {
+        let answer = judge_evidence(&pending(), &used, &evidence);
+        assert_eq!(answer.map(|outcome| outcome.label()), expected, "{evidence:?}");
+    }
+    let by_results = BlockEvidence { missing_results: vec![12], ..searched(20, &[]) };
+    let expired = judge_evidence(&pending(), &facts(20, Some((8, 20))), &by_results);
+    assert_eq!(expired.map(|outcome| outcome.label()), Ok("expired"), "absence needs no results");
+}
+
+fn result(code: u32, acc_seq: Option<&str>) -> ExecTxResult {
+    let attribute = |value: &str| EventAttribute { key: "acc_seq".to_owned(), value: value.to_owned(), index: true };
+    let event = |value| AbciEvent { event_type: "tx".to_owned(), attributes: vec![attribute(value)] };
+    let events = acc_seq.into_iter().map(event).collect();
+    ExecTxResult { code, codespace: "sdk".to_owned(), events, ..ExecTxResult::default() }
+}
+
+#[test]
 fn the_first_result_that_decides_counts() {
-    let wrong_sequence = ExecTxResult { code: 32, codespace: "sdk".to_owned(), ..ExecTxResult::default() };
-    let used = AbciEvent {
-        event_type: "tx".to_owned(),
-        attributes: vec![EventAttribute { key: "acc_seq".to_owned(), value: "a/7".to_owned(), index: true }],
-    };
-    let failed = ExecTxResult { code: 5, events: vec![used], ..ExecTxResult::default() };
-    let given = facts(15, Some((8, 15)));
+    let (wrong_sequence, failed) = (result(32, None), result(5, Some("a/7")));
     let judge = |results: Vec<(u64, &ExecTxResult)>| {
         let results = results.into_iter().map(|(height, result)| (height, Box::new(result.clone()))).collect();
-        judge_evidence(&pending(), &given, &BlockEvidence { results, searched_through: 15, missing: vec![11] })
+        judge_evidence(&pending(), &facts(15, Some((8, 15))), &BlockEvidence { results, ..searched(15, &[11]) })
     };
-    assert!(matches!(judge(vec![(10, &wrong_sequence)]), Err(AbsenceVerdict::Unprovable { .. })));
+    assert!(matches!(judge(vec![(10, &wrong_sequence)]), Err(PendingVerdict::Unprovable { .. })));
     let decided = judge(vec![(10, &wrong_sequence), (12, &failed)]);
     assert!(matches!(decided, Ok(WriteOutcome::Included { height: 12, .. })), "{decided:?}");
+}
+
+#[test]
+fn a_failure_of_the_ante_handler_is_final_only_with_the_timeout_height() {
+    let failed = || (12, Box::new(result(5, None)));
+    let judge = |facts: NodeFacts, evidence: BlockEvidence| judge_evidence(&pending(), &facts, &evidence);
+    let until = |height, results| BlockEvidence { results, ..searched(height, &[]) };
+    let answer = judge(facts(15, Some((7, 15))), until(9, vec![failed()]));
+    let Err(PendingVerdict::AnteFailure(refusal)) = answer else { panic!("{answer:?}") };
+    assert_eq!((refusal.block_height, refusal.error.code), (Some(12), 5));
+    let answer = judge(facts(20, Some((7, 20))), until(20, vec![failed()]));
+    assert!(matches!(answer, Ok(WriteOutcome::Included { height: 12, .. })), "{answer:?}");
+    let returned = (17, Box::new(result(0, Some("a/7"))));
+    let answer = judge(facts(20, Some((8, 20))), until(20, vec![failed(), returned]));
+    assert!(matches!(answer, Ok(WriteOutcome::Included { height: 17, .. })), "{answer:?}");
+    let displaced = BlockEvidence { displaced_at: Some(14), ..until(15, vec![failed()]) };
+    assert!(matches!(judge(facts(15, Some((8, 15))), displaced), Ok(WriteOutcome::Displaced { height: 14 })));
 }
 
 #[test]

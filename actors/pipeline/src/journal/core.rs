@@ -5,23 +5,33 @@ use std::collections::VecDeque;
 use serde::Serialize;
 use svc_wire::comet_rpc::ExecTxResult;
 
-use crate::write::{in_flight::InFlightTx, outcome::WriteOutcome};
+use crate::write::{
+    in_flight::InFlightTx,
+    outcome::{TxRefusal, WriteOutcome},
+};
 
 /// An entry of the journal.
 #[derive(Debug, Clone)]
 pub enum JournalEntry {
     /// A transaction is about to be sent.
     Signed(Box<SignedTxEntry>),
-    /// The node refused the transaction: it never was in flight.
+    /// The transaction was never sent.
+    Unsent {
+        /// Upper-case hex.
+        hash: String,
+    },
+    /// The transaction was refused. It may still execute until it is decided.
     Refused {
         /// Upper-case hex.
         hash: String,
+        /// The reason.
+        refusal: TxRefusal,
     },
     /// The transaction was decided.
     Decided {
         /// Upper-case hex.
         hash: String,
-        /// Label of the outcome.
+        /// Label of the outcome; `refused` for a refused transaction that never executed, whose key is free again.
         state: &'static str,
         /// Result in its block, if a block contains it.
         result: Option<Box<TxResultEntry>>,
@@ -94,7 +104,8 @@ impl JournalEntry {
             }
             WriteOutcome::Expired { .. } | WriteOutcome::Displaced { .. } => None,
         };
-        Self::Decided { hash: tx.hash.clone(), state: outcome.label(), result, decided_at }
+        let state = tx.outcome_label().unwrap_or(outcome.label());
+        Self::Decided { hash: tx.hash.clone(), state, result, decided_at }
     }
 }
 
@@ -126,11 +137,11 @@ impl JournalOutbox {
         self.entries.len() >= OUTBOX_LIMIT
     }
 
-    /// Replaces an entry that is not on disk yet by the refusal of its transaction.
+    /// Replaces an entry that is not on disk yet by the note that its transaction was never sent.
     pub fn abandon(&mut self, number: u64, hash: &str) {
         let position = number.checked_sub(self.first_number).and_then(|position| usize::try_from(position).ok());
         if let Some(entry) = position.and_then(|position| self.entries.get_mut(position)) {
-            *entry = JournalEntry::Refused { hash: hash.to_owned() };
+            *entry = JournalEntry::Unsent { hash: hash.to_owned() };
         }
     }
 

@@ -6,6 +6,8 @@
 
 mod actor;
 pub(crate) mod core;
+mod entry_sql;
+pub(crate) mod record;
 pub(crate) mod store;
 #[cfg(test)]
 mod tests;
@@ -19,9 +21,13 @@ pub use actor::JournalWriter;
 
 use self::{
     core::{JournalEntry, JournalOutbox, SignedTxEntry},
-    store::{BlockPin, JournalError, JournalRecord, JournalStore},
+    record::JournalRecord,
+    store::{BlockPin, JournalError, JournalStore},
 };
-use crate::write::{in_flight::InFlightTx, outcome::WriteOutcome};
+use crate::write::{
+    in_flight::InFlightTx,
+    outcome::{TxRefusal, WriteOutcome},
+};
 
 /// Messages of the journal.
 pub enum Msg {
@@ -84,18 +90,27 @@ impl JournalHandle {
 
     /// Records a transaction and waits until the record is on disk. To be called before every send of the transaction.
     pub(crate) async fn record_signed(&self, tx: InFlightTx) -> Result<(), JournalError> {
+        self.record_within(tx, true, WRITE_TIMEOUT).await
+    }
+
+    /// Records a transaction that may have been sent before, and waits until the record is on disk. An earlier record stays as it is.
+    pub(crate) async fn record_again(&self, tx: InFlightTx) -> Result<(), JournalError> {
+        self.record_within(tx, false, WRITE_TIMEOUT).await
+    }
+
+    async fn record_within(&self, tx: InFlightTx, is_first: bool, wait_limit: Duration) -> Result<(), JournalError> {
         let hash = tx.hash.clone();
         let entry = JournalEntry::Signed(Box::new(SignedTxEntry { tx, signed_at: wall_clock::now_rfc3339() }));
         let number = self.outbox.with(|outbox| outbox.try_push(entry));
         let number = number.map_err(|full| JournalError::Unresponsive(full.to_string()))?;
-        let deadline = Instant::now() + WRITE_TIMEOUT;
+        let deadline = Instant::now() + wait_limit;
         let written = self
             .actor
             .ask_through_restarts(deadline, |wait_limit| self.await_written(number, wait_limit))
             .await
             .map_err(|error| JournalError::Unresponsive(error.to_string()))
             .and_then(|written| written);
-        if written.is_err() {
+        if written.is_err() && is_first {
             // The next process must not find a transaction open that was never sent.
             self.outbox.with(|outbox| outbox.abandon(number, &hash));
         }
@@ -106,13 +121,18 @@ impl JournalHandle {
         self.actor.ask_within(wait_limit, |reply| Msg::AwaitWritten { number, reply }).await
     }
 
-    /// Records that the node refused a transaction.
-    pub(crate) fn record_refused(&self, hash: &str) {
+    /// Records that a transaction was never sent.
+    pub(crate) fn record_unsent(&self, hash: &str) {
         if self.outbox.with(|outbox| outbox.is_full()) {
             // The disk is gone, and the transaction itself was not recorded either.
             return;
         }
-        self.append(JournalEntry::Refused { hash: hash.to_owned() });
+        self.append(JournalEntry::Unsent { hash: hash.to_owned() });
+    }
+
+    /// Records that a transaction was refused.
+    pub(crate) fn record_refused(&self, hash: &str, refusal: &TxRefusal) {
+        self.append(JournalEntry::Refused { hash: hash.to_owned(), refusal: refusal.clone() });
     }
 
     /// Records the outcome of a transaction.
@@ -153,7 +173,8 @@ impl JournalHandle {
         self.store.location()
     }
 
-    /// The last transaction under an idempotency key that the node did not refuse.
+    /// The transaction under an idempotency key that has its outcome, or may still get it: the one in a block, otherwise the last one
+    /// that is not certain never to have executed.
     pub async fn find_by_key(&self, key: &str) -> Result<Option<JournalRecord>, JournalError> {
         self.flush(FLUSH_TIMEOUT).await;
         self.store.find_by_key(key).await
@@ -163,6 +184,14 @@ impl JournalHandle {
     pub async fn find_by_hash(&self, hash: &str) -> Result<Option<JournalRecord>, JournalError> {
         self.flush(FLUSH_TIMEOUT).await;
         self.store.find_by_hash(hash).await
+    }
+
+    /// The transaction that speaks for the write of a transaction which never executes: another one of the write that is in a block, or
+    /// that may still execute.
+    pub async fn find_successor(&self, record: &JournalRecord) -> Result<Option<JournalRecord>, JournalError> {
+        let others = self.store.find_by_write(&record.write_id).await?;
+        let find = |is_wanted: fn(&str) -> bool| others.iter().rfind(|other| is_wanted(&other.state)).cloned();
+        Ok(find(|state| state == "included").or_else(|| find(|state| state.starts_with("open"))))
     }
 
     /// The newest transactions, newest first, at most `count`.

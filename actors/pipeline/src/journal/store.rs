@@ -2,15 +2,15 @@
 
 use std::{str::FromStr, sync::Arc};
 
-use serde::Serialize;
 use sqlx::{
     Connection, Row as _, SqliteConnection,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteRow, SqliteSynchronous},
 };
 use tokio::sync::Mutex;
 
-use super::core::{JournalEntry, SignedTxEntry};
+use super::{core::JournalEntry, entry_sql::write_entry, record::JournalRecord};
 use crate::write::{
+    daily_fees::{DailyFees, UtcDay},
     in_flight::InFlightTx,
     intent::{WriteIntent, WriteOrigin},
     message::EncodedMessage,
@@ -46,58 +46,6 @@ impl From<sqlx::Error> for JournalError {
     }
 }
 
-/// A transaction as the journal has it.
-#[derive(Debug, Clone, Serialize)]
-pub struct JournalRecord {
-    /// Upper-case hex.
-    pub tx_hash: String,
-    /// Id of the write that it was signed for. A write that was signed again has several transactions.
-    pub write_id: String,
-    /// `open`, `refused`, `included`, `failed`, `expired`, `displaced`.
-    pub state: String,
-    /// Sequence of the account.
-    pub sequence: u64,
-    /// Past this height it can never execute.
-    pub timeout_height: u64,
-    /// Type URL.
-    pub msg_type: String,
-    /// Operation that was called.
-    pub tool: String,
-    /// Session that called.
-    pub session: String,
-    /// Client program of the session.
-    pub client: String,
-    /// Idempotency key of the write.
-    pub idempotency_key: Option<String>,
-    /// Digest of the message.
-    pub message_digest: String,
-    /// Whether a fee granter pays the fee.
-    pub is_fee_granted: bool,
-    /// W3C `traceparent` of the call.
-    pub traceparent: Option<String>,
-    /// Time of the signature, RFC 3339.
-    pub signed_at: String,
-    /// Time of the decision, RFC 3339.
-    pub decided_at: Option<String>,
-    /// Whether a caller was answered before the transaction was decided.
-    pub is_late: bool,
-    /// Height of its block.
-    pub block_height: Option<u64>,
-    /// Result code.
-    pub code: Option<u32>,
-    /// Codespace of the code.
-    pub codespace: Option<String>,
-    /// Text of a failure.
-    pub raw_log: Option<String>,
-    /// Gas used.
-    pub gas_used: Option<u64>,
-    /// Gas limit.
-    pub gas_wanted: Option<u64>,
-    /// Answer of the write, JSON of the embedder; present for a write with an idempotency key that has ended.
-    #[serde(skip)]
-    pub answer: Option<String>,
-}
-
 /// A block by height and hash (upper-case hex).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlockPin {
@@ -120,7 +68,7 @@ pub struct HistoryPins {
 const MAX_RECORDS_ON_DISK: i64 = 100_000;
 const MAX_RECORDS_IN_MEMORY: i64 = 5_000;
 /// Transactions between two prunings.
-const PRUNE_EVERY: u64 = 1_000;
+pub(super) const PRUNE_EVERY: u64 = 1_000;
 
 const SCHEMA_SQL: &str = "
 CREATE TABLE IF NOT EXISTS owner (one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT NOT NULL) STRICT;
@@ -131,7 +79,8 @@ CREATE TABLE IF NOT EXISTS transactions (
     needs_grant INTEGER NOT NULL, tool TEXT NOT NULL, session TEXT NOT NULL, client TEXT NOT NULL, verdict TEXT NOT NULL,
     idempotency_key TEXT, message_digest TEXT NOT NULL, is_fee_granted INTEGER NOT NULL, traceparent TEXT,
     signed_at TEXT NOT NULL, decided_at TEXT, is_late INTEGER NOT NULL DEFAULT 0, block_height INTEGER, code INTEGER,
-    codespace TEXT, raw_log TEXT, gas_used INTEGER, gas_wanted INTEGER, uses_sequence INTEGER NOT NULL DEFAULT 0, answer TEXT
+    codespace TEXT, raw_log TEXT, gas_used INTEGER, gas_wanted INTEGER, uses_sequence INTEGER NOT NULL DEFAULT 0, answer TEXT,
+    fee INTEGER NOT NULL DEFAULT 0
 ) STRICT;
 CREATE TABLE IF NOT EXISTS history (
     one INTEGER PRIMARY KEY CHECK (one = 1), first_height INTEGER NOT NULL, first_hash TEXT NOT NULL,
@@ -149,7 +98,7 @@ pub struct JournalStore {
     max_records: i64,
 }
 
-fn to_sql_integer(value: u64) -> i64 {
+pub(super) fn to_sql_integer(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
 }
 
@@ -178,6 +127,7 @@ impl JournalStore {
         let failed = |error: sqlx::Error| JournalError::Database(format!("{place}: {error}"));
         let mut connection = SqliteConnection::connect_with(&options).await.map_err(failed)?;
         sqlx::raw_sql(SCHEMA_SQL).execute(&mut connection).await.map_err(failed)?;
+        add_fee_column(&mut connection).await.map_err(failed)?;
         sqlx::query("INSERT OR IGNORE INTO owner (one, name) VALUES (1, ?)")
             .bind(owner)
             .execute(&mut connection)
@@ -213,32 +163,33 @@ impl JournalStore {
             must_prune |= write_entry(&mut transaction, entry).await?;
         }
         if must_prune {
-            let sql = "DELETE FROM transactions WHERE state <> 'open' AND number <= (SELECT MAX(number) FROM transactions) - ?";
+            let sql = "DELETE FROM transactions WHERE state NOT LIKE 'open%' AND number <= (SELECT MAX(number) FROM transactions) - ?";
             sqlx::query(sql).bind(self.max_records).execute(&mut *transaction).await?;
         }
         Ok(transaction.commit().await?)
     }
 
-    /// Transactions that are not decided, in the order of their sequences. Each gets a submission id of this process.
+    /// Transactions that are not decided, in the order of their sequences. Each write gets a submission id of this process.
     pub async fn open_transactions(
         &self,
-        mut next_call: impl FnMut() -> SubmissionId,
+        mut submission_of: impl FnMut(&str) -> SubmissionId,
     ) -> Result<Vec<InFlightTx>, JournalError> {
         let mut connection = self.connection.lock().await;
-        let sql = "SELECT * FROM transactions WHERE state = 'open' ORDER BY sequence, number";
+        let sql = "SELECT * FROM transactions WHERE state IN ('open', 'open_refused') ORDER BY sequence, number";
         let rows = sqlx::query(sql).fetch_all(&mut *connection).await?;
         let entry = |row: &SqliteRow| -> Result<InFlightTx, sqlx::Error> {
             let message = prost_types::Any { type_url: row.try_get("msg_type")?, value: row.try_get("message")? };
             let text = |column: &str| row.try_get::<String, _>(column).map(Arc::<str>::from);
+            let write_id: String = row.try_get("write_id")?;
             Ok(InFlightTx {
-                submission_id: next_call(),
+                submission_id: submission_of(&write_id),
                 hash: row.try_get("tx_hash")?,
-                bytes: row.try_get("bytes")?,
+                bytes: row.try_get::<Option<Vec<u8>>, _>("bytes")?.unwrap_or_default(),
                 sequence: read_unsigned(row, "sequence")?,
                 timeout_height: read_unsigned(row, "timeout_height")?,
                 signed_height: read_unsigned(row, "signed_height")?,
                 intent: Arc::new(WriteIntent {
-                    id: row.try_get("write_id")?,
+                    id: write_id,
                     encoded: EncodedMessage { message, needs_grant: row.try_get("needs_grant")? },
                     origin: WriteOrigin {
                         session: text("session")?,
@@ -250,6 +201,10 @@ impl JournalStore {
                     traceparent: row.try_get("traceparent")?,
                 }),
                 has_granter: row.try_get("is_fee_granted")?,
+                fee: read_unsigned(row, "fee")?.into(),
+                signed_day: signed_day(row)?,
+                is_journaled: true,
+                refusal: Some(read_record(row)?).filter(|one| one.state == "open_refused").map(|one| one.refusal()),
                 outcome: None,
                 missing_blocks: Vec::new(),
             })
@@ -263,6 +218,16 @@ impl JournalStore {
         let sql = "SELECT MAX(sequence) AS highest FROM transactions WHERE uses_sequence = 1";
         let row = sqlx::query(sql).fetch_one(&mut *connection).await?;
         Ok(read_optional(&row, "highest")?.map_or(0, |highest| highest + 1))
+    }
+
+    /// Fees of the transactions that were signed on a day or later, without those that never pay.
+    pub async fn daily_fees(&self, day: UtcDay) -> Result<DailyFees, JournalError> {
+        let mut connection = self.connection.lock().await;
+        let sql = "SELECT COALESCE(SUM(fee), 0) AS spent FROM transactions WHERE signed_at >= ? \
+                   AND (state IN ('open', 'open_refused') OR uses_sequence = 1)";
+        let since = svc_wire::timestamp::iso_millis(&day.start());
+        let row = sqlx::query(sql).bind(since).fetch_one(&mut *connection).await?;
+        Ok(DailyFees::new(day, read_unsigned(&row, "spent")?.into()))
     }
 
     /// The pinned blocks; `None` in a journal that has pinned none.
@@ -300,10 +265,11 @@ impl JournalStore {
         Ok(self.query_records("SELECT * FROM transactions WHERE tx_hash = ?", hash).await?.pop())
     }
 
-    /// The last transaction under an idempotency key that the node did not refuse.
+    /// The transaction under an idempotency key that has its outcome, or may still get it: the one in a block, otherwise the last one
+    /// that is not certain never to have executed.
     pub async fn find_by_key(&self, key: &str) -> Result<Option<JournalRecord>, JournalError> {
-        let sql =
-            "SELECT * FROM transactions WHERE idempotency_key = ? AND state <> 'refused' ORDER BY number DESC LIMIT 1";
+        let sql = "SELECT * FROM transactions WHERE idempotency_key = ? AND state <> 'refused' ORDER BY \
+                   CASE state WHEN 'included' THEN 0 WHEN 'open' THEN 1 WHEN 'open_refused' THEN 2 ELSE 3 END, number DESC LIMIT 1";
         Ok(self.query_records(sql, key).await?.pop())
     }
 
@@ -320,6 +286,20 @@ impl JournalStore {
         let rows = sqlx::query(sql).bind(argument).fetch_all(&mut *connection).await?;
         Ok(rows.iter().map(read_record).collect::<Result<_, _>>()?)
     }
+}
+
+/// Adds the column to a journal of an earlier release; its transactions count without a fee.
+async fn add_fee_column(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+    let sql = "SELECT 1 FROM pragma_table_info('transactions') WHERE name = 'fee'";
+    if sqlx::query(sql).fetch_optional(&mut *connection).await?.is_none() {
+        sqlx::raw_sql("ALTER TABLE transactions ADD COLUMN fee INTEGER NOT NULL DEFAULT 0").execute(connection).await?;
+    }
+    Ok(())
+}
+
+fn signed_day(row: &SqliteRow) -> Result<UtcDay, sqlx::Error> {
+    let signed_at: String = row.try_get("signed_at")?;
+    Ok(svc_wire::timestamp::parse_rfc3339(&signed_at).map(|time| UtcDay::of(&time)).unwrap_or_default())
 }
 
 fn read_record(row: &SqliteRow) -> Result<JournalRecord, sqlx::Error> {
@@ -348,76 +328,4 @@ fn read_record(row: &SqliteRow) -> Result<JournalRecord, sqlx::Error> {
         gas_wanted: read_optional(row, "gas_wanted")?,
         answer: row.try_get("answer")?,
     })
-}
-
-/// Writes one entry; true when the database is due for pruning.
-async fn write_entry(connection: &mut SqliteConnection, entry: &JournalEntry) -> Result<bool, sqlx::Error> {
-    match entry {
-        JournalEntry::Signed(signed) => return insert_signed(connection, signed).await,
-        JournalEntry::Refused { hash } => {
-            let sql = "UPDATE transactions SET state = 'refused', bytes = NULL, message = NULL WHERE tx_hash = ? AND state = 'open'";
-            sqlx::query(sql).bind(hash).execute(connection).await?;
-        }
-        JournalEntry::Decided { hash, state, result, decided_at: at } => {
-            let sql = "UPDATE transactions SET state = ?, decided_at = ?, block_height = ?, code = ?, codespace = ?, raw_log = ?, \
-                       gas_used = ?, gas_wanted = ?, uses_sequence = ?, bytes = NULL, message = NULL WHERE tx_hash = ? AND state = 'open'";
-            let result = result.as_deref();
-            sqlx::query(sql)
-                .bind(*state)
-                .bind(at)
-                .bind(result.map(|result| to_sql_integer(result.height)))
-                .bind(result.map(|result| result.code))
-                .bind(result.map(|result| result.codespace.as_str()))
-                .bind(result.map(|result| result.raw_log.as_str()))
-                .bind(result.map(|result| to_sql_integer(result.gas_used)))
-                .bind(result.map(|result| to_sql_integer(result.gas_wanted)))
-                .bind(result.is_some_and(|result| result.uses_sequence))
-                .bind(hash)
-                .execute(connection)
-                .await?;
-        }
-        JournalEntry::CallerTimedOut { hash } => {
-            sqlx::query("UPDATE transactions SET is_late = 1 WHERE tx_hash = ?").bind(hash).execute(connection).await?;
-        }
-        JournalEntry::Answered { hash, answer } => {
-            let sql = "UPDATE transactions SET answer = ? WHERE tx_hash = ?";
-            sqlx::query(sql).bind(answer).bind(hash).execute(connection).await?;
-        }
-    }
-    Ok(false)
-}
-
-async fn insert_signed(connection: &mut SqliteConnection, signed: &SignedTxEntry) -> Result<bool, sqlx::Error> {
-    let (tx, intent) = (&signed.tx, &signed.tx.intent);
-    // The signer may sign the same bytes again after a refusal, also for another write of the same message.
-    let sql = "INSERT INTO transactions (tx_hash, write_id, sequence, signed_height, timeout_height, bytes, msg_type, \
-               message, needs_grant, tool, session, client, verdict, idempotency_key, message_digest, is_fee_granted, \
-               traceparent, signed_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (tx_hash) DO UPDATE SET \
-               state = 'open', write_id = excluded.write_id, signed_height = excluded.signed_height, bytes = excluded.bytes, \
-               message = excluded.message, needs_grant = excluded.needs_grant, tool = excluded.tool, session = excluded.session, \
-               client = excluded.client, verdict = excluded.verdict, idempotency_key = excluded.idempotency_key, \
-               traceparent = excluded.traceparent, signed_at = excluded.signed_at \
-               WHERE state = 'refused' OR (state = 'failed' AND uses_sequence = 0)";
-    let inserted = sqlx::query(sql)
-        .bind(&tx.hash)
-        .bind(&intent.id)
-        .bind(to_sql_integer(tx.sequence))
-        .bind(to_sql_integer(tx.signed_height))
-        .bind(to_sql_integer(tx.timeout_height))
-        .bind(&tx.bytes)
-        .bind(intent.encoded.msg_type())
-        .bind(&intent.encoded.message.value)
-        .bind(intent.encoded.needs_grant)
-        .bind(&*intent.origin.tool)
-        .bind(&*intent.origin.session)
-        .bind(&*intent.origin.client)
-        .bind(&*intent.origin.verdict)
-        .bind(&intent.idempotency_key)
-        .bind(intent.encoded.digest())
-        .bind(tx.has_granter)
-        .bind(&intent.traceparent)
-        .bind(&signed.signed_at)
-        .execute(connection)
-        .await?;
-    Ok(u64::try_from(inserted.last_insert_rowid()).is_ok_and(|number| number % PRUNE_EVERY == 0))
 }

@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
-use svc_wire::comet_rpc::ExecTxResult;
+use sqlx::SqliteConnection;
+use svc_wire::{chain_error::ChainError, comet_rpc::ExecTxResult};
 
 use super::{
+    JournalHandle,
     core::{JournalEntry, JournalOutbox, SignedTxEntry, TxResultEntry},
     store::{JournalError, JournalStore},
 };
-use crate::write::{in_flight::InFlightTx, intent::WriteIntent, submission::SubmissionId};
+use crate::write::{
+    daily_fees::UtcDay, in_flight::InFlightTx, intent::WriteIntent, outcome::TxRefusal, submission::SubmissionId,
+};
 
 fn entry(hash: &str, sequence: u64, key: Option<&str>) -> InFlightTx {
     let order = WriteIntent { idempotency_key: key.map(str::to_owned), ..(*WriteIntent::sample()).clone() };
@@ -21,6 +25,10 @@ fn entry(hash: &str, sequence: u64, key: Option<&str>) -> InFlightTx {
         signed_height: 10,
         intent: Arc::new(order),
         has_granter: true,
+        fee: 5,
+        signed_day: UtcDay::of(&svc_kit::wall_clock::now()),
+        is_journaled: false,
+        refusal: None,
         outcome: None,
         missing_blocks: Vec::new(),
     }
@@ -52,7 +60,7 @@ async fn open_transactions_are_found_again_and_decided_ones_stay_decided() {
         signed("C", 7, None),
         signed("D", 8, None),
         decided("A", "included", Some(12)),
-        JournalEntry::Refused { hash: "B".to_owned() },
+        JournalEntry::Unsent { hash: "B".to_owned() },
         decided("B", "included", Some(13)),
         JournalEntry::CallerTimedOut { hash: "C".to_owned() },
         JournalEntry::Answered { hash: "A".to_owned(), answer: "{}".to_owned() },
@@ -68,7 +76,7 @@ async fn open_transactions_are_found_again_and_decided_ones_stay_decided() {
     let store = JournalStore::open(Some(path), "chain/account").await.expect("opens again");
     let mut next = 40;
     let open = store
-        .open_transactions(|| {
+        .open_transactions(|_| {
             next += 1;
             SubmissionId(next)
         })
@@ -100,11 +108,11 @@ async fn open_transactions_are_found_again_and_decided_ones_stay_decided() {
 #[tokio::test]
 async fn refused_bytes_that_are_signed_again_are_open_for_the_newest_write() {
     let store = JournalStore::open(None, "o").await.expect("opens");
-    let refused = || JournalEntry::Refused { hash: "A".to_owned() };
+    let refused = || JournalEntry::Unsent { hash: "A".to_owned() };
     store.write(&[signed("A", 5, Some("first")), refused()]).await.expect("written");
     store.write(&[signed("A", 5, Some("second"))]).await.expect("written");
     assert!(store.find_by_key("first").await.expect("read").is_none());
-    let open = store.open_transactions(|| SubmissionId(1)).await.expect("read");
+    let open = store.open_transactions(|_| SubmissionId(1)).await.expect("read");
     assert_eq!((open.len(), open[0].bytes.len(), open[0].intent.idempotency_key.as_deref()), (1, 3, Some("second")));
     store.write(&[decided("A", "included", Some(9)), signed("A", 5, Some("third")), refused()]).await.expect("written");
     let known = store.find_by_key("second").await.expect("read").expect("there");
@@ -114,6 +122,82 @@ async fn refused_bytes_that_are_signed_again_are_open_for_the_newest_write() {
         "a decided transaction stays decided"
     );
     assert_eq!(store.sequence_floor().await, Ok(6));
+}
+
+#[tokio::test]
+async fn a_refused_transaction_binds_its_key_until_it_is_certain_never_to_execute() {
+    let store = JournalStore::open(None, "o").await.expect("opens");
+    let refusal = || TxRefusal {
+        error: ChainError { codespace: "sdk".to_owned(), code: 13, raw_log: "too little".to_owned() },
+        block_height: None,
+    };
+    let refused = |hash: &str| JournalEntry::Refused { hash: hash.to_owned(), refusal: refusal() };
+    store.write(&[signed("A", 5, Some("key")), refused("A"), refused("A")]).await.expect("written");
+    let found = || async { store.find_by_key("key").await.expect("read") };
+    let bound = found().await.expect("there");
+    assert_eq!((bound.state.as_str(), bound.refusal(), bound.timeout_height), ("open_refused", refusal(), 30));
+    let open = store.open_transactions(|_| SubmissionId(1)).await.expect("read");
+    assert_eq!((open.len(), open[0].refusal.clone(), open[0].bytes.len()), (1, Some(refusal()), 0));
+    store.write(&[signed("B", 5, Some("key"))]).await.expect("written");
+    assert_eq!(found().await.expect("there").tx_hash, "B", "the one that is in flight speaks for the write");
+    store.write(&[decided("A", "included", Some(9)), decided("B", "displaced", None)]).await.expect("written");
+    let included = found().await.expect("there");
+    assert_eq!((included.tx_hash.as_str(), included.block_height, included.code), ("A", Some(9), Some(0)));
+
+    store.write(&[signed("C", 6, Some("other")), refused("C"), decided("C", "refused", None)]).await.expect("written");
+    assert!(store.find_by_key("other").await.expect("read").is_none(), "the key is free");
+    let known = store.find_by_hash("C").await.expect("read").expect("there");
+    assert_eq!((known.state.as_str(), known.code, known.raw_log.as_deref()), ("refused", Some(13), Some("too little")));
+}
+
+#[tokio::test]
+async fn a_record_that_fails_again_leaves_the_transaction_open_and_a_first_one_says_that_it_was_never_sent() {
+    let store = JournalStore::open(None, "o").await.expect("opens");
+    // The actor of this journal never runs.
+    let (journal, args) = JournalHandle::new(store, 10);
+    args.outbox.with(|outbox| outbox.push(signed("sent", 5, None)));
+    let short = std::time::Duration::from_millis(50);
+    let (again, first) = tokio::join!(
+        journal.record_within(entry("sent", 5, None), false, short),
+        journal.record_within(entry("new", 6, None), true, short)
+    );
+    assert!(again.is_err() && first.is_err());
+    let kinds: Vec<bool> = args
+        .outbox
+        .with(|outbox| outbox.next_batch(9).iter().map(|entry| matches!(entry, JournalEntry::Signed(_))).collect());
+    assert_eq!(kinds, [true, true, false]);
+}
+
+#[tokio::test]
+async fn the_fees_of_a_day_are_those_of_transactions_that_may_pay() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("journal.db");
+    let store = JournalStore::open(file.to_str(), "o").await.expect("opens");
+    let now = svc_kit::wall_clock::now_rfc3339();
+    let signed_now = |hash: &str, sequence| {
+        JournalEntry::Signed(Box::new(SignedTxEntry { tx: entry(hash, sequence, None), signed_at: now.clone() }))
+    };
+    let transactions = [
+        signed("earlier", 1, None),
+        signed_now("open", 2),
+        signed_now("included", 3),
+        decided("included", "included", Some(9)),
+        signed_now("expired", 4),
+        decided("expired", "expired", None),
+        signed_now("unsent", 5),
+        JournalEntry::Unsent { hash: "unsent".to_owned() },
+    ];
+    store.write(&transactions).await.expect("written");
+    let today = UtcDay::of(&svc_kit::wall_clock::now());
+    assert_eq!(store.daily_fees(today).await.expect("read").spent(), 10);
+    // A journal of an earlier release has no fees.
+    drop(store);
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&file);
+    let mut connection = <SqliteConnection as sqlx::Connection>::connect_with(&options).await.expect("connects");
+    sqlx::raw_sql("ALTER TABLE transactions DROP COLUMN fee").execute(&mut connection).await.expect("dropped");
+    drop(connection);
+    let store = JournalStore::open(file.to_str(), "o").await.expect("opens again");
+    assert_eq!(store.daily_fees(today).await.expect("read").spent(), 0);
 }
 
 #[tokio::test]
@@ -130,7 +214,7 @@ async fn a_file_that_is_no_journal_and_a_missing_folder_are_refused_by_name() {
 #[test]
 fn the_outbox_keeps_order_and_numbers() {
     let mut outbox = JournalOutbox::default();
-    let refused = |hash: &str| JournalEntry::Refused { hash: hash.to_owned() };
+    let refused = |hash: &str| JournalEntry::Unsent { hash: hash.to_owned() };
     assert_eq!([outbox.push(refused("A")), outbox.push(refused("B"))], [0, 1]);
     assert_eq!(outbox.next_batch(1).len(), 1);
     outbox.mark_written(1);

@@ -13,7 +13,10 @@ use super::{
     Args, Msg,
     core::{FrameMeaning, NodeLinkCore},
 };
-use crate::{chain::block_clock::BlockHead, journal::store::BlockPin};
+use crate::{
+    chain::{block_clock::BlockHead, head::select_node},
+    journal::store::BlockPin,
+};
 
 /// State of a node link.
 pub struct State {
@@ -58,14 +61,14 @@ impl ActorBehaviour for NodeLink {
                     }
                 }
             }
-            Msg::Link(LinkEvent::Text { epoch, text }) => state.receive(epoch, &text),
+            Msg::Link(LinkEvent::Text { epoch, text }) => state.receive(context, epoch, &text),
             Msg::Link(LinkEvent::Down { .. }) => {
                 state.core.on_disconnected();
                 state.args.clock.with(|clock| clock.is_connected = false);
                 // Another node may accept the next connection.
                 state.select_node(context);
             }
-            Msg::StatusRead(head) => state.compare_status(head),
+            Msg::StatusRead(head) => state.compare_status(context, head),
             Msg::CheckStatus => state.check_status(context),
         }
         Ok(())
@@ -83,11 +86,11 @@ impl ActorBehaviour for NodeLink {
 }
 
 impl State {
-    fn receive(&mut self, epoch: ConnectionEpoch, text: &str) {
+    fn receive(&mut self, context: &ActorContext<Msg>, epoch: ConnectionEpoch, text: &str) {
         self.args.clock.with(|clock| clock.last_event_at = Some(wall_clock::now_rfc3339()));
         match self.core.on_text(text) {
             FrameMeaning::Included { height, hash, result } => self.args.confirmer.tx_seen(height, hash, result),
-            FrameMeaning::Block(head) => self.record_block(head),
+            FrameMeaning::Block(head) => self.record_block(context, head),
             FrameMeaning::Acknowledged => {}
             FrameMeaning::Subscribed => {
                 self.args.clock.with(|clock| clock.is_connected = true);
@@ -130,12 +133,12 @@ impl State {
     }
 
     fn select_node(&self, context: &ActorContext<Msg>) {
-        let node = self.args.node.clone();
-        context.spawn(async move { node.select_current().await });
+        let (node, clock) = (self.args.node.clone(), self.args.clock.clone());
+        context.spawn(async move { select_node(&node, &clock).await });
     }
 
     /// The node has answered a status request.
-    fn compare_status(&mut self, head: BlockHead) {
+    fn compare_status(&mut self, context: &ActorContext<Msg>, head: BlockHead) {
         let (is_connected, known_height) = self.args.clock.with(|clock| (clock.is_connected, clock.height));
         if !is_connected {
             self.link.wake();
@@ -144,12 +147,26 @@ impl State {
         } else if !std::mem::replace(&mut self.is_quiet, true) {
             tracing::info!(height = known_height, "the chain is quiet: the node answers and has no newer block");
         }
-        self.record_block(head);
+        self.record_block(context, head);
     }
 
-    fn record_block(&mut self, head: BlockHead) {
-        let height = head.height;
-        if self.args.clock.with(|clock| clock.block_seen(head, Instant::now())) {
+    fn record_block(&mut self, context: &ActorContext<Msg>, head: BlockHead) {
+        let (height, now) = (head.height, Instant::now());
+        let plausible_height = self.args.clock.with(|clock| clock.plausible_height(now));
+        if !self.args.node.endpoints().has_alternatives() {
+            // With one node there is nothing to compare it with.
+            self.args.clock.with(|clock| clock.confirm(height, now));
+        } else if height > plausible_height {
+            let origin = self.args.node.origin();
+            tracing::warn!(
+                origin,
+                height,
+                plausible_height,
+                "the node states a height that no other node confirms yet"
+            );
+            return self.select_node(context);
+        }
+        if self.args.clock.with(|clock| clock.block_seen(head, now)) {
             self.is_quiet = false;
             metrics::record_ws_last_block("rpc", height);
             self.args.confirmer.block_seen(height);

@@ -109,7 +109,7 @@ impl NodeLinkCore {
         StatusCheck {
             reconnect: connection.map(|(epoch, _)| *epoch),
             // A node that stalls or falls behind keeps its WebSocket.
-            compares_nodes: self.status_checks.is_multiple_of(COMPARISON_PERIOD),
+            compares_nodes: self.status_checks % COMPARISON_PERIOD == 1,
             pins_block: self.status_checks.is_multiple_of(PIN_PERIOD),
         }
     }

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
-use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort};
+use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort, wall_clock};
 use svc_otel::metrics;
 use svc_wire::adr036;
 
@@ -15,6 +15,7 @@ use super::{
     queue::QueuedWrite,
 };
 use crate::write::{
+    daily_fees::UtcDay,
     error::SubmitError,
     in_flight::InFlightTable,
     submission::{SigningRequest, SubmissionId, SubmittedTx},
@@ -45,11 +46,15 @@ impl InFlightView for InFlightTable {
     }
 
     fn live_count(&self) -> usize {
-        self.live().len()
+        self.window_count()
     }
 
     fn sequence_floor(&self) -> u64 {
         InFlightTable::sequence_floor(self)
+    }
+
+    fn spent_today(&self) -> u128 {
+        self.daily_fees().spent()
     }
 }
 
@@ -75,6 +80,8 @@ impl ActorBehaviour for Signer {
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
         let table = state.args.table.clone();
+        let today = UtcDay::of(&wall_clock::now());
+        table.with(|table| table.begin_day(today));
         let effects = match message {
             Msg::Submit { request, reply } => match state.submitted_tx(request.submission_id) {
                 Some(submitted) => {
@@ -114,13 +121,16 @@ impl ActorBehaviour for Signer {
                 state.retract(&hash);
                 table.with(|table| state.core.on_send_failure(id, SubmitError::Journal(reason), table))
             }
-            Msg::RebroadcastFinished { answer } => table.with(|table| state.core.on_rebroadcast(answer, table)),
+            Msg::RebroadcastFinished { hash, answer } => {
+                table.with(|table| state.core.on_rebroadcast(hash.as_deref(), answer, table))
+            }
         };
         for effect in effects {
             state.perform(context, effect);
         }
         let (waiting, window) = (state.core.waiting_count(), state.core.window_size());
-        metrics::record_tx_queue(waiting, state.args.table.with(|table| table.live_count()), window);
+        let (in_flight, refused) = state.args.table.with(|table| (table.live_count(), table.refused().len()));
+        metrics::record_tx_queue(waiting, in_flight, refused, window);
         Ok(())
     }
 
@@ -158,7 +168,9 @@ impl State {
             return Vec::new();
         }
         let session = Arc::clone(&request.intent.origin.session);
-        let write = QueuedWrite::new(id, session, request.granter.as_ref().map(|granter| granter.budget));
+        let budget = request.granter.as_ref().map(|granter| granter.budget);
+        let write =
+            QueuedWrite { required_sequence: request.required_sequence, ..QueuedWrite::new(id, session, budget) };
         self.jobs.insert(id, SigningJob { request, replies: vec![reply], withdrawals: Vec::new() });
         let table = self.args.table.clone();
         table.with(|table| self.core.submit(write, table))

@@ -1,6 +1,6 @@
 //! Effects that the signer's decisions request, and the view of the transactions in flight that they read.
 
-use crate::write::{error::SubmitError, submission::SubmissionId};
+use crate::write::{error::SubmitError, outcome::TxRefusal, submission::SubmissionId};
 
 /// Gas limit and fee of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,20 +24,24 @@ pub enum SignerEffect {
     SignAndBroadcast { id: SubmissionId, sequence: u64, offer: FeeOffer },
     /// Broadcast the live transaction with this sequence again.
     Rebroadcast { sequence: u64 },
-    /// The node refused a transaction: remove it, since it never was in flight.
+    /// The transaction was never sent: remove it.
     Retract { hash: String },
+    /// The node refused the transaction: it is not live any more, and is followed until it is certain never to execute.
+    Refuse { hash: String, refusal: TxRefusal },
     /// The node does not answer or is behind: compare it with the others.
     ChooseNode,
-    /// Answer the callers of a write: in flight under this hash, or refused.
+    /// Answer the callers of a write: signed, with this hash, or not signed.
     Answer { id: SubmissionId, outcome: Result<String, SubmitError> },
 }
 
 /// A view of the transactions in flight.
 pub trait InFlightView {
-    /// Whether a transaction that may still execute has this sequence.
+    /// Whether a live transaction has this sequence.
     fn is_live_at(&self, sequence: u64) -> bool;
-    /// Number of transactions that may still execute.
+    /// Number of live transactions that take a place in the window.
     fn live_count(&self) -> usize;
     /// Every sequence below this one is used.
     fn sequence_floor(&self) -> u64;
+    /// The fees of the day so far.
+    fn spent_today(&self) -> u128;
 }

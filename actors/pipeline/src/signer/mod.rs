@@ -8,6 +8,7 @@
 //! may not have received once more, and answers repeated submissions from the table.
 
 mod actor;
+mod broadcast_verdict;
 pub(crate) mod core;
 pub(crate) mod effects;
 pub mod gas_history;
@@ -119,6 +120,8 @@ pub enum Msg {
     },
     /// The node answered a repeated broadcast, or did not.
     RebroadcastFinished {
+        /// Upper-case hex; `None` when the transaction was decided meanwhile and nothing was sent.
+        hash: Option<String>,
         /// The answer.
         answer: Result<BroadcastOutcome, NodeClientError>,
     },

@@ -1,8 +1,8 @@
 //! The effects of the signer: requests to the node, the signature, and the order of journal and broadcast.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
-use svc_kit::ActorContext;
+use svc_kit::{ActorContext, wall_clock};
 use svc_net::upstream::{BroadcastOutcome, NodeClientError};
 use svc_otel::{
     metrics,
@@ -16,14 +16,21 @@ use tokio::time::Instant;
 use tracing::Instrument;
 
 use super::{
-    Msg,
+    Args, Msg,
     actor::{SigningJob, State},
     effects::{FeeOffer, SignerEffect},
 };
 use crate::{
-    chain::{account::query_account, simulation::simulate_gas},
-    write::{error::SubmitError, in_flight::InFlightTx, submission::SubmissionId},
+    chain::{
+        account::query_account,
+        head::select_node,
+        simulation::{query_check_sequence, simulate_gas},
+    },
+    write::{daily_fees::UtcDay, error::SubmitError, in_flight::InFlightTx, submission::SubmissionId},
 };
+
+/// Transactions that are sent to another node at once; the next doubt sends the ones after them.
+const MAX_RELAYED: usize = 32;
 
 impl State {
     pub(super) fn perform(&mut self, context: &ActorContext<Msg>, effect: SignerEffect) {
@@ -41,9 +48,17 @@ impl State {
             }
             SignerEffect::Rebroadcast { sequence } => self.rebroadcast(context, sequence),
             SignerEffect::Retract { hash } => self.retract(&hash),
+            SignerEffect::Refuse { hash, refusal } => {
+                if self.args.table.with(|table| table.refuse(&hash, refusal.clone())) {
+                    self.args.journal.record_refused(&hash, &refusal);
+                    metrics::record_tx_refused("check_tx");
+                    let reason = refusal.error.raw_log.as_str();
+                    tracing::warn!(tx_hash = hash, reason, "the node refused the transaction, which is followed");
+                }
+            }
             SignerEffect::ChooseNode => {
-                let node = self.args.node.clone();
-                context.spawn(async move { node.select_current().await });
+                let (node, clock) = (self.args.node.clone(), self.args.clock.clone());
+                context.spawn(async move { select_node(&node, &clock).await });
             }
             SignerEffect::Answer { id, outcome } => {
                 let Some(job) = self.jobs.remove(&id) else { return };
@@ -58,10 +73,10 @@ impl State {
         }
     }
 
-    /// Removes a transaction that the node refused. The refusal is final for these bytes: no node has them.
+    /// Removes a transaction that was never sent.
     pub(super) fn retract(&self, hash: &str) {
         self.args.table.with(|table| table.retract(hash));
-        self.args.journal.record_refused(hash);
+        self.args.journal.record_unsent(hash);
     }
 
     /// Gas limit for the gas that a simulation used.
@@ -71,11 +86,22 @@ impl State {
         self.args.gas.with(|gas| gas.gas_limit(msg_type, simulated)).max(job.request.min_gas_limit)
     }
 
+    /// Reads the account. While transactions are in flight, the check state says which of them the node has: the account's sequence in
+    /// the newest block would have all of them sent again.
     fn read_account(&self, context: &ActorContext<Msg>) {
         let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
+        let message = args.table.with(|table| table.live().next().map(|tx| tx.intent.encoded.message.clone()));
         context.spawn(async move {
-            let answer = query_account(&args.node, &args.identity.address.to_string()).await;
-            mailbox.send(Msg::AccountRead { answer });
+            let mut answer = query_account(&args.node, &args.identity.address.to_string()).await;
+            if let (Ok(Some(account)), Some(message)) = (&mut answer, message)
+                && let Some(sequence) = query_check_sequence(&args.node, message, &args.identity.public_key).await
+            {
+                let kept_back = std::mem::replace(&mut account.sequence, sequence)..sequence;
+                mailbox.send(Msg::AccountRead { answer });
+                relay_to_others(&args, kept_back).await;
+            } else {
+                mailbox.send(Msg::AccountRead { answer });
+            }
         });
     }
 
@@ -125,22 +151,28 @@ impl State {
             bytes: signed.bytes.clone(),
             sequence,
             timeout_height,
-            signed_height: args.clock.with(|clock| clock.height),
+            signed_height: args.clock.with(|clock| clock.reached_height()),
             intent: Arc::clone(&job.request.intent),
             has_granter: offer.with_granter,
+            fee: offer.fee,
+            signed_day: UtcDay::of(&wall_clock::now()),
+            is_journaled: false,
+            refusal: None,
             outcome: None,
             missing_blocks: Vec::new(),
         };
-        args.table.with(|table| table.add(tx.clone()));
+        args.table.with(|table| table.add_signed(tx.clone()));
         let span = trace::stage_span(WriteStage::Broadcast, &job.request.span);
         trace::record_tx(&span, &signed.hash);
         let (node, journal, mailbox) = (args.node.clone(), args.journal.clone(), context.mailbox());
+        let table = args.table.clone();
         let broadcast = async move {
             let SignedTx { hash, bytes } = signed;
             if let Err(error) = journal.record_signed(tx).await {
                 mailbox.send(Msg::JournalFailed { id, hash, reason: error.to_string() });
                 return;
             }
+            table.with(|table| table.mark_journaled(&hash));
             let started = Instant::now();
             let answer = node.broadcast(&bytes).await;
             let outcome = broadcast_label(&answer);
@@ -172,35 +204,48 @@ impl State {
 
     fn rebroadcast(&self, context: &ActorContext<Msg>, sequence: u64) {
         let tx = self.args.table.with(|table| table.live_at(sequence).cloned());
-        let (node, journal, mailbox) = (self.args.node.clone(), self.args.journal.clone(), context.mailbox());
-        if let Some(tx) = &tx {
-            // The node in use may have the bytes and not gossip them. Another node takes the same bytes without harm, and its
-            // answer decides nothing.
-            for other in node.alternatives() {
-                let bytes = tx.bytes.clone();
-                context.spawn(async move { drop(other.broadcast(&bytes).await) });
-            }
-        }
+        let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
         context.spawn(async move {
             // A transaction that was decided meanwhile has used its sequence.
             let Some(tx) = tx else {
-                mailbox.send(Msg::RebroadcastFinished { answer: Ok(BroadcastOutcome::Accepted) });
+                mailbox.send(Msg::RebroadcastFinished { hash: None, answer: Ok(BroadcastOutcome::Accepted) });
                 return;
             };
             // An earlier incarnation may have died before the journal had the transaction. If the journal fails again, the
-            // transaction was not sent and must not be: its timeout height decides it.
-            if journal.record_signed(tx.clone()).await.is_err() {
-                let answer = Err(node.unsent_error("the journal cannot be written"));
-                mailbox.send(Msg::RebroadcastFinished { answer });
+            // transaction must not be sent: its timeout height decides it.
+            if args.journal.record_again(tx.clone()).await.is_err() {
+                let answer = Err(args.node.unsent_error("the journal cannot be written"));
+                mailbox.send(Msg::RebroadcastFinished { hash: Some(tx.hash), answer });
                 return;
             }
-            let answer = node.broadcast(&tx.bytes).await;
+            args.table.with(|table| table.mark_journaled(&tx.hash));
+            let answer = args.node.broadcast(&tx.bytes).await;
             let outcome = broadcast_label(&answer);
             metrics::record_tx_resent(outcome);
             tracing::info!(tx_hash = tx.hash, sequence, outcome, "transaction is broadcast again");
-            mailbox.send(Msg::RebroadcastFinished { answer });
+            mailbox.send(Msg::RebroadcastFinished { hash: Some(tx.hash), answer });
+            relay_to_others(&args, sequence..sequence + 1).await;
         });
     }
+}
+
+/// Sends the live transactions with these sequences to the nodes that are not in use: the node in use may have them in its mempool and
+/// not gossip them. Other nodes take the same bytes without harm, and their answers decide nothing. Only transactions that the journal
+/// has are sent.
+async fn relay_to_others(args: &Args, sequences: Range<u64>) {
+    let bytes: Vec<Vec<u8>> = args.table.with(|table| {
+        let kept_back = table.live().filter(|tx| tx.is_journaled && sequences.contains(&tx.sequence));
+        kept_back.take(MAX_RELAYED).map(|tx| tx.bytes.clone()).collect()
+    });
+    let relays = args.node.alternatives().into_iter().map(|node| {
+        let bytes = &bytes;
+        async move {
+            for bytes in bytes {
+                drop(node.broadcast(bytes).await);
+            }
+        }
+    });
+    futures::future::join_all(relays).await;
 }
 
 fn broadcast_label(answer: &Result<BroadcastOutcome, NodeClientError>) -> &'static str {

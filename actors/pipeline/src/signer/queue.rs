@@ -18,14 +18,27 @@ pub struct QueuedWrite {
     pub has_raised_gas: bool,
     /// Whether its caller withdrew it during the broadcast.
     pub is_withdrawn: bool,
-    /// Number of wrong sequences and full mempools that it met.
+    /// Number of wrong sequences that it met in simulations.
     pub setback_count: u32,
+    /// Number of its simulations without an answer.
+    pub unanswered_count: u32,
+    /// The only sequence that it may be signed at: that of its earlier transaction, which was refused and may still execute.
+    pub required_sequence: Option<u64>,
 }
 
 impl QueuedWrite {
     /// A write that has not been tried yet.
     pub fn new(id: SubmissionId, session: Arc<str>, granter: Option<FeeBudget>) -> Self {
-        Self { id, session, granter, has_raised_gas: false, is_withdrawn: false, setback_count: 0 }
+        Self {
+            id,
+            session,
+            granter,
+            has_raised_gas: false,
+            is_withdrawn: false,
+            setback_count: 0,
+            unanswered_count: 0,
+            required_sequence: None,
+        }
     }
 }
 

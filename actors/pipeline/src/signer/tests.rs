@@ -6,7 +6,10 @@ use svc_net::upstream::{BroadcastOutcome, NodeClientError, UpstreamError, Upstre
 use svc_wire::chain_error::ChainError;
 
 use super::{
-    core::{MAX_BEHIND, MAX_QUEUED_WRITES, MAX_SETBACKS, SignerCore, SignerPhase, WithdrawalOutcome},
+    core::{
+        MAX_BEHIND, MAX_QUEUED_WRITES, MAX_SETBACKS, MAX_UNANSWERED, MAX_UNANSWERED_SIMULATIONS, SignerCore,
+        SignerPhase, WithdrawalOutcome,
+    },
     effects::{FeeOffer, InFlightView, SignerEffect},
     queue::QueuedWrite,
     window::WindowBound,
@@ -16,6 +19,7 @@ use crate::{
     write::{
         error::SubmitError,
         fee::{Ceiling, CeilingExceeded, FeeBudget, FeePolicy},
+        outcome::TxRefusal,
         submission::SubmissionId,
     },
 };
@@ -32,6 +36,10 @@ impl InFlightView for FakeInFlightTable {
     }
     fn sequence_floor(&self) -> u64 {
         self.1
+    }
+    fn spent_today(&self) -> u128 {
+        // Every sequence below the floor paid a fee of one.
+        u128::from(self.1)
     }
 }
 
@@ -66,6 +74,12 @@ fn send(id: SubmissionId, sequence: u64, with_granter: bool) -> SignerEffect {
     SignerEffect::SignAndBroadcast { id, sequence, offer: FeeOffer { gas_limit: 150_000, fee: 3_750, with_granter } }
 }
 
+/// The node refused transaction `hash`.
+fn refuse(hash: &str, codespace: &str, code: u32) -> SignerEffect {
+    let refusal = TxRefusal { error: error(codespace, code, ""), block_height: None };
+    SignerEffect::Refuse { hash: hash.into(), refusal }
+}
+
 fn in_flight(id: SubmissionId, hash: &str) -> SignerEffect {
     SignerEffect::Answer { id, outcome: Ok(hash.into()) }
 }
@@ -97,14 +111,15 @@ fn a_refusal_because_of_the_allowance_is_tried_once_without_granter() {
     for (codespace, code) in [("feegrant", 2), ("feegrant", 3), ("feegrant", 7), ("sdk", 38)] {
         let table = FakeInFlightTable::default();
         let mut core = sending(Some(FeeBudget::Unlimited), &table);
-        let retract = SignerEffect::Retract { hash: "H".into() };
         assert_eq!(
             core.on_broadcast(A, "H", refused(codespace, code, ""), &table),
-            [retract.clone(), simulate(A, 5, false)]
+            [refuse("H", codespace, code), simulate(A, 5, false)]
         );
         assert_eq!(core.on_simulation(A, Ok(150_000), &table), [send(A, 5, false)]);
-        let answer = SignerEffect::Answer { id: A, outcome: Err(SubmitError::Rejected(error(codespace, code, ""))) };
-        assert_eq!(core.on_broadcast(A, "H", refused(codespace, code, ""), &table), [retract, answer]);
+        assert_eq!(
+            core.on_broadcast(A, "I", refused(codespace, code, ""), &table),
+            [refuse("I", codespace, code), in_flight(A, "I")]
+        );
     }
 }
 
@@ -126,37 +141,84 @@ fn the_allowance_is_not_used_when_it_fails_in_simulation_or_is_too_small() {
 }
 
 #[test]
-fn a_wrong_sequence_resynchronises_in_both_directions() {
+fn a_refused_write_is_signed_again_only_at_its_sequence() {
+    let mut table = FakeInFlightTable::default();
+    let mut core = sending(Some(FeeBudget::Unlimited), &table);
+    core.submit(write(B, None), &table);
+    core.on_broadcast(A, "H", refused("feegrant", 2, ""), &table);
+    let moved = error("sdk", 6, "account sequence mismatch, expected 6, got 5: incorrect account sequence");
+    let outcome = Err(SubmitError::SequenceMoved { required: 5, expected: 6 });
+    assert_eq!(
+        core.on_simulation(A, Err(SimulationError::Refused(moved)), &table),
+        [SignerEffect::Answer { id: A, outcome }, simulate(B, 6, false)]
+    );
+    // Later, while its sequence is still free.
+    core.on_simulation(B, Ok(150_000), &table);
+    table.0.insert(6);
+    core.on_broadcast(B, "I", Ok(BroadcastOutcome::Accepted), &table);
+    let at = |sequence| QueuedWrite { required_sequence: Some(sequence), ..write(A, None) };
+    assert_eq!(core.submit(at(7), &table), [simulate(A, 7, false)]);
+}
+
+#[test]
+fn a_wrong_sequence_leaves_the_transaction_in_flight_and_resynchronises_in_both_directions() {
     let mut table = FakeInFlightTable::default();
     let mut core = sending(None, &table);
+    core.submit(write(B, None), &table);
+    table.0.insert(5);
     let ahead = "account sequence mismatch, expected 9, got 5: incorrect account sequence";
-    let retract = SignerEffect::Retract { hash: "H".into() };
-    assert_eq!(core.on_broadcast(A, "H", refused("sdk", 32, ahead), &table), [retract, simulate(A, 9, false)]);
+    assert_eq!(
+        core.on_broadcast(A, "H", refused("sdk", 32, ahead), &table),
+        [in_flight(A, "H"), simulate(B, 9, false)],
+        "only a block shows that sequence 5 is used"
+    );
     // The node has lost the live transactions 7 and 8: the signer broadcasts their bytes before anything else.
     table.0.extend([7, 8]);
     let behind = error("sdk", 6, "account sequence mismatch, expected 7, got 9: incorrect account sequence");
     assert_eq!(
-        core.on_simulation(A, Err(SimulationError::Refused(behind)), &table),
+        core.on_simulation(B, Err(SimulationError::Refused(behind)), &table),
         [SignerEffect::Rebroadcast { sequence: 7 }]
     );
     assert_eq!(
-        core.on_rebroadcast(Ok(BroadcastOutcome::Accepted), &table),
+        core.on_rebroadcast(Some("I"), Ok(BroadcastOutcome::Accepted), &table),
         [SignerEffect::Rebroadcast { sequence: 8 }]
     );
-    assert_eq!(core.on_rebroadcast(Ok(BroadcastOutcome::Accepted), &table), [simulate(A, 9, false)]);
+    assert_eq!(core.on_rebroadcast(Some("J"), Ok(BroadcastOutcome::Accepted), &table), [simulate(B, 9, false)]);
 }
 
 #[test]
-fn a_write_whose_sequence_stays_wrong_is_refused() {
+fn a_write_whose_simulations_keep_finding_a_wrong_sequence_is_refused() {
     let table = FakeInFlightTable::default();
-    let mut core = sending(None, &table);
-    let wrong = || refused("sdk", 32, "account sequence mismatch, expected 5, got 5");
+    let mut core = SignerCore::new(FeePolicy::at_price(25_000), WindowBound::Adaptive, false);
+    core.submit(write(A, None), &table);
+    core.on_account(Ok(Some(5)), "a", &table);
+    let wrong = || Err(SimulationError::Refused(error("sdk", 32, "account sequence mismatch, expected 5, got 5")));
     for _ in 0..MAX_SETBACKS {
-        assert_eq!(core.on_broadcast(A, "H", wrong(), &table)[1], simulate(A, 5, false));
-        core.on_simulation(A, Ok(150_000), &table);
+        // After a few in a row the signer waits for a block.
+        let effects = core.on_simulation(A, wrong(), &table);
+        let effects = if effects.is_empty() {
+            [core.on_tick(&table), core.on_account(Ok(Some(5)), "a", &table)].concat()
+        } else {
+            effects
+        };
+        assert_eq!(effects.last(), Some(&simulate(A, 5, false)));
     }
-    let effects = core.on_broadcast(A, "H", wrong(), &table);
-    assert!(matches!(&effects[1], SignerEffect::Answer { outcome: Err(SubmitError::Sequence(_)), .. }), "{effects:?}");
+    let effects = core.on_simulation(A, wrong(), &table);
+    assert!(matches!(&effects[0], SignerEffect::Answer { outcome: Err(SubmitError::Sequence(_)), .. }), "{effects:?}");
+}
+
+#[test]
+fn a_refusal_of_bytes_that_are_sent_again_frees_their_sequence() {
+    let mut table = FakeInFlightTable::default();
+    let mut core = sending(None, &table);
+    table.0.insert(5);
+    core.on_broadcast(A, "H", Err(unreachable()), &table);
+    core.submit(write(B, None), &table);
+    assert_eq!(core.on_account(Ok(Some(5)), "a", &table), [SignerEffect::Rebroadcast { sequence: 5 }]);
+    assert_eq!(core.on_rebroadcast(Some("H"), refused("sdk", 5, ""), &table), [refuse("H", "sdk", 5)]);
+    table.0.remove(&5);
+    assert_eq!(core.on_block(&table), [SignerEffect::ReadAccount]);
+    assert_eq!(core.on_account(Ok(Some(5)), "a", &table), [simulate(B, 5, false)]);
 }
 
 #[test]
@@ -168,22 +230,33 @@ fn a_hand_over_without_an_answer_is_in_flight_and_sent_again() {
     assert_eq!(core.on_account(Err(unreachable()), "a", &table), [SignerEffect::ChooseNode]);
     assert_eq!(core.on_tick(&table), [SignerEffect::ReadAccount]);
     assert_eq!(core.on_account(Ok(Some(5)), "a", &table), [SignerEffect::Rebroadcast { sequence: 5 }]);
-    assert_eq!(core.on_rebroadcast(refused("sdk", 19, ""), &table), []);
+    assert_eq!(core.on_rebroadcast(Some("H"), refused("sdk", 19, ""), &table), []);
     assert_eq!(core.expected_sequence(), Some(6));
     assert_eq!(core.submit(write(B, None), &table), [simulate(B, 6, false)]);
 }
 
 #[test]
-fn a_node_that_is_down_fails_those_who_wait_and_nobody_later() {
+fn a_failed_question_for_the_account_pauses_and_a_long_silence_refuses_the_waiting_writes() {
     let table = FakeInFlightTable::default();
     let mut core = SignerCore::new(FeePolicy::at_price(25_000), WindowBound::Adaptive, false);
     core.submit(write(A, None), &table);
     core.submit(write(B, None), &table);
     let answer = |id| SignerEffect::Answer { id, outcome: Err(SubmitError::Node(unreachable())) };
+    for _ in 1..MAX_UNANSWERED {
+        assert_eq!(core.on_account(Err(unreachable()), "a", &table), [SignerEffect::ChooseNode]);
+        assert_eq!(core.on_tick(&table), [SignerEffect::ReadAccount]);
+    }
     assert_eq!(core.on_account(Err(unreachable()), "a", &table), [answer(A), answer(B), SignerEffect::ChooseNode]);
     assert_eq!(core.submit(write(A, None), &table), []);
     assert_eq!(core.on_tick(&table), [SignerEffect::ReadAccount]);
     assert_eq!(core.on_account(Ok(Some(5)), "a", &table), [simulate(A, 5, false)]);
+    // A write whose simulations have no answer keeps its turn, a few times.
+    for _ in 1..MAX_UNANSWERED_SIMULATIONS {
+        let silence = Err(SimulationError::NoAnswer(unreachable()));
+        assert_eq!(core.on_simulation(A, silence, &table), [SignerEffect::ChooseNode]);
+        assert_eq!(core.on_tick(&table), [SignerEffect::ReadAccount]);
+        assert_eq!(core.on_account(Ok(Some(5)), "a", &table), [simulate(A, 5, false)]);
+    }
     assert_eq!(
         core.on_simulation(A, Err(SimulationError::NoAnswer(unreachable())), &table),
         [SignerEffect::ChooseNode, answer(A)]
@@ -197,17 +270,23 @@ fn a_new_incarnation_makes_sure_of_what_is_in_flight_before_it_signs() {
     assert_eq!(core.on_tick(&table), [SignerEffect::ReadAccount]);
     core.submit(write(A, None), &table);
     assert_eq!(core.on_account(Ok(Some(4)), "a", &table), [SignerEffect::Rebroadcast { sequence: 4 }]);
-    assert_eq!(core.on_rebroadcast(refused("sdk", 19, ""), &table), [SignerEffect::Rebroadcast { sequence: 5 }]);
-    assert_eq!(core.on_rebroadcast(Ok(BroadcastOutcome::Accepted), &table), [simulate(A, 6, false)]);
+    assert_eq!(
+        core.on_rebroadcast(Some("H"), refused("sdk", 19, ""), &table),
+        [SignerEffect::Rebroadcast { sequence: 5 }]
+    );
+    assert_eq!(core.on_rebroadcast(Some("H"), Ok(BroadcastOutcome::Accepted), &table), [simulate(A, 6, false)]);
 }
 
 #[test]
 fn a_full_mempool_pauses_until_the_next_block_and_shrinks_the_window() {
-    let table = FakeInFlightTable::default();
+    let mut table = FakeInFlightTable::default();
     let mut core = sending(None, &table);
-    assert_eq!(core.on_broadcast(A, "H", refused("sdk", 20, ""), &table), [SignerEffect::Retract { hash: "H".into() }]);
+    table.0.insert(5);
+    assert_eq!(core.on_broadcast(A, "H", refused("sdk", 20, ""), &table), [in_flight(A, "H")]);
     assert_eq!(core.window_size(), 128);
-    assert_eq!(core.on_tick(&table), [simulate(A, 5, false)]);
+    assert_eq!(core.on_tick(&table), [SignerEffect::ReadAccount]);
+    assert_eq!(core.on_account(Ok(Some(5)), "a", &table), [SignerEffect::Rebroadcast { sequence: 5 }]);
+    assert_eq!(core.on_rebroadcast(Some("H"), refused("sdk", 20, ""), &table), []);
 }
 
 #[test]
@@ -251,11 +330,11 @@ fn a_node_that_has_just_started_is_asked_again_after_its_next_block() {
     for _ in 0..3 {
         assert_eq!(core.on_block(&table), [SignerEffect::ReadAccount]);
         assert_eq!(core.on_account(Ok(Some(5)), "a", &table), [SignerEffect::Rebroadcast { sequence: 5 }]);
-        assert_eq!(core.on_rebroadcast(starting(), &table), []);
+        assert_eq!(core.on_rebroadcast(Some("H"), starting(), &table), []);
     }
     assert_eq!(core.on_block(&table), [SignerEffect::ReadAccount]);
     assert_eq!(core.on_account(Ok(Some(5)), "a", &table), [SignerEffect::Rebroadcast { sequence: 5 }]);
-    assert_eq!(core.on_rebroadcast(Ok(BroadcastOutcome::Accepted), &table), [simulate(B, 6, false)]);
+    assert_eq!(core.on_rebroadcast(Some("H"), Ok(BroadcastOutcome::Accepted), &table), [simulate(B, 6, false)]);
 }
 
 #[test]
@@ -288,8 +367,8 @@ fn a_withdrawn_write_is_never_signed_and_one_that_has_left_cannot_be_withdrawn()
     assert_eq!(core.on_simulation(B, Ok(150_000), &table), [send(B, 5, false)]);
     assert_eq!(core.withdraw(B, &table), (WithdrawalOutcome::Broadcasting, vec![]), "once it is handed over");
     assert_eq!(core.withdraw(A, &table), (WithdrawalOutcome::NotQueued, vec![]), "twice");
-    let effects = core.on_broadcast(B, "H", refused("sdk", 20, ""), &table);
-    assert!(matches!(&effects[1], SignerEffect::Answer { outcome: Err(_), .. }), "now or never: {effects:?}");
+    let effects = core.on_broadcast(B, "H", refused("sdk", 11, ""), &table);
+    assert_eq!(effects, [refuse("H", "sdk", 11), in_flight(B, "H")], "no further attempt");
 }
 
 #[test]
@@ -301,10 +380,8 @@ fn too_little_gas_for_check_tx_is_doubled_once() {
         sequence: 5,
         offer: FeeOffer { gas_limit: 300_000, fee: 7_500, with_granter: false },
     };
-    let retract = SignerEffect::Retract { hash: "H".into() };
-    assert_eq!(core.on_broadcast(A, "H", refused("sdk", 11, ""), &table), [retract.clone(), more]);
-    let answer = SignerEffect::Answer { id: A, outcome: Err(SubmitError::Rejected(error("sdk", 11, ""))) };
-    assert_eq!(core.on_broadcast(A, "H", refused("sdk", 11, ""), &table), [retract, answer]);
+    assert_eq!(core.on_broadcast(A, "H", refused("sdk", 11, ""), &table), [refuse("H", "sdk", 11), more]);
+    assert_eq!(core.on_broadcast(A, "I", refused("sdk", 11, ""), &table), [refuse("I", "sdk", 11), in_flight(A, "I")]);
 }
 
 #[test]
@@ -321,8 +398,23 @@ fn nothing_is_signed_above_a_ceiling() {
     assert_eq!(core.on_simulation(A, Ok(250_001), &table), [refusal(250_001)]);
     core.submit(write(A, None), &table);
     assert_eq!(core.on_simulation(A, Ok(150_000), &table), [send(A, 5, false)]);
-    let retract = SignerEffect::Retract { hash: "H".into() };
-    assert_eq!(core.on_broadcast(A, "H", refused("sdk", 11, ""), &table), [retract, refusal(300_000)]);
+    assert_eq!(core.on_broadcast(A, "H", refused("sdk", 11, ""), &table), [refuse("H", "sdk", 11), refusal(300_000)]);
+}
+
+#[test]
+fn the_fees_of_a_day_have_a_ceiling() {
+    let fees = FeePolicy { max_fee_per_day: Some(3_755), ..FeePolicy::at_price(25_000) };
+    let sign_after = |spent| {
+        let table = FakeInFlightTable(BTreeSet::new(), spent);
+        let mut core = SignerCore::new(fees, WindowBound::Adaptive, false);
+        core.submit(write(A, None), &table);
+        core.on_account(Ok(Some(9)), "a", &table);
+        core.on_simulation(A, Ok(150_000), &table)
+    };
+    assert_eq!(sign_after(5), [send(A, 9, false)]);
+    let exceeded = CeilingExceeded { ceiling: Ceiling::DailyFee, needed: 3_756, limit: 3_755 };
+    let outcome = Err(SubmitError::AboveCeiling(exceeded));
+    assert_eq!(sign_after(6), [SignerEffect::Answer { id: A, outcome }]);
 }
 
 #[test]
@@ -353,5 +445,5 @@ fn a_doubt_in_the_middle_of_a_write_is_looked_into_behind_it() {
         [in_flight(A, "H"), SignerEffect::ReadAccount]
     );
     assert_eq!(core.on_account(Ok(Some(5)), "a", &table), [SignerEffect::Rebroadcast { sequence: 5 }]);
-    assert_eq!(core.on_rebroadcast(Ok(BroadcastOutcome::Accepted), &table), []);
+    assert_eq!(core.on_rebroadcast(Some("H"), Ok(BroadcastOutcome::Accepted), &table), []);
 }

@@ -4,9 +4,9 @@ use svc_kit::AskError;
 use svc_net::upstream::NodeClientError;
 use svc_wire::chain_error::ChainError;
 
-use super::{fee::CeilingExceeded, submission::SubmittedTx};
+use super::{fee::CeilingExceeded, outcome::TxRefusal, submission::SubmittedTx};
 
-/// The reason why the signer brought no transaction into flight. No transaction of the attempt will execute.
+/// The reason why the signer signed nothing more for a submission.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SubmitError {
     /// The node did not answer.
@@ -24,9 +24,14 @@ pub enum SubmitError {
     /// The node refused every sequence that was tried.
     #[error("the sequence stayed wrong: {}", .0.raw_log)]
     Sequence(ChainError),
-    /// CheckTx refused the transaction.
-    #[error("refused: {}", .0.raw_log)]
-    Rejected(ChainError),
+    /// The sequence that the write required has gone to another transaction.
+    #[error("sequence {required} is required, and {expected} is the next")]
+    SequenceMoved {
+        /// Sequence of the earlier transaction.
+        required: u64,
+        /// Sequence that the node expects.
+        expected: u64,
+    },
     /// The node has not seen transactions that are known to have executed.
     #[error("the node expects sequence {expected_sequence}, and all below {used_below} are used")]
     NodeBehind {
@@ -58,9 +63,17 @@ pub enum WriteError<R> {
     /// The embedder's policy refused the signature. Nothing was signed for this attempt.
     #[error("the signing policy refused the write")]
     Refused(R),
-    /// The signer brought no transaction into flight.
+    /// The signer signed nothing.
     #[error(transparent)]
     Submit(SubmitError),
+    /// The transaction was refused. It may still execute until its timeout height.
+    #[error("transaction {} was refused: {}", .tx.hash, .refusal.error.raw_log)]
+    Rejected {
+        /// The transaction.
+        tx: SubmittedTx,
+        /// The reason.
+        refusal: Box<TxRefusal>,
+    },
     /// The signer did not answer, and the write was withdrawn: nothing of it will be signed.
     #[error("the signer did not answer and the write was withdrawn: {0}")]
     Withdrawn(AskError),
@@ -79,11 +92,14 @@ pub enum WriteError<R> {
     },
 }
 
-/// A write that ended without an outcome, with the transaction of the attempt before, if there was one.
+/// A write that ended without an outcome.
 #[derive(Debug)]
 pub struct WriteFailure<R> {
-    /// The last transaction that was in flight.
+    /// The last transaction that was signed for it.
     pub last_tx: Option<SubmittedTx>,
+    /// Whether a transaction of the write may still execute. [`WriteTask::follow`](super::task::WriteTask::follow) waits for the
+    /// decision; until then the write must not be made a second time.
+    pub may_execute: bool,
     /// The reason.
     pub error: WriteError<R>,
 }

@@ -37,6 +37,8 @@ pub struct FeePolicy {
     pub max_gas: u64,
     /// Largest fee in the fee denom.
     pub max_fee: u128,
+    /// Largest sum of the fees of one day (UTC) in the fee denom; `None` for no limit.
+    pub max_fee_per_day: Option<u128>,
 }
 
 /// Largest gas limit without a setting.
@@ -45,7 +47,7 @@ const DEFAULT_MAX_GAS: u64 = 20_000_000;
 impl FeePolicy {
     /// The default ceilings at a gas price: 20,000,000 gas, and the fee of so much gas.
     pub fn at_price(gas_price_micros: u64) -> Self {
-        let policy = Self { gas_price_micros, max_gas: DEFAULT_MAX_GAS, max_fee: 0 };
+        let policy = Self { gas_price_micros, max_gas: DEFAULT_MAX_GAS, max_fee: 0, max_fee_per_day: None };
         Self { max_fee: policy.fee(DEFAULT_MAX_GAS), ..policy }
     }
 
@@ -54,8 +56,8 @@ impl FeePolicy {
         (u128::from(gas_limit) * u128::from(self.gas_price_micros)).div_ceil(1_000_000)
     }
 
-    /// Fee of a gas limit, unless one of them is above its ceiling.
-    pub fn fee_below_ceiling(&self, gas_limit: u64) -> Result<u128, CeilingExceeded> {
+    /// Fee of a gas limit, unless one of them is above its ceiling. `spent_today` are the fees of the day so far.
+    pub fn fee_below_ceiling(&self, gas_limit: u64, spent_today: u128) -> Result<u128, CeilingExceeded> {
         if gas_limit > self.max_gas {
             let (needed, limit) = (u128::from(gas_limit), u128::from(self.max_gas));
             return Err(CeilingExceeded { ceiling: Ceiling::Gas, needed, limit });
@@ -64,7 +66,11 @@ impl FeePolicy {
         if fee > self.max_fee {
             return Err(CeilingExceeded { ceiling: Ceiling::Fee, needed: fee, limit: self.max_fee });
         }
-        Ok(fee)
+        let needed = spent_today.saturating_add(fee);
+        match self.max_fee_per_day {
+            Some(limit) if needed > limit => Err(CeilingExceeded { ceiling: Ceiling::DailyFee, needed, limit }),
+            _ => Ok(fee),
+        }
     }
 }
 
@@ -75,11 +81,24 @@ pub enum Ceiling {
     Gas,
     /// Of its fee.
     Fee,
+    /// Of the fees of a day (UTC).
+    DailyFee,
+}
+
+impl Ceiling {
+    /// The figure that it bounds.
+    fn figure(self) -> &'static str {
+        match self {
+            Self::Gas => "gas limit",
+            Self::Fee => "fee",
+            Self::DailyFee => "sum of the fees of this day (UTC)",
+        }
+    }
 }
 
 /// A transaction that would be above a ceiling. It is not signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the {} would be {needed}, the limit is {limit}", match .ceiling { Ceiling::Gas => "gas limit", Ceiling::Fee => "fee" })]
+#[error("the {} would be {needed}, the limit is {limit}", .ceiling.figure())]
 pub struct CeilingExceeded {
     /// The ceiling.
     pub ceiling: Ceiling,
@@ -112,14 +131,21 @@ mod tests {
     #[test]
     fn gas_and_fee_have_ceilings() {
         let policy = FeePolicy::at_price(25_000);
-        assert_eq!(policy, FeePolicy { gas_price_micros: 25_000, max_gas: 20_000_000, max_fee: 500_000 });
-        assert_eq!(policy.fee_below_ceiling(20_000_000), Ok(500_000));
-        let exceeded = policy.fee_below_ceiling(20_000_001).expect_err("above");
+        assert_eq!(
+            policy,
+            FeePolicy { gas_price_micros: 25_000, max_gas: 20_000_000, max_fee: 500_000, max_fee_per_day: None }
+        );
+        assert_eq!(policy.fee_below_ceiling(20_000_000, 0), Ok(500_000));
+        let exceeded = policy.fee_below_ceiling(20_000_001, 0).expect_err("above");
         assert_eq!(exceeded, CeilingExceeded { ceiling: Ceiling::Gas, needed: 20_000_001, limit: 20_000_000 });
         assert_eq!(exceeded.to_string(), "the gas limit would be 20000001, the limit is 20000000");
         let cheap = FeePolicy { max_fee: 4_999, ..policy };
-        let exceeded = cheap.fee_below_ceiling(200_000).expect_err("above");
+        let exceeded = cheap.fee_below_ceiling(200_000, 0).expect_err("above");
         assert_eq!(exceeded, CeilingExceeded { ceiling: Ceiling::Fee, needed: 5_000, limit: 4_999 });
+        let daily = FeePolicy { max_fee_per_day: Some(9_999), ..policy };
+        assert_eq!(daily.fee_below_ceiling(200_000, 4_999), Ok(5_000));
+        let exceeded = daily.fee_below_ceiling(200_000, 5_000).expect_err("above");
+        assert_eq!(exceeded, CeilingExceeded { ceiling: Ceiling::DailyFee, needed: 10_000, limit: 9_999 });
     }
 
     #[test]

@@ -6,7 +6,12 @@ use std::{
     sync::Arc,
 };
 
-use super::{intent::WriteIntent, outcome::WriteOutcome, submission::SubmissionId};
+use super::{
+    daily_fees::{DailyFees, UtcDay},
+    intent::WriteIntent,
+    outcome::{TxRefusal, WriteOutcome},
+    submission::SubmissionId,
+};
 
 /// A signed transaction.
 #[derive(Debug, Clone)]
@@ -15,8 +20,8 @@ pub struct InFlightTx {
     pub submission_id: SubmissionId,
     /// Upper-case hex.
     pub hash: String,
-    /// The signed bytes. The signer sends these again and never signs others for a sequence that may still execute. Empty once the
-    /// transaction is decided.
+    /// The signed bytes. The signer sends these again and never signs others for the sequence of a live transaction. Empty once the
+    /// transaction is refused or decided.
     pub bytes: Vec<u8>,
     /// Its sequence.
     pub sequence: u64,
@@ -28,20 +33,44 @@ pub struct InFlightTx {
     pub intent: Arc<WriteIntent>,
     /// Whether a fee granter pays the fee.
     pub has_granter: bool,
+    /// Its fee in the fee denom.
+    pub fee: u128,
+    /// The day of its signature.
+    pub signed_day: UtcDay,
+    /// Whether the journal has it on disk. Nothing else may be sent.
+    pub is_journaled: bool,
+    /// The refusal, after which nothing sends it again; it may still execute until it has an outcome.
+    pub refusal: Option<TxRefusal>,
     /// Its outcome; `None` while it may still execute.
     pub outcome: Option<WriteOutcome>,
     /// Heights of blocks that no node has, and without which nothing proves the outcome.
     pub missing_blocks: Vec<u64>,
 }
 
-/// The table of transactions in flight and of recently decided ones.
+impl InFlightTx {
+    /// Label of its outcome: `included`, `failed`, `expired`, `displaced`; `refused` for a refused one that never executed. `None` while
+    /// it may still execute.
+    pub fn outcome_label(&self) -> Option<&'static str> {
+        match &self.outcome {
+            Some(WriteOutcome::Expired { .. } | WriteOutcome::Displaced { .. }) if self.refusal.is_some() => {
+                Some("refused")
+            }
+            outcome => outcome.as_ref().map(WriteOutcome::label),
+        }
+    }
+}
+
+/// The table of transactions in flight, of refused ones that may still execute, and of recently decided ones.
 #[derive(Debug, Default, Clone)]
 pub struct InFlightTable {
     transactions: BTreeMap<String, InFlightTx>,
-    by_submission: BTreeMap<SubmissionId, String>,
+    /// Hashes of each submission, in the order of their signatures.
+    by_submission: BTreeMap<SubmissionId, Vec<String>>,
     live: BTreeSet<(u64, String)>,
+    refused: BTreeSet<(u64, String)>,
     decided: VecDeque<String>,
     sequence_floor: u64,
+    daily_fees: DailyFees,
 }
 
 /// Decided transactions that stay in the table: more than the writes that can be active, so that the table keeps each of them until
@@ -54,25 +83,69 @@ impl InFlightTable {
         Self { sequence_floor: floor, ..Self::default() }
     }
 
-    /// Adds a transaction before it is sent.
+    /// The fees of the day.
+    pub fn daily_fees(&self) -> &DailyFees {
+        &self.daily_fees
+    }
+
+    /// Sets the fees of the day, as the journal has them.
+    pub fn set_daily_fees(&mut self, fees: DailyFees) {
+        self.daily_fees = fees;
+    }
+
+    /// A day begins.
+    pub fn begin_day(&mut self, day: UtcDay) {
+        self.daily_fees.begin_day(day);
+    }
+
+    /// Adds a transaction that was signed just now, before it is sent.
+    pub fn add_signed(&mut self, tx: InFlightTx) {
+        self.daily_fees.charge(tx.fee);
+        self.add(tx);
+    }
+
+    /// Adds a transaction that was signed before.
     pub fn add(&mut self, tx: InFlightTx) {
-        self.by_submission.insert(tx.submission_id, tx.hash.clone());
-        self.live.insert((tx.sequence, tx.hash.clone()));
+        let hashes = self.by_submission.entry(tx.submission_id).or_default();
+        if !hashes.contains(&tx.hash) {
+            hashes.push(tx.hash.clone());
+        }
+        let pending = if tx.refusal.is_none() { &mut self.live } else { &mut self.refused };
+        pending.insert((tx.sequence, tx.hash.clone()));
         self.transactions.insert(tx.hash.clone(), tx);
     }
 
-    /// Removes a transaction that the node refused, and that therefore never was in flight.
+    /// Removes a transaction that was never sent.
     pub fn retract(&mut self, hash: &str) {
-        if self.transactions.get(hash).is_some_and(|entry| entry.outcome.is_none()) {
+        if let Some(entry) = self.transactions.get(hash).filter(|entry| entry.outcome.is_none()) {
+            self.daily_fees.refund(entry.signed_day, entry.fee);
             self.forget(hash);
         }
     }
 
+    /// Records that a transaction was refused; false when it is not live. It is not live any more, and is followed to its outcome.
+    pub fn refuse(&mut self, hash: &str, refusal: TxRefusal) -> bool {
+        let Some(entry) = self.transactions.get_mut(hash) else { return false };
+        let key = (entry.sequence, entry.hash.clone());
+        if !self.live.remove(&key) {
+            return false;
+        }
+        entry.refusal = Some(refusal);
+        entry.bytes = Vec::new();
+        self.refused.insert(key);
+        true
+    }
+
     fn forget(&mut self, hash: &str) {
         let Some(tx) = self.transactions.remove(hash) else { return };
-        self.live.remove(&(tx.sequence, tx.hash));
-        if self.by_submission.get(&tx.submission_id).is_some_and(|known| known == hash) {
-            self.by_submission.remove(&tx.submission_id);
+        let key = (tx.sequence, tx.hash);
+        self.live.remove(&key);
+        self.refused.remove(&key);
+        if let Some(hashes) = self.by_submission.get_mut(&tx.submission_id) {
+            hashes.retain(|known| known != hash);
+            if hashes.is_empty() {
+                self.by_submission.remove(&tx.submission_id);
+            }
         }
     }
 
@@ -81,11 +154,16 @@ impl InFlightTable {
         let Some(entry) = self.transactions.get_mut(hash).filter(|entry| entry.outcome.is_none()) else { return false };
         if outcome.uses_sequence(entry.sequence) {
             self.sequence_floor = self.sequence_floor.max(entry.sequence + 1);
+        } else {
+            // Only a transaction that passes the ante handler pays its fee.
+            self.daily_fees.refund(entry.signed_day, entry.fee);
         }
         entry.outcome = Some(outcome);
         // A decided transaction is never sent again.
         entry.bytes = Vec::new();
-        self.live.remove(&(entry.sequence, entry.hash.clone()));
+        let key = (entry.sequence, entry.hash.clone());
+        self.live.remove(&key);
+        self.refused.remove(&key);
         self.decided.push_back(hash.to_owned());
         if self.decided.len() > MAX_DECIDED_TXS
             && let Some(oldest) = self.decided.pop_front()
@@ -93,6 +171,13 @@ impl InFlightTable {
             self.forget(&oldest);
         }
         true
+    }
+
+    /// The journal has a transaction on disk.
+    pub fn mark_journaled(&mut self, hash: &str) {
+        if let Some(entry) = self.transactions.get_mut(hash) {
+            entry.is_journaled = true;
+        }
     }
 
     /// Notes the blocks that no node has and that would decide a transaction. True when they were not known to be missing.
@@ -114,9 +199,15 @@ impl InFlightTable {
         self.transactions.keys().cloned().collect()
     }
 
-    /// The transaction of a submission.
-    pub fn find_by_submission(&self, call: SubmissionId) -> Option<&InFlightTx> {
-        self.transactions.get(self.by_submission.get(&call)?)
+    /// The newest transaction of a submission.
+    pub fn find_by_submission(&self, submission: SubmissionId) -> Option<&InFlightTx> {
+        self.transactions_of(submission).last()
+    }
+
+    /// The transactions of a submission, in the order of their signatures.
+    pub fn transactions_of(&self, submission: SubmissionId) -> impl Iterator<Item = &InFlightTx> {
+        let hashes = self.by_submission.get(&submission).map(Vec::as_slice).unwrap_or_default();
+        hashes.iter().filter_map(|hash| self.transactions.get(hash))
     }
 
     /// All known transactions.
@@ -124,12 +215,22 @@ impl InFlightTable {
         self.transactions.values()
     }
 
-    /// Transactions that may still execute, in sequence order.
+    /// Transactions that the signer keeps in flight, in sequence order.
     pub fn live(&self) -> impl ExactSizeIterator<Item = &InFlightTx> {
         self.live.iter().map(|(_, hash)| &self.transactions[hash])
     }
 
-    /// The transaction that may still execute at a sequence.
+    /// Live transactions that take a place in the window: a transaction that nothing can decide takes none.
+    pub fn window_count(&self) -> usize {
+        self.live().filter(|tx| tx.missing_blocks.is_empty()).count()
+    }
+
+    /// Transactions that were refused and may still execute, in sequence order.
+    pub fn refused(&self) -> impl ExactSizeIterator<Item = &InFlightTx> {
+        self.refused.iter().map(|(_, hash)| &self.transactions[hash])
+    }
+
+    /// The transaction that the signer keeps in flight at a sequence.
     pub fn live_at(&self, sequence: u64) -> Option<&InFlightTx> {
         let (_, hash) = self.live.range((sequence, String::new())..).next().filter(|(found, _)| *found == sequence)?;
         self.transactions.get(hash)
@@ -143,6 +244,8 @@ impl InFlightTable {
 
 #[cfg(test)]
 mod tests {
+    use svc_wire::chain_error::ChainError;
+
     use super::*;
 
     fn entry(hash: &str, call: u64, sequence: u64) -> InFlightTx {
@@ -155,6 +258,10 @@ mod tests {
             signed_height: 1,
             intent: WriteIntent::sample(),
             has_granter: false,
+            fee: 3,
+            signed_day: UtcDay::default(),
+            is_journaled: false,
+            refusal: None,
             outcome: None,
             missing_blocks: Vec::new(),
         }
@@ -176,6 +283,41 @@ mod tests {
         assert!(table.find_by_submission(SubmissionId(1)).is_some_and(|entry| entry.outcome.is_some()));
         table.retract("B");
         assert!(table.live().len() == 0 && table.live_at(8).is_none());
+    }
+
+    #[test]
+    fn a_refused_transaction_frees_its_sequence_and_stays_with_its_submission_until_it_is_decided() {
+        let error = ChainError { codespace: "sdk".to_owned(), code: 5, raw_log: String::new() };
+        let refusal = TxRefusal { error, block_height: None };
+        let mut table = InFlightTable::default();
+        table.add(entry("A", 1, 7));
+        assert!(table.refuse("A", refusal.clone()) && !table.refuse("A", refusal));
+        assert!(table.live_at(7).is_none() && table.refused().len() == 1);
+        table.add(entry("B", 1, 7));
+        let hashes = |table: &InFlightTable| -> Vec<String> {
+            table.transactions_of(SubmissionId(1)).map(|tx| tx.hash.clone()).collect()
+        };
+        assert_eq!(
+            (hashes(&table), table.live_at(7).map(|tx| tx.hash.as_str())),
+            (vec!["A".into(), "B".into()], Some("B"))
+        );
+        assert!(table.decide("A", expired()) && table.refused().len() == 0);
+        table.retract("B");
+        assert_eq!(hashes(&table), ["A"]);
+    }
+
+    #[test]
+    fn a_transaction_counts_for_the_fees_of_its_day_unless_it_never_pays() {
+        let mut table = InFlightTable::default();
+        for (hash, sequence) in [("A", 1), ("B", 2), ("C", 3)] {
+            table.add_signed(entry(hash, sequence, sequence));
+        }
+        table.add(entry("restored", 4, 4));
+        assert_eq!(table.daily_fees().spent(), 9);
+        table.retract("A");
+        table.decide("B", expired());
+        table.decide("C", WriteOutcome::Included { height: 9, result: Box::default() });
+        assert_eq!(table.daily_fees().spent(), 3);
     }
 
     #[test]

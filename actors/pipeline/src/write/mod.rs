@@ -2,6 +2,7 @@
 //!
 //! `EncodedMessage → QueuedWrite (inside the signer) → InFlightTx → WriteOutcome`; callers watch one `WriteStatus`.
 
+pub mod daily_fees;
 pub mod error;
 pub mod fee;
 pub mod in_flight;
@@ -9,6 +10,7 @@ pub mod intent;
 pub mod message;
 pub mod outcome;
 pub mod policy;
+pub mod retry;
 pub mod status;
 pub mod submission;
 pub mod task;

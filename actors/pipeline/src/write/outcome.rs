@@ -27,6 +27,16 @@ pub enum WriteOutcome {
     },
 }
 
+/// The refusal of a signed transaction. The signer never sends it again and its sequence is free for other writes. A node that has
+/// passed the bytes on may still bring them into a block until the timeout height has passed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct TxRefusal {
+    /// The chain's reason.
+    pub error: ChainError,
+    /// Block in which the ante handler refused it; `None` when CheckTx did.
+    pub block_height: Option<u64>,
+}
+
 impl WriteOutcome {
     /// Whether the transaction has used its sequence. A transaction that fails in the ante handler is in a block and uses no
     /// sequence: the chain reverts the ante handler's changes and drops its events.
@@ -55,24 +65,29 @@ fn has_passed_ante(result: &ExecTxResult, sequence: u64) -> bool {
     attributes.into_iter().any(|attribute| attribute.key == "acc_seq" && is_own(&attribute.value))
 }
 
-/// The outcome that a result in a block implies for a transaction. `None` when the result decides nothing: the sequence was not yet
-/// due, and the same bytes may still execute.
-pub fn outcome_in_block(
-    height: u64,
-    result: Box<ExecTxResult>,
-    sequence: u64,
-    timeout_height: u64,
-) -> Option<WriteOutcome> {
-    let outcome = WriteOutcome::Included { height, result };
-    let WriteOutcome::Included { result, .. } = &outcome else { return None };
+/// The meaning of a transaction's result in a block.
+#[derive(Debug, Clone)]
+pub enum BlockVerdict {
+    /// The outcome is decided.
+    Decided(WriteOutcome),
+    /// Nothing is decided: the sequence was not yet due, or the timeout height has passed according to this result.
+    Undecided,
+    /// The ante handler refused it, and no sequence was used. A peer that lags may bring the same bytes back until the timeout
+    /// height has passed.
+    AnteFailure(TxRefusal),
+}
+
+/// The meaning of a result in a block for a transaction.
+pub fn judge_result(height: u64, result: &ExecTxResult, sequence: u64) -> BlockVerdict {
+    let outcome = WriteOutcome::Included { height, result: Box::new(result.clone()) };
     if outcome.uses_sequence(sequence) {
-        return Some(outcome);
+        return BlockVerdict::Decided(outcome);
     }
     let error = ChainError { codespace: result.codespace.clone(), code: result.code, raw_log: result.log.clone() };
     match error.classify() {
-        ChainErrorKind::WrongSequence { .. } => None,
-        ChainErrorKind::TimeoutHeightPassed => Some(WriteOutcome::Expired { timeout_height }),
-        _ => Some(outcome),
+        // The timeout height is that of the block, which proves itself: every block up to it is read.
+        ChainErrorKind::WrongSequence { .. } | ChainErrorKind::TimeoutHeightPassed => BlockVerdict::Undecided,
+        _ => BlockVerdict::AnteFailure(TxRefusal { error, block_height: Some(height) }),
     }
 }
 
@@ -89,18 +104,23 @@ mod tests {
         };
         let result =
             |code, events| ExecTxResult { code, codespace: "sdk".to_owned(), events, ..ExecTxResult::default() };
-        for (given, word, uses) in [
-            (result(0, vec![]), Some("included"), true),
-            (result(5, vec![acc_seq("a/7")]), Some("failed"), true),
-            (result(5, vec![acc_seq("a/17"), acc_seq("a/6")]), Some("failed"), false),
-            (result(38, vec![]), Some("failed"), false),
-            (result(32, vec![]), None, false),
-            (result(30, vec![]), Some("expired"), false),
+        for (given, word) in [
+            (result(0, vec![]), "included"),
+            (result(5, vec![acc_seq("a/7")]), "failed"),
+            (result(5, vec![acc_seq("a/17"), acc_seq("a/6")]), "ante failure"),
+            (result(38, vec![]), "ante failure"),
+            (result(32, vec![]), "undecided"),
+            (result(30, vec![]), "undecided"),
         ] {
-            let shown = format!("{given:?}");
-            let outcome = outcome_in_block(9, Box::new(given), 7, 20);
-            assert_eq!(outcome.as_ref().map(WriteOutcome::label), word, "{shown}");
-            assert_eq!(outcome.is_some_and(|outcome| outcome.uses_sequence(7)), uses, "{shown}");
+            let found = match judge_result(9, &given, 7) {
+                BlockVerdict::Decided(outcome) => outcome.label(),
+                BlockVerdict::Undecided => "undecided",
+                BlockVerdict::AnteFailure(refusal) => {
+                    assert_eq!(refusal.block_height, Some(9));
+                    "ante failure"
+                }
+            };
+            assert_eq!(found, word, "{given:?}");
         }
     }
 }

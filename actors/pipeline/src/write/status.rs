@@ -1,9 +1,6 @@
 //! The progress of a write, as its callers see it.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, watch};
 
@@ -47,8 +44,14 @@ pub struct WriteHandle<A> {
 /// Whether a caller was answered before the write was decided.
 #[derive(Default)]
 struct CallerTimeout {
-    is_reported: AtomicBool,
+    is_reported: Mutex<bool>,
     notify: Notify,
+}
+
+impl CallerTimeout {
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.is_reported.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl<A: Clone> WriteHandle<A> {
@@ -72,11 +75,17 @@ impl<A: Clone> WriteHandle<A> {
         }
     }
 
-    /// Records that a caller was answered before the write was decided. The rest of the write has a trace of its own.
-    pub fn report_timeout(&self) {
-        if !self.caller_timeout.is_reported.swap(true, Ordering::AcqRel) {
+    /// Records that a caller is answered while the transaction `hash` is in flight: the write is not signed again from then on, since
+    /// the caller looks for this transaction. False when the write has another status meanwhile. The rest of the write has a trace of
+    /// its own.
+    pub fn report_timeout(&self, hash: &str) -> bool {
+        let mut is_reported = self.caller_timeout.lock();
+        let is_in_flight =
+            matches!(&*self.status.borrow(), WriteStatus::InFlight { hash: current, .. } if current == hash);
+        if is_in_flight && !std::mem::replace(&mut *is_reported, true) {
             self.caller_timeout.notify.notify_one();
         }
+        is_in_flight
     }
 }
 
@@ -100,9 +109,19 @@ impl<A> WriteReporter<A> {
         self.status.send_replace(status);
     }
 
+    /// Publishes that the write waits for its signature again; false when a caller was answered with its transaction, so that it must
+    /// not be signed again.
+    pub fn requeue(&self) -> bool {
+        let is_reported = self.caller_timeout.lock();
+        if !*is_reported {
+            self.report(WriteStatus::Queued);
+        }
+        !*is_reported
+    }
+
     /// Whether a caller was answered before the write was decided.
     pub fn has_caller_timed_out(&self) -> bool {
-        self.caller_timeout.is_reported.load(Ordering::Acquire)
+        *self.caller_timeout.lock()
     }
 
     /// Waits until a caller is answered before the write is decided.
@@ -140,8 +159,12 @@ mod tests {
     async fn the_first_timeout_of_a_caller_wakes_the_task_once() {
         let (reporter, handle) = WriteReporter::<u8>::new();
         assert!(!reporter.has_caller_timed_out());
-        handle.report_timeout();
-        handle.clone().report_timeout();
+        assert!(!handle.report_timeout("A"), "nothing is in flight");
+        reporter.report(WriteStatus::InFlight { hash: "A".to_owned(), timeout_height: 9 });
+        assert!(!handle.report_timeout("B") && reporter.requeue(), "another transaction was in flight");
+        reporter.report(WriteStatus::InFlight { hash: "A".to_owned(), timeout_height: 9 });
+        assert!(handle.report_timeout("A") && handle.clone().report_timeout("A"));
+        assert!(!reporter.requeue() && matches!(handle.status(), WriteStatus::InFlight { .. }));
         reporter.caller_timed_out().await;
         assert!(reporter.has_caller_timed_out());
         let again = tokio::time::timeout(std::time::Duration::ZERO, reporter.caller_timed_out()).await;

@@ -19,6 +19,8 @@ pub struct SigningRequest {
     pub intent: Arc<WriteIntent>,
     /// Least gas limit, after a transaction that ran out of gas.
     pub min_gas_limit: u64,
+    /// The only sequence that it may be signed at, while an earlier transaction of the write was refused there and may still execute.
+    pub required_sequence: Option<u64>,
     /// Account that pays the fee in place of the signing account.
     pub granter: Option<FeeGranter>,
     /// Span of the call, parent of the spans of each stage.

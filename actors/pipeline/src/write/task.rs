@@ -2,8 +2,7 @@
 //!
 //! The task ends with a decided outcome, however long its callers wait: a transaction that was sent is followed until a block
 //! contains it or it never can execute. When an actor dies on the way, the task asks the next incarnation, and the submission id
-//! prevents a second transaction. The task signs a write again only after the chain has decided that its transaction never executes
-//! or has executed without effect.
+//! prevents a second transaction. [`RetryState`] decides when a write may be signed again.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,31 +11,30 @@ use svc_otel::{
     metrics,
     trace::{self, WriteStage},
 };
-use svc_wire::{
-    chain_error::{ChainError, ChainErrorKind},
-    comet_rpc::ExecTxResult,
-};
 use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
 use super::{
     error::{SubmitError, WriteError, WriteFailure},
     fee::FeeGranter,
-    in_flight::InFlightTable,
+    in_flight::{InFlightTable, InFlightTx},
     intent::WriteIntent,
     outcome::WriteOutcome,
     policy::SigningPolicy,
+    retry::{RetryState, WriteStep},
     status::{WriteHandle, WriteReporter, WriteStatus},
     submission::{SigningRequest, SubmissionId, SubmittedTx},
 };
-use crate::{confirmer::ConfirmerHandle, journal::core::RecoverySummary, signer::SignerHandle};
+use crate::{
+    confirmer::{ConfirmerHandle, TxNews},
+    journal::core::RecoverySummary,
+    signer::SignerHandle,
+};
 
 /// Time for the signature beyond the wait limit for inclusion.
 const SIGNING_GRACE: Duration = Duration::from_secs(30);
 /// Time for a withdrawal.
 const WITHDRAWAL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Signatures after a foreign transaction used the sequence.
-const MAX_DISPLACEMENTS: u32 = 3;
 
 /// The actors and the retained state that a write task works with. Cheap to clone.
 #[derive(Clone)]
@@ -58,7 +56,7 @@ impl WriteActors {
 /// A write that the chain has decided.
 #[derive(Debug, Clone)]
 pub struct DecidedWrite {
-    /// Its last transaction.
+    /// Its transaction in a block, or the last one.
     pub tx: SubmittedTx,
     /// Outcome of the transaction.
     pub outcome: WriteOutcome,
@@ -81,6 +79,10 @@ pub struct WriteTimes {
 pub struct WriteTask<A> {
     intent: Arc<WriteIntent>,
     reporter: WriteReporter<A>,
+    /// Hand-overs to the signer so far.
+    submissions: Vec<SubmissionId>,
+    /// Whether the callers have an answer although the task goes on.
+    is_answered: bool,
     /// Span of the call while it lasts, of the reconciliation afterwards.
     span: Span,
 }
@@ -89,7 +91,7 @@ impl<A> WriteTask<A> {
     /// A task, and the handle that its callers watch.
     pub fn new(intent: Arc<WriteIntent>, span: Span) -> (Self, WriteHandle<A>) {
         let (reporter, handle) = WriteReporter::new();
-        (Self { intent, reporter, span }, handle)
+        (Self { intent, reporter, submissions: Vec::new(), is_answered: false, span }, handle)
     }
 
     /// The write.
@@ -107,59 +109,152 @@ impl<A> WriteTask<A> {
         self.reporter.has_caller_timed_out()
     }
 
+    /// Publishes an answer before the task ends: the write was refused, and the task follows its transactions.
+    pub fn answer_early(&mut self, answer: A) {
+        self.is_answered = true;
+        self.reporter.report(WriteStatus::Ended(answer));
+    }
+
     /// Publishes the answer and ends the task.
     pub fn finish(self, answer: A) {
         self.reporter.report(WriteStatus::Ended(answer));
     }
 
-    /// Carries the write to a decided outcome. The policy is asked before each signature.
+    /// Carries the write to a decided outcome, or to a refusal. The policy is asked before each signature.
     pub async fn run<P: SigningPolicy>(
         &mut self,
         actors: &WriteActors,
         policy: &P,
     ) -> Result<DecidedWrite, WriteFailure<P::Refusal>> {
-        let mut retry = RetryState::default();
+        let (mut retry, mut required_sequence) = (RetryState::default(), None);
         loop {
             let requested = Instant::now();
-            let submitted = match self.submit(actors, policy, &retry).instrument(self.span.clone()).await {
-                Ok(submitted) => submitted,
-                Err(error) => return Err(WriteFailure { last_tx: retry.last_tx, error }),
-            };
+            let span = self.span.clone();
+            let submitted = self.submit(actors, policy, &retry, required_sequence).instrument(span).await;
             let sent = Instant::now();
-            let Some(outcome) = self.await_decision(actors, &submitted).await else {
-                let SubmittedTx { hash, timeout_height, .. } = submitted.clone();
-                let error = WriteError::Undecided { hash, timeout_height };
-                return Err(WriteFailure { last_tx: Some(submitted), error });
-            };
-            if !retry.allows(&submitted, &outcome) {
-                let times = WriteTimes { requested, sent, decided: Instant::now() };
-                return Ok(DecidedWrite { tx: submitted, outcome, times });
+            let times = || WriteTimes { requested, sent, decided: Instant::now() };
+            match submitted {
+                Ok(()) => {}
+                Err(WriteError::Submit(SubmitError::SequenceMoved { .. })) => retry.has_sequence_moved = true,
+                Err(error) => {
+                    let executed = self.executed(actors, &retry, times());
+                    return executed.ok_or_else(|| self.failure(actors, error));
+                }
             }
-            self.reporter.report(WriteStatus::Queued);
-            retry.last_tx = Some(submitted);
+            let step = loop {
+                let step = self.with_transactions(actors, |transactions| retry.next_step(transactions));
+                if step != WriteStep::Wait {
+                    break step;
+                }
+                if !self.await_news(actors, true).await {
+                    let executed = self.executed(actors, &retry, times());
+                    return executed.ok_or_else(|| self.failure(actors, self.undecided(actors)));
+                }
+            };
+            let tx_at = |position: usize| {
+                self.with_transactions(actors, |transactions| transactions.get(position).map(|tx| (*tx).clone()))
+            };
+            match step {
+                WriteStep::Wait => {}
+                WriteStep::SignAgain { required_sequence: required } if self.reporter.requeue() => {
+                    required_sequence = required;
+                }
+                // A caller was answered with the transaction, and repeats the write by its outcome.
+                WriteStep::SignAgain { .. } => {
+                    let decided = self.follow(actors).await;
+                    return decided.ok_or_else(|| self.failure(actors, self.undecided(actors)));
+                }
+                WriteStep::Refused(position) => {
+                    let refused = tx_at(position).and_then(|tx| Some((SubmittedTx::from(&tx), tx.refusal?)));
+                    let error = match refused {
+                        Some((tx, refusal)) => WriteError::Rejected { tx, refusal: Box::new(refusal) },
+                        None => self.undecided(actors),
+                    };
+                    let executed = self.executed(actors, &retry, times());
+                    return executed.ok_or_else(|| self.failure(actors, error));
+                }
+                WriteStep::Ended(position) => {
+                    let ended = tx_at(position).and_then(|tx| DecidedWrite::new(&tx, times()));
+                    return ended.ok_or_else(|| self.failure(actors, self.undecided(actors)));
+                }
+            }
         }
     }
 
-    /// Follows a transaction of an earlier process to its outcome. The write is not signed again, because its callers are gone.
+    /// Follows the transactions of a refused write until the chain has decided all of them. Yields the one that executed, or the
+    /// last one; `None` when the confirmer has stopped for good.
+    pub async fn follow(&mut self, actors: &WriteActors) -> Option<DecidedWrite> {
+        let now = Instant::now();
+        loop {
+            let ended = self.with_transactions(actors, |transactions| {
+                let executed = |tx: &&&InFlightTx| tx.outcome.as_ref().is_some_and(|o| o.uses_sequence(tx.sequence));
+                let is_decided = transactions.iter().all(|tx| tx.outcome.is_some());
+                let last = transactions.last().filter(|_| is_decided);
+                transactions.iter().rfind(executed).or(last).map(|tx| (*tx).clone())
+            });
+            if let Some(tx) = ended {
+                if let Some(WriteOutcome::Included { height, .. }) = tx.outcome {
+                    // A caller that repeats the refused write from now on waits for the answer of the block.
+                    let (hash, timeout_height) = (tx.hash.clone(), tx.timeout_height);
+                    self.reporter.report(WriteStatus::Included { hash, timeout_height, height });
+                }
+                return DecidedWrite::new(&tx, WriteTimes { requested: now, sent: now, decided: Instant::now() });
+            }
+            if !self.await_news(actors, false).await {
+                return None;
+            }
+        }
+    }
+
+    /// Follows the transactions of a write of an earlier process to their outcome. The write is not signed again, because its callers
+    /// are gone.
     pub async fn resume<R>(
         &mut self,
         actors: &WriteActors,
-        submitted: SubmittedTx,
+        transactions: &[InFlightTx],
     ) -> Result<DecidedWrite, WriteFailure<R>> {
         self.begin_reconciliation();
-        let was_open = actors.table.with(|table| table.get(&submitted.hash).is_some_and(|tx| tx.outcome.is_none()));
-        let Some(outcome) = self.await_decision(actors, &submitted).await else {
-            let SubmittedTx { hash, timeout_height, .. } = submitted.clone();
-            let error = WriteError::Undecided { hash, timeout_height };
-            return Err(WriteFailure { last_tx: Some(submitted), error });
+        self.submissions = transactions.iter().map(|tx| tx.submission_id).collect();
+        self.submissions.dedup();
+        let was_open = transactions.iter().any(|tx| tx.outcome.is_none());
+        let Some(decided) = self.follow(actors).await else {
+            let error = self.undecided(actors);
+            return Err(self.failure(actors, error));
         };
         if was_open {
-            actors.recovery.with(|summary| summary.count_outcome(&outcome));
-            metrics::record_tx_recovered(outcome.label());
+            actors.recovery.with(|summary| summary.count_outcome(&decided.outcome));
+            metrics::record_tx_recovered(decided.outcome.label());
         }
-        let now = Instant::now();
-        let times = WriteTimes { requested: now, sent: now, decided: now };
-        Ok(DecidedWrite { tx: submitted, outcome, times })
+        Ok(decided)
+    }
+
+    /// Reads the transactions of the write in the order of their signatures.
+    fn with_transactions<T>(&self, actors: &WriteActors, read: impl FnOnce(&[&InFlightTx]) -> T) -> T {
+        actors.table.with(|table| {
+            let transactions: Vec<&InFlightTx> =
+                self.submissions.iter().flat_map(|id| table.transactions_of(*id)).collect();
+            read(&transactions)
+        })
+    }
+
+    /// The transaction of a write that has executed although the write ended with an error: it is the outcome.
+    fn executed(&self, actors: &WriteActors, retry: &RetryState, times: WriteTimes) -> Option<DecidedWrite> {
+        self.with_transactions(actors, |transactions| DecidedWrite::new(retry.executed(transactions)?, times))
+    }
+
+    fn failure<R>(&self, actors: &WriteActors, error: WriteError<R>) -> WriteFailure<R> {
+        self.with_transactions(actors, |transactions| WriteFailure {
+            last_tx: transactions.last().map(|tx| SubmittedTx::from(*tx)),
+            may_execute: transactions.iter().any(|tx| tx.outcome.is_none()),
+            error,
+        })
+    }
+
+    /// The error for a write whose confirmer has stopped for good.
+    fn undecided<R>(&self, actors: &WriteActors) -> WriteError<R> {
+        let last = self.with_transactions(actors, |transactions| transactions.last().map(|tx| SubmittedTx::from(*tx)));
+        let (hash, timeout_height) = last.map(|tx| (tx.hash, tx.timeout_height)).unwrap_or_default();
+        WriteError::Undecided { hash, timeout_height }
     }
 
     /// Separates the rest of the write from the trace of the call, which has ended. The new trace links to the call's.
@@ -168,25 +263,39 @@ impl<A> WriteTask<A> {
         self.span = trace::reconcile_span(traceparent.as_deref());
     }
 
-    /// Waits for the outcome, as long as it takes; `None` when the confirmer has stopped for good.
-    async fn await_decision(&mut self, actors: &WriteActors, submitted: &SubmittedTx) -> Option<WriteOutcome> {
-        let SubmittedTx { hash, timeout_height, .. } = submitted.clone();
-        self.reporter.report(WriteStatus::InFlight { hash: hash.clone(), timeout_height });
+    /// Waits for news of the undecided transactions, as long as it takes; false when the confirmer has stopped for good.
+    async fn await_news(&mut self, actors: &WriteActors, includes_refusal: bool) -> bool {
+        let undecided: Vec<(SubmittedTx, bool)> = self.with_transactions(actors, |transactions| {
+            let open = transactions.iter().filter(|tx| tx.outcome.is_none());
+            open.map(|tx| (SubmittedTx::from(*tx), includes_refusal && tx.refusal.is_none())).collect()
+        });
+        let Some((SubmittedTx { hash, timeout_height, .. }, _)) = undecided.last().cloned() else {
+            // The last one was decided just now, unless there never was one.
+            return self.with_transactions(actors, |transactions| !transactions.is_empty());
+        };
+        if !self.is_answered {
+            self.reporter.report(WriteStatus::InFlight { hash: hash.clone(), timeout_height });
+        }
         let mut span = self.inclusion_span(&hash);
-        let outcome = loop {
-            let decision = actors.confirmer.await_outcome(&hash).instrument(span.clone());
+        let news = loop {
+            let questions = undecided.iter().map(|(tx, is_refusal_news)| {
+                let question = actors.confirmer.await_news(&tx.hash, *is_refusal_news);
+                Box::pin(question.instrument(span.clone()))
+            });
             tokio::select! {
-                outcome = decision => break outcome,
+                (news, ..) = futures::future::select_all(questions) => break news,
                 () = self.reporter.caller_timed_out() => {}
             }
             self.begin_reconciliation();
             span = self.inclusion_span(&hash);
         };
-        if let Some(WriteOutcome::Included { height, .. }) = outcome {
+        if let Some(TxNews::Decided(WriteOutcome::Included { height, .. })) = news {
             trace::record_height(&span, height);
-            self.reporter.report(WriteStatus::Included { hash, timeout_height, height });
+            if !self.is_answered {
+                self.reporter.report(WriteStatus::Included { hash, timeout_height, height });
+            }
         }
-        outcome
+        news.is_some()
     }
 
     fn inclusion_span(&self, hash: &str) -> Span {
@@ -195,26 +304,42 @@ impl<A> WriteTask<A> {
         span
     }
 
+    /// Hands the write to the signer; afterwards the table has its transaction.
     async fn submit<P: SigningPolicy>(
-        &self,
+        &mut self,
         actors: &WriteActors,
         policy: &P,
         retry: &RetryState,
-    ) -> Result<SubmittedTx, WriteError<P::Refusal>> {
-        let granter: Option<FeeGranter> =
-            policy.authorize(&self.intent, retry.attempts).map_err(WriteError::Refused)?;
+        required_sequence: Option<u64>,
+    ) -> Result<(), WriteError<P::Refusal>> {
+        let attempt = u32::try_from(self.submissions.len()).unwrap_or(u32::MAX);
+        let granter: Option<FeeGranter> = policy.authorize(&self.intent, attempt).map_err(WriteError::Refused)?;
         let request = SigningRequest {
             submission_id: actors.next_submission_id(),
             intent: Arc::clone(&self.intent),
             min_gas_limit: retry.min_gas_limit,
+            required_sequence,
             granter: granter.filter(|_| !retry.pays_itself),
             span: self.span.clone(),
         };
+        self.submissions.push(request.submission_id);
         let deadline = Instant::now() + actors.tx_timeout + SIGNING_GRACE;
         match actors.signer.submit(&request, deadline).await {
-            Ok(submitted) => submitted.map_err(WriteError::Submit),
-            Err(error) => withdraw(actors, request.submission_id, error).await,
+            Ok(submitted) => submitted.map(drop).map_err(WriteError::Submit),
+            Err(error) => withdraw(actors, request.submission_id, error).await.map(drop),
         }
+    }
+}
+
+impl DecidedWrite {
+    /// Whether its transaction has used its sequence in a block.
+    pub fn has_executed(&self) -> bool {
+        self.outcome.uses_sequence(self.tx.sequence)
+    }
+
+    /// A write that has ended with the outcome of a transaction; `None` when it has none.
+    fn new(tx: &InFlightTx, times: WriteTimes) -> Option<Self> {
+        Some(Self { outcome: tx.outcome.clone()?, tx: SubmittedTx::from(tx), times })
     }
 }
 
@@ -231,98 +356,8 @@ async fn withdraw<R>(actors: &WriteActors, id: SubmissionId, error: AskError) ->
     }
 }
 
-/// Decides after each outcome whether the write is signed again. Pure.
-#[derive(Debug, Default)]
-struct RetryState {
-    /// Transactions of the write so far.
-    attempts: u32,
-    min_gas_limit: u64,
-    displacements: u32,
-    pays_itself: bool,
-    last_tx: Option<SubmittedTx>,
-}
-
-impl RetryState {
-    /// Whether the write may be signed again after this outcome. The chain has decided the transaction, so that the write cannot
-    /// execute twice.
-    fn allows(&mut self, submitted: &SubmittedTx, outcome: &WriteOutcome) -> bool {
-        self.attempts += 1;
-        match outcome {
-            WriteOutcome::Included { result, .. }
-                if self.min_gas_limit == 0 && has_failed_with(result, &ChainErrorKind::OutOfGas) =>
-            {
-                self.min_gas_limit = result.gas_wanted.saturating_mul(2);
-                tracing::warn!(
-                    tx_hash = submitted.hash,
-                    gas = self.min_gas_limit,
-                    "out of gas, signed again with more"
-                );
-                true
-            }
-            // The allowance ended meanwhile. The transaction used no sequence; the next one pays its own fee.
-            WriteOutcome::Included { result, .. }
-                if submitted.has_granter && has_failed_with(result, &ChainErrorKind::FeeAllowanceUnusable) =>
-            {
-                self.pays_itself = true;
-                tracing::warn!(tx_hash = submitted.hash, "the fee allowance has ended, signed again without it");
-                true
-            }
-            WriteOutcome::Displaced { .. } if self.displacements < MAX_DISPLACEMENTS => {
-                self.displacements += 1;
-                tracing::warn!(tx_hash = submitted.hash, "another transaction used the sequence, signed again");
-                true
-            }
-            WriteOutcome::Included { .. } | WriteOutcome::Expired { .. } | WriteOutcome::Displaced { .. } => false,
-        }
-    }
-}
-
-fn has_failed_with(result: &ExecTxResult, kind: &ChainErrorKind) -> bool {
-    let error = ChainError { codespace: result.codespace.clone(), code: result.code, raw_log: String::new() };
-    result.code != 0 && error.classify() == *kind
-}
-
 impl<R> From<SubmitError> for WriteError<R> {
     fn from(error: SubmitError) -> Self {
         Self::Submit(error)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn submitted(has_granter: bool) -> SubmittedTx {
-        SubmittedTx { hash: "A".to_owned(), timeout_height: 20, sequence: 7, has_granter }
-    }
-
-    fn included(code: u32, codespace: &str) -> WriteOutcome {
-        let result = ExecTxResult {
-            code,
-            codespace: codespace.to_owned(),
-            gas_wanted: 100,
-            log: "fee allowance expired".to_owned(),
-            ..ExecTxResult::default()
-        };
-        WriteOutcome::Included { height: 9, result: Box::new(result) }
-    }
-
-    #[test]
-    fn a_write_is_signed_again_once_after_it_ran_out_of_gas() {
-        let mut retry = RetryState::default();
-        assert!(retry.allows(&submitted(false), &included(11, "sdk")));
-        assert_eq!(retry.min_gas_limit, 200);
-        assert!(!retry.allows(&submitted(false), &included(11, "sdk")));
-    }
-
-    #[test]
-    fn a_displaced_write_is_signed_again_three_times_and_an_expired_or_included_one_never() {
-        let displaced = WriteOutcome::Displaced { height: 9 };
-        let mut retry = RetryState::default();
-        let answers: Vec<bool> = (0..4).map(|_| retry.allows(&submitted(false), &displaced)).collect();
-        assert_eq!(answers, [true, true, true, false]);
-        assert!(!retry.allows(&submitted(false), &WriteOutcome::Expired { timeout_height: 20 }));
-        assert!(!retry.allows(&submitted(false), &included(0, "")));
-        assert_eq!(retry.attempts, 6);
     }
 }

@@ -61,6 +61,8 @@ pub struct NodeCore {
     pub(super) check_state: Arc<LedgerState>,
     mempool: VecDeque<Vec<u8>>,
     tx_cache: HashSet<String>,
+    /// Transactions that CheckTx refused and the node passed on: they are in the mempools of others.
+    relayed_txs: Vec<Vec<u8>>,
     /// Accepted transactions that are not offered to other nodes yet.
     gossip_queue: Vec<Vec<u8>>,
     /// The blocks come from another node.
@@ -84,6 +86,7 @@ impl NodeCore {
             genesis_document: origin,
             mempool: VecDeque::new(),
             tx_cache: HashSet::new(),
+            relayed_txs: Vec::new(),
             gossip_queue: Vec::new(),
             is_replica: false,
             unindexed_heights: BTreeSet::new(),
@@ -234,6 +237,9 @@ impl NodeCore {
         }
         if let Some(ordered) = self.faults.take_refusal() {
             let (code, codespace, log) = (ordered.code, ordered.codespace, ordered.log);
+            if ordered.is_relayed {
+                self.relayed_txs.push(bytes);
+            }
             return CheckTxOutcome::Response(TxOutcome { code, codespace, log, ..TxOutcome::default() });
         }
         let (outcome, state) = self.run_check_tx(&bytes);
@@ -250,12 +256,27 @@ impl NodeCore {
         CheckTxOutcome::Response(outcome)
     }
 
+    /// Takes the relayed transactions that the mempools of others accept.
+    fn take_relayed(&mut self) -> Vec<Vec<u8>> {
+        let (block, mut state) = (self.block_context(), (*self.history.committed_state()).clone());
+        let mut relayed = std::mem::take(&mut self.relayed_txs);
+        relayed.retain(|bytes| {
+            let mut next = state.clone();
+            let passes = svc_ledger::run_ante(&mut next, &self.chain, block, bytes, ExecMode::Check).is_ok();
+            if passes {
+                state = next;
+            }
+            passes
+        });
+        relayed
+    }
+
     /// Takes the transactions of the next block from the mempool.
     fn reap_txs(&mut self) -> Vec<Vec<u8>> {
         if self.faults.take_block_hold() {
             return Vec::new();
         }
-        let (mut txs, mut bytes) = (Vec::new(), 0);
+        let (mut txs, mut bytes) = (self.take_relayed(), 0);
         while let Some(next) = self.mempool.front() {
             bytes += next.len() as i64;
             if bytes > MAX_DATA_BYTES {

@@ -1,9 +1,12 @@
 //! Faults of a node, ordered by tests. Counts run down to 0; switches stay until they are changed back.
 
 pub mod garble;
+pub mod lies;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use self::lies::NodeLies;
 
 /// A refusal of CheckTx with codespace and code.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -19,6 +22,22 @@ pub struct CheckTxRefusal {
     /// Text.
     #[serde(default)]
     pub log: String,
+    /// The node passes the refused bytes on, and a block of others contains them if they are valid.
+    #[serde(default)]
+    pub is_relayed: bool,
+}
+
+impl CheckTxRefusal {
+    /// A refusal for a code of the SDK.
+    pub fn sdk(times: u32, code: u32, log: &str) -> Self {
+        Self { times, codespace: sdk(), code, log: log.to_owned(), is_relayed: false }
+    }
+
+    /// The same refusal of bytes that the node passes on.
+    #[must_use]
+    pub fn relayed(self) -> Self {
+        Self { is_relayed: true, ..self }
+    }
 }
 
 fn sdk() -> String {
@@ -98,6 +117,8 @@ pub struct NodeFaults {
     pub delay_method: String,
     /// Answers to garble.
     pub garble: Option<GarbleFault>,
+    /// Lies about the chain.
+    pub lies: NodeLies,
 }
 
 /// Decrements a count; returns whether it was above 0.

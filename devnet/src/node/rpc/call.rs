@@ -57,7 +57,11 @@ pub async fn call_method(shared: &Arc<SharedChain>, method: &str, params: &RpcPa
     if method == "broadcast_tx_commit" {
         return broadcast_commit(shared, params).await;
     }
-    shared.run_and_gossip(|core| methods::dispatch_method(core, method, params))
+    shared.run_and_gossip(|core| {
+        let mut result = methods::dispatch_method(core, method, params)?;
+        core.faults.lies.apply(method, params.text("path"), &mut result);
+        Ok(result)
+    })
 }
 
 /// Broadcasts a transaction and answers once it is in a block or refused.

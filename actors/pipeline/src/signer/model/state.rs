@@ -1,17 +1,17 @@
-//! The chain that does the worst it may, and the code that ships in the middle of it.
+//! A state of the model: the code that ships, between a chain and callers that do the worst they may.
 
 use std::{
     collections::{BTreeSet, hash_map::DefaultHasher},
     hash::{Hash, Hasher},
 };
 
-use svc_net::upstream::{BroadcastOutcome, NodeClientError, UpstreamError, UpstreamKind};
-use svc_wire::{chain_error::ChainError, comet_rpc::ExecTxResult};
-
+use super::{
+    callers::{CallerAnswer, CallerPhase, CallerRequest, ModelCaller},
+    chain::{BlockContent, HashParts, ModelChain, submission_number},
+};
 use crate::{
-    chain::simulation::SimulationError,
     confirmer::core::{
-        AbsenceVerdict, BlockEvidence, NodeFacts, PendingTx, SequenceFact, decisive_heights, judge_evidence,
+        BlockEvidence, NodeFacts, PendingTx, PendingVerdict, SequenceFact, decisive_heights, judge_evidence,
     },
     signer::{
         core::{SignerCore, WithdrawalOutcome},
@@ -20,11 +20,11 @@ use crate::{
         window::WindowBound,
     },
     write::{
+        daily_fees::UtcDay,
         error::SubmitError,
-        fee::FeePolicy,
+        fee::{FeeBudget, FeePolicy},
         in_flight::{InFlightTable, InFlightTx},
         intent::WriteIntent,
-        outcome::WriteOutcome,
         submission::SubmissionId,
     },
 };
@@ -32,16 +32,15 @@ use crate::{
 /// Blocks a transaction is given.
 const TX_LIFETIME: u64 = 1;
 /// Height at which exploration ends; the calls that are open then continue without faults.
-const MAX_HEIGHT: u64 = 9;
+pub(super) const MAX_HEIGHT: u64 = 9;
 /// Blocks a node that is behind is behind.
-const NODE_LAG: u64 = 2;
-/// Sequence at the beginning.
-const FIRST_SEQUENCE: u64 = 5;
-const FOREIGN_TX: &str = "foreign";
+pub(super) const NODE_LAG: u64 = 2;
+/// Heights and sequences that a lie adds.
+pub(super) const LIE: u64 = 1;
 
 /// A request of the signer that has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum ModelRequest {
+pub(super) enum ModelRequest {
     ReadAccount,
     Simulate {
         id: SubmissionId,
@@ -61,145 +60,115 @@ enum ModelRequest {
     },
 }
 
+impl ModelRequest {
+    /// The transaction that it sends.
+    pub(super) fn sent_hash(&self) -> Option<&String> {
+        match self {
+            Self::Broadcast { hash, .. } => Some(hash),
+            Self::Rebroadcast { hash } => hash.as_ref(),
+            Self::ReadAccount | Self::Simulate { .. } | Self::WriteJournal { .. } => None,
+        }
+    }
+}
+
 /// A lookup of a transaction.
-#[derive(Default)]
-struct ModelLookup {
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct ModelLookup {
     /// Blocks that the stated height is behind.
-    lag: u64,
+    pub lag: u64,
     /// Blocks that the stated account is behind.
-    account_lag: u64,
+    pub account_lag: u64,
     /// The index answers, and its answer decides alone.
-    is_indexed: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum ModelCaller {
-    Waiting,
-    Following(String),
-    Answered(CallerAnswer),
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum CallerAnswer {
-    Refused,
-    Included,
-    NotExecuted,
+    pub is_indexed: bool,
+    /// The node states too high a sequence and too high a height.
+    pub is_lie: bool,
+    /// The node states the account as that of an old height.
+    pub has_low_state: bool,
 }
 
 #[derive(Clone)]
-pub struct ModelState {
-    core: SignerCore,
-    table: InFlightTable,
-    request: Option<ModelRequest>,
-    callers: Vec<ModelCaller>,
-    signed_count: u32,
+pub(super) struct ModelState {
+    pub core: SignerCore,
+    pub table: InFlightTable,
+    pub request: Option<ModelRequest>,
+    pub callers: Vec<ModelCaller>,
+    signed_count: u64,
     /// On disk.
-    journaled: BTreeSet<String>,
-    /// Left without an answer, and may arrive yet.
-    delayed_txs: BTreeSet<String>,
-    mempool: Vec<String>,
-    /// In the mempools of others.
-    other_mempools: BTreeSet<String>,
-    blocks: Vec<Vec<String>>,
-    faults_left: u32,
-}
-
-fn unreachable_error() -> NodeClientError {
-    NodeClientError::Upstream(UpstreamError::Unreachable {
-        kind: UpstreamKind::Rpc,
-        origin: String::new(),
-        reason: String::new(),
-    })
-}
-
-/// A hash contains all that the model needs of a transaction: call, sequence, timeout height, number of earlier signatures.
-fn hash_of(id: SubmissionId, sequence: u64, timeout: u64, number: u32) -> String {
-    format!("{}/{sequence}/{timeout}/{number}", id.0)
-}
-
-fn hash_parts(hash: &str) -> (u64, u64, u64, u64) {
-    let mut numbers = hash.split('/').map(|part| part.parse().unwrap_or(0));
-    let mut next = || numbers.next().unwrap_or(0);
-    (next(), next(), next(), next())
+    pub journaled: BTreeSet<String>,
+    pub chain: ModelChain,
+    /// The next signature believes a height that is too high.
+    pub is_clock_ahead: bool,
+    pub faults_left: u32,
 }
 
 impl ModelState {
-    pub fn new(callers: usize, faults: u32, window: usize) -> Self {
+    pub(super) fn new(callers: usize, faults: u32, window: usize) -> Self {
         let mut world = Self {
             core: SignerCore::new(FeePolicy::at_price(0), WindowBound::Fixed(window), false),
             table: InFlightTable::default(),
             request: None,
-            callers: vec![ModelCaller::Waiting; callers],
+            callers: vec![ModelCaller::new(); callers],
             signed_count: 0,
             journaled: BTreeSet::new(),
-            delayed_txs: BTreeSet::new(),
-            mempool: Vec::new(),
-            other_mempools: BTreeSet::new(),
-            blocks: vec![Vec::new()],
+            chain: ModelChain::new(),
+            is_clock_ahead: false,
             faults_left: faults,
         };
         world.submit_waiting();
         world
     }
 
-    fn height(&self) -> u64 {
-        self.blocks.len() as u64
+    /// The caller hands its write to the signer once more.
+    fn submit_new(&mut self, index: usize) {
+        let caller = &mut self.callers[index];
+        caller.phase = CallerPhase::Submitting;
+        caller.submission_count += 1;
+        caller.submissions.push(SubmissionId(submission_number(index as u64 + 1, caller.submission_count)));
+        self.submit(index);
     }
 
-    fn sequence_at(&self, height: u64) -> u64 {
-        FIRST_SEQUENCE
-            + self.blocks.iter().take(usize::try_from(height).unwrap_or(0)).map(|block| block.len() as u64).sum::<u64>()
+    fn submit(&mut self, index: usize) {
+        let caller = &self.callers[index];
+        let Some(id) = caller.submissions.last().copied() else { return };
+        let granter = (!caller.retry.pays_itself).then_some(FeeBudget::Unlimited);
+        let write =
+            QueuedWrite { required_sequence: caller.required_sequence, ..QueuedWrite::new(id, "s".into(), granter) };
+        let effects = self.core.submit(write, &self.table);
+        self.perform(effects);
     }
 
-    /// Results of a transaction in the blocks up to a height.
-    fn results_in(&self, hash: &str, height: u64) -> Vec<(u64, Box<ExecTxResult>)> {
-        let seen = self.blocks.iter().take(usize::try_from(height).unwrap_or(0));
-        let containing = seen.zip(1..).filter(|(block, _)| block.iter().any(|known| known == hash));
-        containing.map(|(_, height)| (height, Box::default())).collect()
-    }
-
-    /// Callers without an answer call, or repeat their call; the signer finds an earlier submission.
-    fn submit_waiting(&mut self) {
+    /// Callers without an answer of the signer ask it, or the next incarnation; the signer finds an earlier submission.
+    pub(super) fn submit_waiting(&mut self) {
         for index in 0..self.callers.len() {
-            if self.callers[index] != ModelCaller::Waiting {
+            let caller = &mut self.callers[index];
+            if caller.phase != CallerPhase::Submitting {
                 continue;
             }
-            let id = SubmissionId(index as u64 + 1);
-            if let Some(entry) = self.table.find_by_submission(id) {
-                self.callers[index] = ModelCaller::Following(entry.hash.clone());
-            } else {
-                let effects = self.core.submit(QueuedWrite::new(id, "s".into(), None), &self.table);
-                self.perform(effects);
+            match caller.submissions.last().copied() {
+                Some(id) if self.table.find_by_submission(id).is_some() => caller.on_signed(),
+                Some(_) => self.submit(index),
+                None => self.submit_new(index),
             }
         }
     }
 
-    fn perform(&mut self, effects: Vec<SignerEffect>) {
+    /// Every caller goes on as far as it can.
+    pub(super) fn advance_callers(&mut self) {
+        for index in 0..self.callers.len() {
+            while let CallerRequest::Submit = self.callers[index].advance(&self.table) {
+                self.submit_new(index);
+            }
+        }
+    }
+
+    pub(super) fn perform(&mut self, effects: Vec<SignerEffect>) {
         for effect in effects {
             match effect {
                 SignerEffect::ReadAccount => self.request = Some(ModelRequest::ReadAccount),
                 SignerEffect::Simulate { id, sequence, .. } => {
                     self.request = Some(ModelRequest::Simulate { id, sequence })
                 }
-                SignerEffect::SignAndBroadcast { id, sequence, .. } => {
-                    let timeout_height = self.height() + TX_LIFETIME;
-                    self.signed_count += 1;
-                    let hash = hash_of(id, sequence, timeout_height, self.signed_count);
-                    let entry = InFlightTx {
-                        submission_id: id,
-                        hash: hash.clone(),
-                        bytes: Vec::new(),
-                        sequence,
-                        timeout_height,
-                        signed_height: self.height(),
-                        intent: WriteIntent::sample(),
-                        has_granter: false,
-                        outcome: None,
-                        missing_blocks: Vec::new(),
-                    };
-                    self.table.add(entry);
-                    self.request = Some(ModelRequest::WriteJournal { id, hash });
-                }
+                SignerEffect::SignAndBroadcast { id, sequence, offer } => self.sign(id, sequence, offer.with_granter),
                 SignerEffect::Rebroadcast { sequence } => {
                     let hash = self.table.live_at(sequence).map(|entry| entry.hash.clone());
                     self.journaled.extend(hash.clone());
@@ -209,199 +178,146 @@ impl ModelState {
                     self.table.retract(&hash);
                     self.journaled.remove(&hash);
                 }
+                SignerEffect::Refuse { hash, refusal } => {
+                    self.table.refuse(&hash, refusal);
+                }
                 SignerEffect::ChooseNode => {}
                 SignerEffect::Answer { id, outcome } => {
-                    let caller = &mut self.callers[usize::try_from(id.0).unwrap_or(1) - 1];
-                    assert_eq!(*caller, ModelCaller::Waiting, "a caller is answered once");
-                    *caller = match outcome {
-                        Ok(hash) => ModelCaller::Following(hash),
-                        Err(_) => ModelCaller::Answered(CallerAnswer::Refused),
-                    };
+                    let call = HashParts { submission: id.0, sequence: 0, timeout_height: 0, number: 0 }.call();
+                    let caller = &mut self.callers[usize::try_from(call).unwrap_or(1) - 1];
+                    assert_eq!(caller.phase, CallerPhase::Submitting, "the signer answers once");
+                    match outcome {
+                        Ok(_) => caller.on_signed(),
+                        Err(SubmitError::SequenceMoved { .. }) => caller.on_not_signed(true, &self.table),
+                        Err(_) => caller.on_not_signed(false, &self.table),
+                    }
                 }
             }
         }
     }
 
-    /// CheckTx of a node that is `lag` blocks behind.
-    fn check_tx(&mut self, hash: &str, lag: u64) -> BroadcastOutcome {
-        let (_, sequence, timeout, _) = hash_parts(hash);
-        let seen = self.height().saturating_sub(lag);
-        if lag == 0 && self.mempool.iter().any(|known| known == hash) {
-            return BroadcastOutcome::Accepted;
-        }
-        let waiting = if lag == 0 { self.mempool.len() as u64 } else { 0 };
-        let expected = self.sequence_at(seen) + waiting;
-        let refuse = |code, raw_log| BroadcastOutcome::Refused(ChainError { codespace: "sdk".into(), code, raw_log });
-        if seen > timeout {
-            return refuse(30, String::new());
-        }
-        if sequence != expected {
-            return refuse(32, format!("account sequence mismatch, expected {expected}, got {sequence}"));
-        }
-        if lag == 0 {
-            self.mempool.push(hash.to_owned());
-        } else {
-            self.other_mempools.insert(hash.to_owned());
-        }
-        BroadcastOutcome::Accepted
-    }
-
-    /// The node answers the pending request of the signer.
-    fn answer(&mut self, request: ModelRequest, lag: u64) {
-        let seen = self.height().saturating_sub(lag);
-        let effects = match request {
-            ModelRequest::ReadAccount => self.core.on_account(Ok(Some(self.sequence_at(seen))), "", &self.table),
-            ModelRequest::Simulate { id, sequence } => {
-                let waiting = if lag == 0 { self.mempool.len() as u64 } else { 0 };
-                let expected = self.sequence_at(seen) + waiting;
-                let raw_log = format!("account sequence mismatch, expected {expected}, got {sequence}");
-                let error = ChainError { codespace: "sdk".into(), code: 6, raw_log };
-                let answer = if expected == sequence { Ok(1) } else { Err(SimulationError::Refused(error)) };
-                self.core.on_simulation(id, answer, &self.table)
-            }
-            ModelRequest::WriteJournal { id, hash } => {
-                self.journaled.insert(hash.clone());
-                self.request = Some(ModelRequest::Broadcast { id, hash });
-                Vec::new()
-            }
-            ModelRequest::Broadcast { id, hash } => {
-                let answer = self.check_tx(&hash, lag);
-                self.core.on_broadcast(id, &hash, Ok(answer), &self.table)
-            }
-            ModelRequest::Rebroadcast { hash } => {
-                let answer = hash.map_or(BroadcastOutcome::Accepted, |hash| self.check_tx(&hash, lag));
-                self.core.on_rebroadcast(Ok(answer), &self.table)
-            }
-        };
-        self.perform(effects);
-    }
-
-    /// The answer is lost; the request may still reach the node.
-    fn lose_answer(&mut self, request: ModelRequest) {
-        let effects = match request {
-            ModelRequest::ReadAccount => self.core.on_account(Err(unreachable_error()), "", &self.table),
-            ModelRequest::Simulate { id, .. } => {
-                self.core.on_simulation(id, Err(SimulationError::NoAnswer(unreachable_error())), &self.table)
-            }
-            ModelRequest::WriteJournal { id, hash } => {
-                self.table.retract(&hash);
-                self.core.on_send_failure(id, SubmitError::Journal(String::new()), &self.table)
-            }
-            ModelRequest::Broadcast { id, hash } => {
-                self.delayed_txs.insert(hash.clone());
-                self.core.on_broadcast(id, &hash, Err(unreachable_error()), &self.table)
-            }
-            ModelRequest::Rebroadcast { hash } => {
-                self.delayed_txs.extend(hash);
-                self.core.on_rebroadcast(Err(unreachable_error()), &self.table)
-            }
-        };
-        self.perform(effects);
-    }
-
-    fn produce_block(&mut self, is_full: bool) {
-        let (height, mut next, mut txs) = (self.height() + 1, self.sequence_at(self.height()), Vec::new());
-        let waiting: BTreeSet<String> = self.mempool.iter().cloned().chain(self.other_mempools.clone()).collect();
-        let fits = |hash: &&String, next: u64| {
-            let (_, sequence, timeout, _) = hash_parts(hash);
-            is_full && sequence == next && height <= timeout
-        };
-        while let Some(hash) = waiting.iter().find(|hash| fits(hash, next)) {
-            txs.push(hash.clone());
-            next += 1;
-        }
-        self.append_block(txs);
-    }
-
-    fn append_block(&mut self, txs: Vec<String>) {
-        self.blocks.push(txs);
-        // The recheck removes the transactions that no longer pass, in order.
-        let mut next = self.sequence_at(self.height());
-        let height = self.height();
-        self.mempool.retain(|hash| {
-            let (_, sequence, timeout, _) = hash_parts(hash);
-            let passes = sequence == next && height < timeout;
-            next += u64::from(passes);
-            passes
+    fn sign(&mut self, id: SubmissionId, sequence: u64, has_granter: bool) {
+        let lie = if std::mem::take(&mut self.is_clock_ahead) { LIE } else { 0 };
+        let signed_height = self.chain.height() + lie;
+        let timeout_height = signed_height + TX_LIFETIME;
+        self.signed_count += 1;
+        let hash = HashParts { submission: id.0, sequence, timeout_height, number: self.signed_count }.hash();
+        self.table.add(InFlightTx {
+            submission_id: id,
+            hash: hash.clone(),
+            bytes: Vec::new(),
+            sequence,
+            timeout_height,
+            signed_height,
+            intent: WriteIntent::sample(),
+            has_granter,
+            fee: 0,
+            signed_day: UtcDay::default(),
+            is_journaled: false,
+            refusal: None,
+            outcome: None,
+            missing_blocks: Vec::new(),
         });
+        self.request = Some(ModelRequest::WriteJournal { id, hash });
+    }
+
+    pub(super) fn append_block(&mut self, content: BlockContent) {
+        self.chain.append_block(content);
         let effects = self.core.on_block(&self.table);
         self.perform(effects);
     }
 
-    /// The confirmer looks at a transaction, at a node that is behind, whose account is newer than its height, and whose index may
-    /// lack any block for good.
-    fn look_up(&mut self, hash: &str, lookup: ModelLookup) {
-        let ModelLookup { lag, account_lag, is_indexed } = lookup;
-        let (seen, account_height) = (self.height().saturating_sub(lag), self.height().saturating_sub(account_lag));
-        let sequence = SequenceFact { sequence: self.sequence_at(account_height), height: account_height };
-        let facts = NodeFacts { height: seen, sequence: Some(sequence) };
-        let Some(pending) = self.table.get(hash).filter(|entry| entry.outcome.is_none()).map(PendingTx::from) else {
-            return;
+    /// The confirmer looks at a transaction, at a node that is behind, whose account is newer than its height, whose index may lack
+    /// any block for good, and that may lie about both.
+    pub(super) fn look_up(&mut self, hash: &str, lookup: ModelLookup) {
+        let ModelLookup { lag, account_lag, is_indexed, is_lie, has_low_state } = lookup;
+        let lie = if is_lie { LIE } else { 0 };
+        let seen = self.chain.height().saturating_sub(lag);
+        let account_height = self.chain.height().saturating_sub(account_lag);
+        let stated_height = if has_low_state { 1 } else { account_height + lie };
+        let sequence = self.chain.sequence_at(account_height) + lie;
+        let sequence = SequenceFact { sequence, height: stated_height, account_number: 1 };
+        let facts = NodeFacts { height: seen + lie, sequence: Some(sequence) };
+        let Some(entry) = self.table.get(hash).filter(|entry| entry.outcome.is_none()) else { return };
+        // The clock of the model is at most this far ahead of the chain.
+        let search_from = entry.signed_height.saturating_sub(LIE) + 1;
+        let pending = PendingTx { search_from, ..PendingTx::from(entry) };
+        let evidence = match decisive_heights(&pending, &facts).filter(|_| !is_indexed) {
+            Some(heights) => {
+                let (first, last) = (*heights.start(), *heights.end());
+                // A block that the node claims to have and cannot show is missing.
+                let missing = (first.max(self.chain.height() + 1)..=last).collect();
+                let is_used = facts.used_at(pending.sequence).is_some();
+                BlockEvidence {
+                    results: self.chain.results_in(hash, first, last),
+                    searched_through: last.max(pending.search_from - 1),
+                    missing,
+                    displaced_at: self.chain.displaced_at(hash, first, last).filter(|_| is_used),
+                    ..BlockEvidence::default()
+                }
+            }
+            None => BlockEvidence {
+                results: if is_indexed { self.chain.results_in(hash, 1, seen) } else { Vec::new() },
+                searched_through: pending.search_from - 1,
+                ..BlockEvidence::default()
+            },
         };
-        let decisive = decisive_heights(&pending, &facts).filter(|_| !is_indexed);
-        let (searched_through, results) = match decisive {
-            Some(heights) => (*heights.end().max(&pending.signed_height), self.results_in(hash, *heights.end())),
-            None if is_indexed => (pending.signed_height, self.results_in(hash, seen)),
-            None => (pending.signed_height, Vec::new()),
-        };
-        let evidence = BlockEvidence { results, searched_through, missing: Vec::new() };
         let effects = match judge_evidence(&pending, &facts, &evidence) {
             Ok(outcome) => {
                 let uses_sequence = outcome.uses_sequence(pending.sequence);
                 self.table.decide(hash, outcome);
-                self.journaled.remove(hash);
                 self.core.on_tx_decided(uses_sequence, &self.table)
             }
-            Err(AbsenceVerdict::Missing) => self.core.recheck_in_flight(&self.table),
+            Err(PendingVerdict::AnteFailure(refusal)) if self.table.refuse(hash, refusal.clone()) => {
+                self.core.on_tx_decided(false, &self.table)
+            }
+            Err(PendingVerdict::Missing) => self.core.recheck_in_flight(&self.table),
             Err(_) => return,
         };
         self.perform(effects);
     }
 
+    /// The node forgets its mempool; other nodes keep it.
+    pub(super) fn forget_mempool(&mut self) {
+        let lost = std::mem::take(&mut self.chain.mempool);
+        self.chain.other_mempools.extend(lost);
+        let effects = self.core.recheck_in_flight(&self.table);
+        self.perform(effects);
+    }
+
     /// A caller takes its write back. One that is being handed over is answered for by that.
-    fn withdraw_caller(&mut self, index: usize) {
-        let (withdrawal, effects) = self.core.withdraw(SubmissionId(index as u64 + 1), &self.table);
+    pub(super) fn withdraw_caller(&mut self, index: usize) {
+        let Some(id) = self.callers[index].submissions.last().copied() else { return };
+        let (withdrawal, effects) = self.core.withdraw(id, &self.table);
         if withdrawal == WithdrawalOutcome::Withdrawn {
-            self.callers[index] = ModelCaller::Answered(CallerAnswer::Refused);
-            let id = SubmissionId(index as u64 + 1);
+            self.callers[index].on_not_signed(false, &self.table);
             self.request.take_if(|request| matches!(request, ModelRequest::Simulate { id: asked, .. } if *asked == id));
         }
         self.perform(effects);
     }
 
-    /// Nothing waits for the answer any more, and a broadcast may still arrive.
-    fn abandon_request(&mut self) {
-        if let Some(ModelRequest::Broadcast { hash, .. } | ModelRequest::Rebroadcast { hash: Some(hash) }) =
-            self.request.take()
-        {
-            self.delayed_txs.insert(hash);
-        }
-    }
-
     fn start_signer(&mut self) {
-        self.core = SignerCore::new(
-            FeePolicy::at_price(0),
-            WindowBound::Fixed(self.core.window_size()),
-            self.table.live().len() > 0,
-        );
+        // No task waits for the answer any more, and a broadcast may still arrive.
+        let abandoned = self.request.take();
+        self.chain.delayed.extend(abandoned.as_ref().and_then(ModelRequest::sent_hash).cloned());
+        let window = WindowBound::Fixed(self.core.window_size());
+        self.core = SignerCore::new(FeePolicy::at_price(0), window, self.table.live().len() > 0);
         let effects = self.core.on_tick(&self.table);
         self.perform(effects);
+    }
+
+    pub(super) fn crash_signer(&mut self) {
+        self.start_signer();
         self.submit_waiting();
     }
 
-    fn crash_signer(&mut self) {
-        self.abandon_request();
-        self.start_signer();
-    }
-
     /// The process crashes, and a new one starts from the journal. Callers repeat their calls under the same keys.
-    fn crash_process(&mut self) {
-        self.abandon_request();
+    pub(super) fn crash_process(&mut self) {
         let mut table = InFlightTable::with_sequence_floor(self.table.sequence_floor());
         let mut known: Vec<&InFlightTx> = self.table.all().collect();
         known.retain(|entry| entry.outcome.is_some() || self.journaled.contains(&entry.hash));
         // In the order in which they were written down: the last of a call counts.
-        known.sort_by_key(|entry| hash_parts(&entry.hash).3);
+        known.sort_by_key(|entry| HashParts::of(&entry.hash).number);
         for entry in known {
             let outcome = entry.outcome.clone();
             table.add(InFlightTx { outcome: None, ..entry.clone() });
@@ -411,155 +327,75 @@ impl ModelState {
         }
         self.table = table;
         for caller in &mut self.callers {
-            if matches!(caller, ModelCaller::Following(_)) {
-                *caller = ModelCaller::Waiting;
-            }
+            caller.on_process_death(&self.table);
         }
         self.start_signer();
+        self.submit_waiting();
     }
 
-    /// Answers the callers whose transaction has an outcome.
-    fn answer_callers(&mut self) {
-        for caller in &mut self.callers {
-            let decided = match caller {
-                ModelCaller::Following(hash) => self.table.get(hash).and_then(|entry| entry.outcome.clone()),
-                ModelCaller::Waiting | ModelCaller::Answered(_) => None,
-            };
-            if let Some(outcome) = decided {
-                let is_included = matches!(outcome, WriteOutcome::Included { .. });
-                *caller =
-                    ModelCaller::Answered(if is_included { CallerAnswer::Included } else { CallerAnswer::NotExecuted });
-            }
-        }
-    }
-
-    /// Everything that can happen next.
-    pub fn successors(&self) -> Vec<(String, Self)> {
-        let mut all: Vec<(String, Self)> = Vec::new();
-        let mut add = |label: String, cost: u32, act: &dyn Fn(&mut Self)| {
-            if cost <= self.faults_left {
-                let mut next = self.clone();
-                next.faults_left -= cost;
-                act(&mut next);
-                next.answer_callers();
-                all.push((label, next));
-            }
-        };
-        if let Some(request) = &self.request {
-            let take = |world: &mut Self| world.request.take().unwrap_or(ModelRequest::ReadAccount);
-            add(format!("answer {request:?}"), 0, &|world| {
-                let request = take(world);
-                world.answer(request, 0);
-            });
-            add(format!("answer from behind {request:?}"), 1, &|world| {
-                let request = take(world);
-                world.answer(request, NODE_LAG);
-            });
-            add(format!("lose {request:?}"), 1, &|world| {
-                let request = take(world);
-                world.lose_answer(request);
-            });
-        }
-        for hash in &self.delayed_txs {
-            add(format!("late arrival {hash}"), 0, &|world| {
-                world.delayed_txs.remove(hash);
-                world.check_tx(hash, 0);
-            });
-        }
-        if self.height() < MAX_HEIGHT {
-            add("block".to_owned(), 0, &|world| world.produce_block(true));
-            if !self.mempool.is_empty() || !self.other_mempools.is_empty() {
-                add("empty block".to_owned(), 0, &|world| world.produce_block(false));
-            }
-            add("foreign transaction".to_owned(), 1, &|world| world.append_block(vec![FOREIGN_TX.to_owned()]));
-        }
-        let live: Vec<String> = self.table.live().map(|entry| entry.hash.clone()).collect();
-        for hash in &live {
-            add(format!("look {hash}"), 0, &|world| world.look_up(hash, ModelLookup::default()));
-            add(format!("look between two blocks {hash}"), 0, &|world| {
-                world.look_up(hash, ModelLookup { lag: 1, ..ModelLookup::default() });
-            });
-            add(format!("look in the index {hash}"), 0, &|world| {
-                world.look_up(hash, ModelLookup { is_indexed: true, ..ModelLookup::default() });
-            });
-            add(format!("look behind {hash}"), 1, &|world| {
-                world.look_up(hash, ModelLookup { lag: NODE_LAG, account_lag: NODE_LAG, is_indexed: false });
-            });
-        }
-        if !self.mempool.is_empty() {
-            add("the node forgets".to_owned(), 1, &|world| {
-                let lost = std::mem::take(&mut world.mempool);
-                world.other_mempools.extend(lost);
-                let effects = world.core.recheck_in_flight(&world.table);
-                world.perform(effects);
-            });
-        }
-        for (index, caller) in self.callers.iter().enumerate() {
-            if *caller == ModelCaller::Waiting {
-                add(format!("caller {} gives up", index + 1), 1, &|world| world.withdraw_caller(index));
-            }
-        }
-        add("the signer dies".to_owned(), 1, &Self::crash_signer);
-        add("the process dies".to_owned(), 1, &Self::crash_process);
-        all
+    pub(super) fn repeat_call(&mut self, index: usize) {
+        self.callers[index].repeat();
+        self.submit_new(index);
     }
 
     /// The invariants of every state.
-    pub fn check_invariants(&self) -> Result<(), String> {
+    pub(super) fn check_invariants(&self) -> Result<(), String> {
         for (index, caller) in self.callers.iter().enumerate() {
-            let id = index as u64 + 1;
-            let executed =
-                self.blocks.iter().flatten().filter(|hash| *hash != FOREIGN_TX && hash_parts(hash).0 == id).count();
-            match caller {
-                _ if executed > 1 => return Err(format!("id {id} was executed {executed} times")),
-                ModelCaller::Answered(CallerAnswer::Included) if executed == 0 => {
-                    return Err(format!("id {id}: told included, is not"));
-                }
-                ModelCaller::Answered(CallerAnswer::NotExecuted | CallerAnswer::Refused) if executed > 0 => {
-                    return Err(format!("id {id}: told {caller:?}, and was executed"));
-                }
-                _ => {}
+            let call = index as u64 + 1;
+            let executed: Vec<HashParts> = self.chain.executed().filter(|parts| parts.call() == call).collect();
+            let is_disclaimed =
+                |parts: &&HashParts| caller.disclaimed.iter().any(|submission| submission.0 == parts.submission);
+            if executed.len() > 1 {
+                return Err(format!("call {call} was executed {} times", executed.len()));
+            }
+            if caller.answer == Some(CallerAnswer::Included) && executed.is_empty() {
+                return Err(format!("call {call}: told included, is not"));
+            }
+            if let Some(parts) = executed.iter().find(is_disclaimed) {
+                return Err(format!("call {call}: told {:?}, and {} was executed", caller.answer, parts.hash()));
             }
         }
         let mut last = None;
         for entry in self.table.live() {
             if last == Some(entry.sequence) {
-                return Err(format!("two transactions may execute at sequence {}", entry.sequence));
+                return Err(format!("two transactions are live at sequence {}", entry.sequence));
             }
             last = Some(entry.sequence);
         }
         Ok(())
     }
 
-    /// Without further faults every caller gets an answer.
-    pub fn check_termination(&self) -> Result<(), String> {
+    /// Without further faults every caller gets an answer, and every transaction is decided.
+    pub(super) fn check_termination(&self) -> Result<(), String> {
         let mut world = self.clone();
         for _ in 0..400 {
-            if world.callers.iter().all(|caller| matches!(caller, ModelCaller::Answered(_))) {
+            if world.callers.iter().all(|caller| caller.answer.is_some() && caller.phase == CallerPhase::Ended) {
                 return world.check_invariants();
             }
             if let Some(request) = world.request.take() {
                 world.answer(request, 0);
-                world.answer_callers();
+                world.advance_callers();
                 continue;
             }
-            world.produce_block(true);
-            let live: Vec<String> = world.table.live().map(|entry| entry.hash.clone()).collect();
-            live.iter().for_each(|hash| world.look_up(hash, ModelLookup::default()));
-            world.answer_callers();
+            world.append_block(BlockContent::Full { prefers_last: false });
+            let pending: Vec<String> =
+                world.table.live().chain(world.table.refused()).map(|entry| entry.hash.clone()).collect();
+            pending.iter().for_each(|hash| world.look_up(hash, ModelLookup::default()));
+            world.advance_callers();
             world.check_invariants()?;
         }
         Err(format!("no answer: {:?} {:?}", world.callers, world.core))
     }
 
-    pub fn state_hash(&self) -> u64 {
+    pub(super) fn state_hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        let entries: Vec<_> =
-            self.table.all().map(|entry| (&entry.hash, entry.outcome.as_ref().map(WriteOutcome::label))).collect();
-        (&self.core, &self.request, &self.callers, &self.delayed_txs, &self.mempool, &self.other_mempools)
-            .hash(&mut hasher);
-        (&self.blocks, self.faults_left, self.signed_count, &self.journaled, entries, self.table.sequence_floor())
-            .hash(&mut hasher);
+        let entries: Vec<_> = self
+            .table
+            .all()
+            .map(|entry| (&entry.hash, &entry.refusal, entry.outcome.as_ref().map(|o| o.label())))
+            .collect();
+        (&self.core, &self.request, &self.callers, &self.chain, self.is_clock_ahead).hash(&mut hasher);
+        (self.faults_left, self.signed_count, &self.journaled, entries, self.table.sequence_floor()).hash(&mut hasher);
         hasher.finish()
     }
 }

@@ -2,13 +2,20 @@
 //!
 //! `expected_sequence` is the sequence that the node's check state expects next, as far as known. A live transaction with that very
 //! sequence is missing in the node's mempool: the signer broadcasts its bytes again before anything else. So it never signs a second
-//! transaction for a sequence that may still execute. A node that expects a used sequence is behind the chain, and the signer signs
-//! nothing on its word.
+//! transaction for the sequence of a live one. A transaction that the node refused is not live any more: other writes may have its
+//! sequence, and its own write is signed again at no other one until the chain has decided it. A node that expects a used sequence
+//! is behind the chain, and the signer signs nothing on its word.
+
+mod sequence;
 
 use svc_net::upstream::{BroadcastOutcome, NodeClientError};
-use svc_wire::chain_error::{ChainError, ChainErrorKind};
+use svc_wire::chain_error::ChainErrorKind;
+
+#[cfg(test)]
+pub(super) use sequence::{MAX_BEHIND, MAX_SETBACKS, MAX_UNANSWERED, MAX_UNANSWERED_SIMULATIONS};
 
 use super::{
+    broadcast_verdict::{BroadcastVerdict, judge_broadcast},
     effects::{FeeOffer, InFlightView, SignerEffect},
     queue::{QueuedWrite, WriteQueue},
     window::{InFlightWindow, WindowBound},
@@ -20,10 +27,6 @@ use crate::{
 
 /// Capacity of the queue.
 pub const MAX_QUEUED_WRITES: usize = 2_048;
-/// Answers in a row that show the node behind before the waiting writes are refused.
-pub(super) const MAX_BEHIND: u32 = 30;
-/// Wrong sequences and full mempools that one write may meet before it is refused.
-pub(super) const MAX_SETBACKS: u32 = 12;
 
 /// The result of a withdrawal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +72,10 @@ pub struct SignerCore {
     is_sequence_stale: bool,
     /// Answers in a row that showed the node behind.
     behind_count: u32,
+    /// Questions for the account in a row without an answer.
+    unanswered_count: u32,
+    /// Wrong sequences of simulations since the last block.
+    resynchronizations: u32,
 }
 
 impl SignerCore {
@@ -84,6 +91,8 @@ impl SignerCore {
             has_doubt: has_live,
             is_sequence_stale: false,
             behind_count: 0,
+            unanswered_count: 0,
+            resynchronizations: 0,
         }
     }
 
@@ -129,53 +138,6 @@ impl SignerCore {
         (WithdrawalOutcome::Broadcasting, Vec::new())
     }
 
-    /// The node answered with the account's sequence in the newest block; `None`: the account does not exist.
-    pub fn on_account(
-        &mut self,
-        answer: Result<Option<u64>, NodeClientError>,
-        address: &str,
-        live: &dyn InFlightView,
-    ) -> Vec<SignerEffect> {
-        if self.phase != SignerPhase::ReadingAccount {
-            return Vec::new();
-        }
-        let error = match answer {
-            Ok(Some(sequence)) => {
-                self.phase = SignerPhase::Idle;
-                return self.adopt_sequence(sequence, live);
-            }
-            Ok(None) => SubmitError::NoAccount { address: address.to_owned() },
-            Err(error) => SubmitError::Node(error),
-        };
-        // No caller waits for a node that does not answer. The next block or tick checks the transactions in flight.
-        self.refuse_all(&error)
-    }
-
-    fn refuse_all(&mut self, error: &SubmitError) -> Vec<SignerEffect> {
-        self.phase = SignerPhase::Paused;
-        let waiting = self.current_write.take().into_iter().chain(self.queue.drain());
-        let answer = |write: QueuedWrite| SignerEffect::Answer { id: write.id, outcome: Err(error.clone()) };
-        let is_node_error = !matches!(error, SubmitError::NoAccount { .. });
-        waiting.map(answer).chain(is_node_error.then_some(SignerEffect::ChooseNode)).collect()
-    }
-
-    /// The node expects this sequence. A used one shows that the node is behind.
-    fn adopt_sequence(&mut self, sequence: u64, live: &dyn InFlightView) -> Vec<SignerEffect> {
-        if sequence >= live.sequence_floor() {
-            (self.expected_sequence, self.behind_count) = (Some(sequence), 0);
-            return self.advance(live);
-        }
-        (self.expected_sequence, self.has_doubt) = (None, true);
-        self.behind_count += 1;
-        if self.behind_count > MAX_BEHIND {
-            self.behind_count = 0;
-            let used_below = live.sequence_floor();
-            return self.refuse_all(&SubmitError::NodeBehind { expected_sequence: sequence, used_below });
-        }
-        self.phase = SignerPhase::Paused;
-        vec![SignerEffect::ChooseNode]
-    }
-
     /// The node answered a simulation: the gas limit to sign with, or an error.
     pub fn on_simulation(
         &mut self,
@@ -187,7 +149,8 @@ impl SignerCore {
         let Some(write) = self.current_write.as_mut().filter(|write| write.id == id) else { return Vec::new() };
         match answer {
             Ok(gas_limit) => {
-                let fee = match self.fees.fee_below_ceiling(gas_limit) {
+                self.unanswered_count = 0;
+                let fee = match self.fees.fee_below_ceiling(gas_limit, live.spent_today()) {
                     Ok(fee) => fee,
                     Err(exceeded) => return self.refuse_current(SubmitError::AboveCeiling(exceeded), live),
                 };
@@ -199,11 +162,7 @@ impl SignerCore {
                 let offer = FeeOffer { gas_limit, fee, with_granter: write.granter.is_some() };
                 vec![SignerEffect::SignAndBroadcast { id, sequence, offer }]
             }
-            Err(SimulationError::NoAnswer(error)) => {
-                let mut effects = vec![SignerEffect::ChooseNode];
-                effects.extend(self.refuse_current(SubmitError::Node(error), live));
-                effects
-            }
+            Err(SimulationError::NoAnswer(error)) => self.on_unanswered_simulation(error, live),
             Err(SimulationError::Refused(error)) => match error.classify_simulation() {
                 ChainErrorKind::WrongSequence { expected, .. } => {
                     self.resynchronize(expected, SubmitError::Sequence(error), live)
@@ -244,61 +203,81 @@ impl SignerCore {
         if self.current_write.as_ref().is_none_or(|write| write.id != id) {
             return Vec::new();
         }
-        match answer {
-            Ok(BroadcastOutcome::Accepted) => self.expected_sequence = Some(sequence + 1),
-            Ok(BroadcastOutcome::Refused(error)) if error.classify() == ChainErrorKind::AlreadyInMempool => {
+        match judge_broadcast(answer) {
+            BroadcastVerdict::Accepted => {
                 self.expected_sequence = Some(sequence + 1);
+                self.answer_signed(hash, live)
             }
-            // The node cannot judge a signature before its next block. The bytes are in flight and are handed over again.
-            Ok(BroadcastOutcome::Refused(error)) if error.classify() == ChainErrorKind::NodeStarting => {
+            BroadcastVerdict::WrongSequence { expected } => {
+                self.window.record_setback();
+                (self.expected_sequence, self.has_doubt) = (None, true);
+                self.clear_current();
+                let mut effects = vec![SignerEffect::Answer { id, outcome: Ok(hash.to_owned()) }];
+                effects.extend(match expected {
+                    Some(expected) => self.adopt_sequence(expected, live),
+                    None => self.advance(live),
+                });
+                effects
+            }
+            // The bytes are in flight and are sent again after the next block.
+            BroadcastVerdict::NotNow => {
+                self.window.record_setback();
                 (self.expected_sequence, self.has_doubt) = (None, true);
                 self.clear_current();
                 self.phase = SignerPhase::Paused;
-                return vec![SignerEffect::Answer { id, outcome: Ok(hash.to_owned()) }];
+                vec![SignerEffect::Answer { id, outcome: Ok(hash.to_owned()) }]
             }
-            Ok(BroadcastOutcome::Refused(error)) => {
-                let mut effects = vec![SignerEffect::Retract { hash: hash.to_owned() }];
-                effects.extend(self.on_check_tx_refusal(sequence, gas_limit, error, live));
-                return effects;
+            BroadcastVerdict::Refused { refusal, kind } => {
+                let mut effects = vec![SignerEffect::Refuse { hash: hash.to_owned(), refusal }];
+                effects.extend(self.after_refusal(hash, sequence, gas_limit, kind, live));
+                effects
             }
-            Err(error) if error.is_unsent() => {
+            BroadcastVerdict::Unsent(error) => {
                 let mut effects = vec![SignerEffect::Retract { hash: hash.to_owned() }, SignerEffect::ChooseNode];
                 effects.extend(self.refuse_current(SubmitError::Node(error), live));
-                return effects;
+                effects
             }
-            // The node may have the transaction: it is in flight, and broadcast again until the node says which.
-            Err(_) => (self.expected_sequence, self.has_doubt) = (None, true),
+            // The transaction is in flight, and broadcast again until the node says whether it has it.
+            BroadcastVerdict::Unknown => {
+                (self.expected_sequence, self.has_doubt) = (None, true);
+                self.answer_signed(hash, live)
+            }
         }
+    }
+
+    /// The current write has a transaction, and the signer goes on.
+    fn answer_signed(&mut self, hash: &str, live: &dyn InFlightView) -> Vec<SignerEffect> {
+        let id = self.current_write.as_ref().map(|write| write.id);
         self.clear_current();
-        let mut effects = vec![SignerEffect::Answer { id, outcome: Ok(hash.to_owned()) }];
+        let answer = |id| SignerEffect::Answer { id, outcome: Ok(hash.to_owned()) };
+        let mut effects: Vec<_> = id.into_iter().map(answer).collect();
         effects.extend(self.advance(live));
         effects
     }
 
-    /// CheckTx refused the transaction of the current write.
-    fn on_check_tx_refusal(
+    /// The transaction of the current write was refused. The write is signed again only at the same sequence.
+    fn after_refusal(
         &mut self,
+        hash: &str,
         sequence: u64,
         gas_limit: u64,
-        error: ChainError,
+        kind: ChainErrorKind,
         live: &dyn InFlightView,
     ) -> Vec<SignerEffect> {
         let Some(write) = self.current_write.as_mut() else { return Vec::new() };
         let id = write.id;
-        match error.classify() {
+        match kind {
             // No caller waits for another attempt.
-            _ if write.is_withdrawn => self.refuse_current(SubmitError::Rejected(error), live),
+            _ if write.is_withdrawn => self.answer_signed(hash, live),
             ChainErrorKind::FeeAllowanceUnusable if write.granter.is_some() => {
-                write.granter = None;
+                (write.granter, write.required_sequence) = (None, Some(sequence));
                 self.phase = SignerPhase::Simulating { sequence };
                 vec![SignerEffect::Simulate { id, sequence, with_granter: false }]
             }
-            // The ante handler ran out of gas. No node has the transaction, so it may be signed with more gas, once.
             ChainErrorKind::OutOfGas if !write.has_raised_gas => {
-                write.has_raised_gas = true;
-                let gas_limit = gas_limit.saturating_mul(2);
-                let with_granter = write.granter.is_some();
-                let fee = match self.fees.fee_below_ceiling(gas_limit) {
+                (write.has_raised_gas, write.required_sequence) = (true, Some(sequence));
+                let (gas_limit, with_granter) = (gas_limit.saturating_mul(2), write.granter.is_some());
+                let fee = match self.fees.fee_below_ceiling(gas_limit, live.spent_today()) {
                     Ok(fee) => fee,
                     Err(exceeded) => return self.refuse_current(SubmitError::AboveCeiling(exceeded), live),
                 };
@@ -306,54 +285,40 @@ impl SignerCore {
                 let offer = FeeOffer { gas_limit, fee, with_granter };
                 vec![SignerEffect::SignAndBroadcast { id, sequence, offer }]
             }
-            ChainErrorKind::WrongSequence { expected, .. } => {
-                self.resynchronize(expected, SubmitError::Sequence(error), live)
-            }
-            ChainErrorKind::MempoolFull | ChainErrorKind::TimeoutHeightPassed => {
-                self.window.record_setback();
-                write.setback_count += 1;
-                if write.setback_count > MAX_SETBACKS {
-                    return self.refuse_current(SubmitError::Rejected(error), live);
-                }
-                self.requeue();
-                self.phase = SignerPhase::Paused;
-                Vec::new()
-            }
-            _ => self.refuse_current(SubmitError::Rejected(error), live),
+            _ => self.answer_signed(hash, live),
         }
     }
 
-    /// The node answered a repeated broadcast, or did not.
+    /// The node answered a repeated broadcast, or did not. `hash` is the transaction, unless it was decided meanwhile.
     pub fn on_rebroadcast(
         &mut self,
+        hash: Option<&str>,
         answer: Result<BroadcastOutcome, NodeClientError>,
         live: &dyn InFlightView,
     ) -> Vec<SignerEffect> {
         let SignerPhase::Rebroadcasting { sequence } = self.phase else { return Vec::new() };
         self.phase = SignerPhase::Idle;
-        let next = match answer {
-            Ok(BroadcastOutcome::Accepted) => Some(sequence + 1),
-            Ok(BroadcastOutcome::Refused(error)) => match error.classify() {
-                ChainErrorKind::AlreadyInMempool => Some(sequence + 1),
-                ChainErrorKind::WrongSequence { expected: Some(expected), .. } if expected > sequence => Some(expected),
-                _ => None,
-            },
-            Err(_) => None,
-        };
-        match next {
-            Some(next) => self.adopt_sequence(next, live),
-            // The confirmer decides the outcome. The next block checks the transaction again.
-            None => {
-                (self.expected_sequence, self.phase) = (None, SignerPhase::Paused);
-                Vec::new()
+        let refusal = match judge_broadcast(answer) {
+            BroadcastVerdict::Accepted => return self.adopt_sequence(sequence + 1, live),
+            BroadcastVerdict::WrongSequence { expected: Some(expected) } if expected > sequence => {
+                return self.adopt_sequence(expected, live);
             }
-        }
+            BroadcastVerdict::Refused { refusal, .. } => Some(refusal),
+            BroadcastVerdict::WrongSequence { .. }
+            | BroadcastVerdict::NotNow
+            | BroadcastVerdict::Unsent(_)
+            | BroadcastVerdict::Unknown => None,
+        };
+        // The next block checks the sequence again: that of a refused transaction is free for other writes.
+        (self.expected_sequence, self.phase) = (None, SignerPhase::Paused);
+        let refuse = |(hash, refusal): (&str, _)| SignerEffect::Refuse { hash: hash.to_owned(), refusal };
+        hash.zip(refusal).map(refuse).into_iter().collect()
     }
 
     /// The timer has fired: a paused signer goes on.
     pub fn on_tick(&mut self, live: &dyn InFlightView) -> Vec<SignerEffect> {
         if self.phase == SignerPhase::Paused {
-            self.phase = SignerPhase::Idle;
+            (self.phase, self.resynchronizations) = (SignerPhase::Idle, 0);
         }
         self.advance(live)
     }
@@ -361,6 +326,7 @@ impl SignerCore {
     /// The chain has a new block.
     pub fn on_block(&mut self, live: &dyn InFlightView) -> Vec<SignerEffect> {
         self.window.on_block();
+        self.resynchronizations = 0;
         self.on_tick(live)
     }
 
@@ -377,32 +343,6 @@ impl SignerCore {
     pub fn recheck_in_flight(&mut self, live: &dyn InFlightView) -> Vec<SignerEffect> {
         (self.has_doubt, self.is_sequence_stale) = (true, true);
         self.advance(live)
-    }
-
-    fn advance(&mut self, live: &dyn InFlightView) -> Vec<SignerEffect> {
-        if self.phase != SignerPhase::Idle || (self.queue.is_empty() && !self.has_doubt) {
-            return Vec::new();
-        }
-        if std::mem::take(&mut self.is_sequence_stale) {
-            self.expected_sequence = None;
-        }
-        let Some(sequence) = self.expected_sequence else {
-            self.phase = SignerPhase::ReadingAccount;
-            return vec![SignerEffect::ReadAccount];
-        };
-        if live.is_live_at(sequence) {
-            self.phase = SignerPhase::Rebroadcasting { sequence };
-            return vec![SignerEffect::Rebroadcast { sequence }];
-        }
-        self.has_doubt = false;
-        if live.live_count() >= self.window.size() {
-            return Vec::new();
-        }
-        let Some(write) = self.queue.pop() else { return Vec::new() };
-        let (id, with_granter) = (write.id, write.granter.is_some());
-        self.current_write = Some(write);
-        self.phase = SignerPhase::Simulating { sequence };
-        vec![SignerEffect::Simulate { id, sequence, with_granter }]
     }
 
     fn clear_current(&mut self) {
@@ -423,29 +363,5 @@ impl SignerCore {
             id.into_iter().map(|id| SignerEffect::Answer { id, outcome: Err(error.clone()) }).collect();
         effects.extend(self.advance(live));
         effects
-    }
-
-    /// The sequence was wrong: the signer goes on with the sequence that the node expects, or reads it.
-    fn resynchronize(
-        &mut self,
-        expected: Option<u64>,
-        error: SubmitError,
-        live: &dyn InFlightView,
-    ) -> Vec<SignerEffect> {
-        self.expected_sequence = None;
-        self.window.record_setback();
-        let setback_count = self.current_write.as_mut().map_or(0, |write| {
-            write.setback_count += 1;
-            write.setback_count
-        });
-        if setback_count > MAX_SETBACKS {
-            return self.refuse_current(error, live);
-        }
-        self.requeue();
-        self.phase = SignerPhase::Idle;
-        match expected {
-            Some(expected) => self.adopt_sequence(expected, live),
-            None => self.advance(live),
-        }
     }
 }

@@ -1,0 +1,242 @@
+//! Decides whether a write is signed again, waits, or has ended. Pure.
+//!
+//! A write may have several transactions, and only one may ever execute. While one of them may still execute, the write is signed
+//! again only at the same sequence, which a block can contain once; at another sequence only when all of them are decided.
+
+use svc_wire::chain_error::{ChainError, ChainErrorKind};
+
+use super::{in_flight::InFlightTx, outcome::WriteOutcome};
+
+/// Signatures after transactions that never executed.
+const MAX_REPETITIONS: u32 = 12;
+
+/// The next step of a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteStep {
+    /// Wait for news of the undecided transactions.
+    Wait,
+    /// Sign the write again, at the required sequence if there is one.
+    SignAgain {
+        /// The sequence of the refused transaction that may still execute.
+        required_sequence: Option<u64>,
+    },
+    /// The transaction at this position was refused, and the write is not signed again. The caller is answered.
+    Refused(usize),
+    /// The write has ended with the outcome of the transaction at this position.
+    Ended(usize),
+}
+
+/// Earlier attempts of a write.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub struct RetryState {
+    /// Least gas limit, after a transaction that ran out of gas in a block.
+    pub min_gas_limit: u64,
+    /// Whether the account pays its own fee, since the allowance has ended.
+    pub pays_itself: bool,
+    /// Whether the sequence that the write required has gone to another transaction.
+    pub has_sequence_moved: bool,
+    repetitions: u32,
+    /// Number of transactions that were decided before the write was signed again.
+    decided_count: usize,
+}
+
+impl RetryState {
+    /// The next step. `transactions` are those of the write so far, in the order of their signatures.
+    pub fn next_step(&mut self, transactions: &[&InFlightTx]) -> WriteStep {
+        match self.step_after(transactions.get(self.decided_count..).unwrap_or_default()) {
+            WriteStep::SignAgain { required_sequence: None } => {
+                self.decided_count = transactions.len();
+                WriteStep::SignAgain { required_sequence: None }
+            }
+            WriteStep::Refused(position) => WriteStep::Refused(self.decided_count + position),
+            WriteStep::Ended(position) => WriteStep::Ended(self.decided_count + position),
+            step @ (WriteStep::Wait | WriteStep::SignAgain { .. }) => step,
+        }
+    }
+
+    /// The transaction that has executed since the write was last signed again after a decision.
+    pub fn executed<'a>(&self, transactions: &[&'a InFlightTx]) -> Option<&'a InFlightTx> {
+        let current = transactions.get(self.decided_count..).unwrap_or_default();
+        let has_executed = |tx: &&&InFlightTx| tx.outcome.as_ref().is_some_and(|o| o.uses_sequence(tx.sequence));
+        current.iter().find(has_executed).copied()
+    }
+
+    fn step_after(&mut self, transactions: &[&InFlightTx]) -> WriteStep {
+        let executed =
+            transactions.iter().position(|tx| tx.outcome.as_ref().is_some_and(|o| o.uses_sequence(tx.sequence)));
+        if let Some(position) = executed {
+            return self.after_execution(position, transactions[position]);
+        }
+        let Some((position, newest)) = transactions.len().checked_sub(1).map(|last| (last, transactions[last])) else {
+            return WriteStep::Wait;
+        };
+        if transactions.iter().all(|tx| tx.outcome.is_some()) {
+            return self.after_no_execution(position, newest);
+        }
+        let Some(refusal) = newest.refusal.as_ref().filter(|_| newest.outcome.is_none()) else {
+            return WriteStep::Wait;
+        };
+        match refusal.error.classify() {
+            // The blocks will show soon that it never executes.
+            ChainErrorKind::TimeoutHeightPassed => WriteStep::Wait,
+            ChainErrorKind::FeeAllowanceUnusable if newest.has_granter && !self.pays_itself => {
+                self.pays_itself = true;
+                tracing::warn!(tx_hash = newest.hash, "the fee allowance has ended, signed again without it");
+                WriteStep::SignAgain { required_sequence: Some(newest.sequence) }
+            }
+            _ if self.has_sequence_moved => WriteStep::Wait,
+            _ => WriteStep::Refused(position),
+        }
+    }
+
+    /// A transaction has used its sequence. Others of the write had the same one, so none of them can execute any more.
+    fn after_execution(&mut self, position: usize, tx: &InFlightTx) -> WriteStep {
+        match &tx.outcome {
+            Some(outcome) if self.min_gas_limit == 0 && fails_with(outcome, ChainErrorKind::OutOfGas) => {
+                if let WriteOutcome::Included { result, .. } = outcome {
+                    self.min_gas_limit = result.gas_wanted.saturating_mul(2);
+                }
+                tracing::warn!(tx_hash = tx.hash, gas = self.min_gas_limit, "out of gas, signed again with more");
+                WriteStep::SignAgain { required_sequence: None }
+            }
+            _ => WriteStep::Ended(position),
+        }
+    }
+
+    /// None of the transactions will ever execute.
+    fn after_no_execution(&mut self, position: usize, newest: &InFlightTx) -> WriteStep {
+        let Some(outcome) = &newest.outcome else { return WriteStep::Wait };
+        let was_too_late =
+            newest.refusal.as_ref().is_some_and(|one| one.error.classify() == ChainErrorKind::TimeoutHeightPassed);
+        let is_repeated = match outcome {
+            WriteOutcome::Displaced { .. } => true,
+            WriteOutcome::Expired { .. } => was_too_late || self.has_sequence_moved,
+            WriteOutcome::Included { .. } => {
+                let has_no_allowance = newest.has_granter && fails_with(outcome, ChainErrorKind::FeeAllowanceUnusable);
+                self.pays_itself |= has_no_allowance;
+                has_no_allowance
+            }
+        };
+        if !is_repeated || self.repetitions >= MAX_REPETITIONS {
+            return WriteStep::Ended(position);
+        }
+        self.repetitions += 1;
+        self.has_sequence_moved = false;
+        tracing::warn!(tx_hash = newest.hash, outcome = outcome.label(), "signed again: it never executes");
+        WriteStep::SignAgain { required_sequence: None }
+    }
+}
+
+fn fails_with(outcome: &WriteOutcome, kind: ChainErrorKind) -> bool {
+    let WriteOutcome::Included { result, .. } = outcome else { return false };
+    let error = ChainError { codespace: result.codespace.clone(), code: result.code, raw_log: String::new() };
+    result.code != 0 && error.classify() == kind
+}
+
+#[cfg(test)]
+mod tests {
+    use svc_wire::comet_rpc::{AbciEvent, EventAttribute, ExecTxResult};
+
+    use super::*;
+    use crate::write::{daily_fees::UtcDay, intent::WriteIntent, outcome::TxRefusal, submission::SubmissionId};
+
+    fn tx(has_granter: bool, outcome: Option<WriteOutcome>) -> InFlightTx {
+        InFlightTx {
+            submission_id: SubmissionId(1),
+            hash: "A".to_owned(),
+            bytes: Vec::new(),
+            sequence: 7,
+            timeout_height: 20,
+            signed_height: 9,
+            intent: WriteIntent::sample(),
+            has_granter,
+            fee: 0,
+            signed_day: UtcDay::default(),
+            is_journaled: false,
+            refusal: None,
+            outcome,
+            missing_blocks: Vec::new(),
+        }
+    }
+
+    fn refused(code: u32, has_granter: bool) -> InFlightTx {
+        let error = ChainError { codespace: "sdk".to_owned(), code, raw_log: String::new() };
+        InFlightTx { refusal: Some(TxRefusal { error, block_height: None }), ..tx(has_granter, None) }
+    }
+
+    fn included(code: u32, uses_sequence: bool) -> Option<WriteOutcome> {
+        let attribute = EventAttribute { key: "acc_seq".to_owned(), value: "a/7".to_owned(), index: true };
+        let event = AbciEvent { event_type: "tx".to_owned(), attributes: vec![attribute] };
+        let result = ExecTxResult {
+            code,
+            codespace: "sdk".to_owned(),
+            gas_wanted: 100,
+            events: if uses_sequence { vec![event] } else { Vec::new() },
+            ..ExecTxResult::default()
+        };
+        Some(WriteOutcome::Included { height: 9, result: Box::new(result) })
+    }
+
+    const DISPLACED: Option<WriteOutcome> = Some(WriteOutcome::Displaced { height: 9 });
+    const EXPIRED: Option<WriteOutcome> = Some(WriteOutcome::Expired { timeout_height: 20 });
+    const ANYWHERE: WriteStep = WriteStep::SignAgain { required_sequence: None };
+
+    #[test]
+    fn a_write_is_signed_again_once_after_it_ran_out_of_gas() {
+        let mut retry = RetryState::default();
+        let failed = tx(false, included(11, true));
+        assert_eq!((retry.next_step(&[&failed]), retry.min_gas_limit), (ANYWHERE, 200));
+        let waiting = tx(false, None);
+        assert_eq!(retry.next_step(&[&failed, &waiting]), WriteStep::Wait);
+        assert_eq!(retry.next_step(&[&failed, &failed]), WriteStep::Ended(1), "the second time");
+        let included = tx(false, included(0, true));
+        assert_eq!(retry.next_step(&[&failed, &included]), WriteStep::Ended(1));
+    }
+
+    #[test]
+    fn a_displaced_write_is_signed_again_and_an_expired_or_executed_one_never() {
+        let mut retry = RetryState::default();
+        let displaced = tx(false, DISPLACED);
+        let mut transactions = vec![&displaced];
+        for _ in 0..MAX_REPETITIONS {
+            assert_eq!(retry.next_step(&transactions), ANYWHERE);
+            transactions.push(&displaced);
+        }
+        assert_eq!(retry.next_step(&transactions), WriteStep::Ended(MAX_REPETITIONS as usize));
+        for outcome in [EXPIRED, included(0, true), included(5, true), included(5, false)] {
+            assert_eq!(RetryState::default().next_step(&[&tx(false, outcome)]), WriteStep::Ended(0));
+        }
+    }
+
+    #[test]
+    fn a_refused_write_is_answered_and_one_of_several_transactions_decides_it() {
+        let refusal = refused(13, false);
+        assert_eq!(RetryState::default().next_step(&[&refusal]), WriteStep::Refused(0));
+        let executed = InFlightTx { outcome: included(0, true), ..refused(13, true) };
+        assert_eq!(RetryState::default().next_step(&[&executed, &tx(false, None)]), WriteStep::Ended(0));
+        let never = InFlightTx { outcome: DISPLACED, ..refused(38, true) };
+        assert_eq!(RetryState::default().next_step(&[&never, &tx(false, None)]), WriteStep::Wait);
+        assert_eq!(RetryState::default().next_step(&[&never, &tx(false, DISPLACED)]), ANYWHERE);
+    }
+
+    #[test]
+    fn without_its_allowance_a_write_is_signed_at_the_same_sequence_or_after_the_decision() {
+        let mut retry = RetryState::default();
+        let refusal = refused(38, true);
+        assert_eq!(retry.next_step(&[&refusal]), WriteStep::SignAgain { required_sequence: Some(7) });
+        assert!(retry.pays_itself);
+        retry.has_sequence_moved = true;
+        assert_eq!(retry.next_step(&[&refusal]), WriteStep::Wait);
+        let decided = InFlightTx { outcome: EXPIRED, ..refused(38, true) };
+        assert_eq!(retry.next_step(&[&decided]), ANYWHERE);
+        let failed_in_block = tx(true, included(38, false));
+        assert_eq!(RetryState::default().next_step(&[&failed_in_block]), ANYWHERE);
+    }
+
+    #[test]
+    fn a_timeout_height_that_passed_before_the_broadcast_is_waited_for_and_tried_again() {
+        let mut retry = RetryState::default();
+        assert_eq!(retry.next_step(&[&refused(30, false)]), WriteStep::Wait);
+        assert_eq!(retry.next_step(&[&InFlightTx { outcome: EXPIRED, ..refused(30, false) }]), ANYWHERE);
+    }
+}

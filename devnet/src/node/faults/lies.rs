@@ -1,0 +1,92 @@
+//! Lies of a node, or of a proxy before it, about a chain that goes on correctly behind it.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use prost::Message;
+use prost_types::FileDescriptorSet;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use svc_wire::{proto::cosmos::auth::v1beta1::QueryAccountInfoResponse, timestamp};
+
+/// Lies in answers over HTTP POST.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NodeLies {
+    /// `status` states a height that is higher by this number.
+    pub height_ahead: u64,
+    /// `status` states a header time that is later by this number of seconds.
+    pub seconds_ahead: u32,
+    /// Queries of an account state a sequence that is higher by this number.
+    pub sequence_ahead: u64,
+    /// `status` and `block` state other block hashes than the chain has.
+    pub other_hashes: bool,
+    /// The file descriptors give the fields `did` and `language` of `MsgCreateEcosystem` the numbers of each other.
+    pub swapped_fields: bool,
+}
+
+const ACCOUNT_INFO: &str = "/cosmos.auth.v1beta1.Query/AccountInfo";
+const FILE_DESCRIPTORS: &str = "/cosmos.reflection.v1.ReflectionService/FileDescriptors";
+
+impl NodeLies {
+    /// Changes the result of a method. `path` is that of an `abci_query`.
+    pub fn apply(&self, method: &str, path: Option<&str>, result: &mut Value) {
+        match method {
+            "status" => self.change_status(&mut result["sync_info"]),
+            "block" if self.other_hashes => change_hash(&mut result["block_id"]["hash"]),
+            "abci_query" => {
+                let value = &mut result["response"]["value"];
+                let changed = match path {
+                    Some(ACCOUNT_INFO) => self.change_account(value),
+                    Some(FILE_DESCRIPTORS) if self.swapped_fields => swap_fields(value),
+                    _ => None,
+                };
+                if let Some(changed) = changed {
+                    *value = changed.into();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn change_status(&self, sync_info: &mut Value) {
+        let number = |value: &Value| value.as_str().and_then(|text| text.parse::<u64>().ok()).unwrap_or_default();
+        let height = number(&sync_info["latest_block_height"]) + self.height_ahead;
+        sync_info["latest_block_height"] = height.to_string().into();
+        let time = sync_info["latest_block_time"].as_str().and_then(timestamp::parse_rfc3339);
+        if let Some(mut time) = time.filter(|_| self.seconds_ahead > 0) {
+            time.seconds += i64::from(self.seconds_ahead);
+            sync_info["latest_block_time"] = timestamp::rfc3339_nanos(&time).into();
+        }
+        if self.other_hashes {
+            change_hash(&mut sync_info["latest_block_hash"]);
+        }
+    }
+
+    fn change_account(&self, value: &Value) -> Option<String> {
+        let bytes = STANDARD.decode(value.as_str()?).ok()?;
+        let mut reply = QueryAccountInfoResponse::decode(bytes.as_slice()).ok()?;
+        reply.info.as_mut()?.sequence += self.sequence_ahead;
+        Some(STANDARD.encode(reply.encode_to_vec()))
+    }
+}
+
+/// Another hash of the same length: every digit is replaced by its complement.
+fn change_hash(hash: &mut Value) {
+    if let Some(bytes) = hash.as_str().and_then(|text| hex::decode(text).ok()) {
+        *hash = hex::encode_upper(bytes.iter().map(|byte| !byte).collect::<Vec<u8>>()).into();
+    }
+}
+
+fn swap_fields(value: &Value) -> Option<String> {
+    let bytes = STANDARD.decode(value.as_str()?).ok()?;
+    let mut set = FileDescriptorSet::decode(bytes.as_slice()).ok()?;
+    let messages = set.file.iter_mut().flat_map(|file| &mut file.message_type);
+    for message in messages.filter(|message| message.name() == "MsgCreateEcosystem") {
+        let number_of =
+            |name: &str| message.field.iter().find(|field| field.name() == name).and_then(|field| field.number);
+        let numbers = [("did", number_of("language")), ("language", number_of("did"))];
+        for (name, number) in numbers {
+            message.field.iter_mut().filter(|field| field.name() == name).for_each(|field| field.number = number);
+        }
+    }
+    Some(STANDARD.encode(set.encode_to_vec()))
+}

@@ -1,0 +1,55 @@
+//! Limits that a node cannot move: the messages that are signed, and the fees of a day.
+
+use serde_json::json;
+
+use super::{
+    super::harness::{CREATE_ECOSYSTEM, call_tool, network_config, start_network, start_quick_network},
+    process_kill::{keyed_arguments, kill, new_files, refused_boot, start_with},
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_with_other_descriptors_stops_the_boot_and_the_fields_are_named() {
+    let world = start_quick_network().await;
+    let node = &world.network.devnet.node;
+    node.update_faults(|faults| faults.lies.swapped_fields = true);
+    let stderr = refused_boot(&world, &[]).await;
+    for named in ["SVC_RPC", "ec.v1.MsgCreateEcosystem.did", "ec.v1.MsgCreateEcosystem.language"] {
+        assert!(stderr.contains(named), "{named} in {stderr}");
+    }
+    // Also with SVC_LIVE_DESCRIPTORS, which allows unknown fields and no other ones.
+    let stderr = refused_boot(&world, &[("SVC_LIVE_DESCRIPTORS", "true".to_owned())]).await;
+    assert!(stderr.contains("MsgCreateEcosystem"), "{stderr}");
+    node.update_faults(|faults| faults.lies.swapped_fields = false);
+    let files = new_files();
+    let (served, client) = start_with(&world, &files, &[("SVC_LIVE_DESCRIPTORS", "true")]).await;
+    let answer = call_tool(&client, CREATE_ECOSYSTEM, keyed_arguments("live")).await;
+    world.assert_included_once("live", &answer);
+    kill(served);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_fees_of_a_day_have_a_ceiling_across_processes() {
+    let (world, files) = (start_network(network_config(100)).await, new_files());
+    // A write costs about 3,500: the limit has room for one of them.
+    let limit = [("SVC_MAX_FEE_PER_DAY", "6000")];
+    let (served, client) = start_with(&world, &files, &limit).await;
+    let answer = call_tool(&client, CREATE_ECOSYSTEM, keyed_arguments("paid")).await;
+    world.assert_included_once("paid", &answer);
+    let refused = call_tool(&client, CREATE_ECOSYSTEM, keyed_arguments("dear")).await.content;
+    assert_eq!(
+        (&refused["code"], &refused["stage"]),
+        (&json!("FEE_ABOVE_CEILING"), &json!("broadcast")),
+        "{refused:#}"
+    );
+    assert_eq!((&refused["details"]["kind"], &refused["details"]["limit"]), (&json!("fee_per_day"), &json!("6000")));
+    assert!(refused["hint"].as_str().is_some_and(|hint| hint.contains("SVC_MAX_FEE_PER_DAY")), "{refused:#}");
+    kill(served);
+    let (served, client) = start_with(&world, &files, &limit).await;
+    let refused = call_tool(&client, CREATE_ECOSYSTEM, keyed_arguments("dear")).await.content;
+    assert_eq!(refused["code"], "FEE_ABOVE_CEILING", "the journal knows the day: {refused:#}");
+    kill(served);
+    let (served, client) = start_with(&world, &files, &[("SVC_MAX_FEE_PER_DAY", "60000")]).await;
+    let answer = call_tool(&client, CREATE_ECOSYSTEM, keyed_arguments("dear")).await;
+    world.assert_included_once("dear", &answer);
+    kill(served);
+}
