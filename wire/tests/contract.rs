@@ -232,6 +232,18 @@ fn a_known_field_that_a_node_describes_otherwise_is_a_difference() {
     assert!(renamed[0].to_string().contains("dido"), "{}", renamed[0]);
     let retyped = differences(changed_live(|file| field(file, "did").r#type = Some(Type::Bytes as i32)));
     assert_eq!(retyped.len(), 1);
+    let renumber = |number: i32| {
+        move |file: &mut FileDescriptorProto| {
+            for value in file.enum_type.iter_mut().flat_map(|kind| &mut kind.value).filter(|value| value.number() == 1)
+            {
+                value.number = Some(number);
+            }
+        }
+    };
+    let mut set = FileDescriptorSet::decode(compiled().file_descriptors().as_slice()).expect("a set");
+    set.file.iter_mut().filter(|file| file.name().starts_with("svc/")).for_each(renumber(77));
+    let renumbered = ProtoRegistry::from_live(&set.encode_to_vec()).expect("loads");
+    assert!(differences(renumbered)[0].to_string().contains("77"));
     let removed = differences(changed_live(|file| create_ecosystem(file).field.retain(|one| one.name() != "did")));
     assert!(removed[0].live == "missing", "{removed:?}");
 }

@@ -213,3 +213,21 @@ async fn nodes_with_different_blocks_are_named_and_neither_is_written_to() {
     let answer = world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments("agreed")).await;
     world.assert_included_once("agreed", &answer);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_node_that_stands_still_takes_nothing_over() {
+    let (world, _beat) = two_nodes().await;
+    let (first, second) = (&world.network.devnet.node, &world.network.extra_nodes[0]);
+    second.update_faults(|faults| (faults.lag_blocks, faults.lies.hides_lag) = (10_000, true));
+    // It answers and says that it is ready, while the chain goes on.
+    for round in 0..3 {
+        world.await_blocks(40).await;
+        let name = format!("onwards-{round}");
+        let answer = world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments(&name)).await;
+        world.assert_included_once(&name, &answer);
+    }
+    let now = status(&world).await;
+    assert_eq!(now["endpoints"]["rpc"]["current"], first.origin());
+    let height = now["rpc_ws"]["last_height"].as_u64();
+    assert!(height.is_some_and(|height| height + 20 > world.height()), "{height:?} of {}", world.height());
+}

@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use prost_reflect::{Cardinality, FieldDescriptor, Kind, MessageDescriptor};
+use prost_reflect::{Cardinality, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 
 use super::registry::ProtoRegistry;
 
-/// A known field that the node describes otherwise, or an enum value.
+/// A known field that the node describes otherwise, or a known value of its enum.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DescriptorDifference {
     /// `module.v1.Message.field`.
@@ -65,6 +65,8 @@ impl ProtoRegistry {
         }
         comparison.differences.sort_by(|one, other| one.path.cmp(&other.path));
         comparison.unknown.sort();
+        // Several fields may have one enum.
+        comparison.unknown.dedup();
         comparison
     }
 
@@ -79,6 +81,11 @@ impl ProtoRegistry {
         for field in known.fields() {
             let expected = describe_field(&field, compiled.namespace().as_str());
             let found = live.get_field(field.number()).map(|same| describe_field(&same, self.namespace().as_str()));
+            if let (Kind::Enum(known), Some(Kind::Enum(live))) =
+                (field.kind(), live.get_field(field.number()).map(|same| same.kind()))
+            {
+                compare_values(&known, &live, &format!("{path}.{}", field.name()), comparison);
+            }
             if found.as_ref() != Some(&expected) {
                 let live = found.unwrap_or_else(|| "missing".to_owned());
                 let path = format!("{path}.{}", field.name());
@@ -90,17 +97,26 @@ impl ProtoRegistry {
     }
 }
 
+/// A message contains the numbers of an enum's values: each known value keeps its own. New ones are unknown.
+fn compare_values(known: &EnumDescriptor, live: &EnumDescriptor, path: &str, comparison: &mut DescriptorComparison) {
+    for value in known.values() {
+        let found = live.get_value_by_name(value.name()).map(|same| same.number());
+        if found != Some(value.number()) {
+            let live = found.map_or_else(|| "missing".to_owned(), |number| number.to_string());
+            let path = format!("{path}.{}", value.name());
+            comparison.differences.push(DescriptorDifference { path, compiled: value.number().to_string(), live });
+        }
+    }
+    let additions = live.values().filter(|value| known.get_value_by_name(value.name()).is_none());
+    comparison.unknown.extend(additions.map(|value| format!("{path}.{}", value.name())));
+}
+
 /// Name, number and type of a field, without the namespace of the network.
 fn describe_field(field: &FieldDescriptor, namespace: &str) -> String {
     let local = |name: &str| name.strip_prefix(namespace).map_or_else(|| name.to_owned(), |rest| format!("*{rest}"));
     let kind = match field.kind() {
         Kind::Message(message) => local(message.full_name()),
-        // A message contains the numbers of an enum's values.
-        Kind::Enum(kind) => {
-            let values: Vec<String> =
-                kind.values().map(|value| format!("{}={}", value.name(), value.number())).collect();
-            format!("{} ({})", local(kind.full_name()), values.join(", "))
-        }
+        Kind::Enum(kind) => local(kind.full_name()),
         scalar => format!("{scalar:?}"),
     };
     let repeated = if field.cardinality() == Cardinality::Repeated { "repeated " } else { "" };

@@ -12,4 +12,4 @@ pub use endpoints::{EndpointReach, FailoverError, UpstreamEndpoints, UpstreamOri
 pub(crate) use http_client::innermost_cause;
 pub use http_client::{HttpUpstream, UpstreamError, UpstreamKind, UpstreamResponse};
 pub use node_client::{BroadcastOutcome, NodeClient, NodeClientError};
-pub use node_selection::HistoryDispute;
+pub use node_selection::{ConfirmedHeight, HistoryDispute};

@@ -16,6 +16,30 @@ pub struct HistoryDispute {
     pub blocks: [(String, String); 2],
 }
 
+/// A height that more than one node has, or the only one that is ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConfirmedHeight {
+    /// The height.
+    pub height: u64,
+    /// Whether it is the newest: no node that answers is far above it.
+    pub is_newest: bool,
+}
+
+/// Blocks between nodes that count as equally high.
+const MAX_TIP_DISTANCE: u64 = 2;
+
+/// The greatest height that two nodes have, or that of the only node that is ready.
+fn confirm_height(reaches: &[Option<EndpointReach>]) -> Option<ConfirmedHeight> {
+    let mut ready = reaches.iter().flatten().filter(|reach| reach.is_ready);
+    if let (Some(only), None) = (ready.next(), ready.next()) {
+        return Some(ConfirmedHeight { height: only.height, is_newest: true });
+    }
+    let mut heights: Vec<u64> = reaches.iter().flatten().map(|reach| reach.height).collect();
+    heights.sort_unstable_by(|one, other| other.cmp(one));
+    let (highest, second) = (heights.first()?, heights.get(1)?);
+    Some(ConfirmedHeight { height: *second, is_newest: second + MAX_TIP_DISTANCE >= *highest })
+}
+
 /// Longest wait for the block of one node.
 const COMPARISON_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -29,14 +53,10 @@ impl NodeClient {
     /// Replaces the current node when it does not answer or is behind, and compares the blocks of the nodes. A height above
     /// `plausible_height` counts only when another node has it too. Returns the greatest height that two
     /// nodes have, or that of the only node that is ready.
-    pub async fn select_current(&self, plausible_height: Option<u64>) -> Option<u64> {
+    pub async fn select_current(&self, plausible_height: Option<u64>) -> Option<ConfirmedHeight> {
         let reach = |endpoints| self.with_endpoints(endpoints).query_reach();
         let reaches = self.endpoints().select_current(0, plausible_height, reach).await;
-        let mut heights: Vec<u64> = reaches.iter().flatten().map(|reach| reach.height).collect();
-        heights.sort_unstable();
-        let mut ready = reaches.iter().flatten().filter(|reach| reach.is_ready);
-        let only_ready = ready.next().filter(|_| ready.next().is_none()).map(|reach| reach.height);
-        let confirmed = only_ready.or(heights.iter().rev().nth(1).copied());
+        let confirmed = confirm_height(&reaches);
         self.compare_blocks(&reaches).await;
         confirmed
     }
@@ -57,18 +77,22 @@ impl NodeClient {
         let pairs: Vec<(u64, [(String, String); 2])> = compared.into_iter().flatten().collect();
         let found = pairs.iter().find(|(_, [mine, theirs])| mine.1 != theirs.1);
         let found = found.map(|(height, blocks)| HistoryDispute { height: *height, blocks: blocks.clone() });
-        // An earlier dispute ends when every node has the same block at its height or later.
-        let agreed_height = pairs.iter().map(|(height, _)| *height).min().filter(|_| pairs.len() + 1 == reaches.len());
+        // An earlier dispute ends when its nodes have the same block at its height or later.
+        let has_agreed = |disputed: &HistoryDispute| {
+            let agreeing = pairs.iter().filter(|(height, _)| *height >= disputed.height).flat_map(|(_, pair)| pair);
+            let origins: Vec<&String> = agreeing.map(|(origin, _)| origin).collect();
+            disputed.blocks.iter().all(|(origin, _)| origins.contains(&origin))
+        };
         let mut dispute = self.dispute.lock().unwrap_or_else(PoisonError::into_inner);
-        match (found, dispute.as_ref().map(|dispute| dispute.height)) {
+        match (found, dispute.as_ref()) {
             (Some(found), earlier) => {
                 if earlier.is_none() {
                     tracing::error!(%found, "nothing is written until the nodes agree");
                 }
                 *dispute = Some(found);
             }
-            (None, Some(disputed)) if agreed_height.is_some_and(|agreed| agreed >= disputed) => {
-                tracing::warn!(height = agreed_height, "the nodes have the same blocks again");
+            (None, Some(earlier)) if has_agreed(earlier) => {
+                tracing::warn!(height = earlier.height, "the nodes have the same blocks again");
                 *dispute = None;
             }
             (None, _) => {}
@@ -79,5 +103,28 @@ impl NodeClient {
     /// The dispute of the nodes, if they have different blocks.
     pub fn dispute(&self) -> Option<HistoryDispute> {
         self.dispute.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_highest_node_confirms_a_height_and_the_only_ready_one_its_own() {
+        let at = |height, is_ready| Some(EndpointReach { height, is_ready });
+        let confirmed = |height, is_newest| Some(ConfirmedHeight { height, is_newest });
+        for (reaches, expected) in [
+            (vec![at(100, true), at(101, true)], confirmed(100, true)),
+            (vec![at(100, true), at(160, true)], confirmed(100, false)),
+            (vec![at(100, true), at(160, true), at(161, true)], confirmed(160, true)),
+            (vec![None, at(160, true)], confirmed(160, true)),
+            (vec![at(100, false), at(160, true)], confirmed(160, true)),
+            (vec![at(100, false), at(99, false)], confirmed(99, true)),
+            (vec![None, at(160, false)], None),
+            (vec![None, None], None),
+        ] {
+            assert_eq!(confirm_height(&reaches), expected, "{reaches:?}");
+        }
     }
 }

@@ -3,6 +3,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use prost_types::Timestamp;
+use svc_net::upstream::ConfirmedHeight;
 use svc_wire::{comet_rpc::SyncInfo, timestamp};
 use tokio::time::Instant;
 
@@ -40,16 +41,20 @@ pub struct BlockClock {
     pub last_event_at: Option<String>,
     /// The newest heads, oldest first.
     heads: VecDeque<BlockHead>,
-    /// Time at which the newest height was heard.
-    heard_at: Option<Instant>,
-    /// Greatest height that two nodes have, or the only node, and when that was seen.
+    /// Times at which they were heard.
+    heard: VecDeque<Instant>,
+    /// Newest height that two nodes have had, or the only node, and when that was seen first.
     confirmed: Option<(u64, Instant)>,
+    /// Greatest height that two nodes have had, or the only node.
+    shared_height: u64,
 }
 
 /// Blocks that the clock may be ahead of the chain, beyond its pace.
 pub const MAX_LEAD: u64 = 20;
 /// Blocks that the clock may be above the confirmed height for the search of a transaction.
 const MAX_UNCONFIRMED: u64 = 1_000;
+/// Blocks that the clock may be above a newest height of two nodes before it goes back to it.
+const RESET_DISTANCE: u64 = 200;
 /// Heads that the pace is taken from.
 const PACE_HEADS: usize = 17;
 /// Bounds of the time between blocks. The chain of a node that states other times is not faster or slower for it.
@@ -65,7 +70,7 @@ impl BlockClock {
     /// A clock that has seen one block.
     pub fn new(head: BlockHead, now: Instant) -> Self {
         let mut clock = Self::default();
-        clock.confirm(head.height, now);
+        clock.confirm(ConfirmedHeight { height: head.height, is_newest: true }, now);
         clock.block_seen(head, now);
         clock
     }
@@ -75,10 +80,12 @@ impl BlockClock {
         if head.height <= self.height {
             return false;
         }
-        (self.height, self.heard_at) = (head.height, Some(now));
+        self.height = head.height;
         self.heads.push_back(head);
+        self.heard.push_back(now);
         if self.heads.len() > PACE_HEADS {
             self.heads.pop_front();
+            self.heard.pop_front();
         }
         true
     }
@@ -97,9 +104,21 @@ impl BlockClock {
         Some(interval.clamp(MIN_INTERVAL, MAX_INTERVAL))
     }
 
-    /// Two nodes have this height, or the only one.
-    pub fn confirm(&mut self, height: u64, now: Instant) {
-        if self.confirmed.is_none_or(|(confirmed, _)| height >= confirmed) {
+    /// Two nodes have this height, or the only one. A node that lags confirms its own height and not the newest one: the
+    /// height that the chain can have reached is then still counted from the last newest one.
+    pub fn confirm(&mut self, confirmed: ConfirmedHeight, now: Instant) {
+        let ConfirmedHeight { height, is_newest } = confirmed;
+        self.shared_height = self.shared_height.max(height);
+        if !is_newest {
+            return;
+        }
+        if height.saturating_add(RESET_DISTANCE) < self.height {
+            // A single node had stated much greater heights.
+            tracing::warn!(height, stated = self.height, "the clock of the chain goes back to the height of the nodes");
+            self.heads.clear();
+            self.heard.clear();
+            (self.height, self.shared_height, self.confirmed) = (height, height, Some((height, now)));
+        } else if self.confirmed.is_none_or(|(known, _)| height > known) {
             self.confirmed = Some((height, now));
         }
     }
@@ -108,15 +127,23 @@ impl BlockClock {
     /// it. The heights that the node itself has stated since then do not raise it.
     pub fn plausible_height(&self, now: Instant) -> u64 {
         let Some((height, confirmed_at)) = self.confirmed else { return u64::MAX };
-        let interval = self.interval().unwrap_or(MIN_INTERVAL);
+        let interval = self.interval().unwrap_or(MIN_INTERVAL).min(self.heard_interval());
         let blocks = 2.0 * now.saturating_duration_since(confirmed_at).as_secs_f64() / interval.as_secs_f64();
         height.saturating_add(blocks as u64).saturating_add(MAX_LEAD)
     }
 
+    /// Mean time between the blocks as they were heard. The header times of a chain may be far from those of this machine.
+    fn heard_interval(&self) -> Duration {
+        let (Some(first), Some(last)) = (self.heads.front(), self.heads.back()) else { return MIN_INTERVAL };
+        let (Some(from), Some(to)) = (self.heard.front(), self.heard.back()) else { return MIN_INTERVAL };
+        let blocks = u32::try_from(last.height - first.height).unwrap_or(u32::MAX);
+        let mean = to.saturating_duration_since(*from).checked_div(blocks).unwrap_or(MAX_INTERVAL);
+        mean.clamp(MIN_INTERVAL, MAX_INTERVAL)
+    }
+
     /// A height that the chain has reached: the confirmed one, and not much below the clock while no second node answers.
     pub fn reached_height(&self) -> u64 {
-        let confirmed = self.confirmed.map_or(self.height, |(height, _)| height.min(self.height));
-        confirmed.max(self.height.saturating_sub(MAX_UNCONFIRMED))
+        self.shared_height.min(self.height).max(self.height.saturating_sub(MAX_UNCONFIRMED))
     }
 
     /// Timeout height of a transaction that is signed now: twice the caller's wait limit away, so that a caller times out before the
@@ -135,7 +162,7 @@ impl BlockClock {
 
     /// Time since the newest block was heard. `None` until a block was seen.
     pub fn silence(&self, now: Instant) -> Option<Duration> {
-        Some(now.saturating_duration_since(self.heard_at?))
+        Some(now.saturating_duration_since(*self.heard.back()?))
     }
 
     /// Whether no block was heard for much longer than usual.
@@ -194,18 +221,26 @@ mod tests {
         let start = Instant::now();
         let mut clock = BlockClock::default();
         clock.block_seen(head(100, 0), start);
-        clock.block_seen(head(101, 1_000), start);
-        clock.confirm(101, start);
+        clock.block_seen(head(101, 1_000), start + Duration::from_secs(1));
+        let start = start + Duration::from_secs(1);
+        let newest = |height| ConfirmedHeight { height, is_newest: true };
+        clock.confirm(newest(101), start);
         assert_eq!((clock.plausible_height(start), clock.reached_height()), (121, 101));
         // A node cannot raise it by itself.
-        clock.block_seen(head(121, 21_000), start);
+        clock.block_seen(head(121, 21_000), start + Duration::from_secs(20));
         assert_eq!((clock.plausible_height(start), clock.reached_height()), (121, 101));
-        assert_eq!(clock.plausible_height(start + Duration::from_secs(30)), 181);
-        clock.block_seen(head(5_000, 5_000_000), start);
-        assert_eq!(clock.reached_height(), 4_000);
-        clock.confirm(6_000, start);
-        clock.confirm(400, start);
-        assert_eq!((clock.plausible_height(start), clock.reached_height()), (6_020, 5_000));
+        let later = start + Duration::from_secs(30);
+        assert_eq!(clock.plausible_height(later), 181);
+        // A second node that stands still does not hold it back, and confirms the height that it has.
+        clock.confirm(newest(101), later);
+        clock.confirm(ConfirmedHeight { height: 110, is_newest: false }, later);
+        assert_eq!((clock.plausible_height(later), clock.reached_height()), (181, 110));
+        clock.block_seen(head(1_800, 5_000_000), later);
+        assert_eq!(clock.reached_height(), 800);
+        // Two nodes agree far below.
+        clock.confirm(newest(150), later);
+        assert_eq!((clock.height, clock.plausible_height(later), clock.reached_height()), (150, 170, 150));
+        assert!(clock.block_seen(head(151, 60_000), later));
     }
 
     #[test]

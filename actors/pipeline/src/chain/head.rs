@@ -22,7 +22,7 @@ pub async fn query_head(node: &NodeClient) -> Result<BlockHead, NodeClientError>
 /// Replaces the node in use when it does not answer or is behind. A height that only one node has must fit the clock of the chain.
 pub async fn select_node(node: &NodeClient, clock: &RetainedState<BlockClock>) {
     let plausible_height = clock.with(|clock| clock.plausible_height(Instant::now()));
-    if let Some(height) = node.select_current(Some(plausible_height)).await {
-        clock.with(|clock| clock.confirm(height, Instant::now()));
+    if let Some(confirmed) = node.select_current(Some(plausible_height)).await {
+        clock.with(|clock| clock.confirm(confirmed, Instant::now()));
     }
 }

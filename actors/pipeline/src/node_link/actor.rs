@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
+use svc_net::upstream::ConfirmedHeight;
 use svc_net::websocket::{ConnectionEpoch, LinkConfig, LinkEvent, WebSocketLink};
 use svc_otel::metrics;
 use svc_wire::comet_rpc::SyncInfo;
@@ -110,12 +111,16 @@ impl State {
         if check.compares_nodes {
             self.select_node(context);
         }
-        if check.pins_block {
+        // A block that other nodes deny must not pin the chain.
+        if check.pins_block && self.args.node.dispute().is_none() {
+            let plausible_height = self.args.clock.with(|clock| clock.plausible_height(Instant::now()));
             let (node, journal) = (self.args.node.clone(), self.args.journal.clone());
             context.spawn(async move {
                 if let Ok(status) = node.status().await {
                     let SyncInfo { latest_block_height: height, latest_block_hash: hash, .. } = status.sync_info;
-                    journal.pin_block(&BlockPin { height, hash }).await;
+                    if height <= plausible_height {
+                        journal.pin_block(&BlockPin { height, hash }).await;
+                    }
                 }
             });
         }
@@ -155,7 +160,8 @@ impl State {
         let plausible_height = self.args.clock.with(|clock| clock.plausible_height(now));
         if !self.args.node.endpoints().has_alternatives() {
             // With one node there is nothing to compare it with.
-            self.args.clock.with(|clock| clock.confirm(height, now));
+            let confirmed = ConfirmedHeight { height, is_newest: true };
+            self.args.clock.with(|clock| clock.confirm(confirmed, now));
         } else if height > plausible_height {
             let origin = self.args.node.origin();
             tracing::warn!(

@@ -31,6 +31,7 @@ pub enum WriteStep {
 pub struct RetryState {
     /// Least gas limit, after a transaction that ran out of gas in a block.
     pub min_gas_limit: u64,
+    has_raised_gas: bool,
     /// Whether the account pays its own fee, since the allowance has ended.
     pub pays_itself: bool,
     /// Whether the sequence that the write required has gone to another transaction.
@@ -41,6 +42,11 @@ pub struct RetryState {
 }
 
 impl RetryState {
+    /// Number of transactions that the write no longer depends on: it was signed again after they were decided.
+    pub fn decided_count(&self) -> usize {
+        self.decided_count
+    }
+
     /// The next step. `transactions` are those of the write so far, in the order of their signatures.
     pub fn next_step(&mut self, transactions: &[&InFlightTx]) -> WriteStep {
         match self.step_after(transactions.get(self.decided_count..).unwrap_or_default()) {
@@ -92,7 +98,8 @@ impl RetryState {
     /// A transaction has used its sequence. Others of the write had the same one, so none of them can execute any more.
     fn after_execution(&mut self, position: usize, tx: &InFlightTx) -> WriteStep {
         match &tx.outcome {
-            Some(outcome) if self.min_gas_limit == 0 && fails_with(outcome, ChainErrorKind::OutOfGas) => {
+            Some(outcome) if !self.has_raised_gas && fails_with(outcome, ChainErrorKind::OutOfGas) => {
+                self.has_raised_gas = true;
                 if let WriteOutcome::Included { result, .. } = outcome {
                     self.min_gas_limit = result.gas_wanted.saturating_mul(2);
                 }

@@ -81,6 +81,8 @@ pub struct WriteTask<A> {
     reporter: WriteReporter<A>,
     /// Hand-overs to the signer so far.
     submissions: Vec<SubmissionId>,
+    /// Number of transactions that were decided before the write was signed again.
+    decided_count: usize,
     /// Whether the callers have an answer although the task goes on.
     is_answered: bool,
     /// Span of the call while it lasts, of the reconciliation afterwards.
@@ -91,7 +93,7 @@ impl<A> WriteTask<A> {
     /// A task, and the handle that its callers watch.
     pub fn new(intent: Arc<WriteIntent>, span: Span) -> (Self, WriteHandle<A>) {
         let (reporter, handle) = WriteReporter::new();
-        (Self { intent, reporter, submissions: Vec::new(), is_answered: false, span }, handle)
+        (Self { intent, reporter, submissions: Vec::new(), decided_count: 0, is_answered: false, span }, handle)
     }
 
     /// The write.
@@ -157,6 +159,7 @@ impl<A> WriteTask<A> {
             match step {
                 WriteStep::Wait => {}
                 WriteStep::SignAgain { required_sequence: required } if self.reporter.requeue() => {
+                    self.decided_count = retry.decided_count();
                     required_sequence = required;
                 }
                 // A caller was answered with the transaction, and repeats the write by its outcome.
@@ -187,6 +190,7 @@ impl<A> WriteTask<A> {
         let now = Instant::now();
         loop {
             let ended = self.with_transactions(actors, |transactions| {
+                let transactions = transactions.get(self.decided_count..).unwrap_or_default();
                 let executed = |tx: &&&InFlightTx| tx.outcome.as_ref().is_some_and(|o| o.uses_sequence(tx.sequence));
                 let is_decided = transactions.iter().all(|tx| tx.outcome.is_some());
                 let last = transactions.last().filter(|_| is_decided);

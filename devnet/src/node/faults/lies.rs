@@ -19,6 +19,8 @@ pub struct NodeLies {
     pub sequence_ahead: u64,
     /// `status` and `block` state other block hashes than the chain has.
     pub other_hashes: bool,
+    /// `status` says that the node is not catching up, however far it is behind.
+    pub hides_lag: bool,
     /// The file descriptors give the fields `did` and `language` of `MsgCreateEcosystem` the numbers of each other.
     pub swapped_fields: bool,
 }
@@ -55,6 +57,9 @@ impl NodeLies {
         if let Some(mut time) = time.filter(|_| self.seconds_ahead > 0) {
             time.seconds += i64::from(self.seconds_ahead);
             sync_info["latest_block_time"] = timestamp::rfc3339_nanos(&time).into();
+        }
+        if self.hides_lag {
+            sync_info["catching_up"] = false.into();
         }
         if self.other_hashes {
             change_hash(&mut sync_info["latest_block_hash"]);
