@@ -25,6 +25,11 @@ async fn start_short_network() -> TestNetwork {
     start_network(settings).await
 }
 
+/// Blocks stay empty, so that the refusal is answered before a relayed transaction can be in one.
+fn hold_blocks(world: &TestNetwork, is_held: bool) {
+    world.network.devnet.node.update_faults(|faults| faults.hold_inclusion = is_held);
+}
+
 fn refuse(world: &TestNetwork, refusal: CheckTxRefusal) {
     world.network.devnet.node.update_faults(|faults| faults.refuse = Some(refusal));
 }
@@ -61,8 +66,10 @@ async fn a_refusal_names_its_transaction_and_binds_its_key_until_the_timeout_hei
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_transaction_that_was_passed_on_executes_once_and_its_key_has_the_receipt() {
     let world = start_quick_network().await;
+    hold_blocks(&world, true);
     refuse(&world, CheckTxRefusal::sdk(1, 13, TOO_LITTLE_FEE).relayed());
     let error = world.call_error(CREATE_ECOSYSTEM, keyed_arguments("relayed"), "INSUFFICIENT_FEES").await;
+    hold_blocks(&world, false);
     world.wait_until("its block has come", async || world.transaction_states().await == ["included"]).await;
     let answer = world.call_tool(CREATE_ECOSYSTEM, keyed_arguments("relayed")).await;
     world.assert_included_once("relayed", &answer);
@@ -112,9 +119,11 @@ async fn without_its_allowance_a_write_that_was_passed_on_is_not_paid_for_twice(
     let world = start_quick_network().await;
     let ended =
         CheckTxRefusal { codespace: "feegrant".to_owned(), ..CheckTxRefusal::sdk(1, 3, "fee allowance expired") };
+    hold_blocks(&world, true);
     refuse(&world, ended.relayed());
     // The operator has no coins, so that the node refuses the second transaction too, which has the same sequence.
     world.call_error(CREATE_ECOSYSTEM, keyed_arguments("allowed"), "INSUFFICIENT_FEES").await;
+    hold_blocks(&world, false);
     world.wait_until("both are decided", async || world.transaction_states().await == ["included", "refused"]).await;
     let answer = world.call_tool(CREATE_ECOSYSTEM, keyed_arguments("allowed")).await;
     world.assert_included_once("allowed", &answer);
