@@ -17,20 +17,14 @@ use crate::write::{
 fn entry(hash: &str, sequence: u64, key: Option<&str>) -> InFlightTx {
     let order = WriteIntent { idempotency_key: key.map(str::to_owned), ..(*WriteIntent::sample()).clone() };
     InFlightTx {
-        submission_id: SubmissionId(0),
-        hash: hash.to_owned(),
         bytes: vec![1, 2, 3],
-        sequence,
         timeout_height: 30,
         signed_height: 10,
         intent: Arc::new(order),
         has_granter: true,
         fee: 5,
         signed_day: UtcDay::of(&svc_kit::wall_clock::now()),
-        is_journaled: false,
-        refusal: None,
-        outcome: None,
-        missing_blocks: Vec::new(),
+        ..InFlightTx::sample(hash, SubmissionId(0), sequence)
     }
 }
 

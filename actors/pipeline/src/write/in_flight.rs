@@ -48,6 +48,11 @@ pub struct InFlightTx {
 }
 
 impl InFlightTx {
+    /// Whether a block contains it and it has used its sequence there.
+    pub fn has_executed(&self) -> bool {
+        self.outcome.as_ref().is_some_and(|outcome| outcome.uses_sequence(self.sequence))
+    }
+
     /// Label of its outcome: `included`, `failed`, `expired`, `displaced`; `refused` for a refused one that never executed. `None` while
     /// it may still execute.
     pub fn outcome_label(&self) -> Option<&'static str> {
@@ -243,28 +248,36 @@ impl InFlightTable {
 }
 
 #[cfg(test)]
-mod tests {
-    use svc_wire::chain_error::ChainError;
-
-    use super::*;
-
-    fn entry(hash: &str, call: u64, sequence: u64) -> InFlightTx {
-        InFlightTx {
-            submission_id: SubmissionId(call),
-            hash: hash.into(),
+impl InFlightTx {
+    /// A live transaction for tests, signed at height 1 with the timeout height 10.
+    pub(crate) fn sample(hash: &str, submission_id: SubmissionId, sequence: u64) -> Self {
+        Self {
+            submission_id,
+            hash: hash.to_owned(),
             bytes: Vec::new(),
             sequence,
             timeout_height: 10,
             signed_height: 1,
             intent: WriteIntent::sample(),
             has_granter: false,
-            fee: 3,
+            fee: 0,
             signed_day: UtcDay::default(),
             is_journaled: false,
             refusal: None,
             outcome: None,
             missing_blocks: Vec::new(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use svc_wire::chain_error::ChainError;
+
+    use super::*;
+
+    fn entry(hash: &str, call: u64, sequence: u64) -> InFlightTx {
+        InFlightTx { fee: 3, ..InFlightTx::sample(hash, SubmissionId(call), sequence) }
     }
 
     fn expired() -> WriteOutcome {

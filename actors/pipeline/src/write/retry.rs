@@ -63,14 +63,11 @@ impl RetryState {
     /// The transaction that has executed since the write was last signed again after a decision.
     pub fn executed<'a>(&self, transactions: &[&'a InFlightTx]) -> Option<&'a InFlightTx> {
         let current = transactions.get(self.decided_count..).unwrap_or_default();
-        let has_executed = |tx: &&&InFlightTx| tx.outcome.as_ref().is_some_and(|o| o.uses_sequence(tx.sequence));
-        current.iter().find(has_executed).copied()
+        current.iter().find(|tx| tx.has_executed()).copied()
     }
 
     fn step_after(&mut self, transactions: &[&InFlightTx]) -> WriteStep {
-        let executed =
-            transactions.iter().position(|tx| tx.outcome.as_ref().is_some_and(|o| o.uses_sequence(tx.sequence)));
-        if let Some(position) = executed {
+        if let Some(position) = transactions.iter().position(|tx| tx.has_executed()) {
             return self.after_execution(position, transactions[position]);
         }
         let Some((position, newest)) = transactions.len().checked_sub(1).map(|last| (last, transactions[last])) else {
@@ -145,25 +142,10 @@ mod tests {
     use svc_wire::comet_rpc::{AbciEvent, EventAttribute, ExecTxResult};
 
     use super::*;
-    use crate::write::{daily_fees::UtcDay, intent::WriteIntent, outcome::TxRefusal, submission::SubmissionId};
+    use crate::write::{outcome::TxRefusal, submission::SubmissionId};
 
     fn tx(has_granter: bool, outcome: Option<WriteOutcome>) -> InFlightTx {
-        InFlightTx {
-            submission_id: SubmissionId(1),
-            hash: "A".to_owned(),
-            bytes: Vec::new(),
-            sequence: 7,
-            timeout_height: 20,
-            signed_height: 9,
-            intent: WriteIntent::sample(),
-            has_granter,
-            fee: 0,
-            signed_day: UtcDay::default(),
-            is_journaled: false,
-            refusal: None,
-            outcome,
-            missing_blocks: Vec::new(),
-        }
+        InFlightTx { has_granter, outcome, ..InFlightTx::sample("A", SubmissionId(1), 7) }
     }
 
     fn refused(code: u32, has_granter: bool) -> InFlightTx {

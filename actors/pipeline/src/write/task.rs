@@ -191,10 +191,9 @@ impl<A> WriteTask<A> {
         loop {
             let ended = self.with_transactions(actors, |transactions| {
                 let transactions = transactions.get(self.decided_count..).unwrap_or_default();
-                let executed = |tx: &&&InFlightTx| tx.outcome.as_ref().is_some_and(|o| o.uses_sequence(tx.sequence));
                 let is_decided = transactions.iter().all(|tx| tx.outcome.is_some());
                 let last = transactions.last().filter(|_| is_decided);
-                transactions.iter().rfind(executed).or(last).map(|tx| (*tx).clone())
+                transactions.iter().rfind(|tx| tx.has_executed()).or(last).map(|tx| (*tx).clone())
             });
             if let Some(tx) = ended {
                 if let Some(WriteOutcome::Included { height, .. }) = tx.outcome {

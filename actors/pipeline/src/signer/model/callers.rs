@@ -2,7 +2,6 @@
 
 use crate::write::{
     in_flight::{InFlightTable, InFlightTx},
-    outcome::WriteOutcome,
     retry::{RetryState, WriteStep},
     submission::SubmissionId,
 };
@@ -53,10 +52,6 @@ pub enum CallerRequest {
     None,
 }
 
-fn has_executed(tx: &InFlightTx) -> bool {
-    matches!(&tx.outcome, Some(outcome @ WriteOutcome::Included { .. }) if outcome.uses_sequence(tx.sequence))
-}
-
 impl ModelCaller {
     pub fn new() -> Self {
         Self {
@@ -102,7 +97,7 @@ impl ModelCaller {
 
     fn end_if_decided(&mut self, table: &InFlightTable) {
         let transactions = self.transactions(table);
-        let is_executed = transactions.iter().any(|tx| has_executed(tx));
+        let is_executed = transactions.iter().any(|tx| tx.has_executed());
         if is_executed || transactions.iter().all(|tx| tx.outcome.is_some()) {
             (self.phase, self.is_executed) = (CallerPhase::Ended, is_executed);
             if !is_executed {
@@ -118,7 +113,7 @@ impl ModelCaller {
             CallerPhase::Refused => self.end_if_decided(table),
             CallerPhase::Resumed => {
                 let transactions = self.transactions(table);
-                let answer = if transactions.iter().any(|tx| has_executed(tx)) {
+                let answer = if transactions.iter().any(|tx| tx.has_executed()) {
                     CallerAnswer::Included
                 } else if transactions.iter().any(|tx| tx.outcome.is_none()) {
                     return CallerRequest::None;
@@ -144,7 +139,7 @@ impl ModelCaller {
                     self.phase = CallerPhase::Refused;
                 }
                 WriteStep::Ended(position) => {
-                    let is_executed = self.transactions(table).get(position).is_some_and(|tx| has_executed(tx));
+                    let is_executed = self.transactions(table).get(position).is_some_and(|tx| tx.has_executed());
                     self.tell(if is_executed { CallerAnswer::Included } else { CallerAnswer::NotExecuted });
                     self.end_if_decided(table);
                 }

@@ -20,11 +20,9 @@ use crate::{
         window::WindowBound,
     },
     write::{
-        daily_fees::UtcDay,
         error::SubmitError,
         fee::{FeeBudget, FeePolicy},
         in_flight::{InFlightTable, InFlightTx},
-        intent::WriteIntent,
         submission::SubmissionId,
     },
 };
@@ -203,20 +201,10 @@ impl ModelState {
         self.signed_count += 1;
         let hash = HashParts { submission: id.0, sequence, timeout_height, number: self.signed_count }.hash();
         self.table.add(InFlightTx {
-            submission_id: id,
-            hash: hash.clone(),
-            bytes: Vec::new(),
-            sequence,
             timeout_height,
             signed_height,
-            intent: WriteIntent::sample(),
             has_granter,
-            fee: 0,
-            signed_day: UtcDay::default(),
-            is_journaled: false,
-            refusal: None,
-            outcome: None,
-            missing_blocks: Vec::new(),
+            ..InFlightTx::sample(&hash, id, sequence)
         });
         self.request = Some(ModelRequest::WriteJournal { id, hash });
     }
