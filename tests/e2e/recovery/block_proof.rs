@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::harness::{
     CREATE_ECOSYSTEM, ecosystem_arguments, network_config, start_network, start_quick_network,
@@ -25,6 +25,32 @@ async fn a_block_that_the_index_lacks_is_read_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_failure_that_only_events_and_the_index_state_is_not_believed() {
+    let world = start_quick_network().await;
+    world.network.devnet.node.update_faults(|faults| faults.lies.failed_txs = true);
+    let answer = world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments("said-to-have-failed")).await;
+    world.assert_included_once("said-to-have-failed", &answer);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_in_a_block_before_the_stated_height_of_signing_is_found() {
+    let mut settings = network_config(50);
+    settings.tx_timeout = Duration::from_secs(1);
+    let world = start_network(settings).await;
+    let node = &world.network.devnet.node;
+    node.update_faults(|faults| {
+        (faults.index_off, faults.lose_events, faults.lies.height_ahead) = (true, 1_000_000, 100)
+    });
+    node.cut_websockets();
+    let clock = async || world.call_ok("svc.wallet.getStatus", json!({})).await["rpc_ws"]["last_height"].as_u64();
+    world.wait_until("the lie is believed", async || clock().await >= Some(world.height() + 50)).await;
+    world.call_error(CREATE_ECOSYSTEM, ecosystem_arguments("too-early"), "BCAST_TIMEOUT").await;
+    node.update_faults(|faults| (faults.lose_events, faults.lies.height_ahead) = (0, 0));
+    world.wait_until("it is found", async || world.transaction_states().await == ["included"]).await;
+    assert_eq!(world.times_on_chain("too-early"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn without_an_index_lost_events_and_lost_transactions_stop_nothing() {
     let mut settings = network_config(100);
     settings.tx_timeout = Duration::from_secs(1);
@@ -41,6 +67,6 @@ async fn without_an_index_lost_events_and_lost_transactions_stop_nothing() {
     let answer = world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments("next")).await;
     world.assert_included_once("next", &answer);
     let hash = answer.content["tx_hash"].clone();
-    let status = world.call_ok("svc.cosmos.tx.getTx", serde_json::json!({ "hash": hash })).await;
+    let status = world.call_ok("svc.cosmos.tx.getTx", json!({ "hash": hash })).await;
     assert_eq!((&status["found"], &status["block_height"]), (&Value::Bool(true), &answer.content["block_height"]));
 }

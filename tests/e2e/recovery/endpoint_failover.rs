@@ -215,6 +215,22 @@ async fn nodes_with_different_blocks_are_named_and_neither_is_written_to() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_failure_that_only_one_of_two_nodes_states_decides_nothing() {
+    let (world, _beat) = two_nodes().await;
+    let first = &world.network.devnet.node;
+    first.update_faults(|faults| (faults.lies.failed_txs, faults.lies.failed_results) = (true, true));
+    let call = world.call_tool(CREATE_ECOSYSTEM, ecosystem_arguments("contradicted"));
+    let stop_lying = async {
+        world.wait_until("a block contains it", async || world.times_on_chain("contradicted") == 1).await;
+        world.await_blocks(5).await;
+        assert_eq!(world.transaction_states().await, ["open"]);
+        first.update_faults(|faults| (faults.lies.failed_txs, faults.lies.failed_results) = (false, false));
+    };
+    let (answer, ()) = tokio::join!(call, stop_lying);
+    world.assert_included_once("contradicted", &answer);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_second_node_that_stands_still_takes_nothing_over() {
     let (world, _beat) = two_nodes().await;
     let (first, second) = (&world.network.devnet.node, &world.network.extra_nodes[0]);

@@ -52,7 +52,7 @@ pub struct BlockClock {
 /// Blocks that the clock may be ahead of the chain, beyond its pace.
 pub const MAX_LEAD: u64 = 20;
 /// Blocks that the clock may be above the confirmed height for the search of a transaction.
-const MAX_UNCONFIRMED: u64 = 1_000;
+pub const MAX_UNCONFIRMED: u64 = 1_000;
 /// Blocks that the clock may be above a newest height of two nodes before it goes back to it.
 const RESET_DISTANCE: u64 = 200;
 /// Heads that the pace is taken from.

@@ -12,11 +12,11 @@ use super::{
     Args, Msg, TxNews,
     block_reader::BlockReader,
     core::{PendingTx, PendingVerdict, TxLookups, describe_heights},
-    lookup::{LookupAnswer, look_up_all},
+    lookup::{LookupAnswer, look_up_all, look_up_failure},
 };
 use crate::write::{
     in_flight::InFlightTx,
-    outcome::{BlockVerdict, TxRefusal, WriteOutcome, judge_result},
+    outcome::{TxRefusal, WriteOutcome},
 };
 
 /// State of a confirmer.
@@ -52,7 +52,7 @@ impl ActorBehaviour for Confirmer {
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
         match message {
             Msg::Await { hash, includes_refusal, reply } => state.wait(hash, Waiter { includes_refusal, reply }),
-            Msg::TxSeen { height, hash, result } => state.record_seen(height, &hash, &result),
+            Msg::TxSeen { height, hash, result } => state.record_seen(context, height, &hash, result),
             Msg::BlockSeen { height } => {
                 state.drop_abandoned_waiters();
                 state.report_refusals();
@@ -122,12 +122,16 @@ impl State {
     }
 
     /// The node reported a transaction of the account in a block.
-    fn record_seen(&mut self, height: u64, hash: &str, result: &ExecTxResult) {
-        let Some(sequence) = self.args.table.with(|table| table.get(hash).map(|tx| tx.sequence)) else { return };
-        match judge_result(height, result, sequence) {
-            BlockVerdict::Decided(outcome) => self.decide(hash, outcome),
-            BlockVerdict::AnteFailure(refusal) => self.refuse(hash, &refusal),
-            BlockVerdict::Undecided => {}
+    fn record_seen(&mut self, context: &ActorContext<Msg>, height: u64, hash: &str, result: Box<ExecTxResult>) {
+        if result.code == 0 {
+            self.decide(hash, WriteOutcome::Included { height, result });
+            return;
+        }
+        let pending =
+            self.args.table.with(|table| table.get(hash).filter(|tx| tx.outcome.is_none()).map(PendingTx::from));
+        if let Some(pending) = pending {
+            let node = self.args.node.clone();
+            context.spawn(look_up_failure(node, pending, (height, result), context.mailbox()));
         }
     }
 

@@ -212,6 +212,46 @@ pub async fn read_result(node: &NodeClient, height: u64, hash: &str) -> Result<O
     Ok(results.and_then(|results| results.into_iter().nth(position)))
 }
 
+/// The result of a transaction in the block at a height, as every node states it that has the block; `None` when no node shows it
+/// there, or when two nodes contradict each other.
+pub async fn read_agreed_result(
+    node: &NodeClient,
+    height: u64,
+    hash: &str,
+) -> Result<Option<ExecTxResult>, NodeClientError> {
+    let Some(result) = read_result(node, height, hash).await? else { return Ok(None) };
+    let others = node.alternatives().into_iter().map(|node| read_own_result(node, height, hash));
+    for other in futures::future::join_all(others).await {
+        // A node that lags, or does not answer, contradicts nothing.
+        let Ok((origin, stated)) = other else { continue };
+        let code = stated.map(|stated| stated.code);
+        if code != Some(result.code) {
+            tracing::error!(
+                tx_hash = hash,
+                height,
+                code = result.code,
+                origin,
+                other_code = code,
+                "nodes disagree on a result"
+            );
+            return Ok(None);
+        }
+    }
+    Ok(Some(result))
+}
+
+/// The result of a transaction as one node states it, with the node's origin; `None` when the block does not contain it.
+async fn read_own_result(
+    node: NodeClient,
+    height: u64,
+    hash: &str,
+) -> Result<(String, Option<ExecTxResult>), NodeClientError> {
+    let (block, mut results) = (node.block(height).await?, node.block_results(height).await?.txs_results);
+    let position = hash_txs(&block.block.data).and_then(|hashes| hashes.iter().position(|known| known == hash));
+    let result = position.filter(|position| *position < results.len()).map(|position| results.swap_remove(position));
+    Ok((node.origin().to_owned(), result))
+}
+
 /// Hashes of the transactions of a block; `None` when no node has it.
 async fn read_block(node: NodeClient, height: u64) -> Result<Option<BlockHashes>, NodeClientError> {
     let read = |node: NodeClient| async move {

@@ -11,10 +11,12 @@ use std::{
 
 use svc_wire::comet_rpc::ExecTxResult;
 
-use crate::chain::block_clock::MAX_LEAD;
-use crate::write::{
-    in_flight::InFlightTx,
-    outcome::{BlockVerdict, TxRefusal, WriteOutcome, judge_result},
+use crate::{
+    chain::block_clock::{MAX_LEAD, MAX_UNCONFIRMED},
+    write::{
+        in_flight::InFlightTx,
+        outcome::{BlockVerdict, TxRefusal, WriteOutcome, judge_result},
+    },
 };
 
 /// Blocks between two lookups of a pending transaction.
@@ -196,6 +198,21 @@ pub fn decisive_heights(pending: &PendingTx, facts: &NodeFacts) -> Option<RangeI
         None => return None,
     };
     Some(pending.search_from..=through)
+}
+
+/// Heights to search, one range after the other, for the transaction that has used the sequence. They are empty while the blocks that
+/// were read show it, or may still do so. A state that shows the sequence as used, beside blocks that do not, says that the height of
+/// signing was stated wrongly: the blocks before it may contain the transaction. One that was used after the timeout height explains
+/// the state without that.
+pub fn wider_heights(pending: &PendingTx, facts: &NodeFacts, evidence: &BlockEvidence) -> Vec<RangeInclusive<u64>> {
+    let Some(used_at) = facts.used_at(pending.sequence) else { return Vec::new() };
+    let has_user = evidence.displaced_at.is_some() || !evidence.results.is_empty();
+    if has_user || evidence.proven_through() < used_at.min(pending.timeout_height) {
+        return Vec::new();
+    }
+    let after = pending.timeout_height + 1..=used_at.min(pending.timeout_height + MAX_UNCONFIRMED);
+    let before = pending.search_from.saturating_sub(MAX_UNCONFIRMED).max(1)..=pending.search_from.saturating_sub(1);
+    [after, before].into_iter().filter(|heights| !heights.is_empty()).collect()
 }
 
 /// The outcome that blocks prove, or the meaning of the evidence so far. A transaction in a block that came before its sequence was

@@ -113,6 +113,29 @@ fn a_used_sequence_is_proven_by_the_transaction_that_used_it() {
     assert_eq!(expired.map(|outcome| outcome.label()), Ok("expired"), "absence needs no results");
 }
 
+#[test]
+fn a_used_sequence_that_no_block_explains_widens_the_search() {
+    let pending = PendingTx { search_from: 2_010, timeout_height: 2_020, ..pending() };
+    let (before, none): (_, Vec<std::ops::RangeInclusive<u64>>) = (1_010..=2_009, Vec::new());
+    let displaced = BlockEvidence { displaced_at: Some(2_015), ..searched(2_020, &[]) };
+    for (given, evidence, expected) in [
+        (facts(2_030, Some((7, 2_030))), searched(2_020, &[]), none.clone()),
+        (facts(2_030, None), searched(2_020, &[]), none.clone()),
+        (facts(2_030, Some((8, 2_030))), searched(2_020, &[]), vec![2_021..=2_030, before.clone()]),
+        (facts(9_000, Some((8, 9_000))), searched(2_020, &[]), vec![2_021..=3_020, before.clone()]),
+        (facts(2_030, Some((8, 2_030))), displaced, none.clone()),
+        // A block that was not read may explain it.
+        (facts(2_030, Some((8, 2_030))), searched(2_020, &[2_012]), none.clone()),
+        (facts(2_015, Some((8, 2_015))), searched(2_015, &[]), vec![before.clone()]),
+        // The sequence was used before the height at which the node had stated the chain to be.
+        (facts(1_900, Some((8, 1_900))), searched(2_009, &[]), vec![before.clone()]),
+    ] {
+        assert_eq!(wider_heights(&pending, &given, &evidence), expected, "{given:?} {evidence:?}");
+    }
+    let first = PendingTx { search_from: 1, timeout_height: 20, ..pending };
+    assert_eq!(wider_heights(&first, &facts(20, Some((8, 20))), &searched(20, &[])), none);
+}
+
 fn result(code: u32, acc_seq: Option<&str>) -> ExecTxResult {
     let attribute = |value: &str| EventAttribute { key: "acc_seq".to_owned(), value: value.to_owned(), index: true };
     let event = |value| AbciEvent { event_type: "tx".to_owned(), attributes: vec![attribute(value)] };

@@ -131,6 +131,15 @@ impl RetryState {
     }
 }
 
+/// The transaction whose outcome is that of a write which is not signed again: one that has had its effect, or once all are decided one
+/// that executed, or the last. `None` while that is open: after one without effect another may still have it.
+pub fn followed_outcome<'a>(transactions: &[&'a InFlightTx]) -> Option<&'a InFlightTx> {
+    let has_effect = |tx: &&&InFlightTx| tx.outcome.as_ref().is_some_and(|outcome| outcome.label() == "included");
+    let is_decided = transactions.iter().all(|tx| tx.outcome.is_some());
+    let executed = || transactions.iter().rfind(|tx| tx.has_executed()).or(transactions.last()).filter(|_| is_decided);
+    transactions.iter().find(has_effect).or_else(executed).copied()
+}
+
 fn fails_with(outcome: &WriteOutcome, kind: ChainErrorKind) -> bool {
     let WriteOutcome::Included { result, .. } = outcome else { return false };
     let error = ChainError { codespace: result.codespace.clone(), code: result.code, raw_log: String::new() };
@@ -220,6 +229,16 @@ mod tests {
         assert_eq!(retry.next_step(&[&decided]), ANYWHERE);
         let failed_in_block = tx(true, included(38, false));
         assert_eq!(RetryState::default().next_step(&[&failed_in_block]), ANYWHERE);
+    }
+
+    #[test]
+    fn a_failure_ends_a_write_only_when_no_other_transaction_can_execute() {
+        let (failed, open, executed) = (tx(false, included(11, true)), tx(false, None), tx(false, included(0, true)));
+        let (displaced, expired) = (tx(false, DISPLACED), tx(false, EXPIRED));
+        let label = |transactions: &[&InFlightTx]| followed_outcome(transactions).and_then(InFlightTx::outcome_label);
+        assert_eq!((label(&[]), label(&[&failed, &open])), (None, None));
+        assert_eq!((label(&[&failed, &executed, &open]), label(&[&executed])), (Some("included"), Some("included")));
+        assert_eq!((label(&[&failed, &expired]), label(&[&displaced, &expired])), (Some("failed"), Some("expired")));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use super::{
     intent::WriteIntent,
     outcome::WriteOutcome,
     policy::SigningPolicy,
-    retry::{RetryState, WriteStep},
+    retry::{RetryState, WriteStep, followed_outcome},
     status::{WriteHandle, WriteReporter, WriteStatus},
     submission::{SigningRequest, SubmissionId, SubmittedTx},
 };
@@ -190,10 +190,7 @@ impl<A> WriteTask<A> {
         let now = Instant::now();
         loop {
             let ended = self.with_transactions(actors, |transactions| {
-                let transactions = transactions.get(self.decided_count..).unwrap_or_default();
-                let is_decided = transactions.iter().all(|tx| tx.outcome.is_some());
-                let last = transactions.last().filter(|_| is_decided);
-                transactions.iter().rfind(|tx| tx.has_executed()).or(last).map(|tx| (*tx).clone())
+                followed_outcome(transactions.get(self.decided_count..).unwrap_or_default()).cloned()
             });
             if let Some(tx) = ended {
                 if let Some(WriteOutcome::Included { height, .. }) = tx.outcome {

@@ -21,6 +21,10 @@ pub struct NodeLies {
     pub other_hashes: bool,
     /// `status` says that the node is not catching up, however far it is behind.
     pub hides_lag: bool,
+    /// Events and the index state failures for transactions that had their effect.
+    pub failed_txs: bool,
+    /// `block_results` does so.
+    pub failed_results: bool,
     /// The file descriptors give the fields `did` and `language` of `MsgCreateEcosystem` the numbers of each other.
     pub swapped_fields: bool,
 }
@@ -33,6 +37,10 @@ impl NodeLies {
     pub fn apply(&self, method: &str, path: Option<&str>, result: &mut Value) {
         match method {
             "status" => self.change_status(&mut result["sync_info"]),
+            "tx" => self.change_tx_result(&mut result["tx_result"]),
+            "block_results" if self.failed_results => {
+                result["txs_results"].as_array_mut().into_iter().flatten().for_each(fail);
+            }
             "block" if self.other_hashes => change_hash(&mut result["block_id"]["hash"]),
             "abci_query" => {
                 let value = &mut result["response"]["value"];
@@ -46,6 +54,13 @@ impl NodeLies {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// Changes the result of a transaction in an event, or as the index has it.
+    pub fn change_tx_result(&self, result: &mut Value) {
+        if self.failed_txs {
+            fail(result);
         }
     }
 
@@ -72,6 +87,11 @@ impl NodeLies {
         reply.info.as_mut()?.sequence += self.sequence_ahead;
         Some(STANDARD.encode(reply.encode_to_vec()))
     }
+}
+
+/// A failure of the messages: the sequence is used.
+fn fail(result: &mut Value) {
+    (result["code"], result["codespace"], result["log"]) = (5.into(), "sdk".into(), "insufficient funds".into());
 }
 
 /// Another hash of the same length: every digit is replaced by its complement.

@@ -152,8 +152,11 @@ impl SubscriptionClient {
         let of_block = ["NewBlock", "NewBlockEvents", "NewBlockHeader"]
             .into_iter()
             .map(|kind| (pubsub_query::block_attributes(block, kind), encode::block_event(&core, block, kind)));
-        let of_txs = (0..block.txs.len())
-            .map(|position| (pubsub_query::tx_attributes(block, position), encode::tx_event(block, position)));
+        let of_txs = (0..block.txs.len()).map(|position| {
+            let mut event = encode::tx_event(block, position);
+            core.faults.lies.change_tx_result(&mut event["value"]["TxResult"]["result"]);
+            (pubsub_query::tx_attributes(block, position), event)
+        });
         of_block.chain(of_txs).flat_map(|(attributes, data)| self.matching_notifications(&attributes, &data)).collect()
     }
 

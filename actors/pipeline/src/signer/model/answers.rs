@@ -7,10 +7,7 @@ use super::{
     chain::{HashParts, refused, wrong_sequence},
     state::{LIE, ModelRequest, ModelState},
 };
-use crate::{
-    chain::simulation::SimulationError,
-    write::{error::SubmitError, submission::SubmissionId},
-};
+use crate::{chain::simulation::SimulationError, write::error::SubmitError};
 
 /// A lie of the node in its answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,7 +90,6 @@ impl ModelState {
                 self.core.on_account(Ok(Some(sequence)), "", &self.table)
             }
             (_, NodeLie::CommittedSequence) => return false,
-            (ModelRequest::Simulate { id, .. }, NodeLie::HighSequence) if self.is_simulated_again(id) => return false,
             (ModelRequest::Simulate { id, sequence }, NodeLie::HighSequence) => {
                 self.core.on_simulation(id, Err(simulation_refusal(sequence + LIE, sequence)), &self.table)
             }
@@ -111,15 +107,15 @@ impl ModelState {
         true
     }
 
-    fn is_simulated_again(&self, id: SubmissionId) -> bool {
-        self.table.find_by_submission(id).is_some_and(|tx| tx.refusal.is_none())
-    }
-
-    /// The journal cannot be written, so that the bytes are not sent again. The earlier record stays.
-    pub(super) fn fail_journal_again(&mut self, request: &ModelRequest) {
-        let ModelRequest::Rebroadcast { hash } = request else { return };
-        let error = NodeClientError::Upstream(UpstreamError::Paused { kind: UpstreamKind::Rpc, origin: String::new() });
-        let effects = self.core.on_rebroadcast(hash.as_deref(), Err(error), &self.table);
+    /// No byte is sent: no connection, or a journal that cannot be written. An earlier record of the journal stays.
+    pub(super) fn send_nothing(&mut self, request: &ModelRequest) {
+        let error =
+            || NodeClientError::Upstream(UpstreamError::Paused { kind: UpstreamKind::Rpc, origin: String::new() });
+        let effects = match request {
+            ModelRequest::Broadcast { id, hash } => self.core.on_broadcast(*id, hash, Err(error()), &self.table),
+            ModelRequest::Rebroadcast { hash } => self.core.on_rebroadcast(hash.as_deref(), Err(error()), &self.table),
+            ModelRequest::ReadAccount | ModelRequest::Simulate { .. } | ModelRequest::WriteJournal { .. } => return,
+        };
         self.perform(effects);
     }
 

@@ -2,7 +2,7 @@
 
 use crate::write::{
     in_flight::{InFlightTable, InFlightTx},
-    retry::{RetryState, WriteStep},
+    retry::{RetryState, WriteStep, followed_outcome},
     submission::SubmissionId,
 };
 
@@ -12,7 +12,20 @@ pub enum CallerAnswer {
     /// Refused; with a transaction that may still execute, its hash and timeout height are in the answer.
     Refused,
     Included,
+    /// A block has it, without effect.
+    Failed,
     NotExecuted,
+}
+
+impl CallerAnswer {
+    /// The answer of a decided transaction.
+    fn of(tx: Option<&InFlightTx>) -> Self {
+        match tx.and_then(|tx| tx.outcome.as_ref().map(|outcome| (tx.has_executed(), outcome.label()))) {
+            Some((true, "included")) => Self::Included,
+            Some((true, _)) => Self::Failed,
+            _ => Self::NotExecuted,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,6 +48,8 @@ pub struct ModelCaller {
     pub answer: Option<CallerAnswer>,
     pub retry: RetryState,
     pub required_sequence: Option<u64>,
+    /// As `WriteTask::decided_count`.
+    decided_count: usize,
     /// Submissions of the call since it was made, or repeated.
     pub submissions: Vec<SubmissionId>,
     /// Submissions of all times.
@@ -59,6 +74,7 @@ impl ModelCaller {
             answer: None,
             retry: RetryState::default(),
             required_sequence: None,
+            decided_count: 0,
             submissions: Vec::new(),
             submission_count: 0,
             disclaimed: Vec::new(),
@@ -84,8 +100,8 @@ impl ModelCaller {
             return;
         }
         // As `WriteTask::executed`: a transaction that has executed meanwhile is the outcome.
-        let is_executed = self.retry.executed(&self.transactions(table)).is_some();
-        self.tell(if is_executed { CallerAnswer::Included } else { CallerAnswer::Refused });
+        let executed = self.retry.executed(&self.transactions(table)).map(|tx| CallerAnswer::of(Some(tx)));
+        self.tell(executed.unwrap_or(CallerAnswer::Refused));
         self.phase = CallerPhase::Refused;
         self.end_if_decided(table);
     }
@@ -95,12 +111,18 @@ impl ModelCaller {
         self.answer = Some(answer);
     }
 
-    fn end_if_decided(&mut self, table: &InFlightTable) {
+    /// As `WriteTask::follow`.
+    fn followed<'a>(&self, table: &'a InFlightTable) -> Option<&'a InFlightTx> {
         let transactions = self.transactions(table);
-        let is_executed = transactions.iter().any(|tx| tx.has_executed());
-        if is_executed || transactions.iter().all(|tx| tx.outcome.is_some()) {
-            (self.phase, self.is_executed) = (CallerPhase::Ended, is_executed);
-            if !is_executed {
+        followed_outcome(transactions.get(self.decided_count..).unwrap_or_default())
+    }
+
+    fn end_if_decided(&mut self, table: &InFlightTable) {
+        let followed = self.followed(table);
+        if followed.is_some() || self.transactions(table).iter().all(|tx| tx.outcome.is_some()) {
+            self.is_executed = CallerAnswer::of(followed) == CallerAnswer::Included;
+            self.phase = CallerPhase::Ended;
+            if !self.is_executed {
                 self.disclaimed.append(&mut self.submissions.clone());
             }
         }
@@ -112,16 +134,10 @@ impl ModelCaller {
             CallerPhase::Submitting | CallerPhase::Ended => {}
             CallerPhase::Refused => self.end_if_decided(table),
             CallerPhase::Resumed => {
-                let transactions = self.transactions(table);
-                let answer = if transactions.iter().any(|tx| tx.has_executed()) {
-                    CallerAnswer::Included
-                } else if transactions.iter().any(|tx| tx.outcome.is_none()) {
-                    return CallerRequest::None;
-                } else {
-                    CallerAnswer::NotExecuted
-                };
-                self.tell(answer);
-                self.end_if_decided(table);
+                if let Some(tx) = self.followed(table) {
+                    self.tell(CallerAnswer::of(Some(tx)));
+                    self.end_if_decided(table);
+                }
             }
             CallerPhase::Following => match self.retry.next_step(&self.transactions(table)) {
                 WriteStep::Wait => {}
@@ -131,7 +147,7 @@ impl ModelCaller {
                     return self.advance(table);
                 }
                 WriteStep::SignAgain { required_sequence } => {
-                    self.required_sequence = required_sequence;
+                    (self.required_sequence, self.decided_count) = (required_sequence, self.retry.decided_count());
                     return CallerRequest::Submit;
                 }
                 WriteStep::Refused(_) => {
@@ -139,8 +155,7 @@ impl ModelCaller {
                     self.phase = CallerPhase::Refused;
                 }
                 WriteStep::Ended(position) => {
-                    let is_executed = self.transactions(table).get(position).is_some_and(|tx| tx.has_executed());
-                    self.tell(if is_executed { CallerAnswer::Included } else { CallerAnswer::NotExecuted });
+                    self.tell(CallerAnswer::of(self.transactions(table).get(position).copied()));
                     self.end_if_decided(table);
                 }
             },
@@ -171,7 +186,7 @@ impl ModelCaller {
             self.disclaimed.append(&mut self.submissions.clone());
             self.repeat();
         } else {
-            self.phase = CallerPhase::Resumed;
+            (self.phase, self.decided_count) = (CallerPhase::Resumed, 0);
         }
     }
 }

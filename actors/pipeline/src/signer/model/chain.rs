@@ -49,8 +49,23 @@ pub fn submission_number(call: u64, attempt: usize) -> u64 {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct BlockTx {
     hash: String,
-    /// The ante handler refused it there, and no sequence was used.
-    has_failed_ante: bool,
+    result: TxResult,
+}
+
+/// The result of a transaction in a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TxResult {
+    Executed,
+    /// It used its sequence and had no effect.
+    OutOfGas,
+    /// The ante handler refused it with this code, and no sequence was used.
+    AnteFailure(u32),
+}
+
+impl BlockTx {
+    fn uses_sequence(&self) -> bool {
+        !matches!(self.result, TxResult::AnteFailure(_))
+    }
 }
 
 /// How a block takes the transactions that wait.
@@ -61,8 +76,8 @@ pub enum BlockContent {
     Full {
         prefers_last: bool,
     },
-    /// The ante handler refuses the first one; its bytes may come back.
-    AnteFailure,
+    /// The first one has this result. The bytes of one that the ante handler refuses may come back.
+    First(TxResult),
     /// A foreign transaction uses the next sequence.
     Foreign,
 }
@@ -105,7 +120,7 @@ impl ModelChain {
     }
 
     pub fn sequence_at(&self, height: u64) -> u64 {
-        let used = self.blocks_up_to(height).flat_map(|(_, block)| block).filter(|tx| !tx.has_failed_ante);
+        let used = self.blocks_up_to(height).flat_map(|(_, block)| block).filter(|tx| tx.uses_sequence());
         FIRST_SEQUENCE + used.count() as u64
     }
 
@@ -130,7 +145,7 @@ impl ModelChain {
     pub fn displaced_at(&self, hash: &str, first: u64, last: u64) -> Option<u64> {
         let (wanted, mut sequence) = (HashParts::of(hash).sequence, FIRST_SEQUENCE);
         for (height, block) in self.blocks_up_to(last) {
-            for tx in block.iter().filter(|tx| !tx.has_failed_ante) {
+            for tx in block.iter().filter(|tx| tx.uses_sequence()) {
                 if sequence == wanted && tx.hash != hash && height >= first {
                     return Some(height);
                 }
@@ -142,7 +157,8 @@ impl ModelChain {
 
     /// Hashes of ours that a block has executed.
     pub fn executed(&self) -> impl Iterator<Item = HashParts> {
-        let executed = self.blocks.iter().flatten().filter(|tx| !tx.has_failed_ante && tx.hash != FOREIGN_TX);
+        let is_own = |tx: &&BlockTx| tx.result == TxResult::Executed && tx.hash != FOREIGN_TX;
+        let executed = self.blocks.iter().flatten().filter(is_own);
         executed.map(|tx| HashParts::of(&tx.hash))
     }
 
@@ -190,20 +206,18 @@ impl ModelChain {
         let mut block = Vec::new();
         match content {
             BlockContent::Empty => {}
-            BlockContent::Foreign => block.push(BlockTx { hash: FOREIGN_TX.to_owned(), has_failed_ante: false }),
-            BlockContent::AnteFailure => {
-                block.extend(
-                    self.executable(next).into_iter().take(1).map(|hash| BlockTx { hash, has_failed_ante: true }),
-                );
+            BlockContent::Foreign => block.push(BlockTx { hash: FOREIGN_TX.to_owned(), result: TxResult::Executed }),
+            BlockContent::First(result) => {
+                block.extend(self.executable(next).into_iter().take(1).map(|hash| BlockTx { hash, result }));
             }
             BlockContent::Full { prefers_last } => loop {
                 let mut due = self.executable(next);
                 let Some(hash) = (if prefers_last { due.pop() } else { due.into_iter().next() }) else { break };
-                block.push(BlockTx { hash, has_failed_ante: false });
+                block.push(BlockTx { hash, result: TxResult::Executed });
                 next += 1;
             },
         }
-        for tx in block.iter().filter(|tx| tx.has_failed_ante) {
+        for tx in block.iter().filter(|tx| !tx.uses_sequence()) {
             // The mempools drop it. A peer that lags may bring the bytes back.
             self.mempool.retain(|hash| *hash != tx.hash);
             self.other_mempools.remove(&tx.hash);
@@ -230,11 +244,15 @@ impl ModelChain {
 }
 
 fn result_of(tx: &BlockTx) -> ExecTxResult {
-    if tx.has_failed_ante {
-        return ExecTxResult { code: 5, codespace: "sdk".to_owned(), ..ExecTxResult::default() };
-    }
+    let code = match tx.result {
+        TxResult::Executed => 0,
+        TxResult::OutOfGas => 11,
+        TxResult::AnteFailure(code) => {
+            return ExecTxResult { code, codespace: "sdk".to_owned(), ..ExecTxResult::default() };
+        }
+    };
     let value = format!("a/{}", HashParts::of(&tx.hash).sequence);
     let attribute = EventAttribute { key: "acc_seq".to_owned(), value, index: true };
     let event = AbciEvent { event_type: "tx".to_owned(), attributes: vec![attribute] };
-    ExecTxResult { events: vec![event], ..ExecTxResult::default() }
+    ExecTxResult { code, codespace: "sdk".to_owned(), events: vec![event], ..ExecTxResult::default() }
 }

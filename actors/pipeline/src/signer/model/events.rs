@@ -3,18 +3,23 @@
 use super::{
     answers::NodeLie,
     callers::CallerPhase,
-    chain::BlockContent,
+    chain::{BlockContent, TxResult},
     state::{MAX_HEIGHT, ModelLookup, ModelRequest, ModelState, NODE_LAG},
 };
 
-/// Wrong sequences, an account without funds, an allowance that has ended, a timeout height that has passed.
-const LIES: [NodeLie; 5] = [
+/// Wrong sequences, an account without funds, too little gas, a full mempool, a timeout height that has passed, an allowance that has
+/// ended.
+const LIES: [NodeLie; 7] = [
     NodeLie::HighSequence,
     NodeLie::CommittedSequence,
     NodeLie::RelayedRefusal(5),
-    NodeLie::RelayedRefusal(38),
+    NodeLie::RelayedRefusal(11),
+    NodeLie::RelayedRefusal(20),
     NodeLie::RelayedRefusal(30),
+    NodeLie::RelayedRefusal(38),
 ];
+/// Failures in a block: of the account without funds, of the allowance that has ended, for too little gas.
+const FAILURES: [TxResult; 3] = [TxResult::AnteFailure(5), TxResult::AnteFailure(38), TxResult::OutOfGas];
 
 /// The successors of a state.
 struct Successors<'a> {
@@ -100,10 +105,10 @@ impl ModelState {
             let request = taken(next);
             next.lose_answer(request);
         });
-        if let ModelRequest::Rebroadcast { .. } = request {
-            events.add(format!("the journal fails {request:?}"), 1, |next| {
+        if request.sent_hash().is_some() {
+            events.add(format!("no byte leaves {request:?}"), 1, |next| {
                 let request = taken(next);
-                next.fail_journal_again(&request);
+                next.send_nothing(&request);
             });
         }
         for lie in LIES {
@@ -122,8 +127,10 @@ impl ModelState {
         events.add("block".to_owned(), 0, |next| next.append_block(full));
         if has_waiting {
             events.add("empty block".to_owned(), 0, |next| next.append_block(BlockContent::Empty));
-            let failure = "block in which the ante handler fails".to_owned();
-            events.add(failure, 1, |next| next.append_block(BlockContent::AnteFailure));
+            for failure in FAILURES {
+                events
+                    .add(format!("block with {failure:?}"), 1, |next| next.append_block(BlockContent::First(failure)));
+            }
         }
         if has_two {
             let last = BlockContent::Full { prefers_last: true };

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeSet, hash_map::DefaultHasher},
     hash::{Hash, Hasher},
+    ops::RangeInclusive,
 };
 
 use super::{
@@ -12,6 +13,7 @@ use super::{
 use crate::{
     confirmer::core::{
         BlockEvidence, NodeFacts, PendingTx, PendingVerdict, SequenceFact, decisive_heights, judge_evidence,
+        wider_heights,
     },
     signer::{
         core::{SignerCore, WithdrawalOutcome},
@@ -227,29 +229,24 @@ impl ModelState {
         let sequence = SequenceFact { sequence, height: stated_height, account_number: 1 };
         let facts = NodeFacts { height: seen + lie, sequence: Some(sequence) };
         let Some(entry) = self.table.get(hash).filter(|entry| entry.outcome.is_none()) else { return };
-        // The clock of the model is at most this far ahead of the chain.
-        let search_from = entry.signed_height.saturating_sub(LIE) + 1;
-        let pending = PendingTx { search_from, ..PendingTx::from(entry) };
-        let evidence = match decisive_heights(&pending, &facts).filter(|_| !is_indexed) {
-            Some(heights) => {
-                let (first, last) = (*heights.start(), *heights.end());
-                // A block that the node claims to have and cannot show is missing.
-                let missing = (first.max(self.chain.height() + 1)..=last).collect();
-                let is_used = facts.used_at(pending.sequence).is_some();
-                BlockEvidence {
-                    results: self.chain.results_in(hash, first, last),
-                    searched_through: last.max(pending.search_from - 1),
-                    missing,
-                    displaced_at: self.chain.displaced_at(hash, first, last).filter(|_| is_used),
-                    ..BlockEvidence::default()
-                }
-            }
+        // A clock ahead of the chain hides the blocks before this height.
+        let pending = PendingTx { search_from: entry.signed_height + 1, ..PendingTx::from(entry) };
+        let mut evidence = match decisive_heights(&pending, &facts).filter(|_| !is_indexed) {
+            Some(heights) => self.search_blocks(&pending, &facts, heights),
             None => BlockEvidence {
                 results: if is_indexed { self.chain.results_in(hash, 1, seen) } else { Vec::new() },
                 searched_through: pending.search_from - 1,
                 ..BlockEvidence::default()
             },
         };
+        // As `search_wider`.
+        for heights in wider_heights(&pending, &facts, &evidence).into_iter().filter(|_| !is_indexed) {
+            let found = self.search_blocks(&pending, &facts, heights);
+            if found.displaced_at.is_some() || !found.results.is_empty() {
+                (evidence.displaced_at, evidence.results) = (found.displaced_at, found.results);
+                break;
+            }
+        }
         let effects = match judge_evidence(&pending, &facts, &evidence) {
             Ok(outcome) => {
                 let uses_sequence = outcome.uses_sequence(pending.sequence);
@@ -263,6 +260,19 @@ impl ModelState {
             Err(_) => return,
         };
         self.perform(effects);
+    }
+
+    /// The blocks of these heights. A block that the node claims to have and cannot show is missing.
+    fn search_blocks(&self, pending: &PendingTx, facts: &NodeFacts, heights: RangeInclusive<u64>) -> BlockEvidence {
+        let (first, last) = (*heights.start(), *heights.end());
+        let is_used = facts.used_at(pending.sequence).is_some();
+        BlockEvidence {
+            results: self.chain.results_in(&pending.hash, first, last),
+            searched_through: last.max(first - 1),
+            missing: (first.max(self.chain.height() + 1)..=last).collect(),
+            displaced_at: self.chain.displaced_at(&pending.hash, first, last).filter(|_| is_used),
+            ..BlockEvidence::default()
+        }
     }
 
     /// The node forgets its mempool; other nodes keep it.
