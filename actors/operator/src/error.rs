@@ -220,6 +220,17 @@ pub fn submit_error(error: &SubmitError) -> ErrorEnvelope {
 
 /// A transaction that CheckTx refused, or the ante handler in a block. A node that has passed it on may still bring it into a block.
 pub fn rejected_error(tx: &SubmittedTx, refusal: &TxRefusal) -> ErrorEnvelope {
+    bound_error(refusal_error(refusal), tx)
+}
+
+/// A refused transaction that never executed. Its idempotency key is free.
+pub fn never_executed_error(hash: &str, refusal: &TxRefusal) -> ErrorEnvelope {
+    let mut envelope = refusal_error(refusal);
+    envelope.details["tx_hash"] = hash.into();
+    envelope
+}
+
+fn refusal_error(refusal: &TxRefusal) -> ErrorEnvelope {
     let TxRefusal { error: chain, block_height } = refusal;
     let mut envelope = if chain.classify() == ChainErrorKind::InsufficientFees {
         insufficient_fees(chain)
@@ -234,7 +245,7 @@ pub fn rejected_error(tx: &SubmittedTx, refusal: &TxRefusal) -> ErrorEnvelope {
     if let Some(height) = block_height {
         envelope.details["block_height"] = (*height).into();
     }
-    bound_error(envelope, tx)
+    envelope
 }
 
 /// The error of a write with a transaction that may still execute: until then the write must not be made a second time.

@@ -78,6 +78,26 @@ async fn a_refused_transaction_that_was_passed_on_executes_once_and_its_key_has_
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_is_refused_as_too_late_has_expired_and_its_key_says_so() {
+    let world = start_short_network().await;
+    // The node accepts and loses it. The bytes are sent again, and now the node refuses them.
+    world.network.devnet.node.update_faults(|faults| faults.drop_after_check = 1);
+    let too_late = CheckTxRefusal::sdk(1_000, 30, "block height: 90, timeout height: 80: tx timeout height");
+    let call = world.call_error(CREATE_ECOSYSTEM, keyed_arguments("late"), "BCAST_TIMEOUT");
+    let lose = async {
+        world.wait_until("it was sent", async || world.transaction_states().await == ["open"]).await;
+        refuse(&world, too_late);
+    };
+    tokio::join!(call, lose);
+    world.wait_until("it has expired", async || world.transaction_states().await == ["expired"]).await;
+    world.network.devnet.node.update_faults(|faults| faults.refuse = None);
+    for _ in 0..2 {
+        world.call_error(CREATE_ECOSYSTEM, keyed_arguments("late"), "TX_EXPIRED").await;
+    }
+    assert_eq!((world.times_on_chain("late"), world.operator_txs_in_blocks()), (0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn other_writes_use_the_sequence_of_a_refused_one() {
     let world = start_quick_network().await;
     refuse(&world, CheckTxRefusal::sdk(1, 13, TOO_LITTLE_FEE));

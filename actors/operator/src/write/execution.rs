@@ -25,8 +25,8 @@ use super::{
 };
 use crate::{
     error::{
-        ask_error, bound_error, displaced_error, expired_error, rejected_error, resubmission_error, signer_unavailable,
-        submit_error, timed_out_error, tx_failed_error, unprovable_error,
+        ask_error, bound_error, displaced_error, expired_error, never_executed_error, rejected_error,
+        resubmission_error, signer_unavailable, submit_error, timed_out_error, tx_failed_error, unprovable_error,
     },
     refresher::RefreshTrigger,
     write::audit::AuditCompletion,
@@ -146,8 +146,11 @@ pub(crate) fn undecided_error(context: &WriteContext, hash: &str, timeout_height
 
 /// The answer for a decided outcome: the receipt once the indexer has the block, or the error.
 async fn conclude(context: &WriteContext, decided: DecidedWrite) -> WriteAnswer {
-    let DecidedWrite { tx, outcome, times } = decided;
+    let DecidedWrite { tx, outcome, refusal, times } = decided;
     let hash = &tx.hash;
+    if let Some(refusal) = refusal {
+        return Err(never_executed_error(hash, &refusal));
+    }
     let (height, result) = match outcome {
         WriteOutcome::Included { height, result } => (height, result),
         WriteOutcome::Expired { timeout_height } => return Err(expired_error(hash, timeout_height)),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use svc_pipeline::{EncodedMessage, JournalRecord, WriteIntent, WriteOutcome};
+use svc_pipeline::{EncodedMessage, InFlightTable, JournalRecord, WriteIntent, WriteOutcome};
 use svc_wire::{
     chain_error::ChainError,
     comet_rpc::ExecTxResult,
@@ -14,7 +14,10 @@ use super::{
     execution::undecided_error,
     receipt::{WriteAnswer, WriteReceipt, build_receipt},
 };
-use crate::error::{displaced_error, expired_error, node_error, record_unavailable, rejected_error, tx_failed_error};
+use crate::error::{
+    displaced_error, expired_error, never_executed_error, node_error, record_unavailable, rejected_error,
+    tx_failed_error,
+};
 
 /// An answer as the journal stores it.
 #[derive(Serialize, Deserialize)]
@@ -77,10 +80,16 @@ async fn recorded_answer(context: &WriteContext, record: JournalRecord) -> Write
     let hash = &record.tx_hash;
     let outcome = match (record.state.as_str(), record.block_height) {
         // The write is of an earlier process, and this one follows it. The answer is that of the chain as soon as there is one.
-        ("open", _) => match context.pipeline.await_outcome(hash).await {
-            Some(outcome) => outcome,
-            None => return Err(undecided_error(context, hash, record.timeout_height)),
-        },
+        ("open", _) => {
+            let Some(outcome) = context.pipeline.await_outcome(hash).await else {
+                return Err(undecided_error(context, hash, record.timeout_height));
+            };
+            let final_refusal = |table: &InFlightTable| table.get(hash)?.final_refusal().cloned();
+            if let Some(refusal) = context.pipeline.with_table(final_refusal) {
+                return Err(never_executed_error(hash, &refusal));
+            }
+            outcome
+        }
         ("open_refused", _) => return Err(rejected_error(&record.submitted_tx(), &record.refusal())),
         ("expired", _) => WriteOutcome::Expired { timeout_height: record.timeout_height },
         ("displaced", _) => WriteOutcome::Displaced { height: record.timeout_height },

@@ -6,6 +6,8 @@ use std::{
     sync::Arc,
 };
 
+use svc_wire::chain_error::ChainErrorKind;
+
 use super::{
     daily_fees::{DailyFees, UtcDay},
     intent::WriteIntent,
@@ -53,14 +55,20 @@ impl InFlightTx {
         self.outcome.as_ref().is_some_and(|outcome| outcome.uses_sequence(self.sequence))
     }
 
+    /// The refusal of a transaction that never executed: it is what its callers are answered, and its idempotency key is free. A
+    /// refusal because the timeout height had passed is none: such a transaction has expired.
+    pub fn final_refusal(&self) -> Option<&TxRefusal> {
+        let is_over = matches!(&self.outcome, Some(WriteOutcome::Expired { .. } | WriteOutcome::Displaced { .. }));
+        let refusal = self.refusal.as_ref().filter(|_| is_over)?;
+        Some(refusal).filter(|refusal| refusal.error.classify() != ChainErrorKind::TimeoutHeightPassed)
+    }
+
     /// Label of its outcome: `included`, `failed`, `expired`, `displaced`; `refused` for a refused one that never executed. `None` while
     /// it may still execute.
     pub fn outcome_label(&self) -> Option<&'static str> {
-        match &self.outcome {
-            Some(WriteOutcome::Expired { .. } | WriteOutcome::Displaced { .. }) if self.refusal.is_some() => {
-                Some("refused")
-            }
-            outcome => outcome.as_ref().map(WriteOutcome::label),
+        match self.final_refusal() {
+            Some(_) => Some("refused"),
+            None => self.outcome.as_ref().map(WriteOutcome::label),
         }
     }
 }
@@ -317,6 +325,28 @@ mod tests {
         assert!(table.decide("A", expired()) && table.refused().len() == 0);
         table.retract("B");
         assert_eq!(hashes(&table), ["A"]);
+    }
+
+    #[test]
+    fn a_refused_transaction_that_never_executed_is_answered_with_its_refusal_unless_it_came_too_late() {
+        let refused = |code| {
+            let error = ChainError { codespace: "sdk".to_owned(), code, raw_log: String::new() };
+            Some(TxRefusal { error, block_height: None })
+        };
+        let displaced = WriteOutcome::Displaced { height: 9 };
+        let included = WriteOutcome::Included { height: 9, result: Box::default() };
+        for (refusal, outcome, label) in [
+            (refused(5), None, None),
+            (refused(5), Some(expired()), Some("refused")),
+            (refused(5), Some(displaced.clone()), Some("refused")),
+            (refused(5), Some(included), Some("included")),
+            (refused(30), Some(expired()), Some("expired")),
+            (refused(30), Some(displaced), Some("displaced")),
+            (None, Some(expired()), Some("expired")),
+        ] {
+            let tx = InFlightTx { refusal, outcome, ..entry("A", 1, 7) };
+            assert_eq!(tx.outcome_label(), label, "{tx:?}");
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::{
     fee::FeeGranter,
     in_flight::{InFlightTable, InFlightTx},
     intent::WriteIntent,
-    outcome::WriteOutcome,
+    outcome::{TxRefusal, WriteOutcome},
     policy::SigningPolicy,
     retry::{RetryState, WriteStep, followed_outcome},
     status::{WriteHandle, WriteReporter, WriteStatus},
@@ -60,6 +60,8 @@ pub struct DecidedWrite {
     pub tx: SubmittedTx,
     /// Outcome of the transaction.
     pub outcome: WriteOutcome,
+    /// The refusal of a transaction that never executed.
+    pub refusal: Option<TxRefusal>,
     /// Times of the last transaction.
     pub times: WriteTimes,
 }
@@ -339,7 +341,8 @@ impl DecidedWrite {
 
     /// A write that has ended with the outcome of a transaction; `None` when it has none.
     fn new(tx: &InFlightTx, times: WriteTimes) -> Option<Self> {
-        Some(Self { outcome: tx.outcome.clone()?, tx: SubmittedTx::from(tx), times })
+        let (outcome, refusal) = (tx.outcome.clone()?, tx.final_refusal().cloned());
+        Some(Self { tx: SubmittedTx::from(tx), outcome, refusal, times })
     }
 }
 
