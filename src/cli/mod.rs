@@ -7,6 +7,7 @@ mod complete;
 mod connection;
 mod devnet;
 mod indexer;
+mod journal;
 mod output;
 mod resource;
 mod serve;
@@ -42,6 +43,14 @@ enum CliCommand {
     },
     /// The indexer: reads and the block subscription of any node, configured by the environment (docs/indexer.md).
     Indexer,
+    /// Copies and checks the journal of a tool server, which may run meanwhile.
+    Journal {
+        #[command(subcommand)]
+        command: journal::JournalCommand,
+        /// Print JSON instead of a table.
+        #[arg(long, global = true)]
+        json: bool,
+    },
     /// A whole network with its tool server in one process, for trying and testing. Nothing in it is worth anything.
     Devnet(Box<devnet::DevnetArgs>),
     /// Calls a tool of a running server; its bearer token is read from MCP_BEARER_TOKEN.
@@ -90,6 +99,7 @@ impl CommandLine {
         match self.command {
             CliCommand::Serve | CliCommand::Indexer | CliCommand::Devnet(_) => LevelFilter::INFO,
             CliCommand::Check { .. }
+            | CliCommand::Journal { .. }
             | CliCommand::Call { .. }
             | CliCommand::Tools { .. }
             | CliCommand::Resource { .. }
@@ -106,6 +116,7 @@ impl CommandLine {
                 check::run(config::read_serve(&ProcessEnvironment, &mut secrets)?, json).await
             }
             CliCommand::Indexer => indexer::run(config::read_indexer(&ProcessEnvironment, &mut secrets)?).await,
+            CliCommand::Journal { command, json } => journal::run(command, json).await,
             CliCommand::Devnet(args) => devnet::run(*args, &mut secrets).await,
             CliCommand::Call { tool, arguments, server } => call::run(&tool, &arguments, &server, &mut secrets).await,
             CliCommand::Tools { name, server } => tools::run(name.as_deref(), &server, &mut secrets).await,

@@ -105,6 +105,9 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
         parse_window_bound,
     );
     let (journal, audit) = (environment.get("SVC_JOURNAL"), environment.get("SVC_AUDIT"));
+    let bytes = |text: &str| text.parse().ok();
+    let min_free_disk =
+        reader.read_parsed("SVC_MIN_FREE_DISK", "a number of bytes", Some(DEFAULT_MIN_FREE_DISK), bytes);
     let levels = "error, warn, info, debug, trace";
     reader.read_parsed("SVC_LOG_LEVEL", levels, Some(LevelFilter::INFO), |text| {
         levels.split(", ").any(|level| level == text).then(|| text.parse().ok())?
@@ -124,6 +127,7 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
         indexer_timeout,
         refresh_period,
         window,
+        min_free_disk,
         transport,
         selection,
     ) {
@@ -140,6 +144,7 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
             Some(indexer_timeout),
             Some(refresh_period),
             Some(window),
+            Some(min_free_disk),
             Some(transport),
             Some(selection),
         ) if reader.problems.is_empty() => Ok(ServeConfig {
@@ -160,6 +165,7 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
                 refresh_period,
                 window,
                 journal,
+                min_free_disk,
                 audit,
             },
             key,
@@ -229,6 +235,8 @@ fn read_fees<E: Environment>(reader: &mut EnvironmentReader<'_, E>) -> Option<(F
     Some((FeePolicy { gas_price_micros: price, max_gas, max_fee, max_fee_per_day }, denom))
 }
 
+/// Free bytes below which a full disk is near.
+const DEFAULT_MIN_FREE_DISK: u64 = 64 << 20;
 const DEFAULT_GAS_PRICE_MICROS: u64 = 25_000;
 
 fn parse_digits<T: std::str::FromStr>(text: &str) -> Option<T> {

@@ -141,8 +141,10 @@ fn router(server: Arc<ToolServer>, config: HttpServerConfig, bound: IpAddr, stop
 }
 
 async fn healthz(State(server): State<Arc<ToolServer>>) -> Response {
-    health_response(match (server.is_draining(), server.operator().is_healthy()) {
+    let operator = server.operator();
+    health_response(match (server.is_draining(), operator.is_healthy()) {
         (true, _) => HealthStatus::Draining,
+        (false, true) if operator.is_degraded() => HealthStatus::Degraded,
         (false, true) => HealthStatus::Ok,
         (false, false) => HealthStatus::Restarting,
     })

@@ -9,8 +9,8 @@ use serde_json::json;
 use svc_devnet::{Devnet, DevnetConfig, scenario::GAS_PRICE_MICROS};
 use svc_net::upstream::NodeClient;
 use svc_pipeline::{
-    ChainParams, DecidedWrite, EncodedMessage, FeePolicy, Pipeline, PipelineConfig, WriteError, WriteOrigin,
-    WriteOutcome, query_account,
+    ChainParams, DecidedWrite, EncodedMessage, FeePolicy, JournalPlace, Pipeline, PipelineConfig, WriteError,
+    WriteOrigin, WriteOutcome, query_account,
 };
 use svc_wire::{
     account_key::AccountKey,
@@ -114,7 +114,10 @@ impl Account {
         let start: StartPipeline = Arc::new(move |parent| {
             let (mnemonic, origin, chain, journal) = (mnemonic.clone(), origin.clone(), chain.clone(), journal.clone());
             Box::pin(async move {
-                let config = PipelineConfig { journal: Some(journal), ..PipelineConfig::new(chain) };
+                let config = PipelineConfig {
+                    journal: JournalPlace { file: Some(journal), min_free_space: 0 },
+                    ..PipelineConfig::new(chain)
+                };
                 loop {
                     let key = AccountKey::from_mnemonic(&mnemonic).expect("a key");
                     let node = NodeClient::new(origin.clone()).expect("a node");

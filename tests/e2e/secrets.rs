@@ -20,9 +20,16 @@ pub struct ServerChild {
     pub log: std::thread::JoinHandle<String>,
 }
 
+/// The program under test.
+pub const SERVER_PROGRAM: &str = env!("CARGO_BIN_EXE_svc");
+
 /// Starts `svc serve` as a process of its own, against the node and the indexer of a network.
 pub fn spawn_server(rpc: &str, indexer: &str, more: &[(&str, &str)]) -> ServerChild {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_svc"));
+    spawn_server_by(Command::new(SERVER_PROGRAM), rpc, indexer, more)
+}
+
+/// Starts the server by a command that ends with the program.
+pub fn spawn_server_by(mut command: Command, rpc: &str, indexer: &str, more: &[(&str, &str)]) -> ServerChild {
     command
         .arg("serve")
         .env_clear()

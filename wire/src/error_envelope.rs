@@ -110,6 +110,7 @@ codes! {
     InsufficientFees, "INSUFFICIENT_FEES", Broadcast, false, "Neither the fee allowance nor the own balance pays the fee.";
     FeeAboveCeiling, "FEE_ABOVE_CEILING", Broadcast, false, "Gas or fee would be above its configured limit; nothing was signed.";
     SequenceMismatch, "SEQUENCE_MISMATCH", Broadcast, true, "The account sequence stayed wrong after resynchronising.";
+    JournalUnavailable, "JOURNAL_UNAVAILABLE", Broadcast, true, "Writes cannot be put on record, so nothing is signed.";
     BroadcastRejected, "BCAST_REJECTED", Broadcast, false, "CheckTx refused the transaction; it was not sent.";
     BroadcastTimeout, "BCAST_TIMEOUT", Confirmation, false, "Not included in time; it may still be. Reconcile, do not repeat.";
     TxFailed, "TX_FAILED", Confirmation, false, "Included in a block, and failed there.";

@@ -208,6 +208,29 @@ pub fn submit_error(error: &SubmitError) -> ErrorEnvelope {
                 .with_next_step(next_step)
         }
         SubmitError::Journal(reason) => record_unavailable("journal", reason),
+        SubmitError::Restored { hash, height } => {
+            let message = format!(
+                "the same message was executed as {hash} in block {height}, before the journal lost its records"
+            );
+            let hint = "this call may be a repetition of that one, whose idempotency key is lost; if it is another one, make it a day \
+                        after the restart, or change the message";
+            ErrorEnvelope::new(FailureCode::JournalUnavailable, message, hint)
+                .with_details(json!({"record": "journal", "tx_hash": hash, "block_height": height}))
+                .not_retryable()
+                .with_next_step(NextStep::LookUpTransaction)
+        }
+        SubmitError::Unrecorded(reason) => {
+            let hint = "the server that starts next may still send it: repeat the call only under the same idempotency_key, or look \
+                        for it first";
+            ErrorEnvelope::new(
+                FailureCode::JournalUnavailable,
+                format!("the journal cannot be written: {reason}"),
+                hint,
+            )
+            .with_details(json!({"record": "journal"}))
+            .not_retryable()
+            .with_next_step(NextStep::ListTransactions)
+        }
         SubmitError::Overloaded { limit } => {
             let message = format!("{limit} writes are already waiting to be signed");
             ErrorEnvelope::new(FailureCode::Overloaded, message, "nothing was sent; try again in a moment")
@@ -305,7 +328,7 @@ pub fn displaced_error(hash: &str, sequence: u64, height: u64) -> ErrorEnvelope 
 /// A record that must exist before a write cannot be made.
 pub fn record_unavailable(record: &str, reason: &str) -> ErrorEnvelope {
     let hint = "nothing was sent; the operator of this server has to make room for its records";
-    ErrorEnvelope::new(FailureCode::NotReady, format!("the {record} cannot be kept: {reason}"), hint)
+    ErrorEnvelope::new(FailureCode::JournalUnavailable, format!("the {record} cannot be kept: {reason}"), hint)
         .with_details(json!({"record": record}))
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::{chain::params::ChainParams, signer::window::WindowBound};
+use crate::{chain::params::ChainParams, journal::store::JournalPlace, signer::window::WindowBound};
 
 /// Writes of [`Pipeline::execute`](crate::Pipeline::execute) that may be active at once.
 pub(crate) const MAX_ACTIVE_WRITES: usize = 4_096;
@@ -16,8 +16,8 @@ pub struct PipelineConfig {
     pub tx_timeout: Duration,
     /// Transactions in flight at once.
     pub window: WindowBound,
-    /// File of the journal; `None` keeps it in memory.
-    pub journal: Option<String>,
+    /// Place of the journal.
+    pub journal: JournalPlace,
     /// Prefixes of the texts that may be signed off-chain (ADR-036). Without any, none is signed.
     pub text_prefixes: Vec<&'static str>,
     /// Messages that each actor's mailbox accepts.
@@ -31,7 +31,7 @@ impl PipelineConfig {
             chain,
             tx_timeout: Duration::from_secs(30),
             window: WindowBound::Adaptive,
-            journal: None,
+            journal: JournalPlace::default(),
             text_prefixes: Vec::new(),
             mailbox_limit: 2 * MAX_ACTIVE_WRITES,
         }

@@ -37,6 +37,7 @@ mod journal;
 mod node_link;
 mod pipeline;
 mod recovery;
+mod restoration;
 mod signer;
 mod write;
 
@@ -49,7 +50,15 @@ pub use chain::{
 pub use config::PipelineConfig;
 pub use confirmer::core::describe_heights;
 pub use estimate::{EstimateError, TxEstimate};
-pub use journal::{JournalHandle, core::RecoverySummary, record::JournalRecord, store::JournalError};
+pub use journal::{
+    JournalHandle,
+    core::RecoverySummary,
+    error::{JournalError, JournalLoss},
+    health::JournalFailure,
+    inspection::{JournalReport, back_up_journal, verify_journal},
+    record::JournalRecord,
+    store::JournalPlace,
+};
 pub use pipeline::{Pipeline, PipelineError, PipelineParts, WriteAnswer};
 pub use recovery::{RecoveredJournal, RecoveryError};
 pub use signer::{SignerHandle, TextSignature, window::WindowBound};

@@ -136,7 +136,7 @@ impl Pipeline {
         // No clock knows a height yet: one that only a single node has is not believed.
         node.select_current(Some(0)).await;
         let head = query_head(&node).await?;
-        let recovered = RecoveredJournal::open(config.journal.as_deref(), &config.chain, &identity, &node).await?;
+        let recovered = RecoveredJournal::open(&config.journal, &config.chain, &identity, &node).await?;
         let supervisor = Supervisor::new("pipeline");
         let owned = Some(supervisor.clone());
         let PipelineParts { pipeline, children } = Self::build(config, key, identity, node, head, recovered, owned);
@@ -211,6 +211,7 @@ impl Pipeline {
         let actors = WriteActors {
             signer,
             confirmer,
+            journal: journal.clone(),
             table,
             recovery: RetainedState::new(recovered.summary),
             next_submission: Arc::new(AtomicU64::new(recovered.next_submission)),

@@ -8,13 +8,20 @@ use svc_otel::metrics;
 
 use crate::{
     chain::{account::AccountIdentity, params::ChainParams},
-    confirmer::{SigningAccount, block_reader::BlockReader, core::PendingTx, look_up, read_node_facts},
+    confirmer::{
+        SigningAccount,
+        block_reader::BlockReader,
+        core::{NodeFacts, PendingTx},
+        look_up, read_node_facts,
+    },
     history::check_history,
     journal::{
         core::RecoverySummary,
+        error::JournalError,
         record::JournalRecord,
-        store::{JournalError, JournalStore},
+        store::{JournalPlace, JournalStore},
     },
+    restoration::{Restoration, restore},
     write::{
         daily_fees::UtcDay,
         in_flight::{InFlightTable, InFlightTx},
@@ -53,6 +60,14 @@ pub enum RecoveryError {
         /// Hash of the block at the node.
         found: String,
     },
+    /// The journal has lost records, and the node does not state the account, so that they cannot be taken from blocks.
+    #[error(
+        "{location} has lost records, and no node states the account: nothing can be signed before they are taken from blocks"
+    )]
+    NotRestored {
+        /// Location of the journal.
+        location: String,
+    },
     /// The journal is ahead of the chain.
     #[error(
         "{location} has a transaction with sequence {used_sequence} in a block, the chain at height {height} expects {expected_sequence}: \
@@ -70,19 +85,46 @@ pub enum RecoveryError {
     },
 }
 
+/// Takes the records that the journal has lost from the blocks. Nothing may be signed before.
+async fn restore_lost(
+    store: &JournalStore,
+    node: &NodeClient,
+    account: &SigningAccount,
+    facts: Option<&NodeFacts>,
+) -> Result<Restoration, RecoveryError> {
+    if store.loss().is_none() {
+        return Ok(Restoration::default());
+    }
+    let Some(facts) = facts.filter(|facts| facts.sequence.is_some()) else {
+        return Err(RecoveryError::NotRestored { location: store.location().to_owned() });
+    };
+    let restoration = restore(store, node, account, facts).await?;
+    let Restoration { restored, unexplained } = restoration;
+    tracing::error!(
+        journal = store.location(),
+        restored,
+        unexplained,
+        "records that the journal has lost were taken from blocks; for a day a write with the same message is refused"
+    );
+    Ok(restoration)
+}
+
 impl RecoveredJournal {
     /// Opens the journal and decides the open transactions that the node can decide now. A node that does not answer leaves them
     /// open, and the confirmer continues with them.
     pub async fn open(
-        file: Option<&str>,
+        place: &JournalPlace,
         chain: &ChainParams,
         identity: &AccountIdentity,
         node: &NodeClient,
     ) -> Result<Self, RecoveryError> {
         let account = SigningAccount::new(identity, chain);
         let address = account.address.as_str();
-        let store = JournalStore::open(file, &format!("{}/{address}", chain.chain_id)).await?;
+        let store = JournalStore::open(place, &format!("{}/{address}", chain.chain_id)).await?;
         check_history(&store, node).await?;
+        let node = node.pinned();
+        let facts = read_node_facts(&node, address).await.ok();
+        let restoration = restore_lost(&store, &node, &account, facts.as_ref()).await?;
         let mut submissions = HashMap::<String, SubmissionId>::new();
         let open = store
             .open_transactions(|write_id| {
@@ -91,8 +133,7 @@ impl RecoveredJournal {
             })
             .await?;
         let daily_fees = store.daily_fees(UtcDay::of(&wall_clock::now())).await?;
-        let (floor, node) = (store.sequence_floor().await?, node.pinned());
-        let facts = read_node_facts(&node, address).await.ok();
+        let floor = store.sequence_floor().await?;
         let mut recovered = Self {
             store,
             table: InFlightTable::with_sequence_floor(floor),
@@ -100,6 +141,8 @@ impl RecoveredJournal {
             next_submission: submissions.len() as u64 + 1,
         };
         recovered.table.set_daily_fees(daily_fees);
+        recovered.summary.restored = restoration.restored;
+        recovered.summary.unexplained = restoration.unexplained;
         let pending: Vec<PendingTx> = open.iter().map(PendingTx::from).collect();
         let answers = match &facts {
             Some(facts) => look_up(&node, &BlockReader::default(), &account, facts, &pending).await,

@@ -53,6 +53,12 @@ pub fn record_block_read(part: &str, outcome: &str) {
     .increment([("part", part), ("outcome", outcome)]);
 }
 
+/// Counts a group of entries that the journal wrote, or could not write.
+pub fn record_journal_write(is_written: bool) {
+    instrument!(Counter, "svc_mcp_journal_writes_total", "Groups of journal entries, by outcome: written or failed.")
+        .increment([("outcome", if is_written { "written" } else { "failed" })]);
+}
+
 /// Counts a transaction of an earlier process: `found` at boot, and later its outcome.
 pub fn record_tx_recovered(state: &str) {
     instrument!(Counter, "svc_mcp_tx_recovered_total", "Transactions found open in the journal at boot, by state.")

@@ -1,6 +1,6 @@
 //! Kills of the process: the next process continues from the journal.
 
-use std::time::Duration;
+use std::{process::Command, time::Duration};
 
 use serde_json::{Value, json};
 use svc::mcp_client::McpClient;
@@ -9,7 +9,7 @@ use super::super::{
     harness::{
         CREATE_ECOSYSTEM, CallResult, TestNetwork, call_tool, ecosystem_arguments, network_config, start_network,
     },
-    secrets::{ServerChild, spawn_server},
+    secrets::{SERVER_PROGRAM, ServerChild, spawn_server, spawn_server_by},
 };
 
 pub(super) struct ServerFiles(tempfile::TempDir);
@@ -30,12 +30,21 @@ pub(super) async fn start_with(
     files: &ServerFiles,
     extra: &[(&'static str, &str)],
 ) -> (ServerChild, McpClient) {
-    let (rpc, indexer) = (world.network.devnet.node.origin(), world.network.indexer_origin());
     let mut settings = vec![("SVC_JOURNAL", files.path("journal.db")), ("SVC_AUDIT", files.path("audit.jsonl"))];
     settings.extend(extra.iter().map(|(name, value)| (*name, (*value).to_owned())));
+    start_by(Command::new(SERVER_PROGRAM), world, settings).await
+}
+
+/// Starts a server by a command that ends with the program.
+pub(super) async fn start_by(
+    command: Command,
+    world: &TestNetwork,
+    settings: Vec<(&'static str, String)>,
+) -> (ServerChild, McpClient) {
+    let (rpc, indexer) = (world.network.devnet.node.origin(), world.network.indexer_origin());
     let served = tokio::task::spawn_blocking(move || {
         let settings: Vec<(&str, &str)> = settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        spawn_server(&rpc, &indexer, &settings)
+        spawn_server_by(command, &rpc, &indexer, &settings)
     });
     let served = served.await.expect("joins");
     let client = McpClient::connect(&served.url, served.token()).await.expect("connects");

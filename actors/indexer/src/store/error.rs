@@ -1,6 +1,7 @@
 //! Failures of the store.
 
 use sqlx::migrate::MigrateError;
+use svc_store::StoreError;
 
 /// A failure of the store, or a database that this indexer must not use.
 #[derive(Debug, thiserror::Error)]
@@ -8,6 +9,9 @@ pub enum IndexStoreError {
     /// The database failed.
     #[error("database: {0}")]
     Database(#[from] sqlx::Error),
+    /// A write failed, or the database has lost commits that it had acknowledged.
+    #[error("database: {0}")]
+    Write(#[from] StoreError),
     /// The tables could not be created, or another version of the indexer created them.
     #[error("tables of the database: {0}")]
     Migration(#[from] MigrateError),

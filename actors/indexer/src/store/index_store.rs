@@ -2,17 +2,21 @@
 
 use std::{
     borrow::Cow,
+    path::PathBuf,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
 
+use percent_encoding::percent_decode_str;
 use sqlx::{
-    AnyConnection, AnyPool, Connection, Row, SqlSafeStr,
+    Any, AnyConnection, AnyPool, Connection, Row, SqlSafeStr,
     any::AnyPoolOptions,
     migrate::{Migration, MigrationType, Migrator},
 };
+
+use svc_store::{ConnectionCounter, StoreWriter};
 
 use super::error::IndexStoreError;
 
@@ -35,7 +39,7 @@ const READ_CONNECTIONS: u32 = 8;
 #[derive(Clone)]
 pub struct IndexStore {
     pub(super) pool: AnyPool,
-    write_pool: AnyPool,
+    pub(super) writer: StoreWriter<Any>,
     _memory_connection: Arc<Mutex<Option<AnyConnection>>>,
 }
 
@@ -44,6 +48,13 @@ fn memory_url() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     format!("sqlite:file:svc-{}-{number}?mode=memory&cache=shared", std::process::id())
+}
+
+/// The file that an SQLite URL names.
+fn sqlite_file(url: &str) -> Option<PathBuf> {
+    let path = url.strip_prefix("sqlite:")?;
+    let path = path.strip_prefix("//").unwrap_or(path).split('?').next()?;
+    Some(PathBuf::from(percent_decode_str(path).decode_utf8().ok()?.into_owned()))
 }
 
 impl IndexStore {
@@ -57,7 +68,10 @@ impl IndexStore {
         // query. One connection outside the pool keeps the data; one inside avoids the table locks of a shared cache.
         let memory_connection = if is_memory { Some(AnyConnection::connect(&url).await?) } else { None };
         let options = AnyPoolOptions::new().max_connections(if is_memory { 1 } else { READ_CONNECTIONS });
+        let connections = ConnectionCounter::default();
+        let counter = connections.clone();
         let options = options.after_connect(move |connection, _| {
+            counter.count();
             Box::pin(async move {
                 if is_sqlite {
                     // In WAL mode a crash of the process loses no commit, and a crash of the machine leaves no partial
@@ -79,19 +93,21 @@ impl IndexStore {
             Migration::new(row.version, name, MigrationType::Simple, sql, false)
         });
         Migrator::with_migrations(migrations.into()).run(&pool).await?;
-        let store = Self { pool, write_pool, _memory_connection: Arc::new(Mutex::new(memory_connection)) };
+        let file = if is_sqlite && !is_memory { sqlite_file(&url) } else { None };
+        let writer = StoreWriter::new(write_pool, connections, is_sqlite, file.as_deref()).await?;
+        let store = Self { pool, writer, _memory_connection: Arc::new(Mutex::new(memory_connection)) };
         store.claim_chain(chain_id).await?;
         Ok(store)
     }
 
     /// Returns the same store on the connection that is reserved for writes.
     pub fn with_write_pool(&self) -> Self {
-        Self { pool: self.write_pool.clone(), ..self.clone() }
+        Self { pool: self.writer.pool().clone(), ..self.clone() }
     }
 
     /// Closes every connection. SQLite then merges its write-ahead log into the database file.
     pub async fn close(&self) {
-        self.write_pool.close().await;
+        self.writer.pool().close().await;
         self.pool.close().await;
     }
 

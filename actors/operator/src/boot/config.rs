@@ -41,6 +41,8 @@ pub struct OperatorConfig {
     pub window: WindowBound,
     /// File of the journal; `None` keeps it in memory.
     pub journal: Option<String>,
+    /// Free bytes on the disk of the journal below which nothing is signed.
+    pub min_free_disk: u64,
     /// File of the audit log; `None` keeps the newest records in memory.
     pub audit: Option<String>,
 }
@@ -65,6 +67,7 @@ impl OperatorConfig {
             refresh_period: Duration::from_secs(60),
             window: WindowBound::Adaptive,
             journal: None,
+            min_free_disk: 0,
             audit: None,
         }
     }

@@ -38,7 +38,9 @@ impl Operator {
         let dispute = pipeline.node().dispute().map(|dispute| dispute.to_string());
         let (node, indexer) = (pipeline.node().endpoints(), self.indexer().endpoints());
         json!({
-            "journal": {"place": journal.location(), "recovered": pipeline.recovery()},
+            "journal": {
+                "place": journal.location(), "recovered": pipeline.recovery(), "failure": journal.failure(), "loss": journal.loss(),
+            },
             "audit": {"place": &*context.audit.location()},
             "writes": {"in_flight": in_flight, "refused": refused, "sequences_used_below": floor},
             "endpoints": {
@@ -73,6 +75,11 @@ impl Operator {
     /// Whether every actor runs. A link that is down is a fault of another server, which a restart of this one does not mend.
     pub fn is_healthy(&self) -> bool {
         self.supervisor().is_up()
+    }
+
+    /// Whether nothing can be recorded at present, so that writes are refused and reads go on.
+    pub fn is_degraded(&self) -> bool {
+        self.pipeline().journal().failure().is_some()
     }
 
     /// The newest transactions, newest first, at most a thousand.

@@ -21,7 +21,7 @@ use svc_kit::{
     supervision::{ChildSpec, Supervisor, SupervisorSpec},
 };
 use svc_net::did::DidResolver;
-use svc_pipeline::{Pipeline, PipelineConfig, PipelineParts, RecoveredJournal};
+use svc_pipeline::{JournalPlace, Pipeline, PipelineConfig, PipelineParts, RecoveredJournal};
 use svc_wire::account_key::AccountKey;
 
 use super::{Operator, OperatorRuntime};
@@ -51,15 +51,15 @@ pub async fn build(config: OperatorConfig, key: AccountKey) -> Result<(Operator,
     let sources = discovery.sources(config.corporation_id);
     let (chain, indexer, node) = (discovery.chain, discovery.indexer, discovery.node);
     let address = discovery.identity.address.to_string();
-    let recovered =
-        RecoveredJournal::open(config.journal.as_deref(), &chain.params, &discovery.identity, &node).await?;
+    let journal = JournalPlace { file: config.journal.clone(), min_free_space: config.min_free_disk };
+    let recovered = RecoveredJournal::open(&journal, &chain.params, &discovery.identity, &node).await?;
     let (audit, open_records) = AuditLog::open(config.audit.as_deref())?;
     complete_audit(&audit, &recovered, open_records).await?;
     log_recovery(&recovered);
     let pipeline_config = PipelineConfig {
         tx_timeout: config.tx_timeout,
         window: config.window,
-        journal: config.journal.clone(),
+        journal,
         text_prefixes: vec![LOGIN_PREFIX],
         mailbox_limit: MAILBOX_SIZE,
         ..PipelineConfig::new(chain.params.clone())

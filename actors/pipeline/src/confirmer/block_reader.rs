@@ -269,23 +269,48 @@ fn hash_txs(data: &BlockData) -> Option<BlockHashes> {
     data.txs.iter().map(|text| STANDARD.decode(text).ok().map(|bytes| tx_hash(&bytes))).collect()
 }
 
-/// Sequences that the account has used in a block, proven by its signatures; `None` when no node has the block or its results.
+/// Sequences that the account has used in a block, with the hashes of the transactions.
 async fn read_used_sequences(
     node: &NodeClient,
     height: u64,
     signer: &BlockSigner,
 ) -> Result<Option<UsedSequences>, NodeClientError> {
+    let found = read_account_txs(node, height, signer).await?;
+    Ok(found.map(|found| found.into_iter().map(|tx| (tx.sequence, tx.hash)).collect()))
+}
+
+/// A transaction of the account in a block, with the sequence that it has used.
+#[derive(Debug, Clone)]
+pub struct AccountTx {
+    /// Its sequence.
+    pub sequence: u64,
+    /// Upper-case hex.
+    pub hash: String,
+    /// The signed bytes.
+    pub bytes: Vec<u8>,
+    /// Its result.
+    pub result: ExecTxResult,
+}
+
+/// Transactions that have used sequences of the account in a block, proven by its signatures; `None` when no node has the block or its
+/// results.
+pub async fn read_account_txs(
+    node: &NodeClient,
+    height: u64,
+    signer: &BlockSigner,
+) -> Result<Option<Vec<AccountTx>>, NodeClientError> {
     let Some(results) = read_results(node.clone(), height).await? else { return Ok(None) };
     let stated = stated_sequences(&results, &signer.address);
     if stated.is_empty() {
-        return Ok(Some(Arc::default()));
+        return Ok(Some(Vec::new()));
     }
     let read = |node: NodeClient| async move { node.block(height).await };
     let Some(block) = read_anywhere(node.clone(), "block", read).await? else { return Ok(None) };
     let prove = |(sequence, position): (u64, usize)| {
         let bytes = STANDARD.decode(block.block.data.txs.get(position)?).ok()?;
         let is_proven = is_signed_at(&bytes, &signer.public_key, &signer.context, sequence);
-        is_proven.then(|| (sequence, tx_hash(&bytes)))
+        let result = results.get(position)?.clone();
+        is_proven.then(|| AccountTx { sequence, hash: tx_hash(&bytes), bytes, result })
     };
     Ok(Some(stated.into_iter().filter_map(prove).collect()))
 }

@@ -70,7 +70,7 @@ impl SigningAccount {
     }
 
     /// The account as signatures name it. The number is that of the node; with a wrong one no signature is valid.
-    fn block_signer(&self, facts: &NodeFacts) -> BlockSigner {
+    pub(crate) fn block_signer(&self, facts: &NodeFacts) -> BlockSigner {
         let account_number = facts.sequence.map(|fact| fact.account_number).unwrap_or_default();
         let context = SigningContext { chain_id: self.chain_id.clone(), account_number };
         BlockSigner { address: self.address.clone(), public_key: self.public_key, context }

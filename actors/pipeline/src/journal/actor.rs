@@ -4,8 +4,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort};
+use svc_otel::metrics;
 
-use super::{Args, Msg, core::JournalEntry, store::JournalError};
+use super::{Args, Msg, core::JournalEntry, error::JournalError, health::JournalHealth};
 
 /// State of a journal.
 pub struct State {
@@ -54,13 +55,13 @@ impl State {
     async fn write_outbox(&mut self, context: &ActorContext<Msg>) {
         loop {
             let batch = self.args.outbox.with(|outbox| outbox.next_batch(BATCH_SIZE));
-            if batch.is_empty() {
+            // After a failure an empty group shows when the journal can be written again.
+            if batch.is_empty() && self.args.health.with(|health| health.failure().is_none()) {
                 break;
             }
-            match self.args.store.write(&batch).await {
+            match self.write(&batch).await {
                 Ok(()) => self.args.outbox.with(|outbox| outbox.mark_written(batch.len())),
                 Err(error) => {
-                    tracing::error!(%error, "the journal cannot be written");
                     self.fail_waiters(&batch, &error);
                     if !std::mem::replace(&mut self.is_retry_scheduled, true) {
                         context.send_after(RETRY_DELAY, Msg::Retry);
@@ -71,6 +72,24 @@ impl State {
             self.answer_waiters();
         }
         self.answer_waiters();
+    }
+
+    async fn write(&self, batch: &[JournalEntry]) -> Result<(), JournalError> {
+        let written = self.args.store.write(batch).await;
+        match &written {
+            Ok(()) => {
+                if self.args.health.with(JournalHealth::record_success) {
+                    tracing::info!("the journal can be written again");
+                }
+            }
+            Err(error) => {
+                if self.args.health.with(|health| health.record_failure(error.to_string())) {
+                    tracing::error!(%error, "the journal cannot be written: nothing is signed");
+                }
+            }
+        }
+        metrics::record_journal_write(written.is_ok());
+        written
     }
 
     /// Answers the waiters of signed transactions with the error: these transactions are not sent.

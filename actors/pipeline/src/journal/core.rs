@@ -7,6 +7,7 @@ use svc_wire::comet_rpc::ExecTxResult;
 
 use crate::write::{
     in_flight::InFlightTx,
+    message::EncodedMessage,
     outcome::{TxRefusal, WriteOutcome},
 };
 
@@ -38,6 +39,8 @@ pub enum JournalEntry {
         /// Time of the decision, RFC 3339.
         decided_at: String,
     },
+    /// A transaction in a block of which the journal has lost the record.
+    Restored(Box<RestoredEntry>),
     /// A caller was answered before the transaction was decided.
     CallerTimedOut {
         /// Upper-case hex.
@@ -59,6 +62,23 @@ pub struct SignedTxEntry {
     pub tx: InFlightTx,
     /// Time of the signature, RFC 3339.
     pub signed_at: String,
+}
+
+/// A transaction of the account that a block contains and the journal does not know.
+#[derive(Debug, Clone)]
+pub struct RestoredEntry {
+    /// Upper-case hex.
+    pub hash: String,
+    /// Its sequence.
+    pub sequence: u64,
+    /// Past this height it could not have executed.
+    pub timeout_height: u64,
+    /// Its first message.
+    pub message: EncodedMessage,
+    /// Its result.
+    pub result: TxResultEntry,
+    /// Time of the restoration, RFC 3339.
+    pub restored_at: String,
 }
 
 /// Result of a transaction in its block.
@@ -96,6 +116,19 @@ impl TxResultEntry {
 }
 
 impl JournalEntry {
+    /// Hash of its transaction.
+    pub fn hash(&self) -> &str {
+        match self {
+            Self::Signed(signed) => &signed.tx.hash,
+            Self::Restored(restored) => &restored.hash,
+            Self::Unsent { hash }
+            | Self::Refused { hash, .. }
+            | Self::Decided { hash, .. }
+            | Self::CallerTimedOut { hash }
+            | Self::Answered { hash, .. } => hash,
+        }
+    }
+
     /// The entry for a decided transaction.
     pub fn decided(tx: &InFlightTx, outcome: &WriteOutcome, decided_at: String) -> Self {
         let result = match outcome {
@@ -137,11 +170,20 @@ impl JournalOutbox {
         self.entries.len() >= OUTBOX_LIMIT
     }
 
-    /// Replaces an entry that is not on disk yet by the note that its transaction was never sent.
-    pub fn abandon(&mut self, number: u64, hash: &str) {
+    /// Replaces an entry that is not on disk yet by the note that its transaction was never sent, and adds that note after one that is
+    /// on disk. Yields whether it was not.
+    pub fn abandon(&mut self, number: u64, hash: &str) -> bool {
         let position = number.checked_sub(self.first_number).and_then(|position| usize::try_from(position).ok());
-        if let Some(entry) = position.and_then(|position| self.entries.get_mut(position)) {
-            *entry = JournalEntry::Unsent { hash: hash.to_owned() };
+        let note = JournalEntry::Unsent { hash: hash.to_owned() };
+        match position.and_then(|position| self.entries.get_mut(position)) {
+            Some(entry) => {
+                *entry = note;
+                true
+            }
+            None => {
+                self.entries.push_back(note);
+                false
+            }
         }
     }
 
@@ -193,6 +235,10 @@ pub struct RecoverySummary {
     pub expired: usize,
     /// Never to execute: another transaction has used the sequence.
     pub displaced: usize,
+    /// Transactions whose lost records were taken from blocks.
+    pub restored: usize,
+    /// Used sequences of which neither the journal nor a block of the last day shows the transaction, after a loss.
+    pub unexplained: usize,
 }
 
 impl RecoverySummary {

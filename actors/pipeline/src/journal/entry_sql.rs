@@ -3,7 +3,7 @@
 use sqlx::SqliteConnection;
 
 use super::{
-    core::{JournalEntry, SignedTxEntry},
+    core::{JournalEntry, RestoredEntry, SignedTxEntry},
     store::{PRUNE_EVERY, to_sql_integer},
 };
 
@@ -48,6 +48,7 @@ pub(super) async fn write_entry(connection: &mut SqliteConnection, entry: &Journ
                 .execute(connection)
                 .await?;
         }
+        JournalEntry::Restored(restored) => insert_restored(connection, restored).await?,
         JournalEntry::CallerTimedOut { hash } => {
             sqlx::query("UPDATE transactions SET is_late = 1 WHERE tx_hash = ?").bind(hash).execute(connection).await?;
         }
@@ -57,6 +58,32 @@ pub(super) async fn write_entry(connection: &mut SqliteConnection, entry: &Journ
         }
     }
     Ok(false)
+}
+
+async fn insert_restored(connection: &mut SqliteConnection, restored: &RestoredEntry) -> Result<(), sqlx::Error> {
+    let sql = "INSERT INTO transactions (tx_hash, write_id, state, sequence, signed_height, timeout_height, msg_type, needs_grant, \
+               tool, session, client, verdict, message_digest, is_fee_granted, signed_at, decided_at, block_height, code, codespace, \
+               raw_log, gas_used, gas_wanted, uses_sequence, restored_at) \
+               VALUES (?1, ?1, ?2, ?3, 0, ?4, ?5, 0, '', '', '', 'restored', ?6, 0, ?7, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 1, ?7) \
+               ON CONFLICT (tx_hash) DO NOTHING";
+    let result = &restored.result;
+    sqlx::query(sql)
+        .bind(&restored.hash)
+        .bind(if result.code == 0 { "included" } else { "failed" })
+        .bind(to_sql_integer(restored.sequence))
+        .bind(to_sql_integer(restored.timeout_height))
+        .bind(restored.message.msg_type())
+        .bind(restored.message.digest())
+        .bind(&restored.restored_at)
+        .bind(to_sql_integer(result.height))
+        .bind(result.code)
+        .bind(&result.codespace)
+        .bind(&result.raw_log)
+        .bind(to_sql_integer(result.gas_used))
+        .bind(to_sql_integer(result.gas_wanted))
+        .execute(connection)
+        .await
+        .map(drop)
 }
 
 async fn insert_signed(connection: &mut SqliteConnection, signed: &SignedTxEntry) -> Result<bool, sqlx::Error> {

@@ -6,8 +6,15 @@
 
 mod actor;
 pub(crate) mod core;
+#[cfg(test)]
+mod durability_tests;
 mod entry_sql;
+pub(crate) mod error;
+pub(crate) mod health;
+pub(crate) mod inspection;
+mod integrity;
 pub(crate) mod record;
+mod schema;
 pub(crate) mod store;
 #[cfg(test)]
 mod tests;
@@ -15,17 +22,21 @@ mod tests;
 use std::time::Duration;
 
 use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, RetainedState, wall_clock};
+use svc_wire::timestamp;
 use tokio::time::Instant;
 
 pub use actor::JournalWriter;
 
 use self::{
     core::{JournalEntry, JournalOutbox, SignedTxEntry},
+    error::{JournalError, JournalLoss},
+    health::{JournalFailure, JournalHealth},
     record::JournalRecord,
-    store::{BlockPin, JournalError, JournalStore},
+    store::{BlockPin, JournalStore, RESTORED_AGE},
 };
 use crate::write::{
     in_flight::InFlightTx,
+    message::EncodedMessage,
     outcome::{TxRefusal, WriteOutcome},
 };
 
@@ -60,6 +71,8 @@ pub struct Args {
     pub store: JournalStore,
     /// Entries that are not on disk yet.
     pub outbox: RetainedState<JournalOutbox>,
+    /// Whether the last write succeeded.
+    pub health: RetainedState<JournalHealth>,
 }
 
 /// Longest wait of a read for the entries before it.
@@ -72,6 +85,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct JournalHandle {
     store: JournalStore,
     outbox: RetainedState<JournalOutbox>,
+    health: RetainedState<JournalHealth>,
     actor: Handle<Msg>,
 }
 
@@ -79,8 +93,9 @@ impl JournalHandle {
     /// A journal over an open store, and the arguments of its actor.
     pub(crate) fn new(store: JournalStore, mailbox_limit: usize) -> (Self, Args) {
         let outbox = RetainedState::new(JournalOutbox::default());
-        let args = Args { store: store.clone(), outbox: outbox.clone() };
-        (Self { store, outbox, actor: Handle::new("journal", "journal", mailbox_limit) }, args)
+        let health = RetainedState::new(JournalHealth::default());
+        let args = Args { store: store.clone(), outbox: outbox.clone(), health: health.clone() };
+        (Self { store, outbox, health, actor: Handle::new("journal", "journal", mailbox_limit) }, args)
     }
 
     /// The kit's handle, for the supervisor.
@@ -110,11 +125,44 @@ impl JournalHandle {
             .await
             .map_err(|error| JournalError::Unresponsive(error.to_string()))
             .and_then(|written| written);
-        if written.is_err() && is_first {
-            // The next process must not find a transaction open that was never sent.
-            self.outbox.with(|outbox| outbox.abandon(number, &hash));
+        match written {
+            Err(error) if is_first => Err(self.abandon(number, &hash, error).await),
+            written => written,
         }
-        written
+    }
+
+    /// A transaction could not be recorded and is not sent. The next process must not find it open and send it: the error says
+    /// whether that is certain.
+    async fn abandon(&self, number: u64, hash: &str, error: JournalError) -> JournalError {
+        // A commit that failed may be on disk all the same. A new connection shows the transaction just as the next process would.
+        let is_waiting = self.outbox.with(|outbox| outbox.abandon(number, hash));
+        match self.store.find_by_hash(hash).await {
+            Ok(None) if is_waiting => error,
+            _ => match self.settle().await {
+                Ok(()) => error,
+                Err(_) => JournalError::Uncertain(error.to_string()),
+            },
+        }
+    }
+
+    /// Waits until every entry so far is on disk.
+    pub(crate) async fn settle(&self) -> Result<(), JournalError> {
+        let Some(last) = self.outbox.with(|outbox| outbox.next_number().checked_sub(1)) else { return Ok(()) };
+        match self.await_written(last, WRITE_TIMEOUT).await {
+            Ok(written) => written,
+            Err(error) => Err(JournalError::Unresponsive(error.to_string())),
+        }
+    }
+
+    /// The reason why nothing can be recorded at present, so that nothing is signed.
+    pub fn failure(&self) -> Option<JournalFailure> {
+        let failure = self.health.with(|health| health.failure().cloned());
+        failure.or_else(|| self.store.space_shortage())
+    }
+
+    /// Commits that the journal had acknowledged before this process and does not have any more.
+    pub fn loss(&self) -> Option<JournalLoss> {
+        self.store.loss()
     }
 
     async fn await_written(&self, number: u64, wait_limit: Duration) -> Result<Result<(), JournalError>, AskError> {
@@ -178,6 +226,14 @@ impl JournalHandle {
     pub async fn find_by_key(&self, key: &str) -> Result<Option<JournalRecord>, JournalError> {
         self.flush(FLUSH_TIMEOUT).await;
         self.store.find_by_key(key).await
+    }
+
+    /// A successful transaction with this message that was restored from a block within the last day, with the block's height.
+    pub(crate) async fn find_restored(&self, message: &EncodedMessage) -> Result<Option<(String, u64)>, JournalError> {
+        let now = timestamp::unix_nanos(&wall_clock::now());
+        let age = i128::try_from(RESTORED_AGE.as_nanos()).unwrap_or(i128::MAX);
+        let since = timestamp::iso_millis(&timestamp::from_unix_nanos(now - age));
+        self.store.find_restored(&message.digest(), &since).await
     }
 
     /// A transaction by its hash.

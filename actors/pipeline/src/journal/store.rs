@@ -1,14 +1,28 @@
 //! The database of the journal: an SQLite file, or a database in memory.
 
-use std::{str::FromStr, sync::Arc};
-
-use sqlx::{
-    Connection, Row as _, SqliteConnection,
-    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteRow, SqliteSynchronous},
+use std::{
+    collections::BTreeSet,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
-use tokio::sync::Mutex;
 
-use super::{core::JournalEntry, entry_sql::write_entry, record::JournalRecord};
+use sqlx::{Row as _, Sqlite, sqlite::SqliteRow};
+use svc_kit::wall_clock;
+use svc_store::{StoreHead, StoreLock, StoreWriter, free_space};
+
+use super::{
+    core::JournalEntry,
+    entry_sql::write_entry,
+    error::{JournalError, JournalLoss},
+    health::JournalFailure,
+    integrity::{add_to_sum, removed_sum, update_checksums},
+    record::JournalRecord,
+    schema,
+};
 use crate::write::{
     daily_fees::{DailyFees, UtcDay},
     in_flight::InFlightTx,
@@ -16,35 +30,6 @@ use crate::write::{
     message::EncodedMessage,
     submission::SubmissionId,
 };
-
-/// The journal failed.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum JournalError {
-    /// The database failed.
-    #[error("{0}")]
-    Database(String),
-    /// The actor that writes the journal does not answer.
-    #[error("{0}")]
-    Unresponsive(String),
-    /// The journal belongs to another account or to another chain.
-    #[error(
-        "{location} is the journal of {found_owner}, this server is {expected_owner}; give each server a journal of its own"
-    )]
-    OwnerMismatch {
-        /// Location of the journal.
-        location: String,
-        /// Owner in the journal.
-        found_owner: String,
-        /// Owner that opens it.
-        expected_owner: String,
-    },
-}
-
-impl From<sqlx::Error> for JournalError {
-    fn from(error: sqlx::Error) -> Self {
-        Self::Database(error.to_string())
-    }
-}
 
 /// A block by height and hash (upper-case hex).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,35 +52,33 @@ pub struct HistoryPins {
 /// Transactions that stay in the database, on disk and in memory.
 const MAX_RECORDS_ON_DISK: i64 = 100_000;
 const MAX_RECORDS_IN_MEMORY: i64 = 5_000;
+/// Age of the oldest block from which a lost record is restored, and the time for which a message that equals it is refused.
+pub(crate) const RESTORED_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Transactions between two prunings.
 pub(super) const PRUNE_EVERY: u64 = 1_000;
 
-const SCHEMA_SQL: &str = "
-CREATE TABLE IF NOT EXISTS owner (one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT NOT NULL) STRICT;
-CREATE TABLE IF NOT EXISTS transactions (
-    number INTEGER PRIMARY KEY AUTOINCREMENT,
-    tx_hash TEXT NOT NULL UNIQUE, write_id TEXT NOT NULL, state TEXT NOT NULL DEFAULT 'open', sequence INTEGER NOT NULL,
-    signed_height INTEGER NOT NULL, timeout_height INTEGER NOT NULL, bytes BLOB, msg_type TEXT NOT NULL, message BLOB,
-    needs_grant INTEGER NOT NULL, tool TEXT NOT NULL, session TEXT NOT NULL, client TEXT NOT NULL, verdict TEXT NOT NULL,
-    idempotency_key TEXT, message_digest TEXT NOT NULL, is_fee_granted INTEGER NOT NULL, traceparent TEXT,
-    signed_at TEXT NOT NULL, decided_at TEXT, is_late INTEGER NOT NULL DEFAULT 0, block_height INTEGER, code INTEGER,
-    codespace TEXT, raw_log TEXT, gas_used INTEGER, gas_wanted INTEGER, uses_sequence INTEGER NOT NULL DEFAULT 0, answer TEXT,
-    fee INTEGER NOT NULL DEFAULT 0
-) STRICT;
-CREATE TABLE IF NOT EXISTS history (
-    one INTEGER PRIMARY KEY CHECK (one = 1), first_height INTEGER NOT NULL, first_hash TEXT NOT NULL,
-    newest_height INTEGER NOT NULL, newest_hash TEXT NOT NULL
-) STRICT;
-CREATE INDEX IF NOT EXISTS transactions_key ON transactions (idempotency_key) WHERE idempotency_key IS NOT NULL;
-CREATE INDEX IF NOT EXISTS transactions_state ON transactions (state, sequence);
-";
+/// The place of a journal.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct JournalPlace {
+    /// Its file; `None` keeps it in memory.
+    pub file: Option<String>,
+    /// Free bytes on the disk of the file below which nothing is signed.
+    pub min_free_space: u64,
+}
 
 /// The database. Clones share it.
 #[derive(Clone)]
 pub struct JournalStore {
-    connection: Arc<Mutex<SqliteConnection>>,
+    writer: StoreWriter<Sqlite>,
+    /// Held as long as the journal is open; `None` in memory.
+    lock: Option<Arc<StoreLock>>,
+    identity: Arc<str>,
     location: Arc<str>,
     max_records: i64,
+    min_free_space: u64,
+    loss: Option<JournalLoss>,
+    /// Whether some records were restored from blocks.
+    has_restored: Arc<AtomicBool>,
 }
 
 pub(super) fn to_sql_integer(value: u64) -> i64 {
@@ -112,36 +95,53 @@ fn read_optional(row: &SqliteRow, column: &str) -> Result<Option<u64>, sqlx::Err
 
 impl JournalStore {
     /// Opens the journal in a file, or creates one in memory. `owner` names chain and account; a journal has one owner.
-    pub async fn open(file: Option<&str>, owner: &str) -> Result<Self, JournalError> {
-        let place = file.unwrap_or("memory");
-        let options = match file {
-            // A commit is on disk when it returns, so that a sent transaction is known even after a power failure.
-            Some(path) => SqliteConnectOptions::new()
-                .filename(path)
-                .create_if_missing(true)
-                .journal_mode(SqliteJournalMode::Wal)
-                .synchronous(SqliteSynchronous::Full)
-                .locking_mode(sqlx::sqlite::SqliteLockingMode::Exclusive),
-            None => SqliteConnectOptions::from_str("sqlite::memory:")?,
+    pub async fn open(place: &JournalPlace, owner: &str) -> Result<Self, JournalError> {
+        let file = place.file.as_deref();
+        let database = schema::open(file, owner).await?;
+        let store = Self {
+            location: file.unwrap_or("memory").into(),
+            max_records: if file.is_some() { MAX_RECORDS_ON_DISK } else { MAX_RECORDS_IN_MEMORY },
+            min_free_space: place.min_free_space,
+            loss: database.loss,
+            identity: database.identity.into(),
+            lock: database.lock.map(Arc::new),
+            has_restored: Arc::new(AtomicBool::new(database.has_restored)),
+            writer: database.writer,
         };
-        let failed = |error: sqlx::Error| JournalError::Database(format!("{place}: {error}"));
-        let mut connection = SqliteConnection::connect_with(&options).await.map_err(failed)?;
-        sqlx::raw_sql(SCHEMA_SQL).execute(&mut connection).await.map_err(failed)?;
-        add_fee_column(&mut connection).await.map_err(failed)?;
-        sqlx::query("INSERT OR IGNORE INTO owner (one, name) VALUES (1, ?)")
-            .bind(owner)
-            .execute(&mut connection)
-            .await?;
-        let found: String = sqlx::query("SELECT name FROM owner").fetch_one(&mut connection).await?.try_get("name")?;
-        if found != owner {
-            return Err(JournalError::OwnerMismatch {
-                location: place.to_owned(),
-                found_owner: found,
-                expected_owner: owner.to_owned(),
-            });
+        store.record_head();
+        Ok(store)
+    }
+
+    /// Closes the database and releases its lock.
+    #[cfg(test)]
+    pub(super) async fn close(self) {
+        self.writer.pool().close().await;
+    }
+
+    /// Commits that the journal had acknowledged and does not have any more.
+    pub fn loss(&self) -> Option<JournalLoss> {
+        self.loss
+    }
+
+    /// The failure that the disk of the journal has less than the least free space.
+    pub fn space_shortage(&self) -> Option<JournalFailure> {
+        let free = self.is_on_disk().then(|| free_space(Path::new(&*self.location)))??;
+        (free < self.min_free_space).then(|| JournalFailure {
+            since: wall_clock::now_rfc3339(),
+            reason: format!(
+                "{free} bytes are free on the disk of {}, less than SVC_MIN_FREE_DISK={}",
+                self.location, self.min_free_space
+            ),
+        })
+    }
+
+    /// Keeps the newest commit in the lock file as well, where the next boot compares it.
+    fn record_head(&self) {
+        let Some(lock) = &self.lock else { return };
+        let head = StoreHead { identity: self.identity.to_string(), commit: self.writer.last_commit() };
+        if let Err(error) = lock.record(&head) {
+            tracing::warn!(%error, lock = %lock.path().display(), "the newest commit of the journal cannot be noted");
         }
-        let kept = if file.is_some() { MAX_RECORDS_ON_DISK } else { MAX_RECORDS_IN_MEMORY };
-        Ok(Self { connection: Arc::new(Mutex::new(connection)), location: place.into(), max_records: kept })
     }
 
     /// Whether the journal outlives the process.
@@ -154,19 +154,28 @@ impl JournalStore {
         &self.location
     }
 
-    /// Writes entries in one database transaction. A repetition changes nothing.
+    /// Writes entries in one database transaction. A repetition changes nothing. After an error none of them is on disk, or all are.
     pub async fn write(&self, entries: &[JournalEntry]) -> Result<(), JournalError> {
-        let mut connection = self.connection.lock().await;
-        let mut transaction = connection.begin().await?;
+        let mut transaction = self.writer.begin().await?;
         let mut must_prune = false;
         for entry in entries {
             must_prune |= write_entry(&mut transaction, entry).await?;
         }
-        if must_prune {
-            let sql = "DELETE FROM transactions WHERE state NOT LIKE 'open%' AND number <= (SELECT MAX(number) FROM transactions) - ?";
-            sqlx::query(sql).bind(self.max_records).execute(&mut *transaction).await?;
+        if entries.iter().any(|entry| matches!(entry, JournalEntry::Restored(_))) {
+            self.has_restored.store(true, Ordering::Release);
         }
-        Ok(transaction.commit().await?)
+        let hashes: BTreeSet<&str> = entries.iter().map(JournalEntry::hash).collect();
+        let mut change = update_checksums(&mut transaction, &hashes).await?;
+        if must_prune {
+            let sql = "DELETE FROM transactions WHERE state NOT LIKE 'open%' AND \
+                       number <= (SELECT MAX(number) FROM transactions) - ? RETURNING checksum";
+            let removed = sqlx::query(sql).bind(self.max_records).fetch_all(&mut *transaction).await?;
+            change = change.wrapping_add(removed_sum(&removed)?);
+        }
+        add_to_sum(&mut transaction, change).await?;
+        transaction.commit().await?;
+        self.record_head();
+        Ok(())
     }
 
     /// Transactions that are not decided, in the order of their sequences. Each write gets a submission id of this process.
@@ -174,9 +183,8 @@ impl JournalStore {
         &self,
         mut submission_of: impl FnMut(&str) -> SubmissionId,
     ) -> Result<Vec<InFlightTx>, JournalError> {
-        let mut connection = self.connection.lock().await;
         let sql = "SELECT * FROM transactions WHERE state IN ('open', 'open_refused') ORDER BY sequence, number";
-        let rows = sqlx::query(sql).fetch_all(&mut *connection).await?;
+        let rows = sqlx::query(sql).fetch_all(self.writer.pool()).await?;
         let entry = |row: &SqliteRow| -> Result<InFlightTx, sqlx::Error> {
             let message = prost_types::Any { type_url: row.try_get("msg_type")?, value: row.try_get("message")? };
             let text = |column: &str| row.try_get::<String, _>(column).map(Arc::<str>::from);
@@ -214,26 +222,23 @@ impl JournalStore {
 
     /// Every sequence below this one is used: one more than the highest that a block contains.
     pub async fn sequence_floor(&self) -> Result<u64, JournalError> {
-        let mut connection = self.connection.lock().await;
         let sql = "SELECT MAX(sequence) AS highest FROM transactions WHERE uses_sequence = 1";
-        let row = sqlx::query(sql).fetch_one(&mut *connection).await?;
+        let row = sqlx::query(sql).fetch_one(self.writer.pool()).await?;
         Ok(read_optional(&row, "highest")?.map_or(0, |highest| highest + 1))
     }
 
     /// Fees of the transactions that were signed on a day or later, without those that never pay.
     pub async fn daily_fees(&self, day: UtcDay) -> Result<DailyFees, JournalError> {
-        let mut connection = self.connection.lock().await;
         let sql = "SELECT COALESCE(SUM(fee), 0) AS spent FROM transactions WHERE signed_at >= ? \
                    AND (state IN ('open', 'open_refused') OR uses_sequence = 1)";
         let since = svc_wire::timestamp::iso_millis(&day.start());
-        let row = sqlx::query(sql).bind(since).fetch_one(&mut *connection).await?;
+        let row = sqlx::query(sql).bind(since).fetch_one(self.writer.pool()).await?;
         Ok(DailyFees::new(day, read_unsigned(&row, "spent")?.into()))
     }
 
     /// The pinned blocks; `None` in a journal that has pinned none.
     pub async fn history_pins(&self) -> Result<Option<HistoryPins>, JournalError> {
-        let mut connection = self.connection.lock().await;
-        let Some(row) = sqlx::query("SELECT * FROM history").fetch_optional(&mut *connection).await? else {
+        let Some(row) = sqlx::query("SELECT * FROM history").fetch_optional(self.writer.pool()).await? else {
             return Ok(None);
         };
         let pin = |height: &str, hash: &str| -> Result<BlockPin, sqlx::Error> {
@@ -247,11 +252,14 @@ impl JournalStore {
 
     /// Pins a block as the newest, and as the first in a journal that has pinned none.
     pub async fn pin_block(&self, block: &BlockPin) -> Result<(), JournalError> {
-        let mut connection = self.connection.lock().await;
         let sql = "INSERT INTO history (one, first_height, first_hash, newest_height, newest_hash) VALUES (1, ?1, ?2, ?1, ?2) \
                    ON CONFLICT (one) DO UPDATE SET newest_height = excluded.newest_height, newest_hash = excluded.newest_hash \
                    WHERE excluded.newest_height > newest_height";
-        sqlx::query(sql).bind(to_sql_integer(block.height)).bind(&block.hash).execute(&mut *connection).await?;
+        let mut transaction = self.writer.begin().await?;
+        let pinned = sqlx::query(sql).bind(to_sql_integer(block.height)).bind(&block.hash);
+        pinned.execute(&mut *transaction).await?;
+        transaction.commit().await?;
+        self.record_head();
         Ok(())
     }
 
@@ -273,6 +281,20 @@ impl JournalStore {
         Ok(self.query_records(sql, key).await?.pop())
     }
 
+    /// A successful transaction with this message that was restored after `since` (RFC 3339) from a block, with the block's height.
+    pub async fn find_restored(&self, digest: &str, since: &str) -> Result<Option<(String, u64)>, JournalError> {
+        if !self.has_restored.load(Ordering::Acquire) {
+            return Ok(None);
+        }
+        let sql = "SELECT tx_hash, block_height FROM transactions \
+                   WHERE message_digest = ? AND restored_at > ? AND state = 'included' ORDER BY number DESC LIMIT 1";
+        let row = sqlx::query(sql).bind(digest).bind(since).fetch_optional(self.writer.pool()).await?;
+        let read = |row: SqliteRow| -> Result<_, sqlx::Error> {
+            Ok((row.try_get("tx_hash")?, read_unsigned(&row, "block_height")?))
+        };
+        Ok(row.map(read).transpose()?)
+    }
+
     /// The newest transactions, newest first.
     pub async fn newest_records(&self, count: u32) -> Result<Vec<JournalRecord>, JournalError> {
         self.query_records("SELECT * FROM transactions ORDER BY number DESC LIMIT ?", count).await
@@ -282,19 +304,9 @@ impl JournalStore {
     where
         T: sqlx::Encode<'q, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite> + 'q + Send,
     {
-        let mut connection = self.connection.lock().await;
-        let rows = sqlx::query(sql).bind(argument).fetch_all(&mut *connection).await?;
+        let rows = sqlx::query(sql).bind(argument).fetch_all(self.writer.pool()).await?;
         Ok(rows.iter().map(read_record).collect::<Result<_, _>>()?)
     }
-}
-
-/// Adds the column to a journal of an earlier release; its transactions count without a fee.
-async fn add_fee_column(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-    let sql = "SELECT 1 FROM pragma_table_info('transactions') WHERE name = 'fee'";
-    if sqlx::query(sql).fetch_optional(&mut *connection).await?.is_none() {
-        sqlx::raw_sql("ALTER TABLE transactions ADD COLUMN fee INTEGER NOT NULL DEFAULT 0").execute(connection).await?;
-    }
-    Ok(())
 }
 
 fn signed_day(row: &SqliteRow) -> Result<UtcDay, sqlx::Error> {

@@ -8,13 +8,18 @@ use svc_wire::{chain_error::ChainError, comet_rpc::ExecTxResult};
 use super::{
     JournalHandle,
     core::{JournalEntry, JournalOutbox, SignedTxEntry, TxResultEntry},
-    store::{JournalError, JournalStore},
+    error::JournalError,
+    store::{JournalPlace, JournalStore},
 };
 use crate::write::{
     daily_fees::UtcDay, in_flight::InFlightTx, intent::WriteIntent, outcome::TxRefusal, submission::SubmissionId,
 };
 
-fn entry(hash: &str, sequence: u64, key: Option<&str>) -> InFlightTx {
+pub(super) async fn open(file: Option<&str>, owner: &str) -> Result<JournalStore, JournalError> {
+    JournalStore::open(&JournalPlace { file: file.map(str::to_owned), min_free_space: 0 }, owner).await
+}
+
+pub(super) fn entry(hash: &str, sequence: u64, key: Option<&str>) -> InFlightTx {
     let order = WriteIntent { idempotency_key: key.map(str::to_owned), ..(*WriteIntent::sample()).clone() };
     InFlightTx {
         bytes: vec![1, 2, 3],
@@ -28,14 +33,14 @@ fn entry(hash: &str, sequence: u64, key: Option<&str>) -> InFlightTx {
     }
 }
 
-fn signed(hash: &str, sequence: u64, key: Option<&str>) -> JournalEntry {
+pub(super) fn signed(hash: &str, sequence: u64, key: Option<&str>) -> JournalEntry {
     JournalEntry::Signed(Box::new(SignedTxEntry {
         tx: entry(hash, sequence, key),
         signed_at: "2026-01-01T00:00:00.000Z".to_owned(),
     }))
 }
 
-fn decided(hash: &str, state: &'static str, height: Option<u64>) -> JournalEntry {
+pub(super) fn decided(hash: &str, state: &'static str, height: Option<u64>) -> JournalEntry {
     let result = height.map(|height| {
         Box::new(TxResultEntry::new(height, &ExecTxResult { gas_used: 7, ..ExecTxResult::default() }, true))
     });
@@ -47,7 +52,7 @@ async fn open_transactions_are_found_again_and_decided_ones_stay_decided() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("journal.db");
     let path = file.to_str().expect("a path");
-    let store = JournalStore::open(Some(path), "chain/account").await.expect("opens");
+    let store = open(Some(path), "chain/account").await.expect("opens");
     let notes = [
         signed("A", 5, Some("key")),
         signed("B", 6, None),
@@ -64,10 +69,10 @@ async fn open_transactions_are_found_again_and_decided_ones_stay_decided() {
     drop(store);
 
     assert!(
-        matches!(JournalStore::open(Some(path), "chain/another").await, Err(JournalError::OwnerMismatch { .. })),
+        matches!(open(Some(path), "chain/another").await, Err(JournalError::OwnerMismatch { .. })),
         "a journal has one owner"
     );
-    let store = JournalStore::open(Some(path), "chain/account").await.expect("opens again");
+    let store = open(Some(path), "chain/account").await.expect("opens again");
     let mut next = 40;
     let open = store
         .open_transactions(|_| {
@@ -101,7 +106,7 @@ async fn open_transactions_are_found_again_and_decided_ones_stay_decided() {
 
 #[tokio::test]
 async fn refused_bytes_that_are_signed_again_are_open_for_the_newest_write() {
-    let store = JournalStore::open(None, "o").await.expect("opens");
+    let store = open(None, "o").await.expect("opens");
     let refused = || JournalEntry::Unsent { hash: "A".to_owned() };
     store.write(&[signed("A", 5, Some("first")), refused()]).await.expect("written");
     store.write(&[signed("A", 5, Some("second"))]).await.expect("written");
@@ -120,7 +125,7 @@ async fn refused_bytes_that_are_signed_again_are_open_for_the_newest_write() {
 
 #[tokio::test]
 async fn a_refused_transaction_binds_its_key_until_it_is_certain_never_to_execute() {
-    let store = JournalStore::open(None, "o").await.expect("opens");
+    let store = open(None, "o").await.expect("opens");
     let refusal = || TxRefusal {
         error: ChainError { codespace: "sdk".to_owned(), code: 13, raw_log: "too little".to_owned() },
         block_height: None,
@@ -146,7 +151,7 @@ async fn a_refused_transaction_binds_its_key_until_it_is_certain_never_to_execut
 
 #[tokio::test]
 async fn a_record_that_fails_again_leaves_the_transaction_open_and_a_first_one_says_that_it_was_never_sent() {
-    let store = JournalStore::open(None, "o").await.expect("opens");
+    let store = open(None, "o").await.expect("opens");
     // The actor of this journal never runs.
     let (journal, args) = JournalHandle::new(store, 10);
     args.outbox.with(|outbox| outbox.push(signed("sent", 5, None)));
@@ -166,7 +171,7 @@ async fn a_record_that_fails_again_leaves_the_transaction_open_and_a_first_one_s
 async fn the_fees_of_a_day_are_those_of_transactions_that_may_pay() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("journal.db");
-    let store = JournalStore::open(file.to_str(), "o").await.expect("opens");
+    let store = open(file.to_str(), "o").await.expect("opens");
     let now = svc_kit::wall_clock::now_rfc3339();
     let signed_now = |hash: &str, sequence| {
         JournalEntry::Signed(Box::new(SignedTxEntry { tx: entry(hash, sequence, None), signed_at: now.clone() }))
@@ -188,9 +193,11 @@ async fn the_fees_of_a_day_are_those_of_transactions_that_may_pay() {
     drop(store);
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&file);
     let mut connection = <SqliteConnection as sqlx::Connection>::connect_with(&options).await.expect("connects");
-    sqlx::raw_sql("ALTER TABLE transactions DROP COLUMN fee").execute(&mut connection).await.expect("dropped");
+    let earlier = "ALTER TABLE transactions DROP COLUMN fee; ALTER TABLE transactions DROP COLUMN checksum; DROP TABLE head; \
+                   PRAGMA user_version = 0";
+    sqlx::raw_sql(earlier).execute(&mut connection).await.expect("dropped");
     drop(connection);
-    let store = JournalStore::open(file.to_str(), "o").await.expect("opens again");
+    let store = open(file.to_str(), "o").await.expect("opens again");
     assert_eq!(store.daily_fees(today).await.expect("read").spent(), 0);
 }
 
@@ -199,10 +206,10 @@ async fn a_file_that_is_no_journal_and_a_missing_folder_are_refused_by_name() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("text");
     std::fs::write(&file, "not a database, and long enough to be looked at as one").expect("written");
-    let error = JournalStore::open(file.to_str(), "o").await.err().expect("refused").to_string();
+    let error = open(file.to_str(), "o").await.err().expect("refused").to_string();
     assert!(error.contains("text"), "{error}");
     let nowhere = directory.path().join("no/where.db");
-    assert!(JournalStore::open(nowhere.to_str(), "o").await.is_err());
+    assert!(open(nowhere.to_str(), "o").await.is_err());
 }
 
 #[test]

@@ -26,6 +26,7 @@ use crate::{
         head::select_node,
         simulation::{query_check_sequence, simulate_gas},
     },
+    journal::error::JournalError,
     write::{daily_fees::UtcDay, error::SubmitError, in_flight::InFlightTx, submission::SubmissionId},
 };
 
@@ -168,9 +169,18 @@ impl State {
         let table = args.table.clone();
         let broadcast = async move {
             let SignedTx { hash, bytes } = signed;
-            if let Err(error) = journal.record_signed(tx).await {
-                mailbox.send(Msg::JournalFailed { id, hash, reason: error.to_string() });
-                return;
+            match journal.record_signed(tx).await {
+                Ok(()) => {}
+                // The next process may send it. It counts as sent, and is sent again once the journal has it.
+                Err(error @ JournalError::Uncertain(_)) => {
+                    let answer = Err(node.endpoints().current().protocol_error(error.to_string(), &[]).into());
+                    mailbox.send(Msg::BroadcastFinished { id, hash, answer });
+                    return;
+                }
+                Err(error) => {
+                    mailbox.send(Msg::JournalFailed { id, hash, reason: error.to_string() });
+                    return;
+                }
             }
             table.with(|table| table.mark_journaled(&hash));
             let started = Instant::now();

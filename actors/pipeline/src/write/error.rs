@@ -46,6 +46,17 @@ pub enum SubmitError {
     /// The journal could not record the transaction, so it was not sent.
     #[error("the journal cannot be written: {0}")]
     Journal(String),
+    /// The journal could not record that the transaction was not sent, so that the next process may send it.
+    #[error("the journal cannot be written: {0}; the next process may still send the transaction")]
+    Unrecorded(String),
+    /// The journal had lost its records, and a block of the last day has a transaction with the same message.
+    #[error("the same message was executed as {hash} in block {height}, before the journal lost its records")]
+    Restored {
+        /// Upper-case hex.
+        hash: String,
+        /// Height of its block.
+        height: u64,
+    },
     /// The queue of the signer is full.
     #[error("{limit} writes are waiting")]
     Overloaded {

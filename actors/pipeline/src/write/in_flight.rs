@@ -55,7 +55,7 @@ impl InFlightTx {
         self.outcome.as_ref().is_some_and(|outcome| outcome.uses_sequence(self.sequence))
     }
 
-    /// The refusal of a transaction that never executed: it is what its callers are answered, and its idempotency key is free. A
+    /// The refusal of a transaction that never executed: its callers are answered with it, and its idempotency key is free. A
     /// refusal because the timeout height had passed is none: such a transaction has expired.
     pub fn final_refusal(&self) -> Option<&TxRefusal> {
         let is_over = matches!(&self.outcome, Some(WriteOutcome::Expired { .. } | WriteOutcome::Displaced { .. }));

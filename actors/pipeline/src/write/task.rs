@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     confirmer::{ConfirmerHandle, TxNews},
-    journal::core::RecoverySummary,
+    journal::{JournalHandle, core::RecoverySummary},
     signer::SignerHandle,
 };
 
@@ -41,6 +41,7 @@ const WITHDRAWAL_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct WriteActors {
     pub(crate) signer: SignerHandle,
     pub(crate) confirmer: ConfirmerHandle,
+    pub(crate) journal: JournalHandle,
     pub(crate) table: RetainedState<InFlightTable>,
     pub(crate) recovery: RetainedState<RecoverySummary>,
     pub(crate) next_submission: Arc<std::sync::atomic::AtomicU64>,
@@ -126,6 +127,30 @@ impl<A> WriteTask<A> {
 
     /// Carries the write to a decided outcome, or to a refusal. The policy is asked before each signature.
     pub async fn run<P: SigningPolicy>(
+        &mut self,
+        actors: &WriteActors,
+        policy: &P,
+    ) -> Result<DecidedWrite, WriteFailure<P::Refusal>> {
+        let failure = match self.run_to_end(actors, policy).await {
+            Ok(decided) => return Ok(decided),
+            Err(failure) => failure,
+        };
+        if self.submissions.is_empty() {
+            // Nothing of it can be on record.
+            return Err(failure);
+        }
+        // The next process would send a transaction of which the journal does not know that it was refused, or never sent.
+        match actors.journal.settle().await {
+            Ok(()) => Err(failure),
+            Err(_) if failure.may_execute => Err(self.failure(actors, self.undecided(actors))),
+            Err(error) => {
+                let error = WriteError::Submit(SubmitError::Unrecorded(error.to_string()));
+                Err(WriteFailure { error, ..failure })
+            }
+        }
+    }
+
+    async fn run_to_end<P: SigningPolicy>(
         &mut self,
         actors: &WriteActors,
         policy: &P,
@@ -306,6 +331,12 @@ impl<A> WriteTask<A> {
         span
     }
 
+    /// A transaction with the same message whose record the journal had lost: this write may be its repetition.
+    async fn find_restored<R>(&self, actors: &WriteActors) -> Result<Option<(String, u64)>, WriteError<R>> {
+        let found = actors.journal.find_restored(&self.intent.encoded).await;
+        found.map_err(|error| WriteError::Submit(SubmitError::Journal(error.to_string())))
+    }
+
     /// Hands the write to the signer; afterwards the table has its transaction.
     async fn submit<P: SigningPolicy>(
         &mut self,
@@ -314,6 +345,12 @@ impl<A> WriteTask<A> {
         retry: &RetryState,
         required_sequence: Option<u64>,
     ) -> Result<(), WriteError<P::Refusal>> {
+        if let Some(failure) = actors.journal.failure() {
+            return Err(WriteError::Submit(SubmitError::Journal(failure.reason)));
+        }
+        if let Some((hash, height)) = self.find_restored(actors).await? {
+            return Err(WriteError::Submit(SubmitError::Restored { hash, height }));
+        }
         let attempt = u32::try_from(self.submissions.len()).unwrap_or(u32::MAX);
         let granter: Option<FeeGranter> = policy.authorize(&self.intent, attempt).map_err(WriteError::Refused)?;
         let request = SigningRequest {

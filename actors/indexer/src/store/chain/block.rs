@@ -103,7 +103,7 @@ impl IndexStore {
     /// Writes a block in one transaction. A block that is already stored is left unchanged, so a writer that does not
     /// know whether its last attempt was committed can repeat it.
     pub async fn write_block(&self, block: &BlockWrite) -> Result<(), IndexStoreError> {
-        let mut transaction = self.pool.begin().await?;
+        let mut transaction = self.writer.begin().await?;
         if read_checkpoint(&mut transaction).await?.height >= block.height {
             return Ok(());
         }

@@ -43,7 +43,7 @@ impl IndexStore {
         if self.trust_checkpoint().await?.height >= write.height {
             return Ok(());
         }
-        let mut transaction = self.pool.begin().await?;
+        let mut transaction = self.writer.begin().await?;
         let connection = &mut *transaction;
         for verdict in &write.verdicts {
             write_verdict(connection, write.height, verdict).await?;

@@ -1,0 +1,151 @@
+//! The journal's tables: creating, upgrading and claiming them.
+
+use std::path::Path;
+
+use sqlx::{
+    AssertSqlSafe, ConnectOptions, Connection, SqliteConnection, SqlitePool,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+};
+use svc_kit::wall_clock;
+use svc_store::{ConnectionCounter, StoreHead, StoreLock, StoreWriter};
+
+use super::{
+    error::{JournalError, JournalLoss},
+    integrity,
+};
+
+/// Version of the tables, in the file's `user_version`. Releases before 1 wrote 0.
+pub(super) const SCHEMA_VERSION: i64 = 1;
+
+const SCHEMA_SQL: &str = "
+CREATE TABLE IF NOT EXISTS owner (one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT NOT NULL) STRICT;
+CREATE TABLE IF NOT EXISTS transactions (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    tx_hash TEXT NOT NULL UNIQUE, write_id TEXT NOT NULL, state TEXT NOT NULL DEFAULT 'open', sequence INTEGER NOT NULL,
+    signed_height INTEGER NOT NULL, timeout_height INTEGER NOT NULL, bytes BLOB, msg_type TEXT NOT NULL, message BLOB,
+    needs_grant INTEGER NOT NULL, tool TEXT NOT NULL, session TEXT NOT NULL, client TEXT NOT NULL, verdict TEXT NOT NULL,
+    idempotency_key TEXT, message_digest TEXT NOT NULL, is_fee_granted INTEGER NOT NULL, traceparent TEXT,
+    signed_at TEXT NOT NULL, decided_at TEXT, is_late INTEGER NOT NULL DEFAULT 0, block_height INTEGER, code INTEGER,
+    codespace TEXT, raw_log TEXT, gas_used INTEGER, gas_wanted INTEGER, uses_sequence INTEGER NOT NULL DEFAULT 0, answer TEXT,
+    fee INTEGER NOT NULL DEFAULT 0, checksum INTEGER,
+    restored_at TEXT
+) STRICT;
+CREATE TABLE IF NOT EXISTS head (
+    one INTEGER PRIMARY KEY CHECK (one = 1), identity TEXT NOT NULL, checksum_sum INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE TABLE IF NOT EXISTS history (
+    one INTEGER PRIMARY KEY CHECK (one = 1), first_height INTEGER NOT NULL, first_hash TEXT NOT NULL,
+    newest_height INTEGER NOT NULL, newest_hash TEXT NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS transactions_key ON transactions (idempotency_key) WHERE idempotency_key IS NOT NULL;
+CREATE INDEX IF NOT EXISTS transactions_state ON transactions (state, sequence);
+";
+
+/// The open database of a journal.
+pub(super) struct OpenDatabase {
+    pub writer: StoreWriter<sqlx::Sqlite>,
+    /// `None` in memory.
+    pub lock: Option<StoreLock>,
+    pub identity: String,
+    pub loss: Option<JournalLoss>,
+    pub has_restored: bool,
+}
+
+/// Opens the journal in a file, or creates one in memory, for its owner.
+pub(super) async fn open(file: Option<&str>, owner: &str) -> Result<OpenDatabase, JournalError> {
+    let place = file.unwrap_or("memory");
+    let lock = match file {
+        Some(path) => Some(StoreLock::acquire(Path::new(path), wall_clock::now_rfc3339())?),
+        None => None,
+    };
+    let (lock, head) = lock.map_or((None, None), |(lock, head)| (Some(lock), head));
+    let failed = |error: sqlx::Error| JournalError::Database(format!("{place}: {error}"));
+    let (pool, connections) = connect(file).await.map_err(failed)?;
+    let (identity, has_restored) = {
+        let mut connection = pool.acquire().await.map_err(failed)?;
+        let identity = prepare(&mut connection, place, owner).await.map_err(|error| error.at(place))?;
+        let sql = "SELECT EXISTS (SELECT 1 FROM transactions WHERE restored_at IS NOT NULL)";
+        (identity, sqlx::query_scalar(sql).fetch_one(&mut *connection).await?)
+    };
+    let writer = StoreWriter::new(pool, connections, true, file.map(Path::new)).await?;
+    let loss = head.and_then(|head| find_loss(&head, &identity, writer.last_commit()));
+    if let Some(loss) = &loss {
+        tracing::error!(journal = place, %loss, "the journal has lost records");
+    }
+    Ok(OpenDatabase { writer, lock, identity, loss, has_restored })
+}
+
+/// A pool of one connection, which lives until an error.
+async fn connect(file: Option<&str>) -> Result<(SqlitePool, ConnectionCounter), sqlx::Error> {
+    let connections = ConnectionCounter::default();
+    let counter = connections.clone();
+    let pool =
+        SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None).test_before_acquire(false);
+    let pool = pool.after_connect(move |_, _| {
+        counter.count();
+        Box::pin(async { Ok(()) })
+    });
+    let Some(path) = file else { return Ok((pool.connect("sqlite::memory:").await?, connections)) };
+    // A commit is on disk when it returns, so that a sent transaction is known even after a power failure.
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full);
+    // Only the boot creates the file: one that vanishes later must not come back empty.
+    options.clone().create_if_missing(true).connect().await?.close().await?;
+    Ok((pool.connect_with(options).await?, connections))
+}
+
+/// Creates or upgrades the tables, claims them for the owner, and checks every row. Yields the journal's identity.
+async fn prepare(connection: &mut SqliteConnection, place: &str, owner: &str) -> Result<String, JournalError> {
+    let found: i64 = sqlx::query_scalar("PRAGMA user_version").fetch_one(&mut *connection).await?;
+    if found > SCHEMA_VERSION {
+        return Err(JournalError::NewerSchema { location: place.to_owned(), found, known: SCHEMA_VERSION });
+    }
+    let is_upgrade = found < SCHEMA_VERSION;
+    sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *connection).await?;
+    sqlx::raw_sql(SCHEMA_SQL).execute(&mut *connection).await?;
+    if is_upgrade {
+        add_column(connection, "fee", "INTEGER NOT NULL DEFAULT 0").await?;
+        add_column(connection, "checksum", "INTEGER").await?;
+        add_column(connection, "restored_at", "TEXT").await?;
+        sqlx::raw_sql(AssertSqlSafe(format!("PRAGMA user_version = {SCHEMA_VERSION}")))
+            .execute(&mut *connection)
+            .await?;
+    }
+    sqlx::query("INSERT OR IGNORE INTO owner (one, name) VALUES (1, ?)").bind(owner).execute(&mut *connection).await?;
+    sqlx::query("INSERT OR IGNORE INTO head (one, identity) VALUES (1, ?)")
+        .bind(uuid::Uuid::new_v4().to_string())
+        .execute(&mut *connection)
+        .await?;
+    if is_upgrade {
+        integrity::add_checksums(connection).await?;
+    }
+    sqlx::raw_sql("COMMIT").execute(&mut *connection).await?;
+    let found: String = sqlx::query_scalar("SELECT name FROM owner").fetch_one(&mut *connection).await?;
+    if found != owner {
+        return Err(JournalError::OwnerMismatch {
+            location: place.to_owned(),
+            found_owner: found,
+            expected_owner: owner.to_owned(),
+        });
+    }
+    integrity::verify(connection, place).await?;
+    Ok(sqlx::query_scalar("SELECT identity FROM head").fetch_one(connection).await?)
+}
+
+/// Adds a column to a journal of an earlier release.
+async fn add_column(connection: &mut SqliteConnection, name: &str, definition: &str) -> Result<(), sqlx::Error> {
+    let sql = "SELECT 1 FROM pragma_table_info('transactions') WHERE name = ?";
+    if sqlx::query(sql).bind(name).fetch_optional(&mut *connection).await?.is_none() {
+        let sql = format!("ALTER TABLE transactions ADD COLUMN {name} {definition}");
+        sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await?;
+    }
+    Ok(())
+}
+
+/// The records that the journal has lost according to the head that its lock file keeps.
+fn find_loss(head: &StoreHead, identity: &str, last_commit: i64) -> Option<JournalLoss> {
+    let found = if head.identity == identity { last_commit } else { 0 };
+    (found < head.commit).then_some(JournalLoss { acknowledged: head.commit, found })
+}

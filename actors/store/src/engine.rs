@@ -1,0 +1,39 @@
+//! The statements that a writer needs, for each kind of connection.
+
+use futures::future::BoxFuture;
+use sqlx::{Any, Database, Sqlite};
+
+/// A kind of connection that a [`crate::StoreWriter`] can write with.
+pub trait StoreEngine: Database {
+    /// Runs statements without parameters.
+    fn run<'c>(connection: &'c mut Self::Connection, sql: &'static str) -> BoxFuture<'c, Result<(), sqlx::Error>>;
+
+    /// Reads the only column of the only row.
+    fn read_number<'c>(
+        connection: &'c mut Self::Connection,
+        sql: &'static str,
+    ) -> BoxFuture<'c, Result<i64, sqlx::Error>>;
+}
+
+macro_rules! impl_store_engine {
+    ($engine:ty) => {
+        impl StoreEngine for $engine {
+            fn run<'c>(
+                connection: &'c mut Self::Connection,
+                sql: &'static str,
+            ) -> BoxFuture<'c, Result<(), sqlx::Error>> {
+                Box::pin(async move { sqlx::raw_sql(sql).execute(connection).await.map(drop) })
+            }
+
+            fn read_number<'c>(
+                connection: &'c mut Self::Connection,
+                sql: &'static str,
+            ) -> BoxFuture<'c, Result<i64, sqlx::Error>> {
+                Box::pin(async move { sqlx::query_scalar(sql).fetch_one(connection).await })
+            }
+        }
+    };
+}
+
+impl_store_engine!(Any);
+impl_store_engine!(Sqlite);

@@ -1,0 +1,20 @@
+//! Failures of a store.
+
+/// A failure of a store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// The database failed. The transaction may have been committed all the same when the answer to its commit was lost.
+    #[error("{0}")]
+    Database(#[from] sqlx::Error),
+    /// The engine acknowledged a commit that a new transaction does not show.
+    #[error("the database acknowledged commit {expected} and shows {found}")]
+    NotDurable {
+        /// Number of the commit.
+        expected: i64,
+        /// Newest number in the database.
+        found: i64,
+    },
+    /// Commits that were acknowledged are gone. Nothing can be written until the next start.
+    #[error("{0}; nothing more is written until the next start")]
+    Lost(String),
+}

@@ -1,0 +1,24 @@
+//! The only way to write a database: a write that is not on disk has not happened.
+//!
+//! A library's transaction may go on in memory after its commit has failed: sqlx counts nested transactions, and after two failed
+//! commits every later *commit* only releases a savepoint of a transaction that never ends. [`StoreWriter`] therefore begins and
+//! ends transactions by statements of its own, closes the connection after any error, and acknowledges a commit only when a new
+//! transaction shows it and the file is still the one that was opened. A file that was removed, replaced or shortened while it was
+//! open has lost commits: the writer then refuses everything that follows.
+
+mod engine;
+mod error;
+mod file_watch;
+mod free_space;
+mod lock;
+#[cfg(any(test, feature = "testing"))]
+pub mod small_disk;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+pub use engine::StoreEngine;
+pub use error::StoreError;
+pub use free_space::free_space;
+pub use lock::{LockError, LockHolder, StoreHead, StoreLock};
+pub use writer::{ConnectionCounter, StoreTransaction, StoreWriter};

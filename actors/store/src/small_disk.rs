@@ -1,0 +1,117 @@
+//! A small file system of its own for a test: a tmpfs in a user namespace.
+// Only tests use it, and these may panic and print.
+#![allow(clippy::expect_used, clippy::print_stderr)]
+
+use std::{
+    io::{BufRead, BufReader, Write},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+};
+
+const DIRECTORY_VARIABLE: &str = "SVC_TEST_SMALL_DISK";
+const SIZE: &str = "size=2m";
+
+/// Runs a test with a directory on a file system of 2 MiB. The test runs in a process of its own: `test_name` is its full name.
+/// On a machine without user namespaces nothing runs.
+///
+/// # Panics
+/// When the test fails.
+pub fn run(test_name: &str, test: impl FnOnce(&Path)) {
+    if let Some(directory) = std::env::var_os(DIRECTORY_VARIABLE) {
+        test(Path::new(&directory));
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let script = "mount -t tmpfs -o \"$1\" tmpfs \"$2\" || exit 77; shift 2; exec \"$@\"";
+    let status = Command::new("unshare")
+        .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", SIZE])
+        .arg(directory.path())
+        .arg(std::env::current_exe().expect("this program"))
+        .args([test_name, "--exact", "--nocapture", "--include-ignored"])
+        .env(DIRECTORY_VARIABLE, directory.path())
+        .status();
+    match status {
+        Ok(status) if status.success() => {}
+        Ok(status) if status.code() == Some(101) => panic!("{test_name} failed on a small disk"),
+        problem => eprintln!("{test_name} did not run: no user namespace with a file system of its own ({problem:?})"),
+    }
+}
+
+/// Fills the file system and yields the file that does so.
+///
+/// # Panics
+/// When the file cannot be created.
+pub fn fill(directory: &Path) -> PathBuf {
+    let path = directory.join("filler");
+    let mut file = std::fs::File::create(&path).expect("a file");
+    let mut size = 1 << 16;
+    while size > 0 {
+        if file.write_all(&vec![0; size]).is_err() {
+            size /= 2;
+        }
+    }
+    path
+}
+
+/// A small file system that outlives the programs that use it. It ends with this value.
+pub struct SmallDisk {
+    holder: Child,
+    directory: tempfile::TempDir,
+}
+
+impl SmallDisk {
+    /// Mounts a file system of 2 MiB; `None` on a machine without user namespaces.
+    ///
+    /// # Panics
+    /// When no temporary directory can be made.
+    pub fn mount() -> Option<Self> {
+        let directory = tempfile::tempdir().expect("a directory");
+        let script = "mount -t tmpfs -o \"$1\" tmpfs \"$2\" && echo mounted && exec sleep 3600";
+        let mut holder = Command::new("unshare")
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", SIZE])
+            .arg(directory.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .ok()?;
+        let mut line = String::new();
+        BufReader::new(holder.stdout.take()?).read_line(&mut line).ok()?;
+        if line.trim() == "mounted" {
+            return Some(Self { holder, directory });
+        }
+        eprintln!("no user namespace with a file system of its own");
+        holder.wait().ok()?;
+        None
+    }
+
+    /// Its directory, for a program that [`SmallDisk::command`] starts.
+    pub fn path(&self, name: &str) -> String {
+        self.directory.path().join(name).display().to_string()
+    }
+
+    /// Its directory for this process. SQLite does not find its way through it.
+    pub fn outside(&self) -> PathBuf {
+        let directory = self.directory.path();
+        Path::new(&format!("/proc/{}/root", self.holder.id())).join(directory.strip_prefix("/").unwrap_or(directory))
+    }
+
+    /// The command that starts a program which sees the file system.
+    pub fn command(&self, program: &str) -> Command {
+        let mut command = Command::new("nsenter");
+        command.args([
+            "--user",
+            "--mount",
+            "--preserve-credentials",
+            "--target",
+            &self.holder.id().to_string(),
+            program,
+        ]);
+        command
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = self.holder.kill();
+        let _ = self.holder.wait();
+    }
+}

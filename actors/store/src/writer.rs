@@ -1,0 +1,184 @@
+//! Transactions that are acknowledged once they are durable.
+
+use std::{
+    ops::{Deref, DerefMut},
+    path::Path,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+
+use sqlx::{Pool, pool::PoolConnection};
+
+use crate::{engine::StoreEngine, error::StoreError, file_watch::FileWatch};
+
+const CREATE_TABLE_SQL: &str = "CREATE TABLE IF NOT EXISTS store_commit (one INTEGER PRIMARY KEY, number BIGINT NOT NULL); \
+                                INSERT INTO store_commit (one, number) VALUES (1, 0) ON CONFLICT (one) DO NOTHING";
+const COUNT_SQL: &str = "UPDATE store_commit SET number = number + 1 WHERE one = 1";
+const READ_SQL: &str = "SELECT number FROM store_commit WHERE one = 1";
+
+/// The writing side of a database. Clones share it.
+///
+/// Each commit has a number, one more than that of the commit before. A database whose number is not above the last one has lost
+/// commits.
+pub struct StoreWriter<DB: StoreEngine>(Arc<WriterState<DB>>);
+
+struct WriterState<DB: StoreEngine> {
+    pool: Pool<DB>,
+    begin_sql: &'static str,
+    connections: ConnectionCounter,
+    known: Mutex<KnownState>,
+}
+
+struct KnownState {
+    last_commit: i64,
+    watch: Option<FileWatch>,
+    loss: Option<String>,
+}
+
+/// Counts the connections of a pool; to be called by `PoolOptions::after_connect`. Clones share the count.
+#[derive(Debug, Clone, Default)]
+pub struct ConnectionCounter(Arc<AtomicU64>);
+
+impl ConnectionCounter {
+    /// Counts a new connection.
+    pub fn count(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+impl<DB: StoreEngine> Clone for StoreWriter<DB> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<DB: StoreEngine> StoreWriter<DB> {
+    /// A writer that uses the connections of a pool, which `connections` counts. `file` is the file of an SQLite database on disk.
+    ///
+    /// # Errors
+    /// When the table of commits cannot be created or read.
+    pub async fn new(
+        pool: Pool<DB>,
+        connections: ConnectionCounter,
+        is_sqlite: bool,
+        file: Option<&Path>,
+    ) -> Result<Self, StoreError> {
+        let mut connection = pool.acquire().await?;
+        DB::run(&mut connection, CREATE_TABLE_SQL).await?;
+        let last_commit = DB::read_number(&mut connection, READ_SQL).await?;
+        drop(connection);
+        // SQLite locks at once instead of with the first write, where it could no longer wait for another connection.
+        let begin_sql = if is_sqlite { "BEGIN IMMEDIATE" } else { "BEGIN" };
+        let known = Mutex::new(KnownState { last_commit, watch: file.map(FileWatch::new), loss: None });
+        let writer = Self(Arc::new(WriterState { pool, begin_sql, connections, known }));
+        writer.check_file()?;
+        Ok(writer)
+    }
+
+    /// Number of the last commit.
+    pub fn last_commit(&self) -> i64 {
+        self.known().last_commit
+    }
+
+    /// The pool of the connections.
+    pub fn pool(&self) -> &Pool<DB> {
+        &self.0.pool
+    }
+
+    /// Begins a transaction. Without [`StoreTransaction::commit`] nothing of it happens.
+    ///
+    /// # Errors
+    /// When the database does not answer, or has lost commits.
+    pub async fn begin(&self) -> Result<StoreTransaction<DB>, StoreError> {
+        self.check_loss()?;
+        let connection = self.0.pool.acquire().await?;
+        self.check_file()?;
+        let mut transaction = StoreTransaction { writer: self.clone(), connection, number: 0, is_committed: false };
+        DB::run(&mut transaction, self.0.begin_sql).await?;
+        DB::run(&mut transaction, COUNT_SQL).await?;
+        let number = DB::read_number(&mut transaction, READ_SQL).await?;
+        let last = self.last_commit();
+        if number <= last {
+            return Err(self.lose(format!("the database has lost commits: it shows {} of {last}", number - 1)));
+        }
+        transaction.number = number;
+        Ok(transaction)
+    }
+
+    fn known(&self) -> MutexGuard<'_, KnownState> {
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn check_loss(&self) -> Result<(), StoreError> {
+        self.known().loss.clone().map_or(Ok(()), |loss| Err(StoreError::Lost(loss)))
+    }
+
+    /// Compares the files with those that were seen before; to be called with a connection, which may be a new one.
+    fn check_file(&self) -> Result<(), StoreError> {
+        let connection_number = self.0.connections.0.load(Ordering::Acquire);
+        let mut known = self.known();
+        let checked = known.watch.as_mut().map_or(Ok(()), |watch| watch.check(connection_number));
+        drop(known);
+        checked.map_err(|loss| self.lose(loss))
+    }
+
+    fn lose(&self, loss: String) -> StoreError {
+        tracing::error!(loss, "a database has lost what it had acknowledged");
+        self.known().loss = Some(loss.clone());
+        StoreError::Lost(loss)
+    }
+}
+
+/// A transaction. Its connection is closed, and nothing of it happens, unless it is committed.
+pub struct StoreTransaction<DB: StoreEngine> {
+    writer: StoreWriter<DB>,
+    connection: PoolConnection<DB>,
+    number: i64,
+    is_committed: bool,
+}
+
+impl<DB: StoreEngine> StoreTransaction<DB> {
+    /// Commits, and proves it by a new transaction. After an error the transaction may have happened or not.
+    ///
+    /// # Errors
+    /// When the commit fails, is not shown by a new transaction, or is in a file that is no longer at its path.
+    pub async fn commit(mut self) -> Result<(), StoreError> {
+        DB::run(&mut self, "COMMIT").await?;
+        // Within an unfinished transaction this fails, and so the numbers that it shows are those of the database.
+        DB::run(&mut self, "BEGIN").await?;
+        let found = DB::read_number(&mut self, READ_SQL).await?;
+        DB::run(&mut self, "ROLLBACK").await?;
+        if found < self.number {
+            return Err(StoreError::NotDurable { expected: self.number, found });
+        }
+        self.writer.check_file()?;
+        self.writer.known().last_commit = self.number;
+        self.is_committed = true;
+        Ok(())
+    }
+}
+
+impl<DB: StoreEngine> Deref for StoreTransaction<DB> {
+    type Target = DB::Connection;
+
+    fn deref(&self) -> &DB::Connection {
+        &self.connection
+    }
+}
+
+impl<DB: StoreEngine> DerefMut for StoreTransaction<DB> {
+    fn deref_mut(&mut self) -> &mut DB::Connection {
+        &mut self.connection
+    }
+}
+
+impl<DB: StoreEngine> Drop for StoreTransaction<DB> {
+    fn drop(&mut self) {
+        // The state of a connection is unknown after an error; the next transaction has a new one.
+        if !self.is_committed {
+            self.connection.close_on_drop();
+        }
+    }
+}
