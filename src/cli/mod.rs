@@ -1,6 +1,7 @@
 //! The command line: the definitions of all commands here, and a file per command.
 
 mod arguments;
+mod audit;
 mod call;
 mod check;
 mod complete;
@@ -47,6 +48,14 @@ enum CliCommand {
     Journal {
         #[command(subcommand)]
         command: journal::JournalCommand,
+        /// Print JSON instead of a table.
+        #[arg(long, global = true)]
+        json: bool,
+    },
+    /// Checks the audit of a tool server, which may run meanwhile.
+    Audit {
+        #[command(subcommand)]
+        command: audit::AuditCommand,
         /// Print JSON instead of a table.
         #[arg(long, global = true)]
         json: bool,
@@ -100,6 +109,7 @@ impl CommandLine {
             CliCommand::Serve | CliCommand::Indexer | CliCommand::Devnet(_) => LevelFilter::INFO,
             CliCommand::Check { .. }
             | CliCommand::Journal { .. }
+            | CliCommand::Audit { .. }
             | CliCommand::Call { .. }
             | CliCommand::Tools { .. }
             | CliCommand::Resource { .. }
@@ -116,6 +126,7 @@ impl CommandLine {
                 check::run(config::read_serve(&ProcessEnvironment, &mut secrets)?, json).await
             }
             CliCommand::Indexer => indexer::run(config::read_indexer(&ProcessEnvironment, &mut secrets)?).await,
+            CliCommand::Audit { command, json } => audit::run(command, json),
             CliCommand::Journal { command, json } => journal::run(command, json).await,
             CliCommand::Devnet(args) => devnet::run(*args, &mut secrets).await,
             CliCommand::Call { tool, arguments, server } => call::run(&tool, &arguments, &server, &mut secrets).await,

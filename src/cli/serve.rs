@@ -5,6 +5,7 @@ use std::{net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 use anyhow::Context;
 use rmcp::ServiceExt;
 use svc_operator::Operator;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -73,6 +74,7 @@ async fn serve_until_stopped<S: Future<Output = ()>>(
     let end_reason = tokio::select! {
         () = stop => None,
         reason = operator.supervisor().wait_until_ended() => Some(reason),
+        () = rotate_audit(operator) => None,
     };
     tracing::info!("draining");
     server.drain();
@@ -83,6 +85,15 @@ async fn serve_until_stopped<S: Future<Output = ()>>(
         Some(reason) => anyhow::bail!("the operator has given up: {reason}"),
         None => Ok(()),
     }
+}
+
+/// Continues the audit in a new file at each SIGHUP, after the old one was moved away.
+async fn rotate_audit(operator: &Operator) {
+    let Ok(mut hang_ups) = signal(SignalKind::hangup()) else { return std::future::pending().await };
+    while hang_ups.recv().await.is_some() {
+        operator.audit().rotate();
+    }
+    std::future::pending().await
 }
 
 /// Answers `starting` to every request until the boot is over.

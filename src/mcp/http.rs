@@ -124,14 +124,14 @@ fn router(server: Arc<ToolServer>, config: HttpServerConfig, bound: IpAddr, stop
         Arc::clone(&sessions),
         settings,
     );
-    let bearer = Arc::new(config.bearer_token);
+    let guard = BearerGuard { bearer: Arc::new(config.bearer_token), server: Arc::clone(&server) };
     let mcp = Router::new().route_service("/mcp", service);
     #[cfg(feature = "conformance")]
     let mcp = mcp.layer(middleware::from_fn(super::conformance::with_stream_cut));
     let admission = HttpAdmission { idle_cleanup: Arc::new(sessions.spawn_idle_cleanup()), sessions };
     let mcp = mcp
         .layer(middleware::from_fn_with_state(admission, admit_request))
-        .layer(middleware::from_fn_with_state(bearer, require_bearer_token));
+        .layer(middleware::from_fn_with_state(guard, require_bearer_token));
     Router::new()
         .route("/healthz", get(healthz))
         .route("/metrics", get(metrics_response))
@@ -154,11 +154,19 @@ fn json_response(status: StatusCode, body: &Value) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], body.to_string()).into_response()
 }
 
+/// The token, and the server whose audit counts the requests without it.
+#[derive(Clone)]
+struct BearerGuard {
+    bearer: Arc<SecretString>,
+    server: Arc<ToolServer>,
+}
+
 /// Refuses a request without the token before any MCP handling.
-async fn require_bearer_token(State(bearer): State<Arc<SecretString>>, request: Request, next: Next) -> Response {
-    if has_bearer_token(request.headers(), &bearer) {
+async fn require_bearer_token(State(guard): State<BearerGuard>, request: Request, next: Next) -> Response {
+    if has_bearer_token(request.headers(), &guard.bearer) {
         return next.run(request).await;
     }
+    guard.server.operator().audit().count_unauthorized();
     let body = json!({"error": "unauthorized", "message": "a bearer token is required"});
     let mut response = json_response(StatusCode::UNAUTHORIZED, &body);
     response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -61,7 +61,7 @@ pub use svc_pipeline::{
 pub use write::{
     active::ActiveWrite,
     admission::MAX_KEY_CHARACTERS,
-    audit::{AuditCompletion, AuditError, AuditRecord},
+    audit::{AuditCall, AuditChain, AuditCompletion, AuditError, AuditLog, AuditRecord, verify_audit},
     receipt::{WriteAnswer, WriteReceipt},
     request::{FeeEstimate, WriteRequest},
 };

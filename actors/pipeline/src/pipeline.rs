@@ -257,7 +257,7 @@ impl Pipeline {
                     answer = Ok(decided);
                 }
             }
-            task.finish(answer);
+            task.finish(actors, answer);
         })?;
         Ok(handle)
     }
@@ -321,6 +321,7 @@ impl Pipeline {
             // A full group leaves the transactions to the confirmer, which follows them all the same.
             let _ = self.0.tasks.spawn(async move {
                 let _ = task.resume::<Infallible>(&actors, &transactions).await;
+                task.finish(&actors, ());
             });
         }
     }

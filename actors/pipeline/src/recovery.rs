@@ -194,8 +194,13 @@ impl RecoveredJournal {
         self.store.find_by_write(write_id).await
     }
 
-    /// Whether the journal outlives the process.
-    pub fn is_on_disk(&self) -> bool {
-        self.store.is_on_disk()
+    /// Hash of a line of the embedder's audit, the newest that the journal knows.
+    pub async fn audit_head(&self) -> Result<Option<String>, JournalError> {
+        self.store.audit_head().await
+    }
+
+    /// Whether the journal has a record of every transaction of the account since it was begun.
+    pub fn is_complete(&self) -> bool {
+        self.store.is_on_disk() && self.store.loss().is_none()
     }
 }

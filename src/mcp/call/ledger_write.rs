@@ -36,8 +36,9 @@ impl ToolServer {
         };
         // A repeated key returns the earlier outcome and writes nothing, so it needs no confirmation.
         if !is_known {
-            self.operator.check_permission(&encoded)?;
-            if let Some(question) = self.confirm_message(entry, &encoded, caller).await? {
+            let refused = |error| self.record_refusal(entry, arguments, caller, error);
+            self.operator.check_permission(&encoded).map_err(refused)?;
+            if let Some(question) = self.confirm_message(entry, &encoded, caller).await.map_err(refused)? {
                 return Ok(CallOutcome::InputRequired(question));
             }
         }
@@ -132,11 +133,13 @@ impl ToolServer {
             return Err(ErrorEnvelope::new(FailureCode::NotReady, "the caller has gone before the write began", hint));
         }
         let (session, client) = caller.session_and_client();
+        let asks_person = ConfirmationStore::asks_person(entry.call_policy, caller);
         let origin = WriteOrigin {
             session: session.into(),
-            client: client.into(),
+            client: client.as_str().into(),
             tool: name.into(),
             verdict: entry.call_policy.as_str().into(),
+            confirmed_by: asks_person.then(|| format!("a person, through {client}").into()),
         };
         let mut progress = WriteProgressReport { caller, tool: name, hash: None, is_included: false };
         progress.begin().await;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, InputRequiredResult};
 use serde_json::{Value, json};
-use svc_operator::GrantStatus;
+use svc_kit::wall_clock;
+use svc_operator::{AuditCall, GrantStatus};
 use svc_otel::{metrics, trace};
 use svc_wire::error_envelope::{ErrorEnvelope, FailureCode};
 use tokio::time::Instant;
@@ -165,8 +166,9 @@ impl ToolServer {
             Some(UnavailableReason::Denied) => {
                 let message = format!("{name}: {}", UnavailableReason::Denied.reason());
                 let hint = "nothing was sent; whoever runs this server can change the policy";
-                return Err(ErrorEnvelope::new(FailureCode::AuthzPreconditionFailed, message, hint)
-                    .with_details(json!({"tool": name, "policy": "deny"})));
+                let error = ErrorEnvelope::new(FailureCode::AuthzPreconditionFailed, message, hint)
+                    .with_details(json!({"tool": name, "policy": "deny"}));
+                return Err(self.record_refusal(entry, &arguments, caller, error));
             }
             // The call of an agent fails with an error that names the DID.
             Some(UnavailableReason::Unsupported(_)) if matches!(entry.action, ToolAction::Vsa(_)) => {}
@@ -193,13 +195,53 @@ impl ToolServer {
             ToolAction::Ledger(tool) => self.call_ledger(entry, tool, &arguments, caller).await,
             ToolAction::Idx(tool) => self.call_indexer(name, *tool, &arguments, caller).await.map(CallOutcome::from),
             ToolAction::Graph(tool) => self.call_graph(name, tool, &arguments, caller).await.map(CallOutcome::from),
-            ToolAction::Vsa(tool) => self.call_agent(entry, tool, &arguments, caller).await,
+            ToolAction::Vsa(tool) => {
+                let called = self.call_agent(entry, tool, &arguments, caller).await;
+                // A question is no call yet.
+                if !matches!(called, Ok(CallOutcome::InputRequired(_))) {
+                    self.record_call(entry, &arguments, caller, called.as_ref().err());
+                }
+                called
+            }
             ToolAction::Cosmos(tool) => self.call_cosmos(name, tool, &arguments, caller).await.map(CallOutcome::from),
             ToolAction::Wallet(tool) => {
                 let content = self.call_wallet(*tool, &arguments).await;
                 Ok(ToolAnswer { summary: summary_line(name, &content), content }.into())
             }
         }
+    }
+
+    /// Puts a call on record that wrote nothing to the chain.
+    fn record_call(
+        &self,
+        entry: &CatalogEntry,
+        arguments: &Value,
+        caller: &ToolCaller<'_>,
+        error: Option<&ErrorEnvelope>,
+    ) {
+        let (session, client) = caller.session_and_client();
+        let is_short = arguments.to_string().len() <= MAX_RECORDED_ARGUMENTS;
+        self.operator.audit().record_call(AuditCall {
+            at: wall_clock::now_rfc3339(),
+            session,
+            client,
+            tool: entry.tool.name.to_string(),
+            verdict: entry.call_policy.as_str().to_owned(),
+            arguments: if is_short { arguments.clone() } else { "too long for a record".into() },
+            error_code: error.map(|error| error.code.to_string()),
+        });
+    }
+
+    /// Puts a call on record that was refused, denied or declined, and yields its error.
+    pub(super) fn record_refusal(
+        &self,
+        entry: &CatalogEntry,
+        arguments: &Value,
+        caller: &ToolCaller<'_>,
+        error: ErrorEnvelope,
+    ) -> ErrorEnvelope {
+        self.record_call(entry, arguments, caller, Some(&error));
+        error
     }
 
     pub(super) async fn describe_tx(&self, hash: &str) -> Result<ToolAnswer, ErrorEnvelope> {
@@ -209,6 +251,8 @@ impl ToolServer {
     }
 }
 
+/// Longest arguments that the audit keeps, as JSON in bytes.
+const MAX_RECORDED_ARGUMENTS: usize = 16 * 1024;
 /// Longest name that an error quotes, in bytes.
 const MAX_NAME_BYTES: usize = 200;
 

@@ -12,6 +12,7 @@ use rmcp::{
     model::{ContentBlock, JsonRpcMessage, ServerJsonRpcMessage, ServerResult},
     transport::streamable_http_server::session::{EventId, EventStore, EventStoreError, EventStream, ServerSseMessage},
 };
+use svc_net::json_memory;
 use tokio::sync::watch;
 
 /// Approximate bytes of the stored events. Beyond it the oldest are removed.
@@ -87,20 +88,20 @@ impl SessionEventLog {
     }
 }
 
-/// Approximate bytes of a message: an estimate for frequent messages, the serialized size for others.
+/// Approximate bytes that a message takes in memory, where JSON takes several times its text.
 fn message_size(message: &ServerJsonRpcMessage) -> usize {
     if let JsonRpcMessage::Response(response) = message {
         match &response.result {
-            // The structured content repeats the text.
             ServerResult::CallToolResult(result) => {
                 let texts = result.content.iter().filter_map(ContentBlock::as_text);
-                return 2 * texts.map(|text| text.text.len()).sum::<usize>();
+                let text = texts.map(|text| text.text.len()).sum::<usize>();
+                return text + result.structured_content.as_ref().map_or(0, json_memory::of_value);
             }
             ServerResult::ListToolsResult(result) => return 2_048 * result.tools.len(),
             _ => {}
         }
     }
-    serde_json::to_vec(message).map_or(0, |bytes| bytes.len())
+    serde_json::to_vec(message).map_or(0, |text| json_memory::of_text(&text))
 }
 
 /// Whether the message is the last one on the stream of a request.

@@ -9,6 +9,7 @@ mod idempotency_keys;
 mod limits;
 mod mempool;
 mod process_kill;
+mod records;
 mod refusals;
 
 use serde_json::{Value, json};

@@ -15,7 +15,7 @@ use super::super::{
 pub(super) struct ServerFiles(tempfile::TempDir);
 
 impl ServerFiles {
-    fn path(&self, name: &str) -> String {
+    pub(super) fn path(&self, name: &str) -> String {
         self.0.path().join(name).to_str().expect("a path").to_owned()
     }
 }

@@ -64,3 +64,38 @@ async fn cancelled_reads_lose_no_data() {
     }
     assert_eq!(store.checkpoint().await.expect("reads").height, 199);
 }
+
+#[test]
+fn on_a_disk_that_fills_and_empties_every_block_that_was_acknowledged_is_there() {
+    let name = "store::tests::on_a_disk_that_fills_and_empties_every_block_that_was_acknowledged_is_there";
+    svc_store::small_disk::run(name, |directory| {
+        tokio::runtime::Runtime::new().expect("a runtime").block_on(fill_and_empty(directory));
+    });
+}
+
+/// A follower repeats a block until it is written, and goes on with the next.
+async fn fill_and_empty(directory: &std::path::Path) {
+    let url = format!("sqlite://{}?mode=rwc", directory.join("index.db").display());
+    let store = IndexStore::open(&url, "c").await.expect("opens").with_write_pool();
+    let (mut height, mut failed) = (0, 0);
+    for _ in 0..4 {
+        let filler = svc_store::small_disk::fill(directory);
+        for _ in 0..10 {
+            match store.write_block(&block(height + 1)).await {
+                Ok(()) => height += 1,
+                Err(_) => failed += 1,
+            }
+        }
+        assert_eq!(store.checkpoint().await.expect("reads go on").height, height);
+        std::fs::remove_file(filler).expect("removed");
+        store.write_block(&block(height + 1)).await.expect("there is space again");
+        height += 1;
+    }
+    assert!(failed > 0, "the disk was never full");
+    store.close().await;
+    let store = IndexStore::open(&url, "c").await.expect("opens again");
+    for height in 1..=height {
+        let body = store.entity(EntityKind::Ecosystem, 1, height).await.expect("reads").expect("there");
+        assert_eq!(body["height"], height);
+    }
+}

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use svc_pipeline::{JournalError, JournalRecord};
 
 use super::Operator;
-use crate::write::audit::AuditRecord;
+use crate::write::audit::{AuditLog, AuditRecord};
 
 /// Records that a list contains at most.
 const MAX_RECORDS: u32 = 1_000;
@@ -41,7 +41,7 @@ impl Operator {
             "journal": {
                 "place": journal.location(), "recovered": pipeline.recovery(), "failure": journal.failure(), "loss": journal.loss(),
             },
-            "audit": {"place": &*context.audit.location()},
+            "audit": {"place": &*context.audit.location(), "problem": context.audit.problem()},
             "writes": {"in_flight": in_flight, "refused": refused, "sequences_used_below": floor},
             "endpoints": {
                 "rpc": {"current": node.current().origin(), "all": node.origins(), "dispute": dispute},
@@ -90,6 +90,11 @@ impl Operator {
     /// Number of journal entries and of audit lines of this process. Each grows with every change.
     pub fn record_counts(&self) -> (u64, u64) {
         (self.pipeline().journal().entry_count(), self.context().audit.line_count())
+    }
+
+    /// The audit.
+    pub fn audit(&self) -> &AuditLog {
+        &self.context().audit
     }
 
     /// The newest write attempts, newest first, at most a thousand.

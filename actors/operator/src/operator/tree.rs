@@ -53,7 +53,7 @@ pub async fn build(config: OperatorConfig, key: AccountKey) -> Result<(Operator,
     let address = discovery.identity.address.to_string();
     let journal = JournalPlace { file: config.journal.clone(), min_free_space: config.min_free_disk };
     let recovered = RecoveredJournal::open(&journal, &chain.params, &discovery.identity, &node).await?;
-    let (audit, open_records) = AuditLog::open(config.audit.as_deref())?;
+    let (audit, open_records) = AuditLog::open(config.audit.as_deref(), recovered.audit_head().await?.as_deref())?;
     complete_audit(&audit, &recovered, open_records).await?;
     log_recovery(&recovered);
     let pipeline_config = PipelineConfig {
@@ -111,6 +111,10 @@ pub async fn build(config: OperatorConfig, key: AccountKey) -> Result<(Operator,
             Some(graph)
         }
     };
+    // A journal in memory ends with the process, and the next one has the file alone.
+    if config.journal.is_some() {
+        audit.keep_head_in(pipeline.journal().clone());
+    }
     let context = WriteContext {
         pipeline,
         registry: Arc::clone(&chain.registry),

@@ -56,7 +56,7 @@ impl Operator {
                 let operator = self.clone();
                 let work = async move {
                     match recorded::find_answer(operator.context(), &intent).await {
-                        Some(answer) => task.finish(answer),
+                        Some(answer) => task.finish(operator.context().pipeline.actors(), answer),
                         None => execution::execute(task, operator.context()).await,
                     }
                 };

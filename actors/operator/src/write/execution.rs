@@ -4,7 +4,8 @@
 
 use std::{sync::Arc, time::Duration};
 
-use serde_json::json;
+use serde_json::{Value, json};
+use svc_kit::wall_clock;
 use svc_otel::{
     metrics,
     trace::{self, WriteStage},
@@ -197,7 +198,7 @@ fn close_records(task: WriteTask<WriteAnswer>, context: &WriteContext, completed
     let outcome = outcome_label(context, completed.last_tx.as_ref());
     if outcome == UNDECIDED || !completed.is_audited {
         // An undecided write is open in the journal, and the next process completes it. A refused one has no record.
-        return task.finish(completed.answer);
+        return task.finish(context.pipeline.actors(), completed.answer);
     }
     if let (Some(tx), Some(_)) =
         (completed.last_tx.as_ref().filter(|_| outcome != REFUSED), &task.intent().idempotency_key)
@@ -206,12 +207,36 @@ fn close_records(task: WriteTask<WriteAnswer>, context: &WriteContext, completed
         let answer = serde_json::to_string(&StoredAnswer::from(&completed.answer)).unwrap_or_default();
         context.pipeline.journal().record_answer(&tx.hash, answer);
     }
-    let completion = AuditCompletion::of_answer(&completed.answer, outcome, completed.last_tx.as_ref());
+    let last_tx = completed.last_tx.as_ref();
+    let fee = last_tx.and_then(|tx| context.pipeline.with_table(|table| table.get(&tx.hash).map(|tx| tx.fee)));
+    let completion = audit_completion(&completed.answer, outcome, last_tx, fee);
     context.audit.complete(&task.intent().id, completion);
     if task.has_caller_timed_out() {
         metrics::record_tx_decided_late(outcome);
     }
-    task.finish(completed.answer);
+    task.finish(context.pipeline.actors(), completed.answer);
+}
+
+/// The end of a write with this answer, whose last transaction has the outcome `outcome`.
+fn audit_completion(
+    answer: &WriteAnswer,
+    outcome: &str,
+    last_tx: Option<&SubmittedTx>,
+    fee: Option<u128>,
+) -> AuditCompletion {
+    let (receipt, error) = (answer.as_ref().ok(), answer.as_ref().err());
+    let of_error = |name: &str| error.and_then(|error| error.details.get(name));
+    let number = |name: &str| of_error(name).and_then(Value::as_u64);
+    AuditCompletion {
+        completed_at: wall_clock::now_rfc3339(),
+        outcome: outcome.to_owned(),
+        error_code: error.map(|error| error.code.to_string()),
+        tx_hash: last_tx.map(|tx| tx.hash.clone()),
+        block_height: receipt.map(|receipt| receipt.block_height).or_else(|| number("block_height")),
+        code: receipt.map(|receipt| receipt.code).or_else(|| number("code").and_then(|code| u32::try_from(code).ok())),
+        codespace: of_error("codespace").and_then(Value::as_str).map(str::to_owned),
+        fee: fee.map(|fee| fee.to_string()),
+    }
 }
 
 /// `included`, `failed`, `expired`, `displaced`, `refused`, `undecided`, or `not_sent`.

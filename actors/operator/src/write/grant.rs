@@ -7,7 +7,7 @@ use svc_pipeline::{EncodedMessage, FeeGranter, SigningPolicy, WriteIntent};
 use svc_wire::error_envelope::{ErrorEnvelope, FailureCode, NextStep};
 use tokio::time::Instant;
 
-use super::context::WriteContext;
+use super::{context::WriteContext, request::decode_message};
 use crate::{error::record_unavailable, refresher::RefreshTrigger, snapshot::GrantStatus};
 
 /// Longest wait of a refused write for the indexer before its authorization is read again.
@@ -52,7 +52,10 @@ impl SigningPolicy for GrantPolicy<'_> {
         let Self(context) = self;
         check_grant(context, &intent.encoded)?;
         if attempt == 0 {
-            context.audit.begin(intent).map_err(|error| record_unavailable("audit", &error.to_string()))?;
+            context
+                .audit
+                .begin(intent, decode_message(context, &intent.encoded))
+                .map_err(|error| record_unavailable("audit", &error.to_string()))?;
         }
         let snapshot = context.publisher.current();
         let budget = snapshot.fee_budget(intent.encoded.msg_type(), &context.chain_time());

@@ -88,7 +88,14 @@ async fn recorded_answer(context: &WriteContext, record: JournalRecord) -> Write
             if let Some(refusal) = context.pipeline.with_table(final_refusal) {
                 return Err(never_executed_error(hash, &refusal));
             }
-            outcome
+            match outcome {
+                // The outcome of a write that has ended has no events any more.
+                WriteOutcome::Included { height, result } => {
+                    let read = context.pipeline.read_result(height, hash).await.ok().flatten();
+                    WriteOutcome::Included { height, result: read.map_or(result, Box::new) }
+                }
+                outcome => outcome,
+            }
         }
         ("open_refused", _) => return Err(rejected_error(&record.submitted_tx(), &record.refusal())),
         ("expired", _) => WriteOutcome::Expired { timeout_height: record.timeout_height },

@@ -11,8 +11,8 @@ pub(crate) async fn complete_audit(
     journal: &RecoveredJournal,
     open: Vec<AuditRecord>,
 ) -> Result<(), JournalError> {
-    // Without a journal on disk it is unknown whether a transaction was sent.
-    let no_transaction = if journal.is_on_disk() { "not_sent" } else { "unknown" };
+    // A journal in memory, or one that has lost records, does not know whether a transaction was sent.
+    let no_transaction = if journal.is_complete() { "not_sent" } else { "unknown" };
     for record in open {
         let mut transactions = journal.transactions_of_write(&record.id).await?;
         // One that was never sent has no reason of a refusal.
@@ -33,6 +33,7 @@ pub(crate) async fn complete_audit(
             tx_hash: last.as_ref().map(|tx| tx.tx_hash.clone()),
             block_height: last.as_ref().and_then(|tx| tx.block_height),
             code: last.as_ref().and_then(|tx| tx.code),
+            fee: None,
             codespace: last.and_then(|tx| tx.codespace).filter(|codespace| !codespace.is_empty()),
         };
         audit.complete(&record.id, completion);

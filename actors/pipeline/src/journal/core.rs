@@ -41,6 +41,11 @@ pub enum JournalEntry {
     },
     /// A transaction in a block of which the journal has lost the record.
     Restored(Box<RestoredEntry>),
+    /// The newest line of the embedder's audit.
+    AuditHead {
+        /// Hash of the line.
+        hash: String,
+    },
     /// A caller was answered before the transaction was decided.
     CallerTimedOut {
         /// Upper-case hex.
@@ -116,9 +121,10 @@ impl TxResultEntry {
 }
 
 impl JournalEntry {
-    /// Hash of its transaction.
+    /// Hash of its transaction; empty for an entry that belongs to none.
     pub fn hash(&self) -> &str {
         match self {
+            Self::AuditHead { .. } => "",
             Self::Signed(signed) => &signed.tx.hash,
             Self::Restored(restored) => &restored.hash,
             Self::Unsent { hash }
@@ -158,6 +164,14 @@ impl JournalOutbox {
     pub fn push(&mut self, entry: JournalEntry) -> u64 {
         self.entries.push_back(entry);
         self.next_number() - 1
+    }
+
+    /// Adds the newest audit head, instead of an earlier one that is still the last entry.
+    pub fn replace_audit_head(&mut self, entry: JournalEntry) {
+        match self.entries.back_mut() {
+            Some(last @ JournalEntry::AuditHead { .. }) => *last = entry,
+            _ => self.entries.push_back(entry),
+        }
     }
 
     /// Adds an entry unless the outbox is full.

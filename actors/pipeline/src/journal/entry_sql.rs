@@ -48,6 +48,9 @@ pub(super) async fn write_entry(connection: &mut SqliteConnection, entry: &Journ
                 .execute(connection)
                 .await?;
         }
+        JournalEntry::AuditHead { hash } => {
+            sqlx::query("UPDATE head SET audit_head = ?").bind(hash).execute(connection).await?;
+        }
         JournalEntry::Restored(restored) => insert_restored(connection, restored).await?,
         JournalEntry::CallerTimedOut { hash } => {
             sqlx::query("UPDATE transactions SET is_late = 1 WHERE tx_hash = ?").bind(hash).execute(connection).await?;

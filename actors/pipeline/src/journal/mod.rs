@@ -205,6 +205,12 @@ impl JournalHandle {
         self.append(JournalEntry::Answered { hash: hash.to_owned(), answer });
     }
 
+    /// Records the hash of the newest line of the embedder's audit, together with the next entry: it costs no commit of its own.
+    pub fn record_audit_head(&self, hash: &str) {
+        let entry = JournalEntry::AuditHead { hash: hash.to_owned() };
+        self.outbox.with(|outbox| outbox.replace_audit_head(entry));
+    }
+
     fn append(&self, entry: JournalEntry) {
         self.outbox.with(|outbox| outbox.push(entry));
         // A journal that is restarting writes the whole outbox once it is back.

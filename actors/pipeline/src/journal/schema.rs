@@ -31,7 +31,8 @@ CREATE TABLE IF NOT EXISTS transactions (
     restored_at TEXT
 ) STRICT;
 CREATE TABLE IF NOT EXISTS head (
-    one INTEGER PRIMARY KEY CHECK (one = 1), identity TEXT NOT NULL, checksum_sum INTEGER NOT NULL DEFAULT 0
+    one INTEGER PRIMARY KEY CHECK (one = 1), identity TEXT NOT NULL, checksum_sum INTEGER NOT NULL DEFAULT 0,
+    audit_head TEXT
 ) STRICT;
 CREATE TABLE IF NOT EXISTS history (
     one INTEGER PRIMARY KEY CHECK (one = 1), first_height INTEGER NOT NULL, first_hash TEXT NOT NULL,

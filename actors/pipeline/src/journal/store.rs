@@ -204,6 +204,7 @@ impl JournalStore {
                         client: text("client")?,
                         tool: text("tool")?,
                         verdict: text("verdict")?,
+                        confirmed_by: None,
                     },
                     idempotency_key: row.try_get("idempotency_key")?,
                     traceparent: row.try_get("traceparent")?,
@@ -234,6 +235,11 @@ impl JournalStore {
         let since = svc_wire::timestamp::iso_millis(&day.start());
         let row = sqlx::query(sql).bind(since).fetch_one(self.writer.pool()).await?;
         Ok(DailyFees::new(day, read_unsigned(&row, "spent")?.into()))
+    }
+
+    /// Hash of a line of the embedder's audit, the newest that the journal knows.
+    pub async fn audit_head(&self) -> Result<Option<String>, JournalError> {
+        Ok(sqlx::query_scalar("SELECT audit_head FROM head").fetch_one(self.writer.pool()).await?)
     }
 
     /// The pinned blocks; `None` in a journal that has pinned none.

@@ -186,6 +186,19 @@ impl InFlightTable {
         true
     }
 
+    /// A submission has ended: its decided transactions keep hash and outcome, without message and events.
+    pub fn release(&mut self, submission: SubmissionId) {
+        for hash in self.by_submission.get(&submission).map(Vec::as_slice).unwrap_or_default() {
+            let Some(tx) = self.transactions.get_mut(hash).filter(|tx| tx.outcome.is_some()) else { continue };
+            tx.intent = tx.intent.without_content();
+            if let Some(WriteOutcome::Included { result, .. }) = &mut tx.outcome {
+                // The event of the ante handler says that the sequence was used.
+                result.events.retain(|event| event.event_type == "tx");
+                result.data = Vec::new();
+            }
+        }
+    }
+
     /// The journal has a transaction on disk.
     pub fn mark_journaled(&mut self, hash: &str) {
         if let Some(entry) = self.transactions.get_mut(hash) {
@@ -361,6 +374,32 @@ mod tests {
         table.decide("B", expired());
         table.decide("C", WriteOutcome::Included { height: 9, result: Box::default() });
         assert_eq!(table.daily_fees().spent(), 3);
+    }
+
+    #[test]
+    fn a_write_that_has_ended_keeps_hash_and_outcome_alone() {
+        use svc_wire::comet_rpc::{AbciEvent, EventAttribute, ExecTxResult};
+        let attribute = EventAttribute { key: "acc_seq".to_owned(), value: "a/7".to_owned(), index: true };
+        let event =
+            |event_type: &str| AbciEvent { event_type: event_type.to_owned(), attributes: vec![attribute.clone()] };
+        let result = ExecTxResult {
+            code: 5,
+            data: vec![1; 1_000],
+            events: [event("transfer"), event("tx")].into(),
+            ..ExecTxResult::default()
+        };
+        let mut intent = (*WriteIntent::sample()).clone();
+        intent.encoded.message.value = vec![1; 1_000];
+        let mut table = InFlightTable::default();
+        table.add(InFlightTx { intent: Arc::new(intent.clone()), ..entry("A", 1, 7) });
+        table.add(InFlightTx { intent: Arc::new(intent), ..entry("B", 1, 7) });
+        table.decide("A", WriteOutcome::Included { height: 9, result: Box::new(result) });
+        table.release(SubmissionId(1));
+        let tx = table.get("A").expect("known");
+        assert!(tx.intent.encoded.message.value.is_empty() && tx.has_executed());
+        let Some(WriteOutcome::Included { result, .. }) = &tx.outcome else { panic!("{tx:?}") };
+        assert_eq!((result.code, result.data.len(), result.events.len()), (5, 0, 1));
+        assert_eq!(table.get("B").map(|tx| tx.intent.encoded.message.value.len()), Some(1_000), "it may be sent again");
     }
 
     #[test]

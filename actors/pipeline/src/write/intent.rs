@@ -15,12 +15,14 @@ pub struct WriteOrigin {
     pub tool: Arc<str>,
     /// Decision of the embedder's policy: `allow`, `ask`, `confirm`.
     pub verdict: Arc<str>,
+    /// The person or program that confirmed the message, where the policy asked. The journal does not keep it.
+    pub confirmed_by: Option<Arc<str>>,
 }
 
 impl WriteOrigin {
     /// The origin of a program that embeds the pipeline and writes on its own behalf.
     pub fn embedder(name: &str) -> Self {
-        Self { session: name.into(), client: name.into(), tool: "".into(), verdict: "allow".into() }
+        Self { session: name.into(), client: name.into(), tool: "".into(), verdict: "allow".into(), confirmed_by: None }
     }
 }
 
@@ -49,6 +51,15 @@ impl WriteIntent {
     ) -> Self {
         let traceparent = svc_otel::trace::traceparent(span);
         Self { id: uuid::Uuid::now_v7().to_string(), encoded, origin, idempotency_key, traceparent }
+    }
+}
+
+impl WriteIntent {
+    /// The intent without the bytes of its message.
+    pub(crate) fn without_content(&self) -> Arc<Self> {
+        let type_url = self.encoded.message.type_url.clone();
+        let message = prost_types::Any { type_url, value: Vec::new() };
+        Arc::new(Self { encoded: EncodedMessage { message, needs_grant: self.encoded.needs_grant }, ..self.clone() })
     }
 }
 

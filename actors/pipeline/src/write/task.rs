@@ -120,8 +120,9 @@ impl<A> WriteTask<A> {
         self.reporter.report(WriteStatus::Ended(answer));
     }
 
-    /// Publishes the answer and ends the task.
-    pub fn finish(self, answer: A) {
+    /// Publishes the answer and ends the task. Of its decided transactions only hash and outcome stay in memory.
+    pub fn finish(self, actors: &WriteActors, answer: A) {
+        actors.table.with(|table| self.submissions.iter().for_each(|id| table.release(*id)));
         self.reporter.report(WriteStatus::Ended(answer));
     }
 
