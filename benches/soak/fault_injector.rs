@@ -12,6 +12,7 @@ use svc_devnet::{
 };
 use svc_ledger::query;
 use svc_net::upstream::{BroadcastOutcome, NodeClient};
+use svc_store::small_disk;
 use svc_wire::{
     account_key::AccountKey,
     proto::cosmos::{
@@ -121,6 +122,8 @@ const FAULT_KINDS: &[(&str, u32, FaultAction)] = &[
         chaos.apply_for(300..4_000, on, |faults| faults.lies = NodeLies::default());
     }),
     ("foreign use of the key", 8, FaultInjector::use_key_elsewhere),
+    ("disk of the records full", 3, |chaos| chaos.fill_disk(&Arc::clone(&chaos.tools))),
+    ("disk of the index full", 2, |chaos| chaos.fill_disk(&Arc::clone(&chaos.indexer))),
     ("tool server: SIGKILL", 3, |chaos| chaos.end_tool_server(Signal::KILL)),
     ("tool server: SIGTERM", 2, |chaos| chaos.end_tool_server(Signal::TERM)),
     ("indexer: SIGKILL", 2, |chaos| {
@@ -180,6 +183,13 @@ impl FaultInjector {
             fault_counts: FaultCounts::new(),
             pause_factor: calm,
         }
+    }
+
+    /// Nothing can be written to the disk of a server for a while.
+    fn fill_disk(&mut self, server: &ServerProcess) {
+        let Some(disk) = server.disk() else { return };
+        let filler = small_disk::fill(&disk.outside());
+        self.schedule_repair(200..5_000, async move { drop(std::fs::remove_file(filler)) });
     }
 
     /// Causes faults until `calm` is cancelled, then repairs everything.

@@ -16,6 +16,7 @@ use std::{path::Path, process::ExitCode, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use svc_devnet::{Devnet, DevnetConfig, node::Node, scenario::Scenario};
+use svc_store::small_disk::SmallDisk;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -35,6 +36,9 @@ const INDEXER_TIMEOUT: Duration = Duration::from_secs(3);
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(180);
 /// How long a server gets to come up, or the journal to close its last row.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(90);
+/// Sizes of the disks of journal and audit, and of the index.
+const RECORDS_DISK: &str = "size=256m";
+const INDEX_DISK: &str = "size=1g";
 const TOKEN: &str = "token-of-the-soak-0123456789abcdef";
 
 /// The writes and the duration that the command line asks for.
@@ -85,11 +89,15 @@ impl SoakServers {
     fn new(devnet: &Devnet, replica: &Node, home: &Path, rng: &mut fastrand::Rng) -> Self {
         let seat = devnet.operator_slot.as_ref().expect("a seat");
         let phrase = devnet.accounts[&seat.operator_name].mnemonic.clone();
-        let file = |name: &str| home.join(name).to_str().expect("a path").to_owned();
+        let [records, index] = [RECORDS_DISK, INDEX_DISK].map(|size| SmallDisk::mount(size).map(Arc::new));
+        let file = |disk: &Option<Arc<SmallDisk>>, name: &str| match disk {
+            Some(disk) => disk.path(name),
+            None => home.join(name).display().to_string(),
+        };
         let (tools, indexer) = (free_port(rng), free_port(rng));
         let indexer_environment = [
             ("SVC_RPC", devnet.node.origin()),
-            ("SVC_INDEXER_DB", format!("sqlite://{}?mode=rwc", file("indexer.db"))),
+            ("SVC_INDEXER_DB", format!("sqlite://{}?mode=rwc", file(&index, "indexer.db"))),
             ("SVC_INDEXER_PORT", indexer.to_string()),
             ("SVC_INDEXER_BLOCK_MS", BLOCK_TIME.as_millis().to_string()),
             ("SVC_LOG_LEVEL", "warn".to_owned()),
@@ -104,13 +112,29 @@ impl SoakServers {
             ("SVC_INDEXER", format!("http://127.0.0.1:{indexer}")),
             ("SVC_TX_TIMEOUT_MS", TX_TIMEOUT.as_millis().to_string()),
             ("SVC_INDEXER_TIMEOUT_MS", INDEXER_TIMEOUT.as_millis().to_string()),
-            ("SVC_JOURNAL", file("journal.db")),
-            ("SVC_AUDIT", file("audit.jsonl")),
+            ("SVC_JOURNAL", file(&records, "journal.db")),
+            ("SVC_AUDIT", file(&records, "audit.jsonl")),
+            ("SVC_MIN_FREE_DISK", "0".to_owned()),
         ];
         Self {
-            indexer: ServerProcess::new("indexer", indexer, indexer_environment.into(), home),
-            tools: ServerProcess::new("serve", tools, tools_environment.into(), home),
+            indexer: ServerProcess::new("indexer", indexer, indexer_environment.into(), home, index),
+            tools: ServerProcess::new("serve", tools, tools_environment.into(), home, records),
         }
+    }
+
+    /// Checks journal and audit as a person would; the words of each failure.
+    fn verify_records(&self, home: &Path) -> Vec<String> {
+        let file = |name: &str| match self.tools.disk() {
+            Some(disk) => disk.path(name),
+            None => home.join(name).display().to_string(),
+        };
+        let (journal, audit) = (file("journal.db"), file("audit.jsonl"));
+        let check = |arguments: [&str; 3]| {
+            let output = self.tools.program_command().args(arguments).output().expect("svc runs");
+            let words = String::from_utf8_lossy(&output.stderr).into_owned();
+            (!output.status.success()).then(|| format!("{arguments:?}: {words}"))
+        };
+        [check(["journal", "verify", &journal]), check(["audit", "verify", &audit])].into_iter().flatten().collect()
     }
 
     async fn start(&self, devnet: &Devnet) {
@@ -169,8 +193,13 @@ async fn run_soak(plan: &SoakPlan, home: &Path) -> SoakReport {
     let repeated = writers.repeat_recorded(STARTUP_TIMEOUT).await;
     let finally = servers.tools.stop().await;
     servers.indexer.stop().await;
-    let verdict = SoakVerdict::of(&devnet.node, &writers.all(), &repeated, &home.join("audit.jsonl"), open_rows);
+    let audit = match servers.tools.disk() {
+        Some(disk) => disk.outside().join("audit.jsonl"),
+        None => home.join("audit.jsonl"),
+    };
+    let verdict = SoakVerdict::of(&devnet.node, &writers.all(), &repeated, &audit, open_rows);
     let mut notes = servers.tools.notes();
+    notes.extend(servers.verify_records(home));
     notes.extend(servers.indexer.notes());
     if !is_up {
         notes.push("the tool server did not come up after the last restart".to_owned());

@@ -59,7 +59,10 @@ pub fn parse_answer(result: CallToolResult) -> Result<SoakOutcome, String> {
         ("TX_EXPIRED" | "SEQUENCE_MISMATCH", Some(hash), _) => Ok(SoakOutcome::NotExecuted { code, hash }),
         // Refused, and it may still execute: the key tells later.
         _ if details["timeout_height"].is_u64() => Err(code),
-        ("BCAST_TIMEOUT" | "RESTARTING" | "NOT_READY" | "OVERLOADED" | "SEQUENCE_MISMATCH", ..) => Err(code),
+        (
+            "BCAST_TIMEOUT" | "RESTARTING" | "NOT_READY" | "JOURNAL_UNAVAILABLE" | "OVERLOADED" | "SEQUENCE_MISMATCH",
+            ..,
+        ) => Err(code),
         (upstream, ..) if upstream.starts_with("UPSTREAM_") => Err(code),
         (_, Some(hash), Some(height)) => Ok(SoakOutcome::Failed { code, hash, height }),
         ("BCAST_REJECTED", ..) if content["retryable"] == true => Err(code),

@@ -11,6 +11,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use svc_store::small_disk::SmallDisk;
 use tokio::{
     process::{Child, Command},
     time::{sleep, timeout},
@@ -42,6 +43,8 @@ pub fn remove_program(home: &Path) {
 /// A server as a process.
 pub struct ServerProcess {
     program: PathBuf,
+    /// File system of its records; `None` where the machine has no user namespaces.
+    disk: Option<Arc<SmallDisk>>,
     command: &'static str,
     port: u16,
     environment: Vec<(&'static str, String)>,
@@ -52,11 +55,17 @@ pub struct ServerProcess {
 }
 
 impl ServerProcess {
-    pub fn new(word: &'static str, port: u16, environment: Vec<(&'static str, String)>, home: &Path) -> Arc<Self> {
+    pub fn new(
+        word: &'static str,
+        port: u16,
+        environment: Vec<(&'static str, String)>,
+        home: &Path,
+        disk: Option<Arc<SmallDisk>>,
+    ) -> Arc<Self> {
         let (program, log) = (home.join(PROGRAM), home.join(format!("{word}.log")));
         let http = reqwest::Client::builder().timeout(Duration::from_secs(2)).build().expect("a client");
         let (child, notes) = (tokio::sync::Mutex::default(), Mutex::default());
-        Arc::new(Self { program, command: word, port, environment, log, child, notes, http })
+        Arc::new(Self { program, disk, command: word, port, environment, log, child, notes, http })
     }
 
     pub fn origin(&self) -> String {
@@ -71,9 +80,22 @@ impl ServerProcess {
         }
     }
 
+    /// The command of the program, which sees the disk.
+    pub fn program_command(&self) -> std::process::Command {
+        match &self.disk {
+            Some(disk) => disk.command(&self.program.display().to_string()),
+            None => std::process::Command::new(&self.program),
+        }
+    }
+
+    /// The disk of its records.
+    pub fn disk(&self) -> Option<&Arc<SmallDisk>> {
+        self.disk.as_ref()
+    }
+
     fn spawn(&self) -> Child {
         let log = OpenOptions::new().append(true).create(true).open(&self.log).expect("a log");
-        let mut command = Command::new(&self.program);
+        let mut command = Command::from(self.program_command());
         command.arg(self.command).env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).kill_on_drop(true);
         command.spawn().expect("svc starts")

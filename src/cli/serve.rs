@@ -5,7 +5,7 @@ use std::{net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 use anyhow::Context;
 use rmcp::ServiceExt;
 use svc_operator::Operator;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -21,6 +21,7 @@ pub(super) async fn run(config: ServeConfig) -> anyhow::Result<()> {
     // One future for the whole run: between two of them a signal would be lost.
     let stop = stop_signal()?;
     tokio::pin!(stop);
+    let mut hang_ups = signal(SignalKind::hangup())?;
     match config.transport {
         TransportConfig::Stdio => {
             let operator = tokio::select! {
@@ -33,6 +34,7 @@ pub(super) async fn run(config: ServeConfig) -> anyhow::Result<()> {
             tokio::select! {
                 ended = running.waiting() => { ended?; }
                 () = &mut stop => {}
+                () = rotate_audit(&mut hang_ups, &operator) => {}
                 reason = operator.supervisor().wait_until_ended() => anyhow::bail!("the operator has given up: {reason}"),
             }
             server.drain();
@@ -59,7 +61,7 @@ pub(super) async fn run(config: ServeConfig) -> anyhow::Result<()> {
             let http = HttpServerConfig { bearer_token: bearer, allowed_hosts, sessions };
             let http = HttpServer::start(listener, Arc::clone(&server), http)?;
             tracing::info!(address = %http.address, "serving MCP over HTTP");
-            serve_until_stopped(stop, &operator, &server, http).await
+            serve_until_stopped(stop, &mut hang_ups, &operator, &server, http).await
         }
     }
 }
@@ -67,6 +69,7 @@ pub(super) async fn run(config: ServeConfig) -> anyhow::Result<()> {
 /// Waits for the stop signal or the end of the operator, then drains.
 async fn serve_until_stopped<S: Future<Output = ()>>(
     stop: Pin<&mut S>,
+    hang_ups: &mut Signal,
     operator: &Operator,
     server: &ToolServer,
     http: HttpServer,
@@ -74,7 +77,7 @@ async fn serve_until_stopped<S: Future<Output = ()>>(
     let end_reason = tokio::select! {
         () = stop => None,
         reason = operator.supervisor().wait_until_ended() => Some(reason),
-        () = rotate_audit(operator) => None,
+        () = rotate_audit(hang_ups, operator) => None,
     };
     tracing::info!("draining");
     server.drain();
@@ -88,8 +91,7 @@ async fn serve_until_stopped<S: Future<Output = ()>>(
 }
 
 /// Continues the audit in a new file at each SIGHUP, after the old one was moved away.
-async fn rotate_audit(operator: &Operator) {
-    let Ok(mut hang_ups) = signal(SignalKind::hangup()) else { return std::future::pending().await };
+async fn rotate_audit(hang_ups: &mut Signal, operator: &Operator) {
     while hang_ups.recv().await.is_some() {
         operator.audit().rotate();
     }

@@ -41,7 +41,10 @@ pub(crate) async fn check_history(store: &JournalStore, node: &NodeClient) -> Re
         }
     }
     if newest.height > 0 && !newest.hash.is_empty() {
-        store.pin_block(&newest).await?;
+        // A journal that cannot be written does not keep the server from starting: reads go on.
+        if let Err(error) = store.pin_block(&newest).await {
+            tracing::error!(%error, "the newest block cannot be pinned in the journal");
+        }
     }
     Ok(())
 }

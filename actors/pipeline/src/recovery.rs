@@ -98,7 +98,9 @@ async fn restore_lost(
     let Some(facts) = facts.filter(|facts| facts.sequence.is_some()) else {
         return Err(RecoveryError::NotRestored { location: store.location().to_owned() });
     };
-    let restoration = restore(store, node, account, facts).await?;
+    let not_restored = || RecoveryError::NotRestored { location: store.location().to_owned() };
+    let restoration = restore(store, node, account, facts).await?.ok_or_else(not_restored)?;
+    store.end_loss().await?;
     let Restoration { restored, unexplained } = restoration;
     tracing::error!(
         journal = store.location(),
@@ -180,8 +182,7 @@ impl RecoveredJournal {
 
     /// Whether the block of the newest transaction in the journal is below a height.
     async fn is_newest_below(&self, height: u64) -> Result<bool, JournalError> {
-        let newest = self.store.newest_records(1).await?;
-        Ok(newest.first().and_then(|record| record.block_height).is_some_and(|newest| newest < height))
+        Ok(self.store.newest_used_height().await?.is_some_and(|newest| newest < height))
     }
 
     /// Transactions that were open and their outcomes so far.
@@ -199,8 +200,8 @@ impl RecoveredJournal {
         self.store.audit_head().await
     }
 
-    /// Whether the journal has a record of every transaction of the account since it was begun.
-    pub fn is_complete(&self) -> bool {
-        self.store.is_on_disk() && self.store.loss().is_none()
+    /// Time since which the journal has every transaction of the account, RFC 3339; `None` for one that does not know.
+    pub async fn complete_since(&self) -> Result<Option<String>, JournalError> {
+        self.store.complete_since().await
     }
 }

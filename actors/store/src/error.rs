@@ -14,6 +14,9 @@ pub enum StoreError {
         /// Newest number in the database.
         found: i64,
     },
+    /// The files cannot be looked at, or are shorter than before. A new connection shows whether commits are lost.
+    #[error("{0}")]
+    Changed(String),
     /// Commits that were acknowledged are gone. Nothing can be written until the next start.
     #[error("{0}; nothing more is written until the next start")]
     Lost(String),

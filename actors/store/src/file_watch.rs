@@ -18,6 +18,15 @@ pub struct FileWatch {
     connection_number: u64,
 }
 
+/// A change of the files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileChange {
+    /// The commits since are in no file at the path.
+    Lost(String),
+    /// Another program may have merged the write-ahead log. A new connection shows whether commits are lost.
+    Unclear(String),
+}
+
 #[derive(Debug)]
 struct WatchedFile {
     path: PathBuf,
@@ -41,7 +50,7 @@ impl FileWatch {
     }
 
     /// Compares the files with those that were seen before. `connection_number` changes with each new connection.
-    pub fn check(&mut self, connection_number: u64) -> Result<(), String> {
+    pub fn check(&mut self, connection_number: u64) -> Result<(), FileChange> {
         if connection_number != self.connection_number {
             (self.connection_number, self.write_ahead_log.seen) = (connection_number, None);
         }
@@ -51,23 +60,24 @@ impl FileWatch {
 }
 
 impl WatchedFile {
-    fn check(&mut self) -> Result<(), String> {
+    fn check(&mut self) -> Result<(), FileChange> {
         let path = self.path.display();
         let now = match std::fs::metadata(&self.path) {
             Ok(metadata) => Some(FileState { identity: identity(&metadata), length: metadata.len() }),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(format!("{path} cannot be looked at: {error}")),
+            Err(error) => return Err(FileChange::Unclear(format!("{path} cannot be looked at: {error}"))),
         };
         match (self.seen, now) {
-            (Some(_), None) => return Err(format!("{path} was removed while it was open")),
+            (Some(_), None) => return Err(FileChange::Lost(format!("{path} was removed while it was open"))),
             (Some(seen), Some(now)) if seen.identity != now.identity => {
-                return Err(format!("{path} was replaced while it was open"));
+                return Err(FileChange::Lost(format!("{path} was replaced while it was open")));
             }
             (Some(seen), Some(now)) if now.length < seen.length => {
-                return Err(format!(
-                    "{path} was shortened from {} to {} bytes while it was open",
-                    seen.length, now.length
-                ));
+                self.seen = Some(now);
+                let (before, now) = (seen.length, now.length);
+                return Err(FileChange::Unclear(format!(
+                    "{path} was shortened from {before} to {now} bytes while it was open"
+                )));
             }
             _ => {}
         }

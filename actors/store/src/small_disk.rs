@@ -9,7 +9,8 @@ use std::{
 };
 
 const DIRECTORY_VARIABLE: &str = "SVC_TEST_SMALL_DISK";
-const SIZE: &str = "size=2m";
+/// The size of a small disk.
+pub const SIZE: &str = "size=2m";
 
 /// Runs a test with a directory on a file system of 2 MiB. The test runs in a process of its own: `test_name` is its full name.
 /// On a machine without user namespaces nothing runs.
@@ -60,15 +61,15 @@ pub struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// Mounts a file system of 2 MiB; `None` on a machine without user namespaces.
+    /// Mounts a file system; `size` is an option of tmpfs, such as `size=2m`. `None` on a machine without user namespaces.
     ///
     /// # Panics
     /// When no temporary directory can be made.
-    pub fn mount() -> Option<Self> {
+    pub fn mount(size: &str) -> Option<Self> {
         let directory = tempfile::tempdir().expect("a directory");
         let script = "mount -t tmpfs -o \"$1\" tmpfs \"$2\" && echo mounted && exec sleep 3600";
         let mut holder = Command::new("unshare")
-            .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", SIZE])
+            .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", size])
             .arg(directory.path())
             .stdout(Stdio::piped())
             .spawn()

@@ -11,7 +11,11 @@ use std::{
 
 use sqlx::{Pool, pool::PoolConnection};
 
-use crate::{engine::StoreEngine, error::StoreError, file_watch::FileWatch};
+use crate::{
+    engine::StoreEngine,
+    error::StoreError,
+    file_watch::{FileChange, FileWatch},
+};
 
 const CREATE_TABLE_SQL: &str = "CREATE TABLE IF NOT EXISTS store_commit (one INTEGER PRIMARY KEY, number BIGINT NOT NULL); \
                                 INSERT INTO store_commit (one, number) VALUES (1, 0) ON CONFLICT (one) DO NOTHING";
@@ -94,8 +98,8 @@ impl<DB: StoreEngine> StoreWriter<DB> {
     pub async fn begin(&self) -> Result<StoreTransaction<DB>, StoreError> {
         self.check_loss()?;
         let connection = self.0.pool.acquire().await?;
-        self.check_file()?;
         let mut transaction = StoreTransaction { writer: self.clone(), connection, number: 0, is_committed: false };
+        self.check_file()?;
         DB::run(&mut transaction, self.0.begin_sql).await?;
         DB::run(&mut transaction, COUNT_SQL).await?;
         let number = DB::read_number(&mut transaction, READ_SQL).await?;
@@ -121,7 +125,10 @@ impl<DB: StoreEngine> StoreWriter<DB> {
         let mut known = self.known();
         let checked = known.watch.as_mut().map_or(Ok(()), |watch| watch.check(connection_number));
         drop(known);
-        checked.map_err(|loss| self.lose(loss))
+        checked.map_err(|change| match change {
+            FileChange::Lost(loss) => self.lose(loss),
+            FileChange::Unclear(change) => StoreError::Changed(change),
+        })
     }
 
     fn lose(&self, loss: String) -> StoreError {

@@ -40,8 +40,10 @@ pub struct ConfirmationSubject {
 
 /// The outcome of the request for a confirmation.
 pub enum ConfirmationOutcome {
-    /// The call is confirmed, or needs no confirmation.
+    /// The call needs no confirmation, or the client cannot ask for it and the policy lets it pass.
     Proceed,
+    /// A person has confirmed the call.
+    Confirmed,
     /// The client has to ask the person and call again.
     InputRequired(Box<InputRequiredResult>),
 }
@@ -220,7 +222,7 @@ impl ConfirmationStore {
 fn check_answer(answer: &ElicitResult, subject: &ConfirmationSubject) -> Result<ConfirmationOutcome, ErrorEnvelope> {
     let is_confirmed = answer.content.as_ref().is_some_and(|content| content["confirm"] == true);
     match answer.action {
-        ElicitationAction::Accept if is_confirmed => Ok(ConfirmationOutcome::Proceed),
+        ElicitationAction::Accept if is_confirmed => Ok(ConfirmationOutcome::Confirmed),
         ElicitationAction::Accept | ElicitationAction::Decline => Err(subject.refusal_error("the person said no")),
         // The action is a cancellation, or one of a later protocol version.
         _ => Err(subject.refusal_error("the person closed the question")),

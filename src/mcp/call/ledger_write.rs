@@ -1,6 +1,5 @@
 //! A call of a ledger tool: encodes the message, asks for the confirmation, runs the write and reports its progress.
 
-use rmcp::model::InputRequiredResult;
 use serde_json::{Value, json};
 use svc_operator::{EncodedMessage, WriteAnswer, WriteOrigin, WriteRequest, WriteStatus};
 use svc_wire::error_envelope::{ErrorEnvelope, FailureCode, NextStep};
@@ -34,15 +33,18 @@ impl ToolServer {
             Some(key) => self.operator.is_known_write(key, &encoded).await?,
             None => false,
         };
+        let mut is_confirmed = false;
         // A repeated key returns the earlier outcome and writes nothing, so it needs no confirmation.
         if !is_known {
             let refused = |error| self.record_refusal(entry, arguments, caller, error);
             self.operator.check_permission(&encoded).map_err(refused)?;
-            if let Some(question) = self.confirm_message(entry, &encoded, caller).await.map_err(refused)? {
-                return Ok(CallOutcome::InputRequired(question));
+            match self.confirm_message(entry, &encoded, caller).await.map_err(refused)? {
+                ConfirmationOutcome::Proceed => {}
+                ConfirmationOutcome::Confirmed => is_confirmed = true,
+                ConfirmationOutcome::InputRequired(question) => return Ok(CallOutcome::InputRequired(question)),
             }
         }
-        let receipt = self.execute_write(entry, encoded, key, caller).await?;
+        let receipt = self.execute_write(entry, encoded, key, is_confirmed, caller).await?;
         caller.record_write(receipt.block_height);
         let indexed = if receipt.indexer_synced { "and indexed" } else { "not indexed yet" };
         let summary = format!(
@@ -59,9 +61,9 @@ impl ToolServer {
         entry: &CatalogEntry,
         message: &EncodedMessage,
         caller: &ToolCaller<'_>,
-    ) -> Result<Option<Box<InputRequiredResult>>, ErrorEnvelope> {
+    ) -> Result<ConfirmationOutcome, ErrorEnvelope> {
         if entry.call_policy == CallPolicy::Allow {
-            return Ok(None);
+            return Ok(ConfirmationOutcome::Proceed);
         }
         let params = &self.operator.chain().params;
         let estimate = if ConfirmationStore::asks_person(entry.call_policy, caller) {
@@ -74,10 +76,7 @@ impl ToolServer {
         let (name, corporation) = (&*entry.tool.name, self.operator.corporation_id());
         let decoded = self.operator.decode_message(message);
         let subject = ConfirmationSubject::for_message(name, corporation, decoded, message.digest(), &notice);
-        match self.confirmations.require(entry.call_policy, &subject, caller).await? {
-            ConfirmationOutcome::Proceed => Ok(None),
-            ConfirmationOutcome::InputRequired(question) => Ok(Some(question)),
-        }
+        self.confirmations.require(entry.call_policy, &subject, caller).await
     }
 
     fn encode_message(
@@ -125,6 +124,7 @@ impl ToolServer {
         entry: &CatalogEntry,
         message: EncodedMessage,
         key: Option<String>,
+        is_confirmed: bool,
         caller: &ToolCaller<'_>,
     ) -> WriteAnswer {
         let name = &*entry.tool.name;
@@ -133,13 +133,12 @@ impl ToolServer {
             return Err(ErrorEnvelope::new(FailureCode::NotReady, "the caller has gone before the write began", hint));
         }
         let (session, client) = caller.session_and_client();
-        let asks_person = ConfirmationStore::asks_person(entry.call_policy, caller);
         let origin = WriteOrigin {
             session: session.into(),
             client: client.as_str().into(),
             tool: name.into(),
             verdict: entry.call_policy.as_str().into(),
-            confirmed_by: asks_person.then(|| format!("a person, through {client}").into()),
+            confirmed_by: is_confirmed.then(|| format!("a person, through {client}").into()),
         };
         let mut progress = WriteProgressReport { caller, tool: name, hash: None, is_included: false };
         progress.begin().await;

@@ -185,8 +185,9 @@ impl ToolServer {
         // Calls of ledger tools and agents ask for the confirmation themselves, because it shows more than the arguments.
         if !matches!(entry.action, ToolAction::Ledger(_) | ToolAction::Vsa(_)) {
             let subject = ConfirmationSubject::for_read(name, &arguments);
+            let asked = self.confirmations.require(entry.call_policy, &subject, caller).await;
             if let ConfirmationOutcome::InputRequired(question) =
-                self.confirmations.require(entry.call_policy, &subject, caller).await?
+                asked.map_err(|error| self.record_refusal(entry, &arguments, caller, error))?
             {
                 return Ok(CallOutcome::InputRequired(question));
             }
@@ -220,14 +221,13 @@ impl ToolServer {
         error: Option<&ErrorEnvelope>,
     ) {
         let (session, client) = caller.session_and_client();
-        let is_short = arguments.to_string().len() <= MAX_RECORDED_ARGUMENTS;
         self.operator.audit().record_call(AuditCall {
             at: wall_clock::now_rfc3339(),
             session,
             client,
             tool: entry.tool.name.to_string(),
             verdict: entry.call_policy.as_str().to_owned(),
-            arguments: if is_short { arguments.clone() } else { "too long for a record".into() },
+            arguments: arguments.clone(),
             error_code: error.map(|error| error.code.to_string()),
         });
     }
@@ -251,8 +251,6 @@ impl ToolServer {
     }
 }
 
-/// Longest arguments that the audit keeps, as JSON in bytes.
-const MAX_RECORDED_ARGUMENTS: usize = 16 * 1024;
 /// Longest name that an error quotes, in bytes.
 const MAX_NAME_BYTES: usize = 200;
 

@@ -182,7 +182,7 @@ mod tests {
         let events = SessionEventStore::default();
         let first = events.store_event("a", &answer("x")).await.expect("stored");
         let long = "x".repeat(MAX_BYTES / 4);
-        for _ in 0..3 {
+        for _ in 0..5 {
             events.store_event("a", &answer(&long)).await.expect("stored");
         }
         assert!(events.replay_events_after(&first).await.is_err());

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use svc::mcp_client::McpClient;
-use svc_store::small_disk::{SmallDisk, fill};
+use svc_store::small_disk::{SIZE, SmallDisk, fill};
 
 use super::{
     super::{
@@ -40,7 +40,7 @@ async fn write(client: &McpClient, name: &str) -> CallResult {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_disk_refuses_writes_and_no_key_is_executed_twice_after_a_restart() {
-    let Some(disk) = SmallDisk::mount() else { return };
+    let Some(disk) = SmallDisk::mount(SIZE) else { return };
     let world = start_network(network_config(100)).await;
     let (served, client) = start(&world, &disk, "0").await;
     let names: Vec<String> = (0..30).map(|number| format!("full-{number}")).collect();
@@ -82,7 +82,7 @@ async fn a_full_disk_refuses_writes_and_no_key_is_executed_twice_after_a_restart
 
 #[tokio::test(flavor = "multi_thread")]
 async fn writes_are_refused_before_the_disk_is_full() {
-    let Some(disk) = SmallDisk::mount() else { return };
+    let Some(disk) = SmallDisk::mount(SIZE) else { return };
     let world = start_network(network_config(100)).await;
     let (served, client) = start(&world, &disk, "1048576").await;
     world.assert_included_once("roomy", &write(&client, "roomy").await);
@@ -108,7 +108,7 @@ fn copy(path: &Path) {
 async fn a_journal_that_vanishes_ends_all_writing_until_a_restart_which_reports_the_loss() {
     type Damage = fn(&Path);
     let damages: [Damage; 2] = [|path| std::fs::remove_file(path).expect("removed"), copy];
-    let Some(disk) = SmallDisk::mount() else { return };
+    let Some(disk) = SmallDisk::mount(SIZE) else { return };
     let world = start_network(network_config(100)).await;
     for (round, damage) in damages.into_iter().enumerate() {
         let (served, client) = start(&world, &disk, "0").await;

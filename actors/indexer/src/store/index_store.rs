@@ -81,6 +81,12 @@ impl IndexStore {
                         sqlx::query(pragma).fetch_all(&mut *connection).await?;
                     }
                 }
+                if !is_sqlite {
+                    // A writer that died within a transaction holds the others up for a minute at most.
+                    for setting in ["SET lock_timeout = '30s'", "SET idle_in_transaction_session_timeout = '60s'"] {
+                        sqlx::query(setting).execute(&mut *connection).await?;
+                    }
+                }
                 Ok(())
             })
         });

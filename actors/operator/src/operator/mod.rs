@@ -147,6 +147,7 @@ impl Operator {
     /// Refuses new writes, lets active ones end within `wait_limit`, writes the journal and stops the actors.
     pub async fn shutdown(&self, wait_limit: Duration) {
         self.0.writes.drain(wait_limit).await;
+        self.context().audit.close();
         self.pipeline().shutdown(STOP_TIMEOUT).await;
         self.0.supervisor.shutdown(STOP_TIMEOUT).await;
     }

@@ -23,6 +23,7 @@ use super::{
     grant::{GrantPolicy, REFRESH_TIMEOUT, explain_refusal},
     receipt::{WriteAnswer, WriteReceipt, build_receipt},
     recorded::StoredAnswer,
+    request::decode_message,
 };
 use crate::{
     error::{
@@ -59,6 +60,7 @@ pub(crate) async fn execute(mut task: WriteTask<WriteAnswer>, context: &WriteCon
 /// Follows the transactions of a write of an earlier process to the answer of the write.
 pub(crate) async fn resume(mut task: WriteTask<WriteAnswer>, context: &WriteContext, transactions: Vec<InFlightTx>) {
     let last_tx = transactions.last().map(SubmittedTx::from);
+    context.audit.continue_write(task.intent(), decode_message(context, &task.intent().encoded));
     // A caller that repeats a refused write hears of the refusal, and need not wait for the decision.
     if let Some(refused) = transactions.last().filter(|tx| tx.outcome.is_none())
         && let Some(refusal) = &refused.refusal
@@ -112,6 +114,9 @@ async fn answer_failure(
     let is_audited = !matches!((&error, &last_tx), (WriteError::Refused(_), None));
     let envelope = match error {
         WriteError::Refused(refusal) => refusal,
+        WriteError::Submit(error @ SubmitError::Unrecorded(_)) => {
+            return CompletedWrite { last_tx, answer: Err(submit_error(&error)), is_audited: false };
+        }
         WriteError::Submit(error) => {
             let was_refused = matches!(error, SubmitError::Simulation(_));
             explain_refusal(context, &intent.encoded, submit_error(&error), was_refused).await
@@ -120,7 +125,10 @@ async fn answer_failure(
             explain_refusal(context, &intent.encoded, rejected_error(&tx, &refusal), true).await
         }
         WriteError::Withdrawn(error) => ask_error(&error),
-        WriteError::SignerUnavailable(error) => signer_unavailable(&error),
+        // The next process may find the transaction and send it, so that the record stays open for it.
+        WriteError::SignerUnavailable(error) => {
+            return CompletedWrite { last_tx, answer: Err(signer_unavailable(&error)), is_audited: false };
+        }
         WriteError::Undecided { hash, timeout_height } => {
             let answer = Err(undecided_error(context, &hash, timeout_height));
             return CompletedWrite { last_tx, answer, is_audited };

@@ -11,9 +11,11 @@ pub(crate) async fn complete_audit(
     journal: &RecoveredJournal,
     open: Vec<AuditRecord>,
 ) -> Result<(), JournalError> {
-    // A journal in memory, or one that has lost records, does not know whether a transaction was sent.
-    let no_transaction = if journal.is_complete() { "not_sent" } else { "unknown" };
+    let complete_since = journal.complete_since().await?;
     for record in open {
+        // A journal in memory, one that has lost records, and one that is younger do not know whether a transaction was sent.
+        let is_known = complete_since.as_ref().is_some_and(|since| *since <= record.begun_at);
+        let no_transaction = if is_known { "not_sent" } else { "unknown" };
         let mut transactions = journal.transactions_of_write(&record.id).await?;
         // One that was never sent has no reason of a refusal.
         transactions.retain(|tx| tx.state != "refused" || tx.code.is_some());

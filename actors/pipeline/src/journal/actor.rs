@@ -75,6 +75,7 @@ impl State {
     }
 
     async fn write(&self, batch: &[JournalEntry]) -> Result<(), JournalError> {
+        self.args.health.with(JournalHealth::begin_write);
         let written = self.args.store.write(batch).await;
         match &written {
             Ok(()) => {

@@ -157,6 +157,8 @@ pub struct JournalOutbox {
     entries: VecDeque<JournalEntry>,
     /// Number of the first entry.
     first_number: u64,
+    /// Entries of the group that is being written.
+    batch_count: usize,
 }
 
 impl JournalOutbox {
@@ -166,10 +168,11 @@ impl JournalOutbox {
         self.next_number() - 1
     }
 
-    /// Adds the newest audit head, instead of an earlier one that is still the last entry.
+    /// Adds the newest audit head, instead of an earlier one that no group contains yet.
     pub fn replace_audit_head(&mut self, entry: JournalEntry) {
+        let is_waiting = self.entries.len() > self.batch_count;
         match self.entries.back_mut() {
-            Some(last @ JournalEntry::AuditHead { .. }) => *last = entry,
+            Some(last @ JournalEntry::AuditHead { .. }) if is_waiting => *last = entry,
             _ => self.entries.push_back(entry),
         }
     }
@@ -201,14 +204,16 @@ impl JournalOutbox {
         }
     }
 
-    /// The first entries, at most `limit`.
-    pub fn next_batch(&self, limit: usize) -> Vec<JournalEntry> {
+    /// The first entries, at most `limit`: the group that is written next.
+    pub fn next_batch(&mut self, limit: usize) -> Vec<JournalEntry> {
+        self.batch_count = self.entries.len().min(limit);
         self.entries.iter().take(limit).cloned().collect()
     }
 
     /// Removes the first entries once they are on disk.
     pub fn mark_written(&mut self, count: usize) {
         self.entries.drain(..count.min(self.entries.len()));
+        self.batch_count = 0;
         self.first_number += count as u64;
     }
 

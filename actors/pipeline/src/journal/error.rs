@@ -44,7 +44,9 @@ pub enum JournalError {
         known: i64,
     },
     /// Rows of the journal are not as they were written.
-    #[error("{location} is damaged: {damage}; restore a backup of it, or move it and its lock file away to begin anew")]
+    #[error(
+        "{location} is damaged: {damage}; restore a backup of it, or move it away and leave its lock file: its records are then taken from blocks"
+    )]
     Damaged {
         /// Location of the journal.
         location: String,
@@ -79,7 +81,9 @@ impl From<StoreError> for JournalError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Lost(_) => Self::Lost(error.to_string()),
-            StoreError::Database(_) | StoreError::NotDurable { .. } => Self::Database(error.to_string()),
+            StoreError::Database(_) | StoreError::NotDurable { .. } | StoreError::Changed(_) => {
+                Self::Database(error.to_string())
+            }
         }
     }
 }

@@ -77,6 +77,8 @@ pub struct Args {
 
 /// Longest wait of a read for the entries before it.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest wait for the state of a transaction that could not be recorded.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 /// Longest wait of a signed transaction for the disk.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -136,8 +138,11 @@ impl JournalHandle {
     async fn abandon(&self, number: u64, hash: &str, error: JournalError) -> JournalError {
         // A commit that failed may be on disk all the same. A new connection shows the transaction just as the next process would.
         let is_waiting = self.outbox.with(|outbox| outbox.abandon(number, hash));
-        match self.store.find_by_hash(hash).await {
-            Ok(None) if is_waiting => error,
+        if is_waiting && matches!(error, JournalError::Lost(_)) {
+            return error;
+        }
+        match tokio::time::timeout(LOOK_TIMEOUT, self.store.find_by_hash(hash)).await {
+            Ok(Ok(None)) if is_waiting => error,
             _ => match self.settle().await {
                 Ok(()) => error,
                 Err(_) => JournalError::Uncertain(error.to_string()),
@@ -156,7 +161,7 @@ impl JournalHandle {
 
     /// The reason why nothing can be recorded at present, so that nothing is signed.
     pub fn failure(&self) -> Option<JournalFailure> {
-        let failure = self.health.with(|health| health.failure().cloned());
+        let failure = self.health.with(|health| health.failure());
         failure.or_else(|| self.store.space_shortage())
     }
 
@@ -192,6 +197,9 @@ impl JournalHandle {
     pub(crate) async fn pin_block(&self, block: &BlockPin) {
         if let Err(error) = self.store.pin_block(block).await {
             tracing::warn!(%error, height = block.height, "the newest block cannot be pinned in the journal");
+            // The journal tries again until it can be written.
+            self.health.with(|health| health.record_failure(error.to_string()));
+            self.actor.notify(Msg::Flush);
         }
     }
 
@@ -209,6 +217,11 @@ impl JournalHandle {
     pub fn record_audit_head(&self, hash: &str) {
         let entry = JournalEntry::AuditHead { hash: hash.to_owned() };
         self.outbox.with(|outbox| outbox.replace_audit_head(entry));
+    }
+
+    /// Writes the entries that wait for another one.
+    pub fn write_soon(&self) {
+        self.actor.notify(Msg::Flush);
     }
 
     fn append(&self, entry: JournalEntry) {

@@ -1,6 +1,6 @@
 //! The journal's tables: creating, upgrading and claiming them.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, SqliteConnection, SqlitePool,
@@ -14,6 +14,8 @@ use super::{
     integrity,
 };
 
+/// Longest wait for the connection, which a disk that hangs may hold.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Version of the tables, in the file's `user_version`. Releases before 1 wrote 0.
 pub(super) const SCHEMA_VERSION: i64 = 1;
 
@@ -32,7 +34,8 @@ CREATE TABLE IF NOT EXISTS transactions (
 ) STRICT;
 CREATE TABLE IF NOT EXISTS head (
     one INTEGER PRIMARY KEY CHECK (one = 1), identity TEXT NOT NULL, checksum_sum INTEGER NOT NULL DEFAULT 0,
-    audit_head TEXT
+    audit_head TEXT, created_at TEXT,
+    lost_commits INTEGER
 ) STRICT;
 CREATE TABLE IF NOT EXISTS history (
     one INTEGER PRIMARY KEY CHECK (one = 1), first_height INTEGER NOT NULL, first_hash TEXT NOT NULL,
@@ -50,6 +53,8 @@ pub(super) struct OpenDatabase {
     pub identity: String,
     pub loss: Option<JournalLoss>,
     pub has_restored: bool,
+    /// Keeps a database in memory.
+    pub anchor: Option<SqliteConnection>,
 }
 
 /// Opens the journal in a file, or creates one in memory, for its owner.
@@ -61,7 +66,7 @@ pub(super) async fn open(file: Option<&str>, owner: &str) -> Result<OpenDatabase
     };
     let (lock, head) = lock.map_or((None, None), |(lock, head)| (Some(lock), head));
     let failed = |error: sqlx::Error| JournalError::Database(format!("{place}: {error}"));
-    let (pool, connections) = connect(file).await.map_err(failed)?;
+    let (pool, connections, anchor) = connect(file).await.map_err(failed)?;
     let (identity, has_restored) = {
         let mut connection = pool.acquire().await.map_err(failed)?;
         let identity = prepare(&mut connection, place, owner).await.map_err(|error| error.at(place))?;
@@ -69,24 +74,38 @@ pub(super) async fn open(file: Option<&str>, owner: &str) -> Result<OpenDatabase
         (identity, sqlx::query_scalar(sql).fetch_one(&mut *connection).await?)
     };
     let writer = StoreWriter::new(pool, connections, true, file.map(Path::new)).await?;
-    let loss = head.and_then(|head| find_loss(&head, &identity, writer.last_commit()));
+    let mut loss = head.and_then(|head| find_loss(&head, &identity, writer.last_commit()));
+    match &loss {
+        // The loss stays on record until its records were taken from blocks, however often the process ends before that.
+        Some(loss) => note_loss(&writer, Some(loss.acknowledged)).await?,
+        None => loss = noted_loss(&writer).await?,
+    }
     if let Some(loss) = &loss {
         tracing::error!(journal = place, %loss, "the journal has lost records");
     }
-    Ok(OpenDatabase { writer, lock, identity, loss, has_restored })
+    Ok(OpenDatabase { writer, lock, identity, loss, has_restored, anchor })
 }
 
 /// A pool of one connection, which lives until an error.
-async fn connect(file: Option<&str>) -> Result<(SqlitePool, ConnectionCounter), sqlx::Error> {
+async fn connect(file: Option<&str>) -> Result<(SqlitePool, ConnectionCounter, Option<SqliteConnection>), sqlx::Error> {
     let connections = ConnectionCounter::default();
     let counter = connections.clone();
-    let pool =
-        SqlitePoolOptions::new().max_connections(1).idle_timeout(None).max_lifetime(None).test_before_acquire(false);
+    let pool = SqlitePoolOptions::new()
+        .max_connections(1)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
+        .idle_timeout(None)
+        .max_lifetime(None)
+        .test_before_acquire(false);
     let pool = pool.after_connect(move |_, _| {
         counter.count();
         Box::pin(async { Ok(()) })
     });
-    let Some(path) = file else { return Ok((pool.connect("sqlite::memory:").await?, connections)) };
+    let Some(path) = file else {
+        // A database in memory lives as long as a connection to it, and that of the pool is closed after an error.
+        let options: SqliteConnectOptions = "sqlite::memory:".parse()?;
+        let anchor = options.connect().await?;
+        return Ok((pool.connect_with(options).await?, connections, Some(anchor)));
+    };
     // A commit is on disk when it returns, so that a sent transaction is known even after a power failure.
     let options = SqliteConnectOptions::new()
         .filename(path)
@@ -94,7 +113,7 @@ async fn connect(file: Option<&str>) -> Result<(SqlitePool, ConnectionCounter), 
         .synchronous(SqliteSynchronous::Full);
     // Only the boot creates the file: one that vanishes later must not come back empty.
     options.clone().create_if_missing(true).connect().await?.close().await?;
-    Ok((pool.connect_with(options).await?, connections))
+    Ok((pool.connect_with(options).await?, connections, None))
 }
 
 /// Creates or upgrades the tables, claims them for the owner, and checks every row. Yields the journal's identity.
@@ -106,17 +125,23 @@ async fn prepare(connection: &mut SqliteConnection, place: &str, owner: &str) ->
     let is_upgrade = found < SCHEMA_VERSION;
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *connection).await?;
     sqlx::raw_sql(SCHEMA_SQL).execute(&mut *connection).await?;
+    for (name, definition) in [("audit_head", "TEXT"), ("created_at", "TEXT"), ("lost_commits", "INTEGER")] {
+        add_column(connection, "head", name, definition).await?;
+    }
     if is_upgrade {
-        add_column(connection, "fee", "INTEGER NOT NULL DEFAULT 0").await?;
-        add_column(connection, "checksum", "INTEGER").await?;
-        add_column(connection, "restored_at", "TEXT").await?;
+        add_column(connection, "transactions", "fee", "INTEGER NOT NULL DEFAULT 0").await?;
+        add_column(connection, "transactions", "checksum", "INTEGER").await?;
+        add_column(connection, "transactions", "restored_at", "TEXT").await?;
         sqlx::raw_sql(AssertSqlSafe(format!("PRAGMA user_version = {SCHEMA_VERSION}")))
             .execute(&mut *connection)
             .await?;
     }
+    let index = "CREATE INDEX IF NOT EXISTS transactions_restored ON transactions (message_digest) WHERE restored_at IS NOT NULL";
+    sqlx::raw_sql(index).execute(&mut *connection).await?;
     sqlx::query("INSERT OR IGNORE INTO owner (one, name) VALUES (1, ?)").bind(owner).execute(&mut *connection).await?;
-    sqlx::query("INSERT OR IGNORE INTO head (one, identity) VALUES (1, ?)")
+    sqlx::query("INSERT OR IGNORE INTO head (one, identity, created_at) VALUES (1, ?, ?)")
         .bind(uuid::Uuid::new_v4().to_string())
+        .bind(wall_clock::now_rfc3339())
         .execute(&mut *connection)
         .await?;
     if is_upgrade {
@@ -136,13 +161,34 @@ async fn prepare(connection: &mut SqliteConnection, place: &str, owner: &str) ->
 }
 
 /// Adds a column to a journal of an earlier release.
-async fn add_column(connection: &mut SqliteConnection, name: &str, definition: &str) -> Result<(), sqlx::Error> {
-    let sql = "SELECT 1 FROM pragma_table_info('transactions') WHERE name = ?";
-    if sqlx::query(sql).bind(name).fetch_optional(&mut *connection).await?.is_none() {
-        let sql = format!("ALTER TABLE transactions ADD COLUMN {name} {definition}");
+async fn add_column(
+    connection: &mut SqliteConnection,
+    table: &str,
+    name: &str,
+    definition: &str,
+) -> Result<(), sqlx::Error> {
+    let sql = "SELECT 1 FROM pragma_table_info(?) WHERE name = ?";
+    if sqlx::query(sql).bind(table).bind(name).fetch_optional(&mut *connection).await?.is_none() {
+        let sql = format!("ALTER TABLE {table} ADD COLUMN {name} {definition}");
         sqlx::raw_sql(AssertSqlSafe(sql)).execute(connection).await?;
     }
     Ok(())
+}
+
+/// Notes a loss, or its end.
+pub(super) async fn note_loss(
+    writer: &StoreWriter<sqlx::Sqlite>,
+    acknowledged: Option<i64>,
+) -> Result<(), JournalError> {
+    let mut transaction = writer.begin().await?;
+    sqlx::query("UPDATE head SET lost_commits = ?").bind(acknowledged).execute(&mut *transaction).await?;
+    Ok(transaction.commit().await?)
+}
+
+async fn noted_loss(writer: &StoreWriter<sqlx::Sqlite>) -> Result<Option<JournalLoss>, JournalError> {
+    let acknowledged: Option<i64> =
+        sqlx::query_scalar("SELECT lost_commits FROM head").fetch_one(writer.pool()).await?;
+    Ok(acknowledged.map(|acknowledged| JournalLoss { acknowledged, found: writer.last_commit() }))
 }
 
 /// The records that the journal has lost according to the head that its lock file keeps.

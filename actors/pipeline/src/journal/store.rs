@@ -4,13 +4,13 @@ use std::{
     collections::BTreeSet,
     path::Path,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
-use sqlx::{Row as _, Sqlite, sqlite::SqliteRow};
+use sqlx::{Row as _, Sqlite, SqliteConnection, sqlite::SqliteRow};
 use svc_kit::wall_clock;
 use svc_store::{StoreHead, StoreLock, StoreWriter, free_space};
 
@@ -79,6 +79,8 @@ pub struct JournalStore {
     loss: Option<JournalLoss>,
     /// Whether some records were restored from blocks.
     has_restored: Arc<AtomicBool>,
+    /// Keeps a database in memory.
+    _anchor: Arc<Mutex<Option<SqliteConnection>>>,
 }
 
 pub(super) fn to_sql_integer(value: u64) -> i64 {
@@ -105,6 +107,7 @@ impl JournalStore {
             loss: database.loss,
             identity: database.identity.into(),
             lock: database.lock.map(Arc::new),
+            _anchor: Arc::new(Mutex::new(database.anchor)),
             has_restored: Arc::new(AtomicBool::new(database.has_restored)),
             writer: database.writer,
         };
@@ -133,6 +136,18 @@ impl JournalStore {
                 self.location, self.min_free_space
             ),
         })
+    }
+
+    /// The lost records were taken from blocks, as far as they are there.
+    pub async fn end_loss(&self) -> Result<(), JournalError> {
+        schema::note_loss(&self.writer, None).await
+    }
+
+    /// Height of the newest block with a transaction of the account.
+    pub async fn newest_used_height(&self) -> Result<Option<u64>, JournalError> {
+        let sql = "SELECT MAX(block_height) AS newest FROM transactions WHERE uses_sequence = 1";
+        let row = sqlx::query(sql).fetch_one(self.writer.pool()).await?;
+        Ok(read_optional(&row, "newest")?)
     }
 
     /// Keeps the newest commit in the lock file as well, where the next boot compares it.
@@ -173,7 +188,8 @@ impl JournalStore {
             change = change.wrapping_add(removed_sum(&removed)?);
         }
         add_to_sum(&mut transaction, change).await?;
-        transaction.commit().await?;
+        // Unlike a loss that is found before anything is written, this one does not say whether the entries are on disk.
+        transaction.commit().await.map_err(|error| JournalError::Database(error.to_string()))?;
         self.record_head();
         Ok(())
     }
@@ -235,6 +251,16 @@ impl JournalStore {
         let since = svc_wire::timestamp::iso_millis(&day.start());
         let row = sqlx::query(sql).bind(since).fetch_one(self.writer.pool()).await?;
         Ok(DailyFees::new(day, read_unsigned(&row, "spent")?.into()))
+    }
+
+    /// Time since which the journal has every transaction, RFC 3339: since it was created, or since the oldest that it has kept.
+    pub async fn complete_since(&self) -> Result<Option<String>, JournalError> {
+        if !self.is_on_disk() || self.loss.is_some() {
+            return Ok(None);
+        }
+        let sql = "SELECT CASE WHEN (SELECT MIN(number) FROM transactions) > 1 THEN (SELECT MIN(signed_at) FROM transactions) \
+                   ELSE created_at END FROM head";
+        Ok(sqlx::query_scalar(sql).fetch_one(self.writer.pool()).await?)
     }
 
     /// Hash of a line of the embedder's audit, the newest that the journal knows.

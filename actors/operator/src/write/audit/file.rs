@@ -3,7 +3,7 @@
 use std::{
     fs::{File, OpenOptions, Permissions},
     io::{BufRead, BufReader, Read, Seek, SeekFrom, Write},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::Path,
 };
 
@@ -34,9 +34,6 @@ pub(super) struct AuditFile {
     is_torn: bool,
 }
 
-/// Bytes of the longest line.
-const MAX_LINE_BYTES: u64 = 1 << 20;
-
 impl AuditFile {
     /// Opens a file, follows its chain and hands each record to `read`.
     pub fn open(
@@ -48,9 +45,11 @@ impl AuditFile {
         let (lock, _) = StoreLock::acquire(Path::new(path), wall_clock::now_rfc3339())
             .map_err(|error| AuditError { location: path.to_owned(), reason: error.to_string() })?;
         let (mut file, length) = open_for_appending(path).map_err(&failed)?;
-        let (chain, is_whole) = follow_file(&mut file, known_head, read).map_err(&failed)?;
+        let followed = follow_file(&mut file, known_head, read).map_err(&failed)?;
+        let FollowedFile { chain, whole_head, whole_length } = followed;
+        let is_torn = whole_length < length;
         let mut opened =
-            Self { path: path.to_owned(), file, _lock: lock, head: chain.head.clone(), length, is_torn: !is_whole };
+            Self { path: path.to_owned(), file, _lock: lock, head: whole_head, length: whole_length, is_torn };
         opened.close_torn_line()?;
         Ok((opened, chain))
     }
@@ -68,14 +67,23 @@ impl AuditFile {
         Ok(())
     }
 
-    /// Continues in the file that is at the path now. A new file begins with the head of the one before it.
-    pub fn reopen(&mut self) -> Result<(), AuditError> {
-        let (file, length) = open_for_appending(&self.path).map_err(failure(&self.path))?;
-        (self.file, self.length, self.is_torn) = (file, length, false);
-        if length == 0 {
-            self.append(&json!({"record": "rotated", "at": wall_clock::now_rfc3339()}))?;
+    /// Continues in the file that is at the path now. A new file begins with the head of the one before it; a file that was not moved
+    /// away is continued. True for a new file.
+    pub fn reopen(&mut self) -> Result<bool, AuditError> {
+        self.close_torn_line()?;
+        let failed = failure(&self.path);
+        let (file, length) = open_for_appending(&self.path).map_err(&failed)?;
+        let identity = |file: &File| file.metadata().map(|metadata| (metadata.dev(), metadata.ino()));
+        if identity(&file).map_err(&failed)? == identity(&self.file).map_err(&failed)? {
+            return Ok(false);
         }
-        Ok(())
+        if length > 0 {
+            let reason = "another file with lines is at the path".to_owned();
+            return Err(AuditError { location: self.path.clone(), reason });
+        }
+        (self.file, self.length) = (file, 0);
+        self.append(&json!({"record": "rotated", "at": wall_clock::now_rfc3339()}))?;
+        Ok(true)
     }
 
     /// Hash of the last line.
@@ -83,11 +91,20 @@ impl AuditFile {
         &self.head
     }
 
+    /// Ends the part of a line that could not be removed. The next line follows from that part.
     fn close_torn_line(&mut self) -> Result<(), AuditError> {
-        if self.is_torn {
-            self.file.write_all(b"\n").map_err(failure(&self.path))?;
-            (self.is_torn, self.length) = (false, self.length + 1);
+        if !self.is_torn {
+            return Ok(());
         }
+        let failed = failure(&self.path);
+        let mut part = Vec::new();
+        self.file.seek(SeekFrom::Start(self.length)).map_err(&failed)?;
+        self.file.read_to_end(&mut part).map_err(&failed)?;
+        if !part.is_empty() {
+            self.file.write_all(b"\n").map_err(&failed)?;
+            (self.head, self.length) = (line_hash(&part), self.length + part.len() as u64 + 1);
+        }
+        self.is_torn = false;
         Ok(())
     }
 }
@@ -107,23 +124,39 @@ fn open_for_appending(path: &str) -> std::io::Result<(File, u64)> {
     Ok((file, length))
 }
 
-/// Follows the chain through a file, and hands each line to `read`. Yields whether the last line is whole.
+/// The result of reading a file.
+struct FollowedFile {
+    chain: AuditChain,
+    /// Hash of the last whole line.
+    whole_head: String,
+    /// Length of the whole lines.
+    whole_length: u64,
+}
+
+/// Follows the chain through a file, and hands each line to `read`.
 fn follow_file(
     file: &mut File,
     known_head: Option<&str>,
     mut read: impl FnMut(&[u8]),
-) -> std::io::Result<(AuditChain, bool)> {
+) -> std::io::Result<FollowedFile> {
     file.seek(SeekFrom::Start(0))?;
     let mut reader = BufReader::new(file);
-    let (mut chain, mut line, mut is_whole) = (AuditChain::new(known_head), Vec::new(), true);
-    while reader.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line)? > 0 {
-        is_whole = line.last() == Some(&b'\n');
-        let content = line.strip_suffix(b"\n").unwrap_or(&line);
-        chain.follow(content);
-        read(content);
+    let mut followed = FollowedFile { chain: AuditChain::new(known_head), whole_head: String::new(), whole_length: 0 };
+    let mut line = Vec::new();
+    loop {
         line.clear();
+        let length = reader.read_until(b'\n', &mut line)?;
+        if length == 0 {
+            return Ok(followed);
+        }
+        let content = line.strip_suffix(b"\n").unwrap_or(&line);
+        followed.chain.follow(content);
+        read(content);
+        if line.len() > content.len() {
+            (followed.whole_head, followed.whole_length) =
+                (followed.chain.head.clone(), followed.whole_length + length as u64);
+        }
     }
-    Ok((chain, is_whole))
 }
 
 /// Follows the chain through an audit file.
@@ -132,5 +165,5 @@ fn follow_file(
 /// When the file cannot be read.
 pub fn verify_audit(path: &str) -> Result<AuditChain, AuditError> {
     let mut file = File::open(path).map_err(failure(path))?;
-    follow_file(&mut file, None, |_| {}).map(|(chain, _)| chain).map_err(failure(path))
+    follow_file(&mut file, None, |_| {}).map(|followed| followed.chain).map_err(failure(path))
 }

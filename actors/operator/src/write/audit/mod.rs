@@ -29,6 +29,9 @@ use self::{file::AuditFile, record::AuditLine};
 
 /// Records in memory without a file.
 const MAX_RECORDS_IN_MEMORY: usize = 1_000;
+/// Longest message, and longest arguments, that a line has, as JSON in bytes.
+const MAX_CONTENT_BYTES: usize = 16 * 1024;
+const TOO_LONG: &str = "too long for a record";
 /// Time between two lines about requests without a valid token, so that no such client can fill the disk.
 const UNAUTHORIZED_INTERVAL: Duration = Duration::from_secs(60);
 
@@ -44,6 +47,8 @@ struct AuditLogState {
     records: VecDeque<AuditRecord>,
     /// Ids of the writes that have begun and not ended.
     open: HashSet<String>,
+    /// Ends of writes that could not be written yet; the next line comes after them.
+    unwritten: VecDeque<AuditLine>,
     line_count: u64,
     unauthorized_count: u64,
     unauthorized_at: Option<Instant>,
@@ -74,6 +79,7 @@ impl AuditLog {
             journal: None,
             open: left_open.iter().map(|record| record.id.clone()).collect(),
             records,
+            unwritten: VecDeque::new(),
             line_count: 0,
             unauthorized_count: 0,
             unauthorized_at: None,
@@ -95,6 +101,7 @@ impl AuditLog {
 
     /// A write begins; it must not be signed when this fails. `message` is the message as JSON.
     pub fn begin(&self, order: &WriteIntent, message: Value) -> Result<(), AuditError> {
+        let is_short = message.to_string().len() <= MAX_CONTENT_BYTES;
         let record = AuditRecord {
             id: order.id.clone(),
             begun_at: wall_clock::now_rfc3339(),
@@ -104,7 +111,7 @@ impl AuditLog {
             msg_type: order.encoded.msg_type().to_owned(),
             message_digest: order.encoded.digest(),
             verdict: order.origin.verdict.to_string(),
-            message,
+            message: if is_short { message } else { TOO_LONG.into() },
             confirmed_by: order.origin.confirmed_by.as_deref().map(str::to_owned),
             idempotency_key: order.idempotency_key.clone(),
             end: None,
@@ -118,6 +125,15 @@ impl AuditLog {
         })
     }
 
+    /// A write of an earlier process goes on. Its begin may have been lost with the power, or be in a file that was moved away.
+    pub fn continue_write(&self, order: &WriteIntent, message: Value) {
+        if !self.with(|inner| inner.open.contains(&order.id))
+            && let Err(error) = self.begin(order, message)
+        {
+            tracing::error!(%error, id = order.id, "a write of an earlier process cannot be put on record");
+        }
+    }
+
     /// A write has ended; a second end of it is none. The next boot completes a record that has a begin and no end.
     pub fn complete(&self, id: &str, end: AuditCompletion) {
         let written = self.with(|inner| {
@@ -127,7 +143,8 @@ impl AuditLog {
             if let Some(record) = inner.records.iter_mut().rev().find(|record| record.id == id) {
                 record.end = Some(end.clone());
             }
-            inner.append(&AuditLine::Completed { id: id.to_owned(), end })
+            inner.unwritten.push_back(AuditLine::Completed { id: id.to_owned(), end });
+            inner.write_completions()
         });
         if let Err(error) = written {
             tracing::error!(%error, id, "the end of a write cannot be put on record");
@@ -135,7 +152,10 @@ impl AuditLog {
     }
 
     /// A call ended that wrote nothing to the chain.
-    pub fn record_call(&self, call: AuditCall) {
+    pub fn record_call(&self, mut call: AuditCall) {
+        if call.arguments.to_string().len() > MAX_CONTENT_BYTES {
+            call.arguments = TOO_LONG.into();
+        }
         if let Err(error) = self.with(|inner| inner.append(&AuditLine::Called(Box::new(call)))) {
             tracing::error!(%error, "a call cannot be put on record");
         }
@@ -151,10 +171,21 @@ impl AuditLog {
 
     /// Continues in the file that is at the path now, after the one before was moved away.
     pub fn rotate(&self) {
-        let rotated = self.with(|inner| inner.file.as_mut().map_or(Ok(()), AuditFile::reopen));
-        match rotated {
+        match self.with(AuditLogState::rotate) {
             Ok(()) => tracing::info!(audit = &*self.location(), "the audit goes on in the file at its path"),
             Err(error) => tracing::error!(%error, "the audit cannot go on in the file at its path"),
+        }
+    }
+
+    /// Writes down all that still waits, before the process ends.
+    pub fn close(&self) {
+        let written = self.with(|inner| {
+            inner.unauthorized_at = None;
+            inner.record_unauthorized();
+            inner.write_completions()
+        });
+        if let Err(error) = written {
+            tracing::error!(%error, "the end of a write cannot be put on record");
         }
     }
 
@@ -180,7 +211,23 @@ impl AuditLog {
 }
 
 impl AuditLogState {
+    /// Writes the ends of writes that wait, in order.
+    fn write_completions(&mut self) -> Result<(), AuditError> {
+        while let Some(line) = self.unwritten.pop_front() {
+            if let Err(error) = self.append_line(&line) {
+                self.unwritten.push_front(line);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
     fn append(&mut self, line: &AuditLine) -> Result<(), AuditError> {
+        self.write_completions()?;
+        self.append_line(line)
+    }
+
+    fn append_line(&mut self, line: &AuditLine) -> Result<(), AuditError> {
         self.line_count += 1;
         let Some(file) = &mut self.file else { return Ok(()) };
         file.append(&serde_json::to_value(line).unwrap_or_default())?;
@@ -189,6 +236,25 @@ impl AuditLogState {
         }
         if !matches!(line, AuditLine::Unauthorized { .. }) {
             self.record_unauthorized();
+        }
+        Ok(())
+    }
+
+    /// The new file begins with the writes that have not ended, so that the next boot completes them there.
+    fn rotate(&mut self) -> Result<(), AuditError> {
+        self.write_completions()?;
+        let Some(file) = &mut self.file else { return Ok(()) };
+        if !file.reopen()? {
+            return Ok(());
+        }
+        let open: Vec<AuditRecord> =
+            self.records.iter().filter(|record| self.open.contains(&record.id)).cloned().collect();
+        for record in open {
+            self.append(&AuditLine::Begun(Box::new(record)))?;
+        }
+        if let (Some(file), Some(journal)) = (&self.file, &self.journal) {
+            journal.record_audit_head(file.head());
+            journal.write_soon();
         }
         Ok(())
     }
@@ -207,9 +273,16 @@ impl AuditLogState {
         }
     }
 
+    /// The newest records stay, and those of writes that have not ended.
     fn trim(&mut self) {
         let surplus = self.records.len().saturating_sub(MAX_RECORDS_IN_MEMORY);
-        self.records.drain(..surplus);
+        if surplus > 0 {
+            let (mut position, open) = (0, &self.open);
+            self.records.retain(|record| {
+                position += 1;
+                position > surplus || open.contains(&record.id)
+            });
+        }
     }
 }
 
@@ -238,10 +311,9 @@ impl ReadRecords {
                         record.end = Some(end);
                     }
                 }
-                while self.records.len() > MAX_RECORDS_IN_MEMORY
-                    && let Some(oldest) = self.records.first_entry().filter(|entry| entry.get().end.is_some())
-                {
-                    oldest.remove();
+                if self.records.len() > 2 * MAX_RECORDS_IN_MEMORY {
+                    let oldest = self.next.saturating_sub(MAX_RECORDS_IN_MEMORY as u64);
+                    self.records.retain(|position, record| *position >= oldest || record.end.is_none());
                 }
             }
             Ok(AuditLine::Called(_) | AuditLine::Unauthorized { .. }) | Err(_) => {}
@@ -312,6 +384,7 @@ mod tests {
         let (audit, _) = AuditLog::open(None, None).expect("opens");
         for index in 0..=MAX_RECORDS_IN_MEMORY {
             audit.begin(&intent(&index.to_string()), Value::Null).expect("kept");
+            audit.complete(&index.to_string(), end("included"));
         }
         assert_eq!(
             (audit.newest_records().len(), audit.newest_records()[0].id.as_str()),
@@ -366,7 +439,10 @@ mod tests {
         audit.complete("d", end("included"));
         let lines = lines_of(&path);
         assert_eq!((&lines[0]["record"], &lines[0]["previous"]), (&"rotated".into(), &old_head.into()));
-        assert_eq!((lines.len(), &lines[1]["record"]), (2, &"completed".into()));
+        let records: Vec<&Value> = lines.iter().map(|line| &line["record"]).collect();
+        assert_eq!(records, ["rotated", "begun", "completed"], "a write that has not ended goes on in the new file");
+        audit.rotate();
+        assert_eq!(lines_of(&path).len(), 3, "a file that was not moved away goes on");
     }
 
     #[tokio::test(start_paused = true)]

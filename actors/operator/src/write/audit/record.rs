@@ -71,7 +71,7 @@ pub struct AuditCall {
     pub tool: String,
     /// The policy for the tool: `allow`, `ask`, `confirm`, `deny`.
     pub verdict: String,
-    /// Arguments of the call, without its secrets.
+    /// Arguments of the call.
     pub arguments: Value,
     /// Code of the error that was answered; absent for a call that succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
