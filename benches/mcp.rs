@@ -230,13 +230,16 @@ async fn answer_from_cache(State(quick): State<CachedIndexer>, mut request: Requ
     if websocket_server::is_upgrade(request.headers()) {
         let url = format!("{}{whole}", quick.indexer.replacen("http", "ws", 1));
         let pump = move |socket: websocket_server::ServerSocket| async move {
-            let (upstream, _) = tokio_tungstenite::connect_async(url).await.expect("the indexer is there");
+            // The last tool server outlives the indexer.
+            let Ok((upstream, _)) = tokio_tungstenite::connect_async(url).await else { return };
             let ((down, from_client), (up, from_indexer)) = (socket.split(), upstream.split());
             tokio::select! { _ = from_indexer.forward(down) => {}, _ = from_client.forward(up) => {} }
         };
         return websocket_server::accept(&mut request, 1 << 20, pump).map(Body::from);
     }
-    let response = reqwest::get(format!("{}{whole}", quick.indexer)).await.expect("an answer");
+    let Ok(response) = reqwest::get(format!("{}{whole}", quick.indexer)).await else {
+        return StatusCode::BAD_GATEWAY.into_response();
+    };
     let status = StatusCode::from_u16(response.status().as_u16()).expect("a status");
     (status, json, response.bytes().await.expect("a body")).into_response()
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::print_stderr)]
 
 mod span_recorder;
+mod sync_counter;
 
 use std::{
     path::Path,
@@ -22,6 +23,7 @@ use tempfile::TempDir;
 
 use crate::{BenchRow, median};
 use span_recorder::{SpanRecorder, WriteTimes, write_times};
+use sync_counter::SyncCounter;
 
 const CREATE: &str = "svc.ledger.es.createEcosystem";
 const SECOND: Duration = Duration::from_secs(1);
@@ -282,6 +284,30 @@ async fn measure_server_overhead() -> Vec<BenchRow> {
     ]
 }
 
+/// Waits for the disk, for each write; none where they cannot be counted.
+async fn measure_syncs() -> Vec<BenchRow> {
+    let mut rows = Vec::new();
+    for (what, groups, size) in [("lone writes", LONE_WRITES, 1), ("writes at once", 1, burst_size())] {
+        let rig =
+            WriteBench::start(Duration::from_millis(200), WindowBound::Adaptive, size.div_ceil(PER_CLIENT), true).await;
+        rig.write("first", 0).await;
+        let Some(counter) = SyncCounter::start() else { return Vec::new() };
+        for group in 0..groups {
+            let name = format!("synced-{group}");
+            futures::future::join_all((0..size).map(|number| rig.write(&name, number))).await;
+        }
+        let (syncs, writes) = (counter.stop(), groups * size);
+        rig.stop().await;
+        rows.push(BenchRow {
+            measure: format!("waits for the disk (fsync) of {writes} {what}, journal and audit on disk"),
+            value: format!("{syncs}"),
+            baseline: format!("{writes}, one for each write"),
+            ratio: syncs as f64 / writes as f64,
+        });
+    }
+    rows
+}
+
 /// Blocks until the last answer, of writes one after the other and of sixty-four at once; each begins right behind a block.
 async fn measure_few_writes() -> [BenchRow; 2] {
     const TIME: Duration = Duration::from_millis(200);
@@ -346,6 +372,7 @@ pub async fn rows() -> Vec<BenchRow> {
     }
     rows.push(measure_lone_write().await);
     rows.extend(measure_few_writes().await);
+    rows.extend(measure_syncs().await);
     // The last: from here on spans are recorded.
     rows.extend(measure_server_overhead().await);
     rows

@@ -1,6 +1,6 @@
 //! A seeded generator chooses a fault every few hundred milliseconds.
 
-use std::{collections::BTreeMap, ops::Range, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, ops::Range, path::PathBuf, sync::Arc, time::Duration};
 
 use prost::Message;
 use rustix::process::Signal;
@@ -24,7 +24,7 @@ use svc_wire::{
 use tokio::{task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::server_processes::ServerProcess;
+use crate::{server_processes::ServerProcess, writer_pool::WriterPool};
 
 /// Between two strikes, times the calm that is asked for.
 const PAUSE_MS: Range<u64> = 100..700;
@@ -44,18 +44,18 @@ const FAULT_KINDS: &[(&str, u32, FaultAction)] = &[
     ("dropped on recheck", 6, |chaos| {
         let count = chaos.rng.u32(1..=3);
         chaos.random_node().update_faults(|faults| faults.drop_on_recheck += count);
-        chaos.nodes[0].update_faults(|faults| faults.hold_blocks += 1);
+        chaos.targets.nodes[0].update_faults(|faults| faults.hold_blocks += 1);
     }),
     ("blocks held empty", 6, |chaos| {
         let count = chaos.rng.u32(1..=6);
-        chaos.nodes[0].update_faults(|faults| faults.hold_blocks += count);
+        chaos.targets.nodes[0].update_faults(|faults| faults.hold_blocks += count);
     }),
     ("held past the timeout height", 1, |chaos| {
-        chaos.nodes[0].update_faults(|faults| faults.hold_blocks += EXPIRY_BLOCKS)
+        chaos.targets.nodes[0].update_faults(|faults| faults.hold_blocks += EXPIRY_BLOCKS)
     }),
     ("block in reverse", 6, |chaos| {
         let count = chaos.rng.u32(1..=2);
-        chaos.nodes[0].update_faults(|faults| faults.reorder_blocks += count);
+        chaos.targets.nodes[0].update_faults(|faults| faults.reorder_blocks += count);
     }),
     ("refused by CheckTx", 5, FaultInjector::refuse_broadcasts),
     ("mempool full", 4, |chaos| {
@@ -92,7 +92,7 @@ const FAULT_KINDS: &[(&str, u32, FaultAction)] = &[
     ("answers garbled", 9, FaultInjector::garble_answers),
     ("replica behind", 4, |chaos| {
         let lag = chaos.rng.u64(1..12);
-        let replica = chaos.nodes[1].clone();
+        let replica = chaos.targets.nodes[1].clone();
         replica.update_faults(|faults| faults.lag_blocks = lag);
         chaos.schedule_repair(500..6_000, async move { replica.update_faults(|faults| faults.lag_blocks = 0) });
     }),
@@ -122,28 +122,43 @@ const FAULT_KINDS: &[(&str, u32, FaultAction)] = &[
         chaos.apply_for(300..4_000, on, |faults| faults.lies = NodeLies::default());
     }),
     ("foreign use of the key", 8, FaultInjector::use_key_elsewhere),
-    ("disk of the records full", 3, |chaos| chaos.fill_disk(&Arc::clone(&chaos.tools))),
-    ("disk of the index full", 2, |chaos| chaos.fill_disk(&Arc::clone(&chaos.indexer))),
+    ("disk of the records full", 3, |chaos| chaos.fill_disk(&Arc::clone(&chaos.targets.tools))),
+    ("disk of the index full", 2, |chaos| chaos.fill_disk(&Arc::clone(&chaos.targets.indexer))),
+    ("files of the journal vanish", 1, FaultInjector::remove_journal),
     ("tool server: SIGKILL", 3, |chaos| chaos.end_tool_server(Signal::KILL)),
     ("tool server: SIGTERM", 2, |chaos| chaos.end_tool_server(Signal::TERM)),
     ("indexer: SIGKILL", 2, |chaos| {
-        let (server, down) = (Arc::clone(&chaos.indexer), Duration::from_millis(chaos.rng.u64(..4_000)));
+        let (server, down) = (Arc::clone(&chaos.targets.indexer), Duration::from_millis(chaos.rng.u64(..4_000)));
         chaos.count_if("indexer: SIGKILL", async move { server.restart(Signal::KILL, down).await });
     }),
 ];
 
 /// Kinds that count only when they have come about.
-const CONDITIONAL_KINDS: [&str; 4] =
-    ["foreign use of the key", "tool server: SIGKILL", "tool server: SIGTERM", "indexer: SIGKILL"];
+const CONDITIONAL_KINDS: [&str; 5] = [
+    "foreign use of the key",
+    "files of the journal vanish",
+    "tool server: SIGKILL",
+    "tool server: SIGTERM",
+    "indexer: SIGKILL",
+];
 
 /// How often each kind was struck.
 pub type FaultCounts = BTreeMap<&'static str, u64>;
 
+/// Everything that can break.
+pub struct FaultTargets {
+    /// The first makes the blocks, the second follows it.
+    pub nodes: [Node; 2],
+    pub tools: Arc<ServerProcess>,
+    pub indexer: Arc<ServerProcess>,
+    pub writers: Arc<WriterPool>,
+    /// Directory of the journal.
+    pub records: PathBuf,
+}
+
 /// Causes faults in the nodes and the servers.
 pub struct FaultInjector {
-    nodes: [Node; 2],
-    tools: Arc<ServerProcess>,
-    indexer: Arc<ServerProcess>,
+    targets: FaultTargets,
     key: AccountKey,
     address: String,
     rng: fastrand::Rng,
@@ -160,29 +175,11 @@ async fn start_node(node: &Node) {
 }
 
 impl FaultInjector {
-    /// The first node makes the blocks, the second follows it.
-    pub fn new(
-        devnet: &Devnet,
-        nodes: [Node; 2],
-        tools: Arc<ServerProcess>,
-        indexer: Arc<ServerProcess>,
-        rng: fastrand::Rng,
-        calm: u64,
-    ) -> Self {
+    pub fn new(devnet: &Devnet, targets: FaultTargets, rng: fastrand::Rng, calm: u64) -> Self {
         let seat = devnet.operator_slot.as_ref().expect("a seat");
         let key = AccountKey::from_mnemonic(&devnet.accounts[&seat.operator_name].mnemonic).expect("a key");
         let address = seat.operator_address.clone();
-        Self {
-            nodes,
-            tools,
-            indexer,
-            key,
-            address,
-            rng,
-            tasks: JoinSet::new(),
-            fault_counts: FaultCounts::new(),
-            pause_factor: calm,
-        }
+        Self { targets, key, address, rng, tasks: JoinSet::new(), fault_counts: FaultCounts::new(), pause_factor: calm }
     }
 
     /// Nothing can be written to the disk of a server for a while.
@@ -190,6 +187,30 @@ impl FaultInjector {
         let Some(disk) = server.disk() else { return };
         let filler = small_disk::fill(&disk.outside());
         self.schedule_repair(200..5_000, async move { drop(std::fs::remove_file(filler)) });
+    }
+
+    /// The journal's files are removed under a running server, which is restarted a little later.
+    fn remove_journal(&mut self) {
+        let FaultTargets { tools, writers, records, .. } = &self.targets;
+        let (server, writers, records) = (Arc::clone(tools), Arc::clone(writers), records.clone());
+        let until_restart = Duration::from_millis(self.rng.u64(..2_500));
+        let signal = if self.rng.bool() { Signal::KILL } else { Signal::TERM };
+        self.count_if("files of the journal vanish", async move {
+            if !writers.begin_loss() {
+                return false;
+            }
+            for name in ["journal.db", "journal.db-wal", "journal.db-shm"] {
+                // A server that is down has no log.
+                let _ = std::fs::remove_file(records.join(name));
+            }
+            writers.note_loss();
+            sleep(until_restart).await;
+            while !server.restart(signal, Duration::ZERO).await {
+                sleep(Duration::from_millis(100)).await;
+            }
+            writers.end_loss();
+            true
+        });
     }
 
     /// Causes faults until `calm` is cancelled, then repairs everything.
@@ -219,7 +240,7 @@ impl FaultInjector {
         while let Some(ended) = self.tasks.join_next().await {
             self.count(ended.expect("a fault ends well"));
         }
-        for node in &self.nodes {
+        for node in &self.targets.nodes {
             start_node(node).await;
             node.update_faults(|faults| *faults = NodeFaults::default());
         }
@@ -234,7 +255,7 @@ impl FaultInjector {
 
     fn random_node(&mut self) -> Node {
         // The tool server prefers the first.
-        self.nodes[usize::from(self.rng.u8(..3) == 0)].clone()
+        self.targets.nodes[usize::from(self.rng.u8(..3) == 0)].clone()
     }
 
     fn schedule_repair(&mut self, millis: Range<u64>, then: impl Future<Output = ()> + Send + 'static) {
@@ -291,7 +312,7 @@ impl FaultInjector {
     }
 
     fn end_tool_server(&mut self, signal: Signal) {
-        let (server, down) = (Arc::clone(&self.tools), Duration::from_millis(self.rng.u64(..800)));
+        let (server, down) = (Arc::clone(&self.targets.tools), Duration::from_millis(self.rng.u64(..800)));
         let name = if signal == Signal::KILL { "tool server: SIGKILL" } else { "tool server: SIGTERM" };
         self.count_if(name, async move { server.restart(signal, down).await });
     }

@@ -20,7 +20,7 @@ use svc_store::small_disk::SmallDisk;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use fault_injector::FaultInjector;
+use fault_injector::{FaultInjector, FaultTargets};
 use report::SoakReport;
 use server_processes::{ServerProcess, copy_program, free_port, remove_program};
 use verdict::SoakVerdict;
@@ -173,11 +173,17 @@ async fn run_soak(plan: &SoakPlan, home: &Path) -> SoakReport {
     servers.start(&devnet).await;
 
     let begun = Instant::now();
-    let writers = WriterPool::start(plan, format!("{}/mcp", servers.tools.origin()), rng.fork());
+    let writers = Arc::new(WriterPool::start(plan, format!("{}/mcp", servers.tools.origin()), rng.fork()));
+    let records = servers.tools.disk().map_or_else(|| home.to_owned(), |disk| disk.outside());
     let calm = CancellationToken::new();
-    let nodes = [devnet.node.clone(), replica.clone()];
-    let (tools, indexer) = (Arc::clone(&servers.tools), Arc::clone(&servers.indexer));
-    let chaos = FaultInjector::new(&devnet, nodes, tools, indexer, rng.fork(), plan.pause_factor);
+    let targets = FaultTargets {
+        nodes: [devnet.node.clone(), replica.clone()],
+        tools: Arc::clone(&servers.tools),
+        indexer: Arc::clone(&servers.indexer),
+        writers: Arc::clone(&writers),
+        records: records.clone(),
+    };
+    let chaos = FaultInjector::new(&devnet, targets, rng.fork(), plan.pause_factor);
     let chaos = tokio::spawn(chaos.run(calm.clone()));
     writers.await_all_begun(Duration::from_secs(plan.seconds)).await;
     calm.cancel();
@@ -193,11 +199,9 @@ async fn run_soak(plan: &SoakPlan, home: &Path) -> SoakReport {
     let repeated = writers.repeat_recorded(STARTUP_TIMEOUT).await;
     let finally = servers.tools.stop().await;
     servers.indexer.stop().await;
-    let audit = match servers.tools.disk() {
-        Some(disk) => disk.outside().join("audit.jsonl"),
-        None => home.join("audit.jsonl"),
-    };
-    let verdict = SoakVerdict::of(&devnet.node, &writers.all(), &repeated, &audit, open_rows);
+    let audit = records.join("audit.jsonl");
+    let mut verdict = SoakVerdict::of(&devnet.node, &writers.all(), &repeated, &audit, open_rows);
+    verdict.compare_losses(writers.losses().len(), servers.tools.count_in_log("the journal has lost records"));
     let mut notes = servers.tools.notes();
     notes.extend(servers.verify_records(home));
     notes.extend(servers.indexer.notes());

@@ -12,6 +12,8 @@ pub enum SoakOutcome {
     NotExecuted { code: String, hash: String },
     /// Its transaction is in a block and has failed there.
     Failed { code: String, hash: String, height: u64 },
+    /// An earlier call, of which the journal has lost the record, is in a block.
+    Restored { hash: String, height: u64 },
     /// Nothing was sent.
     Refused { code: String },
 }
@@ -20,7 +22,7 @@ impl SoakOutcome {
     /// One word for the table.
     pub fn label(&self) -> &'static str {
         match self {
-            Self::Included { .. } => "ok",
+            Self::Included { .. } | Self::Restored { .. } => "ok",
             Self::NotExecuted { code, .. } if code == "TX_EXPIRED" => "expired",
             Self::NotExecuted { .. } | Self::Failed { .. } | Self::Refused { .. } => "failed",
         }
@@ -30,13 +32,14 @@ impl SoakOutcome {
     pub fn code(&self) -> &str {
         match self {
             Self::Included { .. } => "ok",
+            Self::Restored { .. } => "restored",
             Self::NotExecuted { code, .. } | Self::Failed { code, .. } | Self::Refused { code } => code,
         }
     }
 
     /// Whether it stands in the journal, so that it is answered again as it was.
     pub fn is_recorded(&self) -> bool {
-        !matches!(self, Self::Refused { .. })
+        !matches!(self, Self::Refused { .. } | Self::Restored { .. })
     }
 }
 
@@ -57,6 +60,7 @@ pub fn parse_answer(result: CallToolResult) -> Result<SoakOutcome, String> {
     match (code.as_str(), hash, height) {
         // Displaced for good: unlike a sequence that stayed wrong, it names a transaction.
         ("TX_EXPIRED" | "SEQUENCE_MISMATCH", Some(hash), _) => Ok(SoakOutcome::NotExecuted { code, hash }),
+        ("JOURNAL_UNAVAILABLE", Some(hash), Some(height)) => Ok(SoakOutcome::Restored { hash, height }),
         // Refused, and it may still execute: the key tells later.
         _ if details["timeout_height"].is_u64() => Err(code),
         (

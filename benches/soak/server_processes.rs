@@ -157,6 +157,12 @@ impl ServerProcess {
         }
     }
 
+    /// Lines of its log that contain a text.
+    pub fn count_in_log(&self, text: &str) -> usize {
+        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+        log.lines().filter(|line| line.contains(text)).count()
+    }
+
     fn note(&self, text: String) {
         self.notes.lock().unwrap_or_else(PoisonError::into_inner).push(text);
     }

@@ -35,6 +35,10 @@ pub struct SoakVerdict {
     pub undecided: usize,
     /// Answered with a block, a hash or an end that is not so, or answered in two ways.
     pub incorrect: usize,
+    /// Writes under way when the journal lost its records; of these, made twice, and answered as not made although they were.
+    pub record_lost: usize,
+    pub record_lost_duplicated: usize,
+    pub record_lost_denied: usize,
     /// Audit records without an end.
     pub open_records: usize,
     /// Journal rows without an end; `None` when the server did not answer.
@@ -93,7 +97,10 @@ impl SoakVerdict {
     fn compare(&mut self, write: &SoakWrite, all: &[BlockTransaction], by_hash: &BTreeMap<String, BlockTransaction>) {
         let made: Vec<&BlockTransaction> = all.iter().filter(|one| one.code == 0).collect();
         let mut problems = Vec::new();
-        if made.len() > 1 {
+        self.record_lost += usize::from(write.is_record_lost);
+        if made.len() > 1 && write.is_record_lost {
+            self.record_lost_duplicated += 1;
+        } else if made.len() > 1 {
             self.duplicated += 1;
             problems.push("doubled");
         }
@@ -112,6 +119,13 @@ impl SoakVerdict {
                     problems.push("made by another transaction, or in another block");
                 }
             }
+            Some(SoakOutcome::Restored { hash, height }) => {
+                if !write.is_record_lost || !made.iter().any(|one| one.hash == *hash && one.height == *height) {
+                    self.incorrect += 1;
+                    problems.push("said to be in a block by an earlier call, and is not, or was not lost");
+                }
+            }
+            Some(_) if !made.is_empty() && write.is_record_lost => self.record_lost_denied += 1,
             Some(_) if !made.is_empty() => {
                 self.denied_but_executed += 1;
                 problems.push("ghost");
@@ -130,7 +144,7 @@ impl SoakVerdict {
             }
             Some(SoakOutcome::Refused { .. }) => {}
         }
-        if write.has_conflicting_answers {
+        if write.has_conflicting_answers && !write.is_record_lost {
             self.incorrect += 1;
             problems.push("two calls at once were answered differently");
         }
@@ -178,6 +192,13 @@ impl SoakVerdict {
         for (id, ends) in ends.iter().filter(|(_, ends)| ends.len() > 1) {
             self.incorrect += 1;
             self.faults.push(format!("record {id} of the audit has several ends: {ends:?}"));
+        }
+    }
+
+    /// A loss of records must be reported by the next boot.
+    pub fn compare_losses(&mut self, losses: usize, reports: usize) {
+        if reports < losses {
+            self.faults.push(format!("the journal vanished {losses} times, and {reports} times a boot reported it"));
         }
     }
 

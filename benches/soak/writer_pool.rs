@@ -45,11 +45,18 @@ pub struct SoakWrite {
     pub answers: Vec<(f64, String)>,
     /// Two calls at once were answered differently.
     pub has_conflicting_answers: bool,
+    /// The journal lost its records while the write was under way, so that its key was forgotten.
+    pub is_record_lost: bool,
 }
 
 impl SoakWrite {
     pub fn did(&self) -> String {
         format!("did:web:{}.example", self.name)
+    }
+
+    fn was_under_way(&self, at: f64) -> bool {
+        let ended = self.outcome.as_ref().and(self.answers.last()).map(|(ended, _)| *ended);
+        self.begun < at && ended.is_none_or(|ended| ended > at)
     }
 }
 
@@ -106,6 +113,9 @@ struct WriterState {
     writes: Mutex<BTreeMap<usize, SoakWrite>>,
     counts: CallCounts,
     started: Instant,
+    /// Seconds at which the journal's files vanished.
+    losses: Mutex<Vec<f64>>,
+    is_losing: AtomicBool,
 }
 
 /// All callers.
@@ -146,6 +156,7 @@ impl WriterState {
                 outcome: None,
                 answers: Vec::new(),
                 has_conflicting_answers: false,
+                is_record_lost: false,
             };
             let given = arguments(&write.name);
             self.writes().insert(index, write);
@@ -231,6 +242,8 @@ impl WriterPool {
             writes: Mutex::default(),
             counts: CallCounts::default(),
             started: Instant::now(),
+            losses: Mutex::default(),
+            is_losing: AtomicBool::new(false),
         });
         let mut tasks = JoinSet::new();
         for caller in 0..CLIENTS * CALLS_OF_CLIENT {
@@ -269,7 +282,34 @@ impl WriterPool {
     }
 
     pub fn all(&self) -> Vec<SoakWrite> {
-        self.shared.writes().values().cloned().collect()
+        let losses = self.losses();
+        let mut writes: Vec<SoakWrite> = self.shared.writes().values().cloned().collect();
+        for write in &mut writes {
+            write.is_record_lost = losses.iter().any(|at| write.was_under_way(*at));
+        }
+        writes
+    }
+
+    /// Whether the journal's files may vanish now: one loss at a time, and none in the second half, whose records are all compared at
+    /// the end.
+    pub fn begin_loss(&self) -> bool {
+        let is_early = self.shared.next.load(Ordering::Acquire) < self.shared.total / 2;
+        is_early && !self.shared.is_losing.swap(true, Ordering::AcqRel)
+    }
+
+    /// The files have vanished.
+    pub fn note_loss(&self) {
+        self.shared.losses.lock().unwrap_or_else(PoisonError::into_inner).push(self.shared.now());
+    }
+
+    /// A server was started after the loss.
+    pub fn end_loss(&self) {
+        self.shared.is_losing.store(false, Ordering::Release);
+    }
+
+    /// Seconds at which the journal's files vanished.
+    pub fn losses(&self) -> Vec<f64> {
+        self.shared.losses.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn counts(&self) -> Vec<(&'static str, u64)> {
@@ -296,12 +336,13 @@ impl WriterPool {
         }
     }
 
-    /// Repeats every recorded call, and returns the answers that differ from the first.
+    /// Repeats every call that the journal must still know, and returns the answers that differ from the first.
     pub async fn repeat_recorded(&self, bound: Duration) -> Vec<String> {
         let deadline = Instant::now() + bound;
+        let last_loss = self.losses().into_iter().fold(0.0, f64::max);
         let recorded = self.all().into_iter().enumerate().filter_map(|(index, write)| {
             let end = write.outcome.clone().filter(SoakOutcome::is_recorded)?;
-            Some((index, write, end))
+            (write.begun >= last_loss).then_some((index, write, end))
         });
         let again = stream::iter(recorded).map(|(index, write, end)| async move {
             let given = arguments(&write.name);

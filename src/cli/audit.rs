@@ -18,7 +18,7 @@ pub fn run(command: AuditCommand, as_json: bool) -> anyhow::Result<()> {
     let AuditCommand::Verify { file } = command;
     let chain = verify_audit(&file)?;
     print_content(&serde_json::to_value(&chain)?, as_json)?;
-    match chain.problem(None) {
+    match chain.problem() {
         Some(problem) => anyhow::bail!("{file}: {problem}"),
         None => Ok(()),
     }

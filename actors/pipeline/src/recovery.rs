@@ -8,12 +8,7 @@ use svc_otel::metrics;
 
 use crate::{
     chain::{account::AccountIdentity, params::ChainParams},
-    confirmer::{
-        SigningAccount,
-        block_reader::BlockReader,
-        core::{NodeFacts, PendingTx},
-        look_up, read_node_facts,
-    },
+    confirmer::{SigningAccount, block_reader::BlockReader, core::PendingTx, look_up, read_node_facts},
     history::check_history,
     journal::{
         core::RecoverySummary,
@@ -21,7 +16,7 @@ use crate::{
         record::JournalRecord,
         store::{JournalPlace, JournalStore},
     },
-    restoration::{Restoration, restore},
+    restoration::Restorer,
     write::{
         daily_fees::UtcDay,
         in_flight::{InFlightTable, InFlightTx},
@@ -60,9 +55,9 @@ pub enum RecoveryError {
         /// Hash of the block at the node.
         found: String,
     },
-    /// The journal has lost records, and the node does not state the account, so that they cannot be taken from blocks.
+    /// The journal lacks records, and the nodes do not state the account or do not answer for a block.
     #[error(
-        "{location} has lost records, and no node states the account: nothing can be signed before they are taken from blocks"
+        "{location} lacks records of the account, and no node answers for its blocks: nothing can be signed before they are read"
     )]
     NotRestored {
         /// Location of the journal.
@@ -85,32 +80,6 @@ pub enum RecoveryError {
     },
 }
 
-/// Takes the records that the journal has lost from the blocks. Nothing may be signed before.
-async fn restore_lost(
-    store: &JournalStore,
-    node: &NodeClient,
-    account: &SigningAccount,
-    facts: Option<&NodeFacts>,
-) -> Result<Restoration, RecoveryError> {
-    if store.loss().is_none() {
-        return Ok(Restoration::default());
-    }
-    let Some(facts) = facts.filter(|facts| facts.sequence.is_some()) else {
-        return Err(RecoveryError::NotRestored { location: store.location().to_owned() });
-    };
-    let not_restored = || RecoveryError::NotRestored { location: store.location().to_owned() };
-    let restoration = restore(store, node, account, facts).await?.ok_or_else(not_restored)?;
-    store.end_loss().await?;
-    let Restoration { restored, unexplained } = restoration;
-    tracing::error!(
-        journal = store.location(),
-        restored,
-        unexplained,
-        "records that the journal has lost were taken from blocks; for a day a write with the same message is refused"
-    );
-    Ok(restoration)
-}
-
 impl RecoveredJournal {
     /// Opens the journal and decides the open transactions that the node can decide now. A node that does not answer leaves them
     /// open, and the confirmer continues with them.
@@ -126,7 +95,9 @@ impl RecoveredJournal {
         check_history(&store, node).await?;
         let node = node.pinned();
         let facts = read_node_facts(&node, address).await.ok();
-        let restoration = restore_lost(&store, &node, &account, facts.as_ref()).await?;
+        let restorer = Restorer { store: &store, node: &node, account: &account, denom: &chain.denom };
+        let not_restored = || RecoveryError::NotRestored { location: store.location().to_owned() };
+        let restoration = restorer.restore(facts.as_ref()).await?.ok_or_else(not_restored)?;
         let mut submissions = HashMap::<String, SubmissionId>::new();
         let open = store
             .open_transactions(|write_id| {
@@ -202,6 +173,9 @@ impl RecoveredJournal {
 
     /// Time since which the journal has every transaction of the account, RFC 3339; `None` for one that does not know.
     pub async fn complete_since(&self) -> Result<Option<String>, JournalError> {
+        if self.summary.unexplained > 0 {
+            return Ok(None);
+        }
         self.store.complete_since().await
     }
 }

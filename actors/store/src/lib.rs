@@ -12,6 +12,8 @@ mod file_watch;
 mod free_space;
 mod lock;
 #[cfg(any(test, feature = "testing"))]
+pub mod postgres_server;
+#[cfg(any(test, feature = "testing"))]
 pub mod small_disk;
 #[cfg(test)]
 mod tests;

@@ -68,8 +68,10 @@ impl SmallDisk {
     pub fn mount(size: &str) -> Option<Self> {
         let directory = tempfile::tempdir().expect("a directory");
         let script = "mount -t tmpfs -o \"$1\" tmpfs \"$2\" && echo mounted && exec sleep 3600";
+        // Some programs refuse to run as root, such as PostgreSQL.
         let mut holder = Command::new("unshare")
-            .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", size])
+            .args(["--user", "--map-user=daemon", "--map-group=daemon", "--keep-caps", "--mount"])
+            .args(["sh", "-c", script, "sh", size])
             .arg(directory.path())
             .stdout(Stdio::piped())
             .spawn()

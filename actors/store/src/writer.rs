@@ -21,6 +21,8 @@ const CREATE_TABLE_SQL: &str = "CREATE TABLE IF NOT EXISTS store_commit (one INT
                                 INSERT INTO store_commit (one, number) VALUES (1, 0) ON CONFLICT (one) DO NOTHING";
 const COUNT_SQL: &str = "UPDATE store_commit SET number = number + 1 WHERE one = 1";
 const READ_SQL: &str = "SELECT number FROM store_commit WHERE one = 1";
+/// Identity of a PostgreSQL server and of those that replicate it.
+const SERVER_SQL: &str = "SELECT system_identifier FROM pg_control_system()";
 
 /// The writing side of a database. Clones share it.
 ///
@@ -37,6 +39,8 @@ struct WriterState<DB: StoreEngine> {
 
 struct KnownState {
     last_commit: i64,
+    /// Identity of the server; `None` for SQLite, and for a server that does not state it.
+    server: Option<i64>,
     watch: Option<FileWatch>,
     loss: Option<String>,
 }
@@ -72,10 +76,11 @@ impl<DB: StoreEngine> StoreWriter<DB> {
         let mut connection = pool.acquire().await?;
         DB::run(&mut connection, CREATE_TABLE_SQL).await?;
         let last_commit = DB::read_number(&mut connection, READ_SQL).await?;
+        let server = if is_sqlite { None } else { read_server::<DB>(&mut connection).await };
         drop(connection);
         // SQLite locks at once instead of with the first write, where it could no longer wait for another connection.
         let begin_sql = if is_sqlite { "BEGIN IMMEDIATE" } else { "BEGIN" };
-        let known = Mutex::new(KnownState { last_commit, watch: file.map(FileWatch::new), loss: None });
+        let known = Mutex::new(KnownState { last_commit, server, watch: file.map(FileWatch::new), loss: None });
         let writer = Self(Arc::new(WriterState { pool, begin_sql, connections, known }));
         writer.check_file()?;
         Ok(writer)
@@ -101,6 +106,12 @@ impl<DB: StoreEngine> StoreWriter<DB> {
         let mut transaction = StoreTransaction { writer: self.clone(), connection, number: 0, is_committed: false };
         self.check_file()?;
         DB::run(&mut transaction, self.0.begin_sql).await?;
+        if let Some(server) = self.server() {
+            let found = DB::read_number(&mut transaction, SERVER_SQL).await?;
+            if found != server {
+                return Err(self.lose(format!("the database is on server {found} instead of {server}")));
+            }
+        }
         DB::run(&mut transaction, COUNT_SQL).await?;
         let number = DB::read_number(&mut transaction, READ_SQL).await?;
         let last = self.last_commit();
@@ -109,6 +120,10 @@ impl<DB: StoreEngine> StoreWriter<DB> {
         }
         transaction.number = number;
         Ok(transaction)
+    }
+
+    fn server(&self) -> Option<i64> {
+        self.known().server
     }
 
     fn known(&self) -> MutexGuard<'_, KnownState> {
@@ -136,6 +151,11 @@ impl<DB: StoreEngine> StoreWriter<DB> {
         self.known().loss = Some(loss.clone());
         StoreError::Lost(loss)
     }
+}
+
+async fn read_server<DB: StoreEngine>(connection: &mut DB::Connection) -> Option<i64> {
+    let read = DB::read_number(connection, SERVER_SQL).await;
+    read.inspect_err(|error| tracing::warn!(%error, "the database server does not state its identity")).ok()
 }
 
 /// A transaction. Its connection is closed, and nothing of it happens, unless it is committed.

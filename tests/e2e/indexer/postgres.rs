@@ -1,88 +1,13 @@
 //! The indexer on PostgreSQL, in a server that the test starts.
 
-use std::{
-    io::{BufRead, BufReader},
-    path::PathBuf,
-    process::{Child, Command, Stdio},
-};
-
 use serde_json::Value;
 use svc_indexer::{IndexerConfig, TrustConfig, read_endpoints};
-use tempfile::TempDir;
+use svc_store::postgres_server::PostgresServer;
 
 use super::{
     IndexerReplica, MARKETPLACE_SCENARIO, await_indexed, await_verdicts, read_ok, read_shapes::send_sample,
     start_chain_and_indexer,
 };
-
-/// A PostgreSQL server with its own directory and port and without a password, which ends with the test.
-struct PostgresServer {
-    server: Child,
-    port: u16,
-    _home: TempDir,
-}
-
-/// Returns the directory of the server's programs: Debian installs them by version, outside the path.
-fn programs() -> Option<PathBuf> {
-    let versions = std::fs::read_dir("/usr/lib/postgresql").ok()?;
-    let mut found: Vec<PathBuf> = versions.flatten().map(|version| version.path().join("bin")).collect();
-    found.retain(|path| path.join("initdb").exists());
-    found.sort();
-    found.pop()
-}
-
-/// Returns the command of a program. PostgreSQL refuses to run as root, so root runs it as the user of its package.
-fn command(program: PathBuf) -> Command {
-    if !rustix::process::getuid().is_root() {
-        return Command::new(program);
-    }
-    let mut command = Command::new("setpriv");
-    command.args(["--reuid=postgres", "--regid=postgres", "--init-groups"]).arg(program);
-    command
-}
-
-impl PostgresServer {
-    fn start(programs: &std::path::Path) -> Self {
-        use std::os::unix::fs::PermissionsExt;
-        let home = tempfile::tempdir().expect("a directory");
-        std::fs::set_permissions(home.path(), std::fs::Permissions::from_mode(0o777)).expect("open to its user");
-        let data = home.path().join("data");
-        let made = command(programs.join("initdb"))
-            .args(["--auth=trust", "--username=svc", "--encoding=UTF8", "--no-sync", "-D"])
-            .arg(&data)
-            .output()
-            .expect("initdb runs");
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        let port =
-            std::net::TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
-        let mut server = command(programs.join("postgres"))
-            .args(["-p", &port.to_string(), "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories="])
-            .arg("-D")
-            .arg(&data)
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("postgres runs");
-        let mut lines = BufReader::new(server.stderr.take().expect("its log")).lines();
-        let is_ready = |line: &String| line.contains("ready to accept connections");
-        assert!(lines.by_ref().map_while(Result::ok).any(|line| is_ready(&line)), "it ended before it was ready");
-        // The server blocks unless its log is read to the end.
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-        Self { server, port, _home: home }
-    }
-
-    fn url(&self) -> String {
-        format!("postgres://svc@127.0.0.1:{}/postgres", self.port)
-    }
-}
-
-impl Drop for PostgresServer {
-    fn drop(&mut self) {
-        // SIGINT is PostgreSQL's fast shutdown, which ends its child processes.
-        let pid = rustix::process::Pid::from_child(&self.server);
-        let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
-        let _ = self.server.wait();
-    }
-}
 
 /// Without the messages of reasons: a failed lookup of a name may appear as one or as a timeout.
 fn without_messages(mut body: Value) -> Value {
@@ -94,12 +19,10 @@ fn without_messages(mut body: Value) -> Value {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn postgresql_gives_the_same_answers_as_sqlite() {
-    let Some(programs) = programs() else {
-        assert!(std::env::var_os("CI").is_none(), "the gate installs PostgreSQL");
+    let Some(postgres) = PostgresServer::start(None) else {
         eprintln!("skipped: Debian's package postgresql is not installed");
         return;
     };
-    let postgres = PostgresServer::start(&programs);
     let grounds = start_chain_and_indexer(MARKETPLACE_SCENARIO).await;
     let origin = grounds.indexer_origin();
     let newest = read_ok(&origin, "/v4/indexer/block-height").await["height"].as_u64().expect("a height");

@@ -69,6 +69,39 @@ async fn the_journal_of_a_running_server_is_checked_and_copied_and_the_copy_is_a
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_copy_on_another_machine_and_a_new_journal_are_compared_with_the_account() {
+    let (world, files) = (start_network(network_config(100)).await, new_files());
+    let (served, client) = start_with(&world, &files, &[]).await;
+    let first = call_tool(&client, CREATE_ECOSYSTEM, keyed_arguments("first")).await;
+    let (journal, copy) = (files.path("journal.db"), files.path("copy.db"));
+    report(&["journal", "backup", &copy, "--journal", &journal, "--json"]);
+    let second = call_tool(&client, CREATE_ECOSYSTEM, keyed_arguments("second")).await;
+    kill(served);
+
+    // Neither place has the lock file, which would name the newest commit.
+    let (other, new) = (new_files(), new_files());
+    std::fs::rename(&copy, other.path("journal.db")).expect("moved");
+    for (place, restored, boot) in [(&other, 1, 0), (&other, 0, 1), (&new, 2, 0), (&new, 0, 1)] {
+        let (served, client) = start_with(&world, place, &[]).await;
+        let status = call_tool(&client, "svc.wallet.getStatus", json!({})).await.content["journal"].clone();
+        let recovered = &status["recovered"];
+        assert_eq!(
+            (&recovered["restored"], &recovered["unexplained"]),
+            (&json!(restored), &json!(0)),
+            "{boot}: {status}"
+        );
+        let repeated = call_tool(&client, CREATE_ECOSYSTEM, keyed_arguments("second")).await;
+        assert_eq!(repeated.content["details"]["tx_hash"], second.content["tx_hash"], "{:#}", repeated.content);
+        let again = call_tool(&client, CREATE_ECOSYSTEM, keyed_arguments("first")).await;
+        let hash =
+            if std::ptr::eq(place, &other) { &again.content["tx_hash"] } else { &again.content["details"]["tx_hash"] };
+        assert_eq!(hash, &first.content["tx_hash"], "{:#}", again.content);
+        kill(served);
+    }
+    assert_eq!(world.operator_txs_in_blocks(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_audit_has_each_write_each_refusal_and_each_request_without_a_token_in_a_chain() {
     let (world, files) = (start_network(network_config(100)).await, new_files());
     let denied = "svc.ledger.es.archiveEcosystem";

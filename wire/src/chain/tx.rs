@@ -133,6 +133,13 @@ pub fn decode_tx_body(bytes: &[u8]) -> Option<TxBody> {
     TxBody::decode(TxRaw::decode(bytes).ok()?.body_bytes.as_slice()).ok()
 }
 
+/// Amount of one denom in the fee of a transaction; 0 when the bytes are not a transaction.
+pub fn decode_fee(bytes: &[u8], denom: &str) -> u128 {
+    let auth_info = TxRaw::decode(bytes).and_then(|raw| AuthInfo::decode(raw.auth_info_bytes.as_slice()));
+    let coins = auth_info.ok().and_then(|auth_info| auth_info.fee).map(|fee| fee.amount).unwrap_or_default();
+    coins.iter().filter(|coin| coin.denom == denom).filter_map(|coin| coin.amount.parse::<u128>().ok()).sum()
+}
+
 /// Message responses of a successful transaction, from the base64-decoded `data` of its result; none when it does not decode.
 pub fn decode_message_responses(data: &[u8]) -> Vec<Any> {
     TxMsgData::decode(data).map(|decoded| decoded.msg_responses).unwrap_or_default()

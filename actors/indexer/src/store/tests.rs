@@ -1,3 +1,5 @@
+use svc_store::postgres_server::PostgresServer;
+
 use super::*;
 
 async fn every_height_keeps_its_own_version(url: &str) {
@@ -98,4 +100,54 @@ async fn fill_and_empty(directory: &std::path::Path) {
         let body = store.entity(EntityKind::Ecosystem, 1, height).await.expect("reads").expect("there");
         assert_eq!(body["height"], height);
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_full_disk_postgresql_keeps_every_block_that_was_acknowledged() {
+    let Some(disk) = svc_store::small_disk::SmallDisk::mount("size=64m").map(std::sync::Arc::new) else { return };
+    let Some(mut postgres) = PostgresServer::start(Some(std::sync::Arc::clone(&disk))) else { return };
+    let store = IndexStore::open(&postgres.url(), "c").await.expect("opens").with_write_pool();
+    let mut height = 0;
+    for _ in 0..2 {
+        let filler = svc_store::small_disk::fill(&disk.outside());
+        let mut failed = 0;
+        while failed < 3 {
+            match store.write_block(&block(height + 1)).await {
+                Ok(()) => height += 1,
+                Err(_) => failed += 1,
+            }
+            assert!(height < 20_000, "the disk was never full");
+        }
+        std::fs::remove_file(filler).expect("removed");
+        // PostgreSQL ends when its log cannot be written, and knows after its start which transactions were committed.
+        postgres.start_if_ended();
+        let found = store.checkpoint().await.expect("reads").height;
+        assert!(found == height || found == height + 1, "{height} blocks were acknowledged, {found} are there");
+        height = found;
+        store.write_block(&block(height + 1)).await.expect("there is space again");
+        height += 1;
+    }
+    store.close().await;
+    let store = IndexStore::open(&postgres.url(), "c").await.expect("opens again");
+    for height in 1..=height {
+        let body = store.entity(EntityKind::Ecosystem, 1, height).await.expect("reads").expect("there");
+        assert_eq!(body["height"], height);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_postgresql_server_at_the_same_address_is_not_written_to() {
+    let Some(first) = PostgresServer::start(None) else { return };
+    let store = IndexStore::open(&first.url(), "c").await.expect("opens").with_write_pool();
+    store.write_block(&block(1)).await.expect("writes");
+    let second = first.replace();
+    let other = IndexStore::open(&second.url(), "c").await.expect("opens");
+    for height in 1..=3 {
+        other.with_write_pool().write_block(&block(height)).await.expect("writes");
+    }
+    let mut refusals = Vec::new();
+    for _ in 0..3 {
+        refusals.push(store.write_block(&block(2)).await.expect_err("refused").to_string());
+    }
+    assert!(refusals.last().is_some_and(|last| last.contains("is on server")), "{refusals:?}");
 }

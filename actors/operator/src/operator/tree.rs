@@ -36,7 +36,7 @@ use crate::{
     subscription::{self, IndexerSubscription, SubscriptionPosition},
     write::{
         admission::{ActiveWrites, MAX_ACTIVE_WRITES},
-        audit::AuditLog,
+        audit::{AuditLog, AuditPlace},
         context::WriteContext,
         recovery::complete_audit,
     },
@@ -53,7 +53,8 @@ pub async fn build(config: OperatorConfig, key: AccountKey) -> Result<(Operator,
     let address = discovery.identity.address.to_string();
     let journal = JournalPlace { file: config.journal.clone(), min_free_space: config.min_free_disk };
     let recovered = RecoveredJournal::open(&journal, &chain.params, &discovery.identity, &node).await?;
-    let (audit, open_records) = AuditLog::open(config.audit.as_deref(), recovered.audit_head().await?.as_deref())?;
+    let audit = AuditPlace { file: config.audit.clone(), min_free_space: config.min_free_disk };
+    let (audit, open_records) = AuditLog::open(&audit, recovered.audit_head().await?.as_deref())?;
     complete_audit(&audit, &recovered, open_records).await?;
     log_recovery(&recovered);
     let pipeline_config = PipelineConfig {

@@ -11,13 +11,15 @@ use futures::StreamExt;
 use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_otel::metrics;
 use svc_wire::{
-    account_key::PublicKey,
-    comet_rpc::{BlockData, EventAttribute, ExecTxResult},
-    tx::{SigningContext, is_signed_at, tx_hash},
+    comet_rpc::{BlockData, ExecTxResult},
+    tx::tx_hash,
 };
 use tokio::sync::Mutex;
 
-use super::core::BlockEvidence;
+use super::{
+    account_txs::{BlockSigner, read_account_txs},
+    core::BlockEvidence,
+};
 
 /// Blocks that are read at once.
 const CONCURRENT_READS: usize = 4;
@@ -62,17 +64,6 @@ impl BlockCache {
             self.used_sequences.remove(&height);
         }
     }
-}
-
-/// The account whose transactions are looked for.
-#[derive(Debug, Clone)]
-pub struct BlockSigner {
-    /// Its address.
-    pub address: String,
-    /// Its public key.
-    pub public_key: PublicKey,
-    /// Chain and number of the account, to which its signatures are bound.
-    pub context: SigningContext,
 }
 
 impl BlockReader {
@@ -207,9 +198,13 @@ impl BlockReader {
 /// transaction.
 pub async fn read_result(node: &NodeClient, height: u64, hash: &str) -> Result<Option<ExecTxResult>, NodeClientError> {
     let Some(hashes) = read_block(node.clone(), height).await? else { return Ok(None) };
-    let Some(position) = hashes.iter().position(|known| known == hash) else { return Ok(None) };
     let results = read_results(node.clone(), height).await?;
-    Ok(results.and_then(|results| results.into_iter().nth(position)))
+    Ok(results.and_then(|results| result_of(hash, &hashes, results)))
+}
+
+fn result_of(hash: &str, hashes: &[String], results: Vec<ExecTxResult>) -> Option<ExecTxResult> {
+    let position = hashes.iter().position(|known| known == hash)?;
+    results.into_iter().nth(position)
 }
 
 /// The result of a transaction in the block at a height, as every node states it that has the block; `None` when no node shows it
@@ -246,9 +241,8 @@ async fn read_own_result(
     height: u64,
     hash: &str,
 ) -> Result<(String, Option<ExecTxResult>), NodeClientError> {
-    let (block, mut results) = (node.block(height).await?, node.block_results(height).await?.txs_results);
-    let position = hash_txs(&block.block.data).and_then(|hashes| hashes.iter().position(|known| known == hash));
-    let result = position.filter(|position| *position < results.len()).map(|position| results.swap_remove(position));
+    let (block, results) = (node.block(height).await?, node.block_results(height).await?.txs_results);
+    let result = hash_txs(&block.block.data).and_then(|hashes| result_of(hash, &hashes, results));
     Ok((node.origin().to_owned(), result))
 }
 
@@ -279,65 +273,14 @@ async fn read_used_sequences(
     Ok(found.map(|found| found.into_iter().map(|tx| (tx.sequence, tx.hash)).collect()))
 }
 
-/// A transaction of the account in a block, with the sequence that it has used.
-#[derive(Debug, Clone)]
-pub struct AccountTx {
-    /// Its sequence.
-    pub sequence: u64,
-    /// Upper-case hex.
-    pub hash: String,
-    /// The signed bytes.
-    pub bytes: Vec<u8>,
-    /// Its result.
-    pub result: ExecTxResult,
-}
-
-/// Transactions that have used sequences of the account in a block, proven by its signatures; `None` when no node has the block or its
-/// results.
-pub async fn read_account_txs(
-    node: &NodeClient,
-    height: u64,
-    signer: &BlockSigner,
-) -> Result<Option<Vec<AccountTx>>, NodeClientError> {
-    let Some(results) = read_results(node.clone(), height).await? else { return Ok(None) };
-    let stated = stated_sequences(&results, &signer.address);
-    if stated.is_empty() {
-        return Ok(Some(Vec::new()));
-    }
-    let read = |node: NodeClient| async move { node.block(height).await };
-    let Some(block) = read_anywhere(node.clone(), "block", read).await? else { return Ok(None) };
-    let prove = |(sequence, position): (u64, usize)| {
-        let bytes = STANDARD.decode(block.block.data.txs.get(position)?).ok()?;
-        let is_proven = is_signed_at(&bytes, &signer.public_key, &signer.context, sequence);
-        let result = results.get(position)?.clone();
-        is_proven.then(|| AccountTx { sequence, hash: tx_hash(&bytes), bytes, result })
-    };
-    Ok(Some(stated.into_iter().filter_map(prove).collect()))
-}
-
-/// Sequences that the account has used according to the results of a block, and the positions of the transactions: only the events of
-/// a transaction that passed the ante handler hold `tx.acc_seq`.
-fn stated_sequences(results: &[ExecTxResult], address: &str) -> Vec<(u64, usize)> {
-    let sequence_of = |attribute: &EventAttribute| {
-        let (owner, sequence) = attribute.value.rsplit_once('/').filter(|_| attribute.key == "acc_seq")?;
-        sequence.parse().ok().filter(|_: &u64| owner == address)
-    };
-    let used_in = |(position, result): (usize, &ExecTxResult)| {
-        let events = result.events.iter().filter(|event| event.event_type == "tx");
-        let sequences: Vec<u64> = events.flat_map(|event| event.attributes.iter().filter_map(sequence_of)).collect();
-        sequences.into_iter().map(move |sequence| (sequence, position)).collect::<Vec<_>>()
-    };
-    results.iter().enumerate().flat_map(used_in).collect()
-}
-
 /// Results of the transactions of a block; `None` when no node has them.
-async fn read_results(node: NodeClient, height: u64) -> Result<Option<Vec<ExecTxResult>>, NodeClientError> {
+pub(super) async fn read_results(node: NodeClient, height: u64) -> Result<Option<Vec<ExecTxResult>>, NodeClientError> {
     let results = read_anywhere(node, "results", |node| async move { node.block_results(height).await }).await?;
     Ok(results.map(|results| results.txs_results))
 }
 
 /// Asks the node, and the others for a block that it lacks. `None` when all of them lack it.
-async fn read_anywhere<T, F>(
+pub(super) async fn read_anywhere<T, F>(
     node: NodeClient,
     part: &'static str,
     read: impl Fn(NodeClient) -> F,
@@ -369,8 +312,6 @@ where
 
 #[cfg(test)]
 mod tests {
-    use svc_wire::comet_rpc::AbciEvent;
-
     use super::*;
 
     #[test]
@@ -379,26 +320,6 @@ mod tests {
         assert_eq!(hashes(&[]).map(|hashes| hashes.len()), Some(0));
         assert_eq!(hashes(&["AQ==", "Ag=="]).map(|hashes| hashes.len()), Some(2));
         assert_eq!(hashes(&["AQ==", "?"]), None);
-    }
-
-    #[test]
-    fn the_sequences_that_an_account_has_used_stand_in_the_events() {
-        let result = |event_type: &str, values: &[&str]| {
-            let attribute =
-                |value: &&str| EventAttribute { key: "acc_seq".to_owned(), value: (*value).to_owned(), index: true };
-            let attributes = values.iter().map(attribute).collect();
-            ExecTxResult {
-                events: vec![AbciEvent { event_type: event_type.to_owned(), attributes }],
-                ..ExecTxResult::default()
-            }
-        };
-        let results = [
-            result("tx", &["other/7"]),
-            result("tx", &["other/8", "own/7"]),
-            result("transfer", &["own/8"]),
-            result("tx", &["own/8", "own/x"]),
-        ];
-        assert_eq!(stated_sequences(&results, "own"), [(7, 1), (8, 3)]);
     }
 
     #[test]

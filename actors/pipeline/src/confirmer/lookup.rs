@@ -9,7 +9,8 @@ use svc_wire::{account_key::PublicKey, comet_rpc::ExecTxResult, tx::SigningConte
 
 use super::{
     Msg,
-    block_reader::{BlockReader, BlockSearch, BlockSigner, read_agreed_result},
+    account_txs::BlockSigner,
+    block_reader::{BlockReader, BlockSearch, read_agreed_result},
     core::{
         BlockEvidence, NodeFacts, PendingTx, PendingVerdict, SequenceFact, decisive_heights, judge_evidence,
         wider_heights,

@@ -6,6 +6,7 @@
 //! and the signer learn of it here. Absence is proven by blocks alone: every block that could contain the transaction is read. When
 //! the confirmer dies, the next incarnation looks every pending hash up, and callers ask again.
 
+pub(crate) mod account_txs;
 mod actor;
 pub(crate) mod block_reader;
 pub(crate) mod core;

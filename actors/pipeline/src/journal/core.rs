@@ -82,6 +82,8 @@ pub struct RestoredEntry {
     pub message: EncodedMessage,
     /// Its result.
     pub result: TxResultEntry,
+    /// Its fee in the smallest unit.
+    pub fee: u128,
     /// Time of the restoration, RFC 3339.
     pub restored_at: String,
 }
@@ -255,9 +257,9 @@ pub struct RecoverySummary {
     /// Never to execute: another transaction has used the sequence.
     pub displaced: usize,
     /// Transactions whose lost records were taken from blocks.
-    pub restored: usize,
-    /// Used sequences of which neither the journal nor a block of the last day shows the transaction, after a loss.
-    pub unexplained: usize,
+    pub restored: u64,
+    /// Used sequences of which neither the journal nor a block of the last day shows the transaction.
+    pub unexplained: u64,
 }
 
 impl RecoverySummary {

@@ -8,6 +8,7 @@ use svc_store::small_disk;
 
 use super::{
     JournalHandle, JournalWriter,
+    core::JournalEntry,
     error::{JournalError, JournalLoss},
     tests::{decided, entry, open, signed},
 };
@@ -104,7 +105,7 @@ async fn a_journal_that_vanished_or_is_an_older_copy_is_opened_and_its_loss_is_k
     let store = open(file.to_str(), "o").await.expect("opens");
     let known = store.loss().map(|loss| loss.acknowledged);
     assert_eq!(known, Some(81), "a boot that ended before the records were taken from blocks forgets nothing");
-    store.end_loss().await.expect("noted");
+    store.end_restoration(None).await.expect("noted");
     store.close().await;
     let store = open(file.to_str(), "o").await.expect("opens");
     assert_eq!(store.loss(), None);
@@ -174,4 +175,39 @@ async fn fill_and_empty(directory: &Path) {
         .expect("read");
     let lost: Vec<_> = acknowledged.iter().filter(|hash| !found.contains(hash)).collect();
     assert!(lost.is_empty(), "acknowledged and not on disk: {lost:?}");
+}
+
+#[tokio::test]
+async fn a_journal_at_its_bound_does_not_grow() {
+    const MAX_RECORDS: i64 = 1_000;
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("journal.db");
+    let store = open(file.to_str(), "o").await.expect("opens").with_max_records(MAX_RECORDS);
+    let size = || -> u64 {
+        let files = std::fs::read_dir(directory.path()).expect("listed").flatten();
+        files.map(|file| file.metadata().expect("its size").len()).sum()
+    };
+    let (mut number, mut at_bound) = (0_u64, 0);
+    for round in 0..16 {
+        let hashes: Vec<(String, u64)> =
+            (number..number + 250).map(|number| (format!("{number:064}"), number)).collect();
+        number += 250;
+        let begun: Vec<_> = hashes.iter().map(|(hash, number)| signed(hash, *number, Some(hash))).collect();
+        store.write(&begun).await.expect("written");
+        let ended: Vec<_> = hashes
+            .iter()
+            .flat_map(|(hash, _)| {
+                let answer = JournalEntry::Answered { hash: hash.clone(), answer: "a".repeat(600) };
+                [decided(hash, "included", Some(9)), answer]
+            })
+            .collect();
+        store.write(&ended).await.expect("written");
+        if round == 7 {
+            at_bound = size();
+        }
+    }
+    println!("{} bytes for each of {} records, log included", at_bound / 2_000, 2_000);
+    assert!(size() <= at_bound + at_bound / 10, "{at_bound} bytes grew to {}", size());
+    let kept = store.newest_records(u32::MAX).await.expect("read").len();
+    assert!(kept <= 2_000, "{kept} records are kept");
 }

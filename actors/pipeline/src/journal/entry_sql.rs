@@ -66,8 +66,8 @@ pub(super) async fn write_entry(connection: &mut SqliteConnection, entry: &Journ
 async fn insert_restored(connection: &mut SqliteConnection, restored: &RestoredEntry) -> Result<(), sqlx::Error> {
     let sql = "INSERT INTO transactions (tx_hash, write_id, state, sequence, signed_height, timeout_height, msg_type, needs_grant, \
                tool, session, client, verdict, message_digest, is_fee_granted, signed_at, decided_at, block_height, code, codespace, \
-               raw_log, gas_used, gas_wanted, uses_sequence, restored_at) \
-               VALUES (?1, ?1, ?2, ?3, 0, ?4, ?5, 0, '', '', '', 'restored', ?6, 0, ?7, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 1, ?7) \
+               raw_log, gas_used, gas_wanted, uses_sequence, restored_at, fee) \
+               VALUES (?1, ?1, ?2, ?3, 0, ?4, ?5, 0, '', '', '', 'restored', ?6, 0, ?7, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 1, ?7, ?14) \
                ON CONFLICT (tx_hash) DO NOTHING";
     let result = &restored.result;
     sqlx::query(sql)
@@ -84,6 +84,7 @@ async fn insert_restored(connection: &mut SqliteConnection, restored: &RestoredE
         .bind(&result.raw_log)
         .bind(to_sql_integer(result.gas_used))
         .bind(to_sql_integer(result.gas_wanted))
+        .bind(i64::try_from(restored.fee).unwrap_or(i64::MAX))
         .execute(connection)
         .await
         .map(drop)

@@ -15,6 +15,7 @@ pub(crate) mod inspection;
 mod integrity;
 pub(crate) mod record;
 mod schema;
+pub(crate) mod sequences;
 pub(crate) mod store;
 #[cfg(test)]
 mod tests;

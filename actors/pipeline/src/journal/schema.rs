@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS transactions (
 CREATE TABLE IF NOT EXISTS head (
     one INTEGER PRIMARY KEY CHECK (one = 1), identity TEXT NOT NULL, checksum_sum INTEGER NOT NULL DEFAULT 0,
     audit_head TEXT, created_at TEXT,
-    lost_commits INTEGER
+    lost_commits INTEGER, compared_sequence INTEGER, compared_height INTEGER
 ) STRICT;
 CREATE TABLE IF NOT EXISTS history (
     one INTEGER PRIMARY KEY CHECK (one = 1), first_height INTEGER NOT NULL, first_hash TEXT NOT NULL,
@@ -77,7 +77,7 @@ pub(super) async fn open(file: Option<&str>, owner: &str) -> Result<OpenDatabase
     let mut loss = head.and_then(|head| find_loss(&head, &identity, writer.last_commit()));
     match &loss {
         // The loss stays on record until its records were taken from blocks, however often the process ends before that.
-        Some(loss) => note_loss(&writer, Some(loss.acknowledged)).await?,
+        Some(loss) => note_loss(&writer, loss.acknowledged).await?,
         None => loss = noted_loss(&writer).await?,
     }
     if let Some(loss) = &loss {
@@ -125,7 +125,13 @@ async fn prepare(connection: &mut SqliteConnection, place: &str, owner: &str) ->
     let is_upgrade = found < SCHEMA_VERSION;
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *connection).await?;
     sqlx::raw_sql(SCHEMA_SQL).execute(&mut *connection).await?;
-    for (name, definition) in [("audit_head", "TEXT"), ("created_at", "TEXT"), ("lost_commits", "INTEGER")] {
+    for (name, definition) in [
+        ("audit_head", "TEXT"),
+        ("created_at", "TEXT"),
+        ("lost_commits", "INTEGER"),
+        ("compared_sequence", "INTEGER"),
+        ("compared_height", "INTEGER"),
+    ] {
         add_column(connection, "head", name, definition).await?;
     }
     if is_upgrade {
@@ -175,11 +181,7 @@ async fn add_column(
     Ok(())
 }
 
-/// Notes a loss, or its end.
-pub(super) async fn note_loss(
-    writer: &StoreWriter<sqlx::Sqlite>,
-    acknowledged: Option<i64>,
-) -> Result<(), JournalError> {
+async fn note_loss(writer: &StoreWriter<sqlx::Sqlite>, acknowledged: i64) -> Result<(), JournalError> {
     let mut transaction = writer.begin().await?;
     sqlx::query("UPDATE head SET lost_commits = ?").bind(acknowledged).execute(&mut *transaction).await?;
     Ok(transaction.commit().await?)

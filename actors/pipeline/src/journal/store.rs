@@ -10,9 +10,9 @@ use std::{
     time::Duration,
 };
 
-use sqlx::{Row as _, Sqlite, SqliteConnection, sqlite::SqliteRow};
+use sqlx::{Row as _, Sqlite, SqliteConnection, SqlitePool, sqlite::SqliteRow};
 use svc_kit::wall_clock;
-use svc_store::{StoreHead, StoreLock, StoreWriter, free_space};
+use svc_store::{StoreError, StoreHead, StoreLock, StoreTransaction, StoreWriter, free_space};
 
 use super::{
     core::JournalEntry,
@@ -91,7 +91,7 @@ fn read_unsigned(row: &SqliteRow, column: &str) -> Result<u64, sqlx::Error> {
     Ok(u64::try_from(row.try_get::<i64, _>(column)?).unwrap_or(0))
 }
 
-fn read_optional(row: &SqliteRow, column: &str) -> Result<Option<u64>, sqlx::Error> {
+pub(super) fn read_optional(row: &SqliteRow, column: &str) -> Result<Option<u64>, sqlx::Error> {
     Ok(row.try_get::<Option<i64>, _>(column)?.and_then(|value| u64::try_from(value).ok()))
 }
 
@@ -113,6 +113,21 @@ impl JournalStore {
         };
         store.record_head();
         Ok(store)
+    }
+
+    /// Its connection, for reads.
+    pub(super) fn pool(&self) -> &SqlitePool {
+        self.writer.pool()
+    }
+
+    /// Begins a transaction.
+    pub(super) async fn begin(&self) -> Result<StoreTransaction<Sqlite>, StoreError> {
+        self.writer.begin().await
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_max_records(self, max_records: i64) -> Self {
+        Self { max_records, ..self }
     }
 
     /// Closes the database and releases its lock.
@@ -138,11 +153,6 @@ impl JournalStore {
         })
     }
 
-    /// The lost records were taken from blocks, as far as they are there.
-    pub async fn end_loss(&self) -> Result<(), JournalError> {
-        schema::note_loss(&self.writer, None).await
-    }
-
     /// Height of the newest block with a transaction of the account.
     pub async fn newest_used_height(&self) -> Result<Option<u64>, JournalError> {
         let sql = "SELECT MAX(block_height) AS newest FROM transactions WHERE uses_sequence = 1";
@@ -151,7 +161,7 @@ impl JournalStore {
     }
 
     /// Keeps the newest commit in the lock file as well, where the next boot compares it.
-    fn record_head(&self) {
+    pub(super) fn record_head(&self) {
         let Some(lock) = &self.lock else { return };
         let head = StoreHead { identity: self.identity.to_string(), commit: self.writer.last_commit() };
         if let Err(error) = lock.record(&head) {
@@ -161,7 +171,7 @@ impl JournalStore {
 
     /// Whether the journal outlives the process.
     pub fn is_on_disk(&self) -> bool {
-        self.max_records == MAX_RECORDS_ON_DISK
+        self.lock.is_some()
     }
 
     /// `memory`, or the file.
@@ -253,13 +263,14 @@ impl JournalStore {
         Ok(DailyFees::new(day, read_unsigned(&row, "spent")?.into()))
     }
 
-    /// Time since which the journal has every transaction, RFC 3339: since it was created, or since the oldest that it has kept.
+    /// Time since which the journal has every transaction with its write, RFC 3339: since it was created, since the oldest that it has
+    /// kept, or since records were taken from blocks, which name no write.
     pub async fn complete_since(&self) -> Result<Option<String>, JournalError> {
         if !self.is_on_disk() || self.loss.is_some() {
             return Ok(None);
         }
-        let sql = "SELECT CASE WHEN (SELECT MIN(number) FROM transactions) > 1 THEN (SELECT MIN(signed_at) FROM transactions) \
-                   ELSE created_at END FROM head";
+        let sql = "SELECT MAX(CASE WHEN (SELECT MIN(number) FROM transactions) > 1 THEN (SELECT MIN(signed_at) FROM transactions) \
+                   ELSE created_at END, COALESCE((SELECT MAX(restored_at) FROM transactions), '')) FROM head";
         Ok(sqlx::query_scalar(sql).fetch_one(self.writer.pool()).await?)
     }
 

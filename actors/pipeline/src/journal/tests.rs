@@ -7,7 +7,7 @@ use svc_wire::{chain_error::ChainError, comet_rpc::ExecTxResult};
 
 use super::{
     JournalHandle,
-    core::{JournalEntry, JournalOutbox, SignedTxEntry, TxResultEntry},
+    core::{JournalEntry, JournalOutbox, RestoredEntry, SignedTxEntry, TxResultEntry},
     error::JournalError,
     store::{JournalPlace, JournalStore},
 };
@@ -220,4 +220,42 @@ fn the_outbox_keeps_order_and_numbers() {
     assert_eq!(outbox.next_batch(1).len(), 1);
     outbox.mark_written(1);
     assert_eq!((outbox.written_below(), outbox.len(), outbox.push(refused("C"))), (1, 1, 2));
+}
+
+#[tokio::test]
+async fn a_sequence_without_a_record_is_unknown_until_it_was_looked_for() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("journal.db").display().to_string();
+    let store = open(Some(&path), "o").await.expect("opens");
+    let unknown = async |next| {
+        let unknown = store.unknown_sequences(next).await.expect("read");
+        (unknown.count(), unknown.lowest_height, unknown.is_new_journal)
+    };
+    assert_eq!((unknown(0).await, unknown(7).await), ((0, 1, true), (7, 1, true)));
+    // A node may state any sequence.
+    assert_eq!(unknown(u64::MAX).await.0, u64::MAX);
+    store
+        .write(&[signed("A", 5, None), decided("A", "included", Some(12)), signed("B", 8, None)])
+        .await
+        .expect("written");
+    assert_eq!(unknown(6).await, (0, 12, false), "those below a used one are used");
+    assert_eq!(unknown(9).await.0, 2, "an open transaction explains its own");
+    let restored = JournalEntry::Restored(Box::new(RestoredEntry {
+        hash: "C".to_owned(),
+        sequence: 7,
+        timeout_height: 0,
+        message: WriteIntent::sample().encoded.clone(),
+        result: TxResultEntry::new(20, &ExecTxResult::default(), true),
+        fee: 9,
+        restored_at: svc_kit::wall_clock::now_rfc3339(),
+    }));
+    store.write(&[restored]).await.expect("written");
+    // A process may die after it has taken the newest: the older one is still unknown.
+    let mut left = store.unknown_sequences(9).await.expect("read");
+    assert_eq!((left.count(), left.lowest_height), (1, 12));
+    assert!(!left.explain(7) && !left.explain(9) && left.explain(6));
+    assert_eq!(left.count(), 0);
+    assert_eq!(store.daily_fees(UtcDay::of(&svc_kit::wall_clock::now())).await.expect("read").spent(), 9);
+    store.end_restoration(Some((9, 20))).await.expect("written");
+    assert_eq!((unknown(9).await, unknown(11).await.0), ((0, 20, false), 2));
 }

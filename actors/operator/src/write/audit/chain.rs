@@ -42,12 +42,12 @@ impl AuditChain {
         Self { known_head: known_head.map(str::to_owned), ..Self::default() }
     }
 
-    /// The reason why the lines are not those that were written; `known_head` is a hash that the chain must contain.
-    pub fn problem(&self, known_head: Option<&str>) -> Option<String> {
+    /// The reason why the lines are not those that were written.
+    pub fn problem(&self) -> Option<String> {
         if let Some(line) = self.broken_at {
             return Some(format!("line {line} does not follow from the line before it"));
         }
-        let is_missed = known_head.is_some() && !self.has_known_head;
+        let is_missed = self.known_head.is_some() && !self.has_known_head;
         is_missed.then(|| {
             "the newest line that the journal knows is missing: lines were cut off, or the file was replaced".to_owned()
         })

@@ -8,9 +8,12 @@
 mod chain;
 mod file;
 mod record;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::{BTreeMap, HashSet, VecDeque},
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -18,6 +21,7 @@ use std::{
 use serde_json::Value;
 use svc_kit::wall_clock;
 use svc_pipeline::{JournalHandle, WriteIntent};
+use svc_store::free_space;
 use tokio::time::Instant;
 
 pub use self::{
@@ -35,12 +39,22 @@ const TOO_LONG: &str = "too long for a record";
 /// Time between two lines about requests without a valid token, so that no such client can fill the disk.
 const UNAUTHORIZED_INTERVAL: Duration = Duration::from_secs(60);
 
+/// The place of an audit.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AuditPlace {
+    /// Its file; `None` keeps the newest records in memory.
+    pub file: Option<String>,
+    /// Free bytes on the disk of the file below which no write begins.
+    pub min_free_space: u64,
+}
+
 /// The audit. Clones share it.
 #[derive(Clone)]
 pub struct AuditLog(Arc<Mutex<AuditLogState>>);
 
 struct AuditLogState {
     location: Arc<str>,
+    min_free_space: u64,
     file: Option<AuditFile>,
     /// Keeps the hash of the newest line.
     journal: Option<JournalHandle>,
@@ -58,23 +72,22 @@ struct AuditLogState {
 impl AuditLog {
     /// Opens the file and follows its chain, or keeps the newest records in memory. `known_head` is the hash of a line that the journal
     /// has. Returns the records that an earlier process left open.
-    pub fn open(file: Option<&str>, known_head: Option<&str>) -> Result<(Self, Vec<AuditRecord>), AuditError> {
-        let location: Arc<str> = file.unwrap_or("memory").into();
+    pub fn open(place: &AuditPlace, known_head: Option<&str>) -> Result<(Self, Vec<AuditRecord>), AuditError> {
+        let location: Arc<str> = place.file.as_deref().unwrap_or("memory").into();
         let mut read = ReadRecords::default();
-        let (file, problem) = match file {
+        let (file, found_problem) = match &place.file {
             None => (None, None),
             Some(path) => {
                 let (file, chain) = AuditFile::open(path, known_head, |line| read.add(line))?;
-                (Some(file), chain.problem(known_head))
+                (Some(file), chain.problem())
             }
         };
-        if let Some(problem) = &problem {
-            tracing::error!(audit = &*location, problem, "the audit is not as it was written");
-        }
+        let recorded_problem = read.problem.take();
         let records = read.into_records();
         let left_open: Vec<AuditRecord> = records.iter().filter(|record| record.end.is_none()).cloned().collect();
         let state = AuditLogState {
             location,
+            min_free_space: place.min_free_space,
             file,
             journal: None,
             open: left_open.iter().map(|record| record.id.clone()).collect(),
@@ -83,10 +96,14 @@ impl AuditLog {
             line_count: 0,
             unauthorized_count: 0,
             unauthorized_at: None,
-            problem,
+            problem: recorded_problem.clone(),
         };
         let audit = Self(Arc::new(Mutex::new(state)));
-        audit.with(AuditLogState::trim);
+        audit.with(|inner| {
+            inner.trim();
+            let new_problem = found_problem.filter(|found| recorded_problem.as_ref() != Some(found));
+            new_problem.map_or(Ok(()), |problem| inner.record_problem(problem))
+        })?;
         Ok((audit, left_open))
     }
 
@@ -117,6 +134,7 @@ impl AuditLog {
             end: None,
         };
         self.with(|inner| {
+            inner.check_space()?;
             inner.append(&AuditLine::Begun(Box::new(record.clone())))?;
             inner.open.insert(record.id.clone());
             inner.records.push_back(record);
@@ -204,13 +222,35 @@ impl AuditLog {
         self.with(|inner| Arc::clone(&inner.location))
     }
 
-    /// The reason why the file was not as it had been written at boot.
+    /// The reason why the file is not as it was written; a file that was begun by a rotation has none.
     pub fn problem(&self) -> Option<String> {
         self.with(|inner| inner.problem.clone())
     }
 }
 
 impl AuditLogState {
+    /// The rest of the disk is for the ends of writes that have begun.
+    fn check_space(&self) -> Result<(), AuditError> {
+        let free = self.file.as_ref().and_then(|_| free_space(Path::new(&*self.location)));
+        match free.filter(|free| *free < self.min_free_space) {
+            None => Ok(()),
+            Some(free) => Err(AuditError {
+                location: self.location.to_string(),
+                reason: format!(
+                    "{free} bytes are free on its disk, less than SVC_MIN_FREE_DISK={}",
+                    self.min_free_space
+                ),
+            }),
+        }
+    }
+
+    /// The file is not as it was written: a line says so for good.
+    fn record_problem(&mut self, problem: String) -> Result<(), AuditError> {
+        tracing::error!(audit = &*self.location, problem, "the audit is not as it was written");
+        self.problem = Some(problem.clone());
+        self.append(&AuditLine::Problem { at: wall_clock::now_rfc3339(), problem })
+    }
+
     /// Writes the ends of writes that wait, in order.
     fn write_completions(&mut self) -> Result<(), AuditError> {
         while let Some(line) = self.unwritten.pop_front() {
@@ -292,6 +332,8 @@ struct ReadRecords {
     records: BTreeMap<u64, AuditRecord>,
     positions: BTreeMap<String, u64>,
     next: u64,
+    /// The newest problem that a boot has found.
+    problem: Option<String>,
 }
 
 impl ReadRecords {
@@ -316,146 +358,12 @@ impl ReadRecords {
                     self.records.retain(|position, record| *position >= oldest || record.end.is_none());
                 }
             }
+            Ok(AuditLine::Problem { problem, .. }) => self.problem = Some(problem),
             Ok(AuditLine::Called(_) | AuditLine::Unauthorized { .. }) | Err(_) => {}
         }
     }
 
     fn into_records(self) -> VecDeque<AuditRecord> {
         self.records.into_values().collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::{fs::OpenOptions, io::Write, os::unix::fs::PermissionsExt};
-
-    use svc_pipeline::{EncodedMessage, WriteOrigin};
-
-    use super::*;
-
-    fn intent(id: &str) -> WriteIntent {
-        let message = prost_types::Any { type_url: "/svc.ec.v1.MsgCreateEcosystem".to_owned(), value: Vec::new() };
-        let encoded = EncodedMessage { message, needs_grant: true };
-        let new = WriteIntent::new(encoded, WriteOrigin::embedder("test"), None, &tracing::Span::none());
-        WriteIntent { id: id.to_owned(), ..new }
-    }
-
-    fn end(outcome: &str) -> AuditCompletion {
-        AuditCompletion {
-            completed_at: wall_clock::now_rfc3339(),
-            outcome: outcome.to_owned(),
-            error_code: None,
-            tx_hash: Some("AB".to_owned()),
-            block_height: Some(7),
-            code: Some(0),
-            codespace: None,
-            fee: None,
-        }
-    }
-
-    #[test]
-    fn an_open_record_is_found_also_behind_a_torn_line() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("audit.jsonl");
-        let path = path.to_str().expect("a path");
-        let (audit, open) = AuditLog::open(Some(path), None).expect("opens");
-        assert!(open.is_empty());
-        audit.begin(&intent("a"), Value::Null).expect("written");
-        audit.begin(&intent("b"), Value::Null).expect("written");
-        audit.complete("a", end("included"));
-        drop(audit);
-        let mut torn = OpenOptions::new().append(true).open(path).expect("there");
-        torn.write_all(b"{\"record\":\"begun\",\"id\":\"c\"").expect("written");
-
-        let (audit, open) = AuditLog::open(Some(path), None).expect("opens");
-        assert_eq!(open.iter().map(|record| record.id.as_str()).collect::<Vec<_>>(), ["b"]);
-        audit.complete("b", end("not_sent"));
-        assert_eq!(audit.newest_records()[0].end.as_ref().map(|end| end.outcome.as_str()), Some("not_sent"));
-        drop(audit);
-        let (audit, open) = AuditLog::open(Some(path), None).expect("opens");
-        assert!(open.is_empty());
-        assert_eq!(audit.newest_records().len(), 2);
-        let lines = std::fs::read_to_string(path).expect("readable");
-        assert_eq!(lines.lines().count(), 5, "nothing is ever taken away");
-    }
-
-    #[test]
-    fn without_a_file_the_newest_records_stay() {
-        let (audit, _) = AuditLog::open(None, None).expect("opens");
-        for index in 0..=MAX_RECORDS_IN_MEMORY {
-            audit.begin(&intent(&index.to_string()), Value::Null).expect("kept");
-            audit.complete(&index.to_string(), end("included"));
-        }
-        assert_eq!(
-            (audit.newest_records().len(), audit.newest_records()[0].id.as_str()),
-            (MAX_RECORDS_IN_MEMORY, "1000")
-        );
-        assert!(AuditLog::open(Some("/nowhere/at/all"), None).is_err());
-    }
-
-    fn lines_of(path: &str) -> Vec<Value> {
-        let text = std::fs::read_to_string(path).expect("readable");
-        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
-    }
-
-    #[test]
-    fn a_file_is_for_one_process_and_for_its_owner() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("audit.jsonl").display().to_string();
-        let (_audit, _) = AuditLog::open(Some(&path), None).expect("opens");
-        assert_eq!(std::fs::metadata(&path).expect("there").permissions().mode() & 0o777, 0o600);
-        let error = AuditLog::open(Some(&path), None).err().expect("held").to_string();
-        assert!(error.contains("is in use by process"), "{error}");
-    }
-
-    #[test]
-    fn a_changed_or_shortened_file_is_noticed_and_a_rotated_one_goes_on() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("audit.jsonl").display().to_string();
-        let (audit, _) = AuditLog::open(Some(&path), None).expect("opens");
-        for id in ["a", "b", "c"] {
-            audit.begin(&intent(id), Value::Null).expect("written");
-            audit.complete(id, end("included"));
-            audit.complete(id, end("failed"));
-        }
-        drop(audit);
-        let whole = verify_audit(&path).expect("read");
-        assert_eq!((whole.lines, whole.broken_at), (6, None), "an end is written once");
-        let problem = |known_head: Option<&str>| AuditLog::open(Some(&path), known_head).expect("opens").0.problem();
-        assert_eq!(problem(Some(&whole.head)), None);
-        let text = std::fs::read_to_string(&path).expect("read");
-        std::fs::write(&path, text.lines().take(4).map(|line| format!("{line}\n")).collect::<String>())
-            .expect("written");
-        assert!(problem(Some(&whole.head)).is_some_and(|problem| problem.contains("the journal knows")));
-        std::fs::write(&path, text.replacen("included", "failed", 1)).expect("written");
-        assert_eq!(problem(None).as_deref(), Some("line 3 does not follow from the line before it"));
-
-        std::fs::write(&path, &text).expect("written");
-        let (audit, _) = AuditLog::open(Some(&path), None).expect("opens");
-        std::fs::rename(&path, format!("{path}.1")).expect("moved");
-        audit.begin(&intent("d"), Value::Null).expect("still in the old file");
-        let old_head = verify_audit(&format!("{path}.1")).expect("read").head;
-        audit.rotate();
-        audit.complete("d", end("included"));
-        let lines = lines_of(&path);
-        assert_eq!((&lines[0]["record"], &lines[0]["previous"]), (&"rotated".into(), &old_head.into()));
-        let records: Vec<&Value> = lines.iter().map(|line| &line["record"]).collect();
-        assert_eq!(records, ["rotated", "begun", "completed"], "a write that has not ended goes on in the new file");
-        audit.rotate();
-        assert_eq!(lines_of(&path).len(), 3, "a file that was not moved away goes on");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn requests_without_a_token_make_a_line_a_minute() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let path = directory.path().join("audit.jsonl").display().to_string();
-        let (audit, _) = AuditLog::open(Some(&path), None).expect("opens");
-        for _ in 0..1_000 {
-            audit.count_unauthorized();
-        }
-        tokio::time::advance(UNAUTHORIZED_INTERVAL).await;
-        audit.count_unauthorized();
-        let counts: Vec<Value> = lines_of(&path).into_iter().map(|line| line["count"].clone()).collect();
-        assert_eq!(counts, [1, 1_000]);
     }
 }

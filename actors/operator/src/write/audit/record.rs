@@ -89,6 +89,11 @@ pub(super) enum AuditLine {
         at: String,
         count: u64,
     },
+    /// A boot found that the lines before are not those that were written.
+    Problem {
+        at: String,
+        problem: String,
+    },
     Begun(Box<AuditRecord>),
     Completed {
         id: String,
