@@ -202,6 +202,12 @@ async fn run_soak(plan: &SoakPlan, home: &Path) -> SoakReport {
     let audit = records.join("audit.jsonl");
     let mut verdict = SoakVerdict::of(&devnet.node, &writers.all(), &repeated, &audit, open_rows);
     verdict.compare_losses(writers.losses().len(), servers.tools.count_in_log("the journal has lost records"));
+    if !verdict.is_clean() && servers.tools.disk().is_some() {
+        for file in std::fs::read_dir(&records).into_iter().flatten().flatten() {
+            // The disk ends with this process.
+            let _ = std::fs::copy(file.path(), home.join(file.file_name()));
+        }
+    }
     let mut notes = servers.tools.notes();
     notes.extend(servers.verify_records(home));
     notes.extend(servers.indexer.notes());

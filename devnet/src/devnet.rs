@@ -38,6 +38,8 @@ pub struct DevnetConfig {
     pub control_port: Option<u16>,
     /// Loopback address of the scenario's services. A home keeps its first address, because the DIDs contain it.
     pub services_listen: SocketAddr,
+    /// Number of newest heights whose state the node has once the scenario is there; 0 for all.
+    pub kept_states: u64,
 }
 
 impl Default for DevnetConfig {
@@ -52,6 +54,7 @@ impl Default for DevnetConfig {
             home: None,
             control_port: None,
             services_listen: ([127, 0, 0, 1], 0).into(),
+            kept_states: 0,
         }
     }
 }
@@ -154,6 +157,7 @@ impl Devnet {
         })?;
         let (values, services) = seed(&node, &accounts, &scenario, &config).await?;
         let operator_slot = resolve_operator_slot(&scenario, &values)?;
+        node.update_faults(|faults| faults.kept_states = config.kept_states);
         let accounts = Arc::new(accounts);
         let control = match config.control_port {
             Some(port) => Some(ControlServer::start(port, node.clone(), Arc::clone(&accounts)).await?),

@@ -60,6 +60,9 @@ pub(super) struct DevnetArgs {
     /// Port of the services a scenario brings, always on loopback; 0 takes a free one. A home keeps its first port: DIDs name it.
     #[arg(long, default_value_t = 3002)]
     services_port: u16,
+    /// Keep the state of this number of newest heights only, and all blocks, as a public node does; 0 keeps all.
+    #[arg(long, default_value_t = 0)]
+    prune_state: u64,
     /// Store of the indexer: a file path; the home's own, or in memory, when left out.
     #[arg(long)]
     indexer_db: Option<PathBuf>,
@@ -174,6 +177,7 @@ impl DevnetArgs {
                 home: self.home.clone(),
                 control_port: self.control_port,
                 services_listen: ([127, 0, 0, 1], if self.demo { 0 } else { self.services_port }).into(),
+                kept_states: self.prune_state,
             },
             database,
             indexer_listen: port(self.indexer_port),

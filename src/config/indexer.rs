@@ -25,7 +25,7 @@ pub fn read_indexer(
     secrets: &mut ProcessSecrets,
 ) -> Result<IndexerServerConfig, ConfigError> {
     let mut reader = EnvironmentReader::new(environment);
-    let rpc = reader.read_origin("SVC_RPC");
+    let rpc = reader.read_origins("SVC_RPC");
     let database = match secrets.take("SVC_INDEXER_DB").filter(|url| !url.expose_secret().is_empty()) {
         None => Some("sqlite://svc-indexer.db?mode=rwc".to_owned()),
         Some(url) if DATABASE_SCHEMES.iter().any(|scheme| url.expose_secret().starts_with(scheme)) => {
@@ -97,7 +97,7 @@ mod tests {
     fn only_the_node_is_required_and_an_error_hides_the_password() {
         let environment = HashMap::from([("SVC_RPC", "http://node:26657/")]);
         let settings = read_indexer(&environment, &mut ProcessSecrets::default()).expect("enough");
-        assert_eq!((settings.indexer.rpc.as_str(), settings.listen.port()), ("http://node:26657", 3001));
+        assert_eq!((settings.indexer.rpc.to_string().as_str(), settings.listen.port()), ("http://node:26657", 3001));
         assert_eq!(settings.indexer.database, "sqlite://svc-indexer.db?mode=rwc");
         let mut secrets = ProcessSecrets::from_pairs([("SVC_INDEXER_DB", "postgres://svc:secret@db/registry")]);
         let settings = read_indexer(&environment, &mut secrets).expect("usable");

@@ -105,7 +105,7 @@ pub(super) fn routes() -> Result<Router<IndexerApi>, ReadTableError> {
 /// Whether the follower ingests blocks.
 async fn health(State(api): State<IndexerApi>) -> Response {
     match api.reader.follower_state().await {
-        Some(state) if state.last_error.is_none() => health_response(HealthStatus::Ok),
+        Some(state) if state.last_error.is_none() && !state.is_stuck => health_response(HealthStatus::Ok),
         Some(_) => health_response(HealthStatus::Degraded),
         None => health_response(HealthStatus::Restarting),
     }

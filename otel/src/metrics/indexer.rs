@@ -89,10 +89,20 @@ pub fn record_indexer_failure(stage: BlockStage) {
     .increment([("stage", stage.as_str())]);
 }
 
-/// Records a written block: its height, the node's height, and the module of each event.
-pub fn record_indexer_block<'a>(height: u64, tip: u64, modules: impl Iterator<Item = &'a str>) {
+/// Records the height that is written, the node's height, and the time since the indexer last had all blocks or wrote a new one.
+pub fn record_indexer_progress(height: u64, tip: u64, idle: Duration) {
     instrument!(Gauge, "svc_indexer_block_height", "Newest height the indexer has written.").set(height, []);
     instrument!(Gauge, "svc_indexer_tip_height", "Newest height the indexer knows the node to have.").set(tip, []);
+    instrument!(
+        Gauge,
+        "svc_indexer_idle_seconds",
+        "Seconds since the indexer wrote a block while the node has more; 0 when it has them all."
+    )
+    .set(idle.as_secs(), []);
+}
+
+/// Records the module of each event of a written block.
+pub fn record_indexer_events<'a>(modules: impl Iterator<Item = &'a str>) {
     let events = instrument!(Counter, "svc_indexer_events_total", "Registry events written, by module.");
     for module in modules {
         events.increment([("module", module)]);

@@ -5,6 +5,7 @@ mod event_coverage;
 mod gapless_catch_up;
 mod past_heights;
 mod postgres;
+mod pruned_state;
 mod read_shapes;
 mod request_bodies;
 mod start_height;

@@ -54,7 +54,7 @@ async fn serve(node: &str, places: usize) -> TrustStreamServer {
     let (hub, child) = HubHandle::child_spec(TrustTopic::new(NineBlockSource), settings);
     let supervisor = Supervisor::new("trust");
     supervisor.start(SupervisorSpec::one_for_one(vec![child])).await.expect("starts");
-    let indexer = Indexer::launch(IndexerConfig::new(node, "sqlite::memory:")).await.expect("starts");
+    let indexer = Indexer::launch(IndexerConfig::new(node.to_owned(), "sqlite::memory:")).await.expect("starts");
     let listener = svc::listener::bind_listener(([127, 0, 0, 1], 0).into()).expect("a port");
     let origin = format!("http://{}", listener.local_addr().expect("an address"));
     let front = svc::indexer::IndexerApi::new(&indexer).with_trust_hub(hub.clone()).with_connection_limit(places);

@@ -49,6 +49,11 @@ pub enum ChainErrorKind {
 }
 
 impl ChainError {
+    /// Whether a node has no state at the height of a query any more. The text ends in "not found", and says nothing of the entity.
+    pub fn is_pruned_state(&self) -> bool {
+        (self.codespace.as_str(), self.code) == ("sdk", 38) && self.raw_log.contains("failed to load state at height")
+    }
+
     /// Classifies the failure.
     pub fn classify(&self) -> ChainErrorKind {
         match (self.codespace.as_str(), self.code) {

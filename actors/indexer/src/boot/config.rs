@@ -2,18 +2,20 @@
 
 use std::time::Duration;
 
+use svc_net::upstream::UpstreamOrigins;
+
 use crate::trust::TrustConfig;
 
 /// Configuration of an indexer.
 #[derive(Debug, Clone)]
 pub struct IndexerConfig {
-    /// RPC origin of the node to follow.
-    pub rpc: String,
+    /// RPC origins of the nodes to follow: one is used, the others when it fails or has pruned a height.
+    pub rpc: UpstreamOrigins,
     /// `sqlite::memory:`, `sqlite://path?mode=rwc`, or `postgres://user@host/database`.
     pub database: String,
     /// Expected time between blocks, which `ready` announces to subscribers.
     pub block_interval: Duration,
-    /// First height of an empty store; by default the oldest height of the node.
+    /// First height of an empty store; by default the oldest height of which a node has block and state.
     pub start_height: Option<u64>,
     /// Bytes that may wait for one subscriber.
     pub max_buffered_bytes: usize,
@@ -26,7 +28,7 @@ impl IndexerConfig {
     pub const MAX_BUFFERED_BYTES: usize = 8 * 1024 * 1024;
 
     /// Creates the configuration for a node and a database, with defaults for all other settings.
-    pub fn new(rpc: impl Into<String>, database: impl Into<String>) -> Self {
+    pub fn new(rpc: impl Into<UpstreamOrigins>, database: impl Into<String>) -> Self {
         Self {
             rpc: rpc.into(),
             database: database.into(),

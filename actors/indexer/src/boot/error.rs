@@ -9,7 +9,7 @@ use svc_wire::proto_registry::ProtoRegistryError;
 
 use svc_wire::indexer_reads::ReadTableError;
 
-use crate::store::IndexStoreError;
+use crate::{ingest::PrunedHeight, store::IndexStoreError};
 
 /// A failure of the start of an indexer.
 #[derive(Debug, thiserror::Error)]
@@ -26,16 +26,9 @@ pub enum IndexerError {
     /// The store failed, or it belongs to another chain.
     #[error(transparent)]
     Store(#[from] IndexStoreError),
-    /// The node no longer has the next block.
-    #[error("the node has pruned block {wanted}; its oldest block is {oldest}: {advice}")]
-    Pruned {
-        /// The next block.
-        wanted: u64,
-        /// The oldest block of the node.
-        oldest: u64,
-        /// The next step of the operator.
-        advice: &'static str,
-    },
+    /// No node has the next block, or the state after it, any more.
+    #[error(transparent)]
+    Pruned(#[from] PrunedHeight),
     /// The node has no bond denom, which answers use for deposits.
     #[error("the node's staking parameters name no bond denom, in which trust deposits are held")]
     MissingBondDenom,

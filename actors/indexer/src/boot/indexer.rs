@@ -13,7 +13,7 @@ use svc_wire::proto_registry::ProtoRegistry;
 use super::{
     config::IndexerConfig,
     error::IndexerError,
-    node_check::{assert_same_chain, bond_denom, first_height},
+    node_check::{assert_same_chain, bond_denom, find_first_height},
     tree::{IndexerTree, shut_down},
 };
 use crate::{
@@ -24,6 +24,10 @@ use crate::{
     store::IndexStore,
     trust::{self, DidEvaluator, TrustEvaluatorHandle},
 };
+
+/// Blocks, and the least time, without a new block after which the indexer is stuck while the node has more.
+const STUCK_INTERVALS: f64 = 10.0;
+const MIN_STUCK_TIME: Duration = Duration::from_secs(15);
 
 /// A running indexer.
 ///
@@ -56,14 +60,16 @@ impl Indexer {
 
     async fn start(config: IndexerConfig, parent: Option<ActorCell>) -> Result<Self, IndexerError> {
         let node = NodeClient::new(&config.rpc)?;
+        node.select_current(None).await;
         let status = node.status().await?;
+        node.bind_to_chain(&status.node_info.network);
         let descriptors = node.query_bytes("/cosmos.reflection.v1.ReflectionService/FileDescriptors", &[], 0).await?;
         let registry = Arc::new(ProtoRegistry::from_live(&descriptors)?);
         let denom = bond_denom(&node).await?;
         let store = IndexStore::open(&config.database, &status.node_info.network).await?;
         assert_same_chain(&node, &store, &status).await?;
         let checkpoint = store.checkpoint().await?.height;
-        let start_height = first_height(&config, checkpoint, status.sync_info.earliest_block_height)?;
+        let start_height = find_first_height(&config, &node, checkpoint, &status.sync_info).await?;
 
         let settings = HubSettings {
             block_interval: config.block_interval,
@@ -90,14 +96,18 @@ impl Indexer {
             store: store.with_write_pool(),
             hub: hub.clone(),
             trust_evaluator: trust_evaluator.clone(),
-            rpc: config.rpc.clone(),
             start_height,
+            stuck_after: config.block_interval.mul_f64(STUCK_INTERVALS).max(MIN_STUCK_TIME),
             last_error: last_error.clone(),
         };
         let supervisor = Supervisor::new("indexer");
         let tree = Arc::new(IndexerTree { supervisor: supervisor.clone(), store: store.clone() });
-        let subject =
-            ReadSubject { node: status.node_info, namespace: registry.namespace().clone(), denom, rpc: config.rpc };
+        let subject = ReadSubject {
+            node: status.node_info,
+            namespace: registry.namespace().clone(),
+            denom,
+            rpc: config.rpc.to_string(),
+        };
         let keep_alive: Arc<IndexerTree> = Arc::clone(&tree);
         let reader = IndexReader::new(store, follower.clone(), last_error, subject, keep_alive)?;
         let children = SupervisorSpec::one_for_one(vec![

@@ -2,13 +2,16 @@
 
 use svc_net::upstream::NodeClient;
 use svc_wire::{
-    comet_rpc::NodeStatus,
+    comet_rpc::{NodeStatus, SyncInfo},
     proto::cosmos::staking::v1beta1::{QueryParamsRequest, QueryParamsResponse},
     timestamp,
 };
 
 use super::{config::IndexerConfig, error::IndexerError};
-use crate::store::{IndexStore, IndexStoreError};
+use crate::{
+    ingest::{PrunedHeight, has_height, oldest_height},
+    store::{IndexStore, IndexStoreError},
+};
 
 /// Returns the denom of trust deposits: the bond denom of the chain, which no entity contains. Fails when the node has
 /// none.
@@ -19,16 +22,48 @@ pub async fn bond_denom(node: &NodeClient) -> Result<String, IndexerError> {
     denom.ok_or(IndexerError::MissingBondDenom)
 }
 
-/// Returns the next height to index: the one after `checkpoint`, or the start of an empty store. Fails when the node
-/// has pruned it; `oldest` is the oldest height of the node.
-pub fn first_height(config: &IndexerConfig, checkpoint: u64, oldest: u64) -> Result<u64, IndexerError> {
-    let oldest = oldest.max(1);
-    let (wanted, advice) = if checkpoint > 0 {
-        (checkpoint + 1, "use a node that has it, or a new database")
-    } else {
-        (config.start_height.unwrap_or(oldest).max(1), "start there, or use a node that has it")
-    };
-    if wanted < oldest { Err(IndexerError::Pruned { wanted, oldest, advice }) } else { Ok(wanted) }
+/// Part of the heights with state that an empty store does not begin with, and most of them: a node that prunes would lose the state of
+/// the first block while it is read.
+const MARGIN_DIVISOR: u64 = 10;
+const MAX_MARGIN: u64 = 1_000;
+
+/// Returns the next height to index: the one after `checkpoint`, or the start of an empty store. Fails when no node has that start.
+pub async fn find_first_height(
+    config: &IndexerConfig,
+    node: &NodeClient,
+    checkpoint: u64,
+    sync: &SyncInfo,
+) -> Result<u64, IndexerError> {
+    let newest = sync.latest_block_height;
+    if checkpoint > 0 {
+        // Blocks that change nothing need no state, so that only the follower can say whether the store can go on.
+        return Ok(checkpoint + 1);
+    }
+    if let Some(wanted) = config.start_height
+        && (wanted > newest || has_height(node, wanted).await?)
+    {
+        return Ok(wanted);
+    }
+    let oldest = oldest_height(node).await?;
+    if let Some(wanted) = config.start_height {
+        return Err(PrunedHeight { wanted, oldest, is_empty: true }.into());
+    }
+    let start = start_of_empty_store(oldest, sync.earliest_block_height, newest);
+    if start > 1 {
+        tracing::warn!(
+            start,
+            oldest_with_state = oldest,
+            oldest_block = sync.earliest_block_height,
+            "the index begins in the middle of the chain: no node has earlier heights with their state"
+        );
+    }
+    Ok(start)
+}
+
+fn start_of_empty_store(oldest: u64, oldest_block: u64, newest: u64) -> u64 {
+    let is_pruned = oldest > oldest_block.max(1);
+    let margin = if is_pruned { (newest.saturating_sub(oldest) / MARGIN_DIVISOR).min(MAX_MARGIN) } else { 0 };
+    oldest + margin
 }
 
 /// Compares the oldest and the newest stored block with the node. Fails for a chain that was restarted under the same
@@ -54,24 +89,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pruned_height_is_an_error_with_the_oldest_height_of_the_node() {
-        let config = |start| IndexerConfig { start_height: start, ..IndexerConfig::new("http://n", "sqlite::memory:") };
-        for (start, checkpoint, oldest, expected) in
-            [(None, 0, 0, 1), (None, 0, 50, 50), (Some(70), 0, 50, 70), (None, 49, 50, 50), (Some(1), 80, 50, 81)]
-        {
-            let first = first_height(&config(start), checkpoint, oldest).expect("a height");
-            assert_eq!(first, expected, "{start:?} {checkpoint} {oldest}");
-        }
-        for (start, checkpoint, text) in [
-            (Some(7), 0, "the node has pruned block 7; its oldest block is 50: start there, or use a node that has it"),
-            (
-                None,
-                20,
-                "the node has pruned block 21; its oldest block is 50: use a node that has it, or a new database",
-            ),
+    fn an_empty_store_begins_where_state_is_left_long_enough_to_be_read() {
+        for (oldest, oldest_block, newest, start) in [
+            (1, 1, 1, 1),
+            (50, 50, 900, 50),
+            (51, 1, 100, 55),
+            (500_000, 1, 900_000, 501_000),
+            (7, 1, 7, 7),
+            (1, 0, 0, 1),
         ] {
-            let error = first_height(&config(start), checkpoint, 50).expect_err("pruned");
-            assert_eq!(error.to_string(), text);
+            assert_eq!(start_of_empty_store(oldest, oldest_block, newest), start, "{oldest} {oldest_block} {newest}");
         }
+    }
+
+    #[test]
+    fn a_pruned_height_is_an_error_with_the_oldest_height_and_the_choices() {
+        let words = |is_empty| PrunedHeight { wanted: 7, oldest: 50, is_empty }.to_string();
+        assert_eq!(
+            words(true),
+            "no node has block 7 with its state any more, the oldest that one has is 50: start there, or add a node to SVC_RPC \
+             that has it"
+        );
+        assert!(words(false).ends_with("add an archive node to SVC_RPC, or use a new database"));
     }
 }

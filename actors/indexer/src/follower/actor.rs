@@ -7,15 +7,19 @@ use std::{
 
 use serde_json::{Value, json};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
-use svc_net::websocket::{ConnectionEpoch, LinkConfig, LinkEvent, WebSocketLink};
+use svc_net::{
+    upstream::NodeClientError,
+    websocket::{ConnectionEpoch, LinkConfig, LinkEvent, WebSocketLink},
+};
 use svc_otel::{
     metrics::{self, BlockStage},
     trace,
 };
 use svc_wire::{
-    comet_rpc::{self, CometEvent, RpcResponse},
+    comet_rpc::{self, BlockResults, CometEvent, RpcResponse},
     event_stream::BlockMessage,
 };
+use tokio::time::sleep;
 use tracing::{Instrument, Span};
 
 use super::{
@@ -24,7 +28,7 @@ use super::{
 };
 use crate::{
     block,
-    ingest::{BlockIngester, FetchedBlock, IngestError, NodeReader, discover_entities},
+    ingest::{BlockIngester, FetchedBlock, IngestError, NodeReader, PrunedHeight, discover_entities, oldest_height},
     store::iso_millis,
 };
 
@@ -33,6 +37,8 @@ pub struct State {
     link: WebSocketLink,
     core: FollowerCore<Arc<FetchedBlock>>,
     is_retry_scheduled: bool,
+    /// The last new block, or the last moment without one to take in.
+    moved_at: Instant,
 }
 
 pub struct Follower;
@@ -41,6 +47,11 @@ pub struct Follower;
 const STATUS_POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Delay of a retry after a failure.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
+/// The same for a height that no node has any more: only another configuration, or a node that comes back, can help.
+const PRUNED_RETRY_DELAY: Duration = Duration::from_secs(5);
+/// Attempts to get the results of a block that is not executed yet, and the pause between two.
+const MAX_RESULT_ATTEMPTS: u32 = 3;
+const RESULT_PAUSE: Duration = Duration::from_millis(80);
 
 impl ActorBehaviour for Follower {
     const KIND: &'static str = "follower";
@@ -51,7 +62,8 @@ impl ActorBehaviour for Follower {
     async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
         let checkpoint = args.store.checkpoint().await.map_err(|error| ActorFailure(error.to_string()))?;
         let mailbox = context.mailbox();
-        let link = WebSocketLink::open(LinkConfig::new("rpc", &args.rpc, "/websocket"), move |event| {
+        let config = LinkConfig::with_endpoints("rpc", args.node.endpoints().clone(), "/websocket");
+        let link = WebSocketLink::open(config, move |event| {
             let mailbox = mailbox.clone();
             async move { mailbox.send_with_backpressure(Msg::Link { event }).await }
         });
@@ -61,6 +73,7 @@ impl ActorBehaviour for Follower {
             link,
             core: FollowerCore::new(checkpoint.height.max(args.start_height.saturating_sub(1))),
             is_retry_scheduled: false,
+            moved_at: Instant::now(),
         })
     }
 
@@ -76,21 +89,31 @@ impl ActorBehaviour for Follower {
                 None => Vec::new(),
             },
             Msg::Link { event: LinkEvent::Down { .. } } => Vec::new(),
-            Msg::TipSeen { height } => state.core.tip_seen(height),
+            Msg::TipSeen { height } => {
+                if height <= state.core.committed() {
+                    state.moved_at = Instant::now();
+                }
+                let effects = state.core.tip_seen(height);
+                metrics::record_indexer_progress(state.core.committed(), state.core.tip(), state.moved_at.elapsed());
+                effects
+            }
             Msg::BlockFetched { height, result: Ok(fetched) } => state.core.block_fetched(height, Arc::new(*fetched)),
             Msg::BlockFetched { height, result: Err(error) } => {
                 metrics::record_indexer_failure(BlockStage::Fetch);
                 state.record_failure(height, &error);
                 state.core.fetch_failed(height);
-                state.schedule_retry(context);
+                let is_pruned = matches!(error, IngestError::Pruned(_));
+                state.schedule_retry(context, if is_pruned { PRUNED_RETRY_DELAY } else { RETRY_DELAY });
                 Vec::new()
             }
             Msg::BlockWritten { result: Ok(block) } => {
                 state.args.last_error.with(|error| *error = None);
+                state.moved_at = Instant::now();
                 let tip = state.core.tip();
                 tracing::debug!(height = block.block, tip, events = block.events.len(), "block is indexed");
                 let modules = block.events.iter().map(|event| event.payload.module.as_str());
-                metrics::record_indexer_block(block.block, tip, modules);
+                metrics::record_indexer_progress(block.block, tip, Duration::ZERO);
+                metrics::record_indexer_events(modules);
                 let height = block.block;
                 // The hub reads a block that it did not receive from the store: at its start, or before the next block.
                 let _ = state.args.hub.publish_block(block);
@@ -101,7 +124,7 @@ impl ActorBehaviour for Follower {
                 metrics::record_indexer_failure(BlockStage::Write);
                 state.record_failure(state.core.committed() + 1, &error);
                 state.core.write_failed();
-                state.schedule_retry(context);
+                state.schedule_retry(context, RETRY_DELAY);
                 Vec::new()
             }
             Msg::PollStatus => {
@@ -124,6 +147,7 @@ impl ActorBehaviour for Follower {
         let observed = FollowerState {
             committed: state.core.committed(),
             tip: state.core.tip(),
+            is_stuck: state.core.tip() > state.core.committed() && state.moved_at.elapsed() > state.args.stuck_after,
             last_error: state.args.last_error.with(|error| error.clone()),
         };
         serde_json::to_value(observed).unwrap_or_default()
@@ -145,16 +169,18 @@ impl State {
         self.args.last_error.with(|last| *last = Some(error));
     }
 
-    fn schedule_retry(&mut self, context: &ActorContext<Msg>) {
+    fn schedule_retry(&mut self, context: &ActorContext<Msg>, delay: Duration) {
         if !self.is_retry_scheduled {
             self.is_retry_scheduled = true;
-            context.send_after(RETRY_DELAY, Msg::Retry);
+            context.send_after(delay, Msg::Retry);
         }
     }
 
     fn poll_status(&self, context: &ActorContext<Msg>) {
         let (node, mailbox) = (self.args.node.clone(), context.mailbox());
         context.spawn(async move {
+            // With several nodes the best one is followed from now on.
+            node.select_current(None).await;
             if let Ok(status) = node.status().await {
                 mailbox.send(Msg::TipSeen { height: status.sync_info.latest_block_height });
             }
@@ -184,10 +210,33 @@ impl State {
     }
 }
 
-/// Fetches a block, and the entities that it names.
+/// Fetches a block, and the entities that it names. A height that no node has any more is told with the choices that are left.
 async fn fetch_block(args: &Args, height: u64) -> Result<FetchedBlock, IngestError> {
-    let block = args.node.block(height).await?;
-    let results = args.node.block_results(height).await?;
+    match fetch_from_nodes(args, height).await {
+        Err(IngestError::Node(error)) if error.is_pruned() => {
+            let oldest = oldest_height(&args.node).await?;
+            let is_empty = args.store.checkpoint().await?.height == 0;
+            Err(PrunedHeight { wanted: height, oldest, is_empty }.into())
+        }
+        fetched => fetched,
+    }
+}
+
+/// The results of a block come some milliseconds after the block.
+async fn fetch_results(args: &Args, height: u64) -> Result<BlockResults, NodeClientError> {
+    let mut attempts = 0;
+    loop {
+        attempts += 1;
+        match args.node.read_at_any(|node| async move { node.block_results(height).await }).await {
+            Err(error) if error.is_not_executed() && attempts < MAX_RESULT_ATTEMPTS => sleep(RESULT_PAUSE).await,
+            results => return results,
+        }
+    }
+}
+
+async fn fetch_from_nodes(args: &Args, height: u64) -> Result<FetchedBlock, IngestError> {
+    let block = args.node.read_at_any(|node| async move { node.block(height).await }).await?;
+    let results = fetch_results(args, height).await?;
     let mut facts =
         block::decode_block(&block, &results, &args.known_messages).ok_or(IngestError::InvalidBlockTime(height))?;
     let reader = NodeReader { node: &args.node, registry: &args.registry };

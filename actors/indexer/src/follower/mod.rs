@@ -16,7 +16,7 @@ mod core;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use svc_kit::{ActorMessage, Handle, RetainedState, supervision::ChildSpec};
 use svc_net::{upstream::NodeClient, websocket::LinkEvent};
@@ -38,6 +38,8 @@ pub struct FollowerState {
     pub committed: u64,
     /// Newest height that the node is known to have.
     pub tip: u64,
+    /// Whether no block was taken in for a while although the node has more.
+    pub is_stuck: bool,
     /// The failure of the last attempt; `None` after a success.
     pub last_error: Option<LastError>,
 }
@@ -84,10 +86,10 @@ pub struct Args {
     pub store: IndexStore,
     pub hub: HubHandle,
     pub trust_evaluator: TrustEvaluatorHandle,
-    /// Origin of the node's RPC, for the WebSocket.
-    pub rpc: String,
     /// First height to write when the store is empty.
     pub start_height: u64,
+    /// Time without a new block after which the follower is stuck, while the node has more.
+    pub stuck_after: Duration,
     /// The failure of the last attempt; reads use it while the follower restarts.
     pub last_error: RetainedState<Option<LastError>>,
 }

@@ -92,7 +92,7 @@ async fn start_follower(node: &FakeNode) -> FollowerFixture {
         store: store.clone(),
         hub: hub.clone(),
         trust_evaluator: TrustEvaluatorHandle::new(),
-        rpc: node.origin.clone(),
+        stuck_after: Duration::from_secs(1),
         start_height: 1,
         last_error: RetainedState::new(None),
     };

@@ -109,7 +109,8 @@ async fn list_corporation_entities(
     loop {
         let request = QueryAllowancesByGranterRequest { granter: policy.to_owned(), pagination: page_request(key) };
         let path = "/cosmos.feegrant.v1beta1.Query/AllowancesByGranter";
-        let reply: QueryAllowancesByGranterResponse = source.node.query(path, &request, height).await?;
+        let reply: Option<QueryAllowancesByGranterResponse> = source.query(path, &request, height).await?;
+        let reply = reply.unwrap_or_default();
         found.extend(
             reply
                 .allowances

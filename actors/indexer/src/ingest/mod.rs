@@ -6,6 +6,7 @@
 mod block_ingester;
 mod bootstrap;
 mod event_builder;
+mod horizon;
 mod node_reader;
 mod registry_view;
 mod stats_deltas;
@@ -21,6 +22,7 @@ use crate::{
 };
 pub use block_ingester::BlockIngester;
 pub use bootstrap::discover_entities;
+pub use horizon::{PrunedHeight, has_height, oldest_height};
 pub use node_reader::{EntityReading, NodeReader};
 
 /// A failure to fetch or to write a block.
@@ -32,6 +34,9 @@ pub enum IngestError {
     Store(#[from] IndexStoreError),
     #[error("block {0} has an invalid header time")]
     InvalidBlockTime(u64),
+    /// No node has the block, or the state after it, any more.
+    #[error(transparent)]
+    Pruned(#[from] PrunedHeight),
 }
 
 impl IngestError {
@@ -41,7 +46,7 @@ impl IngestError {
             Self::Node(NodeClientError::Upstream(_)) => "the node does not answer".to_owned(),
             Self::Node(error) => error.to_string(),
             Self::Store(_) => "the store failed".to_owned(),
-            Self::InvalidBlockTime(_) => self.to_string(),
+            Self::InvalidBlockTime(_) | Self::Pruned(_) => self.to_string(),
         }
     }
 }

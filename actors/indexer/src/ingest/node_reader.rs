@@ -8,6 +8,7 @@ use prost_types::Any;
 use serde_json::Value;
 use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_wire::{
+    chain_error::ChainError,
     proto::{
         cosmos::{
             base::query::v1beta1::PageRequest,
@@ -57,18 +58,24 @@ pub struct NodeReader<'a> {
 fn accept_missing<R>(answer: Result<R, NodeClientError>) -> Result<Option<R>, NodeClientError> {
     match answer {
         Ok(reply) => Ok(Some(reply)),
-        Err(NodeClientError::Query { error, .. }) if is_missing(&error) => Ok(None),
+        Err(NodeClientError::Query { path, error }) if is_missing(&path, &error) => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// NotFound is sdk/22. For a missing fee allowance or participant the node answers gRPC Internal, sdk/6, with "not
-/// found" in the text.
-fn is_missing(error: &svc_wire::chain_error::ChainError) -> bool {
-    let (codespace, code) = (error.codespace.as_str(), error.code);
-    (codespace, code) == ("sdk", 22)
-        || (codespace, code) == ("sdk", 38)
-        || ((codespace, code) == ("sdk", 6) && error.raw_log.contains("not found"))
+/// Queries whose missing entity is gRPC Internal, sdk/6, with "not found" in the text.
+const QUERIES_WITHOUT_NOT_FOUND: [&str; 2] = ["feegrant.v1beta1.Query/Allowance", "pp.v1.Query/GetParticipant"];
+
+/// Whether the entity of a query is not there. NotFound is sdk/22. Every other error says nothing of the entity, not even one that ends
+/// in "not found": a node that has pruned its state answers so.
+fn is_missing(path: &str, error: &ChainError) -> bool {
+    match (error.codespace.as_str(), error.code) {
+        ("sdk", 22) => true,
+        ("sdk", 6) => {
+            error.raw_log.contains("not found") && QUERIES_WITHOUT_NOT_FOUND.iter().any(|query| path.ends_with(query))
+        }
+        _ => false,
+    }
 }
 
 impl NodeReader<'_> {
@@ -79,7 +86,7 @@ impl NodeReader<'_> {
         request: &Q,
         height: u64,
     ) -> Result<Option<R>, NodeClientError> {
-        accept_missing(self.node.query(&self.registry.namespace().query_path(module, rpc), request, height).await)
+        self.query(&self.registry.namespace().query_path(module, rpc), request, height).await
     }
 
     pub(super) async fn query_group_module<Q: Message, R: Message + Default>(
@@ -88,7 +95,17 @@ impl NodeReader<'_> {
         request: &Q,
         height: u64,
     ) -> Result<Option<R>, NodeClientError> {
-        accept_missing(self.node.query(&format!("/cosmos.group.v1.Query/{rpc}"), request, height).await)
+        self.query(&format!("/cosmos.group.v1.Query/{rpc}"), request, height).await
+    }
+
+    /// Queries the state after a block, at another node where the current one has pruned it.
+    pub(super) async fn query<Q: Message, R: Message + Default>(
+        &self,
+        path: &str,
+        request: &Q,
+        height: u64,
+    ) -> Result<Option<R>, NodeClientError> {
+        accept_missing(self.node.read_at_any(|node| async move { node.query(path, request, height).await }).await)
     }
 
     /// Reads several entities at a height, up to [`READ_CONCURRENCY`] at once. Fails with the first read that fails.
@@ -237,8 +254,7 @@ impl NodeReader<'_> {
             EntityRef::FeeAllowance { granter, grantee } => {
                 let request = QueryAllowanceRequest { granter: granter.clone(), grantee: grantee.clone() };
                 let path = "/cosmos.feegrant.v1beta1.Query/Allowance";
-                let reply: Option<QueryAllowanceResponse> =
-                    accept_missing(self.node.query(path, &request, height).await)?;
+                let reply: Option<QueryAllowanceResponse> = self.query(path, &request, height).await?;
                 let allowance = reply.and_then(|reply| reply.allowance).and_then(|grant| grant.allowance);
                 return Ok(EntityReading::Allowance { granter: granter.clone(), grantee: grantee.clone(), allowance });
             }
@@ -308,7 +324,10 @@ impl NodeReader<'_> {
 
     async fn read_params(&self, module: &'static str, height: u64) -> Result<EntityChange, NodeClientError> {
         let namespace = self.registry.namespace();
-        let bytes = accept_missing(self.node.query_bytes(&namespace.query_path(module, "Params"), &[], height).await)?;
+        let path = namespace.query_path(module, "Params");
+        let path = path.as_str();
+        let ask = |node: NodeClient| async move { node.query_bytes(path, &[], height).await };
+        let bytes = accept_missing(self.node.read_at_any(ask).await)?;
         let decoded = bytes
             .and_then(|bytes| self.registry.decode(&namespace.full_name(module, "QueryParamsResponse"), &bytes).ok());
         let params = decoded.map(|reply| registry_entities::params(reply.get("params").unwrap_or(&Value::Null)));

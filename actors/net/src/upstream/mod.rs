@@ -7,6 +7,7 @@ mod http_client;
 mod mempool_errors;
 mod node_client;
 mod node_selection;
+mod pruning;
 
 pub use endpoints::{EndpointReach, FailoverError, UpstreamEndpoints, UpstreamOrigins};
 pub(crate) use http_client::innermost_cause;

@@ -60,7 +60,11 @@ pub(crate) async fn execute(mut task: WriteTask<WriteAnswer>, context: &WriteCon
 /// Follows the transactions of a write of an earlier process to the answer of the write.
 pub(crate) async fn resume(mut task: WriteTask<WriteAnswer>, context: &WriteContext, transactions: Vec<InFlightTx>) {
     let last_tx = transactions.last().map(SubmittedTx::from);
-    context.audit.continue_write(task.intent(), decode_message(context, &task.intent().encoded));
+    // A write may have ended with one transaction while an earlier one, which was refused, may still execute as far as the journal knows.
+    let has_ended = context.pipeline.journal().is_write_included(&task.intent().id).await;
+    if !has_ended {
+        context.audit.continue_write(task.intent(), decode_message(context, &task.intent().encoded));
+    }
     // A caller that repeats a refused write hears of the refusal, and need not wait for the decision.
     if let Some(refused) = transactions.last().filter(|tx| tx.outcome.is_none())
         && let Some(refusal) = &refused.refusal
@@ -76,7 +80,7 @@ pub(crate) async fn resume(mut task: WriteTask<WriteAnswer>, context: &WriteCont
             CompletedWrite { last_tx, answer, is_audited: true }
         }
     };
-    close_records(task, context, completed);
+    close_records(task, context, CompletedWrite { is_audited: !has_ended, ..completed });
 }
 
 /// The answer of a write that the chain has decided, in the trace that the write belongs to.

@@ -1,11 +1,11 @@
 //! Recovery of the audit: writes that an earlier process began and did not complete.
 
 use svc_kit::wall_clock;
-use svc_pipeline::{JournalError, RecoveredJournal};
+use svc_pipeline::{JournalError, JournalRecord, RecoveredJournal};
 
 use super::audit::{AuditCompletion, AuditLog, AuditRecord};
 
-/// Completes the open audit records, unless a transaction of the write is still open: the resumed write completes that record.
+/// Completes the open audit records. A write that may still execute is resumed, and completes its record then.
 pub(crate) async fn complete_audit(
     audit: &AuditLog,
     journal: &RecoveredJournal,
@@ -16,17 +16,11 @@ pub(crate) async fn complete_audit(
         // A journal in memory, one that has lost records, and one that is younger do not know whether a transaction was sent.
         let is_known = complete_since.as_ref().is_some_and(|since| *since <= record.begun_at);
         let no_transaction = if is_known { "not_sent" } else { "unknown" };
-        let mut transactions = journal.transactions_of_write(&record.id).await?;
-        // One that was never sent has no reason of a refusal.
-        transactions.retain(|tx| tx.state != "refused" || tx.code.is_some());
-        if transactions.iter().any(|tx| tx.state.starts_with("open")) {
-            continue;
-        }
-        // At most one of them is in a block; the last one speaks for a write of which none is.
-        let included = transactions.iter().position(|tx| tx.state == "included");
-        let last = match included {
-            Some(position) => transactions.into_iter().nth(position),
-            None => transactions.into_iter().next_back(),
+        let transactions = journal.transactions_of_write(&record.id).await?;
+        let last = match deciding_transaction(transactions) {
+            DecidingTransaction::Open => continue,
+            DecidingTransaction::None => None,
+            DecidingTransaction::Found(tx) => Some(*tx),
         };
         let completion = AuditCompletion {
             completed_at: wall_clock::now_rfc3339(),
@@ -41,4 +35,55 @@ pub(crate) async fn complete_audit(
         audit.complete(&record.id, completion);
     }
     Ok(())
+}
+
+/// The transaction that decides how a write has ended.
+#[derive(Debug, PartialEq, Eq)]
+enum DecidingTransaction {
+    /// One that may still execute: the write has not ended.
+    Open,
+    /// Nothing of the write was ever sent.
+    None,
+    Found(Box<JournalRecord>),
+}
+
+fn deciding_transaction(mut transactions: Vec<JournalRecord>) -> DecidingTransaction {
+    // At most one of them is in a block, whatever else may still be open of an earlier signature.
+    if let Some(position) = transactions.iter().position(|tx| tx.state == "included") {
+        return DecidingTransaction::Found(Box::new(transactions.swap_remove(position)));
+    }
+    if transactions.iter().any(|tx| tx.state.starts_with("open")) {
+        return DecidingTransaction::Open;
+    }
+    // One that was never sent has no reason of a refusal.
+    transactions.retain(|tx| tx.state != "refused" || tx.code.is_some());
+    // The last one speaks for a write of which none is in a block.
+    transactions.pop().map_or(DecidingTransaction::None, |tx| DecidingTransaction::Found(Box::new(tx)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transaction_in_a_block_decides_though_another_one_is_open() {
+        let record = |hash: &str, state: &str, code: Option<u32>| JournalRecord {
+            tx_hash: hash.to_owned(),
+            state: state.to_owned(),
+            code,
+            ..JournalRecord::default()
+        };
+        let refused = || record("A", "open_refused", Some(38));
+        for (transactions, expected) in [
+            (vec![refused(), record("B", "included", Some(0))], Some("B")),
+            (vec![record("A", "included", Some(0)), record("B", "open", None)], Some("A")),
+            (vec![record("A", "failed", Some(11)), record("B", "expired", None)], Some("B")),
+            (vec![record("A", "refused", Some(13)), record("B", "refused", None)], Some("A")),
+        ] {
+            let DecidingTransaction::Found(found) = deciding_transaction(transactions) else { panic!("{expected:?}") };
+            assert_eq!(Some(found.tx_hash.as_str()), expected);
+        }
+        assert_eq!(deciding_transaction(vec![record("A", "failed", Some(11)), refused()]), DecidingTransaction::Open);
+        assert_eq!(deciding_transaction(vec![record("A", "refused", None)]), DecidingTransaction::None);
+    }
 }

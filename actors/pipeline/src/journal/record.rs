@@ -6,7 +6,7 @@ use svc_wire::chain_error::ChainError;
 use crate::write::{outcome::TxRefusal, submission::SubmittedTx};
 
 /// A transaction as the journal has it.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct JournalRecord {
     /// Upper-case hex.
     pub tx_hash: String,

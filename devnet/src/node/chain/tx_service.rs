@@ -50,6 +50,14 @@ impl NodeCore {
                 format!("cannot query with height in the future; please provide a valid height (newest is {newest})");
             return (height, Err(LedgerError::sdk(18, text)));
         };
+        if self.faults.kept_states > 0 && height + self.faults.kept_states <= self.height() {
+            let newest = self.height();
+            let text = format!(
+                "failed to load state at height {height}; version mismatch on immutable IAVL tree; version does not exist. Version \
+                 has either been pruned, or is for a future block height (latest height: {newest}): not found"
+            );
+            return (height, Err(LedgerError::sdk(38, text)));
+        }
         let time = self.history.block(height).map_or(self.genesis_document.genesis_time, |block| block.time);
         (height, svc_ledger::query(state, &self.chain, svc_ledger::BlockContext { height, time }, path, data))
     }

@@ -111,6 +111,8 @@ pub struct NodeFaults {
     pub unindexed_blocks: u32,
     /// Blocks and results below this height are pruned.
     pub pruned_below: u64,
+    /// Number of newest heights whose state the node has; 0 for all. Blocks and results stay.
+    pub kept_states: u64,
     /// Delay of answers, in milliseconds.
     pub delay_ms: u64,
     /// Method of the delayed answers; empty for every method.
