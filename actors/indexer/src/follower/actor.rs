@@ -29,7 +29,7 @@ use super::{
 use crate::{
     block,
     ingest::{BlockIngester, FetchedBlock, IngestError, NodeReader, PrunedHeight, discover_entities, oldest_height},
-    store::iso_millis,
+    store::{BlockBatch, iso_millis},
 };
 
 pub struct State {
@@ -52,6 +52,8 @@ const PRUNED_RETRY_DELAY: Duration = Duration::from_secs(5);
 /// Attempts to get the results of a block that is not executed yet, and the pause between two.
 const MAX_RESULT_ATTEMPTS: u32 = 3;
 const RESULT_PAUSE: Duration = Duration::from_millis(80);
+/// Time after which a transaction takes no further block: readers of the trust verdicts wait for it.
+const MAX_BATCH_TIME: Duration = Duration::from_millis(250);
 
 impl ActorBehaviour for Follower {
     const KIND: &'static str = "follower";
@@ -106,26 +108,21 @@ impl ActorBehaviour for Follower {
                 state.schedule_retry(context, if is_pruned { PRUNED_RETRY_DELAY } else { RETRY_DELAY });
                 Vec::new()
             }
-            Msg::BlockWritten { result: Ok(block) } => {
-                state.args.last_error.with(|error| *error = None);
-                state.moved_at = Instant::now();
-                let tip = state.core.tip();
-                tracing::debug!(height = block.block, tip, events = block.events.len(), "block is indexed");
-                let modules = block.events.iter().map(|event| event.payload.module.as_str());
-                metrics::record_indexer_progress(block.block, tip, Duration::ZERO);
-                metrics::record_indexer_events(modules);
-                let height = block.block;
-                // The hub reads a block that it did not receive from the store: at its start, or before the next block.
-                let _ = state.args.hub.publish_block(block);
-                state.args.trust_evaluator.block_stored(height);
-                state.core.block_written()
-            }
-            Msg::BlockWritten { result: Err(error) } => {
-                metrics::record_indexer_failure(BlockStage::Write);
-                state.record_failure(state.core.committed() + 1, &error);
-                state.core.write_failed();
-                state.schedule_retry(context, RETRY_DELAY);
-                Vec::new()
+            Msg::BlocksWritten { blocks, error } => {
+                state.core.blocks_written(blocks.len());
+                state.publish(blocks);
+                match error {
+                    None => {
+                        state.args.last_error.with(|error| *error = None);
+                        state.core.advance()
+                    }
+                    Some(error) => {
+                        metrics::record_indexer_failure(BlockStage::Write);
+                        state.record_failure(state.core.committed() + 1, &error);
+                        state.schedule_retry(context, RETRY_DELAY);
+                        Vec::new()
+                    }
+                }
             }
             Msg::PollStatus => {
                 state.poll_status(context);
@@ -159,6 +156,20 @@ impl State {
         let request = comet_rpc::build_request(1, "subscribe", json!({"query": "tm.event='NewBlockHeader'"}));
         if !self.link.send(epoch, request.to_string()) {
             self.link.reconnect(epoch, "the subscription could not be sent");
+        }
+    }
+
+    /// Hands blocks that are in the store to those who wait for them.
+    fn publish(&mut self, blocks: Vec<BlockMessage>) {
+        for block in blocks {
+            self.moved_at = Instant::now();
+            let (height, tip) = (block.block, self.core.tip());
+            tracing::debug!(height, tip, events = block.events.len(), "block is indexed");
+            metrics::record_indexer_progress(height, tip, Duration::ZERO);
+            metrics::record_indexer_events(block.events.iter().map(|event| event.payload.module.as_str()));
+            // The hub reads a block that it did not receive from the store: at its start, or before the next block.
+            let _ = self.args.hub.publish_block(block);
+            self.args.trust_evaluator.block_stored(height);
         }
     }
 
@@ -199,18 +210,16 @@ impl State {
                 });
             }
             FollowerEffect::Write(fetched) => {
-                let span = trace::index_block_span(fetched.facts.height);
-                let write = async move {
-                    let written = write_block(&args, &fetched).await;
-                    mailbox.send(Msg::BlockWritten { result: written });
-                };
-                context.spawn(write.instrument(span));
+                context.spawn(async move {
+                    let (blocks, error) = write_blocks(&args, &fetched).await;
+                    mailbox.send(Msg::BlocksWritten { blocks, error });
+                });
             }
         }
     }
 }
 
-/// Fetches a block, and the entities that it names. A height that no node has any more is told with the choices that are left.
+/// Fetches a block, and the entities that it names. The error of a height that no node has any more names the choices that are left.
 async fn fetch_block(args: &Args, height: u64) -> Result<FetchedBlock, IngestError> {
     match fetch_from_nodes(args, height).await {
         Err(IngestError::Node(error)) if error.is_pruned() => {
@@ -248,16 +257,47 @@ async fn fetch_from_nodes(args: &Args, height: u64) -> Result<FetchedBlock, Inge
     Ok(FetchedBlock { facts, readings })
 }
 
-async fn write_block(args: &Args, fetched: &FetchedBlock) -> Result<BlockMessage, IngestError> {
+/// Writes blocks in one transaction, until one of them fails or the time of a transaction is over. Returns those that are in the store.
+async fn write_blocks(args: &Args, fetched: &[Arc<FetchedBlock>]) -> (Vec<BlockMessage>, Option<IngestError>) {
+    let (started, mut written) = (Instant::now(), Vec::new());
+    let batch = match args.store.begin_blocks().await {
+        Ok(batch) => batch,
+        Err(error) => return (written, Some(error.into())),
+    };
+    let mut failure = None;
+    for fetched in fetched {
+        let span = trace::index_block_span(fetched.facts.height);
+        match write_block(args, &batch, fetched).instrument(span).await {
+            Ok(block) => written.push(block),
+            // The state of the transaction is unknown after an error of the store.
+            Err(error @ IngestError::Store(_)) => return (Vec::new(), Some(error)),
+            Err(error) => {
+                failure = Some(error);
+                break;
+            }
+        }
+        if started.elapsed() > MAX_BATCH_TIME {
+            break;
+        }
+    }
+    if !written.is_empty()
+        && let Err(error) = batch.commit().await
+    {
+        return (Vec::new(), Some(error.into()));
+    }
+    metrics::record_indexer_stage(BlockStage::Write, started.elapsed());
+    (written, failure)
+}
+
+/// Writes a block; its reads see the blocks before it.
+async fn write_block(args: &Args, batch: &BlockBatch, fetched: &FetchedBlock) -> Result<BlockMessage, IngestError> {
     let reader = NodeReader { node: &args.node, registry: &args.registry };
-    let ingester = BlockIngester { node: reader, store: &args.store, known_messages: &args.known_messages };
+    let ingester = BlockIngester { node: reader, store: batch.store(), known_messages: &args.known_messages };
     let started = Instant::now();
     let block = ingester.ingest(fetched).await?;
     metrics::record_indexer_stage(BlockStage::Gather, started.elapsed());
     trace::record_block(&Span::current(), block.events.len(), block.changes.len());
-    let started = Instant::now();
-    args.store.write_block(&block).await?;
-    metrics::record_indexer_stage(BlockStage::Write, started.elapsed());
+    batch.write(&block).await?;
     Ok(BlockMessage { block: block.height, block_time: iso_millis(block.time), events: block.events })
 }
 

@@ -2,16 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Blocks that are fetched ahead of the one in write.
-pub(super) const MAX_FETCH_AHEAD: u64 = 32;
+/// Blocks that are fetched ahead of those in write.
+pub(super) const MAX_FETCH_AHEAD: u64 = 96;
+/// Blocks of one transaction.
+pub(super) const MAX_BATCH: usize = 32;
 
 /// An effect that the actor performs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FollowerEffect<B> {
     /// Fetches the block of a height.
     Fetch(u64),
-    /// Writes a fetched block.
-    Write(B),
+    /// Writes fetched blocks in one transaction.
+    Write(Vec<B>),
 }
 
 /// The follower's decisions; `B` is a fetched block.
@@ -72,28 +74,25 @@ impl<B: Clone> FollowerCore<B> {
         self.is_throttled = true;
     }
 
-    /// Records that the current block is written.
-    pub fn block_written(&mut self) -> Vec<FollowerEffect<B>> {
+    /// Records that the first `count` of the current blocks are written, and that the others are not; the next call of
+    /// [`Self::advance`] goes on with these.
+    pub fn blocks_written(&mut self, count: usize) {
         self.is_writing = false;
-        self.committed += 1;
-        self.fetched_blocks.remove(&self.committed);
-        self.advance()
-    }
-
-    /// Records that the write of the current block failed; the next call of [`Self::advance`] repeats it.
-    pub fn write_failed(&mut self) {
-        self.is_writing = false;
+        self.committed += count as u64;
+        self.fetched_blocks = self.fetched_blocks.split_off(&(self.committed + 1));
     }
 
     /// Returns all effects that can be performed now.
     pub fn advance(&mut self) -> Vec<FollowerEffect<B>> {
         let mut effects = Vec::new();
         let next = self.committed + 1;
-        if !self.is_writing
-            && let Some(block) = self.fetched_blocks.get(&next)
-        {
-            self.is_writing = true;
-            effects.push(FollowerEffect::Write(block.clone()));
+        if !self.is_writing {
+            let ready = (next..).map_while(|height| self.fetched_blocks.get(&height).cloned());
+            let batch: Vec<B> = ready.take(MAX_BATCH).collect();
+            if !batch.is_empty() {
+                self.is_writing = true;
+                effects.push(FollowerEffect::Write(batch));
+            }
         }
         for height in next..=self.tip.min(self.committed + MAX_FETCH_AHEAD) {
             if self.is_throttled && !self.heights_in_fetch.is_empty() {

@@ -5,8 +5,8 @@
 //! Senders: its own tasks only. The reads observe it. New heights come from the WebSocket and from a poll of the node's
 //! status.
 //!
-//! Guarantees: blocks are fetched in parallel and written one by one. A block is in the store before the follower hands
-//! it to the block hub and announces it to the trust evaluator.
+//! Guarantees: blocks are fetched in parallel and written in order, several in one transaction while the follower is behind. A block
+//! is in the store before the follower hands it to the block hub and announces it to the trust evaluator.
 //!
 //! When it dies, the next incarnation continues from the checkpoint of the store and fetches unfinished blocks again. A
 //! second write of a block has no effect.
@@ -102,8 +102,8 @@ pub enum Msg {
     TipSeen { height: u64 },
     /// The fetch of a block ended.
     BlockFetched { height: u64, result: Result<Box<FetchedBlock>, IngestError> },
-    /// The write of the current block ended.
-    BlockWritten { result: Result<BlockMessage, IngestError> },
+    /// The write of the current blocks ended: those that are in the store, and the failure of the next one.
+    BlocksWritten { blocks: Vec<BlockMessage>, error: Option<IngestError> },
     /// The next poll of the node's status is due.
     PollStatus,
     /// The delay after a failure is over.
@@ -116,7 +116,7 @@ impl ActorMessage for Msg {
             Self::Link { .. } => "link",
             Self::TipSeen { .. } => "tip",
             Self::BlockFetched { .. } => "fetched",
-            Self::BlockWritten { .. } => "written",
+            Self::BlocksWritten { .. } => "written",
             Self::PollStatus => "look",
             Self::Retry => "again",
         }

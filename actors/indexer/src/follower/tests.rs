@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::{
     Args, FollowerHandle,
-    core::{FollowerCore, FollowerEffect, MAX_FETCH_AHEAD},
+    core::{FollowerCore, FollowerEffect, MAX_BATCH, MAX_FETCH_AHEAD},
 };
 use crate::{
     block::KnownMessages,
@@ -25,27 +25,42 @@ use crate::{
 #[test]
 fn a_gap_is_fetched_and_blocks_are_written_in_order() {
     let mut core: FollowerCore<u64> = FollowerCore::new(4);
-    assert_eq!(core.tip_seen(7), [FollowerEffect::Fetch(5), FollowerEffect::Fetch(6), FollowerEffect::Fetch(7)]);
+    assert_eq!(core.tip_seen(8), [5, 6, 7, 8].map(FollowerEffect::Fetch));
     assert_eq!(core.block_fetched(7, 7), []);
+    assert_eq!(core.block_fetched(5, 5), [FollowerEffect::Write(vec![5])]);
     assert_eq!(core.block_fetched(6, 6), []);
-    assert_eq!(core.block_fetched(5, 5), [FollowerEffect::Write(5)]);
     assert_eq!(core.tip_seen(6), [], "an old tip has no effect");
-    assert_eq!(core.block_written(), [FollowerEffect::Write(6)]);
-    assert_eq!(core.block_written(), [FollowerEffect::Write(7)]);
-    assert_eq!(core.block_written(), []);
-    assert_eq!(core.committed(), 7);
+    core.blocks_written(1);
+    assert_eq!(core.advance(), [FollowerEffect::Write(vec![6, 7])], "all that are there go into one transaction");
+    core.blocks_written(2);
+    assert_eq!((core.advance(), core.committed()), (Vec::new(), 7));
 }
 
 #[test]
-fn failed_steps_are_retried_and_one_block_is_written_at_a_time() {
+fn failed_steps_are_retried_and_one_transaction_is_written_at_a_time() {
     let mut core: FollowerCore<u64> = FollowerCore::new(0);
-    assert_eq!(core.tip_seen(1), [FollowerEffect::Fetch(1)]);
+    assert_eq!(core.tip_seen(2), [1, 2].map(FollowerEffect::Fetch));
     core.fetch_failed(1);
-    assert_eq!(core.advance(), [FollowerEffect::Fetch(1)]);
-    assert_eq!(core.block_fetched(1, 1), [FollowerEffect::Write(1)]);
+    assert_eq!(core.block_fetched(2, 2), [FollowerEffect::Fetch(1)]);
+    assert_eq!(core.block_fetched(1, 1), [FollowerEffect::Write(vec![1, 2])]);
     assert_eq!(core.advance(), []);
-    core.write_failed();
-    assert_eq!(core.advance(), [FollowerEffect::Write(1)]);
+    core.blocks_written(0);
+    assert_eq!(core.advance(), [FollowerEffect::Write(vec![1, 2])]);
+    core.blocks_written(1);
+    assert_eq!(core.advance(), [FollowerEffect::Write(vec![2])], "the second one has failed");
+}
+
+#[test]
+fn a_transaction_has_a_bound() {
+    let mut core: FollowerCore<u64> = FollowerCore::new(0);
+    core.tip_seen(1_000);
+    for height in (1..=MAX_FETCH_AHEAD).rev() {
+        core.block_fetched(height, height);
+    }
+    core.blocks_written(0);
+    let effects = core.advance();
+    let [FollowerEffect::Write(batch), ..] = effects.as_slice() else { panic!("{effects:?}") };
+    assert_eq!(batch.len(), MAX_BATCH);
 }
 
 #[test]
@@ -59,7 +74,7 @@ fn after_a_failure_one_block_at_a_time_is_fetched_until_one_arrives() {
     assert_eq!(core.tip_seen(4), []);
     assert_eq!(
         core.block_fetched(1, 1),
-        [FollowerEffect::Write(1), FollowerEffect::Fetch(2), FollowerEffect::Fetch(3), FollowerEffect::Fetch(4)]
+        [FollowerEffect::Write(vec![1]), FollowerEffect::Fetch(2), FollowerEffect::Fetch(3), FollowerEffect::Fetch(4)]
     );
 }
 

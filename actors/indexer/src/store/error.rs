@@ -12,6 +12,9 @@ pub enum IndexStoreError {
     /// A write failed, or the database has lost commits that it had acknowledged.
     #[error("database: {0}")]
     Write(#[from] StoreError),
+    /// A read within a transaction has not ended when the transaction was to be committed.
+    #[error("database: a transaction is still read")]
+    Busy,
     /// The tables could not be created, or another version of the indexer created them.
     #[error("tables of the database: {0}")]
     Migration(#[from] MigrateError),

@@ -2,6 +2,7 @@
 
 use std::{
     borrow::Cow,
+    ops::{Deref, DerefMut},
     path::PathBuf,
     sync::{
         Arc, Mutex,
@@ -13,10 +14,11 @@ use percent_encoding::percent_decode_str;
 use sqlx::{
     Any, AnyConnection, AnyPool, Connection, Row, SqlSafeStr,
     any::AnyPoolOptions,
-    migrate::{Migration, MigrationType, Migrator},
+    migrate::{MigrateError, Migration, MigrationType, Migrator},
+    pool::PoolConnection,
 };
-
-use svc_store::{ConnectionCounter, StoreWriter};
+use svc_store::{ConnectionCounter, StoreTransaction, StoreWriter};
+use tokio::sync::MutexGuard;
 
 use super::error::IndexStoreError;
 
@@ -26,10 +28,11 @@ struct StoreMigration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [StoreMigration; 3] = [
+const MIGRATIONS: [StoreMigration; 4] = [
     StoreMigration { version: 1, name: "store", sql: include_str!("../../migrations/0001_store.sql") },
     StoreMigration { version: 2, name: "block time", sql: include_str!("../../migrations/0002_block_time.sql") },
     StoreMigration { version: 3, name: "trust", sql: include_str!("../../migrations/0003_trust.sql") },
+    StoreMigration { version: 4, name: "lookup", sql: include_str!("../../migrations/0004_lookup.sql") },
 ];
 
 /// Connections of a pool that reads use.
@@ -38,9 +41,55 @@ const READ_CONNECTIONS: u32 = 8;
 /// A handle on the database; clones share its connections.
 #[derive(Clone)]
 pub struct IndexStore {
-    pub(super) pool: AnyPool,
+    source: StoreSource,
     pub(super) writer: StoreWriter<Any>,
     _memory_connection: Arc<Mutex<Option<AnyConnection>>>,
+}
+
+/// Where a store reads.
+#[derive(Clone)]
+enum StoreSource {
+    Pool(AnyPool),
+    Transaction(Arc<tokio::sync::Mutex<StoreTransaction<Any>>>),
+}
+
+/// A connection of a store.
+pub(super) enum StoreConnection<'a> {
+    Pooled(PoolConnection<Any>),
+    Transaction(MutexGuard<'a, StoreTransaction<Any>>),
+}
+
+impl Deref for StoreConnection<'_> {
+    type Target = AnyConnection;
+
+    fn deref(&self) -> &AnyConnection {
+        match self {
+            Self::Pooled(connection) => connection,
+            Self::Transaction(transaction) => transaction,
+        }
+    }
+}
+
+impl DerefMut for StoreConnection<'_> {
+    fn deref_mut(&mut self) -> &mut AnyConnection {
+        match self {
+            Self::Pooled(connection) => connection,
+            Self::Transaction(transaction) => transaction,
+        }
+    }
+}
+
+/// Brings the tables to a version.
+pub(super) async fn migrate(pool: &AnyPool, version: usize) -> Result<(), MigrateError> {
+    let migrations: Vec<Migration> = MIGRATIONS
+        .iter()
+        .take(version)
+        .map(|row| {
+            let (name, sql) = (Cow::Borrowed(row.name), row.sql.into_sql_str());
+            Migration::new(row.version, name, MigrationType::Simple, sql, false)
+        })
+        .collect();
+    Migrator::with_migrations(migrations).run(pool).await
 }
 
 /// Returns the URL of a new in-memory database that several connections can share.
@@ -94,35 +143,49 @@ impl IndexStore {
         // Blocks have a connection of their own, so slow reads cannot starve them. In memory there is only one
         // connection.
         let write_pool = if is_memory { pool.clone() } else { options.max_connections(1).connect(&url).await? };
-        let migrations = MIGRATIONS.map(|row| {
-            let (name, sql) = (Cow::Borrowed(row.name), row.sql.into_sql_str());
-            Migration::new(row.version, name, MigrationType::Simple, sql, false)
-        });
-        Migrator::with_migrations(migrations.into()).run(&pool).await?;
+        migrate(&pool, MIGRATIONS.len()).await?;
         let file = if is_sqlite && !is_memory { sqlite_file(&url) } else { None };
         let writer = StoreWriter::new(write_pool, connections, is_sqlite, file.as_deref()).await?;
-        let store = Self { pool, writer, _memory_connection: Arc::new(Mutex::new(memory_connection)) };
+        let source = StoreSource::Pool(pool);
+        let store = Self { source, writer, _memory_connection: Arc::new(Mutex::new(memory_connection)) };
         store.claim_chain(chain_id).await?;
         Ok(store)
     }
 
     /// Returns the same store on the connection that is reserved for writes.
     pub fn with_write_pool(&self) -> Self {
-        Self { pool: self.writer.pool().clone(), ..self.clone() }
+        Self { source: StoreSource::Pool(self.writer.pool().clone()), ..self.clone() }
+    }
+
+    /// Returns the same store within an open transaction, whose changes it shows.
+    pub(super) fn within(&self, transaction: &Arc<tokio::sync::Mutex<StoreTransaction<Any>>>) -> Self {
+        Self { source: StoreSource::Transaction(Arc::clone(transaction)), ..self.clone() }
+    }
+
+    /// A connection to read with. Within a transaction there is only one.
+    pub(super) async fn connection(&self) -> Result<StoreConnection<'_>, sqlx::Error> {
+        match &self.source {
+            StoreSource::Pool(pool) => Ok(StoreConnection::Pooled(pool.acquire().await?)),
+            StoreSource::Transaction(transaction) => Ok(StoreConnection::Transaction(transaction.lock().await)),
+        }
     }
 
     /// Closes every connection. SQLite then merges its write-ahead log into the database file.
     pub async fn close(&self) {
         self.writer.pool().close().await;
-        self.pool.close().await;
+        if let StoreSource::Pool(pool) = &self.source {
+            pool.close().await;
+        }
     }
 
     async fn claim_chain(&self, chain_id: &str) -> Result<(), IndexStoreError> {
         sqlx::query("INSERT INTO meta (name, value) VALUES ('chain_id', $1) ON CONFLICT (name) DO NOTHING")
             .bind(chain_id)
-            .execute(&self.pool)
+            .execute(&mut *self.connection().await?)
             .await?;
-        let row = sqlx::query("SELECT value FROM meta WHERE name = 'chain_id'").fetch_one(&self.pool).await?;
+        let row = sqlx::query("SELECT value FROM meta WHERE name = 'chain_id'")
+            .fetch_one(&mut *self.connection().await?)
+            .await?;
         let stored: String = row.try_get(0)?;
         if stored == chain_id {
             Ok(())

@@ -14,7 +14,7 @@ mod trust;
 
 pub use chain::{
     activity::{EntityActivity, StoredActivity},
-    block::{BlockWrite, Checkpoint, ScheduledChange},
+    block::{BlockBatch, BlockWrite, Checkpoint, ScheduledChange},
     entity::{DueEntity, EntityChange, EntityFilter, EntityKind, IdRange, StoredEntity},
     event::{EventCursor, EventQuery, EventRoute, StoredEvent},
     stats::{Granularity, StatsBucket},

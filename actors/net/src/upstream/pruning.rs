@@ -21,7 +21,7 @@ impl NodeClientError {
 }
 
 impl NodeClient {
-    /// Asks the current node, and the others for what it has pruned.
+    /// Asks the current node, and after an answer that it has pruned the data the other ones.
     ///
     /// # Errors
     /// The error of the current node, when no other node has it.

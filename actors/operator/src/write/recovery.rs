@@ -48,7 +48,7 @@ enum DecidingTransaction {
 }
 
 fn deciding_transaction(mut transactions: Vec<JournalRecord>) -> DecidingTransaction {
-    // At most one of them is in a block, whatever else may still be open of an earlier signature.
+    // At most one of them is in a block, though one of an earlier signature may still be open.
     if let Some(position) = transactions.iter().position(|tx| tx.state == "included") {
         return DecidingTransaction::Found(Box::new(transactions.swap_remove(position)));
     }

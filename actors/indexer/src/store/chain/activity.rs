@@ -69,6 +69,10 @@ pub(in crate::store) async fn write_activity(
 const SELECT_ACTIVITY: &str = "SELECT a.id, a.height, b.time, a.entity_type, a.entity_key, a.msg, a.account, a.changes \
                        FROM activity a JOIN block b ON b.height = a.height";
 
+/// The first id of a later height than $3: ids grow with heights.
+const END_OF_HEIGHT: &str = "SELECT COALESCE((SELECT MIN(n.id) FROM activity n WHERE n.height = \
+    (SELECT MIN(l.height) FROM activity l WHERE l.height > $3)), 9223372036854775807)";
+
 fn parse_activity(row: &sqlx::any::AnyRow) -> Result<StoredActivity, IndexStoreError> {
     let changes: Option<String> = row.try_get(7)?;
     let changes = changes.map(|text| serde_json::from_str(&text)).transpose();
@@ -96,7 +100,7 @@ impl IndexStore {
     ) -> Result<Vec<StoredActivity>, IndexStoreError> {
         let order = if range.is_descending { "DESC" } else { "ASC" };
         let statement = format!(
-            "{SELECT_ACTIVITY} WHERE a.entity_type = $1 AND a.entity_key = $2 AND a.height <= $3 AND a.id >= $4 AND a.id < $5 \
+            "{SELECT_ACTIVITY} WHERE a.entity_type = $1 AND a.entity_key = $2 AND a.id >= $4 AND a.id < $5 AND a.id < ({END_OF_HEIGHT}) \
              ORDER BY a.id {order} LIMIT {limit}"
         );
         let query = sqlx::query(AssertSqlSafe(statement))
@@ -105,7 +109,7 @@ impl IndexStore {
             .bind(to_column(height))
             .bind(to_column(range.min_id.unwrap_or(0)))
             .bind(to_column(range.max_id.unwrap_or(u64::MAX)));
-        query.fetch_all(&self.pool).await?.iter().map(parse_activity).collect()
+        query.fetch_all(&mut *self.connection().await?).await?.iter().map(parse_activity).collect()
     }
 
     /// Returns the activity of one block.
@@ -113,7 +117,7 @@ impl IndexStore {
         let statement = format!("{SELECT_ACTIVITY} WHERE a.height = $1 ORDER BY a.entity_type, a.entity_key, a.id");
         sqlx::query(AssertSqlSafe(statement))
             .bind(to_column(height))
-            .fetch_all(&self.pool)
+            .fetch_all(&mut *self.connection().await?)
             .await?
             .iter()
             .map(parse_activity)

@@ -1,9 +1,11 @@
-//! Blocks, and the transaction that writes one.
+//! Blocks, and the transaction that writes them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
-use sqlx::{AnyConnection, Row};
+use sqlx::{Any, AnyConnection, Row};
+use svc_store::StoreTransaction;
 use svc_wire::event_stream::IndexerEvent;
+use tokio::sync::Mutex;
 
 use super::{
     activity::{EntityActivity, write_activity},
@@ -58,14 +60,14 @@ impl IndexStore {
             "SELECT height, time FROM block WHERE height = (SELECT MIN(height) FROM block) \
              OR height = (SELECT MAX(height) FROM block) ORDER BY height",
         )
-        .fetch_all(&self.pool)
+        .fetch_all(&mut *self.connection().await?)
         .await?;
         rows.iter().map(|row| Ok((from_column(row.try_get(0)?), row.try_get::<i64, _>(1)?.into()))).collect()
     }
 
     /// Returns the newest block.
     pub async fn checkpoint(&self) -> Result<Checkpoint, IndexStoreError> {
-        let mut connection = self.pool.acquire().await?;
+        let mut connection = self.connection().await?;
         read_checkpoint(&mut connection).await
     }
 
@@ -73,7 +75,7 @@ impl IndexStore {
     pub async fn block_time(&self, height: u64) -> Result<Option<i128>, IndexStoreError> {
         let row = sqlx::query("SELECT time FROM block WHERE height = $1")
             .bind(to_column(height))
-            .fetch_optional(&self.pool)
+            .fetch_optional(&mut *self.connection().await?)
             .await?;
         Ok(row.map(|row| row.try_get::<i64, _>(0)).transpose()?.map(i128::from))
     }
@@ -83,7 +85,7 @@ impl IndexStore {
         let rows = sqlx::query("SELECT height, time FROM block WHERE height >= $1 AND height <= $2")
             .bind(to_column(first))
             .bind(to_column(last))
-            .fetch_all(&self.pool)
+            .fetch_all(&mut *self.connection().await?)
             .await?;
         rows.iter().map(|row| Ok((from_column(row.try_get(0)?), row.try_get::<i64, _>(1)?.into()))).collect()
     }
@@ -95,15 +97,42 @@ impl IndexStore {
         )
         .bind(time_to_column(instant))
         .bind(to_column(height))
-        .fetch_optional(&self.pool)
+        .fetch_optional(&mut *self.connection().await?)
         .await?;
         row.as_ref().map(parse_block).transpose()
     }
 
-    /// Writes a block in one transaction. A block that is already stored is left unchanged, so a writer that does not
-    /// know whether its last attempt was committed can repeat it.
+    /// Begins a transaction for blocks.
+    pub async fn begin_blocks(&self) -> Result<BlockBatch, IndexStoreError> {
+        let transaction = Arc::new(Mutex::new(self.writer.begin().await?));
+        Ok(BlockBatch { store: self.within(&transaction), transaction })
+    }
+
+    /// Writes a block in a transaction of its own.
+    #[cfg(test)]
     pub async fn write_block(&self, block: &BlockWrite) -> Result<(), IndexStoreError> {
-        let mut transaction = self.writer.begin().await?;
+        let batch = self.begin_blocks().await?;
+        batch.write(block).await?;
+        batch.commit().await
+    }
+}
+
+/// A transaction of several blocks. Nothing of it happens unless it is committed.
+pub struct BlockBatch {
+    store: IndexStore,
+    transaction: Arc<Mutex<StoreTransaction<Any>>>,
+}
+
+impl BlockBatch {
+    /// The store with the blocks that were written so far.
+    pub fn store(&self) -> &IndexStore {
+        &self.store
+    }
+
+    /// Writes a block. A block that is already stored is left unchanged, so a writer that does not know whether its last attempt
+    /// was committed can repeat it.
+    pub async fn write(&self, block: &BlockWrite) -> Result<(), IndexStoreError> {
+        let mut transaction = self.transaction.lock().await;
         if read_checkpoint(&mut transaction).await?.height >= block.height {
             return Ok(());
         }
@@ -121,16 +150,24 @@ impl IndexStore {
         sqlx::query("INSERT INTO block (height, time) VALUES ($1, $2)")
             .bind(to_column(block.height))
             .bind(time_to_column(block.time))
-            .execute(&mut *transaction)
+            .execute(&mut **transaction)
             .await?;
-        transaction.commit().await?;
         Ok(())
+    }
+
+    /// Commits all blocks.
+    pub async fn commit(self) -> Result<(), IndexStoreError> {
+        drop(self.store);
+        match Arc::into_inner(self.transaction) {
+            Some(transaction) => Ok(transaction.into_inner().commit().await?),
+            None => Err(IndexStoreError::Busy),
+        }
     }
 }
 
 async fn read_checkpoint(connection: &mut AnyConnection) -> Result<Checkpoint, IndexStoreError> {
-    let row =
-        sqlx::query("SELECT height, time FROM block ORDER BY height DESC LIMIT 1").fetch_optional(connection).await?;
+    let sql = "SELECT height, time FROM block WHERE height = (SELECT MAX(height) FROM block)";
+    let row = sqlx::query(sql).fetch_optional(connection).await?;
     row.map_or_else(|| Ok(Checkpoint::default()), |row| parse_block(&row))
 }
 

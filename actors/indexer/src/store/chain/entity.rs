@@ -168,6 +168,26 @@ pub struct EntityFilter {
     pub did: Option<String>,
 }
 
+impl EntityFilter {
+    /// The attribute with the fewest entities by which they are looked up, and its value.
+    fn narrowest(&self) -> (&'static str, String) {
+        let text = |text: &String| index_key(text).into_owned();
+        let id = |id: u64| to_column(id).to_string();
+        let attributes = [
+            ("did", self.did.as_ref().map(text)),
+            ("name", self.name.as_ref().map(text)),
+            ("parent", self.parent_id.map(id)),
+            ("corporation", self.corporation_id.map(id)),
+        ];
+        let wanted = attributes.into_iter().find_map(|(attribute, value)| Some((attribute, value?)));
+        wanted.unwrap_or(("all", String::new()))
+    }
+}
+
+const DELETE_VERSION: &str = "DELETE FROM entity WHERE kind = $1 AND id = $2 AND from_height = $3";
+const CLOSE_VERSION: &str = "UPDATE entity SET until_height = $3 WHERE kind = $1 AND id = $2 AND until_height IS NULL \
+    AND from_height = (SELECT MAX(from_height) FROM entity WHERE kind = $1 AND id = $2)";
+
 pub(in crate::store) async fn write_entity(
     connection: &mut AnyConnection,
     height: u64,
@@ -179,10 +199,7 @@ pub(in crate::store) async fn write_entity(
     };
     let kind = change.kind.as_str();
     // A second change in the same block replaces the first. Otherwise the previous version ends at this height.
-    for statement in [
-        "DELETE FROM entity WHERE kind = $1 AND id = $2 AND from_height = $3",
-        "UPDATE entity SET until_height = $3 WHERE kind = $1 AND id = $2 AND until_height IS NULL",
-    ] {
+    for statement in [DELETE_VERSION, CLOSE_VERSION] {
         sqlx::query(statement).bind(kind).bind(to_column(id)).bind(to_column(height)).execute(&mut *connection).await?;
     }
     let Some(body) = &change.body else { return Ok(()) };
@@ -190,6 +207,8 @@ pub(in crate::store) async fn write_entity(
     if change.kind.has_id_member() {
         body["id"] = id.into();
     }
+    let [corporation, parent] = [change.corporation_id, change.parent_id].map(|id| id.map(to_column));
+    let [name, did] = [&change.name, &change.did].map(|text| text.as_deref().map(|text| index_key(text).into_owned()));
     sqlx::query(
         "INSERT INTO entity (kind, id, from_height, until_height, corporation_id, parent_id, name, did, body) \
          VALUES ($1, $2, $3, NULL, $4, $5, $6, $7, $8)",
@@ -197,36 +216,76 @@ pub(in crate::store) async fn write_entity(
     .bind(kind)
     .bind(to_column(id))
     .bind(to_column(height))
-    .bind(change.corporation_id.map(to_column))
-    .bind(change.parent_id.map(to_column))
-    .bind(change.name.as_deref().map(|name| index_key(name).into_owned()))
-    .bind(change.did.as_deref().map(|did| index_key(did).into_owned()))
+    .bind(corporation)
+    .bind(parent)
+    .bind(name.as_deref())
+    .bind(did.as_deref())
     .bind(body.to_string())
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
+    let values = [
+        ("all", Some(String::new())),
+        ("corporation", corporation.map(|id| id.to_string())),
+        ("parent", parent.map(|id| id.to_string())),
+        ("name", name),
+        ("did", did),
+    ];
+    write_lookup(connection, kind, id, values).await
+}
+
+/// Keeps the values by which an entity is found, at any height.
+async fn write_lookup(
+    connection: &mut AnyConnection,
+    kind: &'static str,
+    id: u64,
+    values: [(&'static str, Option<String>); 5],
+) -> Result<(), IndexStoreError> {
+    for (attribute, value) in values {
+        let Some(value) = value else { continue };
+        sqlx::query(
+            "INSERT INTO entity_lookup (kind, attribute, value, id) VALUES ($1, $2, $3, $4) \
+             ON CONFLICT (kind, attribute, value, id) DO NOTHING",
+        )
+        .bind(kind)
+        .bind(attribute)
+        .bind(value)
+        .bind(to_column(id))
+        .execute(&mut *connection)
+        .await?;
+    }
     Ok(())
 }
 
 /// Returns the id of an entity that its name identifies: the one it has, or the next free one of its kind.
 async fn find_or_assign_id(connection: &mut AnyConnection, change: &EntityChange) -> Result<u64, IndexStoreError> {
-    let known = sqlx::query(
-        "SELECT id FROM entity WHERE kind = $1 AND name = $2 AND COALESCE(corporation_id, 0) = $3 \
-         AND COALESCE(parent_id, 0) = $4 LIMIT 1",
-    )
-    .bind(change.kind.as_str())
-    .bind(change.name.as_deref().map(|name| index_key(name).into_owned()))
-    .bind(change.corporation_id.map_or(0, to_column))
-    .bind(change.parent_id.map_or(0, to_column))
-    .fetch_optional(&mut *connection)
-    .await?;
-    if let Some(row) = known {
-        return Ok(from_column(row.try_get(0)?));
-    }
-    let highest: i64 = sqlx::query("SELECT COALESCE(MAX(id), 0) FROM entity WHERE kind = $1")
+    let statement = format!(
+        "SELECT e.id FROM entity_lookup k CROSS JOIN entity e WHERE k.kind = $1 AND k.attribute = 'name' AND k.value = $2 \
+         AND e.kind = k.kind AND e.id = k.id AND e.from_height = ({NEWEST_VERSION}) \
+         AND COALESCE(e.corporation_id, 0) = $3 AND COALESCE(e.parent_id, 0) = $4 LIMIT 1"
+    );
+    let known = sqlx::query(AssertSqlSafe(statement))
         .bind(change.kind.as_str())
-        .fetch_one(connection)
-        .await?
-        .try_get(0)?;
+        .bind(change.name.as_deref().map(|name| index_key(name).into_owned()))
+        .bind(change.corporation_id.map_or(0, to_column))
+        .bind(change.parent_id.map_or(0, to_column))
+        .fetch_optional(&mut *connection)
+        .await?;
+    match known {
+        Some(row) => Ok(from_column(row.try_get(0)?)),
+        None => next_entity_id(connection, change.kind).await,
+    }
+}
+
+/// The newest version of the entity of a lookup row `k`.
+const NEWEST_VERSION: &str = "SELECT MAX(v.from_height) FROM entity v WHERE v.kind = k.kind AND v.id = k.id";
+
+/// Returns the next free id of a kind for which the store assigns ids.
+pub(in crate::store) async fn next_entity_id(
+    connection: &mut AnyConnection,
+    kind: EntityKind,
+) -> Result<u64, IndexStoreError> {
+    let sql = "SELECT COALESCE(MAX(id), 0) FROM entity_lookup WHERE kind = $1 AND attribute = 'all' AND value = ''";
+    let highest: i64 = sqlx::query(sql).bind(kind.as_str()).fetch_one(connection).await?.try_get(0)?;
     Ok(from_column(highest) + 1)
 }
 
@@ -255,13 +314,13 @@ impl IndexStore {
     /// Returns the version of an entity that is valid at `height`.
     pub async fn entity(&self, kind: EntityKind, id: u64, height: u64) -> Result<Option<Value>, IndexStoreError> {
         let row = sqlx::query(
-            "SELECT id, body FROM entity WHERE kind = $1 AND id = $2 AND from_height <= $3 \
-             AND (until_height IS NULL OR until_height > $3)",
+            "SELECT id, body FROM (SELECT id, body, until_height FROM entity WHERE kind = $1 AND id = $2 AND from_height <= $3 \
+             ORDER BY from_height DESC LIMIT 1) newest WHERE until_height IS NULL OR until_height > $3",
         )
         .bind(kind.as_str())
         .bind(to_column(id))
         .bind(to_column(height))
-        .fetch_optional(&self.pool)
+        .fetch_optional(&mut *self.connection().await?)
         .await?;
         row.map(|row| parse_entity(&row).map(|stored| stored.body)).transpose()
     }
@@ -285,15 +344,17 @@ impl IndexStore {
         range: IdRange,
         limit: usize,
     ) -> Result<Vec<StoredEntity>, IndexStoreError> {
-        let mut statement = String::from(
-            "SELECT id, body FROM entity WHERE kind = $1 AND from_height <= $2 \
-             AND (until_height IS NULL OR until_height > $2) AND id >= $3 AND id < $4",
+        let (attribute, value) = filter.narrowest();
+        let mut statement = format!(
+            "SELECT e.id, e.body FROM entity_lookup k CROSS JOIN entity e WHERE k.kind = $1 AND k.attribute = $5 AND k.value = $6 \
+             AND k.id >= $3 AND k.id < $4 AND e.kind = k.kind AND e.id = k.id \
+             AND e.from_height = ({NEWEST_VERSION} AND v.from_height <= $2) AND (e.until_height IS NULL OR e.until_height > $2)"
         );
-        let mut place = 4;
+        let mut place = 6;
         let mut condition = |is_wanted: bool, column: &str| {
             if is_wanted {
                 place += 1;
-                statement += &format!(" AND {column} = ${place}");
+                statement += &format!(" AND e.{column} = ${place}");
             }
         };
         condition(filter.corporation_id.is_some(), "corporation_id");
@@ -301,19 +362,21 @@ impl IndexStore {
         condition(filter.name.is_some(), "name");
         condition(filter.did.is_some(), "did");
         let order = if range.is_descending { "DESC" } else { "ASC" };
-        statement += &format!(" ORDER BY id {order} LIMIT {limit}");
+        statement += &format!(" ORDER BY k.id {order} LIMIT {limit}");
         let mut query = sqlx::query(AssertSqlSafe(statement))
             .bind(kind.as_str())
             .bind(to_column(height))
             .bind(to_column(range.min_id.unwrap_or(0)))
-            .bind(to_column(range.max_id.unwrap_or(u64::MAX)));
+            .bind(to_column(range.max_id.unwrap_or(u64::MAX)))
+            .bind(attribute)
+            .bind(value);
         for id in [filter.corporation_id, filter.parent_id].into_iter().flatten() {
             query = query.bind(to_column(id));
         }
         for text in [&filter.name, &filter.did].into_iter().flatten() {
             query = query.bind(index_key(text).into_owned());
         }
-        query.fetch_all(&self.pool).await?.iter().map(parse_entity).collect()
+        query.fetch_all(&mut *self.connection().await?).await?.iter().map(parse_entity).collect()
     }
 
     /// Returns all entities that are valid at `height` and pass the filter, in the order of ids.
@@ -341,7 +404,7 @@ impl IndexStore {
         let rows = sqlx::query("SELECT DISTINCT kind, id FROM schedule WHERE due > $1 AND due <= $2 ORDER BY kind, id")
             .bind(time_to_column(after))
             .bind(time_to_column(until))
-            .fetch_all(&self.pool)
+            .fetch_all(&mut *self.connection().await?)
             .await?;
         let mut found = Vec::new();
         for row in &rows {
@@ -357,7 +420,7 @@ impl IndexStore {
     pub async fn next_change_after(&self, height: u64) -> Result<Option<u64>, IndexStoreError> {
         let row = sqlx::query("SELECT MIN(height) FROM activity WHERE height > $1")
             .bind(to_column(height))
-            .fetch_one(&self.pool)
+            .fetch_one(&mut *self.connection().await?)
             .await?;
         Ok(row.try_get::<Option<i64>, _>(0)?.map(from_column))
     }

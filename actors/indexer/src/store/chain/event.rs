@@ -99,12 +99,12 @@ impl IndexStore {
     /// Returns the blocks from `first` to `last`, as subscribers get them.
     pub async fn block_messages(&self, first: u64, last: u64) -> Result<Vec<BlockMessage>, IndexStoreError> {
         let rows = sqlx::query(
-            "SELECT b.height, b.time, e.body FROM block b LEFT JOIN event e ON e.height = b.height \
-             WHERE b.height >= $1 AND b.height <= $2 ORDER BY b.height, e.position",
+            "SELECT b.height, b.time, e.body FROM block b LEFT JOIN event e ON e.height = b.height AND e.height >= $1 \
+             AND e.height <= $2 WHERE b.height >= $1 AND b.height <= $2 ORDER BY b.height, e.position",
         )
         .bind(to_column(first))
         .bind(to_column(last))
-        .fetch_all(&self.pool)
+        .fetch_all(&mut *self.connection().await?)
         .await?;
         let mut blocks: Vec<BlockMessage> = Vec::new();
         for row in &rows {
@@ -123,30 +123,42 @@ impl IndexStore {
     /// Returns events in order.
     pub async fn list_events(&self, query: &EventQuery) -> Result<Vec<StoredEvent>, IndexStoreError> {
         let EventCursor { height, position } = query.after;
-        let behind = |table: &str| format!("({table}.height > $1 OR ({table}.height = $1 AND {table}.position > $2))");
-        let order = |table: &str| format!("ORDER BY {table}.height, {table}.position LIMIT {}", query.limit);
+        let behind = |table: &str| {
+            format!(
+                "({table}.height, {table}.position) > ($1, $2) ORDER BY {table}.height, {table}.position LIMIT {}",
+                query.limit
+            )
+        };
         let dids: Vec<_> = query.dids.iter().map(|did| EventRoute::Did(did.clone()).to_key()).collect();
         let corporation = query.corporation_id.map(|id| EventRoute::Corporation(id).to_key());
         // The routes select the events, so that no body is read in vain.
         let leading = if dids.is_empty() { corporation.iter().collect::<Vec<_>>() } else { dids.iter().collect() };
         let statement = if leading.is_empty() {
-            format!("SELECT e.height, e.position, e.body FROM event e WHERE {} {}", behind("e"), order("e"))
+            format!("SELECT e.height, e.position, e.body FROM event e WHERE {}", behind("e"))
         } else {
-            let names: Vec<_> = (0..leading.len()).map(|index| format!("${}", index + 3)).collect();
             let also = match &corporation {
                 Some(_) if !dids.is_empty() => format!(
-                    " AND EXISTS (SELECT 1 FROM event_route c WHERE c.route = ${} AND c.height = r.height AND c.position = r.position)",
+                    "EXISTS (SELECT 1 FROM event_route c WHERE c.route = ${} AND c.height = r.height AND c.position = r.position) AND ",
                     leading.len() + 3
                 ),
                 _ => String::new(),
             };
+            // Each route is read as far as the page goes.
+            let pages: Vec<String> = (0..leading.len())
+                .map(|index| {
+                    let place = index + 3;
+                    let page = behind("r");
+                    format!(
+                        "SELECT * FROM (SELECT r.height, r.position FROM event_route r WHERE r.route = ${place} AND {also}{page}) page{place}"
+                    )
+                })
+                .collect();
             format!(
-                "SELECT e.height, e.position, e.body FROM (SELECT DISTINCT r.height, r.position FROM event_route r \
-                 WHERE r.route IN ({}) AND {}{also} {}) found JOIN event e ON e.height = found.height \
-                 AND e.position = found.position ORDER BY e.height, e.position",
-                names.join(", "),
-                behind("r"),
-                order("r"),
+                "SELECT e.height, e.position, e.body FROM (SELECT height, position FROM ({}) pages ORDER BY height, position \
+                 LIMIT {}) found CROSS JOIN event e WHERE e.height = found.height AND e.position = found.position \
+                 ORDER BY e.height, e.position",
+                pages.join(" UNION "),
+                query.limit,
             )
         };
         let mut prepared =
@@ -157,7 +169,7 @@ impl IndexStore {
         if let Some(route) = corporation.as_deref().filter(|_| !dids.is_empty()) {
             prepared = prepared.bind(route);
         }
-        let rows = prepared.fetch_all(&self.pool).await?;
+        let rows = prepared.fetch_all(&mut *self.connection().await?).await?;
         rows.iter()
             .map(|row| {
                 let (height, position, body): (i64, i64, String) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);

@@ -150,7 +150,7 @@ const SELECT_BUCKET: &str = "SELECT id, granularity, opens, scope, scope_id FROM
 impl IndexStore {
     /// Returns the measures of a scope at a height; all are 0 before the first change.
     pub async fn measures(&self, scope: StatsScope, height: u64) -> Result<StatsMeasures, IndexStoreError> {
-        let mut connection = self.pool.acquire().await?;
+        let mut connection = self.connection().await?;
         read_measures(&mut connection, scope, height).await
     }
 
@@ -161,15 +161,18 @@ impl IndexStore {
         ids: &[u64],
         height: u64,
     ) -> Result<HashMap<u64, StatsMeasures>, IndexStoreError> {
-        let list: Vec<String> = ids.iter().map(|id| to_column(*id).to_string()).collect();
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let list: Vec<String> = ids.iter().map(|id| format!("({})", to_column(*id))).collect();
         let statement = format!(
-            "SELECT m.scope_id, m.body FROM measure m JOIN (SELECT scope_id, MAX(height) AS height FROM measure \
-             WHERE scope = $1 AND scope_id IN ({}) AND height <= $2 GROUP BY scope_id) newest \
-             ON m.scope = $1 AND m.scope_id = newest.scope_id AND m.height = newest.height",
+            "WITH wanted (id) AS (VALUES {}) SELECT m.scope_id, m.body FROM wanted CROSS JOIN measure m WHERE m.scope = $1 \
+             AND m.scope_id = wanted.id AND m.height = (SELECT MAX(n.height) FROM measure n WHERE n.scope = $1 \
+             AND n.scope_id = wanted.id AND n.height <= $2)",
             list.join(", ")
         );
         let query = sqlx::query(sqlx::AssertSqlSafe(statement)).bind(scope(0).key().0).bind(to_column(height));
-        let rows = query.fetch_all(&self.pool).await?;
+        let rows = query.fetch_all(&mut *self.connection().await?).await?;
         rows.iter()
             .map(|row| Ok((from_column(row.try_get(0)?), parse_measures(&row.try_get::<String, _>(1)?)?)))
             .collect()
@@ -182,25 +185,18 @@ impl IndexStore {
         instant: i128,
         height: u64,
     ) -> Result<StatsMeasures, IndexStoreError> {
-        let (kind, id) = scope.key();
-        let row = sqlx::query(
-            "SELECT body FROM measure WHERE scope = $1 AND scope_id = $2 AND time < $3 AND height <= $4 \
-             ORDER BY height DESC LIMIT 1",
-        )
-        .bind(kind)
-        .bind(to_column(id))
-        .bind(time_to_column(instant))
-        .bind(to_column(height))
-        .fetch_optional(&self.pool)
-        .await?;
-        row.map_or_else(|| Ok(StatsMeasures::default()), |row| parse_measures(&row.try_get::<String, _>(0)?))
+        // Times of blocks grow with their heights.
+        match self.block_before(instant, height).await? {
+            Some(block) => self.measures(scope, block.height).await,
+            None => Ok(StatsMeasures::default()),
+        }
     }
 
     /// Returns the bucket with an id.
     pub async fn bucket(&self, id: u64, height: u64) -> Result<Option<StatsBucket>, IndexStoreError> {
         let statement = format!("{SELECT_BUCKET} WHERE id = $1 AND from_height <= $2");
         let query = sqlx::query(sqlx::AssertSqlSafe(statement)).bind(to_column(id)).bind(to_column(height));
-        query.fetch_optional(&self.pool).await?.map(|row| parse_bucket(&row)).transpose()
+        query.fetch_optional(&mut *self.connection().await?).await?.map(|row| parse_bucket(&row)).transpose()
     }
 
     /// Returns the buckets of a scope that start in `[from, until)`, in order.
@@ -223,7 +219,7 @@ impl IndexStore {
             .bind(time_to_column(from))
             .bind(time_to_column(until))
             .bind(to_column(height));
-        query.fetch_all(&self.pool).await?.iter().map(parse_bucket).collect()
+        query.fetch_all(&mut *self.connection().await?).await?.iter().map(parse_bucket).collect()
     }
 }
 

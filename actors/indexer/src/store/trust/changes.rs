@@ -40,7 +40,7 @@ pub struct TrustChangeQuery {
 impl IndexStore {
     /// Returns the newest height with written verdicts.
     pub async fn trust_checkpoint(&self) -> Result<Checkpoint, IndexStoreError> {
-        let mut connection = self.pool.acquire().await?;
+        let mut connection = self.connection().await?;
         let row =
             sqlx::query("SELECT value FROM meta WHERE name = 'trust_height'").fetch_optional(&mut *connection).await?;
         let height = match row {
@@ -86,7 +86,7 @@ impl IndexStore {
             query = query.bind(index_key(did).into_owned());
         }
         let mut blocks: Vec<RecordedTrustBlock> = Vec::new();
-        for row in &query.fetch_all(&self.pool).await? {
+        for row in &query.fetch_all(&mut *self.connection().await?).await? {
             let (height, time, body): (i64, i64, String) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
             let height = from_column(height);
             let change = serde_json::from_str(&body).map_err(|error| IndexStoreError::CorruptRow(error.to_string()))?;

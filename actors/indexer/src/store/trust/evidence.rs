@@ -23,7 +23,7 @@ impl IndexStore {
             for key in chunk {
                 query = query.bind(index_key(key).into_owned());
             }
-            for row in query.fetch_all(&self.pool).await? {
+            for row in query.fetch_all(&mut *self.connection().await?).await? {
                 found.push(row.try_get(0)?);
             }
         }
@@ -34,7 +34,7 @@ impl IndexStore {
     pub async fn find_evidence(&self, need: &str) -> Result<Option<Value>, IndexStoreError> {
         let row = sqlx::query("SELECT body FROM trust_material WHERE need = $1")
             .bind(index_key(need).into_owned())
-            .fetch_optional(&self.pool)
+            .fetch_optional(&mut *self.connection().await?)
             .await?;
         let parse = |row: sqlx::any::AnyRow| {
             let text: String = row.try_get(0)?;
@@ -53,11 +53,14 @@ impl IndexStore {
                 )
                 .bind(need)
                 .bind(body.to_string())
-                .execute(&self.pool)
+                .execute(&mut *self.connection().await?)
                 .await?;
             }
             None => {
-                sqlx::query("DELETE FROM trust_material WHERE need = $1").bind(need).execute(&self.pool).await?;
+                sqlx::query("DELETE FROM trust_material WHERE need = $1")
+                    .bind(need)
+                    .execute(&mut *self.connection().await?)
+                    .await?;
             }
         }
         Ok(())
@@ -66,7 +69,7 @@ impl IndexStore {
     /// Deletes evidence that no verdict depends on: it was fetched for verdicts that were not written.
     pub async fn delete_unused_evidence(&self) -> Result<(), IndexStoreError> {
         let unused = "DELETE FROM trust_material WHERE need NOT IN (SELECT need FROM trust_input)";
-        sqlx::query(unused).execute(&self.pool).await?;
+        sqlx::query(unused).execute(&mut *self.connection().await?).await?;
         Ok(())
     }
 }

@@ -25,7 +25,7 @@ pub struct TouchedEntity {
 impl IndexStore {
     /// Returns the DIDs that are still to be evaluated, each with whether its evidence must be fetched again.
     pub async fn list_pending_dids(&self) -> Result<BTreeMap<String, bool>, IndexStoreError> {
-        let rows = sqlx::query("SELECT did, fresh FROM trust_job").fetch_all(&self.pool).await?;
+        let rows = sqlx::query("SELECT did, fresh FROM trust_job").fetch_all(&mut *self.connection().await?).await?;
         rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get::<i64, _>(1)? != 0))).collect()
     }
 
@@ -39,7 +39,7 @@ impl IndexStore {
         )
         .bind(to_column(first))
         .bind(to_column(last))
-        .fetch_all(&self.pool)
+        .fetch_all(&mut *self.connection().await?)
         .await?;
         rows.iter().map(|row| Ok(from_column(row.try_get(0)?))).collect()
     }
@@ -48,7 +48,7 @@ impl IndexStore {
     pub async fn list_touched_entities(&self, height: u64) -> Result<Vec<TouchedEntity>, IndexStoreError> {
         let rows = sqlx::query("SELECT kind, body FROM entity WHERE from_height = $1 UNION ALL SELECT kind, body FROM entity WHERE until_height = $1")
             .bind(to_column(height))
-            .fetch_all(&self.pool)
+            .fetch_all(&mut *self.connection().await?)
             .await?;
         let mut found = Vec::new();
         for row in &rows {
@@ -67,7 +67,7 @@ impl IndexStore {
         )
         .bind(to_column(height))
         .bind(EntityKind::Participant.entity_type())
-        .fetch_all(&self.pool)
+        .fetch_all(&mut *self.connection().await?)
         .await?;
         rows.iter()
             .map(|row| {
@@ -81,7 +81,7 @@ impl IndexStore {
     pub async fn list_changed_scopes(&self, height: u64) -> Result<Vec<StatsScope>, IndexStoreError> {
         let rows = sqlx::query("SELECT scope, scope_id FROM measure WHERE height = $1")
             .bind(to_column(height))
-            .fetch_all(&self.pool)
+            .fetch_all(&mut *self.connection().await?)
             .await?;
         rows.iter()
             .map(|row| Ok(StatsScope::from_key(from_column(row.try_get(0)?), from_column(row.try_get(1)?))))

@@ -7,8 +7,8 @@ use sqlx::{AnyConnection, Row};
 use svc_wire::trust_stream::RecordedDidChange;
 
 use crate::store::{
-    chain::entity::{EntityChange, EntityKind, write_entity},
-    columns::{from_column, index_key, next_id, to_column},
+    chain::entity::{EntityChange, EntityKind, next_entity_id, write_entity},
+    columns::{from_column, index_key, to_column},
     error::IndexStoreError,
     index_store::IndexStore,
 };
@@ -99,14 +99,15 @@ async fn write_verdict(
 ) -> Result<(), IndexStoreError> {
     let did_key = index_key(&verdict.did).into_owned();
     // A DID keeps its id when its owner changes.
-    let known = sqlx::query("SELECT id FROM entity WHERE kind = $1 AND name = $2 LIMIT 1")
+    let sql = "SELECT id FROM entity_lookup WHERE kind = $1 AND attribute = 'name' AND value = $2 LIMIT 1";
+    let known = sqlx::query(sql)
         .bind(EntityKind::Verdict.as_str())
         .bind(did_key.as_str())
         .fetch_optional(&mut *connection)
         .await?;
     let id = match known {
         Some(row) => from_column(row.try_get(0)?),
-        None => next_id(connection, "SELECT COALESCE(MAX(id), 0) FROM entity WHERE kind = 'verdict'").await?,
+        None => next_entity_id(connection, EntityKind::Verdict).await?,
     };
     let change = EntityChange {
         corporation_id: Some(verdict.corporation_id),

@@ -2,6 +2,9 @@ use svc_store::postgres_server::PostgresServer;
 
 use super::*;
 
+mod migration;
+mod plans;
+
 async fn every_height_keeps_its_own_version(url: &str) {
     let store = IndexStore::open(url, "c").await.expect("opens");
     for height in [1, 2, 3, 3, 2] {
