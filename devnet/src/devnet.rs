@@ -15,7 +15,7 @@ use crate::{
     scenario::{GAS_PRICE_MICROS, Scenario, ScenarioAccount, ScenarioError, ScenarioRunner, SeedError, run_scenario},
     services::{DevnetServices, ServiceProvisioner, ServicesError, StoredServices},
 };
-use svc_ledger::{BLOCKS_PER_YEAR, ChainConfig, GenesisAccount, GenesisState};
+use svc_ledger::{BLOCKS_PER_YEAR, ChainConfig, GenesisAccount, GenesisState, LedgerState};
 
 /// Configuration of a devnet.
 #[derive(Debug, Clone)]
@@ -40,6 +40,8 @@ pub struct DevnetConfig {
     pub services_listen: SocketAddr,
     /// Number of newest heights whose state the node has once the scenario is there; 0 for all.
     pub kept_states: u64,
+    /// State of another chain, with which this one begins; only without a home. The scenario then needs no accounts.
+    pub initial_state: Option<Arc<LedgerState>>,
 }
 
 impl Default for DevnetConfig {
@@ -55,6 +57,7 @@ impl Default for DevnetConfig {
             control_port: None,
             services_listen: ([127, 0, 0, 1], 0).into(),
             kept_states: 0,
+            initial_state: None,
         }
     }
 }
@@ -143,7 +146,13 @@ impl Devnet {
             blocks_per_year: BLOCKS_PER_YEAR,
             registry,
         };
-        let genesis = build_genesis(&scenario, &accounts, &config.denom);
+        if config.home.is_some() && config.initial_state.is_some() {
+            return Err(DevnetError::Parameter("a home keeps no initial state".to_owned()));
+        }
+        let genesis = GenesisState {
+            initial_state: config.initial_state.clone(),
+            ..build_genesis(&scenario, &accounts, &config.denom)
+        };
         let header_time =
             if config.block_time.is_some() { HeaderTimeMode::WallClock } else { HeaderTimeMode::FixedStep };
         let node = Node::launch(NodeConfig {

@@ -178,6 +178,7 @@ impl DevnetArgs {
                 control_port: self.control_port,
                 services_listen: ([127, 0, 0, 1], if self.demo { 0 } else { self.services_port }).into(),
                 kept_states: self.prune_state,
+                initial_state: None,
             },
             database,
             indexer_listen: port(self.indexer_port),

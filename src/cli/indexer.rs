@@ -1,10 +1,12 @@
-//! `svc indexer`: the indexer, configured by the environment.
+//! `svc indexer`: the indexer, configured by the environment, and the inspections of its nodes and its store.
 
 use std::time::Duration;
 
 use anyhow::Context;
-use svc_indexer::Indexer;
+use clap::Subcommand;
+use svc_indexer::{Indexer, check_start, verify_index};
 
+use super::output::print_content;
 use crate::{
     config::IndexerServerConfig,
     indexer::{IndexerApi, serve},
@@ -12,8 +14,42 @@ use crate::{
     shutdown::stop_signal,
 };
 
+#[derive(Debug, Subcommand)]
+pub enum IndexerCommand {
+    /// Compares every entity of the store with the node, at one height; fails when one differs. The indexer may run meanwhile.
+    Verify {
+        /// Height to compare; the newest of the store when left out.
+        #[arg(long)]
+        height: Option<u64>,
+    },
+    /// Tells at which height an empty store would begin, and what it would lack.
+    Check,
+}
+
 /// Longest wait for open connections after a stop signal.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Runs an inspection.
+pub(super) async fn inspect(
+    command: IndexerCommand,
+    settings: IndexerServerConfig,
+    as_json: bool,
+) -> anyhow::Result<()> {
+    match command {
+        IndexerCommand::Check => {
+            let check = check_start(&settings.indexer).await?;
+            print_content(&serde_json::to_value(&check)?, as_json)
+        }
+        IndexerCommand::Verify { height } => {
+            let found = verify_index(&settings.indexer, height).await?;
+            print_content(&serde_json::to_value(&found)?, as_json)?;
+            match found.difference_count {
+                0 => Ok(()),
+                count => anyhow::bail!("{count} values differ from the node at height {}", found.height),
+            }
+        }
+    }
+}
 
 /// Runs the indexer until a stop signal or until its supervisor gives up, then closes every connection.
 pub(super) async fn run(settings: IndexerServerConfig) -> anyhow::Result<()> {

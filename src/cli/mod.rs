@@ -43,7 +43,13 @@ enum CliCommand {
         json: bool,
     },
     /// The indexer: reads and the block subscription of any node, configured by the environment (docs/indexer.md).
-    Indexer,
+    Indexer {
+        #[command(subcommand)]
+        command: Option<indexer::IndexerCommand>,
+        /// Print JSON instead of a table.
+        #[arg(long, global = true)]
+        json: bool,
+    },
     /// Copies and checks the journal of a tool server, which may run meanwhile.
     Journal {
         #[command(subcommand)]
@@ -106,8 +112,9 @@ impl CommandLine {
     /// Log level when none is configured. Client commands log nothing: their own output says all.
     pub fn default_log_level(&self) -> LevelFilter {
         match self.command {
-            CliCommand::Serve | CliCommand::Indexer | CliCommand::Devnet(_) => LevelFilter::INFO,
+            CliCommand::Serve | CliCommand::Indexer { command: None, .. } | CliCommand::Devnet(_) => LevelFilter::INFO,
             CliCommand::Check { .. }
+            | CliCommand::Indexer { .. }
             | CliCommand::Journal { .. }
             | CliCommand::Audit { .. }
             | CliCommand::Call { .. }
@@ -125,7 +132,13 @@ impl CommandLine {
             CliCommand::Check { json } => {
                 check::run(config::read_serve(&ProcessEnvironment, &mut secrets)?, json).await
             }
-            CliCommand::Indexer => indexer::run(config::read_indexer(&ProcessEnvironment, &mut secrets)?).await,
+            CliCommand::Indexer { command, json } => {
+                let settings = config::read_indexer(&ProcessEnvironment, &mut secrets)?;
+                match command {
+                    None => indexer::run(settings).await,
+                    Some(command) => indexer::inspect(command, settings, json).await,
+                }
+            }
             CliCommand::Audit { command, json } => audit::run(command, json),
             CliCommand::Journal { command, json } => journal::run(command, json).await,
             CliCommand::Devnet(args) => devnet::run(*args, &mut secrets).await,

@@ -43,13 +43,14 @@ mod read;
 mod store;
 mod trust;
 
-pub use boot::{Indexer, IndexerConfig, IndexerError};
+pub use boot::{Indexer, IndexerConfig, IndexerError, StartCheck, check_start, verify_index};
 pub use derive::did_forms::normalize_did;
 pub use follower::{FollowerState, LastError};
 pub use hub::{
     BlockTopic, ControlMessage, FrameReceiver, HubConnection, HubHandle, HubSettings, HubTopic,
     MAX_CONTROL_MESSAGE_BYTES, SubscriptionFilter, TrustTopic, View,
 };
+pub use ingest::{IndexDifference, Verification};
 pub use read::{IndexReader, MAX_BODY_BYTES, ReadAnswer, ReadArguments, ReadError, openapi, read_endpoints};
 pub use store::{Checkpoint, IndexStoreError, TrustSource};
 pub use svc_trust::EssentialSchemas;

@@ -3,6 +3,7 @@
 mod bad_input;
 mod event_coverage;
 mod gapless_catch_up;
+mod genesis;
 mod past_heights;
 mod postgres;
 mod pruned_state;
@@ -13,6 +14,7 @@ mod subscription;
 mod trqp;
 mod trust_stream;
 mod verdicts;
+mod verification;
 
 use std::time::Duration;
 

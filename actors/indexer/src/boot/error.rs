@@ -9,7 +9,10 @@ use svc_wire::proto_registry::ProtoRegistryError;
 
 use svc_wire::indexer_reads::ReadTableError;
 
-use crate::{ingest::PrunedHeight, store::IndexStoreError};
+use crate::{
+    ingest::{IngestError, PrunedHeight},
+    store::IndexStoreError,
+};
 
 /// A failure of the start of an indexer.
 #[derive(Debug, thiserror::Error)]
@@ -29,6 +32,33 @@ pub enum IndexerError {
     /// No node has the next block, or the state after it, any more.
     #[error(transparent)]
     Pruned(#[from] PrunedHeight),
+    /// The store was begun without the entities that were there before its first height.
+    #[error(
+        "the store lacks corporation {corporation}, which the node has at height {height}: an earlier release has begun it at a node \
+         without state; use a new database (`svc indexer verify` lists everything that differs)"
+    )]
+    Incomplete {
+        /// Id of the corporation.
+        corporation: u64,
+        /// Newest height of the store.
+        height: u64,
+    },
+    /// The store has no block.
+    #[error("the store has no block yet")]
+    NothingToVerify,
+    /// The store does not have a height.
+    #[error("the store has the heights {oldest} to {newest}, not {height}")]
+    NotIndexed {
+        /// The height.
+        height: u64,
+        /// Oldest height of the store.
+        oldest: u64,
+        /// Newest height of the store.
+        newest: u64,
+    },
+    /// A comparison with the node failed.
+    #[error(transparent)]
+    Compare(#[from] IngestError),
     /// The node has no bond denom, which answers use for deposits.
     #[error("the node's staking parameters name no bond denom, in which trust deposits are held")]
     MissingBondDenom,

@@ -13,13 +13,14 @@ use svc_wire::proto_registry::ProtoRegistry;
 use super::{
     config::IndexerConfig,
     error::IndexerError,
-    node_check::{assert_same_chain, bond_denom, find_first_height},
+    node_check::{assert_complete, assert_same_chain, bond_denom, find_first_height},
     tree::{IndexerTree, shut_down},
 };
 use crate::{
     block::KnownMessages,
     follower::{self, FollowerHandle},
     hub::{BlockTopic, HubHandle, HubSettings, TrustTopic},
+    ingest::NodeReader,
     read::{IndexReader, ReadSubject},
     store::IndexStore,
     trust::{self, DidEvaluator, TrustEvaluatorHandle},
@@ -69,6 +70,8 @@ impl Indexer {
         let store = IndexStore::open(&config.database, &status.node_info.network).await?;
         assert_same_chain(&node, &store, &status).await?;
         let checkpoint = store.checkpoint().await?.height;
+        let source = NodeReader { node: &node, registry: &registry };
+        assert_complete(source, &store, checkpoint, status.sync_info.latest_block_height).await?;
         let start_height = find_first_height(&config, &node, checkpoint, &status.sync_info).await?;
 
         let settings = HubSettings {

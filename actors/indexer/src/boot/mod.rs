@@ -3,6 +3,7 @@
 mod config;
 mod error;
 mod indexer;
+mod inspection;
 mod node_check;
 #[cfg(test)]
 mod tests;
@@ -11,3 +12,4 @@ mod tree;
 pub use config::IndexerConfig;
 pub use error::IndexerError;
 pub use indexer::Indexer;
+pub use inspection::{StartCheck, check_start, verify_index};

@@ -9,7 +9,7 @@ use svc_wire::{
 
 use super::{config::IndexerConfig, error::IndexerError};
 use crate::{
-    ingest::{PrunedHeight, has_height, oldest_height},
+    ingest::{NodeReader, PrunedHeight, find_missing_corporation, has_height, oldest_height},
     store::{IndexStore, IndexStoreError},
 };
 
@@ -82,6 +82,28 @@ pub async fn assert_same_chain(node: &NodeClient, store: &IndexStore, status: &N
         }
     }
     Ok(())
+}
+
+/// Refuses a store of an earlier release that lacks entities from before its first height: it took pruned state for an empty registry.
+pub async fn assert_complete(
+    source: NodeReader<'_>,
+    store: &IndexStore,
+    checkpoint: u64,
+    newest: u64,
+) -> Result<(), IndexerError> {
+    if store.is_complete().await? {
+        return Ok(());
+    }
+    if checkpoint > 0 {
+        if checkpoint > newest || !has_height(source.node, checkpoint).await? {
+            // The next start may find a node that has the height.
+            return Ok(());
+        }
+        if let Some(corporation) = find_missing_corporation(source, store, checkpoint).await? {
+            return Err(IndexerError::Incomplete { corporation, height: checkpoint });
+        }
+    }
+    Ok(store.mark_complete().await?)
 }
 
 #[cfg(test)]

@@ -159,7 +159,7 @@ impl State {
         }
     }
 
-    /// Hands blocks that are in the store to those who wait for them.
+    /// Hands blocks that are in the store to the hub and the trust evaluator.
     fn publish(&mut self, blocks: Vec<BlockMessage>) {
         for block in blocks {
             self.moved_at = Instant::now();
@@ -249,8 +249,8 @@ async fn fetch_from_nodes(args: &Args, height: u64) -> Result<FetchedBlock, Inge
     let mut facts =
         block::decode_block(&block, &results, &args.known_messages).ok_or(IngestError::InvalidBlockTime(height))?;
     let reader = NodeReader { node: &args.node, registry: &args.registry };
-    // An empty store that begins in the middle of a chain needs the entities of earlier blocks.
-    if height == args.start_height && height > 1 && args.store.checkpoint().await?.height == 0 {
+    // An empty store needs the entities of earlier blocks, or of the genesis.
+    if height == args.start_height && args.store.checkpoint().await?.height == 0 {
         discover_entities(reader, &mut facts).await?;
     }
     let readings = reader.read_entities(facts.entities.keys().cloned().collect(), height).await?;

@@ -1,8 +1,11 @@
-//! The first block of a store that begins in the middle of a chain. All entities that the node can list are read as if
-//! this block had changed them. The node cannot list digests, so the store lacks the digests of earlier blocks.
+//! The first block of a store. All entities that the node can list are read as if this block had changed them: those of earlier
+//! blocks, or those of the genesis. The node cannot list digests. Those of the genesis are in the genesis document; a store that begins
+//! in the middle of a chain lacks the digests of earlier blocks.
 
+use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::{StreamExt, TryStreamExt, stream};
-use svc_net::upstream::NodeClientError;
+use serde_json::{Value, json};
+use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_wire::{
     proto::{
         cosmos::{
@@ -14,8 +17,14 @@ use svc_wire::{
     timestamp,
 };
 
-use super::node_reader::{EntityReading, NodeReader, page_request};
-use crate::block::{BlockFacts, ChangeCause, EntityRef};
+use super::{
+    IngestError,
+    node_reader::{EntityReading, NodeReader, page_request},
+};
+use crate::{
+    block::{BlockFacts, ChangeCause, EntityRef},
+    store::{EntityKind, IndexStore},
+};
 
 /// Ids of one batch.
 const ID_BATCH: u64 = 64;
@@ -27,8 +36,27 @@ const MAX_LIST_SIZE: u32 = 1_024;
 /// Records all entities that the node has at the height of the block. Fails when a read fails.
 pub async fn discover_entities(source: NodeReader<'_>, facts: &mut BlockFacts) -> Result<(), NodeClientError> {
     let cause = ChangeCause { message: "Start".to_owned(), account: None };
-    let height = facts.height;
+    for one in list_entities(source, facts.height).await? {
+        // An entity that the block itself changed keeps its own cause.
+        if !facts.entities.contains_key(&one) {
+            facts.record_entity(one, &cause);
+        }
+    }
+    Ok(())
+}
+
+/// Lists all entities that the node has at a height, but for digests. Fails when a read fails.
+pub async fn list_entities(source: NodeReader<'_>, height: u64) -> Result<Vec<EntityRef>, NodeClientError> {
     let mut found: Vec<EntityRef> = Vec::new();
+    let corporations = scan_ids(source, EntityRef::Corporation, 1, height).await?;
+    if corporations.is_empty() {
+        // Everything but exchange rates belongs to a corporation, and no corporation is ever removed.
+        let rates = scan_ids(source, EntityRef::ExchangeRate, 1, height).await?;
+        return Ok(rates.into_iter().map(|(rate, _)| rate).collect());
+    }
+    if height == 1 {
+        found.extend(list_genesis_digests(source.node).await);
+    }
     for (kind, max_empty_batches) in [
         (EntityRef::Ecosystem as fn(u64) -> EntityRef, 1),
         (EntityRef::Schema, 1),
@@ -39,7 +67,7 @@ pub async fn discover_entities(source: NodeReader<'_>, facts: &mut BlockFacts) -
     ] {
         found.extend(scan_ids(source, kind, max_empty_batches, height).await?.into_iter().map(|(one, _)| one));
     }
-    for (corporation, reading) in scan_ids(source, EntityRef::Corporation, 1, height).await? {
+    for (corporation, reading) in corporations {
         let (EntityRef::Corporation(corporation_id), EntityReading::Change(change)) = (&corporation, reading) else {
             continue;
         };
@@ -48,11 +76,59 @@ pub async fn discover_entities(source: NodeReader<'_>, facts: &mut BlockFacts) -
         found.push(corporation);
     }
     found.extend(list_sessions(source, height).await?);
-    // An entity that the block itself changed keeps its own cause.
-    for one in found.into_iter().filter(|one| !facts.entities.contains_key(one)).collect::<Vec<_>>() {
-        facts.record_entity(one, &cause);
+    Ok(found)
+}
+
+/// Most chunks of a genesis document that are read.
+const MAX_GENESIS_CHUNKS: u64 = 64;
+
+/// Lists the digests of the genesis. Without its document they stay unknown.
+async fn list_genesis_digests(node: &NodeClient) -> Vec<EntityRef> {
+    match read_genesis(node).await {
+        Ok(genesis) => {
+            let digests = genesis["app_state"]["di"]["digests"].as_array().cloned().unwrap_or_default();
+            digests.iter().filter_map(|one| Some(EntityRef::Digest(one["digest"].as_str()?.to_owned()))).collect()
+        }
+        Err(reason) => {
+            tracing::warn!(reason, "the genesis document cannot be read: its digests are not indexed");
+            Vec::new()
+        }
     }
-    Ok(())
+}
+
+async fn read_genesis(node: &NodeClient) -> Result<Value, String> {
+    let (mut document, mut chunk) = (Vec::new(), 0);
+    loop {
+        let part = node.call_raw("genesis_chunked", json!({"chunk": chunk.to_string()})).await;
+        let part = part.map_err(|error| error.to_string())?;
+        let number = |name: &str| part[name].as_str().and_then(|text| text.parse::<u64>().ok());
+        let total = number("total").ok_or("a chunk does not name their number")?;
+        if total > MAX_GENESIS_CHUNKS {
+            return Err(format!("it has {total} chunks, {MAX_GENESIS_CHUNKS} are read at most"));
+        }
+        let data = STANDARD.decode(part["data"].as_str().unwrap_or_default()).map_err(|error| error.to_string())?;
+        document.extend(data);
+        chunk += 1;
+        if chunk >= total {
+            return serde_json::from_slice(&document).map_err(|error| error.to_string());
+        }
+    }
+}
+
+/// Returns a corporation that the node has at a height and the store lacks.
+pub async fn find_missing_corporation(
+    source: NodeReader<'_>,
+    store: &IndexStore,
+    height: u64,
+) -> Result<Option<u64>, IngestError> {
+    for (corporation, _) in scan_ids(source, EntityRef::Corporation, 1, height).await? {
+        if let EntityRef::Corporation(id) = corporation
+            && store.entity(EntityKind::Corporation, id, height).await?.is_none()
+        {
+            return Ok(Some(id));
+        }
+    }
+    Ok(None)
 }
 
 /// Reads entities with ids from 1 on, until `max_empty_batches` successive batches are empty.

@@ -11,6 +11,7 @@ mod node_reader;
 mod registry_view;
 mod stats_deltas;
 mod transitions;
+mod verification;
 
 use std::collections::BTreeMap;
 
@@ -21,9 +22,10 @@ use crate::{
     store::IndexStoreError,
 };
 pub use block_ingester::BlockIngester;
-pub use bootstrap::discover_entities;
+pub use bootstrap::{discover_entities, find_missing_corporation};
 pub use horizon::{PrunedHeight, has_height, oldest_height};
 pub use node_reader::{EntityReading, NodeReader};
+pub use verification::{IndexDifference, Verification, compare_with_node};
 
 /// A failure to fetch or to write a block.
 #[derive(Debug, thiserror::Error)]

@@ -19,6 +19,10 @@ impl IndexReader {
             status["last_error"] =
                 json!({"message": error.message, "timestamp": error.timestamp, "service": "follower"});
         }
+        // The store knows nothing of the heights below.
+        if let Some((oldest, _)) = self.store.oldest_and_newest_block().await?.first() {
+            status["oldest_block_height"] = (*oldest).into();
+        }
         let (checkpoint, pending) = (self.store.trust_checkpoint().await?, self.store.list_pending_dids().await?);
         status["trust"] = json!({"block_height": checkpoint.height, "dids_to_judge": pending.len()});
         Ok(status)

@@ -100,8 +100,8 @@ fn memory_url() -> String {
 }
 
 /// The file that an SQLite URL names.
-fn sqlite_file(url: &str) -> Option<PathBuf> {
-    let path = url.strip_prefix("sqlite:")?;
+pub fn sqlite_file(url: &str) -> Option<PathBuf> {
+    let path = url.strip_prefix("sqlite:").filter(|path| !path.contains(":memory:"))?;
     let path = path.strip_prefix("//").unwrap_or(path).split('?').next()?;
     Some(PathBuf::from(percent_decode_str(path).decode_utf8().ok()?.into_owned()))
 }
@@ -176,6 +176,18 @@ impl IndexStore {
         if let StoreSource::Pool(pool) = &self.source {
             pool.close().await;
         }
+    }
+
+    /// Whether the store has every entity of its first height: it was begun by a release that reads them, or compared with a node.
+    pub async fn is_complete(&self) -> Result<bool, IndexStoreError> {
+        let sql = "SELECT 1 FROM meta WHERE name = 'complete'";
+        Ok(sqlx::query(sql).fetch_optional(&mut *self.connection().await?).await?.is_some())
+    }
+
+    /// Notes that the store has every entity of its first height.
+    pub async fn mark_complete(&self) -> Result<(), IndexStoreError> {
+        let sql = "INSERT INTO meta (name, value) VALUES ('complete', 'yes') ON CONFLICT (name) DO NOTHING";
+        Ok(sqlx::query(sql).execute(&mut *self.connection().await?).await.map(drop)?)
     }
 
     async fn claim_chain(&self, chain_id: &str) -> Result<(), IndexStoreError> {

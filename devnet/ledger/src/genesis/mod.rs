@@ -2,9 +2,14 @@
 
 pub mod params;
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use svc_wire::proto::cosmos::bank::v1beta1::{DenomUnit, Metadata};
+use svc_wire::{
+    proto::cosmos::bank::v1beta1::{DenomUnit, Metadata},
+    timestamp,
+};
 
 use crate::{
     exec::{context::ChainConfig, gas::GasMeter},
@@ -29,6 +34,9 @@ pub struct GenesisState {
     /// Voting period of an expedited governance proposal, in seconds.
     #[serde(default = "expedited_seconds")]
     pub gov_expedited_seconds: i64,
+    /// State of another chain, with which this one begins instead of the fields above.
+    #[serde(skip)]
+    pub initial_state: Option<Arc<LedgerState>>,
 }
 
 fn voting_seconds() -> i64 {
@@ -46,6 +54,7 @@ impl Default for GenesisState {
             yield_pool: 0,
             gov_voting_seconds: voting_seconds(),
             gov_expedited_seconds: expedited_seconds(),
+            initial_state: None,
         }
     }
 }
@@ -67,6 +76,9 @@ pub struct GenesisAccount {
 impl GenesisState {
     /// Builds the state.
     pub fn build_state(&self, chain: &ChainConfig) -> LedgerState {
+        if let Some(state) = &self.initial_state {
+            return LedgerState::clone(state);
+        }
         let (mut state, gas) = (LedgerState::default(), GasMeter::unlimited());
         for account in &self.accounts {
             for (denom, amount) in &account.coins {
@@ -88,7 +100,7 @@ impl GenesisState {
         state
     }
 
-    /// Returns the genesis document's `app_state`: accounts, balances and the bond denom.
+    /// Returns the genesis document's `app_state`: accounts, balances, the bond denom, and the digests of an initial state.
     pub fn app_state(&self, chain: &ChainConfig) -> Value {
         let balances: Vec<Value> = self
             .accounts
@@ -100,7 +112,12 @@ impl GenesisState {
                 json!({"address": account.address, "coins": coins})
             })
             .collect();
+        let digests = self.initial_state.iter().flat_map(|state| state.digests.values());
+        let digests: Vec<Value> = digests
+            .map(|one| json!({"digest": one.digest, "created": one.created.as_ref().map(timestamp::iso_millis)}))
+            .collect();
         json!({
+            "di": {"params": {}, "digests": digests},
             "auth": {"accounts": self.accounts.iter().map(|account| json!({
                 "@type": "/cosmos.auth.v1beta1.BaseAccount", "address": account.address, "pub_key": null,
                 "account_number": "0", "sequence": "0",

@@ -1,0 +1,146 @@
+//! `svc indexer verify` and `check`, and stores that lack what they should have.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use sqlx::{AssertSqlSafe, Connection, SqliteConnection};
+use svc::network::ChainAndIndexer;
+use svc_indexer::{Indexer, IndexerConfig};
+use tempfile::TempDir;
+
+use super::{
+    IndexerReplica, MARKETPLACE_SCENARIO, await_indexed, produce_blocks, pruned_state::store_digests, read_ok,
+    read_ok_at, start_chain_and_indexer,
+};
+
+/// A store in a file, of a chain.
+struct StoreFile {
+    directory: TempDir,
+    rpc: String,
+}
+
+impl StoreFile {
+    fn new(grounds: &ChainAndIndexer) -> Self {
+        Self { directory: tempfile::tempdir().expect("a directory"), rpc: grounds.devnet.node.origin() }
+    }
+
+    fn path(&self) -> String {
+        self.directory.path().join("index.db").display().to_string()
+    }
+
+    fn config(&self) -> IndexerConfig {
+        IndexerConfig::new(self.rpc.clone(), format!("sqlite://{}?mode=rwc", self.path()))
+    }
+
+    async fn change(&self, sql: &str) {
+        let mut connection = SqliteConnection::connect(&format!("sqlite://{}", self.path())).await.expect("connects");
+        sqlx::raw_sql(AssertSqlSafe(sql.to_owned())).execute(&mut connection).await.expect("changed");
+        connection.close().await.expect("closed");
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_svc"));
+        command.env_clear().arg("indexer").args(arguments).arg("--json");
+        command.env("SVC_RPC", &self.rpc).env("SVC_INDEXER_DB", self.config().database);
+        command.output().expect("runs")
+    }
+}
+
+fn report(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_entity_is_compared_with_the_node_at_any_height() {
+    let grounds = start_chain_and_indexer(MARKETPLACE_SCENARIO).await;
+    let store = StoreFile::new(&grounds);
+    let newest = *grounds.devnet.node.watch_heights().borrow();
+    let replica = IndexerReplica::launch(store.config()).await;
+    await_indexed(&replica.origin, newest).await;
+    for height in [None, Some(newest / 2), Some(3)] {
+        let height = height.map(|height: u64| height.to_string());
+        let arguments: Vec<&str> =
+            ["verify"].into_iter().chain(height.iter().flat_map(|height| ["--height", height])).collect();
+        let output = store.run(&arguments);
+        let found = report(&output);
+        assert!(output.status.success(), "{found:#}");
+        assert!(found["entities"].as_u64() > Some(8), "{found}");
+    }
+    let check = report(&store.run(&["check"]));
+    assert_eq!((&check["start"], &check["missing"]), (&1.into(), &Value::Array(Vec::new())), "{check}");
+    assert!(check["free_disk"].as_u64() > Some(0), "{check}");
+    drop(replica);
+
+    store.change("UPDATE entity SET body = replace(body, '\"language\":\"', '\"language\":\"x') WHERE kind = 'ecosystem' AND id = 1").await;
+    store.change("DELETE FROM entity WHERE kind = 'participant' AND id = 2").await;
+    store.change("UPDATE entity SET until_height = NULL WHERE kind = 'operator_authorization'").await;
+    let output = store.run(&["verify"]);
+    let found = report(&output);
+    assert!(!output.status.success(), "{found:#}");
+    let differs = |entity: &str, member: Option<&str>| {
+        let all = found["differences"].as_array().expect("a list");
+        all.iter().any(|one| one["entity"] == entity && one["member"].as_str() == member)
+    };
+    assert!(differs("Ecosystem 1", Some("language")) && differs("Participant 2", None), "{found:#}");
+    let unknown = store.run(&["verify", "--height", "100000"]);
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("the store has the heights 1 to"), "{unknown:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_took_pruned_state_for_an_empty_registry_is_refused() {
+    let grounds = start_chain_and_indexer(MARKETPLACE_SCENARIO).await;
+    let store = StoreFile::new(&grounds);
+    let newest = *grounds.devnet.node.watch_heights().borrow();
+    let replica = IndexerReplica::launch(store.config()).await;
+    await_indexed(&replica.origin, newest).await;
+    drop(replica);
+    // An earlier release does not note that its stores are complete.
+    store.change("DELETE FROM meta WHERE name = 'complete'").await;
+    let replica = IndexerReplica::launch(store.config()).await;
+    await_indexed(&replica.origin, newest).await;
+    drop(replica);
+    store
+        .change("DELETE FROM meta WHERE name = 'complete'; DELETE FROM entity WHERE kind = 'corporation' AND id = 2")
+        .await;
+    let error = Indexer::launch(store.config()).await.err().expect("refused").to_string();
+    assert!(error.starts_with("the store lacks corporation 2,") && error.contains("use a new database"), "{error}");
+}
+
+/// Whatever a node has pruned, and wherever an index begins: it is the chain's, or it names the heights that it has.
+#[tokio::test(flavor = "multi_thread")]
+async fn at_random_horizons_and_starts_an_index_equals_the_chain_or_names_its_oldest_height() {
+    let seed = fastrand::u64(..1_000_000);
+    let mut random = fastrand::Rng::with_seed(seed);
+    let grounds = start_chain_and_indexer(MARKETPLACE_SCENARIO).await;
+    for round in 0..8_u8 {
+        store_digests(&grounds.devnet, 3 * round + 1..3 * round + 4).await;
+        let newest = produce_blocks(&grounds, random.usize(1..4)).await;
+        let kept = if random.bool() { 0 } else { random.u64(1..newest + 20) };
+        grounds.devnet.node.update_faults(|faults| faults.kept_states = kept);
+        let start = random.bool().then(|| random.u64(1..=newest));
+        let words = format!("seed {seed}, round {round}: newest {newest}, kept {kept}, start {start:?}");
+        let store = StoreFile::new(&grounds);
+        let config = IndexerConfig { start_height: start, ..store.config() };
+        let oldest_state = if kept == 0 { 1 } else { (newest + 1).saturating_sub(kept).max(1) };
+        if let Some(start) = start.filter(|start| *start < oldest_state) {
+            let error = Indexer::launch(config).await.err().unwrap_or_else(|| panic!("{words}: launched")).to_string();
+            assert!(error.starts_with(&format!("no node has block {start} with its state")), "{words}: {error}");
+            continue;
+        }
+        let replica = IndexerReplica::launch(config).await;
+        await_indexed(&replica.origin, newest).await;
+        let oldest = read_ok(&replica.origin, "/v4/indexer/status").await["oldest_block_height"].as_u64();
+        let oldest = oldest.unwrap_or_else(|| panic!("{words}: no oldest height"));
+        assert!(oldest >= oldest_state && start.is_none_or(|start| start == oldest), "{words}: {oldest}");
+        if oldest > 1 {
+            let below = read_ok_at(&replica.origin, "/v4/corporation/list", Some(oldest - 1)).await;
+            assert_eq!(below["corporations"], Value::Array(Vec::new()), "{words}");
+        }
+        for height in [oldest, newest] {
+            let found = svc_indexer::verify_index(&store.config(), Some(height))
+                .await
+                .unwrap_or_else(|error| panic!("{words}: {error}"));
+            assert_eq!(found.difference_count, 0, "{words}: {:#?}", found.differences);
+        }
+    }
+}
