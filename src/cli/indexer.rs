@@ -22,7 +22,7 @@ pub enum IndexerCommand {
         #[arg(long)]
         height: Option<u64>,
     },
-    /// Tells at which height an empty store would begin, and what it would lack.
+    /// Names the height at which an empty store would begin, and everything that it would lack.
     Check,
 }
 

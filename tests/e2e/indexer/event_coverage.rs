@@ -209,3 +209,30 @@ async fn ready_and_subscribed_name_the_checkpoint_and_every_block_follows() {
         assert_eq!(read_ok(&origin, "/v4/indexer/block-height").await["height"], expected, "what is told can be read");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn authorizations_of_participants_reach_the_corporation_and_proposals_keep_their_versions() {
+    let grounds = start_chain_and_indexer(MARKETPLACE_SCENARIO).await;
+    let origin = grounds.indexer_origin();
+    let events = read_ok(&origin, "/v4/indexer/events?limit=500").await["events"].clone();
+    let mut seen = 0;
+    for event in events.as_array().expect("events") {
+        let payload = &event["payload"];
+        if payload["entity_type"] != "VSOperatorAuthorization" || payload["participant_id"].is_null() {
+            continue;
+        }
+        seen += 1;
+        let corporation = read_ok(&origin, &format!("/v4/corporation/get/{}", payload["corporation_id"])).await;
+        let did = &corporation["corporation"]["did"];
+        let related = payload["related_dids"].as_array().expect("DIDs");
+        assert!(event["did"] == *did || related.contains(did), "{did} is not in {event}");
+    }
+    assert!(seen > 0, "no authorization of a participant");
+    let proposals = read_ok(&origin, "/v4/group/proposals?corporation_id=1").await["proposals"].clone();
+    for proposal in proposals.as_array().expect("proposals") {
+        for member in ["group_version", "group_policy_version", "voting_period_end"] {
+            assert!(!proposal[member].is_null(), "{member}: {proposal}");
+        }
+    }
+    assert!(!proposals.as_array().expect("proposals").is_empty());
+}

@@ -1,4 +1,4 @@
-//! A chain that begins with the state of another one: no event announces what is in its genesis.
+//! A chain that begins with the state of another one: no event announces the state of a genesis.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 

@@ -1,4 +1,4 @@
-//! `svc indexer verify` and `check`, and stores that lack what they should have.
+//! `svc indexer verify` and `check`, and stores that lack a part of the registry.
 
 use std::process::{Command, Output};
 
@@ -106,7 +106,7 @@ async fn a_store_that_took_pruned_state_for_an_empty_registry_is_refused() {
     assert!(error.starts_with("the store lacks corporation 2,") && error.contains("use a new database"), "{error}");
 }
 
-/// Whatever a node has pruned, and wherever an index begins: it is the chain's, or it names the heights that it has.
+/// An index equals the chain, or names its oldest height, at any horizon of the node and any start of its own.
 #[tokio::test(flavor = "multi_thread")]
 async fn at_random_horizons_and_starts_an_index_equals_the_chain_or_names_its_oldest_height() {
     let seed = fastrand::u64(..1_000_000);

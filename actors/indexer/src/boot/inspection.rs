@@ -15,7 +15,7 @@ use crate::{
     store::{IndexStore, sqlite_file},
 };
 
-/// What an indexer with an empty store would find at its nodes.
+/// The heights that an indexer with an empty store would find at its nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StartCheck {
     /// Chain id.
@@ -38,7 +38,7 @@ pub struct StartCheck {
     pub missing: Vec<String>,
 }
 
-/// Asks the nodes what an index of them would have.
+/// Asks the nodes for the heights that they still have.
 ///
 /// # Errors
 /// When no node answers, or the configured start is pruned.

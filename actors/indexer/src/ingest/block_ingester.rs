@@ -266,7 +266,19 @@ impl BlockIngester<'_> {
         if change.body.is_none() {
             let time = iso_millis(facts.time);
             let submitted = facts.submitted_proposals.get(&id);
-            let known = submitted.map(|message| groups::submitted_proposal(self.node.registry, id, message, &time));
+            let mut known = submitted.map(|message| groups::submitted_proposal(self.node.registry, id, message, &time));
+            if let Some(body) = &mut known {
+                let policy = body["group_policy_address"].as_str().unwrap_or_default().to_owned();
+                let corporation = view.find_corporation(&policy).await?.unwrap_or(0);
+                // The versions at the submission; the execution may have changed them.
+                let group = match view.entity_before(EntityKind::Group, corporation).await? {
+                    Some(group) => Some(group),
+                    None => view.entity_after(EntityKind::Group, corporation).await?,
+                };
+                if let Some(group) = group {
+                    groups::complete_submission(body, &group);
+                }
+            }
             change.body = before.cloned().or(known);
             if let Some(body) = &mut change.body {
                 groups::finalize_proposal(

@@ -140,6 +140,7 @@ async fn find_relations(view: &RegistryView<'_>, raw: &RawEvent) -> Result<Event
                 relations.set_main_did(body["did"].as_str().map(str::to_owned));
                 let owner = entity_after(view, EntityKind::Ecosystem, body["ecosystem_id"].as_u64()).await?;
                 relations.add_did(did_of(&owner));
+                relations.add_did(corporation_did(view, corporation_id).await?);
             } else {
                 let did = corporation_did(view, corporation_id).await?;
                 relations.set_main_did(did);

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use svc_wire::{
     proto::cosmos::group::v1::{GroupInfo, GroupMember, GroupPolicyInfo, MsgSubmitProposal, Proposal, TallyResult},
     proto_registry::ProtoRegistry,
+    timestamp::{self, parse_instant},
 };
 
 use super::{enum_or_null, time_or_null};
@@ -104,6 +105,25 @@ pub fn submitted_proposal(registry: &ProtoRegistry, id: u64, message: &MsgSubmit
     })
 }
 
+/// Adds the versions of the group and the end of the voting to a proposal that the node never returned.
+pub fn complete_submission(body: &mut Value, group: &Value) {
+    body["group_version"] = group["version"].clone();
+    body["group_policy_version"] = group["policy"]["version"].clone();
+    let period = group["policy"]["decision_policy"]["windows"]["voting_period"].as_str().and_then(parse_seconds);
+    let submitted = parse_instant(body, "submit_time");
+    if let (Some(period), Some(submitted)) = (period, submitted) {
+        body["voting_period_end"] = timestamp::iso_millis(&timestamp::from_unix_nanos(submitted + period)).into();
+    }
+}
+
+/// Nanoseconds of a duration in protobuf JSON, such as `3600s`.
+fn parse_seconds(text: &str) -> Option<i128> {
+    let text = text.strip_suffix('s')?;
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let nanos: i128 = format!("{fraction:0<9}").get(..9)?.parse().ok()?;
+    Some(whole.parse::<i128>().ok()? * 1_000_000_000 + nanos)
+}
+
 /// Completes a proposal that the node has deleted, from its last events.
 pub fn finalize_proposal(body: &mut Value, pruned: Option<&PrunedProposal>, result: Option<&str>) {
     if let Some(pruned) = pruned {
@@ -119,5 +139,23 @@ pub fn finalize_proposal(body: &mut Value, pruned: Option<&PrunedProposal>, resu
     }
     if let Some(result) = result {
         body["executor_result"] = result.into();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_submitted_proposal_has_the_versions_of_its_group_and_the_end_of_its_voting() {
+        let mut body = json!({"submit_time": "2026-01-01T00:00:00.000Z"});
+        let policy = json!({"version": 2, "decision_policy": {"windows": {"voting_period": "90.5s"}}});
+        complete_submission(&mut body, &json!({"version": 3, "policy": policy}));
+        let expected = json!({
+            "submit_time": "2026-01-01T00:00:00.000Z", "group_version": 3, "group_policy_version": 2,
+            "voting_period_end": "2026-01-01T00:01:30.500Z",
+        });
+        assert_eq!(body, expected);
+        assert_eq!(["1s", "0.000000001s", "s", "1"].map(parse_seconds), [Some(1_000_000_000), Some(1), None, None]);
     }
 }

@@ -25,6 +25,12 @@ pub fn document() -> Result<Value, ReadTableError> {
                 "description": "Height the answer is about; the newest when it is left out.",
                 "schema": {"type": "integer", "minimum": 0},
             }},
+            "headers": {
+                "X-Height": {"description": "Newest indexed height.", "schema": {"type": "integer"}},
+                "X-Query-At": {"description": "Height the answer is about.", "schema": {"type": "integer"}},
+                "X-Index-Ts": {"description": "Time of the newest block.", "schema": {"type": "string", "format": "date-time"}},
+                "X-Response-Time-Ms": {"description": "Milliseconds that the answer took.", "schema": {"type": "number"}},
+            },
             "responses": {"Error": {
                 "description": "The request cannot be answered; error names the offending parameter.",
                 "content": {"application/json": {"schema": {
@@ -47,12 +53,15 @@ fn operation(endpoint: &ReadEndpoint) -> Value {
     let outside = endpoint.params.iter().filter(|param| param.location != ParamLocation::Body);
     let mut parameters: Vec<Value> = outside.map(parameter).collect();
     parameters.push(json!({"$ref": "#/components/parameters/AtBlockHeight"}));
+    let names = ["X-Height", "X-Query-At", "X-Index-Ts", "X-Response-Time-Ms"];
+    let header = |name: &str| (name.to_owned(), json!({"$ref": format!("#/components/headers/{name}")}));
+    let headers: Map<String, Value> = names.into_iter().map(header).collect();
     let mut operation = json!({
         "operationId": endpoint.operation,
         "tags": [endpoint.operation.split('.').next().unwrap_or_default()],
         "parameters": parameters,
         "responses": {
-            "200": {"description": "The answer.", "content": {"application/json": {"schema": endpoint.response.json_schema(true)}}},
+            "200": {"description": "The answer.", "headers": headers, "content": {"application/json": {"schema": endpoint.response.json_schema(true)}}},
             "default": {"$ref": "#/components/responses/Error"},
         },
     });

@@ -90,7 +90,7 @@ impl IndexReader {
         };
         let rows =
             self.scan_entities(request, EntityKind::Ecosystem, &filter, Some(StatsScope::Ecosystem), is_wanted).await?;
-        let shown: Vec<Value> = rows.into_iter().map(|row| ecosystem_json(request, row)).collect();
+        let shown: Vec<Value> = rows.into_iter().map(|row| with_text_weight(ecosystem_json(request, row))).collect();
         Ok(wrap_member("ecosystems", shown))
     }
 
@@ -167,6 +167,16 @@ pub(in crate::read) fn archived_filter(request: &ReadRequest<'_>) -> Option<bool
 pub(in crate::read) fn insert_measures(object: &mut Map<String, Value>, measures: &StatsMeasures) {
     measures.insert_into(object, "", StatsMetric::PARTICIPANT_COUNTS);
     measures.insert_into(object, "", StatsMetric::CREDENTIAL_AND_SLASH_TOTALS);
+}
+
+/// Makes the weight a text, as lists of ecosystems and schemas have it; a single one has a number.
+pub(in crate::read) fn with_text_weight(mut body: Value) -> Value {
+    if let Some(weight) = body.get_mut("weight")
+        && weight.is_number()
+    {
+        *weight = weight.to_string().into();
+    }
+    body
 }
 
 fn ecosystem_json(request: &ReadRequest<'_>, row: MeasuredEntity) -> Value {

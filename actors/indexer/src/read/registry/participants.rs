@@ -7,7 +7,7 @@ use svc_wire::{participant_state::ParticipantState, timestamp::parse_instant};
 
 use super::{
     entity_scan::{MeasuredEntity, add_trust_slot},
-    governance::{archived_filter, insert_measures},
+    governance::{archived_filter, insert_measures, with_text_weight},
     stats::measure_number,
 };
 use crate::{
@@ -75,7 +75,7 @@ impl IndexReader {
         };
         let rows =
             self.scan_entities(request, EntityKind::Schema, &filter, Some(StatsScope::Schema), is_wanted).await?;
-        let shown: Vec<Value> = rows.into_iter().map(schema_json).collect();
+        let shown: Vec<Value> = rows.into_iter().map(|row| with_text_weight(schema_json(row))).collect();
         Ok(wrap_member("schemas", shown))
     }
 
