@@ -32,6 +32,8 @@ pub struct RecoveredJournal {
     pub(crate) summary: RecoverySummary,
     /// Number of the first submission of this process.
     pub(crate) next_submission: u64,
+    /// Whether every sequence of the account was compared with the journal.
+    is_compared: bool,
 }
 
 /// The journal cannot be recovered.
@@ -112,10 +114,12 @@ impl RecoveredJournal {
             table: InFlightTable::with_sequence_floor(floor),
             summary: RecoverySummary { found: open.len(), ..RecoverySummary::default() },
             next_submission: submissions.len() as u64 + 1,
+            is_compared: false,
         };
         recovered.table.set_daily_fees(daily_fees);
         recovered.summary.restored = restoration.restored;
         recovered.summary.unexplained = restoration.unexplained;
+        recovered.is_compared = restoration.is_compared;
         let pending: Vec<PendingTx> = open.iter().map(PendingTx::from).collect();
         let answers = match &facts {
             Some(facts) => look_up(&node, &BlockReader::default(), &account, facts, &pending).await,
@@ -173,7 +177,7 @@ impl RecoveredJournal {
 
     /// Time since which the journal has every transaction of the account, RFC 3339; `None` for one that does not know.
     pub async fn complete_since(&self) -> Result<Option<String>, JournalError> {
-        if self.summary.unexplained > 0 {
+        if self.summary.unexplained > 0 || !self.is_compared {
             return Ok(None);
         }
         self.store.complete_since().await

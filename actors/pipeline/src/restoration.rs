@@ -12,7 +12,7 @@ use svc_wire::{
     timestamp,
     tx::{decode_fee, decode_tx_body},
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::{
     confirmer::{
@@ -39,6 +39,8 @@ const RETRY_PAUSE: Duration = Duration::from_millis(500);
 const AGE_INTERVAL: u64 = 200;
 /// Longest search for the transactions before a journal that is new. It is usually that of a new installation.
 const NEW_JOURNAL_SEARCH: Duration = Duration::from_secs(30);
+/// Longest search after a comparison. After a loss that is on record the search takes as long as it must.
+const COMPARISON_SEARCH: Duration = Duration::from_secs(300);
 
 /// The result of a restoration.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -47,6 +49,13 @@ pub(crate) struct Restoration {
     pub restored: u64,
     /// Sequences that the account has used and of which no block of the last day that a node has shows the transaction.
     pub unexplained: u64,
+    /// Whether the journal was compared with the account.
+    pub is_compared: bool,
+}
+
+impl Restoration {
+    /// Nothing was unknown.
+    const COMPARED: Self = Self { restored: 0, unexplained: 0, is_compared: true };
 }
 
 /// The end of a search through blocks.
@@ -73,27 +82,30 @@ pub(crate) struct Restorer<'a> {
 
 impl Restorer<'_> {
     /// Compares the journal with the account, and takes the transactions that it does not know from blocks, the newest first. `None`
-    /// when this must be done and a node did not answer.
+    /// when this must be done and the nodes do not answer.
     pub async fn restore(&self, facts: Option<&NodeFacts>) -> Result<Option<Restoration>, JournalError> {
         let is_lossy = self.store.loss().is_some();
         if !is_lossy && !self.store.is_on_disk() {
-            return Ok(Some(Restoration::default()));
+            return Ok(Some(Restoration::COMPARED));
         }
-        let Some((facts, state)) = facts.and_then(|facts| Some((facts, facts.sequence?))) else {
+        let state = facts.and_then(|facts| facts.sequence);
+        let state = match state {
+            Some(state) if !self.is_behind(&state).await? => Some(state),
+            _ => None,
+        };
+        let Some((facts, state)) = facts.zip(state) else {
+            tracing::warn!(
+                journal = self.store.location(),
+                "no node states the account as of now: the journal is not compared"
+            );
+            // The next boot compares from the same height on.
             return Ok((!is_lossy).then(Restoration::default));
         };
-        let mut unknown = self.store.unknown_sequences(state.sequence).await?;
-        if unknown.count() == 0 && !is_lossy {
-            return Ok(Some(Restoration::default()));
-        }
-        tracing::warn!(
-            journal = self.store.location(),
-            unknown = unknown.count(),
-            is_lossy,
-            "the account has used sequences that the journal does not know; their transactions are looked for in blocks"
-        );
+        let mut unknown = self.store.unknown_sequences(state.sequence, state.height).await?;
         let is_required = is_lossy || !unknown.is_new_journal;
-        let deadline = (!is_required).then(|| Instant::now() + NEW_JOURNAL_SEARCH);
+        let deadline = (!is_lossy)
+            .then(|| Instant::now() + if unknown.is_new_journal { NEW_JOURNAL_SEARCH } else { COMPARISON_SEARCH });
+        let begun_with = unknown.count();
         let (restored, end) = self.search(facts, state, &mut unknown, deadline).await?;
         let end = match end {
             Ok(end) => end,
@@ -106,18 +118,28 @@ impl Restorer<'_> {
                 SearchEnd::OutOfTime
             }
         };
+        self.store.end_comparison(state.sequence, state.height).await?;
         let unexplained = unknown.count();
-        // A state whose blocks were all read and do not explain it is no true one, so that it is not kept.
-        let is_believed = unexplained == 0 || matches!(end, SearchEnd::TooOld | SearchEnd::OutOfTime);
-        self.store.end_restoration(is_believed.then_some((state.sequence, state.height))).await?;
-        tracing::warn!(
-            journal = self.store.location(),
-            restored,
-            unexplained,
-            ?end,
-            "transactions that the journal did not know were taken from blocks; for a day a write with the same message is refused"
-        );
-        Ok(Some(Restoration { restored, unexplained }))
+        if is_lossy || restored + unexplained > 0 {
+            tracing::warn!(
+                journal = self.store.location(),
+                is_lossy,
+                unknown = begun_with,
+                restored,
+                unexplained,
+                ?end,
+                "the account has used sequences that the journal did not know; their transactions were looked for in blocks, and for a \
+                 day a write with the same message is refused"
+            );
+        }
+        Ok(Some(Restoration { restored, unexplained, is_compared: true }))
+    }
+
+    /// Whether the node has not caught up with the chain, or with the journal: its account then says nothing of the newest sequences.
+    async fn is_behind(&self, state: &SequenceFact) -> Result<bool, JournalError> {
+        let is_syncing = self.node.status().await.map_or(true, |status| status.sync_info.catching_up);
+        let pinned = self.store.history_pins().await?.map_or(0, |pins| pins.newest.height);
+        Ok(is_syncing || state.height < pinned)
     }
 
     /// Reads blocks, the newest first, until every sequence has its transaction. Yields the number of transactions.
@@ -131,20 +153,25 @@ impl Restorer<'_> {
         let (signer, oldest) = (self.account.block_signer(facts), oldest_time());
         let read = |height| read_restorable(self.node.clone(), height, signer.clone(), oldest);
         // The block of the state was executed, and its results are there.
-        let newest = state.height.min(facts.height);
-        let mut blocks =
-            futures::stream::iter((unknown.lowest_height..=newest).rev()).map(read).buffered(CONCURRENT_READS);
+        let heights = (unknown.lowest_height..=state.height).rev();
+        let mut blocks = futures::stream::iter(heights).map(read).buffered(CONCURRENT_READS);
         let (mut restored, mut has_read) = (0, false);
         while unknown.count() > 0 {
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                return Ok((restored, Ok(SearchEnd::OutOfTime)));
-            }
-            let found = match blocks.next().await {
+            let next = match deadline {
+                None => blocks.next().await,
+                Some(deadline) => match timeout_at(deadline, blocks.next()).await {
+                    Ok(next) => next,
+                    Err(_) => return Ok((restored, Ok(SearchEnd::OutOfTime))),
+                },
+            };
+            let found = match next {
                 Some(Ok(BlockRead::Found(found))) => found,
                 Some(Ok(BlockRead::TooOld)) => return Ok((restored, Ok(SearchEnd::TooOld))),
-                Some(Ok(BlockRead::Missing)) if has_read => return Ok((restored, Ok(SearchEnd::Missing))),
+                Some(Ok(BlockRead::Missing)) if has_read || deadline.is_some() => {
+                    return Ok((restored, Ok(SearchEnd::Missing)));
+                }
                 Some(Ok(BlockRead::Missing)) => {
-                    let reason = format!("no node has block {newest}, of which one has stated the account");
+                    let reason = format!("no node has block {}, of which one has stated the account", state.height);
                     let error = self.node.endpoints().current().protocol_error(reason, &[]);
                     return Ok((restored, Err(error.into())));
                 }
@@ -153,8 +180,10 @@ impl Restorer<'_> {
             };
             has_read = true;
             let mut entries = Vec::new();
-            for (tx, height) in found.into_iter().filter(|(tx, _)| unknown.explain(tx.sequence)) {
-                entries.push(self.entry_of(tx, height).await);
+            for (tx, height) in found {
+                if unknown.explain(tx.sequence) && !unknown.is_open(&tx.hash) {
+                    entries.push(self.entry_of(tx, height).await);
+                }
             }
             if !entries.is_empty() {
                 restored += entries.len() as u64;
@@ -225,18 +254,24 @@ async fn read_once(
     oldest: i128,
 ) -> Result<BlockRead, NodeClientError> {
     if height.is_multiple_of(AGE_INTERVAL) {
-        let time = match node.block(height).await {
+        let time = match node.read_at_any(|node| async move { node.block(height).await }).await {
             Ok(block) => timestamp::parse_rfc3339(&block.block.header.time),
-            Err(NodeClientError::Rpc { .. }) => return Ok(BlockRead::Missing),
+            Err(error) if error.is_pruned() => return Ok(BlockRead::Missing),
             Err(error) => return Err(error),
         };
         if time.is_some_and(|time| timestamp::unix_nanos(&time) < oldest) {
             return Ok(BlockRead::TooOld);
         }
     }
-    let found = read_account_txs(node, height, signer).await?;
-    let at_height = |found: Vec<AccountTx>| found.into_iter().map(|tx| (tx, height)).collect();
-    Ok(found.map_or(BlockRead::Missing, |found| BlockRead::Found(at_height(found))))
+    if let Some(found) = read_account_txs(node, height, signer).await? {
+        return Ok(BlockRead::Found(found.into_iter().map(|tx| (tx, height)).collect()));
+    }
+    // Only nodes that have pruned the block, or keep no results, lack it for good.
+    match node.read_at_any(|node| async move { node.block_results(height).await }).await {
+        Err(error) if error.is_pruned() || error.is_not_executed() => Ok(BlockRead::Missing),
+        Err(error) => Err(error),
+        Ok(_) => Err(node.unsent_error("a block was there only at the second question")),
+    }
 }
 
 fn oldest_time() -> i128 {

@@ -3,7 +3,7 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use svc_devnet::{Devnet, node::Node, scenario::Scenario};
-use svc_indexer::{Indexer, IndexerConfig};
+use svc_indexer::{Indexer, IndexerConfig, verify_index};
 use svc_net::upstream::UpstreamOrigins;
 
 use super::{
@@ -101,9 +101,20 @@ async fn a_follower_behind_the_horizon_asks_an_archive_node_or_stops_with_the_ch
     drop(replica);
 
     let both = UpstreamOrigins::from(node.origin()).with_origin(archive.origin());
-    let replica = IndexerReplica::launch(IndexerConfig::new(both, database)).await;
+    let replica = IndexerReplica::launch(IndexerConfig::new(both.clone(), database)).await;
     let newest = *node.watch_heights().borrow();
     await_indexed(&replica.origin, newest).await;
+    // An empty store takes the whole chain from the archive, with every entity that is not there.
+    let database = format!("sqlite://{}?mode=rwc", directory.path().join("whole.db").display());
+    let whole = IndexerConfig::new(both, database);
+    let from_archive = IndexerReplica::launch(whole.clone()).await;
+    await_indexed(&from_archive.origin, newest).await;
+    let status = read_ok(&from_archive.origin, "/v4/indexer/status").await;
+    assert_eq!(status["oldest_block_height"], 1, "{status}");
+    for height in [newest / 2, newest] {
+        let found = verify_index(&whole, Some(height)).await.expect("compared");
+        assert_eq!(found.difference_count, 0, "{:#?}", found.differences);
+    }
     await_indexed(&origin, before).await;
     keep_states(&node, 0);
     await_indexed(&origin, newest).await;

@@ -48,7 +48,7 @@ pub async fn find_first_height(
     if let Some(wanted) = config.start_height {
         return Err(PrunedHeight { wanted, oldest, is_empty: true }.into());
     }
-    let start = start_of_empty_store(oldest, sync.earliest_block_height, newest);
+    let start = start_of_empty_store(oldest, newest);
     if start > 1 {
         tracing::warn!(
             start,
@@ -60,9 +60,9 @@ pub async fn find_first_height(
     Ok(start)
 }
 
-fn start_of_empty_store(oldest: u64, oldest_block: u64, newest: u64) -> u64 {
-    let is_pruned = oldest > oldest_block.max(1);
-    let margin = if is_pruned { (newest.saturating_sub(oldest) / MARGIN_DIVISOR).min(MAX_MARGIN) } else { 0 };
+fn start_of_empty_store(oldest: u64, newest: u64) -> u64 {
+    // A node whose oldest height is not the first prunes, blocks or state, and goes on with it.
+    let margin = if oldest > 1 { (newest.saturating_sub(oldest) / MARGIN_DIVISOR).min(MAX_MARGIN) } else { 0 };
     oldest + margin
 }
 
@@ -112,15 +112,10 @@ mod tests {
 
     #[test]
     fn an_empty_store_begins_where_state_is_left_long_enough_to_be_read() {
-        for (oldest, oldest_block, newest, start) in [
-            (1, 1, 1, 1),
-            (50, 50, 900, 50),
-            (51, 1, 100, 55),
-            (500_000, 1, 900_000, 501_000),
-            (7, 1, 7, 7),
-            (1, 0, 0, 1),
-        ] {
-            assert_eq!(start_of_empty_store(oldest, oldest_block, newest), start, "{oldest} {oldest_block} {newest}");
+        for (oldest, newest, start) in
+            [(1, 1, 1), (1, 900, 1), (50, 900, 135), (51, 100, 55), (500_000, 900_000, 501_000), (7, 7, 7)]
+        {
+            assert_eq!(start_of_empty_store(oldest, newest), start, "{oldest} {newest}");
         }
     }
 

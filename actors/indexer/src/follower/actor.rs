@@ -29,7 +29,7 @@ use super::{
 use crate::{
     block,
     ingest::{BlockIngester, FetchedBlock, IngestError, NodeReader, PrunedHeight, discover_entities, oldest_height},
-    store::{BlockBatch, iso_millis},
+    store::{BlockWrite, Checkpoint, IndexStore, iso_millis},
 };
 
 pub struct State {
@@ -103,8 +103,8 @@ impl ActorBehaviour for Follower {
             Msg::BlockFetched { height, result: Err(error) } => {
                 metrics::record_indexer_failure(BlockStage::Fetch);
                 state.record_failure(height, &error);
-                state.core.fetch_failed(height);
                 let is_pruned = matches!(error, IngestError::Pruned(_));
+                state.core.fetch_failed(height, is_pruned);
                 state.schedule_retry(context, if is_pruned { PRUNED_RETRY_DELAY } else { RETRY_DELAY });
                 Vec::new()
             }
@@ -131,7 +131,7 @@ impl ActorBehaviour for Follower {
             }
             Msg::Retry => {
                 state.is_retry_scheduled = false;
-                state.core.advance()
+                state.core.retry()
             }
         };
         for effect in effects {
@@ -257,48 +257,78 @@ async fn fetch_from_nodes(args: &Args, height: u64) -> Result<FetchedBlock, Inge
     Ok(FetchedBlock { facts, readings })
 }
 
-/// Writes blocks in one transaction, until one of them fails or the time of a transaction is over. Returns those that are in the store.
+/// Writes blocks in one transaction, until one of them fails, needs the node, or the time of a transaction is over. Returns those that
+/// are in the store.
 async fn write_blocks(args: &Args, fetched: &[Arc<FetchedBlock>]) -> (Vec<BlockMessage>, Option<IngestError>) {
     let (started, mut written) = (Instant::now(), Vec::new());
-    let batch = match args.store.begin_blocks().await {
-        Ok(batch) => batch,
-        Err(error) => return (written, Some(error.into())),
+    let failure = match fetched.split_first() {
+        Some((first, others)) => write_batch(args, first, others, &mut written).await.err(),
+        None => None,
     };
-    let mut failure = None;
-    for fetched in fetched {
-        let span = trace::index_block_span(fetched.facts.height);
-        match write_block(args, &batch, fetched).instrument(span).await {
-            Ok(block) => written.push(block),
-            // The state of the transaction is unknown after an error of the store.
-            Err(error @ IngestError::Store(_)) => return (Vec::new(), Some(error)),
-            Err(error) => {
-                failure = Some(error);
-                break;
-            }
-        }
+    metrics::record_indexer_stage(BlockStage::Write, started.elapsed());
+    match failure {
+        // The blocks before are in the store, and the next transaction begins with this one.
+        Some(IngestError::NodeNeeded) => (written, None),
+        failure => (written, failure),
+    }
+}
+
+/// The first block is gathered before the transaction begins: the node may be asked for it. The others are gathered within, and see the
+/// blocks before them. Blocks go into `written` once they are committed.
+async fn write_batch(
+    args: &Args,
+    first: &FetchedBlock,
+    others: &[Arc<FetchedBlock>],
+    written: &mut Vec<BlockMessage>,
+) -> Result<(), IngestError> {
+    let span = trace::index_block_span(first.facts.height);
+    let block = gather_block(args, &args.store, &args.store.checkpoint().await?, true, first).instrument(span).await?;
+    let (started, mut failure) = (Instant::now(), Ok(()));
+    let mut batch = args.store.begin_blocks().await?;
+    batch.write(&block).await?;
+    let mut gathered = vec![block];
+    for fetched in others {
         if started.elapsed() > MAX_BATCH_TIME {
             break;
         }
+        let span = trace::index_block_span(fetched.facts.height);
+        match gather_block(args, batch.store(), batch.checkpoint(), false, fetched).instrument(span).await {
+            Ok(block) => {
+                batch.write(&block).await?;
+                gathered.push(block);
+            }
+            // The state of the transaction is unknown after an error of the store.
+            Err(error @ IngestError::Store(_)) => return Err(error),
+            Err(error) => {
+                failure = Err(error);
+                break;
+            }
+        }
     }
-    if !written.is_empty()
-        && let Err(error) = batch.commit().await
-    {
-        return (Vec::new(), Some(error.into()));
-    }
-    metrics::record_indexer_stage(BlockStage::Write, started.elapsed());
-    (written, failure)
+    batch.commit().await?;
+    written.extend(gathered.into_iter().map(|block| BlockMessage {
+        block: block.height,
+        block_time: iso_millis(block.time),
+        events: block.events,
+    }));
+    failure
 }
 
-/// Writes a block; its reads see the blocks before it.
-async fn write_block(args: &Args, batch: &BlockBatch, fetched: &FetchedBlock) -> Result<BlockMessage, IngestError> {
-    let reader = NodeReader { node: &args.node, registry: &args.registry };
-    let ingester = BlockIngester { node: reader, store: batch.store(), known_messages: &args.known_messages };
+/// Gathers the rows of a block.
+async fn gather_block(
+    args: &Args,
+    store: &IndexStore,
+    checkpoint: &Checkpoint,
+    may_ask_node: bool,
+    fetched: &FetchedBlock,
+) -> Result<BlockWrite, IngestError> {
+    let node = NodeReader { node: &args.node, registry: &args.registry };
+    let ingester = BlockIngester { node, store, checkpoint, may_ask_node, known_messages: &args.known_messages };
     let started = Instant::now();
     let block = ingester.ingest(fetched).await?;
     metrics::record_indexer_stage(BlockStage::Gather, started.elapsed());
     trace::record_block(&Span::current(), block.events.len(), block.changes.len());
-    batch.write(&block).await?;
-    Ok(BlockMessage { block: block.height, block_time: iso_millis(block.time), events: block.events })
+    Ok(block)
 }
 
 fn parse_height(frame: &str) -> Option<u64> {

@@ -27,6 +27,8 @@ pub struct FollowerCore<B> {
     /// True from a failure to the next fetched block: one block at a time is fetched, since many requests to a node
     /// that has just restarted would keep the circuit breaker open.
     is_throttled: bool,
+    /// True from a height that no node has until the next retry: nothing is fetched meanwhile.
+    is_paused: bool,
 }
 
 impl<B: Clone> FollowerCore<B> {
@@ -39,6 +41,7 @@ impl<B: Clone> FollowerCore<B> {
             fetched_blocks: BTreeMap::new(),
             is_writing: false,
             is_throttled: false,
+            is_paused: false,
         }
     }
 
@@ -68,10 +71,18 @@ impl<B: Clone> FollowerCore<B> {
         self.advance()
     }
 
-    /// Records a failed fetch; the next call of [`Self::advance`] repeats it.
-    pub fn fetch_failed(&mut self, height: u64) {
+    /// Records a failed fetch; the next call of [`Self::advance`] repeats it. After a height that no node has (`is_pruned`) only
+    /// [`Self::retry`] does.
+    pub fn fetch_failed(&mut self, height: u64, is_pruned: bool) {
         self.heights_in_fetch.remove(&height);
         self.is_throttled = true;
+        self.is_paused |= is_pruned;
+    }
+
+    /// The delay after a failure is over.
+    pub fn retry(&mut self) -> Vec<FollowerEffect<B>> {
+        self.is_paused = false;
+        self.advance()
     }
 
     /// Records that the first `count` of the current blocks are written, and that the others are not; the next call of
@@ -95,7 +106,7 @@ impl<B: Clone> FollowerCore<B> {
             }
         }
         for height in next..=self.tip.min(self.committed + MAX_FETCH_AHEAD) {
-            if self.is_throttled && !self.heights_in_fetch.is_empty() {
+            if self.is_paused || (self.is_throttled && !self.heights_in_fetch.is_empty()) {
                 break;
             }
             if !self.fetched_blocks.contains_key(&height) && self.heights_in_fetch.insert(height) {

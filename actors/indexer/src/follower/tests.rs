@@ -40,7 +40,7 @@ fn a_gap_is_fetched_and_blocks_are_written_in_order() {
 fn failed_steps_are_retried_and_one_transaction_is_written_at_a_time() {
     let mut core: FollowerCore<u64> = FollowerCore::new(0);
     assert_eq!(core.tip_seen(2), [1, 2].map(FollowerEffect::Fetch));
-    core.fetch_failed(1);
+    core.fetch_failed(1, false);
     assert_eq!(core.block_fetched(2, 2), [FollowerEffect::Fetch(1)]);
     assert_eq!(core.block_fetched(1, 1), [FollowerEffect::Write(vec![1, 2])]);
     assert_eq!(core.advance(), []);
@@ -48,6 +48,15 @@ fn failed_steps_are_retried_and_one_transaction_is_written_at_a_time() {
     assert_eq!(core.advance(), [FollowerEffect::Write(vec![1, 2])]);
     core.blocks_written(1);
     assert_eq!(core.advance(), [FollowerEffect::Write(vec![2])], "the second one has failed");
+}
+
+#[test]
+fn after_a_height_that_no_node_has_only_a_retry_fetches_again() {
+    let mut core: FollowerCore<u64> = FollowerCore::new(0);
+    assert_eq!(core.tip_seen(3).len(), 3);
+    core.fetch_failed(1, true);
+    assert_eq!((core.block_fetched(2, 2), core.tip_seen(4)), (Vec::new(), Vec::new()));
+    assert_eq!(core.retry(), [1, 4].map(FollowerEffect::Fetch));
 }
 
 #[test]
@@ -68,7 +77,7 @@ fn after_a_failure_one_block_at_a_time_is_fetched_until_one_arrives() {
     let mut core: FollowerCore<u64> = FollowerCore::new(0);
     assert_eq!(core.tip_seen(3).len(), 3);
     for height in [1, 2, 3] {
-        core.fetch_failed(height);
+        core.fetch_failed(height, false);
     }
     assert_eq!(core.advance(), [FollowerEffect::Fetch(1)]);
     assert_eq!(core.tip_seen(4), []);

@@ -17,13 +17,17 @@ use crate::{
         UnresolvedRef,
     },
     projection::{authorizations, governance, groups},
-    store::{BlockWrite, DueEntity, EntityChange, EntityKind, IndexStore, iso_millis},
+    store::{BlockWrite, Checkpoint, DueEntity, EntityChange, EntityKind, IndexStore, iso_millis},
 };
 
 /// The sources from which the rows of a block are made.
 pub struct BlockIngester<'a> {
     pub node: NodeReader<'a>,
     pub store: &'a IndexStore,
+    /// The newest block of the store.
+    pub checkpoint: &'a Checkpoint,
+    /// Whether the node may be asked for entities that only the store names: not while a transaction is open.
+    pub may_ask_node: bool,
     pub known_messages: &'a KnownMessages,
 }
 
@@ -32,7 +36,7 @@ impl BlockIngester<'_> {
     pub async fn ingest(&self, fetched: &FetchedBlock) -> Result<BlockWrite, IngestError> {
         let mut facts = fetched.facts.clone();
         let height = facts.height;
-        let checkpoint = self.store.checkpoint().await?;
+        let checkpoint = self.checkpoint;
         // The first block has no predecessor, so its own time stands for the time before it.
         let before = if checkpoint.height == 0 { facts.time } else { checkpoint.time };
         let mut view = RegistryView::new(self.store, height);
@@ -46,7 +50,11 @@ impl BlockIngester<'_> {
         self.expand_proposals(&view, &mut facts).await?;
         self.resolve_refs(&view, &mut facts, &due, &fetched.readings).await?;
 
-        let missing = facts.entities.keys().filter(|entity| !fetched.readings.contains_key(*entity)).cloned().collect();
+        let missing: Vec<EntityRef> =
+            facts.entities.keys().filter(|entity| !fetched.readings.contains_key(*entity)).cloned().collect();
+        if !missing.is_empty() && !self.may_ask_node {
+            return Err(IngestError::NodeNeeded);
+        }
         let resolved = self.node.read_entities(missing, height).await?;
         for (entity, causes) in &facts.entities {
             let Some(reading) = fetched.readings.get(entity).or_else(|| resolved.get(entity)) else { continue };

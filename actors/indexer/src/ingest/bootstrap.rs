@@ -55,7 +55,7 @@ pub async fn list_entities(source: NodeReader<'_>, height: u64) -> Result<Vec<En
         return Ok(rates.into_iter().map(|(rate, _)| rate).collect());
     }
     if height == 1 {
-        found.extend(list_genesis_digests(source.node).await);
+        found.extend(list_genesis_digests(source.node).await?);
     }
     for (kind, max_empty_batches) in [
         (EntityRef::Ecosystem as fn(u64) -> EntityRef, 1),
@@ -82,35 +82,42 @@ pub async fn list_entities(source: NodeReader<'_>, height: u64) -> Result<Vec<En
 /// Most chunks of a genesis document that are read.
 const MAX_GENESIS_CHUNKS: u64 = 64;
 
-/// Lists the digests of the genesis. Without its document they stay unknown.
-async fn list_genesis_digests(node: &NodeClient) -> Vec<EntityRef> {
-    match read_genesis(node).await {
+/// Lists the digests of the genesis. A document that the node does not serve, or that cannot be read, is named in the log.
+async fn list_genesis_digests(node: &NodeClient) -> Result<Vec<EntityRef>, NodeClientError> {
+    let document = match read_genesis(node).await {
+        Err(error @ NodeClientError::Rpc { .. }) => Err(error.to_string()),
+        read => read?,
+    };
+    let genesis: Result<Value, String> =
+        document.and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
+    match genesis {
         Ok(genesis) => {
             let digests = genesis["app_state"]["di"]["digests"].as_array().cloned().unwrap_or_default();
-            digests.iter().filter_map(|one| Some(EntityRef::Digest(one["digest"].as_str()?.to_owned()))).collect()
+            Ok(digests.iter().filter_map(|one| Some(EntityRef::Digest(one["digest"].as_str()?.to_owned()))).collect())
         }
         Err(reason) => {
             tracing::warn!(reason, "the genesis document cannot be read: its digests are not indexed");
-            Vec::new()
+            Ok(Vec::new())
         }
     }
 }
 
-async fn read_genesis(node: &NodeClient) -> Result<Value, String> {
+/// The bytes of the genesis document, or the reason why it is not read.
+async fn read_genesis(node: &NodeClient) -> Result<Result<Vec<u8>, String>, NodeClientError> {
     let (mut document, mut chunk) = (Vec::new(), 0);
     loop {
-        let part = node.call_raw("genesis_chunked", json!({"chunk": chunk.to_string()})).await;
-        let part = part.map_err(|error| error.to_string())?;
-        let number = |name: &str| part[name].as_str().and_then(|text| text.parse::<u64>().ok());
-        let total = number("total").ok_or("a chunk does not name their number")?;
-        if total > MAX_GENESIS_CHUNKS {
-            return Err(format!("it has {total} chunks, {MAX_GENESIS_CHUNKS} are read at most"));
+        let part = node.call_raw("genesis_chunked", json!({"chunk": chunk.to_string()})).await?;
+        let total = part["total"].as_str().and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        if !(1..=MAX_GENESIS_CHUNKS).contains(&total) {
+            return Ok(Err(format!("it has {total} chunks, 1 to {MAX_GENESIS_CHUNKS} are read")));
         }
-        let data = STANDARD.decode(part["data"].as_str().unwrap_or_default()).map_err(|error| error.to_string())?;
-        document.extend(data);
+        match STANDARD.decode(part["data"].as_str().unwrap_or_default()) {
+            Ok(data) => document.extend(data),
+            Err(error) => return Ok(Err(error.to_string())),
+        }
         chunk += 1;
         if chunk >= total {
-            return serde_json::from_slice(&document).map_err(|error| error.to_string());
+            return Ok(Ok(document));
         }
     }
 }

@@ -20,12 +20,15 @@ pub struct PrunedHeight {
 
 /// Whether one of the nodes has a block and the state after it.
 pub async fn has_height(nodes: &NodeClient, height: u64) -> Result<bool, NodeClientError> {
+    let (mut failure, mut has_answer) = (None, false);
     for node in std::iter::once(nodes.pinned()).chain(nodes.alternatives()) {
-        if node_has(&node, height).await? {
-            return Ok(true);
+        match node_has(&node, height).await {
+            Ok(true) => return Ok(true),
+            Ok(false) => has_answer = true,
+            Err(error) => failure = failure.or(Some(error)),
         }
     }
-    Ok(false)
+    failure.filter(|_| !has_answer).map_or(Ok(false), Err)
 }
 
 /// The oldest height that one of the nodes has with its block and the state after it.

@@ -36,6 +36,9 @@ pub enum IngestError {
     Store(#[from] IndexStoreError),
     #[error("block {0} has an invalid header time")]
     InvalidBlockTime(u64),
+    /// The node must be asked before a transaction begins.
+    #[error("the node is needed")]
+    NodeNeeded,
     /// No node has the block, or the state after it, any more.
     #[error(transparent)]
     Pruned(#[from] PrunedHeight),
@@ -48,7 +51,7 @@ impl IngestError {
             Self::Node(NodeClientError::Upstream(_)) => "the node does not answer".to_owned(),
             Self::Node(error) => error.to_string(),
             Self::Store(_) => "the store failed".to_owned(),
-            Self::InvalidBlockTime(_) | Self::Pruned(_) => self.to_string(),
+            Self::InvalidBlockTime(_) | Self::NodeNeeded | Self::Pruned(_) => self.to_string(),
         }
     }
 }

@@ -63,8 +63,15 @@ fn accept_missing<R>(answer: Result<R, NodeClientError>) -> Result<Option<R>, No
     }
 }
 
-/// Queries whose missing entity is gRPC Internal, sdk/6, with "not found" in the text.
-const QUERIES_WITHOUT_NOT_FOUND: [&str; 2] = ["feegrant.v1beta1.Query/Allowance", "pp.v1.Query/GetParticipant"];
+/// Queries whose missing entity has no gRPC status of its own, sdk/6, with "not found" in the text.
+const QUERIES_WITHOUT_NOT_FOUND: [&str; 6] = [
+    "feegrant.v1beta1.Query/Allowance",
+    "pp.v1.Query/GetParticipant",
+    "group.v1.Query/Proposal",
+    "group.v1.Query/TallyResult",
+    "group.v1.Query/GroupInfo",
+    "group.v1.Query/GroupPolicyInfo",
+];
 
 /// Whether the entity of a query is not there. NotFound is sdk/22. Every other error says nothing of the entity, not even one that ends
 /// in "not found": a node that has pruned its state answers so.
@@ -105,7 +112,8 @@ impl NodeReader<'_> {
         request: &Q,
         height: u64,
     ) -> Result<Option<R>, NodeClientError> {
-        accept_missing(self.node.read_at_any(|node| async move { node.query(path, request, height).await }).await)
+        // Absence is an answer, also that of another node.
+        self.node.read_at_any(|node| async move { accept_missing(node.query(path, request, height).await) }).await
     }
 
     /// Reads several entities at a height, up to [`READ_CONCURRENCY`] at once. Fails with the first read that fails.
@@ -326,8 +334,8 @@ impl NodeReader<'_> {
         let namespace = self.registry.namespace();
         let path = namespace.query_path(module, "Params");
         let path = path.as_str();
-        let ask = |node: NodeClient| async move { node.query_bytes(path, &[], height).await };
-        let bytes = accept_missing(self.node.read_at_any(ask).await)?;
+        let ask = |node: NodeClient| async move { accept_missing(node.query_bytes(path, &[], height).await) };
+        let bytes = self.node.read_at_any(ask).await?;
         let decoded = bytes
             .and_then(|bytes| self.registry.decode(&namespace.full_name(module, "QueryParamsResponse"), &bytes).ok());
         let params = decoded.map(|reply| registry_entities::params(reply.get("params").unwrap_or(&Value::Null)));
@@ -339,4 +347,27 @@ impl NodeReader<'_> {
 /// Returns the request for the page of an SDK list that begins at a key.
 pub(super) fn page_request(key: Vec<u8>) -> Option<PageRequest> {
     Some(PageRequest { key, limit: 1_000, ..Default::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_definite_answer_is_absence() {
+        let error = |code, text: &str| ChainError { codespace: "sdk".to_owned(), code, raw_log: text.to_owned() };
+        let pruned = "failed to load state at height 5; version does not exist (latest height: 9): not found";
+        for (path, error, expected) in [
+            ("/svc.ec.v1.Query/GetEcosystem", error(22, "ecosystem 7 not found: key not found"), true),
+            ("/svc.ec.v1.Query/GetEcosystem", error(6, "not found"), false),
+            ("/svc.pp.v1.Query/GetParticipant", error(6, "participant not found"), true),
+            ("/cosmos.group.v1.Query/Proposal", error(6, "load proposal: not found: unknown request"), true),
+            ("/cosmos.group.v1.Query/Proposal", error(6, "panic"), false),
+            ("/cosmos.group.v1.Query/Proposal", error(38, pruned), false),
+            ("/cosmos.feegrant.v1beta1.Query/Allowance", error(18, "height in the future"), false),
+        ] {
+            assert_eq!(is_missing(path, &error), expected, "{path} {error:?}");
+        }
+        assert!(error(38, pruned).is_pruned_state() && !error(38, "fee-grant not found").is_pruned_state());
+    }
 }

@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     block::{EntityRef, PARAMETER_MODULES},
+    projection::authorizations,
     store::{EntityFilter, EntityKind, IndexStore, IndexStoreError, StoredEntity},
 };
 
@@ -70,11 +71,14 @@ pub async fn compare_with_node(
     Ok(Verification { height, entities: count, difference_count, differences })
 }
 
+/// The reference to an entity with an id.
+type EntityById = fn(u64) -> EntityRef;
+
 /// The entities of the store that the node can be asked for.
 async fn list_stored(store: &IndexStore, height: u64) -> Result<Vec<EntityRef>, IndexStoreError> {
     let all = EntityFilter::default();
     let mut found = Vec::new();
-    let by_id: [(EntityKind, fn(u64) -> EntityRef); 9] = [
+    let by_id: [(EntityKind, EntityById); 9] = [
         (EntityKind::Corporation, EntityRef::Corporation),
         (EntityKind::Ecosystem, EntityRef::Ecosystem),
         (EntityKind::Schema, EntityRef::Schema),
@@ -100,7 +104,7 @@ async fn list_stored(store: &IndexStore, height: u64) -> Result<Vec<EntityRef>, 
         found.push(EntityRef::Group { corporation_id: stored.id, policy });
     }
     for stored in store.list_all(EntityKind::FeeGrant, height, &all).await? {
-        let corporation = stored.body["corporation_id"].as_u64().unwrap_or(0);
+        let corporation = stored.body["grantor_corporation_id"].as_u64().unwrap_or(0);
         let Some(corporation) = store.entity(EntityKind::Corporation, corporation, height).await? else { continue };
         let granter = corporation["policy_address"].as_str().unwrap_or_default().to_owned();
         found.push(EntityRef::FeeAllowance { granter, grantee: text(&stored, "grantee") });
@@ -136,12 +140,18 @@ async fn compare_entity(
             let Some(corporation) = store.find_entity(EntityKind::Corporation, &by_policy, height).await? else {
                 return Ok(Vec::new());
             };
-            let filter =
-                EntityFilter { corporation_id: Some(corporation.id), name: Some(grantee), ..EntityFilter::default() };
+            let filter = EntityFilter {
+                corporation_id: Some(corporation.id),
+                name: Some(grantee.clone()),
+                ..EntityFilter::default()
+            };
             let stored = store.find_entity(EntityKind::FeeGrant, &filter, height).await?;
             // The members of a grant follow from its history, which the node does not have.
             let presence = |is_there: bool| is_there.then(|| Value::from(true));
-            (EntityKind::FeeGrant, presence(stored.is_some()), presence(allowance.is_some()))
+            // Allowances that are not limited to messages are none of the registry's.
+            let granted =
+                allowance.and_then(|one| authorizations::fee_grant(corporation.id, &grantee, &one, None, true));
+            (EntityKind::FeeGrant, presence(stored.is_some()), presence(granted.is_some()))
         }
     };
     Ok(compare_bodies(kind, &name, stored, node))

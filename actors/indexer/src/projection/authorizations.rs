@@ -85,6 +85,9 @@ pub fn fee_grant(
     before: Option<&Value>,
     is_new: bool,
 ) -> Option<Value> {
+    if !allowance.type_url.ends_with(".AllowedMsgAllowance") {
+        return None;
+    }
     let filter = AllowedMsgAllowance::decode(allowance.value.as_slice()).ok()?;
     let inner = filter.allowance?;
     let mut object = Map::new();

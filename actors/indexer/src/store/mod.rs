@@ -14,7 +14,7 @@ mod trust;
 
 pub use chain::{
     activity::{EntityActivity, StoredActivity},
-    block::{BlockBatch, BlockWrite, Checkpoint, ScheduledChange},
+    block::{BlockWrite, Checkpoint, ScheduledChange},
     entity::{DueEntity, EntityChange, EntityFilter, EntityKind, IdRange, StoredEntity},
     event::{EventCursor, EventQuery, EventRoute, StoredEvent},
     stats::{Granularity, StatsBucket},

@@ -209,12 +209,17 @@ impl NodeClient {
     /// Every [`NodeClientError`] except `Query`; `Protocol` for a node of another chain.
     pub async fn status(&self) -> Result<NodeStatus, NodeClientError> {
         let status: NodeStatus = self.call("status", json!({})).await?;
+        self.require_chain(&status.node_info.network)?;
+        Ok(status)
+    }
+
+    fn require_chain(&self, found: &str) -> Result<(), NodeClientError> {
         match self.chain_id.get() {
-            Some(own) if *own != status.node_info.network => {
-                let reason = format!("it runs {:?}, not {own:?}", status.node_info.network);
+            Some(own) if own != found => {
+                let reason = format!("it runs {found:?}, not {own:?}");
                 Err(self.endpoints.current().protocol_error(reason, &[]).into())
             }
-            _ => Ok(status),
+            _ => Ok(()),
         }
     }
 
@@ -277,6 +282,7 @@ impl NodeClient {
     pub async fn block(&self, height: u64) -> Result<CommittedBlock, NodeClientError> {
         let block: CommittedBlock = self.call("block", json!({"height": height.to_string()})).await?;
         self.require_height("block", height, block.block.header.height)?;
+        self.require_chain(&block.block.header.chain_id)?;
         Ok(block)
     }
 

@@ -35,7 +35,10 @@ impl NodeClient {
             answer => return answer,
         };
         for other in self.alternatives() {
-            if let Ok(answer) = ask(other).await {
+            // Not one of another chain.
+            if other.status().await.is_ok()
+                && let Ok(answer) = ask(other).await
+            {
                 return Ok(answer);
             }
         }

@@ -23,6 +23,7 @@ use super::{
     grant::{GrantPolicy, REFRESH_TIMEOUT, explain_refusal},
     receipt::{WriteAnswer, WriteReceipt, build_receipt},
     recorded::StoredAnswer,
+    recovery::{DecidingTransaction, deciding_transaction},
     request::decode_message,
 };
 use crate::{
@@ -61,7 +62,7 @@ pub(crate) async fn execute(mut task: WriteTask<WriteAnswer>, context: &WriteCon
 pub(crate) async fn resume(mut task: WriteTask<WriteAnswer>, context: &WriteContext, transactions: Vec<InFlightTx>) {
     let last_tx = transactions.last().map(SubmittedTx::from);
     // A write may have ended with one transaction while an earlier one, which was refused, may still execute as far as the journal knows.
-    let has_ended = context.pipeline.journal().is_write_included(&task.intent().id).await;
+    let has_ended = !context.audit.is_open(&task.intent().id) && has_decided(context, &task.intent().id).await;
     if !has_ended {
         context.audit.continue_write(task.intent(), decode_message(context, &task.intent().encoded));
     }
@@ -81,6 +82,12 @@ pub(crate) async fn resume(mut task: WriteTask<WriteAnswer>, context: &WriteCont
         }
     };
     close_records(task, context, CompletedWrite { is_audited: !has_ended, ..completed });
+}
+
+/// Whether the journal shows how a write has ended.
+async fn has_decided(context: &WriteContext, write_id: &str) -> bool {
+    let transactions = context.pipeline.journal().find_by_write(write_id).await.unwrap_or_default();
+    matches!(deciding_transaction(transactions), DecidingTransaction::Found(_))
 }
 
 /// The answer of a write that the chain has decided, in the trace that the write belongs to.

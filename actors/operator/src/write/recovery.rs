@@ -39,7 +39,7 @@ pub(crate) async fn complete_audit(
 
 /// The transaction that decides how a write has ended.
 #[derive(Debug, PartialEq, Eq)]
-enum DecidingTransaction {
+pub(super) enum DecidingTransaction {
     /// One that may still execute: the write has not ended.
     Open,
     /// Nothing of the write was ever sent.
@@ -47,12 +47,15 @@ enum DecidingTransaction {
     Found(Box<JournalRecord>),
 }
 
-fn deciding_transaction(mut transactions: Vec<JournalRecord>) -> DecidingTransaction {
+pub(super) fn deciding_transaction(mut transactions: Vec<JournalRecord>) -> DecidingTransaction {
     // At most one of them is in a block, though one of an earlier signature may still be open.
     if let Some(position) = transactions.iter().position(|tx| tx.state == "included") {
         return DecidingTransaction::Found(Box::new(transactions.swap_remove(position)));
     }
-    if transactions.iter().any(|tx| tx.state.starts_with("open")) {
+    // A transaction that failed in a block has used the sequence of those that were refused before it.
+    let is_failed = transactions.last().is_some_and(|newest| newest.state == "failed");
+    let may_execute = |tx: &JournalRecord| tx.state == "open" || (tx.state == "open_refused" && !is_failed);
+    if transactions.iter().any(may_execute) {
         return DecidingTransaction::Open;
     }
     // One that was never sent has no reason of a refusal.
@@ -84,6 +87,8 @@ mod tests {
             assert_eq!(Some(found.tx_hash.as_str()), expected);
         }
         assert_eq!(deciding_transaction(vec![record("A", "failed", Some(11)), refused()]), DecidingTransaction::Open);
+        let failed = deciding_transaction(vec![refused(), record("B", "failed", Some(11))]);
+        assert!(matches!(failed, DecidingTransaction::Found(tx) if tx.tx_hash == "B"));
         assert_eq!(deciding_transaction(vec![record("A", "refused", None)]), DecidingTransaction::None);
     }
 }

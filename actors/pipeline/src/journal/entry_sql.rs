@@ -68,7 +68,10 @@ async fn insert_restored(connection: &mut SqliteConnection, restored: &RestoredE
                tool, session, client, verdict, message_digest, is_fee_granted, signed_at, decided_at, block_height, code, codespace, \
                raw_log, gas_used, gas_wanted, uses_sequence, restored_at, fee) \
                VALUES (?1, ?1, ?2, ?3, 0, ?4, ?5, 0, '', '', '', 'restored', ?6, 0, ?7, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 1, ?7, ?14) \
-               ON CONFLICT (tx_hash) DO NOTHING";
+               ON CONFLICT (tx_hash) DO UPDATE SET state = excluded.state, decided_at = excluded.decided_at, \
+               block_height = excluded.block_height, code = excluded.code, codespace = excluded.codespace, raw_log = excluded.raw_log, \
+               gas_used = excluded.gas_used, gas_wanted = excluded.gas_wanted, uses_sequence = 1, restored_at = excluded.restored_at \
+               WHERE uses_sequence = 0 AND state NOT IN ('open', 'open_refused')";
     let result = &restored.result;
     sqlx::query(sql)
         .bind(&restored.hash)

@@ -241,10 +241,9 @@ impl JournalHandle {
         self.store.location()
     }
 
-    /// Whether a transaction of a write is in a block, without error. A journal that cannot be read does not know.
-    pub async fn is_write_included(&self, write_id: &str) -> bool {
-        let transactions = self.store.find_by_write(write_id).await.unwrap_or_default();
-        transactions.iter().any(|tx| tx.state == "included")
+    /// Transactions of a write, the oldest first.
+    pub async fn find_by_write(&self, write_id: &str) -> Result<Vec<JournalRecord>, JournalError> {
+        self.store.find_by_write(write_id).await
     }
 
     /// The transaction under an idempotency key that has its outcome, or may still get it: the one in a block, otherwise the last one

@@ -3,20 +3,24 @@
 
 use std::{collections::BTreeSet, ops::Range};
 
+use sqlx::sqlite::SqliteRow;
+
 use super::{
     error::JournalError,
     store::{JournalStore, read_optional, to_sql_integer},
 };
 
-/// Sequences that the account has used and of which the journal has no record.
+/// Sequences that the account has used, and of which the journal does not know which transaction used them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct UnknownSequences {
     range: Range<u64>,
-    /// Those of the range that have a record. A node may state any sequence, so that only these are kept.
+    /// Those of the range whose transaction is known. A node may state any sequence, so that only these are kept.
     known: BTreeSet<u64>,
+    /// Hashes of transactions that may have used one of them, and are followed anyway.
+    open: BTreeSet<String>,
     /// No block below this height has used one of them.
     pub lowest_height: u64,
-    /// Whether the journal has no record at all, and was never compared.
+    /// Whether the journal has no record of its own, and was never compared.
     pub is_new_journal: bool,
 }
 
@@ -30,51 +34,59 @@ impl UnknownSequences {
     pub fn explain(&mut self, sequence: u64) -> bool {
         self.range.contains(&sequence) && self.known.insert(sequence)
     }
+
+    /// Whether the journal follows a transaction.
+    pub fn is_open(&self, hash: &str) -> bool {
+        self.open.contains(hash)
+    }
 }
 
 impl JournalStore {
-    /// Compares the journal with the sequence that comes next for the account.
-    pub(crate) async fn unknown_sequences(&self, next: u64) -> Result<UnknownSequences, JournalError> {
+    /// Compares the journal with the sequence that comes next for the account, in the state after the block `newest`.
+    pub(crate) async fn unknown_sequences(&self, next: u64, newest: u64) -> Result<UnknownSequences, JournalError> {
         let pool = self.pool();
+        let pair =
+            |row: &SqliteRow| Ok::<_, sqlx::Error>((read_optional(row, "sequence")?, read_optional(row, "height")?));
+        let sql = "SELECT compared_sequence AS sequence, compared_height AS height FROM head";
+        let compared = pair(&sqlx::query(sql).fetch_one(pool).await?)?;
+        // A node that stated too much must not end all later comparisons.
+        let compared = compared.0.zip(compared.1).filter(|(sequence, height)| *sequence <= next && *height <= newest);
         // A restoration begins with the newest block: its records say nothing of the sequences below them.
         let sql = "SELECT MAX(sequence) AS sequence, MAX(block_height) AS height FROM transactions \
-                   WHERE uses_sequence = 1 AND restored_at IS NULL";
-        let recorded = sqlx::query(sql).fetch_one(pool).await?;
-        let compared = sqlx::query("SELECT compared_sequence AS sequence, compared_height AS height FROM head")
-            .fetch_one(pool)
-            .await?;
-        let newest_used = read_optional(&recorded, "sequence")?;
-        let compared_sequence = read_optional(&compared, "sequence")?;
-        let start = newest_used.map_or(0, |newest| newest + 1).max(compared_sequence.unwrap_or(0)).min(next);
-        let heights = [read_optional(&recorded, "height")?, read_optional(&compared, "height")?];
-        let sql = "SELECT sequence FROM transactions WHERE sequence >= ? AND sequence < ? \
-                   AND (state IN ('open', 'open_refused') OR uses_sequence = 1)";
-        let rows = sqlx::query(sql).bind(to_sql_integer(start)).bind(to_sql_integer(next)).fetch_all(pool).await?;
-        let known: BTreeSet<u64> = rows
-            .iter()
-            .map(|row| read_optional(row, "sequence"))
-            .collect::<Result<Option<_>, _>>()?
-            .unwrap_or_default();
+                   WHERE uses_sequence = 1 AND restored_at IS NULL AND block_height <= ?";
+        let recorded = pair(&sqlx::query(sql).bind(to_sql_integer(newest)).fetch_one(pool).await?)?;
+        let recorded = recorded.0.zip(recorded.1).map(|(sequence, height)| (sequence + 1, height));
+        let (start, lowest_height) = compared.or(recorded).unwrap_or((0, 1));
+        // The journal forgets its oldest records.
+        let sql = "SELECT CASE WHEN MIN(number) > 1 THEN MIN(sequence) ELSE 0 END AS sequence FROM transactions";
+        let kept = read_optional(&sqlx::query(sql).fetch_one(pool).await?, "sequence")?.unwrap_or(0);
+        let range = start.max(kept).min(next)..next;
+        let sql = "SELECT sequence FROM transactions WHERE sequence >= ? AND sequence < ? AND uses_sequence = 1";
+        let bounds = [range.start, range.end].map(to_sql_integer);
+        let rows = sqlx::query(sql).bind(bounds[0]).bind(bounds[1]).fetch_all(pool).await?;
+        let known = rows.iter().map(|row| Ok(read_optional(row, "sequence")?.unwrap_or_default()));
+        let known = known.collect::<Result<BTreeSet<u64>, sqlx::Error>>()?;
+        let sql = "SELECT tx_hash FROM transactions WHERE state IN ('open', 'open_refused')";
+        let open: Vec<String> = sqlx::query_scalar(sql).fetch_all(pool).await?;
         Ok(UnknownSequences {
-            range: start..next,
-            is_new_journal: newest_used.is_none() && compared_sequence.is_none() && known.is_empty(),
+            range,
             known,
-            lowest_height: heights.into_iter().flatten().max().unwrap_or(1).max(1),
+            is_new_journal: compared.is_none() && recorded.is_none() && open.is_empty(),
+            open: open.into_iter().collect(),
+            lowest_height: lowest_height.max(1),
         })
     }
 
-    /// The journal was compared with the account: all sequences below `next` that blocks up to `height` explain have records. This
-    /// ends a loss too.
-    pub(crate) async fn end_restoration(&self, compared: Option<(u64, u64)>) -> Result<(), JournalError> {
+    /// The journal was compared with the account, down from the state after the block `height`, in which `next` came next. This ends a
+    /// loss too.
+    pub(crate) async fn end_comparison(&self, next: u64, height: u64) -> Result<(), JournalError> {
         let mut transaction = self.begin().await?;
         sqlx::query("UPDATE head SET lost_commits = NULL").execute(&mut *transaction).await?;
-        if let Some((next, height)) = compared {
-            sqlx::query("UPDATE head SET compared_sequence = ?, compared_height = ?")
-                .bind(to_sql_integer(next))
-                .bind(to_sql_integer(height))
-                .execute(&mut *transaction)
-                .await?;
-        }
+        sqlx::query("UPDATE head SET compared_sequence = ?, compared_height = ?")
+            .bind(to_sql_integer(next))
+            .bind(to_sql_integer(height))
+            .execute(&mut *transaction)
+            .await?;
         transaction.commit().await?;
         self.record_head();
         Ok(())

@@ -228,7 +228,7 @@ async fn a_sequence_without_a_record_is_unknown_until_it_was_looked_for() {
     let path = directory.path().join("journal.db").display().to_string();
     let store = open(Some(&path), "o").await.expect("opens");
     let unknown = async |next| {
-        let unknown = store.unknown_sequences(next).await.expect("read");
+        let unknown = store.unknown_sequences(next, 100).await.expect("read");
         (unknown.count(), unknown.lowest_height, unknown.is_new_journal)
     };
     assert_eq!((unknown(0).await, unknown(7).await), ((0, 1, true), (7, 1, true)));
@@ -239,23 +239,39 @@ async fn a_sequence_without_a_record_is_unknown_until_it_was_looked_for() {
         .await
         .expect("written");
     assert_eq!(unknown(6).await, (0, 12, false), "those below a used one are used");
-    assert_eq!(unknown(9).await.0, 2, "an open transaction explains its own");
-    let restored = JournalEntry::Restored(Box::new(RestoredEntry {
-        hash: "C".to_owned(),
-        sequence: 7,
-        timeout_height: 0,
-        message: WriteIntent::sample().encoded.clone(),
-        result: TxResultEntry::new(20, &ExecTxResult::default(), true),
-        fee: 9,
-        restored_at: svc_kit::wall_clock::now_rfc3339(),
-    }));
-    store.write(&[restored]).await.expect("written");
+    assert_eq!(unknown(9).await.0, 3, "only a block shows that an open transaction has used its sequence");
+    let restored = |hash: &str, sequence| {
+        JournalEntry::Restored(Box::new(RestoredEntry {
+            hash: hash.to_owned(),
+            sequence,
+            timeout_height: 0,
+            message: WriteIntent::sample().encoded.clone(),
+            result: TxResultEntry::new(20, &ExecTxResult::default(), true),
+            fee: 9,
+            restored_at: svc_kit::wall_clock::now_rfc3339(),
+        }))
+    };
+    store.write(&[restored("C", 7)]).await.expect("written");
     // A process may die after it has taken the newest: the older one is still unknown.
-    let mut left = store.unknown_sequences(9).await.expect("read");
-    assert_eq!((left.count(), left.lowest_height), (1, 12));
-    assert!(!left.explain(7) && !left.explain(9) && left.explain(6));
-    assert_eq!(left.count(), 0);
+    let mut left = store.unknown_sequences(9, 100).await.expect("read");
+    assert_eq!((left.count(), left.lowest_height), (2, 12));
+    assert!(!left.explain(7) && !left.explain(9) && left.explain(6) && left.explain(8));
+    assert!(left.is_open("B") && !left.is_open("C"));
     assert_eq!(store.daily_fees(UtcDay::of(&svc_kit::wall_clock::now())).await.expect("read").spent(), 9);
-    store.end_restoration(Some((9, 20))).await.expect("written");
+    store.end_comparison(9, 20).await.expect("written");
     assert_eq!((unknown(9).await, unknown(11).await.0), ((0, 20, false), 2));
+    // A later record does not hide a sequence without one.
+    store.write(&[signed("D", 12, None), decided("D", "included", Some(30))]).await.expect("written");
+    assert_eq!(unknown(13).await, (3, 20, false));
+    // A node that stated too much does not end later comparisons.
+    store.end_comparison(1_000_000, 20).await.expect("written");
+    assert_eq!(unknown(15).await, (2, 30, false));
+
+    // A block shows a transaction that counted as never sent; one that is followed keeps its record.
+    store.write(&[signed("E", 13, Some("key")), JournalEntry::Unsent { hash: "E".to_owned() }]).await.expect("written");
+    store.write(&[restored("E", 13), restored("B", 8)]).await.expect("written");
+    let state = async |hash: &str| store.find_by_hash(hash).await.expect("read").map(|record| record.state);
+    assert_eq!((state("E").await.as_deref(), state("B").await.as_deref()), (Some("included"), Some("open")));
+    let known = store.find_by_key("key").await.expect("read").map(|record| record.block_height);
+    assert_eq!(known, Some(Some(20)));
 }

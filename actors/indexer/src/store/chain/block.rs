@@ -104,14 +104,16 @@ impl IndexStore {
 
     /// Begins a transaction for blocks.
     pub async fn begin_blocks(&self) -> Result<BlockBatch, IndexStoreError> {
-        let transaction = Arc::new(Mutex::new(self.writer.begin().await?));
-        Ok(BlockBatch { store: self.within(&transaction), transaction })
+        let mut transaction = self.writer.begin().await?;
+        let checkpoint = read_checkpoint(&mut transaction).await?;
+        let transaction = Arc::new(Mutex::new(transaction));
+        Ok(BlockBatch { store: self.within(&transaction), transaction, checkpoint })
     }
 
     /// Writes a block in a transaction of its own.
     #[cfg(test)]
     pub async fn write_block(&self, block: &BlockWrite) -> Result<(), IndexStoreError> {
-        let batch = self.begin_blocks().await?;
+        let mut batch = self.begin_blocks().await?;
         batch.write(block).await?;
         batch.commit().await
     }
@@ -121,9 +123,15 @@ impl IndexStore {
 pub struct BlockBatch {
     store: IndexStore,
     transaction: Arc<Mutex<StoreTransaction<Any>>>,
+    checkpoint: Checkpoint,
 }
 
 impl BlockBatch {
+    /// The newest block, of those that were written so far too.
+    pub fn checkpoint(&self) -> &Checkpoint {
+        &self.checkpoint
+    }
+
     /// The store with the blocks that were written so far.
     pub fn store(&self) -> &IndexStore {
         &self.store
@@ -131,11 +139,11 @@ impl BlockBatch {
 
     /// Writes a block. A block that is already stored is left unchanged, so a writer that does not know whether its last attempt
     /// was committed can repeat it.
-    pub async fn write(&self, block: &BlockWrite) -> Result<(), IndexStoreError> {
-        let mut transaction = self.transaction.lock().await;
-        if read_checkpoint(&mut transaction).await?.height >= block.height {
+    pub async fn write(&mut self, block: &BlockWrite) -> Result<(), IndexStoreError> {
+        if self.checkpoint.height >= block.height {
             return Ok(());
         }
+        let mut transaction = self.transaction.lock().await;
         for change in &block.changes {
             write_entity(&mut transaction, block.height, change).await?;
         }
@@ -152,6 +160,7 @@ impl BlockBatch {
             .bind(time_to_column(block.time))
             .execute(&mut **transaction)
             .await?;
+        self.checkpoint = Checkpoint { height: block.height, time: block.time };
         Ok(())
     }
 

@@ -1,5 +1,7 @@
 //! Events, and the routes by which filters find them.
 
+use std::collections::BTreeMap;
+
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 use svc_wire::event_stream::{BlockMessage, IndexerEvent};
 
@@ -65,6 +67,9 @@ fn parse_event(body: &str) -> Result<IndexerEvent, IndexStoreError> {
     serde_json::from_str(body).map_err(|error| IndexStoreError::CorruptRow(error.to_string()))
 }
 
+/// Most routes of one statement: SQLite takes 500 parts.
+const MAX_ROUTES: usize = 256;
+
 /// A place in the order of events.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct EventCursor {
@@ -122,6 +127,21 @@ impl IndexStore {
 
     /// Returns events in order.
     pub async fn list_events(&self, query: &EventQuery) -> Result<Vec<StoredEvent>, IndexStoreError> {
+        if query.dids.len() <= MAX_ROUTES {
+            return self.list_routed_events(query).await;
+        }
+        // A statement has a bounded number of parts.
+        let mut found = BTreeMap::new();
+        for dids in query.dids.chunks(MAX_ROUTES) {
+            let part = EventQuery { dids: dids.to_vec(), ..query.clone() };
+            for event in self.list_routed_events(&part).await? {
+                found.insert((event.height, event.position), event);
+            }
+        }
+        Ok(found.into_values().take(query.limit).collect())
+    }
+
+    async fn list_routed_events(&self, query: &EventQuery) -> Result<Vec<StoredEvent>, IndexStoreError> {
         let EventCursor { height, position } = query.after;
         let behind = |table: &str| {
             format!(

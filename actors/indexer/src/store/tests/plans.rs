@@ -73,7 +73,7 @@ async fn filled_store(url: &str) -> IndexStore {
     drop(connection);
     pool.close().await;
     let store = IndexStore::open(url, "c").await.expect("opens");
-    run(&mut *store.connection().await.expect("a connection"), "ANALYZE".to_owned()).await;
+    run(&mut store.connection().await.expect("a connection"), "ANALYZE".to_owned()).await;
     store
 }
 
@@ -284,7 +284,7 @@ async fn no_statement_scans_a_table_that_grows() {
     };
     let mut found = Vec::new();
     for statement in &all {
-        let scans = lite_scans(&mut *lite.connection().await.expect("a connection"), statement).await;
+        let scans = lite_scans(&mut lite.connection().await.expect("a connection"), statement).await;
         found.extend(scans.into_iter().map(|scan| format!("SQLite: {scan}: {statement}")));
         if let Some(connection) = &mut other {
             let scans = postgres_scans(connection, statement).await;

@@ -101,9 +101,10 @@ impl AuditLog {
         let audit = Self(Arc::new(Mutex::new(state)));
         audit.with(|inner| {
             inner.trim();
-            let new_problem = found_problem.filter(|found| recorded_problem.as_ref() != Some(found));
-            new_problem.map_or(Ok(()), |problem| inner.record_problem(problem))
-        })?;
+            if let Some(problem) = found_problem.filter(|found| recorded_problem.as_ref() != Some(found)) {
+                inner.record_problem(problem);
+            }
+        });
         Ok((audit, left_open))
     }
 
@@ -150,6 +151,11 @@ impl AuditLog {
         {
             tracing::error!(%error, id = order.id, "a write of an earlier process cannot be put on record");
         }
+    }
+
+    /// Whether a write has begun and not ended.
+    pub fn is_open(&self, id: &str) -> bool {
+        self.with(|inner| inner.open.contains(id))
     }
 
     /// A write has ended; a second end of it is none. The next boot completes a record that has a begin and no end.
@@ -245,10 +251,12 @@ impl AuditLogState {
     }
 
     /// The file is not as it was written: a line says so for good.
-    fn record_problem(&mut self, problem: String) -> Result<(), AuditError> {
+    fn record_problem(&mut self, problem: String) {
         tracing::error!(audit = &*self.location, problem, "the audit is not as it was written");
         self.problem = Some(problem.clone());
-        self.append(&AuditLine::Problem { at: wall_clock::now_rfc3339(), problem })
+        if let Err(error) = self.append(&AuditLine::Problem { at: wall_clock::now_rfc3339(), problem }) {
+            tracing::error!(%error, "the problem of the audit cannot be put on record");
+        }
     }
 
     /// Writes the ends of writes that wait, in order.
