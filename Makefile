@@ -34,6 +34,7 @@ interop: ## Official MCP clients, conformance suite, fuzzer, CosmJS and others a
 bench: ## Measure, with a floor in the same run; needs python3, node and npm for the peers
 	python3 tests/interop/run.py install
 	cargo bench --bench table
+	cargo test --release --package svc-indexer --lib -- --ignored --nocapture the_time_of_reads
 	cp benches/tokens.mjs target/interop/ && node target/interop/tokens.mjs tests/fixtures/tools.json
 
 soak: ## Break everything while 2000 writes run, compare each answer with the chain; SOAK_WRITES, SOAK_SECONDS, SOAK_SEED, SOAK_CALM

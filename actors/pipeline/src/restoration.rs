@@ -69,6 +69,8 @@ enum SearchEnd {
     Missing,
     /// The time of the search is over.
     OutOfTime,
+    /// The nodes did not answer for a block.
+    Unanswered,
 }
 
 /// Searches blocks for transactions of an account.
@@ -102,23 +104,31 @@ impl Restorer<'_> {
             return Ok((!is_lossy).then(Restoration::default));
         };
         let mut unknown = self.store.unknown_sequences(state.sequence, state.height).await?;
-        let is_required = is_lossy || !unknown.is_new_journal;
         let deadline = (!is_lossy)
             .then(|| Instant::now() + if unknown.is_new_journal { NEW_JOURNAL_SEARCH } else { COMPARISON_SEARCH });
         let begun_with = unknown.count();
         let (restored, end) = self.search(facts, state, &mut unknown, deadline).await?;
         let end = match end {
             Ok(end) => end,
-            Err(error) if is_required => {
-                tracing::error!(%error, "a block with records that the journal does not have cannot be read");
+            Err(error) if is_lossy => {
+                tracing::error!(%error, "a block with records that the journal has lost cannot be read");
                 return Ok(None);
             }
             Err(error) => {
-                tracing::warn!(%error, "a block before the new journal cannot be read");
-                SearchEnd::OutOfTime
+                tracing::warn!(%error, "a block with transactions that the journal does not know cannot be read");
+                SearchEnd::Unanswered
             }
         };
-        self.store.end_comparison(state.sequence, state.height).await?;
+        // The next boot searches on; the search before a new journal is not worth a second one.
+        let is_over =
+            is_lossy || unknown.is_new_journal || !matches!(end, SearchEnd::Unanswered | SearchEnd::OutOfTime);
+        if is_over && let Err(error) = self.store.end_comparison(state.sequence, state.height).await {
+            // Without a loss a journal that cannot be written does not keep the server from starting.
+            if is_lossy {
+                return Err(error);
+            }
+            tracing::warn!(%error, "the comparison of the journal with the account cannot be noted");
+        }
         let unexplained = unknown.count();
         if is_lossy || restored + unexplained > 0 {
             tracing::warn!(
@@ -138,8 +148,9 @@ impl Restorer<'_> {
     /// Whether the node has not caught up with the chain, or with the journal: its account then says nothing of the newest sequences.
     async fn is_behind(&self, state: &SequenceFact) -> Result<bool, JournalError> {
         let is_syncing = self.node.status().await.map_or(true, |status| status.sync_info.catching_up);
-        let pinned = self.store.history_pins().await?.map_or(0, |pins| pins.newest.height);
-        Ok(is_syncing || state.height < pinned)
+        // The newest pin may be a block that the node has stored and not executed yet.
+        let pinned = self.store.history_pins().await?.map_or(0, |pins| pins.newest.height.saturating_sub(1));
+        Ok(is_syncing || state.height < pinned.max(self.store.compared_height().await?))
     }
 
     /// Reads blocks, the newest first, until every sequence has its transaction. Yields the number of transactions.
@@ -167,6 +178,7 @@ impl Restorer<'_> {
             let found = match next {
                 Some(Ok(BlockRead::Found(found))) => found,
                 Some(Ok(BlockRead::TooOld)) => return Ok((restored, Ok(SearchEnd::TooOld))),
+                // A node that keeps no results lacks the newest block too.
                 Some(Ok(BlockRead::Missing)) if has_read || deadline.is_some() => {
                     return Ok((restored, Ok(SearchEnd::Missing)));
                 }
@@ -268,7 +280,7 @@ async fn read_once(
     }
     // Only nodes that have pruned the block, or keep no results, lack it for good.
     match node.read_at_any(|node| async move { node.block_results(height).await }).await {
-        Err(error) if error.is_pruned() || error.is_not_executed() => Ok(BlockRead::Missing),
+        Err(error) if error.is_pruned() || error.has_no_results() => Ok(BlockRead::Missing),
         Err(error) => Err(error),
         Ok(_) => Err(node.unsent_error("a block was there only at the second question")),
     }

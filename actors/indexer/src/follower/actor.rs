@@ -103,9 +103,8 @@ impl ActorBehaviour for Follower {
             Msg::BlockFetched { height, result: Err(error) } => {
                 metrics::record_indexer_failure(BlockStage::Fetch);
                 state.record_failure(height, &error);
-                let is_pruned = matches!(error, IngestError::Pruned(_));
-                state.core.fetch_failed(height, is_pruned);
-                state.schedule_retry(context, if is_pruned { PRUNED_RETRY_DELAY } else { RETRY_DELAY });
+                state.core.fetch_failed(height, matches!(error, IngestError::Pruned(_)));
+                state.schedule_retry(context, retry_delay(&error));
                 Vec::new()
             }
             Msg::BlocksWritten { blocks, error } => {
@@ -119,7 +118,10 @@ impl ActorBehaviour for Follower {
                     Some(error) => {
                         metrics::record_indexer_failure(BlockStage::Write);
                         state.record_failure(state.core.committed() + 1, &error);
-                        state.schedule_retry(context, RETRY_DELAY);
+                        if matches!(error, IngestError::Pruned(_)) {
+                            state.core.pause();
+                        }
+                        state.schedule_retry(context, retry_delay(&error));
                         Vec::new()
                     }
                 }
@@ -149,6 +151,10 @@ impl ActorBehaviour for Follower {
         };
         serde_json::to_value(observed).unwrap_or_default()
     }
+}
+
+fn retry_delay(error: &IngestError) -> Duration {
+    if matches!(error, IngestError::Pruned(_)) { PRUNED_RETRY_DELAY } else { RETRY_DELAY }
 }
 
 impl State {
@@ -222,13 +228,15 @@ impl State {
 /// Fetches a block, and the entities that it names. The error of a height that no node has any more names the choices that are left.
 async fn fetch_block(args: &Args, height: u64) -> Result<FetchedBlock, IngestError> {
     match fetch_from_nodes(args, height).await {
-        Err(IngestError::Node(error)) if error.is_pruned() => {
-            let oldest = oldest_height(&args.node).await?;
-            let is_empty = args.store.checkpoint().await?.height == 0;
-            Err(PrunedHeight { wanted: height, oldest, is_empty }.into())
-        }
+        Err(IngestError::Node(error)) if error.is_pruned() => Err(pruned_height(args, height).await?.into()),
         fetched => fetched,
     }
+}
+
+async fn pruned_height(args: &Args, height: u64) -> Result<PrunedHeight, IngestError> {
+    let oldest = oldest_height(&args.node).await?;
+    let is_empty = args.store.checkpoint().await?.height == 0;
+    Ok(PrunedHeight { wanted: height, oldest, is_empty })
 }
 
 /// The results of a block come some milliseconds after the block.
@@ -237,7 +245,7 @@ async fn fetch_results(args: &Args, height: u64) -> Result<BlockResults, NodeCli
     loop {
         attempts += 1;
         match args.node.read_at_any(|node| async move { node.block_results(height).await }).await {
-            Err(error) if error.is_not_executed() && attempts < MAX_RESULT_ATTEMPTS => sleep(RESULT_PAUSE).await,
+            Err(error) if error.has_no_results() && attempts < MAX_RESULT_ATTEMPTS => sleep(RESULT_PAUSE).await,
             results => return results,
         }
     }
@@ -282,7 +290,13 @@ async fn write_batch(
     written: &mut Vec<BlockMessage>,
 ) -> Result<(), IngestError> {
     let span = trace::index_block_span(first.facts.height);
-    let block = gather_block(args, &args.store, &args.store.checkpoint().await?, true, first).instrument(span).await?;
+    let gathered = gather_block(args, &args.store, &args.store.checkpoint().await?, true, first).instrument(span).await;
+    let block = match gathered {
+        Err(IngestError::Node(error)) if error.is_pruned() => {
+            return Err(pruned_height(args, first.facts.height).await?.into());
+        }
+        gathered => gathered?,
+    };
     let (started, mut failure) = (Instant::now(), Ok(()));
     let mut batch = args.store.begin_blocks().await?;
     batch.write(&block).await?;

@@ -27,7 +27,7 @@ pub struct FollowerCore<B> {
     /// True from a failure to the next fetched block: one block at a time is fetched, since many requests to a node
     /// that has just restarted would keep the circuit breaker open.
     is_throttled: bool,
-    /// True from a height that no node has until the next retry: nothing is fetched meanwhile.
+    /// True from a height that no node has until the next retry: nothing is fetched and written meanwhile.
     is_paused: bool,
 }
 
@@ -79,6 +79,11 @@ impl<B: Clone> FollowerCore<B> {
         self.is_paused |= is_pruned;
     }
 
+    /// Records that no node has the state which the next block needs.
+    pub fn pause(&mut self) {
+        self.is_paused = true;
+    }
+
     /// The delay after a failure is over.
     pub fn retry(&mut self) -> Vec<FollowerEffect<B>> {
         self.is_paused = false;
@@ -96,6 +101,9 @@ impl<B: Clone> FollowerCore<B> {
     /// Returns all effects that can be performed now.
     pub fn advance(&mut self) -> Vec<FollowerEffect<B>> {
         let mut effects = Vec::new();
+        if self.is_paused {
+            return effects;
+        }
         let next = self.committed + 1;
         if !self.is_writing {
             let ready = (next..).map_while(|height| self.fetched_blocks.get(&height).cloned());
@@ -106,7 +114,7 @@ impl<B: Clone> FollowerCore<B> {
             }
         }
         for height in next..=self.tip.min(self.committed + MAX_FETCH_AHEAD) {
-            if self.is_paused || (self.is_throttled && !self.heights_in_fetch.is_empty()) {
+            if self.is_throttled && !self.heights_in_fetch.is_empty() {
                 break;
             }
             if !self.fetched_blocks.contains_key(&height) && self.heights_in_fetch.insert(height) {

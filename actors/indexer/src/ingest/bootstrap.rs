@@ -2,10 +2,12 @@
 //! blocks, or those of the genesis. The node cannot list digests. Those of the genesis are in the genesis document; a store that begins
 //! in the middle of a chain lacks the digests of earlier blocks.
 
+use std::time::Duration;
+
 use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::{StreamExt, TryStreamExt, stream};
 use serde_json::{Value, json};
-use svc_net::upstream::{NodeClient, NodeClientError};
+use svc_net::upstream::{NodeClient, NodeClientError, UpstreamError};
 use svc_wire::{
     proto::{
         cosmos::{
@@ -16,6 +18,7 @@ use svc_wire::{
     },
     timestamp,
 };
+use tokio::time::sleep;
 
 use super::{
     IngestError,
@@ -55,7 +58,7 @@ pub async fn list_entities(source: NodeReader<'_>, height: u64) -> Result<Vec<En
         return Ok(rates.into_iter().map(|(rate, _)| rate).collect());
     }
     if height == 1 {
-        found.extend(list_genesis_digests(source.node).await?);
+        found.extend(list_genesis_digests(source.node).await);
     }
     for (kind, max_empty_batches) in [
         (EntityRef::Ecosystem as fn(u64) -> EntityRef, 1),
@@ -81,23 +84,36 @@ pub async fn list_entities(source: NodeReader<'_>, height: u64) -> Result<Vec<En
 
 /// Most chunks of a genesis document that are read.
 const MAX_GENESIS_CHUNKS: u64 = 64;
+/// Attempts to read it, and the pause between two.
+const MAX_GENESIS_ATTEMPTS: u32 = 5;
+const GENESIS_RETRY_PAUSE: Duration = Duration::from_secs(1);
 
 /// Lists the digests of the genesis. A document that the node does not serve, or that cannot be read, is named in the log.
-async fn list_genesis_digests(node: &NodeClient) -> Result<Vec<EntityRef>, NodeClientError> {
-    let document = match read_genesis(node).await {
-        Err(error @ NodeClientError::Rpc { .. }) => Err(error.to_string()),
-        read => read?,
+async fn list_genesis_digests(node: &NodeClient) -> Vec<EntityRef> {
+    let mut attempts = 0;
+    let document = loop {
+        attempts += 1;
+        match read_genesis(node).await {
+            Ok(document) => break document,
+            // A gateway may refuse the document for good, or a timeout be too short for it.
+            Err(NodeClientError::Upstream(UpstreamError::Unreachable { .. } | UpstreamError::Saturated { .. }))
+                if attempts < MAX_GENESIS_ATTEMPTS =>
+            {
+                sleep(GENESIS_RETRY_PAUSE).await;
+            }
+            Err(error) => break Err(error.to_string()),
+        }
     };
     let genesis: Result<Value, String> =
         document.and_then(|bytes| serde_json::from_slice(&bytes).map_err(|error| error.to_string()));
     match genesis {
         Ok(genesis) => {
             let digests = genesis["app_state"]["di"]["digests"].as_array().cloned().unwrap_or_default();
-            Ok(digests.iter().filter_map(|one| Some(EntityRef::Digest(one["digest"].as_str()?.to_owned()))).collect())
+            digests.iter().filter_map(|one| Some(EntityRef::Digest(one["digest"].as_str()?.to_owned()))).collect()
         }
         Err(reason) => {
             tracing::warn!(reason, "the genesis document cannot be read: its digests are not indexed");
-            Ok(Vec::new())
+            Vec::new()
         }
     }
 }

@@ -45,6 +45,12 @@ impl From<String> for UpstreamOrigins {
     }
 }
 
+impl From<&str> for UpstreamOrigins {
+    fn from(origin: &str) -> Self {
+        Self(vec![origin.to_owned()])
+    }
+}
+
 impl From<&String> for UpstreamOrigins {
     fn from(origin: &String) -> Self {
         origin.clone().into()

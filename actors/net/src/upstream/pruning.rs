@@ -13,10 +13,11 @@ impl NodeClientError {
         }
     }
 
-    /// Whether the node has the block, and has not executed it yet.
-    pub fn is_not_executed(&self) -> bool {
-        // `could not find results for height #N` — CometBFT RPC.
-        matches!(self, Self::Rpc { error, .. } if error.data.contains("could not find results for height"))
+    /// Whether the node has the block, and no results of it: it has not executed it yet, or keeps no results.
+    pub fn has_no_results(&self) -> bool {
+        // `could not find results for height #N`, `node is not persisting finalize block responses` — CometBFT RPC.
+        let texts = ["could not find results for height", "not persisting finalize block responses"];
+        matches!(self, Self::Rpc { error, .. } if texts.iter().any(|text| error.data.contains(text)))
     }
 }
 

@@ -62,7 +62,8 @@ pub(crate) async fn execute(mut task: WriteTask<WriteAnswer>, context: &WriteCon
 pub(crate) async fn resume(mut task: WriteTask<WriteAnswer>, context: &WriteContext, transactions: Vec<InFlightTx>) {
     let last_tx = transactions.last().map(SubmittedTx::from);
     // A write may have ended with one transaction while an earlier one, which was refused, may still execute as far as the journal knows.
-    let has_ended = !context.audit.is_open(&task.intent().id) && has_decided(context, &task.intent().id).await;
+    let has_ended =
+        !context.audit.is_open(&task.intent().id) && had_been_decided(context, &task.intent().id, &transactions).await;
     if !has_ended {
         context.audit.continue_write(task.intent(), decode_message(context, &task.intent().encoded));
     }
@@ -84,9 +85,16 @@ pub(crate) async fn resume(mut task: WriteTask<WriteAnswer>, context: &WriteCont
     close_records(task, context, CompletedWrite { is_audited: !has_ended, ..completed });
 }
 
-/// Whether the journal shows how a write has ended.
-async fn has_decided(context: &WriteContext, write_id: &str) -> bool {
-    let transactions = context.pipeline.journal().find_by_write(write_id).await.unwrap_or_default();
+/// Whether the journal of the earlier process shows how a write has ended; `resumed` were open in it.
+async fn had_been_decided(context: &WriteContext, write_id: &str, resumed: &[InFlightTx]) -> bool {
+    let mut transactions = context.pipeline.journal().find_by_write(write_id).await.unwrap_or_default();
+    for tx in &mut transactions {
+        // This process may have decided it meanwhile.
+        if let Some(open) = resumed.iter().find(|open| open.hash == tx.tx_hash) {
+            let state = if open.refusal.is_some() { "open_refused" } else { "open" };
+            state.clone_into(&mut tx.state);
+        }
+    }
     matches!(deciding_transaction(transactions), DecidingTransaction::Found(_))
 }
 

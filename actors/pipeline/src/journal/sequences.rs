@@ -77,6 +77,12 @@ impl JournalStore {
         })
     }
 
+    /// Height of the state with which the journal was last compared; 0 for one that was not.
+    pub(crate) async fn compared_height(&self) -> Result<u64, JournalError> {
+        let sql = "SELECT compared_height AS height FROM head";
+        Ok(read_optional(&sqlx::query(sql).fetch_one(self.pool()).await?, "height")?.unwrap_or(0))
+    }
+
     /// The journal was compared with the account, down from the state after the block `height`, in which `next` came next. This ends a
     /// loss too.
     pub(crate) async fn end_comparison(&self, next: u64, height: u64) -> Result<(), JournalError> {

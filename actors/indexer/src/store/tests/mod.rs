@@ -2,6 +2,7 @@ use svc_store::postgres_server::PostgresServer;
 
 use super::*;
 
+mod curves;
 mod migration;
 mod plans;
 

@@ -20,7 +20,7 @@ use crate::{
 /// Rows of each table that grows with the chain.
 const ROWS: u64 = 20_000;
 /// Entities; each has a hundred versions.
-const ENTITIES: u64 = 200;
+pub const ENTITIES: u64 = 200;
 const GROWING_TABLES: [&str; 10] = [
     "entity",
     "entity_lookup",
@@ -55,8 +55,8 @@ async fn run(connection: &mut AnyConnection, sql: String) {
         .unwrap_or_else(|error| panic!("{sql}: {error}"));
 }
 
-/// A store of an earlier schema, filled, and then brought to the newest one.
-async fn filled_store(url: &str) -> IndexStore {
+/// A store of an earlier schema, filled with a number of rows in each table, and then brought to the newest one.
+pub async fn filled_store(url: &str, rows: u64) -> IndexStore {
     sqlx::any::install_default_drivers();
     let pool = sqlx::any::AnyPoolOptions::new().max_connections(1).connect(url).await.expect("connects");
     migrate(&pool, 3).await.expect("migrates");
@@ -64,11 +64,11 @@ async fn filled_store(url: &str) -> IndexStore {
     for sql in FILLING {
         let (insert, select) = sql.split_once(" SELECT ").expect("a selection");
         let numbers = format!(
-            "WITH RECURSIVE n(i) AS (SELECT CAST(0 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS} - 1)"
+            "WITH RECURSIVE n(i) AS (SELECT CAST(0 AS BIGINT) UNION ALL SELECT i + 1 FROM n WHERE i < {rows} - 1)"
         );
         // SQLite takes the numbers before the insertion, PostgreSQL too.
         let sql = format!("{numbers} {insert} SELECT {select}");
-        run(&mut connection, sql.replace("$E", &ENTITIES.to_string()).replace("$R", &ROWS.to_string())).await;
+        run(&mut connection, sql.replace("$E", &ENTITIES.to_string()).replace("$R", &rows.to_string())).await;
     }
     drop(connection);
     pool.close().await;
@@ -266,7 +266,7 @@ async fn no_statement_scans_a_table_that_grows() {
     let statements = Arc::clone(&recorder.0);
     tracing::subscriber::set_global_default(recorder).expect("the only one of this program");
     let directory = tempfile::tempdir().expect("a directory");
-    let lite = filled_store(&format!("sqlite://{}?mode=rwc", directory.path().join("index.db").display())).await;
+    let lite = filled_store(&format!("sqlite://{}?mode=rwc", directory.path().join("index.db").display()), ROWS).await;
     run_all_statements(&lite).await;
     let all: Vec<String> = statements.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect();
     assert!(all.len() > 45, "{} statements were seen", all.len());
@@ -274,7 +274,7 @@ async fn no_statement_scans_a_table_that_grows() {
     let postgres = PostgresServer::start(None);
     let mut other = match &postgres {
         Some(server) => {
-            let store = filled_store(&server.url()).await;
+            let store = filled_store(&server.url(), ROWS).await;
             run_all_statements(&store).await;
             let mut connection = AnyConnection::connect(&server.url()).await.expect("connects");
             run(&mut connection, "SET plan_cache_mode = force_generic_plan".to_owned()).await;

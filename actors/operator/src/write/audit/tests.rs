@@ -3,6 +3,7 @@
 use std::{fs::OpenOptions, io::Write, os::unix::fs::PermissionsExt};
 
 use svc_pipeline::{EncodedMessage, WriteOrigin};
+use svc_store::small_disk;
 
 use super::*;
 
@@ -118,6 +119,41 @@ fn a_changed_or_shortened_file_is_noticed_and_a_rotated_one_goes_on() {
     assert_eq!(records, ["rotated", "begun", "completed"], "a write that has not ended goes on in the new file");
     audit.rotate();
     assert_eq!(lines_of(&path).len(), 3, "a file that was not moved away goes on");
+}
+
+#[test]
+fn on_a_disk_that_fills_and_empties_every_line_is_whole_and_in_the_chain() {
+    let name = "write::audit::tests::on_a_disk_that_fills_and_empties_every_line_is_whole_and_in_the_chain";
+    small_disk::run(name, |directory| {
+        let path = directory.join("audit.jsonl").display().to_string();
+        let (audit, _) = open_file(&path, None).expect("opens");
+        let (mut begun, mut refused) = (Vec::new(), 0);
+        for round in 0..4 {
+            let filler = small_disk::fill(directory);
+            for number in 0..30 {
+                let id = format!("{round}-{number}");
+                // A line that is longer than the rest of a page of the disk.
+                match audit.begin(&intent(&id), Value::from("m".repeat(3_000))) {
+                    Ok(()) => begun.push(id),
+                    Err(error) => {
+                        assert!(error.reason.contains("No space left"), "{error}");
+                        refused += 1;
+                    }
+                }
+            }
+            begun.iter().for_each(|id| audit.complete(id, end("included")));
+            std::fs::remove_file(filler).expect("removed");
+            audit.begin(&intent(&format!("{round}-last")), Value::Null).expect("there is space again");
+            begun.push(format!("{round}-last"));
+        }
+        drop(audit);
+        assert!(refused > 20, "{refused} writes were refused");
+        let chain = verify_audit(&path).expect("read");
+        assert_eq!((chain.problem(), chain.torn), (None, 0));
+        let lines = lines_of(&path);
+        let count = |record: &str| lines.iter().filter(|line| line["record"] == record).count();
+        assert_eq!((count("begun"), count("completed")), (begun.len(), begun.len() - 1), "the last one has not ended");
+    });
 }
 
 #[test]
