@@ -12,7 +12,7 @@ use super::{
 };
 
 /// Reads of the current state that do not depend on the height at which the index began.
-const STATE_READS: [&str; 8] = [
+pub const STATE_READS: [&str; 8] = [
     "/v4/corporation/list?gf_data=all",
     "/v4/delegation/operator-authorizations",
     "/v4/delegation/vs-operator-authorizations",

@@ -12,7 +12,9 @@ use tokio_tungstenite::tungstenite::Message;
 
 use crate::e2e::harness::TEST_TIMEOUT;
 
-use super::{IndexerReplica, MARKETPLACE_SCENARIO, await_indexed, read_ok, start_chain_and_indexer};
+use super::{
+    IndexerReplica, MARKETPLACE_SCENARIO, await_indexed, pruned_state::STATE_READS, read_ok, start_chain_and_indexer,
+};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_indexer_that_starts_late_has_the_earlier_entities() {
@@ -27,16 +29,7 @@ async fn an_indexer_that_starts_late_has_the_earlier_entities() {
     let late = &replica.origin;
     await_indexed(late, newest).await;
     // The sums over earlier blocks are missing; the current state is the same.
-    for path in [
-        "/v4/corporation/list?gf_data=all",
-        "/v4/delegation/operator-authorizations",
-        "/v4/delegation/vs-operator-authorizations",
-        "/v4/exchange-rate/list",
-        "/v4/group/get/1",
-        "/v4/trust-deposit/get/2",
-        "/v4/participant/participant-session/6ba7b810-9dad-41d1-80b4-00c04fd430c8",
-        "/v4/stats/count-participants?entity_kind=0&role_type=0",
-    ] {
+    for path in STATE_READS {
         assert_eq!(read_ok(late, path).await, read_ok(&origin, path).await, "{path}");
     }
     for (path, key) in [("/v4/participant/list", "participants"), ("/v4/credential-schema/list", "schemas")] {
