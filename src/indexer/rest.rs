@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashMap,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use axum::{
@@ -227,7 +227,7 @@ fn answer_response(answer: &ReadAnswer, requested_height: Option<u64>) -> Respon
     let headers = response.headers_mut();
     insert_header(headers, "x-index-ts", &timestamp::iso_millis(&timestamp::from_unix_nanos(answer.newest_time)));
     insert_header(headers, "x-height", &answer.newest_height.to_string());
-    insert_header(headers, "x-query-at", &answer.height.to_string());
+    insert_header(headers, "x-query-at", &timestamp::iso_millis(&SystemTime::now().into()));
     if let Some(height) = requested_height {
         insert_header(headers, "at-block-height", &height.to_string());
     }

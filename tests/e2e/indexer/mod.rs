@@ -1,6 +1,7 @@
 //! The indexer and its subscription, against the devnet.
 
 mod bad_input;
+mod block_changes;
 mod event_coverage;
 mod gapless_catch_up;
 mod genesis;

@@ -256,7 +256,11 @@ impl BlockIngester<'_> {
                     ..EntityChange::new(EntityKind::FrameworkVersion, id, Some(version.clone()))
                 };
                 let before = view.find_entity_before(&change).await?;
-                found.push(EntityTransition { change, before, causes: Vec::new() });
+                found.push(EntityTransition {
+                    change,
+                    before,
+                    causes: step.causes.last().cloned().into_iter().collect(),
+                });
             }
         }
         view.transitions.extend(found);

@@ -12,9 +12,13 @@ use crate::{
 /// Returns the rows of the activity log, one for each message. The last row holds all changes of the block.
 pub fn entity_activity(step: &EntityTransition) -> Vec<EntityActivity> {
     let kind = step.change.kind;
-    // Every fee payment touches its allowance; a payment that changed nothing is no activity.
-    if kind == EntityKind::FeeGrant && is_unchanged(step) {
+    // Every fee payment touches its allowance, and every change of an owner all versions of its framework: one that
+    // did not change has no activity.
+    if matches!(kind, EntityKind::FeeGrant | EntityKind::FrameworkVersion) && is_unchanged(step) {
         return Vec::new();
+    }
+    if kind == EntityKind::FrameworkVersion {
+        return framework_activity(step);
     }
     let changes = projection::changed_members(step.before.as_deref(), step.change.body.as_ref());
     let last = step.causes.len().saturating_sub(1);
@@ -31,6 +35,37 @@ pub fn entity_activity(step: &EntityTransition) -> Vec<EntityActivity> {
     // A row without a signer and without a change is no activity.
     rows.filter(|row| row.account.is_some() || row.changes.is_some()).collect()
 }
+
+/// Returns the rows of a changed version of a governance framework: one for the version, unless only its documents
+/// changed, and one for each changed document.
+fn framework_activity(step: &EntityTransition) -> Vec<EntityActivity> {
+    let Some(cause) = step.causes.last() else { return Vec::new() };
+    let row = |entity_type, entity_key, changes: Option<Value>| {
+        let (message, account) = (cause.message.clone(), cause.account.clone());
+        changes.map(|changes| EntityActivity { entity_type, entity_key, message, account, changes: Some(changes) })
+    };
+    let without_documents = |body: &Value| {
+        let mut body = body.clone();
+        body.as_object_mut().and_then(|members| members.remove("documents"));
+        body
+    };
+    let (before, after) = (step.before.as_deref(), step.change.body.as_ref());
+    let version =
+        projection::changed_members(before.map(without_documents).as_ref(), after.map(without_documents).as_ref());
+    let documents = |body: Option<&Value>| -> Vec<Value> {
+        body.and_then(|body| body["documents"].as_array()).cloned().unwrap_or_default()
+    };
+    let known = documents(before);
+    let document_rows = documents(after).into_iter().filter_map(|document| {
+        let before = known.iter().find(|before| before["id"] == document["id"]);
+        let changes = projection::changed_members(before, Some(&document));
+        row(GOVERNANCE_DOCUMENT, document["id"].to_string(), changes)
+    });
+    row(step.change.kind.entity_type(), step.entity_key(), version).into_iter().chain(document_rows).collect()
+}
+
+/// Name of a document of a governance framework in activity logs.
+const GOVERNANCE_DOCUMENT: &str = "GovernanceFrameworkDocument";
 
 /// Returns the name of a message in the activity log of a trust deposit.
 fn deposit_action(message: &str, is_new: bool) -> String {

@@ -27,7 +27,7 @@ pub fn document() -> Result<Value, ReadTableError> {
             }},
             "headers": {
                 "X-Height": {"description": "Newest indexed height.", "schema": {"type": "integer"}},
-                "X-Query-At": {"description": "Height the answer is about.", "schema": {"type": "integer"}},
+                "X-Query-At": {"description": "Time of the request.", "schema": {"type": "string", "format": "date-time"}},
                 "X-Index-Ts": {"description": "Time of the newest block.", "schema": {"type": "string", "format": "date-time"}},
                 "X-Response-Time-Ms": {"description": "Milliseconds that the answer took.", "schema": {"type": "number"}},
             },

@@ -28,11 +28,12 @@ struct StoreMigration {
     sql: &'static str,
 }
 
-const MIGRATIONS: [StoreMigration; 4] = [
+const MIGRATIONS: [StoreMigration; 5] = [
     StoreMigration { version: 1, name: "store", sql: include_str!("../../migrations/0001_store.sql") },
     StoreMigration { version: 2, name: "block time", sql: include_str!("../../migrations/0002_block_time.sql") },
     StoreMigration { version: 3, name: "trust", sql: include_str!("../../migrations/0003_trust.sql") },
     StoreMigration { version: 4, name: "lookup", sql: include_str!("../../migrations/0004_lookup.sql") },
+    StoreMigration { version: 5, name: "activity time", sql: include_str!("../../migrations/0005_activity_time.sql") },
 ];
 
 /// Connections of a pool that reads use.
@@ -132,7 +133,12 @@ impl IndexStore {
                 }
                 if !is_sqlite {
                     // A writer that died within a transaction holds the others up for a minute at most.
-                    for setting in ["SET lock_timeout = '30s'", "SET idle_in_transaction_session_timeout = '60s'"] {
+                    for setting in [
+                        "SET lock_timeout = '30s'",
+                        "SET idle_in_transaction_session_timeout = '60s'",
+                        // Every statement is a seek: a plan for the values of one call costs more than it saves.
+                        "SET plan_cache_mode = force_generic_plan",
+                    ] {
                         sqlx::query(setting).execute(&mut *connection).await?;
                     }
                 }

@@ -45,7 +45,15 @@ impl IndexReader {
 
     /// Answers with the activity of one block.
     pub(in crate::read) async fn block_changes(&self, request: &ReadRequest<'_>) -> Result<Value, ReadError> {
-        let rows = self.store.list_block_activity(request.height).await?;
+        let mut rows = self.store.list_block_activity(request.height).await?;
+        for row in rows.iter_mut().filter(|row| row.entity_type == EntityKind::TrustDeposit.entity_type()) {
+            // A list of changes names a deposit by the account of its corporation, the log of one deposit by the id.
+            let id = row.entity_key.parse().unwrap_or(0);
+            let owner = self.store.entity(EntityKind::Corporation, id, request.height).await?;
+            if let Some(account) = owner.as_ref().and_then(|body| body["policy_address"].as_str()) {
+                account.clone_into(&mut row.entity_key);
+            }
+        }
         let next = self.store.next_change_after(request.height).await?;
         let show = |row: StoredActivity| {
             let mut shown = activity_json(row);

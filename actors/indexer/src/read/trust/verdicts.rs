@@ -147,13 +147,15 @@ impl IndexReader {
 }
 
 fn parse_channels(request: &ReadRequest<'_>) -> Result<TrustChannels, ReadError> {
+    let names = request.params.list("channels");
     let mut counts = CountFlags::default();
     for flag in CountFlags::NAMES {
-        if request.params.flag(flag) == Some(true) {
+        // Without a selection of channels the answer has all changes.
+        if request.params.flag(flag).unwrap_or(names.is_none()) {
             counts.enable(flag);
         }
     }
-    let Some(names) = request.params.list("channels") else { return Ok(TrustChannels::all(counts)) };
+    let Some(names) = names else { return Ok(TrustChannels::all(counts)) };
     let mut channels = TrustChannels::default();
     for name in names {
         if !channels.enable(name, counts) {

@@ -5,7 +5,7 @@ use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
 use super::entity::IdRange;
 use crate::store::{
-    columns::{from_column, next_id, to_column},
+    columns::{from_column, next_id, time_to_column, to_column},
     error::IndexStoreError,
     index_store::IndexStore,
 };
@@ -40,7 +40,7 @@ pub struct StoredActivity {
 
 pub(in crate::store) async fn write_activity(
     connection: &mut AnyConnection,
-    height: u64,
+    (height, time): (u64, i128),
     activity: &[EntityActivity],
 ) -> Result<(), IndexStoreError> {
     if activity.is_empty() {
@@ -49,11 +49,12 @@ pub(in crate::store) async fn write_activity(
     let mut id = next_id(connection, "SELECT COALESCE(MAX(id), 0) FROM activity").await?;
     for row in activity {
         sqlx::query(
-            "INSERT INTO activity (id, height, entity_type, entity_key, msg, account, changes) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7)",
+            "INSERT INTO activity (id, height, time, entity_type, entity_key, msg, account, changes) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
         )
         .bind(to_column(id))
         .bind(to_column(height))
+        .bind(time_to_column(time))
         .bind(row.entity_type)
         .bind(row.entity_key.as_str())
         .bind(row.message.as_str())
@@ -66,8 +67,8 @@ pub(in crate::store) async fn write_activity(
     Ok(())
 }
 
-const SELECT_ACTIVITY: &str = "SELECT a.id, a.height, b.time, a.entity_type, a.entity_key, a.msg, a.account, a.changes \
-                       FROM activity a JOIN block b ON b.height = a.height";
+const SELECT_ACTIVITY: &str =
+    "SELECT a.id, a.height, a.time, a.entity_type, a.entity_key, a.msg, a.account, a.changes FROM activity a";
 
 /// The first id of a later height than $3: ids grow with heights.
 const END_OF_HEIGHT: &str = "SELECT COALESCE((SELECT MIN(n.id) FROM activity n WHERE n.height = \

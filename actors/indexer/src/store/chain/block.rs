@@ -92,14 +92,17 @@ impl IndexStore {
 
     /// Returns the newest block before an instant, up to a height.
     pub async fn block_before(&self, instant: i128, height: u64) -> Result<Option<Checkpoint>, IndexStoreError> {
-        let row = sqlx::query(
-            "SELECT height, time FROM block WHERE time < $1 AND height <= $2 ORDER BY time DESC, height DESC LIMIT 1",
-        )
-        .bind(time_to_column(instant))
-        .bind(to_column(height))
-        .fetch_optional(&mut *self.connection().await?)
-        .await?;
-        row.as_ref().map(parse_block).transpose()
+        // A condition on the height beside the one on the time would leave the choice of the index to the database.
+        // Times of blocks grow with their heights, so that a later height stands for the requested one.
+        let row = sqlx::query("SELECT height, time FROM block WHERE time < $1 ORDER BY time DESC LIMIT 1")
+            .bind(time_to_column(instant))
+            .fetch_optional(&mut *self.connection().await?)
+            .await?;
+        let Some(found) = row.as_ref().map(parse_block).transpose()? else { return Ok(None) };
+        if found.height <= height {
+            return Ok(Some(found));
+        }
+        Ok(self.block_time(height).await?.map(|time| Checkpoint { height, time }))
     }
 
     /// Begins a transaction for blocks.
@@ -153,7 +156,7 @@ impl BlockBatch {
         for (position, event) in block.events.iter().enumerate() {
             write_event(&mut transaction, block.height, position, event).await?;
         }
-        write_activity(&mut transaction, block.height, &block.activity).await?;
+        write_activity(&mut transaction, (block.height, block.time), &block.activity).await?;
         write_measures(&mut transaction, block.height, block.time, &block.deltas).await?;
         sqlx::query("INSERT INTO block (height, time) VALUES ($1, $2)")
             .bind(to_column(block.height))

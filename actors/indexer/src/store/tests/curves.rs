@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use svc_store::postgres_server::PostgresServer;
 
-use super::plans::{ENTITIES, filled_store};
+use super::plans::{ENTITIES, filled_store, take_statistics};
 use crate::{
     derive::stats::StatsScope,
     store::{
@@ -18,6 +18,8 @@ use crate::{
 const SIZES: [u64; 3] = [10_000, 100_000, 1_000_000];
 /// Calls of each read.
 const CALLS: u64 = 300;
+/// Rows of a page.
+const PAGE: usize = 16;
 const READS: [&str; 9] = [
     "an entity at a height",
     "entities by DID at a height",
@@ -38,24 +40,27 @@ fn scatter(call: u64, bound: u64) -> u64 {
 async fn read(store: &IndexStore, read: usize, call: u64, rows: u64) {
     let kind = EntityKind::Participant;
     let id = scatter(call, ENTITIES);
-    let height = 2 + scatter(call + 7, rows - 2);
+    // Entities have their versions below a twentieth of the heights.
+    let version_height = 2 + scatter(call + 7, rows / 20);
+    // Each page has as many rows below and above these heights as it can show, at each size.
+    let height = rows / 2 + scatter(call + 7, rows / 10);
     let by = |filter: EntityFilter| async move {
-        store.list_page(kind, height, &filter, IdRange::default(), 64).await.expect("reads").len()
+        store.list_page(kind, version_height, &filter, IdRange::default(), PAGE).await.expect("reads").len()
     };
     match read {
-        0 => drop(store.entity(kind, id + 1, height).await.expect("reads")),
+        0 => drop(store.entity(kind, id + 1, version_height).await.expect("reads")),
         1 => drop(by(EntityFilter { did: Some(id.to_string()), ..EntityFilter::default() }).await),
         2 => drop(by(EntityFilter { corporation_id: Some(id % 7 + 1), ..EntityFilter::default() }).await),
         3 => drop(by(EntityFilter::default()).await),
         4 => {
             let range = IdRange { is_descending: true, ..IdRange::default() };
-            drop(store.list_activity("Participant", &id.to_string(), height, range, 64).await.expect("reads"));
+            drop(store.list_activity("Participant", &id.to_string(), height, range, PAGE).await.expect("reads"));
         }
         5 => {
             let after = EventCursor { height, position: Some(0) };
             let dids = vec![id.to_string()];
             // The bodies are no events: the rows are found all the same.
-            drop(store.list_events(&EventQuery { dids, corporation_id: None, after, limit: 64 }).await);
+            drop(store.list_events(&EventQuery { dids, corporation_id: None, after, limit: PAGE }).await);
         }
         6 => drop(store.measures_of(StatsScope::Corporation, &[id, id / 2, id / 3], height).await),
         7 => drop(store.measures_before(StatsScope::Corporation(id), i128::from(height) * 1_000_000_000, rows).await),
@@ -125,6 +130,9 @@ async fn the_time_of_reads_and_blocks_over_growing_tables() {
                 None => return,
             };
             let store = filled_store(&url, rows).await;
+            if database == "PostgreSQL" {
+                take_statistics(&store).await;
+            }
             columns.push(measure(&store, rows).await);
             store.close().await;
         }

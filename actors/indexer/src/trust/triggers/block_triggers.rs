@@ -17,6 +17,8 @@ pub enum TrustTrigger {
     },
     Participant {
         did: String,
+        /// DID of the ecosystem above the participant.
+        ecosystem_did: Option<String>,
     },
     Schema {
         id: u64,
@@ -88,8 +90,12 @@ impl BlockTriggers {
                 self.evidence_requests.extend(schemas.into_iter().map(EvidenceRequest::Schema));
                 self.add_did(did, false);
             }
-            TrustTrigger::Participant { did } => {
+            TrustTrigger::Participant { did, ecosystem_did } => {
                 self.change_registry(&did, |change| change.participations.structure = true);
+                if let Some(did) = ecosystem_did {
+                    // A mirror of the ecosystem shows the participants below it by role and state.
+                    self.change_registry(&did, |change| change.ecosystems.counts.participants = true);
+                }
                 self.evidence_requests.insert(EvidenceRequest::Participants(did.clone()));
                 self.add_did(did, false);
             }
@@ -150,6 +156,8 @@ mod tests {
         let judged = |is_fresh| BTreeMap::from([(a(), is_fresh)]);
         let structure = ListChange { structure: true, ..ListChange::default() };
         let figures = ListChange { counts: issued, ..ListChange::default() };
+        let counts = CountFlags { participants: true, ..CountFlags::default() };
+        let participants = ListChange { counts, ..ListChange::default() };
         let about = |change: RegistryChange| BTreeMap::from([(a(), change)]);
         for (touch, judge, needs, registry) in [
             (
@@ -165,10 +173,19 @@ mod tests {
                 about(RegistryChange { ecosystems: structure, ..RegistryChange::default() }),
             ),
             (
-                TrustTrigger::Participant { did: a() },
+                TrustTrigger::Participant { did: a(), ecosystem_did: None },
                 judged(false),
                 vec![EvidenceRequest::Participants(a())],
                 about(RegistryChange { participations: structure, ..RegistryChange::default() }),
+            ),
+            (
+                TrustTrigger::Participant { did: a(), ecosystem_did: Some("did:web:above".into()) },
+                judged(false),
+                vec![EvidenceRequest::Participants(a())],
+                BTreeMap::from([
+                    (a(), RegistryChange { participations: structure, ..RegistryChange::default() }),
+                    ("did:web:above".into(), RegistryChange { ecosystems: participants, ..RegistryChange::default() }),
+                ]),
             ),
             (
                 TrustTrigger::Schema { id: 3, ecosystem_did: Some(a()) },
@@ -214,7 +231,8 @@ mod tests {
     #[test]
     fn a_refresh_request_survives_other_triggers_and_invalid_dids_are_ignored() {
         let a = || "did:web:a".to_owned();
-        let touches = [TrustTrigger::RefreshRequest { did: a() }, TrustTrigger::Participant { did: a() }];
+        let touches =
+            [TrustTrigger::RefreshRequest { did: a() }, TrustTrigger::Participant { did: a(), ecosystem_did: None }];
         assert_eq!(BlockTriggers::from_triggers(touches).dids, [(a(), true)].into());
         for text in ["", "https://a", "did:web:a\u{0}", &format!("did:web:{}", "a".repeat(3_000))] {
             let triggered = BlockTriggers::from_triggers([TrustTrigger::Corporation { did: text.to_owned() }]);

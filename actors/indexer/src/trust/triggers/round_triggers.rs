@@ -92,7 +92,11 @@ async fn entity_trigger(
     let did = body["did"].as_str().unwrap_or_default().to_owned();
     Ok(match kind {
         EntityKind::Corporation => Some(TrustTrigger::Corporation { did }),
-        EntityKind::Participant => Some(TrustTrigger::Participant { did }),
+        EntityKind::Participant => {
+            let ecosystem = body["ecosystem_id"].as_u64().unwrap_or(0);
+            let ecosystem_did = find_did(store, EntityKind::Ecosystem, ecosystem, height).await?;
+            Some(TrustTrigger::Participant { did, ecosystem_did })
+        }
         EntityKind::Ecosystem => {
             let filter = EntityFilter { parent_id: Some(id), ..EntityFilter::default() };
             let schemas = store.list_all(EntityKind::Schema, height, &filter).await?;
