@@ -46,7 +46,8 @@ impl BenchLedger {
             registry: ProtoRegistry::compiled(&Namespace::compiled()).expect("loads"),
         };
         let account = GenesisAccount { address: address.clone(), coins: vec![("usvc".into(), 1 << 60)], bonded: 0 };
-        let state = GenesisState { accounts: vec![account], ..GenesisState::default() }.build_state(&chain);
+        let state =
+            GenesisState { accounts: vec![account], ..GenesisState::default() }.build_state(&chain).expect("a genesis");
         Self { chain, state, key, address, sequence: 0, height: 0, policies: Vec::new() }
     }
 

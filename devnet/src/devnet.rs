@@ -11,11 +11,12 @@ use svc_wire::{
 
 use crate::{
     control::{ControlError, ControlServer},
+    genesis_file::GenesisFile,
     node::{HeaderTimeMode, Node, NodeConfig, NodeError},
     scenario::{GAS_PRICE_MICROS, Scenario, ScenarioAccount, ScenarioError, ScenarioRunner, SeedError, run_scenario},
     services::{DevnetServices, ServiceProvisioner, ServicesError, StoredServices},
 };
-use svc_ledger::{BLOCKS_PER_YEAR, ChainConfig, GenesisAccount, GenesisState, LedgerState};
+use svc_ledger::{BLOCKS_PER_YEAR, ChainConfig, GenesisAccount, GenesisState};
 
 /// Configuration of a devnet.
 #[derive(Debug, Clone)]
@@ -40,8 +41,8 @@ pub struct DevnetConfig {
     pub services_listen: SocketAddr,
     /// Number of newest heights whose state the node has once the scenario is there; 0 for all.
     pub kept_states: u64,
-    /// State of another chain, with which this one begins; only without a home. The scenario then needs no accounts.
-    pub initial_state: Option<Arc<LedgerState>>,
+    /// Genesis of another chain, with which this one begins: it has that chain's id, namespace and denom.
+    pub genesis: Option<GenesisFile>,
 }
 
 impl Default for DevnetConfig {
@@ -57,8 +58,19 @@ impl Default for DevnetConfig {
             control_port: None,
             services_listen: ([127, 0, 0, 1], 0).into(),
             kept_states: 0,
-            initial_state: None,
+            genesis: None,
         }
+    }
+}
+
+impl DevnetConfig {
+    fn with_names_of_genesis(mut self) -> Self {
+        if let Some(file) = &self.genesis {
+            self.chain_id.clone_from(&file.chain_id);
+            self.namespace.clone_from(&file.namespace);
+            self.denom.clone_from(&file.denom);
+        }
+        self
     }
 }
 
@@ -81,6 +93,10 @@ pub struct Devnet {
     pub node: Node,
     /// Namespace of the protobuf packages.
     pub namespace: Namespace,
+    /// Chain id.
+    pub chain_id: String,
+    /// Fee and bond denom.
+    pub denom: String,
     /// Accounts of the scenario with their keys, by name.
     pub accounts: Arc<BTreeMap<String, ScenarioAccount>>,
     /// Saved values of the scenario by name: addresses of accounts, ids of entities.
@@ -129,6 +145,7 @@ impl Devnet {
     /// Starts a node and runs the scenario, or resumes the chain of the home.
     pub async fn launch(config: DevnetConfig) -> Result<Self, DevnetError> {
         let parameter = |error: &dyn std::fmt::Display| DevnetError::Parameter(error.to_string());
+        let config = config.with_names_of_genesis();
         let scenario = Scenario::load(&config.scenario)?;
         let namespace = Namespace::new(&config.namespace).map_err(|error| parameter(&error))?;
         let registry = ProtoRegistry::compiled(&namespace).map_err(|error| parameter(&error))?;
@@ -146,11 +163,8 @@ impl Devnet {
             blocks_per_year: BLOCKS_PER_YEAR,
             registry,
         };
-        if config.home.is_some() && config.initial_state.is_some() {
-            return Err(DevnetError::Parameter("a home keeps no initial state".to_owned()));
-        }
         let genesis = GenesisState {
-            initial_state: config.initial_state.clone(),
+            app_state: config.genesis.as_ref().map(|file| file.app_state.clone()),
             ..build_genesis(&scenario, &accounts, &config.denom)
         };
         let header_time =
@@ -158,6 +172,7 @@ impl Devnet {
         let node = Node::launch(NodeConfig {
             chain,
             genesis,
+            genesis_time: config.genesis.as_ref().map(|file| file.time),
             age: Duration::from_secs(scenario.age_seconds()),
             block_time: config.block_time,
             header_time,
@@ -172,7 +187,8 @@ impl Devnet {
             Some(port) => Some(ControlServer::start(port, node.clone(), Arc::clone(&accounts)).await?),
             None => None,
         };
-        Ok(Self { node, namespace, accounts, saved_values: values, operator_slot, control, services })
+        let (chain_id, denom) = (config.chain_id, config.denom);
+        Ok(Self { node, namespace, chain_id, denom, accounts, saved_values: values, operator_slot, control, services })
     }
 
     /// Returns a saved value, for example the address of an account; empty for an unknown name.

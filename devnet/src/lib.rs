@@ -22,6 +22,7 @@
 //! ```
 
 mod devnet;
+mod genesis_file;
 
 pub mod control;
 pub mod node;
@@ -29,3 +30,4 @@ pub mod scenario;
 pub mod services;
 
 pub use devnet::{Devnet, DevnetConfig, DevnetError, OperatorSlot};
+pub use genesis_file::{GenesisFile, GenesisFileError};

@@ -40,7 +40,7 @@ static FIXTURE: LazyLock<Fixture> = LazyLock::new(|| {
         coins: vec![("usvc".into(), 1_000_000_000_000)],
         bonded: 1_000,
     };
-    let state = GenesisState { accounts: vec![account], ..GenesisState::default() }.build_state(&chain);
+    let state = GenesisState { accounts: vec![account], ..GenesisState::default() }.build_state(&chain).expect("a genesis");
     let messages = chain.registry.msg_type_urls();
     let queries =
         chain.registry.rpc_methods().map(|(path, _, _)| path).filter(|path| path.contains("Query/")).collect();

@@ -5,7 +5,7 @@ use std::{net::IpAddr, path::PathBuf, time::Duration};
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
-use svc_devnet::{Devnet, DevnetConfig};
+use svc_devnet::{Devnet, DevnetConfig, GenesisFile};
 
 use super::output::{print_line, render_table};
 use crate::{
@@ -33,6 +33,10 @@ pub(super) struct DevnetArgs {
     /// Directory that keeps the chain and the indexer between runs; in memory when left out.
     #[arg(long)]
     home: Option<PathBuf>,
+    /// Genesis document of another chain to begin with, as `svc devnet export` writes it: its accounts, coins and registry, its
+    /// id, namespace and denom. The devnet then has no scenario and no tool server.
+    #[arg(long, conflicts_with_all = ["scenario", "namespace", "chain_id", "denom", "demo"])]
+    genesis: Option<PathBuf>,
     /// Namespace word of packages and account prefix.
     #[arg(long, default_value = "svc")]
     namespace: String,
@@ -87,6 +91,14 @@ enum DevnetAction {
     Save(SnapshotArgs),
     /// Takes the chain of a running devnet back to a snapshot. Restart its indexer and tool server afterwards.
     Load(SnapshotArgs),
+    /// Writes the newest state of a running devnet as a genesis document, for `--genesis`.
+    Export {
+        /// The file to write.
+        file: PathBuf,
+        /// The devnet's control endpoint.
+        #[arg(long, default_value = "http://127.0.0.1:26650")]
+        control: String,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -130,6 +142,7 @@ pub(super) async fn run(args: DevnetArgs, secrets: &mut ProcessSecrets) -> anyho
         Some(DevnetAction::Reset { home }) => return reset_home(home),
         Some(DevnetAction::Save(snapshot)) => return request_snapshot(snapshot, "").await,
         Some(DevnetAction::Load(snapshot)) => return request_snapshot(snapshot, "/load").await,
+        Some(DevnetAction::Export { file, control }) => return export_genesis(file, control).await,
         None => {}
     }
     let bearer = secrets.take("MCP_BEARER_TOKEN").map(|token| token.expose_secret().to_owned());
@@ -137,8 +150,8 @@ pub(super) async fn run(args: DevnetArgs, secrets: &mut ProcessSecrets) -> anyho
         bail!("MCP_BEARER_TOKEN needs at least {} characters", config::MIN_TOKEN_CHARACTERS);
     }
     let started = tokio::time::Instant::now();
-    let config = LocalNetworkConfig { bearer_token: bearer, ..args.network_config() };
-    let scenario = svc_devnet::scenario::Scenario::load(&args.scenario)?;
+    let config = LocalNetworkConfig { bearer_token: bearer, ..args.network_config()? };
+    let scenario = svc_devnet::scenario::Scenario::load(&config.devnet.scenario)?;
     if scenario.operator_slot.is_none() {
         return run_without_tool_server(&args, config).await;
     }
@@ -159,32 +172,33 @@ pub(super) async fn run(args: DevnetArgs, secrets: &mut ProcessSecrets) -> anyho
 }
 
 impl DevnetArgs {
-    fn network_config(&self) -> LocalNetworkConfig {
+    fn network_config(&self) -> anyhow::Result<LocalNetworkConfig> {
+        let genesis = self.genesis.as_deref().map(GenesisFile::load).transpose()?;
         let port = |port: u16| (self.bind, if self.demo { 0 } else { port }).into();
         let file = self.indexer_db.clone().or_else(|| self.home.as_ref().map(|home| home.join(INDEXER_FILE)));
         let database = match file {
             Some(path) => format!("sqlite://{}?mode=rwc", path.display()),
             None => "sqlite::memory:".to_owned(),
         };
-        LocalNetworkConfig {
+        Ok(LocalNetworkConfig {
             devnet: DevnetConfig {
                 namespace: self.namespace.clone(),
                 chain_id: self.chain_id.clone(),
                 denom: self.denom.clone(),
                 block_time: self.block_time.0,
                 listen: port(self.rpc_port),
-                scenario: self.scenario.clone(),
+                scenario: if genesis.is_some() { "empty".to_owned() } else { self.scenario.clone() },
                 home: self.home.clone(),
                 control_port: self.control_port,
                 services_listen: ([127, 0, 0, 1], if self.demo { 0 } else { self.services_port }).into(),
                 kept_states: self.prune_state,
-                initial_state: None,
+                genesis,
             },
             database,
             indexer_listen: port(self.indexer_port),
             mcp_listen: port(self.mcp_port),
             ..LocalNetworkConfig::default()
-        }
+        })
     }
 }
 
@@ -200,7 +214,7 @@ async fn run_without_tool_server(args: &DevnetArgs, config: LocalNetworkConfig) 
         json!({
             "rpc": devnet.node.origin(), "indexer": network.indexer_origin(), "control": control, "services": describe_services(devnet),
             "values": devnet.saved_values, "delegable": devnet.delegable_types(),
-            "namespace": devnet.namespace.as_str(), "chain_id": args.chain_id, "denom": args.denom,
+            "namespace": devnet.namespace.as_str(), "chain_id": devnet.chain_id, "denom": devnet.denom,
         })
         .to_string()
     } else {
@@ -232,17 +246,34 @@ fn reset_home(home: &std::path::Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn request_snapshot(snapshot: &SnapshotArgs, suffix: &str) -> anyhow::Result<()> {
-    let url = format!("{}/snapshots/{}{suffix}", snapshot.control.trim_end_matches('/'), snapshot.name);
-    let answer =
-        reqwest::Client::new().post(&url).send().await.with_context(|| {
-            format!("no devnet answers at {}: was it started with --control-port?", snapshot.control)
-        })?;
+/// Sends an order to the control endpoint of a running devnet.
+async fn send_order(control: &str, method: reqwest::Method, path: &str) -> anyhow::Result<Value> {
+    let url = format!("{}{path}", control.trim_end_matches('/'));
+    let answer = reqwest::Client::new()
+        .request(method, &url)
+        .send()
+        .await
+        .with_context(|| format!("no devnet answers at {control}: was it started with --control-port?"))?;
     let is_done = answer.status().is_success();
     let body: Value = answer.json().await?;
     if !is_done {
         bail!("{}", body["error"].as_str().unwrap_or("refused"));
     }
+    Ok(body)
+}
+
+async fn export_genesis(file: &std::path::Path, control: &str) -> anyhow::Result<()> {
+    let document = send_order(control, reqwest::Method::GET, "/genesis").await?;
+    std::fs::write(file, serde_json::to_vec_pretty(&document)?)
+        .with_context(|| format!("cannot write {}", file.display()))?;
+    let (id, time) = (&document["chain_id"], &document["genesis_time"]);
+    print_line(format!("{}: chain {id} at {time}", file.display()));
+    Ok(())
+}
+
+async fn request_snapshot(snapshot: &SnapshotArgs, suffix: &str) -> anyhow::Result<()> {
+    let path = format!("/snapshots/{}{suffix}", snapshot.name);
+    let body = send_order(&snapshot.control, reqwest::Method::POST, &path).await?;
     print_line(format!("at height {}, application hash {}", body["height"], body["app_hash"].as_str().unwrap_or("")));
     Ok(())
 }

@@ -18,9 +18,13 @@ struct DevnetChild {
 }
 
 fn devnet(home: &Path) -> DevnetChild {
+    devnet_with(home, &[])
+}
+
+fn devnet_with(home: &Path, arguments: &[&str]) -> DevnetChild {
     let mut command = Command::new(env!("CARGO_BIN_EXE_svc"));
     let ports = ["--rpc-port", "0", "--indexer-port", "0", "--mcp-port", "0", "--control-port", "0"];
-    command.args(["devnet", "--json", "--block-time", "20ms", "--home"]).arg(home).args(ports);
+    command.args(["devnet", "--json", "--block-time", "20ms", "--home"]).arg(home).args(ports).args(arguments);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("svc starts");
     let mut line = String::new();
     BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("readable");
@@ -125,4 +129,46 @@ async fn snapshots_are_taken_and_loaded_from_the_command_line() {
     process.kill();
     let (is_done, text) = run(&["save", "late"]);
     assert!(!is_done && text.contains("--control-port"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_begins_with_the_exported_state_of_another() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("genesis.json");
+    let file = file.to_str().expect("a path");
+    let first = devnet(&directory.path().join("first"));
+    let control = first.description["control"].as_str().expect("a URL");
+    let exported = Command::new(env!("CARGO_BIN_EXE_svc"))
+        .args(["devnet", "export", file, "--control", control])
+        .output()
+        .expect("runs");
+    let text = String::from_utf8_lossy(&exported.stdout);
+    assert!(exported.status.success() && text.contains("chain \"svc-devnet-1\""), "{text}");
+    let corporations = async |process: &DevnetChild| {
+        // The indexer listens before it has its first block.
+        loop {
+            let list = process.get("indexer", "v4/corporation/list").await;
+            match list["corporations"].as_array() {
+                Some(found) if !found.is_empty() => break list["corporations"].clone(),
+                _ => tokio::task::yield_now().await,
+            }
+        }
+    };
+    let expected = corporations(&first).await;
+    first.kill();
+    let home = directory.path().join("second");
+    let mut newest = 0;
+    for _ in 0..2 {
+        let second = devnet_with(&home, &["--genesis", file]);
+        assert_eq!(corporations(&second).await[0]["did"], expected[0]["did"]);
+        let height = second.height().await;
+        assert!(height >= newest, "{height} after {newest}");
+        newest = height;
+        second.kill();
+    }
+    // A file that is no genesis is named before anything starts.
+    std::fs::write(file, "{}").expect("written");
+    let refused = Command::new(env!("CARGO_BIN_EXE_svc")).args(["devnet", "--genesis", file]).output().expect("runs");
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && text.contains("the genesis has no app_state"), "{text}");
 }

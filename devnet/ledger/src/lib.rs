@@ -4,7 +4,7 @@
 //! and effects. Quirks of the chain are reproduced and marked with "Quirk". It is not a node: it has no mempool, no block
 //! production, no storage and no RPC; the crate `svc-devnet` has those.
 //!
-//! - [`GenesisState::build_state`] builds the state before the first block.
+//! - [`GenesisState::build_state`] builds the state before the first block; [`export_app_state`] writes a state as such a genesis.
 //! - [`begin_block`], [`deliver`] for each transaction, and [`end_block`] change it, block after block.
 //! - [`run_ante`] checks a transaction for the mempool, [`simulate`] estimates its gas, [`query`] reads a state.
 //!
@@ -21,7 +21,7 @@
 //!     blocks_per_year: BLOCKS_PER_YEAR,
 //!     registry,
 //! };
-//! let mut state = GenesisState { yield_pool: 1_000, ..GenesisState::default() }.build_state(&chain);
+//! let mut state = GenesisState { yield_pool: 1_000, ..GenesisState::default() }.build_state(&chain)?;
 //! let block = BlockContext { height: 1, time: prost_types::Timestamp { seconds: 1_767_225_600, nanos: 0 } };
 //! begin_block(&mut state, &chain, block);
 //! let before = state.hash();
@@ -47,7 +47,7 @@ pub use exec::{
     context::{BlockContext, ChainConfig, LedgerEvent},
     tx::{TxOutcome, deliver, simulate},
 };
-pub use genesis::{GenesisAccount, GenesisState, params::BLOCKS_PER_YEAR};
+pub use genesis::{AppStateError, GenesisAccount, GenesisState, export_app_state, params::BLOCKS_PER_YEAR};
 pub use modules::authority::authority_address;
 pub use query::query;
 pub use state::{LedgerState, invariants::broken_invariant};

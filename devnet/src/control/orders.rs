@@ -67,6 +67,7 @@ pub fn router(state: ControlState) -> Router {
     Router::new()
         .route("/", get(status))
         .route("/faults", get(faults).post(change_faults))
+        .route("/genesis", get(export_genesis))
         .route("/blocks", post(produce_blocks))
         .route("/clock", post(advance_clock))
         .route("/snapshots/{name}", post(save_snapshot))
@@ -96,6 +97,11 @@ async fn status(State(controlled): State<ControlState>) -> ControlResult {
 
 async fn faults(State(controlled): State<ControlState>) -> ControlResult {
     Ok(Json(json!(controlled.node.update_faults(|faults| faults.clone()))))
+}
+
+/// Returns a genesis document with the newest state.
+async fn export_genesis(State(controlled): State<ControlState>) -> ControlResult {
+    Ok(Json(controlled.node.export_genesis()?))
 }
 
 /// Changes the given members of the faults; the others stay.

@@ -27,6 +27,9 @@ pub enum NodeError {
     /// The blocks of the home lead to another state.
     #[error(transparent)]
     Replay(#[from] ReplayError),
+    /// The state before the first block cannot be built.
+    #[error(transparent)]
+    Genesis(#[from] svc_ledger::AppStateError),
     /// A block cannot be sealed.
     #[error(transparent)]
     Seal(#[from] SealError),

@@ -40,6 +40,8 @@ pub struct NodeConfig {
     pub chain: ChainConfig,
     /// State before the first block.
     pub genesis: GenesisState,
+    /// Time of the genesis; `None` is the age before now, or a fixed time with fixed steps.
+    pub genesis_time: Option<Timestamp>,
     /// Time between the genesis and now, for header times of the wall clock.
     pub age: Duration,
     /// Time between blocks; with `None` only [`Node::produce_block`] produces one.
@@ -71,24 +73,29 @@ impl Node {
     pub fn launch(config: NodeConfig) -> Result<Self, NodeError> {
         let home = config.home.as_deref().map(ChainStore::open).transpose()?;
         let now = wall_clock::now();
-        let (age, genesis_time) = match config.header_time {
-            HeaderTimeMode::WallClock => {
+        let (age, genesis_time) = match (config.genesis_time, config.header_time) {
+            (Some(given), _) => (0, given),
+            (None, HeaderTimeMode::WallClock) => {
                 let age = i128::try_from(config.age.as_nanos()).unwrap_or(0);
                 (age, timestamp::from_unix_nanos(timestamp::unix_nanos(&now) - age))
             }
-            HeaderTimeMode::FixedStep => (0, FIXED_GENESIS_TIME),
+            (None, HeaderTimeMode::FixedStep) => (0, FIXED_GENESIS_TIME),
         };
         let mut origin = GenesisDocument { chain: config.chain, genesis: config.genesis, genesis_time };
         if let Some(home) = &home {
             home.load_or_store_genesis(&mut origin)?;
         }
-        let mut core = NodeCore::new(origin, config.header_time)?;
+        let mut core = NodeCore::new(origin.build()?, config.header_time)?;
         if let Some(home) = &home {
             replay_blocks(&mut core, home.blocks()?)?;
             tracing::info!(component = "devnet.node", height = core.height(), "chain resumed from its home");
         }
         match core.latest().map(|block| block.time) {
             Some(last) => core.clock.resume(&last, &now),
+            // A genesis ahead of the wall clock stays ahead.
+            None if config.genesis_time.is_some() && config.header_time == HeaderTimeMode::WallClock => {
+                core.clock.resume(&genesis_time, &now);
+            }
             None => core.clock.advance(-age),
         }
         Self::run(SharedChain::new(core, home, None), config.block_time, config.listen)
@@ -105,7 +112,7 @@ impl Node {
     /// mempool and faults. Gossip between the two does not use their listeners: it continues while either is stopped.
     pub fn start_replica(&self, listen: SocketAddr) -> Result<Self, NodeError> {
         let leader = &self.0.shared;
-        let origin = leader.core().genesis_document().clone();
+        let origin = leader.core().genesis().clone();
         let mut core = NodeCore::new(origin, HeaderTimeMode::FixedStep)?;
         core.is_replica = true;
         let shared = SharedChain::new(core, None, Some(Arc::clone(leader)));
@@ -188,6 +195,14 @@ impl Node {
     /// Moves the header time of the next block forward.
     pub fn advance_clock(&self, by: Duration) {
         self.0.shared.core().clock.advance(i128::try_from(by.as_nanos()).unwrap_or(i128::MAX));
+    }
+
+    /// Returns a genesis document with the newest state, for another chain to begin with. Its time is that of the newest block.
+    pub fn export_genesis(&self) -> Result<serde_json::Value, NodeError> {
+        let core = self.0.shared.core();
+        let time = core.latest().map_or(core.genesis().time, |block| block.time);
+        let app_state = svc_ledger::export_app_state(core.state(), &core.chain)?;
+        Ok(rpc::encode::genesis_document(&core, &time, &app_state))
     }
 
     /// Ends every WebSocket connection without a close frame.

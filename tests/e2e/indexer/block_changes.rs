@@ -52,7 +52,10 @@ async fn changes_of_a_block_have_the_kinds_and_ids_of_the_contract() {
     }
     let documents: BTreeSet<String> = of_kind("GovernanceFrameworkDocument").map(key).collect();
     let mut expected = BTreeSet::new();
-    for (list, wrapper) in [("/v4/ecosystem/list?limit=1024", "ecosystems"), ("/v4/corporation/list?limit=1024", "corporations")] {
+    for (list, wrapper) in [
+        ("/v4/ecosystem/list?limit=1024&gf_data=all", "ecosystems"),
+        ("/v4/corporation/list?limit=1024&gf_data=all", "corporations"),
+    ] {
         let owners = read_ok(&origin, list).await;
         for owner in owners[wrapper].as_array().expect("owners") {
             for version in owner["versions"].as_array().expect("versions") {

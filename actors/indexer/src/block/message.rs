@@ -7,8 +7,9 @@ use prost::Message;
 use prost_types::Any;
 use svc_wire::{
     comet_rpc::{AbciEvent, EventAttribute},
-    proto::cosmos::group::v1::{Exec, MsgSubmitProposal, MsgVote, VoteOption},
+    proto::cosmos::group::v1::{Exec, MsgSubmitProposal, MsgVote, Vote, VoteOption},
     proto_registry::{Namespace, ProtoRegistry, ProtoRegistryError},
+    timestamp,
 };
 
 use super::{BlockFacts, EventPosition, RawEvent, event_catalog, parse_id};
@@ -45,6 +46,21 @@ pub struct VoteRecord {
     /// `YES`, `NO`, `ABSTAIN`, `NO_WITH_VETO`.
     pub option: String,
     pub metadata: String,
+    /// Time of an earlier block's vote, nanoseconds since the epoch; `None` for a vote of this block.
+    pub time: Option<i128>,
+}
+
+impl VoteRecord {
+    /// Creates the record of a vote of an earlier block.
+    pub fn from_state(vote: &Vote) -> Self {
+        Self {
+            proposal: vote.proposal_id,
+            voter: vote.voter.clone(),
+            option: vote_option_name(vote.option()),
+            metadata: vote.metadata.clone(),
+            time: vote.submit_time.as_ref().map(timestamp::unix_nanos),
+        }
+    }
 }
 
 fn vote_option_name(option: VoteOption) -> String {
@@ -67,7 +83,7 @@ impl BlockFacts {
         if submitted.exec() == Exec::Try {
             for voter in &submitted.proposers {
                 let (voter, option) = (voter.clone(), vote_option_name(VoteOption::Yes));
-                self.votes.push(VoteRecord { proposal, voter, option, metadata: String::new() });
+                self.votes.push(VoteRecord { proposal, voter, option, metadata: String::new(), time: None });
             }
         }
         self.submitted_proposals.insert(proposal, submitted);
@@ -79,7 +95,7 @@ impl BlockFacts {
             if let Ok(vote) = MsgVote::decode(message.value.as_slice()) {
                 let option = vote_option_name(vote.option());
                 let (proposal, voter, metadata) = (vote.proposal_id, vote.voter, vote.metadata);
-                self.votes.push(VoteRecord { proposal, voter, option, metadata });
+                self.votes.push(VoteRecord { proposal, voter, option, metadata, time: None });
             }
             return;
         }

@@ -228,7 +228,7 @@ impl BlockIngester<'_> {
                     None,
                     Some(json!({
                         "proposal_id": vote.proposal, "voter": vote.voter, "option": vote.option,
-                        "metadata": vote.metadata, "submit_time": iso_millis(facts.time),
+                        "metadata": vote.metadata, "submit_time": iso_millis(vote.time.unwrap_or(facts.time)),
                     })),
                 )
             };

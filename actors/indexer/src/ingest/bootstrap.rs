@@ -12,7 +12,10 @@ use svc_wire::{
     proto::{
         cosmos::{
             feegrant::v1beta1::{QueryAllowancesByGranterRequest, QueryAllowancesByGranterResponse},
-            group::v1::{QueryProposalsByGroupPolicyRequest, QueryProposalsByGroupPolicyResponse},
+            group::v1::{
+                QueryProposalsByGroupPolicyRequest, QueryProposalsByGroupPolicyResponse, QueryVotesByProposalRequest,
+                QueryVotesByProposalResponse,
+            },
         },
         svc::pp::v1 as pp_pb,
     },
@@ -25,7 +28,7 @@ use super::{
     node_reader::{EntityReading, NodeReader, page_request},
 };
 use crate::{
-    block::{BlockFacts, ChangeCause, EntityRef},
+    block::{BlockFacts, ChangeCause, EntityRef, VoteRecord},
     store::{EntityKind, IndexStore},
 };
 
@@ -40,6 +43,15 @@ const MAX_LIST_SIZE: u32 = 1_024;
 pub async fn discover_entities(source: NodeReader<'_>, facts: &mut BlockFacts) -> Result<(), NodeClientError> {
     let cause = ChangeCause { message: "Start".to_owned(), account: None };
     for one in list_entities(source, facts.height).await? {
+        if let EntityRef::Proposal(id) = one {
+            for vote in list_votes(source, id, facts.height).await? {
+                // A vote of this block is there already, with its message.
+                let is_same = |known: &VoteRecord| known.proposal == id && known.voter == vote.voter;
+                if !facts.votes.iter().any(is_same) {
+                    facts.votes.push(vote);
+                }
+            }
+        }
         // An entity that the block itself changed keeps its own cause.
         if !facts.entities.contains_key(&one) {
             facts.record_entity(one, &cause);
@@ -216,6 +228,22 @@ async fn list_corporation_entities(
                 .into_iter()
                 .map(|grant| EntityRef::FeeAllowance { granter: grant.granter, grantee: grant.grantee }),
         );
+        key = reply.pagination.map(|page| page.next_key).unwrap_or_default();
+        if key.is_empty() {
+            return Ok(found);
+        }
+    }
+}
+
+/// Lists the votes of an open proposal.
+async fn list_votes(source: NodeReader<'_>, proposal_id: u64, height: u64) -> Result<Vec<VoteRecord>, NodeClientError> {
+    let (mut found, mut key) = (Vec::new(), Vec::new());
+    loop {
+        let request = QueryVotesByProposalRequest { proposal_id, pagination: page_request(key) };
+        let reply: Option<QueryVotesByProposalResponse> =
+            source.query_group_module("VotesByProposal", &request, height).await?;
+        let reply = reply.unwrap_or_default();
+        found.extend(reply.votes.iter().map(VoteRecord::from_state));
         key = reply.pagination.map(|page| page.next_key).unwrap_or_default();
         if key.is_empty() {
             return Ok(found);

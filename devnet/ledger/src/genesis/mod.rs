@@ -1,16 +1,15 @@
 //! The genesis: the state before the first block.
 
+mod app_state;
 pub mod params;
-
-use std::sync::Arc;
+mod transfer;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
-use svc_wire::{
-    proto::cosmos::bank::v1beta1::{DenomUnit, Metadata},
-    timestamp,
-};
+use serde_json::Value;
+use svc_wire::proto::cosmos::bank::v1beta1::{DenomUnit, Metadata};
 
+use self::transfer::import_app_state;
+pub use self::{app_state::AppStateError, transfer::export_app_state};
 use crate::{
     exec::{context::ChainConfig, gas::GasMeter},
     genesis::params::gov_params,
@@ -34,9 +33,9 @@ pub struct GenesisState {
     /// Voting period of an expedited governance proposal, in seconds.
     #[serde(default = "expedited_seconds")]
     pub gov_expedited_seconds: i64,
-    /// State of another chain, with which this one begins instead of the fields above.
-    #[serde(skip)]
-    pub initial_state: Option<Arc<LedgerState>>,
+    /// `app_state` of a genesis document, with which the chain begins instead of the fields above.
+    #[serde(default)]
+    pub app_state: Option<Value>,
 }
 
 fn voting_seconds() -> i64 {
@@ -54,7 +53,7 @@ impl Default for GenesisState {
             yield_pool: 0,
             gov_voting_seconds: voting_seconds(),
             gov_expedited_seconds: expedited_seconds(),
-            initial_state: None,
+            app_state: None,
         }
     }
 }
@@ -74,10 +73,10 @@ pub struct GenesisAccount {
 }
 
 impl GenesisState {
-    /// Builds the state.
-    pub fn build_state(&self, chain: &ChainConfig) -> LedgerState {
-        if let Some(state) = &self.initial_state {
-            return LedgerState::clone(state);
+    /// Builds the state. Fails when the `app_state` is not one, or breaks a rule of the ledger.
+    pub fn build_state(&self, chain: &ChainConfig) -> Result<LedgerState, AppStateError> {
+        if let Some(app_state) = &self.app_state {
+            return import_app_state(app_state, chain);
         }
         let (mut state, gas) = (LedgerState::default(), GasMeter::unlimited());
         for account in &self.accounts {
@@ -97,34 +96,15 @@ impl GenesisState {
         state.params.td.yield_intermediate_pool = pool;
         state.params.gov = gov_params(&chain.denom, self.gov_voting_seconds, self.gov_expedited_seconds);
         state.denoms.put(chain.denom.clone(), denom_metadata(&chain.denom), &gas);
-        state
+        Ok(state)
     }
 
-    /// Returns the genesis document's `app_state`: accounts, balances, the bond denom, and the digests of an initial state.
-    pub fn app_state(&self, chain: &ChainConfig) -> Value {
-        let balances: Vec<Value> = self
-            .accounts
-            .iter()
-            .map(|account| {
-                let coins = bank::to_coins(&account.coins);
-                let coins: Vec<Value> =
-                    coins.iter().map(|coin| json!({"denom": coin.denom, "amount": coin.amount})).collect();
-                json!({"address": account.address, "coins": coins})
-            })
-            .collect();
-        let digests = self.initial_state.iter().flat_map(|state| state.digests.values());
-        let digests: Vec<Value> = digests
-            .map(|one| json!({"digest": one.digest, "created": one.created.as_ref().map(timestamp::iso_millis)}))
-            .collect();
-        json!({
-            "di": {"params": {}, "digests": digests},
-            "auth": {"accounts": self.accounts.iter().map(|account| json!({
-                "@type": "/cosmos.auth.v1beta1.BaseAccount", "address": account.address, "pub_key": null,
-                "account_number": "0", "sequence": "0",
-            })).collect::<Vec<_>>()},
-            "bank": {"balances": balances},
-            "staking": {"params": {"bond_denom": chain.denom}},
-        })
+    /// Returns the `app_state` of the chain's genesis document.
+    pub fn app_state(&self, chain: &ChainConfig) -> Result<Value, AppStateError> {
+        match &self.app_state {
+            Some(given) => Ok(given.clone()),
+            None => export_app_state(&self.build_state(chain)?, chain),
+        }
     }
 }
 

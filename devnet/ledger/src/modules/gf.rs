@@ -32,7 +32,7 @@ pub enum FrameworkOwner {
 
 impl FrameworkOwner {
     /// Returns the index key of a version.
-    fn version_key(self, number: u32) -> VersionKey {
+    pub fn version_key(self, number: u32) -> VersionKey {
         let version = u64::from(number);
         match self {
             Self::Corporation(id) => VersionKey { corporation_id: id, ecosystem_id: 0, version },

@@ -35,6 +35,14 @@ impl LegacyDec {
         self.0.to_string()
     }
 
+    /// Parses decimal text, the form in JSON: `0.25`, with up to eighteen fractional digits.
+    pub fn from_text(text: &str) -> Option<Self> {
+        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+        let is_number =
+            !whole.is_empty() && fraction.len() <= DIGITS && fraction.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| Self::from_wire(&format!("{whole}{fraction:0<DIGITS$}"))).flatten()
+    }
+
     pub fn add(&self, other: &Self) -> Self {
         Self(&self.0 + &other.0)
     }
@@ -106,8 +114,17 @@ mod tests {
     use super::*;
 
     fn dec(text: &str) -> LegacyDec {
-        let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-        LegacyDec::from_wire(&format!("{whole}{fraction:0<18}")).expect("a decimal")
+        LegacyDec::from_text(text).expect("a decimal")
+    }
+
+    #[test]
+    fn decimal_text_is_read_as_it_is_written() {
+        for text in ["0.000000000000000000", "-1.250000000000000000", "12.000000000000000001"] {
+            assert_eq!(dec(text).to_string(), text);
+        }
+        for bad in ["", ".5", "1.2.3", "1e3", "0.0000000000000000001", "1.-5"] {
+            assert_eq!(LegacyDec::from_text(bad), None, "{bad}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
-use svc_ledger::{begin_block, deliver, end_block};
+use svc_ledger::{GenesisState, begin_block, deliver, end_block, export_app_state};
 
 use super::{
     participants::with_all_roles,
@@ -129,6 +129,10 @@ proptest! {
             end_block(&mut replayed, &world.chain, block);
         }
         prop_assert_eq!(replayed.hash(), world.state.hash());
+        // Another chain can begin with the same state.
+        let app_state = export_app_state(&world.state, &world.chain).expect("an app_state");
+        let genesis = GenesisState { app_state: Some(app_state), ..GenesisState::default() };
+        prop_assert_eq!(genesis.build_state(&world.chain).expect("a state").hash(), world.state.hash());
     }
 }
 

@@ -95,7 +95,7 @@ impl TestLedger {
             bonded: if name == "member" { 1_000_000 } else { 0 },
         });
         let genesis = GenesisState { accounts: accounts.into(), yield_pool, ..GenesisState::default() };
-        let state = genesis.build_state(&chain);
+        let state = genesis.build_state(&chain).expect("a genesis");
         let names = BTreeMap::from([("gov".to_owned(), authority_address(&chain))]);
         Self { chain, state, height: 0, block_seconds: 1_000_000, block_events: Vec::new(), saved_names: names }
     }

@@ -6,11 +6,10 @@ use std::{
 };
 
 use prost_types::Timestamp;
-use serde_json::Value;
 use svc_wire::tx;
 
 use super::{
-    genesis::GenesisDocument,
+    genesis::ChainGenesis,
     header_clock::{HeaderClock, HeaderTimeMode},
     history::{BlockRecord, ChainHistory},
     seal::{BLOCK_MAX_BYTES, SealError, Validator},
@@ -55,7 +54,7 @@ pub struct NodeCore {
     pub chain: ChainConfig,
     pub(in crate::node) faults: NodeFaults,
     pub(in crate::node) clock: HeaderClock,
-    pub(super) genesis_document: GenesisDocument,
+    pub(super) genesis: ChainGenesis,
     validator: Validator,
     pub(super) history: ChainHistory,
     pub(super) check_state: Arc<LedgerState>,
@@ -73,17 +72,17 @@ pub struct NodeCore {
 }
 
 impl NodeCore {
-    pub(in crate::node) fn new(origin: GenesisDocument, header_time: HeaderTimeMode) -> Result<Self, SealError> {
-        let validator = Validator::new(&origin.chain.chain_id)?;
-        let history = ChainHistory::new(origin.genesis.build_state(&origin.chain));
+    pub(in crate::node) fn new(genesis: ChainGenesis, header_time: HeaderTimeMode) -> Result<Self, SealError> {
+        let validator = Validator::new(&genesis.chain.chain_id)?;
+        let history = ChainHistory::new(Arc::clone(&genesis.state));
         Ok(Self {
-            chain: origin.chain.clone(),
+            chain: genesis.chain.clone(),
             faults: NodeFaults::default(),
             clock: HeaderClock::new(header_time),
             validator,
             check_state: history.committed_state(),
             history,
-            genesis_document: origin,
+            genesis,
             mempool: VecDeque::new(),
             tx_cache: HashSet::new(),
             relayed_txs: Vec::new(),
@@ -164,8 +163,8 @@ impl NodeCore {
         &self.validator
     }
 
-    pub(in crate::node) fn genesis_document(&self) -> &GenesisDocument {
-        &self.genesis_document
+    pub(in crate::node) fn genesis(&self) -> &ChainGenesis {
+        &self.genesis
     }
 
     /// Tells whether `status` reports `catching_up`.
@@ -178,14 +177,9 @@ impl NodeCore {
         std::mem::take(&mut self.gossip_queue)
     }
 
-    /// Returns the genesis document's `app_state`.
-    pub(in crate::node) fn app_state(&self) -> Value {
-        self.genesis_document.genesis.app_state(&self.chain)
-    }
-
     /// Returns height and time of the last block, the context of CheckTx and queries.
     pub fn block_context(&self) -> svc_ledger::BlockContext {
-        self.history.block_context(&self.genesis_document.genesis_time)
+        self.history.block_context(&self.genesis.time)
     }
 
     /// Runs CheckTx; returns its outcome and, for a transaction that passes, the new check state.
@@ -371,7 +365,7 @@ impl NodeCore {
 
     /// Resets the chain to the genesis.
     pub(in crate::node) fn reset_to_genesis(&mut self) {
-        self.history = ChainHistory::new(self.genesis_document.genesis.build_state(&self.chain));
+        self.history = ChainHistory::new(Arc::clone(&self.genesis.state));
         self.clear_mempool();
     }
 }

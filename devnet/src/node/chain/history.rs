@@ -38,9 +38,9 @@ pub struct ChainHistory {
 }
 
 impl ChainHistory {
-    pub fn new(genesis: LedgerState) -> Self {
+    pub fn new(genesis: Arc<LedgerState>) -> Self {
         let app_hash = genesis.hash();
-        Self { blocks: Vec::new(), states: vec![Arc::new(genesis)], tx_index: HashMap::new(), app_hash }
+        Self { blocks: Vec::new(), states: vec![genesis], tx_index: HashMap::new(), app_hash }
     }
 
     pub fn height(&self) -> u64 {

@@ -58,7 +58,7 @@ impl NodeCore {
             );
             return (height, Err(LedgerError::sdk(38, text)));
         }
-        let time = self.history.block(height).map_or(self.genesis_document.genesis_time, |block| block.time);
+        let time = self.history.block(height).map_or(self.genesis.time, |block| block.time);
         (height, svc_ledger::query(state, &self.chain, svc_ledger::BlockContext { height, time }, path, data))
     }
 

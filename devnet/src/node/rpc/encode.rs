@@ -1,6 +1,7 @@
 //! JSON answers as CometBFT 0.38 encodes them: numbers as text, bytes as base64, hashes as upper-case hex.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
+use prost_types::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use svc_wire::{timestamp::rfc3339_nanos, tx};
@@ -73,7 +74,7 @@ pub fn status(core: &NodeCore) -> Value {
     let tx_index = if core.faults.index_off { "off" } else { "on" };
     let time = |block: Option<&std::sync::Arc<BlockRecord>>| match block {
         Some(block) => rfc3339_nanos(&block.time),
-        None => rfc3339_nanos(&core.genesis_document().genesis_time),
+        None => rfc3339_nanos(&core.genesis().time),
     };
     let hash = |block: Option<&std::sync::Arc<BlockRecord>>| block.map(|block| block.hash.clone()).unwrap_or_default();
     json!({
@@ -224,14 +225,19 @@ pub fn consensus_params(height: u64) -> Value {
 }
 
 pub fn genesis(core: &NodeCore) -> Value {
+    genesis_document(core, &core.genesis().time, &core.genesis().app_state)
+}
+
+/// Encodes a genesis document with which a chain begins at a time with a state.
+pub fn genesis_document(core: &NodeCore, time: &Timestamp, app_state: &Value) -> Value {
     json!({
-        "genesis_time": rfc3339_nanos(&core.genesis_document().genesis_time), "chain_id": core.chain.chain_id,
+        "genesis_time": rfc3339_nanos(time), "chain_id": core.chain.chain_id,
         "initial_height": "1", "consensus_params": params(),
         "validators": [{
             "address": validator_address(core), "pub_key": public_key(core), "power": VOTING_POWER.to_string(),
             "name": "devnet",
         }],
-        "app_hash": "", "app_state": core.app_state(),
+        "app_hash": "", "app_state": app_state,
     })
 }
 

@@ -3,7 +3,7 @@
 //! [`http`] is the listener. All transports parse parameters with `params` and answer with `call`, which runs the method.
 
 mod call;
-mod encode;
+pub mod encode;
 pub mod http;
 mod methods;
 mod params;

@@ -3,7 +3,7 @@
 mod create;
 mod lifecycle;
 mod onboarding;
-mod participant;
+pub mod participant;
 mod rules;
 mod session;
 mod terms;

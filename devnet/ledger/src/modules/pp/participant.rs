@@ -87,7 +87,7 @@ pub fn store_participant(exec: &mut ExecContext<'_>, participant: Participant) {
 }
 
 /// Returns the key of the index in which repetition and overlap are searched.
-fn context_key(participant: &Participant) -> ParticipantContextKey {
+pub fn context_key(participant: &Participant) -> ParticipantContextKey {
     ParticipantContextKey {
         schema_id: participant.schema_id,
         role: u64::from(participant.role.unsigned_abs()),

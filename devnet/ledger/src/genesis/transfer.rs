@@ -1,0 +1,379 @@
+//! The whole state of a chain as an `app_state`, and back: another chain can begin with it.
+
+use prost::Message;
+use prost_types::Any;
+use serde_json::Value;
+use svc_wire::proto::{
+    cosmos::{
+        auth::v1beta1::{BaseAccount, ModuleAccount},
+        bank::v1beta1::Balance,
+        base::v1beta1::Coin,
+        feegrant::v1beta1::Grant,
+        gov::v1::Deposit,
+    },
+    svc::{
+        cs,
+        ec::v1::Counter,
+        td::v1::{TrustDeposit, TrustDepositRecord},
+    },
+};
+
+use super::app_state::{AppState, AppStateError};
+use crate::{
+    exec::{context::ChainConfig, gas::GasMeter},
+    modules::{gf::FrameworkOwner, pp::participant},
+    state::{
+        LedgerState,
+        invariants::broken_invariant,
+        keys::{DocumentKey, RatePairKey, VsOperatorEntry},
+        table::{PlainValue, StateTable, StoredValue, TableKey},
+    },
+    values::decimal::LegacyDec,
+};
+
+const BASE_ACCOUNT: &str = "/cosmos.auth.v1beta1.BaseAccount";
+const MODULE_ACCOUNT: &str = "/cosmos.auth.v1beta1.ModuleAccount";
+
+/// Writes the whole state of a chain.
+pub fn export_app_state(state: &LedgerState, chain: &ChainConfig) -> Result<Value, AppStateError> {
+    fn all<K: Ord + Clone + TableKey, V: StoredValue>(table: &StateTable<K, V>) -> Vec<V> {
+        table.values().cloned().collect()
+    }
+    let mut out = AppState::default();
+    out.auth.accounts = state
+        .accounts
+        .values()
+        .map(|account| Any { type_url: BASE_ACCOUNT.to_owned(), value: account.encode_to_vec() })
+        .collect();
+    for ((address, denom), amount) in state.balances.iter() {
+        let coin = Coin { denom: denom.clone(), amount: amount.0.to_string() };
+        match out.bank.balances.last_mut().filter(|balance| balance.address == *address) {
+            Some(balance) => balance.coins.push(coin),
+            None => out.bank.balances.push(Balance { address: address.clone(), coins: vec![coin] }),
+        }
+    }
+    let supply = state.supply.iter();
+    out.bank.supply =
+        supply.map(|(denom, amount)| Coin { denom: denom.clone(), amount: amount.0.to_string() }).collect();
+    out.bank.denom_metadata = all(&state.denoms);
+    out.feegrant.allowances = state
+        .allowances
+        .iter()
+        .map(|((granter, grantee), allowance)| Grant {
+            granter: granter.clone(),
+            grantee: grantee.clone(),
+            allowance: Some(allowance.clone()),
+        })
+        .collect();
+    out.group.group_seq = state.next_group;
+    out.group.groups = all(&state.groups);
+    out.group.group_members = all(&state.group_members);
+    out.group.group_policy_seq = state.next_group_policy;
+    out.group.group_policies = all(&state.group_policies);
+    out.group.proposal_seq = state.next_proposal;
+    out.group.proposals = all(&state.proposals);
+    out.group.votes = all(&state.votes);
+    out.gov.starting_proposal_id = state.next_gov_proposal + 1;
+    out.gov.params = Some(state.params.gov.clone());
+    out.gov.proposals = all(&state.gov_proposals);
+    out.gov.votes = all(&state.gov_votes);
+    for ((proposal_id, (depositor, denom)), amount) in state.gov_deposits.iter() {
+        let coin = Coin { denom: denom.clone(), amount: amount.0.to_string() };
+        let is_same = |held: &&mut Deposit| held.proposal_id == *proposal_id && held.depositor == *depositor;
+        match out.gov.deposits.last_mut().filter(is_same) {
+            Some(held) => held.amount.push(coin),
+            None => out.gov.deposits.push(Deposit {
+                proposal_id: *proposal_id,
+                depositor: depositor.clone(),
+                amount: vec![coin],
+            }),
+        }
+    }
+    out.bond_denom.clone_from(&chain.denom);
+    out.delegations = state.bonded.iter().map(|(address, amount)| (address.clone(), amount.0)).collect();
+
+    out.co.params = Some(Default::default());
+    out.co.corporations = all(&state.corporations);
+    out.co.corporation_counter = state.next_corporation;
+    out.ec.params = Some(state.params.ec);
+    out.ec.ecosystems = all(&state.ecosystems);
+    out.ec.counters = vec![Counter { entity_type: "ecosystem".to_owned(), value: state.next_ecosystem }];
+    out.gf.params = Some(Default::default());
+    out.gf.versions = all(&state.versions);
+    out.gf.documents = all(&state.documents);
+    out.gf.gfv_counter = state.next_version;
+    out.gf.gfd_counter = state.next_document;
+    out.cs = cs::v1::GenesisState {
+        params: Some(state.params.cs),
+        credential_schemas: all(&state.schemas),
+        schema_counter: state.next_schema,
+        schema_authorization_policies: all(&state.schema_policies),
+        schema_authorization_policy_counter: state.next_schema_policy,
+    };
+    out.pp.params = Some(state.params.pp);
+    out.pp.participants = all(&state.participants);
+    out.pp.participant_sessions = all(&state.sessions);
+    out.pp.next_participant_id = state.next_participant + 1;
+    out.td.params = Some(state.params.td.clone());
+    out.td.trust_deposits = state.trust_deposits.values().map(deposit_record).collect();
+    out.td.dust = state.yield_dust.to_string();
+    out.de.params = Some(Default::default());
+    out.de.operator_authorizations = all(&state.operator_authorizations);
+    out.de.fee_grants = all(&state.fee_grants);
+    out.de.vs_operator_authorizations = all(&state.vs_authorizations);
+    out.de.operator_authorization_seq = state.next_authorization;
+    out.de.vsoa_seq = state.next_vs_authorization;
+    out.di.params = Some(Default::default());
+    out.di.digests = all(&state.digests);
+    out.xr.params = Some(state.params.xr);
+    out.xr.exchange_rates = all(&state.rates);
+    out.xr.next_exchange_rate_id = state.next_rate + 1;
+    out.xr.exchange_rate_authorizations = all(&state.rate_authorizations);
+    out.to_json(&chain.registry)
+}
+
+/// Builds the state that an `app_state` describes. Fails when a part cannot be read, or breaks a rule of the ledger.
+pub fn import_app_state(app_state: &Value, chain: &ChainConfig) -> Result<LedgerState, AppStateError> {
+    let from = AppState::from_json(app_state, &chain.registry)?;
+    let mut state = LedgerState::default();
+    import_framework(&mut state, &from)?;
+    import_owners(&mut state, &from);
+    import_participants(&mut state, &from);
+    import_delegation(&mut state, &from);
+    match broken_invariant(&state, chain) {
+        Some(broken) => Err(AppStateError::Inconsistent(broken)),
+        None => Ok(state),
+    }
+}
+
+fn amount_of(coin: &Coin, module: &'static str) -> Result<PlainValue<u128>, AppStateError> {
+    let amount = coin.amount.parse();
+    amount
+        .map(PlainValue)
+        .map_err(|_| AppStateError::Module { module, reason: format!("{:?} is not an amount", coin.amount) })
+}
+
+/// Accounts, coins, allowances, groups and governance: the modules of the Cosmos SDK.
+fn import_framework(state: &mut LedgerState, from: &AppState) -> Result<(), AppStateError> {
+    let gas = GasMeter::unlimited();
+    let unreadable = |error: prost::DecodeError| AppStateError::Module { module: "auth", reason: error.to_string() };
+    for account in &from.auth.accounts {
+        let account = match account.type_url.as_str() {
+            BASE_ACCOUNT => BaseAccount::decode(account.value.as_slice()).map_err(unreadable)?,
+            // The ledger derives the accounts of modules; their numbers stay taken.
+            MODULE_ACCOUNT => {
+                let base = ModuleAccount::decode(account.value.as_slice()).map_err(unreadable)?.base_account;
+                let next = base.unwrap_or_default().account_number + 1;
+                state.next_account_number = state.next_account_number.max(next);
+                continue;
+            }
+            other => {
+                let reason = format!("{other} is neither {BASE_ACCOUNT} nor {MODULE_ACCOUNT}");
+                return Err(AppStateError::Module { module: "auth", reason });
+            }
+        };
+        state.next_account_number = state.next_account_number.max(account.account_number + 1);
+        state.accounts.put(account.address.clone(), account, &gas);
+    }
+    for balance in &from.bank.balances {
+        for coin in &balance.coins {
+            state.balances.put((balance.address.clone(), coin.denom.clone()), amount_of(coin, "bank")?, &gas);
+        }
+    }
+    for coin in &from.bank.supply {
+        state.supply.put(coin.denom.clone(), amount_of(coin, "bank")?, &gas);
+    }
+    for denom in &from.bank.denom_metadata {
+        state.denoms.put(denom.base.clone(), denom.clone(), &gas);
+    }
+    for grant in &from.feegrant.allowances {
+        let allowance = grant.allowance.clone().unwrap_or_default();
+        state.allowances.put((grant.granter.clone(), grant.grantee.clone()), allowance, &gas);
+    }
+    let group = &from.group;
+    state.next_group = group.group_seq;
+    state.next_group_policy = group.group_policy_seq;
+    state.next_proposal = group.proposal_seq;
+    for one in &group.groups {
+        state.groups.put(one.id, one.clone(), &gas);
+    }
+    for one in &group.group_members {
+        let address = one.member.as_ref().map(|member| member.address.clone()).unwrap_or_default();
+        state.group_members.put((one.group_id, address), one.clone(), &gas);
+    }
+    for one in &group.group_policies {
+        state.group_policies.put(one.address.clone(), one.clone(), &gas);
+    }
+    for one in &group.proposals {
+        state.proposals.put(one.id, one.clone(), &gas);
+    }
+    for one in &group.votes {
+        state.votes.put((one.proposal_id, one.voter.clone()), one.clone(), &gas);
+    }
+    if let Some(params) = &from.gov.params {
+        state.params.gov = params.clone();
+    }
+    state.next_gov_proposal = from.gov.starting_proposal_id.saturating_sub(1);
+    for one in &from.gov.proposals {
+        state.gov_proposals.put(one.id, one.clone(), &gas);
+    }
+    for one in &from.gov.votes {
+        state.gov_votes.put((one.proposal_id, one.voter.clone()), one.clone(), &gas);
+    }
+    for held in &from.gov.deposits {
+        for coin in &held.amount {
+            let key = (held.proposal_id, (held.depositor.clone(), coin.denom.clone()));
+            state.gov_deposits.put(key, amount_of(coin, "gov")?, &gas);
+        }
+    }
+    for (address, amount) in &from.delegations {
+        let before = state.bonded.peek(address).map_or(0, |held| held.0);
+        state.bonded.put(address.clone(), PlainValue(before.saturating_add(*amount)), &gas);
+    }
+    Ok(())
+}
+
+/// Returns the highest id of a table whose ids have no gaps.
+fn last_id<V: StoredValue>(table: &StateTable<u64, V>) -> u64 {
+    table.iter().next_back().map_or(0, |(id, _)| *id)
+}
+
+/// Corporations, ecosystems, their frameworks, and schemas.
+fn import_owners(state: &mut LedgerState, from: &AppState) {
+    let gas = GasMeter::unlimited();
+    for one in &from.co.corporations {
+        state.corporations.put(one.id, one.clone(), &gas);
+        state.corporation_by_address.put(one.policy_address.clone(), PlainValue(one.id), &gas);
+        state.corporation_by_did.put(one.did.clone(), PlainValue(one.id), &gas);
+    }
+    state.next_corporation = last_id(&state.corporations);
+    for one in &from.ec.ecosystems {
+        state.ecosystems.put(one.id, one.clone(), &gas);
+        state.ecosystem_by_did.put((one.did.clone(), one.id), PlainValue(one.corporation_id), &gas);
+    }
+    state.next_ecosystem = last_id(&state.ecosystems);
+    for one in &from.gf.versions {
+        let owner = match one.ecosystem_id {
+            0 => FrameworkOwner::Corporation(one.corporation_id),
+            id => FrameworkOwner::Ecosystem(id),
+        };
+        state.versions.put(one.id, *one, &gas);
+        state.version_index.put(owner.version_key(one.version), PlainValue(one.id), &gas);
+    }
+    state.next_version = last_id(&state.versions);
+    for one in &from.gf.documents {
+        state.documents.put(one.id, one.clone(), &gas);
+        let key = DocumentKey { version_id: one.gfv_id, document_id: one.id };
+        state.document_index.put(key, PlainValue(()), &gas);
+    }
+    state.next_document = last_id(&state.documents);
+    for one in &from.cs.credential_schemas {
+        state.schemas.put(one.id, one.clone(), &gas);
+    }
+    state.next_schema = last_id(&state.schemas);
+    for one in &from.cs.schema_authorization_policies {
+        state.schema_policies.put(one.id, one.clone(), &gas);
+    }
+    state.next_schema_policy = from.cs.schema_authorization_policy_counter;
+    if let Some(params) = from.ec.params {
+        state.params.ec = params;
+    }
+    if let Some(params) = from.cs.params {
+        state.params.cs = params;
+    }
+}
+
+/// Participants, their sessions and deposits, digests and rates.
+fn import_participants(state: &mut LedgerState, from: &AppState) {
+    let gas = GasMeter::unlimited();
+    for one in &from.pp.participants {
+        state.participant_context.put(participant::context_key(one), PlainValue(()), &gas);
+        state.participant_by_did.put((one.did.clone(), one.id), PlainValue(one.corporation_id), &gas);
+        state.participants.put(one.id, one.clone(), &gas);
+    }
+    state.next_participant = last_id(&state.participants);
+    for one in &from.pp.participant_sessions {
+        state.sessions.put(one.id.clone(), one.clone(), &gas);
+    }
+    for one in &from.td.trust_deposits {
+        state.trust_deposits.put(one.corporation_id, deposit_of(one), &gas);
+    }
+    state.yield_dust = LegacyDec::from_text(&from.td.dust).unwrap_or_default();
+    for one in &from.di.digests {
+        state.digests.put(one.digest.clone(), one.clone(), &gas);
+    }
+    for one in &from.xr.exchange_rates {
+        let key = RatePairKey {
+            base_type: one.base_asset_type,
+            base: one.base_asset.clone(),
+            quote_type: one.quote_asset_type,
+            quote: one.quote_asset.clone(),
+        };
+        state.rate_index.put(key, PlainValue(one.id), &gas);
+        state.rates.put(one.id, one.clone(), &gas);
+    }
+    state.next_rate = last_id(&state.rates);
+    for one in &from.xr.exchange_rate_authorizations {
+        state.rate_authorizations.put((one.xr_id, one.operator.clone()), one.clone(), &gas);
+    }
+    if let Some(params) = from.pp.params {
+        state.params.pp = params;
+    }
+    if let Some(params) = &from.td.params {
+        state.params.td = params.clone();
+    }
+    if let Some(params) = from.xr.params {
+        state.params.xr = params;
+    }
+}
+
+/// Authorizations and fee grants.
+fn import_delegation(state: &mut LedgerState, from: &AppState) {
+    let gas = GasMeter::unlimited();
+    for one in &from.de.operator_authorizations {
+        let key = (one.corporation_id, one.operator.clone());
+        state.authorization_index.put(key, PlainValue(one.id), &gas);
+        state.operator_authorizations.put(one.id, one.clone(), &gas);
+    }
+    state.next_authorization = from.de.operator_authorization_seq;
+    for one in &from.de.vs_operator_authorizations {
+        let entry = VsOperatorEntry { corporation_id: one.corporation_id, authorization_id: one.id };
+        state.vs_operator_index.put(one.vs_operator.clone(), PlainValue(entry), &gas);
+        for record in &one.records {
+            state.vs_participant_index.put(record.participant_id, PlainValue(one.id), &gas);
+        }
+        state.vs_authorizations.put(one.id, one.clone(), &gas);
+    }
+    state.next_vs_authorization = from.de.vsoa_seq;
+    for one in &from.de.fee_grants {
+        state.fee_grants.put((one.grantor_corporation_id, one.grantee.clone()), one.clone(), &gas);
+    }
+}
+
+fn deposit_record(one: &TrustDeposit) -> TrustDepositRecord {
+    TrustDepositRecord {
+        share: one.share.clone(),
+        deposit: one.deposit,
+        corporation_id: one.corporation_id,
+        refunded: one.refunded,
+        slashed_deposit: one.slashed_deposit,
+        repaid_deposit: one.repaid_deposit,
+        last_slashed: one.last_slashed,
+        last_repaid: one.last_repaid,
+        slash_count: one.slash_count,
+    }
+}
+
+fn deposit_of(record: &TrustDepositRecord) -> TrustDeposit {
+    TrustDeposit {
+        share: record.share.clone(),
+        deposit: record.deposit,
+        slashed_deposit: record.slashed_deposit,
+        repaid_deposit: record.repaid_deposit,
+        last_slashed: record.last_slashed,
+        last_repaid: record.last_repaid,
+        slash_count: record.slash_count,
+        corporation_id: record.corporation_id,
+        refunded: record.refunded,
+    }
+}
