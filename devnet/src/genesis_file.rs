@@ -6,7 +6,7 @@ use prost_types::Timestamp;
 use serde_json::Value;
 use svc_wire::timestamp;
 
-/// A genesis document, with what a node must know before it reads the state.
+/// A genesis document, with the names that a node needs before it reads the state.
 #[derive(Debug, Clone)]
 pub struct GenesisFile {
     /// Chain id.

@@ -17,7 +17,7 @@ pub struct GenesisDocument {
     pub genesis_time: Timestamp,
 }
 
-/// A genesis whose state is built: what a node starts from, and what it serves.
+/// A genesis whose state is built. A node starts from it and serves it.
 #[derive(Debug, Clone)]
 pub struct ChainGenesis {
     pub chain: ChainConfig,
