@@ -14,6 +14,7 @@ use axum::{
     routing::get,
 };
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use tokio::runtime::Runtime;
 
 use super::error::ServicesError;
@@ -102,13 +103,15 @@ impl Drop for PageServer {
     }
 }
 
+/// A page has an entity tag, as on most web servers.
 async fn serve_page(State(pages): State<PageStore>, request: Request) -> Response {
-    match pages.get(request.uri().path()) {
-        // A replaced page must be visible at once.
-        Some(page) => {
-            ([(header::CONTENT_TYPE, page.content_type), (header::CACHE_CONTROL, "no-cache".to_owned())], page.body)
-                .into_response()
-        }
-        None => StatusCode::NOT_FOUND.into_response(),
+    let Some(page) = pages.get(request.uri().path()) else { return StatusCode::NOT_FOUND.into_response() };
+    let tag = format!("\"{}\"", hex::encode(&Sha256::digest(&page.body)[..8]));
+    let is_known = request.headers().get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
+    // A replaced page must be visible at once.
+    let headers = [(header::CACHE_CONTROL, "no-cache".to_owned()), (header::ETAG, tag)];
+    if is_known {
+        return (StatusCode::NOT_MODIFIED, headers).into_response();
     }
+    (headers, [(header::CONTENT_TYPE, page.content_type)], page.body).into_response()
 }

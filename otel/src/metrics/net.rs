@@ -46,6 +46,16 @@ pub fn record_ws_last_block(endpoint: &str, height: u64) {
         .set(height, [("endpoint", endpoint)]);
 }
 
+/// Counts a fetch of a document.
+pub fn record_document_fetch(outcome: &str) {
+    instrument!(
+        Counter,
+        "svc_document_fetches_total",
+        "Documents fetched from servers of others, by outcome: fetched, not_modified, or the code of the failure."
+    )
+    .increment([("outcome", outcome)]);
+}
+
 /// Records a resolution. `outcome` is `ok`, `cached` or the code of the failure; `took` is absent when nothing was fetched.
 pub fn record_did_resolution(method: &str, outcome: &str, took: Option<Duration>) {
     instrument!(

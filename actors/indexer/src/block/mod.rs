@@ -114,6 +114,17 @@ pub struct BlockFacts {
     pub votes: Vec<VoteRecord>,
 }
 
+impl BlockFacts {
+    /// Whether the block names no entity and has no event.
+    pub fn is_empty(&self) -> bool {
+        self.entities.is_empty()
+            && self.unresolved.is_empty()
+            && self.events.is_empty()
+            && self.votes.is_empty()
+            && self.executed_proposals.is_empty()
+    }
+}
+
 /// Removes the quotes of a typed attribute, which is JSON: `"7"` with its quotes.
 fn strip_quotes(value: &str) -> &str {
     value.trim_matches('"')

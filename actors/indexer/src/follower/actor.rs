@@ -11,25 +11,21 @@ use svc_net::{
     upstream::NodeClientError,
     websocket::{ConnectionEpoch, LinkConfig, LinkEvent, WebSocketLink},
 };
-use svc_otel::{
-    metrics::{self, BlockStage},
-    trace,
-};
+use svc_otel::metrics::{self, BlockStage};
 use svc_wire::{
     comet_rpc::{self, BlockResults, CometEvent, RpcResponse},
     event_stream::BlockMessage,
 };
 use tokio::time::sleep;
-use tracing::{Instrument, Span};
 
 use super::{
     Args, FollowerState, LastError, Msg,
+    batch::write_blocks,
     core::{FollowerCore, FollowerEffect},
 };
 use crate::{
     block,
-    ingest::{BlockIngester, FetchedBlock, IngestError, NodeReader, PrunedHeight, discover_entities, oldest_height},
-    store::{BlockWrite, Checkpoint, IndexStore, iso_millis},
+    ingest::{FetchedBlock, IngestError, NodeReader, discover_entities},
 };
 
 pub struct State {
@@ -52,8 +48,6 @@ const PRUNED_RETRY_DELAY: Duration = Duration::from_secs(5);
 /// Attempts to get the results of a block that is not executed yet, and the pause between two.
 const MAX_RESULT_ATTEMPTS: u32 = 3;
 const RESULT_PAUSE: Duration = Duration::from_millis(80);
-/// Time after which a transaction takes no further block: readers of the trust verdicts wait for it.
-const MAX_BATCH_TIME: Duration = Duration::from_millis(250);
 
 impl ActorBehaviour for Follower {
     const KIND: &'static str = "follower";
@@ -228,15 +222,9 @@ impl State {
 /// Fetches a block, and the entities that it names. The error of a height that no node has any more names the choices that are left.
 async fn fetch_block(args: &Args, height: u64) -> Result<FetchedBlock, IngestError> {
     match fetch_from_nodes(args, height).await {
-        Err(IngestError::Node(error)) if error.is_pruned() => Err(pruned_height(args, height).await?.into()),
+        Err(IngestError::Node(error)) if error.is_pruned() => Err(args.pruned_height(height).await?.into()),
         fetched => fetched,
     }
-}
-
-async fn pruned_height(args: &Args, height: u64) -> Result<PrunedHeight, IngestError> {
-    let oldest = oldest_height(&args.node).await?;
-    let is_empty = args.store.checkpoint().await?.height == 0;
-    Ok(PrunedHeight { wanted: height, oldest, is_empty })
 }
 
 /// The results of a block come some milliseconds after the block.
@@ -263,86 +251,6 @@ async fn fetch_from_nodes(args: &Args, height: u64) -> Result<FetchedBlock, Inge
     }
     let readings = reader.read_entities(facts.entities.keys().cloned().collect(), height).await?;
     Ok(FetchedBlock { facts, readings })
-}
-
-/// Writes blocks in one transaction, until one of them fails, needs the node, or the time of a transaction is over. Returns those that
-/// are in the store.
-async fn write_blocks(args: &Args, fetched: &[Arc<FetchedBlock>]) -> (Vec<BlockMessage>, Option<IngestError>) {
-    let (started, mut written) = (Instant::now(), Vec::new());
-    let failure = match fetched.split_first() {
-        Some((first, others)) => write_batch(args, first, others, &mut written).await.err(),
-        None => None,
-    };
-    metrics::record_indexer_stage(BlockStage::Write, started.elapsed());
-    match failure {
-        // The blocks before are in the store, and the next transaction begins with this one.
-        Some(IngestError::NodeNeeded) => (written, None),
-        failure => (written, failure),
-    }
-}
-
-/// The first block is gathered before the transaction begins: the node may be asked for it. The others are gathered within, and see the
-/// blocks before them. Blocks go into `written` once they are committed.
-async fn write_batch(
-    args: &Args,
-    first: &FetchedBlock,
-    others: &[Arc<FetchedBlock>],
-    written: &mut Vec<BlockMessage>,
-) -> Result<(), IngestError> {
-    let span = trace::index_block_span(first.facts.height);
-    let gathered = gather_block(args, &args.store, &args.store.checkpoint().await?, true, first).instrument(span).await;
-    let block = match gathered {
-        Err(IngestError::Node(error)) if error.is_pruned() => {
-            return Err(pruned_height(args, first.facts.height).await?.into());
-        }
-        gathered => gathered?,
-    };
-    let (started, mut failure) = (Instant::now(), Ok(()));
-    let mut batch = args.store.begin_blocks().await?;
-    batch.write(&block).await?;
-    let mut gathered = vec![block];
-    for fetched in others {
-        if started.elapsed() > MAX_BATCH_TIME {
-            break;
-        }
-        let span = trace::index_block_span(fetched.facts.height);
-        match gather_block(args, batch.store(), batch.checkpoint(), false, fetched).instrument(span).await {
-            Ok(block) => {
-                batch.write(&block).await?;
-                gathered.push(block);
-            }
-            // The state of the transaction is unknown after an error of the store.
-            Err(error @ IngestError::Store(_)) => return Err(error),
-            Err(error) => {
-                failure = Err(error);
-                break;
-            }
-        }
-    }
-    batch.commit().await?;
-    written.extend(gathered.into_iter().map(|block| BlockMessage {
-        block: block.height,
-        block_time: iso_millis(block.time),
-        events: block.events,
-    }));
-    failure
-}
-
-/// Gathers the rows of a block.
-async fn gather_block(
-    args: &Args,
-    store: &IndexStore,
-    checkpoint: &Checkpoint,
-    may_ask_node: bool,
-    fetched: &FetchedBlock,
-) -> Result<BlockWrite, IngestError> {
-    let node = NodeReader { node: &args.node, registry: &args.registry };
-    let ingester = BlockIngester { node, store, checkpoint, may_ask_node, known_messages: &args.known_messages };
-    let started = Instant::now();
-    let block = ingester.ingest(fetched).await?;
-    metrics::record_indexer_stage(BlockStage::Gather, started.elapsed());
-    trace::record_block(&Span::current(), block.events.len(), block.changes.len());
-    Ok(block)
 }
 
 fn parse_height(frame: &str) -> Option<u64> {

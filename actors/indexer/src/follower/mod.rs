@@ -12,6 +12,7 @@
 //! second write of a block has no effect.
 
 mod actor;
+mod batch;
 mod core;
 #[cfg(test)]
 mod tests;
@@ -25,7 +26,7 @@ use svc_wire::{event_stream::BlockMessage, proto_registry::ProtoRegistry};
 use crate::{
     block::KnownMessages,
     hub::HubHandle,
-    ingest::{FetchedBlock, IngestError},
+    ingest::{FetchedBlock, IngestError, PrunedHeight, oldest_height},
     store::IndexStore,
     trust::TrustEvaluatorHandle,
 };
@@ -92,6 +93,15 @@ pub struct Args {
     pub stuck_after: Duration,
     /// The failure of the last attempt; reads use it while the follower restarts.
     pub last_error: RetainedState<Option<LastError>>,
+}
+
+impl Args {
+    /// The error of a height that no node has any more.
+    async fn pruned_height(&self, height: u64) -> Result<PrunedHeight, IngestError> {
+        let oldest = oldest_height(&self.node).await?;
+        let is_empty = self.store.checkpoint().await?.height == 0;
+        Ok(PrunedHeight { wanted: height, oldest, is_empty })
+    }
 }
 
 /// Messages of the follower's own tasks.

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use moka::{Expiry, future::Cache};
 use serde_json::Value;
 
@@ -31,6 +32,30 @@ impl CachedDocument {
     pub fn new(document: Arc<Value>, ttl: Option<u32>, freshness: Freshness) -> Option<Self> {
         cache_ttl(ttl, freshness).map(|time| Self { document, ttl: time })
     }
+}
+
+/// The logs that were verified last, by DID.
+pub(super) type VerifiedLogs = Cache<Arc<str>, VerifiedLog>;
+
+/// A log with the document that it proves. The document of equal bytes needs no other verification: a log proves itself.
+#[derive(Debug, Clone)]
+pub(super) struct VerifiedLog {
+    pub log: Bytes,
+    pub witnesses: Option<Bytes>,
+    pub document: Arc<Value>,
+    /// Cache time in seconds, when the controller states one.
+    pub ttl: Option<u32>,
+}
+
+/// Makes an empty cache of logs, with the same bound of memory as that of the documents.
+pub(super) fn new_verified_logs() -> VerifiedLogs {
+    Cache::builder()
+        .max_capacity(MAX_CACHE_BYTES)
+        .weigher(|did: &Arc<str>, verified: &VerifiedLog| {
+            let bytes = verified.log.len() + verified.witnesses.as_ref().map_or(0, Bytes::len);
+            u32::try_from(did.len() + bytes + json_memory::of_value(&verified.document)).unwrap_or(u32::MAX)
+        })
+        .build()
 }
 
 /// Makes an empty cache.

@@ -11,7 +11,7 @@ use svc_otel::{metrics, trace};
 use tokio::{sync::Semaphore, time::Instant};
 
 use super::{
-    cache::{self, CachedDocument, DocumentCache},
+    cache::{self, CachedDocument, DocumentCache, VerifiedLog, VerifiedLogs},
     did_log::{DidLog, DidLogError, VerifiedDocument},
     document,
     error::DidError,
@@ -35,6 +35,7 @@ pub struct DidResolver(pub(super) Arc<DidResolverInner>);
 pub(super) struct DidResolverInner {
     fetcher: BoundedFetcher,
     pub(super) document_cache: DocumentCache,
+    verified_logs: VerifiedLogs,
     pub(super) in_flight_requests: InFlightRequests,
     verification_permits: Semaphore,
 }
@@ -59,6 +60,7 @@ impl DidResolver {
         Self(Arc::new(DidResolverInner {
             fetcher,
             document_cache: cache::new_document_cache(),
+            verified_logs: cache::new_verified_logs(),
             in_flight_requests: InFlightRequests::default(),
             verification_permits: Semaphore::new(MAX_CONCURRENT_VERIFICATIONS),
         }))
@@ -150,16 +152,30 @@ impl DidResolver {
     ) -> Result<(Arc<Value>, Option<CachedDocument>), DidError> {
         let FetchedBody { url, body, freshness } = self.fetch_file(did, "did.jsonl").await?;
         let url = excerpt(url.as_str());
-        let (text, scid) = (did.text.clone(), scid.to_owned());
+        // A log that was verified before proves the same document, with the same proofs of its witnesses.
+        let verified = self.0.verified_logs.get(&*did.text).await.filter(|verified| verified.log == body);
+        let mut witnesses: Option<Bytes> = None;
+        if let Some(verified) = verified {
+            if verified.witnesses.is_some() {
+                witnesses = Some(self.fetch_file(did, "did-witness.json").await?.body);
+            }
+            if witnesses == verified.witnesses {
+                let document = verified.document;
+                return Ok((Arc::clone(&document), CachedDocument::new(document, verified.ttl, freshness)));
+            }
+        }
+        let (log_body, (text, scid)) = (body.clone(), (did.text.clone(), scid.to_owned()));
         let log = self.run_verification(move || DidLog::parse(&text, &scid, &body)).await;
         let log = log.map_err(|error| to_did_error(did, url.clone(), error))?;
-        let witnesses: Option<Bytes> = match log.needs_witnesses() {
-            true => Some(self.fetch_file(did, "did-witness.json").await?.body),
-            false => None,
-        };
-        let verified = self.run_verification(move || log.verify(witnesses.as_deref())).await;
+        if log.needs_witnesses() && witnesses.is_none() {
+            witnesses = Some(self.fetch_file(did, "did-witness.json").await?.body);
+        }
+        let proofs = witnesses.clone();
+        let verified = self.run_verification(move || log.verify(proofs.as_deref())).await;
         let VerifiedDocument { document, ttl } = verified.map_err(|error| to_did_error(did, url, error))?;
         let document = Arc::new(document);
+        let verified = VerifiedLog { log: log_body, witnesses, document: Arc::clone(&document), ttl };
+        self.0.verified_logs.insert(did.text.as_str().into(), verified).await;
         Ok((Arc::clone(&document), CachedDocument::new(document, ttl, freshness)))
     }
 

@@ -6,13 +6,15 @@ pub(crate) mod tests;
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use http::header;
+use http::{StatusCode, header};
+use svc_otel::metrics;
 use url::Url;
 
 use super::{
     body_buffer::BodyBuffer,
     error::{FetchError, FetchStage, HttpClientError},
     freshness::Freshness,
+    known_bodies::KnownBodies,
     redirect::redirect_target,
 };
 use crate::{
@@ -66,6 +68,7 @@ struct BoundedFetcherInner {
     policy: HostPolicy,
     limits: FetchLimits,
     client: reqwest::Client,
+    known_bodies: KnownBodies,
     /// Origin of a test server on this machine, exempt from the policy.
     #[cfg(test)]
     test_origin: Option<url::Origin>,
@@ -87,6 +90,7 @@ impl BoundedFetcher {
             policy,
             limits,
             client: build_client(policy)?,
+            known_bodies: KnownBodies::new(),
             #[cfg(test)]
             test_origin: None,
         })))
@@ -108,6 +112,7 @@ impl BoundedFetcher {
             Ok(outcome) => outcome,
             Err(_) => Err(FetchError::TimedOut { url: progress.url, stage: progress.stage, limit }),
         }
+        .inspect_err(|error| metrics::record_document_fetch(error.code()))
     }
 
     async fn follow_redirects(&self, start: &str, progress: &mut FetchProgress) -> Result<FetchedBody, FetchError> {
@@ -115,8 +120,21 @@ impl BoundedFetcher {
         let mut redirected_from: Option<Url> = None;
         for _ in 0..=self.0.limits.max_redirects {
             *progress = FetchProgress { url: excerpt(url.as_str()), stage: FetchStage::ResponseHead };
-            let response = self.0.client.get(url.clone()).header(header::ACCEPT_ENCODING, "identity").send().await;
+            let known = self.0.known_bodies.get(&url).await;
+            let mut request = self.0.client.get(url.clone()).header(header::ACCEPT_ENCODING, "identity");
+            if let Some(known) = &known {
+                request = request.header(&known.condition, &known.validator);
+            }
+            let response = request.send().await;
             let response = response.map_err(|error| request_error(redirected_from.as_ref(), &url, &error))?;
+            if let (Some(known), StatusCode::NOT_MODIFIED) = (known, response.status()) {
+                metrics::record_document_fetch("not_modified");
+                return Ok(FetchedBody {
+                    url,
+                    body: known.body,
+                    freshness: Freshness::from_headers(response.headers()),
+                });
+            }
             match redirect_target(&url, response.status(), response.headers(), |target| self.check_url(target))? {
                 Some(target) => redirected_from = Some(std::mem::replace(&mut url, target)),
                 None => return self.read_body(url, response, progress).await,
@@ -149,7 +167,7 @@ impl BoundedFetcher {
             return Err(too_long());
         }
         progress.stage = FetchStage::Body;
-        let freshness = Freshness::from_headers(response.headers());
+        let headers = response.headers().clone();
         let mut body = BodyBuffer::new(announced, limit);
         let broken = |error: reqwest::Error| FetchError::Unreachable {
             url: at.clone(),
@@ -165,7 +183,9 @@ impl BoundedFetcher {
         if json_memory::of_text(&body) > limit {
             return Err(FetchError::JsonTooLarge { url: at, limit });
         }
-        Ok(FetchedBody { url, body, freshness })
+        self.0.known_bodies.keep(&url, &headers, &body).await;
+        metrics::record_document_fetch("fetched");
+        Ok(FetchedBody { url, body, freshness: Freshness::from_headers(&headers) })
     }
 
     fn check_url(&self, url: &str) -> Result<Url, HostError> {

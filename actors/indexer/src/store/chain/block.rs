@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use sqlx::{Any, AnyConnection, Row};
+use sqlx::{Any, AnyConnection, AssertSqlSafe, Row};
 use svc_store::StoreTransaction;
 use svc_wire::event_stream::IndexerEvent;
 use tokio::sync::Mutex;
@@ -110,7 +110,7 @@ impl IndexStore {
         let mut transaction = self.writer.begin().await?;
         let checkpoint = read_checkpoint(&mut transaction).await?;
         let transaction = Arc::new(Mutex::new(transaction));
-        Ok(BlockBatch { store: self.within(&transaction), transaction, checkpoint })
+        Ok(BlockBatch { store: self.within(&transaction), transaction, checkpoint, unwritten: Vec::new() })
     }
 
     /// Writes a block in a transaction of its own.
@@ -122,11 +122,16 @@ impl IndexStore {
     }
 }
 
+/// Most blocks whose own rows are written together.
+const MAX_UNWRITTEN: usize = 32;
+
 /// A transaction of several blocks. Nothing of it happens unless it is committed.
 pub struct BlockBatch {
     store: IndexStore,
     transaction: Arc<Mutex<StoreTransaction<Any>>>,
     checkpoint: Checkpoint,
+    /// Blocks whose own rows are written together, before the next read and the commit.
+    unwritten: Vec<Checkpoint>,
 }
 
 impl BlockBatch {
@@ -136,8 +141,25 @@ impl BlockBatch {
     }
 
     /// The store with the blocks that were written so far.
-    pub fn store(&self) -> &IndexStore {
-        &self.store
+    pub async fn store(&mut self) -> Result<&IndexStore, IndexStoreError> {
+        self.write_block_rows().await?;
+        Ok(&self.store)
+    }
+
+    async fn write_block_rows(&mut self) -> Result<(), IndexStoreError> {
+        let blocks = std::mem::take(&mut self.unwritten);
+        if blocks.is_empty() {
+            return Ok(());
+        }
+        let places: Vec<String> =
+            (0..blocks.len()).map(|row| format!("(${}, ${})", 2 * row + 1, 2 * row + 2)).collect();
+        let statement = format!("INSERT INTO block (height, time) VALUES {}", places.join(", "));
+        let mut insert = sqlx::query(AssertSqlSafe(statement));
+        for block in &blocks {
+            insert = insert.bind(to_column(block.height)).bind(time_to_column(block.time));
+        }
+        insert.execute(&mut **self.transaction.lock().await).await?;
+        Ok(())
     }
 
     /// Writes a block. A block that is already stored is left unchanged, so a writer that does not know whether its last attempt
@@ -158,17 +180,18 @@ impl BlockBatch {
         }
         write_activity(&mut transaction, (block.height, block.time), &block.activity).await?;
         write_measures(&mut transaction, block.height, block.time, &block.deltas).await?;
-        sqlx::query("INSERT INTO block (height, time) VALUES ($1, $2)")
-            .bind(to_column(block.height))
-            .bind(time_to_column(block.time))
-            .execute(&mut **transaction)
-            .await?;
+        drop(transaction);
         self.checkpoint = Checkpoint { height: block.height, time: block.time };
+        self.unwritten.push(self.checkpoint.clone());
+        if self.unwritten.len() == MAX_UNWRITTEN {
+            self.write_block_rows().await?;
+        }
         Ok(())
     }
 
     /// Commits all blocks.
-    pub async fn commit(self) -> Result<(), IndexStoreError> {
+    pub async fn commit(mut self) -> Result<(), IndexStoreError> {
+        self.write_block_rows().await?;
         drop(self.store);
         match Arc::into_inner(self.transaction) {
             Some(transaction) => Ok(transaction.into_inner().commit().await?),

@@ -416,6 +416,15 @@ impl IndexStore {
         Ok(found)
     }
 
+    /// Returns the next instant after `after` at which time alone changes an entity.
+    pub async fn next_due_after(&self, after: i128) -> Result<Option<i128>, IndexStoreError> {
+        let row = sqlx::query("SELECT MIN(due) FROM schedule WHERE due > $1")
+            .bind(time_to_column(after))
+            .fetch_one(&mut *self.connection().await?)
+            .await?;
+        Ok(row.try_get::<Option<i64>, _>(0)?.map(i128::from))
+    }
+
     /// Returns the first height after `height` with any activity.
     pub async fn next_change_after(&self, height: u64) -> Result<Option<u64>, IndexStoreError> {
         let row = sqlx::query("SELECT MIN(height) FROM activity WHERE height > $1")

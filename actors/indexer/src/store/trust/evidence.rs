@@ -43,6 +43,15 @@ impl IndexStore {
         row.map(parse).transpose()
     }
 
+    /// Returns the keys of all evidence that the verdict on a DID depends on.
+    pub async fn list_inputs(&self, did: &str) -> Result<Vec<String>, IndexStoreError> {
+        let rows = sqlx::query("SELECT need FROM trust_input WHERE did_key = $1")
+            .bind(index_key(did).into_owned())
+            .fetch_all(&mut *self.connection().await?)
+            .await?;
+        Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+    }
+
     /// Saves fetched evidence under a key. `None` deletes the earlier evidence: the last fetch failed.
     pub async fn save_evidence(&self, need: &str, body: Option<&Value>) -> Result<(), IndexStoreError> {
         let need = index_key(need).into_owned();

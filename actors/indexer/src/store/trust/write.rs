@@ -53,15 +53,7 @@ impl IndexStore {
                 write_change(connection, *height, change).await?;
             }
         }
-        sqlx::query("DELETE FROM trust_job").execute(&mut *connection).await?;
-        for (did, is_fresh) in &write.pending_dids {
-            sqlx::query("INSERT INTO trust_job (did_key, did, fresh) VALUES ($1, $2, $3)")
-                .bind(index_key(did).into_owned())
-                .bind(did.as_str())
-                .bind(i64::from(*is_fresh))
-                .execute(&mut *connection)
-                .await?;
-        }
+        write_pending_dids(connection, &write.pending_dids).await?;
         sqlx::query(
             "INSERT INTO meta (name, value) VALUES ('trust_height', $1) ON CONFLICT (name) DO UPDATE SET value = $1",
         )
@@ -71,6 +63,33 @@ impl IndexStore {
         transaction.commit().await?;
         Ok(())
     }
+}
+
+/// Writes the difference between the stored DIDs and those that are to be evaluated: most rounds leave many as they are.
+async fn write_pending_dids(
+    connection: &mut AnyConnection,
+    pending: &BTreeMap<String, bool>,
+) -> Result<(), IndexStoreError> {
+    let mut wanted: BTreeMap<String, (&str, bool)> =
+        pending.iter().map(|(did, is_fresh)| (index_key(did).into_owned(), (did.as_str(), *is_fresh))).collect();
+    let stored = sqlx::query("SELECT did_key, fresh FROM trust_job").fetch_all(&mut *connection).await?;
+    for row in stored {
+        let (key, fresh): (String, i64) = (row.try_get(0)?, row.try_get(1)?);
+        if wanted.get(&key).is_some_and(|(_, is_fresh)| i64::from(*is_fresh) == fresh) {
+            wanted.remove(&key);
+        } else {
+            sqlx::query("DELETE FROM trust_job WHERE did_key = $1").bind(key).execute(&mut *connection).await?;
+        }
+    }
+    for (key, (did, is_fresh)) in wanted {
+        sqlx::query("INSERT INTO trust_job (did_key, did, fresh) VALUES ($1, $2, $3)")
+            .bind(key)
+            .bind(did)
+            .bind(i64::from(is_fresh))
+            .execute(&mut *connection)
+            .await?;
+    }
+    Ok(())
 }
 
 async fn write_change(

@@ -28,7 +28,9 @@ use svc_wire::{participant_state::ParticipantState, timestamp::parse_instant};
 /// Longest processor time of one evaluation.
 const MAX_CPU_TIME: Duration = Duration::from_secs(60);
 /// Fetches of one evaluation that run at once.
-const FETCH_CONCURRENCY: usize = 4;
+const FETCH_CONCURRENCY: usize = 8;
+/// Longest time for the evidence of the last verdict, which is gathered before it is needed.
+const FORMER_INPUT_TIME: Duration = Duration::from_secs(2);
 /// Most runs of one evaluation: the longest path from a DID to the digests of its last parent.
 const MAX_EVALUATION_ATTEMPTS: usize = 48;
 
@@ -114,13 +116,16 @@ impl DidEvaluator {
         let mut known = evidence;
         let mut budget = EvidenceBudget::new(&known);
         let mut cpu_time = Duration::ZERO;
+        if at.is_refresh {
+            self.gather_former_inputs(did, at, &mut known, &mut budget).await?;
+        }
         for _ in 0..MAX_EVALUATION_ATTEMPTS {
             let answered = known.answered_requests();
             let Some(EvaluationAttempt { evidence, outcome, duration }) =
                 self.run_evaluation(did, known, rules.clone()).await
             else {
                 let verdict = TrustVerdict::abandoned(did, answered, "it breaks the evaluation");
-                return self.build_evaluation(did, at, &verdict, Evidence::default(), budget.fetched_keys).await;
+                return self.build_evaluation(did, at, &verdict, Evidence::default(), budget).await;
             };
             known = evidence;
             cpu_time += duration;
@@ -128,7 +133,7 @@ impl DidEvaluator {
                 Ok(verdict) => {
                     let evidence =
                         Evidence { documents: known.documents, resources: known.resources, ..Evidence::default() };
-                    return self.build_evaluation(did, at, &verdict, evidence, budget.fetched_keys).await;
+                    return self.build_evaluation(did, at, &verdict, evidence, budget).await;
                 }
                 Err(_) if cpu_time > MAX_CPU_TIME => break,
                 Err(requests) => self.gather_evidence(&requests, at, &mut known, &mut budget).await?,
@@ -136,7 +141,7 @@ impl DidEvaluator {
         }
         let verdict =
             TrustVerdict::abandoned(did, known.answered_requests(), format!("it was not judged within {cpu_time:?}"));
-        self.build_evaluation(did, at, &verdict, Evidence::default(), budget.fetched_keys).await
+        self.build_evaluation(did, at, &verdict, Evidence::default(), budget).await
     }
 
     async fn build_evaluation(
@@ -145,15 +150,14 @@ impl DidEvaluator {
         EvaluationPoint { height, time, .. }: EvaluationPoint,
         verdict: &TrustVerdict,
         evidence: Evidence,
-        fetched_keys: Vec<String>,
+        budget: EvidenceBudget,
     ) -> Result<DidEvaluation, IndexStoreError> {
         let corporation_id = self.store.find_owner(did, height).await?;
         let occasion = VerdictOccasion { height, time, corporation_id: corporation_id.unwrap_or(0) };
         let body = verdict_record::verdict_body(did, verdict, occasion);
         let before = self.store.verdict(did, height).await?;
-        // New evidence can change the verdicts on dependents even when this verdict stays the same.
-        let is_new =
-            !fetched_keys.is_empty() || before.is_none_or(|before| !verdict_record::is_same_verdict(&before, &body));
+        // Other evidence can change the verdicts on dependents even when this verdict stays the same.
+        let is_new = budget.has_changed || before.is_none_or(|before| !verdict_record::is_same_verdict(&before, &body));
         let impact = VerdictImpact {
             is_new,
             dependents: self.store.list_dependents(&[verdict_record::parent_key(did)]).await?,
@@ -163,7 +167,7 @@ impl DidEvaluator {
             body,
             corporation_id,
             evidence_keys: verdict_record::evidence_keys(verdict),
-            fetched_keys,
+            fetched_keys: budget.fetched_keys,
             impact,
             evidence,
         })
@@ -180,6 +184,27 @@ impl DidEvaluator {
             EvaluationAttempt { evidence: known, outcome, duration: started.elapsed() }
         });
         run.await.ok()
+    }
+
+    /// Gathers the evidence of the last verdict at once, since most of it is needed again. A server that does not answer soon is asked
+    /// when the evaluation needs it, with all of the time that one DID has.
+    async fn gather_former_inputs(
+        &self,
+        did: &str,
+        at: EvaluationPoint,
+        known: &mut Evidence,
+        budget: &mut EvidenceBudget,
+    ) -> Result<(), IndexStoreError> {
+        let former = self.store.list_inputs(did).await?;
+        let requests: BTreeSet<EvidenceRequest> =
+            former.iter().filter_map(|key| verdict_record::parse_evidence_key(key)).collect();
+        let time_left = std::mem::replace(&mut budget.fetch_time_left, FORMER_INPUT_TIME);
+        let gathered = self.gather_evidence(&requests, at, known, budget).await;
+        let spent = FORMER_INPUT_TIME.saturating_sub(budget.fetch_time_left);
+        budget.fetch_time_left = time_left.saturating_sub(spent);
+        known.documents.retain(|_, document| document.is_ok());
+        known.resources.retain(|_, resource| resource.is_ok());
+        gathered
     }
 
     async fn gather_evidence(
@@ -211,32 +236,35 @@ impl DidEvaluator {
         }
         let mut missing = Vec::new();
         for request in remote {
-            let stored = if at.is_refresh { None } else { self.store.find_evidence(&evidence_key(request)).await? };
+            let stored = self.store.find_evidence(&evidence_key(request)).await?;
             match stored {
-                Some(body) => insert_evidence(known, request, budget.charge(body)),
-                None => missing.push(request.clone()),
+                Some(body) if !at.is_refresh => insert_evidence(known, request, budget.charge(body)),
+                stored => missing.push((request.clone(), stored)),
             }
         }
         let (started, time_left) = (Instant::now(), budget.fetch_time_left);
         let fetches_left = MAX_FETCHES.saturating_sub(budget.fetched_keys.len());
         let refused = missing.split_off(fetches_left.min(missing.len()));
-        for request in refused {
+        for (request, _) in refused {
             let message = format!("more than {MAX_FETCHES} fetches for one DID");
             insert_evidence(known, &request, Err(EvidenceFailure { code: RejectionCode::TooLarge, message }));
         }
-        budget.fetched_keys.extend(missing.iter().map(evidence_key));
+        budget.fetched_keys.extend(missing.iter().map(|(request, _)| evidence_key(request)));
         let mut fetches = stream::iter(missing)
-            .map(|request| async move {
+            .map(|(request, stored)| async move {
                 let fetched = tokio::time::timeout_at(started + time_left, self.fetch_evidence(&request)).await;
-                (request, fetched.ok())
+                (request, stored, fetched.ok())
             })
             .buffer_unordered(FETCH_CONCURRENCY);
-        while let Some((request, fetched)) = fetches.next().await {
+        while let Some((request, stored, fetched)) = fetches.next().await {
             // A failure of the web server deletes the stored evidence, so the next evaluation that needs it fetches
             // again. The limits of this DID do not change stored evidence: other DIDs may use it.
             let fetched = match fetched {
                 Some(fetched) => {
-                    self.store.save_evidence(&evidence_key(&request), fetched.as_ref().ok()).await?;
+                    if fetched.as_ref().ok() != stored.as_ref() {
+                        budget.has_changed = true;
+                        self.store.save_evidence(&evidence_key(&request), fetched.as_ref().ok()).await?;
+                    }
                     fetched.and_then(|body| budget.charge(body))
                 }
                 None => {

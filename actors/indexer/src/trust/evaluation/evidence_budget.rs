@@ -19,6 +19,8 @@ pub(super) struct EvidenceBudget {
     pub fetch_time_left: Duration,
     /// Keys of the fetched evidence.
     pub fetched_keys: Vec<String>,
+    /// Whether fetched evidence differs from the one that was stored.
+    pub has_changed: bool,
     memory_bytes: usize,
 }
 
@@ -27,7 +29,12 @@ impl EvidenceBudget {
     pub fn new(evidence: &Evidence) -> Self {
         let documents = evidence.documents.values().flatten().map(|document| json_memory::of_value(document));
         let texts = evidence.resources.values().flatten().map(|text| json_memory::of_text(text.as_bytes()));
-        Self { fetch_time_left: FETCH_TIME_LIMIT, fetched_keys: Vec::new(), memory_bytes: documents.chain(texts).sum() }
+        Self {
+            fetch_time_left: FETCH_TIME_LIMIT,
+            fetched_keys: Vec::new(),
+            has_changed: false,
+            memory_bytes: documents.chain(texts).sum(),
+        }
     }
 
     /// Charges the memory of a body and returns the body. Fails when the evidence takes more memory than allowed.

@@ -26,6 +26,19 @@ pub fn evidence_key(request: &EvidenceRequest) -> String {
     }
 }
 
+/// Returns the request of a key. `None` for a parent, and for a key that the store shortened.
+pub fn parse_evidence_key(key: &str) -> Option<EvidenceRequest> {
+    let (kind, value) = key.split_once(' ')?;
+    match kind {
+        "document" => Some(EvidenceRequest::Document(value.to_owned())),
+        "resource" => Some(EvidenceRequest::Resource(value.to_owned())),
+        "participants" => Some(EvidenceRequest::Participants(value.to_owned())),
+        "schema" => value.parse().ok().map(EvidenceRequest::Schema),
+        "digest" => Some(EvidenceRequest::Digest(value.to_owned())),
+        _ => None,
+    }
+}
+
 /// Returns the key under which the store holds the DIDs whose verdicts depend on a DID.
 pub fn parent_key(did: &str) -> String {
     format!("parent {did}")

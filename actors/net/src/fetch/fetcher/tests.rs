@@ -57,12 +57,47 @@ fn public_fetcher_with(origin: &str) -> BoundedFetcher {
         policy,
         limits,
         client: build_client(policy).expect("a client"),
+        known_bodies: KnownBodies::new(),
         test_origin: exempt,
     }))
 }
 
 async fn expect_fetch_error(fetcher: &BoundedFetcher, url: &str) -> FetchError {
     fetcher.get(url).await.expect_err("refused")
+}
+
+#[tokio::test]
+async fn a_body_with_an_entity_tag_is_asked_for_on_condition() {
+    let (versions, mut seen) = mpsc::unbounded_channel();
+    let newest = Arc::new(std::sync::atomic::AtomicU32::new(1));
+    let served = Arc::clone(&newest);
+    let origin = start_server(move |request, mut stream| {
+        let newest = served.load(std::sync::atomic::Ordering::Relaxed);
+        let versions = versions.clone();
+        async move {
+            let tag = format!("\"{newest}\"");
+            let condition = request.lines().find_map(|line| line.strip_prefix("if-none-match: ").map(str::to_owned));
+            versions.send(condition.clone()).expect("counted");
+            let answer = if condition.as_ref() == Some(&tag) {
+                format!("HTTP/1.1 304 Not Modified\r\nETag: {tag}\r\n\r\n")
+            } else {
+                format!("HTTP/1.1 200 OK\r\nETag: {tag}\r\nContent-Length: 1\r\n\r\n{newest}")
+            };
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    })
+    .await;
+    let fetcher = fetcher(FetchLimits::default());
+    let body = async || fetcher.get(&origin).await.expect("fetched").body;
+    assert_eq!((body().await.as_ref(), body().await.as_ref()), (&b"1"[..], &b"1"[..]));
+    newest.store(2, std::sync::atomic::Ordering::Relaxed);
+    assert_eq!((body().await.as_ref(), body().await.as_ref()), (&b"2"[..], &b"2"[..]));
+    let asked: Vec<Option<String>> = std::iter::from_fn(|| seen.try_recv().ok()).collect();
+    let tag = |version: &str| Some(format!("\"{version}\""));
+    assert_eq!(asked, [None, tag("1"), tag("1"), tag("2")]);
+    // A server that says 304 to a request without a condition has no body to give.
+    let origin = start_fixed_server("HTTP/1.1 304 Not Modified\r\n\r\n").await;
+    assert!(matches!(fetcher.get(&origin).await, Err(FetchError::HttpStatus { status: 304, .. })));
 }
 
 #[tokio::test]

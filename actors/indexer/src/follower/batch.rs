@@ -1,0 +1,155 @@
+//! The write of several blocks in one transaction.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use svc_otel::{
+    metrics::{self, BlockStage},
+    trace,
+};
+use svc_wire::event_stream::BlockMessage;
+use tracing::{Instrument, Span};
+
+use super::Args;
+use crate::{
+    ingest::{BlockIngester, FetchedBlock, IngestError, NodeReader},
+    store::{BlockWrite, Checkpoint, IndexStore, iso_millis},
+};
+
+/// Time after which a transaction takes no further block: readers of the trust verdicts wait for it.
+const MAX_BATCH_TIME: Duration = Duration::from_millis(250);
+
+/// Writes blocks in one transaction, until one of them fails, needs the node, or the time of a transaction is over. Returns those that
+/// are in the store.
+pub(super) async fn write_blocks(
+    args: &Args,
+    fetched: &[Arc<FetchedBlock>],
+) -> (Vec<BlockMessage>, Option<IngestError>) {
+    let (started, mut written) = (Instant::now(), Vec::new());
+    let failure = match fetched.split_first() {
+        Some((first, others)) => write_batch(args, first, others, &mut written).await.err(),
+        None => None,
+    };
+    metrics::record_indexer_stage(BlockStage::Write, started.elapsed());
+    match failure {
+        // The blocks before are in the store, and the next transaction begins with this one.
+        Some(IngestError::NodeNeeded) => (written, None),
+        failure => (written, failure),
+    }
+}
+
+/// The first block is gathered before the transaction begins: the node may be asked for it. The others are gathered within, and see the
+/// blocks before them. Blocks go into `written` once they are committed.
+async fn write_batch(
+    args: &Args,
+    first: &FetchedBlock,
+    others: &[Arc<FetchedBlock>],
+    written: &mut Vec<BlockMessage>,
+) -> Result<(), IngestError> {
+    let checkpoint = args.store.checkpoint().await?;
+    let mut due = DueClock::read(&args.store, &checkpoint).await?;
+    let block = match due.quiet_block(first) {
+        Some(block) => block,
+        None => {
+            match gather_block(args, BlockSource { store: &args.store, checkpoint: &checkpoint, is_free: true }, first)
+                .await
+            {
+                Err(IngestError::Node(error)) if error.is_pruned() => {
+                    return Err(args.pruned_height(first.facts.height).await?.into());
+                }
+                gathered => gathered?,
+            }
+        }
+    };
+    let (started, mut failure) = (Instant::now(), Ok(()));
+    let mut batch = args.store.begin_blocks().await?;
+    due.note(&block);
+    batch.write(&block).await?;
+    let mut gathered = vec![block];
+    for fetched in others {
+        if started.elapsed() > MAX_BATCH_TIME {
+            break;
+        }
+        let block = match due.quiet_block(fetched) {
+            Some(block) => block,
+            None => {
+                let checkpoint = batch.checkpoint().clone();
+                let source = BlockSource { store: batch.store().await?, checkpoint: &checkpoint, is_free: false };
+                match gather_block(args, source, fetched).await {
+                    Ok(block) => block,
+                    // The state of the transaction is unknown after an error of the store.
+                    Err(error @ IngestError::Store(_)) => return Err(error),
+                    Err(error) => {
+                        failure = Err(error);
+                        break;
+                    }
+                }
+            }
+        };
+        due.note(&block);
+        batch.write(&block).await?;
+        gathered.push(block);
+    }
+    batch.commit().await?;
+    written.extend(gathered.into_iter().map(|block| BlockMessage {
+        block: block.height,
+        block_time: iso_millis(block.time),
+        events: block.events,
+    }));
+    failure
+}
+
+/// The next instant at which time alone changes an entity: a block before it that names no entity and has no event has no rows but its
+/// own.
+struct DueClock {
+    /// Nanoseconds since the epoch; `None` when time changes nothing any more.
+    next: Option<i128>,
+    /// The first block of a store has rows in any case.
+    is_empty: bool,
+}
+
+impl DueClock {
+    async fn read(store: &IndexStore, checkpoint: &Checkpoint) -> Result<Self, IngestError> {
+        Ok(Self { next: store.next_due_after(checkpoint.time).await?, is_empty: checkpoint.height == 0 })
+    }
+
+    /// The rows of a block without content; `None` for any other block.
+    fn quiet_block(&self, fetched: &FetchedBlock) -> Option<BlockWrite> {
+        let facts = &fetched.facts;
+        let is_quiet = !self.is_empty && facts.is_empty() && self.next.is_none_or(|next| next > facts.time);
+        is_quiet.then(|| BlockWrite { height: facts.height, time: facts.time, ..BlockWrite::default() })
+    }
+
+    /// Takes in the instants that a block schedules. Those that are over by then are found by the next batch.
+    fn note(&mut self, block: &BlockWrite) {
+        self.is_empty = false;
+        let earliest = block.schedule.iter().map(|change| change.due).chain(self.next).min();
+        self.next = earliest;
+    }
+}
+
+/// The state that a block is gathered from.
+struct BlockSource<'a> {
+    store: &'a IndexStore,
+    checkpoint: &'a Checkpoint,
+    /// Whether no transaction waits, so that the node may be asked.
+    is_free: bool,
+}
+
+/// Gathers the rows of a block.
+async fn gather_block(args: &Args, source: BlockSource<'_>, fetched: &FetchedBlock) -> Result<BlockWrite, IngestError> {
+    let gather = async {
+        let node = NodeReader { node: &args.node, registry: &args.registry };
+        let BlockSource { store, checkpoint, is_free } = source;
+        let known_messages = &args.known_messages;
+        let ingester = BlockIngester { node, store, checkpoint, may_ask_node: is_free, known_messages };
+        let started = Instant::now();
+        let block = ingester.ingest(fetched).await?;
+        metrics::record_indexer_stage(BlockStage::Gather, started.elapsed());
+        trace::record_block(&Span::current(), block.events.len(), block.changes.len());
+        Ok(block)
+    };
+    gather.instrument(trace::index_block_span(fetched.facts.height)).await
+}
