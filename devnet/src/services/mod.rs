@@ -17,7 +17,7 @@ pub use credential::{CredentialDraft, sign_credential, sign_presentation};
 pub use did_log::DidLogWriteError;
 pub use error::ServicesError;
 pub use identity::{MAIN_KEY_LABEL, SECOND_KEY_LABEL, ServiceIdentity, verification_method};
-pub use page_server::{DID_LOG_CONTENT_TYPE, JSON_CONTENT_TYPE, StaticPage};
+pub use page_server::{DID_LOG_CONTENT_TYPE, JSON_CONTENT_TYPE, PageAnswers, StaticPage};
 pub(crate) use provisioner::ServiceProvisioner;
 pub use running::{DevnetService, DevnetServices, presentation_path};
 pub(crate) use running::{StoredServices, schema_path};

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     net::{SocketAddr, TcpListener},
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
 use axum::{
@@ -33,30 +33,50 @@ pub struct StaticPage {
     pub body: String,
 }
 
+/// Answers of the server since its start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PageAnswers {
+    /// Pages that were sent.
+    pub sent: u64,
+    /// Answers that the client's copy is still the page (304).
+    pub not_modified: u64,
+}
+
 /// Pages by path. Clones share the pages.
 #[derive(Debug, Clone, Default)]
-pub(super) struct PageStore(Arc<RwLock<BTreeMap<String, StaticPage>>>);
+pub(super) struct PageStore {
+    pages: Arc<RwLock<BTreeMap<String, StaticPage>>>,
+    answers: Arc<Mutex<PageAnswers>>,
+}
 
 impl PageStore {
     pub fn new(pages: BTreeMap<String, StaticPage>) -> Self {
-        Self(Arc::new(RwLock::new(pages)))
+        Self { pages: Arc::new(RwLock::new(pages)), answers: Arc::default() }
+    }
+
+    pub fn answers(&self) -> PageAnswers {
+        *self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, count: impl FnOnce(&mut PageAnswers)) {
+        count(&mut self.answers.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     pub fn get(&self, path: &str) -> Option<StaticPage> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
+        self.pages.read().unwrap_or_else(PoisonError::into_inner).get(path).cloned()
     }
 
     pub fn put(&self, path: String, content_type: &str, body: String) {
         let page = StaticPage { content_type: content_type.to_owned(), body };
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(path, page);
+        self.pages.write().unwrap_or_else(PoisonError::into_inner).insert(path, page);
     }
 
     pub fn remove(&self, path: &str) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(path);
+        self.pages.write().unwrap_or_else(PoisonError::into_inner).remove(path);
     }
 
     pub fn all(&self) -> BTreeMap<String, StaticPage> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.pages.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -110,6 +130,7 @@ async fn serve_page(State(pages): State<PageStore>, request: Request) -> Respons
     let is_known = request.headers().get(header::IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes());
     // A replaced page must be visible at once.
     let headers = [(header::CACHE_CONTROL, "no-cache".to_owned()), (header::ETAG, tag)];
+    pages.count(|answers| *if is_known { &mut answers.not_modified } else { &mut answers.sent } += 1);
     if is_known {
         return (StatusCode::NOT_MODIFIED, headers).into_response();
     }

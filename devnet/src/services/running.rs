@@ -14,7 +14,7 @@ use super::{
     did_log::{self, DidLogWriter},
     error::ServicesError,
     identity::{MAIN_KEY_LABEL, ServiceIdentity, verification_method},
-    page_server::{DID_LOG_CONTENT_TYPE, JSON_CONTENT_TYPE, PageServer, PageStore, StaticPage},
+    page_server::{DID_LOG_CONTENT_TYPE, JSON_CONTENT_TYPE, PageAnswers, PageServer, PageStore, StaticPage},
     spec::{CredentialFormat, ExpectedVerdict, ServiceDidMethod},
 };
 
@@ -82,6 +82,11 @@ impl DevnetServices {
     /// Returns a service; fails for an unknown name.
     pub fn get(&self, name: &str) -> Result<&DevnetService, ServicesError> {
         self.services.get(name).ok_or_else(|| ServicesError::Unknown(name.to_owned()))
+    }
+
+    /// Returns the answers of the server since its start.
+    pub fn answers(&self) -> PageAnswers {
+        self.host.pages.answers()
     }
 
     /// Returns the page at a path.

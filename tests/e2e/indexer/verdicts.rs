@@ -171,6 +171,30 @@ async fn evidence_is_fetched_again_only_when_the_registry_requests_it() {
     assert_eq!((first["blocks"].as_array().map(Vec::len), &first["nextFromBlock"]), (Some(1), &json!(back)));
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn evidence_that_did_not_change_is_not_sent_again() {
+    let grounds = start_chain_and_indexer("marketplace").await;
+    let origin = grounds.indexer_origin();
+    super::await_verdicts(&origin, *grounds.devnet.node.watch_heights().borrow()).await;
+    let before = services(&grounds).answers();
+    let height = trigger(&grounds, "harbor").await;
+    super::await_verdicts(&origin, height).await;
+    let after = services(&grounds).answers();
+    assert_eq!(after.sent, before.sent, "a page was sent again: {before:?} {after:?}");
+    let asked = after.not_modified - before.not_modified;
+    assert!(asked > 3, "the whole evidence was asked for: {before:?} {after:?}");
+
+    // One page changed: it alone is sent.
+    let path = presentation_path("harbor", "service");
+    let page = services(&grounds).page(&path).expect("served");
+    services(&grounds).publish(&path, &page.content_type, format!("{} ", page.body));
+    let height = trigger(&grounds, "harbor").await;
+    super::await_verdicts(&origin, height).await;
+    let last = services(&grounds).answers();
+    assert_eq!(last.sent - after.sent, 1, "{after:?} {last:?}");
+    assert_eq!(resolve(&origin, &did(&grounds, "harbor")).await["trusted"], true);
+}
+
 fn encoded(did: &str) -> String {
     did.replace('%', "%25")
 }

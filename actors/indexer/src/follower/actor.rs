@@ -161,16 +161,16 @@ impl State {
 
     /// Hands blocks that are in the store to the hub and the trust evaluator.
     fn publish(&mut self, blocks: Vec<BlockMessage>) {
-        for block in blocks {
-            self.moved_at = Instant::now();
-            let (height, tip) = (block.block, self.core.tip());
-            tracing::debug!(height, tip, events = block.events.len(), "block is indexed");
-            metrics::record_indexer_progress(height, tip, Duration::ZERO);
+        let (Some(newest), tip) = (blocks.last().map(|block| block.block), self.core.tip()) else { return };
+        self.moved_at = Instant::now();
+        metrics::record_indexer_progress(newest, tip, Duration::ZERO);
+        for block in &blocks {
+            tracing::debug!(height = block.block, tip, events = block.events.len(), "block is indexed");
             metrics::record_indexer_events(block.events.iter().map(|event| event.payload.module.as_str()));
-            // The hub reads a block that it did not receive from the store: at its start, or before the next block.
-            let _ = self.args.hub.publish_block(block);
-            self.args.trust_evaluator.block_stored(height);
         }
+        // The hub reads a block that it did not receive from the store: at its start, or before the next block.
+        let _ = self.args.hub.publish_blocks(blocks);
+        self.args.trust_evaluator.block_stored(newest);
     }
 
     fn record_failure(&mut self, height: u64, error: &IngestError) {

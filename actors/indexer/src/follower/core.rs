@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Blocks that are fetched ahead of those in write.
 pub(super) const MAX_FETCH_AHEAD: u64 = 96;
 /// Blocks of one transaction.
-pub(super) const MAX_BATCH: usize = 32;
+pub(super) const MAX_BATCH: usize = 48;
 
 /// An effect that the actor performs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,6 +98,13 @@ impl<B: Clone> FollowerCore<B> {
         self.fetched_blocks = self.fetched_blocks.split_off(&(self.committed + 1));
     }
 
+    /// Whether the next block is about to join the ready ones: far behind, a full transaction costs as much as a small one.
+    fn is_worth_waiting(&self, ready: usize) -> bool {
+        let is_far_behind = self.tip.saturating_sub(self.committed) > MAX_FETCH_AHEAD;
+        let is_coming = self.heights_in_fetch.contains(&(self.committed + 1 + ready as u64));
+        ready < MAX_BATCH && is_far_behind && is_coming && !self.is_throttled
+    }
+
     /// Returns all effects that can be performed now.
     pub fn advance(&mut self) -> Vec<FollowerEffect<B>> {
         let mut effects = Vec::new();
@@ -108,7 +115,7 @@ impl<B: Clone> FollowerCore<B> {
         if !self.is_writing {
             let ready = (next..).map_while(|height| self.fetched_blocks.get(&height).cloned());
             let batch: Vec<B> = ready.take(MAX_BATCH).collect();
-            if !batch.is_empty() {
+            if !batch.is_empty() && !self.is_worth_waiting(batch.len()) {
                 self.is_writing = true;
                 effects.push(FollowerEffect::Write(batch));
             }

@@ -60,6 +60,28 @@ fn after_a_height_that_no_node_has_only_a_retry_fetches_again() {
 }
 
 #[test]
+fn far_behind_a_transaction_is_full_unless_a_block_does_not_come() {
+    let mut core: FollowerCore<u64> = FollowerCore::new(0);
+    core.tip_seen(1_000);
+    let is_write = |effect: &FollowerEffect<u64>| matches!(effect, FollowerEffect::Write(_));
+    for height in 1..MAX_BATCH as u64 {
+        assert!(!core.block_fetched(height, height).iter().any(is_write), "the block after {height} is about to come");
+    }
+    let full: Vec<u64> = (1..=MAX_BATCH as u64).collect();
+    assert_eq!(core.block_fetched(MAX_BATCH as u64, MAX_BATCH as u64)[0], FollowerEffect::Write(full));
+    // A failed fetch holds up no block before it.
+    let mut core: FollowerCore<u64> = FollowerCore::new(0);
+    core.tip_seen(1_000);
+    core.block_fetched(1, 1);
+    core.fetch_failed(2, false);
+    assert_eq!(core.advance()[0], FollowerEffect::Write(vec![1]));
+    // Near the tip each block is written as soon as it is there.
+    let mut core: FollowerCore<u64> = FollowerCore::new(0);
+    core.tip_seen(3);
+    assert_eq!(core.block_fetched(1, 1), [FollowerEffect::Write(vec![1])]);
+}
+
+#[test]
 fn a_transaction_has_a_bound() {
     let mut core: FollowerCore<u64> = FollowerCore::new(0);
     core.tip_seen(1_000);

@@ -62,8 +62,10 @@ impl<T: HubTopic> ActorBehaviour for Hub<T> {
 
     async fn handle(context: &ActorContext<Msg<T>>, message: Msg<T>, state: &mut State<T>) -> Result<(), ActorFailure> {
         match message {
-            Msg::BlockStored { block } => {
-                state.blocks.insert(T::height(&block), block);
+            Msg::BlocksStored { blocks } => {
+                for block in blocks {
+                    state.blocks.insert(T::height(&block), block);
+                }
                 state.publish_pending(context);
             }
             Msg::BlocksLoaded { result } => state.accept_loaded(context, result),

@@ -68,7 +68,12 @@ impl<T: HubTopic> HubHandle<T> {
 
     /// Publishes a block that is in the store. Fails when the hub is not running or its mailbox is full.
     pub fn publish_block(&self, block: T::Block) -> Result<(), AskError> {
-        self.0.tell(Msg::BlockStored { block: Arc::new(block) })
+        self.publish_blocks(vec![block])
+    }
+
+    /// Publishes blocks that are in the store, in order. Fails when the hub is not running or its mailbox is full.
+    pub fn publish_blocks(&self, blocks: Vec<T::Block>) -> Result<(), AskError> {
+        self.0.tell(Msg::BlocksStored { blocks: blocks.into_iter().map(Arc::new).collect() })
     }
 
     /// Opens a connection, with `ready` in its queue. Fails when the hub does not answer.
@@ -101,8 +106,8 @@ pub struct Args<T> {
 
 /// Messages of a hub.
 pub enum Msg<T: HubTopic> {
-    /// A block is in the store.
-    BlockStored { block: Arc<T::Block> },
+    /// Blocks are in the store.
+    BlocksStored { blocks: Vec<Arc<T::Block>> },
     /// The load of missing blocks from the store ended.
     BlocksLoaded { result: Result<Vec<T::Block>, String> },
     /// The delay after a failed load is over.
@@ -118,7 +123,7 @@ pub enum Msg<T: HubTopic> {
 impl<T: HubTopic> ActorMessage for Msg<T> {
     fn name(&self) -> &'static str {
         match self {
-            Self::BlockStored { .. } => "block_processed",
+            Self::BlocksStored { .. } => "block_processed",
             Self::BlocksLoaded { .. } => "found",
             Self::RetryLoad => "look_again",
             Self::Join { .. } => "join",

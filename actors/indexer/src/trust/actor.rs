@@ -86,10 +86,8 @@ impl ActorBehaviour for TrustEvaluator {
             }
             Msg::WaitExpired { height } => state.rounds.wait_expired(height),
             Msg::RoundWritten { result: Ok(blocks) } => {
-                for block in blocks {
-                    // The hub reads a block that it did not receive from the store.
-                    let _ = state.args.hub.publish_block(block);
-                }
+                // The hub reads a block that it did not receive from the store.
+                let _ = state.args.hub.publish_blocks(blocks);
                 let effects = state.rounds.round_written();
                 metrics::record_trust_height(state.rounds.closed_height(), state.rounds.pending_dids().len());
                 effects

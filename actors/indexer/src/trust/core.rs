@@ -132,7 +132,11 @@ impl<V: Clone> EvaluationRounds<V> {
 
     fn advance(&mut self) -> Vec<EvaluationEffect> {
         match self.phase {
-            RoundPhase::Idle if self.tip > self.closed_height => {
+            // Below the live height nothing is evaluated: a whole round costs as much as a small one.
+            RoundPhase::Idle
+                if self.tip >= self.closed_height + MAX_ROUND_HEIGHTS
+                    || (self.tip > self.closed_height && self.tip >= self.live_height) =>
+            {
                 self.phase = RoundPhase::Opening;
                 self.round_height = self.tip.min(self.closed_height + MAX_ROUND_HEIGHTS);
                 vec![EvaluationEffect::LoadTriggers(self.heights())]

@@ -31,10 +31,9 @@ pub struct IndexerSubscription;
 
 /// Time between two comparisons of the indexers.
 const COMPARISON_INTERVAL: Duration = Duration::from_secs(2);
-/// Shortest silence that ends a connection.
-const MIN_LIVENESS: Duration = Duration::from_secs(1);
-/// Silence that ends a connection which never sends a message. Blocks decide about all others.
-const SOCKET_LIVENESS: Duration = Duration::from_secs(90);
+/// Shortest time without a block that ends a connection whose socket is alive. Indexers announce an interval and send their blocks in
+/// bursts, so that twice the interval alone would end good connections; pings end dead ones earlier.
+const MIN_BLOCK_SILENCE: Duration = Duration::from_secs(60);
 
 impl ActorBehaviour for IndexerSubscription {
     const KIND: &'static str = "subscription";
@@ -44,8 +43,7 @@ impl ActorBehaviour for IndexerSubscription {
 
     async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
         let endpoints = args.indexer.endpoints().clone();
-        let mut config = LinkConfig::with_endpoints("indexer", endpoints, "/v4/indexer/subscribe");
-        config.liveness_timeout = SOCKET_LIVENESS;
+        let config = LinkConfig::with_endpoints("indexer", endpoints, "/v4/indexer/subscribe");
         let mailbox = context.mailbox();
         let link = WebSocketLink::open(config, move |event| {
             let mailbox = mailbox.clone();
@@ -69,7 +67,14 @@ impl ActorBehaviour for IndexerSubscription {
             Msg::PageRead { epoch, .. } if epoch != state.epoch => Vec::new(),
             Msg::PageRead { page: Ok(page), .. } => {
                 let is_full = IndexerClient::is_full_page(&page);
-                state.core.on_page(page, is_full)
+                let effects = state.core.on_page(page, is_full);
+                if let Some(height) = state.core.take_unreadable_block() {
+                    tracing::error!(
+                        height,
+                        "the indexer has no cursor, and a block with more events than a page: the others of this block are lost"
+                    );
+                }
+                effects
             }
             Msg::PageRead { page: Err(error), .. } => {
                 tracing::warn!(error, "events could not be read");
@@ -169,7 +174,7 @@ impl State {
                 if let Some(timer) = self.silence_timer.take() {
                     timer.abort();
                 }
-                let silence = Duration::from_millis(interval_ms.saturating_mul(2)).max(MIN_LIVENESS);
+                let silence = Duration::from_millis(interval_ms.saturating_mul(2)).max(MIN_BLOCK_SILENCE);
                 self.silence_timer = Some(context.send_after(silence, Msg::SilenceElapsed { epoch: self.epoch }));
             }
         }

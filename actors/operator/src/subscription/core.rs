@@ -17,7 +17,7 @@ pub enum SubscriptionEffect {
     PublishHeight { height: u64 },
     /// End the connection and open another one.
     Reconnect { reason: &'static str },
-    /// Expect a message within `2 × interval`.
+    /// Expect a block within `2 × interval`, or the shortest silence that counts.
     ArmSilenceTimer { interval_ms: u64 },
 }
 
@@ -44,6 +44,10 @@ pub struct SubscriptionCore {
     seen_keys: HashSet<EventKey>,
     key_order: VecDeque<EventKey>,
     interval_ms: u64,
+    /// The page that was requested last: its height and cursor.
+    requested_page: (u64, Option<String>),
+    /// A block whose events do not fit into a page of an indexer without cursors.
+    unreadable_block: Option<u64>,
 }
 
 impl SubscriptionCore {
@@ -56,6 +60,8 @@ impl SubscriptionCore {
             seen_keys: HashSet::new(),
             key_order: VecDeque::new(),
             interval_ms: 0,
+            requested_page: (0, None),
+            unreadable_block: None,
         }
     }
 
@@ -97,7 +103,7 @@ impl SubscriptionCore {
                 match self.processed_height {
                     Some(processed) => {
                         self.phase = SubscriptionPhase::CatchingUp { target_height: until };
-                        vec![SubscriptionEffect::ReadPage { after: processed, cursor: None }]
+                        vec![self.request_page(processed, None)]
                     }
                     // Events before the first connection are not replayed.
                     None => {
@@ -135,7 +141,7 @@ impl SubscriptionCore {
             // Blocks were lost: their events are read first, while this block waits.
             self.phase = SubscriptionPhase::CatchingUp { target_height: block.block - 1 };
             self.buffered_blocks.push_back(block);
-            return vec![SubscriptionEffect::ReadPage { after: processed, cursor: None }];
+            return vec![self.request_page(processed, None)];
         }
         self.processed_height = Some(processed.max(block.block));
         let mut effects = self.deliver(block.events);
@@ -152,7 +158,18 @@ impl SubscriptionCore {
         match (is_full, last) {
             // Without a cursor the page may end inside a block. That block is read again, and its known events are dropped.
             (true, Some(last)) => {
-                effects.push(SubscriptionEffect::ReadPage { after: last.saturating_sub(1), cursor });
+                let mut next = (last.saturating_sub(1), cursor);
+                if next == self.requested_page && next.1.is_none() {
+                    // One block has more events than a page, and this indexer cannot continue inside a block.
+                    self.unreadable_block = Some(last);
+                    next.0 = last;
+                }
+                // A cursor that leads to the same page again would never end.
+                if next == self.requested_page || next.0 < self.requested_page.0 {
+                    effects.push(SubscriptionEffect::Reconnect { reason: "the pages of events repeat" });
+                } else {
+                    effects.push(self.request_page(next.0, next.1));
+                }
                 effects
             }
             _ => {
@@ -162,12 +179,22 @@ impl SubscriptionCore {
         }
     }
 
+    /// Takes the block whose events were not read in full.
+    pub fn take_unreadable_block(&mut self) -> Option<u64> {
+        self.unreadable_block.take()
+    }
+
+    fn request_page(&mut self, after: u64, cursor: Option<String>) -> SubscriptionEffect {
+        self.requested_page = (after, cursor.clone());
+        SubscriptionEffect::ReadPage { after, cursor }
+    }
+
     /// A page of events could not be read.
     pub fn on_page_failure(&mut self) -> Vec<SubscriptionEffect> {
         vec![SubscriptionEffect::Reconnect { reason: "the events could not be read" }]
     }
 
-    /// No message arrived within the expected time.
+    /// No block arrived within the expected time.
     pub fn on_silence(&self) -> Vec<SubscriptionEffect> {
         match self.phase {
             SubscriptionPhase::Connecting => Vec::new(),
@@ -175,7 +202,7 @@ impl SubscriptionCore {
             | SubscriptionPhase::Subscribing
             | SubscriptionPhase::CatchingUp { .. }
             | SubscriptionPhase::Live => {
-                vec![SubscriptionEffect::Reconnect { reason: "the indexer is silent" }]
+                vec![SubscriptionEffect::Reconnect { reason: "the indexer sends no blocks" }]
             }
         }
     }

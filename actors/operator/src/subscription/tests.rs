@@ -115,3 +115,30 @@ fn silence_and_a_failed_drain_reconnect() {
     assert_eq!(core.on_silence(), []);
     assert_eq!(core.processed_height(), Some(4), "nothing was delivered, nothing counts as processed");
 }
+
+#[test]
+fn pages_inside_one_block_never_repeat() {
+    let read =
+        |after: u64, cursor: Option<&str>| SubscriptionEffect::ReadPage { after, cursor: cursor.map(str::to_owned) };
+    // An indexer without cursors cannot give the rest of a block that fills a page: it is named, and the next block follows.
+    let (mut core, _) = live(Some(4), 8);
+    let effects = core.on_page(page(vec![event(5, 0), event(6, 0)]), true);
+    assert_eq!(effects.last(), Some(&read(5, None)));
+    assert_eq!(core.take_unreadable_block(), None);
+    let effects = core.on_page(page(vec![event(6, 0), event(6, 1)]), true);
+    assert_eq!((delivered(&effects), effects.last()), (vec![(6, 1)], Some(&read(6, None))));
+    assert_eq!((core.take_unreadable_block(), core.take_unreadable_block()), (Some(6), None));
+    let effects = core.on_page(page(vec![event(7, 0)]), false);
+    assert_eq!((delivered(&effects), core.phase()), (vec![(7, 0)], SubscriptionPhase::Live));
+    // With cursors a block of any size is read to its end.
+    let (mut core, _) = live(Some(4), 8);
+    let with_cursor = |cursor: &str, events| EventsPage { next_cursor: Some(cursor.to_owned()), ..page(events) };
+    let effects = core.on_page(with_cursor("5.1", vec![event(5, 0), event(5, 1)]), true);
+    assert_eq!(effects.last(), Some(&read(4, Some("5.1"))));
+    let effects = core.on_page(with_cursor("5.3", vec![event(5, 2), event(5, 3)]), true);
+    assert_eq!(effects.last(), Some(&read(4, Some("5.3"))));
+    // A cursor that leads back would never end.
+    let effects = core.on_page(with_cursor("5.3", vec![event(5, 2), event(5, 3)]), true);
+    assert!(matches!(effects[..], [SubscriptionEffect::Reconnect { .. }]), "{effects:?}");
+    assert_eq!(core.take_unreadable_block(), None);
+}

@@ -242,12 +242,13 @@ fn heights_that_arrive_during_a_round_are_one_round() {
 
 #[test]
 fn heights_before_the_start_are_evaluated_at_the_live_height() {
-    let mut rounds = TestRounds::new(0, 5, BTreeMap::new());
-    rounds.tip_seen(3);
-    assert_eq!(load(&mut rounds, &[("a", true)]), [EvaluationEffect::WriteRound(HeightRange { first: 1, last: 3 })]);
-    rounds.round_written();
-    rounds.tip_seen(5);
-    assert_eq!(load(&mut rounds, &[]), [evaluate("a", 5, true), EvaluationEffect::StartTimer(5)]);
+    let mut rounds = TestRounds::new(0, 300, BTreeMap::new());
+    assert_eq!(rounds.tip_seen(255), [], "a round below the live height is a whole one");
+    assert_eq!(rounds.tip_seen(257), [EvaluationEffect::LoadTriggers(HeightRange { first: 1, last: 256 })]);
+    assert_eq!(load(&mut rounds, &[("a", true)]), [EvaluationEffect::WriteRound(HeightRange { first: 1, last: 256 })]);
+    assert_eq!((rounds.round_written(), rounds.tip_seen(299)), (Vec::new(), Vec::new()));
+    assert_eq!(rounds.tip_seen(300), [EvaluationEffect::LoadTriggers(HeightRange { first: 257, last: 300 })]);
+    assert_eq!(load(&mut rounds, &[]), [evaluate("a", 300, true), EvaluationEffect::StartTimer(300)]);
 }
 
 #[test]
