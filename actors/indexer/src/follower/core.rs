@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Blocks that are fetched ahead of those in write.
 pub(super) const MAX_FETCH_AHEAD: u64 = 96;
 /// Blocks of one transaction.
-pub(super) const MAX_BATCH: usize = 48;
+pub(super) const MAX_BATCH: usize = 64;
 
 /// An effect that the actor performs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct FollowerCore<B> {
     committed: u64,
     tip: u64,
     heights_in_fetch: BTreeSet<u64>,
+    /// All heights up to this one are fetched, or in fetch.
+    requested_height: u64,
     fetched_blocks: BTreeMap<u64, B>,
     is_writing: bool,
     /// True from a failure to the next fetched block: one block at a time is fetched, since many requests to a node
@@ -38,6 +40,7 @@ impl<B: Clone> FollowerCore<B> {
             committed,
             tip: committed,
             heights_in_fetch: BTreeSet::new(),
+            requested_height: committed,
             fetched_blocks: BTreeMap::new(),
             is_writing: false,
             is_throttled: false,
@@ -75,6 +78,7 @@ impl<B: Clone> FollowerCore<B> {
     /// [`Self::retry`] does.
     pub fn fetch_failed(&mut self, height: u64, is_pruned: bool) {
         self.heights_in_fetch.remove(&height);
+        self.requested_height = self.requested_height.min(height.saturating_sub(1));
         self.is_throttled = true;
         self.is_paused |= is_pruned;
     }
@@ -120,10 +124,12 @@ impl<B: Clone> FollowerCore<B> {
                 effects.push(FollowerEffect::Write(batch));
             }
         }
-        for height in next..=self.tip.min(self.committed + MAX_FETCH_AHEAD) {
+        let first = next.max(self.requested_height + 1);
+        for height in first..=self.tip.min(self.committed + MAX_FETCH_AHEAD) {
             if self.is_throttled && !self.heights_in_fetch.is_empty() {
                 break;
             }
+            self.requested_height = height;
             if !self.fetched_blocks.contains_key(&height) && self.heights_in_fetch.insert(height) {
                 effects.push(FollowerEffect::Fetch(height));
             }

@@ -125,9 +125,12 @@ impl<T: HubTopic> State<T> {
     }
 
     fn publish_block(&mut self, block: &T::Block) {
+        T::time(block).clone_into(&mut self.block_time);
+        if self.connections.is_empty() {
+            return;
+        }
         let started = Instant::now();
         self.remove_closed();
-        T::time(block).clone_into(&mut self.block_time);
         for delivery in self.subscriptions.encode_deliveries(block) {
             let frame = websocket_server::text_frame(&delivery.text);
             for connection in delivery.connections {

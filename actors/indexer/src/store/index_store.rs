@@ -117,7 +117,10 @@ impl IndexStore {
         // An in-memory database lives as long as a connection to it, and a pool closes a connection after a cancelled
         // query. One connection outside the pool keeps the data; one inside avoids the table locks of a shared cache.
         let memory_connection = if is_memory { Some(AnyConnection::connect(&url).await?) } else { None };
-        let options = AnyPoolOptions::new().max_connections(if is_memory { 1 } else { READ_CONNECTIONS });
+        // A file does not hang up: a connection to it needs no question before each use.
+        let options = AnyPoolOptions::new()
+            .max_connections(if is_memory { 1 } else { READ_CONNECTIONS })
+            .test_before_acquire(!is_sqlite);
         let connections = ConnectionCounter::default();
         let counter = connections.clone();
         let options = options.after_connect(move |connection, _| {
