@@ -247,16 +247,27 @@ async fn block_to_subscriber(rows: &mut Vec<BenchRow>) {
 /// Blocks a second from a local node, and bytes on disk.
 async fn catch_up(rows: &mut Vec<BenchRow>) {
     const EMPTY: u64 = 10_000;
+    /// Blocks with a transaction, beside those of the marketplace.
+    const BUSY: u64 = 500;
     /// As many as the indexer fetches ahead.
     const CONCURRENCY: usize = 96;
     let config = DevnetConfig { block_time: None, scenario: MARKETPLACE_SCENARIO.into(), ..DevnetConfig::default() };
     let devnet = Devnet::launch(config).await.expect("a devnet");
+    let funds = json!({
+        "from_address": "$member", "to_address": "$verifier_operator", "amount": [{"denom": "usvc", "amount": "100000000"}],
+    });
+    devnet.send_messages("member", &[("/cosmos.bank.v1beta1.MsgSend", funds)]).await.expect("sent");
+    for number in 0..BUSY {
+        let did = format!("did:web:checks-{number}.devnet.example");
+        let update = json!({"corporation": "$verifier", "operator": "$verifier_operator", "did": did});
+        devnet.send_messages("verifier_operator", &[("co.MsgUpdateCorporation", update)]).await.expect("sent");
+    }
     let busy = *devnet.node.watch_heights().borrow();
     let txs: usize = devnet.node.read_core(|core| core.blocks().iter().map(|block| block.txs.len()).sum());
     let home = tempfile::tempdir().expect("a directory");
-    let run = async |name: &str, until: u64| {
+    let run = async |name: &str, node: String, until: u64| {
         let path = home.path().join(name);
-        let config = IndexerConfig::new(devnet.node.origin(), format!("sqlite://{}?mode=rwc", path.display()));
+        let config = IndexerConfig::new(node, format!("sqlite://{}?mode=rwc", path.display()));
         let begun = Instant::now();
         let indexer = Indexer::launch(config).await.expect("an indexer");
         while indexer.reader.checkpoint().await.expect("a checkpoint").height < until {
@@ -272,7 +283,28 @@ async fn catch_up(rows: &mut Vec<BenchRow>) {
             .sum();
         (took, size)
     };
-    let (busy_took, busy_size) = run("busy.db", busy).await;
+    // The same requests as the indexer's, whose order it decides.
+    let recorder = servers::record_requests(devnet.node.origin()).await;
+    let (_, busy_size) = run("recorded.db", recorder.origin.clone(), busy).await;
+    let requests = recorder.take();
+    let client = reqwest::Client::new();
+    let replay = async || {
+        let begun = Instant::now();
+        let sent = requests.iter().map(|body| {
+            let request = client.post(devnet.node.origin()).body(body.clone());
+            async move { request.send().await.expect("an answer").bytes().await.expect("a body").len() }
+        });
+        futures::stream::iter(sent).buffer_unordered(CONCURRENCY).collect::<Vec<_>>().await;
+        busy as f64 / begun.elapsed().as_secs_f64()
+    };
+    let (mut busy_floors, mut busy_rates, mut busy_took) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..3 {
+        busy_floors.push(replay().await);
+        let (took, _) = run(&format!("busy{round}.db"), devnet.node.origin(), busy).await;
+        busy_rates.push(busy as f64 / took);
+        busy_took.push(took);
+    }
+    let busy_took = median(busy_took);
     for _ in 0..EMPTY {
         devnet.node.produce_block().expect("a block");
     }
@@ -293,7 +325,7 @@ async fn catch_up(rows: &mut Vec<BenchRow>) {
     let (mut floors, mut ours, mut size) = (Vec::new(), Vec::new(), 0);
     for round in 0..3 {
         floors.push(EMPTY as f64 / fetch_only().await);
-        let (took, bytes) = run(&format!("all{round}.db"), busy + EMPTY).await;
+        let (took, bytes) = run(&format!("all{round}.db"), devnet.node.origin(), busy + EMPTY).await;
         ours.push(EMPTY as f64 / (took - busy_took));
         size = bytes;
     }
@@ -305,10 +337,14 @@ async fn catch_up(rows: &mut Vec<BenchRow>) {
         empty / floor,
     ));
     rows.push(row(
-        "catch-up, the marketplace, every block busy",
-        format!("{:.0} blocks/s", busy as f64 / busy_took),
-        format!("{empty:.0} blocks/s, quiet blocks"),
-        busy as f64 / busy_took / empty,
+        "catch-up, the marketplace and 500 blocks with a transaction",
+        format!("{:.0} blocks/s", median(busy_rates.clone())),
+        format!(
+            "{:.0} blocks/s, the same {} requests with the same concurrency, discarded",
+            median(busy_floors.clone()),
+            requests.len()
+        ),
+        median(busy_rates) / median(busy_floors),
     ));
     let per_block = (size - busy_size) as f64 / EMPTY as f64 / 1024.0;
     rows.push(row(

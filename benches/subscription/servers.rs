@@ -4,10 +4,11 @@ use std::{
     collections::HashMap,
     io::{BufRead, BufReader, Write},
     process::{Child, ChildStdin, Command, Stdio},
-    sync::Arc,
+    sync::{Arc, Mutex},
     time::Instant,
 };
 
+use bytes::Bytes;
 use futures::{SinkExt, StreamExt};
 use svc_devnet::{Devnet, DevnetConfig};
 use svc_indexer::{Indexer, IndexerConfig};
@@ -164,6 +165,38 @@ pub async fn forward(node: String) -> String {
         }
     });
     url
+}
+
+/// A proxy before a node that keeps the bodies of the requests for blocks and state.
+pub struct RequestRecorder {
+    pub origin: String,
+    bodies: Arc<Mutex<Vec<Bytes>>>,
+}
+
+impl RequestRecorder {
+    /// Takes the recorded bodies, in the order of the requests.
+    pub fn take(&self) -> Vec<Bytes> {
+        std::mem::take(&mut self.bodies.lock().expect("not poisoned"))
+    }
+}
+
+/// Starts a proxy before a node.
+pub async fn record_requests(node: String) -> RequestRecorder {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+    let origin = format!("http://{}", listener.local_addr().expect("an address"));
+    let (bodies, client) = (Arc::<Mutex<Vec<Bytes>>>::default(), reqwest::Client::new());
+    let kept = Arc::clone(&bodies);
+    let forward = move |body: Bytes| {
+        let text = String::from_utf8_lossy(&body);
+        if ["\"block\"", "\"block_results\"", "\"abci_query\""].iter().any(|method| text.contains(method)) {
+            kept.lock().expect("not poisoned").push(body.clone());
+        }
+        let request = client.post(&node).body(body);
+        async move { request.send().await.expect("an answer").bytes().await.expect("a body") }
+    };
+    let router = axum::Router::new().fallback(axum::routing::post(forward));
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    RequestRecorder { origin, bodies }
 }
 
 /// Heights as a subscriber hears of them, each with the instant.
