@@ -8,6 +8,7 @@ use crate::store::{
     columns::{from_column, next_id, time_to_column, to_column},
     error::IndexStoreError,
     index_store::IndexStore,
+    row_insert::RowInsert,
 };
 
 /// One action of a block on an entity.
@@ -47,24 +48,21 @@ pub(in crate::store) async fn write_activity(
         return Ok(());
     }
     let mut id = next_id(connection, "SELECT COALESCE(MAX(id), 0) FROM activity").await?;
+    let mut rows = RowInsert::new("activity (id, height, time, entity_type, entity_key, msg, account, changes)");
     for row in activity {
-        sqlx::query(
-            "INSERT INTO activity (id, height, time, entity_type, entity_key, msg, account, changes) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
-        )
-        .bind(to_column(id))
-        .bind(to_column(height))
-        .bind(time_to_column(time))
-        .bind(row.entity_type)
-        .bind(row.entity_key.as_str())
-        .bind(row.message.as_str())
-        .bind(row.account.clone())
-        .bind(row.changes.as_ref().map(Value::to_string))
-        .execute(&mut *connection)
-        .await?;
+        rows.push([
+            to_column(id).into(),
+            to_column(height).into(),
+            time_to_column(time).into(),
+            row.entity_type.into(),
+            row.entity_key.as_str().into(),
+            row.message.as_str().into(),
+            row.account.clone().into(),
+            row.changes.as_ref().map(Value::to_string).into(),
+        ]);
         id += 1;
     }
-    Ok(())
+    rows.execute(connection).await
 }
 
 const SELECT_ACTIVITY: &str =

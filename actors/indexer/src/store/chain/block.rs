@@ -2,15 +2,16 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use sqlx::{Any, AnyConnection, AssertSqlSafe, Row};
+use sqlx::{Any, AnyConnection, Row};
 use svc_store::StoreTransaction;
 use svc_wire::event_stream::IndexerEvent;
 use tokio::sync::Mutex;
 
 use super::{
     activity::{EntityActivity, write_activity},
-    entity::{EntityChange, EntityKind, write_entity, write_schedule},
-    event::write_event,
+    entity::{EntityChange, EntityKind},
+    entity_write::{EntityWriter, write_schedule},
+    event::write_events,
     stats::write_measures,
 };
 use crate::{
@@ -19,6 +20,7 @@ use crate::{
         columns::{from_column, time_to_column, to_column},
         error::IndexStoreError,
         index_store::IndexStore,
+        row_insert::RowInsert,
     },
 };
 
@@ -147,19 +149,11 @@ impl BlockBatch {
     }
 
     async fn write_block_rows(&mut self) -> Result<(), IndexStoreError> {
-        let blocks = std::mem::take(&mut self.unwritten);
-        if blocks.is_empty() {
-            return Ok(());
+        let mut rows = RowInsert::new("block (height, time)");
+        for block in self.unwritten.drain(..) {
+            rows.push([to_column(block.height).into(), time_to_column(block.time).into()]);
         }
-        let places: Vec<String> =
-            (0..blocks.len()).map(|row| format!("(${}, ${})", 2 * row + 1, 2 * row + 2)).collect();
-        let statement = format!("INSERT INTO block (height, time) VALUES {}", places.join(", "));
-        let mut insert = sqlx::query(AssertSqlSafe(statement));
-        for block in &blocks {
-            insert = insert.bind(to_column(block.height)).bind(time_to_column(block.time));
-        }
-        insert.execute(&mut **self.transaction.lock().await).await?;
-        Ok(())
+        rows.execute(&mut *self.transaction.lock().await).await
     }
 
     /// Writes a block. A block that is already stored is left unchanged, so a writer that does not know whether its last attempt
@@ -169,15 +163,13 @@ impl BlockBatch {
             return Ok(());
         }
         let mut transaction = self.transaction.lock().await;
+        let mut writer = EntityWriter::new(block.height);
         for change in &block.changes {
-            write_entity(&mut transaction, block.height, change).await?;
+            writer.write(&mut transaction, change).await?;
         }
-        for ScheduledChange { due, kind, id } in &block.schedule {
-            write_schedule(&mut transaction, *due, *kind, *id).await?;
-        }
-        for (position, event) in block.events.iter().enumerate() {
-            write_event(&mut transaction, block.height, position, event).await?;
-        }
+        writer.finish(&mut transaction).await?;
+        write_schedule(&mut transaction, &block.schedule).await?;
+        write_events(&mut transaction, block.height, &block.events).await?;
         write_activity(&mut transaction, (block.height, block.time), &block.activity).await?;
         write_measures(&mut transaction, block.height, block.time, &block.deltas).await?;
         drop(transaction);

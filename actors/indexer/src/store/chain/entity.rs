@@ -1,7 +1,7 @@
 //! Versions of entities. Each version is valid from a height, inclusive, to another height, exclusive.
 
 use serde_json::Value;
-use sqlx::{AnyConnection, AssertSqlSafe, Row};
+use sqlx::{AssertSqlSafe, Row};
 
 use crate::store::{
     columns::{from_column, index_key, time_to_column, to_column},
@@ -106,7 +106,7 @@ impl EntityKind {
     }
 
     /// Whether the JSON has an `id`; the other kinds have a name.
-    fn has_id_member(self) -> bool {
+    pub(super) fn has_id_member(self) -> bool {
         !matches!(self, Self::Session | Self::TrustDeposit | Self::Digest | Self::Group | Self::Params | Self::Verdict)
     }
 }
@@ -184,125 +184,8 @@ impl EntityFilter {
     }
 }
 
-const DELETE_VERSION: &str = "DELETE FROM entity WHERE kind = $1 AND id = $2 AND from_height = $3";
-const CLOSE_VERSION: &str = "UPDATE entity SET until_height = $3 WHERE kind = $1 AND id = $2 AND until_height IS NULL \
-    AND from_height = (SELECT MAX(from_height) FROM entity WHERE kind = $1 AND id = $2)";
-
-pub(in crate::store) async fn write_entity(
-    connection: &mut AnyConnection,
-    height: u64,
-    change: &EntityChange,
-) -> Result<(), IndexStoreError> {
-    let id = match change.id {
-        Some(id) => id,
-        None => find_or_assign_id(connection, change).await?,
-    };
-    let kind = change.kind.as_str();
-    // A second change in the same block replaces the first. Otherwise the previous version ends at this height.
-    for statement in [DELETE_VERSION, CLOSE_VERSION] {
-        sqlx::query(statement).bind(kind).bind(to_column(id)).bind(to_column(height)).execute(&mut *connection).await?;
-    }
-    let Some(body) = &change.body else { return Ok(()) };
-    let mut body = body.clone();
-    if change.kind.has_id_member() {
-        body["id"] = id.into();
-    }
-    let [corporation, parent] = [change.corporation_id, change.parent_id].map(|id| id.map(to_column));
-    let [name, did] = [&change.name, &change.did].map(|text| text.as_deref().map(|text| index_key(text).into_owned()));
-    sqlx::query(
-        "INSERT INTO entity (kind, id, from_height, until_height, corporation_id, parent_id, name, did, body) \
-         VALUES ($1, $2, $3, NULL, $4, $5, $6, $7, $8)",
-    )
-    .bind(kind)
-    .bind(to_column(id))
-    .bind(to_column(height))
-    .bind(corporation)
-    .bind(parent)
-    .bind(name.as_deref())
-    .bind(did.as_deref())
-    .bind(body.to_string())
-    .execute(&mut *connection)
-    .await?;
-    let values = [
-        ("all", Some(String::new())),
-        ("corporation", corporation.map(|id| id.to_string())),
-        ("parent", parent.map(|id| id.to_string())),
-        ("name", name),
-        ("did", did),
-    ];
-    write_lookup(connection, kind, id, values).await
-}
-
-/// Keeps the values by which an entity is found, at any height.
-async fn write_lookup(
-    connection: &mut AnyConnection,
-    kind: &'static str,
-    id: u64,
-    values: [(&'static str, Option<String>); 5],
-) -> Result<(), IndexStoreError> {
-    for (attribute, value) in values {
-        let Some(value) = value else { continue };
-        sqlx::query(
-            "INSERT INTO entity_lookup (kind, attribute, value, id) VALUES ($1, $2, $3, $4) \
-             ON CONFLICT (kind, attribute, value, id) DO NOTHING",
-        )
-        .bind(kind)
-        .bind(attribute)
-        .bind(value)
-        .bind(to_column(id))
-        .execute(&mut *connection)
-        .await?;
-    }
-    Ok(())
-}
-
-/// Returns the id of an entity that its name identifies: the one it has, or the next free one of its kind.
-async fn find_or_assign_id(connection: &mut AnyConnection, change: &EntityChange) -> Result<u64, IndexStoreError> {
-    let statement = format!(
-        "SELECT e.id FROM entity_lookup k CROSS JOIN entity e WHERE k.kind = $1 AND k.attribute = 'name' AND k.value = $2 \
-         AND e.kind = k.kind AND e.id = k.id AND e.from_height = ({NEWEST_VERSION}) \
-         AND COALESCE(e.corporation_id, 0) = $3 AND COALESCE(e.parent_id, 0) = $4 LIMIT 1"
-    );
-    let known = sqlx::query(AssertSqlSafe(statement))
-        .bind(change.kind.as_str())
-        .bind(change.name.as_deref().map(|name| index_key(name).into_owned()))
-        .bind(change.corporation_id.map_or(0, to_column))
-        .bind(change.parent_id.map_or(0, to_column))
-        .fetch_optional(&mut *connection)
-        .await?;
-    match known {
-        Some(row) => Ok(from_column(row.try_get(0)?)),
-        None => next_entity_id(connection, change.kind).await,
-    }
-}
-
 /// The newest version of the entity of a lookup row `k`.
-const NEWEST_VERSION: &str = "SELECT MAX(v.from_height) FROM entity v WHERE v.kind = k.kind AND v.id = k.id";
-
-/// Returns the next free id of a kind for which the store assigns ids.
-pub(in crate::store) async fn next_entity_id(
-    connection: &mut AnyConnection,
-    kind: EntityKind,
-) -> Result<u64, IndexStoreError> {
-    let sql = "SELECT COALESCE(MAX(id), 0) FROM entity_lookup WHERE kind = $1 AND attribute = 'all' AND value = ''";
-    let highest: i64 = sqlx::query(sql).bind(kind.as_str()).fetch_one(connection).await?.try_get(0)?;
-    Ok(from_column(highest) + 1)
-}
-
-pub(in crate::store) async fn write_schedule(
-    connection: &mut AnyConnection,
-    due: i128,
-    kind: EntityKind,
-    id: u64,
-) -> Result<(), IndexStoreError> {
-    sqlx::query("INSERT INTO schedule (due, kind, id) VALUES ($1, $2, $3) ON CONFLICT (due, kind, id) DO NOTHING")
-        .bind(time_to_column(due))
-        .bind(kind.as_str())
-        .bind(to_column(id))
-        .execute(connection)
-        .await?;
-    Ok(())
-}
+pub(super) const NEWEST_VERSION: &str = "SELECT MAX(v.from_height) FROM entity v WHERE v.kind = k.kind AND v.id = k.id";
 
 fn parse_entity(row: &sqlx::any::AnyRow) -> Result<StoredEntity, IndexStoreError> {
     let (id, text): (i64, String) = (row.try_get(0)?, row.try_get(1)?);

@@ -9,6 +9,7 @@ use crate::store::{
     columns::{from_column, index_key, iso_millis, to_column},
     error::IndexStoreError,
     index_store::IndexStore,
+    row_insert::RowInsert,
 };
 
 /// A DID or a corporation by which filters find an event.
@@ -38,29 +39,24 @@ impl EventRoute {
     }
 }
 
-pub(in crate::store) async fn write_event(
+/// Writes the events of a block.
+pub(in crate::store) async fn write_events(
     connection: &mut AnyConnection,
     height: u64,
-    position: usize,
-    event: &IndexerEvent,
+    events: &[IndexerEvent],
 ) -> Result<(), IndexStoreError> {
-    let (height, position) = (to_column(height), to_column(position as u64));
-    let body = serde_json::to_string(event).map_err(|error| IndexStoreError::CorruptRow(error.to_string()))?;
-    sqlx::query("INSERT INTO event (height, position, body) VALUES ($1, $2, $3)")
-        .bind(height)
-        .bind(position)
-        .bind(body)
-        .execute(&mut *connection)
-        .await?;
-    for route in EventRoute::list_for_event(event) {
-        sqlx::query("INSERT INTO event_route (route, height, position) VALUES ($1, $2, $3)")
-            .bind(route.to_key())
-            .bind(height)
-            .bind(position)
-            .execute(&mut *connection)
-            .await?;
+    let mut rows = RowInsert::new("event (height, position, body)");
+    let mut routes = RowInsert::new("event_route (route, height, position)");
+    for (position, event) in events.iter().enumerate() {
+        let (height, position) = (to_column(height), to_column(position as u64));
+        let body = serde_json::to_string(event).map_err(|error| IndexStoreError::CorruptRow(error.to_string()))?;
+        rows.push([height.into(), position.into(), body.into()]);
+        for route in EventRoute::list_for_event(event) {
+            routes.push([route.to_key().into(), height.into(), position.into()]);
+        }
     }
-    Ok(())
+    rows.execute(connection).await?;
+    routes.execute(connection).await
 }
 
 fn parse_event(body: &str) -> Result<IndexerEvent, IndexStoreError> {

@@ -3,5 +3,6 @@
 pub mod activity;
 pub mod block;
 pub mod entity;
+pub mod entity_write;
 pub mod event;
 pub mod stats;

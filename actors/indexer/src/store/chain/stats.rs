@@ -11,6 +11,7 @@ use crate::{
         columns::{from_column, next_id, time_to_column, to_column},
         error::IndexStoreError,
         index_store::IndexStore,
+        row_insert::RowInsert,
     },
 };
 
@@ -79,6 +80,8 @@ pub(in crate::store) async fn write_measures(
     time: i128,
     deltas: &StatsDeltas,
 ) -> Result<(), IndexStoreError> {
+    let mut buckets = RowInsert::new("bucket (id, granularity, opens, scope, scope_id, from_height)");
+    let mut next_bucket: Option<u64> = None;
     for (scope, change) in deltas.changes() {
         let (kind, id) = scope.key();
         let before = read_measures(&mut *connection, scope, height).await?;
@@ -93,23 +96,39 @@ pub(in crate::store) async fn write_measures(
         if let StatsScope::Corporation(_) = scope {
             continue;
         }
-        for granularity in Granularity::ALL {
-            let next = next_id(connection, "SELECT COALESCE(MAX(id), 0) FROM bucket").await?;
-            sqlx::query(
-                "INSERT INTO bucket (id, granularity, opens, scope, scope_id, from_height) VALUES ($1, $2, $3, $4, $5, $6) \
-                 ON CONFLICT (scope, scope_id, granularity, opens) DO NOTHING",
-            )
-            .bind(to_column(next))
-            .bind(granularity.as_str())
-            .bind(time_to_column(granularity.bucket_start(time)))
-            .bind(kind)
-            .bind(to_column(id))
-            .bind(to_column(height))
-            .execute(&mut *connection)
-            .await?;
+        let [month, day, hour] =
+            Granularity::ALL.map(|granularity| (granularity.as_str(), time_to_column(granularity.bucket_start(time))));
+        let known: Vec<String> = sqlx::query(
+            "SELECT granularity FROM bucket WHERE scope = $1 AND scope_id = $2 AND ((granularity = $3 AND opens = $4) \
+             OR (granularity = $5 AND opens = $6) OR (granularity = $7 AND opens = $8))",
+        )
+        .bind(kind)
+        .bind(to_column(id))
+        .bind(hour.0)
+        .bind(hour.1)
+        .bind(day.0)
+        .bind(day.1)
+        .bind(month.0)
+        .bind(month.1)
+        .fetch_all(&mut *connection)
+        .await?
+        .iter()
+        .map(|row| row.try_get(0))
+        .collect::<Result<_, _>>()?;
+        for (granularity, opens) in [month, day, hour] {
+            if known.iter().any(|known| known == granularity) {
+                continue;
+            }
+            let next = match next_bucket {
+                Some(next) => next,
+                None => next_id(connection, "SELECT COALESCE(MAX(id), 0) FROM bucket").await?,
+            };
+            next_bucket = Some(next + 1);
+            let [number, height, id] = [next, height, id].map(|number| to_column(number).into());
+            buckets.push([number, granularity.into(), opens.into(), kind.into(), id, height]);
         }
     }
-    Ok(())
+    buckets.execute(connection).await
 }
 
 fn parse_measures(text: &str) -> Result<StatsMeasures, IndexStoreError> {

@@ -7,7 +7,10 @@ use sqlx::{AnyConnection, Row};
 use svc_wire::trust_stream::RecordedDidChange;
 
 use crate::store::{
-    chain::entity::{EntityChange, EntityKind, next_entity_id, write_entity},
+    chain::{
+        entity::{EntityChange, EntityKind},
+        entity_write::{EntityWriter, next_entity_id},
+    },
     columns::{from_column, index_key, to_column},
     error::IndexStoreError,
     index_store::IndexStore,
@@ -134,7 +137,9 @@ async fn write_verdict(
         name: Some(verdict.did.clone()),
         ..EntityChange::new(EntityKind::Verdict, Some(id), verdict.body.clone())
     };
-    write_entity(connection, height, &change).await?;
+    let mut writer = EntityWriter::new(height);
+    writer.write(connection, &change).await?;
+    writer.finish(connection).await?;
     let rows = sqlx::query("SELECT need FROM trust_input WHERE did_key = $1").bind(did_key.as_str());
     let mut former: BTreeSet<String> = verdict.fetched_keys.iter().map(|need| index_key(need).into_owned()).collect();
     for row in rows.fetch_all(&mut *connection).await? {
