@@ -53,7 +53,7 @@ impl GenesisFile {
         let text = |value: &Value, name: &'static str| {
             value.as_str().filter(|text| !text.is_empty()).map(str::to_owned).ok_or(GenesisFileError::Member(name))
         };
-        let app_state = document["app_state"].take();
+        let app_state = document.get_mut("app_state").map(Value::take).unwrap_or_default();
         let address = text(&app_state["bank"]["balances"][0]["address"], "app_state.bank.balances with an address")?;
         let (prefix, _) = address.rsplit_once('1').ok_or(GenesisFileError::Member("address with a prefix"))?;
         let time = text(&document["genesis_time"], "genesis_time")?;

@@ -13,7 +13,8 @@ use tokio_tungstenite::tungstenite::Message;
 use crate::e2e::harness::TEST_TIMEOUT;
 
 use super::{
-    IndexerReplica, MARKETPLACE_SCENARIO, await_indexed, pruned_state::STATE_READS, read_ok, start_chain_and_indexer,
+    IndexerReplica, MARKETPLACE_SCENARIO, await_indexed, await_verdicts, pruned_state::STATE_READS, read_ok,
+    start_chain_and_indexer,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -28,6 +29,8 @@ async fn an_indexer_that_starts_late_has_the_earlier_entities() {
     let replica = IndexerReplica::launch(config).await;
     let late = &replica.origin;
     await_indexed(late, newest).await;
+    // The verdicts begin at the first height of the store.
+    await_verdicts(late, newest).await;
     // The sums over earlier blocks are missing; the current state is the same.
     for path in STATE_READS {
         assert_eq!(read_ok(late, path).await, read_ok(&origin, path).await, "{path}");

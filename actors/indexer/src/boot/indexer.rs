@@ -89,6 +89,7 @@ impl Indexer {
             hub: trust_hub.clone(),
             wait_limit: config.trust.wait_limit(config.block_interval),
             live_height: status.sync_info.latest_block_height,
+            start_height,
         };
         let follower = FollowerHandle::new();
         let last_error = RetainedState::new(None);

@@ -244,6 +244,9 @@ impl BlockIngester<'_> {
             if !matches!(step.change.kind, EntityKind::Corporation | EntityKind::Ecosystem) {
                 continue;
             }
+            // Other messages of the block can change the owner too.
+            let is_framework = |cause: &&ChangeCause| cause.message.contains("GovernanceFramework");
+            let cause = step.causes.iter().rev().find(is_framework).or(step.causes.last());
             let versions = step.change.body.as_ref().and_then(|body| body["versions"].as_array());
             for version in versions.into_iter().flatten() {
                 let owner = step.change.id;
@@ -256,11 +259,7 @@ impl BlockIngester<'_> {
                     ..EntityChange::new(EntityKind::FrameworkVersion, id, Some(version.clone()))
                 };
                 let before = view.find_entity_before(&change).await?;
-                found.push(EntityTransition {
-                    change,
-                    before,
-                    causes: step.causes.last().cloned().into_iter().collect(),
-                });
+                found.push(EntityTransition { change, before, causes: cause.cloned().into_iter().collect() });
             }
         }
         view.transitions.extend(found);

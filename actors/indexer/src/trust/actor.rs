@@ -48,10 +48,16 @@ impl ActorBehaviour for TrustEvaluator {
     async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
         let failed = |error: IndexStoreError| ActorFailure(error.to_string());
         let store = args.did_evaluator.store();
-        let height = store.trust_checkpoint().await.map_err(failed)?.height;
+        // The evaluations of an earlier incarnation may not have been written.
+        args.did_evaluator.forget_evidence();
         let pending = store.list_pending_dids().await.map_err(failed)?;
         args.write_store.delete_unused_evidence().await.map_err(failed)?;
         let newest = store.checkpoint().await.map_err(failed)?.height;
+        let height = match newest {
+            // The first block of an empty store decides where the heights begin.
+            0 => args.start_height.saturating_sub(1),
+            _ => store.trust_checkpoint().await.map_err(failed)?.height,
+        };
         context.send_after(Duration::ZERO, Msg::BlockStored { height: newest });
         Ok(State {
             args: Arc::clone(args),

@@ -72,6 +72,8 @@ pub struct Args {
     pub wait_limit: Duration,
     /// First height at which DIDs are evaluated: the newest height of the node at the start.
     pub live_height: u64,
+    /// First height of an empty store.
+    pub start_height: u64,
 }
 
 /// Messages of the follower and of the evaluator's own tasks.

@@ -123,17 +123,14 @@ impl BoundedFetcher {
             let known = self.0.known_bodies.get(&url).await;
             let mut request = self.0.client.get(url.clone()).header(header::ACCEPT_ENCODING, "identity");
             if let Some(known) = &known {
-                request = request.header(&known.condition, &known.validator);
+                request = request.header(header::IF_NONE_MATCH, &known.validator);
             }
             let response = request.send().await;
             let response = response.map_err(|error| request_error(redirected_from.as_ref(), &url, &error))?;
             if let (Some(known), StatusCode::NOT_MODIFIED) = (known, response.status()) {
                 metrics::record_document_fetch("not_modified");
-                return Ok(FetchedBody {
-                    url,
-                    body: known.body,
-                    freshness: Freshness::from_headers(response.headers()),
-                });
+                let freshness = known.freshness_after(response.headers());
+                return Ok(FetchedBody { url, body: known.body, freshness });
             }
             match redirect_target(&url, response.status(), response.headers(), |target| self.check_url(target))? {
                 Some(target) => redirected_from = Some(std::mem::replace(&mut url, target)),

@@ -1,12 +1,14 @@
-//! Bodies that servers named with a validator: the next request asks only whether they are still the same (RFC 9110, section 13).
+//! Bodies that servers named with an entity tag: the next request asks only whether they are still the same (RFC 9110, section 13).
 
 use bytes::Bytes;
 use http::{
-    HeaderMap, HeaderName, HeaderValue,
-    header::{CACHE_CONTROL, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED},
+    HeaderMap, HeaderValue,
+    header::{CACHE_CONTROL, ETAG},
 };
 use moka::future::Cache;
 use url::Url;
+
+use super::freshness::Freshness;
 
 /// Memory of all kept bodies.
 const MAX_BYTES: u64 = 32 * 1024 * 1024;
@@ -17,12 +19,22 @@ const MAX_VALIDATOR_BYTES: usize = 256;
 #[derive(Debug)]
 pub(super) struct KnownBodies(Cache<Url, KnownBody>);
 
-/// A body with the header that asks for a newer one.
+/// A body with the tag that asks for another one.
 #[derive(Debug, Clone)]
 pub(super) struct KnownBody {
-    pub condition: HeaderName,
     pub validator: HeaderValue,
     pub body: Bytes,
+    freshness: Freshness,
+}
+
+impl KnownBody {
+    /// The cache time after a server's word that the body is the same: as it says now, else as it said before.
+    pub fn freshness_after(&self, headers: &HeaderMap) -> Freshness {
+        match Freshness::from_headers(headers) {
+            Freshness::Unspecified => self.freshness,
+            stated => stated,
+        }
+    }
 }
 
 impl KnownBodies {
@@ -40,43 +52,43 @@ impl KnownBodies {
     /// Keeps a body that its server named, and forgets an earlier one of a server that names its bodies no longer.
     pub async fn keep(&self, url: &Url, headers: &HeaderMap, body: &Bytes) {
         match find_validator(headers) {
-            Some((condition, validator)) => {
-                self.0.insert(url.clone(), KnownBody { condition, validator, body: body.clone() }).await;
+            Some(validator) => {
+                let freshness = Freshness::from_headers(headers);
+                self.0.insert(url.clone(), KnownBody { validator, body: body.clone(), freshness }).await;
             }
             None => self.0.invalidate(url).await,
         }
     }
 }
 
-/// Returns the condition of the next request: by the entity tag, else by the time of the last change.
-fn find_validator(headers: &HeaderMap) -> Option<(HeaderName, HeaderValue)> {
+/// Returns the entity tag. A time of the last change is no condition: two bodies of one second have the same.
+fn find_validator(headers: &HeaderMap) -> Option<HeaderValue> {
     let is_private =
         |value: &HeaderValue| value.to_str().map_or(true, |text| text.to_ascii_lowercase().contains("no-store"));
     if headers.get_all(CACHE_CONTROL).iter().any(is_private) {
         return None;
     }
-    [(ETAG, IF_NONE_MATCH), (LAST_MODIFIED, IF_MODIFIED_SINCE)].into_iter().find_map(|(header, condition)| {
-        let validator = headers.get(header).filter(|value| (1..=MAX_VALIDATOR_BYTES).contains(&value.len()))?;
-        Some((condition, validator.clone()))
-    })
+    headers.get(ETAG).filter(|tag| (1..=MAX_VALIDATOR_BYTES).contains(&tag.len())).cloned()
 }
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderName;
+
     use super::*;
 
     #[test]
-    fn a_condition_comes_from_the_entity_tag_or_else_from_the_time() {
+    fn a_condition_comes_from_the_entity_tag_alone() {
         let (tag, time) = (("etag", "\"a\""), ("last-modified", "Mon, 05 Jan 2026 00:00:00 GMT"));
         let long = "\"".repeat(300);
         for (given, expected) in [
-            (vec![tag], Some((IF_NONE_MATCH, tag.1))),
-            (vec![time, tag], Some((IF_NONE_MATCH, tag.1))),
-            (vec![time], Some((IF_MODIFIED_SINCE, time.1))),
-            (vec![tag, ("cache-control", "no-cache")], Some((IF_NONE_MATCH, tag.1))),
+            (vec![tag], Some(tag.1)),
+            (vec![time, tag], Some(tag.1)),
+            (vec![time], None),
+            (vec![tag, ("cache-control", "no-cache")], Some(tag.1)),
             (vec![tag, ("cache-control", "max-age=5, No-Store")], None),
             (vec![("etag", "")], None),
-            (vec![("etag", &long), time], Some((IF_MODIFIED_SINCE, time.1))),
+            (vec![("etag", &long)], None),
             (vec![], None),
         ] {
             let pairs = given.iter().map(|(name, value)| {
@@ -84,7 +96,7 @@ mod tests {
                 (name, HeaderValue::from_str(value).expect("a value"))
             });
             let found = find_validator(&pairs.collect());
-            let expected = expected.map(|(name, value)| (name, HeaderValue::from_str(value).expect("a value")));
+            let expected = expected.map(|value| HeaderValue::from_str(value).expect("a value"));
             assert_eq!(found, expected, "{given:?}");
         }
     }

@@ -163,7 +163,7 @@ fn import_framework(state: &mut LedgerState, from: &AppState) -> Result<(), AppS
             // The ledger derives the accounts of modules; their numbers stay taken.
             MODULE_ACCOUNT => {
                 let base = ModuleAccount::decode(account.value.as_slice()).map_err(unreadable)?.base_account;
-                let next = base.unwrap_or_default().account_number + 1;
+                let next = base.unwrap_or_default().account_number.saturating_add(1);
                 state.next_account_number = state.next_account_number.max(next);
                 continue;
             }
@@ -172,7 +172,7 @@ fn import_framework(state: &mut LedgerState, from: &AppState) -> Result<(), AppS
                 return Err(AppStateError::Module { module: "auth", reason });
             }
         };
-        state.next_account_number = state.next_account_number.max(account.account_number + 1);
+        state.next_account_number = state.next_account_number.max(account.account_number.saturating_add(1));
         state.accounts.put(account.address.clone(), account, &gas);
     }
     for balance in &from.bank.balances {

@@ -4,6 +4,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream};
+use moka::future::Cache;
 use serde_json::Value;
 use svc_net::{
     did::{DidError, DidResolver},
@@ -42,7 +43,12 @@ pub struct DidEvaluator {
     rules: EvaluationRules,
     /// One permit for each processor: verification of signatures runs on blocking threads.
     cpu_permits: Arc<Semaphore>,
+    /// Digest of the evidence of the last evaluation, by DID.
+    judged_evidence: Cache<String, [u8; 32]>,
 }
+
+/// DIDs whose last evidence is remembered. Of any other, evidence that was fetched counts as new.
+const MAX_REMEMBERED_DIDS: u64 = 100_000;
 
 impl DidEvaluator {
     /// Creates an evaluator for the schemas of one registry, whose references begin with `schema_prefix`. Fails when
@@ -61,7 +67,13 @@ impl DidEvaluator {
                 now: 0,
             },
             cpu_permits: Arc::new(Semaphore::new(cores)),
+            judged_evidence: Cache::new(MAX_REMEMBERED_DIDS),
         })
+    }
+
+    /// Forgets the evidence of all evaluations: some of them may not have been written.
+    pub fn forget_evidence(&self) {
+        self.judged_evidence.invalidate_all();
     }
 
     /// Returns the store that the evaluations read.
@@ -112,13 +124,28 @@ impl DidEvaluator {
         at: EvaluationPoint,
         evidence: Evidence,
     ) -> Result<DidEvaluation, IndexStoreError> {
-        let rules = EvaluationRules { now: at.time, ..self.rules.clone() };
-        let mut known = evidence;
-        let mut budget = EvidenceBudget::new(&known);
-        let mut cpu_time = Duration::ZERO;
         if at.is_refresh {
+            let (mut known, mut budget) = (evidence.clone(), EvidenceBudget::new(&evidence));
             self.gather_former_inputs(did, at, &mut known, &mut budget).await?;
+            let evaluation = self.evaluate_with(did, at, known, &mut budget).await?;
+            // Former evidence that is needed no longer must not take from the limits of this evaluation.
+            if !budget.is_exhausted {
+                return Ok(evaluation);
+            }
         }
+        let mut budget = EvidenceBudget::new(&evidence);
+        self.evaluate_with(did, at, evidence, &mut budget).await
+    }
+
+    async fn evaluate_with(
+        &self,
+        did: &str,
+        at: EvaluationPoint,
+        mut known: Evidence,
+        budget: &mut EvidenceBudget,
+    ) -> Result<DidEvaluation, IndexStoreError> {
+        let rules = EvaluationRules { now: at.time, ..self.rules.clone() };
+        let mut cpu_time = Duration::ZERO;
         for _ in 0..MAX_EVALUATION_ATTEMPTS {
             let answered = known.answered_requests();
             let Some(EvaluationAttempt { evidence, outcome, duration }) =
@@ -136,7 +163,7 @@ impl DidEvaluator {
                     return self.build_evaluation(did, at, &verdict, evidence, budget).await;
                 }
                 Err(_) if cpu_time > MAX_CPU_TIME => break,
-                Err(requests) => self.gather_evidence(&requests, at, &mut known, &mut budget).await?,
+                Err(requests) => self.gather_evidence(&requests, at, &mut known, budget).await?,
             }
         }
         let verdict =
@@ -150,14 +177,19 @@ impl DidEvaluator {
         EvaluationPoint { height, time, .. }: EvaluationPoint,
         verdict: &TrustVerdict,
         evidence: Evidence,
-        budget: EvidenceBudget,
+        budget: &mut EvidenceBudget,
     ) -> Result<DidEvaluation, IndexStoreError> {
         let corporation_id = self.store.find_owner(did, height).await?;
         let occasion = VerdictOccasion { height, time, corporation_id: corporation_id.unwrap_or(0) };
         let body = verdict_record::verdict_body(did, verdict, occasion);
         let before = self.store.verdict(did, height).await?;
-        // Other evidence can change the verdicts on dependents even when this verdict stays the same.
-        let is_new = budget.has_changed || before.is_none_or(|before| !verdict_record::is_same_verdict(&before, &body));
+        // Other evidence can change the verdicts on dependents even when this verdict stays the same. It is compared with that of the
+        // last evaluation of this DID: the store's can come from the evaluation of another one.
+        let digest = verdict_record::evidence_digest(verdict, &evidence);
+        let former = self.judged_evidence.get(did).await;
+        let has_other_evidence = former.map_or(!budget.fetched_keys.is_empty(), |former| former != digest);
+        self.judged_evidence.insert(did.to_owned(), digest).await;
+        let is_new = has_other_evidence || before.is_none_or(|before| !verdict_record::is_same_verdict(&before, &body));
         let impact = VerdictImpact {
             is_new,
             dependents: self.store.list_dependents(&[verdict_record::parent_key(did)]).await?,
@@ -167,7 +199,7 @@ impl DidEvaluator {
             body,
             corporation_id,
             evidence_keys: verdict_record::evidence_keys(verdict),
-            fetched_keys: budget.fetched_keys,
+            fetched_keys: std::mem::take(&mut budget.fetched_keys),
             impact,
             evidence,
         })
@@ -202,6 +234,7 @@ impl DidEvaluator {
         let gathered = self.gather_evidence(&requests, at, known, budget).await;
         let spent = FORMER_INPUT_TIME.saturating_sub(budget.fetch_time_left);
         budget.fetch_time_left = time_left.saturating_sub(spent);
+        budget.is_exhausted = false;
         known.documents.retain(|_, document| document.is_ok());
         known.resources.retain(|_, resource| resource.is_ok());
         gathered
@@ -246,6 +279,7 @@ impl DidEvaluator {
         let fetches_left = MAX_FETCHES.saturating_sub(budget.fetched_keys.len());
         let refused = missing.split_off(fetches_left.min(missing.len()));
         for (request, _) in refused {
+            budget.is_exhausted = true;
             let message = format!("more than {MAX_FETCHES} fetches for one DID");
             insert_evidence(known, &request, Err(EvidenceFailure { code: RejectionCode::TooLarge, message }));
         }
@@ -262,12 +296,12 @@ impl DidEvaluator {
             let fetched = match fetched {
                 Some(fetched) => {
                     if fetched.as_ref().ok() != stored.as_ref() {
-                        budget.has_changed = true;
                         self.store.save_evidence(&evidence_key(&request), fetched.as_ref().ok()).await?;
                     }
                     fetched.and_then(|body| budget.charge(body))
                 }
                 None => {
+                    budget.is_exhausted = true;
                     let message =
                         format!("the web servers of one DID took longer than {} s", FETCH_TIME_LIMIT.as_secs());
                     Err(EvidenceFailure { code: RejectionCode::ResourceUnavailable, message })

@@ -19,8 +19,8 @@ pub(super) struct EvidenceBudget {
     pub fetch_time_left: Duration,
     /// Keys of the fetched evidence.
     pub fetched_keys: Vec<String>,
-    /// Whether fetched evidence differs from the one that was stored.
-    pub has_changed: bool,
+    /// Whether a limit refused evidence.
+    pub is_exhausted: bool,
     memory_bytes: usize,
 }
 
@@ -32,7 +32,7 @@ impl EvidenceBudget {
         Self {
             fetch_time_left: FETCH_TIME_LIMIT,
             fetched_keys: Vec::new(),
-            has_changed: false,
+            is_exhausted: false,
             memory_bytes: documents.chain(texts).sum(),
         }
     }
@@ -42,6 +42,7 @@ impl EvidenceBudget {
         self.memory_bytes +=
             body.as_str().map_or_else(|| json_memory::of_value(&body), |text| json_memory::of_text(text.as_bytes()));
         if self.memory_bytes > MAX_EVIDENCE_BYTES {
+            self.is_exhausted = true;
             let message = format!("the material of one DID takes more than {MAX_EVIDENCE_BYTES} bytes of memory");
             Err(EvidenceFailure { code: RejectionCode::TooLarge, message })
         } else {

@@ -1,7 +1,8 @@
 //! Verdicts as the store holds them, and the changes between two verdicts. Pure.
 
 use serde_json::{Value, json};
-use svc_trust::{AcceptedCredential, EvidenceRequest, TrustVerdict};
+use sha2::{Digest, Sha256};
+use svc_trust::{AcceptedCredential, Evidence, EvidenceRequest, TrustVerdict};
 use svc_wire::trust_stream::{RecordedDidChange, TrustState};
 
 use crate::{store::iso_millis, trust::triggers::block_triggers::RegistryChange};
@@ -37,6 +38,33 @@ pub fn parse_evidence_key(key: &str) -> Option<EvidenceRequest> {
         "digest" => Some(EvidenceRequest::Digest(value.to_owned())),
         _ => None,
     }
+}
+
+/// Returns the digest of the documents and resources that a verdict depends on, and of the codes of those that failed.
+pub fn evidence_digest(verdict: &TrustVerdict, evidence: &Evidence) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    let mut add = |text: &str| {
+        hasher.update(text.len().to_be_bytes());
+        hasher.update(text);
+    };
+    for request in &verdict.inputs {
+        let found = match request {
+            EvidenceRequest::Document(did) => {
+                evidence.documents.get(did).map(|document| document.as_ref().map(|body| body.to_string()))
+            }
+            EvidenceRequest::Resource(url) => {
+                evidence.resources.get(url).map(|resource| resource.as_ref().map(|text| text.to_string()))
+            }
+            EvidenceRequest::Participants(_) | EvidenceRequest::Schema(_) | EvidenceRequest::Digest(_) => continue,
+        };
+        add(&evidence_key(request));
+        match found {
+            Some(Ok(body)) => add(&body),
+            Some(Err(failure)) => add(failure.code.as_str()),
+            None => {}
+        }
+    }
+    hasher.finalize().into()
 }
 
 /// Returns the key under which the store holds the DIDs whose verdicts depend on a DID.

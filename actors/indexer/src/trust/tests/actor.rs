@@ -35,6 +35,7 @@ async fn start_evaluator() -> EvaluatorFixture {
         hub: hub.clone(),
         wait_limit: Duration::from_secs(10),
         live_height: 0,
+        start_height: 1,
     };
     let supervisor = Supervisor::new("test");
     let spec = SupervisorSpec::one_for_one(vec![hub_child, evaluator.child_spec(args)]);
