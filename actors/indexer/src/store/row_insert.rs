@@ -52,7 +52,7 @@ impl<const WIDTH: usize> RowInsert<WIDTH> {
         Self { into, ending: "", rows: Vec::new() }
     }
 
-    /// Ends each statement with a text, for example what a conflict means.
+    /// Ends each statement with a text, for example with the consequence of a conflict.
     pub fn with_ending(into: &'static str, ending: &'static str) -> Self {
         Self { into, ending, rows: Vec::new() }
     }
