@@ -95,7 +95,7 @@ impl IndexStore {
     /// Returns the newest block before an instant, up to a height.
     pub async fn block_before(&self, instant: i128, height: u64) -> Result<Option<Checkpoint>, IndexStoreError> {
         // A condition on the height beside the one on the time would leave the choice of the index to the database.
-        // Times of blocks grow with their heights, so that a later height stands for the requested one.
+        // Times of blocks grow with their heights: where the block of the instant is a later one, the requested one is before it too.
         let row = sqlx::query("SELECT height, time FROM block WHERE time < $1 ORDER BY time DESC LIMIT 1")
             .bind(time_to_column(instant))
             .fetch_optional(&mut *self.connection().await?)
@@ -112,7 +112,8 @@ impl IndexStore {
         let mut transaction = self.writer.begin().await?;
         let checkpoint = read_checkpoint(&mut transaction).await?;
         let transaction = Arc::new(Mutex::new(transaction));
-        Ok(BlockBatch { store: self.within(&transaction), transaction, checkpoint, unwritten: Vec::new() })
+        let block_rows = RowInsert::new("block (height, time)");
+        Ok(BlockBatch { store: self.within(&transaction), transaction, checkpoint, block_rows })
     }
 
     /// Writes a block in a transaction of its own.
@@ -124,16 +125,13 @@ impl IndexStore {
     }
 }
 
-/// Most blocks whose own rows are written together.
-const MAX_UNWRITTEN: usize = 32;
-
 /// A transaction of several blocks. Nothing of it happens unless it is committed.
 pub struct BlockBatch {
     store: IndexStore,
     transaction: Arc<Mutex<StoreTransaction<Any>>>,
     checkpoint: Checkpoint,
-    /// Blocks whose own rows are written together, before the next read and the commit.
-    unwritten: Vec<Checkpoint>,
+    /// The blocks' own rows, which are written together before the next read and the commit.
+    block_rows: RowInsert<2>,
 }
 
 impl BlockBatch {
@@ -149,11 +147,7 @@ impl BlockBatch {
     }
 
     async fn write_block_rows(&mut self) -> Result<(), IndexStoreError> {
-        let mut rows = RowInsert::new("block (height, time)");
-        for block in self.unwritten.drain(..) {
-            rows.push([to_column(block.height).into(), time_to_column(block.time).into()]);
-        }
-        rows.execute(&mut *self.transaction.lock().await).await
+        self.block_rows.execute(&mut *self.transaction.lock().await).await
     }
 
     /// Writes a block. A block that is already stored is left unchanged, so a writer that does not know whether its last attempt
@@ -174,10 +168,7 @@ impl BlockBatch {
         write_measures(&mut transaction, block.height, block.time, &block.deltas).await?;
         drop(transaction);
         self.checkpoint = Checkpoint { height: block.height, time: block.time };
-        self.unwritten.push(self.checkpoint.clone());
-        if self.unwritten.len() == MAX_UNWRITTEN {
-            self.write_block_rows().await?;
-        }
+        self.block_rows.push([to_column(block.height).into(), time_to_column(block.time).into()]);
         Ok(())
     }
 
