@@ -1,5 +1,5 @@
-//! The block subscription: fan-out against a plain broadcast and against the `ws` package, memory of idle subscribers, the way
-//! from block to subscriber, and the indexer's catch-up.
+//! The block subscription: fan-out against a plain broadcast and against the `ws` package, memory of idle subscribers, and the
+//! way from block to subscriber.
 //!
 //! Servers run as processes of their own. Clients are bare sockets of this process that discard their messages, so that the
 //! figures are those of the server.
@@ -9,17 +9,15 @@ pub mod servers;
 
 use std::time::{Duration, Instant};
 
-use futures::StreamExt;
 use serde_json::json;
 use svc_devnet::{Devnet, DevnetConfig};
 use svc_indexer::{Indexer, IndexerConfig};
-use svc_net::upstream::NodeClient;
 use svc_wire::event_stream::{BlockMessage, EventPayload, IndexerEvent, IndexerEventTag, StreamMessage};
 
 use crate::{BenchRow, median};
 use clients::SubscriberPool;
 use servers::FanOutServer;
-pub use servers::serve;
+pub use servers::{record_requests, serve};
 
 /// The marketplace without the services that the shipped one adds.
 pub const MARKETPLACE_SCENARIO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/devnet/scenarios/marketplace.toml");
@@ -127,10 +125,6 @@ fn fan_out(server: &mut FanOutServer, want: SubscriberFilter, clients: usize, st
     median(times)
 }
 
-fn row(measure: impl Into<String>, value: String, floor: String, ratio: f64) -> BenchRow {
-    BenchRow { measure: measure.into(), value, baseline: floor, ratio }
-}
-
 fn fan_outs(rows: &mut Vec<BenchRow>) {
     for (what, want) in
         [("everything", SubscriberFilter::AllEvents), ("one corporation each", SubscriberFilter::Corporations(100))]
@@ -138,7 +132,7 @@ fn fan_outs(rows: &mut Vec<BenchRow>) {
         let ours = fan_out(&mut FanOutServer::ours(), want, CLIENTS, 0, EVENTS);
         let peer = fan_out(&mut FanOutServer::node_ws(), want, CLIENTS, 0, EVENTS);
         let measure = format!("fan-out, {CLIENTS} clients, {EVENTS} events, {what}, to the last client");
-        rows.push(row(
+        rows.push(BenchRow::new(
             &measure,
             format!("{ours:.0} ms"),
             format!("{peer:.0} ms, `ws` of npm, filter and message per client"),
@@ -146,7 +140,7 @@ fn fan_outs(rows: &mut Vec<BenchRow>) {
         ));
         if let SubscriberFilter::AllEvents = want {
             let plain = fan_out(&mut FanOutServer::plain(), want, CLIENTS, 0, EVENTS);
-            rows.push(row(
+            rows.push(BenchRow::new(
                 &measure,
                 format!("{ours:.0} ms"),
                 format!("{plain:.0} ms, plain broadcast of the same bytes"),
@@ -159,11 +153,11 @@ fn fan_outs(rows: &mut Vec<BenchRow>) {
     for filters in [100, CLIENTS] {
         let time = fan_out(&mut server, SubscriberFilter::Corporations(filters), CLIENTS, 0, EVENTS);
         let measure = format!("fan-out, {CLIENTS} clients, {EVENTS} events, {filters} distinct filters");
-        rows.push(row(measure, format!("{time:.0} ms"), format!("{one:.0} ms, one filter"), time / one));
+        rows.push(BenchRow::new(measure, format!("{time:.0} ms"), format!("{one:.0} ms, one filter"), time / one));
     }
     let few = fan_out(&mut server, SubscriberFilter::Corporations(100), CLIENTS / 10, 0, EVENTS);
     let none = fan_out(&mut server, SubscriberFilter::Corporations(100), CLIENTS, 0, 0);
-    rows.push(row(
+    rows.push(BenchRow::new(
         format!("fan-out, {} clients, {EVENTS} events, 100 filters", CLIENTS / 10),
         format!("{few:.1} ms"),
         format!("{none:.1} ms, {CLIENTS} clients, empty block"),
@@ -171,7 +165,7 @@ fn fan_outs(rows: &mut Vec<BenchRow>) {
     ));
     let alone = fan_out(&mut server, SubscriberFilter::AllEvents, 600, 0, EVENTS);
     let beside = fan_out(&mut server, SubscriberFilter::AllEvents, 500, 100, EVENTS);
-    rows.push(row(
+    rows.push(BenchRow::new(
         "fan-out, 500 clients, 100 events, beside 100 that never read",
         format!("{beside:.0} ms"),
         format!("{alone:.0} ms, 600 that read"),
@@ -196,7 +190,7 @@ fn idle(rows: &mut Vec<BenchRow>) {
         (after.saturating_sub(before)) as f64 / (MANY - warm) as f64 / 1024.0
     };
     let (ours, plain) = (cost(FanOutServer::ours(), 500), cost(FanOutServer::plain(), 500));
-    rows.push(row(
+    rows.push(BenchRow::new(
         format!("memory of an idle subscriber, of {MANY}"),
         format!("{ours:.1} KiB"),
         format!("{plain:.1} KiB, plain broadcast"),
@@ -236,129 +230,11 @@ async fn block_to_subscriber(rows: &mut Vec<BenchRow>) {
         }
     }
     let (forwarded, ours) = (median(forward_times), median(our_times));
-    rows.push(row(
+    rows.push(BenchRow::new(
         "node's block event to subscriber, median",
         format!("{ours:.2} ms"),
         format!("{forwarded:.2} ms, a process that forwards the node's message"),
         ours / forwarded,
-    ));
-}
-
-/// Blocks a second from a local node, and bytes on disk.
-async fn catch_up(rows: &mut Vec<BenchRow>) {
-    const EMPTY: u64 = 10_000;
-    /// Blocks with a transaction, beside those of the marketplace.
-    const BUSY: u64 = 500;
-    /// As many as the indexer fetches ahead.
-    const CONCURRENCY: usize = 96;
-    let config = DevnetConfig { block_time: None, scenario: MARKETPLACE_SCENARIO.into(), ..DevnetConfig::default() };
-    let devnet = Devnet::launch(config).await.expect("a devnet");
-    let funds = json!({
-        "from_address": "$member", "to_address": "$verifier_operator", "amount": [{"denom": "usvc", "amount": "100000000"}],
-    });
-    devnet.send_messages("member", &[("/cosmos.bank.v1beta1.MsgSend", funds)]).await.expect("sent");
-    for number in 0..BUSY {
-        let did = format!("did:web:checks-{number}.devnet.example");
-        let update = json!({"corporation": "$verifier", "operator": "$verifier_operator", "did": did});
-        devnet.send_messages("verifier_operator", &[("co.MsgUpdateCorporation", update)]).await.expect("sent");
-    }
-    let busy = *devnet.node.watch_heights().borrow();
-    let txs: usize = devnet.node.read_core(|core| core.blocks().iter().map(|block| block.txs.len()).sum());
-    let home = tempfile::tempdir().expect("a directory");
-    let run = async |name: &str, node: String, until: u64| {
-        let path = home.path().join(name);
-        let config = IndexerConfig::new(node, format!("sqlite://{}?mode=rwc", path.display()));
-        let begun = Instant::now();
-        let indexer = Indexer::launch(config).await.expect("an indexer");
-        while indexer.reader.checkpoint().await.expect("a checkpoint").height < until {
-            // Rarely, since the question costs the indexer time.
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        let took = begun.elapsed().as_secs_f64();
-        indexer.shutdown(Duration::from_secs(1)).await;
-        let size: u64 = ["", "-wal"]
-            .iter()
-            .filter_map(|suffix| std::fs::metadata(format!("{}{suffix}", path.display())).ok())
-            .map(|file| file.len())
-            .sum();
-        (took, size)
-    };
-    // The same requests as the indexer's, whose order it decides.
-    let recorder = servers::record_requests(devnet.node.origin()).await;
-    let (_, busy_size) = run("recorded.db", recorder.origin.clone(), busy).await;
-    let requests = recorder.take();
-    let client = reqwest::Client::new();
-    let replay = async || {
-        let begun = Instant::now();
-        let sent = requests.iter().map(|body| {
-            let request = client.post(devnet.node.origin()).body(body.clone());
-            async move { request.send().await.expect("an answer").bytes().await.expect("a body").len() }
-        });
-        futures::stream::iter(sent).buffer_unordered(CONCURRENCY).collect::<Vec<_>>().await;
-        busy as f64 / begun.elapsed().as_secs_f64()
-    };
-    let (mut busy_floors, mut busy_rates, mut busy_took) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..3 {
-        busy_floors.push(replay().await);
-        let (took, _) = run(&format!("busy{round}.db"), devnet.node.origin(), busy).await;
-        busy_rates.push(busy as f64 / took);
-        busy_took.push(took);
-    }
-    let busy_took = median(busy_took);
-    for _ in 0..EMPTY {
-        devnet.node.produce_block().expect("a block");
-    }
-    let node = NodeClient::new(devnet.node.origin()).expect("a client");
-    let fetch_only = async || {
-        let begun = Instant::now();
-        let fetches = (busy + 1..=busy + EMPTY).map(|height| {
-            let node = node.clone();
-            async move {
-                let _ = node.block(height).await.expect("a block");
-                let _ = node.block_results(height).await.expect("its results");
-            }
-        });
-        futures::stream::iter(fetches).buffer_unordered(CONCURRENCY).collect::<()>().await;
-        begun.elapsed().as_secs_f64()
-    };
-    // One after the other, since the machine is not the same from one second to the next.
-    let (mut floors, mut ours, mut size) = (Vec::new(), Vec::new(), 0);
-    for round in 0..3 {
-        floors.push(EMPTY as f64 / fetch_only().await);
-        let (took, bytes) = run(&format!("all{round}.db"), devnet.node.origin(), busy + EMPTY).await;
-        ours.push(EMPTY as f64 / (took - busy_took));
-        size = bytes;
-    }
-    let (floor, empty) = (median(floors), median(ours));
-    rows.push(row(
-        "catch-up, blocks of the yield alone",
-        format!("{empty:.0} blocks/s"),
-        format!("{floor:.0} blocks/s, the same requests with the same concurrency, discarded"),
-        empty / floor,
-    ));
-    rows.push(row(
-        "catch-up, the marketplace and 500 blocks with a transaction",
-        format!("{:.0} blocks/s", median(busy_rates.clone())),
-        format!(
-            "{:.0} blocks/s, the same {} requests with the same concurrency, discarded",
-            median(busy_floors.clone()),
-            requests.len()
-        ),
-        median(busy_rates) / median(busy_floors),
-    ));
-    let per_block = (size - busy_size) as f64 / EMPTY as f64 / 1024.0;
-    rows.push(row(
-        "size on disk of a quiet block",
-        format!("{per_block:.2} KiB"),
-        "3.1 KiB, published by the reference".into(),
-        per_block / 3.1,
-    ));
-    let per_tx = busy_size as f64 / txs as f64 / 1024.0;
-    rows.push(row(
-        "size on disk of a transaction, marketplace",
-        format!("{per_tx:.1} KiB"),
-        "20 KiB, published by the reference".into(),
-        per_tx / 20.0,
     ));
 }
 
@@ -371,6 +247,5 @@ pub async fn rows() -> Vec<BenchRow> {
     });
     let mut rows = rows.await.expect("measured");
     block_to_subscriber(&mut rows).await;
-    catch_up(&mut rows).await;
     rows
 }

@@ -1,6 +1,7 @@
 //! `make bench`: figures as ratios against a floor measured in the same run, since machines are noisy.
 #![allow(missing_docs, clippy::expect_used, clippy::print_stdout)]
 
+mod catch_up;
 mod ledger;
 mod mcp;
 mod subscription;
@@ -56,6 +57,12 @@ pub struct BenchRow {
     pub value: String,
     pub baseline: String,
     pub ratio: f64,
+}
+
+impl BenchRow {
+    pub fn new(measure: impl Into<String>, value: String, baseline: String, ratio: f64) -> Self {
+        Self { measure: measure.into(), value, baseline, ratio }
+    }
 }
 
 /// Resident memory of a process, in bytes, without the kernel's memory for its sockets.
@@ -127,6 +134,9 @@ fn main() {
         }
         if is_wanted("subscription") {
             subscription::rows().await.iter().for_each(print_row);
+        }
+        if is_wanted("catch-up") {
+            catch_up::rows().await.iter().for_each(print_row);
         }
         if is_wanted("trust") {
             trust::rows().await.iter().for_each(print_row);

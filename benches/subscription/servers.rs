@@ -5,7 +5,7 @@ use std::{
     io::{BufRead, BufReader, Write},
     process::{Child, ChildStdin, Command, Stdio},
     sync::{Arc, Mutex},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use bytes::Bytes;
@@ -180,8 +180,8 @@ impl RequestRecorder {
     }
 }
 
-/// Starts a proxy before a node.
-pub async fn record_requests(node: String) -> RequestRecorder {
+/// Starts a proxy before a node, whose answers take the time of a network longer.
+pub async fn record_requests(node: String, latency: Duration) -> RequestRecorder {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
     let origin = format!("http://{}", listener.local_addr().expect("an address"));
     let (bodies, client) = (Arc::<Mutex<Vec<Bytes>>>::default(), reqwest::Client::new());
@@ -192,7 +192,10 @@ pub async fn record_requests(node: String) -> RequestRecorder {
             kept.lock().expect("not poisoned").push(body.clone());
         }
         let request = client.post(&node).body(body);
-        async move { request.send().await.expect("an answer").bytes().await.expect("a body") }
+        async move {
+            tokio::time::sleep(latency).await;
+            request.send().await.expect("an answer").bytes().await.expect("a body")
+        }
     };
     let router = axum::Router::new().fallback(axum::routing::post(forward));
     tokio::spawn(async move { axum::serve(listener, router).await });

@@ -16,7 +16,7 @@ use svc_wire::{
     comet_rpc::{self, BlockResults, CometEvent, RpcResponse},
     event_stream::BlockMessage,
 };
-use tokio::time::sleep;
+use tokio::{time::sleep, try_join};
 
 use super::{
     Args, FollowerState, LastError, Msg,
@@ -202,9 +202,10 @@ impl State {
         let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
         match effect {
             FollowerEffect::Fetch(height) => {
+                let has_successor = height < self.core.tip();
                 context.spawn(async move {
                     let started = Instant::now();
-                    let fetched = fetch_block(&args, height).await;
+                    let fetched = fetch_block(&args, height, has_successor).await;
                     metrics::record_indexer_stage(BlockStage::Fetch, started.elapsed());
                     mailbox.send(Msg::BlockFetched { height, result: fetched.map(Box::new) });
                 });
@@ -220,8 +221,8 @@ impl State {
 }
 
 /// Fetches a block, and the entities that it names. The error of a height that no node has any more names the choices that are left.
-async fn fetch_block(args: &Args, height: u64) -> Result<FetchedBlock, IngestError> {
-    match fetch_from_nodes(args, height).await {
+async fn fetch_block(args: &Args, height: u64, has_successor: bool) -> Result<FetchedBlock, IngestError> {
+    match fetch_from_nodes(args, height, has_successor).await {
         Err(IngestError::Node(error)) if error.is_pruned() => Err(args.pruned_height(height).await?.into()),
         fetched => fetched,
     }
@@ -239,9 +240,11 @@ async fn fetch_results(args: &Args, height: u64) -> Result<BlockResults, NodeCli
     }
 }
 
-async fn fetch_from_nodes(args: &Args, height: u64) -> Result<FetchedBlock, IngestError> {
-    let block = args.node.read_at_any(|node| async move { node.block(height).await }).await?;
-    let results = fetch_results(args, height).await?;
+/// The results of a block with a successor are there; those of the newest one are asked for after the block.
+async fn fetch_from_nodes(args: &Args, height: u64, has_successor: bool) -> Result<FetchedBlock, IngestError> {
+    let block = args.node.read_at_any(|node| async move { node.block(height).await });
+    let results = fetch_results(args, height);
+    let (block, results) = if has_successor { try_join!(block, results)? } else { (block.await?, results.await?) };
     let mut facts =
         block::decode_block(&block, &results, &args.known_messages).ok_or(IngestError::InvalidBlockTime(height))?;
     let reader = NodeReader { node: &args.node, registry: &args.registry };

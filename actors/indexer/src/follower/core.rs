@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Blocks that are fetched ahead of those in write.
-pub(super) const MAX_FETCH_AHEAD: u64 = 96;
+/// Blocks that are fetched at a time.
+pub(super) const MAX_IN_FETCH: usize = 48;
+/// Blocks that are fetched, or in fetch, ahead of the written ones: enough that the fetches go on while a transaction is written.
+pub(super) const MAX_FETCH_AHEAD: u64 = 256;
 /// Blocks of one transaction.
 pub(super) const MAX_BATCH: usize = 64;
 
@@ -104,7 +106,7 @@ impl<B: Clone> FollowerCore<B> {
 
     /// Whether the next block is about to join the ready ones: far behind, a full transaction costs as much as a small one.
     fn is_worth_waiting(&self, ready: usize) -> bool {
-        let is_far_behind = self.tip.saturating_sub(self.committed) > MAX_FETCH_AHEAD;
+        let is_far_behind = self.tip.saturating_sub(self.committed) > MAX_IN_FETCH as u64;
         let is_coming = self.heights_in_fetch.contains(&(self.committed + 1 + ready as u64));
         ready < MAX_BATCH && is_far_behind && is_coming && !self.is_throttled
     }
@@ -126,7 +128,8 @@ impl<B: Clone> FollowerCore<B> {
         }
         let first = next.max(self.requested_height + 1);
         for height in first..=self.tip.min(self.committed + MAX_FETCH_AHEAD) {
-            if self.is_throttled && !self.heights_in_fetch.is_empty() {
+            let limit = if self.is_throttled { 1 } else { MAX_IN_FETCH };
+            if self.heights_in_fetch.len() >= limit {
                 break;
             }
             self.requested_height = height;

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::{
     Args, FollowerHandle,
-    core::{FollowerCore, FollowerEffect, MAX_BATCH, MAX_FETCH_AHEAD},
+    core::{FollowerCore, FollowerEffect, MAX_BATCH, MAX_FETCH_AHEAD, MAX_IN_FETCH},
 };
 use crate::{
     block::KnownMessages,
@@ -112,8 +112,21 @@ fn after_a_failure_one_block_at_a_time_is_fetched_until_one_arrives() {
 #[test]
 fn the_number_of_blocks_in_fetch_is_bounded() {
     let mut core: FollowerCore<u64> = FollowerCore::new(0);
-    assert_eq!(core.tip_seen(1000).len() as u64, MAX_FETCH_AHEAD);
+    assert_eq!(core.tip_seen(1000).len(), MAX_IN_FETCH);
     assert_eq!(core.advance(), []);
+    assert_eq!(core.block_fetched(2, 2), [FollowerEffect::Fetch(MAX_IN_FETCH as u64 + 1)]);
+}
+
+#[test]
+fn the_number_of_blocks_ahead_of_the_written_ones_is_bounded() {
+    let mut core: FollowerCore<u64> = FollowerCore::new(0);
+    let mut requested = core.tip_seen(1000);
+    // The first block does not arrive, so that nothing can be written.
+    for height in 2..=MAX_FETCH_AHEAD {
+        assert!(requested.contains(&FollowerEffect::Fetch(height)));
+        requested.extend(core.block_fetched(height, height));
+    }
+    assert_eq!(requested, (1..=MAX_FETCH_AHEAD).map(FollowerEffect::Fetch).collect::<Vec<_>>());
 }
 
 struct FollowerFixture {
