@@ -28,6 +28,7 @@
 //! # Ok::<(), config::ConfigError>(())
 //! ```
 
+pub mod admin;
 pub mod cli;
 pub mod config;
 pub mod indexer;

@@ -5,6 +5,7 @@ mod e2e {
     pub mod harness;
 
     mod actor_crashes;
+    mod agent;
     mod agents;
     mod bad_input;
     mod cli;

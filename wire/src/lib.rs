@@ -6,7 +6,7 @@
 //! - `tx`, `comet_rpc`, `chain_error`: transactions, the JSON of a CometBFT node, the classes of chain failures.
 //! - `indexer_reads`, `event_stream`, `trust_stream`, `participant_state`: the JSON of the indexer.
 //! - `error_envelope`: the error of every tool call.
-//! - `timestamp`, `syntax`, `secret`: values inside of all of these.
+//! - `timestamp`, `syntax`, `strict_json`, `secret`: values inside of all of these.
 //!
 //! This crate is not a client. It opens no connection, reads no clock and has no async function. It checks the form of a
 //! message; the rules of the ledger are those of the chain.
@@ -43,7 +43,7 @@ pub mod proto_registry;
 pub use account::{account_key, address, adr036};
 pub use chain::{chain_error, comet_rpc, tx};
 pub use indexer::{event_stream, indexer_reads, participant_state, trust_stream};
-pub use values::{secret, syntax, timestamp};
+pub use values::{secret, strict_json, syntax, timestamp};
 
 /// Rust types of every message, one module per protobuf package (`proto::svc::ec::v1`, `proto::cosmos::tx::v1beta1`, …).
 ///

@@ -6,6 +6,7 @@
 //! transaction shows it and the file is still the one that was opened. A file that was removed, replaced or shortened while it was
 //! open has lost commits: the writer then refuses everything that follows.
 
+mod database;
 mod engine;
 mod error;
 mod file_watch;
@@ -19,6 +20,7 @@ pub mod small_disk;
 mod tests;
 mod writer;
 
+pub use database::{AnyDatabase, DatabaseSettings, Durability, OpenError, TableMigration, migrate, sqlite_file};
 pub use engine::StoreEngine;
 pub use error::StoreError;
 pub use free_space::free_space;

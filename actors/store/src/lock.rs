@@ -20,6 +20,13 @@ pub struct LockHolder {
     pub since: String,
 }
 
+impl LockHolder {
+    /// This process, as the holder of a lock since an instant.
+    pub fn this_process(since: String) -> Self {
+        Self { pid: std::process::id(), host: host_name(), since }
+    }
+}
+
 /// The newest commit that the database has acknowledged.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreHead {
@@ -94,7 +101,7 @@ impl StoreLock {
             }
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        let holder = LockHolder { pid: std::process::id(), host: host_name(), since };
+        let holder = LockHolder::this_process(since);
         let head = content.map(|content| content.head).filter(|head| !head.identity.is_empty());
         let lock = Self { path, holder, file: Mutex::new(file) };
         lock.record(&head.clone().unwrap_or_default()).map_err(failed)?;

@@ -29,7 +29,11 @@ impl Counter {
 
     /// Counts one event with these labels.
     pub(super) fn increment<const N: usize>(&self, labels: [(&'static str, &str); N]) {
-        self.0.add(1, &key_values(labels));
+        self.add(1, labels);
+    }
+
+    pub(super) fn add<const N: usize>(&self, count: u64, labels: [(&'static str, &str); N]) {
+        self.0.add(count, &key_values(labels));
     }
 }
 

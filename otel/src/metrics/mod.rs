@@ -7,6 +7,7 @@
 //! [`Telemetry::start`](crate::Telemetry::start): an instrument that is made earlier records nothing.
 
 mod actors;
+mod agent;
 mod devnet;
 mod indexer;
 mod instrument;
@@ -17,6 +18,9 @@ mod pipeline;
 
 pub use actors::{
     record_actor_restart, record_mailbox_depth, record_message_duration, record_message_rejected, record_message_wait,
+};
+pub use agent::{
+    record_admin_request, record_agent_store, record_document_size, record_document_version, record_login,
 };
 pub use devnet::record_devnet_block;
 pub use indexer::{

@@ -4,7 +4,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::json;
 
 use crate::{
-    account_key::{AccountKey, KeyError},
+    account_key::{AccountKey, KeyError, PublicKey},
     address::Address,
 };
 
@@ -24,6 +24,13 @@ pub fn arbitrary_sign_bytes(payload: &str, signer: &Address) -> Vec<u8> {
 /// Signs `payload` for `signer`. Returns the 64-byte signature in standard padded base64.
 pub fn sign_arbitrary(key: &AccountKey, payload: &str, signer: &Address) -> Result<String, KeyError> {
     Ok(STANDARD.encode(key.sign(&arbitrary_sign_bytes(payload, signer))?))
+}
+
+/// Verifies a 64-byte signature over `payload` by `signer`. Either S is taken, as other verifiers of such signatures do.
+pub fn verify_arbitrary(key: &PublicKey, payload: &str, signer: &Address, signature: &[u8]) -> bool {
+    let Ok(parsed) = k256::ecdsa::Signature::from_slice(signature) else { return false };
+    let normalised = parsed.normalize_s().unwrap_or(parsed);
+    key.verify(&arbitrary_sign_bytes(payload, signer), &normalised.to_bytes())
 }
 
 /// Canonical amino JSON: keys sorted at every level, no spaces, the HTML escapes of Go.
@@ -60,6 +67,13 @@ mod tests {
 
     use super::*;
 
+    /// The other one of the two signatures of equal value.
+    fn with_other_s(signature: &[u8]) -> Vec<u8> {
+        let parsed = k256::ecdsa::Signature::from_slice(signature).expect("a signature");
+        let (r, s) = parsed.split_scalars();
+        k256::ecdsa::Signature::from_scalars(r, -*s).expect("a signature").to_bytes().to_vec()
+    }
+
     #[test]
     fn signatures_equal_those_of_the_reference_library() {
         let key = AccountKey::from_bytes(&[1; 32]).expect("a valid key");
@@ -80,6 +94,11 @@ mod tests {
         ] {
             assert_eq!(hex::encode(Sha256::digest(arbitrary_sign_bytes(payload, &account))), digest);
             assert_eq!(sign_arbitrary(&key, payload, &account).expect("signing works"), signature);
+            let signature = STANDARD.decode(signature).expect("base64");
+            assert!(verify_arbitrary(&key.public_key(), payload, &account, &signature));
+            assert!(verify_arbitrary(&key.public_key(), payload, &account, &with_other_s(&signature)));
+            assert!(!verify_arbitrary(&key.public_key(), "another payload", &account, &signature));
+            assert!(!verify_arbitrary(&key.public_key(), payload, &account, &signature[1..]));
         }
     }
 

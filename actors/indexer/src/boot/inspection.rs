@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use svc_net::upstream::NodeClient;
-use svc_store::free_space;
+use svc_store::{free_space, sqlite_file};
 use svc_wire::proto_registry::ProtoRegistry;
 
 use super::{
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     ingest::{NodeReader, PrunedHeight, Verification, compare_with_node, has_height, oldest_height},
-    store::{IndexStore, sqlite_file},
+    store::IndexStore,
 };
 
 /// The heights that an indexer with an empty store would find at its nodes.

@@ -1,7 +1,6 @@
 //! Failures of the store.
 
-use sqlx::migrate::MigrateError;
-use svc_store::StoreError;
+use svc_store::{OpenError, StoreError};
 
 /// A failure of the store, or a database that this indexer must not use.
 #[derive(Debug, thiserror::Error)]
@@ -15,9 +14,9 @@ pub enum IndexStoreError {
     /// A read within a transaction has not ended when the transaction was to be committed.
     #[error("database: a transaction is still read")]
     Busy,
-    /// The tables could not be created, or another version of the indexer created them.
-    #[error("tables of the database: {0}")]
-    Migration(#[from] MigrateError),
+    /// The database or its tables cannot be opened.
+    #[error("database: {0}")]
+    Open(#[from] OpenError),
     /// The database belongs to another chain.
     #[error("the database holds chain {stored:?}, the node runs {node:?}; use another database")]
     ChainMismatch {

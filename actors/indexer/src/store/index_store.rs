@@ -1,50 +1,44 @@
 //! Opening the database: its connections, its tables, and the chain that it belongs to.
 
 use std::{
-    borrow::Cow,
     ops::{Deref, DerefMut},
-    path::PathBuf,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::Arc,
 };
 
-use percent_encoding::percent_decode_str;
-use sqlx::{
-    Any, AnyConnection, AnyPool, Connection, Row, SqlSafeStr,
-    any::AnyPoolOptions,
-    migrate::{MigrateError, Migration, MigrationType, Migrator},
-    pool::PoolConnection,
-};
-use svc_store::{ConnectionCounter, StoreTransaction, StoreWriter};
+use sqlx::{Any, AnyConnection, AnyPool, Row, pool::PoolConnection};
+use svc_store::{AnyDatabase, DatabaseSettings, Durability, StoreTransaction, StoreWriter, TableMigration};
 use tokio::sync::MutexGuard;
 
 use super::error::IndexStoreError;
 
-struct StoreMigration {
-    version: i64,
-    name: &'static str,
-    sql: &'static str,
-}
-
-const MIGRATIONS: [StoreMigration; 5] = [
-    StoreMigration { version: 1, name: "store", sql: include_str!("../../migrations/0001_store.sql") },
-    StoreMigration { version: 2, name: "block time", sql: include_str!("../../migrations/0002_block_time.sql") },
-    StoreMigration { version: 3, name: "trust", sql: include_str!("../../migrations/0003_trust.sql") },
-    StoreMigration { version: 4, name: "lookup", sql: include_str!("../../migrations/0004_lookup.sql") },
-    StoreMigration { version: 5, name: "activity time", sql: include_str!("../../migrations/0005_activity_time.sql") },
+pub(super) const MIGRATIONS: [TableMigration; 5] = [
+    TableMigration { version: 1, name: "store", sql: include_str!("../../migrations/0001_store.sql") },
+    TableMigration { version: 2, name: "block time", sql: include_str!("../../migrations/0002_block_time.sql") },
+    TableMigration { version: 3, name: "trust", sql: include_str!("../../migrations/0003_trust.sql") },
+    TableMigration { version: 4, name: "lookup", sql: include_str!("../../migrations/0004_lookup.sql") },
+    TableMigration { version: 5, name: "activity time", sql: include_str!("../../migrations/0005_activity_time.sql") },
 ];
 
-/// Connections of a pool that reads use.
-const READ_CONNECTIONS: u32 = 8;
+const SETTINGS: DatabaseSettings = DatabaseSettings {
+    // Blocks that a crash of the machine takes are read from the node again.
+    durability: Durability::Process,
+    read_connections: 8,
+    migrations: &MIGRATIONS,
+    postgres_settings: &[
+        // A writer that died within a transaction holds the others up for a minute at most.
+        "SET lock_timeout = '30s'",
+        "SET idle_in_transaction_session_timeout = '60s'",
+        // Every statement is a seek: a plan for the values of one call costs more than it saves.
+        "SET plan_cache_mode = force_generic_plan",
+    ],
+};
 
 /// A handle on the database; clones share its connections.
 #[derive(Clone)]
 pub struct IndexStore {
     source: StoreSource,
     pub(super) writer: StoreWriter<Any>,
-    _memory_connection: Arc<Mutex<Option<AnyConnection>>>,
+    database: AnyDatabase,
 }
 
 /// Where a store reads.
@@ -80,83 +74,12 @@ impl DerefMut for StoreConnection<'_> {
     }
 }
 
-/// Brings the tables to a version.
-pub(super) async fn migrate(pool: &AnyPool, version: usize) -> Result<(), MigrateError> {
-    let migrations: Vec<Migration> = MIGRATIONS
-        .iter()
-        .take(version)
-        .map(|row| {
-            let (name, sql) = (Cow::Borrowed(row.name), row.sql.into_sql_str());
-            Migration::new(row.version, name, MigrationType::Simple, sql, false)
-        })
-        .collect();
-    Migrator::with_migrations(migrations).run(pool).await
-}
-
-/// Returns the URL of a new in-memory database that several connections can share.
-fn memory_url() -> String {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("sqlite:file:svc-{}-{number}?mode=memory&cache=shared", std::process::id())
-}
-
-/// The file that an SQLite URL names.
-pub fn sqlite_file(url: &str) -> Option<PathBuf> {
-    let path = url.strip_prefix("sqlite:").filter(|path| !path.contains(":memory:"))?;
-    let path = path.strip_prefix("//").unwrap_or(path).split('?').next()?;
-    Some(PathBuf::from(percent_decode_str(path).decode_utf8().ok()?.into_owned()))
-}
-
 impl IndexStore {
     /// Opens the database, creates its tables, and claims it for a chain. Fails when it belongs to another chain.
     pub async fn open(url: &str, chain_id: &str) -> Result<Self, IndexStoreError> {
-        sqlx::any::install_default_drivers();
-        let is_memory = url.contains(":memory:");
-        let is_sqlite = url.starts_with("sqlite");
-        let url = if is_memory { memory_url() } else { url.to_owned() };
-        // An in-memory database lives as long as a connection to it, and a pool closes a connection after a cancelled
-        // query. One connection outside the pool keeps the data; one inside avoids the table locks of a shared cache.
-        let memory_connection = if is_memory { Some(AnyConnection::connect(&url).await?) } else { None };
-        // A file does not hang up: a connection to it needs no question before each use.
-        let options = AnyPoolOptions::new()
-            .max_connections(if is_memory { 1 } else { READ_CONNECTIONS })
-            .test_before_acquire(!is_sqlite);
-        let connections = ConnectionCounter::default();
-        let counter = connections.clone();
-        let options = options.after_connect(move |connection, _| {
-            counter.count();
-            Box::pin(async move {
-                if is_sqlite {
-                    // In WAL mode a crash of the process loses no commit, and a crash of the machine leaves no partial
-                    // commit.
-                    for pragma in ["PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL", "PRAGMA busy_timeout=10000"]
-                    {
-                        sqlx::query(pragma).fetch_all(&mut *connection).await?;
-                    }
-                }
-                if !is_sqlite {
-                    // A writer that died within a transaction holds the others up for a minute at most.
-                    for setting in [
-                        "SET lock_timeout = '30s'",
-                        "SET idle_in_transaction_session_timeout = '60s'",
-                        // Every statement is a seek: a plan for the values of one call costs more than it saves.
-                        "SET plan_cache_mode = force_generic_plan",
-                    ] {
-                        sqlx::query(setting).execute(&mut *connection).await?;
-                    }
-                }
-                Ok(())
-            })
-        });
-        let pool = options.clone().connect(&url).await?;
-        // Blocks have a connection of their own, so slow reads cannot starve them. In memory there is only one
-        // connection.
-        let write_pool = if is_memory { pool.clone() } else { options.max_connections(1).connect(&url).await? };
-        migrate(&pool, MIGRATIONS.len()).await?;
-        let file = if is_sqlite && !is_memory { sqlite_file(&url) } else { None };
-        let writer = StoreWriter::new(write_pool, connections, is_sqlite, file.as_deref()).await?;
-        let source = StoreSource::Pool(pool);
-        let store = Self { source, writer, _memory_connection: Arc::new(Mutex::new(memory_connection)) };
+        let database = AnyDatabase::open(url, &SETTINGS).await?;
+        let (source, writer) = (StoreSource::Pool(database.reader.clone()), database.writer.clone());
+        let store = Self { source, writer, database };
         store.claim_chain(chain_id).await?;
         Ok(store)
     }
@@ -181,10 +104,7 @@ impl IndexStore {
 
     /// Closes every connection. SQLite then merges its write-ahead log into the database file.
     pub async fn close(&self) {
-        self.writer.pool().close().await;
-        if let StoreSource::Pool(pool) = &self.source {
-            pool.close().await;
-        }
+        self.database.close().await;
     }
 
     /// Whether the store has every entity of its first height: it was begun by a release that reads them, or compared with a node.

@@ -22,7 +22,7 @@ pub use chain::{
 };
 pub use columns::iso_millis;
 pub use error::IndexStoreError;
-pub use index_store::{IndexStore, sqlite_file};
+pub use index_store::IndexStore;
 pub use trust::{
     changes::{TrustChangeQuery, TrustSource},
     write::{TrustWrite, VerdictWrite},

@@ -12,4 +12,4 @@ mod syntax;
 
 pub use document::service_origin;
 pub use error::DidError;
-pub use resolver::DidResolver;
+pub use resolver::{DidResolver, verify_own_log};

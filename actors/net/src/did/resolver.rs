@@ -195,6 +195,20 @@ impl DidResolver {
     }
 }
 
+/// Verifies a log that its controller is about to publish, as a resolver does: returns the document that it proves, with the services
+/// that the method adds. The work takes about half a millisecond per entry.
+///
+/// # Errors
+/// [`DidError`] with the violated rule.
+pub fn verify_own_log(did: &str, log: &[u8]) -> Result<Value, DidError> {
+    let did = ResolvableDid::parse(did, HostPolicy::AllowPrivate)?;
+    let verified = match &did.method {
+        DidMethod::WebVh { scid } => DidLog::parse(&did.text, scid, log).and_then(|log| log.verify(None)),
+        DidMethod::Web => Err(DidLogError::InvalidLog("did:web has no log".to_owned())),
+    };
+    verified.map(|verified| verified.document).map_err(|error| to_did_error(&did, "its log".to_owned(), error))
+}
+
 fn to_did_error(did: &ResolvableDid, url: String, error: DidLogError) -> DidError {
     let did = excerpt(&did.text);
     match error {

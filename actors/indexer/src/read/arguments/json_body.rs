@@ -1,10 +1,10 @@
 //! Parameters in a JSON body. The values are as strict as in a query, and no object may repeat a member. Pure.
 
-use std::fmt;
-
-use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value as Json, error::Category};
-use svc_wire::indexer_reads::{ReadEndpoint, ReadParam, ReadParamType};
+use serde_json::{Map, Value as Json};
+use svc_wire::{
+    indexer_reads::{ReadEndpoint, ReadParam, ReadParamType},
+    strict_json::{StrictJsonError, parse_strict_json},
+};
 
 use super::params::{ArgumentValue, ReadArguments, invalid_value, parse_value};
 use crate::read::error::ReadError;
@@ -60,95 +60,10 @@ fn parse_member(param: &ReadParam, given: &Json) -> Result<Option<ArgumentValue>
 }
 
 fn parse_members(body: &[u8]) -> Result<Map<String, Json>, ReadError> {
-    let refused = |error: serde_json::Error| match error.classify() {
-        // An error of this reader itself is about valid JSON.
-        Category::Data => ReadError::InvalidParameter(format!("body: {error}")),
-        Category::Io | Category::Syntax | Category::Eof => {
-            ReadError::InvalidParameter(format!("body: is not JSON: {error}"))
-        }
-    };
-    let mut reader = serde_json::Deserializer::from_slice(body);
-    let found = StrictJson { levels: MAX_NESTING }.deserialize(&mut reader).map_err(refused)?;
-    reader.end().map_err(refused)?;
-    match found {
+    let refused = |error: StrictJsonError| ReadError::InvalidParameter(format!("body: {error}"));
+    match parse_strict_json(body, MAX_NESTING).map_err(refused)? {
         Json::Object(members) => Ok(members),
         other => Err(invalid_json("body", &other, "an object")),
-    }
-}
-
-/// Deserializes JSON in which no object repeats a member, with at most `levels` levels of nesting.
-#[derive(Clone, Copy)]
-struct StrictJson {
-    levels: usize,
-}
-
-impl StrictJson {
-    fn inner<E: Error>(self) -> Result<Self, E> {
-        let levels = self.levels.checked_sub(1);
-        let levels = levels.ok_or_else(|| E::custom(format_args!("is nested in more than {MAX_NESTING} levels")))?;
-        Ok(Self { levels })
-    }
-}
-
-impl<'de> DeserializeSeed<'de> for StrictJson {
-    type Value = Json;
-
-    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<Json, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for StrictJson {
-    type Value = Json;
-
-    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("JSON")
-    }
-
-    fn visit_unit<E>(self) -> Result<Json, E> {
-        Ok(Json::Null)
-    }
-
-    fn visit_bool<E>(self, flag: bool) -> Result<Json, E> {
-        Ok(flag.into())
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<Json, E> {
-        Ok(number.into())
-    }
-
-    fn visit_i64<E>(self, number: i64) -> Result<Json, E> {
-        Ok(number.into())
-    }
-
-    fn visit_f64<E>(self, number: f64) -> Result<Json, E> {
-        Ok(number.into())
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Json, E> {
-        Ok(text.into())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json, A::Error> {
-        let inner = self.inner()?;
-        let mut found = Vec::new();
-        while let Some(item) = items.next_element_seed(inner)? {
-            found.push(item);
-        }
-        Ok(found.into())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Json, A::Error> {
-        let inner = self.inner()?;
-        let mut found = Map::new();
-        while let Some(name) = members.next_key::<String>()? {
-            if found.contains_key(&name) {
-                let shown: String = name.chars().take(64).collect();
-                return Err(A::Error::custom(format_args!("{shown:?} is given more than once")));
-            }
-            found.insert(name, members.next_value_seed(inner)?);
-        }
-        Ok(found.into())
     }
 }
 

@@ -1,16 +1,16 @@
 //! A store of the release before: a marketplace, in the rows that it had written.
 
 use sqlx::{Row, any::AnyPoolOptions};
-use svc_store::postgres_server::PostgresServer;
+use svc_store::{migrate, postgres_server::PostgresServer};
 
-use crate::store::{EntityFilter, EntityKind, IdRange, IndexStore, index_store::migrate};
+use crate::store::{EntityFilter, EntityKind, IdRange, IndexStore, index_store::MIGRATIONS};
 
 const ROWS: &str = include_str!("../../../fixtures/store_of_schema_3.sql");
 
 async fn write_old_store(url: &str) {
     sqlx::any::install_default_drivers();
     let pool = AnyPoolOptions::new().max_connections(1).connect(url).await.expect("connects");
-    migrate(&pool, 3).await.expect("migrates");
+    migrate(&pool, &MIGRATIONS[..3]).await.expect("migrates");
     sqlx::raw_sql(ROWS).execute(&pool).await.expect("filled");
     pool.close().await;
 }

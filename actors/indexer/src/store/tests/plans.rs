@@ -6,14 +6,14 @@ use std::{
 };
 
 use sqlx::{AnyConnection, AssertSqlSafe, Connection, Row};
-use svc_store::postgres_server::PostgresServer;
+use svc_store::{migrate, postgres_server::PostgresServer};
 use tracing::{Event, Metadata, Subscriber, field::Visit, span};
 
 use crate::{
     derive::stats::{StatsMetric, StatsScope},
     store::{
         BlockWrite, EntityActivity, EntityChange, EntityFilter, EntityKind, EventCursor, EventQuery, Granularity,
-        IdRange, IndexStore, ScheduledChange, TrustChangeQuery, TrustWrite, VerdictWrite, index_store::migrate,
+        IdRange, IndexStore, ScheduledChange, TrustChangeQuery, TrustWrite, VerdictWrite, index_store::MIGRATIONS,
     },
 };
 
@@ -59,7 +59,7 @@ async fn run(connection: &mut AnyConnection, sql: String) {
 pub async fn filled_store(url: &str, rows: u64) -> IndexStore {
     sqlx::any::install_default_drivers();
     let pool = sqlx::any::AnyPoolOptions::new().max_connections(1).connect(url).await.expect("connects");
-    migrate(&pool, 3).await.expect("migrates");
+    migrate(&pool, &MIGRATIONS[..3]).await.expect("migrates");
     let mut connection = pool.acquire().await.expect("a connection");
     for sql in FILLING {
         let (insert, select) = sql.split_once(" SELECT ").expect("a selection");

@@ -1,0 +1,112 @@
+//! The DID Document as a value.
+
+use serde_json::{Value, json};
+use svc_trust::digest::canonical_json;
+
+use super::service_entry::ServiceEntry;
+
+/// Largest document, in bytes of canonical JSON.
+pub const MAX_DOCUMENT_BYTES: usize = 65_536;
+/// Type and id of the entry that leads to the admin API.
+const ADMIN_API_TYPE: &str = "VsAgentAdminAPI";
+const ADMIN_API_FRAGMENT: &str = "admin-api";
+
+/// The public keys of a document, as Multikey texts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DocumentKeys {
+    /// Ed25519, for authentication and assertions.
+    pub signing: String,
+    /// X25519, for key agreement.
+    pub agreement: String,
+}
+
+/// A DID Document of this agent.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DidDocument(Value);
+
+impl DidDocument {
+    /// Makes the first document of a DID.
+    pub fn new(did: &str, keys: &DocumentKeys) -> Self {
+        let method = |key: &str| json!({"id": format!("{did}#{key}"), "type": "Multikey", "controller": did, "publicKeyMultibase": key});
+        let [signing, agreement] = [&keys.signing, &keys.agreement].map(|key| format!("{did}#{key}"));
+        Self(json!({
+            "@context": ["https://www.w3.org/ns/did/v1", "https://w3id.org/security/multikey/v1"],
+            "id": did,
+            "verificationMethod": [method(&keys.signing), method(&keys.agreement)],
+            "authentication": [signing],
+            "assertionMethod": [signing],
+            "keyAgreement": [agreement],
+            "service": [],
+        }))
+    }
+
+    /// Takes a document that this agent has written.
+    pub fn from_json(document: Value) -> Self {
+        Self(document)
+    }
+
+    /// Returns the document.
+    pub fn as_json(&self) -> &Value {
+        &self.0
+    }
+
+    /// Returns the DID.
+    pub fn did(&self) -> &str {
+        self.0["id"].as_str().unwrap_or_default()
+    }
+
+    /// Returns the service entries, in the order of the document.
+    pub fn services(&self) -> Vec<ServiceEntry> {
+        self.0["service"].as_array().into_iter().flatten().map(ServiceEntry::from_json).collect()
+    }
+
+    /// Returns the document with other service entries.
+    pub(super) fn with_services(&self, entries: &[ServiceEntry]) -> Self {
+        let mut document = self.0.clone();
+        document["service"] = entries.iter().map(ServiceEntry::to_json).collect();
+        Self(document)
+    }
+
+    /// Returns the document with the entry of the admin API at an origin, or without one.
+    pub fn with_admin_api(&self, origin: Option<&str>) -> Self {
+        let mut entries = self.services();
+        entries.retain(|entry| !entry.kind.eq_ignore_ascii_case(ADMIN_API_TYPE));
+        if let Some(origin) = origin {
+            let id = format!("{}#{ADMIN_API_FRAGMENT}", self.did());
+            entries.insert(0, ServiceEntry { id, kind: ADMIN_API_TYPE.to_owned(), endpoint: origin.into() });
+        }
+        self.with_services(&entries)
+    }
+
+    /// Whether a service entry or a verification method has an id.
+    pub(super) fn has_id(&self, id: &str) -> bool {
+        let members = ["service", "verificationMethod"].map(|list| self.0[list].as_array());
+        members.into_iter().flatten().flatten().any(|member| member["id"] == id)
+    }
+
+    /// Returns the length of the document as canonical JSON.
+    pub fn canonical_length(&self) -> usize {
+        canonical_json(&self.0).map_or(usize::MAX, |text| text.len())
+    }
+
+    /// Returns the did:web document that stands beside a did:webvh document: every `did:webvh:<SCID>` is `did:web`, the did:webvh DID is
+    /// an alias, and the entries that the method implies are written out. `base` is the URL of the directory of the DID's files.
+    pub fn to_parallel_web(&self, scid: &str, base: &str) -> Value {
+        let (did, prefix) = (self.did(), format!("did:webvh:{scid}"));
+        let text = self.0.to_string().replace(&prefix, "did:web");
+        let mut web: Value = serde_json::from_str(&text).unwrap_or_default();
+        let web_did = did.replace(&prefix, "did:web");
+        web["alsoKnownAs"] = json!([did]);
+        let implied = [
+            json!({"id": format!("{web_did}#files"), "type": "relativeRef", "serviceEndpoint": base}),
+            json!({
+                "@context": "https://identity.foundation/linked-vp/contexts/v1", "id": format!("{web_did}#whois"),
+                "type": "LinkedVerifiablePresentation", "serviceEndpoint": format!("{}/whois.vp", base.trim_end_matches('/')),
+            }),
+        ];
+        if let Some(services) = web["service"].as_array_mut() {
+            services.extend(implied);
+        }
+        web
+    }
+}

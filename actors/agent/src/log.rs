@@ -1,0 +1,110 @@
+//! Entries of a did:webvh log (didwebvh 1.0): the first one, and each that follows. Pure; the resolver verifies the log before it is
+//! published, with code of its own.
+
+use ed25519_dalek::SigningKey;
+use multibase::Base;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use svc_trust::{
+    did_document::ProofPurpose,
+    digest::canonical_json,
+    proof::{ProofKey, ProofSuite, add_proof},
+};
+
+/// Stands for the SCID while the SCID is computed.
+pub(crate) const SCID_PLACEHOLDER: &str = "{SCID}";
+const METHOD: &str = "did:webvh:1.0";
+
+/// Why an entry cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[error("an entry of the log cannot be made: {0}")]
+pub struct LogEntryError(String);
+
+/// An entry with its proof.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct LogEntry {
+    /// Number and hash.
+    pub version_id: String,
+    /// One line of the log, without its end.
+    pub line: String,
+    /// The DID Document.
+    pub state: Value,
+}
+
+/// The public key of a key, as Multikey text.
+pub(crate) fn encode_multikey(key: &SigningKey) -> String {
+    encode_public(&[0xed, 0x01], key.verifying_key().as_bytes())
+}
+
+/// A public key with the prefix of its kind, as Multikey text.
+pub(crate) fn encode_public(prefix: &[u8], key: &[u8]) -> String {
+    multibase::encode(Base::Base58Btc, [prefix, key].concat())
+}
+
+/// An item of `nextKeyHashes`.
+pub(crate) fn key_hash(multikey: &str) -> String {
+    multihash(multikey.as_bytes())
+}
+
+fn multihash(bytes: &[u8]) -> String {
+    Base::Base58Btc.encode([&[0x12, 0x20][..], &Sha256::digest(bytes)].concat())
+}
+
+fn canonical(value: &Value) -> Result<String, LogEntryError> {
+    canonical_json(value).ok_or_else(|| LogEntryError("it has no canonical form".to_owned()))
+}
+
+/// The keys of one entry.
+pub(crate) struct EntryKeys<'a> {
+    /// Signs the entry.
+    pub update: &'a SigningKey,
+    /// Hashes of the keys that may sign the next entry, with pre-rotation; `None` leaves the parameters of the log as they are.
+    pub next_hashes: Option<Vec<String>>,
+}
+
+/// Makes the first entry. The document has [`SCID_PLACEHOLDER`] in place of the SCID.
+pub(crate) fn first_entry(document: &Value, keys: &EntryKeys<'_>, time: &str) -> Result<LogEntry, LogEntryError> {
+    let mut parameters = json!({
+        "method": METHOD, "scid": SCID_PLACEHOLDER, "updateKeys": [encode_multikey(keys.update)], "portable": false,
+    });
+    if let Some(hashes) = &keys.next_hashes {
+        parameters["nextKeyHashes"] = json!(hashes);
+    }
+    let entry =
+        json!({"versionId": SCID_PLACEHOLDER, "versionTime": time, "parameters": parameters, "state": document});
+    let scid = multihash(canonical(&entry)?.as_bytes());
+    let entry = entry.to_string().replace(SCID_PLACEHOLDER, &scid);
+    let entry = serde_json::from_str(&entry).map_err(|error| LogEntryError(error.to_string()))?;
+    finish(entry, 1, keys.update, time)
+}
+
+/// Makes the entry behind `previous`, which is the number and the version id of the last one.
+pub(crate) fn next_entry(
+    previous: (u64, &str),
+    document: &Value,
+    keys: &EntryKeys<'_>,
+    time: &str,
+) -> Result<LogEntry, LogEntryError> {
+    let (number, version_id) = previous;
+    let mut parameters = json!({});
+    if let Some(hashes) = &keys.next_hashes {
+        parameters = json!({"updateKeys": [encode_multikey(keys.update)], "nextKeyHashes": hashes});
+    }
+    let entry = json!({"versionId": version_id, "versionTime": time, "parameters": parameters, "state": document});
+    finish(entry, number + 1, keys.update, time)
+}
+
+/// Hashes and signs an entry whose `versionId` is that of its predecessor, or the SCID.
+fn finish(mut entry: Value, number: u64, key: &SigningKey, time: &str) -> Result<LogEntry, LogEntryError> {
+    if number == 1 {
+        entry["versionId"] = entry["parameters"]["scid"].clone();
+    }
+    let version_id = format!("{number}-{}", multihash(canonical(&entry)?.as_bytes()));
+    entry["versionId"] = version_id.as_str().into();
+    let multikey = encode_multikey(key);
+    let prover = ProofKey { verification_method: format!("did:key:{multikey}#{multikey}"), key: key.clone() };
+    add_proof(&mut entry, &prover, ProofSuite::EddsaJcs2022, ProofPurpose::AssertionMethod, time)
+        .map_err(|reason| LogEntryError(reason.message))?;
+    entry["proof"] = json!([entry["proof"].take()]);
+    Ok(LogEntry { version_id, line: entry.to_string(), state: entry["state"].take() })
+}

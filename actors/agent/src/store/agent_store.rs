@@ -1,0 +1,194 @@
+//! Reads and writes of the store.
+
+use std::sync::Arc;
+
+use sqlx::{AnyConnection, Row};
+use svc_store::{AnyDatabase, DatabaseSettings, Durability, StoreTransaction, TableMigration};
+
+use super::{
+    AgentStoreError,
+    ownership::{Ownership, lock_file},
+    sealing::{PrivateKey, StoreKeys},
+};
+
+const MIGRATIONS: [TableMigration; 1] =
+    [TableMigration { version: 1, name: "agent", sql: include_str!("../../migrations/0001_agent.sql") }];
+
+const SETTINGS: DatabaseSettings = DatabaseSettings {
+    durability: Durability::Machine,
+    read_connections: 4,
+    migrations: &MIGRATIONS,
+    postgres_settings: &["SET lock_timeout = '10s'", "SET idle_in_transaction_session_timeout = '30s'"],
+};
+
+/// The place of a store, and the keys of its private keys.
+pub struct StoreSettings {
+    /// URL of the database.
+    pub url: String,
+    /// Store keys.
+    pub keys: StoreKeys,
+}
+
+/// The DID of a store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredIdentity {
+    /// DID.
+    pub did: String,
+    /// Public URL for which it was made.
+    pub base_url: String,
+}
+
+/// A version of the document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DocumentVersion {
+    /// Number, from 1.
+    pub number: u64,
+    /// Id of the version.
+    pub version_id: String,
+    /// Time of the version, seconds since the epoch.
+    pub written_at: i64,
+    /// A line of the log of did:webvh, or the document of did:web.
+    pub content: String,
+}
+
+/// A handle on the store. Clones share its connections.
+#[derive(Clone)]
+pub struct AgentStore {
+    database: AnyDatabase,
+    ownership: Arc<Ownership>,
+    keys: Arc<StoreKeys>,
+}
+
+impl AgentStore {
+    /// Opens the store and takes its ownership. Fails when another process owns it.
+    pub async fn open(settings: StoreSettings) -> Result<Self, AgentStoreError> {
+        let lock = lock_file(&settings.url)?;
+        let database = AnyDatabase::open(&settings.url, &SETTINGS).await?;
+        let ownership = Arc::new(Ownership::acquire(&database, lock).await?);
+        Ok(Self { database, ownership, keys: Arc::new(settings.keys) })
+    }
+
+    /// Renews the lease.
+    pub async fn renew(&self) -> Result<(), AgentStoreError> {
+        Ok(self.begin().await?.commit().await?)
+    }
+
+    /// Gives the lease back and closes every connection.
+    pub async fn close(&self) {
+        if let Err(error) = self.ownership.release(&self.database).await {
+            tracing::warn!(%error, "the lease of the store was not given back");
+        }
+    }
+
+    async fn begin(&self) -> Result<StoreTransaction<sqlx::Any>, AgentStoreError> {
+        self.ownership.begin(&self.database).await
+    }
+
+    /// Returns the DID of the store; `None` for an empty store.
+    pub async fn identity(&self) -> Result<Option<StoredIdentity>, AgentStoreError> {
+        let row = sqlx::query("SELECT did, base_url FROM identity").fetch_optional(&self.database.reader).await?;
+        let identity = |row: sqlx::any::AnyRow| {
+            Ok::<_, sqlx::Error>(StoredIdentity { did: row.try_get("did")?, base_url: row.try_get("base_url")? })
+        };
+        Ok(row.map(identity).transpose()?)
+    }
+
+    /// Returns every private key of a DID, by name and version. Fails when one of them does not open.
+    pub async fn private_keys(&self, did: &str) -> Result<Vec<PrivateKey>, AgentStoreError> {
+        let sql = "SELECT name, version, sealed FROM private_key ORDER BY name, version";
+        let rows = sqlx::query(sql).fetch_all(&self.database.reader).await?;
+        let mut keys = Vec::new();
+        for row in &rows {
+            let (name, version, sealed): (String, i64, String) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+            let version = u64::try_from(version).map_err(|_| AgentStoreError::CorruptRow(format!("key {name:?}")))?;
+            keys.push(self.keys.open(did, &name, version, &sealed)?);
+        }
+        Ok(keys)
+    }
+
+    /// Writes the DID of an empty store, with its keys and its first version.
+    pub async fn write_identity(
+        &self,
+        identity: &StoredIdentity,
+        keys: &[PrivateKey],
+        first: &DocumentVersion,
+    ) -> Result<(), AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        sqlx::query("INSERT INTO identity (one, did, base_url) VALUES (1, $1, $2)")
+            .bind(&identity.did)
+            .bind(&identity.base_url)
+            .execute(&mut *transaction)
+            .await?;
+        insert_keys(&mut transaction, &self.keys, &identity.did, keys).await?;
+        insert_version(&mut transaction, first).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    /// Returns every version, in order.
+    pub async fn versions(&self) -> Result<Vec<DocumentVersion>, AgentStoreError> {
+        let sql = "SELECT number, version_id, written_at, content FROM document_version ORDER BY number";
+        let rows = sqlx::query(sql).fetch_all(&self.database.reader).await?;
+        let parse = |row: &sqlx::any::AnyRow| -> Result<DocumentVersion, sqlx::Error> {
+            let number: i64 = row.try_get(0)?;
+            let (version_id, written_at, content) = (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
+            Ok(DocumentVersion { number: number.unsigned_abs(), version_id, written_at, content })
+        };
+        let versions: Vec<DocumentVersion> = rows.iter().map(parse).collect::<Result<_, _>>()?;
+        let is_complete = versions.iter().zip(1..).all(|(version, number)| version.number == number);
+        if is_complete {
+            Ok(versions)
+        } else {
+            Err(AgentStoreError::CorruptRow("a version of the document is missing".to_owned()))
+        }
+    }
+
+    /// Writes a version with the private keys that it names first. It replaces a version of the same number, which was never published:
+    /// the commit of a failed write may have happened.
+    pub async fn write_version(
+        &self,
+        did: &str,
+        version: &DocumentVersion,
+        keys: &[PrivateKey],
+    ) -> Result<(), AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        insert_keys(&mut transaction, &self.keys, did, keys).await?;
+        insert_version(&mut transaction, version).await?;
+        Ok(transaction.commit().await?)
+    }
+}
+
+async fn insert_keys(
+    connection: &mut AnyConnection,
+    keys: &StoreKeys,
+    did: &str,
+    added: &[PrivateKey],
+) -> Result<(), AgentStoreError> {
+    for key in added {
+        let sql = "INSERT INTO private_key (name, version, sealed) VALUES ($1, $2, $3) \
+                   ON CONFLICT (name, version) DO UPDATE SET sealed = $3";
+        sqlx::query(sql)
+            .bind(&key.name)
+            .bind(to_column(key.version))
+            .bind(keys.seal(did, key)?)
+            .execute(&mut *connection)
+            .await?;
+    }
+    Ok(())
+}
+
+async fn insert_version(connection: &mut AnyConnection, version: &DocumentVersion) -> Result<(), AgentStoreError> {
+    let sql = "INSERT INTO document_version (number, version_id, written_at, content) VALUES ($1, $2, $3, $4) \
+               ON CONFLICT (number) DO UPDATE SET version_id = $2, written_at = $3, content = $4";
+    sqlx::query(sql)
+        .bind(to_column(version.number))
+        .bind(&version.version_id)
+        .bind(version.written_at)
+        .bind(&version.content)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+fn to_column(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,98 @@
+//! One owner of a store: a lock beside an SQLite file, and a lease with a fencing term in either database.
+
+use std::sync::{Mutex, PoisonError};
+
+use sqlx::{AnyConnection, Row};
+use svc_kit::wall_clock;
+use svc_store::{AnyDatabase, LockHolder, StoreLock, StoreTransaction};
+
+use super::AgentStoreError;
+
+/// Seconds after which a lease that was not renewed ends.
+pub(super) const LEASE_SECONDS: i64 = 15;
+
+/// The ownership of a store.
+pub(super) struct Ownership {
+    term: i64,
+    is_sqlite: bool,
+    /// Held until the release, or until the end of the process.
+    lock: Mutex<Option<StoreLock>>,
+}
+
+/// The clock of the database, which all processes share.
+fn now_sql(is_sqlite: bool) -> &'static str {
+    if is_sqlite {
+        "SELECT CAST(unixepoch() AS BIGINT)"
+    } else {
+        "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS BIGINT)"
+    }
+}
+
+async fn database_time(connection: &mut AnyConnection, is_sqlite: bool) -> Result<i64, sqlx::Error> {
+    sqlx::query_scalar(now_sql(is_sqlite)).fetch_one(connection).await
+}
+
+/// Takes the lock of an SQLite file. To be called before the database is opened.
+pub(super) fn lock_file(url: &str) -> Result<Option<StoreLock>, AgentStoreError> {
+    let Some(file) = svc_store::sqlite_file(url) else { return Ok(None) };
+    Ok(Some(StoreLock::acquire(&file, wall_clock::now_rfc3339())?.0))
+}
+
+impl Ownership {
+    /// Takes the lease. Fails while another process renews it. With the lock of the file the last owner is gone, even if its lease has not ended.
+    pub async fn acquire(database: &AnyDatabase, lock: Option<StoreLock>) -> Result<Self, AgentStoreError> {
+        let is_sqlite = database.is_sqlite;
+        let mut transaction = database.writer.begin().await?;
+        let now = database_time(&mut transaction, is_sqlite).await?;
+        let sql = "INSERT INTO owner (one, term, host, pid, since, renewed) VALUES (1, 0, '', 0, '', 0) ON CONFLICT (one) DO NOTHING";
+        sqlx::query(sql).execute(&mut *transaction).await?;
+        // The update locks the row in PostgreSQL, so that of two processes one sees the lease of the other.
+        sqlx::query("UPDATE owner SET term = term + 1 WHERE one = 1").execute(&mut *transaction).await?;
+        let row = sqlx::query("SELECT term, host, pid, since, renewed FROM owner").fetch_one(&mut *transaction).await?;
+        let renewed: i64 = row.try_get("renewed")?;
+        if lock.is_none() && renewed + LEASE_SECONDS > now {
+            let (pid, host, since) = (row.try_get("pid")?, row.try_get("host")?, row.try_get("since")?);
+            return Err(AgentStoreError::Held { pid, host, since });
+        }
+        let own = LockHolder::this_process(wall_clock::now_rfc3339());
+        sqlx::query("UPDATE owner SET host = $1, pid = $2, since = $3, renewed = $4")
+            .bind(own.host)
+            .bind(i64::from(own.pid))
+            .bind(own.since)
+            .bind(now)
+            .execute(&mut *transaction)
+            .await?;
+        let term = row.try_get("term")?;
+        transaction.commit().await?;
+        Ok(Self { term, is_sqlite, lock: Mutex::new(lock) })
+    }
+
+    /// Begins a write, which renews the lease. Fails when another process has taken the store over.
+    pub async fn begin(&self, database: &AnyDatabase) -> Result<StoreTransaction<sqlx::Any>, AgentStoreError> {
+        let mut transaction = database.writer.begin().await?;
+        let now = database_time(&mut transaction, self.is_sqlite).await?;
+        self.set_renewed(&mut transaction, now).await?;
+        Ok(transaction)
+    }
+
+    /// Gives the lease back, and closes the database.
+    pub async fn release(&self, database: &AnyDatabase) -> Result<(), AgentStoreError> {
+        let released = self.end_lease(database).await;
+        database.close().await;
+        // Handles of the store may live on: the lock must not.
+        drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
+        released
+    }
+
+    async fn end_lease(&self, database: &AnyDatabase) -> Result<(), AgentStoreError> {
+        let mut transaction = database.writer.begin().await?;
+        self.set_renewed(&mut transaction, 0).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    async fn set_renewed(&self, connection: &mut AnyConnection, at: i64) -> Result<(), AgentStoreError> {
+        let sql = "UPDATE owner SET renewed = $1 WHERE one = 1 AND term = $2";
+        let updated = sqlx::query(sql).bind(at).bind(self.term).execute(connection).await?;
+        if updated.rows_affected() == 1 { Ok(()) } else { Err(AgentStoreError::Lost) }
+    }
+}

@@ -1,0 +1,103 @@
+//! Encryption of private keys in the store.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use chacha20poly1305::{
+    KeyInit, XChaCha20Poly1305, XNonce,
+    aead::{Aead, Payload},
+};
+use svc_wire::secret::SecretString;
+use zeroize::Zeroizing;
+
+/// A private key that cannot be encrypted or decrypted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SealingError {
+    /// The text is no key.
+    #[error("a store key is 32 bytes in standard base64")]
+    InvalidKey,
+    /// The system yields no random bytes.
+    #[error("no random bytes: {0}")]
+    NoRandom(String),
+    /// The stored key does not open.
+    #[error(
+        "the private key {name:?} does not open with this store key: set SVC_AGENT_STORE_KEY to the one that it was written with, or \
+         SVC_AGENT_STORE_KEY_PREVIOUS while the key is changed"
+    )]
+    WrongKey {
+        /// Name of the private key.
+        name: String,
+    },
+}
+
+/// The key that encrypts private keys.
+pub struct StoreKey(Zeroizing<[u8; 32]>);
+
+impl StoreKey {
+    /// Parses 32 bytes in standard base64.
+    pub fn parse(text: &SecretString) -> Result<Self, SealingError> {
+        let bytes = Zeroizing::new(STANDARD.decode(text.expose_secret().trim()).map_err(|_| SealingError::InvalidKey)?);
+        let key: [u8; 32] = bytes.as_slice().try_into().map_err(|_| SealingError::InvalidKey)?;
+        Ok(Self(Zeroizing::new(key)))
+    }
+
+    /// Takes 32 bytes.
+    pub fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(Zeroizing::new(bytes))
+    }
+}
+
+/// The store keys: the one that encrypts, and one that only decrypts while the key is changed.
+pub struct StoreKeys {
+    /// Encrypts and decrypts.
+    pub current: StoreKey,
+    /// Decrypts the rows of before.
+    pub previous: Option<StoreKey>,
+}
+
+/// A private key with its place in the store. Its memory is wiped when it is dropped.
+pub struct PrivateKey {
+    /// Name.
+    pub name: String,
+    /// Version, from 1.
+    pub version: u64,
+    /// The secret.
+    pub secret: Zeroizing<[u8; 32]>,
+}
+
+const NONCE_BYTES: usize = 24;
+
+impl StoreKeys {
+    /// Encrypts a private key of a DID. The row is of no use at another place: DID, name and version are authenticated with it.
+    pub(super) fn seal(&self, did: &str, key: &PrivateKey) -> Result<String, SealingError> {
+        let mut nonce = [0; NONCE_BYTES];
+        getrandom::fill(&mut nonce).map_err(|error| SealingError::NoRandom(error.to_string()))?;
+        let place = place_text(did, &key.name, key.version);
+        let payload = Payload { msg: key.secret.as_slice(), aad: place.as_bytes() };
+        let sealed = cipher(&self.current).encrypt(&XNonce::from(nonce), payload);
+        let sealed = sealed.map_err(|_| SealingError::WrongKey { name: key.name.clone() })?;
+        Ok(STANDARD.encode([nonce.as_slice(), &sealed].concat()))
+    }
+
+    /// Decrypts a private key of a DID.
+    pub(super) fn open(&self, did: &str, name: &str, version: u64, sealed: &str) -> Result<PrivateKey, SealingError> {
+        let wrong = || SealingError::WrongKey { name: name.to_owned() };
+        let bytes = STANDARD.decode(sealed).map_err(|_| wrong())?;
+        let (nonce, sealed) = bytes.split_at_checked(NONCE_BYTES).ok_or_else(wrong)?;
+        let nonce: [u8; NONCE_BYTES] = nonce.try_into().map_err(|_| wrong())?;
+        let place = place_text(did, name, version);
+        let decrypt = |key: &StoreKey| {
+            let payload = Payload { msg: sealed, aad: place.as_bytes() };
+            cipher(key).decrypt(&XNonce::from(nonce), payload).ok().map(Zeroizing::new)
+        };
+        let secret = decrypt(&self.current).or_else(|| self.previous.as_ref().and_then(decrypt)).ok_or_else(wrong)?;
+        let secret: [u8; 32] = secret.as_slice().try_into().map_err(|_| wrong())?;
+        Ok(PrivateKey { name: name.to_owned(), version, secret: Zeroizing::new(secret) })
+    }
+}
+
+fn cipher(key: &StoreKey) -> XChaCha20Poly1305 {
+    XChaCha20Poly1305::new((&*key.0).into())
+}
+
+fn place_text(did: &str, name: &str, version: u64) -> String {
+    format!("{did}\n{name}\n{version}")
+}

@@ -1,0 +1,133 @@
+use std::path::Path;
+
+use svc_store::postgres_server::PostgresServer;
+use zeroize::Zeroizing;
+
+use super::*;
+
+const DID: &str = "did:web:agent.example.com";
+
+fn settings(url: &str, key: u8, previous: Option<u8>) -> StoreSettings {
+    let keys = StoreKeys {
+        current: StoreKey::from_bytes([key; 32]),
+        previous: previous.map(|previous| StoreKey::from_bytes([previous; 32])),
+    };
+    StoreSettings { url: url.to_owned(), keys }
+}
+
+fn file_url(directory: &Path) -> String {
+    format!("sqlite://{}?mode=rwc", directory.join("agent.db").display())
+}
+
+fn private_key(name: &str, version: u64, secret: u8) -> PrivateKey {
+    PrivateKey { name: name.to_owned(), version, secret: Zeroizing::new([secret; 32]) }
+}
+
+fn version(number: u64, content: &str) -> DocumentVersion {
+    DocumentVersion { number, version_id: number.to_string(), written_at: 1_800_000_000, content: content.to_owned() }
+}
+
+async fn write_identity(store: &AgentStore) -> StoredIdentity {
+    let identity = StoredIdentity { did: DID.to_owned(), base_url: "https://agent.example.com".to_owned() };
+    let keys = [private_key("signing", 1, 1), private_key("update", 1, 2)];
+    store.write_identity(&identity, &keys, &version(1, "{}")).await.expect("written");
+    identity
+}
+
+/// Everything is as it was written, after a restart too.
+async fn check_a_store(url: &str) {
+    let store = AgentStore::open(settings(url, 1, None)).await.expect("opens");
+    assert_eq!(store.identity().await.expect("read"), None);
+    let identity = write_identity(&store).await;
+    store.write_version(DID, &version(2, "first"), &[]).await.expect("written");
+    // The commit of a failed write may have happened; the version was never published.
+    store.write_version(DID, &version(2, "second"), &[private_key("update", 2, 3)]).await.expect("replaced");
+    store.close().await;
+    drop(store);
+    let store = AgentStore::open(settings(url, 1, None)).await.expect("opens again at once");
+    assert_eq!(store.identity().await.expect("read"), Some(identity));
+    assert_eq!(store.versions().await.expect("read"), [version(1, "{}"), version(2, "second")]);
+    let keys = store.private_keys(DID).await.expect("they open");
+    let keys: Vec<_> = keys.iter().map(|key| (key.name.as_str(), key.version, key.secret[0])).collect();
+    assert_eq!(keys, [("signing", 1, 1), ("update", 1, 2), ("update", 2, 3)]);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_store_is_the_same_after_a_restart_on_both_databases() {
+    let directory = tempfile::tempdir().expect("a directory");
+    check_a_store(&file_url(directory.path())).await;
+    if let Some(server) = PostgresServer::start(None) {
+        check_a_store(&server.url()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_second_process_is_refused_with_the_name_of_the_first() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let url = file_url(directory.path());
+    let _store = AgentStore::open(settings(&url, 1, None)).await.expect("opens");
+    let refused = AgentStore::open(settings(&url, 1, None)).await.err().expect("held").to_string();
+    assert!(refused.contains(&format!("in use by process {}", std::process::id())), "{refused}");
+}
+
+#[tokio::test]
+async fn an_owner_whose_lease_was_taken_over_writes_nothing() {
+    let Some(server) = PostgresServer::start(None) else { return };
+    let paused = AgentStore::open(settings(&server.url(), 1, None)).await.expect("opens");
+    write_identity(&paused).await;
+    let refused = AgentStore::open(settings(&server.url(), 1, None)).await.err().expect("held").to_string();
+    assert!(refused.contains(&format!("process {}", std::process::id())), "{refused}");
+    // The lease ends while its owner is paused.
+    let pool = sqlx::PgPool::connect(&server.url()).await.expect("connects");
+    sqlx::query("UPDATE owner SET renewed = renewed - 60").execute(&pool).await.expect("ended");
+    let next = AgentStore::open(settings(&server.url(), 1, None)).await.expect("takes it over");
+    for refused in [paused.renew().await, paused.write_version(DID, &version(2, "late"), &[]).await] {
+        assert!(matches!(refused, Err(AgentStoreError::Lost)), "{refused:?}");
+    }
+    next.write_version(DID, &version(2, "new"), &[]).await.expect("written");
+    assert_eq!(next.versions().await.expect("read"), [version(1, "{}"), version(2, "new")]);
+}
+
+#[tokio::test]
+async fn private_keys_open_with_their_store_key_at_their_place_only() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let url = file_url(directory.path());
+    let store = AgentStore::open(settings(&url, 1, None)).await.expect("opens");
+    write_identity(&store).await;
+    store.close().await;
+    drop(store);
+    let wrong = AgentStore::open(settings(&url, 2, None)).await.expect("opens");
+    let refused = wrong.private_keys(DID).await.err().expect("another key").to_string();
+    assert!(refused.contains("SVC_AGENT_STORE_KEY"), "{refused}");
+    assert!(wrong.private_keys("did:web:other.example").await.is_err());
+    wrong.close().await;
+    drop(wrong);
+    let changed = AgentStore::open(settings(&url, 2, Some(1))).await.expect("opens");
+    assert_eq!(changed.private_keys(DID).await.expect("they open").len(), 2);
+    changed.close().await;
+    drop(changed);
+    // A row is of no use at the place of another one.
+    let pool = sqlx::SqlitePool::connect(&url).await.expect("connects");
+    let sql =
+        "UPDATE private_key SET sealed = (SELECT sealed FROM private_key WHERE name = 'signing') WHERE name = 'update'";
+    sqlx::query(sql).execute(&pool).await.expect("exchanged");
+    pool.close().await;
+    let store = AgentStore::open(settings(&url, 1, None)).await.expect("opens");
+    assert!(store.private_keys(DID).await.is_err());
+}
+
+#[test]
+fn the_head_survives_and_a_damaged_one_is_refused() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("agent.head");
+    let (file, head) = HeadFile::open(&path).expect("created");
+    assert_eq!(head, None);
+    let long = PublishedHead { did: DID.to_owned(), number: 1_000_000, version_id: "1000000-Qm".to_owned() };
+    let newest = PublishedHead { number: 7, version_id: "7-Qm".to_owned(), ..long.clone() };
+    file.record(&long).expect("recorded");
+    file.record(&newest).expect("recorded");
+    assert_eq!(HeadFile::open(&path).expect("opened").1, Some(newest));
+    std::fs::write(&path, "{").expect("damaged");
+    assert!(HeadFile::open(&path).is_err());
+}

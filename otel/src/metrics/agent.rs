@@ -1,0 +1,52 @@
+//! Metrics of the agent: its admin API, its document and its store.
+
+use std::time::Duration;
+
+use super::instrument::instrument;
+
+/// Records an answered request to the admin API. `route` is the path with its parameters by name.
+pub fn record_admin_request(route: &str, status: u16, took: Duration) {
+    instrument!(
+        DurationHistogram,
+        "svc_agent_request_duration_seconds",
+        "Seconds a request to the admin API took, by route."
+    )
+    .record(took, [("route", route)]);
+    instrument!(Counter, "svc_agent_requests_total", "Requests to the admin API, by route and status.")
+        .increment([("route", route), ("status", &status.to_string())]);
+}
+
+/// Records a written version of the DID Document: the time from its first change, and its number of changes.
+pub fn record_document_version(changes: usize, took: Duration, is_written: bool) {
+    let outcome = if is_written { "written" } else { "failed" };
+    instrument!(Counter, "svc_agent_document_versions_total", "Versions of the DID Document, by outcome.")
+        .increment([("outcome", outcome)]);
+    instrument!(Counter, "svc_agent_document_changes_total", "Changes in versions of the DID Document, by outcome.")
+        .add(u64::try_from(changes).unwrap_or(u64::MAX), [("outcome", outcome)]);
+    instrument!(
+        DurationHistogram,
+        "svc_agent_document_write_seconds",
+        "Seconds a version took to be made, verified and stored."
+    )
+    .record(took, []);
+}
+
+/// Records the size of the log of the DID.
+pub fn record_document_size(entries: u64, log_bytes: usize) {
+    instrument!(Gauge, "svc_agent_log_entries", "Entries in the log of the DID.").set(entries, []);
+    instrument!(Gauge, "svc_agent_log_bytes", "Bytes of the log of the DID.")
+        .set(u64::try_from(log_bytes).unwrap_or(u64::MAX), []);
+}
+
+/// Records a login to the admin API.
+pub fn record_login(is_successful: bool) {
+    let outcome = if is_successful { "ok" } else { "refused" };
+    instrument!(Counter, "svc_agent_logins_total", "Logins to the admin API, by outcome.")
+        .increment([("outcome", outcome)]);
+}
+
+/// Records whether the store of the agent can be written.
+pub fn record_agent_store(is_writable: bool) {
+    instrument!(Gauge, "svc_agent_store_writable", "1 while the store of the agent can be written.")
+        .set(u64::from(is_writable), []);
+}

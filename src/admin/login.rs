@@ -1,0 +1,63 @@
+//! Logins: `POST /v2/auth/challenge` and `POST /v2/auth/token`.
+
+use axum::{
+    extract::{Request, State},
+    response::Response,
+};
+use serde_json::json;
+use svc_agent::{AgentPart, LoginProof, Refusal, RefusalCode, TokenIssuerHandle};
+use svc_wire::timestamp;
+
+use super::{
+    answer::{Answer, to_response},
+    request::{BodyMembers, QueryParameters},
+    routes::AdminApi,
+};
+
+fn issuer(api: &AdminApi) -> Result<&TokenIssuerHandle, Refusal> {
+    let message = "logins are served with ADMIN_API_AUTH_MODE=corporation only";
+    api.agent.tokens().ok_or_else(|| Refusal::new(RefusalCode::UnknownId, message))
+}
+
+fn issuer_is_down(error: &svc_kit::AskError) -> Refusal {
+    Refusal::not_ready(AgentPart::Store, format!("logins do not work now: {error}"), 1)
+}
+
+fn iso(seconds: i64) -> String {
+    timestamp::iso_millis(&prost_types::Timestamp { seconds, nanos: 0 })
+}
+
+pub(super) async fn challenge(State(api): State<AdminApi>, request: Request) -> Response {
+    let answer = async || -> Answer {
+        let tokens = issuer(&api)?;
+        QueryParameters::parse(request.uri().query())?.finish("none")?;
+        let mut members = BodyMembers::read(request).await?;
+        let account = members.require_text("account")?;
+        members.finish("account")?;
+        let made = tokens.challenge(account).await.map_err(|error| issuer_is_down(&error))??;
+        let mut body = json!({"nonce": made.nonce, "expiresAt": iso(made.expires_at)});
+        if let Some(audience) = made.audience {
+            body["audience"] = audience.into();
+        }
+        Ok(body)
+    };
+    to_response(answer().await)
+}
+
+pub(super) async fn redeem(State(api): State<AdminApi>, request: Request) -> Response {
+    let answer = async || -> Answer {
+        let tokens = issuer(&api)?;
+        QueryParameters::parse(request.uri().query())?.finish("none")?;
+        let mut members = BodyMembers::read(request).await?;
+        let proof = LoginProof {
+            account: members.require_text("account")?,
+            public_key: members.require_text("pubKey")?,
+            signature: members.require_text("signature")?,
+            nonce: members.require_text("nonce")?,
+        };
+        members.finish("account, pubKey, signature, nonce")?;
+        let token = tokens.redeem(proof).await.map_err(|error| issuer_is_down(&error))??;
+        Ok(json!({"token": token.value.expose_secret(), "expiresAt": iso(token.expires_at)}))
+    };
+    to_response(answer().await)
+}

@@ -1,0 +1,16 @@
+//! The agent's two HTTP surfaces: the admin API for its owner, and the public files of its DID. Each route parses the request, asks one
+//! handle and shapes the answer.
+
+mod agent_info;
+mod answer;
+mod caller;
+mod login;
+mod page;
+mod public;
+mod request;
+mod routes;
+mod service_endpoints;
+
+pub use caller::CallerRules;
+pub use public::{PublicApi, public_router};
+pub use routes::{AdminApi, router, serve_address, serve_socket};

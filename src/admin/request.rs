@@ -1,0 +1,146 @@
+//! Bodies and queries, read strictly: everything that is not known is refused by name.
+
+use std::time::Duration;
+
+use axum::{
+    extract::{FromRequest, Request, rejection::BytesRejection},
+    http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
+};
+use bytes::Bytes;
+use serde_json::{Map, Value};
+use svc_agent::{Refusal, RefusalCode};
+use svc_wire::strict_json::parse_strict_json;
+
+/// Longest body, in bytes.
+pub(super) const MAX_BODY_BYTES: usize = 5_242_880;
+/// Deepest nesting of a body.
+const MAX_NESTING: usize = 32;
+/// Longest wait for a body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+fn invalid(path: &str, rule: impl Into<String>) -> Refusal {
+    Refusal::of_member(RefusalCode::InvalidInput, path, rule)
+}
+
+/// The members of a body. Each is taken once; those that are left are unknown.
+pub(super) struct BodyMembers(Map<String, Value>);
+
+impl BodyMembers {
+    /// Reads the body of a request.
+    pub async fn read(request: Request) -> Result<Self, Refusal> {
+        require_json(request.headers())?;
+        let read = tokio::time::timeout(BODY_TIMEOUT, Bytes::from_request(request, &())).await;
+        let late = || invalid("body", format!("it did not arrive within {} s", BODY_TIMEOUT.as_secs()));
+        let bytes = read.map_err(|_| late())?.map_err(|rejection| incomplete(&rejection))?;
+        match parse_strict_json(&bytes, MAX_NESTING).map_err(|error| invalid("body", error.to_string()))? {
+            Value::Object(members) => Ok(Self(members)),
+            _ => Err(invalid("body", "it is no JSON object")),
+        }
+    }
+
+    /// Takes a member of any kind but null.
+    pub fn take(&mut self, name: &str) -> Result<Option<Value>, Refusal> {
+        match self.0.remove(name) {
+            Some(Value::Null) => Err(invalid(name, "null is not allowed; leave the member out")),
+            value => Ok(value),
+        }
+    }
+
+    /// Takes a text.
+    pub fn take_text(&mut self, name: &str) -> Result<Option<String>, Refusal> {
+        match self.take(name)? {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => Err(invalid(name, "it is no text")),
+        }
+    }
+
+    /// Takes a text that must be there.
+    pub fn require_text(&mut self, name: &str) -> Result<String, Refusal> {
+        self.take_text(name)?.ok_or_else(|| invalid(name, "it is missing"))
+    }
+
+    /// Takes a member that must be there.
+    pub fn require(&mut self, name: &str) -> Result<Value, Refusal> {
+        self.take(name)?.ok_or_else(|| invalid(name, "it is missing"))
+    }
+
+    /// Refuses the members that are left. `allowed` are the names of all known ones.
+    pub fn finish(self, allowed: &str) -> Result<(), Refusal> {
+        match self.0.keys().next() {
+            None => Ok(()),
+            Some(name) => Err(invalid(&shown(name), format!("it is unknown; allowed: {allowed}"))),
+        }
+    }
+}
+
+fn incomplete(rejection: &BytesRejection) -> Refusal {
+    if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        return Refusal::new(RefusalCode::BodyTooLong, format!("the body is longer than {MAX_BODY_BYTES} bytes"));
+    }
+    invalid("body", "it did not arrive whole")
+}
+
+fn require_json(headers: &HeaderMap) -> Result<(), Refusal> {
+    let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_ascii_lowercase();
+    let mut parts = text.split(';').map(str::trim);
+    let is_json = parts.next() == Some("application/json")
+        && parts.all(|parameter| matches!(parameter, "charset=utf-8" | "charset=\"utf-8\""));
+    if is_json {
+        return Ok(());
+    }
+    let message = format!("the Content-Type is {:?}; allowed is application/json", shown(&text));
+    Err(Refusal::new(RefusalCode::UnsupportedMediaType, message))
+}
+
+/// The parameters of a query. Each is taken once; those that are left are unknown.
+pub(super) struct QueryParameters(Vec<(String, String)>);
+
+impl QueryParameters {
+    /// Parses the query of a request.
+    pub fn parse(query: Option<&str>) -> Result<Self, Refusal> {
+        let pairs: Vec<(String, String)> =
+            url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect();
+        let is_repeated = |place: usize| pairs[..place].iter().any(|(name, _)| *name == pairs[place].0);
+        match (0..pairs.len()).find(|place| is_repeated(*place)) {
+            None => Ok(Self(pairs)),
+            Some(place) => Err(invalid(&shown(&pairs[place].0), "it is given more than once")),
+        }
+    }
+
+    /// Takes a parameter.
+    pub fn take(&mut self, name: &str) -> Option<String> {
+        let place = self.0.iter().position(|(known, _)| known == name)?;
+        Some(self.0.remove(place).1)
+    }
+
+    /// Takes a parameter that is true or false.
+    pub fn take_flag(&mut self, name: &str) -> Result<Option<bool>, Refusal> {
+        let parse = |text: String| text.parse().map_err(|_| invalid(name, "allowed are true and false"));
+        self.take(name).map(parse).transpose()
+    }
+
+    /// Takes the size of a page.
+    pub fn take_limit(&mut self) -> Result<usize, Refusal> {
+        const DEFAULT: usize = 100;
+        let parse = |text: String| {
+            let is_plain = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+            let number = text.parse().ok().filter(|number| is_plain && (1..=500).contains(number));
+            number.ok_or_else(|| invalid("limit", "allowed is a whole number from 1 to 500"))
+        };
+        self.take("limit").map(parse).transpose().map(|limit| limit.unwrap_or(DEFAULT))
+    }
+
+    /// Refuses the parameters that are left. `allowed` are the names of all known ones.
+    pub fn finish(self, allowed: &str) -> Result<(), Refusal> {
+        match self.0.first() {
+            None => Ok(()),
+            Some((name, _)) => Err(invalid(&shown(name), format!("it is unknown; allowed: {allowed}"))),
+        }
+    }
+}
+
+/// The begin of a text of a caller.
+fn shown(text: &str) -> String {
+    text.chars().take(64).collect()
+}

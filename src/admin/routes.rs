@@ -1,0 +1,183 @@
+//! The routes of the admin API, and the order of its checks: the caller, the login, the path, the method, the body.
+
+use std::{
+    net::{SocketAddr, TcpListener},
+    path::Path,
+    sync::Arc,
+    time::Instant,
+};
+
+use axum::{
+    Router,
+    extract::{ConnectInfo, DefaultBodyLimit, MatchedPath, Request, State},
+    http::{Method, header},
+    middleware::{Next, from_fn_with_state},
+    response::Response,
+    routing::{get, post},
+    serve::ListenerExt,
+};
+use svc_agent::{Agent, AgentPart, Refusal, RefusalCode, TokenCheck};
+use svc_otel::metrics;
+use svc_wire::secret::SecretString;
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    agent_info,
+    answer::to_response,
+    caller::{Caller, CallerRules, Peer},
+    login,
+    request::MAX_BODY_BYTES,
+    service_endpoints,
+};
+use crate::status::metrics_response;
+
+/// The state that the routes share.
+#[derive(Clone)]
+pub struct AdminApi {
+    pub(super) agent: Agent,
+    rules: Arc<CallerRules>,
+    shutdown: CancellationToken,
+}
+
+impl AdminApi {
+    /// The API of an agent.
+    pub fn new(agent: Agent, rules: CallerRules) -> Self {
+        Self { agent, rules: Arc::new(rules), shutdown: CancellationToken::new() }
+    }
+
+    /// Ends the listeners when it is cancelled; open requests are answered first.
+    pub fn shutdown_token(&self) -> CancellationToken {
+        self.shutdown.clone()
+    }
+}
+
+/// Paths of logins, which external callers use without a token in mode corporation.
+const LOGIN_PATHS: [&str; 2] = ["/v2/auth/challenge", "/v2/auth/token"];
+/// Paths that answer every caller.
+const HEALTH_PATHS: [&str; 2] = ["/v2/agent/health/live", "/v2/agent/health/ready"];
+
+/// All routes.
+pub fn router(api: AdminApi) -> Router {
+    let one_endpoint = axum::routing::patch(service_endpoints::update).delete(service_endpoints::delete);
+    Router::new()
+        .route("/v2/auth/challenge", post(login::challenge))
+        .route("/v2/auth/token", post(login::redeem))
+        .route("/v2/agent/info", get(agent_info::info))
+        .route("/v2/agent/health/live", get(agent_info::live))
+        .route("/v2/agent/health/ready", get(agent_info::ready))
+        .route("/v2/vt/service-endpoints", get(service_endpoints::list).post(service_endpoints::add))
+        .route("/v2/vt/service-endpoints/{id}", one_endpoint)
+        .route("/metrics", get(metrics_response))
+        .method_not_allowed_fallback(method_not_allowed)
+        .fallback(unknown_path)
+        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+        .layer(from_fn_with_state(api.clone(), admit))
+        .with_state(api)
+}
+
+async fn unknown_path() -> Response {
+    to_response(Err(Refusal::new(RefusalCode::UnknownId, "nothing is served at this path")))
+}
+
+async fn method_not_allowed(method: Method) -> Response {
+    let message = format!("{method} is not a method of this path; the header Allow names them");
+    to_response(Err(Refusal::new(RefusalCode::MethodNotAllowed, message)))
+}
+
+/// Admits a request, or refuses it before anything of it is read.
+async fn admit(State(api): State<AdminApi>, request: Request, next: Next) -> Response {
+    let started = Instant::now();
+    let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
+    let admission = judge_request(&api, &request);
+    let admitted = match admission {
+        Ok(Admission::Open) => Ok(()),
+        Ok(Admission::WithToken(token)) => check_token(&api, token).await,
+        Err(refusal) => Err(refusal),
+    };
+    let response = match admitted {
+        Ok(()) => next.run(request).await,
+        Err(refusal) => to_response(Err(refusal)),
+    };
+    metrics::record_admin_request(&route, response.status().as_u16(), started.elapsed());
+    response
+}
+
+/// A request that may be admitted.
+enum Admission {
+    /// Without a login.
+    Open,
+    /// By its bearer token.
+    WithToken(SecretString),
+}
+
+fn refused(message: &str) -> Refusal {
+    Refusal::new(RefusalCode::Forbidden, message)
+}
+
+fn needs_token() -> Refusal {
+    let message = "a bearer token is needed: get one from /v2/auth/challenge and /v2/auth/token";
+    Refusal::new(RefusalCode::Unauthenticated, message)
+}
+
+fn judge_request(api: &AdminApi, request: &Request) -> Result<Admission, Refusal> {
+    let peer = match request.extensions().get::<ConnectInfo<SocketAddr>>() {
+        Some(ConnectInfo(address)) => Peer::Address(address.ip()),
+        None => Peer::LocalSocket,
+    };
+    let path = request.uri().path();
+    if HEALTH_PATHS.contains(&path) || api.rules.classify(peer, request.headers())? == Caller::Trusted {
+        return Ok(Admission::Open);
+    }
+    if !path.starts_with("/v2/") {
+        return Err(refused("this path is for callers of ADMIN_API_TRUSTED_NETWORKS"));
+    }
+    if api.agent.tokens().is_none() {
+        let message = "ADMIN_API_AUTH_MODE is internal: callers outside ADMIN_API_TRUSTED_NETWORKS are not served";
+        return Err(refused(message));
+    }
+    if LOGIN_PATHS.contains(&path) {
+        return Ok(Admission::Open);
+    }
+    let bearer = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let token =
+        bearer.and_then(|text| text.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    let (_, token) = token.ok_or_else(needs_token)?;
+    Ok(Admission::WithToken(SecretString::new(token.trim().to_owned())))
+}
+
+async fn check_token(api: &AdminApi, token: SecretString) -> Result<(), Refusal> {
+    let Some(tokens) = api.agent.tokens() else { return Err(needs_token()) };
+    match tokens.check(token).await {
+        Ok(TokenCheck::Allowed(account)) => {
+            tracing::debug!(account, "a request of an account");
+            Ok(())
+        }
+        Ok(TokenCheck::NotAllowed) => Err(refused("the account is not in ADMIN_API_CORPORATION_ALLOWED_ACCOUNTS")),
+        Ok(TokenCheck::Unknown) => Err(needs_token()),
+        Err(error) => Err(Refusal::not_ready(AgentPart::Store, format!("logins do not work now: {error}"), 1)),
+    }
+}
+
+/// Serves the routes on a TCP listener until the API is shut down.
+pub async fn serve_address(listener: TcpListener, api: AdminApi) -> std::io::Result<()> {
+    let shutdown = api.shutdown.clone();
+    let listener = tokio::net::TcpListener::from_std(listener)?.tap_io(|stream| {
+        let _ = stream.set_nodelay(true);
+    });
+    let service = router(api).into_make_service_with_connect_info::<SocketAddr>();
+    axum::serve(listener, service).with_graceful_shutdown(shutdown.cancelled_owned()).await
+}
+
+/// Serves the routes on a Unix socket, which only the user of the process can open, until the API is shut down.
+pub async fn serve_socket(path: &Path, api: AdminApi) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    // The socket of an earlier process; the lock of the store shows that it has ended.
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let shutdown = api.shutdown.clone();
+    let listener = tokio::net::UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    axum::serve(listener, router(api)).with_graceful_shutdown(shutdown.cancelled_owned()).await
+}

@@ -1,0 +1,127 @@
+//! The agent's admin API and the public files of its DID, over real sockets.
+
+mod admin_routes;
+mod login;
+mod public_files;
+
+use std::{collections::BTreeSet, net::SocketAddr, path::Path, time::Duration};
+
+use serde_json::Value;
+use svc::{
+    admin::{AdminApi, CallerRules, PublicApi, public_router, serve_address, serve_socket},
+    listener::bind_listener,
+};
+use svc_agent::{Agent, AgentConfig, DidMethod, LoginRules, PublicLocation, StoreKey, StoreKeys, StoreSettings};
+use svc_net::host_policy::HostPolicy;
+
+/// The callers of an agent.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Loopback is trusted, others are refused.
+    Internal,
+    /// Everyone logs in.
+    Corporation,
+}
+
+/// A running agent with its listeners.
+pub struct AgentServer {
+    pub agent: Agent,
+    pub admin: String,
+    pub public: String,
+    api: AdminApi,
+}
+
+/// An answer: status, headers, and the body as JSON.
+pub struct AdminAnswer {
+    pub status: u16,
+    pub headers: reqwest::header::HeaderMap,
+    pub body: Value,
+}
+
+impl AdminAnswer {
+    /// Status and code of an error.
+    pub fn error(&self) -> (u16, &str) {
+        (self.status, self.body["error"]["code"].as_str().unwrap_or_default())
+    }
+}
+
+pub fn sqlite_url(directory: &Path) -> String {
+    format!("sqlite://{}?mode=rwc", directory.join("agent.db").display())
+}
+
+fn take_port() -> (std::net::TcpListener, SocketAddr) {
+    let listener = bind_listener(([127, 0, 0, 1], 0).into()).expect("a port");
+    let address = listener.local_addr().expect("an address");
+    (listener, address)
+}
+
+impl AgentServer {
+    pub async fn start(directory: &Path, store_url: &str, method: DidMethod, mode: Mode) -> Self {
+        let ((public_listener, public_address), (admin_listener, admin_address)) = (take_port(), take_port());
+        // did:webvh takes names only.
+        let public = format!("http://localhost:{}", public_address.port());
+        let admin = format!("http://{admin_address}");
+        let is_corporation = mode == Mode::Corporation;
+        let allowed_accounts = BTreeSet::from([login::account(1)]);
+        let location = PublicLocation::parse(&public).expect("a location");
+        let config = AgentConfig {
+            store: StoreSettings {
+                url: store_url.to_owned(),
+                keys: StoreKeys { current: StoreKey::from_bytes([1; 32]), previous: None },
+            },
+            head: directory.join("agent.head"),
+            method,
+            location: location.clone(),
+            pre_rotation: false,
+            hosts: HostPolicy::PublicOnly,
+            admin_api: is_corporation.then(|| admin.clone()),
+            logins: is_corporation.then(|| LoginRules {
+                audience: Some(admin.clone()),
+                prefix: "svc".to_owned(),
+                allowed_accounts,
+            }),
+        };
+        let agent = Agent::launch(config).await.expect("an agent");
+        let trusted = if is_corporation { Vec::new() } else { vec!["127.0.0.0/8".parse().expect("a network")] };
+        let rules = CallerRules {
+            trusted_networks: trusted,
+            allowed_hosts: BTreeSet::new(),
+            public_host: is_corporation.then(|| admin_address.to_string()),
+            bound: admin_address,
+        };
+        let api = AdminApi::new(agent.clone(), rules);
+        tokio::spawn(serve_address(admin_listener, api.clone()));
+        let (socket, socket_api) = (directory.join("agent.sock"), api.clone());
+        tokio::spawn(async move { serve_socket(&socket, socket_api).await });
+        let files = public_router(PublicApi { keeper: agent.keeper().clone(), location });
+        let listener = tokio::net::TcpListener::from_std(public_listener).expect("a listener");
+        tokio::spawn(async move { axum::serve(listener, files).await });
+        Self { agent, admin, public, api }
+    }
+
+    pub async fn stop(self) {
+        self.api.shutdown_token().cancel();
+        self.agent.shutdown(Duration::from_secs(5)).await;
+    }
+
+    pub async fn send(&self, method: &str, path: &str, body: Option<&str>) -> AdminAnswer {
+        let request = request(method, &format!("{}{path}", self.admin));
+        let request = match body {
+            Some(body) => request.header("content-type", "application/json").body(body.to_owned()),
+            None => request,
+        };
+        answer(request).await
+    }
+}
+
+pub fn request(method: &str, url: &str) -> reqwest::RequestBuilder {
+    // Connections are not reused: each test has its own runtime, and its connections end with it.
+    reqwest::Client::new().request(method.parse().expect("a method"), url).header("connection", "close")
+}
+
+pub async fn answer(request: reqwest::RequestBuilder) -> AdminAnswer {
+    let response = request.send().await.expect("answered");
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    let text = response.text().await.expect("a text");
+    AdminAnswer { status, headers, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) }
+}
