@@ -7,21 +7,28 @@ use axum::{
 use serde_json::json;
 
 use super::{
-    answer::{Answer, to_response},
+    answer::{Answer, iso_seconds, to_response},
     request::QueryParameters,
     routes::AdminApi,
 };
 
 pub(super) async fn info(State(api): State<AdminApi>, request: Request) -> Response {
-    let answer = || -> Answer {
-        QueryParameters::parse(request.uri().query())?.finish("none")?;
+    let query = request.uri().query().map(str::to_owned);
+    let answer = async || -> Answer {
+        QueryParameters::parse(query.as_deref())?.finish("none")?;
         let published = api.agent.keeper().published();
         let document = json!({
             "versionId": published.version.version_id, "entries": published.version.number, "logBytes": published.log_bytes(),
         });
-        Ok(json!({"did": published.document.did(), "version": env!("CARGO_PKG_VERSION"), "document": document}))
+        let sizes = api.agent.delivery().sizes().await?;
+        let mut events = json!({"stored": sizes.stored, "deadLetters": sizes.dead_letters});
+        if let Some(oldest) = sizes.oldest_at {
+            events["oldestAt"] = iso_seconds(oldest).into();
+        }
+        let (did, version) = (published.document.did(), env!("CARGO_PKG_VERSION"));
+        Ok(json!({"did": did, "version": version, "document": document, "events": events}))
     };
-    to_response(answer())
+    to_response(answer().await)
 }
 
 pub(super) async fn live() -> Response {

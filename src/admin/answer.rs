@@ -5,20 +5,31 @@ use axum::{
     http::{HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
+use prost_types::Timestamp;
 use serde_json::Value;
 use svc_agent::Refusal;
+use svc_wire::timestamp;
 
 /// The answer to a request.
 pub(super) type Answer = Result<Value, Refusal>;
 
-/// Shapes an answer. No answer is for caches.
+/// Shapes an answer.
 pub(super) fn to_response(answer: Answer) -> Response {
-    let mut response = match answer {
+    no_store(match answer {
         Ok(body) => Json(body).into_response(),
         Err(refusal) => refusal_response(&refusal),
-    };
+    })
+}
+
+/// No answer is for caches.
+pub(super) fn no_store(mut response: Response) -> Response {
     set_header(&mut response, header::CACHE_CONTROL, "no-store");
     response
+}
+
+/// An instant in seconds since the epoch, as answers have it.
+pub(super) fn iso_seconds(seconds: i64) -> String {
+    timestamp::iso_millis(&Timestamp { seconds, nanos: 0 })
 }
 
 fn refusal_response(refusal: &Refusal) -> Response {

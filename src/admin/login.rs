@@ -6,10 +6,9 @@ use axum::{
 };
 use serde_json::json;
 use svc_agent::{AgentPart, LoginProof, Refusal, RefusalCode, TokenIssuerHandle};
-use svc_wire::timestamp;
 
 use super::{
-    answer::{Answer, to_response},
+    answer::{Answer, iso_seconds, to_response},
     request::{BodyMembers, QueryParameters},
     routes::AdminApi,
 };
@@ -23,10 +22,6 @@ fn issuer_is_down(error: &svc_kit::AskError) -> Refusal {
     Refusal::not_ready(AgentPart::Store, format!("logins do not work now: {error}"), 1)
 }
 
-fn iso(seconds: i64) -> String {
-    timestamp::iso_millis(&prost_types::Timestamp { seconds, nanos: 0 })
-}
-
 pub(super) async fn challenge(State(api): State<AdminApi>, request: Request) -> Response {
     let answer = async || -> Answer {
         let tokens = issuer(&api)?;
@@ -35,7 +30,7 @@ pub(super) async fn challenge(State(api): State<AdminApi>, request: Request) -> 
         let account = members.require_text("account")?;
         members.finish("account")?;
         let made = tokens.challenge(account).await.map_err(|error| issuer_is_down(&error))??;
-        let mut body = json!({"nonce": made.nonce, "expiresAt": iso(made.expires_at)});
+        let mut body = json!({"nonce": made.nonce, "expiresAt": iso_seconds(made.expires_at)});
         if let Some(audience) = made.audience {
             body["audience"] = audience.into();
         }
@@ -57,7 +52,7 @@ pub(super) async fn redeem(State(api): State<AdminApi>, request: Request) -> Res
         };
         members.finish("account, pubKey, signature, nonce")?;
         let token = tokens.redeem(proof).await.map_err(|error| issuer_is_down(&error))??;
-        Ok(json!({"token": token.value.expose_secret(), "expiresAt": iso(token.expires_at)}))
+        Ok(json!({"token": token.value.expose_secret(), "expiresAt": iso_seconds(token.expires_at)}))
     };
     to_response(answer().await)
 }

@@ -4,6 +4,7 @@
 mod agent_info;
 mod answer;
 mod caller;
+mod events;
 mod login;
 mod page;
 mod public;

@@ -3,7 +3,11 @@
 use std::time::Duration;
 
 use axum::{
-    extract::{FromRequest, Request, rejection::BytesRejection},
+    body::HttpBody,
+    extract::{
+        FromRequest, Path, Request,
+        rejection::{BytesRejection, PathRejection},
+    },
     http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
 };
 use bytes::Bytes;
@@ -36,6 +40,14 @@ impl BodyMembers {
             Value::Object(members) => Ok(Self(members)),
             _ => Err(invalid("body", "it is no JSON object")),
         }
+    }
+
+    /// Reads the body of a request that needs none: an absent one has no members.
+    pub async fn read_optional(request: Request) -> Result<Self, Refusal> {
+        if !request.headers().contains_key(CONTENT_TYPE) && request.body().is_end_stream() {
+            return Ok(Self(Map::new()));
+        }
+        Self::read(request).await
     }
 
     /// Takes a member of any kind but null.
@@ -138,6 +150,11 @@ impl QueryParameters {
             Some((name, _)) => Err(invalid(&shown(name), format!("it is unknown; allowed: {allowed}"))),
         }
     }
+}
+
+/// The parameter of a path.
+pub(super) fn parse_path(path: Result<Path<String>, PathRejection>) -> Result<String, Refusal> {
+    path.map(|Path(text)| text).map_err(|_| invalid("id", "it is not UTF-8"))
 }
 
 /// The begin of a text of a caller.

@@ -13,7 +13,7 @@ use axum::{
     http::{Method, header},
     middleware::{Next, from_fn_with_state},
     response::Response,
-    routing::{get, post},
+    routing::{delete, get, patch, post},
     serve::ListenerExt,
 };
 use svc_agent::{Agent, AgentPart, Refusal, RefusalCode, TokenCheck};
@@ -25,7 +25,7 @@ use super::{
     agent_info,
     answer::to_response,
     caller::{Caller, CallerRules, Peer},
-    login,
+    events, login,
     request::MAX_BODY_BYTES,
     service_endpoints,
 };
@@ -58,7 +58,7 @@ const HEALTH_PATHS: [&str; 2] = ["/v2/agent/health/live", "/v2/agent/health/read
 
 /// All routes.
 pub fn router(api: AdminApi) -> Router {
-    let one_endpoint = axum::routing::patch(service_endpoints::update).delete(service_endpoints::delete);
+    let one_endpoint = patch(service_endpoints::update).delete(service_endpoints::delete);
     Router::new()
         .route("/v2/auth/challenge", post(login::challenge))
         .route("/v2/auth/token", post(login::redeem))
@@ -67,6 +67,11 @@ pub fn router(api: AdminApi) -> Router {
         .route("/v2/agent/health/ready", get(agent_info::ready))
         .route("/v2/vt/service-endpoints", get(service_endpoints::list).post(service_endpoints::add))
         .route("/v2/vt/service-endpoints/{id}", one_endpoint)
+        .route("/v2/events/dead-letters", get(events::list_dead_letters))
+        .route("/v2/events/dead-letters/{id}", delete(events::remove_dead_letter))
+        .route("/v2/events/dead-letters/{id}/retry", post(events::retry_dead_letter))
+        .route("/v2/events/gaps", get(events::list_gaps))
+        .route("/v2/events/gaps/refill", post(events::refill_gaps))
         .route("/metrics", get(metrics_response))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(unknown_path)

@@ -13,7 +13,7 @@ use svc_agent::{
 use super::{
     answer::{Answer, to_response},
     page::{page, parse_cursor},
-    request::{BodyMembers, QueryParameters},
+    request::{BodyMembers, QueryParameters, parse_path},
     routes::AdminApi,
 };
 
@@ -66,7 +66,7 @@ pub(super) async fn update(
     request: Request,
 ) -> Response {
     let answer = async || -> Answer {
-        let id = parse_id(path)?;
+        let id = ServiceIdPath::new(parse_path(path)?);
         QueryParameters::parse(request.uri().query())?.finish("none")?;
         let mut members = BodyMembers::read(request).await?;
         let update = ServiceUpdate { kind: members.take_text("type")?, endpoint: members.take("serviceEndpoint")? };
@@ -88,16 +88,11 @@ pub(super) async fn delete(
     // A body that is not read may not be shared with another thread.
     let query = request.uri().query().map(str::to_owned);
     let answer = async || -> Answer {
-        let id = parse_id(path)?;
+        let id = ServiceIdPath::new(parse_path(path)?);
         QueryParameters::parse(query.as_deref())?.finish("none")?;
         change_document(&api, ServiceChange::Delete { id }).await
     };
     to_response(answer().await)
-}
-
-fn parse_id(path: Result<Path<String>, PathRejection>) -> Result<ServiceIdPath, Refusal> {
-    let not_utf8 = |_| Refusal::of_member(RefusalCode::InvalidInput, "id", "it is not UTF-8");
-    path.map(|Path(text)| ServiceIdPath::new(text)).map_err(not_utf8)
 }
 
 async fn change_document(api: &AdminApi, change: ServiceChange) -> Answer {

@@ -4,7 +4,8 @@
 //!   and decodes to JSON under the package names of any network.
 //! - `account_key`, `address`, `adr036`: keys, bech32 addresses, off-chain signatures.
 //! - `tx`, `comet_rpc`, `chain_error`: transactions, the JSON of a CometBFT node, the classes of chain failures.
-//! - `indexer_reads`, `event_stream`, `trust_stream`, `participant_state`: the JSON of the indexer.
+//! - `indexer_reads`, `event_stream`, `trust_stream`, `participant_state`: the JSON of the indexer; `block_subscription`: a subscriber's
+//!   side of its stream.
 //! - `error_envelope`: the error of every tool call.
 //! - `timestamp`, `syntax`, `strict_json`, `secret`: values inside of all of these.
 //!
@@ -42,7 +43,7 @@ pub mod proto_registry;
 
 pub use account::{account_key, address, adr036};
 pub use chain::{chain_error, comet_rpc, tx};
-pub use indexer::{event_stream, indexer_reads, participant_state, trust_stream};
+pub use indexer::{block_subscription, event_stream, indexer_reads, participant_state, trust_stream};
 pub use values::{secret, strict_json, syntax, timestamp};
 
 /// Rust types of every message, one module per protobuf package (`proto::svc::ec::v1`, `proto::cosmos::tx::v1beta1`, …).

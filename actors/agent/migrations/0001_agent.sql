@@ -26,3 +26,46 @@ CREATE TABLE document_version (
     written_at BIGINT NOT NULL,
     content TEXT NOT NULL
 );
+
+CREATE TABLE event_cursor (
+    one BIGINT PRIMARY KEY,
+    height BIGINT NOT NULL,
+    stored BIGINT NOT NULL,
+    next_number BIGINT NOT NULL
+);
+
+INSERT INTO event_cursor (one, height, stored, next_number) VALUES (1, -1, 0, 1);
+
+CREATE TABLE event_at_cursor (
+    id TEXT PRIMARY KEY
+);
+
+CREATE TABLE outbox (
+    number BIGINT PRIMARY KEY,
+    id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    height BIGINT NOT NULL,
+    stored_at BIGINT NOT NULL,
+    body TEXT NOT NULL
+);
+
+CREATE TABLE dead_letter (
+    number BIGINT PRIMARY KEY,
+    id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    height BIGINT NOT NULL,
+    stored_at BIGINT NOT NULL,
+    body TEXT NOT NULL,
+    attempts BIGINT NOT NULL,
+    last_status BIGINT,
+    last_error TEXT,
+    moved_at BIGINT NOT NULL
+);
+
+CREATE UNIQUE INDEX dead_letter_id ON dead_letter (id);
+
+CREATE TABLE event_gap (
+    from_height BIGINT PRIMARY KEY,
+    to_height BIGINT NOT NULL,
+    count BIGINT NOT NULL
+);

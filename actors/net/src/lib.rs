@@ -1,7 +1,8 @@
 //! The connections that actors talk through.
 //!
 //! [`websocket`] keeps a WebSocket to a server open, and accepts WebSockets as a server. [`upstream`] is the HTTP client of the
-//! servers that a system depends on, with limits, a circuit breaker and a choice of endpoints.
+//! servers that a system depends on, with limits, a circuit breaker and a choice of endpoints; [`webhook`] sends events to a configured
+//! URL.
 //!
 //! URLs from documents of other parties are untrusted: [`host_policy`] decides which hosts may be contacted, [`fetch`] reads one
 //! body within limits of time, size and memory, [`json_memory`] estimates the memory of JSON, and `did`, a feature, resolves DID
@@ -47,4 +48,5 @@ pub mod host_policy;
 pub mod json_memory;
 pub mod plaintext;
 pub mod upstream;
+pub mod webhook;
 pub mod websocket;

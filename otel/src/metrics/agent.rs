@@ -50,3 +50,30 @@ pub fn record_agent_store(is_writable: bool) {
     instrument!(Gauge, "svc_agent_store_writable", "1 while the store of the agent can be written.")
         .set(u64::from(is_writable), []);
 }
+
+/// Records an attempt to deliver an event; `None` without an answer.
+pub fn record_webhook(status: Option<u16>) {
+    let outcome = match status {
+        Some(200..=299) => "delivered",
+        Some(_) => "refused",
+        None => "unanswered",
+    };
+    instrument!(Counter, "svc_agent_webhooks_total", "Attempts to deliver an event, by outcome.")
+        .increment([("outcome", outcome)]);
+}
+
+/// Records the time of an attempt.
+pub fn record_webhook_time(took: Duration) {
+    instrument!(
+        DurationHistogram,
+        "svc_agent_webhook_duration_seconds",
+        "Seconds an attempt to deliver an event took."
+    )
+    .record(took, []);
+}
+
+/// Records registry events that the agent has received.
+pub fn record_registry_events(count: usize) {
+    instrument!(Counter, "svc_agent_registry_events_total", "Registry events that the agent has received.")
+        .add(u64::try_from(count).unwrap_or(u64::MAX), []);
+}

@@ -197,7 +197,8 @@ async fn a_hundred_changes_at_once_go_into_few_versions() {
         answers.iter().filter(|answer| answer.status == 503).all(|answer| answer.headers.contains_key("retry-after"))
     );
     let info = server.send("GET", "/v2/agent/info", None).await.body;
-    assert!(added >= 256 && info["document"]["entries"].as_u64().is_some_and(|entries| entries < 12), "{added} {info}");
+    let entries = info["document"]["entries"].as_u64().expect("entries");
+    assert!(added >= 256 && entries * 4 < added as u64, "{added} {info}");
     assert_eq!(server.agent.keeper().published().document.services().len(), added);
     server.stop().await;
 }

@@ -1,6 +1,7 @@
 //! The agent's admin API and the public files of its DID, over real sockets.
 
 mod admin_routes;
+mod events;
 mod login;
 mod public_files;
 
@@ -11,7 +12,9 @@ use svc::{
     admin::{AdminApi, CallerRules, PublicApi, public_router, serve_address, serve_socket},
     listener::bind_listener,
 };
-use svc_agent::{Agent, AgentConfig, DidMethod, LoginRules, PublicLocation, StoreKey, StoreKeys, StoreSettings};
+use svc_agent::{
+    Agent, AgentConfig, DidMethod, EventsConfig, LoginRules, PublicLocation, StoreKey, StoreKeys, StoreSettings,
+};
 use svc_net::host_policy::HostPolicy;
 
 /// The callers of an agent.
@@ -49,15 +52,41 @@ pub fn sqlite_url(directory: &Path) -> String {
     format!("sqlite://{}?mode=rwc", directory.join("agent.db").display())
 }
 
-fn take_port() -> (std::net::TcpListener, SocketAddr) {
-    let listener = bind_listener(([127, 0, 0, 1], 0).into()).expect("a port");
+fn take_port(port: u16) -> (std::net::TcpListener, SocketAddr) {
+    let listener = bind_listener(([127, 0, 0, 1], port).into()).expect("a port");
     let address = listener.local_addr().expect("an address");
     (listener, address)
 }
 
+/// Events of an indexer that is not there.
+fn no_events() -> EventsConfig {
+    EventsConfig {
+        chain_id: "svc-devnet-1".to_owned(),
+        indexer: "http://127.0.0.1:1".into(),
+        corporation_id: None,
+        start_height: None,
+        silence: None,
+        receiver: None,
+        max_stored: 1_000,
+    }
+}
+
 impl AgentServer {
     pub async fn start(directory: &Path, store_url: &str, method: DidMethod, mode: Mode) -> Self {
-        let ((public_listener, public_address), (admin_listener, admin_address)) = (take_port(), take_port());
+        Self::start_with(directory, store_url, (method, mode), no_events()).await
+    }
+
+    pub async fn start_with(
+        directory: &Path,
+        store_url: &str,
+        (method, mode): (DidMethod, Mode),
+        events: EventsConfig,
+    ) -> Self {
+        // A DID names its port, which a restart therefore keeps.
+        let kept = directory.join("public-address");
+        let port = std::fs::read_to_string(&kept).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+        let ((public_listener, public_address), (admin_listener, admin_address)) = (take_port(port), take_port(0));
+        std::fs::write(&kept, public_address.port().to_string()).expect("written");
         // did:webvh takes names only.
         let public = format!("http://localhost:{}", public_address.port());
         let admin = format!("http://{admin_address}");
@@ -80,6 +109,7 @@ impl AgentServer {
                 prefix: "svc".to_owned(),
                 allowed_accounts,
             }),
+            events,
         };
         let agent = Agent::launch(config).await.expect("an agent");
         let trusted = if is_corporation { Vec::new() } else { vec!["127.0.0.0/8".parse().expect("a network")] };
@@ -95,7 +125,13 @@ impl AgentServer {
         tokio::spawn(async move { serve_socket(&socket, socket_api).await });
         let files = public_router(PublicApi { keeper: agent.keeper().clone(), location });
         let listener = tokio::net::TcpListener::from_std(public_listener).expect("a listener");
-        tokio::spawn(async move { axum::serve(listener, files).await });
+        let shutdown = api.shutdown_token();
+        tokio::spawn(async move {
+            tokio::select! {
+                served = async { axum::serve(listener, files).await } => served,
+                () = shutdown.cancelled() => Ok(()),
+            }
+        });
         Self { agent, admin, public, api }
     }
 

@@ -1,5 +1,6 @@
 //! The indexer: its reads, its two streams, the state of a participant.
 
+pub mod block_subscription;
 pub mod event_stream;
 pub mod indexer_reads;
 pub mod participant_state;

@@ -4,21 +4,32 @@
 //! agent (one-for-one)
 //! ├── store_guard       shows that the store can be written and is this process's own
 //! ├── document_keeper   the DID Document, one version at a time
-//! └── token_issuer      logins to the admin API; only where external callers are served
+//! ├── token_issuer      logins to the admin API; only where external callers are served
+//! ├── courier           events to a backend; only with a receiver
+//! └── registry_watcher  registry events, each stored once and in order
 //! ```
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use svc_kit::supervision::{Supervisor, SupervisorError, SupervisorSpec};
-use svc_net::host_policy::HostPolicy;
+use svc_kit::supervision::{ChildSpec, Supervisor, SupervisorError, SupervisorSpec};
+use svc_net::{
+    host_policy::HostPolicy,
+    upstream::{UpstreamEndpoints, UpstreamError, UpstreamKind, UpstreamOrigins},
+};
+use svc_wire::block_subscription::SubscriptionScope;
+use tokio::sync::Mutex;
 
 use crate::{
+    courier::{CourierConfig, CourierHandle},
+    delivery::{Delivery, DeliveryHandle},
     error::{AgentPart, Refusal, RefusalCode},
     identity::{DidMethod, PublicLocation},
     keeper::{DocumentError, KeeperArgs, KeeperHandle},
+    notification::NotificationMaker,
     store::{AgentStore, AgentStoreError, HeadFile, PublishedHead, StoreSettings},
     store_guard::{StoreGuardHandle, StoreState},
     token::{LoginRules, TokenIssuerHandle},
+    watcher::{WatcherArgs, WatcherHandle},
 };
 
 /// Time that the actors get to finish when the last handle is dropped.
@@ -42,6 +53,26 @@ pub struct AgentConfig {
     pub admin_api: Option<String>,
     /// Logins of external callers; `None` while none is served.
     pub logins: Option<LoginRules>,
+    /// Registry events.
+    pub events: EventsConfig,
+}
+
+/// The registry events of an agent, and their receiver.
+pub struct EventsConfig {
+    /// Chain id, which the ids of the events contain.
+    pub chain_id: String,
+    /// The indexers, one of which is in use.
+    pub indexer: UpstreamOrigins,
+    /// The corporation whose events are taken; those of the agent's DID when absent.
+    pub corporation_id: Option<u64>,
+    /// First height whose events are taken, while the store is empty; the next block when absent.
+    pub start_height: Option<u64>,
+    /// Silence that ends a connection; derived from the announced interval when absent.
+    pub silence: Option<Duration>,
+    /// The receiver; without one nothing is stored.
+    pub receiver: Option<CourierConfig>,
+    /// Most events that are stored.
+    pub max_stored: u64,
 }
 
 /// An agent that did not start.
@@ -64,6 +95,9 @@ pub enum AgentBootError {
         /// Version that was published last.
         published: String,
     },
+    /// The origins of the indexer cannot be used.
+    #[error(transparent)]
+    Indexer(#[from] UpstreamError),
     /// The actors did not start.
     #[error(transparent)]
     Supervisor(#[from] SupervisorError),
@@ -79,6 +113,8 @@ struct AgentTree {
     guard: StoreGuardHandle,
     keeper: KeeperHandle,
     tokens: Option<TokenIssuerHandle>,
+    watcher: WatcherHandle,
+    delivery: DeliveryHandle,
 }
 
 impl Agent {
@@ -107,9 +143,10 @@ impl Agent {
             children.push(child);
             tokens
         });
+        let (watcher, delivery) = prepare_events(config.events, (&store, &guard, &keeper), &mut children)?;
         let supervisor = Supervisor::new("agent");
         supervisor.start(SupervisorSpec::one_for_one(children)).await?;
-        Ok(Self(Arc::new(AgentTree { supervisor, store, guard, keeper, tokens })))
+        Ok(Self(Arc::new(AgentTree { supervisor, store, guard, keeper, tokens, watcher, delivery })))
     }
 
     /// The document keeper.
@@ -122,6 +159,16 @@ impl Agent {
         self.0.tokens.as_ref()
     }
 
+    /// The state of the registry watcher.
+    pub fn watcher(&self) -> &WatcherHandle {
+        &self.0.watcher
+    }
+
+    /// The events that are to be delivered.
+    pub fn delivery(&self) -> &DeliveryHandle {
+        &self.0.delivery
+    }
+
     /// The supervisor, for embedding and for tests that crash actors.
     pub fn supervisor(&self) -> &Supervisor {
         &self.0.supervisor
@@ -129,14 +176,22 @@ impl Agent {
 
     /// Whether every part works; otherwise the refusal names those that do not.
     pub fn check_ready(&self) -> Result<(), Refusal> {
-        match self.0.guard.state() {
-            StoreState::Writable => Ok(()),
-            StoreState::Failed(_) => Err(Refusal::not_ready(AgentPart::Store, "the store cannot be written", 5)),
-            StoreState::Lost => Err(Refusal {
-                waiting: vec![AgentPart::Store],
-                ..Refusal::new(RefusalCode::NotReady, "another process has taken the store over")
-            }),
+        let mut waiting = Vec::new();
+        if self.0.guard.state() != StoreState::Writable {
+            waiting.push(AgentPart::Store);
         }
+        let watcher = self.0.watcher.state();
+        if !watcher.is_connected {
+            waiting.push(AgentPart::Indexer);
+        } else if !watcher.is_live {
+            waiting.push(AgentPart::CatchUp);
+        }
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&str> = waiting.iter().map(|part| part.as_str()).collect();
+        let message = format!("these parts do not work now: {}", names.join(", "));
+        Err(Refusal { waiting, retry_after: Some(5), ..Refusal::new(RefusalCode::NotReady, message) })
     }
 
     /// Waits until another process has taken the store over, after which this one must end.
@@ -161,6 +216,41 @@ impl Drop for AgentTree {
             store.close().await;
         });
     }
+}
+
+/// Prepares the watcher, and the courier where there is a receiver.
+fn prepare_events(
+    config: EventsConfig,
+    (store, guard, keeper): (&AgentStore, &StoreGuardHandle, &KeeperHandle),
+    children: &mut Vec<ChildSpec>,
+) -> Result<(WatcherHandle, DeliveryHandle), UpstreamError> {
+    let courier = config.receiver.map(|receiver| {
+        let (courier, child) = CourierHandle::child_spec(receiver, store.clone(), guard.clone());
+        children.push(child);
+        courier
+    });
+    let scope = match config.corporation_id {
+        Some(id) => SubscriptionScope::Corporation(id),
+        None => SubscriptionScope::Did(keeper.published().document.did().to_owned()),
+    };
+    let indexer = UpstreamEndpoints::new(UpstreamKind::Indexer, &config.indexer)?;
+    let notifications = NotificationMaker::new(&config.chain_id);
+    let (watcher, child) = WatcherHandle::child_spec(WatcherArgs {
+        indexer: indexer.clone(),
+        scope: scope.clone(),
+        start_height: config.start_height,
+        silence: config.silence,
+        store: store.clone(),
+        guard: guard.clone(),
+        courier: courier.clone(),
+        notifications,
+        max_stored: config.max_stored,
+    });
+    children.push(child);
+    let (store, refill) = (store.clone(), Mutex::new(()));
+    let max_stored = config.max_stored;
+    let delivery = Delivery { store, courier, indexer, scope, notifications, max_stored, refill };
+    Ok((watcher, DeliveryHandle::new(delivery)))
 }
 
 /// Refuses a store that lacks the version which was published last.

@@ -80,7 +80,13 @@ impl AgentStore {
         }
     }
 
-    async fn begin(&self) -> Result<StoreTransaction<sqlx::Any>, AgentStoreError> {
+    /// Connections for reads.
+    pub(super) fn reader(&self) -> &sqlx::AnyPool {
+        &self.database.reader
+    }
+
+    /// Begins a write.
+    pub(super) async fn begin(&self) -> Result<StoreTransaction<sqlx::Any>, AgentStoreError> {
         self.ownership.begin(&self.database).await
     }
 

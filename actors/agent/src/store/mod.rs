@@ -1,9 +1,11 @@
-//! The store of an agent: its DID, its private keys, and every version of its document. SQL for SQLite and PostgreSQL.
+//! The store of an agent: its DID, its private keys, every version of its document, and the registry events that it still has to
+//! deliver. SQL for SQLite and PostgreSQL.
 //!
 //! One process owns a store. Every write shows that the process still owns it; after an error nothing of it has happened, or all has.
 
 mod agent_store;
 mod head_file;
+mod outbox;
 mod ownership;
 mod sealing;
 #[cfg(test)]
@@ -13,6 +15,7 @@ use svc_store::{LockError, OpenError, StoreError};
 
 pub use agent_store::{AgentStore, DocumentVersion, StoreSettings, StoredIdentity};
 pub use head_file::{HeadFile, PublishedHead};
+pub use outbox::{BlockEvents, DeadLetter, EventGap, OutboxEvent, OutboxSizes};
 pub use sealing::{PrivateKey, SealingError, StoreKey, StoreKeys};
 
 /// A failure of the store, or a store that this process must not use.

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use svc_kit::RetainedState;
 use svc_net::upstream::{EndpointReach, HttpUpstream, UpstreamEndpoints, UpstreamError, UpstreamKind, UpstreamOrigins};
-use svc_wire::event_stream::EventsPage;
+use svc_wire::{block_subscription::SubscriptionScope, event_stream::EventsPage};
 
 use crate::barrier::IndexedHeight;
 
@@ -21,9 +21,6 @@ pub struct IndexerClient {
 struct BlockHeightResponse {
     height: u64,
 }
-
-/// Most events a page may have.
-const EVENTS_PAGE_SIZE: usize = 500;
 
 impl IndexerClient {
     /// A client for the indexers at `origins`; `reported_height` is the height that callers have been answered with.
@@ -91,25 +88,15 @@ impl IndexerClient {
     /// One page of events after a height, or after the cursor of an earlier page.
     pub async fn events(
         &self,
-        corporation_id: u64,
+        scope: &SubscriptionScope,
         after_block_height: u64,
         cursor: Option<&str>,
     ) -> Result<EventsPage, UpstreamError> {
-        let mut query = vec![
-            ("corporation_id".to_owned(), corporation_id.to_string()),
-            ("after_block_height".to_owned(), after_block_height.to_string()),
-            ("limit".to_owned(), EVENTS_PAGE_SIZE.to_string()),
-        ];
-        query.extend(cursor.map(|cursor| ("cursor".to_owned(), cursor.to_owned())));
+        let query = scope.page_query(after_block_height, cursor);
         let path = path_and_query("/v4/indexer/events", &query);
         // The indexer of the subscription: another one may not have the events of the last message.
         let upstream = self.endpoints.current();
         upstream.parse_json(&upstream.get("events", &path, HeaderMap::new()).await?)
-    }
-
-    /// Whether a page of events may be followed by another.
-    pub fn is_full_page(page: &EventsPage) -> bool {
-        page.count >= EVENTS_PAGE_SIZE
     }
 }
 

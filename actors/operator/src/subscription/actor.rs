@@ -6,14 +6,13 @@ use serde_json::{Value, json};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
 use svc_net::websocket::{ConnectionEpoch, LinkConfig, LinkEvent, WebSocketLink};
 use svc_otel::metrics;
-use svc_wire::event_stream::{StreamCommand, StreamMessage};
+use svc_wire::{
+    block_subscription::{SubscriptionCore, SubscriptionEffect, SubscriptionPhase, SubscriptionScope, is_full_page},
+    event_stream::StreamMessage,
+};
 use tokio::task::AbortHandle;
 
-use super::{
-    Args, Msg,
-    core::{SubscriptionCore, SubscriptionEffect, SubscriptionPhase},
-};
-use crate::clients::indexer::IndexerClient;
+use super::{Args, Msg};
 
 /// State of a subscription.
 pub struct State {
@@ -66,7 +65,7 @@ impl ActorBehaviour for IndexerSubscription {
             Msg::Link(event) => state.receive(context, event),
             Msg::PageRead { epoch, .. } if epoch != state.epoch => Vec::new(),
             Msg::PageRead { page: Ok(page), .. } => {
-                let is_full = IndexerClient::is_full_page(&page);
+                let is_full = is_full_page(&page);
                 let effects = state.core.on_page(page, is_full);
                 if let Some(height) = state.core.take_unreadable_block() {
                     tracing::error!(
@@ -146,7 +145,7 @@ impl State {
     fn perform(&mut self, context: &ActorContext<Msg>, effect: SubscriptionEffect) {
         match effect {
             SubscriptionEffect::Subscribe => {
-                let command = StreamCommand::Subscribe { dids: None, corporation_id: Some(self.args.corporation_id) };
+                let command = SubscriptionScope::Corporation(self.args.corporation_id).command();
                 let text = serde_json::to_string(&command).unwrap_or_default();
                 if !self.link.send(self.epoch, text) {
                     self.link.reconnect(self.epoch, "the subscription could not be sent");
@@ -155,7 +154,10 @@ impl State {
             SubscriptionEffect::ReadPage { after, cursor } => {
                 let (args, mailbox, epoch) = (Arc::clone(&self.args), context.mailbox(), self.epoch);
                 context.spawn(async move {
-                    let page = args.indexer.events(args.corporation_id, after, cursor.as_deref()).await;
+                    let page = args
+                        .indexer
+                        .events(&SubscriptionScope::Corporation(args.corporation_id), after, cursor.as_deref())
+                        .await;
                     mailbox.send(Msg::PageRead { epoch, page: page.map_err(|error| error.to_string()) });
                 });
             }

@@ -4,14 +4,9 @@
 //! advances the indexer barrier with every block and requests a snapshot for registry events. When it dies, the next incarnation
 //! catches up from the retained position.
 //!
-//! It connects first, subscribes and buffers blocks; it reads the events since the last processed height over REST; it applies the
-//! buffer; then it is live. A block above the next height shows that blocks were lost and starts a new catch-up. A duplicate is
-//! recognised by the whole key of an event, never by its height alone.
+//! Its decisions are those of every subscriber ([`svc_wire::block_subscription`]).
 
 mod actor;
-mod core;
-#[cfg(test)]
-mod tests;
 
 use serde::Serialize;
 use svc_kit::{ActorMessage, RetainedState};

@@ -1,8 +1,7 @@
 //! The subscription's decisions, message by message.
 
-use svc_wire::event_stream::{BlockMessage, EventPayload, EventsPage, IndexerEvent, IndexerEventTag, StreamMessage};
-
-use super::core::*;
+use super::*;
+use crate::event_stream::{EventPayload, IndexerEventTag};
 
 fn event(height: u64, index: u32) -> IndexerEvent {
     IndexerEvent {

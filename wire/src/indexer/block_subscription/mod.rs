@@ -1,32 +1,102 @@
-//! The decisions of the subscription. Pure.
+//! A subscriber's side of the block subscription: subscribe, catch up by pages, then follow block by block, each event once.
+//!
+//! The subscriber connects first, subscribes and buffers blocks; it reads the events since its last height over REST; it applies the
+//! buffer; then it is live. A block above the next height shows that blocks were lost and starts another catch-up.
+
+#[cfg(test)]
+mod tests;
 
 use std::collections::{HashSet, VecDeque};
 
-use svc_wire::event_stream::{BlockMessage, EventKey, EventsPage, IndexerEvent, StreamMessage};
+use super::event_stream::{BlockMessage, EventKey, EventsPage, IndexerEvent, StreamCommand, StreamMessage};
+
+/// Most events a page may have.
+const PAGE_SIZE: usize = 500;
+
+/// The events of a subscription.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SubscriptionScope {
+    /// Those of a DID.
+    Did(String),
+    /// Those of a corporation.
+    Corporation(u64),
+}
+
+impl SubscriptionScope {
+    /// The command that subscribes.
+    pub fn command(&self) -> StreamCommand {
+        match self {
+            Self::Did(did) => StreamCommand::Subscribe { dids: Some(vec![did.clone()]), corporation_id: None },
+            Self::Corporation(id) => StreamCommand::Subscribe { dids: None, corporation_id: Some(*id) },
+        }
+    }
+
+    /// Path and parameters of a page of events after a height, or after the cursor of an earlier page. The values are not escaped.
+    pub fn page_query(&self, after: u64, cursor: Option<&str>) -> Vec<(String, String)> {
+        let scope = match self {
+            Self::Did(did) => ("dids", did.clone()),
+            Self::Corporation(id) => ("corporation_id", id.to_string()),
+        };
+        let fixed = [scope, ("after_block_height", after.to_string()), ("limit", PAGE_SIZE.to_string())];
+        let cursor = cursor.map(|cursor| ("cursor", cursor.to_owned()));
+        fixed.into_iter().chain(cursor).map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
+/// Whether a page of events may be followed by another.
+pub fn is_full_page(page: &EventsPage) -> bool {
+    page.count >= PAGE_SIZE
+}
 
 /// An effect of the subscription.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SubscriptionEffect {
     /// Send `subscribe`.
     Subscribe,
-    /// Read a page of events after a height, or after the cursor of an earlier page.
-    ReadPage { after: u64, cursor: Option<String> },
-    /// Deliver events of the corporation, in order, each once.
-    Deliver { events: Vec<IndexerEvent> },
-    /// The indexer has processed everything up to this height.
-    PublishHeight { height: u64 },
+    /// Read a page of events.
+    ReadPage {
+        /// Height after which the page begins.
+        after: u64,
+        /// Cursor of an earlier page, after which it begins.
+        cursor: Option<String>,
+    },
+    /// Deliver events, in order, each once.
+    Deliver {
+        /// The events.
+        events: Vec<IndexerEvent>,
+    },
+    /// The indexer has processed everything up to a height.
+    PublishHeight {
+        /// The height.
+        height: u64,
+    },
     /// End the connection and open another one.
-    Reconnect { reason: &'static str },
+    Reconnect {
+        /// The reason.
+        reason: &'static str,
+    },
     /// Expect a block within `2 × interval`, or the shortest silence that counts.
-    ArmSilenceTimer { interval_ms: u64 },
+    ArmSilenceTimer {
+        /// The announced interval.
+        interval_ms: u64,
+    },
 }
 
+/// The phase of a subscription.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SubscriptionPhase {
+    /// There is no connection.
     Connecting,
+    /// A connection is open.
     Ready,
+    /// The subscription was requested.
     Subscribing,
-    CatchingUp { target_height: u64 },
+    /// Pages of missed events are read.
+    CatchingUp {
+        /// Height up to which the pages go.
+        target_height: u64,
+    },
+    /// Every block is delivered as it comes.
     Live,
 }
 
@@ -65,10 +135,12 @@ impl SubscriptionCore {
         }
     }
 
+    /// The phase.
     pub fn phase(&self) -> SubscriptionPhase {
         self.phase
     }
 
+    /// Height up to which every event was delivered; `None` before the first connection.
     pub fn processed_height(&self) -> Option<u64> {
         self.processed_height
     }

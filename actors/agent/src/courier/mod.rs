@@ -1,0 +1,90 @@
+//! The courier: delivers the events of the outbox as webhooks, one at a time and in their order.
+//!
+//! It owns the events that it has read ahead, and the pause after a failure. The registry watcher tells it of new events. An event
+//! stays in the outbox until it was delivered or is a dead letter; deliveries are settled in batches, so that a crash repeats the last
+//! ones under the same ids. When it dies, the next incarnation begins with the oldest event of the outbox.
+
+mod actor;
+mod core;
+mod request;
+#[cfg(test)]
+mod tests;
+
+use std::{sync::Arc, time::Duration};
+
+use svc_kit::{ActorMessage, Handle, supervision::ChildSpec};
+use svc_net::webhook::WebhookClient;
+use svc_wire::secret::SecretString;
+
+use self::core::DeliveryResult;
+pub use self::request::{InvalidWebhookSecret, WebhookSecrets};
+use crate::{
+    store::{AgentStore, AgentStoreError, OutboxEvent},
+    store_guard::StoreGuardHandle,
+};
+
+/// The receiver of the events.
+pub struct CourierConfig {
+    /// Sends to the URL.
+    pub client: WebhookClient,
+    /// Bearer token for the receiver.
+    pub api_key: Option<SecretString>,
+    /// Keys of the signatures.
+    pub secrets: Option<WebhookSecrets>,
+    /// Pause after the first failure.
+    pub min_backoff: Duration,
+}
+
+/// Messages of the courier.
+pub enum Msg {
+    /// Events were stored.
+    Stored,
+    /// Events were read.
+    Loaded(Result<Vec<OutboxEvent>, AgentStoreError>),
+    /// An attempt has ended.
+    Sent(DeliveryResult),
+    /// Deliveries were settled, or could not be.
+    Settled(Result<(), AgentStoreError>),
+    /// A pause is over.
+    Wake,
+}
+
+impl ActorMessage for Msg {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Stored => "stored",
+            Self::Loaded(_) => "loaded",
+            Self::Sent(_) => "sent",
+            Self::Settled(_) => "settled",
+            Self::Wake => "wake",
+        }
+    }
+}
+
+/// Arguments of the courier.
+pub struct Args {
+    config: CourierConfig,
+    store: AgentStore,
+    guard: StoreGuardHandle,
+}
+
+/// Messages that may wait; one of them is enough to look at the outbox.
+const MAILBOX: usize = 64;
+
+/// The address of the courier.
+#[derive(Clone)]
+pub struct CourierHandle(Arc<Handle<Msg>>);
+
+impl CourierHandle {
+    /// Returns the address, and the child specification that starts the actor.
+    pub fn child_spec(config: CourierConfig, store: AgentStore, guard: StoreGuardHandle) -> (Self, ChildSpec) {
+        let handle = Handle::new("courier", "courier", MAILBOX);
+        let child = ChildSpec::worker::<actor::Courier>(&handle, Args { config, store, guard });
+        (Self(Arc::new(handle)), child)
+    }
+
+    /// Tells of events in the outbox.
+    pub fn events_stored(&self) {
+        self.0.notify(Msg::Stored);
+    }
+}

@@ -1,0 +1,381 @@
+//! The outbox: events that are still to be delivered, those that could not be, and the heights of those that were dropped.
+
+use sqlx::{AnyConnection, Row, any::AnyRow};
+use svc_store::StoreTransaction;
+
+use super::{AgentStore, AgentStoreError};
+use crate::notification::Notification;
+
+/// An event in the outbox.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutboxEvent {
+    /// Place in the order of deliveries.
+    pub number: i64,
+    /// Id.
+    pub id: String,
+    /// Type.
+    pub kind: String,
+    /// Height of the block.
+    pub height: i64,
+    /// Time at which the event was stored, seconds since the epoch.
+    pub stored_at: i64,
+    /// Body.
+    pub body: String,
+}
+
+impl OutboxEvent {
+    fn new(number: i64, notification: &Notification, stored_at: i64) -> Self {
+        Self {
+            number,
+            id: notification.id.clone(),
+            kind: notification.kind.to_owned(),
+            height: to_column(notification.height),
+            stored_at,
+            body: notification.body.clone(),
+        }
+    }
+}
+
+/// An event that could not be delivered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeadLetter {
+    /// The event.
+    pub event: OutboxEvent,
+    /// Attempts.
+    pub attempts: u32,
+    /// HTTP status of the last attempt.
+    pub last_status: Option<u16>,
+    /// Error of the last attempt without a status.
+    pub last_error: Option<String>,
+    /// Time at which it was moved, seconds since the epoch.
+    pub moved_at: i64,
+}
+
+/// Heights whose events were dropped, because too many were stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EventGap {
+    /// First height.
+    pub from_height: u64,
+    /// Last height.
+    pub to_height: u64,
+    /// Dropped events.
+    pub count: u64,
+}
+
+/// The numbers of the outbox.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OutboxSizes {
+    /// Events and dead letters.
+    pub stored: u64,
+    /// Dead letters among them.
+    pub dead_letters: u64,
+    /// Time at which the oldest event was stored, seconds since the epoch.
+    pub oldest_at: Option<i64>,
+}
+
+/// The events of one block.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BlockEvents {
+    /// Height.
+    pub height: u64,
+    /// Ids of all its events, for those that come again.
+    pub ids: Vec<String>,
+    /// Webhooks; none while no URL is configured.
+    pub notifications: Vec<Notification>,
+}
+
+fn to_column(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn from_column(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}
+
+fn parse_event(row: &AnyRow) -> Result<OutboxEvent, sqlx::Error> {
+    Ok(OutboxEvent {
+        number: row.try_get("number")?,
+        id: row.try_get("id")?,
+        kind: row.try_get("kind")?,
+        height: row.try_get("height")?,
+        stored_at: row.try_get("stored_at")?,
+        body: row.try_get("body")?,
+    })
+}
+
+fn parse_dead_letter(row: &AnyRow) -> Result<DeadLetter, sqlx::Error> {
+    let status: Option<i64> = row.try_get("last_status")?;
+    Ok(DeadLetter {
+        event: parse_event(row)?,
+        attempts: u32::try_from(row.try_get::<i64, _>("attempts")?).unwrap_or(u32::MAX),
+        last_status: status.and_then(|status| u16::try_from(status).ok()),
+        last_error: row.try_get("last_error")?,
+        moved_at: row.try_get("moved_at")?,
+    })
+}
+
+impl AgentStore {
+    /// Returns the height up to which all events are stored; `None` before the first block.
+    pub async fn event_cursor(&self) -> Result<Option<u64>, AgentStoreError> {
+        let sql = "SELECT height FROM event_cursor WHERE one = 1";
+        let height: i64 = sqlx::query_scalar(sql).fetch_one(self.reader()).await?;
+        Ok(u64::try_from(height).ok())
+    }
+
+    /// Returns the ids of the events at the cursor's height: an indexer may send further ones of the same block.
+    pub async fn ids_at_cursor(&self) -> Result<Vec<String>, AgentStoreError> {
+        Ok(sqlx::query_scalar("SELECT id FROM event_at_cursor").fetch_all(self.reader()).await?)
+    }
+
+    /// Stores blocks with their events, in one transaction with the cursor. Above `max_stored` events the oldest are dropped, and a gap
+    /// names their heights.
+    pub async fn store_blocks(&self, blocks: &[BlockEvents], now: i64, max_stored: u64) -> Result<(), AgentStoreError> {
+        let Some(last) = blocks.last() else { return Ok(()) };
+        let mut transaction = self.begin().await?;
+        let row =
+            sqlx::query("SELECT height, stored, next_number FROM event_cursor").fetch_one(&mut *transaction).await?;
+        let (height, mut stored, mut number): (i64, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        for notification in blocks.iter().flat_map(|block| &block.notifications) {
+            insert_event(&mut transaction, &OutboxEvent::new(number, notification, now)).await?;
+            (number, stored) = (number + 1, stored + 1);
+        }
+        let excess = stored - to_column(max_stored);
+        if excess > 0 {
+            stored -= drop_oldest(&mut transaction, excess).await?;
+        }
+        let height_now = to_column(last.height).max(height);
+        if height_now != height {
+            sqlx::query("DELETE FROM event_at_cursor").execute(&mut *transaction).await?;
+        }
+        for id in &last.ids {
+            sqlx::query("INSERT INTO event_at_cursor (id) VALUES ($1) ON CONFLICT (id) DO NOTHING")
+                .bind(id)
+                .execute(&mut *transaction)
+                .await?;
+        }
+        set_cursor(&mut transaction, height_now, stored, number).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    /// Returns the next events of the outbox.
+    pub async fn next_events(&self, after: i64, limit: usize) -> Result<Vec<OutboxEvent>, AgentStoreError> {
+        let limit = to_column(limit as u64);
+        let sql = "SELECT * FROM outbox WHERE number > $1 ORDER BY number LIMIT $2";
+        let rows = sqlx::query(sql).bind(after).bind(limit).fetch_all(self.reader()).await?;
+        Ok(rows.iter().map(parse_event).collect::<Result<_, _>>()?)
+    }
+
+    /// Removes delivered events, and moves others to the dead letters.
+    pub async fn settle_events(&self, delivered: &[i64], dead: &[DeadLetter]) -> Result<(), AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        let mut removed = 0;
+        for number in delivered {
+            removed += remove_event(&mut transaction, *number).await?;
+        }
+        for letter in dead {
+            // An event that was dropped meanwhile is in a gap already.
+            if remove_event(&mut transaction, letter.event.number).await? == 1 {
+                removed += 1 - insert_dead_letter(&mut transaction, letter).await?;
+            }
+        }
+        sqlx::query("UPDATE event_cursor SET stored = stored - $1").bind(removed).execute(&mut *transaction).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    /// Returns dead letters in the order of their ids, behind one of them.
+    pub async fn dead_letters(&self, after: Option<&str>, limit: usize) -> Result<Vec<DeadLetter>, AgentStoreError> {
+        let sql = "SELECT * FROM dead_letter WHERE id > $1 ORDER BY id LIMIT $2";
+        let limit = to_column(limit as u64);
+        let rows = sqlx::query(sql).bind(after.unwrap_or_default()).bind(limit).fetch_all(self.reader()).await?;
+        Ok(rows.iter().map(parse_dead_letter).collect::<Result<_, _>>()?)
+    }
+
+    /// Puts a dead letter behind the newest event; returns it as it was. `None` when there is none with this id.
+    pub async fn retry_dead_letter(&self, id: &str, now: i64) -> Result<Option<DeadLetter>, AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        let Some(letter) = take_dead_letter(&mut transaction, id).await? else { return Ok(None) };
+        let number: i64 =
+            sqlx::query_scalar("SELECT next_number FROM event_cursor").fetch_one(&mut *transaction).await?;
+        insert_event(&mut transaction, &OutboxEvent { number, stored_at: now, ..letter.event.clone() }).await?;
+        sqlx::query("UPDATE event_cursor SET next_number = next_number + 1").execute(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(Some(letter))
+    }
+
+    /// Removes a dead letter. False when there is none with this id.
+    pub async fn remove_dead_letter(&self, id: &str) -> Result<bool, AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        if take_dead_letter(&mut transaction, id).await?.is_none() {
+            return Ok(false);
+        }
+        sqlx::query("UPDATE event_cursor SET stored = stored - 1").execute(&mut *transaction).await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+
+    /// Returns gaps in the order of their heights, behind one that begins at `after`.
+    pub async fn event_gaps(&self, after: Option<u64>, limit: usize) -> Result<Vec<EventGap>, AgentStoreError> {
+        let sql =
+            "SELECT from_height, to_height, count FROM event_gap WHERE from_height > $1 ORDER BY from_height LIMIT $2";
+        let limit = to_column(limit as u64);
+        let rows = sqlx::query(sql).bind(after.map_or(-1, to_column)).bind(limit).fetch_all(self.reader()).await?;
+        let parse = |row: &AnyRow| -> Result<EventGap, sqlx::Error> {
+            let [from_height, to_height, count] = [row.try_get(0)?, row.try_get(1)?, row.try_get(2)?].map(from_column);
+            Ok(EventGap { from_height, to_height, count })
+        };
+        Ok(rows.iter().map(parse).collect::<Result<_, _>>()?)
+    }
+
+    /// Puts events of a gap behind the newest event, and shrinks the gap to the heights from `next_height` on.
+    pub async fn refill_gap(
+        &self,
+        gap: &EventGap,
+        notifications: &[Notification],
+        next_height: u64,
+        now: i64,
+    ) -> Result<(), AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        let from = to_column(gap.from_height);
+        sqlx::query("DELETE FROM event_gap WHERE from_height = $1").bind(from).execute(&mut *transaction).await?;
+        if next_height <= gap.to_height {
+            let left = gap.count.saturating_sub(notifications.len() as u64);
+            note_gap(&mut transaction, to_column(next_height), to_column(gap.to_height), to_column(left)).await?;
+        }
+        let sql = "SELECT next_number FROM event_cursor";
+        let mut number: i64 = sqlx::query_scalar(sql).fetch_one(&mut *transaction).await?;
+        for notification in notifications {
+            insert_event(&mut transaction, &OutboxEvent::new(number, notification, now)).await?;
+            number += 1;
+        }
+        sqlx::query("UPDATE event_cursor SET next_number = $1, stored = stored + $2")
+            .bind(number)
+            .bind(to_column(notifications.len() as u64))
+            .execute(&mut *transaction)
+            .await?;
+        Ok(transaction.commit().await?)
+    }
+
+    /// Returns the numbers of the outbox.
+    pub async fn outbox_sizes(&self) -> Result<OutboxSizes, AgentStoreError> {
+        let sql = "SELECT stored, (SELECT COUNT(*) FROM dead_letter), \
+                   (SELECT stored_at FROM outbox ORDER BY number LIMIT 1) FROM event_cursor";
+        let row = sqlx::query(sql).fetch_one(self.reader()).await?;
+        let (stored, dead_letters): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+        let oldest_at = row.try_get(2)?;
+        Ok(OutboxSizes { stored: from_column(stored), dead_letters: from_column(dead_letters), oldest_at })
+    }
+}
+
+async fn insert_event(connection: &mut AnyConnection, event: &OutboxEvent) -> Result<(), AgentStoreError> {
+    sqlx::query("INSERT INTO outbox (number, id, kind, height, stored_at, body) VALUES ($1, $2, $3, $4, $5, $6)")
+        .bind(event.number)
+        .bind(&event.id)
+        .bind(&event.kind)
+        .bind(event.height)
+        .bind(event.stored_at)
+        .bind(&event.body)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// Returns the number of removed rows.
+async fn remove_event(connection: &mut AnyConnection, number: i64) -> Result<i64, AgentStoreError> {
+    let removed = sqlx::query("DELETE FROM outbox WHERE number = $1").bind(number).execute(connection).await?;
+    Ok(to_column(removed.rows_affected()))
+}
+
+/// Returns the number of added rows: an event that died before, was read again from a gap, and dies again is one letter.
+async fn insert_dead_letter(connection: &mut AnyConnection, letter: &DeadLetter) -> Result<i64, AgentStoreError> {
+    let event = &letter.event;
+    let sql = "INSERT INTO dead_letter (number, id, kind, height, stored_at, body, attempts, last_status, last_error, moved_at) \
+               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (id) DO NOTHING";
+    let inserted = sqlx::query(sql)
+        .bind(event.number)
+        .bind(&event.id)
+        .bind(&event.kind)
+        .bind(event.height)
+        .bind(event.stored_at)
+        .bind(&event.body)
+        .bind(i64::from(letter.attempts))
+        .bind(letter.last_status.map(i64::from))
+        .bind(&letter.last_error)
+        .bind(letter.moved_at)
+        .execute(connection)
+        .await?;
+    Ok(to_column(inserted.rows_affected()))
+}
+
+async fn take_dead_letter(connection: &mut AnyConnection, id: &str) -> Result<Option<DeadLetter>, AgentStoreError> {
+    let row = sqlx::query("SELECT * FROM dead_letter WHERE id = $1").bind(id).fetch_optional(&mut *connection).await?;
+    let Some(row) = row else { return Ok(None) };
+    let letter = parse_dead_letter(&row)?;
+    sqlx::query("DELETE FROM dead_letter WHERE id = $1").bind(id).execute(connection).await?;
+    Ok(Some(letter))
+}
+
+async fn set_cursor(
+    transaction: &mut StoreTransaction<sqlx::Any>,
+    height: i64,
+    stored: i64,
+    next_number: i64,
+) -> Result<(), AgentStoreError> {
+    sqlx::query("UPDATE event_cursor SET height = $1, stored = $2, next_number = $3")
+        .bind(height)
+        .bind(stored)
+        .bind(next_number)
+        .execute(&mut **transaction)
+        .await?;
+    Ok(())
+}
+
+/// Statements that select the oldest rows of a table and delete one.
+const OLDEST_ROWS: [(&str, &str); 2] = [
+    ("SELECT number, height FROM outbox ORDER BY number LIMIT $1", "DELETE FROM outbox WHERE number = $1"),
+    (
+        "SELECT number, height FROM dead_letter ORDER BY moved_at, number LIMIT $1",
+        "DELETE FROM dead_letter WHERE number = $1",
+    ),
+];
+
+/// Drops the oldest events, then the oldest dead letters; returns their number. Their heights become a gap, or widen the one before.
+async fn drop_oldest(connection: &mut AnyConnection, count: i64) -> Result<i64, AgentStoreError> {
+    let mut dropped = 0;
+    for (select, delete) in OLDEST_ROWS {
+        let rows = sqlx::query(select).bind(count - dropped).fetch_all(&mut *connection).await?;
+        let mut heights = Vec::new();
+        for row in &rows {
+            heights.push(row.try_get::<i64, _>(1)?);
+            sqlx::query(delete).bind(row.try_get::<i64, _>(0)?).execute(&mut *connection).await?;
+        }
+        dropped += to_column(rows.len() as u64);
+        if let (Some(from), Some(to)) = (heights.iter().min(), heights.iter().max()) {
+            note_gap(connection, *from, *to, to_column(heights.len() as u64)).await?;
+        }
+    }
+    Ok(dropped)
+}
+
+/// Notes dropped events. Gaps that touch become one, so that few rows remain.
+async fn note_gap(
+    connection: &mut AnyConnection,
+    mut from: i64,
+    mut to: i64,
+    mut count: i64,
+) -> Result<(), AgentStoreError> {
+    let sql = "SELECT from_height, to_height, count FROM event_gap WHERE to_height >= $1 AND from_height <= $2";
+    let touching = sqlx::query(sql).bind(from - 1).bind(to + 1).fetch_all(&mut *connection).await?;
+    for row in &touching {
+        let (known_from, known_to, known_count): (i64, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        (from, to, count) = (from.min(known_from), to.max(known_to), count + known_count);
+        let sql = "DELETE FROM event_gap WHERE from_height = $1";
+        sqlx::query(sql).bind(known_from).execute(&mut *connection).await?;
+    }
+    sqlx::query("INSERT INTO event_gap (from_height, to_height, count) VALUES ($1, $2, $3)")
+        .bind(from)
+        .bind(to)
+        .bind(count)
+        .execute(connection)
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,252 @@
+//! The shell of the registry watcher.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
+use svc_net::websocket::{ConnectionEpoch, LinkConfig, LinkEvent, WebSocketLink};
+use svc_otel::metrics;
+use svc_wire::{
+    block_subscription::{SubscriptionCore, SubscriptionEffect, SubscriptionPhase, is_full_page},
+    event_stream::StreamMessage,
+};
+use tokio::task::AbortHandle;
+
+use super::{
+    Args, Msg,
+    core::{CompleteBlock, EventCollector},
+};
+use crate::{event_page::read_event_page, store::BlockEvents};
+
+/// Shortest silence that ends a connection.
+const MIN_SILENCE: Duration = Duration::from_secs(1);
+/// Pause after a failure of the store.
+const STORE_PAUSE: Duration = Duration::from_secs(1);
+
+/// State of the watcher.
+pub struct State {
+    args: Arc<Args>,
+    subscription: SubscriptionCore,
+    collector: EventCollector,
+    link: WebSocketLink,
+    epoch: ConnectionEpoch,
+    silence_timer: Option<AbortHandle>,
+    /// Blocks that are being stored.
+    storing: Option<Vec<CompleteBlock>>,
+    /// A page that is read once the store has caught up.
+    held_page: Option<(u64, Option<String>)>,
+}
+
+/// The actor that watches the registry.
+pub struct RegistryWatcher;
+
+impl ActorBehaviour for RegistryWatcher {
+    const KIND: &'static str = "registry_watcher";
+    type Msg = Msg;
+    type Args = Args;
+    type State = State;
+
+    async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
+        let failed = |error: crate::store::AgentStoreError| ActorFailure(error.to_string());
+        let store = &args.watcher.store;
+        let stored = store.event_cursor().await.map_err(failed)?;
+        let ids = store.ids_at_cursor().await.map_err(failed)?;
+        let before_start = args.watcher.start_height.map(|height| height.saturating_sub(1));
+        let mailbox = context.mailbox();
+        let config = LinkConfig::with_endpoints("indexer", args.watcher.indexer.clone(), "/v4/indexer/subscribe");
+        let link = WebSocketLink::open(config, move |event| {
+            let mailbox = mailbox.clone();
+            async move { mailbox.send_with_backpressure(Msg::Link(event)).await }
+        });
+        args.state.with(|state| state.stored_height = stored);
+        Ok(State {
+            args: Arc::clone(args),
+            subscription: SubscriptionCore::new(stored.or(before_start)),
+            collector: EventCollector::new(stored, ids),
+            link,
+            epoch: ConnectionEpoch::default(),
+            silence_timer: None,
+            storing: None,
+            held_page: None,
+        })
+    }
+
+    async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
+        let effects = match message {
+            Msg::Link(event) => state.receive(event),
+            Msg::PageRead { epoch, .. } if epoch != state.epoch => Vec::new(),
+            Msg::PageRead { page: Ok(page), .. } => {
+                let is_full = is_full_page(&page);
+                let effects = state.subscription.on_page(page, is_full);
+                if let Some(height) = state.subscription.take_unreadable_block() {
+                    tracing::error!(height, "the indexer gives a page of this block only: its other events are lost");
+                }
+                effects
+            }
+            Msg::PageRead { page: Err(error), .. } => {
+                tracing::warn!(error, "events could not be read");
+                state.subscription.on_page_failure()
+            }
+            Msg::SilenceElapsed { epoch } if epoch == state.epoch => state.subscription.on_silence(),
+            Msg::SilenceElapsed { .. } => Vec::new(),
+            Msg::Stored(result) => {
+                state.finish_store(context, &result.map_err(|error| error.to_string()));
+                Vec::new()
+            }
+            Msg::StoreAgain => {
+                state.storing = None;
+                Vec::new()
+            }
+        };
+        for effect in effects {
+            state.perform(context, effect);
+        }
+        if let (SubscriptionPhase::Live, Some(height)) =
+            (state.subscription.phase(), state.subscription.processed_height())
+        {
+            state.collector.complete(height);
+        }
+        state.store_blocks(context);
+        state.publish();
+        Ok(())
+    }
+
+    fn observe(state: &State) -> Value {
+        json!({
+            "phase": format!("{:?}", state.subscription.phase()), "stored": state.collector.cursor(),
+            "skipped": state.collector.skipped(),
+        })
+    }
+}
+
+impl State {
+    fn receive(&mut self, event: LinkEvent) -> Vec<SubscriptionEffect> {
+        match event {
+            LinkEvent::Up { epoch } => {
+                self.epoch = epoch;
+                self.subscription.on_connected()
+            }
+            LinkEvent::Text { text, .. } => match serde_json::from_str::<StreamMessage>(&text) {
+                Ok(message) => self.subscription.on_message(message),
+                Err(_) => {
+                    let reason = "the indexer sent a message outside its contract";
+                    vec![SubscriptionEffect::Reconnect { reason }]
+                }
+            },
+            LinkEvent::Down { .. } => {
+                self.subscription.on_disconnected();
+                self.held_page = None;
+                Vec::new()
+            }
+        }
+    }
+
+    fn perform(&mut self, context: &ActorContext<Msg>, effect: SubscriptionEffect) {
+        match effect {
+            SubscriptionEffect::Subscribe => {
+                let text = serde_json::to_string(&self.args.watcher.scope.command()).unwrap_or_default();
+                if !self.link.send(self.epoch, text) {
+                    self.link.reconnect(self.epoch, "the subscription could not be sent");
+                }
+            }
+            SubscriptionEffect::ReadPage { after, cursor } => self.held_page = Some((after, cursor)),
+            SubscriptionEffect::Deliver { events } => {
+                metrics::record_registry_events(events.len());
+                let notifications = self.args.watcher.notifications;
+                self.collector.take(events, |event| notifications.id(event));
+                if self.collector.is_full() && self.subscription.phase() == SubscriptionPhase::Live {
+                    self.restart_subscription("the store is slower than the chain");
+                }
+            }
+            SubscriptionEffect::PublishHeight { height } => {
+                metrics::record_ws_last_block("indexer", height);
+            }
+            SubscriptionEffect::Reconnect { reason } => self.link.reconnect(self.epoch, reason),
+            SubscriptionEffect::ArmSilenceTimer { interval_ms } => {
+                if let Some(timer) = self.silence_timer.take() {
+                    timer.abort();
+                }
+                let derived = Duration::from_millis(interval_ms.saturating_mul(2)).max(MIN_SILENCE);
+                let silence = self.args.watcher.silence.unwrap_or(derived);
+                self.silence_timer = Some(context.send_after(silence, Msg::SilenceElapsed { epoch: self.epoch }));
+            }
+        }
+    }
+
+    /// Begins the subscription again behind the stored events.
+    fn restart_subscription(&mut self, reason: &'static str) {
+        self.subscription = SubscriptionCore::new(self.collector.cursor());
+        self.link.reconnect(self.epoch, reason);
+    }
+
+    /// Stores the complete blocks, one transaction at a time, and then reads the next page.
+    fn store_blocks(&mut self, context: &ActorContext<Msg>) {
+        if self.storing.is_some() {
+            return;
+        }
+        let blocks = self.collector.next_blocks();
+        if blocks.is_empty() {
+            if let Some((after, cursor)) = self.held_page.take() {
+                self.read_page(context, after, cursor);
+            }
+            return;
+        }
+        let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
+        let rows: Vec<BlockEvents> = blocks.iter().map(|block| to_rows(&args, block)).collect();
+        self.storing = Some(blocks);
+        context.spawn(async move {
+            let (store, now) = (&args.watcher.store, wall_clock::now().seconds);
+            let stored = store.store_blocks(&rows, now, args.watcher.max_stored).await;
+            mailbox.send(Msg::Stored(stored));
+        });
+    }
+
+    fn finish_store(&mut self, context: &ActorContext<Msg>, result: &Result<(), String>) {
+        self.args.watcher.guard.note_write(result.is_ok());
+        if let Err(error) = result {
+            tracing::warn!(error, "events cannot be stored");
+            context.send_after(STORE_PAUSE, Msg::StoreAgain);
+            return;
+        }
+        let Some(blocks) = self.storing.take() else { return };
+        let notifications = self.args.watcher.notifications;
+        self.collector.stored(&blocks, |event| notifications.id(event));
+        let mut has_events = false;
+        for event in blocks.into_iter().flat_map(|block| block.events) {
+            has_events = true;
+            // Without a listener there is nobody to tell.
+            let _ = self.args.events.send(event);
+        }
+        if let Some(courier) = self.args.watcher.courier.as_ref().filter(|_| has_events) {
+            courier.events_stored();
+        }
+    }
+
+    fn read_page(&self, context: &ActorContext<Msg>, after: u64, cursor: Option<String>) {
+        let (args, mailbox, epoch) = (Arc::clone(&self.args), context.mailbox(), self.epoch);
+        context.spawn(async move {
+            let page = read_event_page(&args.watcher.indexer, &args.watcher.scope, after, cursor.as_deref()).await;
+            mailbox.send(Msg::PageRead { epoch, page });
+        });
+    }
+
+    fn publish(&self) {
+        let phase = self.subscription.phase();
+        self.args.state.with(|state| {
+            state.stored_height = self.collector.cursor();
+            state.is_connected = phase != SubscriptionPhase::Connecting;
+            state.is_live = phase == SubscriptionPhase::Live && self.collector.next_blocks().is_empty();
+            state.skipped = self.collector.skipped();
+        });
+    }
+}
+
+fn to_rows(args: &Args, block: &CompleteBlock) -> BlockEvents {
+    let maker = args.watcher.notifications;
+    let is_delivered = args.watcher.courier.is_some();
+    BlockEvents {
+        height: block.height,
+        ids: block.events.iter().map(|event| maker.id(event)).collect(),
+        notifications: block.events.iter().filter(|_| is_delivered).map(|event| maker.make(event)).collect(),
+    }
+}

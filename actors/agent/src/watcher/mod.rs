@@ -1,0 +1,139 @@
+//! The registry watcher: the registry events of the agent's DID or corporation, each stored once and in order.
+//!
+//! It owns the WebSocket to the indexer, and the events that are not stored yet. Cursor, effects and webhooks of a block are one
+//! transaction of the store, after which the courier hears of them. While the store fails, nothing is lost: the events wait, and a
+//! subscription that runs too far ahead begins again from the cursor. When it dies, the next incarnation catches up from the cursor.
+
+mod actor;
+mod core;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use svc_kit::{ActorMessage, Handle, RetainedState, supervision::ChildSpec};
+use svc_net::{
+    upstream::UpstreamEndpoints,
+    websocket::{ConnectionEpoch, LinkEvent},
+};
+use svc_wire::{
+    block_subscription::SubscriptionScope,
+    event_stream::{EventsPage, IndexerEvent},
+};
+use tokio::sync::broadcast;
+
+use crate::{
+    courier::CourierHandle,
+    notification::NotificationMaker,
+    store::{AgentStore, AgentStoreError},
+    store_guard::StoreGuardHandle,
+};
+
+/// The state of a watcher, for readers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct WatcherState {
+    /// Height up to which every event is stored; `None` before the first block.
+    pub stored_height: Option<u64>,
+    /// Whether blocks arrive.
+    pub is_live: bool,
+    /// Whether the indexer was reached since the last disconnection.
+    pub is_connected: bool,
+    /// Events that were skipped: their heights are below the cursor, or they were stored before.
+    pub skipped: u64,
+}
+
+/// Messages of the watcher's own connection, tasks and timers.
+pub enum Msg {
+    /// The WebSocket connected, disconnected or received a text.
+    Link(LinkEvent),
+    /// A page of events was read, or could not be.
+    PageRead {
+        /// Connection during which the read began.
+        epoch: ConnectionEpoch,
+        /// The page, or the error in words.
+        page: Result<EventsPage, String>,
+    },
+    /// No message arrived within the expected time.
+    SilenceElapsed {
+        /// Connection that was silent.
+        epoch: ConnectionEpoch,
+    },
+    /// Blocks were stored, or could not be.
+    Stored(Result<(), AgentStoreError>),
+    /// The pause after a failure of the store is over.
+    StoreAgain,
+}
+
+impl ActorMessage for Msg {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Link(_) => "link",
+            Self::PageRead { .. } => "page_read",
+            Self::SilenceElapsed { .. } => "silence",
+            Self::Stored(_) => "stored",
+            Self::StoreAgain => "store_again",
+        }
+    }
+}
+
+/// Arguments of the watcher.
+pub struct WatcherArgs {
+    /// The indexers, one of which is in use.
+    pub indexer: UpstreamEndpoints,
+    /// The events.
+    pub scope: SubscriptionScope,
+    /// First height whose events are stored, while the store is empty; the next block when absent.
+    pub start_height: Option<u64>,
+    /// Silence that ends a connection; derived from the announced interval when absent.
+    pub silence: Option<Duration>,
+    /// The store.
+    pub store: AgentStore,
+    /// Hears of writes.
+    pub guard: StoreGuardHandle,
+    /// Makes webhooks, and the courier that delivers them; `None` without a receiver.
+    pub courier: Option<CourierHandle>,
+    /// Makes ids and bodies.
+    pub notifications: NotificationMaker,
+    /// Most events that are stored.
+    pub max_stored: u64,
+}
+
+/// Arguments of the actor.
+pub struct Args {
+    watcher: WatcherArgs,
+    state: RetainedState<WatcherState>,
+    events: broadcast::Sender<IndexerEvent>,
+}
+
+/// Messages that may wait; nobody but the watcher itself sends to it.
+const MAILBOX: usize = 16;
+/// Events that a slow listener may be behind.
+const MAX_LISTENER_LAG: usize = 1_024;
+
+/// The state of the registry watcher, and the events that it has stored.
+#[derive(Clone)]
+pub struct WatcherHandle {
+    state: RetainedState<WatcherState>,
+    events: broadcast::Sender<IndexerEvent>,
+}
+
+impl WatcherHandle {
+    /// Returns the handle, and the child specification that starts the actor.
+    pub fn child_spec(watcher: WatcherArgs) -> (Self, ChildSpec) {
+        let handle = Self { state: RetainedState::default(), events: broadcast::Sender::new(MAX_LISTENER_LAG) };
+        let args = Args { watcher, state: handle.state.clone(), events: handle.events.clone() };
+        let actor = Handle::new("registry_watcher", "registry_watcher", MAILBOX);
+        let child = ChildSpec::worker::<actor::RegistryWatcher>(&actor, args);
+        (handle, child)
+    }
+
+    /// Returns the state of the watcher.
+    pub fn state(&self) -> WatcherState {
+        self.state.with(|state| state.clone())
+    }
+
+    /// Returns the events that are stored from now on. They are a reason to look, no truth: the node is asked before anything follows.
+    pub fn events(&self) -> broadcast::Receiver<IndexerEvent> {
+        self.events.subscribe()
+    }
+}
