@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::{
     answer::{Answer, iso_seconds, to_response},
+    api::AdminApi,
     request::QueryParameters,
-    routes::AdminApi,
 };
 
 pub(super) async fn info(State(api): State<AdminApi>, request: Request) -> Response {

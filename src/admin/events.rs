@@ -10,9 +10,9 @@ use svc_agent::{DeadLetter, EventGap, Refusal};
 
 use super::{
     answer::{Answer, iso_seconds, no_store, to_response},
+    api::AdminApi,
     page::{page, parse_cursor},
     request::{BodyMembers, QueryParameters, parse_path},
-    routes::AdminApi,
 };
 
 pub(super) async fn list_dead_letters(State(api): State<AdminApi>, request: Request) -> Response {

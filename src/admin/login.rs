@@ -9,8 +9,8 @@ use svc_agent::{AgentPart, LoginProof, Refusal, RefusalCode, TokenIssuerHandle};
 
 use super::{
     answer::{Answer, iso_seconds, to_response},
+    api::AdminApi,
     request::{BodyMembers, QueryParameters},
-    routes::AdminApi,
 };
 
 fn issuer(api: &AdminApi) -> Result<&TokenIssuerHandle, Refusal> {

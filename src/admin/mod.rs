@@ -3,6 +3,7 @@
 
 mod agent_info;
 mod answer;
+mod api;
 mod caller;
 mod events;
 mod login;
@@ -12,6 +13,7 @@ mod request;
 mod routes;
 mod service_endpoints;
 
+pub use api::AdminApi;
 pub use caller::CallerRules;
 pub use public::{PublicApi, public_router};
-pub use routes::{AdminApi, router, serve_address, serve_socket};
+pub use routes::{router, serve_address, serve_socket};

@@ -3,7 +3,6 @@
 use std::{
     net::{SocketAddr, TcpListener},
     path::Path,
-    sync::Arc,
     time::Instant,
 };
 
@@ -16,40 +15,20 @@ use axum::{
     routing::{delete, get, patch, post},
     serve::ListenerExt,
 };
-use svc_agent::{Agent, AgentPart, Refusal, RefusalCode, TokenCheck};
+use svc_agent::{AgentPart, Refusal, RefusalCode, TokenCheck};
 use svc_otel::metrics;
 use svc_wire::secret::SecretString;
-use tokio_util::sync::CancellationToken;
 
 use super::{
     agent_info,
     answer::to_response,
-    caller::{Caller, CallerRules, Peer},
+    api::AdminApi,
+    caller::{Caller, Peer},
     events, login,
     request::MAX_BODY_BYTES,
     service_endpoints,
 };
 use crate::status::metrics_response;
-
-/// The state that the routes share.
-#[derive(Clone)]
-pub struct AdminApi {
-    pub(super) agent: Agent,
-    rules: Arc<CallerRules>,
-    shutdown: CancellationToken,
-}
-
-impl AdminApi {
-    /// The API of an agent.
-    pub fn new(agent: Agent, rules: CallerRules) -> Self {
-        Self { agent, rules: Arc::new(rules), shutdown: CancellationToken::new() }
-    }
-
-    /// Ends the listeners when it is cancelled; open requests are answered first.
-    pub fn shutdown_token(&self) -> CancellationToken {
-        self.shutdown.clone()
-    }
-}
 
 /// Paths of logins, which external callers use without a token in mode corporation.
 const LOGIN_PATHS: [&str; 2] = ["/v2/auth/challenge", "/v2/auth/token"];

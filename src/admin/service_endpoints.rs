@@ -12,9 +12,9 @@ use svc_agent::{
 
 use super::{
     answer::{Answer, to_response},
+    api::AdminApi,
     page::{page, parse_cursor},
     request::{BodyMembers, QueryParameters, parse_path},
-    routes::AdminApi,
 };
 
 /// A page of the entries of the published document, in the order of their ids. A managed one is marked.

@@ -6,7 +6,7 @@ use sqlx::{AnyConnection, Row};
 use svc_store::{AnyDatabase, DatabaseSettings, Durability, StoreTransaction, TableMigration};
 
 use super::{
-    AgentStoreError,
+    error::AgentStoreError,
     ownership::{Ownership, lock_file},
     sealing::{PrivateKey, StoreKeys},
 };

@@ -9,7 +9,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::AgentStoreError;
+use super::error::AgentStoreError;
 
 /// The version of a document that was published last.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

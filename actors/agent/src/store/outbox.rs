@@ -3,7 +3,7 @@
 use sqlx::{AnyConnection, Row, any::AnyRow};
 use svc_store::StoreTransaction;
 
-use super::{AgentStore, AgentStoreError};
+use super::{agent_store::AgentStore, error::AgentStoreError};
 use crate::notification::Notification;
 
 /// An event in the outbox.

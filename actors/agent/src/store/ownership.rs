@@ -6,7 +6,7 @@ use sqlx::{AnyConnection, Row};
 use svc_kit::wall_clock;
 use svc_store::{AnyDatabase, LockHolder, StoreLock, StoreTransaction};
 
-use super::AgentStoreError;
+use super::error::AgentStoreError;
 
 /// Seconds after which a lease that was not renewed ends.
 pub(super) const LEASE_SECONDS: i64 = 15;

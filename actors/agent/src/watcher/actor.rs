@@ -214,7 +214,7 @@ impl State {
         let mut has_events = false;
         for event in blocks.into_iter().flat_map(|block| block.events) {
             has_events = true;
-            // Without a listener there is nobody to tell.
+            // Listeners are optional.
             let _ = self.args.events.send(event);
         }
         if let Some(courier) = self.args.watcher.courier.as_ref().filter(|_| has_events) {

@@ -105,7 +105,7 @@ pub struct Args {
     events: broadcast::Sender<IndexerEvent>,
 }
 
-/// Messages that may wait; nobody but the watcher itself sends to it.
+/// Messages that may wait; only the watcher itself sends to it.
 const MAILBOX: usize = 16;
 /// Events that a slow listener may be behind.
 const MAX_LISTENER_LAG: usize = 1_024;
