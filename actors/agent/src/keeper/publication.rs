@@ -26,10 +26,10 @@ use crate::{
 };
 
 /// Entries and bytes of a log, and those that are kept for deletions and changes of keys.
-const MAX_ENTRIES: u64 = 1_000;
-const MAX_LOG_BYTES: usize = 1024 * 1024;
+const MAX_ENTRIES: u64 = 10_000;
+const MAX_LOG_BYTES: usize = 16 * 1024 * 1024;
 const RESERVED_ENTRIES: u64 = 100;
-const RESERVED_BYTES: usize = 128 * 1024;
+const RESERVED_BYTES: usize = 1024 * 1024;
 
 /// A version that cannot be made, verified or stored.
 #[derive(Debug, thiserror::Error)]

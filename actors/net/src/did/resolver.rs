@@ -3,12 +3,15 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use serde_json::Value;
 use svc_otel::{metrics, trace};
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::{
+    sync::{Semaphore, SemaphorePermit},
+    time::Instant,
+};
 
 use super::{
     cache::{self, CachedDocument, DocumentCache, VerifiedLog, VerifiedLogs},
@@ -20,13 +23,21 @@ use super::{
 };
 use crate::{
     excerpt::excerpt,
-    fetch::{BoundedFetcher, FetchLimits, FetchedBody, HttpClientError},
+    fetch::{BoundedFetcher, FetchError, FetchLimits, FetchedBody, HttpClientError},
     host_policy::HostPolicy,
 };
 
 /// Documents and logs that are verified at the same time. Verification is CPU work of half a millisecond per log entry: more at the
 /// same time would not be faster, and would hold their memory longer.
 const MAX_CONCURRENT_VERIFICATIONS: usize = 4;
+
+/// Limits of a log that exceeds those of other documents.
+const LARGE_LOG_LIMITS: FetchLimits = FetchLimits {
+    max_bytes: 16 * 1024 * 1024,
+    max_json_memory: 256 * 1024 * 1024,
+    timeout: Duration::from_secs(15),
+    max_redirects: 3,
+};
 
 /// Resolves DIDs of the methods `did:web` and `did:webvh`. Cheap to clone.
 #[derive(Clone)]
@@ -38,6 +49,8 @@ pub(super) struct DidResolverInner {
     verified_logs: VerifiedLogs,
     pub(super) in_flight_requests: InFlightRequests,
     verification_permits: Semaphore,
+    /// One large log at a time: its text and its entries stay in memory until it is verified.
+    large_log_permit: Semaphore,
 }
 
 impl std::fmt::Debug for DidResolver {
@@ -63,6 +76,7 @@ impl DidResolver {
             verified_logs: cache::new_verified_logs(),
             in_flight_requests: InFlightRequests::default(),
             verification_permits: Semaphore::new(MAX_CONCURRENT_VERIFICATIONS),
+            large_log_permit: Semaphore::new(1),
         }))
     }
 
@@ -150,7 +164,7 @@ impl DidResolver {
         did: &ResolvableDid,
         scid: &str,
     ) -> Result<(Arc<Value>, Option<CachedDocument>), DidError> {
-        let FetchedBody { url, body, freshness } = self.fetch_file(did, "did.jsonl").await?;
+        let (FetchedBody { url, body, freshness }, _large_log) = self.fetch_log(did).await?;
         let url = excerpt(url.as_str());
         // A log that was verified before proves the same document, with the same proofs of its witnesses.
         let verified = self.0.verified_logs.get(&*did.text).await.filter(|verified| verified.log == body);
@@ -177,6 +191,21 @@ impl DidResolver {
         let verified = VerifiedLog { log: log_body, witnesses, document: Arc::clone(&document), ttl };
         self.0.verified_logs.insert(did.text.as_str().into(), verified).await;
         Ok((Arc::clone(&document), CachedDocument::new(document, ttl, freshness)))
+    }
+
+    /// Fetches a log. One that is too large for other documents is fetched again, with a permit that is held until it is verified.
+    async fn fetch_log(&self, did: &ResolvableDid) -> Result<(FetchedBody, Option<SemaphorePermit<'_>>), DidError> {
+        match self.fetch_file(did, "did.jsonl").await {
+            Err(DidError::FetchFailed {
+                error: FetchError::BodyTooLong { .. } | FetchError::JsonTooLarge { .. },
+                ..
+            }) => {
+                let permit = self.0.large_log_permit.acquire().await.ok();
+                let fetched = self.0.fetcher.get_within(&did.file_url("did.jsonl"), &LARGE_LOG_LIMITS).await;
+                Ok((fetched.map_err(|error| DidError::FetchFailed { did: excerpt(&did.text), error })?, permit))
+            }
+            fetched => Ok((fetched?, None)),
+        }
     }
 
     async fn fetch_file(&self, did: &ResolvableDid, file: &str) -> Result<FetchedBody, DidError> {

@@ -106,19 +106,32 @@ impl BoundedFetcher {
     /// # Errors
     /// Every [`FetchError`].
     pub async fn get(&self, url: &str) -> Result<FetchedBody, FetchError> {
+        self.get_within(url, &self.0.limits).await
+    }
+
+    /// Fetches the document at `url` within other limits.
+    ///
+    /// # Errors
+    /// Every [`FetchError`].
+    pub async fn get_within(&self, url: &str, limits: &FetchLimits) -> Result<FetchedBody, FetchError> {
         let mut progress = FetchProgress { url: excerpt(url), stage: FetchStage::ResponseHead };
-        let limit = self.0.limits.timeout;
-        match tokio::time::timeout(limit, self.follow_redirects(url, &mut progress)).await {
+        let limit = limits.timeout;
+        match tokio::time::timeout(limit, self.follow_redirects(url, limits, &mut progress)).await {
             Ok(outcome) => outcome,
             Err(_) => Err(FetchError::TimedOut { url: progress.url, stage: progress.stage, limit }),
         }
         .inspect_err(|error| metrics::record_document_fetch(error.code()))
     }
 
-    async fn follow_redirects(&self, start: &str, progress: &mut FetchProgress) -> Result<FetchedBody, FetchError> {
+    async fn follow_redirects(
+        &self,
+        start: &str,
+        limits: &FetchLimits,
+        progress: &mut FetchProgress,
+    ) -> Result<FetchedBody, FetchError> {
         let mut url = self.check_url(start).map_err(|reason| FetchError::host_refused(start, reason))?;
         let mut redirected_from: Option<Url> = None;
-        for _ in 0..=self.0.limits.max_redirects {
+        for _ in 0..=limits.max_redirects {
             *progress = FetchProgress { url: excerpt(url.as_str()), stage: FetchStage::ResponseHead };
             let known = self.0.known_bodies.get(&url).await;
             let mut request = self.0.client.get(url.clone()).header(header::ACCEPT_ENCODING, "identity");
@@ -134,16 +147,17 @@ impl BoundedFetcher {
             }
             match redirect_target(&url, response.status(), response.headers(), |target| self.check_url(target))? {
                 Some(target) => redirected_from = Some(std::mem::replace(&mut url, target)),
-                None => return self.read_body(url, response, progress).await,
+                None => return self.read_body(url, response, limits, progress).await,
             }
         }
-        Err(FetchError::TooManyRedirects { url: excerpt(start), limit: self.0.limits.max_redirects })
+        Err(FetchError::TooManyRedirects { url: excerpt(start), limit: limits.max_redirects })
     }
 
     async fn read_body(
         &self,
         url: Url,
         mut response: reqwest::Response,
+        limits: &FetchLimits,
         progress: &mut FetchProgress,
     ) -> Result<FetchedBody, FetchError> {
         let at = excerpt(url.as_str());
@@ -157,7 +171,7 @@ impl BoundedFetcher {
             let coding = excerpt(&String::from_utf8_lossy(coding.as_bytes()));
             return Err(FetchError::ContentEncoded { url: at, coding });
         }
-        let limit = self.0.limits.max_bytes;
+        let limit = limits.max_bytes;
         let too_long = || FetchError::BodyTooLong { url: at.clone(), limit };
         let announced = response.content_length();
         if announced.is_some_and(|length| length > limit as u64) {
@@ -176,7 +190,7 @@ impl BoundedFetcher {
                 return Err(too_long());
             }
         }
-        let (body, limit) = (body.into_bytes(), self.0.limits.max_json_memory);
+        let (body, limit) = (body.into_bytes(), limits.max_json_memory);
         if json_memory::of_text(&body) > limit {
             return Err(FetchError::JsonTooLarge { url: at, limit });
         }

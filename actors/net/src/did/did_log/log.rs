@@ -16,7 +16,7 @@ use super::{
 use crate::{did::document, excerpt::excerpt};
 
 /// Largest number of entries of a log.
-const MAX_ENTRIES: usize = 1_000;
+const MAX_ENTRIES: usize = 10_000;
 
 /// A log whose first entry matches the SCID of its DID.
 #[derive(Debug)]

@@ -189,14 +189,32 @@ async fn a_log_is_fetched_and_verified_and_each_failure_has_its_code() {
     site.put("/.well-known/did-witness.json", "", json!([witnessed.witness_proof(0, &[&witness])]));
     resolver.resolve(&witnessed.did).await.expect("it is witnessed");
     for (body, code) in [
-        ("x\n".repeat(1001), "did_log_too_long"),
-        ("{".repeat(50_001), "did_fetch_failed"),
+        ("x\n".repeat(10_001), "did_log_too_long"),
+        ("{".repeat(500_000), "did_fetch_failed"),
+        (" ".repeat(16 * 1024 * 1024 + 1), "did_fetch_failed"),
         ("<html>".to_owned(), "did_log_invalid"),
         (String::new(), "did_log_invalid"),
     ] {
         site.put("/.well-known/did.jsonl", "", body);
         assert_eq!(resolver.resolve(&log.did).await.expect_err("refused").code(), code);
     }
+}
+
+#[tokio::test]
+async fn a_log_may_be_larger_than_a_document_and_is_then_verified_alone() {
+    let (site, resolver) = (DidWebServer::start().await, resolver());
+    let own = LogSigningKey::new(1);
+    let mut log = DidLogBuilder::new(&site.location, &own, |_| {});
+    for number in 0..24 {
+        log.add_entry(&own, |entry| entry["state"]["note"] = format!("{number} {}", "x".repeat(60_000)).into());
+    }
+    assert!(log.text().len() > 1024 * 1024);
+    site.publish(&log);
+    let document = resolver.resolve(&log.did).await.expect("it resolves");
+    assert_eq!(document["note"], log.last_entry()["state"]["note"]);
+    // The permit is free again.
+    assert_eq!(resolver.resolve_fresh(&log.did).await.expect("it resolves again"), document);
+    assert_eq!(resolver.0.large_log_permit.available_permits(), 1);
 }
 
 #[tokio::test]

@@ -332,7 +332,7 @@ fn the_limits_are_checked_before_the_work() {
         Err(DidLogError::TooLong(reason)) => reason,
         other => panic!("{other:?}"),
     };
-    assert!(too_long(&line.repeat(MAX_ENTRIES + 1)).contains("1000 entries"));
+    assert!(too_long(&line.repeat(MAX_ENTRIES + 1)).contains("10000 entries"));
     let witnesses: Vec<LogSigningKey> = (0..=100).map(LogSigningKey::new).collect();
     let named: Vec<&LogSigningKey> = witnesses.iter().collect();
     let mut many =
