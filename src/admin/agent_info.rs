@@ -4,37 +4,46 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
-use serde_json::json;
 
 use super::{
     answer::{Answer, iso_seconds, to_response},
     api::AdminApi,
     request::QueryParameters,
+    schema::{AgentInfo, DocumentInfo, ErrorBody, EventsInfo, Health, ReadRefusals},
 };
 
+/// The agent's DID, its document and its events.
+#[utoipa::path(get, path = "/v2/agent/info", operation_id = "getAgentInfo", tag = "agent",
+    responses((status = 200, body = AgentInfo), ReadRefusals))]
 pub(super) async fn info(State(api): State<AdminApi>, request: Request) -> Response {
     let query = request.uri().query().map(str::to_owned);
-    let answer = async || -> Answer {
+    let answer = async || -> Answer<AgentInfo> {
         QueryParameters::parse(query.as_deref())?.finish("none")?;
         let published = api.agent.keeper().published();
-        let document = json!({
-            "versionId": published.version.version_id, "entries": published.version.number, "logBytes": published.log_bytes(),
-        });
+        let document = DocumentInfo {
+            version_id: published.version.version_id.clone(),
+            entries: published.version.number,
+            log_bytes: published.log_bytes(),
+        };
         let sizes = api.agent.delivery().sizes().await?;
-        let mut events = json!({"stored": sizes.stored, "deadLetters": sizes.dead_letters});
-        if let Some(oldest) = sizes.oldest_at {
-            events["oldestAt"] = iso_seconds(oldest).into();
-        }
-        let (did, version) = (published.document.did(), env!("CARGO_PKG_VERSION"));
-        Ok(json!({"did": did, "version": version, "document": document, "events": events}))
+        let oldest_at = sizes.oldest_at.map(iso_seconds);
+        let events = EventsInfo { stored: sizes.stored, oldest_at, dead_letters: sizes.dead_letters };
+        let (did, version) = (published.document.did().to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+        Ok(AgentInfo { did, version, document, events })
     };
     to_response(answer().await)
 }
 
+/// Whether the process runs. Every caller is answered.
+#[utoipa::path(get, path = "/v2/agent/health/live", operation_id = "getLiveness", tag = "agent", security(()),
+    responses((status = 200, body = Health)))]
 pub(super) async fn live() -> Response {
-    to_response(Ok(json!({"status": "live"})))
+    to_response(Ok(Health { status: "live" }))
 }
 
+/// Whether every part works. Every caller is answered.
+#[utoipa::path(get, path = "/v2/agent/health/ready", operation_id = "getReadiness", tag = "agent", security(()),
+    responses((status = 200, body = Health), (status = 503, body = ErrorBody, description = "NOT_READY: the details name the parts")))]
 pub(super) async fn ready(State(api): State<AdminApi>) -> Response {
-    to_response(api.agent.check_ready().map(|()| json!({"status": "ready"})))
+    to_response(api.agent.check_ready().map(|()| Health { status: "ready" }))
 }

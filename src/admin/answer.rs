@@ -6,15 +6,15 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use prost_types::Timestamp;
-use serde_json::Value;
+use serde::Serialize;
 use svc_agent::Refusal;
 use svc_wire::timestamp;
 
 /// The answer to a request.
-pub(super) type Answer = Result<Value, Refusal>;
+pub(super) type Answer<T> = Result<T, Refusal>;
 
 /// Shapes an answer.
-pub(super) fn to_response(answer: Answer) -> Response {
+pub(super) fn to_response<T: Serialize>(answer: Answer<T>) -> Response {
     no_store(match answer {
         Ok(body) => Json(body).into_response(),
         Err(refusal) => refusal_response(&refusal),
@@ -30,6 +30,11 @@ pub(super) fn no_store(mut response: Response) -> Response {
 /// An instant in seconds since the epoch, as answers have it.
 pub(super) fn iso_seconds(seconds: i64) -> String {
     timestamp::iso_millis(&Timestamp { seconds, nanos: 0 })
+}
+
+/// Shapes a refusal.
+pub(super) fn refuse(refusal: Refusal) -> Response {
+    no_store(refusal_response(&refusal))
 }
 
 fn refusal_response(refusal: &Refusal) -> Response {

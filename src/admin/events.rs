@@ -5,57 +5,55 @@ use axum::{
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use serde_json::{Value, json};
-use svc_agent::{DeadLetter, EventGap, Refusal};
+use svc_agent::Refusal;
 
 use super::{
-    answer::{Answer, iso_seconds, no_store, to_response},
+    answer::{Answer, no_store, refuse, to_response},
     api::AdminApi,
     page::{page, parse_cursor},
     request::{BodyMembers, QueryParameters, parse_path},
+    schema::{ChangeRefusals, DeadLetterEntry, GapEntry, Page, ReadRefusals, Refilled},
 };
 
+/// A page of the events that could not be delivered.
+#[utoipa::path(get, path = "/v2/events/dead-letters", operation_id = "listDeadLetters", tag = "events",
+    params(("limit" = Option<u16>, Query, minimum = 1, maximum = 500, description = "Items of the page; 100 when absent."),
+        ("cursor" = Option<String>, Query, description = "nextCursor of the page before.")),
+    responses((status = 200, body = Page<DeadLetterEntry>), ReadRefusals))]
 pub(super) async fn list_dead_letters(State(api): State<AdminApi>, request: Request) -> Response {
     let query = request.uri().query().map(str::to_owned);
-    let answer = async || -> Answer {
+    let answer = async || -> Answer<Page<DeadLetterEntry>> {
         let mut query = QueryParameters::parse(query.as_deref())?;
         let (limit, cursor) = (query.take_limit()?, query.take("cursor"));
         query.finish("limit, cursor")?;
         let last = parse_cursor(cursor.as_deref(), "listDeadLetters")?;
         let letters = api.agent.delivery().dead_letters(last.as_deref(), limit + 1).await?;
-        Ok(page(letters, limit, "listDeadLetters", |letter| letter.event.id.clone(), letter_json))
+        Ok(page(letters, limit, "listDeadLetters", |letter| letter.event.id.clone()))
     };
     to_response(answer().await)
 }
 
-fn letter_json(letter: &DeadLetter) -> Value {
-    let body: Value = serde_json::from_str(&letter.event.body).unwrap_or_default();
-    let mut shown = json!({
-        "id": letter.event.id, "type": letter.event.kind, "timestamp": body["timestamp"], "data": body["data"],
-        "attempts": letter.attempts, "movedAt": iso_seconds(letter.moved_at),
-    });
-    if let Some(status) = letter.last_status {
-        shown["lastStatus"] = status.into();
-    }
-    if let Some(error) = &letter.last_error {
-        shown["lastError"] = error.as_str().into();
-    }
-    shown
-}
-
+/// Queues a dead letter behind the newest event.
+#[utoipa::path(post, path = "/v2/events/dead-letters/{id}/retry", operation_id = "retryDeadLetter", tag = "events",
+    params(("id" = String, Path, description = "Id of the event.")),
+    responses((status = 200, body = DeadLetterEntry), ReadRefusals, ChangeRefusals))]
 pub(super) async fn retry_dead_letter(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Response {
-    let answer = async || -> Answer {
+    let answer = async || -> Answer<DeadLetterEntry> {
         let id = parse_path(path)?;
         require_nothing(request).await?;
-        Ok(letter_json(&api.agent.delivery().retry(&id).await?))
+        Ok(api.agent.delivery().retry(&id).await?.into())
     };
     to_response(answer().await)
 }
 
+/// Removes a dead letter.
+#[utoipa::path(delete, path = "/v2/events/dead-letters/{id}", operation_id = "removeDeadLetter", tag = "events",
+    params(("id" = String, Path, description = "Id of the event.")),
+    responses((status = 204, description = "Removed."), ReadRefusals, ChangeRefusals))]
 pub(super) async fn remove_dead_letter(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
@@ -68,31 +66,35 @@ pub(super) async fn remove_dead_letter(
     };
     match removed().await {
         Ok(()) => no_store(StatusCode::NO_CONTENT.into_response()),
-        Err(refusal) => to_response(Err(refusal)),
+        Err(refusal) => refuse(refusal),
     }
 }
 
+/// A page of the heights whose events were dropped.
+#[utoipa::path(get, path = "/v2/events/gaps", operation_id = "listGaps", tag = "events",
+    params(("limit" = Option<u16>, Query, minimum = 1, maximum = 500, description = "Items of the page; 100 when absent."),
+        ("cursor" = Option<String>, Query, description = "nextCursor of the page before.")),
+    responses((status = 200, body = Page<GapEntry>), ReadRefusals))]
 pub(super) async fn list_gaps(State(api): State<AdminApi>, request: Request) -> Response {
     let query = request.uri().query().map(str::to_owned);
-    let answer = async || -> Answer {
+    let answer = async || -> Answer<Page<GapEntry>> {
         let mut query = QueryParameters::parse(query.as_deref())?;
         let (limit, cursor) = (query.take_limit()?, query.take("cursor"));
         query.finish("limit, cursor")?;
         let last = parse_cursor(cursor.as_deref(), "listEventGaps")?;
         let gaps = api.agent.delivery().gaps(last.and_then(|height| height.parse().ok()), limit + 1).await?;
-        Ok(page(gaps, limit, "listEventGaps", |gap| gap.from_height.to_string(), gap_json))
+        Ok(page(gaps, limit, "listEventGaps", |gap| gap.from_height.to_string()))
     };
     to_response(answer().await)
 }
 
-fn gap_json(gap: &EventGap) -> Value {
-    json!({"fromHeight": gap.from_height, "toHeight": gap.to_height, "count": gap.count})
-}
-
+/// Reads the events of the gaps from the indexer again, as many as there is room for.
+#[utoipa::path(post, path = "/v2/events/gaps/refill", operation_id = "refillGaps", tag = "events",
+    responses((status = 200, body = Refilled), ReadRefusals, ChangeRefusals))]
 pub(super) async fn refill_gaps(State(api): State<AdminApi>, request: Request) -> Response {
-    let answer = async || -> Answer {
+    let answer = async || -> Answer<Refilled> {
         require_nothing(request).await?;
-        Ok(json!({"queued": api.agent.delivery().refill().await?}))
+        Ok(Refilled { queued: api.agent.delivery().refill().await? })
     };
     to_response(answer().await)
 }

@@ -4,13 +4,13 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
-use serde_json::json;
 use svc_agent::{AgentPart, LoginProof, Refusal, RefusalCode, TokenIssuerHandle};
 
 use super::{
     answer::{Answer, iso_seconds, to_response},
     api::AdminApi,
     request::{BodyMembers, QueryParameters},
+    schema::{BodyRefusals, Challenge, ChallengeRequest, ReadRefusals, Token, TokenRequest},
 };
 
 fn issuer(api: &AdminApi) -> Result<&TokenIssuerHandle, Refusal> {
@@ -22,25 +22,27 @@ fn issuer_is_down(error: &svc_kit::AskError) -> Refusal {
     Refusal::not_ready(AgentPart::Store, format!("logins do not work now: {error}"), 1)
 }
 
+/// Makes a challenge for an account. Served with ADMIN_API_AUTH_MODE=corporation only.
+#[utoipa::path(post, path = "/v2/auth/challenge", operation_id = "challenge", tag = "auth", security(()),
+    request_body = ChallengeRequest, responses((status = 200, body = Challenge), ReadRefusals, BodyRefusals))]
 pub(super) async fn challenge(State(api): State<AdminApi>, request: Request) -> Response {
-    let answer = async || -> Answer {
+    let answer = async || -> Answer<Challenge> {
         let tokens = issuer(&api)?;
         QueryParameters::parse(request.uri().query())?.finish("none")?;
         let mut members = BodyMembers::read(request).await?;
         let account = members.require_text("account")?;
         members.finish("account")?;
         let made = tokens.challenge(account).await.map_err(|error| issuer_is_down(&error))??;
-        let mut body = json!({"nonce": made.nonce, "expiresAt": iso_seconds(made.expires_at)});
-        if let Some(audience) = made.audience {
-            body["audience"] = audience.into();
-        }
-        Ok(body)
+        Ok(Challenge { nonce: made.nonce, expires_at: iso_seconds(made.expires_at), audience: made.audience })
     };
     to_response(answer().await)
 }
 
+/// Exchanges a signed challenge for a token. Every failure of a login is the same 401.
+#[utoipa::path(post, path = "/v2/auth/token", operation_id = "token", tag = "auth", security(()),
+    request_body = TokenRequest, responses((status = 200, body = Token), ReadRefusals, BodyRefusals))]
 pub(super) async fn redeem(State(api): State<AdminApi>, request: Request) -> Response {
-    let answer = async || -> Answer {
+    let answer = async || -> Answer<Token> {
         let tokens = issuer(&api)?;
         QueryParameters::parse(request.uri().query())?.finish("none")?;
         let mut members = BodyMembers::read(request).await?;
@@ -52,7 +54,8 @@ pub(super) async fn redeem(State(api): State<AdminApi>, request: Request) -> Res
         };
         members.finish("account, pubKey, signature, nonce")?;
         let token = tokens.redeem(proof).await.map_err(|error| issuer_is_down(&error))??;
-        Ok(json!({"token": token.value.expose_secret(), "expiresAt": iso_seconds(token.expires_at)}))
+        let expires_at = iso_seconds(token.expires_at);
+        Ok(Token { token: token.value.expose_secret().to_owned(), expires_at })
     };
     to_response(answer().await)
 }

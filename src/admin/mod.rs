@@ -5,15 +5,17 @@ mod agent_info;
 mod answer;
 mod api;
 mod caller;
+mod docs_page;
 mod events;
 mod login;
 mod page;
 mod public;
 mod request;
 mod routes;
+mod schema;
 mod service_endpoints;
 
 pub use api::AdminApi;
 pub use caller::CallerRules;
 pub use public::{PublicApi, public_router};
-pub use routes::{router, serve_address, serve_socket};
+pub use routes::{openapi, router, serve_address, serve_socket};

@@ -2,9 +2,10 @@
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use svc_agent::{Refusal, RefusalCode};
+
+use super::schema::Page;
 
 /// Longest cursor, in bytes.
 const MAX_CURSOR_BYTES: usize = 1_024;
@@ -39,19 +40,13 @@ pub(super) fn parse_cursor(text: Option<&str>, list: &str) -> Result<Option<Stri
 }
 
 /// Makes a page of items in the order of their keys. `rest` has at most one item more than the page.
-pub(super) fn page<T>(
-    mut rest: Vec<T>,
-    limit: usize,
-    list: &str,
-    key: impl Fn(&T) -> String,
-    shape: impl Fn(&T) -> Value,
-) -> Value {
+pub(super) fn page<T, U: From<T>>(mut rest: Vec<T>, limit: usize, list: &str, key: impl Fn(&T) -> String) -> Page<U> {
     let has_more = rest.len() > limit;
     rest.truncate(limit);
     let cursor = |last: &T| {
         let cursor = Cursor { v: VERSION, s: list_digest(list), k: key(last) };
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(&cursor).unwrap_or_default())
     };
-    let next = if has_more { rest.last().map(cursor) } else { None };
-    json!({"items": rest.iter().map(shape).collect::<Vec<_>>(), "nextCursor": next})
+    let next_cursor = if has_more { rest.last().map(cursor) } else { None };
+    Page { items: rest.into_iter().map(U::from).collect(), next_cursor }
 }

@@ -3,27 +3,34 @@
 use std::{
     net::{SocketAddr, TcpListener},
     path::Path,
+    sync::Arc,
     time::Instant,
 };
 
 use axum::{
-    Router,
+    Json, Router,
     extract::{ConnectInfo, DefaultBodyLimit, MatchedPath, Request, State},
     http::{Method, header},
     middleware::{Next, from_fn_with_state},
-    response::Response,
-    routing::{delete, get, patch, post},
+    response::{IntoResponse, Response},
+    routing::get,
     serve::ListenerExt,
 };
 use svc_agent::{AgentPart, Refusal, RefusalCode, TokenCheck};
 use svc_otel::metrics;
 use svc_wire::secret::SecretString;
+use utoipa::openapi::{
+    ComponentsBuilder, InfoBuilder, OpenApi, OpenApiBuilder,
+    security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
+};
+use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
     agent_info,
-    answer::to_response,
+    answer::{no_store, refuse},
     api::AdminApi,
     caller::{Caller, Peer},
+    docs_page::docs_page,
     events, login,
     request::MAX_BODY_BYTES,
     service_endpoints,
@@ -35,23 +42,47 @@ const LOGIN_PATHS: [&str; 2] = ["/v2/auth/challenge", "/v2/auth/token"];
 /// Paths that answer every caller.
 const HEALTH_PATHS: [&str; 2] = ["/v2/agent/health/live", "/v2/agent/health/ready"];
 
+/// The routes that are described, and their description.
+fn described_routes() -> OpenApiRouter<AdminApi> {
+    OpenApiRouter::with_openapi(base_document())
+        .routes(routes!(login::challenge))
+        .routes(routes!(login::redeem))
+        .routes(routes!(agent_info::info))
+        .routes(routes!(agent_info::live))
+        .routes(routes!(agent_info::ready))
+        .routes(routes!(service_endpoints::list, service_endpoints::add))
+        .routes(routes!(service_endpoints::update, service_endpoints::delete))
+        .routes(routes!(events::list_dead_letters))
+        .routes(routes!(events::remove_dead_letter))
+        .routes(routes!(events::retry_dead_letter))
+        .routes(routes!(events::list_gaps))
+        .routes(routes!(events::refill_gaps))
+}
+
+fn base_document() -> OpenApi {
+    let bearer = HttpBuilder::new()
+        .scheme(HttpAuthScheme::Bearer)
+        .description(Some("A token of /v2/auth/token. Callers of ADMIN_API_TRUSTED_NETWORKS need none."));
+    let components = ComponentsBuilder::new().security_scheme("token", SecurityScheme::Http(bearer.build())).build();
+    let info = InfoBuilder::new().title("Admin API of a service agent").version(env!("CARGO_PKG_VERSION")).build();
+    let requirements = [SecurityRequirement::new("token", Vec::<String>::new()), SecurityRequirement::default()];
+    OpenApiBuilder::new().info(info).components(Some(components)).security(Some(requirements)).build()
+}
+
+/// The OpenAPI document of the admin API, made of the handlers that the routes lead to.
+pub fn openapi() -> OpenApi {
+    described_routes().into_openapi()
+}
+
 /// All routes.
 pub fn router(api: AdminApi) -> Router {
-    let one_endpoint = patch(service_endpoints::update).delete(service_endpoints::delete);
-    Router::new()
-        .route("/v2/auth/challenge", post(login::challenge))
-        .route("/v2/auth/token", post(login::redeem))
-        .route("/v2/agent/info", get(agent_info::info))
-        .route("/v2/agent/health/live", get(agent_info::live))
-        .route("/v2/agent/health/ready", get(agent_info::ready))
-        .route("/v2/vt/service-endpoints", get(service_endpoints::list).post(service_endpoints::add))
-        .route("/v2/vt/service-endpoints/{id}", one_endpoint)
-        .route("/v2/events/dead-letters", get(events::list_dead_letters))
-        .route("/v2/events/dead-letters/{id}", delete(events::remove_dead_letter))
-        .route("/v2/events/dead-letters/{id}/retry", post(events::retry_dead_letter))
-        .route("/v2/events/gaps", get(events::list_gaps))
-        .route("/v2/events/gaps/refill", post(events::refill_gaps))
+    let (routes, document) = described_routes().split_for_parts();
+    let document = Arc::new(document);
+    let described = Arc::clone(&document);
+    routes
         .route("/metrics", get(metrics_response))
+        .route("/openapi.json", get(async move || no_store(Json(&*document).into_response())))
+        .route("/docs", get(async move || docs_page(&described)))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(unknown_path)
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
@@ -60,12 +91,12 @@ pub fn router(api: AdminApi) -> Router {
 }
 
 async fn unknown_path() -> Response {
-    to_response(Err(Refusal::new(RefusalCode::UnknownId, "nothing is served at this path")))
+    refuse(Refusal::new(RefusalCode::UnknownId, "nothing is served at this path"))
 }
 
 async fn method_not_allowed(method: Method) -> Response {
     let message = format!("{method} is not a method of this path; the header Allow names them");
-    to_response(Err(Refusal::new(RefusalCode::MethodNotAllowed, message)))
+    refuse(Refusal::new(RefusalCode::MethodNotAllowed, message))
 }
 
 /// Admits a request, or refuses it before anything of it is read.
@@ -80,7 +111,7 @@ async fn admit(State(api): State<AdminApi>, request: Request, next: Next) -> Res
     };
     let response = match admitted {
         Ok(()) => next.run(request).await,
-        Err(refusal) => to_response(Err(refusal)),
+        Err(refusal) => refuse(refusal),
     };
     metrics::record_admin_request(&route, response.status().as_u16(), started.elapsed());
     response

@@ -4,10 +4,9 @@ use axum::{
     extract::{Path, Request, State, rejection::PathRejection},
     response::Response,
 };
-use serde_json::Value;
 use svc_agent::{
     Refusal, RefusalCode,
-    document::{ServiceChange, ServiceEntry, ServiceIdPath, ServiceUpdate},
+    document::{ServiceChange, ServiceIdPath, ServiceUpdate},
 };
 
 use super::{
@@ -15,11 +14,20 @@ use super::{
     api::AdminApi,
     page::{page, parse_cursor},
     request::{BodyMembers, QueryParameters, parse_path},
+    schema::{
+        BodyRefusals, ChangeRefusals, ListedServiceEndpoint, NewServiceEndpoint, Page, ReadRefusals, ServiceEndpoint,
+        ServiceEndpointChange,
+    },
 };
 
 /// A page of the entries of the published document, in the order of their ids. A managed one is marked.
+#[utoipa::path(get, path = "/v2/vt/service-endpoints", operation_id = "listServiceEndpoints", tag = "service endpoints",
+    params(("limit" = Option<u16>, Query, minimum = 1, maximum = 500, description = "Items of the page; 100 when absent."),
+        ("cursor" = Option<String>, Query, description = "nextCursor of the page before."),
+        ("managed" = Option<bool>, Query, description = "Only entries that the agent writes itself, or only others.")),
+    responses((status = 200, body = Page<ListedServiceEndpoint>), ReadRefusals))]
 pub(super) async fn list(State(api): State<AdminApi>, request: Request) -> Response {
-    let answer = || -> Answer {
+    let answer = || -> Answer<Page<ListedServiceEndpoint>> {
         let mut query = QueryParameters::parse(request.uri().query())?;
         let (limit, cursor, managed) = (query.take_limit()?, query.take("cursor"), query.take_flag("managed")?);
         query.finish("limit, cursor, managed")?;
@@ -32,21 +40,17 @@ pub(super) async fn list(State(api): State<AdminApi>, request: Request) -> Respo
                 && managed.is_none_or(|managed| entry.is_managed() == managed)
         });
         entries.truncate(limit + 1);
-        Ok(page(entries, limit, &list, |entry| entry.id.clone(), listed_entry))
+        Ok(page(entries, limit, &list, |entry| entry.id.clone()))
     };
     to_response(answer())
 }
 
-fn listed_entry(entry: &ServiceEntry) -> Value {
-    let mut listed = entry.to_json();
-    if entry.is_managed() {
-        listed["managed"] = true.into();
-    }
-    listed
-}
-
+/// Adds an entry. The answer comes when the changed document is served.
+#[utoipa::path(post, path = "/v2/vt/service-endpoints", operation_id = "addServiceEndpoint", tag = "service endpoints",
+    request_body = NewServiceEndpoint,
+    responses((status = 200, body = ServiceEndpoint), ReadRefusals, BodyRefusals, ChangeRefusals))]
 pub(super) async fn add(State(api): State<AdminApi>, request: Request) -> Response {
-    let answer = async || -> Answer {
+    let answer = async || -> Answer<ServiceEndpoint> {
         QueryParameters::parse(request.uri().query())?.finish("none")?;
         let mut members = BodyMembers::read(request).await?;
         let change = ServiceChange::Add {
@@ -60,12 +64,17 @@ pub(super) async fn add(State(api): State<AdminApi>, request: Request) -> Respon
     to_response(answer().await)
 }
 
+/// Changes an entry; a given member is replaced whole.
+#[utoipa::path(patch, path = "/v2/vt/service-endpoints/{serviceEndpointId}", operation_id = "updateServiceEndpoint",
+    tag = "service endpoints", params(("serviceEndpointId" = String, Path, description = "Fragment, #fragment, or the whole DID URL.")),
+    request_body = ServiceEndpointChange,
+    responses((status = 200, body = ServiceEndpoint), ReadRefusals, BodyRefusals, ChangeRefusals))]
 pub(super) async fn update(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
     request: Request,
 ) -> Response {
-    let answer = async || -> Answer {
+    let answer = async || -> Answer<ServiceEndpoint> {
         let id = ServiceIdPath::new(parse_path(path)?);
         QueryParameters::parse(request.uri().query())?.finish("none")?;
         let mut members = BodyMembers::read(request).await?;
@@ -80,6 +89,10 @@ pub(super) async fn update(
     to_response(answer().await)
 }
 
+/// Removes an entry, and answers with it.
+#[utoipa::path(delete, path = "/v2/vt/service-endpoints/{serviceEndpointId}", operation_id = "deleteServiceEndpoint",
+    tag = "service endpoints", params(("serviceEndpointId" = String, Path, description = "Fragment, #fragment, or the whole DID URL.")),
+    responses((status = 200, body = ServiceEndpoint), ReadRefusals, ChangeRefusals))]
 pub(super) async fn delete(
     State(api): State<AdminApi>,
     path: Result<Path<String>, PathRejection>,
@@ -87,7 +100,7 @@ pub(super) async fn delete(
 ) -> Response {
     // A body that is not read may not be shared with another thread.
     let query = request.uri().query().map(str::to_owned);
-    let answer = async || -> Answer {
+    let answer = async || -> Answer<ServiceEndpoint> {
         let id = ServiceIdPath::new(parse_path(path)?);
         QueryParameters::parse(query.as_deref())?.finish("none")?;
         change_document(&api, ServiceChange::Delete { id }).await
@@ -95,6 +108,6 @@ pub(super) async fn delete(
     to_response(answer().await)
 }
 
-async fn change_document(api: &AdminApi, change: ServiceChange) -> Answer {
-    api.agent.keeper().change(change).await.map(|entry| entry.to_json())
+async fn change_document(api: &AdminApi, change: ServiceChange) -> Answer<ServiceEndpoint> {
+    api.agent.keeper().change(change).await.map(ServiceEndpoint::from)
 }

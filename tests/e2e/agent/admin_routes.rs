@@ -202,3 +202,52 @@ async fn a_hundred_changes_at_once_go_into_few_versions() {
     assert_eq!(server.agent.keeper().published().document.services().len(), added);
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_description_names_the_routes_as_they_answer() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server =
+        AgentServer::start(directory.path(), &sqlite_url(directory.path()), DidMethod::Web, Mode::Internal).await;
+    let document = server.send("GET", "/openapi.json", None).await.body;
+    assert_eq!(document["openapi"], "3.1.0");
+    let paths = document["paths"].as_object().expect("paths");
+    let mut operations = Vec::new();
+    for (path, methods) in paths {
+        for (method, operation) in methods.as_object().expect("methods") {
+            let path = path.replace("{serviceEndpointId}", "none").replace("{id}", "none");
+            let answer = server.send(&method.to_uppercase(), &path, (method != "get").then_some("{}")).await;
+            let described = operation["responses"].as_object().expect("responses");
+            let is_login = path.starts_with("/v2/auth/");
+            // Logins are not served in this mode.
+            assert!(
+                is_login || described.contains_key(&answer.status.to_string()),
+                "{method} {path}: {}",
+                answer.status
+            );
+            operations.push(operation["operationId"].as_str().expect("an id").to_owned());
+        }
+    }
+    operations.sort();
+    let expected = [
+        "addServiceEndpoint",
+        "challenge",
+        "deleteServiceEndpoint",
+        "getAgentInfo",
+        "getLiveness",
+        "getReadiness",
+        "listDeadLetters",
+        "listGaps",
+        "listServiceEndpoints",
+        "refillGaps",
+        "removeDeadLetter",
+        "retryDeadLetter",
+        "token",
+        "updateServiceEndpoint",
+    ];
+    assert_eq!(operations, expected);
+    let page = request("GET", &format!("{}/docs", server.admin)).send().await.expect("answered");
+    assert!(
+        page.headers()["content-security-policy"].to_str().is_ok_and(|policy| policy.starts_with("default-src 'none'"))
+    );
+    server.stop().await;
+}
