@@ -5,7 +5,7 @@ use std::{
     net::{IpAddr, SocketAddr},
 };
 
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use ipnet::IpNet;
 use svc_agent::{Refusal, RefusalCode};
 
@@ -48,12 +48,16 @@ impl CallerRules {
             Peer::Address(address) => address.to_canonical(),
         };
         let is_near = self.trusted_networks.iter().any(|network| network.contains(&address));
-        let host = headers.get(header::HOST).and_then(|value| value.to_str().ok()).map(str::to_ascii_lowercase);
-        if !is_near || headers.keys().any(is_of_proxy) || (host.is_some() && host == self.public_host) {
+        let hosts: Vec<String> = headers.get_all(header::HOST).iter().map(normalised_host).collect();
+        let is_public =
+            |host: &String| self.public_host.as_ref().is_some_and(|public| without_default_port(public) == *host);
+        if !is_near || headers.keys().any(is_of_proxy) || hosts.iter().any(is_public) {
             return Ok(Caller::External);
         }
-        let host = host.unwrap_or_default();
-        if !self.admits_host(&host) {
+        let [host] = hosts.as_slice() else {
+            return Err(Refusal::new(RefusalCode::Forbidden, "a request needs one Host"));
+        };
+        if !self.admits_host(host) {
             let message = format!(
                 "the Host {host:?} is not allowed; allowed are loopback names, {}, and the names in ADMIN_API_ALLOWED_HOSTS",
                 self.bound
@@ -61,7 +65,9 @@ impl CallerRules {
             return Err(Refusal::new(RefusalCode::Forbidden, message));
         }
         let origins = headers.get_all(header::ORIGIN);
-        let is_own = |origin: &str| origin.split_once("://").is_some_and(|(_, rest)| rest.eq_ignore_ascii_case(&host));
+        let is_own = |origin: &str| {
+            origin.split_once("://").is_some_and(|(_, rest)| without_default_port(rest).eq_ignore_ascii_case(host))
+        };
         if !origins.iter().all(|origin| origin.to_str().is_ok_and(is_own)) {
             let message = "requests of other web pages are not allowed: the Origin is not the Host";
             return Err(Refusal::new(RefusalCode::Forbidden, message));
@@ -81,6 +87,16 @@ impl CallerRules {
     }
 }
 
+/// A Host in lower case, without a final dot of the name and without a default port.
+fn normalised_host(value: &HeaderValue) -> String {
+    let text = value.to_str().unwrap_or_default().to_ascii_lowercase();
+    without_default_port(&text).replace(".:", ":").trim_end_matches('.').to_owned()
+}
+
+fn without_default_port(host: &str) -> &str {
+    host.strip_suffix(":443").or_else(|| host.strip_suffix(":80")).unwrap_or(host)
+}
+
 fn without_port(host: &str) -> &str {
     match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) && !name.ends_with(':') => name,
@@ -95,8 +111,6 @@ fn is_of_proxy(name: &HeaderName) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
-
     use super::*;
 
     fn rules() -> CallerRules {
@@ -137,6 +151,9 @@ mod tests {
             ("127.0.0.1", vec![local, ("x-real-ip", "127.0.0.1")], Ok(Caller::External)),
             ("127.0.0.1", vec![("host", "admin.example.com")], Ok(Caller::External)),
             ("127.0.0.1", vec![("host", "Admin.Example.com")], Ok(Caller::External)),
+            ("127.0.0.1", vec![("host", "admin.example.com.:443")], Ok(Caller::External)),
+            ("127.0.0.1", vec![local, ("host", "admin.example.com")], Ok(Caller::External)),
+            ("127.0.0.1", vec![local, local], Err(RefusalCode::Forbidden)),
             ("127.0.0.1", vec![], Err(RefusalCode::Forbidden)),
             ("127.0.0.1", vec![("host", "rebound.example:3000")], Err(RefusalCode::Forbidden)),
             ("127.0.0.1", vec![("host", "127.0.0.1.example")], Err(RefusalCode::Forbidden)),

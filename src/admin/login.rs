@@ -29,7 +29,7 @@ pub(super) async fn challenge(State(api): State<AdminApi>, request: Request) -> 
     let answer = async || -> Answer<Challenge> {
         let tokens = issuer(&api)?;
         QueryParameters::parse(request.uri().query())?.finish("none")?;
-        let mut members = BodyMembers::read(request).await?;
+        let mut members = BodyMembers::read_login(request).await?;
         let account = members.require_text("account")?;
         members.finish("account")?;
         let made = tokens.challenge(account).await.map_err(|error| issuer_is_down(&error))??;
@@ -45,7 +45,7 @@ pub(super) async fn redeem(State(api): State<AdminApi>, request: Request) -> Res
     let answer = async || -> Answer<Token> {
         let tokens = issuer(&api)?;
         QueryParameters::parse(request.uri().query())?.finish("none")?;
-        let mut members = BodyMembers::read(request).await?;
+        let mut members = BodyMembers::read_login(request).await?;
         let proof = LoginProof {
             account: members.require_text("account")?,
             public_key: members.require_text("pubKey")?,

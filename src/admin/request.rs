@@ -3,20 +3,21 @@
 use std::time::Duration;
 
 use axum::{
-    body::HttpBody,
-    extract::{
-        FromRequest, Path, Request,
-        rejection::{BytesRejection, PathRejection},
-    },
-    http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
+    body::{HttpBody, to_bytes},
+    extract::{Path, Request, rejection::PathRejection},
+    http::{HeaderMap, header::CONTENT_TYPE},
 };
-use bytes::Bytes;
+use http_body_util::LengthLimitError;
 use serde_json::{Map, Value};
 use svc_agent::{Refusal, RefusalCode};
 use svc_wire::strict_json::parse_strict_json;
 
 /// Longest body, in bytes.
-pub(super) const MAX_BODY_BYTES: usize = 5_242_880;
+const MAX_BODY_BYTES: usize = 5_242_880;
+/// Longest body of a login, which strangers send too.
+const MAX_LOGIN_BYTES: usize = 16 * 1024;
+/// Parameters of a query; no route has as many.
+const MAX_PARAMETERS: usize = 16;
 /// Deepest nesting of a body.
 const MAX_NESTING: usize = 32;
 /// Longest wait for a body.
@@ -32,10 +33,26 @@ pub(super) struct BodyMembers(Map<String, Value>);
 impl BodyMembers {
     /// Reads the body of a request.
     pub async fn read(request: Request) -> Result<Self, Refusal> {
+        Self::read_within(request, MAX_BODY_BYTES).await
+    }
+
+    /// Reads the body of a login.
+    pub async fn read_login(request: Request) -> Result<Self, Refusal> {
+        Self::read_within(request, MAX_LOGIN_BYTES).await
+    }
+
+    async fn read_within(request: Request, limit: usize) -> Result<Self, Refusal> {
         require_json(request.headers())?;
-        let read = tokio::time::timeout(BODY_TIMEOUT, Bytes::from_request(request, &())).await;
+        let too_long = || Refusal::new(RefusalCode::BodyTooLong, format!("the body is longer than {limit} bytes"));
+        if request.body().size_hint().lower() > limit as u64 {
+            return Err(too_long());
+        }
+        let read = tokio::time::timeout(BODY_TIMEOUT, to_bytes(request.into_body(), limit)).await;
         let late = || invalid("body", format!("it did not arrive within {} s", BODY_TIMEOUT.as_secs()));
-        let bytes = read.map_err(|_| late())?.map_err(|rejection| incomplete(&rejection))?;
+        let bytes = read.map_err(|_| late())?.map_err(|error| {
+            let is_too_long = std::error::Error::source(&error).is_some_and(|cause| cause.is::<LengthLimitError>());
+            if is_too_long { too_long() } else { invalid("body", "it did not arrive whole") }
+        })?;
         match parse_strict_json(&bytes, MAX_NESTING).map_err(|error| invalid("body", error.to_string()))? {
             Value::Object(members) => Ok(Self(members)),
             _ => Err(invalid("body", "it is no JSON object")),
@@ -86,13 +103,6 @@ impl BodyMembers {
     }
 }
 
-fn incomplete(rejection: &BytesRejection) -> Refusal {
-    if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
-        return Refusal::new(RefusalCode::BodyTooLong, format!("the body is longer than {MAX_BODY_BYTES} bytes"));
-    }
-    invalid("body", "it did not arrive whole")
-}
-
 fn require_json(headers: &HeaderMap) -> Result<(), Refusal> {
     let text = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default().to_ascii_lowercase();
     let mut parts = text.split(';').map(str::trim);
@@ -113,6 +123,9 @@ impl QueryParameters {
     pub fn parse(query: Option<&str>) -> Result<Self, Refusal> {
         let pairs: Vec<(String, String)> =
             url::form_urlencoded::parse(query.unwrap_or_default().as_bytes()).into_owned().collect();
+        if pairs.len() > MAX_PARAMETERS {
+            return Err(invalid("query", format!("it has more than {MAX_PARAMETERS} parameters")));
+        }
         let is_repeated = |place: usize| pairs[..place].iter().any(|(name, _)| *name == pairs[place].0);
         match (0..pairs.len()).find(|place| is_repeated(*place)) {
             None => Ok(Self(pairs)),

@@ -1,15 +1,15 @@
 //! The routes of the admin API, and the order of its checks: the caller, the login, the path, the method, the body.
 
 use std::{
-    net::{SocketAddr, TcpListener},
-    path::Path,
+    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
+    path::{Path, PathBuf},
     sync::Arc,
     time::Instant,
 };
 
 use axum::{
-    Json, Router,
-    extract::{ConnectInfo, DefaultBodyLimit, MatchedPath, Request, State},
+    Extension, Json, Router,
+    extract::{ConnectInfo, MatchedPath, Request, State},
     http::{Method, header},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
@@ -31,9 +31,7 @@ use super::{
     api::AdminApi,
     caller::{Caller, Peer},
     docs_page::docs_page,
-    events, login,
-    request::MAX_BODY_BYTES,
-    service_endpoints,
+    events, login, service_endpoints,
 };
 use crate::status::metrics_response;
 
@@ -85,7 +83,6 @@ pub fn router(api: AdminApi) -> Router {
         .route("/docs", get(async move || docs_page(&described)))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(unknown_path)
-        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(from_fn_with_state(api.clone(), admit))
         .with_state(api)
 }
@@ -135,10 +132,17 @@ fn needs_token() -> Refusal {
 }
 
 fn judge_request(api: &AdminApi, request: &Request) -> Result<Admission, Refusal> {
-    let peer = match request.extensions().get::<ConnectInfo<SocketAddr>>() {
-        Some(ConnectInfo(address)) => Peer::Address(address.ip()),
-        None => Peer::LocalSocket,
-    };
+    let extensions = request.extensions();
+    let address = extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(address)| Peer::Address(address.ip()));
+    // A server that does not state the peer of a connection has no trusted callers.
+    let unknown = Peer::Address(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+    let peer = extensions.get::<Peer>().copied().or(address).unwrap_or(unknown);
+    // In the absolute form of a target its host overrides the header.
+    let target = request.uri().authority().map(|authority| authority.as_str().to_ascii_lowercase());
+    let host = request.headers().get(header::HOST).and_then(|value| value.to_str().ok()).map(str::to_ascii_lowercase);
+    if target.is_some() && target != host {
+        return Err(refused("the target names another host than the header Host"));
+    }
     let path = request.uri().path();
     if HEALTH_PATHS.contains(&path) || api.rules.classify(peer, request.headers())? == Caller::Trusted {
         return Ok(Admission::Open);
@@ -185,14 +189,24 @@ pub async fn serve_address(listener: TcpListener, api: AdminApi) -> std::io::Res
 
 /// Serves the routes on a Unix socket, which only the user of the process can open, until the API is shut down.
 pub async fn serve_socket(path: &Path, api: AdminApi) -> std::io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
     // The socket of an earlier process; the lock of the store shows that it has ended.
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let shutdown = api.shutdown.clone();
-    let listener = tokio::net::UnixListener::bind(path)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    axum::serve(listener, router(api)).with_graceful_shutdown(shutdown.cancelled_owned()).await
+    // The socket is made in a directory of its own, so that it is never open to others.
+    let mut directory = path.as_os_str().to_owned();
+    directory.push(".new");
+    let directory = PathBuf::from(directory);
+    let _ = std::fs::remove_dir_all(&directory);
+    std::fs::DirBuilder::new().mode(0o700).create(&directory)?;
+    let hidden = directory.join("socket");
+    let listener = tokio::net::UnixListener::bind(&hidden)?;
+    std::fs::set_permissions(&hidden, std::fs::Permissions::from_mode(0o600))?;
+    std::fs::rename(&hidden, path)?;
+    std::fs::remove_dir(&directory)?;
+    let routes = router(api).layer(Extension(Peer::LocalSocket));
+    axum::serve(listener, routes).with_graceful_shutdown(shutdown.cancelled_owned()).await
 }

@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 use crate::{
     courier::CourierHandle,
     error::{AgentPart, Refusal, RefusalCode},
-    event_page::read_event_page,
+    event_page::{read_event_page, read_indexed_height},
     notification::{Notification, NotificationMaker},
     store::{AgentStore, AgentStoreError, DeadLetter, EventGap, OutboxSizes},
 };
@@ -44,6 +44,11 @@ impl Delivery {
 fn store_failed(error: &AgentStoreError) -> Refusal {
     tracing::error!(%error, "the outbox cannot be used");
     Refusal::not_ready(AgentPart::Store, "the store cannot be used now", 5)
+}
+
+fn unreadable(error: &str) -> Refusal {
+    tracing::warn!(error, "the events of a gap cannot be read");
+    Refusal::not_ready(AgentPart::Indexer, "the indexer does not give the events of a gap now", 5)
 }
 
 fn no_letter(id: &str) -> Refusal {
@@ -90,8 +95,15 @@ impl DeliveryHandle {
             return Err(Refusal::new(RefusalCode::InvalidState, "EVENTS_WEBHOOK_URL is not set: nothing is delivered"));
         }
         let _one = self.0.refill.lock().await;
+        let newest = read_indexed_height(&self.0.indexer).await.map_err(|error| unreadable(&error))?;
         let mut queued = 0;
         for gap in self.gaps(None, MAX_GAPS).await? {
+            if gap.to_height > newest {
+                return Err(unreadable(&format!(
+                    "it has the blocks up to {newest}, and a gap ends with {}",
+                    gap.to_height
+                )));
+            }
             let room = self.0.max_stored.saturating_sub(self.sizes().await?.stored);
             let (count, is_finished) = self.refill_gap(gap, room).await?;
             queued += count;
@@ -110,10 +122,7 @@ impl DeliveryHandle {
         let (mut queued, mut block): (u64, Vec<Notification>) = (0, Vec::new());
         loop {
             let page = read_event_page(&delivery.indexer, &delivery.scope, after, cursor.as_deref()).await;
-            let page = page.map_err(|error| {
-                tracing::warn!(error, "the events of a gap cannot be read");
-                Refusal::not_ready(AgentPart::Indexer, "the indexer does not give the events of a gap now", 5)
-            })?;
+            let page = page.map_err(|error| unreadable(&error))?;
             let newest = page.events.last().map_or(last, |event| event.block_height);
             for event in page.events.iter().filter(|event| event.block_height <= last) {
                 if block.first().is_some_and(|first| first.height != event.block_height) {

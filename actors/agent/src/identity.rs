@@ -57,17 +57,20 @@ impl PublicLocation {
         if matches!(url.host(), Some(url::Host::Ipv6(_))) {
             return Err(refused("has an IPv6 address, which no DID can name"));
         }
-        let path = url.path().trim_end_matches('/').to_owned();
+        let mut path = String::new();
         let mut did_location = host.to_owned();
         if let Some(port) = url.port() {
             did_location.push_str(&format!("%3A{port}"));
         }
-        for segment in path.split('/').skip(1) {
-            if segment.is_empty() || segment == ".well-known" {
-                return Err(refused("has an empty segment, or .well-known, in its path"));
-            }
+        for segment in url.path().trim_end_matches('/').split('/').skip(1) {
             let plain = percent_encoding::percent_decode_str(segment).collect::<Vec<u8>>();
-            let encoded = percent_encoding::percent_encode(&plain, DID_CHARACTERS);
+            let is_separating = |byte: &u8| matches!(byte, b'/' | b'\\') || byte.is_ascii_control();
+            if plain.is_empty() || plain == b".well-known" || plain.iter().any(is_separating) {
+                return Err(refused("has an empty segment, .well-known, or an escaped separator in its path"));
+            }
+            // Resolvers request the segments as the DID writes them.
+            let encoded = percent_encoding::percent_encode(&plain, DID_CHARACTERS).to_string();
+            path.push_str(&format!("/{encoded}"));
             did_location.push_str(&format!(":{encoded}"));
         }
         let origin = url.origin().ascii_serialization();
@@ -109,6 +112,8 @@ mod tests {
             ("http://127.0.0.1:3001", "127.0.0.1%3A3001", "/.well-known/did.json"),
             ("https://agent.example.com:8443/a", "agent.example.com%3A8443:a", "/a/did.json"),
             ("https://agent.example.com/a%20b", "agent.example.com:a%20b", "/a%20b/did.json"),
+            ("https://agent.example.com/~alice/:x", "agent.example.com:%7Ealice:%3Ax", "/%7Ealice/%3Ax/did.json"),
+            ("https://agent.example.com/%c3%a9", "agent.example.com:%C3%A9", "/%C3%A9/did.json"),
         ] {
             let parsed = PublicLocation::parse(text).expect("a location");
             assert_eq!((parsed.did_location(), parsed.file_path("did.json").as_str()), (location, path), "{text}");
@@ -122,6 +127,8 @@ mod tests {
             "https://[::1]:3001",
             "https://agent.example.com/a//b",
             "https://agent.example.com/.well-known",
+            "https://agent.example.com/a%2Fb",
+            "https://agent.example.com/a%0Ab",
         ] {
             assert!(PublicLocation::parse(text).is_err(), "{text}");
         }

@@ -54,6 +54,7 @@ impl ActorBehaviour for Courier {
                 state.core.settled(settled.is_ok())
             }
             Msg::Wake => state.core.woken(),
+            Msg::SettleAgain => state.core.settle_again(),
         };
         for effect in effects {
             state.perform(context, effect);
@@ -86,6 +87,7 @@ impl State {
                 mailbox.send(Msg::Settled(settled));
             })),
             CourierEffect::Wake(pause) => drop(context.send_after(pause, Msg::Wake)),
+            CourierEffect::SettleLater(pause) => drop(context.send_after(pause, Msg::SettleAgain)),
         }
     }
 }

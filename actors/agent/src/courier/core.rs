@@ -35,8 +35,10 @@ pub(super) enum CourierEffect {
     Send(OutboxEvent),
     /// Removes delivered events, and moves others to the dead letters.
     Settle(Vec<i64>, Vec<DeadLetter>),
-    /// Goes on after a pause.
+    /// Sends again after a pause.
     Wake(Duration),
+    /// Settles again after a pause.
+    SettleLater(Duration),
 }
 
 /// The consequence of an attempt.
@@ -61,8 +63,11 @@ pub(super) struct CourierCore {
     is_sending: bool,
     is_loading: bool,
     is_paused: bool,
+    is_settling_paused: bool,
     /// Whether the outbox may have events behind the last loaded one.
     has_more: bool,
+    /// Whether events were stored since the last load began, which may not have seen them.
+    is_stored_meanwhile: bool,
 }
 
 impl CourierCore {
@@ -79,7 +84,9 @@ impl CourierCore {
             is_sending: false,
             is_loading: false,
             is_paused: false,
+            is_settling_paused: false,
             has_more: true,
+            is_stored_meanwhile: false,
         }
     }
 
@@ -90,14 +97,14 @@ impl CourierCore {
 
     /// Events were stored.
     pub fn stored(&mut self) -> Vec<CourierEffect> {
-        self.has_more = true;
+        (self.has_more, self.is_stored_meanwhile) = (true, true);
         self.advance()
     }
 
     /// Events were read.
     pub fn loaded(&mut self, events: Vec<OutboxEvent>) -> Vec<CourierEffect> {
         self.is_loading = false;
-        self.has_more = events.len() >= BATCH;
+        self.has_more = self.is_stored_meanwhile || events.len() >= BATCH;
         self.last_loaded = events.last().map_or(self.last_loaded, |last| last.number);
         self.queue.extend(events);
         self.advance()
@@ -156,7 +163,19 @@ impl CourierCore {
         }
         self.delivered.splice(..0, delivered);
         self.dead.splice(..0, dead);
-        self.pause(STORE_PAUSE)
+        self.is_settling_paused = true;
+        let mut effects = vec![CourierEffect::SettleLater(STORE_PAUSE)];
+        effects.extend(self.advance());
+        effects
+    }
+
+    /// The pause after a failure of the store is over.
+    pub fn settle_again(&mut self) -> Vec<CourierEffect> {
+        self.is_settling_paused = false;
+        let mut effects = Vec::new();
+        self.settle(1, &mut effects);
+        effects.extend(self.advance());
+        effects
     }
 
     /// The pause is over.
@@ -178,7 +197,7 @@ impl CourierCore {
 
     fn settle(&mut self, at_least: usize, effects: &mut Vec<CourierEffect>) {
         let count = self.delivered.len() + self.dead.len();
-        if self.settling.is_none() && count >= at_least {
+        if self.settling.is_none() && !self.is_settling_paused && count >= at_least {
             let settling = (std::mem::take(&mut self.delivered), std::mem::take(&mut self.dead));
             self.settling = Some(settling.clone());
             effects.push(CourierEffect::Settle(settling.0, settling.1));
@@ -201,7 +220,7 @@ impl CourierCore {
                 effects.push(CourierEffect::Send(event.clone()));
             }
             None if self.has_more && !self.is_loading => {
-                self.is_loading = true;
+                (self.is_loading, self.is_stored_meanwhile) = (true, false);
                 effects.push(CourierEffect::Load(self.last_loaded));
             }
             _ => {}

@@ -47,6 +47,8 @@ pub enum Msg {
     Settled(Result<(), AgentStoreError>),
     /// A pause is over.
     Wake,
+    /// The pause after a failure of the store is over.
+    SettleAgain,
 }
 
 impl ActorMessage for Msg {
@@ -57,6 +59,7 @@ impl ActorMessage for Msg {
             Self::Sent(_) => "sent",
             Self::Settled(_) => "settled",
             Self::Wake => "wake",
+            Self::SettleAgain => "settle_again",
         }
     }
 }

@@ -116,12 +116,19 @@ fn while_the_store_fails_the_deliveries_that_a_crash_would_repeat_stay_few() {
     }
     assert_eq!(core.sent(&status(200), NOW, 0.5), [CourierEffect::Load(128)]);
     assert_eq!(core.loaded(vec![event(129)]), [], "nothing is sent before the first deliveries are settled");
-    assert_eq!(
-        core.settled(false),
-        [CourierEffect::Settle((1..=128).collect(), vec![]), CourierEffect::Wake(Duration::from_secs(1))]
-    );
-    core.woken();
+    assert_eq!(core.settled(false), [CourierEffect::SettleLater(Duration::from_secs(1))], "no loop without a pause");
+    assert_eq!(core.stored(), []);
+    assert_eq!(core.settle_again(), [CourierEffect::Settle((1..=128).collect(), vec![])]);
     assert_eq!(core.settled(true), [CourierEffect::Send(event(129))]);
+}
+
+#[test]
+fn an_event_that_is_stored_while_the_outbox_is_read_is_not_forgotten() {
+    let mut core = CourierCore::new(Duration::from_secs(1));
+    assert_eq!(core.stored(), [CourierEffect::Load(0)]);
+    assert_eq!(core.stored(), [], "the reading has begun");
+    assert_eq!(core.loaded(vec![]), [CourierEffect::Load(0)]);
+    assert_eq!(core.loaded(vec![event(1)]), [CourierEffect::Send(event(1))]);
 }
 
 #[test]

@@ -66,15 +66,16 @@ fn check_uri(text: &str, hosts: HostPolicy) -> Result<(), String> {
     if scheme != "http" && scheme != "https" {
         return Ok(());
     }
-    if text.contains('@') && uri.authority().is_some_and(|authority| authority.has_userinfo()) {
+    let url = url::Url::parse(text).map_err(|error| error.to_string())?;
+    if !url.username().is_empty() || url.password().is_some() || text.contains('@') && uri.authority().is_none() {
         return Err("a URI has no user name and no password".to_owned());
     }
     if hosts == HostPolicy::AllowPrivate {
-        return url::Url::parse(text).map(drop).map_err(|error| error.to_string());
+        return Ok(());
     }
     // The policy takes https only; the scheme of an endpoint is the business of its reader.
-    let as_https = text.replacen("http:", "https:", 1);
-    match hosts.check_url(if scheme == "http" { &as_https } else { text }) {
+    let as_https = format!("https{}", &text[scheme.len()..]);
+    match hosts.check_url(&as_https) {
         Ok(_) => Ok(()),
         Err(error @ (HostError::PrivateAddress(_) | HostError::PrivateName(_))) => Err(error.to_string()),
         Err(HostError::NotHttpsUrl(_)) => Err("it is no URL of a web server".to_owned()),

@@ -1,7 +1,7 @@
 //! Service entries, and the changes that callers make to them.
 
 use serde_json::{Value, json};
-use svc_net::host_policy::HostPolicy;
+use svc_net::{did::check_own_document, host_policy::HostPolicy};
 
 use super::{
     did_document::{DidDocument, MAX_DOCUMENT_BYTES},
@@ -114,6 +114,10 @@ impl ServiceChange {
         if after > MAX_DOCUMENT_BYTES && after > before {
             let rule =
                 format!("the document would have {after} bytes of canonical JSON; {MAX_DOCUMENT_BYTES} are allowed");
+            return Err(Refusal::of_member(RefusalCode::InvalidServiceEndpoint, "serviceEndpoint", rule));
+        }
+        if let Err(rule) = check_own_document(changed.as_json(), changed.did()) {
+            let rule = format!("no resolver would take the document: {rule}");
             return Err(Refusal::of_member(RefusalCode::InvalidServiceEndpoint, "serviceEndpoint", rule));
         }
         *document = changed;

@@ -55,12 +55,16 @@ fn is_reserved(fragment: &str) -> bool {
         || fragment.starts_with("didcomm")
 }
 
-/// Whether a text is a fragment of RFC 3986.
+/// Whether a text is a fragment of RFC 3986. Characters that need no escape are not escaped: readers take both forms for equal.
 fn is_fragment(text: &str) -> bool {
     let bytes = text.as_bytes();
-    let is_hex = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_hexdigit);
+    let is_needed = |escape: &str| {
+        let escaped =
+            u8::from_str_radix(escape, 16).ok().filter(|_| escape.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        escaped.is_some_and(|byte| !byte.is_ascii_alphanumeric() && !b"-._~".contains(&byte))
+    };
     bytes.iter().enumerate().all(|(at, byte)| match byte {
-        b'%' => is_hex(at + 1) && is_hex(at + 2),
+        b'%' => text.get(at + 1..at + 3).is_some_and(is_needed),
         _ => byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?".contains(byte),
     })
 }

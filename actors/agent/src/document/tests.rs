@@ -36,6 +36,8 @@ fn ids_are_fragments_of_the_own_did_in_three_forms() {
         "did:web:agent.example.com",
         "a b",
         "a#b",
+        "admin%2Dapi",
+        "%66iles",
         "%4",
         "ü",
         "files",
@@ -119,6 +121,7 @@ fn endpoints_are_uris_objects_or_several_of_them() {
     for endpoint in [
         json!("https://example.com/a?b#c"),
         json!("http://example.com"),
+        json!("HTTP://example.com"),
         json!("wss://10.0.0.1/"),
         json!("mailto:a@example.com"),
         json!("did:web:other.example"),
@@ -153,6 +156,7 @@ fn endpoints_are_uris_objects_or_several_of_them() {
         json!("vbscript:a"),
         json!("https://a:b@example.com"),
         json!("http://a@example.com"),
+        json!("https:a:b@example.com"),
         json!("https://127.0.0.1"),
         json!("http://10.0.0.1/"),
         json!("https://localhost"),
@@ -198,6 +202,12 @@ fn a_document_at_its_bound_takes_deletions_only() {
     let delete = ServiceChange::Delete { id: ServiceIdPath::new("a0") };
     assert_eq!(refusal(&mut document, &delete), None);
     assert_eq!(refusal(&mut document, &large(0)), None);
+}
+
+#[test]
+fn a_document_that_no_resolver_takes_is_refused() {
+    let heavy = add(None, "MCP", json!({"a": vec![json!({"a": 0}); 2_000]}));
+    assert_eq!(refusal(&mut document(), &heavy), Some(RefusalCode::InvalidServiceEndpoint));
 }
 
 #[test]

@@ -1,12 +1,16 @@
 //! The shell of the document keeper.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use serde_json::{Value, json};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort, wall_clock};
 use svc_net::host_policy::HostPolicy;
 use svc_otel::metrics;
 use svc_wire::timestamp;
+use tokio::time::sleep;
 
 use super::{
     ChangeAnswer, Msg,
@@ -18,6 +22,9 @@ use crate::{
     error::{AgentPart, Refusal, RefusalCode},
     store_guard::StoreGuardHandle,
 };
+
+/// Pause between two attempts to remove a version that was not served.
+const DISCARD_PAUSE: Duration = Duration::from_millis(500);
 
 /// Arguments of the actor.
 pub struct Args {
@@ -69,9 +76,13 @@ impl ActorBehaviour for DocumentKeeper {
             Msg::Written(result) => {
                 state.args.guard.note_write(!matches!(result, Err(DocumentError::Store(_))));
                 state.answer(&result);
-                let last_version_at = state.args.writer.published().version.written_at;
-                state.core.written(last_version_at, now)
+                match result {
+                    // The next version waits until the store has none that was not served.
+                    Err(DocumentError::Store(_)) => Vec::new(),
+                    _ => state.go_on(now),
+                }
             }
+            Msg::Discarded => state.go_on(now),
             Msg::Wake => state.core.woken(now),
         };
         state.perform(context, effects);
@@ -87,6 +98,11 @@ impl ActorBehaviour for DocumentKeeper {
 impl State {
     fn clocks(&self) -> Clocks {
         Clocks { running: self.started.elapsed(), wall: timestamp::unix_nanos(&wall_clock::now()) }
+    }
+
+    fn go_on(&mut self, now: Clocks) -> Vec<KeeperEffect<ReplyPort<ChangeAnswer>>> {
+        let last_version_at = self.args.writer.published().version.written_at;
+        self.core.written(last_version_at, now)
     }
 
     fn perform(&mut self, context: &ActorContext<Msg>, effects: Vec<KeeperEffect<ReplyPort<ChangeAnswer>>>) {
@@ -119,7 +135,15 @@ impl State {
             let started = Instant::now();
             let written = writer.write(document.as_json().clone()).await;
             metrics::record_document_version(count, started.elapsed(), written.is_ok());
+            let is_unclear = matches!(written, Err(DocumentError::Store(_)));
             mailbox.send(Msg::Written(written));
+            if is_unclear {
+                // The commit may have happened all the same; its callers hear that nothing is published, then or later.
+                while writer.discard_unserved().await.is_err() {
+                    sleep(DISCARD_PAUSE).await;
+                }
+                mailbox.send(Msg::Discarded);
+            }
         });
     }
 
@@ -175,6 +199,9 @@ fn refusal_of(error: &DocumentError) -> Refusal {
         }
         DocumentError::Stopped(_) | DocumentError::Keys(_) => {
             Refusal::not_ready(AgentPart::Document, "the document could not be written; nothing is published", 5)
+        }
+        DocumentError::Bound => {
+            Refusal::new(RefusalCode::InvalidState, "the log of the DID has reached its bound; nothing is published")
         }
         DocumentError::Entry(_) | DocumentError::Verification(_) => {
             Refusal::new(RefusalCode::Internal, "the changed document does not verify; nothing is published")

@@ -125,17 +125,19 @@ impl<R> KeeperCore<R> {
 
     fn advance(&mut self, now: Clocks) -> Vec<KeeperEffect<R>> {
         let mut effects = self.refuse_late(now);
-        if self.is_writing || self.waiting.is_empty() {
+        if self.waiting.is_empty() {
             return effects;
         }
         // No version has the second of its predecessor, nor a time in the future.
-        if now.wall_seconds() > self.last_version_at {
+        if !self.is_writing && now.wall_seconds() > self.last_version_at {
             self.is_writing = true;
             effects.push(KeeperEffect::Write(self.waiting.drain(..).collect()));
         } else if !self.is_wake_scheduled {
             self.is_wake_scheduled = true;
-            let next = (i128::from(self.last_version_at) + 1) * 1_000_000_000 - now.wall;
-            let pause = Duration::from_nanos(u64::try_from(next).unwrap_or(0));
+            // While a version is written, the look is for changes that have waited too long.
+            let next = if self.is_writing { now.wall_seconds() } else { self.last_version_at };
+            let pause = (i128::from(next) + 1) * 1_000_000_000 - now.wall;
+            let pause = Duration::from_nanos(u64::try_from(pause).unwrap_or(0));
             effects.push(KeeperEffect::Wake(pause.min(MAX_PAUSE)));
         }
         effects

@@ -33,8 +33,8 @@ use publication::DocumentWriter;
 
 /// Longest wait of a change for its version.
 const MAX_CHANGE_WAIT: Duration = Duration::from_secs(30);
-/// Time in which the keeper answers a change that has waited as long as it may.
-const ANSWER_MARGIN: Duration = Duration::from_secs(5);
+/// Longest write of a version: a caller that goes earlier would be answered before it is known whether the change is published.
+const MAX_WRITE: Duration = Duration::from_secs(90);
 /// Messages that may wait: the keeper itself bounds the changes.
 const MAILBOX: usize = 1_024;
 
@@ -52,6 +52,8 @@ pub enum Msg {
     },
     /// A version was written, or could not be.
     Written(Result<Arc<PublishedDocument>, DocumentError>),
+    /// After a failure of the store: a version that may have been committed is gone.
+    Discarded,
     /// The time for a version may have come.
     Wake,
 }
@@ -61,6 +63,7 @@ impl ActorMessage for Msg {
         match self {
             Self::Change { .. } => "change",
             Self::Written(_) => "written",
+            Self::Discarded => "discarded",
             Self::Wake => "wake",
         }
     }
@@ -113,7 +116,7 @@ impl KeeperHandle {
 
     /// Changes a service entry; the answer comes when the changed document is served.
     pub async fn change(&self, change: ServiceChange) -> ChangeAnswer {
-        let wait_limit = MAX_CHANGE_WAIT + ANSWER_MARGIN;
+        let wait_limit = MAX_CHANGE_WAIT + MAX_WRITE;
         let asked = self.actor.ask_within(wait_limit, |reply| Msg::Change { change, reply }).await;
         asked.unwrap_or_else(|error| Err(keeper_is_down(&error)))
     }

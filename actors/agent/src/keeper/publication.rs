@@ -43,6 +43,9 @@ pub enum DocumentError {
     /// The resolver refuses the log. Nothing of it is published.
     #[error("the document is not published, because it does not verify: {0}")]
     Verification(#[from] DidError),
+    /// The log would exceed the bounds of resolvers.
+    #[error("the log of the DID has reached its bound")]
+    Bound,
     /// The task was stopped.
     #[error("the document was not written: {0}")]
     Stopped(String),
@@ -184,6 +187,9 @@ impl DocumentWriter {
                 let previous = (before.version.number, before.version.version_id.as_str());
                 let entry = next_entry(previous, &document, &step.entry_keys(), &entry_time(written_at))?;
                 let log = Bytes::from([&log.body, &b"\n"[..], entry.line.as_bytes()].concat());
+                if number > MAX_ENTRIES || log.len() > MAX_LOG_BYTES {
+                    return Err(DocumentError::Bound);
+                }
                 verify(did, log.clone()).await?;
                 let LogEntry { version_id, line, .. } = entry;
                 let version = DocumentVersion { number, version_id, written_at, content: line };
@@ -196,6 +202,11 @@ impl DocumentWriter {
         self.current.store(Arc::new(PublishedDocument::new(version, log, document, &self.location)));
         self.record_head();
         Ok(self.published())
+    }
+
+    /// Removes a version that was not served. To be called after a failure of the store, before the next write.
+    pub async fn discard_unserved(&self) -> Result<(), AgentStoreError> {
+        self.store.discard_versions_after(self.published().version.number).await
     }
 
     /// The head is older than the store after a failure here, which a restored backup is not.

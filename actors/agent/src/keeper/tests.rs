@@ -52,9 +52,20 @@ fn changes_that_wait_for_the_next_second_go_into_one_version_in_their_order() {
     assert_eq!(submit(&mut core, add("a"), 1, at(200)), [KeeperEffect::Wake(Duration::from_millis(800))]);
     assert_eq!(submit(&mut core, add("b"), 2, at(900)), []);
     assert_eq!(replies(&core.woken(at(1_000))), [1, 2]);
-    assert_eq!(submit(&mut core, add("c"), 3, at(1_100)), [], "one version is written at a time");
-    assert_eq!(core.written(LAST + 1, at(1_300)), [KeeperEffect::Wake(Duration::from_millis(700))]);
+    let effects = submit(&mut core, add("c"), 3, at(1_100));
+    assert_eq!(effects, [KeeperEffect::Wake(Duration::from_millis(900))], "one version is written at a time");
+    assert_eq!(core.written(LAST + 1, at(1_300)), []);
     assert_eq!(replies(&core.woken(at(2_000))), [3]);
+}
+
+#[test]
+fn a_change_that_waits_for_a_version_that_does_not_end_is_refused_in_time() {
+    let mut core = KeeperCore::new(LAST);
+    assert_eq!(replies(&submit(&mut core, add("a"), 1, at(2_000))), [1]);
+    assert_eq!(submit(&mut core, add("b"), 2, at(2_100)), [KeeperEffect::Wake(Duration::from_millis(900))]);
+    let effects = core.woken(at(32_100));
+    let [KeeperEffect::Refuse(2, refusal)] = effects.as_slice() else { panic!("{effects:?}") };
+    assert_eq!(refusal.code, RefusalCode::NotReady);
 }
 
 #[test]

@@ -148,8 +148,15 @@ impl AgentStore {
         }
     }
 
-    /// Writes a version with the private keys that it names first. It replaces a version of the same number, which was never published:
-    /// the commit of a failed write may have happened.
+    /// Removes the versions behind a number, which were never published: the commit of a failed write may have happened.
+    pub async fn discard_versions_after(&self, number: u64) -> Result<(), AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        let sql = "DELETE FROM document_version WHERE number > $1";
+        sqlx::query(sql).bind(to_column(number)).execute(&mut *transaction).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    /// Writes a version with the private keys that it names first.
     pub async fn write_version(
         &self,
         did: &str,
@@ -183,8 +190,7 @@ async fn insert_keys(
 }
 
 async fn insert_version(connection: &mut AnyConnection, version: &DocumentVersion) -> Result<(), AgentStoreError> {
-    let sql = "INSERT INTO document_version (number, version_id, written_at, content) VALUES ($1, $2, $3, $4) \
-               ON CONFLICT (number) DO UPDATE SET version_id = $2, written_at = $3, content = $4";
+    let sql = "INSERT INTO document_version (number, version_id, written_at, content) VALUES ($1, $2, $3, $4)";
     sqlx::query(sql)
         .bind(to_column(version.number))
         .bind(&version.version_id)

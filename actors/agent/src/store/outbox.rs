@@ -1,5 +1,7 @@
 //! The outbox: events that are still to be delivered, those that could not be, and the heights of those that were dropped.
 
+use std::collections::BTreeSet;
+
 use sqlx::{AnyConnection, Row, any::AnyRow};
 use svc_store::StoreTransaction;
 
@@ -135,7 +137,14 @@ impl AgentStore {
         let row =
             sqlx::query("SELECT height, stored, next_number FROM event_cursor").fetch_one(&mut *transaction).await?;
         let (height, mut stored, mut number): (i64, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        for notification in blocks.iter().flat_map(|block| &block.notifications) {
+        // The commit of an attempt before may have happened although it failed.
+        let ids = sqlx::query_scalar("SELECT id FROM event_at_cursor").fetch_all(&mut *transaction).await?;
+        let ids: BTreeSet<String> = ids.into_iter().collect();
+        let is_stored = |event: &Notification| {
+            let event_height = to_column(event.height);
+            event_height < height || (event_height == height && ids.contains(&event.id))
+        };
+        for notification in blocks.iter().flat_map(|block| &block.notifications).filter(|event| !is_stored(event)) {
             insert_event(&mut transaction, &OutboxEvent::new(number, notification, now)).await?;
             (number, stored) = (number + 1, stored + 1);
         }
@@ -147,7 +156,7 @@ impl AgentStore {
         if height_now != height {
             sqlx::query("DELETE FROM event_at_cursor").execute(&mut *transaction).await?;
         }
-        for id in &last.ids {
+        for id in last.ids.iter().filter(|_| to_column(last.height) == height_now) {
             sqlx::query("INSERT INTO event_at_cursor (id) VALUES ($1) ON CONFLICT (id) DO NOTHING")
                 .bind(id)
                 .execute(&mut *transaction)
@@ -235,11 +244,20 @@ impl AgentStore {
         now: i64,
     ) -> Result<(), AgentStoreError> {
         let mut transaction = self.begin().await?;
-        let from = to_column(gap.from_height);
-        sqlx::query("DELETE FROM event_gap WHERE from_height = $1").bind(from).execute(&mut *transaction).await?;
-        if next_height <= gap.to_height {
-            let left = gap.count.saturating_sub(notifications.len() as u64);
-            note_gap(&mut transaction, to_column(next_height), to_column(gap.to_height), to_column(left)).await?;
+        // Further events may have been dropped meanwhile: only these heights are cut out of the gap that is there now.
+        let sql = "SELECT from_height, to_height, count FROM event_gap WHERE from_height <= $1 AND to_height >= $1";
+        let (from, next) = (to_column(gap.from_height), to_column(next_height));
+        if let Some(row) = sqlx::query(sql).bind(from).fetch_optional(&mut *transaction).await? {
+            let (known_from, known_to, count): (i64, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+            let sql = "DELETE FROM event_gap WHERE from_height = $1";
+            sqlx::query(sql).bind(known_from).execute(&mut *transaction).await?;
+            let left = (count - to_column(notifications.len() as u64)).max(0);
+            if known_from < from {
+                insert_gap(&mut transaction, known_from, from - 1, if next > known_to { left } else { 0 }).await?;
+            }
+            if next <= known_to {
+                insert_gap(&mut transaction, next, known_to, left).await?;
+            }
         }
         let sql = "SELECT next_number FROM event_cursor";
         let mut number: i64 = sqlx::query_scalar(sql).fetch_one(&mut *transaction).await?;
@@ -329,16 +347,16 @@ async fn set_cursor(
     Ok(())
 }
 
-/// Statements that select the oldest rows of a table and delete one.
+/// Statements that select the oldest rows of a table and delete one. Dead letters go first: otherwise they could fill the outbox for good.
 const OLDEST_ROWS: [(&str, &str); 2] = [
-    ("SELECT number, height FROM outbox ORDER BY number LIMIT $1", "DELETE FROM outbox WHERE number = $1"),
     (
         "SELECT number, height FROM dead_letter ORDER BY moved_at, number LIMIT $1",
         "DELETE FROM dead_letter WHERE number = $1",
     ),
+    ("SELECT number, height FROM outbox ORDER BY number LIMIT $1", "DELETE FROM outbox WHERE number = $1"),
 ];
 
-/// Drops the oldest events, then the oldest dead letters; returns their number. Their heights become a gap, or widen the one before.
+/// Drops the oldest dead letters, then the oldest events; returns their number. Heights in a row become a gap, or widen one.
 async fn drop_oldest(connection: &mut AnyConnection, count: i64) -> Result<i64, AgentStoreError> {
     let mut dropped = 0;
     for (select, delete) in OLDEST_ROWS {
@@ -349,8 +367,11 @@ async fn drop_oldest(connection: &mut AnyConnection, count: i64) -> Result<i64, 
             sqlx::query(delete).bind(row.try_get::<i64, _>(0)?).execute(&mut *connection).await?;
         }
         dropped += to_column(rows.len() as u64);
-        if let (Some(from), Some(to)) = (heights.iter().min(), heights.iter().max()) {
-            note_gap(connection, *from, *to, to_column(heights.len() as u64)).await?;
+        heights.sort_unstable();
+        for run in heights.chunk_by(|one, next| next - one <= 1) {
+            if let (Some(from), Some(to)) = (run.first(), run.last()) {
+                note_gap(connection, *from, *to, to_column(run.len() as u64)).await?;
+            }
         }
     }
     Ok(dropped)
@@ -371,6 +392,10 @@ async fn note_gap(
         let sql = "DELETE FROM event_gap WHERE from_height = $1";
         sqlx::query(sql).bind(known_from).execute(&mut *connection).await?;
     }
+    insert_gap(connection, from, to, count).await
+}
+
+async fn insert_gap(connection: &mut AnyConnection, from: i64, to: i64, count: i64) -> Result<(), AgentStoreError> {
     sqlx::query("INSERT INTO event_gap (from_height, to_height, count) VALUES ($1, $2, $3)")
         .bind(from)
         .bind(to)

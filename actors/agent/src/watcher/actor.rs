@@ -20,6 +20,8 @@ use crate::{event_page::read_event_page, store::BlockEvents};
 
 /// Shortest silence that ends a connection.
 const MIN_SILENCE: Duration = Duration::from_secs(1);
+/// Interval in which an indexer is expected to speak first.
+const READY_INTERVAL_MS: u64 = 5_000;
 /// Pause after a failure of the store.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -27,6 +29,8 @@ const STORE_PAUSE: Duration = Duration::from_secs(1);
 pub struct State {
     args: Arc<Args>,
     subscription: SubscriptionCore,
+    /// Height from which a subscription begins while nothing is stored.
+    first_height: Option<u64>,
     collector: EventCollector,
     link: WebSocketLink,
     epoch: ConnectionEpoch,
@@ -61,7 +65,8 @@ impl ActorBehaviour for RegistryWatcher {
         args.state.with(|state| state.stored_height = stored);
         Ok(State {
             args: Arc::clone(args),
-            subscription: SubscriptionCore::new(stored.or(before_start)),
+            subscription: SubscriptionCore::new(None),
+            first_height: before_start,
             collector: EventCollector::new(stored, ids),
             link,
             epoch: ConnectionEpoch::default(),
@@ -105,6 +110,7 @@ impl ActorBehaviour for RegistryWatcher {
             (state.subscription.phase(), state.subscription.processed_height())
         {
             state.collector.complete(height);
+            state.first_height = state.first_height.or(Some(height));
         }
         state.store_blocks(context);
         state.publish();
@@ -124,11 +130,16 @@ impl State {
         match event {
             LinkEvent::Up { epoch } => {
                 self.epoch = epoch;
-                self.subscription.on_connected()
+                // A connection begins with the newest stored block, which is read again: an indexer may have further events of it.
+                let stored = self.collector.cursor().map(|cursor| cursor.saturating_sub(1));
+                self.subscription = SubscriptionCore::new(stored.or(self.first_height));
+                let mut effects = self.subscription.on_connected();
+                effects.push(SubscriptionEffect::ArmSilenceTimer { interval_ms: READY_INTERVAL_MS });
+                effects
             }
             LinkEvent::Text { text, .. } => match serde_json::from_str::<StreamMessage>(&text) {
-                Ok(message) => self.subscription.on_message(message),
-                Err(_) => {
+                Ok(message) if is_consistent(&message) => self.subscription.on_message(message),
+                Ok(_) | Err(_) => {
                     let reason = "the indexer sent a message outside its contract";
                     vec![SubscriptionEffect::Reconnect { reason }]
                 }
@@ -155,7 +166,7 @@ impl State {
                 let notifications = self.args.watcher.notifications;
                 self.collector.take(events, |event| notifications.id(event));
                 if self.collector.is_full() && self.subscription.phase() == SubscriptionPhase::Live {
-                    self.restart_subscription("the store is slower than the chain");
+                    self.link.reconnect(self.epoch, "the store is slower than the chain");
                 }
             }
             SubscriptionEffect::PublishHeight { height } => {
@@ -171,12 +182,6 @@ impl State {
                 self.silence_timer = Some(context.send_after(silence, Msg::SilenceElapsed { epoch: self.epoch }));
             }
         }
-    }
-
-    /// Begins the subscription again behind the stored events.
-    fn restart_subscription(&mut self, reason: &'static str) {
-        self.subscription = SubscriptionCore::new(self.collector.cursor());
-        self.link.reconnect(self.epoch, reason);
     }
 
     /// Stores the complete blocks, one transaction at a time, and then reads the next page.
@@ -238,6 +243,14 @@ impl State {
             state.is_live = phase == SubscriptionPhase::Live && self.collector.next_blocks().is_empty();
             state.skipped = self.collector.skipped();
         });
+    }
+}
+
+/// Whether the events of a block are of that block.
+fn is_consistent(message: &StreamMessage) -> bool {
+    match message {
+        StreamMessage::Block(block) => block.events.iter().all(|event| event.block_height == block.block),
+        _ => true,
     }
 }
 

@@ -224,6 +224,14 @@ impl DidResolver {
     }
 }
 
+/// Checks a document that its controller is about to publish, as a resolver does: its id, and its memory.
+///
+/// # Errors
+/// With the violated rule.
+pub fn check_own_document(document: &Value, did: &str) -> Result<(), String> {
+    document::check_document(document, did)
+}
+
 /// Verifies a log that its controller is about to publish, as a resolver does: returns the document that it proves, with the services
 /// that the method adds. The work takes about half a millisecond per entry.
 ///

@@ -141,6 +141,8 @@ impl BoundedFetcher {
             let response = request.send().await;
             let response = response.map_err(|error| request_error(redirected_from.as_ref(), &url, &error))?;
             if let (Some(known), StatusCode::NOT_MODIFIED) = (known, response.status()) {
+                // The body may have been kept by a fetch with wider limits.
+                check_limits(&url, &known.body, limits)?;
                 metrics::record_document_fetch("not_modified");
                 let freshness = known.freshness_after(response.headers());
                 return Ok(FetchedBody { url, body: known.body, freshness });
@@ -190,10 +192,8 @@ impl BoundedFetcher {
                 return Err(too_long());
             }
         }
-        let (body, limit) = (body.into_bytes(), limits.max_json_memory);
-        if json_memory::of_text(&body) > limit {
-            return Err(FetchError::JsonTooLarge { url: at, limit });
-        }
+        let body = body.into_bytes();
+        check_limits(&url, &body, limits)?;
         self.0.known_bodies.keep(&url, &headers, &body).await;
         metrics::record_document_fetch("fetched");
         Ok(FetchedBody { url, body, freshness: Freshness::from_headers(&headers) })
@@ -208,6 +208,17 @@ impl BoundedFetcher {
         }
         self.0.policy.check_url(url)
     }
+}
+
+fn check_limits(url: &Url, body: &Bytes, limits: &FetchLimits) -> Result<(), FetchError> {
+    if body.len() > limits.max_bytes {
+        return Err(FetchError::BodyTooLong { url: excerpt(url.as_str()), limit: limits.max_bytes });
+    }
+    let limit = limits.max_json_memory;
+    if json_memory::of_text(body) > limit {
+        return Err(FetchError::JsonTooLarge { url: excerpt(url.as_str()), limit });
+    }
+    Ok(())
 }
 
 /// Builds the client without decoders, which features of other crates could enable: a decoded body could exceed the limit.

@@ -45,7 +45,7 @@ impl SubscriptionScope {
 
 /// Whether a page of events may be followed by another.
 pub fn is_full_page(page: &EventsPage) -> bool {
-    page.count >= PAGE_SIZE
+    page.next_cursor.is_some() || page.events.len() >= PAGE_SIZE
 }
 
 /// An effect of the subscription.
@@ -209,7 +209,7 @@ impl SubscriptionCore {
 
     fn apply_block(&mut self, block: BlockMessage) -> Vec<SubscriptionEffect> {
         let processed = self.processed_height.unwrap_or(0);
-        if block.block > processed + 1 {
+        if block.block > processed.saturating_add(1) {
             // Blocks were lost: their events are read first, while this block waits.
             self.phase = SubscriptionPhase::CatchingUp { target_height: block.block - 1 };
             self.buffered_blocks.push_back(block);
