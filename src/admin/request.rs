@@ -44,9 +44,6 @@ impl BodyMembers {
     async fn read_within(request: Request, limit: usize) -> Result<Self, Refusal> {
         require_json(request.headers())?;
         let too_long = || Refusal::new(RefusalCode::BodyTooLong, format!("the body is longer than {limit} bytes"));
-        if request.body().size_hint().lower() > limit as u64 {
-            return Err(too_long());
-        }
         let read = tokio::time::timeout(BODY_TIMEOUT, to_bytes(request.into_body(), limit)).await;
         let late = || invalid("body", format!("it did not arrive within {} s", BODY_TIMEOUT.as_secs()));
         let bytes = read.map_err(|_| late())?.map_err(|error| {
