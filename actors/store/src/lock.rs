@@ -128,6 +128,13 @@ impl StoreLock {
     }
 }
 
+impl Drop for StoreLock {
+    /// A child process that is just being started has the file open too, which would hold the lock until it runs its own program.
+    fn drop(&mut self) {
+        let _ = self.file.get_mut().unwrap_or_else(PoisonError::into_inner).unlock();
+    }
+}
+
 fn lock_path(database: &Path) -> PathBuf {
     let mut name = database.as_os_str().to_owned();
     name.push(".lock");
@@ -167,6 +174,18 @@ mod tests {
         drop(lock);
         let (_lock, head) = StoreLock::acquire(&database, "later".to_owned()).expect("locked");
         assert_eq!(head, Some(newest));
+    }
+
+    #[test]
+    fn the_lock_ends_with_its_value_also_while_another_descriptor_of_the_file_is_open() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let database = directory.path().join("journal.db");
+        let (lock, _) = StoreLock::acquire(&database, String::new()).expect("locked");
+        let inherited = lock.file.lock().expect("not poisoned").try_clone().expect("a descriptor");
+        assert!(StoreLock::acquire(&database, String::new()).is_err());
+        drop(lock);
+        let (_lock, _) = StoreLock::acquire(&database, String::new()).expect("locked");
+        drop(inherited);
     }
 
     #[test]
