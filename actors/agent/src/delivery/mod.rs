@@ -1,5 +1,8 @@
 //! The events that the agent delivers, as its owner sees them: how many wait, which could not be delivered, which were dropped.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 
 use svc_kit::wall_clock;
@@ -146,10 +149,16 @@ impl DeliveryHandle {
                         (after, block) = (newest - 1, Vec::new());
                         continue;
                     }
-                    _ => tracing::error!(
-                        height = newest,
-                        "the indexer gives a page of this block only: its other events are lost"
-                    ),
+                    // The indexer cannot continue inside of this block.
+                    _ if newest > after => {
+                        tracing::error!(
+                            height = newest,
+                            "the indexer gives a page of this block only: its other events are lost"
+                        );
+                        (after, cursor) = (newest, None);
+                        continue;
+                    }
+                    _ => return Err(unreadable("its pages of events repeat")),
                 }
             }
             let count = block.len() as u64;
