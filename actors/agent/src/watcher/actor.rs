@@ -16,7 +16,10 @@ use super::{
     Args, Msg,
     core::{CompleteBlock, EventCollector},
 };
-use crate::{event_page::read_event_page, store::BlockEvents};
+use crate::{
+    event_page::read_event_page,
+    store::{AgentStoreError, BlockEvents},
+};
 
 /// Shortest silence that ends a connection.
 const MIN_SILENCE: Duration = Duration::from_secs(1);
@@ -51,7 +54,7 @@ impl ActorBehaviour for RegistryWatcher {
     type State = State;
 
     async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
-        let failed = |error: crate::store::AgentStoreError| ActorFailure(error.to_string());
+        let failed = |error: AgentStoreError| ActorFailure(error.to_string());
         let store = &args.watcher.store;
         let stored = store.event_cursor().await.map_err(failed)?;
         let ids = store.ids_at_cursor().await.map_err(failed)?;
@@ -95,7 +98,7 @@ impl ActorBehaviour for RegistryWatcher {
             Msg::SilenceElapsed { epoch } if epoch == state.epoch => state.subscription.on_silence(),
             Msg::SilenceElapsed { .. } => Vec::new(),
             Msg::Stored(result) => {
-                state.finish_store(context, &result.map_err(|error| error.to_string()));
+                state.finish_store(context, result);
                 Vec::new()
             }
             Msg::StoreAgain => {
@@ -206,22 +209,17 @@ impl State {
         });
     }
 
-    fn finish_store(&mut self, context: &ActorContext<Msg>, result: &Result<(), String>) {
+    fn finish_store(&mut self, context: &ActorContext<Msg>, result: Result<(), AgentStoreError>) {
         self.args.watcher.guard.note_write(result.is_ok());
         if let Err(error) = result {
-            tracing::warn!(error, "events cannot be stored");
+            tracing::warn!(%error, "events cannot be stored");
             context.send_after(STORE_PAUSE, Msg::StoreAgain);
             return;
         }
         let Some(blocks) = self.storing.take() else { return };
         let notifications = self.args.watcher.notifications;
         self.collector.stored(&blocks, |event| notifications.id(event));
-        let mut has_events = false;
-        for event in blocks.into_iter().flat_map(|block| block.events) {
-            has_events = true;
-            // Listeners are optional.
-            let _ = self.args.events.send(event);
-        }
+        let has_events = blocks.iter().any(|block| !block.events.is_empty());
         if let Some(courier) = self.args.watcher.courier.as_ref().filter(|_| has_events) {
             courier.events_stored();
         }

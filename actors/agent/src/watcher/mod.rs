@@ -16,11 +16,7 @@ use svc_net::{
     upstream::UpstreamEndpoints,
     websocket::{ConnectionEpoch, LinkEvent},
 };
-use svc_wire::{
-    block_subscription::SubscriptionScope,
-    event_stream::{EventsPage, IndexerEvent},
-};
-use tokio::sync::broadcast;
+use svc_wire::{block_subscription::SubscriptionScope, event_stream::EventsPage};
 
 use crate::{
     courier::CourierHandle,
@@ -102,26 +98,22 @@ pub struct WatcherArgs {
 pub struct Args {
     watcher: WatcherArgs,
     state: RetainedState<WatcherState>,
-    events: broadcast::Sender<IndexerEvent>,
 }
 
 /// Messages that may wait; only the watcher itself sends to it.
 const MAILBOX: usize = 16;
-/// Events that a slow listener may be behind.
-const MAX_LISTENER_LAG: usize = 1_024;
 
-/// The state of the registry watcher, and the events that it has stored.
+/// The state of the registry watcher.
 #[derive(Clone)]
 pub struct WatcherHandle {
     state: RetainedState<WatcherState>,
-    events: broadcast::Sender<IndexerEvent>,
 }
 
 impl WatcherHandle {
     /// Returns the handle, and the child specification that starts the actor.
     pub fn child_spec(watcher: WatcherArgs) -> (Self, ChildSpec) {
-        let handle = Self { state: RetainedState::default(), events: broadcast::Sender::new(MAX_LISTENER_LAG) };
-        let args = Args { watcher, state: handle.state.clone(), events: handle.events.clone() };
+        let handle = Self { state: RetainedState::default() };
+        let args = Args { watcher, state: handle.state.clone() };
         let actor = Handle::new("registry_watcher", "registry_watcher", MAILBOX);
         let child = ChildSpec::worker::<actor::RegistryWatcher>(&actor, args);
         (handle, child)
@@ -130,10 +122,5 @@ impl WatcherHandle {
     /// Returns the state of the watcher.
     pub fn state(&self) -> WatcherState {
         self.state.with(|state| state.clone())
-    }
-
-    /// Returns the events that are stored from now on. They are a reason to look, no truth: the node is asked before anything follows.
-    pub fn events(&self) -> broadcast::Receiver<IndexerEvent> {
-        self.events.subscribe()
     }
 }
