@@ -9,7 +9,6 @@ mod courier;
 mod delivery;
 pub mod document;
 mod error;
-mod event_page;
 mod identity;
 mod keeper;
 mod log;

@@ -6,14 +6,13 @@ mod tests;
 use std::sync::Arc;
 
 use svc_kit::wall_clock;
-use svc_net::upstream::UpstreamEndpoints;
+use svc_net::upstream::{UpstreamEndpoints, read_event_page, read_indexed_height};
 use svc_wire::block_subscription::{SubscriptionScope, is_full_page};
 use tokio::sync::Mutex;
 
 use crate::{
     courier::CourierHandle,
     error::{AgentPart, Refusal, RefusalCode},
-    event_page::{read_event_page, read_indexed_height},
     notification::{Notification, NotificationMaker},
     store::{AgentStore, AgentStoreError, DeadLetter, EventGap, OutboxSizes},
 };
@@ -98,7 +97,8 @@ impl DeliveryHandle {
             return Err(Refusal::new(RefusalCode::InvalidState, "EVENTS_WEBHOOK_URL is not set: nothing is delivered"));
         }
         let _one = self.0.refill.lock().await;
-        let newest = read_indexed_height(&self.0.indexer).await.map_err(|error| unreadable(&error))?;
+        let newest = read_indexed_height(self.0.indexer.current()).await;
+        let newest = newest.map_err(|error| unreadable(&error.to_string()))?;
         let mut queued = 0;
         for gap in self.gaps(None, MAX_GAPS).await? {
             if gap.to_height > newest {
@@ -124,8 +124,8 @@ impl DeliveryHandle {
         let (mut after, mut cursor) = (gap.from_height.saturating_sub(1), None);
         let (mut queued, mut block): (u64, Vec<Notification>) = (0, Vec::new());
         loop {
-            let page = read_event_page(&delivery.indexer, &delivery.scope, after, cursor.as_deref()).await;
-            let page = page.map_err(|error| unreadable(&error))?;
+            let page = read_event_page(delivery.indexer.current(), &delivery.scope, after, cursor.as_deref()).await;
+            let page = page.map_err(|error| unreadable(&error.to_string()))?;
             let newest = page.events.last().map_or(last, |event| event.block_height);
             for event in page.events.iter().filter(|event| event.block_height <= last) {
                 if block.first().is_some_and(|first| first.height != event.block_height) {

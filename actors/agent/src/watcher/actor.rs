@@ -4,7 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
-use svc_net::websocket::{ConnectionEpoch, LinkConfig, LinkEvent, WebSocketLink};
+use svc_net::{
+    upstream::read_event_page,
+    websocket::{ConnectionEpoch, LinkConfig, LinkEvent, WebSocketLink},
+};
 use svc_otel::metrics;
 use svc_wire::{
     block_subscription::{SubscriptionCore, SubscriptionEffect, SubscriptionPhase, is_full_page},
@@ -16,10 +19,7 @@ use super::{
     Args, Msg,
     core::{CompleteBlock, EventCollector},
 };
-use crate::{
-    event_page::read_event_page,
-    store::{AgentStoreError, BlockEvents},
-};
+use crate::store::{AgentStoreError, BlockEvents};
 
 /// Shortest silence that ends a connection.
 const MIN_SILENCE: Duration = Duration::from_secs(1);
@@ -228,8 +228,9 @@ impl State {
     fn read_page(&self, context: &ActorContext<Msg>, after: u64, cursor: Option<String>) {
         let (args, mailbox, epoch) = (Arc::clone(&self.args), context.mailbox(), self.epoch);
         context.spawn(async move {
-            let page = read_event_page(&args.watcher.indexer, &args.watcher.scope, after, cursor.as_deref()).await;
-            mailbox.send(Msg::PageRead { epoch, page });
+            let (indexer, scope) = (args.watcher.indexer.current(), &args.watcher.scope);
+            let page = read_event_page(indexer, scope, after, cursor.as_deref()).await;
+            mailbox.send(Msg::PageRead { epoch, page: page.map_err(|error| error.to_string()) });
         });
     }
 

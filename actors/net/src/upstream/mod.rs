@@ -4,6 +4,7 @@
 mod circuit_breaker;
 mod endpoints;
 mod http_client;
+mod indexer_reads;
 mod mempool_errors;
 mod node_client;
 mod node_selection;
@@ -12,5 +13,6 @@ mod pruning;
 pub use endpoints::{EndpointReach, FailoverError, UpstreamEndpoints, UpstreamOrigins};
 pub(crate) use http_client::innermost_cause;
 pub use http_client::{HttpUpstream, UpstreamError, UpstreamKind, UpstreamResponse};
+pub use indexer_reads::{read_event_page, read_indexed_height};
 pub use node_client::{BroadcastOutcome, NodeClient, NodeClientError};
 pub use node_selection::{ConfirmedHeight, HistoryDispute};

@@ -1,10 +1,12 @@
 //! The indexer's REST reads.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use serde::Deserialize;
 use serde_json::Value;
 use svc_kit::RetainedState;
-use svc_net::upstream::{EndpointReach, HttpUpstream, UpstreamEndpoints, UpstreamError, UpstreamKind, UpstreamOrigins};
+use svc_net::upstream::{
+    EndpointReach, HttpUpstream, UpstreamEndpoints, UpstreamError, UpstreamKind, UpstreamOrigins, read_event_page,
+    read_indexed_height,
+};
 use svc_wire::{block_subscription::SubscriptionScope, event_stream::EventsPage};
 
 use crate::barrier::IndexedHeight;
@@ -15,11 +17,6 @@ pub struct IndexerClient {
     endpoints: UpstreamEndpoints,
     /// Height that callers have been answered with. An indexer below it is not used.
     reported_height: RetainedState<IndexedHeight>,
-}
-
-#[derive(Deserialize)]
-struct BlockHeightResponse {
-    height: u64,
 }
 
 impl IndexerClient {
@@ -92,18 +89,12 @@ impl IndexerClient {
         after_block_height: u64,
         cursor: Option<&str>,
     ) -> Result<EventsPage, UpstreamError> {
-        let query = scope.page_query(after_block_height, cursor);
-        let path = path_and_query("/v4/indexer/events", &query);
-        // The indexer of the subscription: another one may not have the events of the last message.
-        let upstream = self.endpoints.current();
-        upstream.parse_json(&upstream.get("events", &path, HeaderMap::new()).await?)
+        read_event_page(self.endpoints.current(), scope, after_block_height, cursor).await
     }
 }
 
 async fn probe_reach(endpoints: UpstreamEndpoints) -> Option<EndpointReach> {
-    let upstream = endpoints.current();
-    let answer = upstream.get("block-height", "/v4/indexer/block-height", HeaderMap::new()).await.ok()?;
-    let height = upstream.parse_json::<BlockHeightResponse>(&answer).ok()?.height;
+    let height = read_indexed_height(endpoints.current()).await.ok()?;
     Some(EndpointReach { height, is_ready: true })
 }
 
