@@ -21,10 +21,10 @@ fn run() -> anyhow::Result<()> {
     let secrets = secrets::extract_secrets()?;
     let cli = CommandLine::parse();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let level = config::read_log_level(&config::ProcessEnvironment, cli.default_log_level());
+    let levels = cli.log_levels(&config::ProcessEnvironment);
     let telemetry = {
         let _inside = runtime.enter();
-        Telemetry::start(level, env!("CARGO_PKG_VERSION"))?
+        Telemetry::start(levels, env!("CARGO_PKG_VERSION"))?
     };
     let outcome = runtime.block_on(cli.run(secrets));
     telemetry.stop();

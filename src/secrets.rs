@@ -17,7 +17,17 @@ use std::{
 use svc_wire::secret::{SecretString, wipe_secret};
 
 /// Variables that hold secrets; the URL of a database may contain a password.
-pub const SECRET_VARIABLES: [&str; 3] = ["MCP_SVC_MNEMONIC", "MCP_BEARER_TOKEN", "SVC_INDEXER_DB"];
+pub const SECRET_VARIABLES: [&str; 9] = [
+    "MCP_SVC_MNEMONIC",
+    "MCP_BEARER_TOKEN",
+    "SVC_INDEXER_DB",
+    "SVC_ACCOUNT_MNEMONIC",
+    "SVC_AGENT_DB",
+    "SVC_AGENT_STORE_KEY",
+    "SVC_AGENT_STORE_KEY_PREVIOUS",
+    "EVENTS_WEBHOOK_API_KEY",
+    "EVENTS_WEBHOOK_SECRET",
+];
 
 /// Names the pipe's descriptor to the re-executed process.
 const PIPE_VARIABLE: &str = "SVC_SECRETS_FD";

@@ -13,7 +13,10 @@ use crate::{
     control::{ControlError, ControlServer},
     genesis_file::GenesisFile,
     node::{HeaderTimeMode, Node, NodeConfig, NodeError},
-    scenario::{GAS_PRICE_MICROS, Scenario, ScenarioAccount, ScenarioError, ScenarioRunner, SeedError, run_scenario},
+    scenario::{
+        GAS_PRICE_MICROS, Scenario, ScenarioAccount, ScenarioError, ScenarioRunner, ScenarioStep, SeedError,
+        run_scenario,
+    },
     services::{DevnetServices, ServiceProvisioner, ServicesError, StoredServices},
 };
 use svc_ledger::{BLOCKS_PER_YEAR, ChainConfig, GenesisAccount, GenesisState};
@@ -74,6 +77,15 @@ impl DevnetConfig {
     }
 }
 
+/// An agent of the seat's corporation.
+#[derive(Debug, Clone)]
+pub struct AgentSlot {
+    /// Name of its account.
+    pub account_name: String,
+    /// Steps that make its DID a participant.
+    steps: Vec<ScenarioStep>,
+}
+
 /// A corporation and its operator account, for a tool server to act as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperatorSlot {
@@ -103,6 +115,8 @@ pub struct Devnet {
     pub saved_values: BTreeMap<String, String>,
     /// Corporation and operator of a tool server, if the scenario names one (`seat`).
     pub operator_slot: Option<OperatorSlot>,
+    /// The agent of the corporation, if the scenario names one.
+    pub agent_slot: Option<AgentSlot>,
     /// The control endpoint, if it is enabled.
     pub control: Option<ControlServer>,
     /// Services with DIDs and credentials, if the scenario has an ecosystem.
@@ -181,6 +195,7 @@ impl Devnet {
         })?;
         let (values, services) = seed(&node, &accounts, &scenario, &config).await?;
         let operator_slot = resolve_operator_slot(&scenario, &values)?;
+        let agent_slot = scenario.agent.map(|agent| AgentSlot { account_name: agent.account, steps: agent.steps });
         node.update_faults(|faults| faults.kept_states = config.kept_states);
         let accounts = Arc::new(accounts);
         let control = match config.control_port {
@@ -188,7 +203,19 @@ impl Devnet {
             None => None,
         };
         let (chain_id, denom) = (config.chain_id, config.denom);
-        Ok(Self { node, namespace, chain_id, denom, accounts, saved_values: values, operator_slot, control, services })
+        let saved_values = values;
+        Ok(Self {
+            node,
+            namespace,
+            chain_id,
+            denom,
+            accounts,
+            saved_values,
+            operator_slot,
+            agent_slot,
+            control,
+            services,
+        })
     }
 
     /// Returns a saved value, for example the address of an account; empty for an unknown name.
@@ -220,6 +247,25 @@ impl Devnet {
         let mut runner = ScenarioRunner::new(&self.node, &self.accounts)?;
         runner.saved_values.extend(self.saved_values.clone());
         run_scenario(&mut runner, steps, None).await?;
+        Ok(())
+    }
+
+    /// Makes the DID of the scenario's agent a participant, unless it is one.
+    ///
+    /// # Errors
+    /// When the scenario has no agent, and when a step fails.
+    pub async fn admit_agent(&self, did: &str) -> Result<(), DevnetError> {
+        let slot = self.agent_slot.as_ref();
+        let slot = slot.ok_or_else(|| DevnetError::Parameter("the scenario has no agent".to_owned()))?;
+        let mut runner = ScenarioRunner::new(&self.node, &self.accounts)?;
+        if runner.has_participant(did).await? {
+            return Ok(());
+        }
+        runner.saved_values.extend(self.saved_values.clone());
+        runner.saved_values.insert("agent_did".to_owned(), did.to_owned());
+        for step in &slot.steps {
+            runner.run_step(step).await?;
+        }
         Ok(())
     }
 

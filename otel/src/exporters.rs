@@ -56,7 +56,7 @@ impl Telemetry {
     ///
     /// # Errors
     /// When an exporter refuses its settings, and when telemetry runs already.
-    pub fn start(level: LevelFilter, version: &str) -> Result<Self, TelemetryError> {
+    pub fn start(levels: impl Into<LogLevels>, version: &str) -> Result<Self, TelemetryError> {
         let failed = |error: &dyn std::fmt::Display| TelemetryError::Exporter(error.to_string());
         let mut resource = Resource::builder();
         if !is_set("OTEL_SERVICE_NAME") {
@@ -105,7 +105,7 @@ impl Telemetry {
                 .with_filter(project_span_filter())
         });
         tracing_subscriber::registry()
-            .with(SpanFieldLayer.and_then(lines).with_filter(log_filter(level)))
+            .with(SpanFieldLayer.and_then(lines).with_filter(log_filter(&levels.into())))
             .with(spans)
             .try_init()
             .map_err(|_| TelemetryError::AlreadyRunning)?;
@@ -126,8 +126,28 @@ fn project_span_filter() -> Targets {
     Targets::new().with_default(LevelFilter::OFF).with_target(PROJECT_TARGET, LevelFilter::INFO)
 }
 
-fn log_filter(level: LevelFilter) -> EnvFilter {
-    EnvFilter::new(format!("{},{PROJECT_TARGET}={level}", level.min(LevelFilter::WARN)))
+/// The levels of the log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogLevels {
+    /// Level of the project's crates.
+    pub crates: LevelFilter,
+    /// Level of the program itself: its command line and its front ends.
+    pub program: LevelFilter,
+}
+
+impl From<LevelFilter> for LogLevels {
+    fn from(level: LevelFilter) -> Self {
+        Self { crates: level, program: level }
+    }
+}
+
+fn log_filter(levels: &LogLevels) -> EnvFilter {
+    let LogLevels { crates, program } = levels;
+    let others = crates.min(&LevelFilter::WARN);
+    if crates == program {
+        return EnvFilter::new(format!("{others},{PROJECT_TARGET}={crates}"));
+    }
+    EnvFilter::new(format!("{others},{PROJECT_TARGET}={crates},{PROJECT_TARGET}::={program}"))
 }
 
 /// Prometheus text of all metrics; empty when telemetry was not started.
@@ -179,8 +199,10 @@ mod tests {
 
     #[test]
     fn the_log_level_is_that_of_the_project_and_other_crates_log_warnings() {
-        let directives = |level| log_filter(level).to_string();
+        let directives = |level: LevelFilter| log_filter(&level.into()).to_string();
         assert_eq!(directives(LevelFilter::DEBUG), "svc=debug,warn");
         assert_eq!(directives(LevelFilter::ERROR), "svc=error,error");
+        let levels = LogLevels { crates: LevelFilter::WARN, program: LevelFilter::INFO };
+        assert_eq!(log_filter(&levels).to_string(), "svc::=info,svc=warn,warn");
     }
 }

@@ -26,4 +26,4 @@ pub mod metrics;
 pub mod names;
 pub mod trace;
 
-pub use exporters::{Telemetry, TelemetryError, render_metrics};
+pub use exporters::{LogLevels, Telemetry, TelemetryError, render_metrics};

@@ -27,6 +27,8 @@ pub mod span {
     pub const AWAIT_INDEX: &str = "await_index";
     /// One request to a server this one depends on.
     pub const UPSTREAM: &str = "upstream";
+    /// Transaction that has the agent's document resolved again.
+    pub const TRIGGER_RESOLUTION: &str = "trigger_resolution";
     /// Fetch and verification of one DID Document.
     pub const RESOLVE_DID: &str = "resolve_did";
 }
@@ -61,6 +63,8 @@ pub mod attribute {
     pub const CHANGES: &str = "indexer.changes";
     /// A DID.
     pub const DID: &str = "svc.did";
+    /// Number of a version of the DID Document.
+    pub const DOCUMENT_VERSION: &str = "svc.did.version";
     /// Whether the evaluation fetches everything again.
     pub const IS_FRESH: &str = "svc.trust.fresh";
     /// Outcome of the evaluation of a DID: trusted, not_trusted, failed.

@@ -225,6 +225,16 @@ pub fn resolution_span(method: &'static str) -> Span {
     )
 }
 
+/// Opens the span of the transaction that has a version of the agent's document resolved again. It begins a trace.
+pub fn trigger_span(did: &str, version: u64) -> Span {
+    tracing::info_span!(
+        parent: None,
+        span::TRIGGER_RESOLUTION,
+        { attribute::DID } = did,
+        { attribute::DOCUMENT_VERSION } = i64::try_from(version).unwrap_or(i64::MAX),
+    )
+}
+
 /// Records the outcome of a resolution: `ok`, or the code of the failure.
 pub fn record_resolution(span: &Span, outcome: Result<(), &'static str>) {
     span.record(attribute::DID_OUTCOME, outcome.err().unwrap_or("ok"));

@@ -4,12 +4,13 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
+use svc_agent::BlockedReason;
 
 use super::{
     answer::{Answer, iso_seconds, to_response},
     api::AdminApi,
     request::QueryParameters,
-    schema::{AgentInfo, DocumentInfo, ErrorBody, EventsInfo, Health, ReadRefusals},
+    schema::{AgentInfo, DocumentInfo, ErrorBody, EventsInfo, Health, ReadRefusals, ResolutionInfo},
 };
 
 /// The agent's DID, its document and its events.
@@ -28,8 +29,15 @@ pub(super) async fn info(State(api): State<AdminApi>, request: Request) -> Respo
         let sizes = api.agent.delivery().sizes().await?;
         let oldest_at = sizes.oldest_at.map(iso_seconds);
         let events = EventsInfo { stored: sizes.stored, oldest_at, dead_letters: sizes.dead_letters };
+        let report = api.agent.resolution().report();
+        let resolution = ResolutionInfo {
+            state: report.phase.as_str(),
+            since: report.since,
+            reason: report.phase.reason().map(BlockedReason::as_str),
+            tx_hash: report.tx_hash,
+        };
         let (did, version) = (published.document.did().to_owned(), env!("CARGO_PKG_VERSION").to_owned());
-        Ok(AgentInfo { did, version, document, events })
+        Ok(AgentInfo { did, version, document, resolution, events })
     };
     to_response(answer().await)
 }

@@ -13,9 +13,11 @@ mod public;
 mod request;
 mod routes;
 mod schema;
+mod server;
 mod service_endpoints;
 
 pub use api::AdminApi;
 pub use caller::CallerRules;
 pub use public::{PublicApi, public_router};
 pub use routes::{openapi, router, serve_address, serve_socket};
+pub use server::{AdminConfig, AgentListeners, AgentServer, AgentServerConfig};

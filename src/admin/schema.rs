@@ -161,6 +161,7 @@ pub(super) struct AgentInfo {
     /// Version of the software.
     pub version: String,
     pub document: DocumentInfo,
+    pub resolution: ResolutionInfo,
     pub events: EventsInfo,
 }
 
@@ -174,6 +175,25 @@ pub(super) struct DocumentInfo {
     pub entries: u64,
     /// Bytes of the log; 0 for did:web.
     pub log_bytes: usize,
+}
+
+/// The resolution of the newest document by the indexers.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ResolutionInfo {
+    /// off, idle, pending, submitted or blocked.
+    pub state: &'static str,
+    /// Time at which the state began.
+    #[schema(format = DateTime)]
+    pub since: String,
+    /// The reason of blocked: NO_PARTICIPANT, NO_GRANT, GRANT_EXPIRED, NO_FEES or FEE_ABOVE_CEILING.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub reason: Option<&'static str>,
+    /// Hash of the newest transaction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub tx_hash: Option<String>,
 }
 
 /// The events that are stored.

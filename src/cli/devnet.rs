@@ -11,7 +11,7 @@ use super::output::{print_line, render_table};
 use crate::{
     config,
     mcp_client::McpClient,
-    network::{ChainAndIndexer, LocalNetwork, LocalNetworkConfig},
+    network::{ChainAndIndexer, LocalAgentConfig, LocalNetwork, LocalNetworkConfig},
     secrets::ProcessSecrets,
     shutdown::{DRAIN_TIMEOUT, stop_signal},
 };
@@ -64,6 +64,12 @@ pub(super) struct DevnetArgs {
     /// Port of the services a scenario brings, always on loopback; 0 takes a free one. A home keeps its first port: DIDs name it.
     #[arg(long, default_value_t = 3002)]
     services_port: u16,
+    /// Port of the admin API of the scenario's agent; 0 takes a free one.
+    #[arg(long, default_value_t = 3003)]
+    agent_admin_port: u16,
+    /// Port of the public files of the scenario's agent; 0 takes a free one. The DID names it.
+    #[arg(long, default_value_t = 3004)]
+    agent_public_port: u16,
     /// Keep the state of this number of newest heights only, and all blocks, as a public node does; 0 keeps all.
     #[arg(long, default_value_t = 0)]
     prune_state: u64,
@@ -81,7 +87,7 @@ pub(super) struct DevnetArgs {
 /// Commands other than running a devnet.
 #[derive(Debug, Subcommand)]
 enum DevnetAction {
-    /// Removes the chain and the indexer of a home.
+    /// Removes the chain, the indexer and the agent of a home.
     Reset {
         /// The directory.
         #[arg(long)]
@@ -195,6 +201,12 @@ impl DevnetArgs {
                 genesis,
             },
             database,
+            agent: LocalAgentConfig {
+                admin_listen: Some(port(self.agent_admin_port)),
+                public_listen: Some(port(self.agent_public_port)),
+                home: self.home.clone(),
+                ..LocalAgentConfig::default()
+            },
             indexer_listen: port(self.indexer_port),
             mcp_listen: port(self.mcp_port),
             ..LocalNetworkConfig::default()
@@ -235,8 +247,11 @@ async fn run_without_tool_server(args: &DevnetArgs, config: LocalNetworkConfig) 
 
 fn reset_home(home: &std::path::Path) -> anyhow::Result<()> {
     let had_chain = svc_devnet::node::reset_home(home)?;
-    for suffix in ["", "-wal", "-shm"] {
-        match std::fs::remove_file(home.join(format!("{INDEXER_FILE}{suffix}"))) {
+    let databases = [INDEXER_FILE, "agent.db", "agent.journal"];
+    let with_suffixes =
+        databases.iter().flat_map(|file| ["", "-wal", "-shm", ".lock"].map(|suffix| format!("{file}{suffix}")));
+    for file in with_suffixes.chain(["agent.head".to_owned()]) {
+        match std::fs::remove_file(home.join(file)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).context("cannot reset"),
             _ => {}
         }
@@ -284,6 +299,14 @@ fn describe_services(devnet: &Devnet) -> Option<Value> {
     Some(json!({"origin": services.origin(), "services": services.all()}))
 }
 
+/// The addresses and the DID of the agent.
+fn describe_agent(network: &LocalNetwork) -> Option<Value> {
+    let agent = network.agent.as_ref()?;
+    Some(json!({
+        "did": agent.did(), "admin": format!("http://{}", agent.admin), "public": format!("http://localhost:{}", agent.public.port()),
+    }))
+}
+
 fn describe_network(network: &LocalNetwork, as_json: bool) -> anyhow::Result<String> {
     let client = json!({"mcpServers": {"svc": {
         "type": "http", "url": network.mcp_url(), "headers": {"Authorization": format!("Bearer {}", network.bearer_token)},
@@ -293,7 +316,7 @@ fn describe_network(network: &LocalNetwork, as_json: bool) -> anyhow::Result<Str
     if as_json {
         let all = json!({
             "mcp": network.mcp_url(), "bearer": network.bearer_token, "rpc": devnet.node.origin(), "indexer": network.indexer_origin(),
-            "control": control, "services": describe_services(devnet),
+            "control": control, "services": describe_services(devnet), "agent": describe_agent(network),
             "corporation_id": seat.corporation_id, "policy_address": seat.policy_address,
             "operator": seat.operator_address, "member": devnet.address("member"), "values": devnet.saved_values,
             "namespace": devnet.namespace.as_str(),
@@ -314,6 +337,12 @@ fn describe_network(network: &LocalNetwork, as_json: bool) -> anyhow::Result<Str
         .into_iter()
         .chain(control.map(|control| ("control", control)))
         .chain(devnet.services.as_ref().map(|services| ("services", services.origin())))
+        .chain(
+            network
+                .agent
+                .iter()
+                .map(|agent| ("agent", format!("{} (admin API at http://{})", agent.did(), agent.admin))),
+        )
         .map(|(left, right)| (left.to_owned(), right))
         .collect();
     Ok(format!(

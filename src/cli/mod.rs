@@ -1,5 +1,6 @@
 //! The command line: the definitions of all commands here, and a file per command.
 
+mod agent;
 mod arguments;
 mod audit;
 mod call;
@@ -7,6 +8,7 @@ mod check;
 mod complete;
 mod connection;
 mod devnet;
+mod findings;
 mod indexer;
 mod journal;
 mod output;
@@ -16,11 +18,12 @@ mod tools;
 
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
+use svc_otel::LogLevels;
 use tracing::level_filters::LevelFilter;
 
 use self::connection::ClientArgs;
 use crate::{
-    config::{self, ProcessEnvironment},
+    config::{self, Environment, ProcessEnvironment},
     secrets::ProcessSecrets,
 };
 
@@ -46,6 +49,14 @@ enum CliCommand {
     Indexer {
         #[command(subcommand)]
         command: Option<indexer::IndexerCommand>,
+        /// Print JSON instead of a table.
+        #[arg(long, global = true)]
+        json: bool,
+    },
+    /// The agent of one DID: its document, its admin API, its webhooks; configured by the environment (docs/agent.md).
+    Agent {
+        #[command(subcommand)]
+        command: Option<agent::AgentCommand>,
         /// Print JSON instead of a table.
         #[arg(long, global = true)]
         json: bool,
@@ -109,11 +120,24 @@ enum CliCommand {
 }
 
 impl CommandLine {
+    /// The log levels of the command, from the environment or by default.
+    pub fn log_levels(&self, environment: &impl Environment) -> LogLevels {
+        if let CliCommand::Agent { command: None, .. } = self.command {
+            let level = |variable, default| config::read_log_level(environment, variable, default);
+            return LogLevels {
+                crates: level("AGENT_LOG_LEVEL", LevelFilter::WARN),
+                program: level("ADMIN_API_LOG_LEVEL", LevelFilter::INFO),
+            };
+        }
+        config::read_log_level(environment, "SVC_LOG_LEVEL", self.default_log_level()).into()
+    }
+
     /// Log level when none is configured. Client commands log nothing: their own output says all.
-    pub fn default_log_level(&self) -> LevelFilter {
+    fn default_log_level(&self) -> LevelFilter {
         match self.command {
             CliCommand::Serve | CliCommand::Indexer { command: None, .. } | CliCommand::Devnet(_) => LevelFilter::INFO,
             CliCommand::Check { .. }
+            | CliCommand::Agent { .. }
             | CliCommand::Indexer { .. }
             | CliCommand::Journal { .. }
             | CliCommand::Audit { .. }
@@ -139,6 +163,7 @@ impl CommandLine {
                     Some(command) => indexer::inspect(command, settings, json).await,
                 }
             }
+            CliCommand::Agent { command, json } => agent::run(command, json, &mut secrets).await,
             CliCommand::Audit { command, json } => audit::run(command, json),
             CliCommand::Journal { command, json } => journal::run(command, json).await,
             CliCommand::Devnet(args) => devnet::run(*args, &mut secrets).await,

@@ -3,14 +3,24 @@
 use std::{collections::HashMap, fmt, time::Duration};
 
 use svc_net::{host_policy::HostPolicy, upstream::UpstreamOrigins};
+use svc_wire::{
+    account_key::{AccountKey, KeyError},
+    secret::SecretString,
+};
 use url::Url;
 
 use crate::mcp::CatalogError;
+
+pub(super) const PORT: &str = "a port, 0 to 65535";
+/// The phrases that give an account.
+pub(super) const PHRASE: &str = "a BIP-39 English phrase of 12 to 24 words";
 
 /// A source of variables; tests pass a map.
 pub trait Environment {
     /// The value of a variable; empty counts as unset.
     fn get(&self, name: &str) -> Option<String>;
+    /// The names of the variables that are set.
+    fn names(&self) -> Vec<String>;
 }
 
 /// The environment of the process.
@@ -20,11 +30,19 @@ impl Environment for ProcessEnvironment {
     fn get(&self, name: &str) -> Option<String> {
         std::env::var(name).ok().filter(|value| !value.is_empty())
     }
+
+    fn names(&self) -> Vec<String> {
+        std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect()
+    }
 }
 
 impl Environment for HashMap<&str, &str> {
     fn get(&self, name: &str) -> Option<String> {
         HashMap::get(self, name).map(|value| (*value).to_owned()).filter(|value| !value.is_empty())
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.keys().map(|name| (*name).to_owned()).collect()
     }
 }
 
@@ -78,6 +96,26 @@ impl<'a, E: Environment> EnvironmentReader<'a, E> {
         self.problems.push(VariableProblem { variable, found: found.into(), allowed: allowed.into() });
     }
 
+    /// Whether a variable has a problem.
+    pub(super) fn has_problem(&self, variable: &str) -> bool {
+        self.problems.iter().any(|problem| problem.variable == variable)
+    }
+
+    /// Derives the account of a phrase that a variable holds or leads to.
+    pub(super) fn parse_phrase(&mut self, variable: &'static str, phrase: &SecretString) -> Option<AccountKey> {
+        match AccountKey::from_mnemonic(phrase.expose_secret()) {
+            Ok(key) => Some(key),
+            Err(error) => {
+                let found = match error {
+                    KeyError::Mnemonic { reason } => reason,
+                    other => other.to_string(),
+                };
+                self.add_problem(variable, found, PHRASE);
+                None
+            }
+        }
+    }
+
     /// Parses a variable. A bad value gives `None` and a problem; an unset variable gives the default, and a problem without one.
     pub(super) fn read_parsed<T>(
         &mut self,
@@ -127,9 +165,8 @@ impl<'a, E: Environment> EnvironmentReader<'a, E> {
     }
 
     pub(super) fn read_millis(&mut self, variable: &'static str, default: u64) -> Option<Duration> {
-        let allowed = "milliseconds, 1 to 86400000";
-        let parse = |text: &str| text.parse().ok().filter(|millis| (1..=86_400_000).contains(millis));
-        self.read_parsed(variable, allowed, Some(default), parse).map(Duration::from_millis)
+        let default = Some(Duration::from_millis(default));
+        self.read_parsed(variable, "milliseconds, 1 to 86400000", default, parse_millis)
     }
 
     pub(super) fn read_origin(&mut self, variable: &'static str) -> Option<String> {
@@ -145,6 +182,11 @@ impl<'a, E: Environment> EnvironmentReader<'a, E> {
         self.environment.get(variable)?;
         self.read_origin(variable)
     }
+}
+
+/// Milliseconds, up to a day.
+pub(super) fn parse_millis(text: &str) -> Option<Duration> {
+    text.parse().ok().filter(|millis| (1..=86_400_000).contains(millis)).map(Duration::from_millis)
 }
 
 const ALLOWED_ORIGIN: &str =

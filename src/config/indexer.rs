@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, net::SocketAddr};
 
 use svc_indexer::{EssentialSchemas, IndexerConfig, TrustConfig};
 
-use super::environment::{ConfigError, Environment, EnvironmentReader};
+use super::environment::{ConfigError, Environment, EnvironmentReader, PORT};
 use crate::secrets::ProcessSecrets;
 
 /// The configuration of `svc indexer`.
@@ -39,7 +39,7 @@ pub fn read_indexer(
     };
     let bind =
         reader.read_parsed("SVC_INDEXER_BIND", "an IP address", Some([127, 0, 0, 1].into()), |text| text.parse().ok());
-    let port = reader.read_parsed("SVC_INDEXER_PORT", "a port, 0 to 65535", Some(3001_u16), |text| text.parse().ok());
+    let port = reader.read_parsed("SVC_INDEXER_PORT", PORT, Some(3001_u16), |text| text.parse().ok());
     let block_interval = reader.read_millis("SVC_INDEXER_BLOCK_MS", 6_000);
     let start = reader.read_parsed("SVC_INDEXER_START", "a height, 1 or more", Some(None), |text| {
         text.parse().ok().filter(|height| *height > 0).map(Some)

@@ -1,11 +1,13 @@
 //! The configuration, read from the environment. One error names all bad variables.
 
+mod agent;
 mod boot_subject;
 mod environment;
 mod indexer;
 mod serve;
 mod tool_selection;
 
+pub use agent::{AgentPaths, AgentSettings, StoppedAgent, read_agent, read_paths, read_stopped_agent};
 pub use boot_subject::{named_boot_error, subject_name};
 pub use environment::{ConfigError, Environment, ProcessEnvironment, VariableProblem};
 pub use indexer::{IndexerServerConfig, read_indexer};

@@ -3,14 +3,11 @@
 use std::net::IpAddr;
 
 use svc_operator::{FeePolicy, OperatorConfig, WindowBound};
-use svc_wire::{
-    account_key::{AccountKey, KeyError},
-    secret::SecretString,
-};
+use svc_wire::{account_key::AccountKey, secret::SecretString};
 use tracing::level_filters::LevelFilter;
 
 use super::{
-    environment::{ConfigError, Environment, EnvironmentReader},
+    environment::{ConfigError, Environment, EnvironmentReader, PHRASE, PORT},
     tool_selection::{read_selection, read_session_limits},
 };
 use crate::{
@@ -56,30 +53,19 @@ pub struct ServeConfig {
 pub const MIN_TOKEN_CHARACTERS: usize = 32;
 
 /// Log level of the process; a missing or malformed value gives the default.
-pub fn read_log_level(environment: &impl Environment, default: LevelFilter) -> LevelFilter {
-    environment.get("SVC_LOG_LEVEL").and_then(|text| text.parse().ok()).unwrap_or(default)
+pub fn read_log_level(environment: &impl Environment, variable: &str, default: LevelFilter) -> LevelFilter {
+    environment.get(variable).and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
 /// Reads the configuration of `svc serve`. Fails with the problems of all variables at once.
 pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) -> Result<ServeConfig, ConfigError> {
     let mut reader = EnvironmentReader::new(environment);
-    let phrase_allowed = "a BIP-39 English phrase of 12 to 24 words";
     let key = match secrets.take("MCP_SVC_MNEMONIC") {
         None => {
-            reader.add_problem("MCP_SVC_MNEMONIC", "not set", phrase_allowed);
+            reader.add_problem("MCP_SVC_MNEMONIC", "not set", PHRASE);
             None
         }
-        Some(phrase) => match AccountKey::from_mnemonic(phrase.expose_secret()) {
-            Ok(key) => Some(key),
-            Err(error) => {
-                let found = match error {
-                    KeyError::Mnemonic { reason } => reason,
-                    other => other.to_string(),
-                };
-                reader.add_problem("MCP_SVC_MNEMONIC", found, phrase_allowed);
-                None
-            }
-        },
+        Some(phrase) => reader.parse_phrase("MCP_SVC_MNEMONIC", &phrase),
     };
     let corporation_id = reader.read_parsed("SVC_CORPORATION", "a corporation id, 1 or more", None, |text| {
         text.parse().ok().filter(|id| *id > 0_u64)
@@ -90,11 +76,8 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
     let allows_plaintext_node = reader.read_flag("SVC_ALLOW_PLAINTEXT_NODE");
     let uses_live_descriptors = reader.read_flag("SVC_LIVE_DESCRIPTORS");
     let fees = read_fees(&mut reader);
-    let chain_id = reader.read_optional("SVC_CHAIN_ID", "a chain id of 1 to 50 characters without blanks", |text| {
-        text.len() <= 50 && !text.contains(char::is_whitespace)
-    });
-    let denom_allowed = "a coin denom: a letter, then 2 to 127 letters, digits or / : . _ -";
-    let denom = reader.read_optional("SVC_DENOM", denom_allowed, is_denom);
+    let chain_id = reader.read_optional("SVC_CHAIN_ID", CHAIN_ID, is_chain_id);
+    let denom = reader.read_optional("SVC_DENOM", DENOM, is_denom);
     let tx_timeout = reader.read_millis("SVC_TX_TIMEOUT_MS", 30_000);
     let indexer_timeout = reader.read_millis("SVC_INDEXER_TIMEOUT_MS", 15_000);
     let refresh_period = reader.read_millis("SVC_CACHE_REFRESH_MS", 60_000);
@@ -105,13 +88,8 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
         parse_window_bound,
     );
     let (journal, audit) = (environment.get("SVC_JOURNAL"), environment.get("SVC_AUDIT"));
-    let bytes = |text: &str| text.parse().ok();
-    let min_free_disk =
-        reader.read_parsed("SVC_MIN_FREE_DISK", "a number of bytes", Some(DEFAULT_MIN_FREE_DISK), bytes);
-    let levels = "error, warn, info, debug, trace";
-    reader.read_parsed("SVC_LOG_LEVEL", levels, Some(LevelFilter::INFO), |text| {
-        levels.split(", ").any(|level| level == text).then(|| text.parse().ok())?
-    });
+    let min_free_disk = read_min_free_disk(&mut reader);
+    reader.read_parsed("SVC_LOG_LEVEL", LOG_LEVELS, Some(LevelFilter::INFO), parse_log_level);
     let transport = read_transport(&mut reader, secrets);
     let selection = read_selection(&mut reader)?;
     match (
@@ -188,7 +166,7 @@ fn read_transport<E: Environment>(
     if is_http == Some(false) {
         return Some(TransportConfig::Stdio);
     }
-    let port = reader.read_parsed("MCP_HTTP_PORT", "a port, 0 to 65535", Some(3000), |text| text.parse().ok());
+    let port = reader.read_parsed("MCP_HTTP_PORT", PORT, Some(3000), |text| text.parse().ok());
     let bind =
         reader.read_parsed("MCP_HTTP_BIND", "an IP address", Some([0, 0, 0, 0].into()), |text| text.parse().ok());
     let hosts = reader.environment.get("MCP_ALLOWED_HOSTS").unwrap_or_default();
@@ -217,8 +195,26 @@ fn read_transport<E: Environment>(
     }))
 }
 
+pub(super) const CHAIN_ID: &str = "a chain id of 1 to 50 characters without blanks";
+pub(super) const DENOM: &str = "a coin denom: a letter, then 2 to 127 letters, digits or / : . _ -";
+pub(super) const LOG_LEVELS: &str = "error, warn, info, debug, trace";
+
+pub(super) fn is_chain_id(text: &str) -> bool {
+    text.len() <= 50 && !text.contains(char::is_whitespace)
+}
+
+pub(super) fn parse_log_level(text: &str) -> Option<LevelFilter> {
+    LOG_LEVELS.split(", ").any(|level| level == text).then(|| text.parse().ok())?
+}
+
+/// Free bytes on the disk of the journal below which nothing is signed.
+pub(super) fn read_min_free_disk<E: Environment>(reader: &mut EnvironmentReader<'_, E>) -> Option<u64> {
+    let bytes = |text: &str| text.parse().ok();
+    reader.read_parsed("SVC_MIN_FREE_DISK", "a number of bytes", Some(DEFAULT_MIN_FREE_DISK), bytes)
+}
+
 /// The gas price with its denom, if it has one, and the ceilings of a transaction.
-fn read_fees<E: Environment>(reader: &mut EnvironmentReader<'_, E>) -> Option<(FeePolicy, Option<String>)> {
+pub(super) fn read_fees<E: Environment>(reader: &mut EnvironmentReader<'_, E>) -> Option<(FeePolicy, Option<String>)> {
     let price_allowed =
         "a decimal such as 0.025 with at most six digits behind the point, and the fee denom or nothing behind it";
     let (price, denom) =
@@ -262,7 +258,7 @@ fn parse_gas_price(text: &str) -> Option<(u64, Option<String>)> {
 }
 
 /// Whether a text is a coin denom: a letter, then 2 to 127 letters, digits or `/ : . _ -`.
-fn is_denom(text: &str) -> bool {
+pub(super) fn is_denom(text: &str) -> bool {
     let mut characters = text.chars();
     let starts_well = characters.next().is_some_and(|first| first.is_ascii_alphabetic());
     starts_well

@@ -95,6 +95,11 @@ impl LocalIndexer {
         self.runtime = None;
     }
 
+    /// Waits until the indexer has the newest block with its verdicts.
+    pub(super) async fn await_newest(&self, devnet: &Devnet) -> anyhow::Result<()> {
+        wait_until_indexed(devnet, self.address).await
+    }
+
     /// Origin of the indexer.
     pub(super) fn origin(&self) -> String {
         format!("http://{}", self.address)

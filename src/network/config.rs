@@ -5,6 +5,7 @@ use std::{net::SocketAddr, time::Duration};
 use svc_devnet::DevnetConfig;
 use svc_operator::WindowBound;
 
+use super::local_agent::LocalAgentConfig;
 use crate::mcp::{SessionLimits, ToolSelection};
 
 /// The parts of a local network and their limits.
@@ -40,6 +41,8 @@ pub struct LocalNetworkConfig {
     pub selection: ToolSelection,
     /// Limits of the tool server's sessions.
     pub sessions: SessionLimits,
+    /// The agent, where the scenario has one.
+    pub agent: LocalAgentConfig,
 }
 
 impl Default for LocalNetworkConfig {
@@ -61,6 +64,7 @@ impl Default for LocalNetworkConfig {
             audit: None,
             selection: ToolSelection::default(),
             sessions: SessionLimits::default(),
+            agent: LocalAgentConfig::default(),
         }
     }
 }

@@ -4,9 +4,11 @@
 mod chain_and_indexer;
 mod config;
 mod isolated_runtime;
+mod local_agent;
 mod local_network;
 
 pub use chain_and_indexer::ChainAndIndexer;
 pub use config::LocalNetworkConfig;
 pub use isolated_runtime::IsolatedRuntime;
+pub use local_agent::{LocalAgentConfig, ReceiverConfig};
 pub use local_network::LocalNetwork;

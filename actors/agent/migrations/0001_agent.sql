@@ -69,3 +69,26 @@ CREATE TABLE event_gap (
     to_height BIGINT NOT NULL,
     count BIGINT NOT NULL
 );
+
+CREATE TABLE resolution (
+    one BIGINT PRIMARY KEY,
+    wanted BIGINT NOT NULL,
+    first_change_at BIGINT NOT NULL,
+    last_change_at BIGINT NOT NULL,
+    submitted BIGINT NOT NULL,
+    done BIGINT NOT NULL,
+    tx_hash TEXT
+);
+
+INSERT INTO resolution (one, wanted, first_change_at, last_change_at, submitted, done) VALUES (1, 0, 0, 0, 0, 0);
+
+CREATE TABLE own_transaction (
+    hash TEXT PRIMARY KEY
+);
+
+CREATE TABLE chain (
+    one BIGINT PRIMARY KEY,
+    chain_id TEXT NOT NULL,
+    account TEXT NOT NULL,
+    height BIGINT NOT NULL
+);

@@ -5,29 +5,39 @@
 //! decisions are in code without I/O and clock.
 
 mod boot;
+mod chain_link;
 mod courier;
 mod delivery;
 pub mod document;
 mod error;
 mod identity;
+mod journal_key;
 mod keeper;
 mod log;
 mod notification;
+mod resolution;
 mod store;
 mod store_guard;
 mod token;
 mod watcher;
 
-pub use boot::{Agent, AgentBootError, AgentConfig, EventsConfig};
+pub use boot::{Agent, AgentBootError, AgentConfig, EventsConfig, OtherPublicLog};
+pub use chain_link::{ChainAccess, ChainConfig, ChainError, ChainLinkHandle, ChainLinkState, OlderStore};
 pub use courier::{CourierConfig, CourierHandle, InvalidWebhookSecret, WebhookSecrets};
 pub use delivery::DeliveryHandle;
 pub use error::{AgentPart, Refusal, RefusalCode, Violation};
 pub use identity::{DidMethod, PublicLocation};
-pub use keeper::{BoundDistance, DocumentError, KeeperArgs, KeeperHandle, PublishedDocument, PublishedFile};
+pub use keeper::{
+    BoundDistance, DocumentError, KeeperHandle, LogRecoveryError, PublishedDocument, PublishedFile, RecoveredLog,
+    recover_log,
+};
 pub use notification::{Notification, NotificationMaker};
+pub use resolution::{
+    AgentAccount, BlockedReason, ResolutionHandle, ResolutionPhase, ResolutionReport, TriggerGrant, read_grant,
+};
 pub use store::{
     AgentStore, AgentStoreError, BlockEvents, DeadLetter, EventGap, HeadFile, OutboxEvent, OutboxSizes, PublishedHead,
-    SealingError, StoreKey, StoreKeys, StoreSettings,
+    ResolutionProgress, SealingError, StoreKey, StoreKeys, StoreSettings, StoredChain,
 };
 pub use token::{AccessToken, LoginChallenge, LoginProof, LoginRules, TokenCheck, TokenIssuerHandle};
-pub use watcher::{WatcherArgs, WatcherHandle, WatcherState};
+pub use watcher::{HandledEvents, WatcherHandle, WatcherState};

@@ -43,6 +43,7 @@ mod read;
 mod store;
 mod trust;
 
+pub use block::is_known_event_type;
 pub use boot::{Indexer, IndexerConfig, IndexerError, StartCheck, check_start, verify_index};
 pub use derive::did_forms::normalize_did;
 pub use follower::{FollowerState, LastError};

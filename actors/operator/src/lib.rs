@@ -43,7 +43,7 @@ mod write;
 pub use agent_directory::{AgentDirectory, AgentEndpoint};
 pub use agent_session::AgentRequest;
 pub use boot::{
-    config::{OperatorConfig, RegistryChain},
+    config::OperatorConfig,
     error::{BootError, BootSubject},
     preflight::{PreflightFinding, preflight},
 };
@@ -51,12 +51,11 @@ pub use clients::indexer::IndexerClient;
 pub use error::{node_error, upstream_error};
 pub use operator::{Operator, reads::HeightSource, status::LinkStatus};
 pub use snapshot::{
-    CorporationAgent, CorporationSnapshot, FeeAllowance, GrantStatus, OperatorAuthorization,
-    publisher::SnapshotVersions,
+    CorporationAgent, CorporationSnapshot, GrantStatus, OperatorAuthorization, publisher::SnapshotVersions,
 };
 pub use svc_pipeline::{
-    AccountIdentity, ChainParams, EncodedMessage, FeeBudget, FeePolicy, JournalError, JournalRecord, RecoverySummary,
-    WindowBound, WriteOrigin, WriteStatus,
+    AccountIdentity, ChainParams, DiscoveryError, EncodedMessage, FeeAllowance, FeeBudget, FeePolicy, JournalError,
+    JournalRecord, RecoverySummary, RegistryChain, WindowBound, WriteOrigin, WriteStatus,
 };
 pub use write::{
     active::ActiveWrite,

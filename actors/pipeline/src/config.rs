@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::{chain::params::ChainParams, journal::store::JournalPlace, signer::window::WindowBound};
+use crate::{
+    chain::params::ChainParams, journal::store::JournalPlace, signer::window::WindowBound,
+    write::fee::DEFAULT_GAS_ADJUSTMENT,
+};
 
 /// Writes of [`Pipeline::execute`](crate::Pipeline::execute) that may be active at once.
 pub(crate) const MAX_ACTIVE_WRITES: usize = 4_096;
@@ -14,6 +17,8 @@ pub struct PipelineConfig {
     pub chain: ChainParams,
     /// Longest wait of a caller for inclusion. Timeout heights are twice as far away.
     pub tx_timeout: Duration,
+    /// Gas limit of a simulated transaction, in percent of its gas.
+    pub gas_adjustment: u32,
     /// Transactions in flight at once.
     pub window: WindowBound,
     /// Place of the journal.
@@ -30,6 +35,7 @@ impl PipelineConfig {
         Self {
             chain,
             tx_timeout: Duration::from_secs(30),
+            gas_adjustment: DEFAULT_GAS_ADJUSTMENT,
             window: WindowBound::Adaptive,
             journal: JournalPlace::default(),
             text_prefixes: Vec::new(),

@@ -4,15 +4,11 @@ use std::time::Duration;
 
 use svc_kit::RetainedState;
 use svc_net::upstream::{NodeClient, NodeClientError};
-use svc_wire::{
-    chain_error::ChainErrorKind,
-    proto::cosmos::bank::v1beta1::{QueryBalanceRequest, QueryBalanceResponse},
-    tx::UnsignedTx,
-};
+use svc_wire::{chain_error::ChainErrorKind, tx::UnsignedTx};
 
 use crate::{
     chain::{
-        account::AccountIdentity,
+        account::{AccountIdentity, query_balance},
         block_clock::BlockClock,
         params::ChainParams,
         simulation::{SimulationError, simulate_gas},
@@ -133,10 +129,7 @@ impl CostEstimator<'_> {
     /// A simulation deducts no fee, so that it passes without a balance.
     async fn require_balance(&self, fee: u128) -> Result<(), EstimateError> {
         let (address, denom) = (self.identity.address.to_string(), self.chain.denom.clone());
-        let request = QueryBalanceRequest { address: address.clone(), denom: denom.clone() };
-        let path = "/cosmos.bank.v1beta1.Query/Balance";
-        let reply: QueryBalanceResponse = self.node.query(path, &request, 0).await.map_err(EstimateError::Node)?;
-        let balance: u128 = reply.balance.and_then(|coin| coin.amount.parse().ok()).unwrap_or(0);
+        let balance = query_balance(self.node, &address, &denom).await.map_err(EstimateError::Node)?;
         if balance >= fee { Ok(()) } else { Err(EstimateError::InsufficientBalance { address, balance, fee, denom }) }
     }
 }

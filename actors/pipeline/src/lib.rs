@@ -42,8 +42,13 @@ mod signer;
 mod write;
 
 pub use chain::{
-    account::{AccountIdentity, AccountState, query_account},
+    account::{AccountIdentity, AccountState, query_account, query_balance},
     block_clock::{BlockClock, BlockHead},
+    discovery::{
+        ChainExpectation, DiscoveryError, PlaintextNode, RegistryChain, check_encryption, describe_index,
+        discover_chain,
+    },
+    fee_allowance::{FeeAllowance, query_fee_allowance},
     head::query_head,
     params::{ChainParams, query_address_prefix, query_bond_denom},
 };

@@ -165,7 +165,7 @@ impl Pipeline {
         supervisor: Option<Supervisor>,
     ) -> PipelineParts {
         let (clock, write_node) = (BlockClock::new(head, Instant::now()), node.for_writes());
-        let (clock, gas) = (RetainedState::new(clock), RetainedState::new(GasHistory::default()));
+        let (clock, gas) = (RetainedState::new(clock), RetainedState::new(GasHistory::new(config.gas_adjustment)));
         let table = RetainedState::new(recovered.table);
         let (journal, journal_args) = JournalHandle::new(recovered.store, config.mailbox_limit);
         let signer = SignerHandle::new(config.mailbox_limit);
@@ -313,7 +313,9 @@ impl Pipeline {
         writes.into_values().collect()
     }
 
-    fn follow_recovered(&self) {
+    /// Follows the transactions of an earlier process to their outcomes. An embedder that has no answers to give calls it once the
+    /// actors are started.
+    pub fn follow_recovered(&self) {
         for transactions in self.recovered_writes() {
             let Some(intent) = transactions.first().map(|tx| Arc::clone(&tx.intent)) else { continue };
             let (mut task, _) = WriteTask::<()>::new(intent, Span::none());

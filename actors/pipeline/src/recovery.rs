@@ -170,6 +170,11 @@ impl RecoveredJournal {
         self.store.find_by_write(write_id).await
     }
 
+    /// The newest transactions, newest first, at most `count`.
+    pub async fn newest_records(&self, count: u32) -> Result<Vec<JournalRecord>, JournalError> {
+        self.store.newest_records(count).await
+    }
+
     /// Hash of a line of the embedder's audit, the newest that the journal knows.
     pub async fn audit_head(&self) -> Result<Option<String>, JournalError> {
         self.store.audit_head().await

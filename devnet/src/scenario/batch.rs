@@ -3,7 +3,10 @@
 use prost_types::Any;
 use serde_json::Value;
 use svc_wire::{
-    proto::svc::cs::v1::{QueryGetCredentialSchemaRequest, QueryGetCredentialSchemaResponse},
+    proto::svc::{
+        cs::v1::{QueryGetCredentialSchemaRequest, QueryGetCredentialSchemaResponse},
+        pp::v1::{QueryListParticipantsRequest, QueryListParticipantsResponse},
+    },
     proto_registry::Namespace,
 };
 
@@ -31,6 +34,18 @@ impl ScenarioRunner<'_> {
         let request = QueryGetCredentialSchemaRequest { id: id.parse().unwrap_or(0) };
         let found: QueryGetCredentialSchemaResponse = self.client.query(&path, &request, 0).await?;
         Ok(found.schema.unwrap_or_default().json_schema)
+    }
+
+    /// Queries whether a DID is a participant.
+    pub(crate) async fn has_participant(&self, did: &str) -> Result<bool, SeedError> {
+        let path = self.chain.namespace().query_path("pp", "ListParticipants");
+        let request = QueryListParticipantsRequest {
+            did: did.to_owned(),
+            response_max_size: 1,
+            ..QueryListParticipantsRequest::default()
+        };
+        let found: QueryListParticipantsResponse = self.client.query(&path, &request, 0).await?;
+        Ok(!found.participants.is_empty())
     }
 
     /// Sends messages as one transaction; returns the response of each as JSON. An empty list sends nothing.

@@ -10,4 +10,6 @@ mod spec;
 
 pub(crate) use run::run_scenario;
 pub use runner::{GAS_PRICE_MICROS, ScenarioAccount, ScenarioRunner, SeedError, delegable_types, send_foreign_tx};
-pub use spec::{AccountSpec, GenesisSpec, MessageSpec, OperatorSlotSpec, Scenario, ScenarioError, ScenarioStep};
+pub use spec::{
+    AccountSpec, AgentSpec, GenesisSpec, MessageSpec, OperatorSlotSpec, Scenario, ScenarioError, ScenarioStep,
+};

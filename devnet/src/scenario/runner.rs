@@ -88,7 +88,7 @@ impl<'a> ScenarioRunner<'a> {
         Ok(Self { node, client, chain, accounts, saved_values: values })
     }
 
-    pub(super) async fn run_step(&mut self, step: &ScenarioStep) -> Result<(), SeedError> {
+    pub(crate) async fn run_step(&mut self, step: &ScenarioStep) -> Result<(), SeedError> {
         let failed = |reason: String| SeedError::Step { step: step.name.clone(), reason };
         if step.advance > 0 {
             self.node.advance_clock(Duration::from_secs(step.advance.into()));

@@ -1,6 +1,6 @@
 //! The file format of scenarios.
 //!
-//! A scenario is a TOML file; `docs/devnet.md` describes its format. Four scenarios are shipped; one joins two files.
+//! A scenario is a TOML file; `docs/devnet.md` describes its format. Four scenarios are shipped; one joins three files.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -11,20 +11,21 @@ use crate::services::{EcosystemSpec, ProvisioningPhase, SchemaSpec, ServiceSpec}
 
 const MARKETPLACE_TOML: &str = include_str!("../../scenarios/marketplace.toml");
 const SERVICES_TOML: &str = include_str!("../../scenarios/services.toml");
+const AGENT_TOML: &str = include_str!("../../scenarios/agent.toml");
 
 /// A scenario that comes with the devnet.
 struct ShippedScenario {
     name: &'static str,
     text: &'static str,
-    /// A second file, joined to the first.
-    appended: Option<&'static str>,
+    /// Further files, joined to the first.
+    appended: &'static [&'static str],
 }
 
 const SHIPPED_SCENARIOS: [ShippedScenario; 4] = [
-    ShippedScenario { name: "empty", text: include_str!("../../scenarios/empty.toml"), appended: None },
-    ShippedScenario { name: "corporation", text: include_str!("../../scenarios/corporation.toml"), appended: None },
-    ShippedScenario { name: "marketplace", text: MARKETPLACE_TOML, appended: Some(SERVICES_TOML) },
-    ShippedScenario { name: "services", text: SERVICES_TOML, appended: None },
+    ShippedScenario { name: "empty", text: include_str!("../../scenarios/empty.toml"), appended: &[] },
+    ShippedScenario { name: "corporation", text: include_str!("../../scenarios/corporation.toml"), appended: &[] },
+    ShippedScenario { name: "marketplace", text: MARKETPLACE_TOML, appended: &[SERVICES_TOML, AGENT_TOML] },
+    ShippedScenario { name: "services", text: SERVICES_TOML, appended: &[] },
 ];
 
 /// A parsed scenario.
@@ -42,6 +43,8 @@ pub struct Scenario {
     /// Corporation and operator of the tool server; without it there is no tool server.
     #[serde(rename = "seat")]
     pub operator_slot: Option<OperatorSlotSpec>,
+    /// The agent of the seat's corporation.
+    pub agent: Option<AgentSpec>,
     /// The ecosystem of the services.
     pub ecosystem: Option<EcosystemSpec>,
     /// Credential schemas of the ecosystem.
@@ -91,6 +94,17 @@ pub struct OperatorSlotSpec {
     pub corporation_id: String,
     /// Saved name of the policy address of the corporation.
     pub policy_address: String,
+}
+
+/// An agent of the seat's corporation.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AgentSpec {
+    /// Name of its account.
+    pub account: String,
+    /// Steps that make its DID a participant. They run once the agent has made its DID, which they name `$agent_did`.
+    #[serde(default, rename = "step")]
+    pub steps: Vec<ScenarioStep>,
 }
 
 /// One transaction, one move of the clock, or both.
@@ -171,16 +185,14 @@ impl Scenario {
             return parse(&text);
         };
         let scenario = parse(shipped.text)?;
-        match shipped.appended {
-            Some(text) => Ok(scenario.append_scenario(parse(text)?)),
-            None => Ok(scenario),
-        }
+        shipped.appended.iter().try_fold(scenario, |whole, text| Ok(whole.append_scenario(parse(text)?)))
     }
 
-    /// Joins another scenario after this one. A seat or an ecosystem of this one has precedence.
+    /// Joins another scenario after this one. A seat, an agent or an ecosystem of this one has precedence.
     fn append_scenario(mut self, other: Self) -> Self {
         self.accounts.extend(other.accounts);
         self.operator_slot = self.operator_slot.or(other.operator_slot);
+        self.agent = self.agent.or(other.agent);
         self.ecosystem = self.ecosystem.or(other.ecosystem);
         self.schemas.extend(other.schemas);
         self.services.extend(other.services);
@@ -224,11 +236,13 @@ mod tests {
     }
 
     #[test]
-    fn the_marketplace_joins_its_file_and_the_services() {
+    fn the_marketplace_joins_its_file_the_services_and_the_agent() {
         let (whole, services) =
             (Scenario::load("marketplace").expect("whole"), Scenario::load("services").expect("part"));
         let alone: Scenario = toml::from_str(MARKETPLACE_TOML).expect("alone");
-        assert_eq!(whole.steps.len(), alone.steps.len() + services.steps.len());
+        let agent: Scenario = toml::from_str(AGENT_TOML).expect("the agent");
+        assert_eq!(whole.steps.len(), alone.steps.len() + services.steps.len() + agent.steps.len());
+        assert!(alone.agent.is_none() && whole.agent.is_some());
         assert!(alone.services.is_empty() && whole.services.len() == services.services.len());
         assert_eq!(whole.age_seconds(), alone.age_seconds() + services.age_seconds());
         assert!(whole.operator_slot.is_some() && services.operator_slot.is_none());

@@ -77,3 +77,20 @@ pub fn record_registry_events(count: usize) {
     instrument!(Counter, "svc_agent_registry_events_total", "Registry events that the agent has received.")
         .add(u64::try_from(count).unwrap_or(u64::MAX), []);
 }
+
+/// Records the end of an attempt to have the document resolved again.
+pub fn record_resolution(outcome: &'static str) {
+    instrument!(Counter, "svc_agent_resolutions_total", "Attempts to have the document resolved again, by outcome.")
+        .increment([("outcome", outcome)]);
+}
+
+/// States of the resolution of the document.
+const RESOLUTION_STATES: [&str; 5] = ["off", "idle", "pending", "submitted", "blocked"];
+
+/// Records the state of the resolution of the document.
+pub fn record_resolution_state(current: &str) {
+    for state in RESOLUTION_STATES {
+        instrument!(Gauge, "svc_agent_resolution_state", "1 for the state that the resolution of the document is in.")
+            .set(u64::from(state == current), [("state", state)]);
+    }
+}

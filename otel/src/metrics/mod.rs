@@ -21,7 +21,7 @@ pub use actors::{
 };
 pub use agent::{
     record_admin_request, record_agent_store, record_document_size, record_document_version, record_login,
-    record_registry_events, record_webhook, record_webhook_time,
+    record_registry_events, record_resolution, record_resolution_state, record_webhook, record_webhook_time,
 };
 pub use devnet::record_devnet_block;
 pub use indexer::{

@@ -63,11 +63,13 @@ impl ToolServer {
                 granted.chain(records).collect()
             }
             OwnResource::FeeGrant => snapshot.allowance.as_ref().map_or(Value::Null, |allowance| {
+                let prost_types::Any { type_url, value } = &allowance.encoded;
+                let decoded = self.operator.chain().registry.decode(type_url, value).unwrap_or_else(|_| json!({}));
                 json!({
                     "granter": snapshot.policy_address(), "grantee": identity.address, "denom": self.operator.chain().params.denom,
                     "budget": budget_text(allowance.budget), "msg_types": allowance.msg_types,
                     "expiration": allowance.expiration.as_ref().map(timestamp::iso_millis),
-                    "refills": allowance.refills_at.as_ref().map(timestamp::iso_millis), "allowance": allowance.body,
+                    "refills": allowance.refills_at.as_ref().map(timestamp::iso_millis), "allowance": decoded,
                 })
             }),
             OwnResource::VsAgents => self.list_vs_agents().into(),

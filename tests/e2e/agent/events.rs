@@ -7,13 +7,13 @@ use std::{
 
 use axum::{Router, extract::State, http::StatusCode, routing::post};
 use serde_json::{Value, json};
-use svc_agent::{CourierConfig, DidMethod, EventsConfig};
+use svc_agent::{CourierConfig, DidMethod, EventsConfig, HandledEvents};
 use svc_devnet::Devnet;
 use svc_net::webhook::WebhookClient;
 use svc_wire::secret::SecretString;
 use tokio::sync::Notify;
 
-use super::{AgentServer, Mode, sqlite_url};
+use super::{AgentServer, Mode, chain_config, login::key, sqlite_url};
 use crate::e2e::indexer::{MARKETPLACE_SCENARIO, read_ok, start_chain_and_indexer};
 
 /// A backend that keeps the bodies that it takes.
@@ -59,13 +59,13 @@ impl Backend {
     }
 }
 
-fn events_config(indexer: &str, corporation_id: u64, url: url::Url, max_stored: u64) -> EventsConfig {
+fn events_config(indexer: &str, url: url::Url, max_stored: u64) -> EventsConfig {
     let client = WebhookClient::new(url, Duration::from_secs(10)).expect("a client");
     let api_key = Some(SecretString::new("backend-key".to_owned()));
     EventsConfig {
-        chain_id: "svc-devnet-1".to_owned(),
         indexer: indexer.to_owned().into(),
-        corporation_id: Some(corporation_id),
+        covers_corporation: true,
+        handled: HandledEvents::All,
         start_height: Some(1),
         silence: Some(Duration::from_secs(60)),
         receiver: Some(CourierConfig { client, api_key, secrets: None, min_backoff: Duration::from_millis(10) }),
@@ -117,7 +117,11 @@ async fn every_event_of_the_corporation_reaches_the_backend_once_and_in_order_ac
     assert!(expected.len() > 3, "{expected:?}");
     let directory = tempfile::tempdir().expect("a directory");
     let (backend, url) = Backend::start(StatusCode::OK).await;
-    let config = || events_config(&indexer, corporation, url.clone(), 1_000);
+    let rpc = network.devnet.node.origin();
+    let config = || {
+        let chain = chain_config(&rpc, corporation, directory.path(), key(9));
+        (events_config(&indexer, url.clone(), 1_000), chain)
+    };
     let modes = (DidMethod::WebVh, Mode::Internal);
     let server = AgentServer::start_with(directory.path(), &sqlite_url(directory.path()), modes, config()).await;
     let bodies = backend.wait_for(expected.len()).await;
@@ -145,7 +149,8 @@ async fn dropped_events_are_gaps_that_a_refill_delivers_and_refused_ones_are_dea
     let expected: Vec<Value> = listed_events(&indexer, corporation).await.iter().map(position).collect();
     let directory = tempfile::tempdir().expect("a directory");
     let (backend, url) = Backend::start(StatusCode::SERVICE_UNAVAILABLE).await;
-    let config = events_config(&indexer, corporation, url, 2);
+    let chain = chain_config(&network.devnet.node.origin(), corporation, directory.path(), key(9));
+    let config = (events_config(&indexer, url, 2), chain);
     let modes = (DidMethod::Web, Mode::Internal);
     let server = AgentServer::start_with(directory.path(), &sqlite_url(directory.path()), modes, config).await;
     let gaps = loop {

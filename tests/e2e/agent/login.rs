@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::{AgentServer, Mode, answer, request, sqlite_url};
 
-fn key(seed: u8) -> AccountKey {
+pub fn key(seed: u8) -> AccountKey {
     AccountKey::from_bytes(&[seed; 32]).expect("a key")
 }
 
@@ -46,10 +46,13 @@ async fn an_account_on_the_list_logs_in_and_every_other_caller_is_refused() {
     for path in ["/metrics", "/openapi.json"] {
         assert_eq!(server.send("GET", path, None).await.error(), (403, "FORBIDDEN"), "{path}");
     }
-    // Neither asks for a login. The indexer is not there.
+    // Neither asks for a login. Node and indexer are not there.
     assert_eq!(server.send("GET", "/v2/agent/health/live", None).await.status, 200);
     let ready = server.send("GET", "/v2/agent/health/ready", None).await;
-    assert_eq!((ready.error(), &ready.body["error"]["details"]["waiting"]), ((503, "NOT_READY"), &json!(["indexer"])));
+    assert_eq!(
+        (ready.error(), &ready.body["error"]["details"]["waiting"]),
+        ((503, "NOT_READY"), &json!(["node", "indexer"]))
+    );
 
     let proof = sign_challenge(&server, 1).await;
     let granted = server.send("POST", "/v2/auth/token", Some(&proof.to_string())).await;

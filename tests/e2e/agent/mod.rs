@@ -13,9 +13,12 @@ use svc::{
     listener::bind_listener,
 };
 use svc_agent::{
-    Agent, AgentConfig, DidMethod, EventsConfig, LoginRules, PublicLocation, StoreKey, StoreKeys, StoreSettings,
+    Agent, AgentBootError, AgentConfig, ChainConfig, DidMethod, EventsConfig, HandledEvents, LoginRules,
+    PublicLocation, StoreKey, StoreKeys, StoreSettings,
 };
 use svc_net::host_policy::HostPolicy;
+use svc_pipeline::{ChainExpectation, FeePolicy, JournalPlace};
+use svc_wire::account_key::AccountKey;
 
 /// The callers of an agent.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -61,9 +64,9 @@ fn take_port(port: u16) -> (std::net::TcpListener, SocketAddr) {
 /// Events of an indexer that is not there.
 fn no_events() -> EventsConfig {
     EventsConfig {
-        chain_id: "svc-devnet-1".to_owned(),
         indexer: "http://127.0.0.1:1".into(),
-        corporation_id: None,
+        covers_corporation: false,
+        handled: HandledEvents::All,
         start_height: None,
         silence: None,
         receiver: None,
@@ -71,17 +74,49 @@ fn no_events() -> EventsConfig {
     }
 }
 
+/// The chain of a node, and an account there.
+pub fn chain_config(rpc: &str, corporation_id: u64, directory: &Path, key: AccountKey) -> ChainConfig {
+    let journal = directory.join("agent.journal").to_str().map(str::to_owned);
+    ChainConfig {
+        corporation_id,
+        rpc: rpc.to_owned().into(),
+        allows_plaintext_node: false,
+        expected: ChainExpectation {
+            chain_id: None,
+            denom: None,
+            gas_price_denom: None,
+            fees: FeePolicy::at_price(25_000),
+            uses_live_descriptors: false,
+        },
+        key,
+        journal: JournalPlace { file: journal, min_free_space: 0 },
+        tx_timeout: Duration::from_secs(30),
+        gas_adjustment: 150,
+        resolves_changes: true,
+    }
+}
+
 impl AgentServer {
     pub async fn start(directory: &Path, store_url: &str, method: DidMethod, mode: Mode) -> Self {
-        Self::start_with(directory, store_url, (method, mode), no_events()).await
+        let chain = chain_config("http://127.0.0.1:1", 1, directory, login::key(9));
+        Self::start_with(directory, store_url, (method, mode), (no_events(), chain)).await
     }
 
     pub async fn start_with(
         directory: &Path,
         store_url: &str,
         (method, mode): (DidMethod, Mode),
-        events: EventsConfig,
+        (events, chain): (EventsConfig, ChainConfig),
     ) -> Self {
+        Self::try_start(directory, store_url, (method, mode), (events, chain)).await.expect("an agent")
+    }
+
+    pub async fn try_start(
+        directory: &Path,
+        store_url: &str,
+        (method, mode): (DidMethod, Mode),
+        (events, chain): (EventsConfig, ChainConfig),
+    ) -> Result<Self, AgentBootError> {
         // A DID names its port, which a restart therefore keeps.
         let kept = directory.join("public-address");
         let port = std::fs::read_to_string(&kept).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -98,7 +133,7 @@ impl AgentServer {
                 url: store_url.to_owned(),
                 keys: StoreKeys { current: StoreKey::from_bytes([1; 32]), previous: None },
             },
-            head: directory.join("agent.head"),
+            head: Some(directory.join("agent.head")),
             method,
             location: location.clone(),
             pre_rotation: false,
@@ -109,9 +144,10 @@ impl AgentServer {
                 prefix: "svc".to_owned(),
                 allowed_accounts,
             }),
+            chain,
             events,
         };
-        let agent = Agent::launch(config).await.expect("an agent");
+        let agent = Agent::launch(config).await?;
         let trusted = if is_corporation { Vec::new() } else { vec!["127.0.0.0/8".parse().expect("a network")] };
         let rules = CallerRules {
             trusted_networks: trusted,
@@ -132,7 +168,7 @@ impl AgentServer {
                 () = shutdown.cancelled() => Ok(()),
             }
         });
-        Self { agent, admin, public, api }
+        Ok(Self { agent, admin, public, api })
     }
 
     pub async fn stop(self) {

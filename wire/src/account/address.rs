@@ -55,6 +55,12 @@ impl Address {
         Ok(Self(text))
     }
 
+    /// Returns the prefix of a text that is an address.
+    pub fn prefix_of(text: &str) -> Option<String> {
+        let (prefix, _) = text.rsplit_once('1')?;
+        Self::parse(prefix, text).is_ok().then(|| prefix.to_owned())
+    }
+
     /// Checks checksum, prefix and length of a text.
     pub fn parse(prefix: &str, text: &str) -> Result<Self, AddressError> {
         let malformed = || AddressError::Malformed { text: text.to_owned() };

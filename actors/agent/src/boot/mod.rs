@@ -6,10 +6,19 @@
 //! ├── document_keeper   the DID Document, one version at a time
 //! ├── token_issuer      logins to the admin API; only where external callers are served
 //! ├── courier           events to a backend; only with a receiver
+//! ├── resolution_trigger  has the document resolved again after a change
+//! ├── chain_link        finds the chain, and then starts the rest
+//! ├── journal, signer, confirmer, node_link   the write pipeline of the agent's account
 //! └── registry_watcher  registry events, each stored once and in order
 //! ```
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+mod older_log;
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use svc_kit::supervision::{ChildSpec, Supervisor, SupervisorError, SupervisorSpec};
 use svc_net::{
@@ -19,28 +28,34 @@ use svc_net::{
 use svc_wire::block_subscription::SubscriptionScope;
 use tokio::sync::Mutex;
 
+pub use self::older_log::OtherPublicLog;
+use self::older_log::check_public_log;
 use crate::{
+    chain_link::{ChainAccess, ChainConfig, ChainError, ChainLinkHandle, ChainLinkState, ChainUsers, OwnWrites},
     courier::{CourierConfig, CourierHandle},
     delivery::{Delivery, DeliveryHandle},
     error::{AgentPart, Refusal, RefusalCode},
     identity::{DidMethod, PublicLocation},
     keeper::{DocumentError, KeeperArgs, KeeperHandle},
     notification::NotificationMaker,
+    resolution::ResolutionHandle,
     store::{AgentStore, AgentStoreError, HeadFile, PublishedHead, StoreSettings},
     store_guard::{StoreGuardHandle, StoreState},
     token::{LoginRules, TokenIssuerHandle},
-    watcher::{WatcherArgs, WatcherHandle},
+    watcher::{HandledEvents, WatcherArgs, WatcherHandle},
 };
 
 /// Time that the actors get to finish when the last handle is dropped.
 const DROP_TIMEOUT: Duration = Duration::from_secs(3);
+/// Time that the start waits for the node. A chain that is not the configured one stops the start.
+const FIRST_SEARCH: Duration = Duration::from_secs(5);
 
 /// The configuration of an agent.
 pub struct AgentConfig {
     /// The store.
     pub store: StoreSettings,
-    /// File of the last published version.
-    pub head: PathBuf,
+    /// File of the last published version; `None` for a store that ends with the process.
+    pub head: Option<PathBuf>,
     /// Method of a DID that is still to be made.
     pub method: DidMethod,
     /// Public URL.
@@ -53,18 +68,20 @@ pub struct AgentConfig {
     pub admin_api: Option<String>,
     /// Logins of external callers; `None` while none is served.
     pub logins: Option<LoginRules>,
+    /// The chain.
+    pub chain: ChainConfig,
     /// Registry events.
     pub events: EventsConfig,
 }
 
 /// The registry events of an agent, and their receiver.
 pub struct EventsConfig {
-    /// Chain id, which the ids of the events contain.
-    pub chain_id: String,
     /// The indexers, one of which is in use.
     pub indexer: UpstreamOrigins,
-    /// The corporation whose events are taken; those of the agent's DID when absent.
-    pub corporation_id: Option<u64>,
+    /// Whether the events of the whole corporation are taken, and not those of the agent's DID alone.
+    pub covers_corporation: bool,
+    /// The event types that the agent acts on.
+    pub handled: HandledEvents,
     /// First height whose events are taken, while the store is empty; the next block when absent.
     pub start_height: Option<u64>,
     /// Silence that ends a connection; derived from the announced interval when absent.
@@ -95,6 +112,12 @@ pub enum AgentBootError {
         /// Version that was published last.
         published: String,
     },
+    /// The log at the public URL is not the store's.
+    #[error(transparent)]
+    PublicLog(#[from] OtherPublicLog),
+    /// The chain cannot be used.
+    #[error(transparent)]
+    Chain(Arc<ChainError>),
     /// The origins of the indexer cannot be used.
     #[error(transparent)]
     Indexer(#[from] UpstreamError),
@@ -115,20 +138,31 @@ struct AgentTree {
     tokens: Option<TokenIssuerHandle>,
     watcher: WatcherHandle,
     delivery: DeliveryHandle,
+    resolution: ResolutionHandle,
+    chain: ChainLinkHandle,
 }
 
 impl Agent {
-    /// Opens the store, loads or makes the DID, and starts the actors.
+    /// Opens the store, loads or makes the DID, and starts the actors. A node that does not answer within a few seconds is asked again
+    /// later; the rest works meanwhile.
     pub async fn launch(config: AgentConfig) -> Result<Self, AgentBootError> {
         let store = AgentStore::open(config.store).await?;
-        let (head, published) = HeadFile::open(&config.head)?;
-        if let Some(published) = published {
-            check_head(&store, &published).await?;
-        }
+        let head = match &config.head {
+            None => None,
+            Some(path) => {
+                let (head, published) = HeadFile::open(path)?;
+                if let Some(published) = published {
+                    check_head(&store, &published).await?;
+                }
+                Some(head)
+            }
+        };
         let (guard, guard_child) = StoreGuardHandle::child_spec(store.clone());
+        let resolution = ResolutionHandle::new();
         let args = KeeperArgs {
             store: store.clone(),
             guard: guard.clone(),
+            resolution: resolution.clone(),
             method: config.method,
             location: config.location,
             admin_api: config.admin_api,
@@ -137,16 +171,58 @@ impl Agent {
             head,
         };
         let (keeper, keeper_child) = KeeperHandle::prepare(args).await?;
+        check_public_log(&keeper.published()).await?;
+        let did = keeper.published().document.did().to_owned();
         let mut children = vec![guard_child, keeper_child];
         let tokens = config.logins.map(|rules| {
             let (tokens, child) = TokenIssuerHandle::child_spec(rules);
             children.push(child);
             tokens
         });
-        let (watcher, delivery) = prepare_events(config.events, (&store, &guard, &keeper), &mut children)?;
+        let mut events = config.events;
+        let courier = events.receiver.take().map(|receiver| {
+            let (courier, child) = CourierHandle::child_spec(receiver, store.clone(), guard.clone());
+            children.push(child);
+            courier
+        });
+        let corporation_id = config.chain.corporation_id;
+        let scope = if events.covers_corporation {
+            SubscriptionScope::Corporation(corporation_id)
+        } else {
+            SubscriptionScope::Did(did.clone())
+        };
+        let (own, is_on) = ((store.clone(), did), config.chain.resolves_changes);
+        children.push(resolution.child_spec(own.clone(), corporation_id, is_on));
+        let (chain, watcher) = (ChainLinkHandle::new(), WatcherHandle::new());
+        let indexer = UpstreamEndpoints::new(UpstreamKind::Indexer, &events.indexer)?;
+        let (notifications, max_stored) = (Arc::new(OnceLock::new()), events.max_stored);
+        let users = EventUsers {
+            config: events,
+            scope: scope.clone(),
+            indexer: indexer.clone(),
+            store: store.clone(),
+            guard: guard.clone(),
+            courier: courier.clone(),
+            resolution: resolution.clone(),
+            chain: chain.clone(),
+            watcher: watcher.clone(),
+            notifications: Arc::clone(&notifications),
+        };
         let supervisor = Supervisor::new("agent");
+        children.push(chain.child_spec(config.chain, own, supervisor.clone(), Box::new(users)));
+        let (refill, outbox) = (Mutex::new(()), store.clone());
+        let delivery = Delivery { store: outbox, courier, indexer, scope, notifications, max_stored, refill };
+        let delivery = DeliveryHandle::new(delivery);
         supervisor.start(SupervisorSpec::one_for_one(children)).await?;
-        Ok(Self(Arc::new(AgentTree { supervisor, store, guard, keeper, tokens, watcher, delivery })))
+        let tree =
+            AgentTree { supervisor, store, guard, keeper, tokens, watcher, delivery, resolution, chain: chain.clone() };
+        let agent = Self(Arc::new(tree));
+        let searched = tokio::time::timeout(FIRST_SEARCH, chain.first_attempt()).await;
+        if let Ok(ChainLinkState::Refused(error)) = searched {
+            agent.shutdown(DROP_TIMEOUT).await;
+            return Err(AgentBootError::Chain(error));
+        }
+        Ok(agent)
     }
 
     /// The document keeper.
@@ -169,6 +245,16 @@ impl Agent {
         &self.0.delivery
     }
 
+    /// The resolution of the document.
+    pub fn resolution(&self) -> &ResolutionHandle {
+        &self.0.resolution
+    }
+
+    /// The chain.
+    pub fn chain(&self) -> &ChainLinkHandle {
+        &self.0.chain
+    }
+
     /// The supervisor, for embedding and for tests that crash actors.
     pub fn supervisor(&self) -> &Supervisor {
         &self.0.supervisor
@@ -179,6 +265,13 @@ impl Agent {
         let mut waiting = Vec::new();
         if self.0.guard.state() != StoreState::Writable {
             waiting.push(AgentPart::Store);
+        }
+        if !self.0.keeper.is_up() {
+            waiting.push(AgentPart::Document);
+        }
+        let is_connected = |access: ChainAccess| access.pipeline.clock().is_connected;
+        if !self.0.chain.access().is_some_and(is_connected) {
+            waiting.push(AgentPart::Node);
         }
         let watcher = self.0.watcher.state();
         if !watcher.is_connected {
@@ -194,13 +287,21 @@ impl Agent {
         Err(Refusal { waiting, retry_after: Some(5), ..Refusal::new(RefusalCode::NotReady, message) })
     }
 
-    /// Waits until another process has taken the store over, after which this one must end.
-    pub async fn wait_until_lost(&self) {
-        self.0.guard.wait_until_lost().await;
+    /// Waits until the agent must end, and returns the reason: another process has taken the store over, the store is older than the
+    /// account's transactions, or the supervisor has given up.
+    pub async fn wait_until_ended(&self) -> String {
+        tokio::select! {
+            () = self.0.guard.wait_until_lost() => AgentStoreError::Lost.to_string(),
+            error = self.0.chain.wait_until_refused() => error.to_string(),
+            reason = self.0.supervisor.wait_until_ended() => reason,
+        }
     }
 
     /// Stops the actors, then closes the store.
     pub async fn shutdown(&self, wait_limit: Duration) {
+        if let Some(access) = self.0.chain.access() {
+            access.pipeline.shutdown(wait_limit).await;
+        }
         self.0.supervisor.shutdown(wait_limit).await;
         self.0.store.close().await;
     }
@@ -218,39 +319,44 @@ impl Drop for AgentTree {
     }
 }
 
-/// Prepares the watcher, and the courier where there is a receiver.
-fn prepare_events(
+/// The parts that begin once the chain is known: the watcher, and the webhooks whose ids name the chain.
+struct EventUsers {
     config: EventsConfig,
-    (store, guard, keeper): (&AgentStore, &StoreGuardHandle, &KeeperHandle),
-    children: &mut Vec<ChildSpec>,
-) -> Result<(WatcherHandle, DeliveryHandle), UpstreamError> {
-    let courier = config.receiver.map(|receiver| {
-        let (courier, child) = CourierHandle::child_spec(receiver, store.clone(), guard.clone());
-        children.push(child);
-        courier
-    });
-    let scope = match config.corporation_id {
-        Some(id) => SubscriptionScope::Corporation(id),
-        None => SubscriptionScope::Did(keeper.published().document.did().to_owned()),
-    };
-    let indexer = UpstreamEndpoints::new(UpstreamKind::Indexer, &config.indexer)?;
-    let notifications = NotificationMaker::new(&config.chain_id);
-    let (watcher, child) = WatcherHandle::child_spec(WatcherArgs {
-        indexer: indexer.clone(),
-        scope: scope.clone(),
-        start_height: config.start_height,
-        silence: config.silence,
-        store: store.clone(),
-        guard: guard.clone(),
-        courier: courier.clone(),
-        notifications,
-        max_stored: config.max_stored,
-    });
-    children.push(child);
-    let (store, refill) = (store.clone(), Mutex::new(()));
-    let max_stored = config.max_stored;
-    let delivery = Delivery { store, courier, indexer, scope, notifications, max_stored, refill };
-    Ok((watcher, DeliveryHandle::new(delivery)))
+    scope: SubscriptionScope,
+    indexer: UpstreamEndpoints,
+    store: AgentStore,
+    guard: StoreGuardHandle,
+    courier: Option<CourierHandle>,
+    resolution: ResolutionHandle,
+    chain: ChainLinkHandle,
+    watcher: WatcherHandle,
+    notifications: Arc<OnceLock<NotificationMaker>>,
+}
+
+impl ChainUsers for EventUsers {
+    fn describe(&self, access: &ChainAccess, own_writes: OwnWrites) -> Vec<ChildSpec> {
+        let notifications = *self.notifications.get_or_init(|| NotificationMaker::new(&access.chain.params.chain_id));
+        vec![self.watcher.child_spec(WatcherArgs {
+            indexer: self.indexer.clone(),
+            scope: self.scope.clone(),
+            start_height: self.config.start_height,
+            silence: self.config.silence,
+            store: self.store.clone(),
+            guard: self.guard.clone(),
+            courier: self.courier.clone(),
+            notifications,
+            max_stored: self.config.max_stored,
+            handled: self.config.handled.clone(),
+            resolution: self.resolution.clone(),
+            own_writes,
+            chain: self.chain.clone(),
+            node: access.pipeline.node().clone(),
+        })]
+    }
+
+    fn started(&self, access: &ChainAccess) {
+        self.resolution.chain_found(access.clone());
+    }
 }
 
 /// Refuses a store that lacks the version which was published last.

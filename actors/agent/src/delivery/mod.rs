@@ -3,10 +3,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use svc_kit::wall_clock;
-use svc_net::upstream::{UpstreamEndpoints, read_event_page, read_indexed_height};
+use svc_net::upstream::{UpstreamEndpoints, read_event_page, read_indexed_height, select_indexer};
 use svc_wire::block_subscription::{SubscriptionScope, is_full_page};
 use tokio::sync::Mutex;
 
@@ -30,7 +30,8 @@ pub(crate) struct Delivery {
     pub courier: Option<CourierHandle>,
     pub indexer: UpstreamEndpoints,
     pub scope: SubscriptionScope,
-    pub notifications: NotificationMaker,
+    /// Known once the chain is.
+    pub notifications: Arc<OnceLock<NotificationMaker>>,
     pub max_stored: u64,
     /// One refill at a time.
     pub refill: Mutex<()>,
@@ -96,7 +97,10 @@ impl DeliveryHandle {
         if self.0.courier.is_none() {
             return Err(Refusal::new(RefusalCode::InvalidState, "EVENTS_WEBHOOK_URL is not set: nothing is delivered"));
         }
+        let no_chain = || Refusal::not_ready(AgentPart::Node, "the chain of the events is not known yet", 5);
+        let notifications = *self.0.notifications.get().ok_or_else(no_chain)?;
         let _one = self.0.refill.lock().await;
+        select_indexer(&self.0.indexer, 0).await;
         let newest = read_indexed_height(self.0.indexer.current()).await;
         let newest = newest.map_err(|error| unreadable(&error.to_string()))?;
         let mut queued = 0;
@@ -108,7 +112,7 @@ impl DeliveryHandle {
                 )));
             }
             let room = self.0.max_stored.saturating_sub(self.sizes().await?.stored);
-            let (count, is_finished) = self.refill_gap(gap, room).await?;
+            let (count, is_finished) = self.refill_gap(gap, room, notifications).await?;
             queued += count;
             if !is_finished {
                 break;
@@ -119,7 +123,12 @@ impl DeliveryHandle {
     }
 
     /// Refills one gap, block by block while there is room. Returns the number of queued events, and whether the gap is closed.
-    async fn refill_gap(&self, mut gap: EventGap, mut room: u64) -> Result<(u64, bool), Refusal> {
+    async fn refill_gap(
+        &self,
+        mut gap: EventGap,
+        mut room: u64,
+        notifications: NotificationMaker,
+    ) -> Result<(u64, bool), Refusal> {
         let (delivery, last) = (&self.0, gap.to_height);
         let (mut after, mut cursor) = (gap.from_height.saturating_sub(1), None);
         let (mut queued, mut block): (u64, Vec<Notification>) = (0, Vec::new());
@@ -136,7 +145,7 @@ impl DeliveryHandle {
                     (room, queued) = (room.saturating_sub(count), queued + count);
                     gap = self.store_block(gap, &mut block, event.block_height).await?;
                 }
-                block.push(delivery.notifications.make(event));
+                block.push(notifications.make(event));
             }
             if is_full_page(&page) && newest <= last {
                 match page.next_cursor {

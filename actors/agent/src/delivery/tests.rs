@@ -61,7 +61,7 @@ async fn open_delivery(indexer: UpstreamEndpoints) -> DeliveryHandle {
         courier: Some(courier),
         indexer,
         scope: SubscriptionScope::Corporation(1),
-        notifications: NotificationMaker::new("c"),
+        notifications: Arc::new(OnceLock::from(NotificationMaker::new("c"))),
         max_stored: 10_000,
         refill: Mutex::new(()),
     })

@@ -20,6 +20,7 @@ use super::{
 use crate::{
     document::DidDocument,
     error::{AgentPart, Refusal, RefusalCode},
+    resolution::ResolutionHandle,
     store_guard::StoreGuardHandle,
 };
 
@@ -32,6 +33,7 @@ pub struct Args {
     pub(super) admin_api: Option<String>,
     pub(super) hosts: HostPolicy,
     pub(super) guard: StoreGuardHandle,
+    pub(super) resolution: ResolutionHandle,
 }
 
 /// State of the actor.
@@ -76,6 +78,9 @@ impl ActorBehaviour for DocumentKeeper {
             Msg::Written(result) => {
                 state.args.guard.note_write(!matches!(result, Err(DocumentError::Store(_))));
                 state.answer(&result);
+                if let Ok(published) = &result {
+                    state.args.resolution.changed(published.version.number);
+                }
                 match result {
                     // The next version waits until the store has none that was not served.
                     Err(DocumentError::Store(_)) => Vec::new(),

@@ -8,19 +8,21 @@
 mod actor;
 mod core;
 mod publication;
+mod recovery;
 #[cfg(test)]
 mod tests;
 mod update_keys;
 
 use std::{sync::Arc, time::Duration};
 
-use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, supervision::ChildSpec};
+use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, actor::ActorStatus, supervision::ChildSpec};
 use svc_net::host_policy::HostPolicy;
 
 use crate::{
     document::{ServiceChange, ServiceEntry},
     error::{AgentPart, Refusal},
     identity::{DidMethod, PublicLocation},
+    resolution::ResolutionHandle,
     store::{AgentStore, HeadFile},
     store_guard::StoreGuardHandle,
 };
@@ -28,6 +30,7 @@ use crate::{
 pub use self::{
     actor::DocumentKeeper,
     publication::{BoundDistance, DocumentError, PublishedDocument, PublishedFile},
+    recovery::{LogRecoveryError, RecoveredLog, recover_log},
 };
 use publication::DocumentWriter;
 
@@ -75,6 +78,8 @@ pub struct KeeperArgs {
     pub store: AgentStore,
     /// Hears of writes.
     pub guard: StoreGuardHandle,
+    /// Hears of published versions.
+    pub resolution: ResolutionHandle,
     /// Method of a DID that is still to be made.
     pub method: DidMethod,
     /// Place of the DID's files.
@@ -86,7 +91,7 @@ pub struct KeeperArgs {
     /// Hosts that endpoints may name.
     pub hosts: HostPolicy,
     /// File of the last published version.
-    pub head: HeadFile,
+    pub head: Option<HeadFile>,
 }
 
 /// The address of the document keeper, and the published document.
@@ -101,12 +106,17 @@ impl KeeperHandle {
     /// the actor.
     pub async fn prepare(args: KeeperArgs) -> Result<(Self, ChildSpec), DocumentError> {
         let admin_api = args.admin_api.clone();
-        let (hosts, guard) = (args.hosts, args.guard.clone());
+        let (hosts, guard, resolution) = (args.hosts, args.guard.clone(), args.resolution.clone());
         let writer = Arc::new(DocumentWriter::open(args).await?);
         let actor = Handle::new("document_keeper", "document_keeper", MAILBOX);
-        let child_args = actor::Args { writer: Arc::clone(&writer), admin_api, hosts, guard };
+        let child_args = actor::Args { writer: Arc::clone(&writer), admin_api, hosts, guard, resolution };
         let child = ChildSpec::worker::<DocumentKeeper>(&actor, child_args);
         Ok((Self { actor, writer }, child))
+    }
+
+    /// Whether changes are taken.
+    pub fn is_up(&self) -> bool {
+        self.actor.status() == ActorStatus::Up
     }
 
     /// Returns the document that is served now.

@@ -134,7 +134,7 @@ fn scid_of(did: &str) -> Option<&str> {
 pub(super) struct DocumentWriter {
     store: AgentStore,
     location: PublicLocation,
-    head: HeadFile,
+    head: Option<HeadFile>,
     /// Whether each entry of the log names the hash of the key that signs the next one.
     pre_rotation: bool,
     /// `None` for did:web.
@@ -211,10 +211,11 @@ impl DocumentWriter {
 
     /// The head is older than the store after a failure here, which a restored backup is not.
     fn record_head(&self) {
+        let Some(file) = &self.head else { return };
         let published = self.published();
         let DocumentVersion { number, version_id, .. } = published.version.clone();
         let head = PublishedHead { did: published.document.did().to_owned(), number, version_id };
-        if let Err(error) = self.head.record(&head) {
+        if let Err(error) = file.record(&head) {
             tracing::error!(%error, "the head of the document cannot be noted");
         }
     }

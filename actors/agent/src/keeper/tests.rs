@@ -15,6 +15,7 @@ use crate::{
     document::{DidDocument, DocumentKeys, ServiceChange, ServiceIdPath},
     error::RefusalCode,
     identity::{DidMethod, PublicLocation},
+    resolution::ResolutionHandle,
     store::{AgentStore, HeadFile, StoreKey, StoreKeys, StoreSettings},
     store_guard::{StoreGuardHandle, StoreState},
 };
@@ -148,12 +149,13 @@ async fn start_rotating_keeper(
     let args = KeeperArgs {
         store: store.clone(),
         guard: guard.clone(),
+        resolution: ResolutionHandle::new(),
         method,
         location: PublicLocation::parse("https://agent.example.com/a").expect("a location"),
         admin_api: admin_api.map(str::to_owned),
         hosts: HostPolicy::PublicOnly,
         pre_rotation,
-        head,
+        head: Some(head),
     };
     let (handle, child) = KeeperHandle::prepare(args).await.expect("a document");
     let supervisor = Supervisor::new("keeper");
@@ -234,12 +236,13 @@ async fn a_store_of_another_place_is_refused() {
     let args = KeeperArgs {
         store: keeper.store.clone(),
         guard: keeper.guard.clone(),
+        resolution: ResolutionHandle::new(),
         method: DidMethod::WebVh,
         location: PublicLocation::parse("https://other.example.com").expect("a location"),
         admin_api: None,
         hosts: HostPolicy::PublicOnly,
         pre_rotation: false,
-        head: HeadFile::open(&directory.path().join("other.head")).expect("opens").0,
+        head: Some(HeadFile::open(&directory.path().join("other.head")).expect("opens").0),
     };
     let refused = KeeperHandle::prepare(args).await.err().expect("refused").to_string();
     assert!(refused.contains("a DID never moves") && refused.contains("https://other.example.com"), "{refused}");

@@ -6,6 +6,7 @@ use sqlx::{AnyConnection, Row};
 use svc_store::{AnyDatabase, DatabaseSettings, Durability, StoreTransaction, TableMigration};
 
 use super::{
+    chain_rows::want_resolution,
     error::AgentStoreError,
     ownership::{Ownership, lock_file},
     sealing::{PrivateKey, StoreKeys},
@@ -64,7 +65,7 @@ impl AgentStore {
     pub async fn open(settings: StoreSettings) -> Result<Self, AgentStoreError> {
         let lock = lock_file(&settings.url)?;
         let database = AnyDatabase::open(&settings.url, &SETTINGS).await?;
-        let ownership = Arc::new(Ownership::acquire(&database, lock).await?);
+        let ownership = Arc::new(Ownership::take(&database, lock).await?);
         Ok(Self { database, ownership, keys: Arc::new(settings.keys) })
     }
 
@@ -153,6 +154,21 @@ impl AgentStore {
         let mut transaction = self.begin().await?;
         let sql = "DELETE FROM document_version WHERE number > $1";
         sqlx::query(sql).bind(to_column(number)).execute(&mut *transaction).await?;
+        let sql = "UPDATE resolution SET wanted = $1 WHERE wanted > $1";
+        sqlx::query(sql).bind(to_column(number)).execute(&mut *transaction).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    /// Replaces every version. The account's transactions until now count as those of this store.
+    pub async fn replace_versions(&self, versions: &[DocumentVersion]) -> Result<(), AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        sqlx::query("DELETE FROM document_version").execute(&mut *transaction).await?;
+        for version in versions {
+            insert_version(&mut transaction, version).await?;
+        }
+        sqlx::query("UPDATE resolution SET submitted = wanted, done = 0").execute(&mut *transaction).await?;
+        // The store meets the chain once more, at its height of then.
+        sqlx::query("DELETE FROM chain").execute(&mut *transaction).await?;
         Ok(transaction.commit().await?)
     }
 
@@ -196,9 +212,9 @@ async fn insert_version(connection: &mut AnyConnection, version: &DocumentVersio
         .bind(&version.version_id)
         .bind(version.written_at)
         .bind(&version.content)
-        .execute(connection)
+        .execute(&mut *connection)
         .await?;
-    Ok(())
+    want_resolution(connection, version.number, version.written_at).await
 }
 
 fn to_column(number: u64) -> i64 {

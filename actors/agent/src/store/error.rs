@@ -28,6 +28,8 @@ pub enum AgentStoreError {
         host: String,
         /// Time at which it took the store.
         since: String,
+        /// Time of its newest renewal, seconds since the epoch.
+        renewed: i64,
     },
     /// Another process has taken the store over, because this one did not renew its lease in time.
     #[error("another process has taken the store over; this one writes nothing any more")]

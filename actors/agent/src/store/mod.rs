@@ -4,6 +4,7 @@
 //! One process owns a store. Every write shows that the process still owns it; after an error nothing of it has happened, or all has.
 
 mod agent_store;
+mod chain_rows;
 mod error;
 mod head_file;
 mod outbox;
@@ -13,6 +14,7 @@ mod sealing;
 mod tests;
 
 pub use agent_store::{AgentStore, DocumentVersion, StoreSettings, StoredIdentity};
+pub use chain_rows::{ResolutionProgress, StoredChain};
 pub use error::AgentStoreError;
 pub use head_file::{HeadFile, PublishedHead};
 pub use outbox::{BlockEvents, DeadLetter, EventGap, OutboxEvent, OutboxSizes};

@@ -1,15 +1,21 @@
 //! One owner of a store: a lock beside an SQLite file, and a lease with a fencing term in either database.
 
-use std::sync::{Mutex, PoisonError};
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use sqlx::{AnyConnection, Row};
 use svc_kit::wall_clock;
 use svc_store::{AnyDatabase, LockHolder, StoreLock, StoreTransaction};
+use tokio::time::sleep;
 
 use super::error::AgentStoreError;
 
 /// Seconds after which a lease that was not renewed ends.
 pub(super) const LEASE_SECONDS: i64 = 15;
+/// Pause between two looks at the lease of another owner.
+const RENEWAL_LOOK: Duration = Duration::from_secs(1);
 
 /// The ownership of a store.
 pub(super) struct Ownership {
@@ -39,8 +45,28 @@ pub(super) fn lock_file(url: &str) -> Result<Option<StoreLock>, AgentStoreError>
 }
 
 impl Ownership {
+    /// Takes the lease. One that its owner does not renew any more is waited for, until it has ended.
+    pub async fn take(database: &AnyDatabase, mut lock: Option<StoreLock>) -> Result<Self, AgentStoreError> {
+        let mut first_renewal = None;
+        loop {
+            match Self::acquire(database, &mut lock).await {
+                Err(AgentStoreError::Held { pid, host, since, renewed }) => {
+                    if first_renewal.is_some_and(|first| first != renewed) {
+                        return Err(AgentStoreError::Held { pid, host, since, renewed });
+                    }
+                    if first_renewal.is_none() {
+                        tracing::info!(pid, host, since, "the store has an owner; waiting whether it renews its lease");
+                    }
+                    first_renewal = Some(renewed);
+                    sleep(RENEWAL_LOOK).await;
+                }
+                acquired => return acquired,
+            }
+        }
+    }
+
     /// Takes the lease. Fails while another process renews it. With the lock of the file the last owner is gone, even if its lease has not ended.
-    pub async fn acquire(database: &AnyDatabase, lock: Option<StoreLock>) -> Result<Self, AgentStoreError> {
+    async fn acquire(database: &AnyDatabase, lock: &mut Option<StoreLock>) -> Result<Self, AgentStoreError> {
         let is_sqlite = database.is_sqlite;
         let mut transaction = database.writer.begin().await?;
         let now = database_time(&mut transaction, is_sqlite).await?;
@@ -52,7 +78,7 @@ impl Ownership {
         let renewed: i64 = row.try_get("renewed")?;
         if lock.is_none() && renewed + LEASE_SECONDS > now {
             let (pid, host, since) = (row.try_get("pid")?, row.try_get("host")?, row.try_get("since")?);
-            return Err(AgentStoreError::Held { pid, host, since });
+            return Err(AgentStoreError::Held { pid, host, since, renewed });
         }
         let own = LockHolder::this_process(wall_clock::now_rfc3339());
         sqlx::query("UPDATE owner SET host = $1, pid = $2, since = $3, renewed = $4")
@@ -64,7 +90,7 @@ impl Ownership {
             .await?;
         let term = row.try_get("term")?;
         transaction.commit().await?;
-        Ok(Self { term, is_sqlite, lock: Mutex::new(lock) })
+        Ok(Self { term, is_sqlite, lock: Mutex::new(lock.take()) })
     }
 
     /// Begins a write, which renews the lease. Fails when another process has taken the store over.

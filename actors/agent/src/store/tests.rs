@@ -77,7 +77,17 @@ async fn an_owner_whose_lease_was_taken_over_writes_nothing() {
     let Some(server) = PostgresServer::start(None) else { return };
     let paused = AgentStore::open(settings(&server.url(), 1, None)).await.expect("opens");
     write_identity(&paused).await;
-    let refused = AgentStore::open(settings(&server.url(), 1, None)).await.err().expect("held").to_string();
+    let renewing = async {
+        loop {
+            paused.renew().await.expect("still the owner");
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        }
+    };
+    let opened = tokio::select! {
+        opened = AgentStore::open(settings(&server.url(), 1, None)) => opened,
+        () = renewing => unreachable!("it renews until then"),
+    };
+    let refused = opened.err().expect("held").to_string();
     assert!(refused.contains(&format!("process {}", std::process::id())), "{refused}");
     // The lease ends while its owner is paused.
     let pool = sqlx::PgPool::connect(&server.url()).await.expect("connects");

@@ -5,13 +5,14 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Value, json};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
 use svc_net::{
-    upstream::read_event_page,
+    upstream::{read_event_page, select_indexer},
     websocket::{ConnectionEpoch, LinkConfig, LinkEvent, WebSocketLink},
 };
 use svc_otel::metrics;
 use svc_wire::{
     block_subscription::{SubscriptionCore, SubscriptionEffect, SubscriptionPhase, is_full_page},
-    event_stream::StreamMessage,
+    event_stream::{IndexerEvent, StreamMessage},
+    timestamp::{iso_millis, parse_rfc3339},
 };
 use tokio::task::AbortHandle;
 
@@ -19,12 +20,17 @@ use super::{
     Args, Msg,
     core::{CompleteBlock, EventCollector},
 };
-use crate::store::{AgentStoreError, BlockEvents};
+use crate::{
+    chain_link::ChainError,
+    store::{AgentStoreError, BlockEvents},
+};
 
 /// Shortest silence that ends a connection.
 const MIN_SILENCE: Duration = Duration::from_secs(1);
 /// Interval in which an indexer is expected to speak first.
 const READY_INTERVAL_MS: u64 = 5_000;
+/// Modules of events about grants and participants.
+const GRANT_MODULES: [&str; 2] = ["de", "pp"];
 /// Pause after a failure of the store.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -40,6 +46,8 @@ pub struct State {
     silence_timer: Option<AbortHandle>,
     /// Blocks that are being stored.
     storing: Option<Vec<CompleteBlock>>,
+    /// Whether a block of the indexer was compared with the node's.
+    has_compared: bool,
     /// A page that is read once the store has caught up.
     held_page: Option<(u64, Option<String>)>,
 }
@@ -75,13 +83,14 @@ impl ActorBehaviour for RegistryWatcher {
             epoch: ConnectionEpoch::default(),
             silence_timer: None,
             storing: None,
+            has_compared: false,
             held_page: None,
         })
     }
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
         let effects = match message {
-            Msg::Link(event) => state.receive(event),
+            Msg::Link(event) => state.receive(context, event),
             Msg::PageRead { epoch, .. } if epoch != state.epoch => Vec::new(),
             Msg::PageRead { page: Ok(page), .. } => {
                 let is_full = is_full_page(&page);
@@ -99,6 +108,10 @@ impl ActorBehaviour for RegistryWatcher {
             Msg::SilenceElapsed { .. } => Vec::new(),
             Msg::Stored(result) => {
                 state.finish_store(context, result);
+                Vec::new()
+            }
+            Msg::NotCompared => {
+                state.has_compared = false;
                 Vec::new()
             }
             Msg::StoreAgain => {
@@ -129,7 +142,13 @@ impl ActorBehaviour for RegistryWatcher {
 }
 
 impl State {
-    fn receive(&mut self, event: LinkEvent) -> Vec<SubscriptionEffect> {
+    /// Replaces the indexer in use by another one when it does not answer, or lacks blocks that are stored.
+    fn select_indexer(&self, context: &ActorContext<Msg>) {
+        let (indexer, stored) = (self.args.watcher.indexer.clone(), self.collector.cursor());
+        context.spawn(async move { select_indexer(&indexer, stored.unwrap_or(0)).await });
+    }
+
+    fn receive(&mut self, context: &ActorContext<Msg>, event: LinkEvent) -> Vec<SubscriptionEffect> {
         match event {
             LinkEvent::Up { epoch } => {
                 self.epoch = epoch;
@@ -141,7 +160,10 @@ impl State {
                 effects
             }
             LinkEvent::Text { text, .. } => match serde_json::from_str::<StreamMessage>(&text) {
-                Ok(message) if is_consistent(&message) => self.subscription.on_message(message),
+                Ok(message) if is_consistent(&message) => {
+                    self.compare_chain(context, &message);
+                    self.subscription.on_message(message)
+                }
                 Ok(_) | Err(_) => {
                     let reason = "the indexer sent a message outside its contract";
                     vec![SubscriptionEffect::Reconnect { reason }]
@@ -150,9 +172,36 @@ impl State {
             LinkEvent::Down { .. } => {
                 self.subscription.on_disconnected();
                 self.held_page = None;
+                self.select_indexer(context);
                 Vec::new()
             }
         }
+    }
+
+    /// Compares the time of the indexer's newest block with that of the node's block, once: an indexer of another chain ends the agent.
+    fn compare_chain(&mut self, context: &ActorContext<Msg>, message: &StreamMessage) {
+        let StreamMessage::Subscribed { block, block_time } = message else { return };
+        let Some(height) = block.checked_sub(1).filter(|height| *height > 0) else { return };
+        // A time without milliseconds may be that of the indexer's clock.
+        let stated = parse_rfc3339(block_time).filter(|_| block_time.contains('.'));
+        let (Some(stated), false) = (stated, self.has_compared) else { return };
+        self.has_compared = true;
+        let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
+        context.spawn(async move {
+            let watcher = &args.watcher;
+            let found = watcher.node.block(height).await.ok().and_then(|block| parse_rfc3339(&block.block.header.time));
+            match found {
+                Some(found) if iso_millis(&found) == iso_millis(&stated) => {}
+                Some(_) => watcher.chain.refuse(ChainError::OtherIndexer {
+                    indexer: watcher.indexer.current().origin().to_owned(),
+                    node: watcher.node.origin().to_owned(),
+                    height,
+                }),
+                None => {
+                    mailbox.send(Msg::NotCompared);
+                }
+            }
+        });
     }
 
     fn perform(&mut self, context: &ActorContext<Msg>, effect: SubscriptionEffect) {
@@ -166,6 +215,7 @@ impl State {
             SubscriptionEffect::ReadPage { after, cursor } => self.held_page = Some((after, cursor)),
             SubscriptionEffect::Deliver { events } => {
                 metrics::record_registry_events(events.len());
+                self.handle_events(context, &events);
                 let notifications = self.args.watcher.notifications;
                 self.collector.take(events, |event| notifications.id(event));
                 if self.collector.is_full() && self.subscription.phase() == SubscriptionPhase::Live {
@@ -185,6 +235,33 @@ impl State {
                 self.silence_timer = Some(context.send_after(silence, Msg::SilenceElapsed { epoch: self.epoch }));
             }
         }
+    }
+
+    /// Acts on events: on those about grants and participants, and on those of transactions that the store must know.
+    fn handle_events(&self, context: &ActorContext<Msg>, events: &[IndexerEvent]) {
+        let watcher = &self.args.watcher;
+        let concerns_grants = |event: &&IndexerEvent| GRANT_MODULES.contains(&event.payload.module.as_str());
+        if events.iter().filter(concerns_grants).any(|event| watcher.handled.contains(&event.event_type)) {
+            watcher.resolution.told();
+        }
+        let own: Vec<String> = events
+            .iter()
+            .filter(|event| watcher.own_writes.concerns(event))
+            .map(|event| event.tx_hash.clone())
+            .collect();
+        if own.is_empty() {
+            return;
+        }
+        let args = Arc::clone(&self.args);
+        context.spawn(async move {
+            for tx_hash in own {
+                match args.watcher.own_writes.check(&tx_hash).await {
+                    Ok(()) => {}
+                    Err(error @ ChainError::OlderStore(_)) => return args.watcher.chain.refuse(error),
+                    Err(error) => tracing::warn!(%error, tx_hash, "a transaction of the account cannot be compared"),
+                }
+            }
+        });
     }
 
     /// Stores the complete blocks, one transaction at a time, and then reads the next page.

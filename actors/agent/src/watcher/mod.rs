@@ -9,18 +9,20 @@ mod core;
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use svc_kit::{ActorMessage, Handle, RetainedState, supervision::ChildSpec};
 use svc_net::{
-    upstream::UpstreamEndpoints,
+    upstream::{NodeClient, UpstreamEndpoints},
     websocket::{ConnectionEpoch, LinkEvent},
 };
 use svc_wire::{block_subscription::SubscriptionScope, event_stream::EventsPage};
 
 use crate::{
+    chain_link::{ChainLinkHandle, OwnWrites},
     courier::CourierHandle,
     notification::NotificationMaker,
+    resolution::ResolutionHandle,
     store::{AgentStore, AgentStoreError},
     store_guard::StoreGuardHandle,
 };
@@ -56,6 +58,8 @@ pub enum Msg {
     },
     /// Blocks were stored, or could not be.
     Stored(Result<(), AgentStoreError>),
+    /// The node did not state the block that the indexer's was to be compared with.
+    NotCompared,
     /// The pause after a failure of the store is over.
     StoreAgain,
 }
@@ -67,13 +71,36 @@ impl ActorMessage for Msg {
             Self::PageRead { .. } => "page_read",
             Self::SilenceElapsed { .. } => "silence",
             Self::Stored(_) => "stored",
+            Self::NotCompared => "not_compared",
             Self::StoreAgain => "store_again",
         }
     }
 }
 
+/// The event types that the agent acts on. Events of the others are delivered all the same.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum HandledEvents {
+    /// All types.
+    #[default]
+    All,
+    /// No type.
+    None,
+    /// All types but these.
+    Except(BTreeSet<String>),
+}
+
+impl HandledEvents {
+    fn contains(&self, event_type: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::None => false,
+            Self::Except(types) => !types.contains(event_type),
+        }
+    }
+}
+
 /// Arguments of the watcher.
-pub struct WatcherArgs {
+pub(crate) struct WatcherArgs {
     /// The indexers, one of which is in use.
     pub indexer: UpstreamEndpoints,
     /// The events.
@@ -86,6 +113,16 @@ pub struct WatcherArgs {
     pub store: AgentStore,
     /// Hears of writes.
     pub guard: StoreGuardHandle,
+    /// The event types that the agent acts on.
+    pub handled: HandledEvents,
+    /// Hears of events about grants and participants.
+    pub resolution: ResolutionHandle,
+    /// Knows the transactions of the agent's account.
+    pub own_writes: OwnWrites,
+    /// The node, whose blocks show whether the indexer is one of the same chain.
+    pub node: NodeClient,
+    /// Ends the agent when its store is older than its account.
+    pub chain: ChainLinkHandle,
     /// Makes webhooks, and the courier that delivers them; `None` without a receiver.
     pub courier: Option<CourierHandle>,
     /// Makes ids and bodies.
@@ -110,13 +147,16 @@ pub struct WatcherHandle {
 }
 
 impl WatcherHandle {
-    /// Returns the handle, and the child specification that starts the actor.
-    pub fn child_spec(watcher: WatcherArgs) -> (Self, ChildSpec) {
-        let handle = Self { state: RetainedState::default() };
-        let args = Args { watcher, state: handle.state.clone() };
+    /// Returns the handle of a watcher that is still to be described.
+    pub(crate) fn new() -> Self {
+        Self { state: RetainedState::default() }
+    }
+
+    /// Returns the child specification that starts the actor.
+    pub(crate) fn child_spec(&self, watcher: WatcherArgs) -> ChildSpec {
+        let args = Args { watcher, state: self.state.clone() };
         let actor = Handle::new("registry_watcher", "registry_watcher", MAILBOX);
-        let child = ChildSpec::worker::<actor::RegistryWatcher>(&actor, args);
-        (handle, child)
+        ChildSpec::worker::<actor::RegistryWatcher>(&actor, args)
     }
 
     /// Returns the state of the watcher.

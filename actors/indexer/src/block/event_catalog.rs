@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use heck::{ToSnakeCase, ToUpperCamelCase};
 use svc_wire::comet_rpc::AbciEvent;
 
-use super::event_type_rows::EVENT_TYPE_ROWS;
+use super::event_type_rows::{EVENT_TYPE_ROWS, EventTypeRow};
 use crate::store::EntityKind;
 
 /// The subject of an event. It decides the relations by which filters find the event.
@@ -65,20 +65,29 @@ pub fn find_event_type(event: &AbciEvent) -> Option<EventType> {
     }
     let row = EVENT_TYPE_ROWS.iter().find(|row| row.chain_type == event.event_type)?;
     let message_type = row.message_type.unwrap_or(row.chain_type);
-    let message_name = row.message_type.and_then(|message| message.strip_prefix("Msg"));
-    let event_type: Cow<'static, str> = match (row.event_type, message_name) {
-        (Some(event_type), _) => event_type.into(),
-        (None, Some(name)) => name.into(),
-        (None, None) => row.chain_type.to_upper_camel_case().into(),
-    };
     Some(EventType {
-        name: event_type,
+        name: row_name(row),
         module: row.module.into(),
         message_type: message_type.into(),
         entity_type: Some(row.entity_type),
         entity_id_key: row.entity_id_key,
         subject: row.subject,
     })
+}
+
+fn row_name(row: &EventTypeRow) -> Cow<'static, str> {
+    let message_name = row.message_type.and_then(|message| message.strip_prefix("Msg"));
+    match (row.event_type, message_name) {
+        (Some(event_type), _) => event_type.into(),
+        (None, Some(name)) => name.into(),
+        (None, None) => row.chain_type.to_upper_camel_case().into(),
+    }
+}
+
+/// Whether this version knows an event type. A message that a later version of the chain has becomes an event type too.
+pub fn is_known_event_type(name: &str) -> bool {
+    let groups = GROUP_MESSAGE_NAMES.iter().filter_map(|message| message.strip_prefix("Msg"));
+    EVENT_TYPE_ROWS.iter().any(|row| row_name(row) == name) || groups.into_iter().any(|group| group == name)
 }
 
 /// Messages of x/group for which the keeper emits the same event.

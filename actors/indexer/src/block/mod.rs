@@ -15,7 +15,7 @@ use svc_wire::{
 };
 
 pub use entity_ref::{EntityRef, PARAMETER_MODULES, UnresolvedRef, parameters_id};
-pub use event_catalog::{EventSubject, EventType};
+pub use event_catalog::{EventSubject, EventType, is_known_event_type};
 pub use message::{KnownMessages, VoteRecord};
 
 /// The place of an event in its block, and the signer.

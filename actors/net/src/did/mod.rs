@@ -12,4 +12,4 @@ mod syntax;
 
 pub use document::service_origin;
 pub use error::DidError;
-pub use resolver::{DidResolver, check_own_document, verify_own_log};
+pub use resolver::{DidResolver, LARGE_LOG_LIMITS, check_own_document, verify_own_log};

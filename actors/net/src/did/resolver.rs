@@ -32,7 +32,7 @@ use crate::{
 const MAX_CONCURRENT_VERIFICATIONS: usize = 4;
 
 /// Limits of a log that exceeds those of other documents.
-const LARGE_LOG_LIMITS: FetchLimits = FetchLimits {
+pub const LARGE_LOG_LIMITS: FetchLimits = FetchLimits {
     max_bytes: 16 * 1024 * 1024,
     max_json_memory: 256 * 1024 * 1024,
     timeout: Duration::from_secs(15),
@@ -191,6 +191,15 @@ impl DidResolver {
         let verified = VerifiedLog { log: log_body, witnesses, document: Arc::clone(&document), ttl };
         self.0.verified_logs.insert(did.text.as_str().into(), verified).await;
         Ok((Arc::clone(&document), CachedDocument::new(document, ttl, freshness)))
+    }
+
+    /// Fetches the log of a `did:webvh` as its server has it now, and verifies nothing.
+    ///
+    /// # Errors
+    /// When the DID has no log, or its server does not give it.
+    pub async fn fetch_published_log(&self, did: &str) -> Result<Bytes, DidError> {
+        let did = self.parse_did(did)?;
+        self.fetch_log(&did).await.map(|(fetched, _)| fetched.body)
     }
 
     /// Fetches a log. One that is too large for other documents is fetched again, with a permit that is held until it is verified.

@@ -5,7 +5,10 @@ use serde::Deserialize;
 use svc_wire::{block_subscription::SubscriptionScope, event_stream::EventsPage};
 use url::form_urlencoded;
 
-use super::http_client::{HttpUpstream, UpstreamError};
+use super::{
+    endpoints::{EndpointReach, UpstreamEndpoints},
+    http_client::{HttpUpstream, UpstreamError},
+};
 
 #[derive(Deserialize)]
 struct BlockHeightResponse {
@@ -35,4 +38,15 @@ pub async fn read_event_page(
 pub async fn read_indexed_height(indexer: &HttpUpstream) -> Result<u64, UpstreamError> {
     let answer = indexer.get("block-height", "/v4/indexer/block-height", HeaderMap::new()).await?;
     Ok(indexer.parse_json::<BlockHeightResponse>(&answer)?.height)
+}
+
+/// Reads how far an indexer has come; `None` when it does not answer.
+pub async fn indexer_reach(endpoints: UpstreamEndpoints) -> Option<EndpointReach> {
+    let height = read_indexed_height(endpoints.current()).await.ok()?;
+    Some(EndpointReach { height, is_ready: true })
+}
+
+/// Replaces the indexer in use when it does not answer or is behind the others. One below `at_least` is not selected.
+pub async fn select_indexer(endpoints: &UpstreamEndpoints, at_least: u64) {
+    endpoints.select_current(at_least, None, indexer_reach).await;
 }

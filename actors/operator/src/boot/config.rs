@@ -1,10 +1,9 @@
 //! Configuration of an operator, and the chain it acts on.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use svc_net::{host_policy::HostPolicy, upstream::UpstreamOrigins};
-use svc_pipeline::{ChainParams, FeePolicy, WindowBound};
-use svc_wire::proto_registry::ProtoRegistry;
+use svc_pipeline::{ChainExpectation, FeePolicy, WindowBound};
 
 /// Configuration of an operator, validated.
 #[derive(Debug, Clone)]
@@ -48,6 +47,17 @@ pub struct OperatorConfig {
 }
 
 impl OperatorConfig {
+    /// The chain that the node must have.
+    pub(super) fn chain_expectation(&self) -> ChainExpectation {
+        ChainExpectation {
+            chain_id: self.chain_id.clone(),
+            denom: self.denom.clone(),
+            gas_price_denom: self.gas_price_denom.clone(),
+            fees: self.fees,
+            uses_live_descriptors: self.uses_live_descriptors,
+        }
+    }
+
     /// The contract's defaults for a corporation, a node and an indexer.
     pub fn new(corporation_id: u64, rpc: impl Into<UpstreamOrigins>, indexer: impl Into<UpstreamOrigins>) -> Self {
         Self {
@@ -71,13 +81,4 @@ impl OperatorConfig {
             audit: None,
         }
     }
-}
-
-/// The chain of the registry: parameters of its transactions, and its messages.
-#[derive(Debug, Clone)]
-pub struct RegistryChain {
-    /// Parameters of the chain.
-    pub params: ChainParams,
-    /// All messages, under the chain's own namespace word.
-    pub registry: Arc<ProtoRegistry>,
 }

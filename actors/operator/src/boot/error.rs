@@ -3,13 +3,10 @@
 use svc_kit::supervision::SupervisorError;
 use svc_net::{
     fetch::HttpClientError,
-    upstream::{NodeClientError, UpstreamError, UpstreamKind, UpstreamOrigins},
+    upstream::{FailoverError, NodeClientError, UpstreamError, UpstreamKind, UpstreamOrigins},
 };
-use svc_pipeline::{JournalError, RecoveryError};
-use svc_wire::{
-    address::AddressError,
-    proto_registry::{DescriptorDifference, ProtoRegistryError},
-};
+use svc_pipeline::{DiscoveryError, JournalError, PlaintextNode, RecoveryError};
+use svc_wire::address::AddressError;
 
 use crate::write::audit::AuditError;
 
@@ -49,38 +46,12 @@ pub enum BootSubject {
 /// An operator that did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
-    /// The node is on another chain.
-    #[error("the chain id is configured as {expected:?}, the node at {rpc} runs {found:?}")]
-    ChainId {
-        /// Configured chain id.
-        expected: String,
-        /// Chain id of the node.
-        found: String,
-        /// The node.
-        rpc: UpstreamOrigins,
-    },
+    /// The node does not answer, or its chain is not the configured one.
+    #[error(transparent)]
+    Chain(#[from] DiscoveryError),
     /// A node would be asked without encryption over a public network.
-    #[error("{origin} is a public address without encryption: what it answers can be changed on the way")]
-    PlaintextNode {
-        /// Origin of the node.
-        origin: String,
-    },
-    /// The node describes known fields otherwise: the bytes that this server shows and signs would mean something else there.
-    #[error("the node at {origin} describes messages otherwise than this release: {}", describe_differences(.differences))]
-    DescriptorMismatch {
-        /// Origin of the node.
-        origin: String,
-        /// The fields, sorted.
-        differences: Vec<DescriptorDifference>,
-    },
-    /// The gas price is in another denom than fees.
-    #[error("the gas price is in {priced:?}, fees are paid in {denom:?}")]
-    GasPriceDenom {
-        /// Denom of the gas price.
-        priced: String,
-        /// The fee denom.
-        denom: String,
-    },
+    #[error(transparent)]
+    PlaintextNode(#[from] PlaintextNode),
     /// The corporation does not exist.
     #[error("corporation {id} does not exist in the indexer at {indexer}")]
     UnknownCorporation {
@@ -91,16 +62,13 @@ pub enum BootError {
     },
     /// The node or the indexer did not answer in time.
     #[error(transparent)]
-    Unreachable(NodeClientError),
+    Unreachable(#[from] NodeClientError),
     /// The HTTP client for DID Documents cannot be built.
     #[error("no HTTP client: {0}")]
     Client(#[from] HttpClientError),
     /// An origin is unusable.
     #[error(transparent)]
     Upstream(#[from] UpstreamError),
-    /// The chain's messages are unusable.
-    #[error(transparent)]
-    Schema(#[from] ProtoRegistryError),
     /// The chain's address prefix is unusable.
     #[error(transparent)]
     Address(#[from] AddressError),
@@ -116,20 +84,32 @@ pub enum BootError {
 }
 
 impl BootError {
+    /// Whether the server that was asked may answer later.
+    pub(super) fn is_passing(&self) -> bool {
+        match self {
+            Self::Unreachable(error) => error.allows_failover(),
+            Self::Chain(error) => error.is_passing(),
+            _ => false,
+        }
+    }
+
     /// The part that the error is about.
     pub fn subject(&self) -> BootSubject {
         match self {
-            Self::ChainId { .. } => BootSubject::ChainId,
-            Self::PlaintextNode { .. } => BootSubject::PlaintextNode,
-            Self::DescriptorMismatch { .. } => BootSubject::Node,
-            Self::GasPriceDenom { .. } => BootSubject::GasPrice,
+            Self::Chain(DiscoveryError::ChainId { .. }) => BootSubject::ChainId,
+            Self::Chain(DiscoveryError::DescriptorMismatch { .. }) => BootSubject::Node,
+            Self::Chain(DiscoveryError::GasPriceDenom { .. }) => BootSubject::GasPrice,
+            Self::Chain(DiscoveryError::Node(error)) => node_or_indexer(error),
+            Self::PlaintextNode(_) => BootSubject::PlaintextNode,
             Self::UnknownCorporation { .. } => BootSubject::Corporation,
             Self::Unreachable(error) => node_or_indexer(error),
             Self::Journal(_) => BootSubject::Journal,
             Self::Audit(_) => BootSubject::Audit,
-            Self::Client(_) | Self::Upstream(_) | Self::Schema(_) | Self::Address(_) | Self::Supervisor(_) => {
-                BootSubject::Boot
-            }
+            Self::Chain(DiscoveryError::Schema(_))
+            | Self::Client(_)
+            | Self::Upstream(_)
+            | Self::Address(_)
+            | Self::Supervisor(_) => BootSubject::Boot,
         }
     }
 }
@@ -153,14 +133,3 @@ fn node_or_indexer(error: &NodeClientError) -> BootSubject {
     };
     if kind == UpstreamKind::Indexer { BootSubject::Indexer } else { BootSubject::Node }
 }
-
-/// Differences in one line; a message names only the first ones.
-fn describe_differences(differences: &[DescriptorDifference]) -> String {
-    let mut named: Vec<String> = differences.iter().take(MAX_NAMED_DIFFERENCES).map(ToString::to_string).collect();
-    if differences.len() > MAX_NAMED_DIFFERENCES {
-        named.push(format!("and {} more", differences.len() - MAX_NAMED_DIFFERENCES));
-    }
-    named.join("; ")
-}
-
-const MAX_NAMED_DIFFERENCES: usize = 5;

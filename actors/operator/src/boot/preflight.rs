@@ -2,11 +2,12 @@
 
 use svc_kit::{RetainedState, wall_clock};
 use svc_net::upstream::{NodeClient, NodeClientError, UpstreamError, UpstreamKind};
+use svc_pipeline::describe_index;
 use svc_wire::account_key::AccountKey;
 
 use super::{
     config::OperatorConfig,
-    discovery::{BootDiscovery, describe_index, discover},
+    discovery::{BootDiscovery, discover},
     error::BootSubject,
 };
 use crate::{

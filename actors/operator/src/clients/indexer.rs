@@ -4,8 +4,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::Value;
 use svc_kit::RetainedState;
 use svc_net::upstream::{
-    EndpointReach, HttpUpstream, UpstreamEndpoints, UpstreamError, UpstreamKind, UpstreamOrigins, read_event_page,
-    read_indexed_height,
+    HttpUpstream, UpstreamEndpoints, UpstreamError, UpstreamKind, UpstreamOrigins, indexer_reach, read_event_page,
+    select_indexer,
 };
 use svc_wire::{block_subscription::SubscriptionScope, event_stream::EventsPage};
 
@@ -36,7 +36,7 @@ impl IndexerClient {
 
     /// Selects another indexer when this one does not answer or is behind. An indexer below the reported height is not selected.
     pub async fn choose_endpoint(&self) {
-        self.endpoints.select_current(self.reported_height(), None, probe_reach).await;
+        select_indexer(&self.endpoints, self.reported_height()).await;
     }
 
     /// Sends a request to the indexer in use, or to another one that is high enough when it does not answer.
@@ -46,7 +46,7 @@ impl IndexerClient {
         F: Future<Output = Result<T, UpstreamError>>,
     {
         self.endpoints
-            .read_with_failover(self.reported_height(), |endpoints| ask(endpoints.current().clone()), probe_reach)
+            .read_with_failover(self.reported_height(), |endpoints| ask(endpoints.current().clone()), indexer_reach)
             .await
     }
 
@@ -91,11 +91,6 @@ impl IndexerClient {
     ) -> Result<EventsPage, UpstreamError> {
         read_event_page(self.endpoints.current(), scope, after_block_height, cursor).await
     }
-}
-
-async fn probe_reach(endpoints: UpstreamEndpoints) -> Option<EndpointReach> {
-    let height = read_indexed_height(endpoints.current()).await.ok()?;
-    Some(EndpointReach { height, is_ready: true })
 }
 
 fn height_header(block_height: Option<u64>) -> HeaderMap {

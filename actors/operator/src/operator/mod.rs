@@ -15,17 +15,13 @@ use svc_kit::{
     supervision::{Supervisor, SupervisorSpec},
 };
 use svc_net::upstream::NodeClient;
-use svc_pipeline::{AccountIdentity, Pipeline};
+use svc_pipeline::{AccountIdentity, Pipeline, RegistryChain};
 use svc_wire::account_key::AccountKey;
 use tokio::{sync::watch, time::Instant};
 
 use crate::{
     agent_directory::AgentDirectory,
-    boot::{
-        config::{OperatorConfig, RegistryChain},
-        discovery::BOOT_TIMEOUT,
-        error::BootError,
-    },
+    boot::{config::OperatorConfig, discovery::BOOT_TIMEOUT, error::BootError},
     clients::indexer::IndexerClient,
     graph_watch::GraphService,
     refresher::RefreshTrigger,

@@ -2,27 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use prost::Message;
-use prost_types::Any;
-use serde_json::{Value, json};
+use serde_json::Value;
 use svc_kit::wall_clock;
 use svc_net::upstream::{NodeClient, NodeClientError, UpstreamError};
-use svc_wire::{
-    proto::cosmos::{
-        base::v1beta1::Coin,
-        feegrant::v1beta1::{
-            AllowedMsgAllowance, BasicAllowance, PeriodicAllowance, QueryAllowanceRequest, QueryAllowanceResponse,
-        },
-    },
-    timestamp,
-};
+use svc_wire::timestamp;
 
-use svc_pipeline::{AccountIdentity, FeeBudget, query_account};
+use svc_pipeline::{AccountIdentity, RegistryChain, query_account, query_fee_allowance};
 
 use crate::{
-    boot::config::RegistryChain,
     clients::indexer::IndexerClient,
-    snapshot::{CorporationAgent, CorporationSnapshot, FeeAllowance, OperatorAuthorization},
+    snapshot::{CorporationAgent, CorporationSnapshot, OperatorAuthorization},
 };
 
 /// Sources of a snapshot.
@@ -71,7 +60,7 @@ pub async fn read_snapshot(
     let corporation = corporation["corporation"].clone();
     let policy_address = corporation["policy_address"].as_str().unwrap_or_default().to_owned();
     let (allowance, account, agents, serves_trust) = tokio::try_join!(
-        read_allowance(sources, &policy_address, &address),
+        query_fee_allowance(&sources.node, &policy_address, &address, &sources.chain.params.denom),
         query_account(&sources.node, &address),
         read_agents(sources, &vs_authorizations),
         read_trust_capability(sources, last.serves_trust),
@@ -152,53 +141,5 @@ async fn read_trust_capability(sources: &SnapshotSources, last: bool) -> Result<
         Err(UpstreamError::Http { status: 429 | 500.., .. }) => Ok(last),
         Err(UpstreamError::Http { .. } | UpstreamError::Protocol { .. }) => Ok(false),
         Err(error) => Err(error.into()),
-    }
-}
-
-async fn read_allowance(
-    sources: &SnapshotSources,
-    granter: &str,
-    grantee: &str,
-) -> Result<Option<FeeAllowance>, NodeClientError> {
-    let request = QueryAllowanceRequest { granter: granter.to_owned(), grantee: grantee.to_owned() };
-    let path = "/cosmos.feegrant.v1beta1.Query/Allowance";
-    match sources.node.query::<_, QueryAllowanceResponse>(path, &request, 0).await {
-        Ok(reply) => {
-            Ok(reply.allowance.and_then(|grant| grant.allowance).and_then(|packed| parse_allowance(&packed, sources)))
-        }
-        // The chain answers a missing allowance with sdk/6 and a sentence, not with NotFound.
-        Err(NodeClientError::Query { .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
-}
-
-fn parse_allowance(packed: &Any, sources: &SnapshotSources) -> Option<FeeAllowance> {
-    let (msg_types, inner) = match packed.type_url.as_str() {
-        "/cosmos.feegrant.v1beta1.AllowedMsgAllowance" => {
-            let filter = AllowedMsgAllowance::decode(packed.value.as_slice()).ok()?;
-            (Some(filter.allowed_messages), filter.allowance?)
-        }
-        _ => (None, packed.clone()),
-    };
-    let body = sources.chain.registry.decode(&packed.type_url, &packed.value).unwrap_or_else(|_| json!({}));
-    let amount = |coins: &[Coin]| {
-        let own = coins.iter().find(|coin| coin.denom == sources.chain.params.denom);
-        own.and_then(|coin| coin.amount.parse().ok()).unwrap_or(0)
-    };
-    match inner.type_url.as_str() {
-        "/cosmos.feegrant.v1beta1.BasicAllowance" => {
-            let basic = BasicAllowance::decode(inner.value.as_slice()).ok()?;
-            // A limit in other denoms alone allows no fee.
-            let is_unlimited = basic.spend_limit.is_empty();
-            let budget = if is_unlimited { FeeBudget::Unlimited } else { FeeBudget::UpTo(amount(&basic.spend_limit)) };
-            Some(FeeAllowance { msg_types, expiration: basic.expiration, budget, refills_at: None, body })
-        }
-        "/cosmos.feegrant.v1beta1.PeriodicAllowance" => {
-            let periodic = PeriodicAllowance::decode(inner.value.as_slice()).ok()?;
-            let expiration = periodic.basic.as_ref().and_then(|basic| basic.expiration);
-            let budget = FeeBudget::UpTo(amount(&periodic.period_can_spend));
-            Some(FeeAllowance { msg_types, expiration, budget, refills_at: periodic.period_reset, body })
-        }
-        _ => None,
     }
 }

@@ -4,7 +4,7 @@ pub mod publisher;
 
 use prost_types::Timestamp;
 use serde_json::Value;
-use svc_pipeline::FeeBudget;
+use svc_pipeline::{FeeAllowance, FeeBudget};
 use svc_wire::timestamp;
 
 /// An authorization of this operator.
@@ -19,21 +19,6 @@ pub struct OperatorAuthorization {
     /// Whether it renews itself when it has expired.
     pub renews: bool,
     /// As the indexer shows it.
-    pub body: Value,
-}
-
-/// A fee allowance from the corporation to the operator.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FeeAllowance {
-    /// Message types it pays for; `None`: any.
-    pub msg_types: Option<Vec<String>>,
-    /// End of validity; `None` without an end.
-    pub expiration: Option<Timestamp>,
-    /// Largest fee that it pays now.
-    pub budget: FeeBudget,
-    /// Time at which a periodic allowance refills its budget.
-    pub refills_at: Option<Timestamp>,
-    /// As the chain encodes it, as JSON.
     pub body: Value,
 }
 
@@ -134,13 +119,7 @@ impl CorporationSnapshot {
 
     /// Budget of the fee allowance for a message type now; `None` when the allowance does not pay for it.
     pub fn fee_budget(&self, msg_type: &str, now: &Timestamp) -> Option<FeeBudget> {
-        let allowance = self.allowance.as_ref()?;
-        let is_listed = allowance.msg_types.as_ref().is_none_or(|listed| listed.iter().any(|one| one == msg_type));
-        let is_valid = allowance.expiration.as_ref().is_none_or(|until| !timestamp::is_at_or_before(until, now));
-        let is_refilled = allowance.refills_at.as_ref().is_some_and(|at| timestamp::is_at_or_before(at, now));
-        // A budget that has been refilled is larger than the one in the snapshot, and the chain decides.
-        let budget = if is_refilled { FeeBudget::Unlimited } else { allowance.budget };
-        (is_listed && is_valid).then_some(budget)
+        self.allowance.as_ref()?.budget_for(msg_type, now)
     }
 }
 
@@ -202,22 +181,5 @@ mod tests {
                 "{owner} {expiration}"
             );
         }
-    }
-
-    #[test]
-    fn an_allowance_pays_for_what_it_lists_while_it_is_valid() {
-        let allowance = FeeAllowance {
-            msg_types: Some(vec!["/a".into()]),
-            expiration: Some(at(100)),
-            budget: FeeBudget::UpTo(5),
-            refills_at: Some(at(50)),
-            body: Value::Null,
-        };
-        let snapshot = CorporationSnapshot { allowance: Some(allowance), ..CorporationSnapshot::default() };
-        assert_eq!(snapshot.fee_budget("/a", &at(10)), Some(FeeBudget::UpTo(5)));
-        assert_eq!(snapshot.fee_budget("/a", &at(50)), Some(FeeBudget::Unlimited));
-        assert_eq!(snapshot.fee_budget("/b", &at(10)), None);
-        assert_eq!(snapshot.fee_budget("/a", &at(100)), None);
-        assert_eq!(CorporationSnapshot::default().fee_budget("/a", &at(10)), None);
     }
 }

@@ -4,7 +4,10 @@ use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_wire::{
     account_key::{AccountKey, PublicKey},
     address::{Address, AddressError},
-    proto::cosmos::auth::v1beta1::{QueryAccountInfoRequest, QueryAccountInfoResponse},
+    proto::cosmos::{
+        auth::v1beta1::{QueryAccountInfoRequest, QueryAccountInfoResponse},
+        bank::v1beta1::{QueryBalanceRequest, QueryBalanceResponse},
+    },
 };
 
 /// Address and public key of the signing account.
@@ -46,4 +49,12 @@ pub async fn query_account(node: &NodeClient, address: &str) -> Result<Option<Ac
         Err(NodeClientError::Query { error, .. }) if (error.codespace.as_str(), error.code) == ("sdk", 22) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// Coins of an account in a denom, in the newest block.
+pub async fn query_balance(node: &NodeClient, address: &str, denom: &str) -> Result<u128, NodeClientError> {
+    let request = QueryBalanceRequest { address: address.to_owned(), denom: denom.to_owned() };
+    let path = "/cosmos.bank.v1beta1.Query/Balance";
+    let reply: QueryBalanceResponse = node.query(path, &request, 0).await?;
+    Ok(reply.balance.and_then(|coin| coin.amount.parse().ok()).unwrap_or(0))
 }

@@ -2,6 +2,8 @@
 
 pub mod account;
 pub mod block_clock;
+pub mod discovery;
+pub mod fee_allowance;
 pub mod head;
 pub mod params;
 pub mod simulation;

@@ -59,6 +59,11 @@ pub struct JournalRecord {
 }
 
 impl JournalRecord {
+    /// Whether the journal has the transaction from its block alone: it was signed with a journal that is lost.
+    pub fn is_from_block(&self) -> bool {
+        self.write_id == self.tx_hash
+    }
+
     /// The transaction as it was submitted.
     pub fn submitted_tx(&self) -> SubmittedTx {
         SubmittedTx {

@@ -108,24 +108,21 @@ pub struct CeilingExceeded {
     pub limit: u128,
 }
 
-/// Gas limit for simulated gas: half as much again.
-pub fn gas_limit_for(simulated: u64) -> u64 {
-    simulated.saturating_mul(3).div_ceil(2)
-}
+/// Gas limit in percent of the simulated gas, without a setting.
+pub const DEFAULT_GAS_ADJUSTMENT: u32 = 150;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn fees_round_up_and_the_gas_limit_is_half_as_much_again() {
+    fn fees_round_up() {
         for (gas, price, fee) in [(200_000, 25_000, 5_000), (1, 25_000, 1), (0, 25_000, 0), (3, 500_000, 2)] {
             assert_eq!(FeePolicy::at_price(price).fee(gas), fee);
         }
         let price = u64::MAX / 1_000_000;
         let largest = (u128::from(u64::MAX) * u128::from(price)).div_ceil(1_000_000);
         assert_eq!(FeePolicy::at_price(price).fee(u64::MAX), largest);
-        assert_eq!(gas_limit_for(100_001), 150_002);
     }
 
     #[test]

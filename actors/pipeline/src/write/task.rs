@@ -86,6 +86,8 @@ pub struct WriteTask<A> {
     submissions: Vec<SubmissionId>,
     /// Number of transactions that were decided before the write was signed again.
     decided_count: usize,
+    /// Whether the message may be sent although a lost record may have been of the same write.
+    is_repeatable: bool,
     /// Whether the callers have an answer although the task goes on.
     is_answered: bool,
     /// Span of the call while it lasts, of the reconciliation afterwards.
@@ -96,7 +98,23 @@ impl<A> WriteTask<A> {
     /// A task, and the handle that its callers watch.
     pub fn new(intent: Arc<WriteIntent>, span: Span) -> (Self, WriteHandle<A>) {
         let (reporter, handle) = WriteReporter::new();
-        (Self { intent, reporter, submissions: Vec::new(), decided_count: 0, is_answered: false, span }, handle)
+        (
+            Self {
+                intent,
+                reporter,
+                submissions: Vec::new(),
+                decided_count: 0,
+                is_repeatable: false,
+                is_answered: false,
+                span,
+            },
+            handle,
+        )
+    }
+
+    /// Sends the message also when the journal had lost a record of the same message: its repetition changes nothing on chain.
+    pub fn allow_repetition(&mut self) {
+        self.is_repeatable = true;
     }
 
     /// The write.
@@ -349,7 +367,9 @@ impl<A> WriteTask<A> {
         if let Some(failure) = actors.journal.failure() {
             return Err(WriteError::Submit(SubmitError::Journal(failure.reason)));
         }
-        if let Some((hash, height)) = self.find_restored(actors).await? {
+        if !self.is_repeatable
+            && let Some((hash, height)) = self.find_restored(actors).await?
+        {
             return Err(WriteError::Submit(SubmitError::Restored { hash, height }));
         }
         let attempt = u32::try_from(self.submissions.len()).unwrap_or(u32::MAX);

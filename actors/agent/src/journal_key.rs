@@ -1,0 +1,11 @@
+//! The names of the agent's transactions in the journal of its account.
+
+/// Returns the name of the transactions that have a version of the document resolved again.
+pub(crate) fn resolution_key(did: &str, version: u64) -> String {
+    format!("resolution/{did}/{version}")
+}
+
+/// Returns the version in such a name, for a DID.
+pub(crate) fn resolution_version(did: &str, key: &str) -> Option<u64> {
+    key.strip_prefix("resolution/")?.strip_prefix(did)?.strip_prefix('/')?.parse().ok()
+}

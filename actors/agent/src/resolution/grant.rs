@@ -1,0 +1,76 @@
+//! The grant by which the agent has its DID resolved, as the node states it.
+
+use prost_types::Timestamp;
+use svc_net::upstream::{NodeClient, NodeClientError};
+use svc_pipeline::{FeeBudget, RegistryChain, query_fee_allowance};
+use svc_wire::proto::svc::{
+    co::v1::{QueryGetCorporationRequest, QueryGetCorporationResponse},
+    de::v1::{QueryListVsOperatorAuthorizationsRequest, QueryListVsOperatorAuthorizationsResponse},
+    pp::v1::{ParticipantRole, QueryListParticipantsRequest, QueryListParticipantsResponse},
+};
+
+use super::{
+    core::BlockedReason,
+    participant::{AgentAccount, ChosenParticipant, choose_participant},
+};
+
+/// The message that has a DID resolved again.
+pub(super) const TRIGGER: &str = "MsgTriggerResolver";
+/// Largest page of a list of the node.
+const LIST_LIMIT: u32 = 1_024;
+
+/// A participant with a valid record, and the payer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TriggerGrant {
+    /// Id of the participant.
+    pub participant_id: u64,
+    /// End of its record.
+    pub expires_at: Timestamp,
+    /// Account of the corporation.
+    pub corporation: String,
+    /// The largest fee that the corporation's allowance pays; `None` when it pays none.
+    pub budget: Option<FeeBudget>,
+}
+
+/// Reads the grant of an agent at a time of the chain.
+///
+/// # Errors
+/// When the node does not answer. The inner error is the reason for which the agent has no grant.
+pub async fn read_grant(
+    node: &NodeClient,
+    chain: &RegistryChain,
+    agent: &AgentAccount,
+    now: &Timestamp,
+) -> Result<Result<TriggerGrant, BlockedReason>, NodeClientError> {
+    let namespace = chain.registry.namespace();
+    let participants = QueryListParticipantsRequest {
+        response_max_size: LIST_LIMIT,
+        grantee: agent.address.clone(),
+        did: agent.did.clone(),
+        role: ParticipantRole::Holder as i32,
+        only_valid: true,
+        ..QueryListParticipantsRequest::default()
+    };
+    let authorizations = QueryListVsOperatorAuthorizationsRequest {
+        corporation_id: agent.corporation_id,
+        vs_operator: agent.address.clone(),
+        response_max_size: LIST_LIMIT,
+    };
+    let corporation =
+        QueryGetCorporationRequest { corporation_id: agent.corporation_id, ..QueryGetCorporationRequest::default() };
+    let paths = [("pp", "ListParticipants"), ("de", "ListVSOperatorAuthorizations"), ("co", "GetCorporation")]
+        .map(|(module, rpc)| namespace.query_path(module, rpc));
+    let participants: QueryListParticipantsResponse = node.query(&paths[0], &participants, 0).await?;
+    let authorizations: QueryListVsOperatorAuthorizationsResponse = node.query(&paths[1], &authorizations, 0).await?;
+    let msg_type = namespace.type_url("pp", TRIGGER);
+    let (active, records) = (&participants.participants, &authorizations.vs_operator_authorizations);
+    let ChosenParticipant { id, expires_at } = match choose_participant(agent, active, records, &msg_type, now) {
+        Ok(chosen) => chosen,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let corporation: QueryGetCorporationResponse = node.query(&paths[2], &corporation, 0).await?;
+    let corporation = corporation.corporation.map(|one| one.policy_address).unwrap_or_default();
+    let allowance = query_fee_allowance(node, &corporation, &agent.address, &chain.params.denom).await?;
+    let budget = allowance.and_then(|allowance| allowance.budget_for(&msg_type, now));
+    Ok(Ok(TriggerGrant { participant_id: id, expires_at, corporation, budget }))
+}

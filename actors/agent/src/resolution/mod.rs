@@ -1,0 +1,126 @@
+//! The resolution trigger: has the indexers resolve the agent's document again after a change, by a transaction of a HOLDER participant.
+//!
+//! It owns the time of the next attempt; the versions that wait are in the store, written with each version. The node alone states the
+//! participant, its record and the payer. Without one of them the trigger is blocked, sends nothing, and looks again after an event
+//! about the agent's grants or participants. When it dies, the next incarnation finds the transaction of an attempt in the journal.
+
+mod actor;
+mod attempt;
+mod core;
+mod grant;
+mod participant;
+#[cfg(test)]
+mod tests;
+
+use svc_kit::{ActorMessage, Handle, RetainedState, supervision::ChildSpec};
+
+use self::core::AttemptEnd;
+use crate::{chain_link::ChainAccess, store::AgentStore};
+
+pub use self::{
+    core::{BlockedReason, ResolutionPhase},
+    grant::{TriggerGrant, read_grant},
+    participant::AgentAccount,
+};
+
+/// The state of the resolution, for readers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ResolutionReport {
+    /// State.
+    pub phase: ResolutionPhase,
+    /// Time at which it began, RFC 3339.
+    pub since: String,
+    /// The newest transaction.
+    pub tx_hash: Option<String>,
+}
+
+/// Messages of the resolution trigger.
+pub enum Msg {
+    /// A version of the document was published.
+    Changed(u64),
+    /// The chain was found.
+    ChainFound(Box<ChainAccess>),
+    /// An event may have changed grants or participants.
+    Told,
+    /// The time for an attempt may have come.
+    Wake,
+    /// A transaction is on its way, with its hash.
+    Sent(String),
+    /// An attempt has ended.
+    Ended {
+        /// Version of the attempt.
+        version: u64,
+        /// Its end.
+        end: AttemptEnd,
+    },
+}
+
+impl ActorMessage for Msg {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Changed(_) => "changed",
+            Self::ChainFound(_) => "chain_found",
+            Self::Told => "told",
+            Self::Wake => "wake",
+            Self::Sent(_) => "sent",
+            Self::Ended { .. } => "ended",
+        }
+    }
+}
+
+/// Arguments of the actor.
+pub struct Args {
+    store: AgentStore,
+    did: String,
+    corporation_id: u64,
+    is_on: bool,
+    chain: RetainedState<Option<ChainAccess>>,
+    report: RetainedState<ResolutionReport>,
+}
+
+/// Messages that may wait: one a second from the keeper, and those of registry events.
+const MAILBOX: usize = 1_024;
+
+/// The address of the resolution trigger, and its state.
+#[derive(Clone)]
+pub struct ResolutionHandle {
+    actor: Handle<Msg>,
+    report: RetainedState<ResolutionReport>,
+}
+
+impl ResolutionHandle {
+    /// Returns the handle of a trigger that is still to be described.
+    pub(crate) fn new() -> Self {
+        Self {
+            actor: Handle::new("resolution_trigger", "resolution_trigger", MAILBOX),
+            report: RetainedState::default(),
+        }
+    }
+
+    /// Returns the child specification that starts the actor.
+    pub(crate) fn child_spec(&self, (store, did): (AgentStore, String), corporation_id: u64, is_on: bool) -> ChildSpec {
+        let (chain, report) = (RetainedState::default(), self.report.clone());
+        let args = Args { store, did, corporation_id, is_on, chain, report };
+        ChildSpec::worker::<actor::ResolutionTrigger>(&self.actor, args)
+    }
+
+    /// Tells of a published version.
+    pub(crate) fn changed(&self, version: u64) {
+        self.actor.notify(Msg::Changed(version));
+    }
+
+    /// Tells of the chain.
+    pub(crate) fn chain_found(&self, access: ChainAccess) {
+        self.actor.notify(Msg::ChainFound(Box::new(access)));
+    }
+
+    /// Tells of an event about grants or participants.
+    pub(crate) fn told(&self) {
+        self.actor.notify(Msg::Told);
+    }
+
+    /// Returns the state of the resolution.
+    pub fn report(&self) -> ResolutionReport {
+        self.report.with(|report| report.clone())
+    }
+}

@@ -1,0 +1,202 @@
+//! The chain behind a node: its parameters, and the messages that it takes.
+
+use std::sync::Arc;
+
+use svc_net::{
+    plaintext::PlaintextReach,
+    upstream::{FailoverError, NodeClient, NodeClientError, UpstreamOrigins},
+};
+use svc_wire::{
+    comet_rpc::NodeInfo,
+    proto_registry::{DescriptorComparison, DescriptorDifference, Namespace, ProtoRegistry, ProtoRegistryError},
+};
+
+use super::params::{ChainParams, query_address_prefix, query_bond_denom};
+use crate::write::fee::FeePolicy;
+
+/// The chain of the registry: parameters of its transactions, and its messages.
+#[derive(Debug, Clone)]
+pub struct RegistryChain {
+    /// Parameters of the chain.
+    pub params: ChainParams,
+    /// All messages, under the chain's own namespace word.
+    pub registry: Arc<ProtoRegistry>,
+}
+
+/// The configuration of a chain that is still to be discovered.
+#[derive(Debug, Clone)]
+pub struct ChainExpectation {
+    /// Chain id that the node must have; `None` accepts the node's.
+    pub chain_id: Option<String>,
+    /// Fee denom; `None` means the chain's bond denom.
+    pub denom: Option<String>,
+    /// Denom that the gas price was given in; it must be the fee denom.
+    pub gas_price_denom: Option<String>,
+    /// Price of gas, and the ceilings of a transaction.
+    pub fees: FeePolicy,
+    /// Whether messages and fields that only the node's descriptors have can be used.
+    pub uses_live_descriptors: bool,
+}
+
+/// A chain that cannot be used, or a node that does not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum DiscoveryError {
+    /// The node is on another chain.
+    #[error("the chain id is configured as {expected:?}, the node at {origin} runs {found:?}")]
+    ChainId {
+        /// Configured chain id.
+        expected: String,
+        /// Chain id of the node.
+        found: String,
+        /// The node.
+        origin: String,
+    },
+    /// The node describes known fields otherwise: the bytes that this program shows and signs would mean something else there.
+    #[error("the node at {origin} describes messages otherwise than this release: {}", describe_differences(.differences))]
+    DescriptorMismatch {
+        /// Origin of the node.
+        origin: String,
+        /// The fields, sorted.
+        differences: Vec<DescriptorDifference>,
+    },
+    /// The gas price is in another denom than fees.
+    #[error("the gas price is in {priced:?}, fees are paid in {denom:?}")]
+    GasPriceDenom {
+        /// Denom of the gas price.
+        priced: String,
+        /// The fee denom.
+        denom: String,
+    },
+    /// The chain's messages are unusable.
+    #[error(transparent)]
+    Schema(#[from] ProtoRegistryError),
+    /// The node did not answer.
+    #[error(transparent)]
+    Node(#[from] NodeClientError),
+}
+
+impl DiscoveryError {
+    /// Whether the node, or another one, may answer later. Every other error stays.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Node(error) if error.allows_failover())
+    }
+}
+
+/// A node that would be asked without encryption over a public network.
+#[derive(Debug, thiserror::Error)]
+#[error("{origin} is a public address without encryption: what it answers can be changed on the way")]
+pub struct PlaintextNode {
+    /// Origin of the node.
+    pub origin: String,
+}
+
+/// Refuses a node without encryption at a public address, unless the configuration allows it.
+///
+/// # Errors
+/// The first such node.
+pub async fn check_encryption(origins: &UpstreamOrigins, allows_plaintext: bool) -> Result<(), PlaintextNode> {
+    for origin in origins.iter() {
+        match PlaintextReach::of_origin(origin).await {
+            PlaintextReach::Encrypted | PlaintextReach::Loopback => {}
+            PlaintextReach::PublicNetwork if !allows_plaintext => {
+                return Err(PlaintextNode { origin: origin.to_owned() });
+            }
+            PlaintextReach::PublicNetwork | PlaintextReach::PrivateNetwork => {
+                tracing::warn!(origin, "the node is asked without encryption: its answers can be changed on the way");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The state of a node's transaction index in words.
+pub fn describe_index(node: &NodeInfo) -> &'static str {
+    if node.is_index_off() {
+        "its transaction index is off: outcomes of writes are read from blocks, and transactions of others cannot be looked up"
+    } else {
+        "its transaction index is on"
+    }
+}
+
+/// Reads the chain from a node, and binds the client to this chain. A node that does not answer is replaced by another one of the list,
+/// for the next attempt.
+///
+/// # Errors
+/// When the node does not answer, or its chain is not the one that was configured.
+pub async fn discover_chain(node: &NodeClient, expected: &ChainExpectation) -> Result<RegistryChain, DiscoveryError> {
+    let status = match node.status().await {
+        Ok(status) => status,
+        Err(error) => {
+            node.select_current(Some(0)).await;
+            return Err(error.into());
+        }
+    };
+    if status.node_info.is_index_off() {
+        tracing::warn!(origin = node.origin(), "{}", describe_index(&status.node_info));
+    }
+    let chain_id = status.node_info.network;
+    if let Some(configured) = expected.chain_id.as_ref().filter(|configured| **configured != chain_id) {
+        let origin = node.origin().to_owned();
+        return Err(DiscoveryError::ChainId { expected: configured.clone(), found: chain_id, origin });
+    }
+    node.bind_to_chain(&chain_id);
+    let prefix = query_address_prefix(node).await?;
+    let registry = Arc::new(discover_registry(node, &prefix, expected.uses_live_descriptors).await?);
+    let denom = match &expected.denom {
+        Some(denom) => denom.clone(),
+        None => query_bond_denom(node).await?,
+    };
+    if let Some(priced) = expected.gas_price_denom.as_ref().filter(|priced| **priced != denom) {
+        return Err(DiscoveryError::GasPriceDenom { priced: priced.clone(), denom });
+    }
+    Ok(RegistryChain { params: ChainParams { chain_id, denom, prefix, fees: expected.fees }, registry })
+}
+
+/// The compiled-in descriptors under the chain's namespace word, after a comparison with those that the node serves: the signer signs
+/// the messages that were compiled. Those of the node are used only when the configuration says so.
+async fn discover_registry(
+    node: &NodeClient,
+    prefix: &str,
+    uses_live_descriptors: bool,
+) -> Result<ProtoRegistry, DiscoveryError> {
+    let served = node.query_bytes("/cosmos.reflection.v1.ReflectionService/FileDescriptors", &[], 0).await;
+    let live = served
+        .map_err(|error| error.to_string())
+        .and_then(|bytes| ProtoRegistry::from_live(&bytes).map_err(|error| error.to_string()));
+    let live = match live {
+        Ok(live) => live,
+        Err(reason) => {
+            tracing::warn!(
+                reason,
+                "the node's descriptors are unusable, and are not compared with the compiled-in ones"
+            );
+            let word = Namespace::new(prefix).map_err(|error| ProtoRegistryError::Descriptors(error.to_string()))?;
+            return Ok(ProtoRegistry::compiled(&word)?);
+        }
+    };
+    let compiled = ProtoRegistry::compiled(live.namespace())?;
+    let DescriptorComparison { differences, unknown } = live.compare_with_compiled(&compiled);
+    if !differences.is_empty() {
+        return Err(DiscoveryError::DescriptorMismatch { origin: node.origin().to_owned(), differences });
+    }
+    if !unknown.is_empty() {
+        let fields = unknown.join(", ");
+        tracing::info!(
+            fields,
+            used = uses_live_descriptors,
+            "the chain has messages or fields that this release does not know"
+        );
+    }
+    Ok(if uses_live_descriptors { live } else { compiled })
+}
+
+/// Differences in one line; a message names only the first ones.
+fn describe_differences(differences: &[DescriptorDifference]) -> String {
+    let mut named: Vec<String> = differences.iter().take(MAX_NAMED_DIFFERENCES).map(ToString::to_string).collect();
+    if differences.len() > MAX_NAMED_DIFFERENCES {
+        named.push(format!("and {} more", differences.len() - MAX_NAMED_DIFFERENCES));
+    }
+    named.join("; ")
+}
+
+const MAX_NAMED_DIFFERENCES: usize = 5;

@@ -1,0 +1,163 @@
+//! `svc agent`: the agent, configured by the environment, and the commands of its machine.
+
+mod check;
+mod local_api;
+
+use std::path::PathBuf;
+
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use clap::Subcommand;
+use serde_json::{Value, json};
+use svc_agent::recover_log;
+use svc_net::{fetch::BoundedFetcher, host_policy::HostPolicy};
+
+use self::local_api::LocalApi;
+use super::output::{print_content, print_line};
+use crate::{
+    admin::{AgentListeners, AgentServer},
+    config::{AgentSettings, ProcessEnvironment, read_agent, read_paths, read_stopped_agent},
+    secrets::ProcessSecrets,
+    shutdown::{DRAIN_TIMEOUT, stop_signal},
+};
+
+#[derive(Debug, Subcommand)]
+pub enum AgentCommand {
+    /// Tests the configuration and everything that the agent depends on, and reports each problem.
+    Check,
+    /// Shows the DID of the running agent, its document's version, and the state of its resolution.
+    Did,
+    /// The webhooks of the running agent.
+    Webhooks {
+        #[command(subcommand)]
+        command: WebhookCommand,
+    },
+    /// Lets the store of a stopped agent take a longer log of its DID, after a restored backup.
+    Recover {
+        /// The log: a file, or its URL.
+        #[arg(long)]
+        log: String,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub enum WebhookCommand {
+    /// Lists the events that could not be delivered.
+    Dead,
+    /// Queues one of them again.
+    Retry {
+        /// Id of the event.
+        id: String,
+    },
+    /// Lists the heights whose events were dropped.
+    Gaps,
+    /// Reads the events of these heights from the indexer again.
+    Refill,
+}
+
+/// Runs a command, or the agent.
+pub(super) async fn run(
+    command: Option<AgentCommand>,
+    as_json: bool,
+    secrets: &mut ProcessSecrets,
+) -> anyhow::Result<()> {
+    let environment = ProcessEnvironment;
+    let mut local = || LocalApi::new(&read_paths(&environment, &mut *secrets).socket);
+    match command {
+        None => serve(read_agent(&environment, secrets)?).await,
+        Some(AgentCommand::Check) => check::run(read_agent(&environment, secrets)?, as_json).await,
+        Some(AgentCommand::Did) => print_content(&local()?.get("/v2/agent/info").await?, as_json),
+        Some(AgentCommand::Webhooks { command }) => run_webhooks(&local()?, command, as_json).await,
+        Some(AgentCommand::Recover { log }) => {
+            let stopped = read_stopped_agent(&environment, secrets)?;
+            let recovered = recover_log(stopped.store, &stopped.paths.head, read_log(&log).await?).await?;
+            print_content(&serde_json::to_value(recovered)?, as_json)
+        }
+    }
+}
+
+async fn run_webhooks(api: &LocalApi, command: WebhookCommand, as_json: bool) -> anyhow::Result<()> {
+    match command {
+        WebhookCommand::Dead => {
+            let letters = api.all("/v2/events/dead-letters").await?;
+            print_items(&letters, as_json, |letter| {
+                let reason = match (&letter["lastStatus"], &letter["lastError"]) {
+                    (Value::Number(status), _) => format!("status {status}"),
+                    (_, Value::String(error)) => error.clone(),
+                    _ => "no attempt".to_owned(),
+                };
+                format!("{}  {}  {} attempts, {reason}", text(&letter["id"]), text(&letter["type"]), letter["attempts"])
+            })
+        }
+        WebhookCommand::Retry { id } => {
+            let path = format!("/v2/events/dead-letters/{}/retry", urlencoding(&id));
+            print_content(&api.post(&path).await?, as_json)
+        }
+        WebhookCommand::Gaps => {
+            let gaps = api.all("/v2/events/gaps").await?;
+            print_items(&gaps, as_json, |gap| {
+                format!("heights {} to {}: {} events", gap["fromHeight"], gap["toHeight"], gap["count"])
+            })
+        }
+        WebhookCommand::Refill => print_content(&api.post("/v2/events/gaps/refill").await?, as_json),
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// A path segment.
+fn urlencoding(text: &str) -> String {
+    percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
+}
+
+fn print_items(items: &[Value], as_json: bool, line: impl Fn(&Value) -> String) -> anyhow::Result<()> {
+    if as_json {
+        print_line(serde_json::to_string_pretty(&json!(items))?);
+    } else if items.is_empty() {
+        print_line("none");
+    } else {
+        items.iter().for_each(|item| print_line(line(item)));
+    }
+    Ok(())
+}
+
+async fn read_log(source: &str) -> anyhow::Result<Bytes> {
+    if source.starts_with("http://") || source.starts_with("https://") {
+        let limits = svc_net::did::LARGE_LOG_LIMITS;
+        let fetcher = BoundedFetcher::new(HostPolicy::AllowPrivate, limits)?;
+        let fetched = fetcher.get_within(source, &limits).await;
+        return Ok(fetched.with_context(|| format!("{source} does not give a log"))?.body);
+    }
+    let path = PathBuf::from(source);
+    Ok(Bytes::from(std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?))
+}
+
+/// Serves the agent until a stop signal, or until it must end.
+async fn serve(settings: AgentSettings) -> anyhow::Result<()> {
+    // One future for the whole run: between two of them a signal would be lost.
+    let stop = stop_signal()?;
+    tokio::pin!(stop);
+    for warning in &settings.warnings {
+        tracing::warn!("{warning}");
+    }
+    let listeners = AgentListeners::bind(&settings.server)?;
+    let started = tokio::select! {
+        started = AgentServer::start(settings.agent, settings.server, listeners) => started,
+        () = &mut stop => return Ok(()),
+    };
+    let mut server = started?;
+    let did = server.did();
+    tracing::info!(did, admin = %server.admin, public = %server.public, "serving the agent");
+    let reason = tokio::select! {
+        () = &mut stop => None,
+        reason = server.wait_until_ended() => Some(reason),
+    };
+    server.stop(DRAIN_TIMEOUT.saturating_sub(std::time::Duration::from_secs(5))).await;
+    tracing::info!("stopped");
+    match reason {
+        None => Ok(()),
+        Some(reason) => bail!("the agent has ended: {reason}"),
+    }
+}

@@ -1,0 +1,200 @@
+//! `svc agent check`: the configuration, the running agent, its document at its public URL, its grant, its fees and its webhooks.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use svc_agent::{AgentAccount, AgentConfig, ChainConfig, PublicLocation, read_grant};
+use svc_kit::wall_clock;
+use svc_net::{did::DidResolver, host_policy::HostPolicy, upstream::NodeClient};
+use svc_pipeline::{AccountIdentity, FeeBudget, RegistryChain, discover_chain, query_account, query_balance};
+use svc_wire::timestamp;
+use tokio::time::timeout;
+
+use super::local_api::LocalApi;
+use crate::{
+    cli::findings::{CheckFinding, report},
+    config::AgentSettings,
+};
+
+/// Longest run of all checks.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
+/// Age of the oldest undelivered event above which the receiver counts as failing.
+const LATE_SECONDS: i64 = 600;
+
+/// Runs all checks and prints the findings. Fails when a finding would keep the agent from working.
+pub(super) async fn run(settings: AgentSettings, as_json: bool) -> anyhow::Result<()> {
+    let mut findings = vec![CheckFinding::good("configuration", "every variable can be used")];
+    let AgentSettings { agent, server, .. } = settings;
+    let info = match server.socket.as_deref().map(LocalApi::new).transpose()? {
+        None => None,
+        Some(api) => match timeout(CHECK_TIMEOUT, api.get("/v2/agent/info")).await {
+            Ok(Ok(info)) => Some(info),
+            Ok(Err(error)) => {
+                findings.push(CheckFinding::bad("agent", format!("{error:#}")));
+                None
+            }
+            Err(_) => {
+                findings.push(CheckFinding::bad("agent", format!("no answer within {CHECK_TIMEOUT:?}")));
+                None
+            }
+        },
+    };
+    let AgentConfig { location, chain, events, .. } = agent;
+    let has_receiver = events.receiver.is_some();
+    match timeout(CHECK_TIMEOUT, check_parts(info, &location, &chain, has_receiver)).await {
+        Ok(found) => findings.extend(found),
+        Err(_) => findings.push(CheckFinding::bad("upstreams", format!("no end after {CHECK_TIMEOUT:?}"))),
+    }
+    report(&findings, as_json)
+}
+
+async fn check_parts(
+    info: Option<Value>,
+    location: &PublicLocation,
+    chain: &ChainConfig,
+    has_receiver: bool,
+) -> Vec<CheckFinding> {
+    let mut findings = Vec::new();
+    let did = info.as_ref().and_then(|info| info["did"].as_str()).map(str::to_owned);
+    if let Some(info) = &info {
+        let (did, version) = (did.as_deref().unwrap_or_default(), &info["document"]["versionId"]);
+        findings.push(CheckFinding::good("agent", format!("{did}, version {}", version.as_str().unwrap_or_default())));
+        findings.push(check_document(did, version.as_str().unwrap_or_default(), location).await);
+    }
+    match find_chain(chain).await {
+        Err(finding) => findings.push(finding),
+        Ok((node, found)) => {
+            let detail = format!("{} runs {}", node.origin(), found.params.chain_id);
+            findings.push(CheckFinding::good("SVC_RPC_ENDPOINT_URL", detail));
+            findings.extend(check_account(chain, &node, &found, did.as_deref()).await);
+        }
+    }
+    if let Some(info) = &info {
+        findings.push(check_resolution(&info["resolution"]));
+        findings.push(check_webhooks(&info["events"], has_receiver));
+    }
+    findings
+}
+
+/// Whether the newest document is at its public URL.
+async fn check_document(did: &str, version: &str, location: &PublicLocation) -> CheckFinding {
+    let subject = "PUBLIC_API_BASE_URL";
+    let resolver = match DidResolver::new(HostPolicy::AllowPrivate) {
+        Ok(resolver) => resolver,
+        Err(error) => return CheckFinding::bad(subject, error.to_string()),
+    };
+    if let Err(error) = resolver.resolve_fresh(did).await {
+        return CheckFinding::bad(subject, format!("the document is not at {}: {error}", location.base_url()));
+    }
+    if !did.starts_with("did:webvh:") {
+        return CheckFinding::good(subject, format!("the document is at {}", location.base_url()));
+    }
+    let newest = match resolver.fetch_published_log(did).await {
+        Ok(log) => newest_version(&log),
+        Err(error) => return CheckFinding::bad(subject, error.to_string()),
+    };
+    match newest {
+        Some(newest) if newest == version => {
+            CheckFinding::good(subject, format!("version {version} is at {}", location.base_url()))
+        }
+        found => {
+            let found = found.unwrap_or_else(|| "no version".to_owned());
+            CheckFinding::bad(subject, format!("{found} is at {}, and the newest is {version}", location.base_url()))
+        }
+    }
+}
+
+fn newest_version(log: &[u8]) -> Option<String> {
+    let line = log.split(|byte| *byte == b'\n').rfind(|line| !line.trim_ascii().is_empty())?;
+    let entry: Value = serde_json::from_slice(line).ok()?;
+    entry["versionId"].as_str().map(str::to_owned)
+}
+
+async fn find_chain(chain: &ChainConfig) -> Result<(NodeClient, RegistryChain), CheckFinding> {
+    let bad = |error: String| CheckFinding::bad("SVC_RPC_ENDPOINT_URL", error);
+    let node = NodeClient::new(&chain.rpc).map_err(|error| bad(error.to_string()))?;
+    node.select_current(Some(0)).await;
+    let found = discover_chain(&node, &chain.expected).await.map_err(|error| bad(error.to_string()))?;
+    Ok((node, found))
+}
+
+async fn check_account(
+    config: &ChainConfig,
+    node: &NodeClient,
+    chain: &RegistryChain,
+    did: Option<&str>,
+) -> Vec<CheckFinding> {
+    let identity = match AccountIdentity::new(&config.key, &chain.params.prefix) {
+        Ok(identity) => identity,
+        Err(error) => return vec![CheckFinding::bad("SVC_ACCOUNT_MNEMONIC", error.to_string())],
+    };
+    let address = identity.address.to_string();
+    let mut findings = vec![CheckFinding::good("SVC_ACCOUNT_MNEMONIC", format!("is the key of {address}"))];
+    let mut budget = None;
+    if let Some(did) = did {
+        let agent =
+            AgentAccount { did: did.to_owned(), corporation_id: config.corporation_id, address: address.clone() };
+        findings.push(match read_grant(node, chain, &agent, &wall_clock::now()).await {
+            Ok(Ok(grant)) => {
+                budget = grant.budget;
+                let until = timestamp::iso_millis(&grant.expires_at);
+                CheckFinding::good("grant", format!("participant {} until {until}", grant.participant_id))
+            }
+            Ok(Err(reason)) => CheckFinding::bad("grant", reason.as_str()),
+            Err(error) => CheckFinding::bad("grant", error.to_string()),
+        });
+    }
+    findings.push(check_fees(node, chain, &address, budget).await);
+    findings
+}
+
+async fn check_fees(
+    node: &NodeClient,
+    chain: &RegistryChain,
+    address: &str,
+    budget: Option<FeeBudget>,
+) -> CheckFinding {
+    let denom = &chain.params.denom;
+    match budget {
+        Some(FeeBudget::Unlimited) => return CheckFinding::good("fees", "the corporation's allowance pays any fee"),
+        Some(FeeBudget::UpTo(most)) if most > 0 => {
+            return CheckFinding::good("fees", format!("the corporation's allowance pays up to {most}{denom}"));
+        }
+        _ => {}
+    }
+    match query_account(node, address).await {
+        Ok(None) => return CheckFinding::bad("fees", "the account does not exist yet: it must be sent coins"),
+        Err(error) => return CheckFinding::bad("fees", error.to_string()),
+        Ok(Some(_)) => {}
+    }
+    match query_balance(node, address, denom).await {
+        Ok(0) => CheckFinding::bad("fees", "no allowance, and the account has no coins"),
+        Ok(balance) => CheckFinding::good("fees", format!("no allowance: the account pays, and has {balance}{denom}")),
+        Err(error) => CheckFinding::bad("fees", error.to_string()),
+    }
+}
+
+fn check_resolution(resolution: &Value) -> CheckFinding {
+    let state = resolution["state"].as_str().unwrap_or_default();
+    match resolution["reason"].as_str() {
+        Some(reason) => CheckFinding::bad("resolution", format!("{state}: {reason}")),
+        None => CheckFinding::good("resolution", state),
+    }
+}
+
+fn check_webhooks(events: &Value, has_receiver: bool) -> CheckFinding {
+    let subject = "EVENTS_WEBHOOK_URL";
+    if !has_receiver {
+        return CheckFinding::good(subject, "not set: no event is delivered");
+    }
+    let (stored, dead) = (&events["stored"], events["deadLetters"].as_u64().unwrap_or(0));
+    let oldest = events["oldestAt"].as_str().and_then(timestamp::parse_rfc3339);
+    let age = oldest.map_or(0, |oldest| wall_clock::now().seconds - oldest.seconds);
+    if dead > 0 {
+        return CheckFinding::bad(subject, format!("{dead} events could not be delivered: svc agent webhooks dead"));
+    }
+    if age > LATE_SECONDS {
+        return CheckFinding::bad(subject, format!("{stored} events wait, the oldest for {age} s"));
+    }
+    CheckFinding::good(subject, format!("{stored} events wait"))
+}

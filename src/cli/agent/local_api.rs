@@ -1,0 +1,59 @@
+//! The admin API over the local socket of the running agent.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+
+/// Items of a page.
+const PAGE: usize = 500;
+
+/// A client of the local socket.
+pub(super) struct LocalApi {
+    client: reqwest::Client,
+    socket: PathBuf,
+}
+
+impl LocalApi {
+    pub(super) fn new(socket: &Path) -> anyhow::Result<Self> {
+        let client = reqwest::Client::builder().unix_socket(socket).build()?;
+        Ok(Self { client, socket: socket.to_owned() })
+    }
+
+    pub(super) async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        self.send(reqwest::Method::GET, path).await
+    }
+
+    pub(super) async fn post(&self, path: &str) -> anyhow::Result<Value> {
+        self.send(reqwest::Method::POST, path).await
+    }
+
+    /// Reads every item of a list.
+    pub(super) async fn all(&self, path: &str) -> anyhow::Result<Vec<Value>> {
+        let mut items = Vec::new();
+        let mut next = format!("{path}?limit={PAGE}");
+        loop {
+            let page = self.get(&next).await?;
+            items.extend(page["items"].as_array().into_iter().flatten().cloned());
+            let Some(cursor) = page["nextCursor"].as_str() else { return Ok(items) };
+            next = format!("{path}?limit={PAGE}&cursor={cursor}");
+        }
+    }
+
+    async fn send(&self, method: reqwest::Method, path: &str) -> anyhow::Result<Value> {
+        let sent = self.client.request(method, format!("http://localhost{path}")).send().await;
+        let answer = sent.with_context(|| {
+            format!(
+                "no agent answers at {}: does it run, with the same SVC_AGENT_SOCKET or SVC_AGENT_DB?",
+                self.socket.display()
+            )
+        })?;
+        let status = answer.status();
+        let body: Value = answer.json().await.with_context(|| format!("{path} answered {status} without JSON"))?;
+        if !status.is_success() {
+            let (code, message) = (&body["error"]["code"], &body["error"]["message"]);
+            bail!("{}: {}", code.as_str().unwrap_or_default(), message.as_str().unwrap_or_default());
+        }
+        Ok(body)
+    }
+}

@@ -1,0 +1,163 @@
+//! The variables of `svc agent`.
+
+mod account;
+mod events;
+mod listeners;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+
+use svc_agent::{AgentConfig, DidMethod, PublicLocation};
+use svc_net::host_policy::HostPolicy;
+
+pub use self::store::{AgentPaths, StoppedAgent, read_paths};
+use self::{
+    account::read_chain,
+    events::read_events,
+    listeners::{AdminSettings, read_admin},
+};
+use super::environment::{ConfigError, Environment, EnvironmentReader, PORT};
+use crate::{admin::AgentServerConfig, secrets::ProcessSecrets};
+
+/// The configuration of `svc agent`.
+pub struct AgentSettings {
+    /// The agent.
+    pub agent: AgentConfig,
+    /// Its listeners.
+    pub server: AgentServerConfig,
+    /// Settings that are not used, in words.
+    pub warnings: Vec<String>,
+}
+
+/// Variables of other agents that this release does not use, with the reason.
+const UNUSED: [(&str, &str); 4] = [
+    ("MRTD_", "passports and identity cards are not read"),
+    ("OID4VC_", "OpenID4VC is not served"),
+    ("ECS_CLAIMS_", "the agent issues no credentials"),
+    ("AGENT_CREDENTIAL_", "the agent issues no credentials"),
+];
+const UNUSED_NAMES: [(&str, &str); 3] = [
+    ("AGENT_MODE", "the agent issues no credentials"),
+    ("AGENT_DELEGATED_PARENT_VS_DID", "the agent issues no credentials"),
+    ("TRUSTED_ECS_ECOSYSTEM_DIDS", "the agent issues no credentials"),
+];
+
+/// Reads the configuration of `svc agent`. Fails with the problems of all variables at once.
+pub fn read_agent(environment: &impl Environment, secrets: &mut ProcessSecrets) -> Result<AgentSettings, ConfigError> {
+    let mut reader = EnvironmentReader::new(environment);
+    let hosts = reader.read_host_policy();
+    let store = store::read_store(&mut reader, secrets);
+    let paths = store.as_ref().map(|store| store.paths.clone());
+    let chain = read_chain(&mut reader, secrets, paths.as_ref());
+    let mut warnings = unused_variables(environment);
+    let events = read_events(&mut reader, secrets, &mut warnings);
+    let policy = hosts.unwrap_or(HostPolicy::PublicOnly);
+    let admin = read_admin(&mut reader, policy);
+    let location = read_location(&mut reader, policy);
+    let public_bind =
+        reader.read_parsed("PUBLIC_API_BIND", "an IP address", Some([0, 0, 0, 0].into()), |text| text.parse().ok());
+    let public_port = reader.read_parsed("PUBLIC_API_PORT", PORT, Some(3001_u16), |text| text.parse().ok());
+    let method = reader.read_parsed("AGENT_PUBLIC_DID_METHOD", "webvh, web", Some(DidMethod::WebVh), DidMethod::parse);
+    let pre_rotation = reader.read_flag("AGENT_WEBVH_PRE_ROTATION");
+    for variable in ["AGENT_LOG_LEVEL", "ADMIN_API_LOG_LEVEL"] {
+        reader.read_optional(variable, super::serve::LOG_LEVELS, |text| super::serve::parse_log_level(text).is_some());
+    }
+    check_ports(&mut reader, admin.as_ref(), public_bind, public_port);
+    let values = (hosts, store, chain, events, admin, location, public_bind, public_port, method, pre_rotation);
+    match values {
+        (
+            Some(hosts),
+            Some(StoppedAgent { store, paths }),
+            Some(chain),
+            Some(events),
+            Some(admin),
+            Some(location),
+            Some(public_bind),
+            Some(public_port),
+            Some(method),
+            Some(pre_rotation),
+        ) if reader.problems.is_empty() => Ok(AgentSettings {
+            agent: AgentConfig {
+                store,
+                head: Some(paths.head),
+                method,
+                location,
+                pre_rotation,
+                hosts,
+                admin_api: admin.public_url,
+                logins: admin.logins,
+                chain,
+                events,
+            },
+            server: AgentServerConfig {
+                admin: admin.admin,
+                public: SocketAddr::new(public_bind, public_port),
+                socket: Some(paths.socket),
+            },
+            warnings,
+        }),
+        _ => Err(ConfigError::Variables(reader.problems)),
+    }
+}
+
+/// Reads the settings of the store alone, for a command that works on a stopped agent.
+pub fn read_stopped_agent(
+    environment: &impl Environment,
+    secrets: &mut ProcessSecrets,
+) -> Result<StoppedAgent, ConfigError> {
+    let mut reader = EnvironmentReader::new(environment);
+    let store = store::read_store(&mut reader, secrets);
+    match store {
+        Some(store) if reader.problems.is_empty() => Ok(store),
+        _ => Err(ConfigError::Variables(reader.problems)),
+    }
+}
+
+fn read_location<E: Environment>(reader: &mut EnvironmentReader<'_, E>, hosts: HostPolicy) -> Option<PublicLocation> {
+    let name = "PUBLIC_API_BASE_URL";
+    let allowed = "the https URL below which the DID's files are found, without credentials, query and fragment; \
+                   http on this machine, and private hosts, with SVC_ALLOW_PRIVATE_HOSTS=true";
+    let Some(text) = reader.environment.get(name) else {
+        reader.add_problem(name, "not set", allowed);
+        return None;
+    };
+    let checked = hosts.check_url(&text).map_err(|error| error.to_string());
+    match checked.and_then(|_| PublicLocation::parse(&text).map_err(|error| error.to_string())) {
+        Ok(location) => Some(location),
+        Err(reason) => {
+            // A URL with a password is not printed.
+            let shown = if text.contains('@') { "a URL with credentials".to_owned() } else { reason };
+            reader.add_problem(name, shown, allowed);
+            None
+        }
+    }
+}
+
+/// Refuses one port for both listeners: each has callers of its own.
+fn check_ports<E: Environment>(
+    reader: &mut EnvironmentReader<'_, E>,
+    admin: Option<&AdminSettings>,
+    public_bind: Option<std::net::IpAddr>,
+    public_port: Option<u16>,
+) {
+    let (Some(admin), Some(bind), Some(port)) = (admin, public_bind, public_port) else { return };
+    let overlaps = bind == admin.admin.bind.ip() || bind.is_unspecified() || admin.admin.bind.ip().is_unspecified();
+    if port != 0 && port == admin.admin.bind.port() && overlaps {
+        reader.add_problem("PUBLIC_API_PORT", port.to_string(), "another port than ADMIN_API_PORT");
+    }
+}
+
+fn unused_variables(environment: &impl Environment) -> Vec<String> {
+    let mut found: Vec<(String, &str)> = Vec::new();
+    for name in environment.names() {
+        let by_name = UNUSED_NAMES.iter().find(|(unused, _)| *unused == name);
+        let reason = by_name.or_else(|| UNUSED.iter().find(|(prefix, _)| name.starts_with(prefix)));
+        if let Some((_, reason)) = reason {
+            found.push((name, reason));
+        }
+    }
+    found.sort();
+    found.into_iter().map(|(name, reason)| format!("{name} is not used: {reason}")).collect()
+}

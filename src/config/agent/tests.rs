@@ -1,0 +1,190 @@
+//! Tests of the settings: every problem at once, and no secret in any.
+
+use std::collections::HashMap;
+
+use super::*;
+
+const PHRASE: &str = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about";
+const KEY: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+
+fn minimal() -> HashMap<&'static str, &'static str> {
+    HashMap::from([
+        ("SVC_CORPORATION_ID", "7"),
+        ("SVC_RPC_ENDPOINT_URL", "http://127.0.0.1:26657"),
+        ("SVC_INDEXER_BASE_URL", "http://127.0.0.1:3001"),
+        ("PUBLIC_API_BASE_URL", "https://agent.example.com"),
+    ])
+}
+
+fn secrets() -> ProcessSecrets {
+    ProcessSecrets::from_pairs([("SVC_ACCOUNT_MNEMONIC", PHRASE), ("SVC_AGENT_STORE_KEY", KEY)])
+}
+
+fn problems(environment: &HashMap<&str, &str>, mut secrets: ProcessSecrets) -> String {
+    match read_agent(environment, &mut secrets) {
+        Ok(_) => "none".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn account(seed: u8) -> String {
+    svc_wire::address::Address::from_bytes("svc", &[seed; 20]).expect("an address").to_string()
+}
+
+#[test]
+fn six_settings_are_enough_and_the_rest_has_the_defaults_of_the_contract() {
+    let config = read_agent(&minimal(), &mut secrets()).expect("enough");
+    assert_eq!(config.server.admin.bind.to_string(), "127.0.0.1:3000");
+    assert_eq!(config.server.public.to_string(), "0.0.0.0:3001");
+    let networks: Vec<String> = config.server.admin.trusted_networks.iter().map(ToString::to_string).collect();
+    assert_eq!(networks, ["127.0.0.0/8", "::1/128"]);
+    let agent = &config.agent;
+    assert!(agent.logins.is_none() && agent.admin_api.is_none() && agent.events.receiver.is_none());
+    assert_eq!(agent.method, DidMethod::WebVh);
+    assert_eq!((agent.chain.corporation_id, agent.chain.gas_adjustment, agent.chain.resolves_changes), (7, 150, true));
+    assert_eq!(agent.chain.journal.file.as_deref(), Some("svc-agent.journal"));
+    assert_eq!(
+        (
+            config.server.socket.as_ref().and_then(|path| path.to_str()),
+            agent.head.as_ref().and_then(|path| path.to_str())
+        ),
+        (Some("svc-agent.sock"), Some("svc-agent.head"))
+    );
+    assert!(config.warnings.is_empty());
+}
+
+#[test]
+fn mode_corporation_needs_its_origin_and_its_accounts_and_mode_internal_refuses_them() {
+    let accounts = [account(1), account(2)].join(", ");
+    let mut environment = minimal();
+    environment.extend([
+        ("ADMIN_API_AUTH_MODE", "corporation"),
+        ("ADMIN_API_PUBLIC_URL", "https://admin.example.com"),
+        ("ADMIN_API_CORPORATION_ALLOWED_ACCOUNTS", accounts.as_str()),
+        ("ADMIN_API_TRUSTED_NETWORKS", "none"),
+    ]);
+    let config = read_agent(&environment, &mut secrets()).expect("usable");
+    let logins = config.agent.logins.expect("logins");
+    assert_eq!((logins.audience.as_deref(), logins.prefix.as_str()), (Some("https://admin.example.com"), "svc"));
+    assert_eq!(logins.allowed_accounts.len(), 2);
+    assert_eq!(config.server.admin.bind.to_string(), "0.0.0.0:3000");
+    assert!(config.server.admin.trusted_networks.is_empty());
+    assert_eq!(config.server.admin.public_host.as_deref(), Some("admin.example.com"));
+
+    environment.insert("ADMIN_API_AUTH_MODE", "internal");
+    let found = problems(&environment, secrets());
+    assert!(found.starts_with("2 environment") && found.contains("ADMIN_API_PUBLIC_URL"), "{found}");
+    for (url, expected) in [
+        ("https://Admin.example.com/", "https://admin.example.com"),
+        ("https://admin.example.com:443", "https://admin.example.com"),
+        ("https://admin.example.com/api", "without a path"),
+        ("http://admin.example.com", "https origin"),
+        ("http://localhost:3000", "SVC_ALLOW_PRIVATE_HOSTS"),
+    ] {
+        environment.extend([("ADMIN_API_AUTH_MODE", "corporation"), ("ADMIN_API_PUBLIC_URL", url)]);
+        let found = problems(&environment, secrets());
+        assert!(found.contains("ADMIN_API_PUBLIC_URL") && found.contains(expected), "{url}: {found}");
+    }
+    environment.extend([("SVC_ALLOW_PRIVATE_HOSTS", "true")]);
+    assert_eq!(problems(&environment, secrets()), "none");
+}
+
+#[test]
+fn every_bad_setting_is_named_at_once_and_no_secret_is_shown() {
+    let environment = HashMap::from([
+        ("SVC_CORPORATION_ID", "0"),
+        ("SVC_RPC_ENDPOINT_URL", "node"),
+        ("SVC_INDEXER_SUBSCRIPTION_SCOPE", "all"),
+        ("SVC_GAS_ADJUSTMENT", "0.5"),
+        ("SVC_AUTO_TRIGGER_RESOLVER", "yes"),
+        ("SVC_AGENT_START", "0"),
+        ("SVC_INDEXER_SILENCE_MS", "10"),
+        ("PUBLIC_API_BASE_URL", "https://user:password@agent.example.com"),
+        ("PUBLIC_API_PORT", "70000"),
+        ("AGENT_PUBLIC_DID_METHOD", "key"),
+        ("ADMIN_API_TRUSTED_NETWORKS", "10.0.0.0/40"),
+        ("ADMIN_API_ALLOWED_HOSTS", "http://a"),
+        ("EVENTS_WEBHOOK_URL", "ftp://hook.example.com/secret-path"),
+        ("EVENTS_WEBHOOK_MAX_STORED", "0"),
+        ("AGENT_LOG_LEVEL", "loud"),
+    ]);
+    let secrets = ProcessSecrets::from_pairs([
+        ("SVC_ACCOUNT_MNEMONIC", "secret words"),
+        ("SVC_AGENT_STORE_KEY", "secret key"),
+        ("SVC_AGENT_DB", "mysql://svc:secret@db/agent"),
+        ("EVENTS_WEBHOOK_SECRET", "secret signature"),
+        ("EVENTS_WEBHOOK_API_KEY", "secret\u{7f}"),
+    ]);
+    let found = problems(&environment, secrets);
+    let named = environment.keys().copied().filter(|name| *name != "SVC_RPC_ENDPOINT_URL");
+    for name in named.chain(["SVC_RPC_ENDPOINT_URL", "SVC_INDEXER_BASE_URL", "SVC_ACCOUNT_MNEMONIC"]).chain([
+        "SVC_AGENT_STORE_KEY",
+        "SVC_AGENT_DB",
+        "EVENTS_WEBHOOK_SECRET",
+        "EVENTS_WEBHOOK_API_KEY",
+    ]) {
+        assert!(found.contains(&format!("\n  {name}: ")), "{name} in {found}");
+    }
+    assert!(!found.contains("secret") && !found.contains("password"), "{found}");
+}
+
+#[test]
+fn secrets_come_from_files_and_credentials_too() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name).to_str().expect("a text").to_owned();
+    std::fs::write(path("svc-agent-store-key"), format!("{KEY}\n")).expect("written");
+    std::fs::write(path("phrase"), PHRASE).expect("written");
+    let (home, phrase) = (directory.path().to_str().expect("a text"), path("phrase"));
+    let mut environment = minimal();
+    environment.extend([("CREDENTIALS_DIRECTORY", home), ("SVC_ACCOUNT_MNEMONIC_FILE", phrase.as_str())]);
+    assert_eq!(problems(&environment, ProcessSecrets::default()), "none");
+    let found = problems(&environment, secrets());
+    assert!(found.contains("SVC_ACCOUNT_MNEMONIC_FILE: set beside SVC_ACCOUNT_MNEMONIC"), "{found}");
+    environment.insert("SVC_ACCOUNT_MNEMONIC_FILE", "/nowhere");
+    let found = problems(&environment, ProcessSecrets::default());
+    assert!(found.starts_with("1 environment variable") && found.contains("/nowhere"), "{found}");
+}
+
+#[test]
+fn settings_that_are_not_used_are_warnings() {
+    let mut environment = minimal();
+    environment.extend([
+        ("MRTD_MASTER_LIST_CSCA_LOCATION", "x"),
+        ("ECS_CLAIMS_ORG_NAME", "x"),
+        ("SVC_INDEXER_DEFAULT_HANDLERS_OVERRIDE", "StartParticipantOP,Unheard"),
+    ]);
+    let config = read_agent(&environment, &mut secrets()).expect("usable");
+    assert_eq!(
+        config.warnings,
+        [
+            "ECS_CLAIMS_ORG_NAME is not used: the agent issues no credentials",
+            "MRTD_MASTER_LIST_CSCA_LOCATION is not used: passports and identity cards are not read",
+            "SVC_INDEXER_DEFAULT_HANDLERS_OVERRIDE names \"Unheard\", which is no event type that this release knows",
+        ]
+    );
+    environment.insert("SVC_INDEXER_DEFAULT_HANDLERS_OVERRIDE", "*");
+    let config = read_agent(&environment, &mut secrets()).expect("usable");
+    assert_eq!(config.agent.events.handled, svc_agent::HandledEvents::None);
+}
+
+#[test]
+fn files_beside_the_database_have_its_name_and_each_is_a_file_of_its_own() {
+    let with_database = |url: &str| {
+        ProcessSecrets::from_pairs([
+            ("SVC_ACCOUNT_MNEMONIC", PHRASE),
+            ("SVC_AGENT_STORE_KEY", KEY),
+            ("SVC_AGENT_DB", url),
+        ])
+    };
+    let paths = |url: &str| {
+        let paths = read_paths(&minimal(), &mut with_database(url));
+        [paths.socket, paths.head, paths.journal].map(|path| path.to_str().expect("a text").to_owned())
+    };
+    assert_eq!(paths("sqlite:///var/lib/a.db?mode=rwc"), ["/var/lib/a.sock", "/var/lib/a.head", "/var/lib/a.journal"]);
+    assert_eq!(paths("postgres://db/agent"), ["svc-agent.sock", "svc-agent.head", "svc-agent.journal"]);
+    let found = problems(&minimal(), with_database("sqlite://a.head"));
+    assert!(found.contains("SVC_AGENT_HEAD: a.head; allowed: a file of its own"), "{found}");
+    let mut environment = minimal();
+    environment.extend([("ADMIN_API_PORT", "3001"), ("PUBLIC_API_BIND", "0.0.0.0")]);
+    assert!(problems(&environment, secrets()).contains("another port than ADMIN_API_PORT"));
+}
