@@ -1,5 +1,7 @@
 //! `svc devnet`: a whole network in one process, and the commands that control it.
 
+mod agent_demo;
+
 use std::{net::IpAddr, path::PathBuf, time::Duration};
 
 use anyhow::{Context, bail};
@@ -7,6 +9,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use svc_devnet::{Devnet, DevnetConfig, GenesisFile};
 
+use self::agent_demo::WebhookConsumer;
 use super::output::{print_line, render_table};
 use crate::{
     config,
@@ -79,6 +82,10 @@ pub(super) struct DevnetArgs {
     /// Take free ports, create an ecosystem through a real MCP client, read it back, print both, stop.
     #[arg(long)]
     demo: bool,
+    /// Take free ports, add a service entry to the agent's DID Document through a real MCP client, find it in a block, in the
+    /// indexer and at a webhook consumer, stop. The scenario is marketplace.
+    #[arg(long, conflicts_with_all = ["demo", "scenario", "genesis"])]
+    demo_agent: bool,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
@@ -157,6 +164,9 @@ pub(super) async fn run(args: DevnetArgs, secrets: &mut ProcessSecrets) -> anyho
     }
     let started = tokio::time::Instant::now();
     let config = LocalNetworkConfig { bearer_token: bearer, ..args.network_config()? };
+    if args.demo_agent {
+        return run_agent_demo(config).await;
+    }
     let scenario = svc_devnet::scenario::Scenario::load(&config.devnet.scenario)?;
     if scenario.operator_slot.is_none() {
         return run_without_tool_server(&args, config).await;
@@ -177,10 +187,22 @@ pub(super) async fn run(args: DevnetArgs, secrets: &mut ProcessSecrets) -> anyho
     Ok(())
 }
 
+/// Runs the demo of the agent on a network of its own.
+async fn run_agent_demo(mut config: LocalNetworkConfig) -> anyhow::Result<()> {
+    let consumer = WebhookConsumer::start().await?;
+    config.agent.receiver = Some(consumer.receiver());
+    let network = LocalNetwork::launch(config).await?;
+    let outcome = agent_demo::run(&network, consumer).await;
+    network.shutdown(Duration::from_secs(5)).await;
+    outcome
+}
+
 impl DevnetArgs {
     fn network_config(&self) -> anyhow::Result<LocalNetworkConfig> {
         let genesis = self.genesis.as_deref().map(GenesisFile::load).transpose()?;
-        let port = |port: u16| (self.bind, if self.demo { 0 } else { port }).into();
+        let takes_free_ports = self.demo || self.demo_agent;
+        let port = |port: u16| (self.bind, if takes_free_ports { 0 } else { port }).into();
+        let scenario = if self.demo_agent { "marketplace" } else { &self.scenario };
         let file = self.indexer_db.clone().or_else(|| self.home.as_ref().map(|home| home.join(INDEXER_FILE)));
         let database = match file {
             Some(path) => format!("sqlite://{}?mode=rwc", path.display()),
@@ -193,10 +215,10 @@ impl DevnetArgs {
                 denom: self.denom.clone(),
                 block_time: self.block_time.0,
                 listen: port(self.rpc_port),
-                scenario: if genesis.is_some() { "empty".to_owned() } else { self.scenario.clone() },
+                scenario: if genesis.is_some() { "empty".to_owned() } else { scenario.to_owned() },
                 home: self.home.clone(),
                 control_port: self.control_port,
-                services_listen: ([127, 0, 0, 1], if self.demo { 0 } else { self.services_port }).into(),
+                services_listen: ([127, 0, 0, 1], if takes_free_ports { 0 } else { self.services_port }).into(),
                 kept_states: self.prune_state,
                 genesis,
             },

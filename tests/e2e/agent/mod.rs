@@ -3,7 +3,9 @@
 mod admin_routes;
 mod events;
 mod login;
+mod process;
 mod public_files;
+mod resolution;
 
 use std::{collections::BTreeSet, net::SocketAddr, path::Path, time::Duration};
 
@@ -55,7 +57,7 @@ pub fn sqlite_url(directory: &Path) -> String {
     format!("sqlite://{}?mode=rwc", directory.join("agent.db").display())
 }
 
-fn take_port(port: u16) -> (std::net::TcpListener, SocketAddr) {
+pub fn take_port(port: u16) -> (std::net::TcpListener, SocketAddr) {
     let listener = bind_listener(([127, 0, 0, 1], port).into()).expect("a port");
     let address = listener.local_addr().expect("an address");
     (listener, address)

@@ -39,7 +39,7 @@ use crate::{
     keeper::{DocumentError, KeeperArgs, KeeperHandle},
     notification::NotificationMaker,
     resolution::ResolutionHandle,
-    store::{AgentStore, AgentStoreError, HeadFile, PublishedHead, StoreSettings},
+    store::{AgentStore, AgentStoreError, HeadFile, PublishedHead, ResolutionProgress, StoreSettings},
     store_guard::{StoreGuardHandle, StoreState},
     token::{LoginRules, TokenIssuerHandle},
     watcher::{HandledEvents, WatcherArgs, WatcherHandle},
@@ -248,6 +248,11 @@ impl Agent {
     /// The resolution of the document.
     pub fn resolution(&self) -> &ResolutionHandle {
         &self.0.resolution
+    }
+
+    /// Returns the versions that were resolved, and those that were not.
+    pub async fn resolution_progress(&self) -> Result<ResolutionProgress, AgentStoreError> {
+        self.0.store.resolution_progress().await
     }
 
     /// The chain.

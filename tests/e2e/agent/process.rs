@@ -1,0 +1,339 @@
+//! `svc agent` as a process of its own: killed at any moment, stopped, started twice, and started with a restored backup.
+
+use std::{
+    io::{BufRead, BufReader, Read},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use svc::network::ChainAndIndexer;
+use svc_net::{did::DidResolver, host_policy::HostPolicy};
+
+use super::{
+    AdminAnswer, answer, request,
+    resolution::{self, registry_id, send_coins, start_registry},
+    take_port,
+};
+use crate::e2e::{harness::TEST_TIMEOUT, secrets::SERVER_PROGRAM};
+
+/// The phrase of the agent's account; other tests derive it from bytes.
+const PHRASE: &str = "jelly better achieve collect unaware mountain thought cargo oxygen act hood bridge";
+const STORE_KEY: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+
+fn own_account() -> String {
+    let key = svc_wire::account_key::AccountKey::from_mnemonic(PHRASE).expect("a phrase");
+    key.public_key().address("svc").expect("an address").to_string()
+}
+
+/// The settings of an agent in a directory, whose ports it keeps.
+struct AgentHome {
+    directory: tempfile::TempDir,
+    rpc: String,
+    indexer: String,
+    corporation_id: u64,
+    admin: u16,
+    public: u16,
+    webhook: Option<String>,
+}
+
+impl AgentHome {
+    fn new(network: &ChainAndIndexer) -> Self {
+        let (admin, public) = (take_port(0), take_port(0));
+        Self {
+            directory: tempfile::tempdir().expect("a directory"),
+            rpc: network.devnet.node.origin(),
+            indexer: network.indexer_origin(),
+            corporation_id: registry_id(&network.devnet),
+            admin: admin.1.port(),
+            public: public.1.port(),
+            webhook: None,
+        }
+    }
+
+    fn path(&self, name: &str) -> std::path::PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn command(&self, words: &[&str]) -> Command {
+        let text = |path: &Path| path.to_str().expect("a text").to_owned();
+        let mut command = Command::new(SERVER_PROGRAM);
+        command
+            .arg("agent")
+            .args(words)
+            .env_clear()
+            .envs([
+                ("SVC_ACCOUNT_MNEMONIC", PHRASE.to_owned()),
+                ("SVC_AGENT_STORE_KEY", STORE_KEY.to_owned()),
+                ("SVC_AGENT_DB", format!("sqlite://{}?mode=rwc", text(&self.path("agent.db")))),
+                ("SVC_CORPORATION_ID", self.corporation_id.to_string()),
+                ("SVC_RPC_ENDPOINT_URL", self.rpc.clone()),
+                ("SVC_INDEXER_BASE_URL", self.indexer.clone()),
+                ("SVC_INDEXER_SUBSCRIPTION_SCOPE", "corporation".to_owned()),
+                ("PUBLIC_API_BASE_URL", format!("http://localhost:{}", self.public)),
+                ("PUBLIC_API_PORT", self.public.to_string()),
+                ("PUBLIC_API_BIND", "127.0.0.1".to_owned()),
+                ("ADMIN_API_PORT", self.admin.to_string()),
+                ("SVC_ALLOW_PRIVATE_HOSTS", "true".to_owned()),
+                ("AGENT_LOG_LEVEL", "info".to_owned()),
+            ])
+            .envs(self.webhook.iter().map(|url| ("EVENTS_WEBHOOK_URL", url.clone())))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Starts the agent, and returns when it serves.
+    fn start(&self) -> AgentProcess {
+        let mut child = self.command(&[]).spawn().expect("svc starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("piped"));
+        let mut log = String::new();
+        loop {
+            let mut line = String::new();
+            assert!(lines.read_line(&mut line).expect("readable") > 0, "svc ended: {log}");
+            log.push_str(&line);
+            let parsed: Value = serde_json::from_str(&line).unwrap_or_default();
+            if parsed["msg"] == "serving the agent" {
+                break;
+            }
+        }
+        // A pipe that nobody reads would stop the process.
+        let log = std::thread::spawn(move || {
+            let _ = lines.read_to_string(&mut log);
+            log
+        });
+        AgentProcess { child, admin: format!("http://127.0.0.1:{}", self.admin), log }
+    }
+
+    /// Runs a command, or an agent that does not start: success and output.
+    async fn run(&self, words: &[&str]) -> (bool, String) {
+        let mut command = tokio::process::Command::from(self.command(words));
+        command.kill_on_drop(true);
+        let output = tokio::time::timeout(TEST_TIMEOUT, command.output()).await.expect("in time").expect("it runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.success(), text(&output.stdout) + &text(&output.stderr))
+    }
+}
+
+struct AgentProcess {
+    child: Child,
+    admin: String,
+    log: std::thread::JoinHandle<String>,
+}
+
+impl AgentProcess {
+    async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> AdminAnswer {
+        let request = request(method, &format!("{}{path}", self.admin));
+        answer(match body {
+            Some(body) => request.header("content-type", "application/json").body(body.to_string()),
+            None => request,
+        })
+        .await
+    }
+
+    async fn info(&self) -> Value {
+        self.send("GET", "/v2/agent/info", None).await.body
+    }
+
+    async fn add(&self, id: &str) -> AdminAnswer {
+        let body = json!({"id": id, "type": "MCP", "serviceEndpoint": "https://example.com/mcp"});
+        self.send("POST", "/v2/vt/service-endpoints", Some(&body)).await
+    }
+
+    /// Waits until the newest document is resolved; that changes with blocks.
+    async fn await_idle(&self, network: &ChainAndIndexer) -> Value {
+        let mut heights = network.devnet.node.watch_heights();
+        let waited = tokio::time::timeout(TEST_TIMEOUT, async {
+            loop {
+                let info = self.info().await;
+                if info["resolution"]["state"] == "idle" {
+                    return info;
+                }
+                heights.changed().await.expect("blocks");
+            }
+        });
+        waited.await.expect("idle in time")
+    }
+
+    fn kill(mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("gone");
+    }
+
+    /// Stops as a service manager does; returns whether the exit code was 0, and the log.
+    fn terminate(mut self) -> (bool, String) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM).expect("sent");
+        let is_ok = self.child.wait().expect("ends").success();
+        (is_ok, self.log.join().expect("a log"))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_is_killed_again_and_again_agrees_with_the_chain_and_its_readers() {
+    let network = start_registry().await;
+    let home = AgentHome::new(&network);
+    let mut agent = home.start();
+    let did = agent.info().await["did"].as_str().expect("a DID").to_owned();
+    send_coins(&network.devnet, &own_account(), 1_000_000).await;
+    admit_account(&network, &did).await;
+    agent.await_idle(&network).await;
+    let mut random = fastrand::Rng::with_seed(7);
+    let mut acknowledged = Vec::new();
+    for round in 0..8 {
+        let id = format!("e{round}");
+        let pause = Duration::from_millis(random.u64(0..1_500));
+        // The kill comes before, within or behind the write of the version, the answer, or the transaction.
+        let added = tokio::time::timeout(pause, agent.add(&id)).await;
+        if added.is_ok_and(|answer| answer.status == 200) {
+            acknowledged.push(id);
+        }
+        agent.kill();
+        agent = home.start();
+        let resolver = DidResolver::new(HostPolicy::AllowPrivate).expect("a resolver");
+        let document = resolver.resolve_fresh(&did).await.expect("the public document verifies");
+        let ids: Vec<&str> = document["service"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|one| one["id"].as_str()?.split('#').nth(1))
+            .collect();
+        assert!(acknowledged.iter().all(|id| ids.contains(&id.as_str())), "{acknowledged:?} and {ids:?}");
+    }
+    let info = agent.await_idle(&network).await;
+    // The chain has the transaction that the agent names, and no more of them than versions.
+    let sent = resolution::triggers_of(&network, &own_account()).await;
+    assert!(sent.iter().any(|event| event["tx_hash"] == info["resolution"]["txHash"]), "{info} {sent:?}");
+    let entries = info["document"]["entries"].as_u64().expect("entries");
+    assert!(sent.len() as u64 <= entries, "{} transactions for {entries} versions", sent.len());
+    let (is_ok, log) = agent.terminate();
+    assert!(is_ok && log.contains("\"stopped\""), "{log}");
+    for secret in ["jelly better", STORE_KEY] {
+        assert!(!log.contains(secret));
+    }
+}
+
+/// Makes the DID a participant with the account of the process.
+async fn admit_account(network: &ChainAndIndexer, did: &str) {
+    resolution::admit_account(&network.devnet, did, &own_account(), false).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_speak_with_the_running_agent_and_a_second_one_names_the_first() {
+    let network = start_registry().await;
+    let home = AgentHome::new(&network);
+    let agent = home.start();
+    let (is_ok, shown) = home.run(&["did", "--json"]).await;
+    let did: Value = serde_json::from_str(&shown).expect("JSON");
+    assert!(is_ok && did["did"].as_str().is_some_and(|did| did.starts_with("did:webvh:")), "{shown}");
+    let (is_ok, shown) = home.run(&["webhooks", "gaps"]).await;
+    assert!(is_ok && shown == "none\n", "{shown}");
+    let (is_ok, shown) = home.run(&["webhooks", "retry", "no/such"]).await;
+    assert!(!is_ok && shown.contains("UNKNOWN_ID"), "{shown}");
+
+    let (is_ok, shown) = home.run(&["check"]).await;
+    assert!(!is_ok, "{shown}");
+    for line in ["ok  configuration", "ok  PUBLIC_API_BASE_URL", "ok  SVC_RPC_ENDPOINT_URL", "BAD grant", "BAD fees"] {
+        assert!(shown.contains(line), "{line} in {shown}");
+    }
+    assert!(shown.contains("NO_PARTICIPANT"), "{shown}");
+    send_coins(&network.devnet, &own_account(), 1_000_000).await;
+    admit_account(&network, did["did"].as_str().expect("a DID")).await;
+    agent.await_idle(&network).await;
+    let (is_ok, shown) = home.run(&["check", "--json"]).await;
+    assert!(is_ok, "{shown}");
+
+    // The ports are those of the first one as well.
+    let mut second = home.command(&[]);
+    second.envs([("ADMIN_API_PORT", "0"), ("PUBLIC_API_PORT", "0")]);
+    let output = second.output().expect("it ends");
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && text.contains(&format!("process {}", agent.child.id())), "{text}");
+    let (is_ok, _) = agent.terminate();
+    assert!(is_ok);
+    let (is_ok, shown) = home.run(&["did"]).await;
+    assert!(!is_ok && shown.contains("no agent answers"), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restored_backup_is_refused_in_each_of_four_ways_and_recovers_with_the_published_log() {
+    let network = start_registry().await;
+    let home = AgentHome::new(&network);
+    let agent = home.start();
+    let did = agent.info().await["did"].as_str().expect("a DID").to_owned();
+    send_coins(&network.devnet, &own_account(), 1_000_000).await;
+    assert!(agent.terminate().0);
+    // The backup is older than everything below.
+    let keep = |name: &str, copy: &str| std::fs::copy(home.path(name), home.path(copy)).map(drop);
+    keep("agent.db", "backup.db").expect("copied");
+    let agent = home.start();
+    admit_account(&network, &did).await;
+    assert_eq!(agent.add("one").await.status, 200);
+    agent.await_idle(&network).await;
+    let log = reqwest::get(format!("http://localhost:{}/.well-known/did.jsonl", home.public)).await.expect("served");
+    let log = log.bytes().await.expect("a log");
+    std::fs::write(home.path("published.jsonl"), &log).expect("written");
+    assert!(agent.terminate().0);
+    keep("agent.db", "newest.db").expect("copied");
+    let restore = |name: &str| {
+        for suffix in ["-wal", "-shm"] {
+            let _ = std::fs::remove_file(home.path(&format!("agent.db{suffix}")));
+        }
+        std::fs::copy(home.path(name), home.path("agent.db")).expect("restored");
+        // The lock file has the newest commit of the store, which a backup of the whole directory would have too.
+        for file in std::fs::read_dir(home.directory.path()).expect("readable").flatten() {
+            if file.file_name().to_string_lossy().starts_with("agent.db.") {
+                std::fs::remove_file(file.path()).expect("removed");
+            }
+        }
+    };
+
+    // 1. The head file names a later version.
+    restore("backup.db");
+    let (is_ok, shown) = home.run(&[]).await;
+    assert!(!is_ok && shown.contains("older than the head file") && shown.contains("2-"), "{shown}");
+
+    // 2. The log at the public URL is longer.
+    std::fs::remove_file(home.path("agent.head")).expect("removed");
+    let server = serve_log(home.public, log.to_vec()).await;
+    let mut command = home.command(&[]);
+    command.env("PUBLIC_API_PORT", "0");
+    let output = tokio::process::Command::from(command).output().await.expect("it ends");
+    let shown = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && shown.contains("2 entries and continues the store's"), "{shown}");
+    server.abort();
+    let _ = server.await;
+
+    // 3. The journal has a transaction that the store does not know.
+    let (is_ok, shown) = home.run(&[]).await;
+    assert!(!is_ok && shown.contains("the journal has the transaction"), "{shown}");
+
+    // 4. The registry has one, and the journal is gone: its transactions are taken from their blocks.
+    for file in std::fs::read_dir(home.directory.path()).expect("readable").flatten() {
+        if file.file_name().to_string_lossy().starts_with("agent.journal") {
+            std::fs::remove_file(file.path()).expect("removed");
+        }
+    }
+    let (is_ok, shown) = home.run(&[]).await;
+    assert!(!is_ok && shown.contains("which this store did not send"), "{shown}");
+
+    // With the published log the store goes on, by its own key.
+    let path = home.path("published.jsonl");
+    let (is_ok, shown) = home.run(&["recover", "--json", "--log", path.to_str().expect("a text")]).await;
+    assert!(is_ok && shown.contains("\"versions\": 2"), "{shown}");
+    let agent = home.start();
+    assert_eq!(agent.add("two").await.status, 200);
+    assert_eq!(agent.info().await["document"]["entries"], 3);
+    agent.await_idle(&network).await;
+    assert!(agent.terminate().0);
+}
+
+/// Serves a log at the well-known path of a port.
+async fn serve_log(port: u16, log: Vec<u8>) -> tokio::task::JoinHandle<()> {
+    let listener = tokio::net::TcpListener::bind(("127.0.0.1", port)).await.expect("a port");
+    let router = axum::Router::new()
+        .route("/.well-known/did.jsonl", axum::routing::get(async move || ([("content-type", "text/jsonl")], log)));
+    tokio::spawn(async move { drop(axum::serve(listener, router).await) })
+}
