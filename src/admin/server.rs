@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::Context;
+use axum::http::StatusCode;
 use ipnet::IpNet;
 use svc_agent::{Agent, AgentBootError, AgentConfig};
 use tokio::{task::JoinSet, time::timeout};
@@ -67,6 +68,9 @@ impl AgentListeners {
     }
 }
 
+/// Time that the answers of before the start get to end.
+const START_CLOSE: Duration = Duration::from_millis(500);
+
 /// A running agent with its listeners.
 pub struct AgentServer {
     /// The agent.
@@ -89,7 +93,14 @@ impl AgentServer {
         listeners: AgentListeners,
     ) -> anyhow::Result<Self> {
         let location = agent.location.clone();
-        let agent = Agent::launch(agent).await.map_err(|error: AgentBootError| anyhow::Error::new(error))?;
+        // The agent compares its log with that at its public URL, which may lead here.
+        let started = CancellationToken::new();
+        let starting = tokio::spawn(answer_starting(listeners.public.try_clone()?, started.clone()));
+        let launched = Agent::launch(agent).await.map_err(|error: AgentBootError| anyhow::Error::new(error));
+        // Connections of before end with it, so that their next requests reach the agent.
+        started.cancel();
+        let _ = timeout(START_CLOSE, starting).await;
+        let agent = launched?;
         let (admin, public) = listeners.addresses()?;
         let AdminConfig { trusted_networks, allowed_hosts, public_host, .. } = config.admin;
         let rules = CallerRules { trusted_networks, allowed_hosts, public_host, bound: admin };
@@ -147,7 +158,7 @@ impl AgentServer {
                 break;
             }
         }
-        self.agent.shutdown(Duration::from_secs(3)).await;
+        self.agent.shutdown(Duration::from_secs(1)).await;
         self.stop_public.cancel();
         let _ = timeout(Duration::from_secs(1), self.serving.join_next()).await;
         self.serving.shutdown().await;
@@ -155,4 +166,11 @@ impl AgentServer {
             let _ = std::fs::remove_file(socket);
         }
     }
+}
+
+/// Answers 503 to every request until the agent has started.
+async fn answer_starting(listener: TcpListener, started: CancellationToken) -> std::io::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let routes = axum::Router::new().fallback(async || StatusCode::SERVICE_UNAVAILABLE);
+    axum::serve(listener, routes).with_graceful_shutdown(started.cancelled_owned()).await
 }

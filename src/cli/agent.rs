@@ -3,7 +3,7 @@
 mod check;
 mod local_api;
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
@@ -134,6 +134,9 @@ async fn read_log(source: &str) -> anyhow::Result<Bytes> {
     Ok(Bytes::from(std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?))
 }
 
+/// Time that the actors and the store get after the last answer.
+const STOP_TIME: Duration = Duration::from_secs(8);
+
 /// Serves the agent until a stop signal, or until it must end.
 async fn serve(settings: AgentSettings) -> anyhow::Result<()> {
     // One future for the whole run: between two of them a signal would be lost.
@@ -154,7 +157,7 @@ async fn serve(settings: AgentSettings) -> anyhow::Result<()> {
         () = &mut stop => None,
         reason = server.wait_until_ended() => Some(reason),
     };
-    server.stop(DRAIN_TIMEOUT.saturating_sub(std::time::Duration::from_secs(5))).await;
+    server.stop(DRAIN_TIMEOUT.saturating_sub(STOP_TIME)).await;
     tracing::info!("stopped");
     match reason {
         None => Ok(()),

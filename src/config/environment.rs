@@ -128,7 +128,7 @@ impl<'a, E: Environment> EnvironmentReader<'a, E> {
             Some(text) => {
                 let value = parse(&text);
                 if value.is_none() {
-                    self.add_problem(variable, format!("{text:?}"), allowed);
+                    self.add_problem(variable, shown(&text), allowed);
                 }
                 value
             }
@@ -184,6 +184,11 @@ impl<'a, E: Environment> EnvironmentReader<'a, E> {
     }
 }
 
+/// A value as a problem shows it. The credentials of a URL are a secret.
+pub(super) fn shown(text: &str) -> String {
+    if text.contains('@') { "a text with credentials".to_owned() } else { format!("{text:?}") }
+}
+
 /// Milliseconds, up to a day.
 pub(super) fn parse_millis(text: &str) -> Option<Duration> {
     text.parse().ok().filter(|millis| (1..=86_400_000).contains(millis)).map(Duration::from_millis)
@@ -194,6 +199,7 @@ const ALLOWED_ORIGIN: &str =
 
 fn parse_origin(text: &str) -> Option<String> {
     let url = Url::parse(text).ok()?;
-    let is_origin = matches!(url.scheme(), "http" | "https") && url.has_host() && url.username().is_empty();
+    let has_credentials = !url.username().is_empty() || url.password().is_some();
+    let is_origin = matches!(url.scheme(), "http" | "https") && url.has_host() && !has_credentials;
     is_origin.then(|| text.trim_end_matches('/').to_owned())
 }

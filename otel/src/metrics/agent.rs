@@ -32,10 +32,16 @@ pub fn record_document_version(changes: usize, took: Duration, is_written: bool)
 }
 
 /// Records the size of the log of the DID.
-pub fn record_document_size(entries: u64, log_bytes: usize) {
+pub fn record_document_size(entries: u64, log_bytes: usize, fill_percent: u64) {
     instrument!(Gauge, "svc_agent_log_entries", "Entries in the log of the DID.").set(entries, []);
     instrument!(Gauge, "svc_agent_log_bytes", "Bytes of the log of the DID.")
         .set(u64::try_from(log_bytes).unwrap_or(u64::MAX), []);
+    instrument!(
+        Gauge,
+        "svc_agent_log_fill_percent",
+        "Percent of the bounds of a log that the log of the DID has reached; changes are refused at 99, deletions at 100."
+    )
+    .set(fill_percent, []);
 }
 
 /// Records a login to the admin API.

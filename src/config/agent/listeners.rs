@@ -13,7 +13,7 @@ use url::Url;
 
 use crate::{
     admin::AdminConfig,
-    config::environment::{Environment, EnvironmentReader, PORT},
+    config::environment::{Environment, EnvironmentReader, PORT, shown},
 };
 
 /// The settings of the admin API, and of logins there.
@@ -102,7 +102,7 @@ fn read_public_url<E: Environment>(
             None
         }
         (Some(text), false) => {
-            let found = format!("{text:?}, and ADMIN_API_AUTH_MODE is internal");
+            let found = format!("{}, and ADMIN_API_AUTH_MODE is internal", shown(&text));
             reader.add_problem(variable, found, "nothing in mode internal");
             None
         }
@@ -119,9 +119,7 @@ fn read_public_url<E: Environment>(
                     None
                 }
                 None => {
-                    let found =
-                        if text.contains('@') { "a URL with credentials".to_owned() } else { format!("{text:?}") };
-                    reader.add_problem(variable, found, allowed);
+                    reader.add_problem(variable, shown(&text), allowed);
                     None
                 }
             }

@@ -62,7 +62,9 @@ pub fn read_agent(environment: &impl Environment, secrets: &mut ProcessSecrets) 
     let method = reader.read_parsed("AGENT_PUBLIC_DID_METHOD", "webvh, web", Some(DidMethod::WebVh), DidMethod::parse);
     let pre_rotation = reader.read_flag("AGENT_WEBVH_PRE_ROTATION");
     for variable in ["AGENT_LOG_LEVEL", "ADMIN_API_LOG_LEVEL"] {
-        reader.read_optional(variable, super::serve::LOG_LEVELS, |text| super::serve::parse_log_level(text).is_some());
+        reader.read_optional(variable, "error, warn, info, debug, trace, off", |text| {
+            text == "off" || super::serve::parse_log_level(text).is_some()
+        });
     }
     check_ports(&mut reader, admin.as_ref(), public_bind, public_port);
     let values = (hosts, store, chain, events, admin, location, public_bind, public_port, method, pre_rotation);

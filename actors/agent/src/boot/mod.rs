@@ -47,6 +47,8 @@ use crate::{
 
 /// Time that the actors get to finish when the last handle is dropped.
 const DROP_TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest wait for the store to give its lease back.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Time that the start waits for the node. A chain that is not the configured one stops the start.
 const FIRST_SEARCH: Duration = Duration::from_secs(5);
 
@@ -308,7 +310,8 @@ impl Agent {
             access.pipeline.shutdown(wait_limit).await;
         }
         self.0.supervisor.shutdown(wait_limit).await;
-        self.0.store.close().await;
+        // A database that does not answer keeps the lease until it ends by itself.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.0.store.close()).await;
     }
 }
 

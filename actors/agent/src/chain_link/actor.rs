@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, backoff::Backoff};
+use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, backoff::Backoff, supervision::SupervisorError};
 use svc_pipeline::{Pipeline, PipelineConfig, PipelineParts};
 
 use super::{Args, ChainAccess, ChainError, ChainLinkState, Msg, OwnWrites, discovery, discovery::FoundChain};
@@ -34,7 +34,7 @@ impl ActorBehaviour for ChainLink {
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
         match message {
             Msg::Again => state.search(context),
-            Msg::Attempted(Ok(found)) => state.use_chain(context, *found).await,
+            Msg::Attempted(Ok(found)) => state.use_chain(*found).await,
             Msg::Attempted(Err(error)) if error.is_passing() => {
                 tracing::warn!(%error, "the chain is not found yet");
                 state.args.link.set(ChainLinkState::Unreachable(error.to_string()));
@@ -66,7 +66,7 @@ impl State {
     }
 
     /// Makes the pipeline, and starts it with everything else that needs the chain.
-    async fn use_chain(&self, context: &ActorContext<Msg>, found: FoundChain) {
+    async fn use_chain(&self, found: FoundChain) {
         let args = Arc::clone(&self.args);
         let Some(key) = args.key.lock().await.take() else { return };
         let FoundChain { chain, identity, node, head, recovered, made_at } = found;
@@ -87,10 +87,14 @@ impl State {
         let own_writes = OwnWrites { account, made_at, store: args.store.clone(), journal };
         children.extend(args.users.describe(&access, own_writes));
         args.link.set(ChainLinkState::Found(access.clone()));
-        context.spawn(async move {
+        // The task outlives this incarnation: the children are described once.
+        tokio::spawn(async move {
             for child in children {
-                if let Err(error) = args.supervisor.add(child).await {
-                    tracing::warn!(%error, "an actor that needs the chain did not start");
+                match args.supervisor.add(child).await {
+                    Ok(_) => {}
+                    // The agent is being stopped.
+                    Err(SupervisorError::NotRunning(_)) => return,
+                    Err(error) => return args.link.refuse(error.into()),
                 }
             }
             access.pipeline.follow_recovered();

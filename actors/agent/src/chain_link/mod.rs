@@ -11,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 
 use svc_kit::{
     ActorMessage, Handle,
-    supervision::{ChildSpec, Supervisor},
+    supervision::{ChildSpec, Supervisor, SupervisorError},
 };
 use svc_net::upstream::{UpstreamError, UpstreamOrigins};
 use svc_pipeline::{
@@ -97,6 +97,9 @@ pub enum ChainError {
         /// Height of the blocks.
         height: u64,
     },
+    /// An actor that needs the chain did not start.
+    #[error(transparent)]
+    Supervisor(#[from] SupervisorError),
     /// The store is older than the account's transactions.
     #[error(transparent)]
     OlderStore(#[from] OlderStore),
@@ -112,8 +115,10 @@ impl ChainError {
     /// Whether a later attempt may succeed.
     fn is_passing(&self) -> bool {
         match self {
-            Self::Discovery(error) => error.is_passing(),
-            Self::Journal(RecoveryError::NotRestored { .. }) | Self::Store(_) => true,
+            // A node that answers with an error is not the end of an agent that serves: it may be starting, or busy.
+            Self::Discovery(DiscoveryError::Node(_)) | Self::Store(_) => true,
+            Self::Journal(RecoveryError::NotRestored { .. }) => true,
+            Self::Journal(RecoveryError::Journal(JournalError::Database { .. })) => true,
             _ => false,
         }
     }

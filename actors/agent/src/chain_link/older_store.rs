@@ -1,7 +1,7 @@
 //! Signs that the store is older than the transactions of the agent's account: a restored backup, or a second copy of the store.
 
 use svc_pipeline::{JournalHandle, JournalRecord, RecoveredJournal};
-use svc_wire::event_stream::IndexerEvent;
+use svc_wire::{comet_rpc::BlockData, event_stream::IndexerEvent};
 
 use super::ChainError;
 use crate::{journal_key::resolution_version, store::AgentStore};
@@ -69,6 +69,13 @@ impl OwnWrites {
         event.payload.sender == self.account
             && event.block_height > self.made_at
             && is_own_message(&event.payload.message_type)
+    }
+
+    /// Whether a block has a transaction, and the transaction names the account.
+    pub fn is_in(&self, block: &BlockData, tx_hash: &str) -> bool {
+        let account = self.account.as_bytes();
+        let names = |bytes: &[u8]| bytes.windows(account.len()).any(|window| window == account);
+        block.decode_txs().iter().any(|bytes| svc_wire::tx::tx_hash(bytes) == tx_hash && names(bytes))
     }
 
     /// Refuses a transaction that neither the store nor the journal knows. One that the journal has from its block does not count.

@@ -27,6 +27,9 @@ use crate::{
 /// Pause between two attempts to remove a version that was not served.
 const DISCARD_PAUSE: Duration = Duration::from_millis(500);
 
+/// Fill of a log, in percent of its bounds, from which on each version is a warning.
+const WARNED_FILL: u64 = 80;
+
 /// Arguments of the actor.
 pub struct Args {
     pub(super) writer: Arc<DocumentWriter>,
@@ -56,7 +59,9 @@ impl ActorBehaviour for DocumentKeeper {
 
     async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
         let published = args.writer.published();
-        metrics::record_document_size(published.version.number, published.log_bytes());
+        record_size(&published);
+        // The message about this version may have died with an earlier incarnation.
+        args.resolution.changed(published.version.number);
         let core = KeeperCore::new(published.version.written_at);
         let mut state = State { args: Arc::clone(args), core, started: Instant::now(), answers: Vec::new() };
         let wanted = published.document.with_admin_api(args.admin_api.as_deref());
@@ -154,7 +159,7 @@ impl State {
 
     fn answer(&mut self, result: &Result<Arc<PublishedDocument>, DocumentError>) {
         if let Ok(published) = result {
-            metrics::record_document_size(published.version.number, published.log_bytes());
+            record_size(published);
         }
         let failure = result.as_ref().err().map(|error| {
             tracing::error!(%error, "no version of the document was written");
@@ -166,6 +171,21 @@ impl State {
                 (_, answer) => answer,
             });
         }
+    }
+}
+
+/// Records the size of a document, and warns of a log that is nearly full.
+fn record_size(published: &PublishedDocument) {
+    let (entries, fill) = (published.version.number, published.log_fill());
+    metrics::record_document_size(entries, published.log_bytes(), fill);
+    if fill >= WARNED_FILL {
+        let bytes = published.log_bytes();
+        tracing::warn!(
+            entries,
+            bytes,
+            fill_percent = fill,
+            "the log of the DID is nearly full: a DID cannot get another one"
+        );
     }
 }
 

@@ -110,6 +110,13 @@ impl PublishedDocument {
         self.did_log.as_ref().map_or(0, |log| log.body.len())
     }
 
+    /// How full the log is, in percent of the nearer of its bounds.
+    pub fn log_fill(&self) -> u64 {
+        let Some(log) = &self.did_log else { return 0 };
+        let bytes = log.body.len() as u64 * 100 / MAX_LOG_BYTES as u64;
+        (self.version.number * 100 / MAX_ENTRIES).max(bytes)
+    }
+
     /// The distance of the log to its bounds.
     pub fn bound_distance(&self) -> BoundDistance {
         let (entries, bytes) = match &self.did_log {

@@ -40,7 +40,17 @@ pub enum LogRecoveryError {
         /// The violated rule.
         reason: String,
     },
-    /// The log is shorter than the store's, or the same.
+    /// The log lacks the version that was published last, which the head file names.
+    #[error(
+        "the log has {found} versions, without {published}, which was published last: a newer copy of the log is needed"
+    )]
+    BehindHead {
+        /// Versions of the log.
+        found: usize,
+        /// The version that was published last.
+        published: String,
+    },
+    /// The log is shorter than the store's, or another one.
     #[error("the log has {found} versions and the store has {stored}: there is nothing to take")]
     NotLonger {
         /// Versions of the log.
@@ -59,18 +69,24 @@ pub enum LogRecoveryError {
     },
 }
 
-/// Lets a stopped store take a longer log of its DID.
+/// Lets a stopped store take a longer log of its DID. With the same log only the account's transactions until now become those of the store.
 ///
 /// # Errors
 /// When the log does not verify, is not longer, or cannot be continued with the keys of the store. The store is unchanged then.
 pub async fn recover_log(settings: StoreSettings, head: &Path, log: Bytes) -> Result<RecoveredLog, LogRecoveryError> {
+    // The head is read before anything is changed.
+    let (head, published) = HeadFile::open(head)?;
     let store = AgentStore::open(settings).await?;
-    let taken = take_log(&store, head, log).await;
+    let taken = take_log(&store, (&head, published), log).await;
     store.close().await;
     taken
 }
 
-async fn take_log(store: &AgentStore, head: &Path, log: Bytes) -> Result<RecoveredLog, LogRecoveryError> {
+async fn take_log(
+    store: &AgentStore,
+    (head, published): (&HeadFile, Option<PublishedHead>),
+    log: Bytes,
+) -> Result<RecoveredLog, LogRecoveryError> {
     let identity = store.identity().await?.filter(|identity| identity.did.starts_with("did:webvh:"));
     let did = identity.ok_or(LogRecoveryError::NoLog)?.did;
     let invalid = |reason: String| LogRecoveryError::Invalid { did: did.clone(), reason };
@@ -88,8 +104,15 @@ async fn take_log(store: &AgentStore, head: &Path, log: Bytes) -> Result<Recover
         let version_id = entry["versionId"].as_str().unwrap_or_default().to_owned();
         versions.push(DocumentVersion { number, version_id, written_at, content: line.trim().to_owned() });
     }
+    let has = |head: &PublishedHead| {
+        versions.iter().any(|one: &DocumentVersion| one.number == head.number && one.version_id == head.version_id)
+    };
+    if let Some(published) = published.filter(|published| published.did == did && !has(published)) {
+        return Err(LogRecoveryError::BehindHead { found: versions.len(), published: published.version_id });
+    }
     let stored = store.versions().await?;
-    if versions.len() <= stored.len() {
+    let is_same = versions == stored;
+    if versions.len() <= stored.len() && !is_same {
         return Err(LogRecoveryError::NotLonger { found: versions.len(), stored: stored.len() });
     }
     let keys = store.private_keys(&did).await?;
@@ -100,7 +123,7 @@ async fn take_log(store: &AgentStore, head: &Path, log: Bytes) -> Result<Recover
     store.replace_versions(&versions).await?;
     let Some(newest) = versions.last() else { return Err(LogRecoveryError::NoLog) };
     let published = PublishedHead { did: did.clone(), number: newest.number, version_id: newest.version_id.clone() };
-    HeadFile::open(head)?.0.record(&published)?;
+    head.record(&published)?;
     let version_id = newest.version_id.clone();
     Ok(RecoveredLog { did, versions_before: stored.len(), versions: versions.len(), version_id })
 }

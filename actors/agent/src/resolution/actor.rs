@@ -40,15 +40,13 @@ impl ActorBehaviour for ResolutionTrigger {
         // Times are counted from a moment in the past, so that a change before the start has one too.
         let started = Instant::now().checked_sub(Duration::from_secs(60)).unwrap_or_else(Instant::now);
         let core = ResolutionCore::new(progress.wanted, progress.done, age, started.elapsed());
-        let mut state = State { args: Arc::clone(args), core, started, timer: None };
+        let state = State { args: Arc::clone(args), core, started, timer: None };
         args.report.with(|report| {
             report.since = wall_clock::now_rfc3339();
             report.tx_hash = report.tx_hash.take().or(progress.tx_hash);
         });
-        if args.chain.with(|chain| chain.is_some()) {
-            let effects = state.core.chain_found(state.now());
-            state.perform(context, effects);
-        }
+        context.mailbox().send(Msg::ChainFound);
+        context.mailbox().send(Msg::ReadProgress);
         state.publish();
         Ok(state)
     }
@@ -60,9 +58,11 @@ impl ActorBehaviour for ResolutionTrigger {
         let now = state.now();
         let effects = match message {
             Msg::Changed(version) => state.core.changed(version, now),
-            Msg::ChainFound(access) => {
-                state.args.chain.with(|chain| *chain = Some(*access));
-                state.core.chain_found(now)
+            Msg::ChainFound if state.args.chain.with(|chain| chain.is_some()) => state.core.chain_found(now),
+            Msg::ChainFound => Vec::new(),
+            Msg::ReadProgress => {
+                state.read_progress(context);
+                Vec::new()
             }
             Msg::Told => state.core.told(now),
             Msg::Wake => state.core.woken(now),
@@ -138,6 +138,18 @@ impl State {
                 ResolutionEffect::Attempt { version } => self.attempt(context, version),
             }
         }
+    }
+
+    fn read_progress(&self, context: &ActorContext<Msg>) {
+        let (store, mailbox) = (self.args.store.clone(), context.mailbox());
+        context.spawn(async move {
+            match store.resolution_progress().await {
+                Ok(progress) => {
+                    mailbox.send(Msg::Changed(progress.wanted));
+                }
+                Err(error) => tracing::warn!(%error, "the versions that wait for their resolution cannot be read"),
+            }
+        });
     }
 
     fn attempt(&self, context: &ActorContext<Msg>, version: u64) {

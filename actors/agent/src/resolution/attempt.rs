@@ -8,10 +8,11 @@ use svc_kit::wall_clock;
 use svc_net::upstream::NodeClientError;
 use svc_otel::trace;
 use svc_pipeline::{
-    DecidedWrite, EncodedMessage, EstimateError, FeeGranter, JournalError, Pipeline, SigningPolicy, SubmitError,
-    WriteError, WriteFailure, WriteIntent, WriteOrigin, WriteOutcome, WriteStatus, WriteTask, query_account,
+    DecidedWrite, EncodedMessage, EstimateError, FeeGranter, JournalError, JournalRecord, Pipeline, SigningPolicy,
+    SubmitError, WriteError, WriteFailure, WriteIntent, WriteOrigin, WriteOutcome, WriteStatus, WriteTask,
+    query_account, query_balance,
 };
-use svc_wire::proto::svc::pp::v1::MsgTriggerResolver;
+use svc_wire::{chain_error::ChainErrorKind, proto::svc::pp::v1::MsgTriggerResolver};
 use tokio::time::Instant;
 use tracing::Instrument;
 
@@ -25,6 +26,9 @@ use crate::{
     journal_key::resolution_key,
     store::{AgentStore, AgentStoreError},
 };
+
+/// Blocks behind the timeout height of a transaction after which it is not waited for any more.
+const GIVE_UP_BLOCKS: u64 = 100;
 
 /// An attempt that ended early.
 enum Stop {
@@ -107,6 +111,10 @@ impl Attempt {
             return Ok(tx_hash);
         }
         let trigger = self.prepare().await?;
+        // An earlier incarnation may have been killed while the signer had its write.
+        if let Some(tx_hash) = self.find_earlier(sent).await? {
+            return Ok(tx_hash);
+        }
         self.store.begin_resolution(self.version).await?;
         self.write(trigger, sent).await
     }
@@ -115,21 +123,29 @@ impl Attempt {
         &self.access.pipeline
     }
 
+    fn height(&self) -> u64 {
+        self.pipeline().clock().height
+    }
+
     /// The transaction that an earlier process sent for this version, once a block has it.
     async fn find_earlier(&self, sent: &impl Fn(String)) -> Result<Option<String>, Stop> {
         let (journal, key) = (self.pipeline().journal(), resolution_key(&self.did, self.version));
-        while let Some(record) = journal.find_by_key(&key).await? {
-            match record.state.as_str() {
-                "included" => return Ok(Some(record.tx_hash)),
-                "open" | "open_refused" => {
-                    sent(record.tx_hash.clone());
-                    self.store.note_transaction(&record.tx_hash).await?;
-                    let _ = self.pipeline().await_outcome(&record.tx_hash).await;
-                }
-                _ => break,
-            }
+        let is_open = |record: &JournalRecord| record.state.starts_with("open");
+        let mut found = journal.find_by_key(&key).await?;
+        if let Some(record) = found.as_ref().filter(|record| is_open(record)) {
+            sent(record.tx_hash.clone());
+            self.store.note_transaction(&record.tx_hash).await?;
+            let _ = self.pipeline().await_outcome(&record.tx_hash).await;
+            found = journal.find_by_key(&key).await?;
         }
-        Ok(None)
+        match found {
+            Some(record) if record.state == "included" => Ok(Some(record.tx_hash)),
+            // No node may have the blocks that decide it; a repetition changes nothing on chain.
+            Some(record) if is_open(&record) && self.height() <= record.timeout_height + GIVE_UP_BLOCKS => {
+                Err(Stop::Failed(format!("transaction {} is not decided yet", record.tx_hash)))
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Reads participant, record and payer at the node.
@@ -146,7 +162,20 @@ impl Attempt {
         let type_url = chain.registry.namespace().type_url("pp", TRIGGER);
         let message = EncodedMessage { message: Any { type_url, value }, needs_grant: true };
         let account = query_account(node, &address).await?.ok_or(BlockedReason::NoFees)?;
-        match self.pipeline().estimate(&message, account.sequence, granter.clone()).await {
+        let estimate = self.pipeline().estimate(&message, account.sequence, granter.clone()).await;
+        let granter = match (&estimate, granter) {
+            // An allowance of an account without coins pays nothing.
+            (Ok(estimate), Some(granter)) if estimate.has_granter => {
+                let coins = query_balance(node, &granter.address, &chain.params.denom).await?;
+                Some(granter).filter(|_| coins >= estimate.fee)
+            }
+            _ => None,
+        };
+        let estimate = match (estimate, &granter) {
+            (Ok(found), None) if found.has_granter => self.pipeline().estimate(&message, account.sequence, None).await,
+            (estimate, _) => estimate,
+        };
+        match estimate {
             Ok(_) => Ok(Trigger { message, granter }),
             Err(EstimateError::InsufficientBalance { .. }) => Err(BlockedReason::NoFees.into()),
             Err(EstimateError::Submit(error)) => Err(error.into()),
@@ -199,6 +228,11 @@ fn conclude(written: Result<DecidedWrite, WriteFailure<Infallible>>) -> Result<S
     let decided = match written {
         Ok(decided) => decided,
         Err(WriteFailure { error: WriteError::Submit(error), .. }) => return Err(error.into()),
+        Err(WriteFailure { error: WriteError::Rejected { refusal, .. }, .. })
+            if refusal.error.classify() == ChainErrorKind::InsufficientFees =>
+        {
+            return Err(BlockedReason::NoFees.into());
+        }
         Err(failure) => return Err(Stop::Failed(failure.error.to_string())),
     };
     match decided.outcome {

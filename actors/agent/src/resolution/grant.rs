@@ -64,13 +64,26 @@ pub async fn read_grant(
     let authorizations: QueryListVsOperatorAuthorizationsResponse = node.query(&paths[1], &authorizations, 0).await?;
     let msg_type = namespace.type_url("pp", TRIGGER);
     let (active, records) = (&participants.participants, &authorizations.vs_operator_authorizations);
-    let ChosenParticipant { id, expires_at } = match choose_participant(agent, active, records, &msg_type, now) {
-        Ok(chosen) => chosen,
-        Err(reason) => return Ok(Err(reason)),
-    };
+    let ChosenParticipant { id, expires_at, with_feegrant, fees_left } =
+        match choose_participant(agent, active, records, &msg_type, now) {
+            Ok(chosen) => chosen,
+            Err(reason) => return Ok(Err(reason)),
+        };
     let corporation: QueryGetCorporationResponse = node.query(&paths[2], &corporation, 0).await?;
     let corporation = corporation.corporation.map(|one| one.policy_address).unwrap_or_default();
     let allowance = query_fee_allowance(node, &corporation, &agent.address, &chain.params.denom).await?;
-    let budget = allowance.and_then(|allowance| allowance.budget_for(&msg_type, now));
+    let allowance = allowance.filter(|_| with_feegrant).and_then(|allowance| allowance.budget_for(&msg_type, now));
+    // The chain takes the fee from the rest of the record's limit too, and fails a transaction that exceeds it.
+    let budget = allowance.map(|budget| match (&fees_left, budget) {
+        (None, budget) => budget,
+        (Some(coins), budget) => {
+            let left = coins.iter().find(|coin| coin.denom == chain.params.denom);
+            let left = left.and_then(|coin| coin.amount.parse().ok()).unwrap_or(0);
+            match budget {
+                FeeBudget::Unlimited => FeeBudget::UpTo(left),
+                FeeBudget::UpTo(most) => FeeBudget::UpTo(most.min(left)),
+            }
+        }
+    });
     Ok(Ok(TriggerGrant { participant_id: id, expires_at, corporation, budget }))
 }

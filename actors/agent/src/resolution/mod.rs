@@ -39,7 +39,9 @@ pub enum Msg {
     /// A version of the document was published.
     Changed(u64),
     /// The chain was found.
-    ChainFound(Box<ChainAccess>),
+    ChainFound,
+    /// The versions of the store are to be read once more: one may have come while the actor started.
+    ReadProgress,
     /// An event may have changed grants or participants.
     Told,
     /// The time for an attempt may have come.
@@ -59,7 +61,8 @@ impl ActorMessage for Msg {
     fn name(&self) -> &'static str {
         match self {
             Self::Changed(_) => "changed",
-            Self::ChainFound(_) => "chain_found",
+            Self::ChainFound => "chain_found",
+            Self::ReadProgress => "read_progress",
             Self::Told => "told",
             Self::Wake => "wake",
             Self::Sent(_) => "sent",
@@ -85,6 +88,7 @@ const MAILBOX: usize = 1_024;
 #[derive(Clone)]
 pub struct ResolutionHandle {
     actor: Handle<Msg>,
+    chain: RetainedState<Option<ChainAccess>>,
     report: RetainedState<ResolutionReport>,
 }
 
@@ -93,13 +97,14 @@ impl ResolutionHandle {
     pub(crate) fn new() -> Self {
         Self {
             actor: Handle::new("resolution_trigger", "resolution_trigger", MAILBOX),
+            chain: RetainedState::default(),
             report: RetainedState::default(),
         }
     }
 
     /// Returns the child specification that starts the actor.
     pub(crate) fn child_spec(&self, (store, did): (AgentStore, String), corporation_id: u64, is_on: bool) -> ChildSpec {
-        let (chain, report) = (RetainedState::default(), self.report.clone());
+        let (chain, report) = (self.chain.clone(), self.report.clone());
         let args = Args { store, did, corporation_id, is_on, chain, report };
         ChildSpec::worker::<actor::ResolutionTrigger>(&self.actor, args)
     }
@@ -111,7 +116,9 @@ impl ResolutionHandle {
 
     /// Tells of the chain.
     pub(crate) fn chain_found(&self, access: ChainAccess) {
-        self.actor.notify(Msg::ChainFound(Box::new(access)));
+        // The tree keeps the chain: an incarnation that misses the message finds it.
+        self.chain.with(|chain| *chain = Some(access));
+        self.actor.notify(Msg::ChainFound);
     }
 
     /// Tells of an event about grants or participants.

@@ -2,9 +2,12 @@
 
 use prost_types::Timestamp;
 use svc_wire::{
-    proto::svc::{
-        de::v1::VsOperatorAuthorization,
-        pp::v1::{Participant, ParticipantRole},
+    proto::{
+        cosmos::base::v1beta1::Coin,
+        svc::{
+            de::v1::{ParticipantAuthorizationRecord, VsOperatorAuthorization},
+            pp::v1::{Participant, ParticipantRole},
+        },
     },
     timestamp,
 };
@@ -23,10 +26,13 @@ pub struct AgentAccount {
 }
 
 /// A participant with a record that is valid.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct ChosenParticipant {
     pub id: u64,
     pub expires_at: Timestamp,
+    /// Whether the corporation pays fees for this record, and the rest of its limit; without a limit `None`.
+    pub with_feegrant: bool,
+    pub fees_left: Option<Vec<Coin>>,
 }
 
 /// Returns the participant whose record has the message type, with the latest expiration, and of equal ones the lowest id.
@@ -47,16 +53,20 @@ pub(super) fn choose_participant(
         .flat_map(|one| &one.records)
         .filter(|record| own.contains(&record.participant_id) && record.msg_types.iter().any(|one| one == msg_type));
     // The chain takes a record without an end for one that has ended.
-    let ends: Vec<(i128, u64)> = records
-        .filter_map(|record| Some((timestamp::unix_nanos(record.expiration.as_ref()?), record.participant_id)))
-        .collect();
+    let ends: Vec<(i128, &ParticipantAuthorizationRecord)> =
+        records.filter_map(|record| Some((timestamp::unix_nanos(record.expiration.as_ref()?), record))).collect();
     if ends.is_empty() {
         return Err(BlockedReason::NoGrant);
     }
     let now = timestamp::unix_nanos(now);
     let valid = ends.into_iter().filter(|(end, _)| *end > now);
-    let best = valid.max_by_key(|(end, id)| (*end, std::cmp::Reverse(*id)));
-    let chosen = |(end, id)| ChosenParticipant { id, expires_at: timestamp::from_unix_nanos(end) };
+    let best = valid.max_by_key(|(end, record)| (*end, std::cmp::Reverse(record.participant_id)));
+    let chosen = |(end, record): (i128, &ParticipantAuthorizationRecord)| ChosenParticipant {
+        id: record.participant_id,
+        expires_at: timestamp::from_unix_nanos(end),
+        with_feegrant: record.with_feegrant,
+        fees_left: (!record.fee_spend_limit.is_empty()).then(|| record.remaining_fee_spend.clone()),
+    };
     best.map(chosen).ok_or(BlockedReason::GrantExpired)
 }
 
@@ -69,8 +79,6 @@ fn is_own(agent: &AgentAccount, participant: &Participant) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use svc_wire::proto::svc::de::v1::ParticipantAuthorizationRecord;
-
     use super::*;
 
     const TYPE: &str = "/svc.pp.v1.MsgTriggerResolver";

@@ -74,8 +74,11 @@ impl AgentStore {
         Ok(self.begin().await?.commit().await?)
     }
 
-    /// Gives the lease back and closes every connection.
+    /// Gives the lease back and closes every connection. A second call does nothing.
     pub async fn close(&self) {
+        if self.database.reader.is_closed() {
+            return;
+        }
         if let Err(error) = self.ownership.release(&self.database).await {
             tracing::warn!(%error, "the lease of the store was not given back");
         }

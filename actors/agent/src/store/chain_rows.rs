@@ -52,6 +52,12 @@ pub(super) async fn want_resolution(
     Ok(())
 }
 
+async fn insert_transaction(connection: &mut AnyConnection, hash: &str) -> Result<(), AgentStoreError> {
+    let sql = "INSERT INTO own_transaction (hash) VALUES ($1) ON CONFLICT (hash) DO NOTHING";
+    sqlx::query(sql).bind(hash).execute(connection).await?;
+    Ok(())
+}
+
 impl AgentStore {
     /// Returns the state of the resolution.
     pub async fn resolution_progress(&self) -> Result<ResolutionProgress, AgentStoreError> {
@@ -79,8 +85,7 @@ impl AgentStore {
     /// Notes a transaction of the agent's account.
     pub async fn note_transaction(&self, hash: &str) -> Result<(), AgentStoreError> {
         let mut transaction = self.begin().await?;
-        let sql = "INSERT INTO own_transaction (hash) VALUES ($1) ON CONFLICT (hash) DO NOTHING";
-        sqlx::query(sql).bind(hash).execute(&mut *transaction).await?;
+        insert_transaction(&mut transaction, hash).await?;
         Ok(transaction.commit().await?)
     }
 
@@ -95,6 +100,7 @@ impl AgentStore {
         let mut transaction = self.begin().await?;
         let sql = "UPDATE resolution SET done = $1, tx_hash = $2 WHERE one = 1 AND done <= $1";
         sqlx::query(sql).bind(to_column(version)).bind(tx_hash).execute(&mut *transaction).await?;
+        insert_transaction(&mut transaction, tx_hash).await?;
         Ok(transaction.commit().await?)
     }
 
@@ -106,10 +112,12 @@ impl AgentStore {
         Ok(Some(StoredChain { chain_id: row.try_get("chain_id")?, account: row.try_get("account")?, height }))
     }
 
-    /// Writes the chain of a store that has met none.
+    /// Writes the chain of a store, or its new account there.
     pub async fn write_chain(&self, chain: &StoredChain) -> Result<(), AgentStoreError> {
         let mut transaction = self.begin().await?;
-        sqlx::query("INSERT INTO chain (one, chain_id, account, height) VALUES (1, $1, $2, $3)")
+        let sql = "INSERT INTO chain (one, chain_id, account, height) VALUES (1, $1, $2, $3) \
+                   ON CONFLICT (one) DO UPDATE SET account = $2, height = $3";
+        sqlx::query(sql)
             .bind(&chain.chain_id)
             .bind(&chain.account)
             .bind(to_column(chain.height))

@@ -12,13 +12,13 @@ use svc_otel::metrics;
 use svc_wire::{
     block_subscription::{SubscriptionCore, SubscriptionEffect, SubscriptionPhase, is_full_page},
     event_stream::{IndexerEvent, StreamMessage},
-    timestamp::{iso_millis, parse_rfc3339},
 };
 use tokio::task::AbortHandle;
 
 use super::{
     Args, Msg,
     core::{CompleteBlock, EventCollector},
+    proof::{StatedBlock, StoreFailure, prove_chain, prove_own_writes},
 };
 use crate::{
     chain_link::ChainError,
@@ -46,8 +46,11 @@ pub struct State {
     silence_timer: Option<AbortHandle>,
     /// Blocks that are being stored.
     storing: Option<Vec<CompleteBlock>>,
-    /// Whether a block of the indexer was compared with the node's.
-    has_compared: bool,
+    /// A block of the indexer that is still to be compared with the node's, and whether one of this connection was the same.
+    stated: Option<StatedBlock>,
+    is_same_chain: bool,
+    /// Blocks that differed, one after the other.
+    differing: u32,
     /// A page that is read once the store has caught up.
     held_page: Option<(u64, Option<String>)>,
 }
@@ -83,7 +86,9 @@ impl ActorBehaviour for RegistryWatcher {
             epoch: ConnectionEpoch::default(),
             silence_timer: None,
             storing: None,
-            has_compared: false,
+            stated: None,
+            is_same_chain: false,
+            differing: 0,
             held_page: None,
         })
     }
@@ -108,10 +113,6 @@ impl ActorBehaviour for RegistryWatcher {
             Msg::SilenceElapsed { .. } => Vec::new(),
             Msg::Stored(result) => {
                 state.finish_store(context, result);
-                Vec::new()
-            }
-            Msg::NotCompared => {
-                state.has_compared = false;
                 Vec::new()
             }
             Msg::StoreAgain => {
@@ -152,6 +153,7 @@ impl State {
         match event {
             LinkEvent::Up { epoch } => {
                 self.epoch = epoch;
+                (self.stated, self.is_same_chain) = (None, false);
                 // A connection begins with the newest stored block, which is read again: an indexer may have further events of it.
                 let stored = self.collector.cursor().map(|cursor| cursor.saturating_sub(1));
                 self.subscription = SubscriptionCore::new(stored.or(self.first_height));
@@ -161,7 +163,9 @@ impl State {
             }
             LinkEvent::Text { text, .. } => match serde_json::from_str::<StreamMessage>(&text) {
                 Ok(message) if is_consistent(&message) => {
-                    self.compare_chain(context, &message);
+                    if !self.is_same_chain {
+                        self.stated = StatedBlock::of(&message).or(self.stated.take());
+                    }
                     self.subscription.on_message(message)
                 }
                 Ok(_) | Err(_) => {
@@ -178,32 +182,6 @@ impl State {
         }
     }
 
-    /// Compares the time of the indexer's newest block with that of the node's block, once: an indexer of another chain ends the agent.
-    fn compare_chain(&mut self, context: &ActorContext<Msg>, message: &StreamMessage) {
-        let StreamMessage::Subscribed { block, block_time } = message else { return };
-        let Some(height) = block.checked_sub(1).filter(|height| *height > 0) else { return };
-        // A time without milliseconds may be that of the indexer's clock.
-        let stated = parse_rfc3339(block_time).filter(|_| block_time.contains('.'));
-        let (Some(stated), false) = (stated, self.has_compared) else { return };
-        self.has_compared = true;
-        let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
-        context.spawn(async move {
-            let watcher = &args.watcher;
-            let found = watcher.node.block(height).await.ok().and_then(|block| parse_rfc3339(&block.block.header.time));
-            match found {
-                Some(found) if iso_millis(&found) == iso_millis(&stated) => {}
-                Some(_) => watcher.chain.refuse(ChainError::OtherIndexer {
-                    indexer: watcher.indexer.current().origin().to_owned(),
-                    node: watcher.node.origin().to_owned(),
-                    height,
-                }),
-                None => {
-                    mailbox.send(Msg::NotCompared);
-                }
-            }
-        });
-    }
-
     fn perform(&mut self, context: &ActorContext<Msg>, effect: SubscriptionEffect) {
         match effect {
             SubscriptionEffect::Subscribe => {
@@ -215,7 +193,7 @@ impl State {
             SubscriptionEffect::ReadPage { after, cursor } => self.held_page = Some((after, cursor)),
             SubscriptionEffect::Deliver { events } => {
                 metrics::record_registry_events(events.len());
-                self.handle_events(context, &events);
+                self.handle_events(&events);
                 let notifications = self.args.watcher.notifications;
                 self.collector.take(events, |event| notifications.id(event));
                 if self.collector.is_full() && self.subscription.phase() == SubscriptionPhase::Live {
@@ -237,31 +215,13 @@ impl State {
         }
     }
 
-    /// Acts on events: on those about grants and participants, and on those of transactions that the store must know.
-    fn handle_events(&self, context: &ActorContext<Msg>, events: &[IndexerEvent]) {
+    /// Acts on events about grants and participants.
+    fn handle_events(&self, events: &[IndexerEvent]) {
         let watcher = &self.args.watcher;
         let concerns_grants = |event: &&IndexerEvent| GRANT_MODULES.contains(&event.payload.module.as_str());
         if events.iter().filter(concerns_grants).any(|event| watcher.handled.contains(&event.event_type)) {
             watcher.resolution.told();
         }
-        let own: Vec<String> = events
-            .iter()
-            .filter(|event| watcher.own_writes.concerns(event))
-            .map(|event| event.tx_hash.clone())
-            .collect();
-        if own.is_empty() {
-            return;
-        }
-        let args = Arc::clone(&self.args);
-        context.spawn(async move {
-            for tx_hash in own {
-                match args.watcher.own_writes.check(&tx_hash).await {
-                    Ok(()) => {}
-                    Err(error @ ChainError::OlderStore(_)) => return args.watcher.chain.refuse(error),
-                    Err(error) => tracing::warn!(%error, tx_hash, "a transaction of the account cannot be compared"),
-                }
-            }
-        });
     }
 
     /// Stores the complete blocks, one transaction at a time, and then reads the next page.
@@ -276,29 +236,59 @@ impl State {
             }
             return;
         }
+        // Nothing of an indexer is stored before a block of it was compared with the node's.
+        if !self.is_same_chain && self.stated.is_none() {
+            return;
+        }
         let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
-        let rows: Vec<BlockEvents> = blocks.iter().map(|block| to_rows(&args, block)).collect();
-        self.storing = Some(blocks);
+        let stated = self.stated.clone().filter(|_| !self.is_same_chain);
+        self.storing = Some(blocks.clone());
         context.spawn(async move {
-            let (store, now) = (&args.watcher.store, wall_clock::now().seconds);
-            let stored = store.store_blocks(&rows, now, args.watcher.max_stored).await;
+            let stored = prove_and_store(&args, stated.as_ref(), &blocks).await;
             mailbox.send(Msg::Stored(stored));
         });
     }
 
-    fn finish_store(&mut self, context: &ActorContext<Msg>, result: Result<(), AgentStoreError>) {
-        self.args.watcher.guard.note_write(result.is_ok());
-        if let Err(error) = result {
-            tracing::warn!(%error, "events cannot be stored");
-            context.send_after(STORE_PAUSE, Msg::StoreAgain);
-            return;
+    fn finish_store(&mut self, context: &ActorContext<Msg>, result: Result<(), StoreFailure>) {
+        match result {
+            Ok(()) => self.args.watcher.guard.note_write(true),
+            Err(StoreFailure::Store(error)) => {
+                self.args.watcher.guard.note_write(false);
+                tracing::warn!(%error, "events cannot be stored");
+                context.send_after(STORE_PAUSE, Msg::StoreAgain);
+                return;
+            }
+            Err(StoreFailure::Unproven(reason)) => {
+                tracing::warn!(reason, "events are not stored before the node has proven them");
+                context.send_after(STORE_PAUSE, Msg::StoreAgain);
+                return;
+            }
+            Err(StoreFailure::OtherBlock { height }) => {
+                self.note_other_block(height);
+                context.send_after(STORE_PAUSE, Msg::StoreAgain);
+                return;
+            }
+            Err(StoreFailure::Refused) => return,
         }
+        (self.is_same_chain, self.stated, self.differing) = (true, None, 0);
         let Some(blocks) = self.storing.take() else { return };
         let notifications = self.args.watcher.notifications;
         self.collector.stored(&blocks, |event| notifications.id(event));
         let has_events = blocks.iter().any(|block| !block.events.is_empty());
         if let Some(courier) = self.args.watcher.courier.as_ref().filter(|_| has_events) {
             courier.events_stored();
+        }
+    }
+
+    /// The indexer and the node have different blocks. One such block may have the time of the indexer's clock; two are another chain.
+    fn note_other_block(&mut self, height: u64) {
+        self.differing += 1;
+        self.stated = None;
+        let watcher = &self.args.watcher;
+        let (indexer, node) = (watcher.indexer.current().origin().to_owned(), watcher.node.origin().to_owned());
+        tracing::error!(indexer, node, height, "the indexer and the node have different blocks at a height");
+        if self.differing > 1 {
+            watcher.chain.refuse(ChainError::OtherIndexer { indexer, node, height });
         }
     }
 
@@ -320,6 +310,23 @@ impl State {
             state.skipped = self.collector.skipped();
         });
     }
+}
+
+async fn prove_and_store(
+    args: &Args,
+    stated: Option<&StatedBlock>,
+    blocks: &[CompleteBlock],
+) -> Result<(), StoreFailure> {
+    let watcher = &args.watcher;
+    if let Some(stated) = stated {
+        prove_chain(watcher, stated).await?;
+    }
+    for block in blocks {
+        prove_own_writes(watcher, &block.events).await?;
+    }
+    let rows: Vec<BlockEvents> = blocks.iter().map(|block| to_rows(args, block)).collect();
+    let now = wall_clock::now().seconds;
+    Ok(watcher.store.store_blocks(&rows, now, watcher.max_stored).await?)
 }
 
 /// Whether the events of a block are of that block.

@@ -6,6 +6,7 @@
 
 mod actor;
 mod core;
+mod proof;
 #[cfg(test)]
 mod tests;
 
@@ -18,12 +19,13 @@ use svc_net::{
 };
 use svc_wire::{block_subscription::SubscriptionScope, event_stream::EventsPage};
 
+use self::proof::StoreFailure;
 use crate::{
     chain_link::{ChainLinkHandle, OwnWrites},
     courier::CourierHandle,
     notification::NotificationMaker,
     resolution::ResolutionHandle,
-    store::{AgentStore, AgentStoreError},
+    store::AgentStore,
     store_guard::StoreGuardHandle,
 };
 
@@ -57,9 +59,7 @@ pub enum Msg {
         epoch: ConnectionEpoch,
     },
     /// Blocks were stored, or could not be.
-    Stored(Result<(), AgentStoreError>),
-    /// The node did not state the block that the indexer's was to be compared with.
-    NotCompared,
+    Stored(Result<(), StoreFailure>),
     /// The pause after a failure of the store is over.
     StoreAgain,
 }
@@ -71,7 +71,6 @@ impl ActorMessage for Msg {
             Self::PageRead { .. } => "page_read",
             Self::SilenceElapsed { .. } => "silence",
             Self::Stored(_) => "stored",
-            Self::NotCompared => "not_compared",
             Self::StoreAgain => "store_again",
         }
     }

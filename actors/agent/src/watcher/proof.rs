@@ -1,0 +1,89 @@
+//! The node's word about an indexer's events, before they are stored: that the indexer is one of the same chain, and that the store knows
+//! every transaction of the agent's account.
+
+use prost_types::Timestamp;
+use svc_wire::{
+    event_stream::{IndexerEvent, StreamMessage},
+    timestamp::{iso_millis, parse_rfc3339},
+};
+
+use super::WatcherArgs;
+use crate::{chain_link::ChainError, store::AgentStoreError};
+
+/// A block that the indexer has stated, for the comparison with the node's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct StatedBlock {
+    height: u64,
+    time: Timestamp,
+}
+
+impl StatedBlock {
+    /// The block of a message, if it states one. A time without milliseconds may be that of the indexer's clock.
+    pub fn of(message: &StreamMessage) -> Option<Self> {
+        let (height, text) = match message {
+            StreamMessage::Subscribed { block, block_time } => (block.checked_sub(1)?, block_time),
+            StreamMessage::Block(block) => (block.block, &block.block_time),
+            StreamMessage::Ready { .. } | StreamMessage::Unknown => return None,
+        };
+        let time = parse_rfc3339(text).filter(|_| text.contains('.'))?;
+        (height > 0).then_some(Self { height, time })
+    }
+}
+
+/// Blocks that are not stored.
+#[derive(Debug)]
+pub enum StoreFailure {
+    /// The store failed.
+    Store(AgentStoreError),
+    /// The node has not answered, or has not got so far.
+    Unproven(String),
+    /// The node has another block at the height.
+    OtherBlock {
+        /// The height.
+        height: u64,
+    },
+    /// The agent ends.
+    Refused,
+}
+
+impl From<AgentStoreError> for StoreFailure {
+    fn from(error: AgentStoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Compares a block of the indexer with the node's.
+pub(super) async fn prove_chain(watcher: &WatcherArgs, stated: &StatedBlock) -> Result<(), StoreFailure> {
+    let height = stated.height;
+    let unproven = |reason: String| StoreFailure::Unproven(format!("block {height} of the node: {reason}"));
+    let block = watcher.node.block(height).await.map_err(|error| unproven(error.to_string()))?;
+    let time = parse_rfc3339(&block.block.header.time).ok_or_else(|| unproven("its time is none".to_owned()))?;
+    if iso_millis(&time) == iso_millis(&stated.time) { Ok(()) } else { Err(StoreFailure::OtherBlock { height }) }
+}
+
+/// Ends the agent when the account has sent a transaction that neither store nor journal knows. The indexer's word alone ends nothing: the
+/// node's block has to have the transaction.
+pub(super) async fn prove_own_writes(watcher: &WatcherArgs, events: &[IndexerEvent]) -> Result<(), StoreFailure> {
+    let own = &watcher.own_writes;
+    for event in events.iter().filter(|event| own.concerns(event)) {
+        let unproven = |error: &dyn std::fmt::Display| StoreFailure::Unproven(error.to_string());
+        match own.check(&event.tx_hash).await {
+            Ok(()) => continue,
+            Err(ChainError::OlderStore(older)) => {
+                let block = watcher.node.block(event.block_height).await.map_err(|error| unproven(&error))?;
+                if own.is_in(&block.block.data, &event.tx_hash) {
+                    watcher.chain.refuse(older.into());
+                    return Err(StoreFailure::Refused);
+                }
+                let (tx_hash, height) = (&event.tx_hash, event.block_height);
+                tracing::error!(
+                    tx_hash,
+                    height,
+                    "the indexer states a transaction of the account that the node has not"
+                );
+            }
+            Err(error) => return Err(unproven(&error)),
+        }
+    }
+    Ok(())
+}
