@@ -10,7 +10,7 @@ use super::{
     answer::{Answer, iso_seconds, to_response},
     api::AdminApi,
     request::{BodyMembers, QueryParameters},
-    schema::{BodyRefusals, Challenge, ChallengeRequest, ReadRefusals, Token, TokenRequest},
+    schema::{BodyRefusals, Challenge, ChallengeRequest, ErrorBody, ReadRefusals, Token, TokenRequest},
 };
 
 fn issuer(api: &AdminApi) -> Result<&TokenIssuerHandle, Refusal> {
@@ -24,7 +24,8 @@ fn issuer_is_down(error: &svc_kit::AskError) -> Refusal {
 
 /// Makes a challenge for an account. Served with ADMIN_API_AUTH_MODE=corporation only.
 #[utoipa::path(post, path = "/v2/auth/challenge", operation_id = "challenge", tag = "auth", security(()),
-    request_body = ChallengeRequest, responses((status = 200, body = Challenge), ReadRefusals, BodyRefusals))]
+    request_body = ChallengeRequest, responses((status = 200, body = Challenge), ReadRefusals, BodyRefusals,
+        (status = 404, body = ErrorBody, description = "UNKNOWN_ID: no logins are served")))]
 pub(super) async fn challenge(State(api): State<AdminApi>, request: Request) -> Response {
     let answer = async || -> Answer<Challenge> {
         let tokens = issuer(&api)?;
@@ -40,7 +41,8 @@ pub(super) async fn challenge(State(api): State<AdminApi>, request: Request) -> 
 
 /// Exchanges a signed challenge for a token. Every failure of a login is the same 401.
 #[utoipa::path(post, path = "/v2/auth/token", operation_id = "token", tag = "auth", security(()),
-    request_body = TokenRequest, responses((status = 200, body = Token), ReadRefusals, BodyRefusals))]
+    request_body = TokenRequest, responses((status = 200, body = Token), ReadRefusals, BodyRefusals,
+        (status = 404, body = ErrorBody, description = "UNKNOWN_ID: no logins are served")))]
 pub(super) async fn redeem(State(api): State<AdminApi>, request: Request) -> Response {
     let answer = async || -> Answer<Token> {
         let tokens = issuer(&api)?;

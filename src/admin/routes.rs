@@ -20,7 +20,7 @@ use svc_agent::{AgentPart, Refusal, RefusalCode, TokenCheck};
 use svc_otel::metrics;
 use svc_wire::secret::SecretString;
 use utoipa::openapi::{
-    ComponentsBuilder, InfoBuilder, OpenApi, OpenApiBuilder,
+    ComponentsBuilder, InfoBuilder, OpenApi, OpenApiBuilder, RefOr, Schema,
     security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
 };
 use utoipa_axum::{router::OpenApiRouter, routes};
@@ -69,13 +69,22 @@ fn base_document() -> OpenApi {
 
 /// The OpenAPI document of the admin API, made of the handlers that the routes lead to.
 pub fn openapi() -> OpenApi {
-    described_routes().into_openapi()
+    complete(described_routes().into_openapi())
+}
+
+/// Adds the rules that no attribute of a type states.
+fn complete(mut document: OpenApi) -> OpenApi {
+    let schemas = document.components.as_mut().map(|components| &mut components.schemas);
+    if let Some(RefOr::T(Schema::Object(change))) = schemas.and_then(|all| all.get_mut("ServiceEndpointChange")) {
+        change.min_properties = Some(1);
+    }
+    document
 }
 
 /// All routes.
 pub fn router(api: AdminApi) -> Router {
     let (routes, document) = described_routes().split_for_parts();
-    let document = Arc::new(document);
+    let document = Arc::new(complete(document));
     let described = Arc::clone(&document);
     routes
         .route("/metrics", get(metrics_response))

@@ -53,12 +53,13 @@ impl From<ServiceEntry> for ListedServiceEndpoint {
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code)]
+#[serde(deny_unknown_fields)]
 pub(super) struct NewServiceEndpoint {
-    /// Fragment, with or without #, or a URL of the agent's own DID. Made of the type when absent.
-    #[schema(nullable = false)]
+    /// Fragment of RFC 3986, with or without #; a URL of the agent's own DID is taken too. Made of the type when absent.
+    #[schema(nullable = false, pattern = r"^#?([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2}){1,128}$")]
     id: Option<String>,
     /// Type; those of the agent's own entries are refused.
-    #[schema(rename = "type", min_length = 1, max_length = 128)]
+    #[schema(rename = "type", min_length = 1, max_length = 128, pattern = r"^[^\x00-\x1f\x7f-\x9f]+$")]
     kind: String,
     #[schema(schema_with = endpoint_schema)]
     service_endpoint: Value,
@@ -68,9 +69,16 @@ pub(super) struct NewServiceEndpoint {
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code)]
+#[serde(deny_unknown_fields)]
 pub(super) struct ServiceEndpointChange {
     /// Type.
-    #[schema(rename = "type", min_length = 1, max_length = 128, nullable = false)]
+    #[schema(
+        rename = "type",
+        min_length = 1,
+        max_length = 128,
+        nullable = false,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]+$"
+    )]
     kind: Option<String>,
     #[schema(schema_with = endpoint_schema, required = false)]
     service_endpoint: Value,
@@ -107,6 +115,7 @@ pub(super) struct Page<T> {
 /// An account that wants to log in.
 #[derive(ToSchema)]
 #[allow(dead_code)]
+#[serde(deny_unknown_fields)]
 pub(super) struct ChallengeRequest {
     /// Account address.
     account: String,
@@ -131,6 +140,7 @@ pub(super) struct Challenge {
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code)]
+#[serde(deny_unknown_fields)]
 pub(super) struct TokenRequest {
     /// Account address.
     account: String,
@@ -302,7 +312,7 @@ struct ErrorDetails {
     /// The offending thing and the allowed values.
     message: String,
     /// `violations` of a body with `path` and `message`, or the parts that are `waiting`.
-    #[schema(value_type = Object, nullable = false)]
+    #[schema(value_type = Object, nullable = false, required = false)]
     details: Option<Value>,
 }
 

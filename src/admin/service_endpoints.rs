@@ -66,7 +66,8 @@ pub(super) async fn add(State(api): State<AdminApi>, request: Request) -> Respon
 
 /// Changes an entry; a given member is replaced whole.
 #[utoipa::path(patch, path = "/v2/vt/service-endpoints/{serviceEndpointId}", operation_id = "updateServiceEndpoint",
-    tag = "service endpoints", params(("serviceEndpointId" = String, Path, description = "Fragment, #fragment, or the whole DID URL.")),
+    tag = "service endpoints", params(("serviceEndpointId" = String, Path, pattern = r"^#?[A-Za-z0-9._~!$&'()*+,;=:@/?-]{1,128}$",
+        description = "Fragment of RFC 3986, with or without #; the whole DID URL is taken too.")),
     request_body = ServiceEndpointChange,
     responses((status = 200, body = ServiceEndpoint), ReadRefusals, BodyRefusals, ChangeRefusals))]
 pub(super) async fn update(
@@ -91,7 +92,8 @@ pub(super) async fn update(
 
 /// Removes an entry, and answers with it.
 #[utoipa::path(delete, path = "/v2/vt/service-endpoints/{serviceEndpointId}", operation_id = "deleteServiceEndpoint",
-    tag = "service endpoints", params(("serviceEndpointId" = String, Path, description = "Fragment, #fragment, or the whole DID URL.")),
+    tag = "service endpoints", params(("serviceEndpointId" = String, Path, pattern = r"^#?[A-Za-z0-9._~!$&'()*+,;=:@/?-]{1,128}$",
+        description = "Fragment of RFC 3986, with or without #; the whole DID URL is taken too.")),
     responses((status = 200, body = ServiceEndpoint), ReadRefusals, ChangeRefusals))]
 pub(super) async fn delete(
     State(api): State<AdminApi>,
