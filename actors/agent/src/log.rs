@@ -108,3 +108,77 @@ fn finish(mut entry: Value, number: u64, key: &SigningKey, time: &str) -> Result
     entry["proof"] = json!([entry["proof"].take()]);
     Ok(LogEntry { version_id, line: entry.to_string(), state: entry["state"].take() })
 }
+
+#[cfg(test)]
+mod tests {
+    //! Logs for other implementations, and logs of theirs. `tests/interop` runs these tests with the files.
+
+    use svc_net::did::verify_own_log;
+    use svc_wire::timestamp;
+
+    use super::*;
+    use crate::document::{DidDocument, DocumentKeys};
+
+    /// Time of the first entry: others refuse entries in the future.
+    const FIRST: i64 = 1_700_000_000;
+
+    /// A log with an entry a second, by a test clock.
+    fn long_log(entries: u64) -> (String, String) {
+        let key = SigningKey::from_bytes(&[7; 32]);
+        let keys = || EntryKeys { update: &key, next_hashes: None };
+        let time = |number: u64| {
+            let seconds = FIRST + i64::try_from(number).unwrap_or(0);
+            timestamp::iso_seconds(&prost_types::Timestamp { seconds, nanos: 0 })
+        };
+        let public = DocumentKeys { signing: encode_multikey(&key), agreement: encode_public(&[0xec, 0x01], &[9; 32]) };
+        let document = DidDocument::new(&format!("did:webvh:{SCID_PLACEHOLDER}:agent.example.com"), &public);
+        let mut last = first_entry(document.as_json(), &keys(), &time(1)).expect("an entry");
+        let mut lines = vec![last.line.clone()];
+        for number in 2..=entries {
+            let mut document = last.state.clone();
+            let id = format!("{}#entry", document["id"].as_str().unwrap_or_default());
+            document["service"] =
+                json!([{"id": id, "type": "MCP", "serviceEndpoint": format!("https://example.com/{number}")}]);
+            last = next_entry((number - 1, &last.version_id), &document, &keys(), &time(number)).expect("an entry");
+            lines.push(last.line.clone());
+        }
+        (last.state["id"].as_str().unwrap_or_default().to_owned(), lines.join("\n") + "\n")
+    }
+
+    fn file(variable: &str) -> String {
+        std::env::var(variable).unwrap_or_else(|_| panic!("{variable} names a file"))
+    }
+
+    #[test]
+    fn a_long_log_verifies_and_one_flipped_bit_fails() {
+        let (did, log) = long_log(20);
+        verify_own_log(&did, log.as_bytes()).expect("verifies");
+        for position in (0..log.len()).step_by(997) {
+            let mut damaged = log.clone().into_bytes();
+            damaged[position] ^= 1;
+            assert!(verify_own_log(&did, &damaged).is_err(), "byte {position}");
+        }
+    }
+
+    #[test]
+    #[ignore = "writes a log for other implementations: SVC_WRITE_LOG names the file"]
+    fn a_log_for_other_implementations() {
+        let (did, log) = long_log(1_000);
+        verify_own_log(&did, log.as_bytes()).expect("verifies");
+        std::fs::write(file("SVC_WRITE_LOG"), log).expect("written");
+    }
+
+    #[test]
+    #[ignore = "reads a log of another implementation: SVC_READ_LOG names the file"]
+    fn a_log_of_another_implementation() {
+        let log = std::fs::read(file("SVC_READ_LOG")).expect("read");
+        let line = log.split(|byte| *byte == b'\n').rfind(|line| !line.is_empty()).expect("an entry");
+        let entry: Value = serde_json::from_slice(line).expect("JSON");
+        let did = entry["state"]["id"].as_str().expect("a DID");
+        verify_own_log(did, &log).expect("verifies");
+        let mut damaged = log.clone();
+        let middle = damaged.len() / 2;
+        damaged[middle] ^= 1;
+        assert!(verify_own_log(did, &damaged).is_err());
+    }
+}
