@@ -86,6 +86,11 @@ impl CourierHandle {
         (Self(Arc::new(handle)), child)
     }
 
+    #[cfg(test)]
+    async fn observe(&self) -> Option<serde_json::Value> {
+        self.0.observe().await
+    }
+
     /// Tells of events in the outbox.
     pub fn events_stored(&self) {
         self.0.notify(Msg::Stored);

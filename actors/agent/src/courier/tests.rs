@@ -181,10 +181,11 @@ impl Receiver {
 
     async fn wait_for(&self, count: usize) -> Vec<String> {
         loop {
-            let taken = self.taken.lock().expect("not poisoned").clone();
-            if taken.iter().collect::<BTreeSet<_>>().len() >= count {
-                return taken;
+            let taken = self.taken.lock().expect("not poisoned");
+            if taken.len() >= count && taken.iter().collect::<BTreeSet<_>>().len() >= count {
+                return taken.clone();
             }
+            drop(taken);
             self.changed.notified().await;
         }
     }
@@ -212,6 +213,31 @@ async fn start_courier(store: &AgentStore, url: url::Url) -> (CourierHandle, Sup
     let supervisor = Supervisor::new("courier");
     supervisor.start(SupervisorSpec::one_for_one(vec![guard_child, child])).await.expect("starts");
     (handle, supervisor)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ten_thousand_events_reach_a_receiver_that_fails_half_of_the_time_and_few_of_them_are_in_memory() {
+    let (store, receiver) = (open_store().await, Receiver::default());
+    let url = receiver.listen().await;
+    let blocks: Vec<BlockEvents> = (1..=20).map(|height| block(height, 500)).collect();
+    store.store_blocks(&blocks, NOW, 20_000).await.expect("stored");
+    let (courier, supervisor) = start_courier(&store, url).await;
+    let delivered = receiver.wait_for(10_000);
+    tokio::pin!(delivered);
+    let mut most = 0;
+    let taken = loop {
+        tokio::select! {
+            taken = &mut delivered => break taken,
+            state = courier.observe() => {
+                let queued = state.and_then(|state| state["queued"].as_u64()).unwrap_or(0);
+                most = most.max(queued);
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    };
+    assert!(taken.is_sorted() && taken.len() == 10_000, "{}", taken.len());
+    assert!(most <= 2 * BATCH as u64, "{most} events were in memory");
+    supervisor.shutdown(Duration::from_secs(5)).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

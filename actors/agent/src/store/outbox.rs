@@ -2,7 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use sqlx::{AnyConnection, Row, any::AnyRow};
+use sqlx::{
+    Any, AnyConnection, AssertSqlSafe, Row,
+    any::{AnyArguments, AnyRow},
+    query::Query,
+};
 use svc_store::StoreTransaction;
 
 use super::{agent_store::AgentStore, error::AgentStoreError};
@@ -144,10 +148,15 @@ impl AgentStore {
             let event_height = to_column(event.height);
             event_height < height || (event_height == height && ids.contains(&event.id))
         };
-        for notification in blocks.iter().flat_map(|block| &block.notifications).filter(|event| !is_stored(event)) {
-            insert_event(&mut transaction, &OutboxEvent::new(number, notification, now)).await?;
-            (number, stored) = (number + 1, stored + 1);
-        }
+        let added: Vec<OutboxEvent> = blocks
+            .iter()
+            .flat_map(|block| &block.notifications)
+            .filter(|event| !is_stored(event))
+            .zip(number..)
+            .map(|(notification, number)| OutboxEvent::new(number, notification, now))
+            .collect();
+        insert_events(&mut transaction, &added).await?;
+        (number, stored) = (number + to_column(added.len() as u64), stored + to_column(added.len() as u64));
         let excess = stored - to_column(max_stored);
         if excess > 0 {
             stored -= drop_oldest(&mut transaction, excess).await?;
@@ -156,11 +165,13 @@ impl AgentStore {
         if height_now != height {
             sqlx::query("DELETE FROM event_at_cursor").execute(&mut *transaction).await?;
         }
-        for id in last.ids.iter().filter(|_| to_column(last.height) == height_now) {
-            sqlx::query("INSERT INTO event_at_cursor (id) VALUES ($1) ON CONFLICT (id) DO NOTHING")
-                .bind(id)
-                .execute(&mut *transaction)
-                .await?;
+        for ids in last.ids.chunks(ROWS).filter(|_| to_column(last.height) == height_now) {
+            let sql = format!(
+                "INSERT INTO event_at_cursor (id) VALUES {} ON CONFLICT (id) DO NOTHING",
+                placeholders(ids.len(), 1)
+            );
+            let insert = sqlx::query(AssertSqlSafe(sql));
+            ids.iter().fold(insert, |insert, id| insert.bind(id)).execute(&mut *transaction).await?;
         }
         set_cursor(&mut transaction, height_now, stored, number).await?;
         Ok(transaction.commit().await?)
@@ -178,12 +189,12 @@ impl AgentStore {
     pub async fn settle_events(&self, delivered: &[i64], dead: &[DeadLetter]) -> Result<(), AgentStoreError> {
         let mut transaction = self.begin().await?;
         let mut removed = 0;
-        for number in delivered {
-            removed += remove_event(&mut transaction, *number).await?;
+        for numbers in delivered.chunks(ROWS) {
+            removed += remove_events(&mut transaction, numbers).await?;
         }
         for letter in dead {
             // An event that was dropped meanwhile is in a gap already.
-            if remove_event(&mut transaction, letter.event.number).await? == 1 {
+            if remove_events(&mut transaction, &[letter.event.number]).await? == 1 {
                 removed += 1 - insert_dead_letter(&mut transaction, letter).await?;
             }
         }
@@ -205,7 +216,7 @@ impl AgentStore {
         let Some(letter) = take_dead_letter(&mut transaction, id).await? else { return Ok(None) };
         let number: i64 =
             sqlx::query_scalar("SELECT next_number FROM event_cursor").fetch_one(&mut *transaction).await?;
-        insert_event(&mut transaction, &OutboxEvent { number, stored_at: now, ..letter.event.clone() }).await?;
+        insert_events(&mut transaction, &[OutboxEvent { number, stored_at: now, ..letter.event.clone() }]).await?;
         sqlx::query("UPDATE event_cursor SET next_number = next_number + 1").execute(&mut *transaction).await?;
         transaction.commit().await?;
         Ok(Some(letter))
@@ -260,11 +271,12 @@ impl AgentStore {
             }
         }
         let sql = "SELECT next_number FROM event_cursor";
-        let mut number: i64 = sqlx::query_scalar(sql).fetch_one(&mut *transaction).await?;
-        for notification in notifications {
-            insert_event(&mut transaction, &OutboxEvent::new(number, notification, now)).await?;
-            number += 1;
-        }
+        let number: i64 = sqlx::query_scalar(sql).fetch_one(&mut *transaction).await?;
+        let added = notifications.iter().zip(number..);
+        let added: Vec<OutboxEvent> =
+            added.map(|(notification, number)| OutboxEvent::new(number, notification, now)).collect();
+        insert_events(&mut transaction, &added).await?;
+        let number = number + to_column(added.len() as u64);
         sqlx::query("UPDATE event_cursor SET next_number = $1, stored = stored + $2")
             .bind(number)
             .bind(to_column(notifications.len() as u64))
@@ -284,23 +296,36 @@ impl AgentStore {
     }
 }
 
-async fn insert_event(connection: &mut AnyConnection, event: &OutboxEvent) -> Result<(), AgentStoreError> {
-    sqlx::query("INSERT INTO outbox (number, id, kind, height, stored_at, body) VALUES ($1, $2, $3, $4, $5, $6)")
-        .bind(event.number)
-        .bind(&event.id)
-        .bind(&event.kind)
-        .bind(event.height)
-        .bind(event.stored_at)
-        .bind(&event.body)
-        .execute(connection)
-        .await?;
+/// Rows of one statement.
+const ROWS: usize = 100;
+
+/// The places of rows in a statement: `($1, $2), ($3, $4)`.
+fn placeholders(rows: usize, columns: usize) -> String {
+    let row = |row: usize| {
+        let places: Vec<String> = (1..=columns).map(|column| format!("${}", row * columns + column)).collect();
+        format!("({})", places.join(", "))
+    };
+    (0..rows).map(row).collect::<Vec<_>>().join(", ")
+}
+
+async fn insert_events(connection: &mut AnyConnection, events: &[OutboxEvent]) -> Result<(), AgentStoreError> {
+    for events in events.chunks(ROWS) {
+        let places = placeholders(events.len(), 6);
+        let sql = format!("INSERT INTO outbox (number, id, kind, height, stored_at, body) VALUES {places}");
+        let bind = |insert: Query<'static, Any, AnyArguments>, event: &OutboxEvent| {
+            let OutboxEvent { number, id, kind, height, stored_at, body } = event.clone();
+            insert.bind(number).bind(id).bind(kind).bind(height).bind(stored_at).bind(body)
+        };
+        events.iter().fold(sqlx::query(AssertSqlSafe(sql)), bind).execute(&mut *connection).await?;
+    }
     Ok(())
 }
 
 /// Returns the number of removed rows.
-async fn remove_event(connection: &mut AnyConnection, number: i64) -> Result<i64, AgentStoreError> {
-    let removed = sqlx::query("DELETE FROM outbox WHERE number = $1").bind(number).execute(connection).await?;
-    Ok(to_column(removed.rows_affected()))
+async fn remove_events(connection: &mut AnyConnection, numbers: &[i64]) -> Result<i64, AgentStoreError> {
+    let sql = format!("DELETE FROM outbox WHERE number IN ({})", placeholders(numbers.len(), 1));
+    let remove = numbers.iter().fold(sqlx::query(AssertSqlSafe(sql)), |remove, number| remove.bind(*number));
+    Ok(to_column(remove.execute(connection).await?.rows_affected()))
 }
 
 /// Returns the number of added rows: an event that died before, was read again from a gap, and dies again is one letter.
@@ -351,9 +376,9 @@ async fn set_cursor(
 const OLDEST_ROWS: [(&str, &str); 2] = [
     (
         "SELECT number, height FROM dead_letter ORDER BY moved_at, number LIMIT $1",
-        "DELETE FROM dead_letter WHERE number = $1",
+        "DELETE FROM dead_letter WHERE number",
     ),
-    ("SELECT number, height FROM outbox ORDER BY number LIMIT $1", "DELETE FROM outbox WHERE number = $1"),
+    ("SELECT number, height FROM outbox ORDER BY number LIMIT $1", "DELETE FROM outbox WHERE number"),
 ];
 
 /// Drops the oldest dead letters, then the oldest events; returns their number. Heights in a row become a gap, or widen one.
@@ -362,9 +387,14 @@ async fn drop_oldest(connection: &mut AnyConnection, count: i64) -> Result<i64, 
     for (select, delete) in OLDEST_ROWS {
         let rows = sqlx::query(select).bind(count - dropped).fetch_all(&mut *connection).await?;
         let mut heights = Vec::new();
-        for row in &rows {
-            heights.push(row.try_get::<i64, _>(1)?);
-            sqlx::query(delete).bind(row.try_get::<i64, _>(0)?).execute(&mut *connection).await?;
+        for rows in rows.chunks(ROWS) {
+            let sql = format!("{delete} IN ({})", placeholders(rows.len(), 1));
+            let mut remove = sqlx::query(AssertSqlSafe(sql));
+            for row in rows {
+                remove = remove.bind(row.try_get::<i64, _>(0)?);
+                heights.push(row.try_get::<i64, _>(1)?);
+            }
+            remove.execute(&mut *connection).await?;
         }
         dropped += to_column(rows.len() as u64);
         heights.sort_unstable();
