@@ -1,13 +1,17 @@
 # The commands people type. `make` explains them.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check interop bench soak fuzz deny devnet fmt model
+.PHONY: help demo demo-agent test check interop bench soak fuzz deny devnet fmt model
 
 help: ## Show this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-9s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 demo: ## Build, start a devnet on free ports, create an ecosystem through MCP, read it back
 	cargo build --quiet
 	SVC_LOG_LEVEL=warn target/debug/svc devnet --demo
+
+demo-agent: ## Add a service entry to an agent's DID Document through MCP, and follow it to a block, the indexer and a webhook
+	cargo build --quiet
+	SVC_LOG_LEVEL=warn target/debug/svc devnet --demo-agent
 
 devnet: ## Run the whole network with its tool server until Ctrl-C
 	cargo build --quiet

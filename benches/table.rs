@@ -1,6 +1,7 @@
 //! `make bench`: figures as ratios against a floor measured in the same run, since machines are noisy.
 #![allow(missing_docs, clippy::expect_used, clippy::print_stdout)]
 
+mod agent;
 mod catch_up;
 mod ledger;
 mod mcp;
@@ -143,6 +144,9 @@ fn main() {
         }
         if is_wanted("mcp") {
             mcp::rows().await.iter().for_each(print_row);
+        }
+        if is_wanted("agent") {
+            agent::rows().await.iter().for_each(print_row);
         }
         if is_wanted("writes") {
             writes::rows().await.iter().for_each(print_row);

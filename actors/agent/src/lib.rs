@@ -13,7 +13,7 @@ mod error;
 mod identity;
 mod journal_key;
 mod keeper;
-mod log;
+pub mod log;
 mod notification;
 mod resolution;
 mod store;

@@ -12,7 +12,7 @@ use svc_trust::{
 };
 
 /// Stands for the SCID while the SCID is computed.
-pub(crate) const SCID_PLACEHOLDER: &str = "{SCID}";
+pub const SCID_PLACEHOLDER: &str = "{SCID}";
 const METHOD: &str = "did:webvh:1.0";
 
 /// Why an entry cannot be made.
@@ -22,7 +22,7 @@ pub struct LogEntryError(String);
 
 /// An entry with its proof.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct LogEntry {
+pub struct LogEntry {
     /// Number and hash.
     pub version_id: String,
     /// One line of the log, without its end.
@@ -32,17 +32,17 @@ pub(crate) struct LogEntry {
 }
 
 /// The public key of a key, as Multikey text.
-pub(crate) fn encode_multikey(key: &SigningKey) -> String {
+pub fn encode_multikey(key: &SigningKey) -> String {
     encode_public(&[0xed, 0x01], key.verifying_key().as_bytes())
 }
 
 /// A public key with the prefix of its kind, as Multikey text.
-pub(crate) fn encode_public(prefix: &[u8], key: &[u8]) -> String {
+pub fn encode_public(prefix: &[u8], key: &[u8]) -> String {
     multibase::encode(Base::Base58Btc, [prefix, key].concat())
 }
 
 /// An item of `nextKeyHashes`.
-pub(crate) fn key_hash(multikey: &str) -> String {
+pub fn key_hash(multikey: &str) -> String {
     multihash(multikey.as_bytes())
 }
 
@@ -55,7 +55,7 @@ fn canonical(value: &Value) -> Result<String, LogEntryError> {
 }
 
 /// The keys of one entry.
-pub(crate) struct EntryKeys<'a> {
+pub struct EntryKeys<'a> {
     /// Signs the entry.
     pub update: &'a SigningKey,
     /// Hashes of the keys that may sign the next entry, with pre-rotation; `None` leaves the parameters of the log as they are.
@@ -63,7 +63,7 @@ pub(crate) struct EntryKeys<'a> {
 }
 
 /// Makes the first entry. The document has [`SCID_PLACEHOLDER`] in place of the SCID.
-pub(crate) fn first_entry(document: &Value, keys: &EntryKeys<'_>, time: &str) -> Result<LogEntry, LogEntryError> {
+pub fn first_entry(document: &Value, keys: &EntryKeys<'_>, time: &str) -> Result<LogEntry, LogEntryError> {
     let mut parameters = json!({
         "method": METHOD, "scid": SCID_PLACEHOLDER, "updateKeys": [encode_multikey(keys.update)], "portable": false,
     });
@@ -79,7 +79,7 @@ pub(crate) fn first_entry(document: &Value, keys: &EntryKeys<'_>, time: &str) ->
 }
 
 /// Makes the entry behind `previous`, which is the number and the version id of the last one.
-pub(crate) fn next_entry(
+pub fn next_entry(
     previous: (u64, &str),
     document: &Value,
     keys: &EntryKeys<'_>,

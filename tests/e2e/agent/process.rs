@@ -99,7 +99,7 @@ impl AgentHome {
                 break;
             }
         }
-        // A pipe that nobody reads would stop the process.
+        // A pipe without a reader would stop the process.
         let log = std::thread::spawn(move || {
             let _ = lines.read_to_string(&mut log);
             log
@@ -336,4 +336,18 @@ async fn serve_log(port: u16, log: Vec<u8>) -> tokio::task::JoinHandle<()> {
     let router = axum::Router::new()
         .route("/.well-known/did.jsonl", axum::routing::get(async move || ([("content-type", "text/jsonl")], log)));
     tokio::spawn(async move { drop(axum::serve(listener, router).await) })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_follows_a_service_entry_from_an_mcp_client_to_a_webhook_consumer() {
+    let mut command = tokio::process::Command::new(SERVER_PROGRAM);
+    command.args(["devnet", "--demo-agent"]).env_clear().kill_on_drop(true);
+    let output = tokio::time::timeout(TEST_TIMEOUT, command.output()).await.expect("in time").expect("it runs");
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out} {err}");
+    for step in ["1. svc.vsa.se.addServiceEndpoint", "2. The document", "3. Block", "4. The indexer", "5. The webhook"]
+    {
+        assert!(out.contains(step), "{step} in {out}");
+    }
+    assert!(out.ends_with("Every step shows the same entry.\n"), "{out}");
 }

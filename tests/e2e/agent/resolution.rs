@@ -1,4 +1,4 @@
-//! A changed document that the indexers resolve again: the reasons for which nothing is sent, and what lifts them.
+//! A changed document that the indexers resolve again: the reasons for which nothing is sent, and the events that lift them.
 
 use std::{sync::Arc, time::Duration};
 
