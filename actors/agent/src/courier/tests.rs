@@ -181,11 +181,12 @@ impl Receiver {
 
     async fn wait_for(&self, count: usize) -> Vec<String> {
         loop {
-            let taken = self.taken.lock().expect("not poisoned");
-            if taken.len() >= count && taken.iter().collect::<BTreeSet<_>>().len() >= count {
-                return taken.clone();
+            {
+                let taken = self.taken.lock().expect("not poisoned");
+                if taken.len() >= count && taken.iter().collect::<BTreeSet<_>>().len() >= count {
+                    return taken.clone();
+                }
             }
-            drop(taken);
             self.changed.notified().await;
         }
     }
