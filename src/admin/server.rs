@@ -95,6 +95,8 @@ impl AgentServer {
         let location = agent.location.clone();
         // The agent compares its log with that at its public URL, which may lead here.
         let started = CancellationToken::new();
+        // A start that is cancelled ends it too.
+        let _ended = started.clone().drop_guard();
         let starting = tokio::spawn(answer_starting(listeners.public.try_clone()?, started.clone()));
         let launched = Agent::launch(agent).await.map_err(|error: AgentBootError| anyhow::Error::new(error));
         // Connections of before end with it, so that their next requests reach the agent.

@@ -189,6 +189,9 @@ pub(super) async fn run(args: DevnetArgs, secrets: &mut ProcessSecrets) -> anyho
 
 /// Runs the demo of the agent on a network of its own.
 async fn run_agent_demo(mut config: LocalNetworkConfig) -> anyhow::Result<()> {
+    if config.devnet.block_time.is_none() {
+        bail!("the demo needs a time between the blocks");
+    }
     let consumer = WebhookConsumer::start().await?;
     config.agent.receiver = Some(consumer.receiver());
     let network = LocalNetwork::launch(config).await?;

@@ -136,7 +136,9 @@ async fn check_account(
             AgentAccount { did: did.to_owned(), corporation_id: config.corporation_id, address: address.clone() };
         findings.push(match read_grant(node, chain, &agent, &wall_clock::now()).await {
             Ok(Ok(grant)) => {
-                budget = grant.budget;
+                // An allowance of an account without coins pays nothing.
+                let coins = query_balance(node, &grant.corporation, &chain.params.denom).await.unwrap_or(0);
+                budget = grant.budget.filter(|_| coins > 0);
                 let until = timestamp::iso_millis(&grant.expires_at);
                 CheckFinding::good("grant", format!("participant {} until {until}", grant.participant_id))
             }

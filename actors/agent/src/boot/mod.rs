@@ -358,7 +358,7 @@ impl ChainUsers for EventUsers {
             resolution: self.resolution.clone(),
             own_writes,
             chain: self.chain.clone(),
-            node: access.pipeline.node().clone(),
+            pipeline: access.pipeline.clone(),
         })]
     }
 

@@ -100,7 +100,7 @@ impl DeliveryHandle {
         let no_chain = || Refusal::not_ready(AgentPart::Node, "the chain of the events is not known yet", 5);
         let notifications = *self.0.notifications.get().ok_or_else(no_chain)?;
         let _one = self.0.refill.lock().await;
-        select_indexer(&self.0.indexer, 0).await;
+        select_indexer(&self.0.indexer, 0, None).await;
         let newest = read_indexed_height(self.0.indexer.current()).await;
         let newest = newest.map_err(|error| unreadable(&error.to_string()))?;
         let mut queued = 0;

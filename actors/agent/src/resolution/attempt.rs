@@ -1,6 +1,6 @@
 //! One attempt to have a version of the document resolved: the reads at the node, and the transaction.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use prost::Message;
 use prost_types::Any;
@@ -29,6 +29,9 @@ use crate::{
 
 /// Blocks behind the timeout height of a transaction after which it is not waited for any more.
 const GIVE_UP_BLOCKS: u64 = 100;
+
+/// Pause between two looks at a transaction that is not decided.
+const UNDECIDED_LOOK: Duration = Duration::from_secs(60);
 
 /// An attempt that ended early.
 enum Stop {
@@ -121,6 +124,21 @@ impl Attempt {
 
     fn pipeline(&self) -> &Pipeline {
         &self.access.pipeline
+    }
+
+    /// Waits until a transaction of the attempt is far behind its timeout height: the blocks that decide it may be at no node.
+    async fn await_undecidable(&self) {
+        let (journal, key) = (self.pipeline().journal(), resolution_key(&self.did, self.version));
+        loop {
+            tokio::time::sleep(UNDECIDED_LOOK).await;
+            let found = journal.find_by_key(&key).await.ok().flatten();
+            let is_undecided = |record: JournalRecord| {
+                record.state.starts_with("open") && self.height() > record.timeout_height + GIVE_UP_BLOCKS
+            };
+            if found.is_some_and(is_undecided) {
+                return;
+            }
+        }
     }
 
     fn height(&self) -> u64 {
@@ -219,8 +237,11 @@ impl Attempt {
                 }
             }
         };
-        let (written, ()) = async { tokio::join!(writing, watching) }.instrument(span.clone()).await;
-        conclude(written)
+        let both = async { tokio::join!(writing, watching) }.instrument(span.clone());
+        tokio::select! {
+            (written, ()) = both => conclude(written),
+            () = self.await_undecidable() => Err(Stop::Failed("the transaction cannot be decided".to_owned())),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use serde_json::{Value, json};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
 use svc_net::{
-    upstream::{read_event_page, select_indexer},
+    upstream::{UpstreamEndpoints, read_event_page, select_indexer},
     websocket::{ConnectionEpoch, LinkConfig, LinkEvent, WebSocketLink},
 };
 use svc_otel::metrics;
@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     chain_link::ChainError,
-    store::{AgentStoreError, BlockEvents},
+    store::{AgentStore, AgentStoreError, BlockEvents},
 };
 
 /// Shortest silence that ends a connection.
@@ -31,6 +31,10 @@ const MIN_SILENCE: Duration = Duration::from_secs(1);
 const READY_INTERVAL_MS: u64 = 5_000;
 /// Modules of events about grants and participants.
 const GRANT_MODULES: [&str; 2] = ["de", "pp"];
+/// Attempts in a row without a proof after which the connection ends, and another indexer may be selected.
+const MAX_UNPROVEN: u32 = 10;
+/// Reads of the cursor before a start fails.
+const MAX_CURSOR_READS: u32 = 10;
 /// Pause after a failure of the store.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -42,6 +46,8 @@ pub struct State {
     first_height: Option<u64>,
     collector: EventCollector,
     link: WebSocketLink,
+    /// The indexer of the connection; pages of another one have other cursors.
+    indexer: UpstreamEndpoints,
     epoch: ConnectionEpoch,
     silence_timer: Option<AbortHandle>,
     /// Blocks that are being stored.
@@ -49,8 +55,11 @@ pub struct State {
     /// A block of the indexer that is still to be compared with the node's, and whether one of this connection was the same.
     stated: Option<StatedBlock>,
     is_same_chain: bool,
-    /// Blocks that differed, one after the other.
-    differing: u32,
+    /// Height of a block of this connection that differed.
+    other_block: Option<u64>,
+    /// Attempts in a row that the node did not prove, and whether there was one in this connection.
+    unproven: u32,
+    is_doubtful: bool,
     /// A page that is read once the store has caught up.
     held_page: Option<(u64, Option<String>)>,
 }
@@ -65,10 +74,7 @@ impl ActorBehaviour for RegistryWatcher {
     type State = State;
 
     async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
-        let failed = |error: AgentStoreError| ActorFailure(error.to_string());
-        let store = &args.watcher.store;
-        let stored = store.event_cursor().await.map_err(failed)?;
-        let ids = store.ids_at_cursor().await.map_err(failed)?;
+        let (stored, ids) = read_cursor(&args.watcher.store).await?;
         let before_start = args.watcher.start_height.map(|height| height.saturating_sub(1));
         let mailbox = context.mailbox();
         let config = LinkConfig::with_endpoints("indexer", args.watcher.indexer.clone(), "/v4/indexer/subscribe");
@@ -83,12 +89,15 @@ impl ActorBehaviour for RegistryWatcher {
             first_height: before_start,
             collector: EventCollector::new(stored, ids),
             link,
+            indexer: args.watcher.indexer.pinned(),
             epoch: ConnectionEpoch::default(),
             silence_timer: None,
             storing: None,
             stated: None,
             is_same_chain: false,
-            differing: 0,
+            other_block: None,
+            unproven: 0,
+            is_doubtful: false,
             held_page: None,
         })
     }
@@ -111,8 +120,8 @@ impl ActorBehaviour for RegistryWatcher {
             }
             Msg::SilenceElapsed { epoch } if epoch == state.epoch => state.subscription.on_silence(),
             Msg::SilenceElapsed { .. } => Vec::new(),
-            Msg::Stored(result) => {
-                state.finish_store(context, result);
+            Msg::Stored { epoch, result } => {
+                state.finish_store(context, epoch, result);
                 Vec::new()
             }
             Msg::StoreAgain => {
@@ -145,15 +154,24 @@ impl ActorBehaviour for RegistryWatcher {
 impl State {
     /// Replaces the indexer in use by another one when it does not answer, or lacks blocks that are stored.
     fn select_indexer(&self, context: &ActorContext<Msg>) {
-        let (indexer, stored) = (self.args.watcher.indexer.clone(), self.collector.cursor());
-        context.spawn(async move { select_indexer(&indexer, stored.unwrap_or(0)).await });
+        let (args, stored) = (Arc::clone(&self.args), self.collector.cursor());
+        context.spawn(async move {
+            let plausible = args.watcher.pipeline.clock().plausible_height(tokio::time::Instant::now());
+            select_indexer(&args.watcher.indexer, stored.unwrap_or(0), Some(plausible)).await;
+        });
     }
 
     fn receive(&mut self, context: &ActorContext<Msg>, event: LinkEvent) -> Vec<SubscriptionEffect> {
         match event {
             LinkEvent::Up { epoch } => {
                 self.epoch = epoch;
-                (self.stated, self.is_same_chain) = (None, false);
+                self.indexer = self.args.watcher.indexer.pinned();
+                self.collector.begin_again();
+                if self.is_doubtful {
+                    self.first_height = self.before_start();
+                }
+                (self.stated, self.is_same_chain, self.is_doubtful) = (None, false, false);
+                (self.other_block, self.unproven) = (None, 0);
                 // A connection begins with the newest stored block, which is read again: an indexer may have further events of it.
                 let stored = self.collector.cursor().map(|cursor| cursor.saturating_sub(1));
                 self.subscription = SubscriptionCore::new(stored.or(self.first_height));
@@ -163,8 +181,8 @@ impl State {
             }
             LinkEvent::Text { text, .. } => match serde_json::from_str::<StreamMessage>(&text) {
                 Ok(message) if is_consistent(&message) => {
-                    if !self.is_same_chain {
-                        self.stated = StatedBlock::of(&message).or(self.stated.take());
+                    if !self.is_same_chain && self.stated.is_none() {
+                        self.stated = StatedBlock::of(&message);
                     }
                     self.subscription.on_message(message)
                 }
@@ -240,16 +258,18 @@ impl State {
         if !self.is_same_chain && self.stated.is_none() {
             return;
         }
-        let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
+        let (args, mailbox, epoch) = (Arc::clone(&self.args), context.mailbox(), self.epoch);
         let stated = self.stated.clone().filter(|_| !self.is_same_chain);
         self.storing = Some(blocks.clone());
         context.spawn(async move {
-            let stored = prove_and_store(&args, stated.as_ref(), &blocks).await;
-            mailbox.send(Msg::Stored(stored));
+            let result = prove_and_store(&args, stated.as_ref(), &blocks).await;
+            mailbox.send(Msg::Stored { epoch, result });
         });
     }
 
-    fn finish_store(&mut self, context: &ActorContext<Msg>, result: Result<(), StoreFailure>) {
+    fn finish_store(&mut self, context: &ActorContext<Msg>, epoch: ConnectionEpoch, result: Result<(), StoreFailure>) {
+        // What a proof of an earlier connection says, it says of another indexer.
+        let is_current = epoch == self.epoch;
         match result {
             Ok(()) => self.args.watcher.guard.note_write(true),
             Err(StoreFailure::Store(error)) => {
@@ -261,16 +281,24 @@ impl State {
             Err(StoreFailure::Unproven(reason)) => {
                 tracing::warn!(reason, "events are not stored before the node has proven them");
                 context.send_after(STORE_PAUSE, Msg::StoreAgain);
+                if is_current {
+                    self.note_unproven();
+                }
                 return;
             }
-            Err(StoreFailure::OtherBlock { height }) => {
-                self.note_other_block(height);
+            Err(StoreFailure::OtherBlock { height, is_own }) => {
+                if is_current {
+                    self.note_other_block(height, is_own);
+                }
                 context.send_after(STORE_PAUSE, Msg::StoreAgain);
                 return;
             }
             Err(StoreFailure::Refused) => return,
         }
-        (self.is_same_chain, self.stated, self.differing) = (true, None, 0);
+        if is_current {
+            (self.is_same_chain, self.stated) = (true, None);
+            (self.other_block, self.unproven, self.is_doubtful) = (None, 0, false);
+        }
         let Some(blocks) = self.storing.take() else { return };
         let notifications = self.args.watcher.notifications;
         self.collector.stored(&blocks, |event| notifications.id(event));
@@ -280,23 +308,41 @@ impl State {
         }
     }
 
-    /// The indexer and the node have different blocks. One such block may have the time of the indexer's clock; two are another chain.
-    fn note_other_block(&mut self, height: u64) {
-        self.differing += 1;
-        self.stated = None;
+    /// The node does not prove the indexer's block: it is behind for a moment, or the indexer is one of another chain.
+    fn note_unproven(&mut self) {
+        (self.unproven, self.is_doubtful) = (self.unproven + 1, true);
+        if self.unproven % MAX_UNPROVEN == 0 {
+            self.link.reconnect(self.epoch, "the node does not prove the blocks of the indexer");
+        }
+    }
+
+    /// The indexer and the node have different blocks. A message that is not about its block alone may have another time; two blocks are
+    /// another chain.
+    fn note_other_block(&mut self, height: u64, is_own: bool) {
+        (self.stated, self.is_doubtful) = (None, true);
         let watcher = &self.args.watcher;
-        let (indexer, node) = (watcher.indexer.current().origin().to_owned(), watcher.node.origin().to_owned());
+        let (indexer, node) = (self.indexer.current().origin(), watcher.pipeline.node().origin());
         tracing::error!(indexer, node, height, "the indexer and the node have different blocks at a height");
-        if self.differing > 1 {
+        if !is_own {
+            return;
+        }
+        if self.other_block.is_some_and(|other| other != height) {
+            let (indexer, node) = (indexer.to_owned(), node.to_owned());
             watcher.chain.refuse(ChainError::OtherIndexer { indexer, node, height });
         }
+        self.other_block = Some(height);
+    }
+
+    /// Height below the first one that is wanted, while nothing is stored.
+    fn before_start(&self) -> Option<u64> {
+        self.args.watcher.start_height.map(|height| height.saturating_sub(1))
     }
 
     fn read_page(&self, context: &ActorContext<Msg>, after: u64, cursor: Option<String>) {
         let (args, mailbox, epoch) = (Arc::clone(&self.args), context.mailbox(), self.epoch);
+        let indexer = self.indexer.clone();
         context.spawn(async move {
-            let (indexer, scope) = (args.watcher.indexer.current(), &args.watcher.scope);
-            let page = read_event_page(indexer, scope, after, cursor.as_deref()).await;
+            let page = read_event_page(indexer.current(), &args.watcher.scope, after, cursor.as_deref()).await;
             mailbox.send(Msg::PageRead { epoch, page: page.map_err(|error| error.to_string()) });
         });
     }
@@ -309,6 +355,23 @@ impl State {
             state.is_live = phase == SubscriptionPhase::Live && self.collector.next_blocks().is_empty();
             state.skipped = self.collector.skipped();
         });
+    }
+}
+
+/// Reads the cursor. A first start that fails is not repeated by a supervisor, and a database may be away for a moment.
+async fn read_cursor(store: &AgentStore) -> Result<(Option<u64>, Vec<String>), ActorFailure> {
+    let mut attempts = 0;
+    loop {
+        let read = async { Ok::<_, AgentStoreError>((store.event_cursor().await?, store.ids_at_cursor().await?)) };
+        match read.await {
+            Ok(read) => return Ok(read),
+            Err(error) if attempts == MAX_CURSOR_READS => return Err(ActorFailure(error.to_string())),
+            Err(error) => {
+                tracing::warn!(%error, "the cursor of the events cannot be read");
+                attempts += 1;
+                tokio::time::sleep(STORE_PAUSE).await;
+            }
+        }
     }
 }
 

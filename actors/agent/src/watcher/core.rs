@@ -42,6 +42,12 @@ impl EventCollector {
         }
     }
 
+    /// Forgets everything that is not stored: a new connection reads it again.
+    pub fn begin_again(&mut self) {
+        self.pending.clear();
+        (self.pending_events, self.complete) = (0, None);
+    }
+
     /// Height up to which every event is stored.
     pub fn cursor(&self) -> Option<u64> {
         self.cursor
@@ -117,7 +123,7 @@ impl EventCollector {
             let Some(pending) = self.pending.get_mut(&block.height) else { continue };
             let before = pending.len();
             pending.retain(|event| !block.events.iter().any(|stored| stored.key() == event.key()));
-            self.pending_events -= before - pending.len();
+            self.pending_events = self.pending_events.saturating_sub(before - pending.len());
             if pending.is_empty() {
                 self.pending.remove(&block.height);
             }

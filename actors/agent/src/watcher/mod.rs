@@ -14,9 +14,10 @@ use std::{collections::BTreeSet, time::Duration};
 
 use svc_kit::{ActorMessage, Handle, RetainedState, supervision::ChildSpec};
 use svc_net::{
-    upstream::{NodeClient, UpstreamEndpoints},
+    upstream::UpstreamEndpoints,
     websocket::{ConnectionEpoch, LinkEvent},
 };
+use svc_pipeline::Pipeline;
 use svc_wire::{block_subscription::SubscriptionScope, event_stream::EventsPage};
 
 use self::proof::StoreFailure;
@@ -59,7 +60,12 @@ pub enum Msg {
         epoch: ConnectionEpoch,
     },
     /// Blocks were stored, or could not be.
-    Stored(Result<(), StoreFailure>),
+    Stored {
+        /// Connection during which they came.
+        epoch: ConnectionEpoch,
+        /// The end.
+        result: Result<(), StoreFailure>,
+    },
     /// The pause after a failure of the store is over.
     StoreAgain,
 }
@@ -70,7 +76,7 @@ impl ActorMessage for Msg {
             Self::Link(_) => "link",
             Self::PageRead { .. } => "page_read",
             Self::SilenceElapsed { .. } => "silence",
-            Self::Stored(_) => "stored",
+            Self::Stored { .. } => "stored",
             Self::StoreAgain => "store_again",
         }
     }
@@ -118,8 +124,8 @@ pub(crate) struct WatcherArgs {
     pub resolution: ResolutionHandle,
     /// Knows the transactions of the agent's account.
     pub own_writes: OwnWrites,
-    /// The node, whose blocks show whether the indexer is one of the same chain.
-    pub node: NodeClient,
+    /// The pipeline's node and clock, which show whether the indexer is one of the same chain.
+    pub pipeline: Pipeline,
     /// Ends the agent when its store is older than its account.
     pub chain: ChainLinkHandle,
     /// Makes webhooks, and the courier that delivers them; `None` without a receiver.

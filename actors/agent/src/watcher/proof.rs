@@ -2,6 +2,7 @@
 //! every transaction of the agent's account.
 
 use prost_types::Timestamp;
+use svc_net::upstream::NodeClient;
 use svc_wire::{
     event_stream::{IndexerEvent, StreamMessage},
     timestamp::{iso_millis, parse_rfc3339},
@@ -15,18 +16,20 @@ use crate::{chain_link::ChainError, store::AgentStoreError};
 pub(super) struct StatedBlock {
     height: u64,
     time: Timestamp,
+    /// Whether the message was about this block alone. Other messages may have a time of an indexer that has no block yet.
+    is_own: bool,
 }
 
 impl StatedBlock {
     /// The block of a message, if it states one. A time without milliseconds may be that of the indexer's clock.
     pub fn of(message: &StreamMessage) -> Option<Self> {
-        let (height, text) = match message {
-            StreamMessage::Subscribed { block, block_time } => (block.checked_sub(1)?, block_time),
-            StreamMessage::Block(block) => (block.block, &block.block_time),
+        let (height, text, is_own) = match message {
+            StreamMessage::Subscribed { block, block_time } => (block.checked_sub(1)?, block_time, false),
+            StreamMessage::Block(block) => (block.block, &block.block_time, true),
             StreamMessage::Ready { .. } | StreamMessage::Unknown => return None,
         };
         let time = parse_rfc3339(text).filter(|_| text.contains('.'))?;
-        (height > 0).then_some(Self { height, time })
+        (height > 0).then_some(Self { height, time, is_own })
     }
 }
 
@@ -41,6 +44,8 @@ pub enum StoreFailure {
     OtherBlock {
         /// The height.
         height: u64,
+        /// Whether the indexer's message was about this block alone.
+        is_own: bool,
     },
     /// The agent ends.
     Refused,
@@ -56,9 +61,13 @@ impl From<AgentStoreError> for StoreFailure {
 pub(super) async fn prove_chain(watcher: &WatcherArgs, stated: &StatedBlock) -> Result<(), StoreFailure> {
     let height = stated.height;
     let unproven = |reason: String| StoreFailure::Unproven(format!("block {height} of the node: {reason}"));
-    let block = watcher.node.block(height).await.map_err(|error| unproven(error.to_string()))?;
+    let block = watcher.pipeline.node().block(height).await.map_err(|error| unproven(error.to_string()))?;
     let time = parse_rfc3339(&block.block.header.time).ok_or_else(|| unproven("its time is none".to_owned()))?;
-    if iso_millis(&time) == iso_millis(&stated.time) { Ok(()) } else { Err(StoreFailure::OtherBlock { height }) }
+    if iso_millis(&time) == iso_millis(&stated.time) {
+        Ok(())
+    } else {
+        Err(StoreFailure::OtherBlock { height, is_own: stated.is_own })
+    }
 }
 
 /// Ends the agent when the account has sent a transaction that neither store nor journal knows. The indexer's word alone ends nothing: the
@@ -70,7 +79,9 @@ pub(super) async fn prove_own_writes(watcher: &WatcherArgs, events: &[IndexerEve
         match own.check(&event.tx_hash).await {
             Ok(()) => continue,
             Err(ChainError::OlderStore(older)) => {
-                let block = watcher.node.block(event.block_height).await.map_err(|error| unproven(&error))?;
+                let read = |node: NodeClient| async move { node.block(event.block_height).await };
+                let node = watcher.pipeline.node();
+                let block = node.read_with_failover(0, read).await.map_err(|error| unproven(&error))?;
                 if own.is_in(&block.block.data, &event.tx_hash) {
                     watcher.chain.refuse(older.into());
                     return Err(StoreFailure::Refused);

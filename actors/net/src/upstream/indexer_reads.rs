@@ -46,7 +46,8 @@ pub async fn indexer_reach(endpoints: UpstreamEndpoints) -> Option<EndpointReach
     Some(EndpointReach { height, is_ready: true })
 }
 
-/// Replaces the indexer in use when it does not answer or is behind the others. One below `at_least` is not selected.
-pub async fn select_indexer(endpoints: &UpstreamEndpoints, at_least: u64) {
-    endpoints.select_current(at_least, None, indexer_reach).await;
+/// Replaces the indexer in use when it does not answer or is behind the others. One below `at_least` is not selected, nor one that alone is
+/// above `plausible_height`.
+pub async fn select_indexer(endpoints: &UpstreamEndpoints, at_least: u64, plausible_height: Option<u64>) {
+    endpoints.select_current(at_least, plausible_height, indexer_reach).await;
 }

@@ -36,7 +36,7 @@ impl IndexerClient {
 
     /// Selects another indexer when this one does not answer or is behind. An indexer below the reported height is not selected.
     pub async fn choose_endpoint(&self) {
-        select_indexer(&self.endpoints, self.reported_height()).await;
+        select_indexer(&self.endpoints, self.reported_height(), None).await;
     }
 
     /// Sends a request to the indexer in use, or to another one that is high enough when it does not answer.
