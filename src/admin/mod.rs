@@ -19,5 +19,5 @@ mod service_endpoints;
 pub use api::AdminApi;
 pub use caller::CallerRules;
 pub use public::{PublicApi, public_router};
-pub use routes::{openapi, router, serve_address, serve_socket};
+pub use routes::{bind_socket, openapi, router, serve_address, serve_socket};
 pub use server::{AdminConfig, AgentListeners, AgentServer, AgentServerConfig};

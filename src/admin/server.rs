@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     net::{SocketAddr, TcpListener},
+    os::unix::fs::MetadataExt,
     path::PathBuf,
     time::Duration,
 };
@@ -18,7 +19,7 @@ use super::{
     api::AdminApi,
     caller::CallerRules,
     public::{PublicApi, public_router},
-    routes::{serve_address, serve_socket},
+    routes::{bind_socket, serve_address, serve_socket},
 };
 use crate::listener::bind_listener;
 
@@ -82,7 +83,8 @@ pub struct AgentServer {
     stop_admin: CancellationToken,
     stop_public: CancellationToken,
     serving: JoinSet<std::io::Result<()>>,
-    socket: Option<PathBuf>,
+    /// The local socket, and its inode: another process may have put its own there.
+    socket: Option<(PathBuf, u64)>,
 }
 
 impl AgentServer {
@@ -109,14 +111,15 @@ impl AgentServer {
         let api = AdminApi::new(agent.clone(), rules);
         let (stop_admin, stop_public) = (api.shutdown_token(), CancellationToken::new());
         let mut serving = JoinSet::new();
-        let socket = config.socket;
-        if let Some(path) = socket.clone() {
-            let api = api.clone();
-            serving.spawn(async move {
-                let served = serve_socket(&path, api).await;
-                served.inspect_err(|error| tracing::error!(%error, path = %path.display(), "the local socket failed"))
-            });
-        }
+        let socket = match config.socket {
+            None => None,
+            Some(path) => {
+                let made = bind_socket(&path).with_context(|| format!("SVC_AGENT_SOCKET: {}", path.display()))?;
+                serving.spawn(serve_socket(made, api.clone()));
+                let inode = std::fs::metadata(&path)?.ino();
+                Some((path, inode))
+            }
+        };
         serving.spawn(serve_address(listeners.admin, api));
         let files = public_router(PublicApi { keeper: agent.keeper().clone(), location });
         let listener = tokio::net::TcpListener::from_std(listeners.public)?;
@@ -164,8 +167,10 @@ impl AgentServer {
         self.stop_public.cancel();
         let _ = timeout(Duration::from_secs(1), self.serving.join_next()).await;
         self.serving.shutdown().await;
-        if let Some(socket) = &self.socket {
-            let _ = std::fs::remove_file(socket);
+        if let Some((path, inode)) = &self.socket
+            && std::fs::metadata(path).is_ok_and(|found| found.ino() == *inode)
+        {
+            let _ = std::fs::remove_file(path);
         }
     }
 }

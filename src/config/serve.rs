@@ -217,17 +217,19 @@ pub(super) fn read_min_free_disk<E: Environment>(reader: &mut EnvironmentReader<
 pub(super) fn read_fees<E: Environment>(reader: &mut EnvironmentReader<'_, E>) -> Option<(FeePolicy, Option<String>)> {
     let price_allowed =
         "a decimal such as 0.025 with at most six digits behind the point, and the fee denom or nothing behind it";
-    let (price, denom) =
-        reader.read_parsed("SVC_GAS_PRICE", price_allowed, Some((DEFAULT_GAS_PRICE_MICROS, None)), parse_gas_price)?;
-    let defaults = FeePolicy::at_price(price);
+    let price =
+        reader.read_parsed("SVC_GAS_PRICE", price_allowed, Some((DEFAULT_GAS_PRICE_MICROS, None)), parse_gas_price);
+    let defaults = FeePolicy::at_price(price.as_ref().map_or(DEFAULT_GAS_PRICE_MICROS, |(price, _)| *price));
     let max_gas = reader.read_parsed("SVC_MAX_GAS", "a gas limit, 1 or more", Some(defaults.max_gas), |text| {
         parse_digits(text).filter(|gas| *gas > 0)
-    })?;
+    });
     let fee_allowed = "an amount of the fee denom in digits";
-    let max_fee = reader.read_parsed("SVC_MAX_FEE", fee_allowed, Some(defaults.max_fee), parse_digits)?;
+    let max_fee = reader.read_parsed("SVC_MAX_FEE", fee_allowed, Some(defaults.max_fee), parse_digits);
     let day_allowed = "an amount of the fee denom in digits, or nothing for no limit";
     let max_fee_per_day =
-        reader.read_parsed("SVC_MAX_FEE_PER_DAY", day_allowed, Some(None), |text| parse_digits(text).map(Some))?;
+        reader.read_parsed("SVC_MAX_FEE_PER_DAY", day_allowed, Some(None), |text| parse_digits(text).map(Some));
+    let (price, denom) = price?;
+    let (max_gas, max_fee, max_fee_per_day) = (max_gas?, max_fee?, max_fee_per_day?);
     Some((FeePolicy { gas_price_micros: price, max_gas, max_fee, max_fee_per_day }, denom))
 }
 

@@ -11,7 +11,7 @@ use std::{collections::BTreeSet, net::SocketAddr, path::Path, time::Duration};
 
 use serde_json::Value;
 use svc::{
-    admin::{AdminApi, CallerRules, PublicApi, public_router, serve_address, serve_socket},
+    admin::{AdminApi, CallerRules, PublicApi, bind_socket, public_router, serve_address, serve_socket},
     listener::bind_listener,
 };
 use svc_agent::{
@@ -159,8 +159,8 @@ impl AgentServer {
         };
         let api = AdminApi::new(agent.clone(), rules);
         tokio::spawn(serve_address(admin_listener, api.clone()));
-        let (socket, socket_api) = (directory.join("agent.sock"), api.clone());
-        tokio::spawn(async move { serve_socket(&socket, socket_api).await });
+        let socket = bind_socket(&directory.join("agent.sock")).expect("a socket");
+        tokio::spawn(serve_socket(socket, api.clone()));
         let files = public_router(PublicApi { keeper: agent.keeper().clone(), location });
         let listener = tokio::net::TcpListener::from_std(public_listener).expect("a listener");
         let shutdown = api.shutdown_token();

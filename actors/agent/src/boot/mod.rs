@@ -106,7 +106,7 @@ pub enum AgentBootError {
     /// The store is older than the version that was published last: a restored backup would publish a second history.
     #[error(
         "the store is older than the head file: it ends with version {stored}, and {published} was published. Use the newest copy of \
-         the store"
+         the store, or continue the published log with `svc agent recover`"
     )]
     OlderStore {
         /// Newest version of the store.

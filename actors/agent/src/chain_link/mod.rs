@@ -116,7 +116,8 @@ impl ChainError {
     fn is_passing(&self) -> bool {
         match self {
             // A node that answers with an error is not the end of an agent that serves: it may be starting, or busy.
-            Self::Discovery(DiscoveryError::Node(_)) | Self::Store(_) => true,
+            // A client that cannot be made lacks descriptors for a moment: the origins were checked with the settings.
+            Self::Discovery(DiscoveryError::Node(_)) | Self::Upstream(_) | Self::Store(_) => true,
             Self::Journal(RecoveryError::NotRestored { .. }) => true,
             Self::Journal(RecoveryError::Journal(JournalError::Database { .. })) => true,
             _ => false,

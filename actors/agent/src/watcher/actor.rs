@@ -35,6 +35,8 @@ const GRANT_MODULES: [&str; 2] = ["de", "pp"];
 const MAX_UNPROVEN: u32 = 10;
 /// Reads of the cursor before a start fails.
 const MAX_CURSOR_READS: u32 = 10;
+/// Blocks that may wait for the store while the watcher counts as live: each one waits for a moment.
+const MAX_LIVE_BLOCKS: usize = 3;
 /// Pause after a failure of the store.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
 
@@ -268,7 +270,7 @@ impl State {
     }
 
     fn finish_store(&mut self, context: &ActorContext<Msg>, epoch: ConnectionEpoch, result: Result<(), StoreFailure>) {
-        // What a proof of an earlier connection says, it says of another indexer.
+        // The proof of an earlier connection is one of another indexer.
         let is_current = epoch == self.epoch;
         match result {
             Ok(()) => self.args.watcher.guard.note_write(true),
@@ -352,7 +354,7 @@ impl State {
         self.args.state.with(|state| {
             state.stored_height = self.collector.cursor();
             state.is_connected = phase != SubscriptionPhase::Connecting;
-            state.is_live = phase == SubscriptionPhase::Live && self.collector.next_blocks().is_empty();
+            state.is_live = phase == SubscriptionPhase::Live && self.collector.next_blocks().len() <= MAX_LIVE_BLOCKS;
             state.skipped = self.collector.skipped();
         });
     }
