@@ -313,7 +313,7 @@ impl State {
     /// The node does not prove the indexer's block: it is behind for a moment, or the indexer is one of another chain.
     fn note_unproven(&mut self) {
         (self.unproven, self.is_doubtful) = (self.unproven + 1, true);
-        if self.unproven % MAX_UNPROVEN == 0 {
+        if self.unproven.is_multiple_of(MAX_UNPROVEN) {
             self.link.reconnect(self.epoch, "the node does not prove the blocks of the indexer");
         }
     }
