@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use bytes::Bytes;
 use clap::Subcommand;
 use serde_json::{Value, json};
-use svc_agent::recover_log;
+use svc_agent::{AgentStore, recover_log};
 use svc_net::{fetch::BoundedFetcher, host_policy::HostPolicy};
 
 use self::local_api::LocalApi;
@@ -145,7 +145,14 @@ async fn serve(settings: AgentSettings) -> anyhow::Result<()> {
     for warning in &settings.warnings {
         tracing::warn!("{warning}");
     }
-    let listeners = AgentListeners::bind(&settings.server)?;
+    let listeners = match AgentListeners::bind(&settings.server) {
+        Ok(listeners) => listeners,
+        // The process on the port may be the owner of the store, which is the better reason.
+        Err(error) => {
+            AgentStore::open(settings.agent.store).await?.close().await;
+            return Err(error);
+        }
+    };
     let started = tokio::select! {
         started = AgentServer::start(settings.agent, settings.server, listeners) => started,
         () = &mut stop => return Ok(()),

@@ -5,7 +5,11 @@ use std::time::Duration;
 use serde_json::Value;
 use svc_agent::{AgentAccount, AgentConfig, ChainConfig, PublicLocation, read_grant};
 use svc_kit::wall_clock;
-use svc_net::{did::DidResolver, host_policy::HostPolicy, upstream::NodeClient};
+use svc_net::{
+    did::DidResolver,
+    host_policy::HostPolicy,
+    upstream::{NodeClient, UpstreamEndpoints, UpstreamKind, UpstreamOrigins, read_indexed_height},
+};
 use svc_pipeline::{AccountIdentity, FeeBudget, RegistryChain, discover_chain, query_account, query_balance};
 use svc_wire::timestamp;
 use tokio::time::timeout;
@@ -40,6 +44,10 @@ pub(super) async fn run(settings: AgentSettings, as_json: bool) -> anyhow::Resul
         },
     };
     let AgentConfig { location, chain, events, .. } = agent;
+    findings.push(match timeout(CHECK_TIMEOUT, check_indexer(&events.indexer)).await {
+        Ok(finding) => finding,
+        Err(_) => CheckFinding::bad("SVC_INDEXER_BASE_URL", format!("no answer within {CHECK_TIMEOUT:?}")),
+    });
     let has_receiver = events.receiver.is_some();
     match timeout(CHECK_TIMEOUT, check_parts(info, &location, &chain, has_receiver)).await {
         Ok(found) => findings.extend(found),
@@ -74,6 +82,19 @@ async fn check_parts(
         findings.push(check_webhooks(&info["events"], has_receiver));
     }
     findings
+}
+
+/// The height of the indexer.
+async fn check_indexer(origins: &UpstreamOrigins) -> CheckFinding {
+    let subject = "SVC_INDEXER_BASE_URL";
+    let indexer = match UpstreamEndpoints::new(UpstreamKind::Indexer, origins) {
+        Ok(indexer) => indexer,
+        Err(error) => return CheckFinding::bad(subject, error.to_string()),
+    };
+    match read_indexed_height(indexer.current()).await {
+        Ok(height) => CheckFinding::good(subject, format!("{origins} is at block {height}")),
+        Err(error) => CheckFinding::bad(subject, error.to_string()),
+    }
 }
 
 /// Whether the newest document is at its public URL.

@@ -77,10 +77,17 @@ async fn walk_the_routes(directory: &tempfile::TempDir, store_url: &str, method:
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_refusal_has_its_status_and_its_code() {
+async fn every_refusal_has_its_status_and_its_code_on_both_databases() {
     let directory = tempfile::tempdir().expect("a directory");
-    let server =
-        AgentServer::start(directory.path(), &sqlite_url(directory.path()), DidMethod::Web, Mode::Internal).await;
+    refuse_everything(&directory, &sqlite_url(directory.path())).await;
+    let directory = tempfile::tempdir().expect("a directory");
+    if let Some(server) = PostgresServer::start(None) {
+        refuse_everything(&directory, &server.url()).await;
+    }
+}
+
+async fn refuse_everything(directory: &tempfile::TempDir, store_url: &str) {
+    let server = AgentServer::start(directory.path(), store_url, DidMethod::Web, Mode::Internal).await;
     let good = |id: &str| json!({"id": id, "type": "MCP", "serviceEndpoint": "https://example.com"}).to_string();
     assert_eq!(server.send("POST", ENDPOINTS, Some(&good("mcp"))).await.status, 200);
     let deep = format!(r#"{{"type": "MCP", "serviceEndpoint": {}1{}}}"#, "[".repeat(10_000), "]".repeat(10_000));
@@ -249,5 +256,28 @@ async fn the_description_names_the_routes_as_they_answer() {
     assert!(
         page.headers()["content-security-policy"].to_str().is_ok_and(|policy| policy.starts_with("default-src 'none'"))
     );
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_its_database_file_nothing_is_published() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server =
+        AgentServer::start(directory.path(), &sqlite_url(directory.path()), DidMethod::WebVh, Mode::Internal).await;
+    let before = server.agent.keeper().published().version.clone();
+    std::fs::remove_file(directory.path().join("agent.db")).expect("removed");
+    let body = json!({"id": "a", "type": "MCP", "serviceEndpoint": "https://example.com"}).to_string();
+    let refused = server.send("POST", ENDPOINTS, Some(&body)).await;
+    assert_eq!(
+        (refused.error(), &refused.body["error"]["details"]["waiting"]),
+        ((503, "NOT_READY"), &json!(["store"]))
+    );
+    assert_eq!(server.agent.keeper().published().version, before);
+    let mut ready = server.send("GET", "/v2/agent/health/ready", None).await;
+    while ready.body["error"]["details"]["waiting"][0] != "store" {
+        tokio::task::yield_now().await;
+        ready = server.send("GET", "/v2/agent/health/ready", None).await;
+    }
+    assert_eq!(ready.status, 503);
     server.stop().await;
 }

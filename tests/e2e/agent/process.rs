@@ -1,9 +1,11 @@
 //! `svc agent` as a process of its own: killed at any moment, stopped, started twice, and started with a restored backup.
 
 use std::{
+    collections::BTreeMap,
     io::{BufRead, BufReader, Read},
     path::Path,
     process::{Child, Command, Stdio},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
@@ -17,7 +19,11 @@ use super::{
     resolution::{self, registry_id, send_coins, start_registry},
     take_port,
 };
-use crate::e2e::{harness::TEST_TIMEOUT, secrets::SERVER_PROGRAM};
+use crate::e2e::{
+    harness::TEST_TIMEOUT,
+    indexer::{await_indexed, read_ok},
+    secrets::SERVER_PROGRAM,
+};
 
 /// The phrase of the agent's account; other tests derive it from bytes.
 const PHRASE: &str = "jelly better achieve collect unaware mountain thought cargo oxygen act hood bridge";
@@ -174,8 +180,14 @@ impl AgentProcess {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_that_is_killed_again_and_again_agrees_with_the_chain_and_its_readers() {
     let network = start_registry().await;
-    let home = AgentHome::new(&network);
+    let mut home = AgentHome::new(&network);
+    let (url, heard) = start_consumer().await;
+    home.webhook = Some(url);
     let mut agent = home.start();
+    while agent.send("GET", "/v2/agent/health/ready", None).await.status != 200 {
+        tokio::task::yield_now().await;
+    }
+    let first_height = *network.devnet.node.watch_heights().borrow();
     let did = agent.info().await["did"].as_str().expect("a DID").to_owned();
     send_coins(&network.devnet, &own_account(), 1_000_000).await;
     admit_account(&network, &did).await;
@@ -206,6 +218,16 @@ async fn an_agent_that_is_killed_again_and_again_agrees_with_the_chain_and_its_r
     // The chain has the transaction that the agent names, and no more of them than versions.
     let sent = resolution::triggers_of(&network, &own_account()).await;
     assert!(sent.iter().any(|event| event["tx_hash"] == info["resolution"]["txHash"]), "{info} {sent:?}");
+    // Every event of the registry since the start has reached the consumer, each under one id.
+    let expected = listed_since(&network, first_height).await;
+    let mut heights = network.devnet.node.watch_heights();
+    loop {
+        let heard = heard.lock().expect("not poisoned").clone();
+        if expected.iter().all(|event| heard.values().any(|known| known == event)) {
+            break;
+        }
+        heights.changed().await.expect("blocks");
+    }
     let entries = info["document"]["entries"].as_u64().expect("entries");
     assert!(sent.len() as u64 <= entries, "{} transactions for {entries} versions", sent.len());
     let (is_ok, log) = agent.terminate();
@@ -213,6 +235,40 @@ async fn an_agent_that_is_killed_again_and_again_agrees_with_the_chain_and_its_r
     for secret in ["jelly better", STORE_KEY] {
         assert!(!log.contains(secret));
     }
+}
+
+/// The events that a webhook consumer has heard, by id.
+type HeardEvents = Arc<Mutex<BTreeMap<String, (u64, String, String)>>>;
+
+/// Starts a webhook consumer; its URL, and the height, transaction and type of each event that it hears.
+async fn start_consumer() -> (String, HeardEvents) {
+    let heard = HeardEvents::default();
+    let hears = Arc::clone(&heard);
+    let route = axum::routing::post(async move |axum::Json(body): axum::Json<Value>| {
+        let text = |value: &Value| value.as_str().expect("a text").to_owned();
+        let data = &body["data"];
+        let event = (data["blockHeight"].as_u64().expect("a height"), text(&data["txHash"]), text(&data["eventType"]));
+        let before = hears.lock().expect("not poisoned").insert(text(&body["id"]), event.clone());
+        assert!(before.is_none_or(|before| before == event), "one id is one event");
+    });
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    tokio::spawn(async move { axum::serve(listener, axum::Router::new().route("/", route)).await });
+    (url, heard)
+}
+
+/// The events of the corporation behind a height, as the indexer lists them.
+async fn listed_since(network: &ChainAndIndexer, height: u64) -> Vec<(u64, String, String)> {
+    let newest = *network.devnet.node.watch_heights().borrow();
+    await_indexed(&network.indexer_origin(), newest).await;
+    let id = registry_id(&network.devnet);
+    let path = format!("/v4/indexer/events?corporation_id={id}&after_block_height={height}&limit=500");
+    let page = read_ok(&network.indexer_origin(), &path).await;
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let listed = page["events"].as_array().expect("events").iter().map(|event| {
+        (event["block_height"].as_u64().expect("a height"), text(&event["tx_hash"]), text(&event["event_type"]))
+    });
+    listed.collect()
 }
 
 /// Makes the DID a participant with the account of the process.
@@ -235,7 +291,14 @@ async fn commands_speak_with_the_running_agent_and_a_second_one_names_the_first(
 
     let (is_ok, shown) = home.run(&["check"]).await;
     assert!(!is_ok, "{shown}");
-    for line in ["ok  configuration", "ok  PUBLIC_API_BASE_URL", "ok  SVC_RPC_ENDPOINT_URL", "BAD grant", "BAD fees"] {
+    for line in [
+        "ok  configuration",
+        "ok  SVC_INDEXER_BASE_URL",
+        "ok  PUBLIC_API_BASE_URL",
+        "ok  SVC_RPC_ENDPOINT_URL",
+        "BAD grant",
+        "BAD fees",
+    ] {
         assert!(shown.contains(line), "{line} in {shown}");
     }
     assert!(shown.contains("NO_PARTICIPANT"), "{shown}");
@@ -245,12 +308,14 @@ async fn commands_speak_with_the_running_agent_and_a_second_one_names_the_first(
     let (is_ok, shown) = home.run(&["check", "--json"]).await;
     assert!(is_ok, "{shown}");
 
-    // The ports are those of the first one as well.
-    let mut second = home.command(&[]);
-    second.envs([("ADMIN_API_PORT", "0"), ("PUBLIC_API_PORT", "0")]);
-    let output = second.output().expect("it ends");
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success() && text.contains(&format!("process {}", agent.child.id())), "{text}");
+    // The first one is named, also where the ports are its own.
+    for ports in [[("ADMIN_API_PORT", "0"), ("PUBLIC_API_PORT", "0")].as_slice(), &[]] {
+        let mut second = home.command(&[]);
+        second.envs(ports.iter().copied());
+        let output = second.output().expect("it ends");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && text.contains(&format!("process {}", agent.child.id())), "{text}");
+    }
     let (is_ok, _) = agent.terminate();
     assert!(is_ok);
     let (is_ok, shown) = home.run(&["did"]).await;

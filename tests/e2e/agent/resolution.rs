@@ -11,7 +11,7 @@ use svc_pipeline::FeePolicy;
 use super::{AgentServer, Mode, chain_config, login::key, sqlite_url};
 use crate::e2e::{
     harness::TEST_TIMEOUT,
-    indexer::{MARKETPLACE_SCENARIO, config, read_ok},
+    indexer::{MARKETPLACE_SCENARIO, await_indexed, config, read_ok},
 };
 
 const ACCOUNT: u8 = 9;
@@ -110,6 +110,9 @@ pub async fn triggers(network: &ChainAndIndexer) -> Vec<Value> {
 
 /// Those of another account.
 pub async fn triggers_of(network: &ChainAndIndexer, account: &str) -> Vec<Value> {
+    // The indexer follows the node, which the agent has heard.
+    let height = *network.devnet.node.watch_heights().borrow();
+    await_indexed(&network.indexer_origin(), height).await;
     let path =
         format!("/v4/indexer/events?corporation_id={}&after_block_height=0&limit=500", registry_id(&network.devnet));
     let page = read_ok(&network.indexer_origin(), &path).await;
@@ -188,5 +191,22 @@ async fn the_corporation_s_allowance_pays_and_a_ceiling_blocks() {
     let server = start(&network, directory.path(), FeePolicy::at_price(25_000)).await;
     server.await_resolution(devnet, "idle", None).await;
     assert_eq!(triggers(&network).await.len(), 1);
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_indexer_of_another_chain_ends_the_agent_and_nothing_of_it_is_stored() {
+    // The heights of the node are those of both chains.
+    let network = start_registry().await;
+    let other = start_registry().await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let chain =
+        chain_config(&network.devnet.node.origin(), registry_id(&network.devnet), directory.path(), key(ACCOUNT));
+    let setup = (events(&other.indexer_origin()), chain);
+    let modes = (DidMethod::Web, Mode::Internal);
+    let server = AgentServer::start_with(directory.path(), &sqlite_url(directory.path()), modes, setup).await;
+    let reason = tokio::time::timeout(TEST_TIMEOUT, server.agent.wait_until_ended()).await.expect("in time");
+    assert!(reason.contains("they are of two chains"), "{reason}");
+    assert_eq!(server.agent.watcher().state().stored_height, None);
     server.stop().await;
 }

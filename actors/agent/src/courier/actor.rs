@@ -18,6 +18,8 @@ use crate::store::OutboxEvent;
 pub struct State {
     args: Arc<Args>,
     core: CourierCore,
+    /// Whether the last attempt failed.
+    is_failing: bool,
 }
 
 /// The actor that delivers events.
@@ -31,7 +33,7 @@ impl ActorBehaviour for Courier {
 
     async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
         context.mailbox().send(Msg::Stored);
-        Ok(State { args: Arc::clone(args), core: CourierCore::new(args.config.min_backoff) })
+        Ok(State { args: Arc::clone(args), core: CourierCore::new(args.config.min_backoff), is_failing: false })
     }
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
@@ -44,6 +46,7 @@ impl ActorBehaviour for Courier {
             }
             Msg::Sent(result) => {
                 metrics::record_webhook(result.status);
+                state.note_result(&result);
                 state.core.sent(&result, wall_clock::now().seconds, fastrand::f64())
             }
             Msg::Settled(settled) => {
@@ -68,6 +71,18 @@ impl ActorBehaviour for Courier {
 }
 
 impl State {
+    /// Logs that the receiver begins to fail, and that it works again.
+    fn note_result(&mut self, result: &DeliveryResult) {
+        let has_failed = !result.status.is_some_and(|status| (200..300).contains(&status));
+        if has_failed && !self.is_failing {
+            let (status, error) = (result.status, result.error.as_deref());
+            tracing::warn!(status, error, "the webhook receiver does not take an event; it is sent again");
+        } else if !has_failed && self.is_failing {
+            tracing::info!("the webhook receiver takes events again");
+        }
+        self.is_failing = has_failed;
+    }
+
     fn perform(&self, context: &ActorContext<Msg>, effect: CourierEffect) {
         let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
         match effect {
@@ -81,7 +96,7 @@ impl State {
             CourierEffect::Settle(delivered, dead) => drop(context.spawn(async move {
                 for letter in &dead {
                     let (id, status) = (&letter.event.id, letter.last_status);
-                    tracing::warn!(id, ?status, error = letter.last_error, "an event is a dead letter now");
+                    tracing::warn!(id, status, error = letter.last_error, "an event is a dead letter now");
                 }
                 let settled = args.store.settle_events(&delivered, &dead).await;
                 mailbox.send(Msg::Settled(settled));

@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use super::{
     ChangeAnswer, Msg,
     core::{Clocks, DocumentChange, KeeperCore, KeeperEffect, WaitingChange},
-    publication::{BoundDistance, DocumentError, DocumentWriter, PublishedDocument},
+    publication::{DocumentError, DocumentWriter, PublishedDocument},
 };
 use crate::{
     document::DidDocument,
@@ -202,12 +202,7 @@ fn apply(
             None
         }
         DocumentChange::Service(change) => {
-            let is_taken = match published.bound_distance() {
-                BoundDistance::Far => true,
-                BoundDistance::Reserve => change.is_deletion(),
-                BoundDistance::Reached => false,
-            };
-            if !is_taken {
+            if !published.bound_distance().admits(change) {
                 let message = "the log of the DID is near its bound: deletions and changes of keys are left";
                 return Some(Err(Refusal::new(RefusalCode::InvalidState, message)));
             }

@@ -17,7 +17,7 @@ use super::{
     update_keys::{KeyParameters, UpdateKey, UpdateKeyError, UpdateKeys, new_secret},
 };
 use crate::{
-    document::{DidDocument, DocumentKeys},
+    document::{DidDocument, DocumentKeys, ServiceChange},
     identity::{DidMethod, PublicLocation},
     log::{
         EntryKeys, LogEntry, LogEntryError, SCID_PLACEHOLDER, encode_multikey, encode_public, first_entry, next_entry,
@@ -95,6 +95,28 @@ pub struct PublishedDocument {
     pub did_log: Option<PublishedFile>,
 }
 
+impl BoundDistance {
+    /// The distance of a log with so many entries and bytes.
+    fn of(entries: u64, bytes: usize) -> Self {
+        if entries >= MAX_ENTRIES || bytes >= MAX_LOG_BYTES {
+            Self::Reached
+        } else if entries >= MAX_ENTRIES - RESERVED_ENTRIES || bytes >= MAX_LOG_BYTES - RESERVED_BYTES {
+            Self::Reserve
+        } else {
+            Self::Far
+        }
+    }
+
+    /// Whether a change is taken: near the bound deletions are, and nothing at it.
+    pub fn admits(self, change: &ServiceChange) -> bool {
+        match self {
+            Self::Far => true,
+            Self::Reserve => change.is_deletion(),
+            Self::Reached => false,
+        }
+    }
+}
+
 impl PublishedDocument {
     fn new(version: DocumentVersion, log: Option<Bytes>, document: Value, location: &PublicLocation) -> Self {
         let document = DidDocument::from_json(document);
@@ -119,16 +141,9 @@ impl PublishedDocument {
 
     /// The distance of the log to its bounds.
     pub fn bound_distance(&self) -> BoundDistance {
-        let (entries, bytes) = match &self.did_log {
-            Some(log) => (self.version.number, log.body.len()),
-            None => return BoundDistance::Far,
-        };
-        if entries >= MAX_ENTRIES || bytes >= MAX_LOG_BYTES {
-            BoundDistance::Reached
-        } else if entries >= MAX_ENTRIES - RESERVED_ENTRIES || bytes >= MAX_LOG_BYTES - RESERVED_BYTES {
-            BoundDistance::Reserve
-        } else {
-            BoundDistance::Far
+        match &self.did_log {
+            Some(log) => BoundDistance::of(self.version.number, log.body.len()),
+            None => BoundDistance::Far,
         }
     }
 }
@@ -323,4 +338,31 @@ async fn load_newest(
         parameters.take(&parse(line)?["parameters"]);
     }
     Ok((PublishedDocument::new(newest, Some(log), content["state"].clone(), location), Some(parameters)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::document::ServiceIdPath;
+
+    #[test]
+    fn the_last_entries_and_bytes_of_a_log_are_for_deletions() {
+        let id = || ServiceIdPath::new("a");
+        let add = ServiceChange::Add { id: Some(id()), kind: "MCP".to_owned(), endpoint: json!("https://example.com") };
+        let delete = ServiceChange::Delete { id: id() };
+        for (entries, bytes, adds, deletes) in [
+            (1, 2_000, true, true),
+            (9_899, 15 * 1024 * 1024 - 1, true, true),
+            (9_900, 2_000, false, true),
+            (1, 15 * 1024 * 1024, false, true),
+            (9_999, 2_000, false, true),
+            (10_000, 2_000, false, false),
+            (1, 16 * 1024 * 1024, false, false),
+        ] {
+            let distance = BoundDistance::of(entries, bytes);
+            assert_eq!((distance.admits(&add), distance.admits(&delete)), (adds, deletes), "{entries} {bytes}");
+        }
+    }
 }
