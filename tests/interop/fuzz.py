@@ -38,7 +38,8 @@ STAGES = {
 }
 STAGE_OF = {code: stage for stage, codes in STAGES.items() for code in codes.split()}
 # How a call may fail whose arguments keep the schema. Anything else is a fault of a server, not of the caller.
-READ_FAILURES = {"INPUT_INVALID", "UPSTREAM_HTTP_ERROR"}
+# A generated DID is no agent of the corporation.
+READ_FAILURES = {"INPUT_INVALID", "UPSTREAM_HTTP_ERROR", "VSA_NOT_AUTHORIZED"}
 DRY_RUN_FAILURES = {"INPUT_INVALID", "INPUT_OUT_OF_SCOPE", "SIMULATION_FAILED", "INSUFFICIENT_FEES"}
 CHAIN_FAULTS = {1, 111222}  # With these the SDK reports an error that has no code, and a panic.
 CLIENT = {"name": "fuzz", "version": "1"}
@@ -485,7 +486,8 @@ def prove_call(tool, arguments, session=None):
         need(code == "INPUT_INVALID", "wrong arguments are taken", asked, [error.message for error in wrong], content)
         named = {one["pointer"] for one in content["details"]["violations"]}
         expected = {pointer for error in wrong for pointer in pointers(error)}
-        need(named == expected, "not the violations of the schema", asked, f"named {named}, expected {expected}", content)
+        # A rule over several members is not in the schema that clients get; it is named at the root.
+        need(named in (expected, expected | {""}), "not the violations of the schema", asked, f"named {named}, expected {expected}", content)
         return
     if code:
         details = content["details"]
