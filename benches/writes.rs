@@ -14,7 +14,7 @@ use std::{
 
 use serde_json::{Value, json};
 use svc::{
-    mcp_client::McpClient,
+    mcp_client::{McpClient, result_content},
     network::{LocalNetwork, LocalNetworkConfig},
 };
 use svc_devnet::{Devnet, DevnetConfig};
@@ -95,7 +95,7 @@ impl WriteBench {
         let client = &self.clients[number % self.clients.len()];
         let called = client.call_tool(CREATE, arguments.as_object().cloned().unwrap_or_default()).await;
         let result = called.unwrap_or_else(|error| panic!("{host}: {error:#}"));
-        let content = result.structured_content.unwrap_or_default();
+        let content = result_content(&result);
         let is_done = result.is_error == Some(false) && content["code"] == 0 && content["indexer_synced"] == true;
         assert!(is_done, "{host}: {content:#}");
         let height = content["block_height"].as_u64().expect("a height");

@@ -7,7 +7,7 @@ use rmcp::{
     ClientHandler, ClientLifecycleMode, ClientServiceExt, RoleClient,
     model::{
         ArgumentInfo, CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, CompleteRequestParams,
-        Implementation, ProgressNotificationParam, ProtocolVersion, ReadResourceRequestParams, Reference, Resource,
+        ContentBlock, Implementation, ProgressNotificationParam, ProtocolVersion, ReadResourceRequestParams, Reference, Resource,
         ResourceContents, ResourceUpdatedNotificationParam, SubscribeRequestParams, Tool,
     },
     service::{NotificationContext, RunningService},
@@ -164,6 +164,12 @@ impl McpClient {
     pub async fn close(self) {
         let _ = self.0.cancel().await;
     }
+}
+
+/// Content of a result: the structured content of an answer, or the envelope of an error, which is the last text.
+pub fn result_content(result: &CallToolResult) -> Value {
+    let envelope = || serde_json::from_str(&result.content.iter().rev().find_map(ContentBlock::as_text)?.text).ok();
+    result.structured_content.clone().or_else(envelope).unwrap_or_default()
 }
 
 /// The innermost cause: the outer ones only name the transport's types.

@@ -2,6 +2,7 @@
 
 use rmcp::model::CallToolResult;
 use serde_json::Value;
+use svc::mcp_client::result_content;
 
 /// How a write has ended, as it was answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,7 +46,7 @@ impl SoakOutcome {
 
 /// Reads an answer: how the write has ended, or the code that says it is not known yet.
 pub fn parse_answer(result: CallToolResult) -> Result<SoakOutcome, String> {
-    let content = result.structured_content.unwrap_or_default();
+    let content = result_content(&result);
     let text = |value: &Value| value.as_str().map(str::to_owned);
     if result.is_error != Some(true) {
         let (hash, height) = (text(&content["tx_hash"]), content["block_height"].as_u64());

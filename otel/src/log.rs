@@ -88,28 +88,32 @@ where
     N: for<'a> FormatFields<'a> + 'static,
 {
     fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
-        let mut line = Map::new();
+        let mut fields = Map::new();
         if let Some(scope) = context.event_scope() {
             for span in scope.from_root() {
-                if let Some(fields) = span.extensions().get::<SpanFields>() {
-                    line.extend(fields.0.iter().map(|(key, value)| (key.clone(), value.clone())));
+                if let Some(recorded) = span.extensions().get::<SpanFields>() {
+                    fields.extend(recorded.0.iter().map(|(key, value)| (key.clone(), value.clone())));
                 }
             }
         }
-        event.record(&mut FieldCollector(&mut line));
-        let message = line.remove("message").unwrap_or_else(|| Value::from(""));
-        let target = match line.remove("log.target") {
+        event.record(&mut FieldCollector(&mut fields));
+        let message = fields.shift_remove("message").unwrap_or_else(|| Value::from(""));
+        let target = match fields.shift_remove("log.target") {
             Some(Value::String(target)) => target,
             _ => event.metadata().target().to_owned(),
         };
+        let component = fields.shift_remove("component").unwrap_or_else(|| component_of(&target).into());
         // Dotted names are attributes of exported spans; `request_id` and `tool` repeat them for log lines.
-        line.retain(|key, _| !key.contains('.'));
-        line.entry("component").or_insert_with(|| component_of(&target).into());
+        fields.retain(|key, _| !key.contains('.'));
         let now = time::OffsetDateTime::now_utc();
         let stamp = now.format(&time::format_description::well_known::Rfc3339).map_err(|_| fmt::Error)?;
-        line.insert("time".to_owned(), stamp.into());
-        line.insert("level".to_owned(), event.metadata().level().as_str().to_ascii_lowercase().into());
-        line.insert("msg".to_owned(), message);
+        let level = event.metadata().level().as_str().to_ascii_lowercase();
+        let own = [("time", stamp.into()), ("level", level.into()), ("msg", message), ("component", component)];
+        // The parts that every line has come first, so that a person finds them; a field cannot replace one of them.
+        let mut line: Map<String, Value> = own.map(|(key, value)| (key.to_owned(), value)).into_iter().collect();
+        for (key, value) in fields {
+            line.entry(key).or_insert(value);
+        }
         writeln!(writer, "{}", Value::Object(line))
     }
 }

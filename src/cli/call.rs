@@ -6,7 +6,10 @@ use anyhow::bail;
 use tokio::sync::mpsc;
 
 use super::{arguments::parse_arguments, connection::ClientArgs, output::print_content, tools::similar_names};
-use crate::{mcp_client::ServerNotification, secrets::ProcessSecrets};
+use crate::{
+    mcp_client::{ServerNotification, result_content},
+    secrets::ProcessSecrets,
+};
 
 /// Calls a tool and prints its answer. On a terminal it shows the progress of a write. Fails when the tool fails.
 pub(super) async fn run(
@@ -29,7 +32,7 @@ pub(super) async fn run(
             let similar = similar_names(tool, &tools);
             let hint =
                 if similar.is_empty() { String::new() } else { format!("; similar names: {}", similar.join(", ")) };
-            let error = result.structured_content.unwrap_or_default();
+            let error = result_content(&result);
             bail!("{}{hint}", error["message"].as_str().unwrap_or("there is no such tool"));
         }
         Ok(result)
@@ -40,7 +43,7 @@ pub(super) async fn run(
         let _ = progress.await;
     }
     let result = outcome?;
-    let content = result.structured_content.unwrap_or_default();
+    let content = result_content(&result);
     print_content(&content, server.json)?;
     if result.is_error == Some(true) {
         bail!("{} failed: {}", tool, content["code"].as_str().unwrap_or("error"));

@@ -121,7 +121,7 @@ async fn all_agent_tools_share_one_login() {
         .call_error(
             "svc.vsa.se.deleteServiceEndpoint",
             of(&agent, json!({"serviceEndpointId": "missing"})),
-            "UPSTREAM_HTTP_ERROR",
+            "NOT_FOUND",
         )
         .await;
     assert!(

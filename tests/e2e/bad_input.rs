@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rmcp::model::{CallToolRequestParams, ReadResourceRequestParams};
 use serde_json::{Value, json};
-use svc::{config, mcp_client::McpClient, secrets::ProcessSecrets};
+use svc::{config, mcp_client::{McpClient, result_content}, secrets::ProcessSecrets};
 use svc_operator::{BootError, Operator};
 
 use super::harness::{CREATE_ECOSYSTEM, ecosystem_arguments, into_arguments, start_quick_network};
@@ -40,7 +40,7 @@ async fn an_error_names_bad_arguments_and_unknown_tools_and_nothing_is_sent() {
         )
         .await;
     world.call_error("svc.ledger.es.archiveEcosystem", json!({"id": 99, "archive": true}), "SIMULATION_FAILED").await;
-    let error = world.call_error("svc.idx.es.getEcosystem", json!({"id": 99}), "UPSTREAM_HTTP_ERROR").await;
+    let error = world.call_error("svc.idx.es.getEcosystem", json!({"id": 99}), "NOT_FOUND").await;
     assert_eq!((&error["details"]["status"], &error["retryable"]), (&json!(404), &json!(false)));
     world
         .call_error("svc.idx.es.getEcosystem", json!({"id": 1, "at_block_height": 1_000_000}), "UPSTREAM_HTTP_ERROR")
@@ -118,7 +118,7 @@ async fn unknown_resources_are_protocol_errors() {
         .call_tool("svc.wallet.getStatus", into_arguments(json!({"verbose": true})))
         .await
         .expect("answered");
-    assert_eq!(unknown.structured_content.expect("structured")["code"], "INPUT_INVALID");
+    assert_eq!(result_content(&unknown)["code"], "INPUT_INVALID");
 }
 
 #[tokio::test(flavor = "multi_thread")]

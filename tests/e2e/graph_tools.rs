@@ -40,7 +40,7 @@ async fn every_graph_tool_follows_the_contract_and_its_output_schema() {
     let asked = graph.queries().pop().expect("asked");
     assert_eq!((&asked["limit"], &asked["cursor"]), (&json!(5), &json!("abc")));
     let error = world
-        .call_error("svc.graph.did.trustSummary", json!({"did": "did:web:unknown.example"}), "UPSTREAM_HTTP_ERROR")
+        .call_error("svc.graph.did.trustSummary", json!({"did": "did:web:unknown.example"}), "NOT_FOUND")
         .await;
     assert_eq!((&error["details"]["kind"], &error["details"]["status"]), (&json!("graph"), &json!(404)));
     let filter = json!({"filters": {"Did.color": "red"}});

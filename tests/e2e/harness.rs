@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use svc::{
-    mcp_client::McpClient,
+    mcp_client::{McpClient, result_content},
     network::{LocalNetwork, LocalNetworkConfig},
 };
 use svc_devnet::DevnetConfig;
@@ -111,7 +111,7 @@ pub async fn call_tool(client: &McpClient, tool: &str, given: Value) -> CallResu
         .await
         .expect("an answer in time");
     let result = called.unwrap_or_else(|error| panic!("{tool}: {error}"));
-    CallResult { is_error: result.is_error == Some(true), content: result.structured_content.unwrap_or_default() }
+    CallResult { is_error: result.is_error == Some(true), content: result_content(&result) }
 }
 
 impl TestNetwork {

@@ -15,6 +15,7 @@ use rmcp::{
     transport::{StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig},
 };
 use serde_json::json;
+use svc::mcp_client::result_content;
 
 use super::harness::{CREATE_ECOSYSTEM, assert_envelope, ecosystem_arguments, into_arguments, start_quick_network};
 
@@ -73,7 +74,7 @@ async fn a_revoked_grant_removes_the_tools_and_notifies_the_clients() {
     assert_eq!((&error["stage"], &error["retryable"]), (&json!("authorization"), &json!(false)));
     let request =
         CallToolRequestParams::new(CREATE_ECOSYSTEM).with_arguments(into_arguments(ecosystem_arguments("revoked")));
-    let answer = legacy.call_tool(request).await.expect("a result").structured_content.expect("structured");
+    let answer = result_content(&legacy.call_tool(request).await.expect("a result"));
     assert_envelope(&answer, "AUTHZ_NOT_GRANTED");
     assert_eq!(world.operator_txs_in_blocks(), sent, "refused without a broadcast");
     let _ = legacy.cancel().await;
@@ -149,7 +150,7 @@ async fn a_grant_to_another_operator_shows_in_the_reads() {
     let listed = world.call_ok("svc.idx.de.listFeeGrants", json!({"grantee": grantee})).await;
     assert_eq!(listed, json!({"fee_grants": []}));
     world
-        .call_error("svc.idx.de.getOperatorAuthorization", json!({"id": authorization["id"]}), "UPSTREAM_HTTP_ERROR")
+        .call_error("svc.idx.de.getOperatorAuthorization", json!({"id": authorization["id"]}), "NOT_FOUND")
         .await;
     let missing = json!({"grantee": grantee});
     let error = world.call_error("svc.ledger.de.revokeOperatorAuthorization", missing, "SIMULATION_FAILED").await;

@@ -15,7 +15,10 @@ use rmcp::{
     transport::{StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig},
 };
 use serde_json::{Value, json};
-use svc::mcp::{CallPolicy, PolicyRule, ToolNames, ToolPattern, ToolSelection};
+use svc::{
+    mcp::{CallPolicy, PolicyRule, ToolNames, ToolPattern, ToolSelection},
+    mcp_client::result_content,
+};
 
 use super::harness::{
     CREATE_ECOSYSTEM, TestNetwork, assert_envelope, ecosystem_arguments, into_arguments, network_config, start_network,
@@ -73,7 +76,7 @@ async fn connect_elicitation_client(
 async fn ask(service: &RunningService<RoleClient, ElicitationClient>, tool: &str, given: Value) -> (bool, Value) {
     let request = CallToolRequestParams::new(tool.to_owned()).with_arguments(into_arguments(given));
     let result = service.call_tool(request).await.expect("an answer");
-    (result.is_error == Some(true), result.structured_content.unwrap_or_default())
+    (result.is_error == Some(true), result_content(&result))
 }
 
 fn modern() -> ClientLifecycleMode {
@@ -134,7 +137,7 @@ async fn a_confirmation_is_valid_for_one_message_once() {
     };
     let refused = |response: CallToolResponse| {
         let CallToolResponse::Complete(result) = response else { panic!("an answer") };
-        assert_envelope(&result.structured_content.expect("structured"), "AUTHZ_PRECONDITION_FAILED");
+        assert_envelope(&result_content(&result), "AUTHZ_PRECONDITION_FAILED");
     };
     refused(once(answered(&second)).await);
     let CallToolResponse::Complete(done) = once(answered(&first)).await else { panic!("an answer") };

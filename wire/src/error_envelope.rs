@@ -13,12 +13,12 @@ pub struct ErrorEnvelope {
     pub code: FailureCode,
     /// The cause and the value at fault: lower case, no full stop.
     pub message: String,
-    /// Machine-readable particulars; shape depends on the code.
-    pub details: Value,
-    /// Whether the same call may succeed later without a change.
-    pub retryable: bool,
     /// The next step, in a sentence.
     pub hint: String,
+    /// Whether the same call may succeed later without a change.
+    pub retryable: bool,
+    /// Machine-readable particulars; shape depends on the code.
+    pub details: Value,
     /// The next step by name, for the front end to add in the words of its surface. Absent on the wire of a front end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_step: Option<NextStep>,
@@ -116,6 +116,7 @@ codes! {
     TxFailed, "TX_FAILED", Confirmation, false, "Included in a block, and failed there.";
     TxExpired, "TX_EXPIRED", Confirmation, true, "Past its timeout height and absent: it can never execute.";
     IndexerBehind, "INDEXER_BEHIND", Indexer, true, "The indexer did not reach the height that was asked for.";
+    NotFound, "NOT_FOUND", Upstream, false, "A server this one depends on has nothing under this name or id.";
     UpstreamUnreachable, "UPSTREAM_UNREACHABLE", Upstream, true, "No connection to a server this one depends on.";
     UpstreamHttpError, "UPSTREAM_HTTP_ERROR", Upstream, false, "A server this one depends on answered with an HTTP error.";
     UpstreamProtocolError, "UPSTREAM_PROTOCOL_ERROR", Upstream, true, "A server this one depends on answered something else than its contract.";
@@ -139,9 +140,9 @@ impl ErrorEnvelope {
             stage: code.stage(),
             code,
             message: message.into(),
-            details: Value::Object(serde_json::Map::new()),
-            retryable: code.is_retryable(),
             hint: hint.into(),
+            retryable: code.is_retryable(),
+            details: Value::Object(serde_json::Map::new()),
             next_step: None,
         }
     }

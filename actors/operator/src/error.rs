@@ -27,12 +27,13 @@ pub fn upstream_error(error: &UpstreamError) -> ErrorEnvelope {
         UpstreamError::Http { kind, status, body } => {
             let details = json!({"kind": kind, "status": status, "body": body});
             let message = foreign_message(body).map_or_else(|| message.clone(), |told| format!("{message}: {told}"));
+            let code = if *status == 404 { FailureCode::NotFound } else { FailureCode::UpstreamHttpError };
             let hint = match status {
-                404 => "nothing is there under these arguments; where there is a list tool it shows what exists",
+                404 => NOT_FOUND_HINT,
                 400 | 422 => "correct the argument the body names",
                 _ => "the body says what that server objects to; try again later if it is a fault of the server",
             };
-            let mut envelope = ErrorEnvelope::new(FailureCode::UpstreamHttpError, message, hint).with_details(details);
+            let mut envelope = ErrorEnvelope::new(code, message, hint).with_details(details);
             envelope.retryable = *status >= 500 || *status == 429;
             envelope
         }
@@ -47,6 +48,11 @@ pub fn upstream_error(error: &UpstreamError) -> ErrorEnvelope {
         }
     }
 }
+
+/// The hint of an answer without the thing that was asked for.
+const NOT_FOUND_HINT: &str = "nothing is there under these arguments; where there is a list tool it shows what exists";
+/// Codes of the codespace `sdk` for a missing key and a missing record.
+const SDK_NOT_FOUND_CODES: [u32; 2] = [22, 38];
 
 /// The sentence in a foreign error body: `{"error": text}`, `{"error": {"message": text}}` or `{"message": text}`.
 fn foreign_message(body: &str) -> Option<String> {
@@ -133,8 +139,13 @@ pub fn node_error(error: &NodeClientError) -> ErrorEnvelope {
         NodeClientError::Query { path, error: chain } => {
             let mut details = chain_details(chain);
             details["path"] = path.as_str().into();
-            let hint = "the raw log says what the chain objects to";
-            ErrorEnvelope::new(FailureCode::UpstreamHttpError, error.to_string(), hint).with_details(details)
+            let is_missing = chain.codespace == "sdk" && SDK_NOT_FOUND_CODES.contains(&chain.code);
+            let (code, hint) = if is_missing {
+                (FailureCode::NotFound, NOT_FOUND_HINT)
+            } else {
+                (FailureCode::UpstreamHttpError, "the raw log says what the chain objects to")
+            };
+            ErrorEnvelope::new(code, error.to_string(), hint).with_details(details)
         }
     }
 }

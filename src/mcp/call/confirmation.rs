@@ -90,14 +90,14 @@ impl ConfirmationSubject {
     pub fn for_agent_request(tool: &str, did: &str, request: &AgentRequest) -> Self {
         let (method, path) = (&request.method, &request.path);
         let body = request.body.clone().unwrap_or_default();
-        let digest = hex::encode(Sha256::digest(format!("{tool} {did} {method} {path} {body}").as_bytes()));
+        let digest = hex::encode(Sha256::digest(format!("{tool} {did} {method} {path} {}", in_one_order(&body)).as_bytes()));
         let shown = format!("{tool} at {did}:\n{method} {path}\n{:#}", truncate_strings(body));
         Self { tool: tool.to_owned(), display_text: shown, digest, bound: String::new() }
     }
 
     /// The subject for a read, which a policy may require to be confirmed.
     pub fn for_read(tool: &str, arguments: &Value) -> Self {
-        let digest = hex::encode(Sha256::digest(format!("{tool} {arguments}").as_bytes()));
+        let digest = hex::encode(Sha256::digest(format!("{tool} {}", in_one_order(arguments)).as_bytes()));
         Self {
             tool: tool.to_owned(),
             display_text: format!("{tool}:\n{:#}", truncate_strings(arguments.clone())),
@@ -217,6 +217,13 @@ impl ConfirmationStore {
             }
         }
     }
+}
+
+/// The text of a value whose members a client may write in another order when it repeats the call.
+fn in_one_order(value: &Value) -> String {
+    let mut ordered = value.clone();
+    ordered.sort_all_objects();
+    ordered.to_string()
 }
 
 fn check_answer(answer: &ElicitResult, subject: &ConfirmationSubject) -> Result<ConfirmationOutcome, ErrorEnvelope> {

@@ -5,11 +5,13 @@ use svc_operator::{EncodedMessage, WriteAnswer, WriteOrigin, WriteRequest, Write
 use svc_wire::error_envelope::{ErrorEnvelope, FailureCode, NextStep};
 
 use super::{
+    answer::ToolAnswer,
     confirmation::{ConfirmationOutcome, ConfirmationStore, ConfirmationSubject, FeeNotice},
-    tool_call::{CallOutcome, ToolAnswer},
+    receipt_view::receipt_content,
+    tool_call::CallOutcome,
 };
 use crate::mcp::{
-    catalog::{AccountRole, CallPolicy, CatalogEntry, LedgerTool, invalid_arguments},
+    catalog::{AccountRole, CallPolicy, CatalogEntry, INCLUDE_EVENTS, LedgerTool, invalid_arguments},
     server::ToolServer,
     session::{CallProgress, ToolCaller},
 };
@@ -51,8 +53,7 @@ impl ToolServer {
             "{name}: included in block {} {indexed}, tx {}, response {}",
             receipt.block_height, receipt.tx_hash, receipt.response
         );
-        let content = serde_json::to_value(receipt).unwrap_or_default();
-        Ok(ToolAnswer { content, summary }.into())
+        Ok(ToolAnswer::new(summary, receipt_content(&receipt, arguments[INCLUDE_EVENTS] == true)).into())
     }
 
     /// Has a person confirm the message and its fee, where the policy wants it. Yields the question when the client has to ask it.
@@ -110,12 +111,13 @@ impl ToolServer {
             estimate.fee["denom"].as_str().unwrap_or_default(),
             estimate.fee_payer
         );
-        let mut content = serde_json::to_value(estimate).unwrap_or_default();
-        content["dry_run"] = true.into();
-        content["message"] = self.operator.decode_message(prepared);
-        content["message_digest"] = prepared.digest().into();
+        let mut content = json!({"dry_run": true, "message": self.operator.decode_message(prepared)});
+        if let (Value::Object(content), Ok(Value::Object(estimate))) = (&mut content, serde_json::to_value(estimate)) {
+            content.extend(estimate);
+        }
         content["policy"] = entry.call_policy.as_str().into();
-        Ok(ToolAnswer { content, summary })
+        content["message_digest"] = prepared.digest().into();
+        Ok(ToolAnswer::new(summary, content))
     }
 
     /// Executes the write and reports its progress. When the caller cancels the call, the wait ends and the write continues.

@@ -5,13 +5,15 @@ use svc_operator::HeightSource;
 use svc_wire::error_envelope::ErrorEnvelope;
 
 use super::{
+    answer::{ToolAnswer, summary_line},
     confirmation::{ConfirmationOutcome, ConfirmationSubject},
-    tool_call::{CallOutcome, ToolAnswer, summary_line},
+    row_view::RowView,
+    tool_call::CallOutcome,
 };
 use crate::mcp::{
     catalog::{
-        ArgumentViolation, CatalogEntry, CosmosQuery, CosmosTool, GraphQuery, GraphTool, IdxTool, QueryDefaults,
-        VsaTool, invalid_arguments,
+        ArgumentViolation, CatalogEntry, CosmosQuery, CosmosTool, DEFAULT_ROWS, GraphQuery, GraphTool, IdxTool,
+        QueryDefaults, VsaTool, invalid_arguments,
     },
     server::ToolServer,
     session::ToolCaller,
@@ -27,17 +29,19 @@ impl ToolServer {
     ) -> Result<ToolAnswer, ErrorEnvelope> {
         let note = self.await_height(HeightSource::Indexer, arguments, caller).await?;
         let request = tool.build_request(arguments);
-        let content = match &request.body {
-            Some(body) => {
-                self.operator.indexer_post(tool.operation(), &request.path, body, request.at_block_height).await?
-            }
-            None => {
-                self.operator
-                    .indexer_get(tool.operation(), &request.path, &request.query, request.at_block_height)
-                    .await?
-            }
+        let (operation, height) = (tool.operation(), request.at_block_height);
+        let document = match &request.body {
+            Some(body) => self.operator.indexer_post(operation, &request.path, body, height).await?,
+            None => self.operator.indexer_get(operation, &request.path, &request.query, height).await?,
         };
-        Ok(ToolAnswer { summary: summary_line(name, &content) + &note, content })
+        let summary = summary_line(name, &document.value) + &note;
+        let Some(shape) = tool.list_shape().filter(|_| !IdxTool::is_raw(arguments)) else {
+            return Ok(ToolAnswer::verbatim(summary, document));
+        };
+        let limit = arguments["limit"].as_u64().unwrap_or(DEFAULT_ROWS);
+        let sort = arguments["sort"].as_str();
+        let view = RowView { shape: &shape, fields: IdxTool::chosen_fields(arguments), limit, sort };
+        Ok(ToolAnswer::new(summary, view.apply(document.value)))
     }
 
     pub(super) async fn call_graph(
@@ -57,7 +61,7 @@ impl ToolServer {
                 self.operator.search(&GraphTool::search_body(surface, arguments)).await?
             }
         };
-        Ok(ToolAnswer { summary: summary_line(name, &content) + &note, content })
+        Ok(ToolAnswer::new(summary_line(name, &content) + &note, content))
     }
 
     pub(super) async fn call_agent(
@@ -74,7 +78,7 @@ impl ToolServer {
             ConfirmationOutcome::InputRequired(question) => return Ok(CallOutcome::InputRequired(question)),
         }
         let content = self.operator.agent_call(&did, request).await?;
-        Ok(ToolAnswer { summary: summary_line(&entry.tool.name, &content), content }.into())
+        Ok(ToolAnswer::new(summary_line(&entry.tool.name, &content), content).into())
     }
 
     pub(super) async fn call_cosmos(
@@ -95,13 +99,13 @@ impl ToolServer {
             .map_err(|reason| invalid_arguments(name, &[ArgumentViolation { pointer: String::new(), reason }]))?;
         let note = self.await_height(HeightSource::Node, arguments, caller).await?;
         let content = match query {
-            CosmosQuery::TxByHash(hash) => return self.describe_tx(&hash).await,
+            CosmosQuery::TxByHash(hash) => return self.describe_tx(&hash, arguments).await,
             CosmosQuery::RpcMethod { method, params } => self.operator.node_rpc(method, params).await?,
             CosmosQuery::GrpcQuery { path, request, height } => {
                 self.operator.chain_query(path, &request, height).await?
             }
         };
-        Ok(ToolAnswer { summary: summary_line(name, &content) + &note, content })
+        Ok(ToolAnswer::new(summary_line(name, &content) + &note, content))
     }
 
     /// Waits for the block that the arguments name, and fails when it does not come in time. Without such an argument, waits for

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use rmcp::model::{CallToolResponse, CallToolResult, ContentBlock, InputRequiredResult};
+use rmcp::model::{CallToolResponse, InputRequiredResult};
 use serde_json::{Value, json};
 use svc_kit::wall_clock;
 use svc_operator::{AuditCall, GrantStatus};
@@ -11,22 +11,16 @@ use svc_wire::error_envelope::{ErrorEnvelope, FailureCode};
 use tokio::time::Instant;
 
 use super::{
+    answer::{ToolAnswer, error_result, summary_line},
     confirmation::{ConfirmationOutcome, ConfirmationSubject},
     next_step::spell_out,
+    receipt_view::tx_content,
 };
 use crate::mcp::{
-    catalog::{CallPolicy, CatalogEntry, ToolAction, WalletTool, normalize_integers},
+    catalog::{CallPolicy, CatalogEntry, INCLUDE_EVENTS, ToolAction, WalletTool},
     server::ToolServer,
     session::ToolCaller,
 };
-
-/// The answer of a successful call.
-pub struct ToolAnswer {
-    /// Structured content.
-    pub content: Value,
-    /// A line for a person.
-    pub summary: String,
-}
 
 /// The outcome of a call that did not fail.
 pub enum CallOutcome {
@@ -110,14 +104,10 @@ impl ToolServer {
         // The name of an unknown tool is not a label: labels are bounded.
         let label = self.catalog.get(name).map_or("unknown", |entry| &*entry.tool.name);
         match outcome {
-            Ok(CallOutcome::Answered(ToolAnswer { content, summary })) => {
+            Ok(CallOutcome::Answered(answer)) => {
                 metrics::record_tool_call(label, "", started.elapsed());
                 tracing::info!(outcome = "ok", took_ms = elapsed_millis(started), "tool call has ended");
-                // Some clients show only text to their model, so the text content repeats the structured content.
-                let data = ContentBlock::text(content.to_string());
-                let mut result = CallToolResult::structured(content);
-                result.content = vec![ContentBlock::text(summary), data];
-                result.into()
+                answer.into_result().into()
             }
             Ok(CallOutcome::InputRequired(question)) => {
                 tracing::info!(outcome = "asked", took_ms = elapsed_millis(started), "tool call needs a confirmation");
@@ -180,7 +170,7 @@ impl ToolServer {
                 );
             }
         }
-        let arguments = normalize_integers(arguments);
+        let arguments = entry.normalize(arguments);
         entry.check_arguments(&arguments)?;
         // Calls of ledger tools and agents ask for the confirmation themselves, because it shows more than the arguments.
         if !matches!(entry.action, ToolAction::Ledger(_) | ToolAction::Vsa(_)) {
@@ -207,7 +197,7 @@ impl ToolServer {
             ToolAction::Cosmos(tool) => self.call_cosmos(name, tool, &arguments, caller).await.map(CallOutcome::from),
             ToolAction::Wallet(tool) => {
                 let content = self.call_wallet(*tool, &arguments).await;
-                Ok(ToolAnswer { summary: summary_line(name, &content), content }.into())
+                Ok(ToolAnswer::new(summary_line(name, &content), content).into())
             }
         }
     }
@@ -244,37 +234,16 @@ impl ToolServer {
         error
     }
 
-    pub(super) async fn describe_tx(&self, hash: &str) -> Result<ToolAnswer, ErrorEnvelope> {
-        let content = self.operator.tx_status(hash).await?;
-        let summary = format!("transaction {hash}: {}", content["state"].as_str().unwrap_or_default());
-        Ok(ToolAnswer { content, summary })
+    pub(super) async fn describe_tx(&self, hash: &str, arguments: &Value) -> Result<ToolAnswer, ErrorEnvelope> {
+        let status = self.operator.tx_status(hash).await?;
+        let summary = format!("transaction {hash}: {}", status["state"].as_str().unwrap_or_default());
+        Ok(ToolAnswer::new(summary, tx_content(status, arguments[INCLUDE_EVENTS] == true)))
     }
 }
 
 /// Longest name that an error quotes, in bytes.
 const MAX_NAME_BYTES: usize = 200;
 
-/// A line for a person: the tool and the size of the content.
-pub(super) fn summary_line(name: &str, content: &Value) -> String {
-    let list =
-        content.as_object().and_then(|members| members.iter().find_map(|(key, value)| Some((key, value.as_array()?))));
-    match list {
-        Some((key, items)) => format!("{name}: {} {key}", items.len()),
-        None => format!(
-            "{name}: {}",
-            content.as_object().map(|m| m.keys().cloned().collect::<Vec<_>>().join(", ")).unwrap_or_default()
-        ),
-    }
-}
-
 fn elapsed_millis(since: Instant) -> i64 {
     i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX)
-}
-
-fn error_result(error: &ErrorEnvelope) -> CallToolResult {
-    let content = serde_json::to_value(error).unwrap_or_default();
-    let data = ContentBlock::text(content.to_string());
-    let mut result = CallToolResult::structured_error(content);
-    result.content = vec![ContentBlock::text(format!("{error}. {}", error.hint)), data];
-    result
 }

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     definition::{ToolDefinition, ToolEffect, min_height_schema},
+    idx::DEFAULT_ROWS,
     table::{CatalogError, ToolRow, read_table},
 };
 
@@ -54,7 +55,7 @@ pub(super) fn tools() -> Result<Vec<(ToolDefinition, CosmosTool)>, CatalogError>
         .map(|row| {
             let tool = CosmosTool { read: row.name.trim_start_matches("svc.cosmos.").to_owned() };
             let mut definition = row.into_definition(ToolEffect::Reads);
-            definition.input.insert("min_height".into(), min_height_schema("node"));
+            definition.input.insert("min_height".into(), min_height_schema());
             (definition, tool)
         })
         .collect())
@@ -71,7 +72,7 @@ impl CosmosTool {
         };
         let page = || {
             let mut page = Map::new();
-            page.insert("limit".into(), arguments.get("limit").cloned().unwrap_or_else(|| json!(100)));
+            page.insert("limit".into(), arguments.get("limit").cloned().unwrap_or_else(|| DEFAULT_ROWS.into()));
             if let Some(cursor) = text("cursor") {
                 page.insert("key".into(), cursor.into());
             }

@@ -4,16 +4,18 @@ use std::sync::Arc;
 
 use jsonschema::{Validator, error::ValidationErrorKind};
 use rmcp::model::{JsonObject, Tool};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use svc_wire::error_envelope::ErrorEnvelope;
 
 use super::{
-    arguments::{ArgumentViolation, dot_segment_violations, invalid_arguments},
+    arguments::{ArgumentViolation, invalid_arguments},
     cosmos::CosmosTool,
     definition::{MAX_HEIGHT, ToolDefinition, ToolEffect},
     graph::GraphTool,
     idx::IdxTool,
     ledger::LedgerTool,
+    listed_schema::{SchemaSide, listed_schema},
+    normalization::normalize_arguments,
     selection::{CallPolicy, ToolSelection},
     table::CatalogError,
     vsa::VsaTool,
@@ -47,6 +49,8 @@ pub struct CatalogEntry {
     pub effect: ToolEffect,
     /// Whether this deployment has the tool, and the confirmation that a call needs.
     pub call_policy: CallPolicy,
+    /// The schema that dispatch checks. The listed one of the tool is shorter.
+    schema: Value,
     validator: Validator,
 }
 
@@ -57,17 +61,10 @@ impl CatalogEntry {
         action: ToolAction,
         selection: &ToolSelection,
     ) -> Result<Self, CatalogError> {
-        let ToolDefinition { name, title, description, mut input, required, definitions, output, effect } = definition;
-        // Integers of the chain's messages have 64 bits; other integers must be exact in every JSON reader.
-        let largest = if matches!(action, ToolAction::Ledger(_)) { u64::MAX } else { MAX_HEIGHT };
-        for property in input.values_mut().filter(|property| is_integer(property) && property.get("maximum").is_none())
-        {
-            property["maximum"] = largest.into();
-            if property["properties"]["value"].is_object() {
-                property["properties"]["value"]["maximum"] = largest.into();
-            }
-        }
+        let ToolDefinition { name, title, description, input, required, definitions, output, effect, listed } = definition;
         let mut schema = json!({"type": "object", "properties": input, "additionalProperties": false});
+        // Integers of the chain's messages have 64 bits; other integers must be exact in every JSON reader.
+        bound_integers(&mut schema, if matches!(action, ToolAction::Ledger(_)) { u64::MAX } else { MAX_HEIGHT });
         if !required.is_empty() {
             schema["required"] = required.into();
         }
@@ -79,11 +76,13 @@ impl CatalogEntry {
             .build(&schema)
             .map_err(|error| CatalogError::InputSchema { tool: name.clone(), reason: error.to_string() })?;
         let call_policy = selection.policy_for(&name, effect);
-        let tool = Tool::new(name, description, Arc::new(into_object(schema)))
+        let listed_input = into_object(listed.apply(listed_schema(&schema, SchemaSide::Input)));
+        let listed_output = into_object(listed_schema(&output, SchemaSide::Output));
+        let tool = Tool::new(name, description, Arc::new(listed_input))
             .with_title(title.clone())
-            .with_raw_output_schema(Arc::new(into_object(output)))
+            .with_raw_output_schema(Arc::new(listed_output))
             .with_annotations(effect.tool_annotations(&title));
-        Ok(Self { tool, action, effect, call_policy, validator })
+        Ok(Self { tool, action, effect, call_policy, schema, validator })
     }
 
     /// Surface of the tool: the second segment of its name.
@@ -91,44 +90,32 @@ impl CatalogEntry {
         self.tool.name.split('.').nth(1).unwrap_or_default()
     }
 
-    /// Checks arguments against the input schema. The error lists every violation.
+    /// The schema that dispatch checks.
+    pub fn strict_schema(&self) -> &Value {
+        &self.schema
+    }
+
+    /// Brings arguments into the form that dispatch checks.
+    pub fn normalize(&self, arguments: Value) -> Value {
+        normalize_arguments(&self.schema, arguments)
+    }
+
+    /// Checks normal arguments against the strict schema. The error lists every violation.
     pub fn check_arguments(&self, arguments: &Value) -> Result<(), ErrorEnvelope> {
         let mut violations: Vec<ArgumentViolation> =
             self.validator.iter_errors(arguments).flat_map(to_violations).collect();
-        if let Some(properties) = self.tool.input_schema.get("properties").and_then(Value::as_object) {
-            let inexact = inexact_integers(properties, arguments);
-            violations.extend(
-                inexact
-                    .into_iter()
-                    .filter(|one| !violations.iter().any(|other| other.pointer == one.pointer))
-                    .collect::<Vec<_>>(),
-            );
-        }
+        let inexact = inexact_integers(&self.schema, arguments, "");
+        let is_new = |one: &ArgumentViolation| !violations.iter().any(|other| other.pointer == one.pointer);
+        violations.extend(inexact.into_iter().filter(is_new).collect::<Vec<_>>());
         match &self.action {
             ToolAction::Vsa(tool) => violations.extend(tool.check_arguments(arguments)),
-            ToolAction::Idx(tool) => violations.extend(dot_segment_violations(tool.path_parameters(), arguments)),
+            ToolAction::Idx(tool) => violations.extend(tool.check_arguments(arguments)),
             ToolAction::Ledger(_) | ToolAction::Graph(_) | ToolAction::Cosmos(_) | ToolAction::Wallet(_) => {}
         }
         if violations.is_empty() {
             return Ok(());
         }
         Err(invalid_arguments(&self.tool.name, &violations))
-    }
-}
-
-/// Replaces floating-point numbers without a fraction by integers: `5.0` becomes `5`.
-pub fn normalize_integers(value: Value) -> Value {
-    const EXACT: f64 = MAX_HEIGHT as f64;
-    match value {
-        Value::Number(number) => match number.as_f64() {
-            Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() <= EXACT => Value::from(float as i64),
-            _ => Value::Number(number),
-        },
-        Value::Array(items) => items.into_iter().map(normalize_integers).collect(),
-        Value::Object(members) => {
-            members.into_iter().map(|(name, member)| (name, normalize_integers(member))).collect()
-        }
-        other => other,
     }
 }
 
@@ -141,21 +128,26 @@ fn is_integer(schema: &Value) -> bool {
     }
 }
 
+/// Sets the greatest value of every integer that has none.
+fn bound_integers(schema: &mut Value, largest: u64) {
+    if is_integer(schema) && schema.get("maximum").is_none() {
+        schema["maximum"] = largest.into();
+    }
+    if let Some(members) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        members.values_mut().for_each(|member| bound_integers(member, largest));
+    }
+}
+
 /// Violations of integers above their maximum that the JSON reader has made floating-point numbers. The validator does not find
 /// them: it compares 2^64 as equal to the largest integer of 64 bits.
-fn inexact_integers(properties: &Map<String, Value>, arguments: &Value) -> Vec<ArgumentViolation> {
-    let is_inexact = |value: &Value| value.is_f64() && value.as_f64().is_some_and(|float| float.fract() == 0.0);
-    let mut violations = Vec::new();
-    for (name, schema) in properties.iter().filter(|(_, schema)| is_integer(schema)) {
-        let pointer = child_pointer("", name);
+fn inexact_integers(schema: &Value, value: &Value, pointer: &str) -> Vec<ArgumentViolation> {
+    if is_integer(schema) && value.is_f64() && value.as_f64().is_some_and(|float| float.fract() == 0.0) {
         let reason = format!("is greater than the maximum of {}", schema["maximum"]);
-        if is_inexact(&arguments[name]) {
-            violations.push(ArgumentViolation { pointer, reason });
-        } else if is_inexact(&arguments[name]["value"]) {
-            violations.push(ArgumentViolation { pointer: child_pointer(&pointer, "value"), reason });
-        }
+        return vec![ArgumentViolation { pointer: pointer.to_owned(), reason }];
     }
-    violations
+    let members = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    let given = members.filter_map(|(name, member)| Some((name, member, value.get(name)?)));
+    given.flat_map(|(name, member, value)| inexact_integers(member, value, &child_pointer(pointer, name))).collect()
 }
 
 /// JSON pointer to a member of the value at `parent`.

@@ -48,7 +48,7 @@ pub(super) fn tools() -> Result<Vec<(ToolDefinition, GraphTool)>, CatalogError> 
                 }
             };
             let mut definition = row.into_definition(ToolEffect::Reads);
-            definition.input.insert("min_height".into(), min_height_schema("graph"));
+            definition.input.insert("min_height".into(), min_height_schema());
             Ok((definition, GraphTool { query }))
         })
         .collect()
@@ -67,7 +67,7 @@ impl GraphTool {
     pub fn search_body(surface: &str, arguments: &Value) -> Value {
         let mut body = arguments.clone();
         if let Some(members) = body.as_object_mut() {
-            members.remove("min_height");
+            members.shift_remove("min_height");
             members.insert("surface".into(), surface.into());
             members.entry("filters").or_insert_with(|| json!({}));
         }

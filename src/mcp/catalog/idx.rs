@@ -4,13 +4,16 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use svc_wire::{
-    indexer_reads::{HttpMethod, ParamLocation, ReadEndpoint, ReadParam, ReadParamType, ReadTableError, find_endpoint},
+    indexer_reads::{
+        HttpMethod, ParamLocation, ReadEndpoint, ReadParam, ReadParamType, ReadTableError, ResponseLayout, SchemaDetail,
+        find_endpoint,
+    },
     syntax::{DID_PATTERN, plain_text},
 };
 
 use super::{
-    arguments::PATH_SEGMENT,
-    definition::{MAX_HEIGHT, ToolDefinition, ToolEffect, min_height_schema},
+    arguments::{ArgumentViolation, PATH_SEGMENT, dot_segment_violations},
+    definition::{ListedArguments, MAX_HEIGHT, ToolDefinition, ToolEffect, min_height_schema},
     table::{CatalogError, read_table},
 };
 
@@ -34,6 +37,42 @@ const OPERATIONS_WITHOUT_HEIGHT: [&str; 5] =
 /// Longest text and longest list. Both fit into a URL that every indexer accepts.
 const MAX_TEXT_CHARACTERS: usize = 2_048;
 const MAX_LIST_ITEMS: usize = 256;
+
+/// Rows of a page when a caller names no limit. The indexer's own default is several times as many.
+pub const DEFAULT_ROWS: u64 = 20;
+/// Argument with the members of each row that the caller wants.
+const FIELDS: &str = "fields";
+/// Argument for the indexer's answer as it is.
+const RAW: &str = "raw";
+/// Argument that has the bounds of figures, which are many and seldom used.
+const FIGURES: &str = "figures";
+/// Argument for the governance frameworks in the rows of a list, and the value without them.
+const FRAMEWORKS: (&str, &str) = ("gf_data", "none");
+
+/// The list in the answers of a read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListShape {
+    /// Member of the answer that has the rows.
+    pub rows: &'static str,
+    /// The way to the next page.
+    pub next_page: NextPage,
+}
+
+/// The way to the next page of a list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextPage {
+    /// By a bound on the id of the rows.
+    ById,
+    /// By an argument with the value of a member of the answer.
+    ByMember {
+        /// The argument.
+        argument: &'static str,
+        /// The member.
+        member: &'static str,
+    },
+    /// There is none: only a greater limit shows more.
+    Unpaged,
+}
 
 pub(super) fn tools() -> Result<Vec<(ToolDefinition, IdxTool)>, CatalogError> {
     let texts: Vec<IdxRow> = read_table("idx", include_str!("data/idx.json"))?;
@@ -68,7 +107,7 @@ impl IdxTool {
     }
 
     /// Names of the path parameters.
-    pub fn path_parameters(self) -> impl Iterator<Item = &'static str> {
+    fn path_parameters(self) -> impl Iterator<Item = &'static str> {
         self.endpoint
             .params
             .iter()
@@ -81,19 +120,93 @@ impl IdxTool {
         self.endpoint.needs_trust()
     }
 
+    fn has_param(self, name: &str) -> bool {
+        self.endpoint.params.iter().any(|param| param.name == name)
+    }
+
+    /// The list of the answers; `None` for a read of one thing, and for a list without pages.
+    pub fn list_shape(self) -> Option<ListShape> {
+        if !self.has_param("limit") {
+            return None;
+        }
+        let rows = match (self.endpoint.response.kind, &self.endpoint.response.wrapper) {
+            (ResponseLayout::Array, Some(wrapper)) => wrapper.as_str(),
+            (ResponseLayout::Flat, None) => self.endpoint.response.fields.iter().find_map(|field| {
+                let (rows, _) = field.name.split_once("[].")?;
+                Some(rows)
+            })?,
+            _ => return None,
+        };
+        let next_page = match self.endpoint.operation.as_str() {
+            "indexer.listEvents" => NextPage::ByMember { argument: "cursor", member: "next_cursor" },
+            "vt.listIndexedDids" => NextPage::ByMember { argument: "cursor", member: "nextCursor" },
+            "vt.listChanges" => NextPage::ByMember { argument: "fromBlock", member: "nextFromBlock" },
+            _ if self.has_param("min_id") => NextPage::ById,
+            _ => NextPage::Unpaged,
+        };
+        Some(ListShape { rows, next_page })
+    }
+
+    /// Members of a row.
+    fn row_members(self) -> Vec<&'static str> {
+        let nested = self.endpoint.response.kind == ResponseLayout::Flat;
+        let mut members: Vec<&str> = Vec::new();
+        for field in &self.endpoint.response.fields {
+            let name = match (nested, field.name.split_once("[].")) {
+                (true, Some((_, inner))) => inner,
+                (true, None) => continue,
+                (false, _) => field.name.as_str(),
+            };
+            let head = name.split('.').next().unwrap_or_default().trim_end_matches("[]");
+            if !head.starts_with('<') && !members.contains(&head) {
+                members.push(head);
+            }
+        }
+        members
+    }
+
     fn definition(&self, text: &IdxRow) -> ToolDefinition {
         let endpoint = self.endpoint;
         let mut input: Map<String, Value> =
             endpoint.params.iter().map(|param| (param.name.clone(), param_schema(param))).collect();
+        let mut listed = ListedArguments::default();
+        self.add_figures(&mut input, &mut listed);
+        for param in endpoint.params.iter().filter(|param| param.param_type == ReadParamType::Selector) {
+            let either = json!({"anyOf": [{"type": "boolean"}, {"type": "object"}], "description": param.description});
+            listed.replaced.push((param.name.clone(), either));
+        }
+        if self.list_shape().is_some() {
+            input["limit"]["description"] = format!("Rows; default {DEFAULT_ROWS}.").into();
+            let members = self.row_members();
+            if !members.is_empty() {
+                let description = "Only these members of each row.";
+                let items = json!({"type": "string", "enum": members});
+                input.insert(
+                    FIELDS.into(),
+                    json!({"type": "array", "items": items, "minItems": 1, "maxItems": MAX_LIST_ITEMS, "description": description}),
+                );
+                let listed_fields = json!({"type": "array", "items": {"type": "string"}, "description": description});
+                listed.replaced.push((FIELDS.into(), listed_fields));
+            }
+            input.insert(
+                RAW.into(),
+                json!({"type": "boolean", "description": "The indexer's answer unchanged."}),
+            );
+        }
         if !OPERATIONS_WITHOUT_HEIGHT.contains(&endpoint.operation.as_str()) {
-            let description = "Reads the state after this block instead of the newest.";
+            let description = "State after this block.";
             input.insert(
                 "at_block_height".into(),
                 json!({"type": "integer", "minimum": 0, "maximum": MAX_HEIGHT, "description": description}),
             );
         }
-        input.insert("min_height".into(), min_height_schema("indexer"));
+        input.insert("min_height".into(), min_height_schema());
         let required = endpoint.params.iter().filter(|param| param.required || param.location == ParamLocation::Path);
+        let mut output = endpoint.response_schema(SchemaDetail::Listed);
+        if self.list_shape().is_some() {
+            let description = "What was left out of the rows, and the arguments that show it. Absent when nothing was.";
+            output["properties"]["note"] = json!({"type": "string", "description": description});
+        }
         ToolDefinition {
             name: format!("svc.idx.{}", text.operation),
             title: text.title.clone(),
@@ -101,9 +214,51 @@ impl IdxTool {
             input,
             required: required.map(|param| param.name.clone()).collect(),
             definitions: None,
-            output: endpoint.response.json_schema(false),
+            output,
             effect: ToolEffect::Reads,
+            listed,
         }
+    }
+
+    /// Adds the argument for bounds of figures to a list that has them. Dispatch takes each bound as an argument of its own too.
+    fn add_figures(&self, input: &mut Map<String, Value>, listed: &mut ListedArguments) {
+        let bounds: Vec<&ReadParam> = self.endpoint.params.iter().filter(|param| is_figure_bound(param)).collect();
+        if bounds.is_empty() {
+            return;
+        }
+        let figures: Vec<&str> = bounds.iter().filter_map(|bound| bound.name.strip_prefix("min_")).collect();
+        let description = format!(
+            "Bounds by figure, each min_ (inclusive) or max_ (exclusive), e.g. {{\"min_participants\": 1}}. Figures: {}.",
+            figures.join(", ")
+        );
+        let properties: Map<String, Value> =
+            bounds.iter().map(|bound| (bound.name.clone(), param_schema(bound))).collect();
+        input.insert(
+            FIGURES.into(),
+            json!({"type": "object", "properties": properties, "additionalProperties": false, "description": description}),
+        );
+        listed.replaced.push((FIGURES.into(), json!({"type": "object", "description": description})));
+        listed.hidden = bounds.iter().map(|bound| bound.name.clone()).collect();
+    }
+
+    /// Whether the caller wants the indexer's answer as it is.
+    pub fn is_raw(arguments: &Value) -> bool {
+        arguments[RAW] == true
+    }
+
+    /// Members of each row that the caller has named.
+    pub fn chosen_fields(arguments: &Value) -> Vec<&str> {
+        arguments[FIELDS].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+    }
+
+    /// Violations that the JSON Schema cannot express.
+    pub fn check_arguments(self, arguments: &Value) -> Vec<ArgumentViolation> {
+        let mut violations = dot_segment_violations(self.path_parameters(), arguments);
+        if Self::is_raw(arguments) && arguments.get(FIELDS).is_some() {
+            let reason = format!("excludes {RAW}: an unchanged answer has every member");
+            violations.push(ArgumentViolation { pointer: format!("/{FIELDS}"), reason });
+        }
+        violations
     }
 
     /// The request for validated arguments.
@@ -114,7 +269,8 @@ impl IdxTool {
         };
         let (mut path, mut query, mut body) = (self.endpoint.path.clone(), Vec::new(), Map::new());
         for param in &self.endpoint.params {
-            let Some(value) = arguments.get(&param.name).filter(|value| !value.is_null()) else { continue };
+            let given = arguments.get(&param.name).or_else(|| arguments[FIGURES].get(&param.name));
+            let Some(value) = given.filter(|value| !value.is_null()) else { continue };
             match param.location {
                 ParamLocation::Path => {
                     let encoded = percent_encoding::utf8_percent_encode(&text(value), PATH_SEGMENT).to_string();
@@ -126,6 +282,15 @@ impl IdxTool {
                 }
             }
         }
+        if self.list_shape().is_some() && !Self::is_raw(arguments) {
+            let rows = DEFAULT_ROWS.to_string();
+            for (name, value) in [("limit", rows.as_str()), FRAMEWORKS] {
+                let is_wanted = name == "limit" || !Self::chosen_fields(arguments).contains(&"versions");
+                if is_wanted && self.has_param(name) && arguments.get(name).is_none() {
+                    query.push((name.to_owned(), value.to_owned()));
+                }
+            }
+        }
         IndexerRequest {
             path,
             query,
@@ -134,6 +299,25 @@ impl IdxTool {
         }
     }
 }
+
+/// Whether a parameter is a bound of a figure, such as `min_participants`. The bounds of ids lead to the next page.
+fn is_figure_bound(param: &ReadParam) -> bool {
+    let figure = param.name.strip_prefix("min_").or_else(|| param.name.strip_prefix("max_"));
+    figure.is_some_and(|figure| figure != "id")
+}
+
+/// Shared arguments in few words: a model reads them in the listing of every tool that has them.
+const SHARED_WORDS: [(&str, &str); 9] = [
+    ("min_id", "Least id."),
+    ("max_id", "Ids below this."),
+    ("sort", "Default -id: newest first."),
+    ("modified_after", "Changed after this instant."),
+    ("preferred_language", "BCP 47 tag of the documents that come first."),
+    ("gf_data", "Governance framework versions in the answer."),
+    ("trust_data", "Adds the verdict on each DID; full: with credentials."),
+    ("cursor", "The page after the one that gave it."),
+    ("only_active", "Only active ones."),
+];
 
 /// The schema of a parameter, as a property of the input.
 fn param_schema(param: &ReadParam) -> Value {
@@ -165,7 +349,8 @@ fn param_schema(param: &ReadParam) -> Value {
         let limit = if schema["type"] == "array" { "maxItems" } else { "maximum" };
         schema[limit] = max.into();
     }
-    schema["description"] = param.description.as_str().into();
+    let shared = SHARED_WORDS.iter().find(|(name, _)| *name == param.name).map(|(_, words)| *words);
+    schema["description"] = shared.unwrap_or(param.description.as_str()).into();
     schema
 }
 

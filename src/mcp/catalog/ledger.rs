@@ -13,7 +13,7 @@ use svc_wire::{
 
 use super::{
     arguments::ArgumentViolation,
-    definition::{ToolDefinition, ToolEffect},
+    definition::{ListedArguments, ToolDefinition, ToolEffect},
     table::{CatalogError, read_table},
 };
 
@@ -56,7 +56,8 @@ struct LedgerRow {
     effect: ToolEffect,
     fields: Vec<LedgerField>,
     verified_by: String,
-    returns: Vec<String>,
+    /// Members of the message's response, each in words.
+    returns: BTreeMap<String, String>,
 }
 
 /// A field of the message, with its rule and its description for a model.
@@ -92,6 +93,10 @@ enum FieldRule {
     Named,
 }
 
+/// Argument for the raw events of the chain in the answer.
+pub const INCLUDE_EVENTS: &str = "include_events";
+/// Arguments of the tool itself, which are no field of the message.
+const CONTROL_ARGUMENTS: [&str; 3] = ["dry_run", "idempotency_key", INCLUDE_EVENTS];
 /// The denom of the table's examples.
 const EXAMPLE_DENOM: &str = "usvc";
 
@@ -142,14 +147,18 @@ impl LedgerRow {
         };
         input.insert(
             "dry_run".into(),
-            json!({"type": "boolean", "description": "true: simulates, shows message, gas and fee; signs and sends nothing."}),
+            json!({"type": "boolean", "description": "Only simulates."}),
         );
         input.insert(
             "idempotency_key".into(),
             json!({
                 "type": "string", "minLength": 1, "maxLength": MAX_KEY_CHARACTERS,
-                "description": "Any text of your choice: the same write under the same key happens once, and is answered alike.",
+                "description": "The same key writes once.",
             }),
+        );
+        input.insert(
+            INCLUDE_EVENTS.into(),
+            json!({"type": "boolean", "description": "Adds raw events."}),
         );
         let definition = ToolDefinition {
             name: self.name,
@@ -160,6 +169,7 @@ impl LedgerRow {
             definitions: schema.get("$defs").cloned(),
             output: receipt_schema(&self.returns),
             effect: self.effect,
+            listed: ListedArguments::default(),
         };
         Ok((
             definition,
@@ -219,8 +229,7 @@ impl LedgerTool {
         let mut message = arguments.clone();
         let mut violations = Vec::new();
         if let Some(members) = message.as_object_mut() {
-            members.remove("dry_run");
-            members.remove("idempotency_key");
+            members.retain(|name, _| !CONTROL_ARGUMENTS.contains(&name.as_str()));
             for (field, numbers) in &self.enum_numbers {
                 if let Some(number) = members.get(field).and_then(Value::as_str).and_then(|name| numbers.get(name)) {
                     members.insert(field.clone(), (*number).into());
@@ -247,28 +256,33 @@ impl LedgerTool {
     }
 }
 
-fn receipt_schema(returns: &[String]) -> Value {
-    let response: Map<String, Value> = returns.iter().map(|name| (name.clone(), json!({}))).collect();
+/// The schema of a receipt, or of the estimate of a dry run.
+fn receipt_schema(returns: &BTreeMap<String, String>) -> Value {
+    let response: Map<String, Value> =
+        returns.iter().map(|(name, words)| (name.clone(), json!({"description": words}))).collect();
+    let of = |kind: &str, words: &str| json!({"type": kind, "description": words});
     json!({
         "type": "object",
         "properties": {
-            "tx_hash": {"type": "string"},
-            "block_height": {"type": "integer"},
-            "code": {"type": "integer"},
-            "gas_used": {"type": "integer"},
-            "gas_wanted": {"type": "integer"},
-            "raw_log": {"type": "string"},
-            "events": {"type": "array"},
-            "indexer_synced": {"type": "boolean", "description": "false: included, but reads may not show it yet."},
-            "indexer_height": {"type": "integer"},
-            "response": {"type": "object", "properties": response},
-            "fee_payer": {"type": "string"},
-            "timings_ms": {"type": "object"},
-            "dry_run": {"const": true},
-            "message": {"type": "object"},
-            "message_digest": {"type": "string"},
-            "fee": {"type": "object"},
-            "policy": {"type": "string"}
+            "response": {"type": "object", "properties": response, "description": "Answer of the message, decoded"},
+            "indexer_synced": of("boolean", "Whether the indexer has the block; false: included, but reads may not show it yet"),
+            "block_height": of("integer", "Height of the block with the transaction"),
+            "tx_hash": of("string", "Hash of the transaction, upper-case hex"),
+            "fee": {"description": "Fee paid, with its denom; of a dry run: {amount, denom} that would be paid"},
+            "fee_payer": of("string", "corporation (fee allowance) or operator"),
+            "code": of("integer", "0: success"),
+            "gas_used": of("integer", "Gas used, or simulated in a dry run"),
+            "gas_wanted": of("integer", "Gas limit"),
+            "indexer_height": of("integer", "Height of the indexer"),
+            "registry_events": {"type": "array", "items": {"type": "string"},
+                                "description": "A line for each event of the registry, e.g. create_ecosystem ecosystem_id=7"},
+            "timings_ms": of("object", "Milliseconds of each stage, with include_events"),
+            "raw_log": of("string", "Log of the chain, with include_events; empty after success"),
+            "events": of("array", "Raw events of the chain, with include_events"),
+            "dry_run": {"const": true, "description": "Present in the answer of a dry run: nothing was signed or sent"},
+            "message": of("object", "Message of a dry run, decoded from the bytes that would be signed"),
+            "message_digest": of("string", "SHA-256 of those bytes, hex"),
+            "policy": of("string", "Confirmation that a real call needs: allow, ask, confirm or deny"),
         },
         "anyOf": [
             {"required": ["tx_hash", "block_height", "code", "indexer_synced", "response"]},

@@ -4,7 +4,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use svc_wire::{proto_registry::ProtoRegistryError, syntax::DID_PATTERN};
 
-use super::definition::{ToolDefinition, ToolEffect};
+use super::definition::{ListedArguments, ToolDefinition, ToolEffect};
 
 /// The embedded tables cannot be used with this chain.
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +55,6 @@ impl ToolRow {
                 property["pattern"] = DID_PATTERN.into();
             }
         }
-        ToolDefinition { name, title, description, input, required, definitions: None, output, effect }
+        ToolDefinition { name, title, description, input, required, definitions: None, output, effect, listed: ListedArguments::default() }
     }
 }

@@ -26,11 +26,56 @@ fn every_tool_has_all_its_parts_and_a_name_of_the_contract() {
         for (name, schema) in properties {
             assert!(schema["description"].is_string(), "{}: {name} has no description", tool.name);
         }
-        assert_eq!(tool.input_schema["additionalProperties"], false, "{}", tool.name);
+        assert_eq!(entry.strict_schema()["additionalProperties"], false, "{}", tool.name);
         jsonschema::draft202012::meta::validate(&Value::Object(
             (**tool.output_schema.as_ref().expect("a schema")).clone(),
         ))
         .unwrap_or_else(|error| panic!("{}: {error}", tool.name));
+    }
+}
+
+/// Calls `check` on every schema inside a schema, with its path.
+fn each_schema(schema: &Value, path: &str, check: &mut impl FnMut(&Value, &str)) {
+    check(schema, path);
+    for (name, member) in schema["properties"].as_object().into_iter().flatten() {
+        each_schema(member, &format!("{path}.{name}"), check);
+    }
+    if let Some(items) = schema.get("items") {
+        each_schema(items, &format!("{path}[]"), check);
+    }
+    for one in schema["anyOf"].as_array().into_iter().flatten() {
+        each_schema(one, path, check);
+    }
+}
+
+#[test]
+fn every_listed_schema_is_one_that_converters_take() {
+    for entry in catalog().iter() {
+        let input = Value::Object((*entry.tool.input_schema).clone());
+        let output = Value::Object((**entry.tool.output_schema.as_ref().expect("a schema")).clone());
+        for (side, schema) in [("input", &input), ("output", &output)] {
+            each_schema(schema, &format!("{} {side}", entry.tool.name), &mut |schema, path| {
+                for refused in ["additionalProperties", "pattern", "$ref", "$defs", "$schema", "patternProperties"] {
+                    assert!(schema.get(refused).is_none(), "{path}: {refused}");
+                }
+                assert!(!schema["type"].is_array(), "{path}: {}", schema["type"]);
+                let values = schema["enum"].as_array().into_iter().flatten();
+                values.for_each(|value| assert!(value.as_str().is_some_and(|text| text != "null"), "{path}: {value}"));
+            });
+        }
+    }
+}
+
+#[test]
+fn every_field_of_an_answer_is_described() {
+    for entry in catalog().iter() {
+        let output = Value::Object((**entry.tool.output_schema.as_ref().expect("a schema")).clone());
+        each_schema(&output, &entry.tool.name, &mut |schema, path| {
+            for (name, member) in schema["properties"].as_object().into_iter().flatten() {
+                let is_wrapper = member["properties"].is_object() || member["items"].is_object();
+                assert!(is_wrapper || member["description"].is_string(), "{path}.{name} has no description");
+            }
+        });
     }
 }
 

@@ -73,7 +73,7 @@ impl VsaTool {
     /// The DID of the agent, and the request for validated arguments.
     pub fn build_request(&self, arguments: &Value) -> (String, AgentRequest) {
         let mut members = arguments.as_object().cloned().unwrap_or_default();
-        let did = members.remove("agent_did").as_ref().map(plain_text).unwrap_or_default();
+        let did = members.shift_remove("agent_did").as_ref().map(plain_text).unwrap_or_default();
         let mut path = self.path.clone();
         members.retain(|name, value| {
             let placeholder = format!("{{{name}}}");
@@ -123,7 +123,7 @@ mod tests {
         };
         let (did, request) =
             tool("listFlows").build_request(&json!({"agent_did": "did:web:a", "role": "validator", "limit": 5}));
-        assert_eq!((did.as_str(), request.path.as_str()), ("did:web:a", "/v2/vt/flows?limit=5&role=validator"));
+        assert_eq!((did.as_str(), request.path.as_str()), ("did:web:a", "/v2/vt/flows?role=validator&limit=5"));
         let arguments = json!({"agent_did": "did:web:a", "serviceEndpointId": "did:web:a#mcp", "type": "MCP"});
         let (_, request) = tool("updateServiceEndpoint").build_request(&arguments);
         assert_eq!(request.path, "/v2/vt/service-endpoints/did%3Aweb%3Aa%23mcp");

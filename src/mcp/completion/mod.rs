@@ -75,7 +75,8 @@ impl ToolServer {
     async fn list_field(&self, path: &str, key: &str, filter: &[(String, String)], field: &str) -> Vec<String> {
         let mut query = filter.to_vec();
         query.push(("limit".to_owned(), CANDIDATE_LIMIT.to_owned()));
-        let answer = self.operator.indexer_get("completion", path, &query, None).await.unwrap_or_default();
+        let answer = self.operator.indexer_get("completion", path, &query, None).await;
+        let answer = answer.map(|document| document.value).unwrap_or_default();
         let rows = answer[key].as_array().cloned().unwrap_or_default();
         rows.iter().filter_map(|row| identifier_text(&row[field])).collect()
     }

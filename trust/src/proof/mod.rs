@@ -105,7 +105,7 @@ impl DocumentProof {
         };
         let mut options = proof.clone();
         if let Some(members) = options.as_object_mut() {
-            members.remove("proofValue");
+            members.shift_remove("proofValue");
         }
         Ok(Self { suite, verification_method: method, purpose, expires_at: expires, signature, options })
     }
@@ -150,7 +150,7 @@ pub fn parse_proofs(document: &Value) -> Result<Vec<Result<DocumentProof, Reject
 fn signing_hash(suite: ProofSuite, document: &Value, options: &Value) -> Result<[u8; 64], RejectionReason> {
     let mut unsecured = document.clone();
     if let Some(members) = unsecured.as_object_mut() {
-        members.remove("proof");
+        members.shift_remove("proof");
     }
     let mut options = options.clone();
     let (options, unsecured) = match suite {

@@ -116,7 +116,7 @@ impl EssentialSchemas {
 /// text that is no JSON object.
 pub fn schema_digest(schema: &str) -> Option<String> {
     let mut schema: Value = serde_json::from_str(schema).ok()?;
-    schema.as_object_mut()?.remove("$id");
+    schema.as_object_mut()?.shift_remove("$id");
     Some(sri_digest(canonical_json(&schema)?.as_bytes(), DigestAlgorithm::Sha384))
 }
 

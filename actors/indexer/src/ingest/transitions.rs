@@ -46,7 +46,7 @@ fn framework_activity(step: &EntityTransition) -> Vec<EntityActivity> {
     };
     let without_documents = |body: &Value| {
         let mut body = body.clone();
-        body.as_object_mut().and_then(|members| members.remove("documents"));
+        body.as_object_mut().and_then(|members| members.shift_remove("documents"));
         body
     };
     let (before, after) = (step.before.as_deref(), step.change.body.as_ref());

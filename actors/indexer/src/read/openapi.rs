@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 use svc_wire::indexer_reads::{
-    HttpMethod, ParamLocation, ReadEndpoint, ReadParam, ReadParamType, ReadTableError, read_endpoints,
+    HttpMethod, ParamLocation, ReadEndpoint, ReadParam, ReadParamType, ReadTableError, SchemaDetail, read_endpoints,
 };
 
 /// Returns the document, in OpenAPI 3.1.
@@ -61,7 +61,7 @@ fn operation(endpoint: &ReadEndpoint) -> Value {
         "tags": [endpoint.operation.split('.').next().unwrap_or_default()],
         "parameters": parameters,
         "responses": {
-            "200": {"description": "The answer.", "headers": headers, "content": {"application/json": {"schema": endpoint.response.json_schema(true)}}},
+            "200": {"description": "The answer.", "headers": headers, "content": {"application/json": {"schema": endpoint.response_schema(SchemaDetail::Documented)}}},
             "default": {"$ref": "#/components/responses/Error"},
         },
     });

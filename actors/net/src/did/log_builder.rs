@@ -91,7 +91,7 @@ impl DidLogBuilder {
     /// Replaces the SCID of the first entry, and hashes and signs it again, as an attacker would to take over another DID.
     pub fn claim_scid(&mut self, scid: &str, key: &LogSigningKey) {
         let mut entry = self.entries.remove(0);
-        entry.as_object_mut().expect("an entry").remove("proof");
+        entry.as_object_mut().expect("an entry").shift_remove("proof");
         entry["versionId"] = self.scid.as_str().into();
         let entry = serde_json::from_str(&entry.to_string().replace(&self.scid, scid)).expect("an entry");
         self.did = self.did.replace(&self.scid, scid);

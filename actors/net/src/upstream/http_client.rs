@@ -63,6 +63,15 @@ pub struct UpstreamResponse {
     pub body: Bytes,
 }
 
+/// An answer in JSON, byte for byte and parsed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JsonDocument {
+    /// The bytes of the answer as text.
+    pub text: String,
+    /// The same, parsed.
+    pub value: serde_json::Value,
+}
+
 /// The error of a request to an upstream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpstreamError {
@@ -343,7 +352,17 @@ impl HttpUpstream {
         UpstreamError::Protocol { kind: self.0.kind, reason: reason.into(), body }
     }
 
-    /// Parses a JSON answer.
+    /// Parses a JSON answer and keeps its bytes.
+    ///
+    /// # Errors
+    /// [`UpstreamError::Protocol`].
+    pub fn parse_document(&self, answer: &UpstreamResponse) -> Result<JsonDocument, UpstreamError> {
+        let value = self.parse_json(answer)?;
+        // JSON that parses is UTF-8.
+        Ok(JsonDocument { text: String::from_utf8_lossy(&answer.body).into_owned(), value })
+    }
+
+    /// Parses a JSON answer into a type.
     ///
     /// # Errors
     /// [`UpstreamError::Protocol`].

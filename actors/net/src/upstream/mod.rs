@@ -12,7 +12,7 @@ mod pruning;
 
 pub use endpoints::{EndpointReach, FailoverError, UpstreamEndpoints, UpstreamOrigins};
 pub(crate) use http_client::innermost_cause;
-pub use http_client::{HttpUpstream, UpstreamError, UpstreamKind, UpstreamResponse};
+pub use http_client::{HttpUpstream, JsonDocument, UpstreamError, UpstreamKind, UpstreamResponse};
 pub use indexer_reads::{indexer_reach, read_event_page, read_indexed_height, select_indexer};
 pub use node_client::{BroadcastOutcome, NodeClient, NodeClientError};
 pub use node_selection::{ConfirmedHeight, HistoryDispute};

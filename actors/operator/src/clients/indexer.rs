@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::Value;
 use svc_kit::RetainedState;
 use svc_net::upstream::{
-    HttpUpstream, UpstreamEndpoints, UpstreamError, UpstreamKind, UpstreamOrigins, indexer_reach, read_event_page,
+    HttpUpstream, JsonDocument, UpstreamEndpoints, UpstreamError, UpstreamKind, UpstreamOrigins, indexer_reach, read_event_page,
     select_indexer,
 };
 use svc_wire::{block_subscription::SubscriptionScope, event_stream::EventsPage};
@@ -58,24 +58,35 @@ impl IndexerClient {
         query: &[(String, String)],
         at_block_height: Option<u64>,
     ) -> Result<Value, UpstreamError> {
+        Ok(self.get_document(operation, path, query, at_block_height).await?.value)
+    }
+
+    /// GET like [`IndexerClient::get`], with the bytes of the answer.
+    pub async fn get_document(
+        &self,
+        operation: &str,
+        path: &str,
+        query: &[(String, String)],
+        at_block_height: Option<u64>,
+    ) -> Result<JsonDocument, UpstreamError> {
         let path = path_and_query(path, query);
         self.read_with_failover(|upstream| {
             let path = path.as_str();
-            async move { upstream.parse_json(&upstream.get(operation, path, height_header(at_block_height)).await?) }
+            async move { upstream.parse_document(&upstream.get(operation, path, height_header(at_block_height)).await?) }
         })
         .await
     }
 
-    /// POST of `body` to `path`.
-    pub async fn post(
+    /// POST of `body` to `path`, with the bytes of the answer.
+    pub async fn post_document(
         &self,
         operation: &str,
         path: &str,
         body: &Value,
         at_block_height: Option<u64>,
-    ) -> Result<Value, UpstreamError> {
+    ) -> Result<JsonDocument, UpstreamError> {
         self.read_with_failover(|upstream| async move {
-            upstream.parse_json(
+            upstream.parse_document(
                 &upstream.send(Method::POST, operation, path, height_header(at_block_height), Some(body)).await?,
             )
         })

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use svc_net::upstream::NodeClient;
+use svc_net::upstream::{JsonDocument, NodeClient};
 use svc_wire::error_envelope::{ErrorEnvelope, FailureCode, NextStep};
 use tokio::time::Instant;
 
@@ -66,8 +66,8 @@ impl Operator {
         path: &str,
         query: &[(String, String)],
         at_block_height: Option<u64>,
-    ) -> Result<Value, ErrorEnvelope> {
-        self.indexer().get(operation, path, query, at_block_height).await.map_err(|error| upstream_error(&error))
+    ) -> Result<JsonDocument, ErrorEnvelope> {
+        self.indexer().get_document(operation, path, query, at_block_height).await.map_err(|error| upstream_error(&error))
     }
 
     /// A read of the indexer with a JSON body.
@@ -77,8 +77,8 @@ impl Operator {
         path: &str,
         body: &Value,
         at_block_height: Option<u64>,
-    ) -> Result<Value, ErrorEnvelope> {
-        self.indexer().post(operation, path, body, at_block_height).await.map_err(|error| upstream_error(&error))
+    ) -> Result<JsonDocument, ErrorEnvelope> {
+        self.indexer().post_document(operation, path, body, at_block_height).await.map_err(|error| upstream_error(&error))
     }
 
     /// A traversal of the graph.

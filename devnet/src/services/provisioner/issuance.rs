@@ -176,7 +176,7 @@ impl ServiceProvisioner<'_> {
         }
         match (fault, credential.as_object_mut()) {
             (Some(IntendedFlaw::Unproved), Some(members)) => {
-                members.remove("proof");
+                members.shift_remove("proof");
             }
             (Some(IntendedFlaw::OtherSuite), _) => credential["proof"]["cryptosuite"] = "ecdsa-jcs-2019".into(),
             _ => {}

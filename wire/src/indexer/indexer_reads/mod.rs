@@ -9,6 +9,8 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use serde::Deserialize;
 
+pub use response_schema::{SchemaDetail, field_words};
+
 /// One read.
 #[derive(Debug, Deserialize)]
 pub struct ReadEndpoint {

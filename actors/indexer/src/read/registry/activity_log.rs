@@ -59,7 +59,7 @@ impl IndexReader {
             let mut shown = activity_json(row);
             shown["block_height"] = request.height.to_string().into();
             if let Some(object) = shown.as_object_mut() {
-                object.remove("id");
+                object.shift_remove("id");
             }
             shown
         };

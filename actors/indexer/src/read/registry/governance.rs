@@ -197,7 +197,7 @@ fn select_framework(request: &ReadRequest<'_>, mut body: Value) -> Value {
     };
     let active = body["active_version"].clone();
     let Some(object) = body.as_object_mut() else { return body };
-    let versions = object.remove("versions").and_then(|versions| match versions {
+    let versions = object.shift_remove("versions").and_then(|versions| match versions {
         Value::Array(versions) => Some(versions),
         _ => None,
     });
@@ -243,10 +243,10 @@ fn complete_owners(version: Value) -> Value {
         }
     }
     if let Some(object) = version.as_object_mut() {
-        object.remove("gfv_id");
+        object.shift_remove("gfv_id");
     }
     for document in version["documents"].as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
-        document.remove("gfd_id");
+        document.shift_remove("gfd_id");
     }
     version
 }

@@ -104,7 +104,7 @@ async fn a_document_of_the_did_resolves_and_any_other_has_its_error() {
         ("[]".to_owned(), "did_document_invalid", "has no id"),
         ("<html>".to_owned(), "did_document_invalid", "expected value"),
         (String::new(), "did_document_invalid", "EOF"),
-        ("[".repeat(100_000), "did_document_invalid", "recursion limit"),
+        ("[".repeat(50_000), "did_document_invalid", "recursion limit"),
         ("{\"\":".repeat(100_000), "did_fetch_failed", "more than 16777216 bytes of memory"),
         (" ".repeat(1024 * 1024 + 1), "did_fetch_failed", "longer than 1048576 bytes"),
     ] {
@@ -190,7 +190,7 @@ async fn a_log_is_fetched_and_verified_and_each_failure_has_its_code() {
     resolver.resolve(&witnessed.did).await.expect("it is witnessed");
     for (body, code) in [
         ("x\n".repeat(10_001), "did_log_too_long"),
-        ("{".repeat(500_000), "did_fetch_failed"),
+        ("{".repeat(1_000_000), "did_fetch_failed"),
         (" ".repeat(16 * 1024 * 1024 + 1), "did_fetch_failed"),
         ("<html>".to_owned(), "did_log_invalid"),
         (String::new(), "did_log_invalid"),

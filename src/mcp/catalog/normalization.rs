@@ -1,0 +1,132 @@
+//! Arguments as clients write them, brought into the form that the schema checks. Only a value with one possible meaning changes.
+//! Pure.
+
+use serde_json::{Map, Value};
+
+use super::definition::MAX_HEIGHT;
+
+/// Brings arguments into the form of their strict schema. An optional argument that is null is absent, and so is one with an empty
+/// text that the schema refuses: frameworks fill every optional argument in. A number, a truth value, a list and an object may be
+/// text where text is no value, and `5.0` is 5.
+pub fn normalize_arguments(schema: &Value, arguments: Value) -> Value {
+    let arguments = with_integers(arguments);
+    let Value::Object(members) = arguments else { return arguments };
+    let required = schema["required"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let mut normal = Map::new();
+    for (name, value) in members {
+        let is_required = required.iter().any(|one| *one == name);
+        match schema["properties"].get(&name) {
+            Some(property) if !is_required && is_absent(property, &value) => {}
+            Some(property) => {
+                normal.insert(name, normalize_value(property, value));
+            }
+            None => {
+                normal.insert(name, value);
+            }
+        }
+    }
+    Value::Object(normal)
+}
+
+/// Whether a value stands for an argument that is left out.
+fn is_absent(schema: &Value, value: &Value) -> bool {
+    match value {
+        Value::Null => !allows(schema, "null"),
+        Value::String(text) => text.is_empty() && !allows_empty_text(schema),
+        _ => false,
+    }
+}
+
+fn allows(schema: &Value, kind: &str) -> bool {
+    match &schema["type"] {
+        Value::String(one) => one == kind,
+        Value::Array(several) => several.iter().any(|one| one == kind),
+        // Without a type, an enumeration names the values, and anything else is allowed.
+        _ => schema.get("enum").is_none(),
+    }
+}
+
+fn allows_empty_text(schema: &Value) -> bool {
+    let refuses = ["pattern", "format", "enum"].iter().any(|keyword| schema.get(keyword).is_some());
+    allows(schema, "string") && !refuses && schema["minLength"].as_u64().unwrap_or(0) == 0
+}
+
+fn normalize_value(schema: &Value, value: Value) -> Value {
+    let Value::String(text) = &value else {
+        return if schema["properties"].is_object() { normalize_arguments(schema, value) } else { value };
+    };
+    if allows(schema, "string") || schema.get("type").is_none() {
+        return value;
+    }
+    let text = text.trim();
+    let read = if allows(schema, "integer") {
+        text.parse::<u64>().ok().filter(|number| *number <= MAX_HEIGHT).map(Value::from)
+    } else if allows(schema, "boolean") {
+        text.parse::<bool>().ok().map(Value::from)
+    } else {
+        serde_json::from_str(text).ok().filter(|read: &Value| {
+            (allows(schema, "object") && read.is_object()) || (allows(schema, "array") && read.is_array())
+        })
+    };
+    read.unwrap_or(value)
+}
+
+/// Replaces floating-point numbers without a fraction by integers: `5.0` becomes `5`.
+fn with_integers(value: Value) -> Value {
+    const EXACT: f64 = MAX_HEIGHT as f64;
+    match value {
+        Value::Number(number) => match number.as_f64() {
+            Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() <= EXACT => Value::from(float as i64),
+            _ => Value::Number(number),
+        },
+        Value::Array(items) => items.into_iter().map(with_integers).collect(),
+        Value::Object(members) => members.into_iter().map(|(name, member)| (name, with_integers(member))).collect(),
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_a_value_with_one_meaning_changes() {
+        let schema = json!({
+            "properties": {
+                "id": {"type": ["integer", "string"]},
+                "limit": {"type": "integer"},
+                "only_active": {"type": "boolean"},
+                "did": {"type": "string", "minLength": 1},
+                "metadata": {"type": "string"},
+                "state": {"type": "string", "enum": ["ACTIVE"]},
+                "mode": {"enum": ["OPEN", 1]},
+                "until": {"type": ["string", "null"]},
+                "ids": {"type": "array"},
+                "fees": {"type": ["object", "integer"], "properties": {"value": {"type": "integer"}}},
+                "figures": {"type": "object", "properties": {"min_weight": {"type": ["integer", "string"], "pattern": "^[0-9]+$"}}},
+                "needed": {"type": "string", "minLength": 1},
+            },
+            "required": ["needed"],
+        });
+        for (written, normal) in [
+            (json!({"id": null, "limit": null, "did": null, "mode": null, "figures": null}), json!({})),
+            (json!({"id": "7", "limit": "20", "only_active": "true"}), json!({"id": "7", "limit": 20, "only_active": true})),
+            (json!({"limit": "", "did": "", "state": "", "mode": "", "ids": ""}), json!({})),
+            (json!({"metadata": "", "until": null}), json!({"metadata": "", "until": null})),
+            (json!({"needed": null}), json!({"needed": null})),
+            (json!({"needed": ""}), json!({"needed": ""})),
+            (json!({"unknown": null, "other": ""}), json!({"unknown": null, "other": ""})),
+            (json!({"limit": "twenty", "only_active": "yes"}), json!({"limit": "twenty", "only_active": "yes"})),
+            (json!({"limit": "99999999999999999999"}), json!({"limit": "99999999999999999999"})),
+            (json!({"ids": "[1, 2]", "figures": "{\"min_weight\": 1}"}), json!({"ids": [1, 2], "figures": {"min_weight": 1}})),
+            (json!({"figures": {"min_weight": null}}), json!({"figures": {}})),
+            (json!({"fees": {"value": 5.0}, "limit": 7.0}), json!({"fees": {"value": 5}, "limit": 7})),
+            (json!({"fees": "5"}), json!({"fees": 5})),
+            (json!([1.0]), json!([1])),
+        ] {
+            assert_eq!(normalize_arguments(&schema, written.clone()), normal, "{written}");
+        }
+    }
+}
