@@ -7,8 +7,8 @@ use rmcp::{
     ClientHandler, ClientLifecycleMode, ClientServiceExt, RoleClient,
     model::{
         ArgumentInfo, CallToolRequestParams, CallToolResult, ClientCapabilities, ClientConfig, CompleteRequestParams,
-        ContentBlock, Implementation, ProgressNotificationParam, ProtocolVersion, ReadResourceRequestParams, Reference, Resource,
-        ResourceContents, ResourceUpdatedNotificationParam, SubscribeRequestParams, Tool,
+        ContentBlock, Implementation, ProgressNotificationParam, ProtocolVersion, ReadResourceRequestParams, Reference,
+        Resource, ResourceContents, ResourceUpdatedNotificationParam, SubscribeRequestParams, Tool,
     },
     service::{NotificationContext, RunningService},
     transport::{

@@ -15,12 +15,14 @@ mod e2e {
     mod fakes;
     mod graph_tools;
     mod indexer;
+    mod light_answers;
     mod mcp_features;
     mod other_namespace;
     mod otlp_trace;
     mod recovery;
     mod secrets;
     mod sessions;
+    mod stdio_start;
     mod tool_list_changes;
     mod tool_policy;
     mod trust_reads;

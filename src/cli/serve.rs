@@ -4,14 +4,15 @@ use std::{net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use anyhow::Context;
 use rmcp::ServiceExt;
-use svc_operator::Operator;
+use svc_operator::{BootError, Operator};
+use svc_wire::error_envelope::{ErrorEnvelope, FailureCode};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     config::{HttpTransportConfig, ServeConfig, TransportConfig, named_boot_error},
     listener::bind_listener,
-    mcp::{HttpServer, HttpServerConfig, McpSession, ToolServer},
+    mcp::{HttpServer, HttpServerConfig, McpSession, ServerSlot, Startup, StartupPublisher, ToolSelection, ToolServer},
     shutdown::{DRAIN_TIMEOUT, stop_signal},
     status::{HealthStatus, health_response},
 };
@@ -24,23 +25,12 @@ pub(super) async fn run(config: ServeConfig) -> anyhow::Result<()> {
     let mut hang_ups = signal(SignalKind::hangup())?;
     match config.transport {
         TransportConfig::Stdio => {
-            let operator = tokio::select! {
-                booted = Operator::boot(config.operator, config.key) => booted.map_err(named_boot_error)?,
-                () = &mut stop => return Ok(()),
-            };
-            let server = ToolServer::start(operator.clone(), &config.selection)?;
-            let running = McpSession::new(Arc::clone(&server)).serve(rmcp::transport::stdio()).await?;
-            let token = running.cancellation_token();
-            tokio::select! {
-                ended = running.waiting() => { ended?; }
-                () = &mut stop => {}
-                () = rotate_audit(&mut hang_ups, &operator) => {}
-                reason = operator.supervisor().wait_until_ended() => anyhow::bail!("the operator has given up: {reason}"),
-            }
-            server.drain();
-            operator.shutdown(DRAIN_TIMEOUT).await;
-            token.cancel();
-            Ok(())
+            let (operator, selection) = (config.operator, config.selection);
+            let waiting_for = operator.patience.waiting_for.subscribe();
+            let (slot, startup) = ServerSlot::starting(operator.corporation_id, waiting_for, &selection)?;
+            let boot = boot_behind(Operator::boot(operator, config.key), selection, startup);
+            let boot = AbortOnDropHandle::new(tokio::spawn(boot));
+            serve_stdio(stop, &mut hang_ups, slot, boot).await
         }
         TransportConfig::Http(http) => {
             // The port is taken before the boot, so that a wrong port fails at once and not after a minute.
@@ -64,6 +54,64 @@ pub(super) async fn run(config: ServeConfig) -> anyhow::Result<()> {
             serve_until_stopped(stop, &mut hang_ups, &operator, &server, http).await
         }
     }
+}
+
+/// Boots the operator behind sessions that are served already, and publishes the outcome to them.
+async fn boot_behind(
+    boot: impl Future<Output = Result<Operator, BootError>>,
+    selection: ToolSelection,
+    startup: StartupPublisher,
+) {
+    let booted = boot.await.map_err(named_boot_error);
+    let server = booted.and_then(|operator| Ok(ToolServer::start(operator, &selection)?));
+    startup.publish(match server {
+        Ok(server) => Startup::Ready(server),
+        Err(error) => {
+            tracing::error!(
+                error = format!("{error:#}"),
+                "the operator cannot start; every call is answered with this error"
+            );
+            let hint = "correct the setting and start the server again; `svc check` tests every setting";
+            let error = ErrorEnvelope::new(FailureCode::NotReady, format!("{error:#}"), hint);
+            Startup::Failed(error.not_retryable())
+        }
+    });
+}
+
+/// Serves one host on standard input and output, from before the chain is known until the host closes. Fails when the operator could
+/// not start, or has given up.
+async fn serve_stdio<S: Future<Output = ()>>(
+    mut stop: Pin<&mut S>,
+    hang_ups: &mut Signal,
+    slot: ServerSlot,
+    boot: AbortOnDropHandle<()>,
+) -> anyhow::Result<()> {
+    let running = tokio::select! {
+        initialized = McpSession::new(slot.clone()).serve(rmcp::transport::stdio()) => initialized?,
+        () = &mut stop => return Ok(()),
+    };
+    let token = running.cancellation_token();
+    let operator = async || match slot.outcome().await {
+        Ok(server) => server.operator().clone(),
+        Err(_) => std::future::pending().await,
+    };
+    let end_reason = tokio::select! {
+        ended = running.waiting() => { ended?; None }
+        () = &mut stop => None,
+        () = async { rotate_audit(hang_ups, &operator().await).await } => None,
+        reason = async { operator().await.supervisor().wait_until_ended().await } => Some(reason),
+    };
+    drop(boot);
+    match slot.server() {
+        Ok(server) => {
+            server.drain();
+            server.operator().shutdown(DRAIN_TIMEOUT).await;
+        }
+        Err(error) if !error.retryable => anyhow::bail!("{}", error.message),
+        Err(_) => {}
+    }
+    token.cancel();
+    end_reason.map_or(Ok(()), |reason| Err(anyhow::anyhow!("the operator has given up: {reason}")))
 }
 
 /// Waits for the stop signal or the end of the operator, then drains.

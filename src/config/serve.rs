@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use svc_operator::{FeePolicy, OperatorConfig, WindowBound};
+use svc_operator::{BOOT_TIMEOUT, BootPatience, FeePolicy, OperatorConfig, WindowBound};
 use svc_wire::{account_key::AccountKey, secret::SecretString};
 use tracing::level_filters::LevelFilter;
 
@@ -145,6 +145,7 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
                 journal,
                 min_free_disk,
                 audit,
+                patience: patience_under(&transport),
             },
             key,
             transport,
@@ -152,6 +153,12 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
         }),
         _ => Err(ConfigError::Variables(reader.problems)),
     }
+}
+
+/// The wait for node and indexer: a service that cannot start ends, so that its supervisor sees it; under stdio a client is served
+/// meanwhile.
+fn patience_under(transport: &TransportConfig) -> BootPatience {
+    BootPatience::limited(matches!(transport, TransportConfig::Http(_)).then_some(BOOT_TIMEOUT))
 }
 
 fn read_transport<E: Environment>(

@@ -30,6 +30,7 @@ use super::{
     resources::OwnResource,
     server::ToolServer,
     session::{SessionState, ToolCaller},
+    startup::ServerSlot,
 };
 
 /// Methods that only the protocol versions with sessions have.
@@ -53,14 +54,22 @@ const TOOLS_TTL_MS: u64 = 0;
 /// The handler of one session, or of one request where the protocol has no sessions.
 #[derive(Clone)]
 pub struct McpSession {
-    server: Arc<ToolServer>,
+    slot: ServerSlot,
     state: Arc<SessionState>,
 }
 
 impl McpSession {
     /// A session of a tool server.
-    pub fn new(server: Arc<ToolServer>) -> Self {
-        Self { server, state: Arc::default() }
+    pub fn new(slot: ServerSlot) -> Self {
+        Self { slot, state: Arc::default() }
+    }
+
+    /// The tool server; an error of the protocol while there is none.
+    fn server(&self) -> Result<Arc<ToolServer>, ErrorData> {
+        self.slot.server().map_err(|error| {
+            let data = serde_json::to_value(&error).unwrap_or_default();
+            ErrorData::internal_error(error.to_string(), Some(data))
+        })
     }
 
     /// Runs a request under its server span.
@@ -94,7 +103,7 @@ async fn catch_panic<T>(method: &str, work: impl Future<Output = Result<T, Error
 
 impl ServerHandler for McpSession {
     fn get_info(&self) -> ServerConfig {
-        let corporation = self.server.operator().corporation_id();
+        let corporation = self.slot.corporation_id();
         ServerConfig::new(server_capabilities())
             .with_server_info(Implementation::new("svc", env!("CARGO_PKG_VERSION")).with_title("svc operator tool server"))
             .with_instructions(format!(
@@ -110,13 +119,26 @@ impl ServerHandler for McpSession {
         if let Some(tool) = conformance::tools().iter().find(|tool| tool.name == name) {
             return Some(tool.clone());
         }
-        self.server.catalog.get(name).map(|entry| self.server.catalog.listed_tool(entry))
+        match self.slot.server() {
+            Ok(server) => server.catalog.get(name).map(|entry| server.catalog.listed_tool(entry)),
+            Err(_) => self.slot.tools_before_ready().into_iter().find(|tool| tool.name == name),
+        }
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
         #[cfg(feature = "conformance")]
         conformance::notify_session(context.peer.clone());
-        self.server.subscribers.add(context.peer, Arc::clone(&self.state));
+        let (peer, state) = (context.peer, Arc::clone(&self.state));
+        if let Ok(server) = self.slot.server() {
+            return server.subscribers.add(peer, state);
+        }
+        let slot = self.slot.clone();
+        tokio::spawn(async move {
+            if let Ok(server) = slot.outcome().await {
+                server.subscribers.add(peer.clone(), state);
+            }
+            let _ = peer.notify_tool_list_changed().await;
+        });
     }
 
     async fn set_level(&self, request: SetLevelRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
@@ -132,7 +154,9 @@ impl ServerHandler for McpSession {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         self.trace_request("tools/list", "", &context, async {
-            let (tools, next) = paginate(&self.server.listed_tools(), request)?;
+            let tools =
+                self.slot.server().map_or_else(|_| self.slot.tools_before_ready(), |server| server.listed_tools());
+            let (tools, next) = paginate(&tools, request)?;
             let mut result =
                 ListToolsResult::with_all_items(tools).with_cache_scope(CacheScope::Private).with_ttl_ms(TOOLS_TTL_MS);
             result.next_cursor = next;
@@ -152,11 +176,15 @@ impl ServerHandler for McpSession {
             if let Some(outcome) = conformance::call(&request, &context).await {
                 return outcome;
             }
+            let server = match self.slot.server() {
+                Ok(server) => server,
+                Err(error) => return Ok(self.slot.answer_before_ready(&name, &error)),
+            };
             let mut caller = ToolCaller::new(&context, &self.state);
             caller.input_responses = request.input_responses;
             caller.request_state = request.request_state;
             let arguments = Value::Object(request.arguments.unwrap_or_default());
-            Ok(self.server.answer_call(&name, arguments, &caller).await)
+            Ok(server.answer_call(&name, arguments, &caller).await)
         };
         self.trace_request("tools/call", &name, &context, work).await
     }
@@ -166,7 +194,9 @@ impl ServerHandler for McpSession {
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let (prompts, next) = paginate(&self.server.listed_prompts(), request)?;
+        let prompts =
+            self.slot.server().map_or_else(|_| ServerSlot::prompts_before_ready(), |server| server.listed_prompts());
+        let (prompts, next) = paginate(&prompts, request)?;
         let mut result =
             ListPromptsResult::with_all_items(prompts).with_cache_scope(CacheScope::Public).with_ttl_ms(LIST_TTL_MS);
         result.next_cursor = next;
@@ -184,7 +214,7 @@ impl ServerHandler for McpSession {
             if let Some(outcome) = conformance::get_prompt(&request, &context).await {
                 return outcome;
             }
-            self.server.render_prompt(&request)
+            self.server()?.render_prompt(&request)
         };
         self.trace_request("prompts/get", &name, &context, work).await
     }
@@ -207,11 +237,13 @@ impl ServerHandler for McpSession {
         };
         let (argument, typed) = (&request.argument.name, &request.argument.value);
         self.trace_request("completion/complete", name, &context, async {
-            if let Some(prompt) = self.server.prompts.get(name) {
-                return Ok(CompleteResult::new(self.server.complete(prompt.completion_source(argument), typed).await));
+            // Before the chain is known there are no values.
+            let Ok(server) = self.slot.server() else { return Ok(CompleteResult::default()) };
+            if let Some(prompt) = server.prompts.get(name) {
+                return Ok(CompleteResult::new(server.complete(prompt.completion_source(argument), typed).await));
             }
-            let entry = self.server.catalog.get(name).ok_or_else(|| unknown(name))?;
-            Ok(CompleteResult::new(self.server.complete_tool(entry, argument, typed).await))
+            let entry = server.catalog.get(name).ok_or_else(|| unknown(name))?;
+            Ok(CompleteResult::new(server.complete_tool(entry, argument, typed).await))
         })
         .await
     }
@@ -221,7 +253,7 @@ impl ServerHandler for McpSession {
         request: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let (resources, next) = paginate(&self.server.listed_resources(), request)?;
+        let (resources, next) = paginate(&ToolServer::listed_resources(), request)?;
         let mut result = ListResourcesResult::with_all_items(resources)
             .with_cache_scope(CacheScope::Public)
             .with_ttl_ms(LIST_TTL_MS);
@@ -253,7 +285,12 @@ impl ServerHandler for McpSession {
                 return Ok(result.into());
             }
             let own = OwnResource::from_uri(&uri).ok_or_else(|| unknown_resource(&uri))?;
-            let text = self.server.read_own_resource(own).await.to_string();
+            let content = match self.slot.server() {
+                Ok(server) => server.read_own_resource(own).await,
+                Err(_) if own == OwnResource::Status => self.slot.status(),
+                Err(_) => return Err(self.server().err().unwrap_or_else(|| unknown_resource(&uri))),
+            };
+            let text = content.to_string();
             let contents = ResourceContents::text(text, uri.clone()).with_mime_type("application/json");
             // A resource may change at any moment, so a client must not cache it; a subscription reports each change.
             Ok(ReadResourceResult::new(vec![contents]).with_cache_scope(CacheScope::Private).with_ttl_ms(0).into())
@@ -287,7 +324,18 @@ impl ServerHandler for McpSession {
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
         #[cfg(feature = "conformance")]
         let _fixtures = conformance::notify_subscription(context.sink().clone());
-        notifications::serve_subscription(&self.server, &context).await;
+        let is_starting = self.slot.server().is_err();
+        let server = tokio::select! {
+            outcome = self.slot.outcome() => outcome,
+            () = context.cancelled() => return Ok(()),
+        };
+        if is_starting {
+            let _ = context.sink().notify_tool_list_changed().await;
+        }
+        match server {
+            Ok(server) => notifications::serve_subscription(&server, &context).await,
+            Err(_) => context.cancelled().await,
+        }
         Ok(())
     }
 

@@ -31,6 +31,7 @@ use super::{
     handler::McpSession,
     server::ToolServer,
     session::{BoundedSessionManager, SessionLimits},
+    startup::ServerSlot,
 };
 use crate::status::{HealthStatus, health_response, metrics_response};
 
@@ -117,13 +118,12 @@ fn router(server: Arc<ToolServer>, config: HttpServerConfig, bound: IpAddr, stop
         .with_allowed_origins(LOOPBACK_ORIGINS)
         .enforce_origin_validation()
         .with_max_request_body_bytes(MAX_BODY_BYTES)
+        // The library would begin each stream with an event without data. The session manager sends it to the clients that read it.
+        .with_sse_retry(None)
         .with_cancellation_token(stop.child_token());
-    let factory_server = Arc::clone(&server);
-    let service = StreamableHttpService::new(
-        move || Ok(McpSession::new(Arc::clone(&factory_server))),
-        Arc::clone(&sessions),
-        settings,
-    );
+    let slot = ServerSlot::ready(Arc::clone(&server));
+    let service =
+        StreamableHttpService::new(move || Ok(McpSession::new(slot.clone())), Arc::clone(&sessions), settings);
     let guard = BearerGuard { bearer: Arc::new(config.bearer_token), server: Arc::clone(&server) };
     let mcp = Router::new().route_service("/mcp", service);
     #[cfg(feature = "conformance")]

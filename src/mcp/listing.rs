@@ -12,8 +12,9 @@ use rmcp::{
 use super::conformance;
 use super::{prompts::PromptTemplate, resources::OwnResource, server::ToolServer};
 
-/// Elements of one page.
-const PAGE_SIZE: usize = 100;
+/// Elements of one page. It has room for every tool: several hosts and frameworks read the first page only, and say nothing of the
+/// tools that they miss.
+const PAGE_SIZE: usize = 250;
 
 impl ToolServer {
     /// The tools that are available now.
@@ -34,7 +35,7 @@ impl ToolServer {
     }
 
     /// The resources.
-    pub fn listed_resources(&self) -> Vec<Resource> {
+    pub fn listed_resources() -> Vec<Resource> {
         let own = OwnResource::ALL.into_iter().map(OwnResource::listing);
         #[cfg(feature = "conformance")]
         let own = own.chain(conformance::resources());

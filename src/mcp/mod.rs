@@ -19,6 +19,7 @@ mod prompts;
 mod resources;
 mod server;
 mod session;
+mod startup;
 
 use std::sync::Arc;
 
@@ -34,6 +35,7 @@ pub use http::{HttpServer, HttpServerConfig, HttpServerError};
 pub use prompts::PromptError;
 pub use server::ToolServer;
 pub use session::SessionLimits;
+pub use startup::{ServerSlot, Startup, StartupPublisher};
 
 /// The embedded tables or prompts cannot be used with this chain.
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,11 @@ use std::collections::HashMap;
 
 use rmcp::model::{CallToolRequestParams, ReadResourceRequestParams};
 use serde_json::{Value, json};
-use svc::{config, mcp_client::{McpClient, result_content}, secrets::ProcessSecrets};
+use svc::{
+    config,
+    mcp_client::{McpClient, result_content},
+    secrets::ProcessSecrets,
+};
 use svc_operator::{BootError, Operator};
 
 use super::harness::{CREATE_ECOSYSTEM, ecosystem_arguments, into_arguments, start_quick_network};

@@ -39,9 +39,8 @@ async fn every_graph_tool_follows_the_contract_and_its_output_schema() {
     world.call_ok("svc.graph.did.linkedVps", page).await;
     let asked = graph.queries().pop().expect("asked");
     assert_eq!((&asked["limit"], &asked["cursor"]), (&json!(5), &json!("abc")));
-    let error = world
-        .call_error("svc.graph.did.trustSummary", json!({"did": "did:web:unknown.example"}), "NOT_FOUND")
-        .await;
+    let error =
+        world.call_error("svc.graph.did.trustSummary", json!({"did": "did:web:unknown.example"}), "NOT_FOUND").await;
     assert_eq!((&error["details"]["kind"], &error["details"]["status"]), (&json!("graph"), &json!(404)));
     let filter = json!({"filters": {"Did.color": "red"}});
     let error = world.call_error("svc.graph.search.did", filter, "INPUT_INVALID").await;

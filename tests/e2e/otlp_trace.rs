@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fake_opentelemetry_collector::{ExportedSpan, FakeCollectorServer};
 use rmcp::model::{CallToolRequestParams, RequestParamsMeta};
-use svc::mcp_client::McpClient;
+use svc::mcp_client::{McpClient, result_content};
 
 use super::{
     harness::{CREATE_ECOSYSTEM, TestNetwork, ecosystem_arguments, into_arguments, start_quick_network},
@@ -53,7 +53,7 @@ async fn the_reconciliation_after_a_timeout_is_a_trace_linked_to_the_call() {
     let mut request =
         CallToolRequestParams::new(CREATE_ECOSYSTEM).with_arguments(into_arguments(ecosystem_arguments("late")));
     request.set_traceparent(&format!("00-{TRACE}-{PARENT}-01"));
-    let answer = client.service().call_tool(request).await.expect("answered").structured_content.expect("structured");
+    let answer = result_content(&client.service().call_tool(request).await.expect("answered"));
     assert_eq!(answer["code"], "BCAST_TIMEOUT");
     client.close().await;
     // The span of the call ends with its answer, and that of the reconciliation with the outcome: the transaction expires.

@@ -11,11 +11,16 @@ use super::harness::{CREATE_ECOSYSTEM, TEST_TIMEOUT, TestNetwork, ecosystem_argu
 struct RawMcpClient<'a> {
     world: &'a TestNetwork,
     client: reqwest::Client,
+    version: &'static str,
 }
 
 impl<'a> RawMcpClient<'a> {
     fn new(world: &'a TestNetwork) -> Self {
-        Self { world, client: reqwest::Client::new() }
+        Self::of_version(world, "2025-11-25")
+    }
+
+    fn of_version(world: &'a TestNetwork, version: &'static str) -> Self {
+        Self { world, client: reqwest::Client::new(), version }
     }
 
     fn request(&self, method: reqwest::Method, session: Option<&str>) -> reqwest::RequestBuilder {
@@ -26,7 +31,7 @@ impl<'a> RawMcpClient<'a> {
             .header("content-type", "application/json")
             .header("accept", "application/json, text/event-stream");
         match session {
-            Some(id) => request.header("mcp-session-id", id).header("mcp-protocol-version", "2025-11-25"),
+            Some(id) => request.header("mcp-session-id", id).header("mcp-protocol-version", self.version),
             None => request,
         }
     }
@@ -37,7 +42,7 @@ impl<'a> RawMcpClient<'a> {
 
     async fn initialize(&self) -> Response {
         let info = json!({"name": "t", "version": "1"});
-        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+        let params = json!({"protocolVersion": self.version, "capabilities": {}, "clientInfo": info});
         self.post(None, json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})).await
     }
 
@@ -74,6 +79,47 @@ fn answer(event: &str) -> Option<Value> {
     let data = event.lines().find_map(|line| line.strip_prefix("data:"))?;
     let message: Value = serde_json::from_str(data.trim()).ok()?;
     message.get("result").cloned()
+}
+
+/// Reads a stream until an event has `wanted`, and returns how many events before it had no data.
+async fn count_empty_events(response: &mut Response, wanted: &str) -> usize {
+    let mut text = String::new();
+    let read = tokio::time::timeout(TEST_TIMEOUT, async {
+        while !text.contains(wanted) {
+            let chunk = response.chunk().await.expect("the stream goes on").expect("not ended yet");
+            text.push_str(&String::from_utf8_lossy(&chunk));
+        }
+    });
+    read.await.expect("in time");
+    let has_data =
+        |event: &&str| event.lines().any(|line| line.strip_prefix("data:").is_some_and(|data| !data.trim().is_empty()));
+    let events =
+        text.split("\n\n").filter(|event| event.lines().any(|line| !line.starts_with(':') && !line.is_empty()));
+    events.filter(|event| !has_data(event)).count()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_the_versions_that_know_events_without_data_get_them() {
+    let world = start_network(network_config(200)).await;
+    for (version, expects_empty) in [("2025-03-26", false), ("2025-06-18", false), ("2025-11-25", true)] {
+        let http = RawMcpClient::of_version(&world, version);
+        let opened = count_empty_events(&mut http.initialize().await, "protocolVersion").await;
+        assert_eq!(opened, 0, "{version}: the answer of initialize");
+        let session = http.session().await;
+        let list = json!({"jsonrpc": "2.0", "id": 1, "method": "prompts/list"});
+        let listed = count_empty_events(&mut http.post(Some(&session), list).await, "\"result\"").await;
+        assert_eq!(listed > 0, expects_empty, "{version}: the answer of a request");
+        let mut stream = http.request(reqwest::Method::GET, Some(&session)).send().await.expect("a stream");
+        let uri = json!({"uri": "svc://own/transactions"});
+        let subscribe = json!({"jsonrpc": "2.0", "id": 2, "method": "resources/subscribe", "params": uri});
+        assert_eq!(
+            count_empty_events(&mut http.post(Some(&session), subscribe).await, "\"result\"").await > 0,
+            expects_empty
+        );
+        world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments(format!("v{version}"))).await;
+        let notified = count_empty_events(&mut stream, "notifications/resources/updated").await;
+        assert_eq!(notified > 0, expects_empty, "{version}: the stream of the session");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

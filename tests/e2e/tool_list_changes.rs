@@ -149,9 +149,7 @@ async fn a_grant_to_another_operator_shows_in_the_reads() {
     world.call_ok("svc.ledger.de.revokeOperatorAuthorization", json!({"grantee": grantee})).await;
     let listed = world.call_ok("svc.idx.de.listFeeGrants", json!({"grantee": grantee})).await;
     assert_eq!(listed, json!({"fee_grants": []}));
-    world
-        .call_error("svc.idx.de.getOperatorAuthorization", json!({"id": authorization["id"]}), "NOT_FOUND")
-        .await;
+    world.call_error("svc.idx.de.getOperatorAuthorization", json!({"id": authorization["id"]}), "NOT_FOUND").await;
     let missing = json!({"grantee": grantee});
     let error = world.call_error("svc.ledger.de.revokeOperatorAuthorization", missing, "SIMULATION_FAILED").await;
     assert!(

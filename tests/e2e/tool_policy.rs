@@ -212,3 +212,55 @@ async fn a_read_only_server_lists_and_calls_no_write_tool() {
     world.call_error(CREATE_ECOSYSTEM, ecosystem_arguments("a"), "TOOL_UNKNOWN").await;
     assert_eq!(world.operator_txs_in_blocks(), 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn beside_the_core_a_read_is_called_through_another_tool_and_nothing_else_is() {
+    let names = ToolNames::load().expect("the tables");
+    let mut config = network_config(100);
+    config.selection = ToolSelection {
+        toolsets: vec!["core".into()],
+        deny: vec![ToolPattern::parse("svc.idx.gr.*", &names).expect("a pattern")],
+        policy: vec![PolicyRule {
+            pattern: ToolPattern::parse("svc.idx.stats.*", &names).expect("a pattern"),
+            policy: CallPolicy::Deny,
+        }],
+        ..ToolSelection::default()
+    };
+    let world = start_network(config).await;
+    let listed = world.tool_names().await;
+    assert!((35..=45).contains(&listed.len()), "{}: {listed:?}", listed.len());
+    for (name, is_listed) in [
+        (CREATE_ECOSYSTEM, true),
+        ("svc.idx.es.getEcosystem", true),
+        ("svc.wallet.readTool", true),
+        ("svc.wallet.findTools", true),
+        ("svc.idx.co.getCorporation", false),
+    ] {
+        assert_eq!(listed.iter().any(|one| one == name), is_listed, "{name}");
+    }
+    let found = world.call_ok("svc.wallet.findTools", json!({"query": "get one corporation"})).await;
+    let tools = found["tools"].as_array().expect("tools");
+    let row = tools.iter().find(|tool| tool["name"] == "svc.idx.co.getCorporation").expect("found");
+    assert!(row["listed"] == false && row["input_schema"]["properties"]["id"].is_object(), "{row:#}");
+    let read = async |name: &str, given: Value| {
+        world.call_tool("svc.wallet.readTool", json!({"name": name, "arguments": given})).await
+    };
+    let answer = read("svc.idx.co.getCorporation", json!({"id": 1})).await;
+    assert_eq!(answer.content["corporation"]["id"], 1, "{:#}", answer.content);
+    let as_text = read("svc.idx.co.getCorporation", json!("{\"id\": \"1\"}")).await;
+    assert_eq!(as_text.content["corporation"]["id"], 1, "{:#}", as_text.content);
+    for (name, given, code) in [
+        (CREATE_ECOSYSTEM, ecosystem_arguments("through"), "INPUT_INVALID"),
+        ("svc.idx.es.getEcosystem", json!({"id": 1}), "INPUT_INVALID"),
+        ("svc.wallet.readTool", json!({}), "INPUT_INVALID"),
+        ("svc.idx.co.getCorporation", json!({}), "INPUT_INVALID"),
+        ("svc.idx.gr.listVotes", json!({}), "TOOL_UNKNOWN"),
+        ("svc.idx.stats.countParticipants", json!({}), "AUTHZ_PRECONDITION_FAILED"),
+        ("svc.no.such.tool", json!({}), "TOOL_UNKNOWN"),
+    ] {
+        let answer = read(name, given).await;
+        assert!(answer.is_error, "{name}");
+        assert_envelope(&answer.content, code);
+    }
+    assert_eq!(world.operator_txs_in_blocks(), 0, "nothing was written");
+}

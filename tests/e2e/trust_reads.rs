@@ -168,7 +168,7 @@ async fn trust_reads_are_listed_while_the_indexer_answers_them_and_follow_the_co
         (
             "svc.idx.vt.listChanges",
             json!({"fromBlock": 1, "channels": ["trust", "services"]}),
-            "/v4/verifiable-trust/changes?fromBlock=1&channels=trust%2Cservices",
+            "/v4/verifiable-trust/changes?fromBlock=1&channels=trust%2Cservices&limit=20",
             Value::Null,
         ),
         ("svc.idx.trqp.authorize", question.clone(), "/v4/trqp/v2/authorization", question.clone()),

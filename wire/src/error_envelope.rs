@@ -18,7 +18,7 @@ pub struct ErrorEnvelope {
     /// Whether the same call may succeed later without a change.
     pub retryable: bool,
     /// Machine-readable particulars; shape depends on the code.
-    pub details: Value,
+    pub details: Box<Value>,
     /// The next step by name, for the front end to add in the words of its surface. Absent on the wire of a front end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_step: Option<NextStep>,
@@ -142,7 +142,7 @@ impl ErrorEnvelope {
             message: message.into(),
             hint: hint.into(),
             retryable: code.is_retryable(),
-            details: Value::Object(serde_json::Map::new()),
+            details: Box::new(Value::Object(serde_json::Map::new())),
             next_step: None,
         }
     }
@@ -164,7 +164,7 @@ impl ErrorEnvelope {
     /// Adds the particulars.
     #[must_use]
     pub fn with_details(mut self, details: Value) -> Self {
-        self.details = details;
+        self.details = Box::new(details);
         self
     }
 }

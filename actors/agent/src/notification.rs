@@ -117,16 +117,16 @@ mod tests {
         let payload = body["data"]["payload"].as_object().expect("a payload");
         let names: Vec<&str> = payload.keys().map(String::as_str).collect();
         let expected = [
-            "action",
-            "entityId",
-            "entityType",
-            "messageIndex",
-            "messageType",
             "module",
-            "relatedCorporationIds",
-            "relatedDids",
-            "sender",
+            "action",
+            "messageType",
             "txIndex",
+            "messageIndex",
+            "sender",
+            "relatedDids",
+            "entityType",
+            "entityId",
+            "relatedCorporationIds",
             "withFeegrant",
         ];
         assert_eq!(names, expected);

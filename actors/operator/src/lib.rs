@@ -43,7 +43,7 @@ mod write;
 pub use agent_directory::{AgentDirectory, AgentEndpoint};
 pub use agent_session::AgentRequest;
 pub use boot::{
-    config::OperatorConfig,
+    config::{BOOT_TIMEOUT, BootPatience, OperatorConfig},
     error::{BootError, BootSubject},
     preflight::{PreflightFinding, preflight},
 };

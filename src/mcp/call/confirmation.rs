@@ -90,7 +90,8 @@ impl ConfirmationSubject {
     pub fn for_agent_request(tool: &str, did: &str, request: &AgentRequest) -> Self {
         let (method, path) = (&request.method, &request.path);
         let body = request.body.clone().unwrap_or_default();
-        let digest = hex::encode(Sha256::digest(format!("{tool} {did} {method} {path} {}", in_one_order(&body)).as_bytes()));
+        let digest =
+            hex::encode(Sha256::digest(format!("{tool} {did} {method} {path} {}", in_one_order(&body)).as_bytes()));
         let shown = format!("{tool} at {did}:\n{method} {path}\n{:#}", truncate_strings(body));
         Self { tool: tool.to_owned(), display_text: shown, digest, bound: String::new() }
     }

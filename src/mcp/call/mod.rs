@@ -12,4 +12,5 @@ mod row_view;
 mod tool_call;
 mod wallet;
 
+pub use answer::{ToolAnswer, error_result};
 pub use confirmation::ConfirmationStore;

@@ -5,8 +5,7 @@ use svc_operator::WriteReceipt;
 use svc_wire::syntax::plain_text;
 
 /// Events of the SDK that accompany a message. They move coins and repeat the request, and say nothing of the registry.
-const ACCOMPANYING_EVENTS: [&str; 7] =
-    ["message", "tx", "transfer", "coin_spent", "coin_received", "coinbase", "burn"];
+const ACCOMPANYING_EVENTS: [&str; 7] = ["message", "tx", "transfer", "coin_spent", "coin_received", "coinbase", "burn"];
 /// Attribute with the index of the message that emitted an event. Events without it belong to the transaction.
 const MESSAGE_INDEX: &str = "msg_index";
 
@@ -88,7 +87,10 @@ mod tests {
                 event("use_feegrant", &[("granter", "svc1co")]),
                 event("message", &[("action", "/svc.ec.v1.MsgCreateEcosystem"), ("msg_index", "0")]),
                 event("transfer", &[("amount", "1usvc"), ("msg_index", "0")]),
-                event("create_ecosystem", &[("ecosystem_id", "1"), ("language", ""), ("did", "did:web:a"), ("msg_index", "0")]),
+                event(
+                    "create_ecosystem",
+                    &[("ecosystem_id", "1"), ("language", ""), ("did", "did:web:a"), ("msg_index", "0")]
+                ),
             ]),
             indexer_synced: true,
             indexer_height: 8,

@@ -1,4 +1,4 @@
-//! The rows of a list read as a caller sees them: the members that say something, and a note of what was left out. Pure.
+//! The rows of a list read as a caller sees them: the members that say something, and a note of the rest. Pure.
 
 use serde_json::{Map, Value};
 
@@ -20,7 +20,7 @@ pub struct RowView<'a> {
 }
 
 impl RowView<'_> {
-    /// Shortens the rows of an answer and appends a note of what was left out and of how to get it.
+    /// Shortens the rows of an answer and appends a note of the rest and of the arguments that show it.
     pub fn apply(&self, mut content: Value) -> Value {
         let next_page = self.next_page(&content);
         let Some(rows) = content.get_mut(self.shape.rows).and_then(Value::as_array_mut) else { return content };
@@ -54,7 +54,10 @@ impl RowView<'_> {
         let rows = content[self.shape.rows].as_array()?;
         let is_full = u64::try_from(rows.len()).is_ok_and(|count| count >= self.limit);
         let more = |argument: String| {
-            format!("there may be more than these {} rows: {argument} shows the next ones, or a greater limit", rows.len())
+            format!(
+                "there may be more than these {} rows: {argument} shows the next ones, or a greater limit",
+                rows.len()
+            )
         };
         match self.shape.next_page {
             NextPage::ById if is_full => {
@@ -133,7 +136,8 @@ mod tests {
 
     #[test]
     fn members_that_say_nothing_are_left_out_and_the_note_says_so() {
-        let row = json!({"z": 7, "did": null, "count": 0, "list": [], "inner": {"a": ""}, "archived": false, "share": 0.5});
+        let row =
+            json!({"z": 7, "did": null, "count": 0, "list": [], "inner": {"a": ""}, "archived": false, "share": 0.5});
         let content = view(&BY_ID, 20).apply(json!({"rows": [row], "total": 0}));
         assert_eq!(content["rows"], json!([{"z": 7, "archived": false, "share": 0.5}]));
         assert_eq!(content["total"], 0, "beside the rows everything stays");

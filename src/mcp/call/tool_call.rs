@@ -17,7 +17,7 @@ use super::{
     receipt_view::tx_content,
 };
 use crate::mcp::{
-    catalog::{CallPolicy, CatalogEntry, INCLUDE_EVENTS, ToolAction, WalletTool},
+    catalog::{CallPolicy, CatalogEntry, INCLUDE_EVENTS, ToolAction, ToolEffect, WalletTool},
     server::ToolServer,
     session::ToolCaller,
 };
@@ -88,13 +88,16 @@ impl ToolServer {
             ToolAction::Wallet(WalletTool::FindTools) if !self.catalog.is_partial() => {
                 Some(UnavailableReason::Unsupported("tools/list has every tool of this deployment"))
             }
+            ToolAction::UnlistedRead if !self.catalog.has_unlisted() => {
+                Some(UnavailableReason::Unsupported("tools/list has every reading tool of this deployment"))
+            }
             _ => None,
         }
     }
 
-    /// The tools that are available now.
+    /// The tools that are available now and are not called through another one.
     pub fn listed_entries(&self) -> impl Iterator<Item = &Arc<CatalogEntry>> {
-        self.catalog.iter().filter(|entry| self.unavailable_reason(entry).is_none())
+        self.catalog.iter().filter(|entry| !entry.is_unlisted && self.unavailable_reason(entry).is_none())
     }
 
     /// Calls a tool and shapes its outcome as a result of MCP. A failure is a result too: the model reads the envelope.
@@ -195,9 +198,34 @@ impl ToolServer {
                 called
             }
             ToolAction::Cosmos(tool) => self.call_cosmos(name, tool, &arguments, caller).await.map(CallOutcome::from),
+            ToolAction::UnlistedRead => self.call_unlisted(&arguments, caller).await,
             ToolAction::Wallet(tool) => {
                 let content = self.call_wallet(*tool, &arguments).await;
                 Ok(ToolAnswer::new(summary_line(name, &content), content).into())
+            }
+        }
+    }
+
+    /// Calls a reading tool that is not listed, under its own policy. Refuses every other tool.
+    async fn call_unlisted(&self, arguments: &Value, caller: &ToolCaller<'_>) -> Result<CallOutcome, ErrorEnvelope> {
+        let name = arguments["name"].as_str().unwrap_or_default();
+        let inner = arguments.get("arguments").cloned().unwrap_or_else(|| json!({}));
+        match self.catalog.get(name) {
+            Some(entry) if !entry.is_unlisted && entry.call_policy != CallPolicy::Excluded => {
+                let name = &*entry.tool.name;
+                let reason = if entry.effect == ToolEffect::Reads { "is listed" } else { "writes" };
+                let message =
+                    format!("{name} {reason}: svc.wallet.readTool calls only reading tools that are not listed");
+                Err(ErrorEnvelope::new(FailureCode::InputInvalid, message, "call it by its own name")
+                    .with_details(json!({"violations": [{"pointer": "/name", "reason": reason}]})))
+            }
+            // The call itself refuses an unknown and an excluded tool.
+            _ => {
+                tracing::info!(
+                    read_tool = &name[..name.floor_char_boundary(MAX_NAME_BYTES)],
+                    "calling a tool that is not listed"
+                );
+                Box::pin(self.call_tool(name, inner, caller)).await
             }
         }
     }

@@ -53,9 +53,12 @@ impl ToolServer {
             let unavailable = self.unavailable_reason(entry);
             let mut row = json!({
                 "name": self.catalog.listed_tool(entry).name, "title": entry.tool.title, "description": entry.tool.description,
-                "listed": unavailable.is_none(),
+                "listed": unavailable.is_none() && !entry.is_unlisted,
             });
-            if let Some(unavailable) = unavailable {
+            if entry.is_unlisted && unavailable.is_none() {
+                row["reason"] = "call it through svc.wallet.readTool".into();
+                row["input_schema"] = Value::Object((*entry.tool.input_schema).clone());
+            } else if let Some(unavailable) = unavailable {
                 row["reason"] = unavailable.reason().into();
             }
             row

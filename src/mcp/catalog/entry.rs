@@ -37,6 +37,8 @@ pub enum ToolAction {
     Cosmos(CosmosTool),
     /// Reads the server's own state.
     Wallet(WalletTool),
+    /// Calls a reading tool that is not listed.
+    UnlistedRead,
 }
 
 /// One tool, ready to be listed and called.
@@ -49,6 +51,8 @@ pub struct CatalogEntry {
     pub effect: ToolEffect,
     /// Whether this deployment has the tool, and the confirmation that a call needs.
     pub call_policy: CallPolicy,
+    /// Whether the tool is left out of the listing and is called through `svc.wallet.readTool`.
+    pub is_unlisted: bool,
     /// The schema that dispatch checks. The listed one of the tool is shorter.
     schema: Value,
     validator: Validator,
@@ -61,7 +65,8 @@ impl CatalogEntry {
         action: ToolAction,
         selection: &ToolSelection,
     ) -> Result<Self, CatalogError> {
-        let ToolDefinition { name, title, description, input, required, definitions, output, effect, listed } = definition;
+        let ToolDefinition { name, title, description, input, required, definitions, output, effect, listed } =
+            definition;
         let mut schema = json!({"type": "object", "properties": input, "additionalProperties": false});
         // Integers of the chain's messages have 64 bits; other integers must be exact in every JSON reader.
         bound_integers(&mut schema, if matches!(action, ToolAction::Ledger(_)) { u64::MAX } else { MAX_HEIGHT });
@@ -76,13 +81,14 @@ impl CatalogEntry {
             .build(&schema)
             .map_err(|error| CatalogError::InputSchema { tool: name.clone(), reason: error.to_string() })?;
         let call_policy = selection.policy_for(&name, effect);
+        let is_unlisted = selection.is_unlisted_read(&name, effect) && call_policy != CallPolicy::Excluded;
         let listed_input = into_object(listed.apply(listed_schema(&schema, SchemaSide::Input)));
         let listed_output = into_object(listed_schema(&output, SchemaSide::Output));
         let tool = Tool::new(name, description, Arc::new(listed_input))
             .with_title(title.clone())
             .with_raw_output_schema(Arc::new(listed_output))
             .with_annotations(effect.tool_annotations(&title));
-        Ok(Self { tool, action, effect, call_policy, schema, validator })
+        Ok(Self { tool, action, effect, call_policy, is_unlisted, schema, validator })
     }
 
     /// Surface of the tool: the second segment of its name.
@@ -97,7 +103,7 @@ impl CatalogEntry {
 
     /// Brings arguments into the form that dispatch checks.
     pub fn normalize(&self, arguments: Value) -> Value {
-        normalize_arguments(&self.schema, arguments)
+        normalize_arguments(&self.schema, arguments, self.effect)
     }
 
     /// Checks normal arguments against the strict schema. The error lists every violation.
@@ -110,7 +116,8 @@ impl CatalogEntry {
         match &self.action {
             ToolAction::Vsa(tool) => violations.extend(tool.check_arguments(arguments)),
             ToolAction::Idx(tool) => violations.extend(tool.check_arguments(arguments)),
-            ToolAction::Ledger(_) | ToolAction::Graph(_) | ToolAction::Cosmos(_) | ToolAction::Wallet(_) => {}
+            ToolAction::Ledger(_) | ToolAction::Graph(_) | ToolAction::Cosmos(_) => {}
+            ToolAction::Wallet(_) | ToolAction::UnlistedRead => {}
         }
         if violations.is_empty() {
             return Ok(());

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use svc_wire::{
     indexer_reads::{
-        HttpMethod, ParamLocation, ReadEndpoint, ReadParam, ReadParamType, ReadTableError, ResponseLayout, SchemaDetail,
-        find_endpoint,
+        HttpMethod, ParamLocation, ReadEndpoint, ReadParam, ReadParamType, ReadTableError, ResponseLayout,
+        SchemaDetail, find_endpoint,
     },
     syntax::{DID_PATTERN, plain_text},
 };
@@ -44,6 +44,8 @@ pub const DEFAULT_ROWS: u64 = 20;
 const FIELDS: &str = "fields";
 /// Argument for the indexer's answer as it is.
 const RAW: &str = "raw";
+/// Argument of the reads that answer for another instant.
+const CONTEXT: &str = "context";
 /// Argument that has the bounds of figures, which are many and seldom used.
 const FIGURES: &str = "figures";
 /// Argument for the governance frameworks in the rows of a list, and the value without them.
@@ -171,9 +173,12 @@ impl IdxTool {
             endpoint.params.iter().map(|param| (param.name.clone(), param_schema(param))).collect();
         let mut listed = ListedArguments::default();
         self.add_figures(&mut input, &mut listed);
-        for param in endpoint.params.iter().filter(|param| param.param_type == ReadParamType::Selector) {
-            let either = json!({"anyOf": [{"type": "boolean"}, {"type": "object"}], "description": param.description});
-            listed.replaced.push((param.name.clone(), either));
+        if let Some(context) = input.get_mut(CONTEXT) {
+            // Members say more than the text of an object.
+            context["properties"] = json!({
+                "time": {"type": "string", "description": "RFC 3339 instant asked about."},
+                "session_id": {"type": "string", "description": "UUID of a participant session; it goes before time."},
+            });
         }
         if self.list_shape().is_some() {
             input["limit"]["description"] = format!("Rows; default {DEFAULT_ROWS}.").into();
@@ -188,10 +193,7 @@ impl IdxTool {
                 let listed_fields = json!({"type": "array", "items": {"type": "string"}, "description": description});
                 listed.replaced.push((FIELDS.into(), listed_fields));
             }
-            input.insert(
-                RAW.into(),
-                json!({"type": "boolean", "description": "The indexer's answer unchanged."}),
-            );
+            input.insert(RAW.into(), json!({"type": "boolean", "description": "The indexer's answer unchanged."}));
         }
         if !OPERATIONS_WITHOUT_HEIGHT.contains(&endpoint.operation.as_str()) {
             let description = "State after this block.";
@@ -226,18 +228,17 @@ impl IdxTool {
         if bounds.is_empty() {
             return;
         }
-        let figures: Vec<&str> = bounds.iter().filter_map(|bound| bound.name.strip_prefix("min_")).collect();
-        let description = format!(
-            "Bounds by figure, each min_ (inclusive) or max_ (exclusive), e.g. {{\"min_participants\": 1}}. Figures: {}.",
-            figures.join(", ")
-        );
-        let properties: Map<String, Value> =
-            bounds.iter().map(|bound| (bound.name.clone(), param_schema(bound))).collect();
+        let description = "Bounds of figures: min_ inclusive, max_ exclusive.";
+        let unnamed = |bound: &ReadParam| {
+            let mut schema = param_schema(bound);
+            schema.as_object_mut().map(|keywords| keywords.shift_remove("description"));
+            schema
+        };
+        let properties: Map<String, Value> = bounds.iter().map(|bound| (bound.name.clone(), unnamed(bound))).collect();
         input.insert(
             FIGURES.into(),
             json!({"type": "object", "properties": properties, "additionalProperties": false, "description": description}),
         );
-        listed.replaced.push((FIGURES.into(), json!({"type": "object", "description": description})));
         listed.hidden = bounds.iter().map(|bound| bound.name.clone()).collect();
     }
 

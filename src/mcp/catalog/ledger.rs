@@ -145,10 +145,7 @@ impl LedgerRow {
             Value::Object(properties) => properties,
             _ => Map::new(),
         };
-        input.insert(
-            "dry_run".into(),
-            json!({"type": "boolean", "description": "Only simulates."}),
-        );
+        input.insert("dry_run".into(), json!({"type": "boolean", "description": "Only simulates."}));
         input.insert(
             "idempotency_key".into(),
             json!({
@@ -156,10 +153,7 @@ impl LedgerRow {
                 "description": "The same key writes once.",
             }),
         );
-        input.insert(
-            INCLUDE_EVENTS.into(),
-            json!({"type": "boolean", "description": "Adds raw events."}),
-        );
+        input.insert(INCLUDE_EVENTS.into(), json!({"type": "boolean", "description": "Adds raw events."}));
         let definition = ToolDefinition {
             name: self.name,
             title: self.title,

@@ -1,5 +1,5 @@
-//! The form in which a schema is listed. Dispatch checks the strict form; the listed one has only what the converters of hosts and
-//! frameworks take, and no keyword that costs a model tokens and tells it nothing. Pure.
+//! The form in which a schema is listed. Dispatch checks the strict form; the listed one has only the keywords that the converters of
+//! hosts and frameworks take, and none that costs a model tokens and tells it nothing. Pure.
 
 use serde_json::{Map, Value, json};
 
@@ -59,6 +59,14 @@ impl Listing<'_> {
             listed.insert("enum".to_owned(), listed_values(values).into());
         }
         let is_object = listed.get("type").is_some_and(|kind| kind == "object");
+        // An object of any members is listed as its text: some model APIs refuse an object without members, others make it empty.
+        if is_object && depth > 0 && self.side == SchemaSide::Input && !keywords.contains_key("properties") {
+            listed.insert("type".to_owned(), "string".into());
+            let described = listed.get("description").and_then(Value::as_str).unwrap_or_default();
+            let description = format!("{described} As JSON text.").trim_start().to_owned();
+            listed.insert("description".to_owned(), description.into());
+        }
+        let is_object = listed.get("type").is_some_and(|kind| kind == "object");
         if let Some(members) = keywords.get("properties").and_then(Value::as_object).filter(|_| is_object) {
             let members = members.iter().map(|(name, member)| (name.clone(), self.schema(member, depth + 1)));
             listed.insert("properties".to_owned(), Value::Object(members.collect()));
@@ -76,10 +84,10 @@ impl Listing<'_> {
                 listed.insert("anyOf".to_owned(), listed_ones.into());
             }
         }
-        if types.is_nullable && self.side == SchemaSide::Output {
-            return with_null(listed);
+        match self.side {
+            SchemaSide::Output => types.with_all(listed),
+            SchemaSide::Input => Value::Object(listed),
         }
-        Value::Object(listed)
     }
 
     /// Whether a schema names the members of an object.
@@ -125,14 +133,29 @@ impl<'a> Types<'a> {
         Self { named, is_nullable: !nulls.is_empty() }
     }
 
-    /// The one type that is listed. A number that may also be text, and a value that may also be wrapped in an object, is listed
-    /// as the plain value; one that may be a list too is listed as the object, which says all that the others say.
-    fn listed(&self) -> Option<&'a str> {
-        let has = |kind: &&str| self.named.contains(kind);
-        if has(&"object") && has(&"array") {
-            return Some("object");
+    /// The listed schema of an answer with each of its types as an alternative: a value of any of them may come.
+    fn with_all(&self, mut listed: Map<String, Value>) -> Value {
+        let first = self.listed();
+        let others = self.named.iter().copied().filter(|kind| Some(*kind) != first);
+        let others: Vec<Value> =
+            others.chain(self.is_nullable.then_some("null")).map(|kind| json!({"type": kind})).collect();
+        if others.is_empty() {
+            return Value::Object(listed);
         }
-        ["integer", "number", "boolean", "string"].into_iter().find(has).or_else(|| self.named.first().copied())
+        let description = listed.shift_remove("description");
+        let mut alternatives = vec![Value::Object(listed)];
+        alternatives.extend(others);
+        let mut all = json!({"anyOf": alternatives});
+        if let Some(description) = description {
+            all["description"] = description;
+        }
+        all
+    }
+
+    /// The one type that is listed: the first one that is no list and no object, which are other ways to write the plain value.
+    fn listed(&self) -> Option<&'a str> {
+        let plain = self.named.iter().find(|kind| !matches!(**kind, "array" | "object"));
+        plain.or_else(|| self.named.first()).copied()
     }
 }
 
@@ -146,15 +169,6 @@ fn listed_values(values: &[Value]) -> Vec<Value> {
             || text.strip_prefix('+').is_some_and(|plain| texts.contains(&plain))
     };
     texts.iter().filter(|text| !is_prefixed(text)).map(|text| Value::from(*text)).collect()
-}
-
-fn with_null(mut schema: Map<String, Value>) -> Value {
-    let description = schema.shift_remove("description");
-    let mut listed = json!({"anyOf": [schema, {"type": "null"}]});
-    if let Some(description) = description {
-        listed["description"] = description;
-    }
-    listed
 }
 
 #[cfg(test)]
@@ -177,7 +191,8 @@ mod tests {
                        "additionalProperties": false, "description": "Fees."}),
                 json!({"type": "integer", "description": "Fees."}),
             ),
-            (json!({"type": ["string", "array", "object"]}), json!({"type": "object"})),
+            (json!({"type": ["string", "array", "object"]}), json!({"type": "string"})),
+            (json!({"type": ["string", "integer"]}), json!({"type": "string"})),
             (json!({"type": ["string", "null"], "minLength": 1, "maxLength": 9}), json!({"type": "string"})),
             (json!({"type": "string", "format": "uuid"}), json!({"type": "string"})),
             (json!({"type": "string", "format": "date-time"}), json!({"type": "string", "format": "date-time"})),
@@ -212,8 +227,11 @@ mod tests {
         let coin = &listed["properties"]["coins"]["items"];
         assert_eq!(coin["properties"]["amount"], json!({"type": "string"}));
         assert_eq!(listed["properties"]["coins"]["description"], "Coins.", "the members show the shape");
-        let free = json!({"type": "object", "description": "Policy.", "examples": [{"@type": "/a"}]});
-        assert_eq!(input(&free)["description"], r#"Policy. Example: {"@type":"/a"}"#);
+        let free = json!({"type": "object", "properties": {"claims": {"type": "object", "description": "Claims."}}});
+        assert_eq!(
+            input(&free)["properties"]["claims"],
+            json!({"type": "string", "description": "Claims. As JSON text."})
+        );
         let text = listed.to_string();
         assert!(!text.contains("$ref") && text.len() < 2_000, "{text}");
     }
@@ -222,9 +240,11 @@ mod tests {
     fn null_is_a_value_of_an_answer() {
         let schema = json!({"type": "object", "required": ["id"], "additionalProperties": false, "properties": {
             "id": {"type": "integer", "minimum": 1}, "did": {"type": ["string", "null"], "description": "DID."},
+            "key": {"type": ["string", "integer"]},
         }});
         let expected = json!({"type": "object", "required": ["id"], "properties": {
             "id": {"type": "integer"}, "did": {"anyOf": [{"type": "string"}, {"type": "null"}], "description": "DID."},
+            "key": {"anyOf": [{"type": "string"}, {"type": "integer"}]},
         }});
         assert_eq!(listed_schema(&schema, SchemaSide::Output), expected);
     }

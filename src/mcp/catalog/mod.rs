@@ -39,10 +39,19 @@ pub use table::CatalogError;
 pub use vsa::VsaTool;
 pub use wallet::WalletTool;
 
+/// The tool that shows the state of the server, which needs no chain.
+pub fn status_entry(selection: &ToolSelection) -> Result<CatalogEntry, CatalogError> {
+    let status = wallet::tools()?.into_iter().find(|(_, tool)| *tool == Some(WalletTool::GetStatus));
+    let missing = || CatalogError::Table { surface: "wallet", reason: "it has no getStatus".to_owned() };
+    let (definition, _) = status.ok_or_else(missing)?;
+    CatalogEntry::new(definition, ToolAction::Wallet(WalletTool::GetStatus), selection)
+}
+
 /// All tools of a server, by name.
 pub struct ToolCatalog {
     entries: BTreeMap<String, Arc<CatalogEntry>>,
     is_partial: bool,
+    has_unlisted: bool,
     is_underscored: bool,
 }
 
@@ -56,14 +65,15 @@ impl ToolCatalog {
         tools.extend(with_action(graph::tools()?, ToolAction::Graph));
         tools.extend(with_action(vsa::tools()?, ToolAction::Vsa));
         tools.extend(with_action(cosmos::tools()?, ToolAction::Cosmos));
-        tools.extend(with_action(wallet::tools()?, ToolAction::Wallet));
+        tools.extend(with_action(wallet::tools()?, |tool| tool.map_or(ToolAction::UnlistedRead, ToolAction::Wallet)));
         let mut entries = BTreeMap::new();
         for (definition, action) in tools {
             let entry = CatalogEntry::new(definition, action, selection)?;
             entries.insert(entry.tool.name.to_string(), Arc::new(entry));
         }
-        let is_partial = entries.values().any(|entry| entry.call_policy == CallPolicy::Excluded);
-        Ok(Self { entries, is_partial, is_underscored: selection.is_underscored })
+        let has_unlisted = entries.values().any(|entry| entry.is_unlisted);
+        let is_partial = has_unlisted || entries.values().any(|entry| entry.call_policy == CallPolicy::Excluded);
+        Ok(Self { entries, is_partial, has_unlisted, is_underscored: selection.is_underscored })
     }
 
     /// The tool with this name, written with dots or, for hosts that refuse dots, with underscores.
@@ -95,6 +105,11 @@ impl ToolCatalog {
     /// All tools, by name.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<CatalogEntry>> {
         self.entries.values()
+    }
+
+    /// Whether reads are called through `svc.wallet.readTool`.
+    pub fn has_unlisted(&self) -> bool {
+        self.has_unlisted
     }
 
     /// Whether this deployment leaves tools out.

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use super::table::{CatalogError, read_table};
+use super::{
+    selection::CORE_TOOLSET,
+    table::{CatalogError, read_table},
+};
 
 /// The surfaces. The second segment of a tool's name is its surface.
 pub const SURFACES: [&str; 6] = ["ledger", "idx", "graph", "vsa", "cosmos", "wallet"];
@@ -48,13 +51,13 @@ impl ToolNames {
         self.0.iter().map(String::as_str)
     }
 
-    /// All toolsets: the surfaces (`idx`) and their modules (`ledger.es`).
+    /// All toolsets: the surfaces (`idx`), their modules (`ledger.es`) and the core.
     pub fn toolsets(&self) -> BTreeSet<String> {
         let modules = self.iter().filter_map(|name| {
             let segments: Vec<&str> = name.split('.').collect();
             (segments.len() == 4).then(|| format!("{}.{}", segments[1], segments[2]))
         });
-        SURFACES.into_iter().map(str::to_owned).chain(modules).collect()
+        SURFACES.into_iter().chain([CORE_TOOLSET]).map(str::to_owned).chain(modules).collect()
     }
 }
 

@@ -3,22 +3,26 @@
 
 use serde_json::{Map, Value};
 
-use super::definition::MAX_HEIGHT;
+use super::definition::{MAX_HEIGHT, ToolEffect};
 
-/// Brings arguments into the form of their strict schema. An optional argument that is null is absent, and so is one with an empty
-/// text that the schema refuses: frameworks fill every optional argument in. A number, a truth value, a list and an object may be
-/// text where text is no value, and `5.0` is 5.
-pub fn normalize_arguments(schema: &Value, arguments: Value) -> Value {
-    let arguments = with_integers(arguments);
+/// Brings arguments into the form of their strict schema. An optional argument that is null is absent, and so is a filter of a read
+/// with an empty text that the schema refuses: frameworks fill every optional argument in. An empty text of a write stays, and is
+/// refused: an idempotency key that is lost protects from nothing. A number, a truth value, a list and an object may be text where
+/// text is no value, and `5.0` is 5.
+pub fn normalize_arguments(schema: &Value, arguments: Value, effect: ToolEffect) -> Value {
+    normalize_members(schema, with_integers(arguments), effect)
+}
+
+fn normalize_members(schema: &Value, arguments: Value, effect: ToolEffect) -> Value {
     let Value::Object(members) = arguments else { return arguments };
     let required = schema["required"].as_array().map(Vec::as_slice).unwrap_or_default();
     let mut normal = Map::new();
     for (name, value) in members {
         let is_required = required.iter().any(|one| *one == name);
         match schema["properties"].get(&name) {
-            Some(property) if !is_required && is_absent(property, &value) => {}
+            Some(property) if !is_required && is_absent(property, &value, effect) => {}
             Some(property) => {
-                normal.insert(name, normalize_value(property, value));
+                normal.insert(name, normalize_value(property, value, effect));
             }
             None => {
                 normal.insert(name, value);
@@ -29,10 +33,10 @@ pub fn normalize_arguments(schema: &Value, arguments: Value) -> Value {
 }
 
 /// Whether a value stands for an argument that is left out.
-fn is_absent(schema: &Value, value: &Value) -> bool {
+fn is_absent(schema: &Value, value: &Value, effect: ToolEffect) -> bool {
     match value {
         Value::Null => !allows(schema, "null"),
-        Value::String(text) => text.is_empty() && !allows_empty_text(schema),
+        Value::String(text) => effect == ToolEffect::Reads && text.is_empty() && !allows_empty_text(schema),
         _ => false,
     }
 }
@@ -51,24 +55,28 @@ fn allows_empty_text(schema: &Value) -> bool {
     allows(schema, "string") && !refuses && schema["minLength"].as_u64().unwrap_or(0) == 0
 }
 
-fn normalize_value(schema: &Value, value: Value) -> Value {
+fn normalize_value(schema: &Value, value: Value, effect: ToolEffect) -> Value {
     let Value::String(text) = &value else {
-        return if schema["properties"].is_object() { normalize_arguments(schema, value) } else { value };
+        return if schema["properties"].is_object() { normalize_members(schema, value, effect) } else { value };
     };
-    if allows(schema, "string") || schema.get("type").is_none() {
+    if schema.get("type").is_none() {
         return value;
     }
-    let text = text.trim();
-    let read = if allows(schema, "integer") {
+    let (text, is_text) = (text.trim(), allows(schema, "string"));
+    let nested = || {
+        let read: Value = serde_json::from_str(text).ok()?;
+        let is_allowed = (allows(schema, "object") && read.is_object()) || (allows(schema, "array") && read.is_array());
+        is_allowed.then_some(read)
+    };
+    // The text of a list or an object is never the plain text of an argument that may be either.
+    let read = if allows(schema, "integer") && !is_text {
         text.parse::<u64>().ok().filter(|number| *number <= MAX_HEIGHT).map(Value::from)
-    } else if allows(schema, "boolean") {
+    } else if allows(schema, "boolean") && !is_text {
         text.parse::<bool>().ok().map(Value::from)
     } else {
-        serde_json::from_str(text).ok().filter(|read: &Value| {
-            (allows(schema, "object") && read.is_object()) || (allows(schema, "array") && read.is_array())
-        })
+        None
     };
-    read.unwrap_or(value)
+    read.or_else(nested).unwrap_or(value)
 }
 
 /// Replaces floating-point numbers without a fraction by integers: `5.0` becomes `5`.
@@ -104,6 +112,7 @@ mod tests {
                 "mode": {"enum": ["OPEN", 1]},
                 "until": {"type": ["string", "null"]},
                 "ids": {"type": "array"},
+                "endpoint": {"type": ["string", "object"]},
                 "fees": {"type": ["object", "integer"], "properties": {"value": {"type": "integer"}}},
                 "figures": {"type": "object", "properties": {"min_weight": {"type": ["integer", "string"], "pattern": "^[0-9]+$"}}},
                 "needed": {"type": "string", "minLength": 1},
@@ -112,7 +121,10 @@ mod tests {
         });
         for (written, normal) in [
             (json!({"id": null, "limit": null, "did": null, "mode": null, "figures": null}), json!({})),
-            (json!({"id": "7", "limit": "20", "only_active": "true"}), json!({"id": "7", "limit": 20, "only_active": true})),
+            (
+                json!({"id": "7", "limit": "20", "only_active": "true"}),
+                json!({"id": "7", "limit": 20, "only_active": true}),
+            ),
             (json!({"limit": "", "did": "", "state": "", "mode": "", "ids": ""}), json!({})),
             (json!({"metadata": "", "until": null}), json!({"metadata": "", "until": null})),
             (json!({"needed": null}), json!({"needed": null})),
@@ -120,13 +132,22 @@ mod tests {
             (json!({"unknown": null, "other": ""}), json!({"unknown": null, "other": ""})),
             (json!({"limit": "twenty", "only_active": "yes"}), json!({"limit": "twenty", "only_active": "yes"})),
             (json!({"limit": "99999999999999999999"}), json!({"limit": "99999999999999999999"})),
-            (json!({"ids": "[1, 2]", "figures": "{\"min_weight\": 1}"}), json!({"ids": [1, 2], "figures": {"min_weight": 1}})),
+            (
+                json!({"ids": "[1, 2]", "figures": "{\"min_weight\": 1}"}),
+                json!({"ids": [1, 2], "figures": {"min_weight": 1}}),
+            ),
             (json!({"figures": {"min_weight": null}}), json!({"figures": {}})),
+            (json!({"endpoint": "{\"uri\": \"a:b\"}"}), json!({"endpoint": {"uri": "a:b"}})),
+            (json!({"endpoint": "https://a.example/{id}"}), json!({"endpoint": "https://a.example/{id}"})),
+            (json!({"endpoint": "7", "metadata": "{}"}), json!({"endpoint": "7", "metadata": "{}"})),
             (json!({"fees": {"value": 5.0}, "limit": 7.0}), json!({"fees": {"value": 5}, "limit": 7})),
             (json!({"fees": "5"}), json!({"fees": 5})),
             (json!([1.0]), json!([1])),
         ] {
-            assert_eq!(normalize_arguments(&schema, written.clone()), normal, "{written}");
+            assert_eq!(normalize_arguments(&schema, written.clone(), ToolEffect::Reads), normal, "{written}");
         }
+        let (empty, null) = (json!({"did": "", "limit": ""}), json!({"did": null}));
+        assert_eq!(normalize_arguments(&schema, empty.clone(), ToolEffect::Creates), empty, "an empty text of a write");
+        assert_eq!(normalize_arguments(&schema, null, ToolEffect::Creates), json!({}));
     }
 }

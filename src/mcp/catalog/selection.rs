@@ -68,10 +68,27 @@ pub struct PolicyRule {
     pub policy: CallPolicy,
 }
 
+/// The toolset for hosts that send every listed tool to their model: each write, and the reads that a plan begins and ends with. The
+/// other reads are called through `svc.wallet.readTool`.
+pub const CORE_TOOLSET: &str = "core";
+
+/// The reads of the core.
+const CORE_READS: [&str; 9] = [
+    "svc.cosmos.tx.getTx",
+    "svc.idx.cs.getCredentialSchema",
+    "svc.idx.cs.listCredentialSchemas",
+    "svc.idx.es.getEcosystem",
+    "svc.idx.es.listEcosystems",
+    "svc.idx.pp.getParticipant",
+    "svc.idx.pp.listParticipants",
+    "svc.idx.vt.resolve",
+    "svc.vsa.flow.listFlows",
+];
+
 /// The choices of a deployment.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ToolSelection {
-    /// Surfaces (`idx`) and modules (`ledger.es`) to include; empty includes all.
+    /// Surfaces (`idx`), modules (`ledger.es`) and the core to include; empty includes all.
     pub toolsets: Vec<String>,
     /// Whether only tools that change nothing are included.
     pub is_read_only: bool,
@@ -89,17 +106,29 @@ pub struct ToolSelection {
 const DESTRUCTIVE_VERBS: [&str; 4] = ["revoke", "slash", "archive", "delete"];
 
 impl ToolSelection {
-    /// The policy of a tool.
-    pub fn policy_for(&self, name: &str, effect: ToolEffect) -> CallPolicy {
+    /// Whether the toolsets have a tool.
+    fn has_selected(&self, name: &str, effect: ToolEffect) -> bool {
         let segments: Vec<&str> = name.split('.').collect();
         let is_in = |toolset: &String| match toolset.split_once('.') {
             Some((surface, module)) => segments.get(1..3) == Some(&[surface, module]),
+            None if toolset == CORE_TOOLSET => is_core(name, effect),
             None => segments.get(1) == Some(&toolset.as_str()),
         };
+        self.toolsets.is_empty() || is_own(name) || self.toolsets.iter().any(is_in)
+    }
+
+    /// Whether a tool is left out of the listing and is called through another one: a read beside the core.
+    pub fn is_unlisted_read(&self, name: &str, effect: ToolEffect) -> bool {
+        let has_core = self.toolsets.iter().any(|toolset| toolset == CORE_TOOLSET);
+        has_core && effect == ToolEffect::Reads && !self.has_selected(name, effect)
+    }
+
+    /// The policy of a tool.
+    pub fn policy_for(&self, name: &str, effect: ToolEffect) -> CallPolicy {
+        let is_selected = self.has_selected(name, effect) || self.is_unlisted_read(name, effect);
         // The wallet surface is small and its tools diagnose every problem, so only an explicit denial excludes it.
-        let is_own = segments.get(1) == Some(&"wallet");
-        let is_selected = is_own || self.toolsets.is_empty() || self.toolsets.iter().any(is_in);
-        let is_allowed = is_own || self.allow.is_empty() || self.allow.iter().any(|pattern| pattern.matches(name));
+        let is_allowed =
+            is_own(name) || self.allow.is_empty() || self.allow.iter().any(|pattern| pattern.matches(name));
         let is_denied = self.deny.iter().any(|pattern| pattern.matches(name));
         if !is_selected || !is_allowed || is_denied || (self.is_read_only && effect != ToolEffect::Reads) {
             return CallPolicy::Excluded;
@@ -107,10 +136,20 @@ impl ToolSelection {
         if let Some(rule) = self.policy.iter().find(|rule| rule.pattern.matches(name)) {
             return rule.policy;
         }
-        let verb = segments.last().copied().unwrap_or_default();
+        let verb = name.rsplit('.').next().unwrap_or_default();
         let ends = effect != ToolEffect::Reads && DESTRUCTIVE_VERBS.iter().any(|ending| verb.starts_with(ending));
         if ends { CallPolicy::Ask } else { CallPolicy::Allow }
     }
+}
+
+/// Whether a tool is of the wallet surface.
+fn is_own(name: &str) -> bool {
+    name.split('.').nth(1) == Some("wallet")
+}
+
+/// Whether a tool is in the core: every write, as one tool each so that a host can ask for each, and some reads.
+fn is_core(name: &str, effect: ToolEffect) -> bool {
+    effect != ToolEffect::Reads || CORE_READS.contains(&name)
 }
 
 #[cfg(test)]
@@ -129,6 +168,11 @@ mod tests {
     fn each_tool_has_one_policy_and_the_first_matching_rule_applies() {
         let all = ToolSelection::default();
         let es = ToolSelection { toolsets: vec!["ledger.es".into(), "idx".into()], ..ToolSelection::default() };
+        let core = ToolSelection {
+            toolsets: vec!["core".into(), "cosmos.bank".into()],
+            deny: vec![pattern("svc.idx.gr.*")],
+            ..ToolSelection::default()
+        };
         let reads = ToolSelection { is_read_only: true, ..ToolSelection::default() };
         let lists = ToolSelection {
             allow: vec![pattern("svc.idx.*"), pattern("svc.ledger.*")],
@@ -154,6 +198,10 @@ mod tests {
             (&es, "svc.ledger.cs.createCredentialSchema", ToolEffect::Creates, CallPolicy::Excluded),
             (&es, "svc.idx.cs.getCredentialSchema", ToolEffect::Reads, CallPolicy::Allow),
             (&es, "svc.wallet.getStatus", ToolEffect::Reads, CallPolicy::Allow),
+            (&core, "svc.ledger.es.createEcosystem", ToolEffect::Creates, CallPolicy::Allow),
+            (&core, "svc.idx.es.getEcosystem", ToolEffect::Reads, CallPolicy::Allow),
+            (&core, "svc.idx.td.getTrustDeposit", ToolEffect::Reads, CallPolicy::Allow),
+            (&core, "svc.idx.gr.listVotes", ToolEffect::Reads, CallPolicy::Excluded),
             (&reads, "svc.ledger.es.createEcosystem", ToolEffect::Creates, CallPolicy::Excluded),
             (&reads, "svc.vsa.flow.listFlows", ToolEffect::Reads, CallPolicy::Allow),
             (&lists, "svc.ledger.de.revokeOperatorAuthorization", ToolEffect::Ends, CallPolicy::Excluded),
@@ -164,6 +212,23 @@ mod tests {
         ] {
             assert_eq!(selection.policy_for(name, effect), expected, "{name} under {selection:?}");
         }
+    }
+
+    #[test]
+    fn beside_the_core_only_reads_are_unlisted() {
+        let core = ToolSelection { toolsets: vec!["core".into(), "cosmos.bank".into()], ..ToolSelection::default() };
+        for (selection, name, effect, expected) in [
+            (&core, "svc.idx.td.getTrustDeposit", ToolEffect::Reads, true),
+            (&core, "svc.idx.es.getEcosystem", ToolEffect::Reads, false),
+            (&core, "svc.cosmos.bank.getBalance", ToolEffect::Reads, false),
+            (&core, "svc.wallet.getStatus", ToolEffect::Reads, false),
+            (&core, "svc.vsa.se.deleteServiceEndpoint", ToolEffect::Ends, false),
+            (&ToolSelection::default(), "svc.idx.td.getTrustDeposit", ToolEffect::Reads, false),
+        ] {
+            assert_eq!(selection.is_unlisted_read(name, effect), expected, "{name}");
+        }
+        let names = ToolNames::load().expect("the tables");
+        assert!(CORE_READS.iter().all(|read| names.iter().any(|name| name == *read)));
     }
 
     #[test]

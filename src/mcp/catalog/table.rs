@@ -55,6 +55,16 @@ impl ToolRow {
                 property["pattern"] = DID_PATTERN.into();
             }
         }
-        ToolDefinition { name, title, description, input, required, definitions: None, output, effect, listed: ListedArguments::default() }
+        ToolDefinition {
+            name,
+            title,
+            description,
+            input,
+            required,
+            definitions: None,
+            output,
+            effect,
+            listed: ListedArguments::default(),
+        }
     }
 }

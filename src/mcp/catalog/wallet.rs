@@ -23,10 +23,17 @@ pub enum WalletTool {
     FindTools,
 }
 
-pub(super) fn tools() -> Result<Vec<(ToolDefinition, WalletTool)>, CatalogError> {
+/// The tool that calls reading tools that are not listed. Its answers are theirs.
+const READ_TOOL: &str = "svc.wallet.readTool";
+
+/// The tools; `None` for the one that calls others.
+pub(super) fn tools() -> Result<Vec<(ToolDefinition, Option<WalletTool>)>, CatalogError> {
     let rows: Vec<ToolRow> = read_table("wallet", include_str!("data/wallet.json"))?;
     rows.into_iter()
         .map(|row| {
+            if row.name == READ_TOOL {
+                return Ok((row.into_definition(ToolEffect::Reads), None));
+            }
             let tool = match row.name.as_str() {
                 "svc.wallet.getAddress" => WalletTool::GetAddress,
                 "svc.wallet.getCorporation" => WalletTool::GetCorporation,
@@ -38,7 +45,7 @@ pub(super) fn tools() -> Result<Vec<(ToolDefinition, WalletTool)>, CatalogError>
                     return Err(CatalogError::Table { surface: "wallet", reason: format!("no tool {other}") });
                 }
             };
-            Ok((row.into_definition(ToolEffect::Reads), tool))
+            Ok((row.into_definition(ToolEffect::Reads), Some(tool)))
         })
         .collect()
 }

@@ -14,7 +14,7 @@ use std::{
 
 use futures::{Stream, StreamExt};
 use rmcp::{
-    model::{ClientJsonRpcMessage, ServerJsonRpcMessage},
+    model::{ClientJsonRpcMessage, JsonRpcMessage, ProtocolVersion, ServerJsonRpcMessage, ServerResult},
     transport::streamable_http_server::{
         SessionId, SessionManager,
         session::{
@@ -50,7 +50,15 @@ struct SessionUsage {
     open_streams: usize,
     /// Ids of unanswered requests.
     open_request_ids: HashSet<String>,
+    /// Whether the client reads an event without data as the protocol says, and not as JSON.
+    reads_empty_events: bool,
 }
+
+/// The first protocol version in which a stream may begin with an event that has an id and no data. Clients of the versions before
+/// parse its data as JSON and fail.
+const FIRST_WITH_EMPTY_EVENTS: ProtocolVersion = ProtocolVersion::V_2025_11_25;
+/// Pause of a client before it opens a lost stream again.
+const STREAM_RETRY: Duration = Duration::from_secs(3);
 
 type SessionUsageMap = Arc<Mutex<HashMap<SessionId, SessionUsage>>>;
 
@@ -173,7 +181,11 @@ impl BoundedSessionManager {
         change(&mut self.usages.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Counts a stream as open until it is dropped.
+    fn reads_empty_events(&self, session: &SessionId) -> bool {
+        self.with_usages(|usages| usages.get(session).is_some_and(|usage| usage.reads_empty_events))
+    }
+
+    /// Counts a stream as open until it is dropped, and leaves out the events without data for a client that does not know them.
     fn track_stream<S>(
         &self,
         session: &SessionId,
@@ -189,9 +201,10 @@ impl BoundedSessionManager {
             }
         });
         let held = SessionUseGuard { usages: Arc::clone(&self.usages), session: Arc::clone(session), request_id: None };
-        stream.map(move |message| {
+        let reads_empty_events = self.reads_empty_events(session);
+        stream.filter(move |event| {
             let _ = &held;
-            message
+            std::future::ready(reads_empty_events || event.message.is_some())
         })
     }
 }
@@ -202,7 +215,12 @@ impl SessionManager for BoundedSessionManager {
 
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
         let (id, transport) = self.inner.create_session().await?;
-        let usage = SessionUsage { last_used: Instant::now(), open_streams: 0, open_request_ids: HashSet::new() };
+        let usage = SessionUsage {
+            last_used: Instant::now(),
+            open_streams: 0,
+            open_request_ids: HashSet::new(),
+            reads_empty_events: false,
+        };
         self.with_usages(|usages| usages.insert(Arc::clone(&id), usage));
         Ok((id, transport))
     }
@@ -212,7 +230,14 @@ impl SessionManager for BoundedSessionManager {
         id: &SessionId,
         message: ClientJsonRpcMessage,
     ) -> Result<ServerJsonRpcMessage, Self::Error> {
-        self.inner.initialize_session(id, message).await
+        let answer = self.inner.initialize_session(id, message).await?;
+        let reads_empty_events = negotiated_version(&answer).is_some_and(|version| version >= FIRST_WITH_EMPTY_EVENTS);
+        self.with_usages(|usages| {
+            if let Some(usage) = usages.get_mut(id) {
+                usage.reads_empty_events = reads_empty_events;
+            }
+        });
+        Ok(answer)
     }
 
     async fn has_session(&self, id: &SessionId) -> Result<bool, Self::Error> {
@@ -240,7 +265,9 @@ impl SessionManager for BoundedSessionManager {
         &self,
         id: &SessionId,
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, Self::Error> {
-        Ok(self.track_stream(id, self.inner.create_standalone_stream(id).await?))
+        let stream = self.inner.create_standalone_stream(id).await?;
+        let first = futures::stream::once(std::future::ready(ServerSseMessage::retry(STREAM_RETRY)));
+        Ok(self.track_stream(id, first.chain(stream)))
     }
 
     async fn resume(
@@ -253,6 +280,17 @@ impl SessionManager for BoundedSessionManager {
 
     fn event_store(&self) -> Option<Arc<dyn EventStore>> {
         self.inner.event_store()
+    }
+}
+
+/// The protocol version in the answer of `initialize`; `None` for an error.
+fn negotiated_version(answer: &ServerJsonRpcMessage) -> Option<ProtocolVersion> {
+    match answer {
+        JsonRpcMessage::Response(response) => match &response.result {
+            ServerResult::InitializeResult(result) => Some(result.protocol_version.clone()),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

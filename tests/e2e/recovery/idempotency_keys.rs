@@ -41,7 +41,7 @@ async fn a_key_with_other_arguments_is_refused() {
     let error = world.call_error(CREATE_ECOSYSTEM, keyed_arguments("second", "k"), "INPUT_INVALID").await;
     assert_eq!(error["details"]["violations"][0]["pointer"], "/idempotency_key");
     assert_eq!((world.times_on_chain("second"), world.operator_txs_in_blocks()), (0, 1));
-    for bad in [json!(""), json!(7), json!("x".repeat(129)), json!(null)] {
+    for bad in [json!(""), json!(7), json!("x".repeat(129))] {
         let mut arguments = ecosystem_arguments("bad");
         arguments["idempotency_key"] = bad;
         world.call_error(CREATE_ECOSYSTEM, arguments, "INPUT_INVALID").await;

@@ -46,8 +46,10 @@ pub fn canonical_rdf(document: &Value) -> Result<String, String> {
         let mut envelope = document.clone();
         let is_presentation =
             has_type(document, "VerifiablePresentation") && !has_type(document, "VerifiableCredential");
-        let credentials =
-            envelope.as_object_mut().filter(|_| is_presentation).and_then(|members| members.shift_remove(CREDENTIALS_MEMBER));
+        let credentials = envelope
+            .as_object_mut()
+            .filter(|_| is_presentation)
+            .and_then(|members| members.shift_remove(CREDENTIALS_MEMBER));
         contents.count_object(&envelope)?;
         for credential in
             credentials.iter().flat_map(|list| list.as_array().map_or(std::slice::from_ref(list), Vec::as_slice))

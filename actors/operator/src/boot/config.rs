@@ -4,6 +4,10 @@ use std::time::Duration;
 
 use svc_net::{host_policy::HostPolicy, upstream::UpstreamOrigins};
 use svc_pipeline::{ChainExpectation, FeePolicy, WindowBound};
+use tokio::sync::watch;
+
+/// Longest wait for node and indexer at the start.
+pub const BOOT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Configuration of an operator, validated.
 #[derive(Debug, Clone)]
@@ -44,6 +48,24 @@ pub struct OperatorConfig {
     pub min_free_disk: u64,
     /// File of the audit log; `None` keeps the newest records in memory.
     pub audit: Option<String>,
+    /// The wait for node and indexer at the start.
+    pub patience: BootPatience,
+}
+
+/// The wait of a start for servers that do not answer.
+#[derive(Debug, Clone)]
+pub struct BootPatience {
+    /// The longest wait; `None` waits for as long as it takes.
+    pub limit: Option<Duration>,
+    /// The error of the server that the start waits for; `None` when it waits for none.
+    pub waiting_for: watch::Sender<Option<String>>,
+}
+
+impl BootPatience {
+    /// A start that waits for at most `limit`.
+    pub fn limited(limit: Option<Duration>) -> Self {
+        Self { limit, waiting_for: watch::Sender::new(None) }
+    }
 }
 
 impl OperatorConfig {
@@ -79,6 +101,7 @@ impl OperatorConfig {
             journal: None,
             min_free_disk: 0,
             audit: None,
+            patience: BootPatience::limited(Some(BOOT_TIMEOUT)),
         }
     }
 }

@@ -8,7 +8,10 @@ use svc_pipeline::{AccountIdentity, BlockHead, RegistryChain, check_encryption, 
 use svc_wire::account_key::AccountKey;
 use tokio::time::{Instant, sleep};
 
-use super::{config::OperatorConfig, error::BootError};
+use super::{
+    config::{BootPatience, OperatorConfig},
+    error::BootError,
+};
 use crate::{
     barrier::IndexedHeight,
     clients::indexer::IndexerClient,
@@ -16,8 +19,6 @@ use crate::{
     snapshot::CorporationSnapshot,
 };
 
-/// Longest wait for node and indexer at the start.
-pub const BOOT_TIMEOUT: Duration = Duration::from_secs(60);
 /// Pause before a server that did not answer is asked again.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 
@@ -47,8 +48,14 @@ impl BootDiscovery {
     }
 }
 
+/// The patience of one start.
+struct BootWait<'a> {
+    patience: &'a BootPatience,
+    deadline: Option<Instant>,
+}
+
 /// Repeats a request until it is answered or the deadline has passed. An answer is final; a missing or unreadable one is retried.
-async fn retry_until_deadline<T, E, F>(deadline: Instant, mut request: impl FnMut() -> F) -> Result<T, BootError>
+async fn retry_until_deadline<T, E, F>(wait: &BootWait<'_>, mut request: impl FnMut() -> F) -> Result<T, BootError>
 where
     F: Future<Output = Result<T, E>>,
     E: Into<BootError> + std::fmt::Display,
@@ -56,16 +63,21 @@ where
     let mut has_logged = false;
     loop {
         match request().await {
-            Ok(answer) => return Ok(answer),
+            Ok(answer) => {
+                wait.patience.waiting_for.send_replace(None);
+                return Ok(answer);
+            }
             Err(error) => {
                 let error = error.into();
-                if !error.is_passing() || Instant::now() >= deadline {
+                if !error.is_passing() || wait.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
                     return Err(error);
                 }
                 if !has_logged {
-                    tracing::warn!(%error, budget_s = BOOT_TIMEOUT.as_secs() as i64, "waiting for a server to come up");
+                    let budget_s = wait.patience.limit.map(|limit| limit.as_secs() as i64);
+                    tracing::warn!(%error, budget_s, "waiting for a server to come up");
                     has_logged = true;
                 }
+                wait.patience.waiting_for.send_replace(Some(error.to_string()));
                 sleep(RETRY_DELAY).await;
             }
         }
@@ -74,13 +86,15 @@ where
 
 /// Discovers the chain, the operator's account and the corporation.
 pub async fn discover(config: &OperatorConfig, key: &AccountKey) -> Result<BootDiscovery, BootError> {
-    let deadline = Instant::now() + BOOT_TIMEOUT;
+    let patience = &config.patience;
+    let deadline = patience.limit.map(|limit| Instant::now() + limit);
+    let wait = &BootWait { patience, deadline };
     check_encryption(&config.rpc, config.allows_plaintext_node).await?;
     let node = NodeClient::new(&config.rpc)?;
     // No clock knows a height yet: one that only a single node has is not believed.
     node.select_current(Some(0)).await;
     let expected = config.chain_expectation();
-    let chain = retry_until_deadline(deadline, || discover_chain(&node, &expected)).await?;
+    let chain = retry_until_deadline(wait, || discover_chain(&node, &expected)).await?;
     let identity = AccountIdentity::new(key, &chain.params.prefix)?;
     tracing::info!(
         address = %identity.address, chain_id = chain.params.chain_id, denom = chain.params.denom,
@@ -90,22 +104,22 @@ pub async fn discover(config: &OperatorConfig, key: &AccountKey) -> Result<BootD
     let indexer = IndexerClient::new(&config.indexer, indexed_height.clone())?;
     indexer.choose_endpoint().await;
     let snapshot = CorporationSnapshot::default();
-    let head = retry_until_deadline(deadline, || query_head(&node)).await?;
+    let head = retry_until_deadline(wait, || query_head(&node)).await?;
     let mut discovery = BootDiscovery { chain, identity, node, indexer, indexed_height, snapshot, head };
-    discovery.snapshot = discover_snapshot(config, &discovery, deadline).await?;
+    discovery.snapshot = discover_snapshot(config, &discovery, wait).await?;
     // The snapshot may have waited for the indexer.
-    discovery.head = retry_until_deadline(deadline, || query_head(&discovery.node)).await?;
+    discovery.head = retry_until_deadline(wait, || query_head(&discovery.node)).await?;
     Ok(discovery)
 }
 
 async fn discover_snapshot(
     config: &OperatorConfig,
     discovery: &BootDiscovery,
-    deadline: Instant,
+    wait: &BootWait<'_>,
 ) -> Result<CorporationSnapshot, BootError> {
     let sources = discovery.sources(config.corporation_id);
     let none = CorporationSnapshot::default();
-    let snapshot = match retry_until_deadline(deadline, || read_snapshot(&sources, &none)).await {
+    let snapshot = match retry_until_deadline(wait, || read_snapshot(&sources, &none)).await {
         Err(BootError::Unreachable(error)) if is_unknown_corporation(&error) => {
             return Err(BootError::UnknownCorporation { id: config.corporation_id, indexer: config.indexer.clone() });
         }

@@ -4,8 +4,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::Value;
 use svc_kit::RetainedState;
 use svc_net::upstream::{
-    HttpUpstream, JsonDocument, UpstreamEndpoints, UpstreamError, UpstreamKind, UpstreamOrigins, indexer_reach, read_event_page,
-    select_indexer,
+    HttpUpstream, JsonDocument, UpstreamEndpoints, UpstreamError, UpstreamKind, UpstreamOrigins, indexer_reach,
+    read_event_page, select_indexer,
 };
 use svc_wire::{block_subscription::SubscriptionScope, event_stream::EventsPage};
 

@@ -21,7 +21,10 @@ use tokio::{sync::watch, time::Instant};
 
 use crate::{
     agent_directory::AgentDirectory,
-    boot::{config::OperatorConfig, discovery::BOOT_TIMEOUT, error::BootError},
+    boot::{
+        config::{BOOT_TIMEOUT, OperatorConfig},
+        error::BootError,
+    },
     clients::indexer::IndexerClient,
     graph_watch::GraphService,
     refresher::RefreshTrigger,

@@ -67,7 +67,10 @@ impl Operator {
         query: &[(String, String)],
         at_block_height: Option<u64>,
     ) -> Result<JsonDocument, ErrorEnvelope> {
-        self.indexer().get_document(operation, path, query, at_block_height).await.map_err(|error| upstream_error(&error))
+        self.indexer()
+            .get_document(operation, path, query, at_block_height)
+            .await
+            .map_err(|error| upstream_error(&error))
     }
 
     /// A read of the indexer with a JSON body.
@@ -78,7 +81,10 @@ impl Operator {
         body: &Value,
         at_block_height: Option<u64>,
     ) -> Result<JsonDocument, ErrorEnvelope> {
-        self.indexer().post_document(operation, path, body, at_block_height).await.map_err(|error| upstream_error(&error))
+        self.indexer()
+            .post_document(operation, path, body, at_block_height)
+            .await
+            .map_err(|error| upstream_error(&error))
     }
 
     /// A traversal of the graph.

@@ -86,7 +86,7 @@ pub(crate) async fn explain_refusal(
             if refusal.code == FailureCode::AuthzNotGranted {
                 refusal.code = FailureCode::AuthzRevoked;
             }
-            refusal.details["chain"] = envelope.details;
+            refusal.details["chain"] = *envelope.details;
             refusal
         }
     }

@@ -181,7 +181,8 @@ mod tests {
         let row = &documented["properties"]["activity"]["items"];
         assert_eq!(row["properties"]["msg"]["type"], "string");
         assert!(row["required"].as_array().is_some_and(|names| names.contains(&json!("msg"))));
-        let entity = super::super::find_endpoint("es.getEcosystem").expect("known").response_schema(SchemaDetail::Listed);
+        let entity =
+            super::super::find_endpoint("es.getEcosystem").expect("known").response_schema(SchemaDetail::Listed);
         assert_eq!(entity["required"], json!(["ecosystem"]));
         assert!(entity["properties"]["ecosystem"].get("required").is_none());
     }

@@ -1,0 +1,138 @@
+//! The tool server behind a session. Over stdio a host waits seconds for `initialize`, and a chain may take longer to be found: a
+//! session is answered at once, and has its tools when the server is ready.
+
+use std::sync::Arc;
+
+use rmcp::model::{CallToolResponse, Prompt, Tool};
+use serde_json::{Value, json};
+use svc_wire::error_envelope::{ErrorEnvelope, FailureCode};
+use tokio::sync::watch;
+
+use super::{
+    call::{ToolAnswer, error_result},
+    catalog::{CatalogEntry, CatalogError, ToolSelection, status_entry},
+    prompts::{PromptCatalog, PromptTemplate},
+    server::ToolServer,
+};
+
+/// The start of a tool server.
+#[derive(Clone)]
+pub enum Startup {
+    /// Chain and corporation are being found.
+    Starting,
+    /// It serves.
+    Ready(Arc<ToolServer>),
+    /// It will never serve: a setting is wrong.
+    Failed(ErrorEnvelope),
+}
+
+/// A tool server that serves, or will.
+#[derive(Clone)]
+pub struct ServerSlot {
+    corporation_id: u64,
+    startup: watch::Receiver<Startup>,
+    /// The reason for which the start takes longer.
+    waiting_for: watch::Receiver<Option<String>>,
+    /// The one tool that answers before the chain is known.
+    status_tool: Option<Arc<CatalogEntry>>,
+}
+
+/// The end of a slot that says how the start has gone.
+pub struct StartupPublisher(watch::Sender<Startup>);
+
+impl StartupPublisher {
+    /// Publishes the outcome of the start.
+    pub fn publish(&self, outcome: Startup) {
+        self.0.send_replace(outcome);
+    }
+}
+
+impl ServerSlot {
+    /// A slot for a tool server that is being started. Fails when the embedded table cannot be read.
+    pub fn starting(
+        corporation_id: u64,
+        waiting_for: watch::Receiver<Option<String>>,
+        selection: &ToolSelection,
+    ) -> Result<(Self, StartupPublisher), CatalogError> {
+        let (sender, startup) = watch::channel(Startup::Starting);
+        let status_tool = Some(Arc::new(status_entry(selection)?));
+        Ok((Self { corporation_id, startup, waiting_for, status_tool }, StartupPublisher(sender)))
+    }
+
+    /// A slot with a tool server that serves.
+    pub fn ready(server: Arc<ToolServer>) -> Self {
+        Self {
+            corporation_id: server.operator().corporation_id(),
+            startup: watch::channel(Startup::Ready(server)).1,
+            waiting_for: watch::channel(None).1,
+            status_tool: None,
+        }
+    }
+
+    /// The configured corporation.
+    pub fn corporation_id(&self) -> u64 {
+        self.corporation_id
+    }
+
+    /// The tool server, or the reason for which there is none.
+    pub fn server(&self) -> Result<Arc<ToolServer>, ErrorEnvelope> {
+        match &*self.startup.borrow() {
+            Startup::Ready(server) => Ok(Arc::clone(server)),
+            Startup::Failed(error) => Err(error.clone()),
+            Startup::Starting => Err(self.starting_error()),
+        }
+    }
+
+    /// Waits until the start has ended. Pending when nothing is left that could end it.
+    pub async fn outcome(&self) -> Result<Arc<ToolServer>, ErrorEnvelope> {
+        let mut startup = self.startup.clone();
+        if startup.wait_for(|startup| !matches!(startup, Startup::Starting)).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+        self.server()
+    }
+
+    fn starting_error(&self) -> ErrorEnvelope {
+        let reason = self.waiting_for.borrow().clone();
+        let message = match &reason {
+            Some(reason) => format!("the chain is not known yet: {reason}"),
+            None => "the chain is not known yet".to_owned(),
+        };
+        let hint = "call again in a moment; svc.wallet.getStatus shows the state of the start";
+        ErrorEnvelope::new(FailureCode::NotReady, message, hint).with_details(json!({"waiting_for": reason}))
+    }
+
+    /// The state of a server that does not serve: the members of its status that are known before the chain is.
+    pub fn status(&self) -> Value {
+        let (status, reason) = match &*self.startup.borrow() {
+            Startup::Starting => ("degraded", self.starting_error().message),
+            Startup::Ready(_) => ("ok", String::new()),
+            Startup::Failed(error) => ("failed", error.message.clone()),
+        };
+        let link = json!({"connected": false, "last_height": null, "last_event_at": null});
+        json!({
+            "bootstrap_complete": false, "status": status, "reason": reason, "rpc_ws": link, "indexer_ws": link, "graph_ws": null,
+            "capability_cache_refreshed_at": null, "build_version": env!("CARGO_PKG_VERSION"), "actors": [],
+        })
+    }
+
+    /// The tools of a server that does not serve.
+    pub fn tools_before_ready(&self) -> Vec<Tool> {
+        self.status_tool.iter().map(|entry| entry.tool.clone()).collect()
+    }
+
+    /// The prompts of a server that does not serve: the same as later.
+    pub fn prompts_before_ready() -> Vec<Prompt> {
+        PromptCatalog::load().map(|prompts| prompts.iter().map(PromptTemplate::listing).collect()).unwrap_or_default()
+    }
+
+    /// Answers a call to a server that does not serve.
+    pub fn answer_before_ready(&self, name: &str, error: &ErrorEnvelope) -> CallToolResponse {
+        if self.status_tool.as_ref().is_some_and(|entry| name.replace('_', ".") == entry.tool.name) {
+            let status = self.status();
+            let summary = format!("{name}: {}", status["status"].as_str().unwrap_or_default());
+            return ToolAnswer::new(summary, status).into_result().into();
+        }
+        error_result(error).into()
+    }
+}
