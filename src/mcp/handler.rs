@@ -154,8 +154,9 @@ impl ServerHandler for McpSession {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         self.trace_request("tools/list", "", &context, async {
+            let ready = self.slot.server_soon().await;
             let tools =
-                self.slot.server().map_or_else(|_| self.slot.tools_before_ready(), |server| server.listed_tools());
+                ready.map_or_else(|_| self.slot.tools_before_ready(), |server| server.listed_tools());
             let (tools, next) = paginate(&tools, request)?;
             let mut result =
                 ListToolsResult::with_all_items(tools).with_cache_scope(CacheScope::Private).with_ttl_ms(TOOLS_TTL_MS);
@@ -176,9 +177,9 @@ impl ServerHandler for McpSession {
             if let Some(outcome) = conformance::call(&request, &context).await {
                 return outcome;
             }
-            let server = match self.slot.server() {
+            let server = match self.slot.server_for_call(&name).await {
                 Ok(server) => server,
-                Err(error) => return Ok(self.slot.answer_before_ready(&name, &error)),
+                Err(answer) => return Ok(answer),
             };
             let mut caller = ToolCaller::new(&context, &self.state);
             caller.input_responses = request.input_responses;

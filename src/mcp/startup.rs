@@ -1,7 +1,7 @@
 //! The tool server behind a session. Over stdio a host waits seconds for `initialize`, and a chain may take longer to be found: a
 //! session is answered at once, and has its tools when the server is ready.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use rmcp::model::{CallToolResponse, Prompt, Tool};
 use serde_json::{Value, json};
@@ -14,6 +14,9 @@ use super::{
     prompts::{PromptCatalog, PromptTemplate},
     server::ToolServer,
 };
+
+/// Wait of a list or a call for a server that is starting. The least patient host that is known gives a server three seconds.
+const SHORT_WAIT: Duration = Duration::from_millis(2_500);
 
 /// The start of a tool server.
 #[derive(Clone)]
@@ -92,6 +95,12 @@ impl ServerSlot {
         self.server()
     }
 
+    /// The tool server, after a short wait for one that is starting: with a healthy node it is there before the wait ends, and a
+    /// host that asks once for the tools gets all of them.
+    pub async fn server_soon(&self) -> Result<Arc<ToolServer>, ErrorEnvelope> {
+        tokio::time::timeout(SHORT_WAIT, self.outcome()).await.unwrap_or_else(|_| self.server())
+    }
+
     fn starting_error(&self) -> ErrorEnvelope {
         let reason = self.waiting_for.borrow().clone();
         let message = match &reason {
@@ -126,13 +135,15 @@ impl ServerSlot {
         PromptCatalog::load().map(|prompts| prompts.iter().map(PromptTemplate::listing).collect()).unwrap_or_default()
     }
 
-    /// Answers a call to a server that does not serve.
-    pub fn answer_before_ready(&self, name: &str, error: &ErrorEnvelope) -> CallToolResponse {
+    /// The tool server for a call, or the answer of a server that does not serve.
+    pub async fn server_for_call(&self, name: &str) -> Result<Arc<ToolServer>, CallToolResponse> {
         if self.status_tool.as_ref().is_some_and(|entry| name.replace('_', ".") == entry.tool.name) {
-            let status = self.status();
-            let summary = format!("{name}: {}", status["status"].as_str().unwrap_or_default());
-            return ToolAnswer::new(summary, status).into_result().into();
+            return self.server().map_err(|_| {
+                let status = self.status();
+                let summary = format!("{name}: {}", status["status"].as_str().unwrap_or_default());
+                ToolAnswer::new(summary, status).into_result().into()
+            });
         }
-        error_result(error).into()
+        self.server_soon().await.map_err(|error| error_result(&error).into())
     }
 }

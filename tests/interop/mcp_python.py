@@ -1,6 +1,7 @@
 """The official Python MCP client: the main job over HTTP and over stdio, in every protocol generation it speaks."""
 
 import asyncio
+import json
 import os
 
 import httpx2
@@ -27,7 +28,7 @@ async def main_job(name: str, server, mode: str) -> None:
         read = await client.call_tool("svc.idx.es.getEcosystem", {"id": ecosystem_id})
         assert read.structured_content["ecosystem"]["did"] == arguments["did"], read
         refused = await client.call_tool("svc.ledger.es.createEcosystem", {"did": "broken"})
-        assert refused.is_error and refused.structured_content["code"] == "INPUT_INVALID", refused
+        assert refused.is_error and json.loads(refused.content[-1].text)["code"] == "INPUT_INVALID", refused
         resource = await client.read_resource("svc://own/operator")
         assert os.environ["SVC_OPERATOR"] in resource.contents[0].text, resource
         print(f"python {name}: protocol {client.protocol_version}, ecosystem {ecosystem_id}, block {receipt['block_height']}")

@@ -22,7 +22,8 @@ async function mainJob(name, transport) {
   const read = await client.callTool({ name: "svc.idx.es.getEcosystem", arguments: { id } });
   assert.equal(read.structuredContent.ecosystem.did, did);
   const refused = await client.callTool({ name: "svc.ledger.es.createEcosystem", arguments: { did: "broken" } });
-  assert.equal(refused.structuredContent.code, "INPUT_INVALID");
+  assert.equal(refused.structuredContent, undefined);
+  assert.equal(JSON.parse(refused.content.at(-1).text).code, "INPUT_INVALID");
   const { contents } = await client.readResource({ uri: "svc://own/operator" });
   assert(contents[0].text.includes(env.SVC_OPERATOR));
   console.log(`typescript ${name}: ecosystem ${id}, block ${receipt.block_height}`);

@@ -24,6 +24,21 @@ OPERATOR = "legal winner thank year wave sausage worth useful legal winner thank
 AGENT = "jelly better achieve collect unaware mountain thought cargo oxygen act hood bridge"
 
 
+# Frameworks with converters of their own, and the packages that have them. A run in CI takes the first three.
+FRAMEWORKS = [
+    ("google_genai", ["google-genai"]),
+    ("autogen", ["autogen-ext", "autogen-agentchat"]),
+    ("openai_agents", ["openai-agents"]),
+    ("langchain", ["langchain-mcp-adapters"]),
+    ("dspy", ["dspy"]),
+    ("semantic_kernel", ["semantic-kernel"]),
+]
+if os.environ.get("CI"):
+    FRAMEWORKS = FRAMEWORKS[:3]
+# The newest client of the generation before, and the one that Gemini CLI 0.61 pins.
+SDKS_V1 = ["mcp-sdk-v1", "mcp-sdk-gemini"]
+
+
 def run(command, **options):
     print("+", " ".join(map(str, command)), flush=True)
     subprocess.run(command, check=True, **options)
@@ -36,7 +51,12 @@ def install():
     if not python.exists():
         run([sys.executable, "-m", "venv", WORK / "venv"])
     run([python, "-m", "pip", "install", "--quiet", "--requirement", HERE / "requirements.txt"])
-    for name in ("package.json", "mcp_typescript.mjs", "cosmjs.mjs", "scenario.mjs", "subscription.mjs", "walk.mjs"):
+    converters = WORK / "converters" / "bin" / "python"
+    if not converters.exists():
+        run([sys.executable, "-m", "venv", WORK / "converters"])
+    wanted = [package for framework in FRAMEWORKS for package in framework[1]]
+    run([converters, "-m", "pip", "install", "--quiet", "--constraint", HERE / "constraints.txt", *wanted])
+    for name in ("package.json", "mcp_typescript.mjs", "mcp_typescript_v1.mjs", "cosmjs.mjs", "scenario.mjs", "subscription.mjs", "walk.mjs"):
         (WORK / name).write_text((HERE / name).read_text())
     for script in ("logs.mjs", "client.mjs", "verify.mjs"):
         (WORK / script).write_text((HERE / "agent" / script).read_text())
@@ -84,7 +104,15 @@ def clients(python):
         }
         run([python, HERE / "mcp_python.py"], env=environment)
         run(["node", "mcp_typescript.mjs"], cwd=WORK, env=environment)
+        for package in SDKS_V1:
+            run(["node", "mcp_typescript_v1.mjs", package], cwd=WORK, env=environment)
         run(["node", "cosmjs.mjs"], cwd=WORK, env=environment)
+
+
+def converters():
+    """The recorded listing, which a test compares with the served one, through the converters of agent frameworks."""
+    python, listing = WORK / "converters" / "bin" / "python", ROOT / "tests" / "fixtures" / "tools.json"
+    run([python, HERE / "converters.py", listing, *(framework[0] for framework in FRAMEWORKS)])
 
 
 def scenario():
@@ -157,6 +185,7 @@ def fuzz(python):
             "MCP_BEARER_TOKEN": told["bearer"],
             "SVC_MEMBER_MNEMONIC": MEMBER,
             "MCP_SVC_MNEMONIC": OPERATOR,
+            "SVC_STRICT_SCHEMAS": str(ROOT / "tests" / "fixtures" / "strict_schemas.json"),
         }
         run([python, HERE / "fuzz.py"], env=environment)
 
@@ -258,6 +287,9 @@ def conformance():
     also serves the tools the suite expects."""
     with Devnet("--block-time", "500ms", binary=CONFORMANCE) as told:
         run(["node", HERE / "conformance.mjs", told["mcp"], told["bearer"], WORK])
+        environment = os.environ | {"SVC_MCP_URL": told["mcp"], "MCP_BEARER_TOKEN": told["bearer"]}
+        for package in SDKS_V1:
+            run(["node", "mcp_typescript_v1.mjs", package, "codes"], cwd=WORK, env=environment)
 
 
 def main():
@@ -265,6 +297,7 @@ def main():
     if sys.argv[1:] == ["install"]:
         return
     (WORK / "devnet.log").unlink(missing_ok=True)
+    converters()
     clients(python)
     walk(python)
     fuzz(python)

@@ -80,7 +80,7 @@ async function connect(mode, answer) {
 async function done(client, tool, args, options) {
   const answer = await client.callTool({ name: tool, arguments: args }, options);
   const told = answer.structuredContent;
-  assert(!answer.isError, `${tool} ${JSON.stringify(args)} failed: ${JSON.stringify(told, null, 1)}`);
+  assert(!answer.isError, `${tool} ${JSON.stringify(args)} failed: ${JSON.stringify(answer.content, null, 1)}`);
   return told;
 }
 
@@ -133,8 +133,8 @@ async function confirmation(mode, id) {
     const { ecosystem } = await done(client, "svc.idx.es.getEcosystem", { id });
     const isConfirmed = answer.content?.confirm === true;
     assert.equal(ecosystem.archived !== null, isConfirmed, `${mode}, ${JSON.stringify(answer)}: archived ${ecosystem.archived}`);
-    const { code } = result.structuredContent;
-    assert.equal(code, isConfirmed ? 0 : "AUTHZ_PRECONDITION_FAILED", JSON.stringify(result.structuredContent));
+    const { code } = JSON.parse(result.content.at(-1).text);
+    assert.equal(code, isConfirmed ? 0 : "AUTHZ_PRECONDITION_FAILED", JSON.stringify(result.content));
     await client.close();
   }
 }

@@ -86,7 +86,7 @@ class Session:
         """An answer that is no error and keeps the schema it is announced with."""
         answer = await self.call(name, arguments or {})
         what, told = f"{self.name}: {name} {json.dumps(arguments)}", answer.structured_content
-        require(not answer.is_error, f"{what} failed:", told)
+        require(not answer.is_error, f"{what} failed:", [block.text for block in answer.content])
         for error in Draft202012Validator(self.tools[name].output_schema).iter_errors(told):
             raise Broken(f"{what}: {error.json_path} of the answer breaks the output schema: {error.message}")
         return told
@@ -194,7 +194,7 @@ class Ledger:
         is_dry = dry["dry_run"] is True and dry["gas_used"] > 0 and int(dry["fee"]["amount"]) > 0 and "@type" in dry["message"]
         require(is_dry, f"{name}: not the answer of a dry run:", dry)
         receipt = await session.ask(name, arguments)
-        is_done = receipt["code"] == 0 and receipt["indexer_synced"] and receipt["events"] and "dry_run" not in receipt
+        is_done = receipt["code"] == 0 and receipt["indexer_synced"] and receipt["registry_events"] and "dry_run" not in receipt
         require(is_done, f"{name}: not done:", receipt)
         require(await session.sequence() == sequence + 1, f"{name}: the account sent more than one transaction")
 

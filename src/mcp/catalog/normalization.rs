@@ -62,7 +62,7 @@ fn normalize_value(schema: &Value, value: Value, effect: ToolEffect) -> Value {
     if schema.get("type").is_none() {
         return value;
     }
-    let (text, is_text) = (text.trim(), allows(schema, "string"));
+    let (text, is_text) = (text.trim_ascii(), allows(schema, "string"));
     let nested = || {
         let read: Value = serde_json::from_str(text).ok()?;
         let is_allowed = (allows(schema, "object") && read.is_object()) || (allows(schema, "array") && read.is_array());

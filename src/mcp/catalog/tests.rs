@@ -162,20 +162,30 @@ fn a_message_has_enum_numbers_and_only_valid_json_texts() {
     }
 }
 
+/// Asserts that a text is the recorded one, or records it.
+fn assert_recorded(name: &str, text: &str) {
+    let path = format!("{}/tests/fixtures/{name}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("SVC_RECORD").is_some() {
+        std::fs::write(&path, text).expect("recorded");
+    }
+    let recorded = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(recorded == text, "tests/fixtures/{name} differs; run with SVC_RECORD=1 and look at the change");
+}
+
 /// The listing that clients see. A change of a name or a schema needs a line in the changelog.
 #[test]
 fn the_listing_equals_the_recorded_one() {
     let catalog = catalog();
     let lines: Vec<String> =
         catalog.iter().map(|entry| serde_json::to_string(&entry.tool).expect("serialises")).collect();
-    let text = format!("[\n{}\n]\n", lines.join(",\n"));
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/tools.json");
-    if std::env::var_os("SVC_RECORD").is_some() {
-        std::fs::write(path, &text).expect("recorded");
-    }
-    let recorded = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(
-        recorded == text,
-        "the listing differs from tests/fixtures/tools.json; run with SVC_RECORD=1 and look at the change"
-    );
+    assert_recorded("tools.json", &format!("[\n{}\n]\n", lines.join(",\n")));
+}
+
+/// The schemas that dispatch checks, which the fuzzer reads.
+#[test]
+fn the_strict_schemas_equal_the_recorded_ones() {
+    let catalog = catalog();
+    let lines: Vec<String> =
+        catalog.iter().map(|entry| format!("{}: {}", json!(entry.tool.name), entry.strict_schema())).collect();
+    assert_recorded("strict_schemas.json", &format!("{{\n{}\n}}\n", lines.join(",\n")));
 }

@@ -1,6 +1,9 @@
 //! The tools of the suite. Their names and answers are those of the suite.
 
-use std::{sync::LazyLock, time::Duration};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use rmcp::{
     ErrorData, RoleServer,
@@ -13,6 +16,7 @@ use rmcp::{
     service::RequestContext,
 };
 use serde_json::json;
+use svc_wire::error_envelope::{ErrorEnvelope, FailureCode};
 
 use super::{
     input_requests,
@@ -21,6 +25,7 @@ use super::{
     protocol::log_level_of,
     stream_cut,
 };
+use crate::mcp::call::error_result;
 
 /// Pause between two notifications of one call.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -49,7 +54,11 @@ static TOOLS: LazyLock<Vec<Tool>> = LazyLock::new(|| {
     });
     let header = Tool::new("test_custom_header", "Takes an argument a header must repeat", header_schema());
     let dialect = Tool::new("json_schema_2020_12_tool", "Has a schema with the words of 2020-12", dialect_schema());
-    plain.into_iter().chain(asking).chain([header, dialect]).collect()
+    let envelope = Tool::new("svc_test_envelope", "Fails with the envelope of a code", envelope_schema())
+        .with_raw_output_schema(Arc::new(object!({
+            "type": "object", "properties": {"needed": {"type": "string"}}, "required": ["needed"],
+        })));
+    plain.into_iter().chain(asking).chain([header, dialect, envelope]).collect()
 });
 
 /// The fixture tools. They are listed before all others, because the suite reads only one page of the list.
@@ -95,6 +104,14 @@ pub async fn call(
         "test_error_handling" => {
             let content = text_content("This tool intentionally returns an error for testing");
             return Some(Ok(CallToolResult::error(content).into()));
+        }
+        // Clients check this result against the output schema of the tool, which no envelope fits.
+        "svc_test_envelope" => {
+            let wanted = request.arguments.as_ref().and_then(|arguments| arguments.get("code"));
+            let code = wanted.and_then(|code| serde_json::from_value(code.clone()).ok())?;
+            let details = json!({"tx_hash": "AB", "timeout_height": 7});
+            let error = ErrorEnvelope::new(code, "the message", "do not repeat").with_details(details);
+            return Some(Ok(error_result(&error).into()));
         }
         "test_reconnection" => {
             // A client can resume only a stream of which it has received an event.
@@ -147,6 +164,11 @@ async fn notify_progress(context: &RequestContext<RoleServer>, percent: f64) {
         // A failed notification means that the client has disconnected.
         let _ = context.peer.notify_progress(progress).await;
     }
+}
+
+fn envelope_schema() -> JsonObject {
+    let codes: Vec<&str> = FailureCode::ALL.iter().map(|code| code.as_str()).collect();
+    object!({"type": "object", "properties": {"code": {"type": "string", "enum": codes}}, "required": ["code"]})
 }
 
 fn header_schema() -> JsonObject {

@@ -1,0 +1,85 @@
+//! The question before a call that takes something away or gives a right, where a person sits at the terminal.
+
+use std::io::{BufRead, IsTerminal, Write};
+
+use anyhow::bail;
+use serde_json::{Map, Value};
+
+use super::output::visible;
+
+/// Beginnings of the verbs of such tools.
+const VERBS: [&str; 5] = ["revoke", "slash", "archive", "delete", "grant"];
+
+/// Whether a call takes something away or gives a right. A dry run does neither.
+fn is_grave(tool: &str, arguments: &Map<String, Value>) -> bool {
+    let verb = tool.rsplit(['.', '_']).next().unwrap_or_default();
+    let is_read = ["get", "list", "find"].iter().any(|read| verb.starts_with(read));
+    let is_dry = arguments.get("dry_run") == Some(&Value::Bool(true));
+    !is_read && !is_dry && VERBS.iter().any(|beginning| verb.starts_with(beginning))
+}
+
+/// Asks the person before a grave call. A program, which has no terminal, is not asked. Fails when the answer is not yes.
+pub(super) fn confirm(tool: &str, arguments: &Map<String, Value>, is_confirmed: bool) -> anyhow::Result<()> {
+    let is_attended = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if is_confirmed || !is_attended || !is_grave(tool, arguments) {
+        return Ok(());
+    }
+    ask(tool, arguments, &mut std::io::stdin().lock(), &mut std::io::stderr().lock())
+}
+
+fn ask(
+    tool: &str,
+    arguments: &Map<String, Value>,
+    input: &mut impl BufRead,
+    output: &mut impl Write,
+) -> anyhow::Result<()> {
+    let shown = arguments.iter().map(|(name, value)| format!("  {} = {}\n", visible(name), visible(&value.to_string())));
+    write!(output, "{}\n{}Do this? (yes or no; --yes does not ask) ", visible(tool), shown.collect::<String>())?;
+    output.flush()?;
+    let mut answer = String::new();
+    input.read_line(&mut answer)?;
+    if matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
+        return Ok(());
+    }
+    bail!("not confirmed; nothing was sent")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn arguments(value: Value) -> Map<String, Value> {
+        value.as_object().cloned().expect("an object")
+    }
+
+    #[test]
+    fn grave_calls_are_those_that_take_away_or_give_a_right() {
+        for (tool, given, expected) in [
+            ("svc.ledger.pp.revokeParticipant", json!({}), true),
+            ("svc.ledger.pp.slashParticipantTrustDeposit", json!({}), true),
+            ("svc_ledger_es_archiveEcosystem", json!({}), true),
+            ("svc.vsa.se.deleteServiceEndpoint", json!({}), true),
+            ("svc.ledger.de.grantOperatorAuthorization", json!({}), true),
+            ("svc.ledger.de.grantOperatorAuthorization", json!({"dry_run": true}), false),
+            ("svc.ledger.es.createEcosystem", json!({}), false),
+            ("svc.idx.de.listFeeGrants", json!({}), false),
+            ("svc.cosmos.authz.listGrants", json!({}), false),
+        ] {
+            assert_eq!(is_grave(tool, &arguments(given)), expected, "{tool}");
+        }
+    }
+
+    #[test]
+    fn only_yes_goes_on_and_the_question_shows_the_arguments() {
+        for (answer, goes_on) in [("yes\n", true), ("Y\n", true), ("no\n", false), ("", false), ("yes please\n", false)] {
+            let mut shown = Vec::new();
+            let given = arguments(json!({"id": 7, "reason": "a\u{202e}b"}));
+            let asked = ask("svc.ledger.pp.revokeParticipant", &given, &mut answer.as_bytes(), &mut shown);
+            assert_eq!(asked.is_ok(), goes_on, "{answer:?}");
+            let shown = String::from_utf8(shown).expect("text");
+            assert!(shown.contains("  id = 7\n") && shown.contains("\\u{202e}"), "{shown}");
+        }
+    }
+}
