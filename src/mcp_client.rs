@@ -1,6 +1,6 @@
 //! A small MCP client over HTTP: the client commands, the tests and the benchmarks use it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::anyhow;
 use rmcp::{
@@ -10,7 +10,7 @@ use rmcp::{
         ContentBlock, Implementation, ProgressNotificationParam, ProtocolVersion, ReadResourceRequestParams, Reference,
         Resource, ResourceContents, ResourceUpdatedNotificationParam, SubscribeRequestParams, Tool,
     },
-    service::{NotificationContext, RunningService},
+    service::{NotificationContext, RunningService, ServiceError},
     transport::{
         StreamableHttpClientTransport, common::client_side_sse::ExponentialBackoff,
         streamable_http_client::StreamableHttpClientTransportConfig,
@@ -102,40 +102,38 @@ impl McpClient {
         let mut resumption = ExponentialBackoff::default();
         resumption.max_times = Some(MAX_STREAM_RESUMPTIONS);
         config.retry_config = Arc::new(resumption);
-        let transport = StreamableHttpClientTransport::from_config(config);
+        let transport = StreamableHttpClientTransport::with_client(http_client(url)?, config);
         let config =
             ClientConfig::new(ClientCapabilities::default(), Implementation::new("svc-cli", env!("CARGO_PKG_VERSION")));
-        let service = NotificationHandler { config, notifications }
-            .serve_with_lifecycle(transport, mode)
-            .await
-            .map_err(|error| {
-                if error.is_authorization_required() {
-                    return anyhow!("the server at {url} refused the bearer token");
-                }
-                anyhow!("no MCP server answers at {url} (the path is usually /mcp): {}", root_cause(&error))
-            })?;
-        Ok(Self(service))
+        let served = NotificationHandler { config, notifications }.serve_with_lifecycle(transport, mode).await;
+        match served {
+            Ok(service) => Ok(Self(service)),
+            Err(error) if error.is_authorization_required() => {
+                Err(anyhow!("the server at {url} refused the bearer token"))
+            }
+            Err(_) => Err(explain_no_answer(url).await),
+        }
     }
 
     /// All tools of the server.
     pub async fn list_tools(&self) -> anyhow::Result<Vec<Tool>> {
-        Ok(self.0.list_all_tools().await?)
+        self.0.list_all_tools().await.map_err(plain_error)
     }
 
     /// Calls a tool and waits for its result.
     pub async fn call_tool(&self, name: &str, arguments: Map<String, Value>) -> anyhow::Result<CallToolResult> {
         let request = CallToolRequestParams::new(name.to_owned()).with_arguments(arguments);
-        Ok(self.0.call_tool(request).await?)
+        self.0.call_tool(request).await.map_err(plain_error)
     }
 
     /// All resources of the server.
     pub async fn list_resources(&self) -> anyhow::Result<Vec<Resource>> {
-        Ok(self.0.list_all_resources().await?)
+        self.0.list_all_resources().await.map_err(plain_error)
     }
 
     /// Reads a resource and parses its text as JSON. Fails for a resource without text.
     pub async fn read_resource(&self, uri: &str) -> anyhow::Result<Value> {
-        let result = self.0.read_resource(ReadResourceRequestParams::new(uri)).await?;
+        let result = self.0.read_resource(ReadResourceRequestParams::new(uri)).await.map_err(plain_error)?;
         let text = result.contents.iter().find_map(|contents| match contents {
             ResourceContents::TextResourceContents { text, .. } => Some(text.as_str()),
             _ => None,
@@ -146,13 +144,13 @@ impl McpClient {
     /// Subscribes to the changes of a resource.
     #[allow(deprecated, reason = "the generations with sessions have no other way")]
     pub async fn subscribe_resource(&self, uri: &str) -> anyhow::Result<()> {
-        Ok(self.0.subscribe(SubscribeRequestParams::new(uri)).await?)
+        self.0.subscribe(SubscribeRequestParams::new(uri)).await.map_err(plain_error)
     }
 
     /// Values that continue the typed text of a tool's argument.
     pub async fn complete_argument(&self, tool: &str, argument: &str, typed: &str) -> anyhow::Result<Vec<String>> {
         let request = CompleteRequestParams::new(Reference::for_prompt(tool), ArgumentInfo::new(argument, typed));
-        Ok(self.0.complete(request).await?.completion.values)
+        Ok(self.0.complete(request).await.map_err(plain_error)?.completion.values)
     }
 
     /// The connection itself, for requests without a method here.
@@ -172,11 +170,77 @@ pub fn result_content(result: &CallToolResult) -> Value {
     result.structured_content.clone().or_else(envelope).unwrap_or_default()
 }
 
+/// The HTTP client for a server. A server on this machine is not behind the proxy of the environment.
+fn http_client(url: &str) -> anyhow::Result<reqwest::Client> {
+    let parsed = url::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let parsed = parsed.ok_or_else(|| anyhow!("{url:?} is no http or https URL, such as http://127.0.0.1:3000/mcp"))?;
+    let is_own_machine = match parsed.host() {
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    // A reused connection whose last answer was not read to its end costs a delayed acknowledgement.
+    let builder = reqwest::Client::builder().pool_max_idle_per_host(0).redirect(reqwest::redirect::Policy::none());
+    let builder = if is_own_machine { builder.no_proxy() } else { builder };
+    builder.build().map_err(|error| anyhow!("no HTTP client: {}", root_cause(&error)))
+}
+
+/// Longest wait for the answer that explains a failed connection.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The reason for which no MCP server answers at a URL, in words: the library's own names its types.
+async fn explain_no_answer(url: &str) -> anyhow::Error {
+    let client = match http_client(url) {
+        Ok(client) => client,
+        Err(error) => return error,
+    };
+    match client.get(url).timeout(PROBE_TIMEOUT).send().await {
+        Ok(answer) => {
+            let status = answer.status();
+            anyhow!("{url} answers with HTTP status {status}, and not as an MCP server (the path is usually /mcp)")
+        }
+        Err(error) => anyhow!("cannot reach {url}: {}; is the server running?", root_cause(&error)),
+    }
+}
+
+/// An error of the connection or of the server, in words.
+fn plain_error(error: ServiceError) -> anyhow::Error {
+    match error {
+        ServiceError::McpError(refused) => anyhow!("{}", refused.message),
+        ServiceError::TransportSend(_) | ServiceError::TransportClosed => {
+            anyhow!("the connection to the server was lost; whether the request was executed is not known")
+        }
+        ServiceError::Timeout { timeout } => anyhow!("the server did not answer within {timeout:?}"),
+        _ => anyhow!("the server answered something that is not of the protocol"),
+    }
+}
+
 /// The innermost cause: the outer ones only name the transport's types.
 fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {
         cause = inner;
     }
-    cause.to_string()
+    let text = cause.to_string();
+    // The number of the operating system's error tells a person nothing.
+    text.split(" (os error").next().unwrap_or(&text).to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_failed_connection_is_explained_without_the_names_of_types() {
+        let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let url = format!("http://{}/mcp", closed.local_addr().expect("an address"));
+        drop(closed);
+        let error = explain_no_answer(&url).await.to_string();
+        assert_eq!(error, format!("cannot reach {url}: connection refused; is the server running?"));
+        let error = McpClient::connect("nonsense", "t").await.err().expect("no URL").to_string();
+        assert!(error.contains("no http or https URL"), "{error}");
+        let lost = plain_error(ServiceError::TransportClosed).to_string();
+        assert!(!lost.contains("::") && lost.contains("not known"), "{lost}");
+    }
 }

@@ -13,7 +13,7 @@ use svc_agent::{AgentStore, recover_log};
 use svc_net::{fetch::BoundedFetcher, host_policy::HostPolicy};
 
 use self::local_api::LocalApi;
-use super::output::{print_content, print_line};
+use super::output::{OutputForm, print_content, print_line};
 use crate::{
     admin::{AgentListeners, AgentServer},
     config::{AgentSettings, ProcessEnvironment, read_agent, read_paths, read_stopped_agent},
@@ -66,12 +66,14 @@ pub(super) async fn run(
     match command {
         None => serve(read_agent(&environment, secrets)?).await,
         Some(AgentCommand::Check) => check::run(read_agent(&environment, secrets)?, as_json).await,
-        Some(AgentCommand::Did) => print_content(&local()?.get("/v2/agent/info").await?, as_json),
+        Some(AgentCommand::Did) => {
+            print_content(&local()?.get("/v2/agent/info").await?, OutputForm::chosen(as_json, false))
+        }
         Some(AgentCommand::Webhooks { command }) => run_webhooks(&local()?, command, as_json).await,
         Some(AgentCommand::Recover { log }) => {
             let stopped = read_stopped_agent(&environment, secrets)?;
             let recovered = recover_log(stopped.store, &stopped.paths.head, read_log(&log).await?).await?;
-            print_content(&serde_json::to_value(recovered)?, as_json)
+            print_content(&serde_json::to_value(recovered)?, OutputForm::chosen(as_json, false))
         }
     }
 }
@@ -91,7 +93,7 @@ async fn run_webhooks(api: &LocalApi, command: WebhookCommand, as_json: bool) ->
         }
         WebhookCommand::Retry { id } => {
             let path = format!("/v2/events/dead-letters/{}/retry", urlencoding(&id));
-            print_content(&api.post(&path).await?, as_json)
+            print_content(&api.post(&path).await?, OutputForm::chosen(as_json, false))
         }
         WebhookCommand::Gaps => {
             let gaps = api.all("/v2/events/gaps").await?;
@@ -99,7 +101,9 @@ async fn run_webhooks(api: &LocalApi, command: WebhookCommand, as_json: bool) ->
                 format!("heights {} to {}: {} events", gap["fromHeight"], gap["toHeight"], gap["count"])
             })
         }
-        WebhookCommand::Refill => print_content(&api.post("/v2/events/gaps/refill").await?, as_json),
+        WebhookCommand::Refill => {
+            print_content(&api.post("/v2/events/gaps/refill").await?, OutputForm::chosen(as_json, false))
+        }
     }
 }
 

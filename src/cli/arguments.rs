@@ -1,6 +1,6 @@
 //! Tool arguments as a person types them.
 
-use anyhow::anyhow;
+use anyhow::{Context, anyhow, bail};
 use serde_json::{Map, Value};
 
 /// Parses either one JSON object or words of the form `name=value`. The schema of an argument decides how its value is read: as
@@ -19,6 +19,23 @@ pub(super) fn parse_arguments(words: &[String], schema: &Map<String, Value>) -> 
         arguments.insert(name.to_owned(), parse_argument(value, property));
     }
     Ok(arguments)
+}
+
+/// The words with one JSON object in place of `@FILE` or `-`. Fails when the file or standard input cannot be read.
+pub(super) fn read_words(words: &[String]) -> anyhow::Result<Vec<String>> {
+    let [only] = words else { return Ok(words.to_vec()) };
+    let (text, source) = if only == "-" {
+        (std::io::read_to_string(std::io::stdin()), "standard input".to_owned())
+    } else if let Some(path) = only.strip_prefix('@') {
+        (std::fs::read_to_string(path), path.to_owned())
+    } else {
+        return Ok(words.to_vec());
+    };
+    let text = text.with_context(|| format!("cannot read {source}"))?;
+    if !text.trim_start().starts_with('{') {
+        bail!("{source} has no JSON object");
+    }
+    Ok(vec![text])
 }
 
 fn parse_argument(text: &str, schema: &Value) -> Value {
@@ -59,6 +76,15 @@ mod tests {
         assert_eq!(Value::Object(read), expected);
         let whole = parse_arguments(&["{\"id\": 7}".to_owned()], schema).expect("readable");
         assert_eq!(Value::Object(whole), json!({"id": 7}));
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        std::fs::write(file.path(), " {\"id\": 7}\n").expect("written");
+        let named = format!("@{}", file.path().display());
+        assert_eq!(read_words(&[named.clone()]).expect("readable"), [" {\"id\": 7}\n"]);
+        std::fs::write(file.path(), "id=7").expect("written");
+        let no_object = read_words(&[named]).expect_err("no object").to_string();
+        assert!(no_object.ends_with("has no JSON object"), "{no_object}");
+        assert!(read_words(&["@/nowhere/at/all".to_owned()]).is_err());
+        assert_eq!(read_words(&["id=7".to_owned()]).expect("as it is"), ["id=7"]);
         for bad in ["{\"id\": ", "id"] {
             assert!(parse_arguments(&[bad.to_owned()], schema).is_err(), "{bad}");
         }

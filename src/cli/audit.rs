@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use svc_operator::verify_audit;
 
-use super::output::print_content;
+use super::output::{OutputForm, print_content};
 
 #[derive(Debug, Subcommand)]
 pub enum AuditCommand {
@@ -17,7 +17,7 @@ pub enum AuditCommand {
 pub fn run(command: AuditCommand, as_json: bool) -> anyhow::Result<()> {
     let AuditCommand::Verify { file } = command;
     let chain = verify_audit(&file)?;
-    print_content(&serde_json::to_value(&chain)?, as_json)?;
+    print_content(&serde_json::to_value(&chain)?, OutputForm::chosen(as_json, false))?;
     match chain.problem() {
         Some(problem) => anyhow::bail!("{file}: {problem}"),
         None => Ok(()),

@@ -5,7 +5,13 @@ use std::io::{IsTerminal, Write};
 use anyhow::bail;
 use tokio::sync::mpsc;
 
-use super::{arguments::parse_arguments, connection::ClientArgs, output::print_content, tools::similar_names};
+use super::{
+    arguments::{parse_arguments, read_words},
+    confirm::confirm,
+    connection::ClientArgs,
+    output::print_content,
+    tools::similar_names,
+};
 use crate::{
     mcp_client::{ServerNotification, result_content},
     secrets::ProcessSecrets,
@@ -15,9 +21,11 @@ use crate::{
 pub(super) async fn run(
     tool: &str,
     words: &[String],
+    is_confirmed: bool,
     server: &ClientArgs,
     secrets: &mut ProcessSecrets,
 ) -> anyhow::Result<()> {
+    let words = read_words(words)?;
     let (client, notifications) = server.connect_with_notifications(secrets).await?;
     let progress = std::io::stderr().is_terminal().then(|| tokio::spawn(print_progress(notifications)));
     let outcome = async {
@@ -27,7 +35,9 @@ pub(super) async fn run(
         let listed = tools.iter().find(|one| dotted(&one.name) == dotted(tool));
         // A tool that is not listed is called too: the server's error names the reason.
         let schema = listed.map(|one| one.input_schema.clone()).unwrap_or_default();
-        let result = client.call_tool(tool, parse_arguments(words, &schema)?).await?;
+        let arguments = parse_arguments(&words, &schema)?;
+        confirm(tool, &arguments, is_confirmed)?;
+        let result = client.call_tool(tool, arguments).await?;
         if listed.is_none() && result.is_error == Some(true) {
             let similar = similar_names(tool, &tools);
             let hint =
@@ -44,7 +54,7 @@ pub(super) async fn run(
     }
     let result = outcome?;
     let content = result_content(&result);
-    print_content(&content, server.json)?;
+    print_content(&content, server.form())?;
     if result.is_error == Some(true) {
         bail!("{} failed: {}", tool, content["code"].as_str().unwrap_or("error"));
     }

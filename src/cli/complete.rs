@@ -4,7 +4,10 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 use serde_json::Value;
 
-use super::{connection::ClientArgs, output::print_line};
+use super::{
+    connection::ClientArgs,
+    output::{print_line, print_text},
+};
 use crate::secrets::ProcessSecrets;
 
 /// Prints the names or values that continue `word`, one per line. For an unknown tool it prints tool names.
@@ -39,5 +42,7 @@ pub(super) async fn run(
 
 /// Prints the completion script of a shell for the command `C`.
 pub(super) fn print_script<C: CommandFactory>(shell: Shell) {
-    clap_complete::generate(shell, &mut C::command(), "svc", &mut std::io::stdout());
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut C::command(), "svc", &mut script);
+    print_text(&String::from_utf8_lossy(&script));
 }

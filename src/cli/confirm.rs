@@ -33,7 +33,8 @@ fn ask(
     input: &mut impl BufRead,
     output: &mut impl Write,
 ) -> anyhow::Result<()> {
-    let shown = arguments.iter().map(|(name, value)| format!("  {} = {}\n", visible(name), visible(&value.to_string())));
+    let shown =
+        arguments.iter().map(|(name, value)| format!("  {} = {}\n", visible(name), visible(&value.to_string())));
     write!(output, "{}\n{}Do this? (yes or no; --yes does not ask) ", visible(tool), shown.collect::<String>())?;
     output.flush()?;
     let mut answer = String::new();
@@ -73,7 +74,8 @@ mod tests {
 
     #[test]
     fn only_yes_goes_on_and_the_question_shows_the_arguments() {
-        for (answer, goes_on) in [("yes\n", true), ("Y\n", true), ("no\n", false), ("", false), ("yes please\n", false)] {
+        for (answer, goes_on) in [("yes\n", true), ("Y\n", true), ("no\n", false), ("", false), ("yes please\n", false)]
+        {
             let mut shown = Vec::new();
             let given = arguments(json!({"id": 7, "reason": "a\u{202e}b"}));
             let asked = ask("svc.ledger.pp.revokeParticipant", &given, &mut answer.as_bytes(), &mut shown);

@@ -5,6 +5,7 @@ use clap::Args;
 use svc_wire::secret::SecretString;
 use tokio::sync::mpsc;
 
+use super::output::OutputForm;
 use crate::{
     mcp_client::{McpClient, ServerNotification},
     secrets::ProcessSecrets,
@@ -19,9 +20,17 @@ pub(super) struct ClientArgs {
     /// Print JSON instead of a table.
     #[arg(long)]
     pub(super) json: bool,
+    /// Print every column and whole cells.
+    #[arg(long, conflicts_with = "json")]
+    pub(super) wide: bool,
 }
 
 impl ClientArgs {
+    /// The form in which content is printed.
+    pub(super) fn form(&self) -> OutputForm {
+        OutputForm::chosen(self.json, self.wide)
+    }
+
     /// Connects with the newest protocol that the server speaks. Fails when the token is not set or no server answers.
     pub(super) async fn connect(&self, secrets: &mut ProcessSecrets) -> anyhow::Result<McpClient> {
         McpClient::connect(&self.url, take_bearer_token(secrets)?.expose_secret()).await

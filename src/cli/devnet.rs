@@ -2,7 +2,11 @@
 
 mod agent_demo;
 
-use std::{net::IpAddr, path::PathBuf, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
 
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
@@ -13,6 +17,7 @@ use self::agent_demo::WebhookConsumer;
 use super::output::{print_line, render_table};
 use crate::{
     config,
+    listener::bind_listener,
     mcp_client::McpClient,
     network::{ChainAndIndexer, LocalAgentConfig, LocalNetwork, LocalNetworkConfig},
     secrets::ProcessSecrets,
@@ -169,8 +174,10 @@ pub(super) async fn run(args: DevnetArgs, secrets: &mut ProcessSecrets) -> anyho
     }
     let scenario = svc_devnet::scenario::Scenario::load(&config.devnet.scenario)?;
     if scenario.operator_slot.is_none() {
+        args.check_ports(&config)?;
         return run_without_tool_server(&args, config).await;
     }
+    args.check_ports(&config)?;
     let network = LocalNetwork::launch(config).await?;
     if args.demo {
         let outcome = run_demo(&network, started).await;
@@ -201,6 +208,28 @@ async fn run_agent_demo(mut config: LocalNetworkConfig) -> anyhow::Result<()> {
 }
 
 impl DevnetArgs {
+    /// Fails when a port is taken, with the option that chooses another one.
+    fn check_ports(&self, config: &LocalNetworkConfig) -> anyhow::Result<()> {
+        let control = self.control_port.map(|port| ("--control-port", ([127, 0, 0, 1], port).into()));
+        let listeners = [
+            ("--rpc-port", config.devnet.listen),
+            ("--indexer-port", config.indexer_listen),
+            ("--mcp-port", config.mcp_listen),
+            ("--services-port", config.devnet.services_listen),
+        ];
+        let agent = [
+            config.agent.admin_listen.map(|address| ("--agent-admin-port", address)),
+            config.agent.public_listen.map(|address| ("--agent-public-port", address)),
+        ];
+        let all = listeners.into_iter().chain(control).chain(agent.into_iter().flatten());
+        for (option, address) in all.filter(|(_, address): &(_, SocketAddr)| address.port() != 0) {
+            if let Err(error) = bind_listener(address) {
+                bail!("cannot listen on {address}: {error}; {option} chooses another port, and 0 takes a free one");
+            }
+        }
+        Ok(())
+    }
+
     fn network_config(&self) -> anyhow::Result<LocalNetworkConfig> {
         let genesis = self.genesis.as_deref().map(GenesisFile::load).transpose()?;
         let takes_free_ports = self.demo || self.demo_agent;
@@ -372,11 +401,11 @@ fn describe_network(network: &LocalNetwork, as_json: bool) -> anyhow::Result<Str
         .collect();
     Ok(format!(
         "The devnet is running. Stop it with Ctrl-C.\n\n{}\nFor an MCP client:\n\n{}\n\nIn another terminal:\n\n  export \
-         MCP_BEARER_TOKEN={}\n  svc tools --url {}",
+         SVC_MCP_URL={}\n  export MCP_BEARER_TOKEN={}\n  svc tools",
         render_table(&rows),
         serde_json::to_string_pretty(&client)?,
-        network.bearer_token,
-        network.mcp_url()
+        network.mcp_url(),
+        network.bearer_token
     ))
 }
 

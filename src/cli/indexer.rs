@@ -6,7 +6,7 @@ use anyhow::Context;
 use clap::Subcommand;
 use svc_indexer::{Indexer, check_start, verify_index};
 
-use super::output::print_content;
+use super::output::{OutputForm, print_content};
 use crate::{
     config::IndexerServerConfig,
     indexer::{IndexerApi, serve},
@@ -38,11 +38,11 @@ pub(super) async fn inspect(
     match command {
         IndexerCommand::Check => {
             let check = check_start(&settings.indexer).await?;
-            print_content(&serde_json::to_value(&check)?, as_json)
+            print_content(&serde_json::to_value(&check)?, OutputForm::chosen(as_json, false))
         }
         IndexerCommand::Verify { height } => {
             let found = verify_index(&settings.indexer, height).await?;
-            print_content(&serde_json::to_value(&found)?, as_json)?;
+            print_content(&serde_json::to_value(&found)?, OutputForm::chosen(as_json, false))?;
             match found.difference_count {
                 0 => Ok(()),
                 count => anyhow::bail!("{count} values differ from the node at height {}", found.height),

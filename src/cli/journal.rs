@@ -4,7 +4,7 @@ use anyhow::Context;
 use clap::Subcommand;
 use svc_pipeline::{back_up_journal, verify_journal};
 
-use super::output::print_content;
+use super::output::{OutputForm, print_content};
 use crate::config::{Environment, ProcessEnvironment};
 
 #[derive(Debug, Subcommand)]
@@ -32,5 +32,5 @@ pub async fn run(command: JournalCommand, as_json: bool) -> anyhow::Result<()> {
         JournalCommand::Backup { copy, journal } => back_up_journal(&file(journal)?, &copy).await?,
         JournalCommand::Verify { journal } => verify_journal(&file(journal)?).await?,
     };
-    print_content(&serde_json::to_value(report)?, as_json)
+    print_content(&serde_json::to_value(report)?, OutputForm::chosen(as_json, false))
 }

@@ -6,6 +6,7 @@ mod audit;
 mod call;
 mod check;
 mod complete;
+mod confirm;
 mod connection;
 mod devnet;
 mod findings;
@@ -83,8 +84,11 @@ enum CliCommand {
     Call {
         /// Tool name, for example svc.ledger.es.createEcosystem; `svc tools NAME` explains its arguments.
         tool: String,
-        /// Arguments: name=value for each, or one JSON object.
+        /// Arguments: name=value for each, one JSON object, @FILE with one, or - for one on standard input.
         arguments: Vec<String>,
+        /// Do not ask before a call that revokes, slashes, archives, deletes or grants.
+        #[arg(long)]
+        yes: bool,
         #[command(flatten)]
         server: ClientArgs,
     },
@@ -167,7 +171,9 @@ impl CommandLine {
             CliCommand::Audit { command, json } => audit::run(command, json),
             CliCommand::Journal { command, json } => journal::run(command, json).await,
             CliCommand::Devnet(args) => devnet::run(*args, &mut secrets).await,
-            CliCommand::Call { tool, arguments, server } => call::run(&tool, &arguments, &server, &mut secrets).await,
+            CliCommand::Call { tool, arguments, yes, server } => {
+                call::run(&tool, &arguments, yes, &server, &mut secrets).await
+            }
             CliCommand::Tools { name, server } => tools::run(name.as_deref(), &server, &mut secrets).await,
             CliCommand::Resource { uri, watch, server } => {
                 resource::run(uri.as_deref(), watch, &server, &mut secrets).await

@@ -51,7 +51,9 @@ fn is_treacherous(character: char) -> bool {
 
 /// A text with characters that a terminal would obey in their escaped form.
 pub(super) fn visible(text: &str) -> String {
-    text.chars().map(|one| if is_treacherous(one) { one.escape_default().to_string() } else { one.to_string() }).collect()
+    text.chars()
+        .map(|one| if is_treacherous(one) { one.escape_default().to_string() } else { one.to_string() })
+        .collect()
 }
 
 /// JSON text with the same characters escaped as JSON does.
@@ -114,7 +116,8 @@ fn render_records(records: &[&Map<String, Value>], is_wide: bool) -> String {
     let omitted = if is_wide { 0 } else { columns.len().saturating_sub(MAX_COLUMNS) };
     columns.truncate(columns.len() - omitted);
     let cell = |value: Option<&Value>| {
-        let text = value.filter(|value| !value.is_null()).map(plain_text).map(|text| visible(&text)).unwrap_or_default();
+        let text =
+            value.filter(|value| !value.is_null()).map(plain_text).map(|text| visible(&text)).unwrap_or_default();
         let is_long = !is_wide && text.chars().count() > MAX_CELL_CHARACTERS;
         if is_long { text.chars().take(MAX_CELL_CHARACTERS - 1).chain(['…']).collect() } else { text }
     };
@@ -160,7 +163,10 @@ mod tests {
         let table = render_content(&content, false);
         assert_eq!(table.lines().next(), Some("note  more"));
         assert!(table.contains("ecosystems (2)") && table.contains("  id  did        c  d        f  g\n"), "{table}");
-        assert!(table.contains("  1   did:web:a     {\"e\":1}  1  1\n") && table.contains("(2 more columns"), "{table}");
+        assert!(
+            table.contains("  1   did:web:a     {\"e\":1}  1  1\n") && table.contains("(2 more columns"),
+            "{table}"
+        );
         let wide = render_content(&content, true);
         assert!(wide.contains(&long) && wide.contains("  i\n") && !wide.contains("more columns"), "{wide}");
         assert_eq!(render_content(&json!({"rows": []}), false), "rows  []\n");

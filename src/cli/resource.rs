@@ -21,7 +21,7 @@ pub(super) async fn run(
         // The subscription precedes the first read, so that no change falls between them.
         client.subscribe_resource(uri).await?;
     }
-    print_content(&client.read_resource(uri).await?, server.json)?;
+    print_content(&client.read_resource(uri).await?, server.form())?;
     if watch {
         let stop = stop_signal()?;
         tokio::pin!(stop);
@@ -33,7 +33,7 @@ pub(super) async fn run(
                         if !server.json {
                             print_line("");
                         }
-                        print_content(&client.read_resource(uri).await?, server.json)?;
+                        print_content(&client.read_resource(uri).await?, server.form())?;
                     }
                     Some(_) => {}
                     None => bail!("the server has closed the connection"),

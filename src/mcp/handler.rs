@@ -155,8 +155,7 @@ impl ServerHandler for McpSession {
     ) -> Result<ListToolsResult, ErrorData> {
         self.trace_request("tools/list", "", &context, async {
             let ready = self.slot.server_soon().await;
-            let tools =
-                ready.map_or_else(|_| self.slot.tools_before_ready(), |server| server.listed_tools());
+            let tools = ready.map_or_else(|_| self.slot.tools_before_ready(), |server| server.listed_tools());
             let (tools, next) = paginate(&tools, request)?;
             let mut result =
                 ListToolsResult::with_all_items(tools).with_cache_scope(CacheScope::Private).with_ttl_ms(TOOLS_TTL_MS);

@@ -4,7 +4,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 use tokio::{
-    io::{AsyncBufReadExt, BufReader},
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
     process::Command,
 };
 
@@ -83,6 +83,65 @@ async fn tools_are_explained_called_with_typed_arguments_and_completed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn lists_are_tables_and_arguments_come_from_files_and_standard_input() {
+    let world = start_quick_network().await;
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), ecosystem_arguments("from-file").to_string()).expect("written");
+    let made = run(&world, &["call", CREATE_ECOSYSTEM, &format!("@{}", file.path().display())]).await;
+    assert!(made.is_ok && made.out.contains("indexer_synced"), "{}", made.err);
+    let mut piped = command(&world, &["call", CREATE_ECOSYSTEM, "-", "--json"]);
+    let mut child = piped.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
+    let mut input = child.stdin.take().expect("its input");
+    input.write_all(ecosystem_arguments("from-pipe").to_string().as_bytes()).await.expect("written");
+    drop(input);
+    let output = child.wait_with_output().await.expect("ended");
+    assert_eq!(serde_json::from_slice::<Value>(&output.stdout).expect("JSON")["response"]["ecosystem_id"], "2");
+    let table = run(&world, &["call", "svc.idx.es.listEcosystems"]).await;
+    assert!(
+        table.out.contains("ecosystems (2)") && table.out.contains("more columns: --wide or --json"),
+        "{}",
+        table.out
+    );
+    assert!(table.out.lines().any(|line| line.contains("did:web:from-pipe.example")), "{}", table.out);
+    let wide = run(&world, &["call", "svc.idx.es.listEcosystems", "raw=true", "--wide"]).await;
+    assert!(wide.out.contains("corporation_id") && !wide.out.contains("more columns"), "{}", wide.out);
+    // Without a terminal there is no question: a program that archives is not held up.
+    let archived = run(&world, &["call", "svc.ledger.es.archiveEcosystem", "id=1", "archive=true", "--yes"]).await;
+    assert!(archived.is_ok, "{}", archived.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failures_are_explained_in_words_and_a_proxy_does_not_stand_before_the_own_machine() {
+    let world = start_quick_network().await;
+    let mut proxied = command(&world, &["call", "svc.wallet.getStatus"]);
+    proxied.env("http_proxy", "http://127.0.0.1:9").env("HTTP_PROXY", "http://127.0.0.1:9");
+    let proxied = command_output(proxied).await;
+    assert!(proxied.is_ok && proxied.out.contains("bootstrap_complete"), "{}", proxied.err);
+    for (url, expected) in [
+        ("http://127.0.0.1:9/mcp", "cannot reach http://127.0.0.1:9/mcp: connection refused; is the server running?"),
+        (&*format!("{}/none", world.network.server_origin()), "answers with HTTP status 401 Unauthorized, and not as an MCP server"),
+        ("nonsense", "\"nonsense\" is no http or https URL"),
+    ] {
+        let failed = run(&world, &["tools", "--url", url]).await;
+        assert!(!failed.is_ok && failed.err.contains(expected) && !failed.err.contains("::"), "{}", failed.err);
+    }
+    let mut script = command(&world, &["completions", "bash"]);
+    let mut child = script.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("starts");
+    drop(child.stdout.take());
+    let ended = child.wait_with_output().await.expect("ended");
+    assert!(ended.status.success() && ended.stderr.is_empty(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let port = world.network.server_origin().rsplit(':').next().expect("a port").to_owned();
+    let taken =
+        run(&world, &["devnet", "--rpc-port", "0", "--indexer-port", "0", "--services-port", "0", "--mcp-port", &port])
+            .await;
+    assert!(
+        !taken.is_ok && taken.err.contains(&format!("127.0.0.1:{port}")) && taken.err.contains("--mcp-port"),
+        "{}",
+        taken.err
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_watched_resource_is_printed_after_each_change() {
     let world = start_quick_network().await;
     let listed = run(&world, &["resource"]).await;
@@ -94,14 +153,14 @@ async fn a_watched_resource_is_printed_after_each_change() {
         let found = tokio::time::timeout(TEST_TIMEOUT, async {
             loop {
                 let line = lines.next_line().await.expect("readable").expect("not ended");
-                if line.starts_with("ecosystems") && line.contains(wanted) {
+                if line.contains(wanted) {
                     return;
                 }
             }
         });
         found.await.unwrap_or_else(|_| panic!("{wanted:?} is not printed"));
     };
-    until("[]").await;
+    until("ecosystems      []").await;
     world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments("watched")).await;
     until("did:web:watched.example").await;
 }

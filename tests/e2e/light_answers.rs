@@ -59,9 +59,12 @@ async fn a_list_has_twenty_rows_a_note_and_the_indexers_own_bytes_on_request() {
     let url = format!("{}/v4/ecosystem/list", world.network.indexer_origin());
     let bytes = reqwest::get(url).await.expect("an answer").text().await.expect("text");
     assert_eq!(data_text(&raw), bytes);
-    let one = result_of(&world, "svc.idx.es.getEcosystem", json!({"id": 1})).await;
+    let height = world.height();
+    let one = result_of(&world, "svc.idx.es.getEcosystem", json!({"id": 1, "at_block_height": height})).await;
     let url = format!("{}/v4/ecosystem/get/1", world.network.indexer_origin());
-    assert_eq!(data_text(&one), reqwest::get(url).await.expect("an answer").text().await.expect("text"));
+    let asked = reqwest::Client::new().get(url).header("at-block-height", height);
+    let bytes = asked.send().await.expect("an answer").text().await.expect("text");
+    assert_eq!(data_text(&one), bytes);
     for bad in [json!({"fields": ["no"]}), json!({"fields": ["did"], "raw": true})] {
         let error = world.call_error(list, bad, "INPUT_INVALID").await;
         assert!(error["details"]["violations"][0]["pointer"].as_str().is_some_and(|at| at.starts_with("/fields")));

@@ -574,7 +574,7 @@ def tools():
 
 
 def content_of(name, arguments):
-    return rpc("tools/call", {"name": name, "arguments": arguments}).message["result"]["structuredContent"]
+    return json.loads(rpc("tools/call", {"name": name, "arguments": arguments}).message["result"]["content"][-1]["text"])
 
 
 def sequence():

@@ -23,9 +23,9 @@ pub fn receipt_content(receipt: &WriteReceipt, includes_events: bool) -> Value {
         "gas_wanted": receipt.gas_wanted,
         "indexer_height": receipt.indexer_height,
         "registry_events": event_lines(&receipt.events),
+        "timings_ms": receipt.timings_ms,
     });
     if includes_events {
-        content["timings_ms"] = receipt.timings_ms.clone();
         content["raw_log"] = receipt.raw_log.as_str().into();
         content["events"] = receipt.events.clone();
     }
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(members[..4], ["response", "indexer_synced", "block_height", "tx_hash"]);
         assert_eq!(light["fee"], "3379usvc");
         assert_eq!(light["registry_events"], json!(["create_ecosystem ecosystem_id=1 did=did:web:a"]));
-        assert!(light.get("events").is_none() && light.get("raw_log").is_none() && light.get("timings_ms").is_none());
+        assert!(light.get("events").is_none() && light.get("raw_log").is_none());
     }
 
     #[test]

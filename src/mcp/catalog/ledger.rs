@@ -270,7 +270,7 @@ fn receipt_schema(returns: &BTreeMap<String, String>) -> Value {
             "indexer_height": of("integer", "Height of the indexer"),
             "registry_events": {"type": "array", "items": {"type": "string"},
                                 "description": "A line for each event of the registry, e.g. create_ecosystem ecosystem_id=7"},
-            "timings_ms": of("object", "Milliseconds of each stage, with include_events"),
+            "timings_ms": of("object", "Milliseconds of each stage"),
             "raw_log": of("string", "Log of the chain, with include_events; empty after success"),
             "events": of("array", "Raw events of the chain, with include_events"),
             "dry_run": {"const": true, "description": "Present in the answer of a dry run: nothing was signed or sent"},
