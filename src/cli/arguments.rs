@@ -79,7 +79,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), " {\"id\": 7}\n").expect("written");
         let named = format!("@{}", file.path().display());
-        assert_eq!(read_words(&[named.clone()]).expect("readable"), [" {\"id\": 7}\n"]);
+        assert_eq!(read_words(std::slice::from_ref(&named)).expect("readable"), [" {\"id\": 7}\n"]);
         std::fs::write(file.path(), "id=7").expect("written");
         let no_object = read_words(&[named]).expect_err("no object").to_string();
         assert!(no_object.ends_with("has no JSON object"), "{no_object}");

@@ -15,8 +15,9 @@ use super::{
     server::ToolServer,
 };
 
-/// Wait of a list or a call for a server that is starting. The least patient host that is known gives a server three seconds.
-const SHORT_WAIT: Duration = Duration::from_millis(2_500);
+/// Wait of a list or a call for a server that is starting. Most hosts list the tools once, and several ignore that the list has
+/// changed; all that were tried wait this long, and the least patient one gives a server ten seconds.
+const SHORT_WAIT: Duration = Duration::from_secs(6);
 
 /// The start of a tool server.
 #[derive(Clone)]

@@ -119,7 +119,10 @@ async fn failures_are_explained_in_words_and_a_proxy_does_not_stand_before_the_o
     assert!(proxied.is_ok && proxied.out.contains("bootstrap_complete"), "{}", proxied.err);
     for (url, expected) in [
         ("http://127.0.0.1:9/mcp", "cannot reach http://127.0.0.1:9/mcp: connection refused; is the server running?"),
-        (&*format!("{}/none", world.network.server_origin()), "answers with HTTP status 401 Unauthorized, and not as an MCP server"),
+        (
+            &*format!("{}/none", world.network.server_origin()),
+            "answers with HTTP status 401 Unauthorized, and not as an MCP server",
+        ),
         ("nonsense", "\"nonsense\" is no http or https URL"),
     ] {
         let failed = run(&world, &["tools", "--url", url]).await;

@@ -115,8 +115,10 @@ async fn a_host_is_answered_before_the_node_is_there_and_gets_the_tools_later() 
         let mut host = StdioHost::start(&late, &indexer, &[]);
         assert!(started.elapsed() < Duration::from_secs(30), "answered while the node is not there");
         assert_eq!(host.tools(), ["svc.wallet.getStatus"]);
+        let schema = host.ask("tools/list", json!({}))["tools"][0]["outputSchema"].clone();
         let status = host.call("svc.wallet.getStatus");
         assert_eq!(status["structuredContent"]["status"], "degraded");
+        assert!(jsonschema::is_valid(&schema, &status["structuredContent"]), "{status:#}");
         let error = envelope(&host.call("svc.wallet.getAddress"));
         assert_eq!((&error["code"], &error["retryable"]), (&json!("NOT_READY"), &json!(true)));
         let prompts = host.ask("prompts/list", json!({}));

@@ -68,12 +68,12 @@ pub struct PolicyRule {
     pub policy: CallPolicy,
 }
 
-/// The toolset for hosts that send every listed tool to their model: each write, and the reads that a plan begins and ends with. The
-/// other reads are called through `svc.wallet.readTool`.
+/// The toolset for hosts that send every listed tool to their model: each write to the chain, and the reads that a plan begins and
+/// ends with. The other reads are called through `svc.wallet.readTool`.
 pub const CORE_TOOLSET: &str = "core";
 
 /// The reads of the core.
-const CORE_READS: [&str; 9] = [
+const CORE_READS: [&str; 8] = [
     "svc.cosmos.tx.getTx",
     "svc.idx.cs.getCredentialSchema",
     "svc.idx.cs.listCredentialSchemas",
@@ -82,7 +82,6 @@ const CORE_READS: [&str; 9] = [
     "svc.idx.pp.getParticipant",
     "svc.idx.pp.listParticipants",
     "svc.idx.vt.resolve",
-    "svc.vsa.flow.listFlows",
 ];
 
 /// The choices of a deployment.
@@ -107,11 +106,11 @@ const DESTRUCTIVE_VERBS: [&str; 4] = ["revoke", "slash", "archive", "delete"];
 
 impl ToolSelection {
     /// Whether the toolsets have a tool.
-    fn has_selected(&self, name: &str, effect: ToolEffect) -> bool {
+    fn has_selected(&self, name: &str) -> bool {
         let segments: Vec<&str> = name.split('.').collect();
         let is_in = |toolset: &String| match toolset.split_once('.') {
             Some((surface, module)) => segments.get(1..3) == Some(&[surface, module]),
-            None if toolset == CORE_TOOLSET => is_core(name, effect),
+            None if toolset == CORE_TOOLSET => is_core(name),
             None => segments.get(1) == Some(&toolset.as_str()),
         };
         self.toolsets.is_empty() || is_own(name) || self.toolsets.iter().any(is_in)
@@ -120,12 +119,12 @@ impl ToolSelection {
     /// Whether a tool is left out of the listing and is called through another one: a read beside the core.
     pub fn is_unlisted_read(&self, name: &str, effect: ToolEffect) -> bool {
         let has_core = self.toolsets.iter().any(|toolset| toolset == CORE_TOOLSET);
-        has_core && effect == ToolEffect::Reads && !self.has_selected(name, effect)
+        has_core && effect == ToolEffect::Reads && !self.has_selected(name)
     }
 
     /// The policy of a tool.
     pub fn policy_for(&self, name: &str, effect: ToolEffect) -> CallPolicy {
-        let is_selected = self.has_selected(name, effect) || self.is_unlisted_read(name, effect);
+        let is_selected = self.has_selected(name) || self.is_unlisted_read(name, effect);
         // The wallet surface is small and its tools diagnose every problem, so only an explicit denial excludes it.
         let is_allowed =
             is_own(name) || self.allow.is_empty() || self.allow.iter().any(|pattern| pattern.matches(name));
@@ -147,9 +146,9 @@ fn is_own(name: &str) -> bool {
     name.split('.').nth(1) == Some("wallet")
 }
 
-/// Whether a tool is in the core: every write, as one tool each so that a host can ask for each, and some reads.
-fn is_core(name: &str, effect: ToolEffect) -> bool {
-    effect != ToolEffect::Reads || CORE_READS.contains(&name)
+/// Whether a tool is in the core: every write to the chain, as one tool each so that a host can ask for each, and some reads.
+fn is_core(name: &str) -> bool {
+    name.starts_with("svc.ledger.") || CORE_READS.contains(&name)
 }
 
 #[cfg(test)]
@@ -200,6 +199,8 @@ mod tests {
             (&es, "svc.wallet.getStatus", ToolEffect::Reads, CallPolicy::Allow),
             (&core, "svc.ledger.es.createEcosystem", ToolEffect::Creates, CallPolicy::Allow),
             (&core, "svc.idx.es.getEcosystem", ToolEffect::Reads, CallPolicy::Allow),
+            (&core, "svc.vsa.se.addServiceEndpoint", ToolEffect::Creates, CallPolicy::Excluded),
+            (&core, "svc.vsa.flow.listFlows", ToolEffect::Reads, CallPolicy::Allow),
             (&core, "svc.idx.td.getTrustDeposit", ToolEffect::Reads, CallPolicy::Allow),
             (&core, "svc.idx.gr.listVotes", ToolEffect::Reads, CallPolicy::Excluded),
             (&reads, "svc.ledger.es.createEcosystem", ToolEffect::Creates, CallPolicy::Excluded),
