@@ -16,7 +16,7 @@ use rmcp::{
         streamable_http_client::StreamableHttpClientTransportConfig,
     },
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
 /// Resumptions of a lost stream, after a backoff of one second, two, four and so on.
@@ -111,7 +111,7 @@ impl McpClient {
             Err(error) if error.is_authorization_required() => {
                 Err(anyhow!("the server at {url} refused the bearer token"))
             }
-            Err(_) => Err(explain_no_answer(url).await),
+            Err(_) => Err(explain_no_answer(url, bearer).await),
         }
     }
 
@@ -189,16 +189,33 @@ fn http_client(url: &str) -> anyhow::Result<reqwest::Client> {
 /// Longest wait for the answer that explains a failed connection.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// The reason for which no MCP server answers at a URL, in words: the library's own names its types.
-async fn explain_no_answer(url: &str) -> anyhow::Error {
+/// The reason for which no MCP server answers at a URL, in words: the library's own names its types. The first request is sent once
+/// more, and its answer read.
+async fn explain_no_answer(url: &str, bearer: &str) -> anyhow::Error {
     let client = match http_client(url) {
         Ok(client) => client,
         Err(error) => return error,
     };
-    match client.get(url).timeout(PROBE_TIMEOUT).send().await {
+    let info = json!({"name": "svc-cli", "version": env!("CARGO_PKG_VERSION")});
+    let params = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+    let request = client
+        .post(url)
+        .bearer_auth(bearer)
+        .header("accept", "application/json, text/event-stream")
+        .json(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}))
+        .timeout(PROBE_TIMEOUT);
+    match request.send().await {
         Ok(answer) => {
             let status = answer.status();
-            anyhow!("{url} answers with HTTP status {status}, and not as an MCP server (the path is usually /mcp)")
+            let body: Value = answer.json().await.unwrap_or_default();
+            match body["error"]["message"].as_str() {
+                Some(message) => {
+                    anyhow!("the server at {url} refuses the connection: {message} (HTTP status {status})")
+                }
+                None => anyhow!(
+                    "{url} answers with HTTP status {status}, and not as an MCP server (the path is usually /mcp)"
+                ),
+            }
         }
         Err(error) => anyhow!("cannot reach {url}: {}; is the server running?", root_cause(&error)),
     }
@@ -236,7 +253,7 @@ mod tests {
         let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}/mcp", closed.local_addr().expect("an address"));
         drop(closed);
-        let error = explain_no_answer(&url).await.to_string();
+        let error = explain_no_answer(&url, "t").await.to_string();
         assert_eq!(error, format!("cannot reach {url}: connection refused; is the server running?"));
         let error = McpClient::connect("nonsense", "t").await.err().expect("no URL").to_string();
         assert!(error.contains("no http or https URL"), "{error}");

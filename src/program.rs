@@ -34,5 +34,7 @@ fn run() -> anyhow::Result<()> {
 
 fn print_error(error: &anyhow::Error) {
     use std::io::Write;
-    let _ = writeln!(std::io::stderr().lock(), "svc: {error:#}");
+    // An error may quote a server, or data of a chain.
+    let text = crate::cli::visible_lines(&format!("{error:#}"));
+    let _ = writeln!(std::io::stderr().lock(), "svc: {text}");
 }

@@ -8,12 +8,12 @@ use std::{path::PathBuf, time::Duration};
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use clap::Subcommand;
-use serde_json::{Value, json};
+use serde_json::Value;
 use svc_agent::{AgentStore, recover_log};
 use svc_net::{fetch::BoundedFetcher, host_policy::HostPolicy};
 
 use self::local_api::LocalApi;
-use super::output::{OutputForm, print_content, print_line};
+use super::output::{OutputForm, print_content, print_json, print_line};
 use crate::{
     admin::{AgentListeners, AgentServer},
     config::{AgentSettings, ProcessEnvironment, read_agent, read_paths, read_stopped_agent},
@@ -118,7 +118,7 @@ fn urlencoding(text: &str) -> String {
 
 fn print_items(items: &[Value], as_json: bool, line: impl Fn(&Value) -> String) -> anyhow::Result<()> {
     if as_json {
-        print_line(serde_json::to_string_pretty(&json!(items))?);
+        print_json(&items)?;
     } else if items.is_empty() {
         print_line("none");
     } else {

@@ -9,13 +9,16 @@ use super::{
     arguments::{parse_arguments, read_words},
     confirm::confirm,
     connection::ClientArgs,
-    output::print_content,
+    output::{print_content, visible},
     tools::similar_names,
 };
 use crate::{
     mcp_client::{ServerNotification, result_content},
     secrets::ProcessSecrets,
 };
+
+/// Longest arguments, with room for the rest of a request of 1 MiB.
+const MAX_ARGUMENT_BYTES: usize = 1_000_000;
 
 /// Calls a tool and prints its answer. On a terminal it shows the progress of a write. Fails when the tool fails.
 pub(super) async fn run(
@@ -36,6 +39,10 @@ pub(super) async fn run(
         // A tool that is not listed is called too: the server's error names the reason.
         let schema = listed.map(|one| one.input_schema.clone()).unwrap_or_default();
         let arguments = parse_arguments(&words, &schema)?;
+        let size = serde_json::to_vec(&arguments)?.len();
+        if size > MAX_ARGUMENT_BYTES {
+            bail!("the arguments have {size} bytes; a server takes at most {MAX_ARGUMENT_BYTES}");
+        }
         confirm(tool, &arguments, is_confirmed)?;
         let result = client.call_tool(tool, arguments).await?;
         if listed.is_none() && result.is_error == Some(true) {
@@ -66,7 +73,7 @@ async fn print_progress(mut notifications: mpsc::Receiver<ServerNotification>) {
     let mut has_printed = false;
     while let Some(notification) = notifications.recv().await {
         if let ServerNotification::CallProgressed(step) = notification {
-            let _ = write!(std::io::stderr().lock(), "\r\x1b[2K… {step}");
+            let _ = write!(std::io::stderr().lock(), "\r\x1b[2K… {}", visible(&step));
             has_printed = true;
         }
     }

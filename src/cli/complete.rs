@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{
     connection::ClientArgs,
-    output::{print_line, print_text},
+    output::{print_line, print_text, visible},
 };
 use crate::secrets::ProcessSecrets;
 
@@ -36,7 +36,8 @@ pub(super) async fn run(
     };
     let candidates: anyhow::Result<Vec<String>> = candidates.await;
     client.close().await;
-    candidates?.iter().for_each(print_line);
+    // A candidate is a word on the command line; one that a terminal would obey is none.
+    candidates?.iter().filter(|candidate| visible(candidate) == **candidate).for_each(print_line);
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
-use svc_devnet::{Devnet, DevnetConfig, GenesisFile};
+use svc_devnet::{Devnet, DevnetConfig, GenesisFile, scenario::Scenario};
 
 use self::agent_demo::WebhookConsumer;
 use super::output::{print_line, render_table};
@@ -172,12 +172,11 @@ pub(super) async fn run(args: DevnetArgs, secrets: &mut ProcessSecrets) -> anyho
     if args.demo_agent {
         return run_agent_demo(config).await;
     }
-    let scenario = svc_devnet::scenario::Scenario::load(&config.devnet.scenario)?;
+    let scenario = Scenario::load(&config.devnet.scenario)?;
+    args.check_ports(&config, &scenario)?;
     if scenario.operator_slot.is_none() {
-        args.check_ports(&config)?;
         return run_without_tool_server(&args, config).await;
     }
-    args.check_ports(&config)?;
     let network = LocalNetwork::launch(config).await?;
     if args.demo {
         let outcome = run_demo(&network, started).await;
@@ -209,22 +208,28 @@ async fn run_agent_demo(mut config: LocalNetworkConfig) -> anyhow::Result<()> {
 
 impl DevnetArgs {
     /// Fails when a port is taken, with the option that chooses another one.
-    fn check_ports(&self, config: &LocalNetworkConfig) -> anyhow::Result<()> {
+    fn check_ports(&self, config: &LocalNetworkConfig, scenario: &Scenario) -> anyhow::Result<()> {
         let control = self.control_port.map(|port| ("--control-port", ([127, 0, 0, 1], port).into()));
-        let listeners = [
-            ("--rpc-port", config.devnet.listen),
-            ("--indexer-port", config.indexer_listen),
-            ("--mcp-port", config.mcp_listen),
-            ("--services-port", config.devnet.services_listen),
-        ];
-        let agent = [
-            config.agent.admin_listen.map(|address| ("--agent-admin-port", address)),
-            config.agent.public_listen.map(|address| ("--agent-public-port", address)),
-        ];
-        let all = listeners.into_iter().chain(control).chain(agent.into_iter().flatten());
-        for (option, address) in all.filter(|(_, address): &(_, SocketAddr)| address.port() != 0) {
-            if let Err(error) = bind_listener(address) {
-                bail!("cannot listen on {address}: {error}; {option} chooses another port, and 0 takes a free one");
+        let mut listeners = vec![("--rpc-port", config.devnet.listen), ("--indexer-port", config.indexer_listen)];
+        if scenario.operator_slot.is_some() {
+            listeners.push(("--mcp-port", config.mcp_listen));
+        }
+        if !scenario.services.is_empty() {
+            listeners.push(("--services-port", config.devnet.services_listen));
+        }
+        if scenario.agent.is_some() {
+            listeners.extend(config.agent.admin_listen.map(|address| ("--agent-admin-port", address)));
+            listeners.extend(config.agent.public_listen.map(|address| ("--agent-public-port", address)));
+        }
+        let is_fixed = |(_, address): &(_, SocketAddr)| address.port() != 0;
+        // Each listener stays open until all are checked: two options may name one port.
+        let mut held = Vec::new();
+        for (option, address) in listeners.into_iter().chain(control).filter(is_fixed) {
+            match bind_listener(address) {
+                Ok(listener) => held.push(listener),
+                Err(error) => {
+                    bail!("cannot listen on {address}: {error}; {option} chooses another port, and 0 takes a free one")
+                }
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 use anyhow::bail;
 use serde_json::{Value, json};
 
-use super::output::{print_line, render_table};
+use super::output::{print_json, print_line, render_table};
 
 /// A finding with the setting, or the part, that it is about.
 pub(super) struct CheckFinding {
@@ -27,7 +27,7 @@ pub(super) fn report(findings: &[CheckFinding], as_json: bool) -> anyhow::Result
     if as_json {
         let row = |one: &CheckFinding| json!({"what": one.subject, "ok": one.has_passed, "found": one.detail});
         let rows: Vec<Value> = findings.iter().map(row).collect();
-        print_line(serde_json::to_string_pretty(&rows)?);
+        print_json(&rows)?;
     } else {
         let mark = |one: &CheckFinding| format!("{} {}", if one.has_passed { "ok " } else { "BAD" }, one.subject);
         let rows: Vec<_> = findings.iter().map(|one| (mark(one), one.detail.clone())).collect();

@@ -17,6 +17,8 @@ mod resource;
 mod serve;
 mod tools;
 
+pub(crate) use output::visible_lines;
+
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 use svc_otel::LogLevels;

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use serde::Serialize;
 use serde_json::{Map, Value};
 use svc_wire::syntax::plain_text;
 
@@ -31,9 +32,15 @@ impl OutputForm {
 const MAX_COLUMNS: usize = 6;
 const MAX_CELL_CHARACTERS: usize = 48;
 
-/// Prints a line. A closed standard output is not an error.
+/// Prints lines. Characters that a terminal would obey are escaped. A closed standard output is not an error.
 pub(super) fn print_line(text: impl AsRef<str>) {
-    print_text(&format!("{}\n", text.as_ref()));
+    print_text(&format!("{}\n", visible_lines(text.as_ref())));
+}
+
+/// Prints a value as JSON.
+pub(super) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
+    print_line(visible_json(serde_json::to_string_pretty(value)?.trim_end()));
+    Ok(())
 }
 
 /// Prints text as it is. A closed standard output is not an error.
@@ -56,6 +63,11 @@ pub(super) fn visible(text: &str) -> String {
         .collect()
 }
 
+/// Like [`visible`], for text of several lines.
+pub(crate) fn visible_lines(text: &str) -> String {
+    text.split('\n').map(visible).collect::<Vec<_>>().join("\n")
+}
+
 /// JSON text with the same characters escaped as JSON does.
 fn visible_json(text: &str) -> String {
     let escape = |one: char| {
@@ -75,11 +87,10 @@ pub(super) fn render_table(rows: &[(String, String)]) -> String {
 
 /// Prints structured content: as JSON, or as a table with a row per member. Lists of records become tables of their own.
 pub(super) fn print_content(content: &Value, form: OutputForm) -> anyhow::Result<()> {
-    let text = match form {
-        OutputForm::Json => visible_json(&serde_json::to_string_pretty(content)?),
-        OutputForm::Table | OutputForm::Wide => render_content(content, form == OutputForm::Wide),
-    };
-    print_line(text.trim_end());
+    if form == OutputForm::Json {
+        return print_json(content);
+    }
+    print_line(render_content(content, form == OutputForm::Wide).trim_end());
     Ok(())
 }
 
@@ -133,7 +144,7 @@ fn render_records(records: &[&Map<String, Value>], is_wide: bool) -> String {
         text.push_str(&format!("  {}\n", cells.join("  ").trim_end()));
     }
     if omitted > 0 {
-        text.push_str(&format!("  ({omitted} more columns: --wide or --json)\n"));
+        text.push_str(&format!("  (columns left out: {omitted}; --wide or --json shows all)\n"));
     }
     text
 }
@@ -164,11 +175,11 @@ mod tests {
         assert_eq!(table.lines().next(), Some("note  more"));
         assert!(table.contains("ecosystems (2)") && table.contains("  id  did        c  d        f  g\n"), "{table}");
         assert!(
-            table.contains("  1   did:web:a     {\"e\":1}  1  1\n") && table.contains("(2 more columns"),
+            table.contains("  1   did:web:a     {\"e\":1}  1  1\n") && table.contains("(columns left out: 2;"),
             "{table}"
         );
         let wide = render_content(&content, true);
-        assert!(wide.contains(&long) && wide.contains("  i\n") && !wide.contains("more columns"), "{wide}");
+        assert!(wide.contains(&long) && wide.contains("  i\n") && !wide.contains("left out"), "{wide}");
         assert_eq!(render_content(&json!({"rows": []}), false), "rows  []\n");
         assert_eq!(render_content(&json!([1]), false), "value  [1]\n");
     }

@@ -4,7 +4,7 @@ use anyhow::bail;
 
 use super::{
     connection::ClientArgs,
-    output::{print_content, print_line, render_table},
+    output::{print_content, print_json, print_line, render_table},
 };
 use crate::{mcp_client::ServerNotification, secrets::ProcessSecrets, shutdown::stop_signal};
 
@@ -51,7 +51,7 @@ async fn list(server: &ClientArgs, secrets: &mut ProcessSecrets) -> anyhow::Resu
     client.close().await;
     let resources = resources?;
     if server.json {
-        print_line(serde_json::to_string_pretty(&resources)?);
+        print_json(&resources)?;
         return Ok(());
     }
     let rows: Vec<_> =

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use rmcp::ServiceExt;
 use svc_operator::{BootError, Operator};
 use svc_wire::error_envelope::{ErrorEnvelope, FailureCode};
@@ -87,7 +87,11 @@ async fn serve_stdio<S: Future<Output = ()>>(
     boot: AbortOnDropHandle<()>,
 ) -> anyhow::Result<()> {
     let running = tokio::select! {
-        initialized = McpSession::new(slot.clone()).serve(rmcp::transport::stdio()) => initialized?,
+        initialized = McpSession::new(slot.clone()).serve(rmcp::transport::stdio()) => match initialized {
+            Ok(running) => running,
+            // The library's own words are the names of its types.
+            Err(_) => bail!("the host has closed standard input, or did not begin with initialize"),
+        },
         () = &mut stop => return Ok(()),
     };
     let token = running.cancellation_token();

@@ -7,7 +7,7 @@ use svc_wire::syntax::plain_text;
 
 use super::{
     connection::ClientArgs,
-    output::{print_line, render_table},
+    output::{print_json, print_line, render_table},
 };
 use crate::secrets::ProcessSecrets;
 
@@ -19,7 +19,7 @@ pub(super) async fn run(name: Option<&str>, server: &ClientArgs, secrets: &mut P
     let tools = tools?;
     let Some(name) = name else {
         if server.json {
-            print_line(serde_json::to_string_pretty(&tools)?);
+            print_json(&tools)?;
             return Ok(());
         }
         let rows: Vec<_> =
@@ -36,7 +36,10 @@ pub(super) async fn run(name: Option<&str>, server: &ClientArgs, secrets: &mut P
         };
         bail!("the server lists no tool {name:?}; {hint}");
     };
-    print_line(if server.json { serde_json::to_string_pretty(tool)? } else { describe_tool(tool) }.trim_end());
+    if server.json {
+        return print_json(tool);
+    }
+    print_line(describe_tool(tool).trim_end());
     Ok(())
 }
 

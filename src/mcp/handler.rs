@@ -13,8 +13,9 @@ use rmcp::{
         CacheScope, CallToolRequestParams, CallToolResponse, CompleteRequestParams, CompleteResult, CustomRequest,
         CustomResult, ErrorCode, GetPromptRequestParams, GetPromptResponse, Implementation, ListPromptsResult,
         ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams, ProtocolVersion,
-        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents, ServerConfig,
-        SetLevelRequestParams, SubscribeRequestParams, SubscriptionFilter, Tool, UnsubscribeRequestParams,
+        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ResourceContents,
+        ResourceUpdatedNotificationParam, ServerConfig, SetLevelRequestParams, SubscribeRequestParams,
+        SubscriptionFilter, Tool, UnsubscribeRequestParams,
     },
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
@@ -110,7 +111,9 @@ impl ServerHandler for McpSession {
                 "Operates corporation {corporation} in a public trust registry with one operator key. Ledger tools write to the \
                  chain: each waits for its block and for the indexer, so a read after it sees it; one that names no cost costs \
                  the transaction fee only. Read svc://own/authorizations before the first write, and try dry_run: true before \
-                 what cannot be undone. After BCAST_TIMEOUT ask svc.cosmos.tx.getTx; do not repeat the write."
+                 what cannot be undone. A write under an idempotency_key happens once. After BCAST_TIMEOUT ask svc.cosmos.tx.getTx; \
+                 do not repeat the write. Reads take at_block_height (state after that block) and min_height (wait until the \
+                 reader has that block). Lists show short rows: limit, fields and raw: true show more."
             ))
     }
 
@@ -134,10 +137,16 @@ impl ServerHandler for McpSession {
         }
         let slot = self.slot.clone();
         tokio::spawn(async move {
-            if let Ok(server) = slot.outcome().await {
+            let outcome = slot.outcome().await;
+            let follows_status = state.with_subscribed_uris(|uris| uris.contains(OwnResource::Status.uri()));
+            if let Ok(server) = outcome {
                 server.subscribers.add(peer.clone(), state);
             }
             let _ = peer.notify_tool_list_changed().await;
+            if follows_status {
+                let updated = ResourceUpdatedNotificationParam::new(OwnResource::Status.uri());
+                let _ = peer.notify_resource_updated(updated).await;
+            }
         });
     }
 

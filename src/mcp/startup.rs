@@ -10,7 +10,7 @@ use tokio::sync::watch;
 
 use super::{
     call::{ToolAnswer, error_result},
-    catalog::{CatalogEntry, CatalogError, ToolSelection, status_entry},
+    catalog::{CallPolicy, CatalogEntry, CatalogError, ToolSelection, status_entry},
     prompts::{PromptCatalog, PromptTemplate},
     server::ToolServer,
 };
@@ -39,6 +39,8 @@ pub struct ServerSlot {
     waiting_for: watch::Receiver<Option<String>>,
     /// The one tool that answers before the chain is known.
     status_tool: Option<Arc<CatalogEntry>>,
+    /// Whether names are listed with underscores.
+    is_underscored: bool,
 }
 
 /// The end of a slot that says how the start has gone.
@@ -59,8 +61,11 @@ impl ServerSlot {
         selection: &ToolSelection,
     ) -> Result<(Self, StartupPublisher), CatalogError> {
         let (sender, startup) = watch::channel(Startup::Starting);
-        let status_tool = Some(Arc::new(status_entry(selection)?));
-        Ok((Self { corporation_id, startup, waiting_for, status_tool }, StartupPublisher(sender)))
+        let status = status_entry(selection)?;
+        let is_available = !matches!(status.call_policy, CallPolicy::Excluded | CallPolicy::Deny);
+        let status_tool = is_available.then(|| Arc::new(status));
+        let is_underscored = selection.is_underscored;
+        Ok((Self { corporation_id, startup, waiting_for, status_tool, is_underscored }, StartupPublisher(sender)))
     }
 
     /// A slot with a tool server that serves.
@@ -70,6 +75,7 @@ impl ServerSlot {
             startup: watch::channel(Startup::Ready(server)).1,
             waiting_for: watch::channel(None).1,
             status_tool: None,
+            is_underscored: false,
         }
     }
 
@@ -87,11 +93,12 @@ impl ServerSlot {
         }
     }
 
-    /// Waits until the start has ended. Pending when nothing is left that could end it.
+    /// Waits until the start has ended.
     pub async fn outcome(&self) -> Result<Arc<ToolServer>, ErrorEnvelope> {
         let mut startup = self.startup.clone();
         if startup.wait_for(|startup| !matches!(startup, Startup::Starting)).await.is_err() {
-            std::future::pending::<()>().await;
+            let (message, hint) = ("the start of the server has ended without an outcome", "start the server again");
+            return Err(ErrorEnvelope::new(FailureCode::NotReady, message, hint).not_retryable());
         }
         self.server()
     }
@@ -128,7 +135,14 @@ impl ServerSlot {
 
     /// The tools of a server that does not serve.
     pub fn tools_before_ready(&self) -> Vec<Tool> {
-        self.status_tool.iter().map(|entry| entry.tool.clone()).collect()
+        let listed = |entry: &Arc<CatalogEntry>| {
+            let mut tool = entry.tool.clone();
+            if self.is_underscored {
+                tool.name = tool.name.replace('.', "_").into();
+            }
+            tool
+        };
+        self.status_tool.iter().map(listed).collect()
     }
 
     /// The prompts of a server that does not serve: the same as later.

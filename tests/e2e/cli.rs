@@ -97,16 +97,12 @@ async fn lists_are_tables_and_arguments_come_from_files_and_standard_input() {
     let output = child.wait_with_output().await.expect("ended");
     assert_eq!(serde_json::from_slice::<Value>(&output.stdout).expect("JSON")["response"]["ecosystem_id"], "2");
     let table = run(&world, &["call", "svc.idx.es.listEcosystems"]).await;
-    assert!(
-        table.out.contains("ecosystems (2)") && table.out.contains("more columns: --wide or --json"),
-        "{}",
-        table.out
-    );
+    assert!(table.out.contains("ecosystems (2)") && table.out.contains("--wide or --json shows all"), "{}", table.out);
     assert!(table.out.lines().any(|line| line.contains("did:web:from-pipe.example")), "{}", table.out);
     let wide = run(&world, &["call", "svc.idx.es.listEcosystems", "raw=true", "--wide"]).await;
-    assert!(wide.out.contains("corporation_id") && !wide.out.contains("more columns"), "{}", wide.out);
+    assert!(wide.out.contains("corporation_id") && !wide.out.contains("left out"), "{}", wide.out);
     // Without a terminal there is no question: a program that archives is not held up.
-    let archived = run(&world, &["call", "svc.ledger.es.archiveEcosystem", "id=1", "archive=true", "--yes"]).await;
+    let archived = run(&world, &["call", "svc.ledger.es.archiveEcosystem", "id=1", "archive=true"]).await;
     assert!(archived.is_ok, "{}", archived.err);
 }
 
@@ -121,7 +117,7 @@ async fn failures_are_explained_in_words_and_a_proxy_does_not_stand_before_the_o
         ("http://127.0.0.1:9/mcp", "cannot reach http://127.0.0.1:9/mcp: connection refused; is the server running?"),
         (
             &*format!("{}/none", world.network.server_origin()),
-            "answers with HTTP status 401 Unauthorized, and not as an MCP server",
+            "answers with HTTP status 404 Not Found, and not as an MCP server",
         ),
         ("nonsense", "\"nonsense\" is no http or https URL"),
     ] {

@@ -135,6 +135,29 @@ async fn a_host_is_answered_before_the_node_is_there_and_gets_the_tools_later() 
     .expect("ended");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn the_first_list_of_a_healthy_start_is_whole_and_underscored_names_begin_so() {
+    let world = start_quick_network().await;
+    let (rpc, indexer) = (world.network.devnet.node.origin(), world.network.indexer_origin());
+    tokio::task::spawn_blocking(move || {
+        let mut host = StdioHost::start(&rpc, &indexer, &[("SVC_TOOL_NAMES", "underscored")]);
+        let tools = host.tools();
+        assert!(tools.len() > 90 && tools.iter().all(|name| !name.contains('.')), "{tools:?}");
+        assert_eq!(host.close(), Some(0));
+        let nowhere = "http://127.0.0.1:9";
+        let mut host = StdioHost::start(nowhere, nowhere, &[("SVC_TOOL_NAMES", "underscored")]);
+        assert_eq!(host.tools(), ["svc_wallet_getStatus"]);
+        assert_eq!(host.call("svc_wallet_getStatus")["structuredContent"]["status"], "degraded");
+        assert_eq!(host.close(), Some(0));
+        let mut host = StdioHost::start(nowhere, nowhere, &[("SVC_TOOLS_DENY", "svc.wallet.getStatus")]);
+        assert_eq!(host.tools(), Vec::<String>::new());
+        assert_eq!(envelope(&host.call("svc.wallet.getStatus"))["code"], "NOT_READY");
+        assert_eq!(host.close(), Some(0));
+    })
+    .await
+    .expect("ended");
+}
+
 /// Forwards each connection to another address.
 fn forward(listener: std::net::TcpListener, upstream: &str) {
     for client in listener.incoming().map_while(Result::ok) {

@@ -484,24 +484,36 @@ def allows(schema, kind):
     return "enum" not in schema if kinds is None else kind in ([kinds] if isinstance(kinds, str) else kinds)
 
 
-def normal(schema, arguments, is_read):
-    """Arguments as the server is to understand them: null, and in a read an empty text that is refused, are absence."""
+def normal(schema, arguments, is_read, definitions=None):
+    """Arguments as the server is to understand them: null, and in a read an empty text or list that is refused, are absence."""
+    definitions = schema.get("$defs", {}) if definitions is None else definitions
     kept = {}
     for name, value in arguments.items():
         one = schema.get("properties", {}).get(name)
+        one = one and definitions.get(one.get("$ref", "").removeprefix("#/$defs/"), one)
         if one is None or name in schema.get("required", []):
-            kept[name] = value if one is None else normal_value(one, value, is_read)
+            kept[name] = value if one is None else normal_value(one, value, is_read, definitions)
             continue
         takes_empty = allows(one, "string") and not {"pattern", "format", "enum"} & set(one) and not one.get("minLength")
-        is_absent = (value is None and not allows(one, "null")) or (is_read and value == "" and not takes_empty)
+        is_absent = value is None and not allows(one, "null")
+        is_absent |= is_read and ((value == "" and not takes_empty) or (value == [] and one.get("minItems", 0) > 0))
         if not is_absent:
-            kept[name] = normal_value(one, value, is_read)
+            kept[name] = normal_value(one, value, is_read, definitions)
     return kept
 
 
-def normal_value(schema, value, is_read):
-    if not isinstance(value, str):
-        return normal(schema, value, is_read) if isinstance(value, dict) and "properties" in schema else value
+def normal_value(schema, value, is_read, definitions):
+    if isinstance(value, str):
+        value = read_text(schema, value)
+    if isinstance(value, dict) and "properties" in schema:
+        return normal(schema, value, is_read, definitions)
+    if isinstance(value, list) and isinstance(schema.get("items"), dict):
+        items = definitions.get(schema["items"].get("$ref", "").removeprefix("#/$defs/"), schema["items"])
+        return [normal_value(items, one, is_read, definitions) for one in value]
+    return value
+
+
+def read_text(schema, value):
     text, is_text = value.strip(" \t\n\r\x0c"), allows(schema, "string")
     if "type" not in schema:
         return value

@@ -25,6 +25,13 @@ pub fn of_value(value: &Value) -> usize {
     size_of::<Value>() + heap_bytes(value)
 }
 
+/// Members that an object with `count` of them has room for: its table of hashes is at most seven eighths full, and its list of
+/// members grows with the table.
+fn capacity(count: usize) -> usize {
+    let buckets = if count < 8 { count + 1 } else { count * 8 / 7 + 1 };
+    buckets.next_power_of_two().max(MIN_CAPACITY)
+}
+
 fn heap_bytes(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
@@ -33,7 +40,7 @@ fn heap_bytes(value: &Value) -> usize {
         Value::Object(members) if members.is_empty() => 0,
         Value::Object(members) => {
             let inside = members.iter().map(|(key, value)| key.len() + heap_bytes(value));
-            MEMBER_BYTES * members.len().next_power_of_two().max(MIN_CAPACITY) + inside.sum::<usize>()
+            MEMBER_BYTES * capacity(members.len()) + inside.sum::<usize>()
         }
     }
 }

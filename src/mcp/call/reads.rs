@@ -40,7 +40,8 @@ impl ToolServer {
         };
         let limit = arguments["limit"].as_u64().unwrap_or(DEFAULT_ROWS);
         let sort = arguments["sort"].as_str();
-        let view = RowView { shape: &shape, fields: IdxTool::chosen_fields(arguments), limit, sort };
+        let omits_frameworks = tool.omits_frameworks(arguments);
+        let view = RowView { shape: &shape, fields: IdxTool::chosen_fields(arguments), limit, sort, omits_frameworks };
         Ok(ToolAnswer::new(summary, view.apply(document.value)))
     }
 

@@ -54,13 +54,20 @@ fn fee_of(events: &Value) -> Option<&str> {
     of_transaction.flat_map(attributes).find(|(key, _)| *key == "fee").and_then(|(_, fee)| fee.as_str())
 }
 
+/// The value of an attribute. One that could be read as further attributes is quoted: strangers choose some of the values.
+fn attribute_text(value: &Value) -> String {
+    let text = plain_text(value);
+    let is_plain = !text.chars().any(|one| one.is_whitespace() || one.is_control() || matches!(one, '=' | '"'));
+    if is_plain { text } else { Value::from(text).to_string() }
+}
+
 /// A line for each event of the registry: `create_ecosystem ecosystem_id=7 did=did:web:a`.
 fn event_lines(events: &Value) -> Vec<String> {
     let of_message = |event: &&Value| attributes(event).any(|(key, _)| key == MESSAGE_INDEX);
     let kind = |event: &Value| event["type"].as_str().unwrap_or_default().to_owned();
     let line = |event: &Value| {
         let shown = attributes(event).filter(|(key, value)| *key != MESSAGE_INDEX && **value != "");
-        shown.fold(kind(event), |line, (key, value)| format!("{line} {key}={}", plain_text(value)))
+        shown.fold(kind(event), |line, (key, value)| format!("{line} {key}={}", attribute_text(value)))
     };
     let all = events.as_array().into_iter().flatten();
     all.filter(of_message).filter(|event| !ACCOMPANYING_EVENTS.contains(&kind(event).as_str())).map(line).collect()
@@ -114,6 +121,13 @@ mod tests {
     fn the_chains_events_come_when_they_are_wanted() {
         let whole = receipt_content(&receipt(), true);
         assert_eq!((&whole["events"], &whole["raw_log"]), (&receipt().events, &json!("")));
+    }
+
+    #[test]
+    fn a_value_cannot_pass_for_further_attributes() {
+        assert_eq!(attribute_text(&json!("did:web:a")), "did:web:a");
+        assert_eq!(attribute_text(&json!("x participant_id=9")), r#""x participant_id=9""#);
+        assert_eq!(attribute_text(&json!("a\nb")), r#""a\nb""#);
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub struct RowView<'a> {
     pub limit: u64,
     /// The order of the rows, where the caller has chosen one.
     pub sort: Option<&'a str>,
+    /// Whether the request leaves out governance frameworks, which the indexer would nest into each row.
+    pub omits_frameworks: bool,
 }
 
 impl RowView<'_> {
@@ -37,7 +39,10 @@ impl RowView<'_> {
              raw: true shows everything"
                 .to_owned()
         });
-        let notes: Vec<String> = [next_page, omitted].into_iter().flatten().collect();
+        let frameworks = self
+            .omits_frameworks
+            .then(|| "governance framework versions are left out: gf_data only_active or all shows them".to_owned());
+        let notes: Vec<String> = [next_page, omitted, frameworks].into_iter().flatten().collect();
         if !notes.is_empty() {
             content["note"] = notes.join("; ").into();
         }
@@ -61,7 +66,7 @@ impl RowView<'_> {
         };
         match self.shape.next_page {
             NextPage::ById if is_full => {
-                let id = rows.last().and_then(|row| id_of(&row["id"]));
+                let id = rows.last().and_then(|row| id_of(&row[self.shape.key]));
                 let is_ascending = self.sort.is_some_and(|sort| !sort.starts_with('-'));
                 Some(more(match (id, is_ascending) {
                     (Some(id), true) => format!("min_id {}", id.saturating_add(1)),
@@ -85,28 +90,25 @@ fn id_of(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }
 
-/// A value without members that are null, 0 or empty, and with texts cut.
-fn without_empty_members(value: Value, has_omitted: &mut bool) -> Value {
-    match value {
-        Value::Object(members) => {
-            let mut kept = Map::new();
-            for (name, member) in members {
-                let member = without_empty_members(member, has_omitted);
-                if says_nothing(&member) {
-                    *has_omitted = true;
-                } else {
-                    kept.insert(name, member);
-                }
+/// A row without members that are null, 0 or empty, and with texts cut. The inside of a member stays whole: there, null may be the new
+/// value of a change, or a part of a message that is voted on.
+fn without_empty_members(row: Value, has_omitted: &mut bool) -> Value {
+    let Value::Object(members) = row else { return row };
+    let mut kept = Map::new();
+    for (name, member) in members {
+        match member {
+            empty if says_nothing(&empty) => *has_omitted = true,
+            Value::String(text) if text.len() > MAX_TEXT_BYTES => {
+                *has_omitted = true;
+                let start = &text[..text.floor_char_boundary(MAX_TEXT_BYTES)];
+                kept.insert(name, format!("{start}… ({} bytes)", text.len()).into());
             }
-            Value::Object(kept)
+            whole => {
+                kept.insert(name, whole);
+            }
         }
-        Value::Array(items) => items.into_iter().map(|item| without_empty_members(item, has_omitted)).collect(),
-        Value::String(text) if text.len() > MAX_TEXT_BYTES => {
-            *has_omitted = true;
-            format!("{}… ({} bytes)", &text[..text.floor_char_boundary(MAX_TEXT_BYTES)], text.len()).into()
-        }
-        other => other,
     }
+    Value::Object(kept)
 }
 
 fn says_nothing(value: &Value) -> bool {
@@ -126,23 +128,25 @@ mod tests {
 
     use super::*;
 
-    const BY_ID: ListShape = ListShape { rows: "rows", next_page: NextPage::ById };
+    const BY_ID: ListShape = ListShape { rows: "rows", key: "id", next_page: NextPage::ById };
     const BY_CURSOR: ListShape =
-        ListShape { rows: "rows", next_page: NextPage::ByMember { argument: "cursor", member: "next" } };
+        ListShape { rows: "rows", key: "id", next_page: NextPage::ByMember { argument: "cursor", member: "next" } };
 
     fn view(shape: &ListShape, limit: u64) -> RowView<'_> {
-        RowView { shape, fields: Vec::new(), limit, sort: None }
+        RowView { shape, fields: Vec::new(), limit, sort: None, omits_frameworks: false }
     }
 
     #[test]
     fn members_that_say_nothing_are_left_out_and_the_note_says_so() {
-        let row =
-            json!({"z": 7, "did": null, "count": 0, "list": [], "inner": {"a": ""}, "archived": false, "share": 0.5});
+        let row = json!({"z": 7, "did": null, "count": 0, "list": [], "inner": {}, "archived": false, "changes": {"until": null}});
         let content = view(&BY_ID, 20).apply(json!({"rows": [row], "total": 0}));
-        assert_eq!(content["rows"], json!([{"z": 7, "archived": false, "share": 0.5}]));
+        assert_eq!(content["rows"], json!([{"z": 7, "archived": false, "changes": {"until": null}}]));
         assert_eq!(content["total"], 0, "beside the rows everything stays");
         let note = content["note"].as_str().expect("a note");
         assert!(note.contains("raw: true") && !note.contains("more than"), "{note}");
+        let bare = RowView { omits_frameworks: true, ..view(&BY_ID, 20) };
+        let note = bare.apply(json!({"rows": [{"id": 7}]}))["note"].to_string();
+        assert!(note.contains("gf_data"), "{note}");
         let whole = json!({"rows": [{"id": 7}]});
         assert_eq!(view(&BY_ID, 20).apply(whole.clone()), whole, "nothing was left out, so there is no note");
     }
@@ -166,13 +170,16 @@ mod tests {
         let rows = json!({"rows": [{"id": 9}, {"id": "8"}]});
         let note = |view: RowView<'_>, content: &Value| view.apply(content.clone())["note"].as_str().map(str::to_owned);
         assert!(note(view(&BY_ID, 2), &rows).expect("full").contains("max_id 8"));
+        let of_member = ListShape { key: "corporation_id", ..BY_ID };
+        let by_member = json!({"rows": [{"corporation_id": 4}]});
+        assert!(note(view(&of_member, 1), &by_member).expect("full").contains("max_id 4"));
         let ascending = RowView { sort: Some("+id"), ..view(&BY_ID, 2) };
         assert!(note(ascending, &rows).expect("full").contains("min_id 9"));
         assert_eq!(note(view(&BY_ID, 3), &rows), None);
         let paged = json!({"rows": [{"id": 9}], "next": "abc"});
         assert!(note(view(&BY_CURSOR, 20), &paged).expect("a cursor").contains(r#"cursor "abc""#));
         assert_eq!(note(view(&BY_CURSOR, 1), &json!({"rows": [{"id": 9}], "next": null})), None);
-        let unpaged = ListShape { rows: "rows", next_page: NextPage::Unpaged };
+        let unpaged = ListShape { rows: "rows", key: "id", next_page: NextPage::Unpaged };
         assert!(note(view(&unpaged, 2), &rows).expect("full").contains("greater limit"));
     }
 

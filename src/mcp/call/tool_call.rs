@@ -175,8 +175,9 @@ impl ToolServer {
         }
         let arguments = entry.normalize(arguments);
         entry.check_arguments(&arguments)?;
-        // Calls of ledger tools and agents ask for the confirmation themselves, because it shows more than the arguments.
-        if !matches!(entry.action, ToolAction::Ledger(_) | ToolAction::Vsa(_)) {
+        // Calls of ledger tools and agents ask for the confirmation themselves, because it shows more than the arguments, and a call
+        // of another tool asks for both at once.
+        if !matches!(entry.action, ToolAction::Ledger(_) | ToolAction::Vsa(_) | ToolAction::UnlistedRead) {
             let subject = ConfirmationSubject::for_read(name, &arguments);
             let asked = self.confirmations.require(entry.call_policy, &subject, caller).await;
             if let ConfirmationOutcome::InputRequired(question) =
@@ -198,7 +199,7 @@ impl ToolServer {
                 called
             }
             ToolAction::Cosmos(tool) => self.call_cosmos(name, tool, &arguments, caller).await.map(CallOutcome::from),
-            ToolAction::UnlistedRead => self.call_unlisted(&arguments, caller).await,
+            ToolAction::UnlistedRead => self.call_unlisted(entry, &arguments, caller).await,
             ToolAction::Wallet(tool) => {
                 let content = self.call_wallet(*tool, &arguments).await;
                 Ok(ToolAnswer::new(summary_line(name, &content), content).into())
@@ -206,28 +207,40 @@ impl ToolServer {
         }
     }
 
-    /// Calls a reading tool that is not listed, under its own policy. Refuses every other tool.
-    async fn call_unlisted(&self, arguments: &Value, caller: &ToolCaller<'_>) -> Result<CallOutcome, ErrorEnvelope> {
+    /// Calls a reading tool that is not listed, under its own policy and that of `outer`. Refuses every other tool.
+    async fn call_unlisted(
+        &self,
+        outer: &CatalogEntry,
+        arguments: &Value,
+        caller: &ToolCaller<'_>,
+    ) -> Result<CallOutcome, ErrorEnvelope> {
         let name = arguments["name"].as_str().unwrap_or_default();
         let inner = arguments.get("arguments").cloned().unwrap_or_else(|| json!({}));
-        match self.catalog.get(name) {
-            Some(entry) if !entry.is_unlisted && entry.call_policy != CallPolicy::Excluded => {
+        if let Some(entry) = self.catalog.get(name) {
+            let is_refused = matches!(entry.call_policy, CallPolicy::Excluded | CallPolicy::Deny);
+            if !entry.is_unlisted && !is_refused {
                 let name = &*entry.tool.name;
                 let reason = if entry.effect == ToolEffect::Reads { "is listed" } else { "writes" };
                 let message =
-                    format!("{name} {reason}: svc.wallet.readTool calls only reading tools that are not listed");
-                Err(ErrorEnvelope::new(FailureCode::InputInvalid, message, "call it by its own name")
-                    .with_details(json!({"violations": [{"pointer": "/name", "reason": reason}]})))
+                    format!("{name} {reason}: {} calls only reading tools that are not listed", outer.tool.name);
+                let error = ErrorEnvelope::new(FailureCode::InputInvalid, message, "call it by its own name")
+                    .with_details(json!({"violations": [{"pointer": "/name", "reason": reason}]}));
+                return Err(self.record_refusal(entry, &inner, caller, error));
             }
-            // The call itself refuses an unknown and an excluded tool.
-            _ => {
-                tracing::info!(
-                    read_tool = &name[..name.floor_char_boundary(MAX_NAME_BYTES)],
-                    "calling a tool that is not listed"
-                );
-                Box::pin(self.call_tool(name, inner, caller)).await
+            // The inner call asks for the confirmation of its own policy. Without one, that of the outer tool holds.
+            if entry.call_policy == CallPolicy::Allow {
+                let subject = ConfirmationSubject::for_read(&entry.tool.name, &entry.normalize(inner.clone()));
+                let asked = self.confirmations.require(outer.call_policy, &subject, caller).await;
+                if let ConfirmationOutcome::InputRequired(question) =
+                    asked.map_err(|error| self.record_refusal(entry, &inner, caller, error))?
+                {
+                    return Ok(CallOutcome::InputRequired(question));
+                }
             }
         }
+        let shown = &name[..name.floor_char_boundary(MAX_NAME_BYTES)];
+        tracing::info!(read_tool = shown, "calling a tool that is not listed");
+        Box::pin(self.call_tool(name, inner, caller)).await
     }
 
     /// Puts a call on record that wrote nothing to the chain.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::mcp::{
-    catalog::{CatalogEntry, WalletTool},
+    catalog::{CatalogEntry, ToolAction, WalletTool},
     resources::OwnResource,
     server::ToolServer,
 };
@@ -49,6 +49,12 @@ impl ToolServer {
             })
             .collect();
         found.sort_by_key(|(score, entry)| (std::cmp::Reverse(*score), entry.tool.name.len()));
+        let reader = self.catalog.iter().find(|entry| matches!(entry.action, ToolAction::UnlistedRead));
+        let reader = reader.filter(|entry| self.unavailable_reason(entry).is_none());
+        let through = reader.map_or_else(
+            || "it is called by its name".to_owned(),
+            |entry| format!("call it through {}", self.catalog.listed_tool(entry).name),
+        );
         let row = |(_, entry): (usize, &Arc<CatalogEntry>)| {
             let unavailable = self.unavailable_reason(entry);
             let mut row = json!({
@@ -56,7 +62,7 @@ impl ToolServer {
                 "listed": unavailable.is_none() && !entry.is_unlisted,
             });
             if entry.is_unlisted && unavailable.is_none() {
-                row["reason"] = "call it through svc.wallet.readTool".into();
+                row["reason"] = through.as_str().into();
                 row["input_schema"] = Value::Object((*entry.tool.input_schema).clone());
             } else if let Some(unavailable) = unavailable {
                 row["reason"] = unavailable.reason().into();

@@ -56,6 +56,8 @@ const FRAMEWORKS: (&str, &str) = ("gf_data", "none");
 pub struct ListShape {
     /// Member of the answer that has the rows.
     pub rows: &'static str,
+    /// Member of a row that pages are bounded by.
+    pub key: &'static str,
     /// The way to the next page.
     pub next_page: NextPage,
 }
@@ -146,7 +148,8 @@ impl IdxTool {
             _ if self.has_param("min_id") => NextPage::ById,
             _ => NextPage::Unpaged,
         };
-        Some(ListShape { rows, next_page })
+        let is_of_members = self.endpoint.operation == "gr.listCorporationsByMember";
+        Some(ListShape { rows, key: if is_of_members { "corporation_id" } else { "id" }, next_page })
     }
 
     /// Members of a row.
@@ -181,6 +184,9 @@ impl IdxTool {
             });
         }
         if self.list_shape().is_some() {
+            if let Some(frameworks) = input.get_mut(FRAMEWORKS.0) {
+                frameworks["description"] = "Governance framework versions; default none.".into();
+            }
             input["limit"]["description"] = format!("Rows; default {DEFAULT_ROWS}.").into();
             let members = self.row_members();
             if !members.is_empty() {
@@ -242,6 +248,17 @@ impl IdxTool {
         listed.hidden = bounds.iter().map(|bound| bound.name.clone()).collect();
     }
 
+    /// Whether the request leaves out governance frameworks, which the indexer would nest into each row.
+    pub fn omits_frameworks(self, arguments: &Value) -> bool {
+        let of_frameworks = [FRAMEWORKS.0, "active_gf_only", "preferred_language"];
+        let is_asked = of_frameworks.iter().any(|name| arguments.get(*name).is_some());
+        self.list_shape().is_some()
+            && self.has_param(FRAMEWORKS.0)
+            && !Self::is_raw(arguments)
+            && !is_asked
+            && !Self::chosen_fields(arguments).contains(&"versions")
+    }
+
     /// Whether the caller wants the indexer's answer as it is.
     pub fn is_raw(arguments: &Value) -> bool {
         arguments[RAW] == true
@@ -258,6 +275,12 @@ impl IdxTool {
         if Self::is_raw(arguments) && arguments.get(FIELDS).is_some() {
             let reason = format!("excludes {RAW}: an unchanged answer has every member");
             violations.push(ArgumentViolation { pointer: format!("/{FIELDS}"), reason });
+        }
+        for (name, bound) in arguments[FIGURES].as_object().into_iter().flatten() {
+            if arguments.get(name).is_some_and(|other| other != bound) {
+                let reason = format!("excludes {FIGURES}.{name}, which has another value");
+                violations.push(ArgumentViolation { pointer: format!("/{name}"), reason });
+            }
         }
         violations
     }
@@ -283,14 +306,11 @@ impl IdxTool {
                 }
             }
         }
-        if self.list_shape().is_some() && !Self::is_raw(arguments) {
-            let rows = DEFAULT_ROWS.to_string();
-            for (name, value) in [("limit", rows.as_str()), FRAMEWORKS] {
-                let is_wanted = name == "limit" || !Self::chosen_fields(arguments).contains(&"versions");
-                if is_wanted && self.has_param(name) && arguments.get(name).is_none() {
-                    query.push((name.to_owned(), value.to_owned()));
-                }
-            }
+        if self.list_shape().is_some() && !Self::is_raw(arguments) && arguments.get("limit").is_none() {
+            query.push(("limit".to_owned(), DEFAULT_ROWS.to_string()));
+        }
+        if self.omits_frameworks(arguments) {
+            query.push((FRAMEWORKS.0.to_owned(), FRAMEWORKS.1.to_owned()));
         }
         IndexerRequest {
             path,

@@ -71,7 +71,7 @@ impl Listing<'_> {
             let members = members.iter().map(|(name, member)| (name.clone(), self.schema(member, depth + 1)));
             listed.insert("properties".to_owned(), Value::Object(members.collect()));
         } else {
-            listed.remove("required");
+            listed.shift_remove("required");
         }
         if let Some(items) = keywords.get("items").filter(|_| listed.get("type").is_some_and(|kind| kind == "array")) {
             listed.insert("items".to_owned(), self.schema(items, depth + 1));

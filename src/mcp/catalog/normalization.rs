@@ -10,34 +10,71 @@ use super::definition::{MAX_HEIGHT, ToolEffect};
 /// refused: an idempotency key that is lost protects from nothing. A number, a truth value, a list and an object may be text where
 /// text is no value, and `5.0` is 5.
 pub fn normalize_arguments(schema: &Value, arguments: Value, effect: ToolEffect) -> Value {
-    normalize_members(schema, with_integers(arguments), effect)
+    Normalizer { definitions: &schema["$defs"], effect }.members(schema, with_integers(arguments))
 }
 
-fn normalize_members(schema: &Value, arguments: Value, effect: ToolEffect) -> Value {
-    let Value::Object(members) = arguments else { return arguments };
-    let required = schema["required"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let mut normal = Map::new();
-    for (name, value) in members {
-        let is_required = required.iter().any(|one| *one == name);
-        match schema["properties"].get(&name) {
-            Some(property) if !is_required && is_absent(property, &value, effect) => {}
-            Some(property) => {
-                normal.insert(name, normalize_value(property, value, effect));
-            }
-            None => {
-                normal.insert(name, value);
+struct Normalizer<'a> {
+    definitions: &'a Value,
+    effect: ToolEffect,
+}
+
+impl<'a> Normalizer<'a> {
+    /// The schema itself, or the definition that it refers to.
+    fn resolved(&self, schema: &'a Value) -> &'a Value {
+        let name = schema["$ref"].as_str().and_then(|name| name.strip_prefix("#/$defs/"));
+        name.and_then(|name| self.definitions.get(name)).unwrap_or(schema)
+    }
+
+    fn members(&self, schema: &'a Value, arguments: Value) -> Value {
+        let Value::Object(members) = arguments else { return arguments };
+        let required = schema["required"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let mut normal = Map::new();
+        for (name, value) in members {
+            let is_required = required.iter().any(|one| *one == name);
+            match schema["properties"].get(&name).map(|property| self.resolved(property)) {
+                Some(property) if !is_required && self.is_absent(property, &value) => {}
+                Some(property) => {
+                    normal.insert(name, self.value(property, value));
+                }
+                None => {
+                    normal.insert(name, value);
+                }
             }
         }
+        Value::Object(normal)
     }
-    Value::Object(normal)
-}
 
-/// Whether a value stands for an argument that is left out.
-fn is_absent(schema: &Value, value: &Value, effect: ToolEffect) -> bool {
-    match value {
-        Value::Null => !allows(schema, "null"),
-        Value::String(text) => effect == ToolEffect::Reads && text.is_empty() && !allows_empty_text(schema),
-        _ => false,
+    /// Whether a value stands for an argument that is left out.
+    fn is_absent(&self, schema: &Value, value: &Value) -> bool {
+        match value {
+            Value::Null => !allows(schema, "null"),
+            Value::String(text) => self.effect == ToolEffect::Reads && text.is_empty() && !allows_empty_text(schema),
+            Value::Array(items) => {
+                self.effect == ToolEffect::Reads && items.is_empty() && schema["minItems"].as_u64().unwrap_or(0) > 0
+            }
+            _ => false,
+        }
+    }
+
+    fn value(&self, schema: &'a Value, value: Value) -> Value {
+        match value {
+            Value::String(text) => match read_text(schema, text.trim_ascii()) {
+                Some(read) => self.nested(schema, with_integers(read)),
+                None => Value::String(text),
+            },
+            other => self.nested(schema, other),
+        }
+    }
+
+    fn nested(&self, schema: &'a Value, value: Value) -> Value {
+        match value {
+            Value::Object(_) if schema["properties"].is_object() => self.members(schema, value),
+            Value::Array(items) if schema["items"].is_object() => {
+                let schema = self.resolved(&schema["items"]);
+                items.into_iter().map(|item| self.value(schema, item)).collect()
+            }
+            other => other,
+        }
     }
 }
 
@@ -55,28 +92,23 @@ fn allows_empty_text(schema: &Value) -> bool {
     allows(schema, "string") && !refuses && schema["minLength"].as_u64().unwrap_or(0) == 0
 }
 
-fn normalize_value(schema: &Value, value: Value, effect: ToolEffect) -> Value {
-    let Value::String(text) = &value else {
-        return if schema["properties"].is_object() { normalize_members(schema, value, effect) } else { value };
-    };
-    if schema.get("type").is_none() {
-        return value;
-    }
-    let (text, is_text) = (text.trim_ascii(), allows(schema, "string"));
-    let nested = || {
-        let read: Value = serde_json::from_str(text).ok()?;
-        let is_allowed = (allows(schema, "object") && read.is_object()) || (allows(schema, "array") && read.is_array());
-        is_allowed.then_some(read)
-    };
-    // The text of a list or an object is never the plain text of an argument that may be either.
-    let read = if allows(schema, "integer") && !is_text {
+/// The value that a text stands for; `None` for a text that is meant as such.
+fn read_text(schema: &Value, text: &str) -> Option<Value> {
+    schema.get("type")?;
+    let is_text = allows(schema, "string");
+    let plain = if allows(schema, "integer") && !is_text {
         text.parse::<u64>().ok().filter(|number| *number <= MAX_HEIGHT).map(Value::from)
     } else if allows(schema, "boolean") && !is_text {
         text.parse::<bool>().ok().map(Value::from)
     } else {
         None
     };
-    read.or_else(nested).unwrap_or(value)
+    // The text of a list or an object is never the plain text of an argument that may be either.
+    plain.or_else(|| {
+        let read: Value = serde_json::from_str(text).ok()?;
+        let is_allowed = (allows(schema, "object") && read.is_object()) || (allows(schema, "array") && read.is_array());
+        is_allowed.then_some(read)
+    })
 }
 
 /// Replaces floating-point numbers without a fraction by integers: `5.0` becomes `5`.
@@ -115,8 +147,11 @@ mod tests {
                 "endpoint": {"type": ["string", "object"]},
                 "fees": {"type": ["object", "integer"], "properties": {"value": {"type": "integer"}}},
                 "figures": {"type": "object", "properties": {"min_weight": {"type": ["integer", "string"], "pattern": "^[0-9]+$"}}},
+                "fields": {"type": "array", "items": {"type": "string"}, "minItems": 1},
+                "rows": {"type": "array", "items": {"$ref": "#/$defs/Row"}},
                 "needed": {"type": "string", "minLength": 1},
             },
+            "$defs": {"Row": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}}},
             "required": ["needed"],
         });
         for (written, normal) in [
@@ -142,6 +177,8 @@ mod tests {
             (json!({"endpoint": "7", "metadata": "{}"}), json!({"endpoint": "7", "metadata": "{}"})),
             (json!({"fees": {"value": 5.0}, "limit": 7.0}), json!({"fees": {"value": 5}, "limit": 7})),
             (json!({"fees": "5"}), json!({"fees": 5})),
+            (json!({"fields": [], "rows": [{"a": null, "b": "7"}]}), json!({"rows": [{"b": 7}]})),
+            (json!({"rows": "[{\"b\": \"7\", \"a\": null}]"}), json!({"rows": [{"b": 7}]})),
             (json!([1.0]), json!([1])),
         ] {
             assert_eq!(normalize_arguments(&schema, written.clone(), ToolEffect::Reads), normal, "{written}");

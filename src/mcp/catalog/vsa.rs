@@ -102,9 +102,11 @@ impl VsaTool {
 }
 
 fn with_query(path: String, members: Map<String, Value>) -> String {
-    let pairs = members.into_iter().filter(|(_, value)| !value.is_null());
+    let mut pairs: Vec<(String, Value)> = members.into_iter().filter(|(_, value)| !value.is_null()).collect();
+    // A client may write the members in another order when it repeats a call that a person has confirmed.
+    pairs.sort_by(|one, other| one.0.cmp(&other.0));
     let mut query = url::form_urlencoded::Serializer::new(String::new());
-    query.extend_pairs(pairs.map(|(name, value)| (name, plain_text(&value))));
+    query.extend_pairs(pairs.into_iter().map(|(name, value)| (name, plain_text(&value))));
     let query = query.finish();
     if query.is_empty() { path } else { format!("{path}?{query}") }
 }
@@ -123,7 +125,7 @@ mod tests {
         };
         let (did, request) =
             tool("listFlows").build_request(&json!({"agent_did": "did:web:a", "role": "validator", "limit": 5}));
-        assert_eq!((did.as_str(), request.path.as_str()), ("did:web:a", "/v2/vt/flows?role=validator&limit=5"));
+        assert_eq!((did.as_str(), request.path.as_str()), ("did:web:a", "/v2/vt/flows?limit=5&role=validator"));
         let arguments = json!({"agent_did": "did:web:a", "serviceEndpointId": "did:web:a#mcp", "type": "MCP"});
         let (_, request) = tool("updateServiceEndpoint").build_request(&arguments);
         assert_eq!(request.path, "/v2/vt/service-endpoints/did%3Aweb%3Aa%23mcp");

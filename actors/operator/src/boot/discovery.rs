@@ -69,7 +69,13 @@ where
             }
             Err(error) => {
                 let error = error.into();
-                if !error.is_passing() || wait.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                // A start with a limit ends at an answer that is an error, so that a supervisor sees it. One without a limit goes on
+                // while another answer is possible: a node may be overloaded for a while.
+                let is_final = match wait.deadline {
+                    Some(deadline) => !error.is_passing() || Instant::now() >= deadline,
+                    None => error.is_permanent(),
+                };
+                if is_final {
                     return Err(error);
                 }
                 if !has_logged {

@@ -8,7 +8,7 @@ use svc_net::{
 use svc_pipeline::{DiscoveryError, JournalError, PlaintextNode, RecoveryError};
 use svc_wire::address::AddressError;
 
-use crate::write::audit::AuditError;
+use crate::{refresher::is_unknown_corporation, write::audit::AuditError};
 
 /// A part that an operator depends on. A front end knows the setting that configures it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +90,14 @@ impl BootError {
             Self::Unreachable(error) => error.allows_failover(),
             Self::Chain(error) => error.is_passing(),
             _ => false,
+        }
+    }
+
+    /// Whether no later answer of a server can be another one: a setting or a file of this machine is wrong.
+    pub(super) fn is_permanent(&self) -> bool {
+        match self {
+            Self::Unreachable(error) => is_unknown_corporation(error),
+            other => !matches!(other, Self::Chain(DiscoveryError::Node(_) | DiscoveryError::Schema(_))),
         }
     }
 

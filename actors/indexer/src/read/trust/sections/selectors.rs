@@ -53,10 +53,10 @@ impl PresentationSelector {
     pub fn select(&self, mut presentations: Value) -> Value {
         for presentation in presentations.as_array_mut().into_iter().flatten().filter_map(Value::as_object_mut) {
             if !self.shows_unresolvable {
-                presentation.remove("unresolvableCredentialIds");
+                presentation.shift_remove("unresolvableCredentialIds");
             }
             if !self.shows_invalid {
-                presentation.remove("invalidCredentialIds");
+                presentation.shift_remove("invalidCredentialIds");
             }
         }
         presentations
