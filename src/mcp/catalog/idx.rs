@@ -190,7 +190,7 @@ impl IdxTool {
             input["limit"]["description"] = format!("Rows; default {DEFAULT_ROWS}.").into();
             let members = self.row_members();
             if !members.is_empty() {
-                let description = "Only these members of each row.";
+                let description = "Only these row members.";
                 let items = json!({"type": "string", "enum": members});
                 input.insert(
                     FIELDS.into(),
