@@ -1,6 +1,6 @@
 //! The question before a call that takes something away or gives a right, where a person sits at the terminal.
 
-use std::io::{BufRead, IsTerminal, Write};
+use std::io::{BufRead, BufReader, IsTerminal, Write};
 
 use anyhow::bail;
 use serde_json::{Map, Value};
@@ -20,11 +20,18 @@ fn is_grave(tool: &str, arguments: &Map<String, Value>) -> bool {
 
 /// Asks the person before a grave call. A program, which has no terminal, is not asked. Fails when the answer is not yes.
 pub(super) fn confirm(tool: &str, arguments: &Map<String, Value>, is_confirmed: bool) -> anyhow::Result<()> {
-    let is_attended = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    if is_confirmed || !is_attended || !is_grave(tool, arguments) {
+    if is_confirmed || !std::io::stderr().is_terminal() || !is_grave(tool, arguments) {
         return Ok(());
     }
-    ask(tool, arguments, &mut std::io::stdin().lock(), &mut std::io::stderr().lock())
+    let mut output = std::io::stderr().lock();
+    if std::io::stdin().is_terminal() {
+        return ask(tool, arguments, &mut std::io::stdin().lock(), &mut output);
+    }
+    // Standard input has the arguments, or a script; the person is at the terminal of the process.
+    match std::fs::File::open("/dev/tty") {
+        Ok(terminal) => ask(tool, arguments, &mut BufReader::new(terminal), &mut output),
+        Err(_) => Ok(()),
+    }
 }
 
 fn ask(

@@ -1,6 +1,7 @@
 //! `svc devnet`: a whole network in one process, and the commands that control it.
 
 mod agent_demo;
+mod description;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -11,9 +12,12 @@ use std::{
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
-use svc_devnet::{Devnet, DevnetConfig, GenesisFile, scenario::Scenario};
+use svc_devnet::{DevnetConfig, GenesisFile, scenario::Scenario};
 
-use self::agent_demo::WebhookConsumer;
+use self::{
+    agent_demo::WebhookConsumer,
+    description::{describe_network, describe_services},
+};
 use super::output::{print_line, render_table};
 use crate::{
     config,
@@ -350,68 +354,6 @@ async fn request_snapshot(snapshot: &SnapshotArgs, suffix: &str) -> anyhow::Resu
     let body = send_order(&snapshot.control, reqwest::Method::POST, &path).await?;
     print_line(format!("at height {}, application hash {}", body["height"], body["app_hash"].as_str().unwrap_or("")));
     Ok(())
-}
-
-/// The origin of the services, and the facts about each that a test can check.
-fn describe_services(devnet: &Devnet) -> Option<Value> {
-    let services = devnet.services.as_ref()?;
-    Some(json!({"origin": services.origin(), "services": services.all()}))
-}
-
-/// The addresses and the DID of the agent.
-fn describe_agent(network: &LocalNetwork) -> Option<Value> {
-    let agent = network.agent.as_ref()?;
-    Some(json!({
-        "did": agent.did(), "admin": format!("http://{}", agent.admin), "public": format!("http://localhost:{}", agent.public.port()),
-    }))
-}
-
-fn describe_network(network: &LocalNetwork, as_json: bool) -> anyhow::Result<String> {
-    let client = json!({"mcpServers": {"svc": {
-        "type": "http", "url": network.mcp_url(), "headers": {"Authorization": format!("Bearer {}", network.bearer_token)},
-    }}});
-    let (devnet, seat) = (&network.devnet, &network.operator_slot);
-    let control = devnet.control.as_ref().map(|control| format!("http://{}", control.address));
-    if as_json {
-        let all = json!({
-            "mcp": network.mcp_url(), "bearer": network.bearer_token, "rpc": devnet.node.origin(), "indexer": network.indexer_origin(),
-            "control": control, "services": describe_services(devnet), "agent": describe_agent(network),
-            "corporation_id": seat.corporation_id, "policy_address": seat.policy_address,
-            "operator": seat.operator_address, "member": devnet.address("member"), "values": devnet.saved_values,
-            "namespace": devnet.namespace.as_str(),
-            "chain_id": network.operator.chain().params.chain_id, "denom": network.operator.chain().params.denom,
-            "client_configuration": client,
-        });
-        return Ok(all.to_string());
-    }
-    let rows = [
-        ("MCP endpoint", network.mcp_url()),
-        ("bearer token", network.bearer_token.clone()),
-        ("node RPC", devnet.node.origin()),
-        ("indexer", network.indexer_origin()),
-        ("corporation", format!("{} ({})", seat.corporation_id, seat.policy_address)),
-        ("operator", seat.operator_address.clone()),
-    ];
-    let rows: Vec<_> = rows
-        .into_iter()
-        .chain(control.map(|control| ("control", control)))
-        .chain(devnet.services.as_ref().map(|services| ("services", services.origin())))
-        .chain(
-            network
-                .agent
-                .iter()
-                .map(|agent| ("agent", format!("{} (admin API at http://{})", agent.did(), agent.admin))),
-        )
-        .map(|(left, right)| (left.to_owned(), right))
-        .collect();
-    Ok(format!(
-        "The devnet is running. Stop it with Ctrl-C.\n\n{}\nFor an MCP client:\n\n{}\n\nIn another terminal:\n\n  export \
-         SVC_MCP_URL={}\n  export MCP_BEARER_TOKEN={}\n  svc tools",
-        render_table(&rows),
-        serde_json::to_string_pretty(&client)?,
-        network.mcp_url(),
-        network.bearer_token
-    ))
 }
 
 /// Creates an ecosystem and reads it back, through a real MCP client over HTTP. Fails when the two differ.

@@ -1,6 +1,9 @@
 //! Text that a command prints for a person. It goes to standard output; logs go to standard error.
 
-use std::io::{self, Write};
+use std::{
+    io::{self, Write},
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -43,9 +46,20 @@ pub(super) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Whether standard output was closed by its reader, such as `head`.
+static IS_CLOSED: AtomicBool = AtomicBool::new(false);
+
 /// Prints text as it is. A closed standard output is not an error.
 pub(super) fn print_text(text: &str) {
-    let _ = io::stdout().lock().write_all(text.as_bytes());
+    let mut output = io::stdout().lock();
+    if output.write_all(text.as_bytes()).and_then(|()| output.flush()).is_err() {
+        IS_CLOSED.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether nothing that is printed has a reader any more.
+pub(super) fn is_output_closed() -> bool {
+    IS_CLOSED.load(Ordering::Relaxed)
 }
 
 /// Whether a character moves the cursor, reorders text or cannot be seen. Data of a chain may contain it, and a terminal would obey.

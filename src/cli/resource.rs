@@ -4,7 +4,7 @@ use anyhow::bail;
 
 use super::{
     connection::ClientArgs,
-    output::{print_content, print_json, print_line, render_table},
+    output::{is_output_closed, print_content, print_json, print_line, render_table},
 };
 use crate::{mcp_client::ServerNotification, secrets::ProcessSecrets, shutdown::stop_signal};
 
@@ -25,7 +25,7 @@ pub(super) async fn run(
     if watch {
         let stop = stop_signal()?;
         tokio::pin!(stop);
-        loop {
+        while !is_output_closed() {
             tokio::select! {
                 () = &mut stop => break,
                 notification = notifications.recv() => match notification {

@@ -78,13 +78,32 @@ async fn boot_behind(
     });
 }
 
-/// Serves one host on standard input and output, from before the chain is known until the host closes. Fails when the operator could
-/// not start, or has given up.
+/// Serves one host on standard input and output, from before the chain is known until the host closes, and drains. Fails when the
+/// operator could not start, or has given up.
 async fn serve_stdio<S: Future<Output = ()>>(
-    mut stop: Pin<&mut S>,
+    stop: Pin<&mut S>,
     hang_ups: &mut Signal,
     slot: ServerSlot,
     boot: AbortOnDropHandle<()>,
+) -> anyhow::Result<()> {
+    let served = serve_host(stop, hang_ups, &slot).await;
+    drop(boot);
+    match slot.server() {
+        Ok(server) => {
+            server.drain();
+            server.operator().shutdown(DRAIN_TIMEOUT).await;
+        }
+        Err(error) if !error.retryable => bail!("{}", error.message),
+        Err(_) => {}
+    }
+    served
+}
+
+/// Serves until the host closes, a stop signal comes or the operator gives up.
+async fn serve_host<S: Future<Output = ()>>(
+    mut stop: Pin<&mut S>,
+    hang_ups: &mut Signal,
+    slot: &ServerSlot,
 ) -> anyhow::Result<()> {
     let running = tokio::select! {
         initialized = McpSession::new(slot.clone()).serve(rmcp::transport::stdio()) => match initialized {
@@ -94,28 +113,19 @@ async fn serve_stdio<S: Future<Output = ()>>(
         },
         () = &mut stop => return Ok(()),
     };
-    let token = running.cancellation_token();
     let operator = async || match slot.outcome().await {
         Ok(server) => server.operator().clone(),
         Err(_) => std::future::pending().await,
     };
-    let end_reason = tokio::select! {
-        ended = running.waiting() => { ended?; None }
-        () = &mut stop => None,
-        () = async { rotate_audit(hang_ups, &operator().await).await } => None,
-        reason = async { operator().await.supervisor().wait_until_ended().await } => Some(reason),
-    };
-    drop(boot);
-    match slot.server() {
-        Ok(server) => {
-            server.drain();
-            server.operator().shutdown(DRAIN_TIMEOUT).await;
+    tokio::select! {
+        ended = running.waiting() => { ended?; }
+        () = &mut stop => {}
+        () = async { rotate_audit(hang_ups, &operator().await).await } => {}
+        reason = async { operator().await.supervisor().wait_until_ended().await } => {
+            bail!("the operator has given up: {reason}");
         }
-        Err(error) if !error.retryable => anyhow::bail!("{}", error.message),
-        Err(_) => {}
     }
-    token.cancel();
-    end_reason.map_or(Ok(()), |reason| Err(anyhow::anyhow!("the operator has given up: {reason}")))
+    Ok(())
 }
 
 /// Waits for the stop signal or the end of the operator, then drains.
