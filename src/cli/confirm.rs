@@ -6,16 +6,17 @@ use anyhow::bail;
 use serde_json::{Map, Value};
 
 use super::output::visible;
+use crate::mcp::DESTRUCTIVE_VERBS;
 
-/// Beginnings of the verbs of such tools.
-const VERBS: [&str; 5] = ["revoke", "slash", "archive", "delete", "grant"];
+/// Beginning of the verbs that give a right.
+const GRANT: &str = "grant";
 
 /// Whether a call takes something away or gives a right. A dry run does neither.
 fn is_grave(tool: &str, arguments: &Map<String, Value>) -> bool {
     let verb = tool.rsplit(['.', '_']).next().unwrap_or_default();
     let is_read = ["get", "list", "find"].iter().any(|read| verb.starts_with(read));
     let is_dry = arguments.get("dry_run") == Some(&Value::Bool(true));
-    !is_read && !is_dry && VERBS.iter().any(|beginning| verb.starts_with(beginning))
+    !is_read && !is_dry && DESTRUCTIVE_VERBS.iter().chain([&GRANT]).any(|beginning| verb.starts_with(beginning))
 }
 
 /// Asks the person before a grave call. A program, which has no terminal, is not asked. Fails when the answer is not yes.

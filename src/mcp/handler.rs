@@ -21,6 +21,7 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 use svc_otel::trace::{self, CallContext};
+use svc_wire::error_envelope::ErrorEnvelope;
 use tracing::Instrument;
 
 #[cfg(feature = "conformance")]
@@ -67,10 +68,7 @@ impl McpSession {
 
     /// The tool server; an error of the protocol while there is none.
     fn server(&self) -> Result<Arc<ToolServer>, ErrorData> {
-        self.slot.server().map_err(|error| {
-            let data = serde_json::to_value(&error).unwrap_or_default();
-            ErrorData::internal_error(error.to_string(), Some(data))
-        })
+        self.slot.server().map_err(|error| not_ready(&error))
     }
 
     /// Runs a request under its server span.
@@ -297,7 +295,7 @@ impl ServerHandler for McpSession {
             let content = match self.slot.server() {
                 Ok(server) => server.read_own_resource(own).await,
                 Err(_) if own == OwnResource::Status => self.slot.status(),
-                Err(_) => return Err(self.server().err().unwrap_or_else(|| unknown_resource(&uri))),
+                Err(error) => return Err(not_ready(&error)),
             };
             let text = content.to_string();
             let contents = ResourceContents::text(text, uri.clone()).with_mime_type("application/json");
@@ -368,6 +366,12 @@ impl ServerHandler for McpSession {
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
         Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS)
     }
+}
+
+/// The error of the protocol for a request to a server that does not serve.
+fn not_ready(error: &ErrorEnvelope) -> ErrorData {
+    let data = serde_json::to_value(error).unwrap_or_default();
+    ErrorData::internal_error(error.to_string(), Some(data))
 }
 
 fn unknown_resource(uri: &str) -> ErrorData {

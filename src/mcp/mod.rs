@@ -29,7 +29,9 @@ use tokio::sync::watch;
 
 use catalog::ToolCatalog;
 
-pub use catalog::{CallPolicy, CatalogError, PolicyRule, ToolEffect, ToolNames, ToolPattern, ToolSelection};
+pub use catalog::{
+    CallPolicy, CatalogError, DESTRUCTIVE_VERBS, PolicyRule, ToolEffect, ToolNames, ToolPattern, ToolSelection,
+};
 pub use handler::McpSession;
 pub use http::{HttpServer, HttpServerConfig, HttpServerError};
 pub use prompts::PromptError;

@@ -135,14 +135,7 @@ impl ServerSlot {
 
     /// The tools of a server that does not serve.
     pub fn tools_before_ready(&self) -> Vec<Tool> {
-        let listed = |entry: &Arc<CatalogEntry>| {
-            let mut tool = entry.tool.clone();
-            if self.is_underscored {
-                tool.name = tool.name.replace('.', "_").into();
-            }
-            tool
-        };
-        self.status_tool.iter().map(listed).collect()
+        self.status_tool.iter().map(|entry| entry.listed_tool(self.is_underscored)).collect()
     }
 
     /// The prompts of a server that does not serve: the same as later.

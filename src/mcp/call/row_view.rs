@@ -35,9 +35,10 @@ impl RowView<'_> {
             };
         }
         let omitted = has_omitted.then(|| {
-            "rows are without members that are null, 0 or empty, and texts end after 300 bytes: fields names the members to show, \
-             raw: true shows everything"
-                .to_owned()
+            format!(
+                "rows are without members that are null, 0 or empty, and texts end after {MAX_TEXT_BYTES} bytes: fields names the \
+                 members to show, raw: true shows everything"
+            )
         });
         let frameworks = self
             .omits_frameworks

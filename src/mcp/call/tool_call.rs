@@ -177,14 +177,10 @@ impl ToolServer {
         entry.check_arguments(&arguments)?;
         // Calls of ledger tools and agents ask for the confirmation themselves, because it shows more than the arguments, and a call
         // of another tool asks for both at once.
-        if !matches!(entry.action, ToolAction::Ledger(_) | ToolAction::Vsa(_) | ToolAction::UnlistedRead) {
-            let subject = ConfirmationSubject::for_read(name, &arguments);
-            let asked = self.confirmations.require(entry.call_policy, &subject, caller).await;
-            if let ConfirmationOutcome::InputRequired(question) =
-                asked.map_err(|error| self.record_refusal(entry, &arguments, caller, error))?
-            {
-                return Ok(CallOutcome::InputRequired(question));
-            }
+        if !matches!(entry.action, ToolAction::Ledger(_) | ToolAction::Vsa(_) | ToolAction::UnlistedRead)
+            && let Some(question) = self.confirm_read(entry, entry.call_policy, &arguments, caller).await?
+        {
+            return Ok(question);
         }
         match &entry.action {
             ToolAction::Ledger(tool) => self.call_ledger(entry, tool, &arguments, caller).await,
@@ -204,6 +200,22 @@ impl ToolServer {
                 let content = self.call_wallet(*tool, &arguments).await;
                 Ok(ToolAnswer::new(summary_line(name, &content), content).into())
             }
+        }
+    }
+
+    /// Has a person confirm a read, where `policy` wants it. Yields the question when the client has to ask it.
+    async fn confirm_read(
+        &self,
+        entry: &CatalogEntry,
+        policy: CallPolicy,
+        arguments: &Value,
+        caller: &ToolCaller<'_>,
+    ) -> Result<Option<CallOutcome>, ErrorEnvelope> {
+        let subject = ConfirmationSubject::for_read(&entry.tool.name, arguments);
+        match self.confirmations.require(policy, &subject, caller).await {
+            Ok(ConfirmationOutcome::InputRequired(question)) => Ok(Some(CallOutcome::InputRequired(question))),
+            Ok(ConfirmationOutcome::Proceed | ConfirmationOutcome::Confirmed) => Ok(None),
+            Err(error) => Err(self.record_refusal(entry, arguments, caller, error)),
         }
     }
 
@@ -229,12 +241,9 @@ impl ToolServer {
             }
             // The inner call asks for the confirmation of its own policy. Without one, that of the outer tool holds.
             if entry.call_policy == CallPolicy::Allow {
-                let subject = ConfirmationSubject::for_read(&entry.tool.name, &entry.normalize(inner.clone()));
-                let asked = self.confirmations.require(outer.call_policy, &subject, caller).await;
-                if let ConfirmationOutcome::InputRequired(question) =
-                    asked.map_err(|error| self.record_refusal(entry, &inner, caller, error))?
-                {
-                    return Ok(CallOutcome::InputRequired(question));
+                let arguments = entry.normalize(inner.clone());
+                if let Some(question) = self.confirm_read(entry, outer.call_policy, &arguments, caller).await? {
+                    return Ok(question);
                 }
             }
         }

@@ -96,6 +96,15 @@ impl CatalogEntry {
         self.tool.name.split('.').nth(1).unwrap_or_default()
     }
 
+    /// The tool as a deployment lists it: with `_` in place of each dot of its name, or with dots.
+    pub fn listed_tool(&self, is_underscored: bool) -> Tool {
+        let mut tool = self.tool.clone();
+        if is_underscored {
+            tool.name = tool.name.replace('.', "_").into();
+        }
+        tool
+    }
+
     /// The schema that dispatch checks.
     pub fn strict_schema(&self) -> &Value {
         &self.schema

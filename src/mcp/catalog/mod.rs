@@ -34,7 +34,7 @@ pub use graph::{GraphQuery, GraphTool};
 pub use idx::{DEFAULT_ROWS, IdxTool, ListShape, NextPage};
 pub use ledger::{AccountRole, INCLUDE_EVENTS, LedgerTool};
 pub use names::{SURFACES, ToolNames, tool_names_in};
-pub use selection::{CallPolicy, PolicyRule, ToolPattern, ToolSelection};
+pub use selection::{CallPolicy, DESTRUCTIVE_VERBS, PolicyRule, ToolPattern, ToolSelection};
 pub use table::CatalogError;
 pub use vsa::VsaTool;
 pub use wallet::WalletTool;
@@ -83,11 +83,7 @@ impl ToolCatalog {
 
     /// A tool as this deployment lists it.
     pub fn listed_tool(&self, entry: &CatalogEntry) -> Tool {
-        let mut tool = entry.tool.clone();
-        if self.is_underscored {
-            tool.name = tool.name.replace('.', "_").into();
-        }
-        tool
+        entry.listed_tool(self.is_underscored)
     }
 
     /// A text with the names of tools as this deployment lists them.

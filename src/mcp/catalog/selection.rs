@@ -102,7 +102,7 @@ pub struct ToolSelection {
 }
 
 /// Verbs of destructive tools: by default, a call needs a confirmation if the client can ask for one.
-const DESTRUCTIVE_VERBS: [&str; 4] = ["revoke", "slash", "archive", "delete"];
+pub const DESTRUCTIVE_VERBS: [&str; 4] = ["revoke", "slash", "archive", "delete"];
 
 impl ToolSelection {
     /// Whether the toolsets have a tool.
