@@ -31,16 +31,18 @@
 mod documents;
 mod evaluation;
 mod evidence;
+pub mod issuance;
 pub mod proof;
 mod rejection;
 mod schemas;
 mod verdict;
 
 pub use documents::{did_document, digest};
-pub use evaluation::{EvaluationRules, evaluate_did};
+pub use evaluation::{EvaluationRules, authorize_holder, authorize_issuer, evaluate_credential, evaluate_did};
 pub use evidence::{
     Evidence, EvidenceFailure, EvidenceRequest, RegistryParticipant, RegistrySchema, VerificationCache,
 };
 pub use rejection::{RejectionCode, RejectionReason};
 pub use schemas::essential_schema::{self, EssentialCredential, EssentialSchemaError, EssentialSchemas};
+pub use schemas::schema_validation::{SchemaViolation, credential_violations};
 pub use verdict::{AcceptedCredential, PresentationSummary, TrustPattern, TrustVerdict};

@@ -5,8 +5,8 @@
 //! URL.
 //!
 //! URLs from documents of other parties are untrusted: [`host_policy`] decides which hosts may be contacted, [`fetch`] reads one
-//! body within limits of time, size and memory, [`json_memory`] estimates the memory of JSON, and `did`, a feature, resolves DID
-//! Documents.
+//! body within limits of time, size and memory, [`json_memory`] estimates the memory of JSON, `did`, a feature, resolves DID
+//! Documents, and `evidence`, another one, fetches those that an evaluation of trust needs.
 //!
 //! This crate is no HTTP server, it knows no tools and no registry, and it does not decide which DIDs are trusted.
 //!
@@ -42,6 +42,8 @@
 
 #[cfg(feature = "did")]
 pub mod did;
+#[cfg(feature = "evidence")]
+pub mod evidence;
 mod excerpt;
 pub mod fetch;
 pub mod host_policy;

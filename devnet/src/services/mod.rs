@@ -13,7 +13,6 @@ mod provisioner;
 mod running;
 mod spec;
 
-pub use credential::{CredentialDraft, sign_credential, sign_presentation};
 pub use did_log::DidLogWriteError;
 pub use error::ServicesError;
 pub use identity::{MAIN_KEY_LABEL, SECOND_KEY_LABEL, ServiceIdentity, verification_method};

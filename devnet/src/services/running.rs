@@ -6,11 +6,16 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use svc_trust::{
+    digest::{DigestAlgorithm, sri_digest},
+    issuance::{CredentialDraft, sign_credential, sign_presentation},
+    proof::ProofSuite,
+};
 use svc_wire::timestamp;
 
 use super::{
-    credential::sign_presentation,
     did_log::{self, DidLogWriter},
     error::ServicesError,
     identity::{MAIN_KEY_LABEL, ServiceIdentity, verification_method},
@@ -148,6 +153,35 @@ impl DevnetServices {
         serde_json::from_str(&self.page(&presentation_path(name, schema))?.body).ok()
     }
 
+    /// Issues a credential of a schema, signed with the main key of a service. `schema` is the service of its ecosystem with its name.
+    pub fn issue_credential(
+        &self,
+        service: &str,
+        (ecosystem, schema): (&str, &str),
+        subject: Value,
+        at: &str,
+    ) -> Result<Value, ServicesError> {
+        let issuer = &self.get(service)?.identity;
+        let path = schema_path(ecosystem, schema);
+        let page = self.page(&path).ok_or_else(|| ServicesError::Unknown(schema.to_owned()))?;
+        let part = Sha256::digest(format!("{subject} {at}"));
+        let draft = CredentialDraft {
+            id: format!("{}/{service}/credentials/{}", self.origin(), hex::encode(&part[..8])),
+            issuer: issuer.did.clone(),
+            kind: "VerifiableTrustCredential".to_owned(),
+            subject,
+            schema: Some(json!({
+                "id": format!("{}{path}", self.origin()), "type": "JsonSchemaCredential",
+                "digestSRI": sri_digest(page.body.as_bytes(), DigestAlgorithm::Sha384),
+            })),
+            valid_from: at.to_owned(),
+            valid_until: None,
+        };
+        let mut credential = draft.into_credential(ProofSuite::EddsaJcs2022);
+        sign_credential(&mut credential, &issuer.prover(MAIN_KEY_LABEL), ProofSuite::EddsaJcs2022, at)?;
+        Ok(credential)
+    }
+
     /// Signs a presentation with the main key of a service, and publishes it at the path in its document.
     pub fn publish_presentation(
         &self,
@@ -158,7 +192,8 @@ impl DevnetServices {
         at: &str,
     ) -> Result<(), ServicesError> {
         let identity = &self.get(name)?.identity;
-        let presentation = sign_presentation(&identity.did, credentials, &identity.prover(MAIN_KEY_LABEL), form, at)?;
+        let presentation =
+            sign_presentation(&identity.did, credentials, &identity.prover(MAIN_KEY_LABEL), form.suite(), at)?;
         self.publish(&presentation_path(name, schema), JSON_CONTENT_TYPE, presentation.to_string());
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use serde_json::{Value, json};
 use svc_devnet::{
     Devnet, DevnetConfig, DevnetError,
-    services::{CredentialFormat, DevnetServices, MAIN_KEY_LABEL, ServicesError, sign_credential},
+    services::{CredentialFormat, DevnetServices, MAIN_KEY_LABEL, ServicesError},
 };
 use svc_trust::{
     RejectionCode,
@@ -146,7 +146,7 @@ async fn keys_rotate_and_pages_can_be_replaced() {
     credential.as_object_mut().expect("members").remove("proof");
     credential["credentialSubject"]["description"] = "carries more".into();
     let issuer = services.get("harbor").expect("known").identity.prover(MAIN_KEY_LABEL);
-    sign_credential(&mut credential, &issuer, CredentialFormat::Jcs, at).expect("signs");
+    svc_trust::issuance::sign_credential(&mut credential, &issuer, CredentialFormat::Jcs.suite(), at).expect("signs");
     let digest = digest_jcs(&credential, DigestAlgorithm::Sha384).expect("canonical");
     services.publish_presentation("ferry", "service", vec![credential], CredentialFormat::Jcs, at).expect("signs");
     assert_eq!(judged("ferry").await, Some(RejectionCode::DigestNotAnchored));

@@ -114,6 +114,15 @@ pub struct LinkedPresentation {
 
 /// The presentations of trust credentials that a document links to, in the order of its services.
 pub fn linked_presentations(document: &Value) -> Vec<LinkedPresentation> {
+    presentations_with_suffix(document, "-vtc-vp")
+}
+
+/// The presentations of schema credentials that the document of an ecosystem links to, in the order of its services.
+pub fn linked_schema_presentations(document: &Value) -> Vec<LinkedPresentation> {
+    presentations_with_suffix(document, "-vtjsc-vp")
+}
+
+fn presentations_with_suffix(document: &Value, suffix: &str) -> Vec<LinkedPresentation> {
     let did = document["id"].as_str().unwrap_or_default();
     let services = document["service"].as_array().into_iter().flatten();
     services
@@ -121,7 +130,7 @@ pub fn linked_presentations(document: &Value) -> Vec<LinkedPresentation> {
         .filter_map(|service| {
             let id = service["id"].as_str()?;
             let (_, fragment) = id.rsplit_once('#')?;
-            (fragment.starts_with("vpr-schemas-") && fragment.ends_with("-vtc-vp")).then_some(())?;
+            (fragment.starts_with("vpr-schemas-") && fragment.ends_with(suffix)).then_some(())?;
             let endpoint = match &service["serviceEndpoint"] {
                 Value::Array(several) => several.first()?,
                 one => one,

@@ -52,6 +52,17 @@ pub fn digest_jcs(document: &Value, algorithm: DigestAlgorithm) -> Option<String
     Some(algorithm.digest_base64(canonical_json(document)?.as_bytes()))
 }
 
+/// Digest of the canonical form as the chain has it, such as `sha384-…`.
+pub fn anchored_digest(document: &Value, algorithm: DigestAlgorithm) -> Option<String> {
+    Some(format!("{}-{}", algorithm.as_str(), digest_jcs(document, algorithm)?))
+}
+
+/// Whether the canonical form of a document has this digest of the chain.
+pub fn matches_jcs(document: &Value, digest: &str) -> bool {
+    let algorithm = digest.split_once('-').and_then(|(name, _)| DigestAlgorithm::from_name(name));
+    algorithm.and_then(|algorithm| anchored_digest(document, algorithm)).as_deref() == Some(digest)
+}
+
 /// Integrity text of bytes, such as `sha384-…`.
 pub fn sri_digest(bytes: &[u8], algorithm: DigestAlgorithm) -> String {
     format!("{}-{}", algorithm.as_str(), algorithm.digest_base64(bytes))

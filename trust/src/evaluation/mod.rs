@@ -14,9 +14,12 @@ use std::{
     collections::{BTreeSet, HashMap},
 };
 
+pub use self::authorization::{authorize_holder, authorize_issuer};
+use serde_json::Value;
+
 use crate::{
-    EssentialCredential, EssentialSchemas, Evidence, EvidenceRequest, RejectionCode, RejectionReason, TrustPattern,
-    TrustVerdict, did_document, evidence::EvidenceView,
+    AcceptedCredential, EssentialCredential, EssentialSchemas, Evidence, EvidenceRequest, RejectionCode,
+    RejectionReason, TrustPattern, TrustVerdict, did_document, evidence::EvidenceView,
 };
 
 /// Rules of an evaluation.
@@ -53,14 +56,7 @@ pub fn evaluate_did(
     rules: &EvaluationRules,
 ) -> Result<TrustVerdict, BTreeSet<EvidenceRequest>> {
     let view = EvidenceView::new(evidence);
-    let evaluation = TrustEvaluation {
-        view: &view,
-        rules,
-        consulted: RefCell::default(),
-        presentation_cache: RefCell::default(),
-        parent_checks: Cell::default(),
-        credential_checks: Cell::default(),
-    };
+    let evaluation = TrustEvaluation::new(&view, rules);
     let mut verdict = evaluation.evaluate_service(did, &mut Vec::new());
     if let Some(omitted) = verdict.reasons.len().checked_sub(MAX_REASONS).filter(|omitted| *omitted > 0) {
         verdict.reasons.truncate(MAX_REASONS);
@@ -69,6 +65,23 @@ pub fn evaluate_did(
     let consulted = evaluation.consulted.into_inner();
     let inputs = view.finish()?;
     Ok(TrustVerdict { inputs: inputs.into_iter().collect(), consulted, ..verdict })
+}
+
+/// Checks one credential as a presentation of the DID would be checked: everything but the presentation itself.
+///
+/// Fails with the evidence that is missing, as [`evaluate_did`] does.
+pub fn evaluate_credential(
+    did: &str,
+    credential: &Value,
+    evidence: &Evidence,
+    rules: &EvaluationRules,
+) -> Result<Result<AcceptedCredential, RejectionReason>, BTreeSet<EvidenceRequest>> {
+    let view = EvidenceView::new(evidence);
+    let id = credential["id"].as_str().unwrap_or_default();
+    let checked = TrustEvaluation::new(&view, rules).check_credential(did, id, credential);
+    view.finish()?;
+    // Without missing evidence a failure is a rejection.
+    Ok(checked.map_err(|missing| missing.into_rejection().unwrap_or_else(|| RejectionCode::EvaluationAbandoned.into())))
 }
 
 /// One running evaluation.
@@ -87,6 +100,19 @@ struct TrustGrounds {
     pattern: TrustPattern,
     expires_at: Option<i128>,
     parents: Vec<String>,
+}
+
+impl<'a> TrustEvaluation<'a> {
+    fn new(view: &'a EvidenceView<'a>, rules: &'a EvaluationRules) -> Self {
+        Self {
+            view,
+            rules,
+            consulted: RefCell::default(),
+            presentation_cache: RefCell::default(),
+            parent_checks: Cell::default(),
+            credential_checks: Cell::default(),
+        }
+    }
 }
 
 impl TrustEvaluation<'_> {

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use jsonschema::{Draft, PatternOptions, Validator};
+use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
 use crate::rejection::{RejectionCode, RejectionReason};
@@ -12,6 +12,23 @@ use crate::rejection::{RejectionCode, RejectionReason};
 const MAX_SUBSCHEMAS: u64 = 2_000;
 /// Work of one validation: subschemas times bytes of the credential.
 const MAX_VALIDATION_WORK: u64 = 20_000_000;
+/// Memory that the violations of one validation may take, in bytes: the validator collects all of them before it returns the first.
+const MAX_VIOLATION_MEMORY: u64 = 32 * 1024 * 1024;
+/// Memory of one violation without its path, in bytes.
+const VIOLATION_MEMORY: u64 = 256;
+/// Violations that are returned.
+const MAX_VIOLATIONS: usize = 16;
+/// Longest path and longest message of a violation, in bytes: other parties write the texts in them.
+const MAX_TEXT_BYTES: usize = 400;
+
+/// A rule of a schema that a credential breaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchemaViolation {
+    /// JSON Pointer to the member of the credential; empty for the whole credential.
+    pub path: String,
+    /// The value and the rule.
+    pub message: String,
+}
 
 /// The schema id in a reference `vpr:<namespace>:<chain id>:cs:<id>`. None unless the reference begins with `prefix`, that is
 /// `vpr:<namespace>:<chain id>:cs:` of the registry.
@@ -24,6 +41,19 @@ pub fn schema_id_of(reference: &str, prefix: &str) -> Option<u64> {
 /// Validates a whole credential against the text of a schema. `length` is the length of the credential as JSON, in bytes.
 /// Fails when the schema cannot be used, the work is too much, or the credential does not match.
 pub fn validate_credential(schema: &str, credential: &Value, length: usize) -> Result<(), RejectionReason> {
+    let violations = credential_violations(schema, credential, length)?;
+    let Some(SchemaViolation { path, message }) = violations.first() else { return Ok(()) };
+    let member = if path.is_empty() { "the credential" } else { path };
+    Err(RejectionReason::new(RejectionCode::SchemaMismatch, format!("{member}: {message}")))
+}
+
+/// The violations of the text of a schema by a whole credential, sorted by their paths and at most 16; none when the credential matches.
+/// `length` is the length of the credential as JSON, in bytes. Fails when the schema cannot be used or the work is too much.
+pub fn credential_violations(
+    schema: &str,
+    credential: &Value,
+    length: usize,
+) -> Result<Vec<SchemaViolation>, RejectionReason> {
     let unusable = |cause: &dyn std::fmt::Display| RejectionReason::new(RejectionCode::SchemaUnusable, cause);
     let schema: Value = serde_json::from_str(schema).map_err(|error| unusable(&error))?;
     let steps = count_subschemas(&schema).map_err(|cause| unusable(&cause))?;
@@ -32,11 +62,54 @@ pub fn validate_credential(schema: &str, credential: &Value, length: usize) -> R
         return Err(RejectionReason::new(RejectionCode::TooLarge, size));
     }
     let validator = compile(&schema).map_err(|cause| unusable(&cause))?;
-    validator.validate(credential).map_err(|error| {
-        let path = error.instance_path().to_string();
-        let member = if path.is_empty() { "the credential".to_owned() } else { path };
-        RejectionReason::new(RejectionCode::SchemaMismatch, format!("{member}: {error}"))
-    })
+    // This answer takes no memory, unlike that of `validate`, which collects the violations of every branch of an `anyOf`.
+    if validator.is_valid(credential) {
+        return Ok(Vec::new());
+    }
+    // Each subschema may be violated at each value.
+    let mut violations = if steps.saturating_mul(violation_memory(credential, 0)) > MAX_VIOLATION_MEMORY {
+        Vec::new()
+    } else {
+        describe_violations(&validator, credential)
+    };
+    if violations.is_empty() {
+        let message = "it breaks a rule; it has too many values for the details".to_owned();
+        violations.push(SchemaViolation { path: String::new(), message });
+    }
+    Ok(violations)
+}
+
+/// The memory of one violation at each value in a value, in bytes. `path` is the length of the path of the value.
+fn violation_memory(value: &Value, path: u64) -> u64 {
+    let own = path.saturating_add(VIOLATION_MEMORY);
+    match value {
+        Value::Array(items) => {
+            // An index has at most 20 digits.
+            items.iter().fold(own, |sum, item| sum.saturating_add(violation_memory(item, path.saturating_add(21))))
+        }
+        Value::Object(members) => members.iter().fold(own, |sum, (name, inner)| {
+            // An escape in a JSON Pointer doubles a character.
+            let inner_path = path.saturating_add(2 * name.len() as u64 + 1);
+            sum.saturating_add(violation_memory(inner, inner_path))
+        }),
+        _ => own,
+    }
+}
+
+fn describe_violations(validator: &Validator, credential: &Value) -> Vec<SchemaViolation> {
+    let mut found: Vec<(String, ValidationError<'_>)> =
+        validator.iter_errors(credential).map(|error| (error.instance_path().to_string(), error)).collect();
+    // The validator keeps the properties of a large schema in a map without an order.
+    found.sort_by(|(left, _), (right, _)| left.cmp(right));
+    let cut = |mut text: String| {
+        text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
+        text
+    };
+    found
+        .into_iter()
+        .take(MAX_VIOLATIONS)
+        .map(|(path, error)| SchemaViolation { path: cut(path), message: cut(error.to_string()) })
+        .collect()
 }
 
 fn compile(schema: &Value) -> Result<Validator, String> {
@@ -136,6 +209,40 @@ mod tests {
         let reason = validate_credential(schema, &wrong, 100).expect_err("refused");
         assert_eq!(reason.code, RejectionCode::SchemaMismatch);
         assert!(reason.message.contains("/credentialSubject/controllerCountryCode"), "{}", reason.message);
+    }
+
+    #[test]
+    fn every_violation_is_listed_in_the_order_of_the_paths() {
+        let schema = crate::schemas::essential_schema::EssentialCredential::Organization.schema();
+        let subject =
+            json!({"id": "did:web:a", "name": "", "registryId": "7", "countryCode": "Germany", "lei": "é".repeat(500)});
+        let credential = json!({"credentialSubject": subject});
+        let found = credential_violations(schema, &credential, 1_200).expect("usable");
+        let paths: Vec<&str> = found.iter().map(|one| one.path.as_str()).collect();
+        let subject = "/credentialSubject";
+        assert_eq!(
+            paths,
+            [subject, &format!("{subject}/countryCode"), &format!("{subject}/lei"), &format!("{subject}/name")]
+        );
+        assert!(found[0].message.contains("address") && found[1].message.contains("Germany"), "{found:?}");
+        assert!(found.iter().all(|one| one.message.len() <= MAX_TEXT_BYTES), "{found:?}");
+
+        let numbers = Value::from(vec![1; 40]);
+        let found = credential_violations(r#"{"items": {"type": "string"}}"#, &numbers, 100).expect("usable");
+        assert_eq!(found.len(), MAX_VIOLATIONS);
+    }
+
+    #[test]
+    fn violations_that_would_take_much_memory_have_no_details() {
+        // A thousand subschemas refuse each of five thousand values, and an `anyOf` collects the refusals of its branches.
+        let refusing = json!({"anyOf": [{"items": {"allOf": vec![false; 1_000]}}]});
+        let numbers = Value::from(vec![1; 5_000]);
+        let found = credential_violations(&refusing.to_string(), &numbers, 10_001).expect("within the work");
+        assert_eq!((found.len(), found[0].path.as_str()), (1, ""));
+        let reason = validate_credential(&refusing.to_string(), &numbers, 10_001).expect_err("refused");
+        assert_eq!(reason.code, RejectionCode::SchemaMismatch);
+        let long_names = json!({"a".repeat(1_000_000): vec![1; 40]});
+        assert!(violation_memory(&long_names, 0) > MAX_VIOLATION_MEMORY);
     }
 
     #[test]

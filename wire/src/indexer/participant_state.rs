@@ -48,20 +48,47 @@ impl ParticipantState {
     pub fn derive_at(body: &Value, now: i128) -> Self {
         let [slashed, repaid, revoked, from, until] =
             ["slashed", "repaid", "revoked", "effective_from", "effective_until"].map(|key| parse_instant(body, key));
+        let is_unvalidated = matches!(body["op_state"].as_str(), Some("PENDING" | "TERMINATED"));
+        ParticipantInstants { slashed, repaid, revoked, from, until, is_unvalidated }.state_at(now)
+    }
+}
+
+/// The instants of a participant, in nanoseconds since the epoch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ParticipantInstants {
+    /// Time of the slash.
+    pub slashed: Option<i128>,
+    /// Time of the repayment.
+    pub repaid: Option<i128>,
+    /// Time of the revocation.
+    pub revoked: Option<i128>,
+    /// Start of its effect.
+    pub from: Option<i128>,
+    /// End of its effect.
+    pub until: Option<i128>,
+    /// Whether its onboarding process is pending or terminated.
+    pub is_unvalidated: bool,
+}
+
+impl ParticipantInstants {
+    /// State at `now`, by the rules of [`ParticipantState::derive_at`].
+    pub fn state_at(&self, now: i128) -> ParticipantState {
+        use ParticipantState as State;
+        let Self { slashed, repaid, revoked, from, until, is_unvalidated } = *self;
         if slashed.is_some_and(|slashed| repaid.is_some_and(|repaid| repaid >= slashed)) {
-            Self::Repaid
+            State::Repaid
         } else if slashed.is_some() {
-            Self::Slashed
+            State::Slashed
         } else if revoked.is_some_and(|revoked| revoked <= now) {
-            Self::Revoked
+            State::Revoked
         } else if until.is_some_and(|until| until <= now) {
-            Self::Expired
+            State::Expired
         } else if from.is_some_and(|from| from > now) {
-            Self::Future
-        } else if from.is_none() && matches!(body["op_state"].as_str(), Some("PENDING" | "TERMINATED")) {
-            Self::Inactive
+            State::Future
+        } else if from.is_none() && is_unvalidated {
+            State::Inactive
         } else {
-            Self::Active
+            State::Active
         }
     }
 }

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 use svc_trust::{
     EssentialCredential,
     digest::{DigestAlgorithm, digest_jcs, sri_digest},
+    issuance::{CredentialDraft, sign_credential, sign_presentation},
+    proof::ProofSuite,
 };
 
 use super::{
@@ -13,10 +15,8 @@ use super::{
 use crate::{
     scenario::SeedError,
     services::{
-        AnchorTiming, CredentialDraft, CredentialFormat, IntendedFlaw, JSON_CONTENT_TYPE, MAIN_KEY_LABEL,
-        SECOND_KEY_LABEL, SchemaSpec, ServiceSpec,
-        credential::{sign_credential, sign_presentation, sign_with_expiry},
-        presentation_path, schema_path,
+        AnchorTiming, IntendedFlaw, JSON_CONTENT_TYPE, MAIN_KEY_LABEL, SECOND_KEY_LABEL, SchemaSpec, ServiceSpec,
+        credential::sign_with_expiry, presentation_path, schema_path,
     },
 };
 
@@ -48,7 +48,7 @@ impl ServiceProvisioner<'_> {
                     &holder.did,
                     vec![credential],
                     &holder.prover(MAIN_KEY_LABEL),
-                    CredentialFormat::Jcs,
+                    ProofSuite::EddsaJcs2022,
                     &at,
                 )
                 .map_err(|reason| reason.message)
@@ -87,8 +87,8 @@ impl ServiceProvisioner<'_> {
             valid_from: at.to_owned(),
             valid_until: None,
         };
-        let mut credential = statement.into_credential(CredentialFormat::Jcs);
-        sign_credential(&mut credential, &issuer.prover(MAIN_KEY_LABEL), CredentialFormat::Jcs, at)
+        let mut credential = statement.into_credential(ProofSuite::EddsaJcs2022);
+        sign_credential(&mut credential, &issuer.prover(MAIN_KEY_LABEL), ProofSuite::EddsaJcs2022, at)
             .map_err(|reason| reason.message)?;
         Ok(credential)
     }
@@ -168,11 +168,11 @@ impl ServiceProvisioner<'_> {
             Some(IntendedFlaw::OtherSigner) => self.identity_of(&self.ecosystem.service)?.prover(MAIN_KEY_LABEL),
             _ => own.prover(MAIN_KEY_LABEL),
         };
-        let mut credential = statement.into_credential(part.suite);
+        let mut credential = statement.into_credential(part.suite.suite());
         if fault == Some(IntendedFlaw::ProofExpired) {
             sign_with_expiry(&mut credential, &prover, &at, &rfc3339_text(now + 1));
         } else {
-            sign_credential(&mut credential, &prover, part.suite, &at).map_err(|reason| reason.message)?;
+            sign_credential(&mut credential, &prover, part.suite.suite(), &at).map_err(|reason| reason.message)?;
         }
         match (fault, credential.as_object_mut()) {
             (Some(IntendedFlaw::Unproved), Some(members)) => {
@@ -252,7 +252,8 @@ impl ServiceProvisioner<'_> {
         let shown_by =
             if fault == Some(IntendedFlaw::OtherHolder) { self.did(&self.ecosystem.service)? } else { &holder.did };
         let at = rfc3339_text(now);
-        let made = sign_presentation(shown_by, vec![credential], &holder.prover(MAIN_KEY_LABEL), part.suite, &at);
+        let made =
+            sign_presentation(shown_by, vec![credential], &holder.prover(MAIN_KEY_LABEL), part.suite.suite(), &at);
         let mut shown = made.map_err(|reason| reason.message)?;
         match fault {
             Some(IntendedFlaw::PresentationAbsent | IntendedFlaw::PresentationOverHttp) => return Ok(()),

@@ -1,25 +1,26 @@
 //! The evaluation of one DID. The pure evaluation runs repeatedly: each run returns a verdict or requests evidence,
 //! which is gathered before the next run.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
-use futures::{StreamExt, stream};
+use futures::StreamExt;
 use moka::future::Cache;
 use serde_json::Value;
 use svc_net::{
-    did::{DidError, DidResolver},
-    fetch::{BoundedFetcher, FetchError, FetchLimits, HttpClientError},
+    evidence::{EvidenceBudget, EvidenceFetcher, FetchedEvidence, insert_evidence},
+    fetch::{BoundedFetcher, FetchLimits, HttpClientError},
 };
 use svc_trust::{
-    EvaluationRules, Evidence, EvidenceFailure, EvidenceRequest, RegistryParticipant, RegistrySchema, RejectionCode,
-    TrustVerdict, evaluate_did,
+    EvaluationRules, Evidence, EvidenceRequest, RegistryParticipant, RegistrySchema, TrustVerdict, evaluate_did,
 };
 use tokio::{sync::Semaphore, time::Instant};
 
-use super::{
-    evidence_budget::{EvidenceBudget, FETCH_TIME_LIMIT, MAX_FETCHES},
-    verdict_record::{self, VerdictOccasion, evidence_key},
-};
+use super::verdict_record::{self, VerdictOccasion, evidence_key};
 use crate::{
     store::{EntityFilter, EntityKind, IndexStore, IndexStoreError},
     trust::{config::TrustConfig, round::VerdictImpact},
@@ -28,8 +29,6 @@ use svc_wire::{participant_state::ParticipantState, timestamp::parse_instant};
 
 /// Longest processor time of one evaluation.
 const MAX_CPU_TIME: Duration = Duration::from_secs(60);
-/// Fetches of one evaluation that run at once.
-const FETCH_CONCURRENCY: usize = 8;
 /// Longest time for the evidence of the last verdict, which is gathered before it is needed.
 const FORMER_INPUT_TIME: Duration = Duration::from_secs(2);
 /// Most runs of one evaluation: the longest path from a DID to the digests of its last parent.
@@ -38,8 +37,7 @@ const MAX_EVALUATION_ATTEMPTS: usize = 48;
 /// Evaluates DIDs with the state of the store and with evidence from web servers.
 pub struct DidEvaluator {
     store: IndexStore,
-    resolver: DidResolver,
-    fetcher: BoundedFetcher,
+    fetcher: EvidenceFetcher,
     rules: EvaluationRules,
     /// One permit for each processor: verification of signatures runs on blocking threads.
     cpu_permits: Arc<Semaphore>,
@@ -58,8 +56,7 @@ impl DidEvaluator {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         Ok(Self {
             store,
-            resolver: DidResolver::with_fetcher(fetcher.clone()),
-            fetcher,
+            fetcher: EvidenceFetcher::new(fetcher),
             rules: EvaluationRules {
                 schema_prefix,
                 essential_schemas: config.essential_schemas.clone(),
@@ -187,7 +184,7 @@ impl DidEvaluator {
         // last evaluation of this DID: the store's can come from the evaluation of another one.
         let digest = verdict_record::evidence_digest(verdict, &evidence);
         let former = self.judged_evidence.get(did).await;
-        let has_other_evidence = former.map_or(!budget.fetched_keys.is_empty(), |former| former != digest);
+        let has_other_evidence = former.map_or(!budget.requested.is_empty(), |former| former != digest);
         self.judged_evidence.insert(did.to_owned(), digest).await;
         let is_new = has_other_evidence || before.is_none_or(|before| !verdict_record::is_same_verdict(&before, &body));
         let impact = VerdictImpact {
@@ -199,7 +196,7 @@ impl DidEvaluator {
             body,
             corporation_id,
             evidence_keys: verdict_record::evidence_keys(verdict),
-            fetched_keys: std::mem::take(&mut budget.fetched_keys),
+            fetched_keys: std::mem::take(&mut budget.requested).iter().map(evidence_key).collect(),
             impact,
             evidence,
         })
@@ -275,66 +272,22 @@ impl DidEvaluator {
                 stored => missing.push((request.clone(), stored)),
             }
         }
-        let (started, time_left) = (Instant::now(), budget.fetch_time_left);
-        let fetches_left = MAX_FETCHES.saturating_sub(budget.fetched_keys.len());
-        let refused = missing.split_off(fetches_left.min(missing.len()));
-        for (request, _) in refused {
-            budget.is_exhausted = true;
-            let message = format!("more than {MAX_FETCHES} fetches for one DID");
-            insert_evidence(known, &request, Err(EvidenceFailure { code: RejectionCode::TooLarge, message }));
-        }
-        budget.fetched_keys.extend(missing.iter().map(|(request, _)| evidence_key(request)));
-        let mut fetches = stream::iter(missing)
-            .map(|(request, stored)| async move {
-                let fetched = tokio::time::timeout_at(started + time_left, self.fetch_evidence(&request)).await;
-                (request, stored, fetched.ok())
-            })
-            .buffer_unordered(FETCH_CONCURRENCY);
-        while let Some((request, stored, fetched)) = fetches.next().await {
+        let mut stored: BTreeMap<EvidenceRequest, Option<Value>> = missing.into_iter().collect();
+        let started = Instant::now();
+        let mut fetches = pin!(self.fetcher.fetch_all(stored.keys().cloned().collect(), budget));
+        while let Some((request, fetched)) = fetches.next().await {
             // A failure of the web server deletes the stored evidence, so the next evaluation that needs it fetches
             // again. The limits of this DID do not change stored evidence: other DIDs may use it.
-            let fetched = match fetched {
-                Some(fetched) => {
-                    if fetched.as_ref().ok() != stored.as_ref() {
-                        self.store.save_evidence(&evidence_key(&request), fetched.as_ref().ok()).await?;
-                    }
-                    fetched.and_then(|body| budget.charge(body))
-                }
-                None => {
-                    budget.is_exhausted = true;
-                    let message =
-                        format!("the web servers of one DID took longer than {} s", FETCH_TIME_LIMIT.as_secs());
-                    Err(EvidenceFailure { code: RejectionCode::ResourceUnavailable, message })
-                }
-            };
-            insert_evidence(known, &request, fetched);
+            let before = stored.remove(&request).flatten();
+            if let FetchedEvidence::Answered(answer) = &fetched
+                && answer.as_ref().ok() != before.as_ref()
+            {
+                self.store.save_evidence(&evidence_key(&request), answer.as_ref().ok()).await?;
+            }
+            insert_evidence(known, &request, budget.accept(fetched));
         }
-        budget.fetch_time_left = time_left.saturating_sub(started.elapsed());
+        budget.spend(started.elapsed());
         Ok(())
-    }
-
-    async fn fetch_evidence(&self, request: &EvidenceRequest) -> Result<Value, EvidenceFailure> {
-        match request {
-            EvidenceRequest::Document(did) => match self.resolver.resolve_fresh(did).await {
-                Ok(document) => Ok((*document).clone()),
-                Err(error) => Err(did_failure(&error)),
-            },
-            EvidenceRequest::Resource(url) => {
-                let fetched = self.fetcher.get(url).await.map_err(|error| fetch_failure(&error))?;
-                let text = String::from_utf8(fetched.body.to_vec());
-                let not_utf8 = |_| EvidenceFailure {
-                    code: RejectionCode::ResourceUnavailable,
-                    message: format!("{url} is no text in UTF-8"),
-                };
-                text.map(Value::String).map_err(not_utf8)
-            }
-            EvidenceRequest::Participants(_) | EvidenceRequest::Schema(_) | EvidenceRequest::Digest(_) => {
-                Err(EvidenceFailure {
-                    code: RejectionCode::ResourceUnavailable,
-                    message: "the registry knows it".to_owned(),
-                })
-            }
-        }
     }
 
     async fn load_participants(
@@ -373,45 +326,4 @@ fn participant_evidence(body: &Value, now: i128) -> RegistryParticipant {
         effective_until: parse_instant(body, "effective_until"),
         state: ParticipantState::derive_at(body, now),
     }
-}
-
-fn insert_evidence(known: &mut Evidence, request: &EvidenceRequest, found: Result<Value, EvidenceFailure>) {
-    match request {
-        EvidenceRequest::Document(did) => {
-            known.documents.insert(did.clone(), found.map(Arc::new));
-        }
-        EvidenceRequest::Resource(url) => {
-            let text = found.map(|body| body.as_str().unwrap_or_default().into());
-            known.resources.insert(url.clone(), text);
-        }
-        EvidenceRequest::Participants(_) | EvidenceRequest::Schema(_) | EvidenceRequest::Digest(_) => {}
-    }
-}
-
-fn did_failure(error: &DidError) -> EvidenceFailure {
-    let code = match error {
-        DidError::MethodNotSupported { .. } => RejectionCode::DidMethodUnsupported,
-        DidError::FetchFailed { error, .. } => match fetch_failure(error).code {
-            RejectionCode::ResourceUnavailable => RejectionCode::DidUnresolvable,
-            other => other,
-        },
-        DidError::InvalidDocument { .. } => RejectionCode::DidDocumentInvalid,
-        DidError::LogTooLong { .. } => RejectionCode::TooLarge,
-        DidError::ScidMismatch { .. } => RejectionCode::DidScidMismatch,
-        DidError::InvalidLog { .. } | DidError::InvalidWitness { .. } => RejectionCode::DidLogInvalid,
-        DidError::Deactivated { .. } => RejectionCode::DidDeactivated,
-        _ => RejectionCode::DidUnresolvable,
-    };
-    EvidenceFailure { code, message: error.to_string() }
-}
-
-fn fetch_failure(error: &FetchError) -> EvidenceFailure {
-    let code = match error {
-        FetchError::NotAUrl { .. } | FetchError::HostRefused { .. } | FetchError::RedirectRefused { .. } => {
-            RejectionCode::HostRefused
-        }
-        FetchError::BodyTooLong { .. } | FetchError::JsonTooLarge { .. } => RejectionCode::TooLarge,
-        _ => RejectionCode::ResourceUnavailable,
-    };
-    EvidenceFailure { code, message: error.to_string() }
 }

@@ -1,6 +1,5 @@
 //! The evaluation of one DID, and the rows of a round of verdicts.
 
 pub mod did_evaluator;
-mod evidence_budget;
 pub mod round_result;
 pub mod verdict_record;
