@@ -53,7 +53,7 @@ async fn a_transaction_in_a_block_before_the_stated_height_of_signing_is_found()
 #[tokio::test(flavor = "multi_thread")]
 async fn without_an_index_lost_events_and_lost_transactions_stop_nothing() {
     let mut settings = network_config(100);
-    settings.tx_timeout = Duration::from_secs(1);
+    settings.tx_timeout = Duration::from_secs(3);
     let world = start_network(settings).await;
     let node = &world.network.devnet.node;
     node.update_faults(|faults| (faults.index_off, faults.lose_events) = (true, 4));
