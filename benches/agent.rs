@@ -16,8 +16,8 @@ use ed25519_dalek::{Signer, SigningKey};
 use serde_json::json;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use svc_agent::{
-    Agent, AgentConfig, AgentStore, BlockEvents, ChainConfig, CourierConfig, DidMethod, EventsConfig, HandledEvents,
-    Notification, PublicLocation, StoreKey, StoreKeys, StoreSettings,
+    Agent, AgentConfig, AgentStore, BlockEvents, ChainConfig, CourierConfig, CredentialSettings, DidMethod,
+    EventsConfig, HandledEvents, Notification, PublicLocation, RotationPauses, StoreKey, StoreKeys, StoreSettings,
     document::{DidDocument, DocumentKeys, ServiceChange, ServiceIdPath},
     log::{EntryKeys, SCID_PLACEHOLDER, encode_multikey, first_entry, next_entry},
 };
@@ -68,6 +68,8 @@ async fn launch(directory: &Path, receiver: Option<CourierConfig>) -> Agent {
             gas_adjustment: 150,
             resolves_changes: true,
         },
+        credentials: CredentialSettings::off(),
+        rotation_pauses: RotationPauses::default(),
         events: EventsConfig {
             indexer: nowhere().into(),
             covers_corporation: true,
@@ -187,7 +189,7 @@ async fn measure_commit(directory: &Path) -> f64 {
 /// A log with an entry a second, by a clock of its own.
 fn log(entries: u64) -> (String, Vec<u8>) {
     let key = SigningKey::from_bytes(&[7; 32]);
-    let keys = || EntryKeys { update: &key, next_hashes: None };
+    let keys = || EntryKeys { update: &key, named: None, next_hashes: None };
     let time = |number: u64| {
         let seconds = 1_700_000_000 + i64::try_from(number).expect("few");
         timestamp::iso_seconds(&prost_types::Timestamp { seconds, nanos: 0 })

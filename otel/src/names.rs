@@ -29,6 +29,8 @@ pub mod span {
     pub const UPSTREAM: &str = "upstream";
     /// Transaction that has the agent's document resolved again.
     pub const TRIGGER_RESOLUTION: &str = "trigger_resolution";
+    /// Transaction that anchors the digest of a credential.
+    pub const ANCHOR_CREDENTIAL: &str = "anchor_credential";
     /// Fetch and verification of one DID Document.
     pub const RESOLVE_DID: &str = "resolve_did";
 }
@@ -65,6 +67,10 @@ pub mod attribute {
     pub const DID: &str = "svc.did";
     /// Number of a version of the DID Document.
     pub const DOCUMENT_VERSION: &str = "svc.did.version";
+    /// Id of a credential.
+    pub const CREDENTIAL: &str = "svc.credential.id";
+    /// Id of a credential schema of the registry.
+    pub const SCHEMA_ID: &str = "svc.schema.id";
     /// Whether the evaluation fetches everything again.
     pub const IS_FRESH: &str = "svc.trust.fresh";
     /// Outcome of the evaluation of a DID: trusted, not_trusted, failed.

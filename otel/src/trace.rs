@@ -235,6 +235,17 @@ pub fn trigger_span(did: &str, version: u64) -> Span {
     )
 }
 
+/// Opens the span of the transaction that anchors the digest of a credential. It begins a trace.
+pub fn anchor_span(did: &str, credential: &str, schema_id: u64) -> Span {
+    tracing::info_span!(
+        parent: None,
+        span::ANCHOR_CREDENTIAL,
+        { attribute::DID } = did,
+        { attribute::CREDENTIAL } = credential,
+        { attribute::SCHEMA_ID } = i64::try_from(schema_id).unwrap_or(i64::MAX),
+    )
+}
+
 /// Records the outcome of a resolution: `ok`, or the code of the failure.
 pub fn record_resolution(span: &Span, outcome: Result<(), &'static str>) {
     span.record(attribute::DID_OUTCOME, outcome.err().unwrap_or("ok"));

@@ -4,7 +4,7 @@ use axum::{
     Router,
     body::Body,
     extract::{Request, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, Method, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -24,7 +24,8 @@ pub struct PublicApi {
 /// All public routes. A path that is not served answers 404, the other form of a DID's paths included.
 pub fn public_router(api: PublicApi) -> Router {
     let (document, log) = (api.location.file_path("did.json"), api.location.file_path("did.jsonl"));
-    Router::new().route(&document, get(did_document)).route(&log, get(did_log)).with_state(api)
+    let router = Router::new().route(&document, get(did_document)).route(&log, get(did_log));
+    router.fallback(presentation).with_state(api)
 }
 
 async fn did_document(State(api): State<PublicApi>, request: Request) -> Response {
@@ -33,6 +34,15 @@ async fn did_document(State(api): State<PublicApi>, request: Request) -> Respons
 
 async fn did_log(State(api): State<PublicApi>, request: Request) -> Response {
     serve_file(api.keeper.published().did_log.as_ref(), "text/jsonl", request.headers())
+}
+
+/// The presentations of the document, and the credentials of its schemas.
+async fn presentation(State(api): State<PublicApi>, request: Request) -> Response {
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return StatusCode::NOT_FOUND.into_response();
+    }
+    let published = api.keeper.published();
+    serve_file(published.presentation_file(request.uri().path()), "application/json", request.headers())
 }
 
 /// Answers with a file, which all readers share, or with 304 when the reader has it.

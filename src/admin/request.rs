@@ -81,6 +81,15 @@ impl BodyMembers {
         }
     }
 
+    /// Takes a member that is true or false.
+    pub fn take_flag(&mut self, name: &str) -> Result<Option<bool>, Refusal> {
+        match self.take(name)? {
+            None => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(flag)),
+            Some(_) => Err(invalid(name, "allowed are true and false")),
+        }
+    }
+
     /// Takes a text that must be there.
     pub fn require_text(&mut self, name: &str) -> Result<String, Refusal> {
         self.take_text(name)?.ok_or_else(|| invalid(name, "it is missing"))

@@ -31,8 +31,9 @@ use super::{
     answer::{no_store, refuse},
     api::AdminApi,
     caller::{Caller, Peer},
+    credentials,
     docs_page::docs_page,
-    events, login, service_endpoints,
+    events, keys, login, service_endpoints,
 };
 use crate::status::metrics_response;
 
@@ -51,6 +52,11 @@ fn described_routes() -> OpenApiRouter<AdminApi> {
         .routes(routes!(agent_info::ready))
         .routes(routes!(service_endpoints::list, service_endpoints::add))
         .routes(routes!(service_endpoints::update, service_endpoints::delete))
+        .routes(routes!(credentials::list_linked, credentials::import))
+        .routes(routes!(credentials::remove))
+        .routes(routes!(credentials::list_issued, credentials::issue))
+        .routes(routes!(credentials::list_schemas))
+        .routes(routes!(keys::rotate))
         .routes(routes!(events::list_dead_letters))
         .routes(routes!(events::remove_dead_letter))
         .routes(routes!(events::retry_dead_letter))
@@ -107,17 +113,20 @@ async fn method_not_allowed(method: Method) -> Response {
 }
 
 /// Admits a request, or refuses it before anything of it is read.
-async fn admit(State(api): State<AdminApi>, request: Request, next: Next) -> Response {
+async fn admit(State(api): State<AdminApi>, mut request: Request, next: Next) -> Response {
     let started = Instant::now();
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let admission = judge_request(&api, &request);
     let admitted = match admission {
-        Ok(Admission::Open) => Ok(()),
-        Ok(Admission::WithToken(token)) => check_token(&api, token).await,
+        Ok(Admission::Open(caller)) => Ok(caller),
+        Ok(Admission::WithToken(token)) => check_token(&api, token).await.map(|()| Caller::External),
         Err(refusal) => Err(refusal),
     };
     let response = match admitted {
-        Ok(()) => next.run(request).await,
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
         Err(refusal) => refuse(refusal),
     };
     metrics::record_admin_request(&route, response.status().as_u16(), started.elapsed());
@@ -127,7 +136,7 @@ async fn admit(State(api): State<AdminApi>, request: Request, next: Next) -> Res
 /// A request that may be admitted.
 enum Admission {
     /// Without a login.
-    Open,
+    Open(Caller),
     /// By its bearer token.
     WithToken(SecretString),
 }
@@ -154,8 +163,11 @@ fn judge_request(api: &AdminApi, request: &Request) -> Result<Admission, Refusal
         return Err(refused("the target names another host than the header Host"));
     }
     let path = request.uri().path();
-    if HEALTH_PATHS.contains(&path) || api.rules.classify(peer, request.headers())? == Caller::Trusted {
-        return Ok(Admission::Open);
+    if HEALTH_PATHS.contains(&path) {
+        return Ok(Admission::Open(Caller::External));
+    }
+    if api.rules.classify(peer, request.headers())? == Caller::Trusted {
+        return Ok(Admission::Open(Caller::Trusted));
     }
     if !path.starts_with("/v2/") {
         return Err(refused("this path is for callers of ADMIN_API_TRUSTED_NETWORKS"));
@@ -165,7 +177,7 @@ fn judge_request(api: &AdminApi, request: &Request) -> Result<Admission, Refusal
         return Err(refused(message));
     }
     if LOGIN_PATHS.contains(&path) {
-        return Ok(Admission::Open);
+        return Ok(Admission::Open(Caller::External));
     }
     let bearer = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token =

@@ -3,12 +3,15 @@
 mod check;
 mod local_api;
 
-use std::{path::PathBuf, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{Context, bail};
 use bytes::Bytes;
 use clap::Subcommand;
-use serde_json::Value;
+use serde_json::{Value, json};
 use svc_agent::{AgentStore, recover_log};
 use svc_net::{fetch::BoundedFetcher, host_policy::HostPolicy};
 
@@ -32,11 +35,81 @@ pub enum AgentCommand {
         #[command(subcommand)]
         command: WebhookCommand,
     },
+    /// The credentials that the DID presents and issues.
+    Credential {
+        #[command(subcommand)]
+        command: CredentialCommand,
+    },
+    /// Gives the running agent other keys.
+    Rotate {
+        /// The key of the log, the keys of the document, or the store key: SVC_AGENT_STORE_KEY is the new one then, and
+        /// SVC_AGENT_STORE_KEY_PREVIOUS the one before.
+        #[arg(value_enum)]
+        kind: RotatedKey,
+        /// Issue own credentials again, so that the old key leaves the document earlier.
+        #[arg(long)]
+        reissue: bool,
+        /// A thief may have the keys of the document: they leave it at once.
+        #[arg(long)]
+        compromised: bool,
+    },
     /// Lets the store of a stopped agent take a longer log of its DID, after a restored backup.
     Recover {
         /// The log: a file, or its URL.
         #[arg(long)]
         log: String,
+    },
+}
+
+/// Keys that can be rotated.
+#[derive(Debug, Clone, Copy, clap::ValueEnum)]
+pub enum RotatedKey {
+    /// The key that signs the entries of the log.
+    Update,
+    /// The keys of the document.
+    Document,
+    /// The key that encrypts the private keys of the store.
+    Store,
+}
+
+impl RotatedKey {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Update => "update",
+            Self::Document => "document",
+            Self::Store => "store",
+        }
+    }
+}
+
+#[derive(Debug, Subcommand)]
+pub enum CredentialCommand {
+    /// Lists the credentials that the DID presents, and those that it has issued.
+    List,
+    /// Presents a credential that another DID has issued to this one.
+    Import {
+        /// File with the credential as JSON.
+        file: PathBuf,
+    },
+    /// Presents an imported credential no more.
+    Remove {
+        /// Id of the credential.
+        id: String,
+    },
+    /// Issues a credential to a DID that has a HOLDER participant under the agent's, and prints it as a file for its subject.
+    Issue {
+        /// DID of the subject.
+        #[arg(long)]
+        to: String,
+        /// Id of the schema.
+        #[arg(long)]
+        schema: String,
+        /// File with the claims as a JSON object.
+        #[arg(long)]
+        claims: PathBuf,
+        /// End of the validity, RFC 3339; the longest that is allowed when absent.
+        #[arg(long)]
+        valid_until: Option<String>,
     },
 }
 
@@ -70,6 +143,17 @@ pub(super) async fn run(
             print_content(&local()?.get("/v2/agent/info").await?, OutputForm::chosen(as_json, false))
         }
         Some(AgentCommand::Webhooks { command }) => run_webhooks(&local()?, command, as_json).await,
+        Some(AgentCommand::Credential { command }) => run_credentials(&local()?, command, as_json).await,
+        Some(AgentCommand::Rotate { kind, reissue, compromised }) => {
+            let mut body = json!({"kind": kind.as_str()});
+            for (name, flag) in [("reissue", reissue), ("compromised", compromised)] {
+                if flag {
+                    body[name] = true.into();
+                }
+            }
+            let rotated = local()?.post_json("/v2/agent/keys/rotate", &body).await?;
+            print_content(&rotated, OutputForm::chosen(as_json, false))
+        }
         Some(AgentCommand::Recover { log }) => {
             let stopped = read_stopped_agent(&environment, secrets)?;
             let recovered = recover_log(stopped.store, &stopped.paths.head, read_log(&log).await?).await?;
@@ -105,6 +189,45 @@ async fn run_webhooks(api: &LocalApi, command: WebhookCommand, as_json: bool) ->
             print_content(&api.post("/v2/events/gaps/refill").await?, OutputForm::chosen(as_json, false))
         }
     }
+}
+
+async fn run_credentials(api: &LocalApi, command: CredentialCommand, as_json: bool) -> anyhow::Result<()> {
+    match command {
+        CredentialCommand::List => {
+            let mut all = api.all("/v2/vt/linked-credentials").await?;
+            all.extend(api.all("/v2/vt/schema-credentials").await?);
+            let issued = api.all("/v2/vt/issued-credentials").await?;
+            all.extend(issued.into_iter().filter(|one| one["kind"] == "issued"));
+            print_items(&all, as_json, |one| {
+                let state = if one["presented"] == true { "presented" } else { text(&one["state"]) };
+                let reason = one["reason"].as_str().map(|reason| format!(" ({reason})")).unwrap_or_default();
+                let until = one["validUntil"].as_str().map(|until| format!(", until {until}")).unwrap_or_default();
+                format!("{}  {} {}: {state}{reason}{until}", text(&one["id"]), text(&one["kind"]), text(&one["name"]))
+            })
+        }
+        CredentialCommand::Import { file } => {
+            let body = json!({"credential": read_json(&file)?});
+            let imported = api.post_json("/v2/vt/linked-credentials", &body).await?;
+            print_content(&imported, OutputForm::chosen(as_json, false))
+        }
+        CredentialCommand::Remove { id } => {
+            let removed = api.delete(&format!("/v2/vt/linked-credentials/{}", urlencoding(&id))).await?;
+            print_content(&removed, OutputForm::chosen(as_json, false))
+        }
+        CredentialCommand::Issue { to, schema, claims, valid_until } => {
+            let mut body = json!({"did": to, "schemaId": schema, "claims": read_json(&claims)?});
+            if let Some(until) = valid_until {
+                body["validUntil"] = until.into();
+            }
+            // The credential alone is printed: it is the file that its subject imports.
+            print_json(&api.post_json("/v2/vt/issued-credentials", &body).await?["credential"])
+        }
+    }
+}
+
+fn read_json(file: &Path) -> anyhow::Result<Value> {
+    let text = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("{} is no JSON", file.display()))
 }
 
 fn text(value: &Value) -> &str {

@@ -76,12 +76,15 @@ pub(super) struct DevnetArgs {
     /// Port of the services a scenario brings, always on loopback; 0 takes a free one. A home keeps its first port: DIDs name it.
     #[arg(long, default_value_t = 3002)]
     services_port: u16,
-    /// Port of the admin API of the scenario's agent; 0 takes a free one.
+    /// Port of the admin API of the scenario's first agent; the second one's is two higher. 0 takes free ones.
     #[arg(long, default_value_t = 3003)]
     agent_admin_port: u16,
-    /// Port of the public files of the scenario's agent; 0 takes a free one. The DID names it.
+    /// Port of the public files of the scenario's first agent; the second one's is two higher. 0 takes free ones. The DIDs name them.
     #[arg(long, default_value_t = 3004)]
     agent_public_port: u16,
+    /// Start no agents.
+    #[arg(long, conflicts_with = "demo_agent")]
+    no_agents: bool,
     /// Keep the state of this number of newest heights only, and all blocks, as a public node does; 0 keeps all.
     #[arg(long, default_value_t = 0)]
     prune_state: u64,
@@ -210,6 +213,9 @@ async fn run_agent_demo(mut config: LocalNetworkConfig) -> anyhow::Result<()> {
     outcome
 }
 
+/// Agents that have ports of their own.
+const AGENTS: u16 = 2;
+
 impl DevnetArgs {
     /// Fails when a port is taken, with the option that chooses another one.
     fn check_ports(&self, config: &LocalNetworkConfig, scenario: &Scenario) -> anyhow::Result<()> {
@@ -221,9 +227,9 @@ impl DevnetArgs {
         if !scenario.services.is_empty() {
             listeners.push(("--services-port", config.devnet.services_listen));
         }
-        if scenario.agent.is_some() {
-            listeners.extend(config.agent.admin_listen.map(|address| ("--agent-admin-port", address)));
-            listeners.extend(config.agent.public_listen.map(|address| ("--agent-public-port", address)));
+        let agents = if self.no_agents { 0 } else { scenario.agents.len() };
+        for (admin, public) in config.agent.listens.iter().take(agents) {
+            listeners.extend([("--agent-admin-port", *admin), ("--agent-public-port", *public)]);
         }
         let is_fixed = |(_, address): &(_, SocketAddr)| address.port() != 0;
         // Each listener stays open until all are checked: two options may name one port.
@@ -265,8 +271,13 @@ impl DevnetArgs {
             },
             database,
             agent: LocalAgentConfig {
-                admin_listen: Some(port(self.agent_admin_port)),
-                public_listen: Some(port(self.agent_public_port)),
+                listens: (0..AGENTS)
+                    .map(|place| {
+                        let nth = |first: u16| if first == 0 { 0 } else { first.saturating_add(2 * place) };
+                        (port(nth(self.agent_admin_port)), port(nth(self.agent_public_port)))
+                    })
+                    .collect(),
+                is_off: self.no_agents,
                 home: self.home.clone(),
                 ..LocalAgentConfig::default()
             },
@@ -310,10 +321,10 @@ async fn run_without_tool_server(args: &DevnetArgs, config: LocalNetworkConfig) 
 
 fn reset_home(home: &std::path::Path) -> anyhow::Result<()> {
     let had_chain = svc_devnet::node::reset_home(home)?;
-    let databases = [INDEXER_FILE, "agent.db", "agent.journal"];
+    let databases = [INDEXER_FILE, "agent.db", "agent.journal", "branch.db", "branch.journal"];
     let with_suffixes =
         databases.iter().flat_map(|file| ["", "-wal", "-shm", ".lock"].map(|suffix| format!("{file}{suffix}")));
-    for file in with_suffixes.chain(["agent.head".to_owned()]) {
+    for file in with_suffixes.chain(["agent.head".to_owned(), "branch.head".to_owned()]) {
         match std::fs::remove_file(home.join(file)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).context("cannot reset"),
             _ => {}

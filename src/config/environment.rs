@@ -1,6 +1,6 @@
 //! Variables as text, and the errors of reading them.
 
-use std::{collections::HashMap, fmt, time::Duration};
+use std::{borrow::Cow, collections::HashMap, fmt, time::Duration};
 
 use svc_net::{host_policy::HostPolicy, upstream::UpstreamOrigins};
 use svc_wire::{
@@ -61,7 +61,7 @@ pub enum ConfigError {
 #[derive(Debug, PartialEq, Eq)]
 pub struct VariableProblem {
     /// Name of the variable.
-    pub variable: &'static str,
+    pub variable: Cow<'static, str>,
     /// The value, or the state of the variable.
     pub found: String,
     /// The allowed values.
@@ -92,8 +92,13 @@ impl<'a, E: Environment> EnvironmentReader<'a, E> {
         Self { environment, problems: Vec::new() }
     }
 
-    pub(super) fn add_problem(&mut self, variable: &'static str, found: impl Into<String>, allowed: impl Into<String>) {
-        self.problems.push(VariableProblem { variable, found: found.into(), allowed: allowed.into() });
+    pub(super) fn add_problem(
+        &mut self,
+        variable: impl Into<Cow<'static, str>>,
+        found: impl Into<String>,
+        allowed: impl Into<String>,
+    ) {
+        self.problems.push(VariableProblem { variable: variable.into(), found: found.into(), allowed: allowed.into() });
     }
 
     /// Whether a variable has a problem.

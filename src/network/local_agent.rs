@@ -3,30 +3,38 @@
 use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::Context;
+use serde_json::{Map, Value};
 use svc_agent::{
-    AgentConfig, ChainConfig, CourierConfig, DidMethod, EventsConfig, HandledEvents, LoginRules, PublicLocation,
-    StoreKey, StoreKeys, StoreSettings, WebhookSecrets,
+    AgentConfig, ChainConfig, CourierConfig, CredentialKind, CredentialMode, CredentialSettings, DidMethod,
+    EventsConfig, HandledEvents, IssueRequest, LoginRules, PublicLocation, Refusal, RotationPauses, StoreKey,
+    StoreKeys, StoreSettings, WebhookSecrets,
 };
-use svc_devnet::{Devnet, scenario::GAS_PRICE_MICROS};
+use svc_devnet::{
+    Devnet,
+    scenario::{AgentSpec, GAS_PRICE_MICROS},
+};
 use svc_net::{host_policy::HostPolicy, upstream::UpstreamOrigins, webhook::WebhookClient};
 use svc_pipeline::{ChainExpectation, FeePolicy, JournalPlace};
+use svc_trust::EssentialCredential;
 use svc_wire::{account_key::AccountKey, secret::SecretString};
 use url::Url;
 
 use crate::admin::{AdminConfig, AgentListeners, AgentServer, AgentServerConfig};
 
-/// The agent of a local network.
+/// The agents of a local network.
 #[derive(Debug, Clone, Default)]
 pub struct LocalAgentConfig {
-    /// Address of its admin API.
-    pub admin_listen: Option<SocketAddr>,
-    /// Address of its public files.
-    pub public_listen: Option<SocketAddr>,
-    /// Directory that keeps it between runs; in memory when absent.
+    /// Address of the admin API of each agent, and of its public files; free ports where there is none.
+    pub listens: Vec<(SocketAddr, SocketAddr)>,
+    /// Whether no agent is started.
+    pub is_off: bool,
+    /// Whether the agents wait for a person to make their DIDs participants.
+    pub waits_for_setup: bool,
+    /// Directory that keeps them between runs; in memory when absent.
     pub home: Option<PathBuf>,
     /// Time between the blocks; `None` on order only.
     pub block_time: Option<Duration>,
-    /// Receiver of its events.
+    /// Receiver of the first one's events.
     pub receiver: Option<ReceiverConfig>,
 }
 
@@ -41,28 +49,136 @@ pub struct ReceiverConfig {
 
 /// The store key of a devnet's agent. Nothing in a devnet is worth anything.
 const STORE_KEY: [u8; 32] = [7; 32];
+/// Longest wait for the credential of an agent.
+const RECEIVE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Events that a devnet's agent stores at most.
 const MAX_STORED: u64 = 100_000;
 
-/// Starts the agent, and makes its DID a participant.
+/// A running agent of a devnet.
+pub struct LocalAgent {
+    /// Its name in the scenario.
+    pub name: String,
+    /// Its listeners.
+    pub server: AgentServer,
+}
+
+/// Starts the agents of the scenario, makes their DIDs participants, and gives them their credentials.
 pub(super) async fn launch(
-    config: LocalAgentConfig,
+    config: &LocalAgentConfig,
     devnet: &Devnet,
+    upstreams: (UpstreamOrigins, UpstreamOrigins),
+) -> anyhow::Result<Vec<LocalAgent>> {
+    let mut agents: Vec<LocalAgent> = Vec::new();
+    for (place, spec) in devnet.agents.iter().enumerate().filter(|_| !config.is_off) {
+        let parent = spec.parent.as_ref().and_then(|parent| agents.iter().find(|one| one.name == *parent));
+        let parent = parent.map(|parent| parent.server.did());
+        let server = start(config, devnet, (place, spec), parent, upstreams.clone()).await?;
+        agents.push(LocalAgent { name: spec.name.clone(), server });
+    }
+    if !config.waits_for_setup {
+        let dids: Vec<_> = agents.iter().map(|agent| (agent.name.clone(), agent.server.did())).collect();
+        devnet.admit_agents(&dids).await?;
+        // A chain that makes blocks on order only has no block for their transactions.
+        if config.block_time.is_some() {
+            for (agent, spec) in agents.iter().zip(&devnet.agents) {
+                receive_credentials(devnet, &agents, agent, spec).await?;
+            }
+        }
+    }
+    Ok(agents)
+}
+
+/// Imports the credentials that services and other agents issue to an agent, unless it has them.
+async fn receive_credentials(
+    devnet: &Devnet,
+    agents: &[LocalAgent],
+    agent: &LocalAgent,
+    spec: &AgentSpec,
+) -> anyhow::Result<()> {
+    let (own, did) = (&agent.server.agent, agent.server.did());
+    if own.store().held_credentials().await?.iter().any(|one| one.kind == CredentialKind::Received) {
+        return Ok(());
+    }
+    for received in &spec.receives {
+        let claims = received_claims(&received.schema);
+        let issuer = agents.iter().find(|one| one.name == received.by);
+        let credential = match issuer {
+            Some(issuer) => {
+                let schema_id = devnet.address(&format!("{}.schema", received.schema)).parse()?;
+                let request = IssueRequest { did: did.clone(), schema_id, claims, valid_until: None };
+                let issue = async || issuer.server.agent.credentials().issue(request.clone()).await;
+                serde_json::from_str(&retry(devnet, issue).await?.body)?
+            }
+            None => {
+                let mut subject = Map::new();
+                subject.insert("id".to_owned(), did.as_str().into());
+                subject.extend(claims);
+                devnet.issue_credential(&received.by, &received.schema, Value::Object(subject)).await?
+            }
+        };
+        let import = async || own.credentials().import(credential.clone()).await;
+        retry(devnet, import).await?;
+    }
+    Ok(())
+}
+
+/// Asks again with each block until the agent does it: it has to find the chain first.
+async fn retry<T>(devnet: &Devnet, ask: impl AsyncFn() -> Result<T, Refusal>) -> anyhow::Result<T> {
+    let mut heights = devnet.node.watch_heights();
+    let attempts = async {
+        loop {
+            match ask().await {
+                Ok(answer) => return Ok(answer),
+                Err(refusal) if refusal.retry_after.is_none() => return Err(anyhow::Error::from(refusal)),
+                Err(_) => heights.changed().await?,
+            }
+        }
+    };
+    tokio::time::timeout(RECEIVE_TIMEOUT, attempts).await.context("an agent did not get its credential in time")?
+}
+
+/// The claims that others make about an agent.
+fn received_claims(schema: &str) -> Map<String, Value> {
+    let claims: &[(&str, Value)] = match schema {
+        "organization" => &[
+            ("name", "Registry company".into()),
+            ("registryId", "DEV-registry".into()),
+            ("address", "1 Loopback Road".into()),
+            ("countryCode", "EE".into()),
+        ],
+        _ => &[
+            ("name", "Devnet branch".into()),
+            ("type", "DevnetService".into()),
+            ("description", "A service of the same corporation.".into()),
+            ("minimumAgeRequired", 0.into()),
+            ("termsAndConditions", "https://branch.devnet.example/terms".into()),
+            ("privacyPolicy", "https://branch.devnet.example/privacy".into()),
+        ],
+    };
+    claims.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+}
+
+/// Starts one agent.
+async fn start(
+    config: &LocalAgentConfig,
+    devnet: &Devnet,
+    (place, spec): (usize, &AgentSpec),
+    parent: Option<String>,
     (rpc, indexers): (UpstreamOrigins, UpstreamOrigins),
 ) -> anyhow::Result<AgentServer> {
-    let slot = devnet.agent_slot.as_ref().context("the scenario has no agent")?;
     let seat = devnet.operator_slot.as_ref().context("an agent needs a scenario with a seat")?;
-    let account = devnet.accounts.get(&slot.account_name).context("the agent has no account")?;
+    let account = devnet.accounts.get(&spec.account).context("the agent has no account")?;
     let any_port = SocketAddr::from(([127, 0, 0, 1], 0));
+    let (admin_listen, public_listen) = config.listens.get(place).copied().unwrap_or((any_port, any_port));
     let mut server = AgentServerConfig {
         admin: AdminConfig {
-            bind: config.admin_listen.unwrap_or(any_port),
+            bind: admin_listen,
             trusted_networks: Vec::new(),
             allowed_hosts: BTreeSet::new(),
             public_host: None,
         },
-        public: config.public_listen.unwrap_or(any_port),
-        socket: config.home.as_deref().map(|home| home.join("agent.sock")),
+        public: public_listen,
+        socket: config.home.as_deref().map(|home| home.join(format!("{}.sock", spec.name))),
     };
     let listeners = AgentListeners::bind(&server)?;
     let (admin, public) = listeners.addresses()?;
@@ -77,15 +193,15 @@ pub(super) async fn launch(
         fees: FeePolicy::at_price(GAS_PRICE_MICROS),
         uses_live_descriptors: false,
     };
-    let file = |name: &str| config.home.as_deref().map(|home| home.join(name));
+    let file = |extension: &str| config.home.as_deref().map(|home| home.join(format!("{}.{extension}", spec.name)));
     let text = |path: PathBuf| path.to_str().map(str::to_owned).context("the home is no text");
-    let journal = file("agent.journal").map(text).transpose()?;
-    let database = match file("agent.db") {
+    let journal = file("journal").map(text).transpose()?;
+    let database = match file("db") {
         Some(path) => format!("sqlite://{}?mode=rwc", path.display()),
         None => "sqlite::memory:".to_owned(),
     };
     let keys = StoreKeys { current: StoreKey::from_bytes(STORE_KEY), previous: None };
-    let receiver = config.receiver.map(courier).transpose()?;
+    let receiver = config.receiver.clone().filter(|_| place == 0).map(courier).transpose()?;
     // A chain that makes blocks on order only is silent in between. Two runs of it are equal to the byte: the DID has no random key
     // in it, and every transaction is one of the scenario.
     let is_timed = config.block_time.is_some();
@@ -93,7 +209,7 @@ pub(super) async fn launch(
     let silence = (!is_timed).then_some(Duration::from_secs(86_400));
     let agent = AgentConfig {
         store: StoreSettings { url: database, keys },
-        head: file("agent.head"),
+        head: file("head"),
         method,
         location,
         pre_rotation: false,
@@ -115,6 +231,8 @@ pub(super) async fn launch(
             gas_adjustment: 150,
             resolves_changes: is_timed,
         },
+        credentials: if is_timed { credential_settings(devnet, parent) } else { CredentialSettings::off() },
+        rotation_pauses: RotationPauses::default(),
         events: EventsConfig {
             indexer: indexers,
             covers_corporation: true,
@@ -125,9 +243,26 @@ pub(super) async fn launch(
             max_stored: MAX_STORED,
         },
     };
-    let server = AgentServer::start(agent, server, listeners).await?;
-    devnet.admit_agent(&server.did()).await?;
-    Ok(server)
+    AgentServer::start(agent, server, listeners).await
+}
+
+/// The settings of an agent's credentials: its own claims, or the DID of its parent.
+fn credential_settings(devnet: &Devnet, parent: Option<String>) -> CredentialSettings {
+    let claims = [
+        ("NAME", "Devnet agent"),
+        ("TYPE", "DevnetService"),
+        ("DESCRIPTION", "Stands for the corporation of the devnet."),
+        ("MINIMUM_AGE_REQUIRED", "0"),
+        ("TERMS_AND_CONDITIONS_URI", "https://agent.devnet.example/terms"),
+        ("PRIVACY_POLICY_URI", "https://agent.devnet.example/privacy"),
+    ];
+    let claims = claims.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
+    let mode = match parent {
+        Some(parent) => CredentialMode::Delegated { parent },
+        None => CredentialMode::Standalone { claims: [(EssentialCredential::Service, claims)].into() },
+    };
+    let trusted_ecosystems = devnet.ecosystem_did().map(str::to_owned).into_iter().collect();
+    CredentialSettings { mode, trusted_ecosystems, ..CredentialSettings::off() }
 }
 
 fn courier(receiver: ReceiverConfig) -> anyhow::Result<CourierConfig> {

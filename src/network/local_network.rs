@@ -11,10 +11,9 @@ use svc_wire::{account_key::AccountKey, secret::SecretString};
 use super::{
     chain_and_indexer::{ChainAndIndexer, LocalIndexer},
     config::LocalNetworkConfig,
-    local_agent,
+    local_agent::{self, LocalAgent},
 };
 use crate::{
-    admin::AgentServer,
     listener::bind_listener,
     mcp::{HttpServer, HttpServerConfig, ToolServer},
 };
@@ -33,8 +32,8 @@ pub struct LocalNetwork {
     pub bearer_token: String,
     /// Further nodes of the chain, in the order in which the tool server falls back on them.
     pub extra_nodes: Vec<Node>,
-    /// The agent of the corporation, where the scenario has one.
-    pub agent: Option<AgentServer>,
+    /// The agents of the corporation, in the order of the scenario.
+    pub agents: Vec<LocalAgent>,
     http_server: HttpServer,
     indexer: LocalIndexer,
     extra_indexers: Vec<LocalIndexer>,
@@ -52,15 +51,11 @@ impl LocalNetwork {
         let indexers = extra_indexers.iter().fold(first, |all, one| all.with_origin(one.origin()));
         let mut agent_config = config.agent.clone();
         agent_config.block_time = config.devnet.block_time;
-        let agent = match &devnet.agent_slot {
-            None => None,
-            Some(_) => {
-                let agent = local_agent::launch(agent_config, &devnet, (rpc.clone(), indexers.clone())).await?;
-                // The tool server finds the agent in the indexer.
-                indexer.await_newest(&devnet).await?;
-                Some(agent)
-            }
-        };
+        let agents = local_agent::launch(&agent_config, &devnet, (rpc.clone(), indexers.clone())).await?;
+        if !agents.is_empty() {
+            // The tool server finds the agents in the indexer.
+            indexer.await_newest(&devnet).await?;
+        }
         let seat = devnet.operator_slot.clone().context("the scenario has no seat for a tool server")?;
         let account = devnet.accounts.get(&seat.operator_name).context("the seat's operator has no account")?;
         let key = AccountKey::from_mnemonic(&account.mnemonic)?;
@@ -93,7 +88,7 @@ impl LocalNetwork {
             tool_server,
             bearer_token: bearer,
             extra_nodes,
-            agent,
+            agents,
             http_server,
             indexer,
             extra_indexers,
@@ -135,8 +130,6 @@ impl LocalNetwork {
         self.tool_server.drain();
         self.operator.shutdown(timeout).await;
         self.http_server.stop(Duration::from_secs(2)).await;
-        if let Some(agent) = self.agent {
-            agent.stop(Duration::from_secs(3)).await;
-        }
+        futures::future::join_all(self.agents.into_iter().map(|agent| agent.server.stop(Duration::from_secs(3)))).await;
     }
 }

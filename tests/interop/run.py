@@ -204,6 +204,8 @@ class Agent:
             "SVC_ACCOUNT_MNEMONIC": AGENT,
             "SVC_AGENT_STORE_KEY": base64.b64encode(bytes(range(32))).decode(),
             "SVC_AGENT_DB": f"sqlite://{place}/agent.db?mode=rwc",
+            "AGENT_MODE": "delegated",
+            "AGENT_DELEGATED_PARENT_VS_DID": "did:web:parent.example",
             "SVC_CORPORATION_ID": told["values"]["registry_id"],
             "SVC_RPC_ENDPOINT_URL": told["rpc"],
             "SVC_INDEXER_BASE_URL": told["indexer"],

@@ -25,6 +25,14 @@ pub enum RefusalCode {
     UnknownId,
     /// The agent's state does not allow the request.
     InvalidState,
+    /// The claims of a credential do not fit its schema.
+    InvalidClaims,
+    /// The agent has no participant that may issue the credential.
+    NotAuthorized,
+    /// The subject has no participant that may hold the credential.
+    PeerNotAuthorized,
+    /// The registry or an issuer's server does not answer, so that nothing can be decided.
+    ResolverUnavailable,
     /// Another entry has this id.
     DuplicateId,
     /// The agent manages its DIDComm entry itself.
@@ -53,6 +61,10 @@ impl RefusalCode {
             Self::Forbidden => ("FORBIDDEN", 403),
             Self::UnknownId => ("UNKNOWN_ID", 404),
             Self::InvalidState => ("INVALID_STATE", 409),
+            Self::InvalidClaims => ("INVALID_CLAIMS", 422),
+            Self::NotAuthorized => ("NOT_AUTHORIZED", 409),
+            Self::PeerNotAuthorized => ("PEER_NOT_AUTHORIZED", 409),
+            Self::ResolverUnavailable => ("RESOLVER_UNAVAILABLE", 503),
             Self::DuplicateId => ("DUPLICATE_ID", 409),
             Self::DidCommEntry => ("DIDCOMM_ENTRY", 409),
             Self::LinkedPresentationEntry => ("LINKED_VP_ENTRY", 409),

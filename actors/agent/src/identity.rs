@@ -87,6 +87,11 @@ impl PublicLocation {
         &self.did_location
     }
 
+    /// Returns the path of a URL below the public one. `path` begins with a slash.
+    pub fn url_path(&self, path: &str) -> String {
+        format!("{}{path}", self.path)
+    }
+
     /// Returns the path of a file of the DID, such as `did.jsonl`.
     pub fn file_path(&self, file: &str) -> String {
         if self.path.is_empty() { format!("/.well-known/{file}") } else { format!("{}/{file}", self.path) }

@@ -4,18 +4,22 @@
 //! This crate is no HTTP server: a front end parses requests, asks a handle and shapes the answer. Each actor has a folder; the
 //! decisions are in code without I/O and clock.
 
+mod account_write;
 mod boot;
 mod chain_link;
 mod courier;
+mod credentials;
 mod delivery;
 pub mod document;
 mod error;
+mod grant;
 mod identity;
 mod journal_key;
 mod keeper;
 pub mod log;
 mod notification;
 mod resolution;
+mod rotation;
 mod store;
 mod store_guard;
 mod token;
@@ -24,20 +28,25 @@ mod watcher;
 pub use boot::{Agent, AgentBootError, AgentConfig, EventsConfig, OtherPublicLog};
 pub use chain_link::{ChainAccess, ChainConfig, ChainError, ChainLinkHandle, ChainLinkState, OlderStore};
 pub use courier::{CourierConfig, CourierHandle, InvalidWebhookSecret, WebhookSecrets};
+pub use credentials::{
+    CLAIM_PREFIXES, ClaimProblem, ClaimTexts, CredentialAnswer, CredentialHandle, CredentialMode, CredentialSettings,
+    IssueRequest, PassReport, claims_for, texts_without_property,
+};
 pub use delivery::DeliveryHandle;
 pub use error::{AgentPart, Refusal, RefusalCode, Violation};
+pub use grant::{AgentAccount, AgentGrant, BlockedReason, WantedGrant, read_grant};
 pub use identity::{DidMethod, PublicLocation};
 pub use keeper::{
     BoundDistance, DocumentError, KeeperHandle, LogRecoveryError, PublishedDocument, PublishedFile, RecoveredLog,
     recover_log,
 };
 pub use notification::{Notification, NotificationMaker};
-pub use resolution::{
-    AgentAccount, BlockedReason, ResolutionHandle, ResolutionPhase, ResolutionReport, TriggerGrant, read_grant,
-};
+pub use resolution::{ResolutionHandle, ResolutionPhase, ResolutionReport};
+pub use rotation::{RotationAnswer, RotationHandle, RotationKind, RotationPauses, RotationRequest};
 pub use store::{
-    AgentStore, AgentStoreError, BlockEvents, DeadLetter, EventGap, HeadFile, OutboxEvent, OutboxSizes, PublishedHead,
-    ResolutionProgress, SealingError, StoreKey, StoreKeys, StoreSettings, StoredChain,
+    AgentStore, AgentStoreError, BlockEvents, CredentialKind, CredentialState, DeadLetter, EventGap, HeadFile,
+    OutboxEvent, OutboxSizes, PublishedHead, ResolutionProgress, RotationPhase, SealingError, StoreKey, StoreKeys,
+    StoreSettings, StoredChain, StoredCredential,
 };
 pub use token::{AccessToken, LoginChallenge, LoginProof, LoginRules, TokenCheck, TokenIssuerHandle};
 pub use watcher::{HandledEvents, WatcherHandle, WatcherState};

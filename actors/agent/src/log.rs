@@ -58,6 +58,8 @@ fn canonical(value: &Value) -> Result<String, LogEntryError> {
 pub struct EntryKeys<'a> {
     /// Signs the entry.
     pub update: &'a SigningKey,
+    /// Signs the entries behind it, when it is another key; never with the first entry, nor when the log names hashes of the next keys.
+    pub named: Option<&'a SigningKey>,
     /// Hashes of the keys that may sign the next entry, with pre-rotation; `None` leaves the parameters of the log as they are.
     pub next_hashes: Option<Vec<String>>,
 }
@@ -86,10 +88,12 @@ pub fn next_entry(
     time: &str,
 ) -> Result<LogEntry, LogEntryError> {
     let (number, version_id) = previous;
-    let mut parameters = json!({});
-    if let Some(hashes) = &keys.next_hashes {
-        parameters = json!({"updateKeys": [encode_multikey(keys.update)], "nextKeyHashes": hashes});
-    }
+    let update_keys = [encode_multikey(keys.named.unwrap_or(keys.update))];
+    let parameters = match (&keys.next_hashes, keys.named) {
+        (Some(hashes), _) => json!({"updateKeys": update_keys, "nextKeyHashes": hashes}),
+        (None, Some(_)) => json!({"updateKeys": update_keys}),
+        (None, None) => json!({}),
+    };
     let entry = json!({"versionId": version_id, "versionTime": time, "parameters": parameters, "state": document});
     finish(entry, number + 1, keys.update, time)
 }
@@ -125,7 +129,7 @@ mod tests {
     /// A log with an entry a second, by a test clock.
     fn long_log(entries: u64) -> (String, String) {
         let key = SigningKey::from_bytes(&[7; 32]);
-        let keys = || EntryKeys { update: &key, next_hashes: None };
+        let keys = || EntryKeys { update: &key, named: None, next_hashes: None };
         let time = |number: u64| {
             let seconds = FIRST + i64::try_from(number).unwrap_or(0);
             timestamp::iso_seconds(&prost_types::Timestamp { seconds, nanos: 0 })

@@ -90,6 +90,22 @@ pub fn record_resolution(outcome: &'static str) {
         .increment([("outcome", outcome)]);
 }
 
+/// Records the end of an attempt to anchor a credential: anchored, blocked or failed.
+pub fn record_credential_anchor(outcome: &'static str) {
+    instrument!(
+        Counter,
+        "svc_agent_credential_anchors_total",
+        "Attempts to anchor the digest of a credential, by outcome."
+    )
+    .increment([("outcome", outcome)]);
+}
+
+/// Records the number of credentials that wait: for a grant, a fee, a digest or a server.
+pub fn record_credentials_waiting(count: usize) {
+    instrument!(Gauge, "svc_agent_credentials_waiting", "Credentials that could not be issued or anchored yet.")
+        .set(u64::try_from(count).unwrap_or(u64::MAX), []);
+}
+
 /// States of the resolution of the document.
 const RESOLUTION_STATES: [&str; 5] = ["off", "idle", "pending", "submitted", "blocked"];
 

@@ -20,8 +20,9 @@ pub use actors::{
     record_actor_restart, record_mailbox_depth, record_message_duration, record_message_rejected, record_message_wait,
 };
 pub use agent::{
-    record_admin_request, record_agent_store, record_document_size, record_document_version, record_login,
-    record_registry_events, record_resolution, record_resolution_state, record_webhook, record_webhook_time,
+    record_admin_request, record_agent_store, record_credential_anchor, record_credentials_waiting,
+    record_document_size, record_document_version, record_login, record_registry_events, record_resolution,
+    record_resolution_state, record_webhook, record_webhook_time,
 };
 pub use devnet::record_devnet_block;
 pub use indexer::{

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use svc_agent::{AgentAccount, AgentConfig, ChainConfig, PublicLocation, read_grant};
+use svc_agent::{AgentAccount, AgentConfig, ChainConfig, PublicLocation, WantedGrant, read_grant};
 use svc_kit::wall_clock;
 use svc_net::{
     did::DidResolver,
@@ -155,13 +155,13 @@ async fn check_account(
     if let Some(did) = did {
         let agent =
             AgentAccount { did: did.to_owned(), corporation_id: config.corporation_id, address: address.clone() };
-        findings.push(match read_grant(node, chain, &agent, &wall_clock::now()).await {
+        findings.push(match read_grant(node, chain, &agent, &WantedGrant::TRIGGER, &wall_clock::now()).await {
             Ok(Ok(grant)) => {
                 // An allowance of an account without coins pays nothing.
                 let coins = query_balance(node, &grant.corporation, &chain.params.denom).await.unwrap_or(0);
                 budget = grant.budget.filter(|_| coins > 0);
                 let until = timestamp::iso_millis(&grant.expires_at);
-                CheckFinding::good("grant", format!("participant {} until {until}", grant.participant_id))
+                CheckFinding::good("grant", format!("participant {} until {until}", grant.participant.id))
             }
             Ok(Err(reason)) => CheckFinding::bad("grant", reason.as_str()),
             Err(error) => CheckFinding::bad("grant", error.to_string()),

@@ -21,11 +21,19 @@ impl LocalApi {
     }
 
     pub(super) async fn get(&self, path: &str) -> anyhow::Result<Value> {
-        self.send(reqwest::Method::GET, path).await
+        self.send(reqwest::Method::GET, path, None).await
     }
 
     pub(super) async fn post(&self, path: &str) -> anyhow::Result<Value> {
-        self.send(reqwest::Method::POST, path).await
+        self.send(reqwest::Method::POST, path, None).await
+    }
+
+    pub(super) async fn post_json(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        self.send(reqwest::Method::POST, path, Some(body)).await
+    }
+
+    pub(super) async fn delete(&self, path: &str) -> anyhow::Result<Value> {
+        self.send(reqwest::Method::DELETE, path, None).await
     }
 
     /// Reads every item of a list.
@@ -40,9 +48,12 @@ impl LocalApi {
         }
     }
 
-    async fn send(&self, method: reqwest::Method, path: &str) -> anyhow::Result<Value> {
-        let sent = self.client.request(method, format!("http://localhost{path}")).send().await;
-        let answer = sent.with_context(|| {
+    async fn send(&self, method: reqwest::Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+        let mut request = self.client.request(method, format!("http://localhost{path}"));
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let answer = request.send().await.with_context(|| {
             format!(
                 "no agent answers at {}: does it run, with the same SVC_AGENT_SOCKET or SVC_AGENT_DB?",
                 self.socket.display()

@@ -49,7 +49,7 @@ async fn receive(State(sender): State<mpsc::Sender<Value>>, Json(body): Json<Val
 
 /// Runs the demo, and prints each step. Fails when one of them does not show the entry.
 pub(super) async fn run(network: &LocalNetwork, mut consumer: WebhookConsumer) -> anyhow::Result<()> {
-    let agent = network.agent.as_ref().context("the scenario has no agent")?;
+    let agent = &network.agents.first().context("the scenario has no agent")?.server;
     let did = agent.did();
     print_line(format!("The agent is {did}"));
     let client = McpClient::connect(&network.mcp_url(), &network.bearer_token).await?;

@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 use svc_devnet::Devnet;
 
-use crate::{cli::output::render_table, network::LocalNetwork};
+use crate::{
+    cli::output::render_table,
+    network::{LocalAgent, LocalNetwork},
+};
 
 /// The origin of the services, and the facts about each that a test can check.
 pub(super) fn describe_services(devnet: &Devnet) -> Option<Value> {
@@ -11,12 +14,15 @@ pub(super) fn describe_services(devnet: &Devnet) -> Option<Value> {
     Some(json!({"origin": services.origin(), "services": services.all()}))
 }
 
-/// The addresses and the DID of the agent.
-fn describe_agent(network: &LocalNetwork) -> Option<Value> {
-    let agent = network.agent.as_ref()?;
-    Some(json!({
-        "did": agent.did(), "admin": format!("http://{}", agent.admin), "public": format!("http://localhost:{}", agent.public.port()),
-    }))
+/// The names, addresses and DIDs of the agents.
+fn describe_agents(network: &LocalNetwork) -> Vec<Value> {
+    let describe = |LocalAgent { name, server }: &LocalAgent| {
+        json!({
+            "name": name, "did": server.did(), "admin": format!("http://{}", server.admin),
+            "public": format!("http://localhost:{}", server.public.port()),
+        })
+    };
+    network.agents.iter().map(describe).collect()
 }
 
 pub(super) fn describe_network(network: &LocalNetwork, as_json: bool) -> anyhow::Result<String> {
@@ -28,7 +34,7 @@ pub(super) fn describe_network(network: &LocalNetwork, as_json: bool) -> anyhow:
     if as_json {
         let all = json!({
             "mcp": network.mcp_url(), "bearer": network.bearer_token, "rpc": devnet.node.origin(), "indexer": network.indexer_origin(),
-            "control": control, "services": describe_services(devnet), "agent": describe_agent(network),
+            "control": control, "services": describe_services(devnet), "agents": describe_agents(network),
             "corporation_id": seat.corporation_id, "policy_address": seat.policy_address,
             "operator": seat.operator_address, "member": devnet.address("member"), "values": devnet.saved_values,
             "namespace": devnet.namespace.as_str(),
@@ -49,12 +55,9 @@ pub(super) fn describe_network(network: &LocalNetwork, as_json: bool) -> anyhow:
         .into_iter()
         .chain(control.map(|control| ("control", control)))
         .chain(devnet.services.as_ref().map(|services| ("services", services.origin())))
-        .chain(
-            network
-                .agent
-                .iter()
-                .map(|agent| ("agent", format!("{} (admin API at http://{})", agent.did(), agent.admin))),
-        )
+        .chain(network.agents.iter().map(|LocalAgent { name, server }| {
+            (name.as_str(), format!("{} (admin API at http://{})", server.did(), server.admin))
+        }))
         .map(|(left, right)| (left.to_owned(), right))
         .collect();
     Ok(format!(

@@ -1,6 +1,7 @@
 //! The variables of `svc agent`.
 
 mod account;
+mod credentials;
 mod events;
 mod listeners;
 mod store;
@@ -9,12 +10,13 @@ mod tests;
 
 use std::net::SocketAddr;
 
-use svc_agent::{AgentConfig, DidMethod, PublicLocation};
+use svc_agent::{AgentConfig, DidMethod, PublicLocation, RotationPauses};
 use svc_net::host_policy::HostPolicy;
 
 pub use self::store::{AgentPaths, StoppedAgent, read_paths};
 use self::{
     account::read_chain,
+    credentials::read_credentials,
     events::read_events,
     listeners::{AdminSettings, read_admin},
 };
@@ -31,18 +33,9 @@ pub struct AgentSettings {
     pub warnings: Vec<String>,
 }
 
-/// Variables of other agents that this release does not use, with the reason.
-const UNUSED: [(&str, &str); 4] = [
-    ("MRTD_", "passports and identity cards are not read"),
-    ("OID4VC_", "OpenID4VC is not served"),
-    ("ECS_CLAIMS_", "the agent issues no credentials"),
-    ("AGENT_CREDENTIAL_", "the agent issues no credentials"),
-];
-const UNUSED_NAMES: [(&str, &str); 3] = [
-    ("AGENT_MODE", "the agent issues no credentials"),
-    ("AGENT_DELEGATED_PARENT_VS_DID", "the agent issues no credentials"),
-    ("TRUSTED_ECS_ECOSYSTEM_DIDS", "the agent issues no credentials"),
-];
+/// Prefixes of variables of other agents that this release does not use, with the reason.
+const UNUSED: [(&str, &str); 2] =
+    [("MRTD_", "passports and identity cards are not read"), ("OID4VC_", "OpenID4VC is not served")];
 
 /// Reads the configuration of `svc agent`. Fails with the problems of all variables at once.
 pub fn read_agent(environment: &impl Environment, secrets: &mut ProcessSecrets) -> Result<AgentSettings, ConfigError> {
@@ -52,6 +45,7 @@ pub fn read_agent(environment: &impl Environment, secrets: &mut ProcessSecrets) 
     let paths = store.as_ref().map(|store| store.paths.clone());
     let chain = read_chain(&mut reader, secrets, paths.as_ref());
     let mut warnings = unused_variables(environment);
+    let credentials = read_credentials(&mut reader, &mut warnings);
     let events = read_events(&mut reader, secrets, &mut warnings);
     let policy = hosts.unwrap_or(HostPolicy::PublicOnly);
     let admin = read_admin(&mut reader, policy);
@@ -67,12 +61,14 @@ pub fn read_agent(environment: &impl Environment, secrets: &mut ProcessSecrets) 
         });
     }
     check_ports(&mut reader, admin.as_ref(), public_bind, public_port);
-    let values = (hosts, store, chain, events, admin, location, public_bind, public_port, method, pre_rotation);
+    let values =
+        (hosts, store, chain, credentials, events, admin, location, public_bind, public_port, method, pre_rotation);
     match values {
         (
             Some(hosts),
             Some(StoppedAgent { store, paths }),
             Some(chain),
+            Some(credentials),
             Some(events),
             Some(admin),
             Some(location),
@@ -91,6 +87,8 @@ pub fn read_agent(environment: &impl Environment, secrets: &mut ProcessSecrets) 
                 admin_api: admin.public_url,
                 logins: admin.logins,
                 chain,
+                credentials,
+                rotation_pauses: RotationPauses::default(),
                 events,
             },
             server: AgentServerConfig {
@@ -152,14 +150,8 @@ fn check_ports<E: Environment>(
 }
 
 fn unused_variables(environment: &impl Environment) -> Vec<String> {
-    let mut found: Vec<(String, &str)> = Vec::new();
-    for name in environment.names() {
-        let by_name = UNUSED_NAMES.iter().find(|(unused, _)| *unused == name);
-        let reason = by_name.or_else(|| UNUSED.iter().find(|(prefix, _)| name.starts_with(prefix)));
-        if let Some((_, reason)) = reason {
-            found.push((name, reason));
-        }
-    }
-    found.sort();
-    found.into_iter().map(|(name, reason)| format!("{name} is not used: {reason}")).collect()
+    let mut names = environment.names();
+    names.sort();
+    let reason = |name: &str| UNUSED.iter().find(|(prefix, _)| name.starts_with(prefix)).map(|(_, reason)| *reason);
+    names.iter().filter_map(|name| Some(format!("{name} is not used: {}", reason(name)?))).collect()
 }

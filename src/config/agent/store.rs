@@ -69,7 +69,7 @@ pub(super) fn read_store<E: Environment>(
     for (position, (variable, path)) in files.iter().enumerate() {
         let others = files.iter().take(position).map(|(_, other)| *other);
         if others.chain(database.as_ref()).any(|other| other == *path) {
-            reader.add_problem(variable, format!("{}", path.display()), "a file of its own");
+            reader.add_problem(*variable, format!("{}", path.display()), "a file of its own");
         }
     }
     let current = read_key(reader, secrets, ("SVC_AGENT_STORE_KEY", "SVC_AGENT_STORE_KEY_FILE"), CREDENTIAL);

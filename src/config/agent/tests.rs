@@ -2,6 +2,9 @@
 
 use std::collections::HashMap;
 
+use svc_agent::CredentialMode;
+use svc_trust::EssentialCredential;
+
 use super::*;
 
 const PHRASE: &str = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about";
@@ -13,7 +16,22 @@ fn minimal() -> HashMap<&'static str, &'static str> {
         ("SVC_RPC_ENDPOINT_URL", "http://127.0.0.1:26657"),
         ("SVC_INDEXER_BASE_URL", "http://127.0.0.1:3001"),
         ("PUBLIC_API_BASE_URL", "https://agent.example.com"),
+        ("TRUSTED_ECS_ECOSYSTEM_DIDS", "did:web:ecosystem.example.com"),
+        ("ECS_CLAIMS_SERVICE_NAME", "Shop"),
+        ("ECS_CLAIMS_SERVICE_TYPE", "WebShop"),
+        ("ECS_CLAIMS_SERVICE_DESCRIPTION", "Sells books."),
+        ("ECS_CLAIMS_SERVICE_MINIMUM_AGE_REQUIRED", "18"),
+        ("ECS_CLAIMS_SERVICE_TERMS_AND_CONDITIONS_URI", "https://shop.example.com/terms"),
+        ("ECS_CLAIMS_SERVICE_PRIVACY_POLICY_URI", "https://shop.example.com/privacy"),
     ])
+}
+
+/// The settings of an agent whose parent issues its service credential.
+fn delegated() -> HashMap<&'static str, &'static str> {
+    let mut environment = minimal();
+    environment.retain(|name, _| !name.starts_with("ECS_CLAIMS_") && *name != "TRUSTED_ECS_ECOSYSTEM_DIDS");
+    environment.extend([("AGENT_MODE", "delegated"), ("AGENT_DELEGATED_PARENT_VS_DID", "did:web:parent.example.com")]);
+    environment
 }
 
 fn secrets() -> ProcessSecrets {
@@ -32,7 +50,7 @@ fn account(seed: u8) -> String {
 }
 
 #[test]
-fn six_settings_are_enough_and_the_rest_has_the_defaults_of_the_contract() {
+fn thirteen_settings_are_enough_and_the_rest_has_the_defaults_of_the_contract() {
     let config = read_agent(&minimal(), &mut secrets()).expect("enough");
     assert_eq!(config.server.admin.bind.to_string(), "127.0.0.1:3000");
     assert_eq!(config.server.public.to_string(), "0.0.0.0:3001");
@@ -50,7 +68,108 @@ fn six_settings_are_enough_and_the_rest_has_the_defaults_of_the_contract() {
         ),
         (Some("svc-agent.sock"), Some("svc-agent.head"))
     );
+    let credentials = &agent.credentials;
+    assert_eq!((credentials.days, credentials.renew_days), (365, 30));
+    assert_eq!(credentials.trusted_ecosystems, ["did:web:ecosystem.example.com"]);
+    let CredentialMode::Standalone { claims } = &credentials.mode else { panic!("{credentials:?}") };
+    let names: Vec<(EssentialCredential, usize)> = claims.iter().map(|(one, texts)| (*one, texts.len())).collect();
+    assert_eq!(names, [(EssentialCredential::Service, 6)]);
+    assert_eq!(claims[&EssentialCredential::Service]["MINIMUM_AGE_REQUIRED"], "18");
     assert!(config.warnings.is_empty());
+}
+
+#[test]
+fn a_delegated_agent_needs_its_parent_and_no_claims() {
+    let mut environment = delegated();
+    environment.extend([
+        ("ECS_CLAIMS_ORG_NAME", "x"),
+        ("AGENT_CREDENTIAL_DAYS", "10"),
+        ("AGENT_CREDENTIAL_RENEW_DAYS", "3"),
+    ]);
+    let config = read_agent(&environment, &mut secrets()).expect("enough");
+    let credentials = config.agent.credentials;
+    assert_eq!(credentials.mode, CredentialMode::Delegated { parent: "did:web:parent.example.com".to_owned() });
+    assert_eq!((credentials.days, credentials.renew_days, credentials.trusted_ecosystems.len()), (10, 3, 0));
+    let unused = "is not used: AGENT_MODE is delegated, and the parent issues the service credential";
+    assert_eq!(config.warnings, [format!("ECS_CLAIMS_ORG_NAME {unused}")]);
+
+    for parent in ["", "parent.example.com", "did:key:z6Mk", "did:web:", "did:web:a/b", "did:web:a#b"] {
+        environment.insert("AGENT_DELEGATED_PARENT_VS_DID", parent);
+        let found = problems(&environment, secrets());
+        assert!(
+            found.starts_with("1 environment variable cannot be used:\n  AGENT_DELEGATED_PARENT_VS_DID: "),
+            "{found}"
+        );
+    }
+    environment
+        .insert("AGENT_DELEGATED_PARENT_VS_DID", "did:webvh:QmTYXE8TR3uLUWWrefCtFCLhdFWDBk7Eyq5DQRmiHFVAEL:a.example");
+    assert_eq!(problems(&environment, secrets()), "none");
+}
+
+#[test]
+fn claims_are_complete_or_each_missing_variable_is_named() {
+    let mut environment = minimal();
+    environment.retain(|name, _| !name.starts_with("ECS_CLAIMS_"));
+    environment.remove("TRUSTED_ECS_ECOSYSTEM_DIDS");
+    let found = problems(&environment, secrets());
+    assert!(found.starts_with("7 environment variables"), "{found}");
+    for (name, _) in minimal().iter().filter(|(name, _)| name.starts_with("ECS_") || name.starts_with("TRUSTED_")) {
+        assert!(found.contains(&format!("\n  {name}: not set; allowed: ")), "{name} in {found}");
+    }
+
+    let mut environment = minimal();
+    environment.extend([
+        ("TRUSTED_ECS_ECOSYSTEM_DIDS", "did:web:b.example, did:web:a.example"),
+        ("ECS_CLAIMS_PERSONA_NAME", "Ada"),
+        ("ECS_CLAIMS_PERSONA_CONTROLLER_COUNTRY_CODE", "GB"),
+        ("ECS_CLAIMS_ORG_NAME", "Shop Ltd"),
+        ("ECS_CLAIMS_ORG_REGISTRY_ID", "7"),
+        ("ECS_CLAIMS_ORG_ADDRESS", "1 High Street"),
+        ("ECS_CLAIMS_ORG_COUNTRY_CODE", "GB"),
+    ]);
+    let config = read_agent(&environment, &mut secrets()).expect("both may be set");
+    assert_eq!(config.agent.credentials.trusted_ecosystems, ["did:web:b.example", "did:web:a.example"]);
+    let CredentialMode::Standalone { claims } = config.agent.credentials.mode else { panic!("another mode") };
+    assert_eq!(claims.len(), 3);
+    environment.extend([
+        ("ECS_CLAIMS_ORG_COUNTRY_CODE", "Britain"),
+        ("ECS_CLAIMS_PERSONA_CONTROLLER_COUNTRY_CODE", ""),
+        ("ECS_CLAIMS_SERVICE_NAME", "Shop\u{202e}"),
+        ("ECS_CLAIMS_SERVICE_MINIMUM_AGE_REQUIRED", "300"),
+        ("ECS_CLAIMS_SERVICE_PRIVACY_POLICY", "https://shop.example.com/other"),
+    ]);
+    let found = problems(&environment, secrets());
+    for expected in [
+        "5 environment variables",
+        "ECS_CLAIMS_ORG_COUNTRY_CODE: \"Britain\" does not match",
+        "ECS_CLAIMS_PERSONA_CONTROLLER_COUNTRY_CODE: not set",
+        "ECS_CLAIMS_SERVICE_NAME: has the character U+202E",
+        "ECS_CLAIMS_SERVICE_MINIMUM_AGE_REQUIRED: 300 is greater than the maximum of 255",
+        "ECS_CLAIMS_SERVICE_PRIVACY_POLICY_URI: gives privacyPolicy, as PRIVACY_POLICY does",
+    ] {
+        assert!(found.contains(expected), "{expected} in {found}");
+    }
+}
+
+#[test]
+fn the_renewal_lies_within_the_validity() {
+    for (days, renew_days, expected) in [
+        ("1", "0", None),
+        ("3650", "3649", None),
+        ("10", "30", Some("AGENT_CREDENTIAL_RENEW_DAYS: 30, and AGENT_CREDENTIAL_DAYS is 10")),
+        ("10", "10", Some("AGENT_CREDENTIAL_RENEW_DAYS: 10, and AGENT_CREDENTIAL_DAYS is 10")),
+        ("0", "0", Some("AGENT_CREDENTIAL_DAYS: \"0\"")),
+        ("3651", "30", Some("AGENT_CREDENTIAL_DAYS: \"3651\"; allowed: days, 1 to 3650")),
+        ("365", "-1", Some("AGENT_CREDENTIAL_RENEW_DAYS: \"-1\"")),
+    ] {
+        let mut environment = minimal();
+        environment.extend([("AGENT_CREDENTIAL_DAYS", days), ("AGENT_CREDENTIAL_RENEW_DAYS", renew_days)]);
+        let found = problems(&environment, secrets());
+        match expected {
+            None => assert_eq!(found, "none"),
+            Some(expected) => assert!(found.starts_with("1 environment") && found.contains(expected), "{found}"),
+        }
+    }
 }
 
 #[test]
@@ -107,6 +226,9 @@ fn every_bad_setting_is_named_at_once_and_no_secret_is_shown() {
         ("EVENTS_WEBHOOK_URL", "ftp://hook.example.com/secret-path"),
         ("EVENTS_WEBHOOK_MAX_STORED", "0"),
         ("AGENT_LOG_LEVEL", "loud"),
+        ("AGENT_CREDENTIAL_DAYS", "ten"),
+        ("TRUSTED_ECS_ECOSYSTEM_DIDS", "did:web:a.example,"),
+        ("ECS_CLAIMS_ORG_COUNTRY_CODE", "Germany"),
     ]);
     let secrets = ProcessSecrets::from_pairs([
         ("SVC_ACCOUNT_MNEMONIC", "secret words"),
@@ -118,6 +240,8 @@ fn every_bad_setting_is_named_at_once_and_no_secret_is_shown() {
     let found = problems(&environment, secrets);
     let named = environment.keys().copied().filter(|name| *name != "SVC_RPC_ENDPOINT_URL");
     for name in named.chain(["SVC_RPC_ENDPOINT_URL", "SVC_INDEXER_BASE_URL", "SVC_ACCOUNT_MNEMONIC"]).chain([
+        "ECS_CLAIMS_ORG_NAME",
+        "ECS_CLAIMS_SERVICE_NAME",
         "SVC_AGENT_STORE_KEY",
         "SVC_AGENT_DB",
         "EVENTS_WEBHOOK_SECRET",
@@ -150,15 +274,20 @@ fn settings_that_are_not_used_are_warnings() {
     let mut environment = minimal();
     environment.extend([
         ("MRTD_MASTER_LIST_CSCA_LOCATION", "x"),
-        ("ECS_CLAIMS_ORG_NAME", "x"),
+        ("AGENT_DELEGATED_PARENT_VS_DID", "x"),
+        ("ECS_CLAIMS_SERVICE_LOGO_URI", "https://shop.example.com/logo"),
+        ("ECS_CLAIMS_USER_AGENT_NAME", "x"),
         ("SVC_INDEXER_DEFAULT_HANDLERS_OVERRIDE", "StartParticipantOP,Unheard"),
     ]);
     let config = read_agent(&environment, &mut secrets()).expect("usable");
     assert_eq!(
         config.warnings,
         [
-            "ECS_CLAIMS_ORG_NAME is not used: the agent issues no credentials",
             "MRTD_MASTER_LIST_CSCA_LOCATION is not used: passports and identity cards are not read",
+            "AGENT_DELEGATED_PARENT_VS_DID is not used: AGENT_MODE is standalone",
+            "ECS_CLAIMS_USER_AGENT_NAME is not used: variables with claims begin with ECS_CLAIMS_SERVICE_, ECS_CLAIMS_ORG_, \
+             ECS_CLAIMS_PERSONA_",
+            "ECS_CLAIMS_SERVICE_LOGO_URI is not used: a ServiceCredential has no such claim",
             "SVC_INDEXER_DEFAULT_HANDLERS_OVERRIDE names \"Unheard\", which is no event type that this release knows",
         ]
     );

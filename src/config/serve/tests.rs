@@ -13,7 +13,7 @@ fn secrets() -> ProcessSecrets {
     ProcessSecrets::from_pairs([("MCP_SVC_MNEMONIC", PHRASE), ("MCP_BEARER_TOKEN", TOKEN)])
 }
 
-fn bad(environment: &HashMap<&str, &str>, mut secrets: ProcessSecrets) -> Vec<&'static str> {
+fn bad(environment: &HashMap<&str, &str>, mut secrets: ProcessSecrets) -> Vec<std::borrow::Cow<'static, str>> {
     match read_serve(environment, &mut secrets) {
         Ok(_) => Vec::new(),
         Err(ConfigError::Variables(problems)) => problems.into_iter().map(|problem| problem.variable).collect(),

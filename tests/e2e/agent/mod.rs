@@ -15,8 +15,8 @@ use svc::{
     listener::bind_listener,
 };
 use svc_agent::{
-    Agent, AgentBootError, AgentConfig, ChainConfig, DidMethod, EventsConfig, HandledEvents, LoginRules,
-    PublicLocation, StoreKey, StoreKeys, StoreSettings,
+    Agent, AgentBootError, AgentConfig, ChainConfig, CredentialSettings, DidMethod, EventsConfig, HandledEvents,
+    LoginRules, PublicLocation, RotationPauses, StoreKey, StoreKeys, StoreSettings,
 };
 use svc_net::host_policy::HostPolicy;
 use svc_pipeline::{ChainExpectation, FeePolicy, JournalPlace};
@@ -147,6 +147,8 @@ impl AgentServer {
                 allowed_accounts,
             }),
             chain,
+            credentials: CredentialSettings::off(),
+            rotation_pauses: RotationPauses::default(),
             events,
         };
         let agent = Agent::launch(config).await?;

@@ -74,6 +74,8 @@ impl AgentHome {
                 ("SVC_ACCOUNT_MNEMONIC", PHRASE.to_owned()),
                 ("SVC_AGENT_STORE_KEY", STORE_KEY.to_owned()),
                 ("SVC_AGENT_DB", format!("sqlite://{}?mode=rwc", text(&self.path("agent.db")))),
+                ("AGENT_MODE", "delegated".to_owned()),
+                ("AGENT_DELEGATED_PARENT_VS_DID", "did:web:parent.example".to_owned()),
                 ("SVC_CORPORATION_ID", self.corporation_id.to_string()),
                 ("SVC_RPC_ENDPOINT_URL", self.rpc.clone()),
                 ("SVC_INDEXER_BASE_URL", self.indexer.clone()),

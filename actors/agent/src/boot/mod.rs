@@ -7,6 +7,8 @@
 //! ├── token_issuer      logins to the admin API; only where external callers are served
 //! ├── courier           events to a backend; only with a receiver
 //! ├── resolution_trigger  has the document resolved again after a change
+//! ├── credential_keeper   credentials that the DID holds and issues
+//! ├── key_rotator         other keys for the log, the document and the store
 //! ├── chain_link        finds the chain, and then starts the rest
 //! ├── journal, signer, confirmer, node_link   the write pipeline of the agent's account
 //! └── registry_watcher  registry events, each stored once and in order
@@ -22,6 +24,7 @@ use std::{
 
 use svc_kit::supervision::{ChildSpec, Supervisor, SupervisorError, SupervisorSpec};
 use svc_net::{
+    fetch::{BoundedFetcher, FetchLimits, HttpClientError},
     host_policy::HostPolicy,
     upstream::{UpstreamEndpoints, UpstreamError, UpstreamKind, UpstreamOrigins},
 };
@@ -33,12 +36,14 @@ use self::older_log::check_public_log;
 use crate::{
     chain_link::{ChainAccess, ChainConfig, ChainError, ChainLinkHandle, ChainLinkState, ChainUsers, OwnWrites},
     courier::{CourierConfig, CourierHandle},
+    credentials::{CredentialHandle, CredentialKeeperArgs, CredentialSettings},
     delivery::{Delivery, DeliveryHandle},
     error::{AgentPart, Refusal, RefusalCode},
     identity::{DidMethod, PublicLocation},
     keeper::{DocumentError, KeeperArgs, KeeperHandle},
     notification::NotificationMaker,
     resolution::ResolutionHandle,
+    rotation::{RotationHandle, RotationPauses},
     store::{AgentStore, AgentStoreError, HeadFile, PublishedHead, ResolutionProgress, StoreSettings},
     store_guard::{StoreGuardHandle, StoreState},
     token::{LoginRules, TokenIssuerHandle},
@@ -72,6 +77,10 @@ pub struct AgentConfig {
     pub logins: Option<LoginRules>,
     /// The chain.
     pub chain: ChainConfig,
+    /// The credentials of the DID.
+    pub credentials: CredentialSettings,
+    /// Pauses between the steps of a rotation of the document's keys.
+    pub rotation_pauses: RotationPauses,
     /// Registry events.
     pub events: EventsConfig,
 }
@@ -123,6 +132,9 @@ pub enum AgentBootError {
     /// The origins of the indexer cannot be used.
     #[error(transparent)]
     Indexer(#[from] UpstreamError),
+    /// The client for documents of others cannot be made.
+    #[error(transparent)]
+    Fetcher(#[from] HttpClientError),
     /// The actors did not start.
     #[error(transparent)]
     Supervisor(#[from] SupervisorError),
@@ -141,6 +153,8 @@ struct AgentTree {
     watcher: WatcherHandle,
     delivery: DeliveryHandle,
     resolution: ResolutionHandle,
+    credentials: CredentialHandle,
+    rotation: RotationHandle,
     chain: ChainLinkHandle,
 }
 
@@ -160,7 +174,9 @@ impl Agent {
             }
         };
         let (guard, guard_child) = StoreGuardHandle::child_spec(store.clone());
-        let resolution = ResolutionHandle::new();
+        let (resolution, credentials) = (ResolutionHandle::new(), CredentialHandle::new());
+        let fetcher = BoundedFetcher::new(config.hosts, FetchLimits::default())?;
+        let base_url = config.location.base_url().to_owned();
         let args = KeeperArgs {
             store: store.clone(),
             guard: guard.clone(),
@@ -193,6 +209,19 @@ impl Agent {
         } else {
             SubscriptionScope::Did(did.clone())
         };
+        children.push(credentials.child_spec(CredentialKeeperArgs {
+            store: store.clone(),
+            keeper: keeper.clone(),
+            did: did.clone(),
+            corporation_id,
+            base_url,
+            settings: config.credentials,
+            fetcher,
+            handles_events: events.handled.withdraws_credentials(),
+        }));
+        let (rotation, rotation_child) =
+            RotationHandle::child_spec(store.clone(), keeper.clone(), credentials.clone(), config.rotation_pauses);
+        children.push(rotation_child);
         let (own, is_on) = ((store.clone(), did), config.chain.resolves_changes);
         children.push(resolution.child_spec(own.clone(), corporation_id, is_on));
         let (chain, watcher) = (ChainLinkHandle::new(), WatcherHandle::new());
@@ -206,6 +235,7 @@ impl Agent {
             guard: guard.clone(),
             courier: courier.clone(),
             resolution: resolution.clone(),
+            credentials: credentials.clone(),
             chain: chain.clone(),
             watcher: watcher.clone(),
             notifications: Arc::clone(&notifications),
@@ -216,8 +246,19 @@ impl Agent {
         let delivery = Delivery { store: outbox, courier, indexer, scope, notifications, max_stored, refill };
         let delivery = DeliveryHandle::new(delivery);
         supervisor.start(SupervisorSpec::one_for_one(children)).await?;
-        let tree =
-            AgentTree { supervisor, store, guard, keeper, tokens, watcher, delivery, resolution, chain: chain.clone() };
+        let tree = AgentTree {
+            supervisor,
+            store,
+            guard,
+            keeper,
+            tokens,
+            watcher,
+            delivery,
+            resolution,
+            credentials,
+            rotation,
+            chain: chain.clone(),
+        };
         let agent = Self(Arc::new(tree));
         let searched = tokio::time::timeout(FIRST_SEARCH, chain.first_attempt()).await;
         if let Ok(ChainLinkState::Refused(error)) = searched {
@@ -250,6 +291,21 @@ impl Agent {
     /// The resolution of the document.
     pub fn resolution(&self) -> &ResolutionHandle {
         &self.0.resolution
+    }
+
+    /// The credentials of the DID.
+    pub fn credentials(&self) -> &CredentialHandle {
+        &self.0.credentials
+    }
+
+    /// The rotation of keys.
+    pub fn rotation(&self) -> &RotationHandle {
+        &self.0.rotation
+    }
+
+    /// The credentials in the store.
+    pub fn store(&self) -> &AgentStore {
+        &self.0.store
     }
 
     /// Returns the versions that were resolved, and those that were not.
@@ -336,6 +392,7 @@ struct EventUsers {
     guard: StoreGuardHandle,
     courier: Option<CourierHandle>,
     resolution: ResolutionHandle,
+    credentials: CredentialHandle,
     chain: ChainLinkHandle,
     watcher: WatcherHandle,
     notifications: Arc<OnceLock<NotificationMaker>>,
@@ -356,6 +413,7 @@ impl ChainUsers for EventUsers {
             max_stored: self.config.max_stored,
             handled: self.config.handled.clone(),
             resolution: self.resolution.clone(),
+            credentials: self.credentials.clone(),
             own_writes,
             chain: self.chain.clone(),
             pipeline: access.pipeline.clone(),
@@ -364,6 +422,7 @@ impl ChainUsers for EventUsers {
 
     fn started(&self, access: &ChainAccess) {
         self.resolution.chain_found(access.clone());
+        self.credentials.chain_found(access.clone());
     }
 }
 

@@ -4,7 +4,10 @@ use svc_pipeline::{JournalHandle, JournalRecord, RecoveredJournal};
 use svc_wire::{comet_rpc::BlockData, event_stream::IndexerEvent};
 
 use super::ChainError;
-use crate::{journal_key::resolution_version, store::AgentStore};
+use crate::{
+    journal_key::{resolution_version, session_of},
+    store::AgentStore,
+};
 
 /// Transactions of the agent's account that no store of its DID lacks.
 const OWN_MESSAGES: [&str; 2] = ["MsgTriggerResolver", "MsgCreateOrUpdateParticipantSession"];
@@ -44,8 +47,12 @@ pub(super) async fn check_journal(
     let progress = store.resolution_progress().await?;
     for record in journal.newest_records(MAX_RECORDS).await? {
         // The store notes a version before the journal has its transaction.
-        let version = record.idempotency_key.as_deref().and_then(|key| resolution_version(did, key));
-        let is_noted = version.is_some_and(|version| version <= progress.submitted);
+        let key = record.idempotency_key.as_deref().unwrap_or_default();
+        let is_noted = match session_of(did, key) {
+            // The store has a credential before its session is sent.
+            Some(session) => store.credential(&format!("{did}#{session}")).await?.is_some(),
+            None => resolution_version(did, key).is_some_and(|version| version <= progress.submitted),
+        };
         if must_know(&record, made_at) && !is_noted && !store.knows_transaction(&record.tx_hash).await? {
             let source_name = "the journal".to_owned();
             return Err(OlderStore { source_name, tx_hash: record.tx_hash }.into());

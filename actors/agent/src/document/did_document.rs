@@ -10,6 +10,8 @@ pub const MAX_DOCUMENT_BYTES: usize = 65_536;
 /// Type and id of the entry that leads to the admin API.
 const ADMIN_API_TYPE: &str = "VsAgentAdminAPI";
 const ADMIN_API_FRAGMENT: &str = "admin-api";
+/// Type of the entries that lead to presentations of credentials.
+pub const LINKED_PRESENTATION_TYPE: &str = "LinkedVerifiablePresentation";
 
 /// The public keys of a document, as Multikey texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +22,11 @@ pub struct DocumentKeys {
     pub agreement: String,
 }
 
+/// The verification method of a public key.
+pub(super) fn multikey_method(did: &str, key: &str) -> Value {
+    json!({"id": format!("{did}#{key}"), "type": "Multikey", "controller": did, "publicKeyMultibase": key})
+}
+
 /// A DID Document of this agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DidDocument(Value);
@@ -27,12 +34,11 @@ pub struct DidDocument(Value);
 impl DidDocument {
     /// Makes the first document of a DID.
     pub fn new(did: &str, keys: &DocumentKeys) -> Self {
-        let method = |key: &str| json!({"id": format!("{did}#{key}"), "type": "Multikey", "controller": did, "publicKeyMultibase": key});
         let [signing, agreement] = [&keys.signing, &keys.agreement].map(|key| format!("{did}#{key}"));
         Self(json!({
             "@context": ["https://www.w3.org/ns/did/v1", "https://w3id.org/security/multikey/v1"],
             "id": did,
-            "verificationMethod": [method(&keys.signing), method(&keys.agreement)],
+            "verificationMethod": [multikey_method(did, &keys.signing), multikey_method(did, &keys.agreement)],
             "authentication": [signing],
             "assertionMethod": [signing],
             "keyAgreement": [agreement],
@@ -76,6 +82,22 @@ impl DidDocument {
             entries.insert(0, ServiceEntry { id, kind: ADMIN_API_TYPE.to_owned(), endpoint: origin.into() });
         }
         self.with_services(&entries)
+    }
+
+    /// Returns the document with these linked presentations and no others.
+    pub fn with_presentations(&self, presentations: &[ServiceEntry]) -> Self {
+        let is_linked = |entry: &ServiceEntry| entry.kind.eq_ignore_ascii_case(LINKED_PRESENTATION_TYPE);
+        let (linked, mut entries): (Vec<_>, Vec<_>) = self.services().into_iter().partition(is_linked);
+        if linked == presentations {
+            return self.clone();
+        }
+        entries.extend_from_slice(presentations);
+        self.with_services(&entries)
+    }
+
+    /// Whether a verification method may make assertions.
+    pub fn allows_assertion(&self, method: &str) -> bool {
+        self.0["assertionMethod"].as_array().is_some_and(|methods| methods.iter().any(|one| one == method))
     }
 
     /// Whether a service entry or a verification method has an id.

@@ -1,12 +1,14 @@
-//! The DID Document and the changes of its service entries. Pure.
+//! The DID Document and the changes of its service entries and keys. Pure.
 
 mod did_document;
+mod key_change;
 mod service_endpoint;
 mod service_entry;
 mod service_id;
 #[cfg(test)]
 mod tests;
 
-pub use did_document::{DidDocument, DocumentKeys, MAX_DOCUMENT_BYTES};
+pub use did_document::{DidDocument, DocumentKeys, LINKED_PRESENTATION_TYPE, MAX_DOCUMENT_BYTES};
+pub use key_change::KeyChange;
 pub use service_entry::{ServiceChange, ServiceEntry, ServiceUpdate};
 pub use service_id::ServiceIdPath;

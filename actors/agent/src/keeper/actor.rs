@@ -13,12 +13,14 @@ use svc_wire::timestamp;
 use tokio::time::sleep;
 
 use super::{
-    ChangeAnswer, Msg,
+    ChangeAnswer, KeysAnswer, Msg, PublishAnswer,
     core::{Clocks, DocumentChange, KeeperCore, KeeperEffect, WaitingChange},
-    publication::{DocumentError, DocumentWriter, PublishedDocument},
+    presentations::PresentationSet,
+    publication::{DocumentWriter, WriteKeys},
+    published::{DocumentError, PublishedDocument},
 };
 use crate::{
-    document::DidDocument,
+    document::{DidDocument, ServiceEntry},
     error::{AgentPart, Refusal, RefusalCode},
     resolution::ResolutionHandle,
     store_guard::StoreGuardHandle,
@@ -39,13 +41,58 @@ pub struct Args {
     pub(super) resolution: ResolutionHandle,
 }
 
+/// The caller of a change.
+pub(super) enum ChangeCaller {
+    /// Of a service entry.
+    Service(ReplyPort<ChangeAnswer>),
+    /// Of keys.
+    Keys(ReplyPort<KeysAnswer>),
+}
+
+/// The judgement of a change: the entry that it concerns, if it is one of a service.
+type JudgedChange = Result<Option<ServiceEntry>, Refusal>;
+
+impl ChangeCaller {
+    fn refuse(self, refusal: Refusal) {
+        match self {
+            Self::Service(reply) => reply.send(Err(refusal)),
+            Self::Keys(reply) => reply.send(Err(refusal)),
+        }
+    }
+
+    fn answer(self, judged: JudgedChange, published: &Arc<PublishedDocument>) {
+        match (self, judged) {
+            (caller, Err(refusal)) => caller.refuse(refusal),
+            (Self::Service(reply), Ok(Some(entry))) => reply.send(Ok(entry)),
+            // A change of a service always has its entry; without an answer the caller hears that the actor died.
+            (Self::Service(_), Ok(None)) => {}
+            (Self::Keys(reply), Ok(_)) => reply.send(Ok(Arc::clone(published))),
+        }
+    }
+}
+
 /// State of the actor.
 pub struct State {
     args: Arc<Args>,
-    core: KeeperCore<ReplyPort<ChangeAnswer>>,
+    core: KeeperCore<ChangeCaller>,
     started: Instant,
     /// Answers to the changes of the version that is being written.
-    answers: Vec<(ReplyPort<ChangeAnswer>, ChangeAnswer)>,
+    answers: Vec<(ChangeCaller, JudgedChange)>,
+    /// Presentations that the next version links to; `None` for those that are served.
+    presentations: Option<Arc<PresentationSet>>,
+    /// Callers whose credentials are to be presented: before the presentations are made, before the version with them is written, and
+    /// during its write.
+    publications: Publications,
+}
+
+/// Callers that wait for the publication of credentials.
+#[derive(Default)]
+struct Publications {
+    unmade: Vec<ReplyPort<PublishAnswer>>,
+    is_making: bool,
+    making: Vec<ReplyPort<PublishAnswer>>,
+    made: Vec<ReplyPort<PublishAnswer>>,
+    writing: Vec<ReplyPort<PublishAnswer>>,
 }
 
 /// The actor that changes the document.
@@ -63,7 +110,15 @@ impl ActorBehaviour for DocumentKeeper {
         // The message about this version may have died with an earlier incarnation.
         args.resolution.changed(published.version.number);
         let core = KeeperCore::new(published.version.written_at);
-        let mut state = State { args: Arc::clone(args), core, started: Instant::now(), answers: Vec::new() };
+        let mut state = State {
+            args: Arc::clone(args),
+            core,
+            started: Instant::now(),
+            answers: Vec::new(),
+            presentations: None,
+            publications: Publications::default(),
+        };
+        state.make_presentations(context);
         let wanted = published.document.with_admin_api(args.admin_api.as_deref());
         if wanted != published.document {
             let change = DocumentChange::AdminApi(args.admin_api.clone());
@@ -77,8 +132,14 @@ impl ActorBehaviour for DocumentKeeper {
         let now = state.clocks();
         let effects = match message {
             Msg::Change { change, reply } => {
-                let published = state.args.writer.published();
-                state.core.submit(change, reply, (&published.document, state.args.hosts), now)
+                let (published, caller) = (state.args.writer.published(), ChangeCaller::Service(reply));
+                state.core.submit(change, caller, (&published.document, state.args.hosts), now)
+            }
+            Msg::ChangeKeys { change, reply } => {
+                state.core.submit_keys(DocumentChange::Keys(change), ChangeCaller::Keys(reply), now)
+            }
+            Msg::RotateUpdateKey { reply } => {
+                state.core.submit_keys(DocumentChange::UpdateKey, ChangeCaller::Keys(reply), now)
             }
             Msg::Written(result) => {
                 state.args.guard.note_write(!matches!(result, Err(DocumentError::Store(_))));
@@ -93,6 +154,18 @@ impl ActorBehaviour for DocumentKeeper {
                 }
             }
             Msg::Discarded => state.go_on(now),
+            Msg::CredentialsChanged { reply } => {
+                state.publications.unmade.push(reply);
+                state.make_presentations(context);
+                Vec::new()
+            }
+            Msg::PresentationsMade(made) => {
+                let effects = state.take_presentations(made, now);
+                if !state.publications.unmade.is_empty() {
+                    state.make_presentations(context);
+                }
+                effects
+            }
             Msg::Wake => state.core.woken(now),
         };
         state.perform(context, effects);
@@ -110,41 +183,85 @@ impl State {
         Clocks { running: self.started.elapsed(), wall: timestamp::unix_nanos(&wall_clock::now()) }
     }
 
-    fn go_on(&mut self, now: Clocks) -> Vec<KeeperEffect<ReplyPort<ChangeAnswer>>> {
+    fn go_on(&mut self, now: Clocks) -> Vec<KeeperEffect<ChangeCaller>> {
         let last_version_at = self.args.writer.published().version.written_at;
         self.core.written(last_version_at, now)
     }
 
-    fn perform(&mut self, context: &ActorContext<Msg>, effects: Vec<KeeperEffect<ReplyPort<ChangeAnswer>>>) {
+    fn perform(&mut self, context: &ActorContext<Msg>, effects: Vec<KeeperEffect<ChangeCaller>>) {
         for effect in effects {
             match effect {
-                KeeperEffect::Refuse(reply, refusal) => reply.send(Err(refusal)),
+                KeeperEffect::Refuse(caller, refusal) => caller.refuse(refusal),
                 KeeperEffect::Wake(pause) => drop(context.send_after(pause, Msg::Wake)),
                 KeeperEffect::Write(changes) => self.write(context, changes),
             }
         }
     }
 
-    /// Judges the changes in their order, and writes a version if one of them changes the document.
-    fn write(&mut self, context: &ActorContext<Msg>, changes: Vec<WaitingChange<ReplyPort<ChangeAnswer>>>) {
-        let published = self.args.writer.published();
-        let mut document = published.document.clone();
-        for WaitingChange { change, reply, .. } in changes {
-            let answer = apply(&change, &mut document, &published, self.args.hosts);
-            if let (Some(reply), Some(answer)) = (reply, answer) {
-                self.answers.push((reply, answer));
-            }
-        }
-        let mailbox = context.mailbox();
-        if document == published.document {
-            mailbox.send(Msg::Written(Ok(published)));
+    /// Makes the presentations of the store's credentials, one set at a time.
+    fn make_presentations(&mut self, context: &ActorContext<Msg>) {
+        if std::mem::replace(&mut self.publications.is_making, true) {
             return;
         }
-        let (writer, count) = (Arc::clone(&self.args.writer), self.answers.len());
+        self.publications.making = std::mem::take(&mut self.publications.unmade);
+        let (writer, mailbox) = (Arc::clone(&self.args.writer), context.mailbox());
+        context.spawn(async move {
+            let published = writer.published();
+            mailbox.send(Msg::PresentationsMade(writer.load_presentations(published.document.as_json()).await));
+        });
+    }
+
+    fn take_presentations(
+        &mut self,
+        made: Result<Arc<PresentationSet>, DocumentError>,
+        now: Clocks,
+    ) -> Vec<KeeperEffect<ChangeCaller>> {
+        self.publications.is_making = false;
+        let callers = std::mem::take(&mut self.publications.making);
+        match made {
+            Ok(set) => {
+                self.publications.made.extend(callers);
+                let change = DocumentChange::Presentations(set.entries.clone());
+                self.presentations = Some(set);
+                self.core.submit_own(change, now)
+            }
+            Err(error) => {
+                tracing::error!(%error, "the presentations of the credentials cannot be made");
+                let refusal = refusal_of(&error);
+                callers.into_iter().for_each(|caller| caller.send(Err(refusal.clone())));
+                Vec::new()
+            }
+        }
+    }
+
+    /// Judges the changes in their order, and writes a version if one of them changes the document.
+    fn write(&mut self, context: &ActorContext<Msg>, changes: Vec<WaitingChange<ChangeCaller>>) {
+        let published = self.args.writer.published();
+        let mut document = published.document.clone();
+        let mut presentations = Arc::clone(published.presentations());
+        let mut keys = WriteKeys::default();
+        for WaitingChange { change, reply, .. } in changes {
+            if matches!(change, DocumentChange::Presentations(_)) {
+                presentations = self.presentations.take().unwrap_or(presentations);
+                self.publications.writing = std::mem::take(&mut self.publications.made);
+            }
+            let judged = apply(&change, &mut document, &published, self.args.hosts);
+            keys.rotates_update |= judged.is_ok() && change == DocumentChange::UpdateKey;
+            if let Some(reply) = reply {
+                self.answers.push((reply, judged));
+            }
+        }
+        let is_unchanged = document == published.document && keys == WriteKeys::default();
+        let (writer, mailbox, count) = (Arc::clone(&self.args.writer), context.mailbox(), self.answers.len());
         context.spawn(async move {
             let started = Instant::now();
-            let written = writer.write(document.as_json().clone()).await;
-            metrics::record_document_version(count, started.elapsed(), written.is_ok());
+            let written = if is_unchanged {
+                writer.serve(presentations).await
+            } else {
+                let written = writer.write(document.as_json().clone(), presentations, keys).await;
+                metrics::record_document_version(count, started.elapsed(), written.is_ok());
+                written
+            };
             let is_unclear = matches!(written, Err(DocumentError::Store(_)));
             mailbox.send(Msg::Written(written));
             if is_unclear {
@@ -165,11 +282,15 @@ impl State {
             tracing::error!(%error, "no version of the document was written");
             refusal_of(error)
         });
-        for (reply, answer) in std::mem::take(&mut self.answers) {
-            reply.send(match (&failure, answer) {
-                (Some(failure), Ok(_)) => Err(failure.clone()),
-                (_, answer) => answer,
-            });
+        for caller in std::mem::take(&mut self.publications.writing) {
+            caller.send(failure.clone().map_or(Ok(()), Err));
+        }
+        for (caller, judged) in std::mem::take(&mut self.answers) {
+            match (result, &failure) {
+                (Ok(published), _) => caller.answer(judged, published),
+                (Err(_), Some(failure)) => caller.refuse(judged.err().unwrap_or_else(|| failure.clone())),
+                (Err(_), None) => {}
+            }
         }
     }
 }
@@ -189,26 +310,32 @@ fn record_size(published: &PublishedDocument) {
     }
 }
 
-/// Applies a change; `None` for one without a caller.
+/// Applies a change.
 fn apply(
     change: &DocumentChange,
     document: &mut DidDocument,
     published: &PublishedDocument,
     hosts: HostPolicy,
-) -> Option<ChangeAnswer> {
+) -> JudgedChange {
     match change {
-        DocumentChange::AdminApi(origin) => {
-            *document = document.with_admin_api(origin.as_deref());
-            None
+        DocumentChange::AdminApi(origin) => *document = document.with_admin_api(origin.as_deref()),
+        DocumentChange::Presentations(entries) => *document = document.with_presentations(entries),
+        DocumentChange::Keys(change) => change.apply(document)?,
+        DocumentChange::UpdateKey => {
+            if published.did_log.is_none() {
+                let message = "a DID of the method web has no log, and so no update key";
+                return Err(Refusal::new(RefusalCode::InvalidState, message));
+            }
         }
         DocumentChange::Service(change) => {
             if !published.bound_distance().admits(change) {
                 let message = "the log of the DID is near its bound: deletions and changes of keys are left";
-                return Some(Err(Refusal::new(RefusalCode::InvalidState, message)));
+                return Err(Refusal::new(RefusalCode::InvalidState, message));
             }
-            Some(change.apply(document, hosts))
+            return change.apply(document, hosts).map(Some);
         }
     }
+    Ok(None)
 }
 
 fn refusal_of(error: &DocumentError) -> Refusal {
@@ -223,7 +350,7 @@ fn refusal_of(error: &DocumentError) -> Refusal {
         DocumentError::Bound => {
             Refusal::new(RefusalCode::InvalidState, "the log of the DID has reached its bound; nothing is published")
         }
-        DocumentError::Entry(_) | DocumentError::Verification(_) => {
+        DocumentError::Entry(_) | DocumentError::Verification(_) | DocumentError::Presentation(_) => {
             Refusal::new(RefusalCode::Internal, "the changed document does not verify; nothing is published")
         }
     }

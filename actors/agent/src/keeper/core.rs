@@ -4,12 +4,13 @@ use std::{collections::VecDeque, time::Duration};
 
 use svc_net::host_policy::HostPolicy;
 
-use super::MAX_CHANGE_WAIT;
 use crate::{
-    document::{DidDocument, ServiceChange},
+    document::{DidDocument, KeyChange, ServiceChange, ServiceEntry},
     error::{AgentPart, Refusal, RefusalCode},
 };
 
+/// Longest wait of a change for its version.
+pub(super) const MAX_CHANGE_WAIT: Duration = Duration::from_secs(30);
 /// Changes that may wait.
 pub(super) const MAX_WAITING: usize = 256;
 /// Longest pause before the clock is looked at again: it may have been set.
@@ -22,6 +23,12 @@ pub(super) enum DocumentChange {
     Service(ServiceChange),
     /// The entry of the admin API, as the settings have it.
     AdminApi(Option<String>),
+    /// The entries of the presentations.
+    Presentations(Vec<ServiceEntry>),
+    /// The keys of the document.
+    Keys(KeyChange),
+    /// The update key of the log, which the document does not name.
+    UpdateKey,
 }
 
 /// The two clocks.
@@ -100,6 +107,12 @@ impl<R> KeeperCore<R> {
             return vec![KeeperEffect::Refuse(reply, Refusal::not_ready(AgentPart::Document, message, 2))];
         }
         let change = DocumentChange::Service(change);
+        self.waiting.push_back(WaitingChange { change, reply: Some(reply), arrived: now.running });
+        self.advance(now)
+    }
+
+    /// Takes a change of keys. The changes of others never push it out: a rotation asks for one at a time.
+    pub fn submit_keys(&mut self, change: DocumentChange, reply: R, now: Clocks) -> Vec<KeeperEffect<R>> {
         self.waiting.push_back(WaitingChange { change, reply: Some(reply), arrived: now.running });
         self.advance(now)
     }

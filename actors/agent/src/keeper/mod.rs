@@ -7,7 +7,11 @@
 
 mod actor;
 mod core;
+mod document_keys;
+mod loading;
+mod presentations;
 mod publication;
+mod published;
 mod recovery;
 #[cfg(test)]
 mod tests;
@@ -17,9 +21,10 @@ use std::{sync::Arc, time::Duration};
 
 use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, actor::ActorStatus, supervision::ChildSpec};
 use svc_net::host_policy::HostPolicy;
+use svc_trust::{did_document::ProofPurpose, proof::ProofKey};
 
 use crate::{
-    document::{ServiceChange, ServiceEntry},
+    document::{DocumentKeys, KeyChange, ServiceChange, ServiceEntry},
     error::{AgentPart, Refusal},
     identity::{DidMethod, PublicLocation},
     resolution::ResolutionHandle,
@@ -27,15 +32,16 @@ use crate::{
     store_guard::StoreGuardHandle,
 };
 
+use self::core::MAX_CHANGE_WAIT;
+pub(crate) use self::document_keys::DocumentKeyring;
+pub use self::presentations::PresentationSet;
 pub use self::{
     actor::DocumentKeeper,
-    publication::{BoundDistance, DocumentError, PublishedDocument, PublishedFile},
+    published::{BoundDistance, DocumentError, PublishedDocument, PublishedFile},
     recovery::{LogRecoveryError, RecoveredLog, recover_log},
 };
 use publication::DocumentWriter;
 
-/// Longest wait of a change for its version.
-const MAX_CHANGE_WAIT: Duration = Duration::from_secs(30);
 /// Longest write of a version: a caller that goes earlier would be answered before it is known whether the change is published.
 const MAX_WRITE: Duration = Duration::from_secs(90);
 /// Messages that may wait: the keeper itself bounds the changes.
@@ -43,6 +49,12 @@ const MAILBOX: usize = 1_024;
 
 /// The answer to a change: the entry after it, or the removed one.
 pub type ChangeAnswer = Result<ServiceEntry, Refusal>;
+
+/// The answer to changed credentials.
+pub type PublishAnswer = Result<(), Refusal>;
+
+/// The answer to a change of keys: the document that is served with it.
+pub type KeysAnswer = Result<Arc<PublishedDocument>, Refusal>;
 
 /// Messages of the document keeper.
 pub enum Msg {
@@ -53,10 +65,29 @@ pub enum Msg {
         /// The answer.
         reply: ReplyPort<ChangeAnswer>,
     },
+    /// Changes the keys of the document.
+    ChangeKeys {
+        /// The change.
+        change: KeyChange,
+        /// The answer.
+        reply: ReplyPort<KeysAnswer>,
+    },
+    /// Gives the log another update key.
+    RotateUpdateKey {
+        /// The answer.
+        reply: ReplyPort<KeysAnswer>,
+    },
     /// A version was written, or could not be.
     Written(Result<Arc<PublishedDocument>, DocumentError>),
     /// After a failure of the store: a version that may have been committed is gone.
     Discarded,
+    /// The credentials of the store have changed.
+    CredentialsChanged {
+        /// The answer, once the document with them is served.
+        reply: ReplyPort<PublishAnswer>,
+    },
+    /// Presentations were made, or could not be.
+    PresentationsMade(Result<Arc<PresentationSet>, DocumentError>),
     /// The time for a version may have come.
     Wake,
 }
@@ -65,8 +96,12 @@ impl ActorMessage for Msg {
     fn name(&self) -> &'static str {
         match self {
             Self::Change { .. } => "change",
+            Self::ChangeKeys { .. } => "change_keys",
+            Self::RotateUpdateKey { .. } => "rotate_update_key",
             Self::Written(_) => "written",
             Self::Discarded => "discarded",
+            Self::CredentialsChanged { .. } => "credentials_changed",
+            Self::PresentationsMade(_) => "presentations_made",
             Self::Wake => "wake",
         }
     }
@@ -122,6 +157,46 @@ impl KeeperHandle {
     /// Returns the document that is served now.
     pub fn published(&self) -> Arc<PublishedDocument> {
         self.writer.published()
+    }
+
+    /// Returns the key that the published document uses for a purpose.
+    pub(crate) fn prover(&self, purpose: ProofPurpose) -> Option<ProofKey> {
+        self.writer.prover(purpose)
+    }
+
+    /// Returns the pairs of the store.
+    pub(crate) fn keys(&self) -> Arc<DocumentKeyring> {
+        self.writer.keyring()
+    }
+
+    /// Returns the public keys of a version, which is made if the store has none. No document names them yet.
+    pub(crate) async fn prepare_keys(&self, version: u64) -> Result<DocumentKeys, Refusal> {
+        self.writer.prepare_keys(version).await.map_err(|error| {
+            tracing::error!(%error, version, "a pair of keys cannot be made");
+            Refusal::not_ready(AgentPart::Store, "a pair of keys cannot be made now; nothing is published", 5)
+        })
+    }
+
+    /// Changes the keys of the document. The presentations of that version are signed by the key that it uses.
+    pub(crate) async fn change_keys(&self, change: KeyChange) -> KeysAnswer {
+        self.ask_for_version(|reply| Msg::ChangeKeys { change, reply }).await
+    }
+
+    /// Gives the log another update key, by an entry that the old one signs.
+    pub(crate) async fn rotate_update_key(&self) -> KeysAnswer {
+        self.ask_for_version(|reply| Msg::RotateUpdateKey { reply }).await
+    }
+
+    async fn ask_for_version(&self, message: impl FnOnce(ReplyPort<KeysAnswer>) -> Msg) -> KeysAnswer {
+        let asked = self.actor.ask_within(MAX_CHANGE_WAIT + MAX_WRITE, message).await;
+        asked.unwrap_or_else(|error| Err(keeper_is_down(&error)))
+    }
+
+    /// Presents the credentials that the store has now; the answer comes when the document with them is served.
+    pub(crate) async fn publish_credentials(&self) -> PublishAnswer {
+        let wait_limit = MAX_CHANGE_WAIT + MAX_WRITE;
+        let asked = self.actor.ask_within(wait_limit, |reply| Msg::CredentialsChanged { reply }).await;
+        asked.unwrap_or_else(|error| Err(keeper_is_down(&error)))
     }
 
     /// Changes a service entry; the answer comes when the changed document is served.

@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 use svc_kit::supervision::{Supervisor, SupervisorSpec};
 use svc_net::{did::verify_own_log, host_policy::HostPolicy};
 use svc_store::small_disk;
+use svc_trust::did_document::ProofPurpose;
 
 use super::{
     KeeperArgs, KeeperHandle,
     core::{Clocks, DocumentChange, KeeperCore, KeeperEffect, MAX_WAITING},
 };
 use crate::{
-    document::{DidDocument, DocumentKeys, ServiceChange, ServiceIdPath},
+    document::{DidDocument, DocumentKeys, KeyChange, ServiceChange, ServiceIdPath},
     error::RefusalCode,
     identity::{DidMethod, PublicLocation},
     resolution::ResolutionHandle,
@@ -264,6 +265,91 @@ async fn pre_rotation_is_switched_on_and_off_and_its_keys_survive_a_restart() {
         keeper.stop().await;
     }
     assert_eq!(hashes, [None, Some(1), Some(1), Some(0), None, Some(1)]);
+}
+
+/// The method that signs presentations and credentials.
+fn signer(keeper: &RunningKeeper) -> String {
+    let [presents, proves] = [ProofPurpose::Authentication, ProofPurpose::AssertionMethod]
+        .map(|purpose| keeper.handle.prover(purpose).expect("a key").verification_method);
+    assert_eq!(presents, proves);
+    presents
+}
+
+fn verify_published(keeper: &RunningKeeper) {
+    let published = keeper.handle.published();
+    let log = published.did_log.as_ref().expect("a log").body.clone();
+    verify_own_log(published.document.did(), &log).expect("it verifies");
+}
+
+#[tokio::test]
+async fn an_update_key_is_rotated_by_an_entry_of_its_own_and_the_new_one_survives_a_restart() {
+    for pre_rotation in [false, true] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let keeper = start_rotating_keeper(directory.path(), DidMethod::WebVh, None, pre_rotation).await;
+        let before = keeper.handle.published();
+        let published = keeper.handle.rotate_update_key().await.expect("rotated");
+        assert_eq!((published.version.number, &published.document), (2, &before.document));
+        let entries = keeper.log_entries();
+        let [first, second] = [0, 1].map(|entry| entries[entry]["parameters"]["updateKeys"].clone());
+        assert!(second.is_array() && first != second, "{pre_rotation}: {first} {second}");
+        keeper.stop().await;
+        let keeper = start_rotating_keeper(directory.path(), DidMethod::WebVh, None, pre_rotation).await;
+        keeper.handle.change(add("a")).await.expect("added");
+        verify_published(&keeper);
+        keeper.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_web_document_has_no_update_key() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let keeper = start_keeper(directory.path(), DidMethod::Web, None).await;
+    let refusal = keeper.handle.rotate_update_key().await.expect_err("refused");
+    assert_eq!((refusal.code, keeper.handle.published().version.number), (RefusalCode::InvalidState, 1));
+    keeper.stop().await;
+}
+
+#[tokio::test]
+async fn a_pair_signs_once_it_is_promoted_and_after_each_step_there_may_be_a_restart() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let start = || start_keeper(directory.path(), DidMethod::WebVh, None);
+    let mut keeper = start().await;
+    let old = signer(&keeper);
+    let keys = keeper.handle.prepare_keys(2).await.expect("made");
+    assert_eq!(keeper.handle.prepare_keys(2).await.expect("found"), keys);
+    let new = format!("{}#{}", keeper.handle.published().document.did(), keys.signing);
+    let steps = [KeyChange::Add, KeyChange::Promote, KeyChange::RetireOthers].map(|step| step(keys.clone()));
+    for ((step, number), expected) in steps.iter().zip(2..).zip([&old, &new, &new]) {
+        for _ in 0..2 {
+            let published = keeper.handle.change_keys(step.clone()).await.expect("published");
+            assert_eq!(published.version.number, number, "a repetition writes nothing: {step:?}");
+        }
+        assert_eq!(&signer(&keeper), expected, "{step:?}");
+        verify_published(&keeper);
+        keeper.stop().await;
+        keeper = start().await;
+        assert_eq!(&signer(&keeper), expected, "{step:?} and a restart");
+    }
+    assert_eq!(keeper.handle.published().document.retired_keys(), [old]);
+    keeper.stop().await;
+}
+
+#[tokio::test]
+async fn changes_of_keys_and_of_services_go_into_one_version() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let keeper = start_keeper(directory.path(), DidMethod::WebVh, None).await;
+    let keys = keeper.handle.prepare_keys(2).await.expect("made");
+    let (added, replaced, rotated) = tokio::join!(
+        keeper.handle.change(add("a")),
+        keeper.handle.change_keys(KeyChange::Replace(keys.clone())),
+        keeper.handle.rotate_update_key(),
+    );
+    added.expect("added");
+    let numbers = [replaced, rotated].map(|answer| answer.expect("published").version.number);
+    assert!(numbers.iter().all(|number| *number <= 3), "{numbers:?}");
+    assert!(signer(&keeper).ends_with(&keys.signing));
+    verify_published(&keeper);
+    keeper.stop().await;
 }
 
 #[test]

@@ -15,6 +15,7 @@ use super::{
     attempt::Attempt,
     core::{AttemptEnd, ResolutionCore, ResolutionEffect},
 };
+use crate::account_write::WritingAccount;
 
 /// State of the trigger.
 pub struct State {
@@ -155,13 +156,13 @@ impl State {
     fn attempt(&self, context: &ActorContext<Msg>, version: u64) {
         let args = &self.args;
         let Some(access) = args.chain.with(|chain| chain.clone()) else { return };
-        let attempt = Attempt {
+        let account = WritingAccount {
             store: args.store.clone(),
             access,
             did: args.did.clone(),
             corporation_id: args.corporation_id,
-            version,
         };
+        let attempt = Attempt { account, version };
         let mailbox = context.mailbox();
         context.spawn(async move {
             let end = attempt

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use svc_kit::backoff::Backoff;
 
+use crate::grant::BlockedReason;
+
 /// Time behind the newest change, and the longest behind the first one.
 const AFTER_LAST_CHANGE: Duration = Duration::from_secs(2);
 const AFTER_FIRST_CHANGE: Duration = Duration::from_secs(10);
@@ -14,34 +16,6 @@ const AFTER_EVENT: Duration = Duration::from_secs(1);
 /// Pauses between failures.
 const FAILURE_BACKOFF: Backoff =
     Backoff { initial: Duration::from_secs(1), max: Duration::from_secs(300), factor: 2.0, jitter: 0.2 };
-
-/// The reason for which no transaction is sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BlockedReason {
-    /// No active HOLDER participant of the corporation names the agent's DID and its account.
-    NoParticipant,
-    /// No record of its participants has the message type and an expiration.
-    NoGrant,
-    /// Every such record has expired.
-    GrantExpired,
-    /// Neither the corporation's allowance nor the account pays the fee.
-    NoFees,
-    /// Gas or fee would be above its ceiling.
-    FeeAboveCeiling,
-}
-
-impl BlockedReason {
-    /// Returns the reason as the wire has it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NoParticipant => "NO_PARTICIPANT",
-            Self::NoGrant => "NO_GRANT",
-            Self::GrantExpired => "GRANT_EXPIRED",
-            Self::NoFees => "NO_FEES",
-            Self::FeeAboveCeiling => "FEE_ABOVE_CEILING",
-        }
-    }
-}
 
 /// The state of the resolution.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -7,8 +7,6 @@
 mod actor;
 mod attempt;
 mod core;
-mod grant;
-mod participant;
 #[cfg(test)]
 mod tests;
 
@@ -17,11 +15,7 @@ use svc_kit::{ActorMessage, Handle, RetainedState, supervision::ChildSpec};
 use self::core::AttemptEnd;
 use crate::{chain_link::ChainAccess, store::AgentStore};
 
-pub use self::{
-    core::{BlockedReason, ResolutionPhase},
-    grant::{TriggerGrant, read_grant},
-    participant::AgentAccount,
-};
+pub use self::core::ResolutionPhase;
 
 /// The state of the resolution, for readers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

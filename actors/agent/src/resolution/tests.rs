@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::core::{AttemptEnd, BLOCKED_PAUSE, BlockedReason, ResolutionCore, ResolutionEffect, ResolutionPhase};
+use super::core::{AttemptEnd, BLOCKED_PAUSE, ResolutionCore, ResolutionEffect, ResolutionPhase};
+use crate::grant::BlockedReason;
 
 fn at(millis: u64) -> Duration {
     Duration::from_millis(100_000 + millis)

@@ -12,8 +12,11 @@ use super::{
     sealing::{PrivateKey, StoreKeys},
 };
 
-const MIGRATIONS: [TableMigration; 1] =
-    [TableMigration { version: 1, name: "agent", sql: include_str!("../../migrations/0001_agent.sql") }];
+const MIGRATIONS: [TableMigration; 3] = [
+    TableMigration { version: 1, name: "agent", sql: include_str!("../../migrations/0001_agent.sql") },
+    TableMigration { version: 2, name: "credentials", sql: include_str!("../../migrations/0002_credentials.sql") },
+    TableMigration { version: 3, name: "key_rotation", sql: include_str!("../../migrations/0003_key_rotation.sql") },
+];
 
 const SETTINGS: DatabaseSettings = DatabaseSettings {
     durability: Durability::Machine,
@@ -87,6 +90,11 @@ impl AgentStore {
     /// Connections for reads.
     pub(super) fn reader(&self) -> &sqlx::AnyPool {
         &self.database.reader
+    }
+
+    /// The store keys.
+    pub(super) fn keys(&self) -> &StoreKeys {
+        &self.keys
     }
 
     /// Begins a write.
@@ -220,6 +228,6 @@ async fn insert_version(connection: &mut AnyConnection, version: &DocumentVersio
     want_resolution(connection, version.number, version.written_at).await
 }
 
-fn to_column(number: u64) -> i64 {
+pub(super) fn to_column(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

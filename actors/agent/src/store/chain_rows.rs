@@ -2,7 +2,10 @@
 
 use sqlx::{AnyConnection, Row};
 
-use super::{agent_store::AgentStore, error::AgentStoreError};
+use super::{
+    agent_store::{AgentStore, to_column},
+    error::AgentStoreError,
+};
 
 /// The chain for which a store was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,11 +35,7 @@ pub struct ResolutionProgress {
     pub tx_hash: Option<String>,
 }
 
-fn to_column(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-fn from_column(number: i64) -> u64 {
+pub(super) fn from_column(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 

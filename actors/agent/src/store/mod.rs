@@ -5,8 +5,10 @@
 
 mod agent_store;
 mod chain_rows;
+mod credential_rows;
 mod error;
 mod head_file;
+mod key_rows;
 mod outbox;
 mod ownership;
 mod sealing;
@@ -15,7 +17,9 @@ mod tests;
 
 pub use agent_store::{AgentStore, DocumentVersion, StoreSettings, StoredIdentity};
 pub use chain_rows::{ResolutionProgress, StoredChain};
+pub use credential_rows::{CredentialKind, CredentialState, StoredCredential};
 pub use error::AgentStoreError;
 pub use head_file::{HeadFile, PublishedHead};
+pub use key_rows::{KeyUse, RotationPhase, StoredRotation};
 pub use outbox::{BlockEvents, DeadLetter, EventGap, OutboxEvent, OutboxSizes};
 pub use sealing::{PrivateKey, SealingError, StoreKey, StoreKeys};

@@ -9,7 +9,11 @@ use sqlx::{
 };
 use svc_store::StoreTransaction;
 
-use super::{agent_store::AgentStore, error::AgentStoreError};
+use super::{
+    agent_store::{AgentStore, to_column},
+    chain_rows::from_column,
+    error::AgentStoreError,
+};
 use crate::notification::Notification;
 
 /// An event in the outbox.
@@ -88,14 +92,6 @@ pub struct BlockEvents {
     pub ids: Vec<String>,
     /// Webhooks; none while no URL is configured.
     pub notifications: Vec<Notification>,
-}
-
-fn to_column(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-fn from_column(number: i64) -> u64 {
-    u64::try_from(number).unwrap_or(0)
 }
 
 fn parse_event(row: &AnyRow) -> Result<OutboxEvent, sqlx::Error> {

@@ -79,6 +79,29 @@ impl StoreKeys {
 
     /// Decrypts a private key of a DID.
     pub(super) fn open(&self, did: &str, name: &str, version: u64, sealed: &str) -> Result<PrivateKey, SealingError> {
+        Ok(self.open_and_compare(did, name, version, sealed)?.0)
+    }
+
+    /// Encrypts a stored private key of a DID with the current key, whichever of the two has encrypted it before.
+    pub(super) fn reseal(
+        &self,
+        did: &str,
+        name: &str,
+        version: u64,
+        sealed: &str,
+    ) -> Result<ResealedKey, SealingError> {
+        let (key, was_current) = self.open_and_compare(did, name, version, sealed)?;
+        Ok(ResealedKey { sealed: self.seal(did, &key)?, was_current })
+    }
+
+    /// Decrypts a private key; returns it, and whether the current key has encrypted it.
+    fn open_and_compare(
+        &self,
+        did: &str,
+        name: &str,
+        version: u64,
+        sealed: &str,
+    ) -> Result<(PrivateKey, bool), SealingError> {
         let wrong = || SealingError::WrongKey { name: name.to_owned() };
         let bytes = STANDARD.decode(sealed).map_err(|_| wrong())?;
         let (nonce, sealed) = bytes.split_at_checked(NONCE_BYTES).ok_or_else(wrong)?;
@@ -88,10 +111,20 @@ impl StoreKeys {
             let payload = Payload { msg: sealed, aad: place.as_bytes() };
             cipher(key).decrypt(&XNonce::from(nonce), payload).ok().map(Zeroizing::new)
         };
-        let secret = decrypt(&self.current).or_else(|| self.previous.as_ref().and_then(decrypt)).ok_or_else(wrong)?;
+        let with_current = decrypt(&self.current);
+        let was_current = with_current.is_some();
+        let secret = with_current.or_else(|| self.previous.as_ref().and_then(decrypt)).ok_or_else(wrong)?;
         let secret: [u8; 32] = secret.as_slice().try_into().map_err(|_| wrong())?;
-        Ok(PrivateKey { name: name.to_owned(), version, secret: Zeroizing::new(secret) })
+        Ok((PrivateKey { name: name.to_owned(), version, secret: Zeroizing::new(secret) }, was_current))
     }
+}
+
+/// A private key that was encrypted once more.
+pub(super) struct ResealedKey {
+    /// The row.
+    pub sealed: String,
+    /// Whether the current key had encrypted the row of before too.
+    pub was_current: bool,
 }
 
 fn cipher(key: &StoreKey) -> XChaCha20Poly1305 {

@@ -3,7 +3,7 @@ use std::path::Path;
 use svc_store::postgres_server::PostgresServer;
 use zeroize::Zeroizing;
 
-use super::*;
+use super::{key_rows::ResealedKeys, *};
 
 const DID: &str = "did:web:agent.example.com";
 
@@ -141,4 +141,113 @@ fn the_head_survives_and_a_damaged_one_is_refused() {
     assert_eq!(HeadFile::open(&path).expect("opened").1, Some(newest));
     std::fs::write(&path, "{").expect("damaged");
     assert!(HeadFile::open(&path).is_err());
+}
+
+/// The rows of private keys, as another program reads them.
+async fn sealed_rows(url: &str) -> Vec<(String, i64, String)> {
+    let pool = sqlx::SqlitePool::connect(url).await.expect("connects");
+    let sql = "SELECT name, version, sealed FROM private_key ORDER BY name, version";
+    let rows = sqlx::query_as(sql).fetch_all(&pool).await.expect("read");
+    pool.close().await;
+    rows
+}
+
+#[tokio::test]
+async fn after_a_change_of_the_store_key_the_previous_one_opens_nothing() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let url = file_url(directory.path());
+    let store = AgentStore::open(settings(&url, 1, None)).await.expect("opens");
+    write_identity(&store).await;
+    assert!(!store.has_previous_key());
+    store.close().await;
+    drop(store);
+
+    let changed = AgentStore::open(settings(&url, 2, Some(1))).await.expect("opens");
+    // A key of after the change of the settings has the current store key already.
+    changed.write_new_keys(DID, &[private_key("signing", 2, 7)]).await.expect("written");
+    let before = sealed_rows(&url).await;
+    for from_previous in [2, 0] {
+        let resealed = changed.reseal_keys(DID).await.expect("encrypted once more");
+        assert_eq!(resealed, ResealedKeys { keys: 3, from_previous });
+    }
+    let after = sealed_rows(&url).await;
+    assert!(before.iter().zip(&after).all(|(one, other)| one.1 == other.1 && one.2 != other.2));
+    changed.close().await;
+    drop(changed);
+
+    for (current, previous, opens) in [(1, None, false), (3, Some(1), false), (2, None, true)] {
+        let store = AgentStore::open(settings(&url, current, previous)).await.expect("opens");
+        let keys = store.private_keys(DID).await;
+        assert_eq!(keys.is_ok(), opens, "{current} {previous:?}");
+        let secrets = keys.map(|keys| keys.iter().map(|key| key.secret[0]).collect::<Vec<u8>>());
+        assert!(secrets.is_err() || secrets.is_ok_and(|secrets| secrets == [1, 7, 2]));
+        store.close().await;
+        drop(store);
+    }
+}
+
+#[tokio::test]
+async fn a_key_that_does_not_open_leaves_all_rows_as_they_are() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let url = file_url(directory.path());
+    let store = AgentStore::open(settings(&url, 1, None)).await.expect("opens");
+    write_identity(&store).await;
+    store.close().await;
+    drop(store);
+    let pool = sqlx::SqlitePool::connect(&url).await.expect("connects");
+    // The last row by name, so that the others come before it.
+    sqlx::query("UPDATE private_key SET sealed = 'AAAA' WHERE name = 'update'").execute(&pool).await.expect("damaged");
+    pool.close().await;
+    let before = sealed_rows(&url).await;
+    let changed = AgentStore::open(settings(&url, 2, Some(1))).await.expect("opens");
+    assert!(changed.reseal_keys(DID).await.is_err());
+    assert_eq!(sealed_rows(&url).await, before);
+    changed.close().await;
+}
+
+#[tokio::test]
+async fn a_key_that_is_there_is_never_overwritten() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let store = AgentStore::open(settings(&file_url(directory.path()), 1, None)).await.expect("opens");
+    write_identity(&store).await;
+    store.write_new_keys(DID, &[private_key("signing", 1, 9), private_key("signing", 2, 9)]).await.expect("written");
+    let keys = store.private_keys(DID).await.expect("they open");
+    let keys: Vec<_> = keys.iter().map(|key| (key.name.as_str(), key.version, key.secret[0])).collect();
+    assert_eq!(keys, [("signing", 1, 1), ("signing", 2, 9), ("update", 1, 2)]);
+}
+
+/// The state of a rotation is as it was written, after a restart too.
+async fn check_rotations(url: &str) {
+    let store = AgentStore::open(settings(url, 1, None)).await.expect("opens");
+    assert_eq!(store.rotation().await.expect("read"), None);
+    let requested = StoredRotation {
+        new_version: 2,
+        phase: RotationPhase::Requested,
+        since: 1_800_000_000,
+        reissue: true,
+        is_compromised: false,
+    };
+    let added = StoredRotation { phase: RotationPhase::Added, since: 1_800_000_001, ..requested };
+    let other = StoredRotation { new_version: 3, reissue: false, is_compromised: true, ..requested };
+    for rotation in [requested, added, other] {
+        store.write_rotation(&rotation).await.expect("written");
+        assert_eq!(store.rotation().await.expect("read"), Some(rotation));
+    }
+    store.end_rotation(2).await.expect("not this one");
+    store.close().await;
+    drop(store);
+    let store = AgentStore::open(settings(url, 1, None)).await.expect("opens again");
+    assert_eq!(store.rotation().await.expect("read"), Some(other));
+    store.end_rotation(3).await.expect("removed");
+    assert_eq!(store.rotation().await.expect("read"), None);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_rotation_is_the_same_after_a_restart_on_both_databases() {
+    let directory = tempfile::tempdir().expect("a directory");
+    check_rotations(&file_url(directory.path())).await;
+    if let Some(server) = PostgresServer::start(None) {
+        check_rotations(&server.url()).await;
+    }
 }

@@ -241,6 +241,7 @@ impl State {
         let concerns_grants = |event: &&IndexerEvent| GRANT_MODULES.contains(&event.payload.module.as_str());
         if events.iter().filter(concerns_grants).any(|event| watcher.handled.contains(&event.event_type)) {
             watcher.resolution.told();
+            watcher.credentials.registry_changed();
         }
     }
 

@@ -24,6 +24,7 @@ use self::proof::StoreFailure;
 use crate::{
     chain_link::{ChainLinkHandle, OwnWrites},
     courier::CourierHandle,
+    credentials::CredentialHandle,
     notification::NotificationMaker,
     resolution::ResolutionHandle,
     store::AgentStore,
@@ -102,6 +103,13 @@ impl HandledEvents {
             Self::Except(types) => !types.contains(event_type),
         }
     }
+
+    /// Whether participants that were revoked, slashed or changed may take credentials out of the document.
+    pub(crate) fn withdraws_credentials(&self) -> bool {
+        ["RevokeParticipant", "SlashParticipantTrustDeposit", "SetParticipantEffectiveUntil"]
+            .into_iter()
+            .all(|event_type| self.contains(event_type))
+    }
 }
 
 /// Arguments of the watcher.
@@ -122,6 +130,8 @@ pub(crate) struct WatcherArgs {
     pub handled: HandledEvents,
     /// Hears of events about grants and participants.
     pub resolution: ResolutionHandle,
+    /// Hears of the same events.
+    pub credentials: CredentialHandle,
     /// Knows the transactions of the agent's account.
     pub own_writes: OwnWrites,
     /// The pipeline's node and clock, which show whether the indexer is one of the same chain.

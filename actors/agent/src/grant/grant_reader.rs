@@ -1,35 +1,40 @@
-//! The grant by which the agent has its DID resolved, as the node states it.
+//! Reads a grant at the node.
 
 use prost_types::Timestamp;
 use svc_net::upstream::{NodeClient, NodeClientError};
-use svc_pipeline::{FeeBudget, RegistryChain, query_fee_allowance};
+use svc_pipeline::{FeeBudget, FeeGranter, RegistryChain, query_fee_allowance};
 use svc_wire::proto::svc::{
     co::v1::{QueryGetCorporationRequest, QueryGetCorporationResponse},
     de::v1::{QueryListVsOperatorAuthorizationsRequest, QueryListVsOperatorAuthorizationsResponse},
-    pp::v1::{ParticipantRole, QueryListParticipantsRequest, QueryListParticipantsResponse},
+    pp::v1::{Participant, QueryListParticipantsRequest, QueryListParticipantsResponse},
 };
 
 use super::{
-    core::BlockedReason,
-    participant::{AgentAccount, ChosenParticipant, choose_participant},
+    BlockedReason, WantedGrant,
+    choice::{AgentAccount, ChosenParticipant, choose_participant},
 };
 
-/// The message that has a DID resolved again.
-pub(super) const TRIGGER: &str = "MsgTriggerResolver";
 /// Largest page of a list of the node.
 const LIST_LIMIT: u32 = 1_024;
 
 /// A participant with a valid record, and the payer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TriggerGrant {
-    /// Id of the participant.
-    pub participant_id: u64,
+#[derive(Debug, Clone, PartialEq)]
+pub struct AgentGrant {
+    /// The participant.
+    pub participant: Participant,
     /// End of its record.
     pub expires_at: Timestamp,
     /// Account of the corporation.
     pub corporation: String,
     /// The largest fee that the corporation's allowance pays; `None` when it pays none.
     pub budget: Option<FeeBudget>,
+}
+
+impl AgentGrant {
+    /// The corporation as the payer of the fee, where its allowance pays one.
+    pub fn granter(&self) -> Option<FeeGranter> {
+        self.budget.map(|budget| FeeGranter { address: self.corporation.clone(), budget })
+    }
 }
 
 /// Reads the grant of an agent at a time of the chain.
@@ -40,14 +45,16 @@ pub async fn read_grant(
     node: &NodeClient,
     chain: &RegistryChain,
     agent: &AgentAccount,
+    wanted: &WantedGrant,
     now: &Timestamp,
-) -> Result<Result<TriggerGrant, BlockedReason>, NodeClientError> {
+) -> Result<Result<AgentGrant, BlockedReason>, NodeClientError> {
     let namespace = chain.registry.namespace();
     let participants = QueryListParticipantsRequest {
         response_max_size: LIST_LIMIT,
         grantee: agent.address.clone(),
         did: agent.did.clone(),
-        role: ParticipantRole::Holder as i32,
+        role: wanted.role as i32,
+        schema_id: wanted.schema_id.unwrap_or_default(),
         only_valid: true,
         ..QueryListParticipantsRequest::default()
     };
@@ -62,13 +69,16 @@ pub async fn read_grant(
         .map(|(module, rpc)| namespace.query_path(module, rpc));
     let participants: QueryListParticipantsResponse = node.query(&paths[0], &participants, 0).await?;
     let authorizations: QueryListVsOperatorAuthorizationsResponse = node.query(&paths[1], &authorizations, 0).await?;
-    let msg_type = namespace.type_url("pp", TRIGGER);
+    let msg_type = namespace.type_url("pp", wanted.message);
     let (active, records) = (&participants.participants, &authorizations.vs_operator_authorizations);
     let ChosenParticipant { id, expires_at, with_feegrant, fees_left } =
-        match choose_participant(agent, active, records, &msg_type, now) {
+        match choose_participant((agent, wanted), active, records, &msg_type, now) {
             Ok(chosen) => chosen,
             Err(reason) => return Ok(Err(reason)),
         };
+    let Some(participant) = active.iter().find(|one| one.id == id).cloned() else {
+        return Ok(Err(BlockedReason::NoParticipant));
+    };
     let corporation: QueryGetCorporationResponse = node.query(&paths[2], &corporation, 0).await?;
     let corporation = corporation.corporation.map(|one| one.policy_address).unwrap_or_default();
     let allowance = query_fee_allowance(node, &corporation, &agent.address, &chain.params.denom).await?;
@@ -85,5 +95,5 @@ pub async fn read_grant(
             }
         }
     });
-    Ok(Ok(TriggerGrant { participant_id: id, expires_at, corporation, budget }))
+    Ok(Ok(AgentGrant { participant, expires_at, corporation, budget }))
 }

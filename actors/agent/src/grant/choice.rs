@@ -1,4 +1,4 @@
-//! The participant by which the agent has its DID resolved. Pure.
+//! The participant by which the agent sends a message. Pure.
 
 use prost_types::Timestamp;
 use svc_wire::{
@@ -6,13 +6,13 @@ use svc_wire::{
         cosmos::base::v1beta1::Coin,
         svc::{
             de::v1::{ParticipantAuthorizationRecord, VsOperatorAuthorization},
-            pp::v1::{Participant, ParticipantRole},
+            pp::v1::Participant,
         },
     },
     timestamp,
 };
 
-use super::core::BlockedReason;
+use super::{BlockedReason, WantedGrant};
 
 /// The agent, as participants and records name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,13 +37,13 @@ pub(super) struct ChosenParticipant {
 
 /// Returns the participant whose record has the message type, with the latest expiration, and of equal ones the lowest id.
 pub(super) fn choose_participant(
-    agent: &AgentAccount,
+    (agent, wanted): (&AgentAccount, &WantedGrant),
     active: &[Participant],
     authorizations: &[VsOperatorAuthorization],
     msg_type: &str,
     now: &Timestamp,
 ) -> Result<ChosenParticipant, BlockedReason> {
-    let own: Vec<u64> = active.iter().filter(|one| is_own(agent, one)).map(|one| one.id).collect();
+    let own: Vec<u64> = active.iter().filter(|one| is_own(agent, wanted, one)).map(|one| one.id).collect();
     if own.is_empty() {
         return Err(BlockedReason::NoParticipant);
     }
@@ -70,15 +70,19 @@ pub(super) fn choose_participant(
     best.map(chosen).ok_or(BlockedReason::GrantExpired)
 }
 
-fn is_own(agent: &AgentAccount, participant: &Participant) -> bool {
+fn is_own(agent: &AgentAccount, wanted: &WantedGrant, participant: &Participant) -> bool {
     participant.did == agent.did
         && participant.corporation_id == agent.corporation_id
         && participant.vs_operator == agent.address
-        && participant.role == ParticipantRole::Holder as i32
+        && participant.role == wanted.role as i32
+        && wanted.schema_id.is_none_or(|schema_id| participant.schema_id == schema_id)
+        && wanted.participant_id.is_none_or(|id| participant.id == id)
 }
 
 #[cfg(test)]
 mod tests {
+    use svc_wire::proto::svc::pp::v1::ParticipantRole;
+
     use super::*;
 
     const TYPE: &str = "/svc.pp.v1.MsgTriggerResolver";
@@ -127,7 +131,8 @@ mod tests {
             (vec![(9, TYPE, Some(200))], Err(BlockedReason::NoGrant)),
             (vec![], Err(BlockedReason::NoGrant)),
         ] {
-            let found = choose_participant(&agent(), &all, &[authorization(&records)], TYPE, &now);
+            let found =
+                choose_participant((&agent(), &WantedGrant::TRIGGER), &all, &[authorization(&records)], TYPE, &now);
             assert_eq!(found.map(|chosen| chosen.id), expected, "{records:?}");
         }
     }
@@ -142,14 +147,21 @@ mod tests {
             Participant { vs_operator: "svc1other".to_owned(), ..participant(1) },
             Participant { role: ParticipantRole::Issuer as i32, ..participant(1) },
         ] {
-            let found = choose_participant(&agent(), &[stranger], std::slice::from_ref(&record), TYPE, &now);
+            let found = choose_participant(
+                (&agent(), &WantedGrant::TRIGGER),
+                &[stranger],
+                std::slice::from_ref(&record),
+                TYPE,
+                &now,
+            );
             assert_eq!(found, Err(BlockedReason::NoParticipant));
         }
         for foreign in [
             VsOperatorAuthorization { corporation_id: 8, ..record.clone() },
             VsOperatorAuthorization { vs_operator: "svc1other".to_owned(), ..record.clone() },
         ] {
-            let found = choose_participant(&agent(), &[participant(1)], &[foreign], TYPE, &now);
+            let found =
+                choose_participant((&agent(), &WantedGrant::TRIGGER), &[participant(1)], &[foreign], TYPE, &now);
             assert_eq!(found, Err(BlockedReason::NoGrant));
         }
     }

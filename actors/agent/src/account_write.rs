@@ -1,0 +1,281 @@
+//! One write of the agent's account: known by its name in the journal, sent once, and paid by the corporation where it can be.
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use prost_types::Timestamp;
+use svc_kit::wall_clock;
+use svc_net::upstream::NodeClientError;
+use svc_pipeline::{
+    DecidedWrite, EncodedMessage, EstimateError, FeeGranter, JournalError, JournalRecord, Pipeline, SigningPolicy,
+    SubmitError, WriteError, WriteFailure, WriteIntent, WriteOrigin, WriteOutcome, WriteStatus, WriteTask,
+    query_account, query_balance,
+};
+use svc_wire::chain_error::ChainErrorKind;
+use tokio::time::Instant;
+use tracing::{Instrument, Span};
+
+use crate::{
+    chain_link::ChainAccess,
+    grant::{AgentAccount, AgentGrant, BlockedReason, WantedGrant, read_grant},
+    store::{AgentStore, AgentStoreError},
+};
+
+/// Blocks behind the timeout height of a transaction after which it is not waited for any more.
+const GIVE_UP_BLOCKS: u64 = 100;
+/// Pause between two looks at a transaction that is not decided.
+const UNDECIDED_LOOK: Duration = Duration::from_secs(60);
+
+/// A write that ended without its effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum WriteStop {
+    /// It cannot be sent before grants, fees or funds change.
+    Blocked(BlockedReason),
+    /// A later attempt may succeed.
+    Failed(String),
+}
+
+impl WriteStop {
+    /// The reason, as logs and callers read it.
+    pub fn reason(&self) -> &str {
+        match self {
+            Self::Blocked(reason) => reason.as_str(),
+            Self::Failed(reason) => reason,
+        }
+    }
+}
+
+impl From<NodeClientError> for WriteStop {
+    fn from(error: NodeClientError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<AgentStoreError> for WriteStop {
+    fn from(error: AgentStoreError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<JournalError> for WriteStop {
+    fn from(error: JournalError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<BlockedReason> for WriteStop {
+    fn from(reason: BlockedReason) -> Self {
+        Self::Blocked(reason)
+    }
+}
+
+impl From<SubmitError> for WriteStop {
+    fn from(error: SubmitError) -> Self {
+        match error {
+            SubmitError::AboveCeiling(_) => Self::Blocked(BlockedReason::FeeAboveCeiling),
+            SubmitError::NoAccount { .. } => Self::Blocked(BlockedReason::NoFees),
+            other => Self::Failed(other.to_string()),
+        }
+    }
+}
+
+/// The corporation's allowance pays the fee where it can.
+struct Payer(Option<FeeGranter>);
+
+impl SigningPolicy for Payer {
+    type Refusal = Infallible;
+
+    fn authorize(&self, _: &WriteIntent, _: u32) -> Result<Option<FeeGranter>, Infallible> {
+        Ok(self.0.clone())
+    }
+}
+
+/// The account on its chain, and the store that knows its transactions.
+#[derive(Clone)]
+pub(crate) struct WritingAccount {
+    pub store: AgentStore,
+    pub access: ChainAccess,
+    pub did: String,
+    pub corporation_id: u64,
+}
+
+impl WritingAccount {
+    /// The pipeline.
+    pub fn pipeline(&self) -> &Pipeline {
+        &self.access.pipeline
+    }
+
+    /// The time of the chain.
+    pub fn chain_time(&self) -> Timestamp {
+        self.pipeline().clock().time(Instant::now()).unwrap_or_else(wall_clock::now)
+    }
+
+    /// Reads a grant of the account at the node.
+    pub async fn read_grant(&self, wanted: &WantedGrant) -> Result<AgentGrant, WriteStop> {
+        let agent = AgentAccount {
+            did: self.did.clone(),
+            corporation_id: self.corporation_id,
+            address: self.pipeline().identity().address.to_string(),
+        };
+        let found = read_grant(self.pipeline().node(), &self.access.chain, &agent, wanted, &self.chain_time()).await?;
+        Ok(found?)
+    }
+}
+
+/// One write of the account.
+pub(crate) struct AccountWrite<'a> {
+    pub account: &'a WritingAccount,
+    /// Name in the journal.
+    pub key: String,
+    /// Name of the origin in the journal and in telemetry.
+    pub origin: &'static str,
+    /// Whether a transaction that nothing decides may be followed by another: a repetition has no effect of its own.
+    pub allows_repetition: bool,
+}
+
+impl AccountWrite<'_> {
+    fn pipeline(&self) -> &Pipeline {
+        self.account.pipeline()
+    }
+
+    fn height(&self) -> u64 {
+        self.pipeline().clock().height
+    }
+
+    /// Waits until a transaction of the write is far behind its timeout height: the blocks that decide it may be at no node.
+    async fn await_undecidable(&self) {
+        loop {
+            tokio::time::sleep(UNDECIDED_LOOK).await;
+            let found = self.pipeline().journal().find_by_key(&self.key).await.ok().flatten();
+            let is_undecided =
+                |record: JournalRecord| is_open(&record) && self.height() > record.timeout_height + GIVE_UP_BLOCKS;
+            if found.is_some_and(is_undecided) {
+                return;
+            }
+        }
+    }
+
+    /// The transaction that an earlier process sent for this write, once a block has it.
+    pub async fn find_earlier(&self, sent: &impl Fn(String)) -> Result<Option<String>, WriteStop> {
+        let journal = self.pipeline().journal();
+        let mut found = journal.find_by_key(&self.key).await?;
+        if let Some(record) = found.as_ref().filter(|record| is_open(record)) {
+            sent(record.tx_hash.clone());
+            self.account.store.note_transaction(&record.tx_hash).await?;
+            let _ = self.pipeline().await_outcome(&record.tx_hash).await;
+            found = journal.find_by_key(&self.key).await?;
+        }
+        match found {
+            Some(record) if record.state == "included" => Ok(Some(record.tx_hash)),
+            // No node may have the blocks that decide it. Behind its timeout height no block takes it any more.
+            Some(record) if is_open(&record) && self.height() <= record.timeout_height + GIVE_UP_BLOCKS => {
+                Err(WriteStop::Failed(format!("transaction {} is not decided yet", record.tx_hash)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Chooses the payer of the fee, and shows by a simulation that the message would succeed.
+    pub async fn choose_payer(
+        &self,
+        message: &EncodedMessage,
+        granter: Option<FeeGranter>,
+    ) -> Result<Option<FeeGranter>, WriteStop> {
+        let (chain, node) = (&self.account.access.chain, self.pipeline().node());
+        let address = self.pipeline().identity().address.to_string();
+        let account = query_account(node, &address).await?.ok_or(BlockedReason::NoFees)?;
+        let estimate = self.pipeline().estimate(message, account.sequence, granter.clone()).await;
+        let granter = match (&estimate, granter) {
+            // An allowance of an account without coins pays nothing.
+            (Ok(estimate), Some(granter)) if estimate.has_granter => {
+                let coins = query_balance(node, &granter.address, &chain.params.denom).await?;
+                Some(granter).filter(|_| coins >= estimate.fee)
+            }
+            _ => None,
+        };
+        let estimate = match (estimate, &granter) {
+            (Ok(found), None) if found.has_granter => self.pipeline().estimate(message, account.sequence, None).await,
+            (estimate, _) => estimate,
+        };
+        match estimate {
+            Ok(_) => Ok(granter),
+            Err(EstimateError::InsufficientBalance { .. }) => Err(BlockedReason::NoFees.into()),
+            Err(EstimateError::Submit(error)) => Err(error.into()),
+            Err(EstimateError::Node(error)) => Err(error.into()),
+        }
+    }
+
+    /// Sends the message and waits for its outcome. `sent` hears of the hash of each transaction that is on its way.
+    pub async fn send(
+        &self,
+        message: EncodedMessage,
+        granter: Option<FeeGranter>,
+        span: &Span,
+        sent: &impl Fn(String),
+    ) -> Result<String, WriteStop> {
+        let origin = WriteOrigin { tool: self.origin.into(), ..WriteOrigin::embedder("agent") };
+        let intent = Arc::new(WriteIntent::new(message, origin, Some(self.key.clone()), span));
+        let (mut task, mut handle) = WriteTask::<()>::new(intent, span.clone());
+        if self.allows_repetition {
+            task.allow_repetition();
+        }
+        let actors = self.pipeline().actors();
+        let writing = async {
+            let mut written = task.run(actors, &Payer(granter)).await;
+            if written.as_ref().is_err_and(|failure| failure.may_execute)
+                && let Some(decided) = task.follow(actors).await.filter(DecidedWrite::has_executed)
+            {
+                written = Ok(decided);
+            }
+            task.finish(actors, ());
+            written
+        };
+        let watching = async {
+            let mut last = None;
+            while let Ok(status) = handle.changed().await {
+                match status {
+                    WriteStatus::InFlight { hash, .. } if last.as_ref() != Some(&hash) => {
+                        sent(hash.clone());
+                        // The journal has it too: one of the two is enough to know it again.
+                        if let Err(error) = self.account.store.note_transaction(&hash).await {
+                            tracing::warn!(%error, hash, "the store has not noted a transaction of the agent");
+                        }
+                        last = Some(hash);
+                    }
+                    WriteStatus::Ended(()) => break,
+                    _ => {}
+                }
+            }
+        };
+        let both = async { tokio::join!(writing, watching) }.instrument(span.clone());
+        tokio::select! {
+            (written, ()) = both => conclude(written),
+            () = self.await_undecidable() => Err(WriteStop::Failed("the transaction cannot be decided".to_owned())),
+        }
+    }
+}
+
+fn is_open(record: &JournalRecord) -> bool {
+    record.state.starts_with("open")
+}
+
+fn conclude(written: Result<DecidedWrite, WriteFailure<Infallible>>) -> Result<String, WriteStop> {
+    let decided = match written {
+        Ok(decided) => decided,
+        Err(WriteFailure { error: WriteError::Submit(error), .. }) => return Err(error.into()),
+        Err(WriteFailure { error: WriteError::Rejected { refusal, .. }, .. })
+            if refusal.error.classify() == ChainErrorKind::InsufficientFees =>
+        {
+            return Err(BlockedReason::NoFees.into());
+        }
+        Err(failure) => return Err(WriteStop::Failed(failure.error.to_string())),
+    };
+    match decided.outcome {
+        WriteOutcome::Included { result, .. } if result.code == 0 => Ok(decided.tx.hash),
+        WriteOutcome::Included { result, .. } => {
+            Err(WriteStop::Failed(format!("transaction {} failed: {}", decided.tx.hash, result.log)))
+        }
+        outcome @ (WriteOutcome::Expired { .. } | WriteOutcome::Displaced { .. }) => {
+            Err(WriteStop::Failed(format!("transaction {} was {}", decided.tx.hash, outcome.label())))
+        }
+    }
+}

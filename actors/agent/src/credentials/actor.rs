@@ -1,0 +1,319 @@
+//! The shell of the credential keeper.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort, backoff::Backoff};
+use svc_net::evidence::EvidenceFetcher;
+use svc_otel::metrics;
+use svc_trust::EssentialSchemas;
+use tokio::task::AbortHandle;
+
+use super::{
+    Args, CredentialAnswer, Msg,
+    claims::claims_digest,
+    import::import,
+    issuer::{CredentialIssuer, IssueRequest},
+    judge::CredentialJudge,
+    pass::{Pass, PassReport},
+    registry::NodeRegistry,
+    schema_source::SchemaSources,
+    settings::CredentialMode,
+};
+use crate::{
+    account_write::WritingAccount,
+    error::{AgentPart, Refusal, RefusalCode},
+    store::{AgentStoreError, CredentialKind, CredentialState, StoredCredential},
+};
+
+/// Time between two passes without an event.
+const PASS_PAUSE: Duration = Duration::from_secs(600);
+/// Time behind an event: one block often has several.
+const AFTER_EVENT: Duration = Duration::from_secs(1);
+/// Pauses between passes that fail.
+const FAILURE_BACKOFF: Backoff =
+    Backoff { initial: Duration::from_secs(1), max: Duration::from_secs(300), factor: 2.0, jitter: 0.2 };
+/// Requests that are on their way at once.
+const MAX_REQUESTS: usize = 256;
+
+/// State of the keeper.
+pub struct State {
+    args: Arc<Args>,
+    judge: CredentialJudge,
+    sources: SchemaSources,
+    is_passing: bool,
+    /// Whether an event came during a pass.
+    is_outdated: bool,
+    failures: u32,
+    asked_for: BTreeSet<String>,
+    timer: Option<AbortHandle>,
+    /// Issuances on their way, and the callers that wait for each.
+    issuing: HashMap<IssueKey, Vec<ReplyPort<CredentialAnswer>>>,
+}
+
+/// Equal requests have one credential.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct IssueKey {
+    did: String,
+    schema_id: u64,
+    claims: String,
+}
+
+impl IssueKey {
+    fn of(request: &IssueRequest) -> Self {
+        Self { did: request.did.clone(), schema_id: request.schema_id, claims: claims_digest(&request.claims) }
+    }
+}
+
+/// The actor that keeps the credentials.
+pub struct CredentialKeeper;
+
+impl ActorBehaviour for CredentialKeeper {
+    const KIND: &'static str = "credential_keeper";
+    type Msg = Msg;
+    type Args = Args;
+    type State = State;
+
+    async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
+        let fetcher = EvidenceFetcher::new(args.fetcher.clone());
+        let judge = CredentialJudge {
+            fetcher: fetcher.clone(),
+            essential_schemas: EssentialSchemas::default(),
+            allowed_ecosystems: args.settings.trusted_ecosystems.iter().cloned().collect(),
+        };
+        context.mailbox().send(Msg::Wake);
+        Ok(State {
+            args: Arc::clone(args),
+            judge,
+            sources: SchemaSources::new(fetcher),
+            is_passing: false,
+            is_outdated: false,
+            failures: 0,
+            asked_for: BTreeSet::new(),
+            timer: None,
+            issuing: HashMap::new(),
+        })
+    }
+
+    async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
+        match message {
+            Msg::ChainFound | Msg::Wake => state.pass(context),
+            Msg::RegistryChanged => {
+                state.is_outdated = true;
+                state.wake_after(context, AFTER_EVENT);
+            }
+            Msg::Reissue(names) => {
+                state.asked_for.extend(names);
+                state.pass(context);
+            }
+            Msg::PassEnded(ended) => state.end_pass(context, ended),
+            Msg::Issue { request, reply } => state.issue(context, request, reply),
+            Msg::Issued { request, answer } => {
+                for reply in state.issuing.remove(&IssueKey::of(&request)).unwrap_or_default() {
+                    reply.send(CredentialAnswer::clone(&answer));
+                }
+            }
+            Msg::Import { credential, reply } => state.import(context, credential, reply),
+            Msg::Remove { id, reply } => state.remove(context, id, reply),
+        }
+        Ok(())
+    }
+
+    fn observe(state: &State) -> Value {
+        json!({"issuing": state.issuing.len(), "failures": state.failures})
+    }
+}
+
+impl State {
+    /// The issuer, once the chain is found.
+    fn issuer(&self) -> Option<CredentialIssuer> {
+        let args = &self.args;
+        let access = args.chain.with(|chain| chain.clone())?;
+        let account = WritingAccount {
+            store: args.store.clone(),
+            access,
+            did: args.did.clone(),
+            corporation_id: args.corporation_id,
+        };
+        Some(CredentialIssuer {
+            account,
+            keeper: args.keeper.clone(),
+            judge: self.judge.clone(),
+            sources: self.sources.clone(),
+            days: args.settings.days,
+        })
+    }
+
+    fn wake_after(&mut self, context: &ActorContext<Msg>, pause: Duration) {
+        if let Some(timer) = self.timer.replace(context.send_after(pause, Msg::Wake)) {
+            timer.abort();
+        }
+    }
+
+    fn pass(&mut self, context: &ActorContext<Msg>) {
+        if self.args.settings.mode == CredentialMode::Off {
+            return;
+        }
+        let Some(issuer) = self.issuer().filter(|_| !self.is_passing) else { return };
+        (self.is_passing, self.is_outdated) = (true, false);
+        let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
+        let asked_for = self.asked_for.clone();
+        context.spawn(async move {
+            let pass = Pass {
+                issuer: &issuer,
+                settings: &args.settings,
+                base_url: &args.base_url,
+                asked_for,
+                handles_events: args.handles_events,
+            };
+            let mut ended = pass.run().await.map_err(|stop| stop.reason().to_owned());
+            if ended.as_ref().is_ok_and(|report| report.has_change)
+                && let Err(refusal) = args.keeper.publish_credentials().await
+            {
+                ended = Err(refusal.message);
+            }
+            mailbox.send(Msg::PassEnded(ended));
+        });
+    }
+
+    fn end_pass(&mut self, context: &ActorContext<Msg>, ended: Result<PassReport, String>) {
+        self.is_passing = false;
+        let has_failure = match ended {
+            Ok(report) => {
+                self.asked_for.retain(|name| report.waiting.contains_key(name));
+                metrics::record_credentials_waiting(report.waiting.len());
+                let has_failure = report.has_failure;
+                for (name, reason) in &report.waiting {
+                    tracing::warn!(name, reason, "a credential waits");
+                }
+                self.args.report.with(|known| *known = report);
+                has_failure
+            }
+            Err(reason) => {
+                tracing::warn!(reason, "the credentials were not looked at; a later attempt follows");
+                true
+            }
+        };
+        let pause = match (self.is_outdated, has_failure) {
+            (true, _) => AFTER_EVENT,
+            (false, true) => FAILURE_BACKOFF.delay(self.failures, fastrand::f64()),
+            (false, false) => PASS_PAUSE,
+        };
+        self.failures = if has_failure { self.failures.saturating_add(1) } else { 0 };
+        self.wake_after(context, pause);
+    }
+
+    /// Answers a request that cannot be served now, and returns the issuer of one that can.
+    fn admit(&self, reply: ReplyPort<CredentialAnswer>) -> Option<(CredentialIssuer, ReplyPort<CredentialAnswer>)> {
+        if self.issuing.len() >= MAX_REQUESTS {
+            let message = format!("{MAX_REQUESTS} credentials are on their way");
+            reply.send(Err(Refusal::not_ready(AgentPart::Node, message, 2)));
+            return None;
+        }
+        match self.issuer() {
+            Some(issuer) => Some((issuer, reply)),
+            None => {
+                reply.send(Err(Refusal::not_ready(AgentPart::Node, "the chain is not found yet", 5)));
+                None
+            }
+        }
+    }
+
+    fn issue(&mut self, context: &ActorContext<Msg>, request: IssueRequest, reply: ReplyPort<CredentialAnswer>) {
+        let key = IssueKey::of(&request);
+        if let Some(callers) = self.issuing.get_mut(&key) {
+            callers.push(reply);
+            return;
+        }
+        let Some((issuer, reply)) = self.admit(reply) else { return };
+        self.issuing.insert(key.clone(), vec![reply]);
+        let mailbox = context.mailbox();
+        context.spawn(async move {
+            let answer = issue_to_other(&issuer, &request, &key.claims).await;
+            mailbox.send(Msg::Issued { request, answer: Box::new(answer) });
+        });
+    }
+
+    fn import(&self, context: &ActorContext<Msg>, credential: Value, reply: ReplyPort<CredentialAnswer>) {
+        let Some((issuer, reply)) = self.admit(reply) else { return };
+        let args = Arc::clone(&self.args);
+        context.spawn(async move {
+            let imported = import(&issuer, &args.settings, credential).await;
+            let answer = match imported {
+                Ok(row) => args.keeper.publish_credentials().await.map(|()| row),
+                Err(refusal) => Err(refusal),
+            };
+            reply.send(answer);
+        });
+    }
+
+    fn remove(&self, context: &ActorContext<Msg>, id: String, reply: ReplyPort<CredentialAnswer>) {
+        let args = Arc::clone(&self.args);
+        context.spawn(async move {
+            let removed = remove_received(&args, &id).await;
+            let answer = match removed {
+                Ok(row) => args.keeper.publish_credentials().await.map(|()| row),
+                Err(refusal) => Err(refusal),
+            };
+            reply.send(answer);
+        });
+    }
+}
+
+fn store_failed(error: &AgentStoreError) -> Refusal {
+    Refusal::not_ready(AgentPart::Store, error.to_string(), 5)
+}
+
+/// Issues a credential to another DID, or finds the one that has these claims already.
+async fn issue_to_other(issuer: &CredentialIssuer, request: &IssueRequest, claims: &str) -> CredentialAnswer {
+    let (store, now) = (&issuer.account.store, issuer.account.chain_time().seconds);
+    if request.did == issuer.account.did {
+        let rule = "it is the agent's own DID, whose credentials follow from its settings";
+        return Err(Refusal::of_member(RefusalCode::InvalidInput, "did", rule));
+    }
+    let known = store.find_issued(&request.did, request.schema_id, claims).await;
+    let known = known.map_err(|error| store_failed(&error))?.filter(|one| one.valid_until.is_none_or(|end| end > now));
+    let row = match known {
+        Some(known) if known.state == CredentialState::Anchored => return Ok(known),
+        Some(known) => known,
+        None => sign_for_other(issuer, request).await?,
+    };
+    let tx_hash = issuer.anchor(&row).await.map_err(|stop| super::issuer::IssueStop::from(stop).into_refusal())?;
+    Ok(StoredCredential { state: CredentialState::Anchored, tx_hash, reason: None, ..row })
+}
+
+async fn sign_for_other(issuer: &CredentialIssuer, request: &IssueRequest) -> CredentialAnswer {
+    let unavailable = |error: String| {
+        let message = format!("the registry cannot be read: {error}");
+        Refusal { retry_after: Some(5), ..Refusal::new(RefusalCode::ResolverUnavailable, message) }
+    };
+    let found = NodeRegistry(&issuer.account).schema(request.schema_id).await;
+    let schema = found.map_err(|error| unavailable(error.to_string()))?.filter(|one| one.schema.archived.is_none());
+    let schema = schema.ok_or_else(|| {
+        Refusal::of_member(RefusalCode::InvalidInput, "schemaId", "the registry has no such schema in use")
+    })?;
+    let credential = issuer.sources.credential_of(&issuer.account, &schema).await;
+    let credential = credential.map_err(|stop| unavailable(stop.reason().to_owned()))?;
+    let signed = issuer.sign_and_store(request, (&schema, &credential), CredentialKind::Issued).await;
+    signed.map_err(super::issuer::IssueStop::into_refusal)
+}
+
+async fn remove_received(args: &Args, id: &str) -> CredentialAnswer {
+    let found = args.store.credential(id).await.map_err(|error| store_failed(&error))?;
+    let is_held =
+        |one: &StoredCredential| one.kind != CredentialKind::Issued && one.state != CredentialState::Withdrawn;
+    let Some(row) = found.filter(is_held) else {
+        return Err(Refusal::new(RefusalCode::UnknownId, format!("no presented credential has the id {id:?}")));
+    };
+    if row.kind != CredentialKind::Received {
+        let message = "the agent issues this credential itself: it follows from the settings and the registry";
+        return Err(Refusal::new(RefusalCode::InvalidState, message));
+    }
+    let withdrawn = [(row.id.clone(), "REMOVED".to_owned())];
+    args.store.withdraw_credentials(&withdrawn).await.map_err(|error| store_failed(&error))?;
+    Ok(row)
+}

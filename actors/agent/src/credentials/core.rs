@@ -1,0 +1,242 @@
+//! The decisions about the credentials that a DID holds. Pure.
+
+use svc_trust::{RegistryParticipant, RegistrySchema, RejectionCode, authorize_holder, authorize_issuer};
+
+use crate::store::{CredentialKind, CredentialState, StoredCredential};
+
+/// Shortest time between two credentials that the DID issues itself for one schema: claims that change back and forth cost one a day.
+const REISSUE_SECONDS: i64 = 86_400;
+
+/// The registry's facts about one credential.
+pub(super) struct HeldFacts<'a> {
+    /// Participants of the holder.
+    pub holders: &'a [RegistryParticipant],
+    /// Participants of the issuer.
+    pub issuers: &'a [RegistryParticipant],
+    /// Its schema; `None` when the node states that there is none.
+    pub schema: Option<&'a RegistrySchema>,
+    /// Time at which its digest was anchored, nanoseconds since the epoch.
+    pub anchored_at: Option<i128>,
+    /// Time of the chain, seconds since the epoch.
+    pub now: i64,
+}
+
+/// The reason for which a credential is to be withdrawn. Only a fact that the registry states is one: a participant that the node does
+/// not show, or a digest, is none.
+pub(super) fn reason_to_withdraw(held: &StoredCredential, facts: &HeldFacts<'_>) -> Option<RejectionCode> {
+    if held.valid_until.is_some_and(|until| until <= facts.now) {
+        return Some(RejectionCode::CredentialExpired);
+    }
+    let schema = facts.schema?;
+    let holder = authorize_holder(facts.holders, schema, held.kind == CredentialKind::Own).err();
+    let issuer = authorize_issuer(facts.issuers, schema.id, facts.anchored_at?).err();
+    let stated = [
+        RejectionCode::HolderRevoked,
+        RejectionCode::HolderSlashed,
+        RejectionCode::HolderExpired,
+        RejectionCode::IssuerRevoked,
+        RejectionCode::IssuerSlashed,
+    ];
+    [holder, issuer].into_iter().flatten().map(|reason| reason.code).find(|code| stated.contains(code))
+}
+
+/// The state of one credential that the DID issues itself.
+pub(super) struct OwnSituation<'a> {
+    /// The credential of the schema that is presented, of any issuer.
+    pub held: Option<&'a StoredCredential>,
+    /// An own one of the schema that waits for its digest.
+    pub waiting: Option<&'a StoredCredential>,
+    /// Digest of the claims as the settings have them.
+    pub claims_digest: &'a str,
+    /// Time and participant of the last own issue, also of a withdrawn one.
+    pub last_issue: Option<(i64, u64)>,
+    /// The ISSUER participant that would issue the next one.
+    pub issuer: Option<u64>,
+    /// Whether a person has asked for a new one.
+    pub is_asked_for: bool,
+    /// Days before the end at which it is issued again.
+    pub renew_days: u32,
+    /// Time of the chain, seconds since the epoch.
+    pub now: i64,
+}
+
+/// The next step for a credential that the DID issues itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum OwnStep {
+    /// Nothing is to be done.
+    Keep,
+    /// The one that waits is anchored.
+    Anchor,
+    /// A new one is issued.
+    Issue,
+    /// A new one is due; today's was issued already.
+    WaitForTomorrow,
+}
+
+/// Decides the next step for a credential that the DID issues itself.
+pub(super) fn next_own_step(situation: &OwnSituation<'_>) -> OwnStep {
+    if situation.waiting.is_some() {
+        return OwnStep::Anchor;
+    }
+    let is_due = match situation.held {
+        None => true,
+        // A credential of another issuer stands in its place.
+        Some(held) if held.kind != CredentialKind::Own => false,
+        Some(held) => {
+            let renewal = i64::from(situation.renew_days) * 86_400;
+            let ends_soon = held.valid_until.is_some_and(|until| until - renewal <= situation.now);
+            held.claims_digest != situation.claims_digest || ends_soon || situation.is_asked_for
+        }
+    };
+    if !is_due {
+        return OwnStep::Keep;
+    }
+    let is_recent = situation.last_issue.is_some_and(|(at, participant)| {
+        // Another participant is another authority, which a person has made.
+        situation.now - at < REISSUE_SECONDS && situation.issuer.is_none_or(|issuer| issuer == participant)
+    });
+    if is_recent && !situation.is_asked_for { OwnStep::WaitForTomorrow } else { OwnStep::Issue }
+}
+
+/// The own credential of a schema that waits, and the one that is presented.
+pub(super) fn find_held<'a>(
+    stored: &'a [StoredCredential],
+    schema_id: u64,
+    did: &str,
+) -> (Option<&'a StoredCredential>, Option<&'a StoredCredential>) {
+    let of_schema = |one: &&StoredCredential| {
+        one.schema_id == schema_id && one.subject == did && one.kind != CredentialKind::Schema
+    };
+    let with_state = |state: CredentialState| stored.iter().filter(of_schema).rfind(|one| one.state == state);
+    (with_state(CredentialState::Signed), with_state(CredentialState::Anchored))
+}
+
+#[cfg(test)]
+mod tests {
+    use svc_wire::participant_state::ParticipantState;
+
+    use super::*;
+
+    const NOW: i64 = 1_000_000;
+    const DAY: i64 = 86_400;
+
+    fn credential(kind: CredentialKind) -> StoredCredential {
+        StoredCredential {
+            id: "did:web:a#1".to_owned(),
+            kind,
+            name: "service".to_owned(),
+            schema_id: 7,
+            issuer: "did:web:a".to_owned(),
+            subject: "did:web:a".to_owned(),
+            issuer_participant: 3,
+            digest: "sha384-x".to_owned(),
+            claims_digest: "c".to_owned(),
+            proof_method: "did:web:a#k".to_owned(),
+            body: "{}".to_owned(),
+            state: CredentialState::Anchored,
+            reason: None,
+            tx_hash: None,
+            valid_until: Some(NOW + 100 * DAY),
+            created_at: NOW - 10 * DAY,
+        }
+    }
+
+    fn situation<'a>(held: Option<&'a StoredCredential>) -> OwnSituation<'a> {
+        OwnSituation {
+            held,
+            waiting: None,
+            claims_digest: "c",
+            last_issue: Some((NOW - 10 * DAY, 3)),
+            issuer: Some(3),
+            is_asked_for: false,
+            renew_days: 30,
+            now: NOW,
+        }
+    }
+
+    #[test]
+    fn an_own_credential_is_issued_again_when_it_ends_or_its_claims_change() {
+        let own = credential(CredentialKind::Own);
+        let ends = StoredCredential { valid_until: Some(NOW + 30 * DAY), ..own.clone() };
+        let received = credential(CredentialKind::Received);
+        let waiting = StoredCredential { state: CredentialState::Signed, ..own.clone() };
+        let keep = |held| situation(Some(held));
+        for (situation, expected) in [
+            (situation(None), OwnStep::Issue),
+            (keep(&own), OwnStep::Keep),
+            (keep(&received), OwnStep::Keep),
+            (keep(&ends), OwnStep::Issue),
+            (OwnSituation { claims_digest: "d", ..keep(&own) }, OwnStep::Issue),
+            (OwnSituation { claims_digest: "d", ..keep(&received) }, OwnStep::Keep),
+            (OwnSituation { is_asked_for: true, ..keep(&own) }, OwnStep::Issue),
+            (OwnSituation { waiting: Some(&waiting), ..keep(&own) }, OwnStep::Anchor),
+        ] {
+            assert_eq!(next_own_step(&situation), expected);
+        }
+    }
+
+    #[test]
+    fn claims_that_flip_cost_one_credential_a_day() {
+        let own = credential(CredentialKind::Own);
+        let flipped = |last_issue, issuer, is_asked_for| {
+            let situation =
+                OwnSituation { claims_digest: "d", last_issue, issuer, is_asked_for, ..situation(Some(&own)) };
+            next_own_step(&situation)
+        };
+        assert_eq!(flipped(Some((NOW - 10, 3)), Some(3), false), OwnStep::WaitForTomorrow);
+        assert_eq!(flipped(Some((NOW - 10, 3)), None, false), OwnStep::WaitForTomorrow);
+        assert_eq!(flipped(Some((NOW - DAY, 3)), Some(3), false), OwnStep::Issue);
+        assert_eq!(flipped(Some((NOW - 10, 3)), Some(4), false), OwnStep::Issue, "of another participant");
+        assert_eq!(flipped(Some((NOW - 10, 3)), Some(3), true), OwnStep::Issue, "a person has asked for it");
+    }
+
+    #[test]
+    fn a_credential_is_withdrawn_for_stated_facts_alone() {
+        let schema = RegistrySchema {
+            id: 7,
+            ecosystem_id: 1,
+            ecosystem_did: "did:web:e".to_owned(),
+            json_schema: String::new(),
+            digest_algorithm: "sha384".to_owned(),
+            is_open_to_holders: false,
+        };
+        let participant = |role: &str, state| RegistryParticipant {
+            id: 1,
+            role: role.to_owned(),
+            schema_id: 7,
+            effective_from: Some(0),
+            effective_until: None,
+            state,
+        };
+        let held = credential(CredentialKind::Received);
+        let judge = |holder: Option<ParticipantState>, issuer: Option<ParticipantState>, anchored_at, now| {
+            let holders: Vec<_> = holder.map(|state| participant("HOLDER", state)).into_iter().collect();
+            let issuers: Vec<_> = issuer.map(|state| participant("ISSUER", state)).into_iter().collect();
+            let facts = HeldFacts { holders: &holders, issuers: &issuers, schema: Some(&schema), anchored_at, now };
+            reason_to_withdraw(&held, &facts)
+        };
+        use ParticipantState::{Active, Expired, Revoked, Slashed};
+        let (good, at) = (Some(Active), Some(1));
+        for (holder, issuer, anchored_at, now, expected) in [
+            (good, good, at, NOW, None),
+            (Some(Revoked), good, at, NOW, Some(RejectionCode::HolderRevoked)),
+            (Some(Slashed), good, at, NOW, Some(RejectionCode::HolderSlashed)),
+            (Some(Expired), good, at, NOW, Some(RejectionCode::HolderExpired)),
+            (good, Some(Revoked), at, NOW, Some(RejectionCode::IssuerRevoked)),
+            (good, Some(Slashed), at, NOW, Some(RejectionCode::IssuerSlashed)),
+            (good, Some(Expired), at, NOW, None),
+            (None, good, at, NOW, None),
+            (good, None, at, NOW, None),
+            (good, good, None, NOW, None),
+            (good, good, at, NOW + 100 * DAY, Some(RejectionCode::CredentialExpired)),
+        ] {
+            assert_eq!(
+                judge(holder, issuer, anchored_at, now),
+                expected,
+                "{holder:?} {issuer:?} {anchored_at:?} {now}"
+            );
+        }
+        let unknown = HeldFacts { holders: &[], issuers: &[], schema: None, anchored_at: at, now: NOW };
+        assert_eq!(reason_to_withdraw(&held, &unknown), None);
+    }
+}

@@ -1,0 +1,127 @@
+//! A credential that another DID has issued to this one, received as a file: judged as an indexer's verdict judges it, then presented.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use svc_trust::{
+    RejectionCode, RejectionReason,
+    digest::{DigestAlgorithm, anchored_digest},
+};
+
+use super::{
+    claims::claims_digest,
+    issuer::{CredentialIssuer, presentation_name, proof_method},
+    judge::JudgedCredential,
+    registry::NodeRegistry,
+    settings::{CredentialMode, CredentialSettings},
+};
+use crate::{
+    error::{AgentPart, Refusal, RefusalCode},
+    store::{CredentialKind, CredentialState, StoredCredential},
+};
+
+/// Presentations of trust credentials in one document: an indexer looks at no more.
+const MAX_PRESENTED: usize = 16;
+/// Longest credential, in bytes of JSON: a presentation has to be fetched by indexers.
+const MAX_CREDENTIAL_BYTES: usize = 256 * 1024;
+
+fn invalid(code: RejectionCode, message: &str) -> Refusal {
+    Refusal::of_member(RefusalCode::InvalidInput, "credential", format!("{}: {message}", code.as_str()))
+}
+
+/// The refusal of a credential that no verdict would accept.
+fn refusal_of(reason: &RejectionReason) -> Refusal {
+    if reason.is_unresolvable() && reason.code != RejectionCode::TooLarge {
+        let message = format!("{}: {}", reason.code.as_str(), reason.message);
+        return Refusal { retry_after: Some(5), ..Refusal::new(RefusalCode::ResolverUnavailable, message) };
+    }
+    invalid(reason.code, &reason.message)
+}
+
+/// Judges a credential, and stores it in place of the one of the same schema.
+pub(super) async fn import(
+    issuer: &CredentialIssuer,
+    settings: &CredentialSettings,
+    credential: Value,
+) -> Result<StoredCredential, Refusal> {
+    let account = &issuer.account;
+    let body = credential.to_string();
+    if body.len() > MAX_CREDENTIAL_BYTES {
+        let message = format!("it has {} bytes; at most {MAX_CREDENTIAL_BYTES} are taken", body.len());
+        return Err(invalid(RejectionCode::TooLarge, &message));
+    }
+    let id = credential["id"].as_str().filter(|id| !id.is_empty() && id.len() <= 2_048);
+    let id = id.ok_or_else(|| invalid(RejectionCode::CredentialInvalid, "it has no id"))?.to_owned();
+    let judged = JudgedCredential {
+        subject: &account.did,
+        credential: &credential,
+        own_document: Arc::new(issuer.keeper.published().document.as_json().clone()),
+        assumed_digest: None,
+    };
+    let unavailable = |error: String| Refusal {
+        waiting: vec![AgentPart::Node],
+        retry_after: Some(5),
+        ..Refusal::new(RefusalCode::ResolverUnavailable, format!("the registry cannot be read: {error}"))
+    };
+    let verdict = issuer.judge.judge(account, judged).await.map_err(|error| unavailable(error.to_string()))?;
+    let accepted = verdict.map_err(|reason| refusal_of(&reason))?;
+    if accepted.issuer == account.did {
+        return Err(invalid(
+            RejectionCode::CredentialInvalid,
+            "this DID has issued it, which is presented without an import",
+        ));
+    }
+    let schema =
+        NodeRegistry(account).schema(accepted.schema_id).await.map_err(|error| unavailable(error.to_string()))?;
+    let schema = schema.ok_or_else(|| invalid(RejectionCode::SchemaUnknown, "the registry has no such schema"))?;
+    let name = presentation_name(&schema, &issuer.judge);
+    check_mode(settings, &name, &accepted.issuer)?;
+    let store_failed =
+        |error: crate::store::AgentStoreError| Refusal::not_ready(AgentPart::Store, error.to_string(), 5);
+    let held = account.store.held_credentials().await.map_err(store_failed)?;
+    let others = held.iter().filter(|one| one.kind != CredentialKind::Schema && one.name != name);
+    if others.count() >= MAX_PRESENTED {
+        let message = format!("{MAX_PRESENTED} credentials are presented, and indexers look at no more; remove one");
+        return Err(Refusal::new(RefusalCode::InvalidState, message));
+    }
+    let algorithm = DigestAlgorithm::from_name(&schema.schema.digest_algorithm);
+    let digest = algorithm.and_then(|algorithm| anchored_digest(&credential, algorithm)).unwrap_or_default();
+    let claims = accepted.subject.as_object().cloned().unwrap_or_default();
+    let until = accepted.valid_until.map(|until| i64::try_from(until.div_euclid(1_000_000_000)).unwrap_or(i64::MAX));
+    let row = StoredCredential {
+        id,
+        kind: CredentialKind::Received,
+        name,
+        schema_id: accepted.schema_id,
+        issuer: accepted.issuer,
+        subject: account.did.clone(),
+        issuer_participant: accepted.issuer_participant_id,
+        digest,
+        claims_digest: claims_digest(&claims),
+        proof_method: proof_method(&credential),
+        body,
+        state: CredentialState::Anchored,
+        reason: None,
+        tx_hash: None,
+        valid_until: until,
+        created_at: account.chain_time().seconds,
+    };
+    account.store.replace_received(&row).await.map_err(store_failed)?;
+    tracing::info!(credential = row.id, issuer = row.issuer, schema = row.schema_id, "a credential was imported");
+    Ok(row)
+}
+
+/// The service credential is that of the mode: the agent's own, or the parent's.
+fn check_mode(settings: &CredentialSettings, name: &str, issuer: &str) -> Result<(), Refusal> {
+    match &settings.mode {
+        CredentialMode::Standalone { .. } if name == "service" => {
+            let message = "AGENT_MODE is standalone: the agent issues its service credential itself";
+            Err(Refusal::new(RefusalCode::InvalidState, message))
+        }
+        CredentialMode::Delegated { parent } if name == "service" && issuer != parent => {
+            let message = format!("{issuer} has issued it; AGENT_DELEGATED_PARENT_VS_DID is {parent}");
+            Err(invalid(RejectionCode::ParentNotTrusted, &message))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,118 @@
+//! The verdict on one credential, before it is stored: the same evaluation that indexers run, with the registry read at the node.
+
+use std::{collections::BTreeSet, pin::pin, sync::Arc};
+
+use futures::StreamExt;
+use serde_json::Value;
+use svc_net::{
+    evidence::{EvidenceBudget, EvidenceFetcher, insert_evidence},
+    upstream::NodeClientError,
+};
+use svc_trust::{
+    AcceptedCredential, EssentialSchemas, EvaluationRules, Evidence, EvidenceRequest, RejectionCode, RejectionReason,
+    evaluate_credential,
+};
+use svc_wire::timestamp;
+use tokio::time::Instant;
+
+use super::registry::{NodeRegistry, all_to_evidence};
+use crate::account_write::WritingAccount;
+
+/// Most runs of one evaluation: a credential needs its issuer, its schema's credential, the issuer of that, the schema, and a digest.
+const MAX_RUNS: usize = 12;
+
+/// The credential that is judged, and the agent's part in it.
+pub(super) struct JudgedCredential<'a> {
+    /// DID of the subject.
+    pub subject: &'a str,
+    /// The credential.
+    pub credential: &'a Value,
+    /// The agent's own document, which is not fetched.
+    pub own_document: Arc<Value>,
+    /// A digest that counts as anchored now: that of a credential before its session is sent.
+    pub assumed_digest: Option<&'a str>,
+}
+
+/// Judges credentials.
+#[derive(Clone)]
+pub(super) struct CredentialJudge {
+    pub fetcher: EvidenceFetcher,
+    pub essential_schemas: EssentialSchemas,
+    /// DIDs of the ecosystems whose essential schemas count; all when empty.
+    pub allowed_ecosystems: BTreeSet<String>,
+}
+
+impl CredentialJudge {
+    /// Judges a credential with the state of the node now. The inner error is the reason for which the verdict would not accept it.
+    pub async fn judge(
+        &self,
+        account: &WritingAccount,
+        judged: JudgedCredential<'_>,
+    ) -> Result<Result<AcceptedCredential, RejectionReason>, NodeClientError> {
+        let chain = &account.access.chain;
+        let now = timestamp::unix_nanos(&account.chain_time());
+        let rules = EvaluationRules {
+            schema_prefix: format!("vpr:{}:{}:cs:", chain.registry.namespace(), chain.params.chain_id),
+            essential_schemas: self.essential_schemas.clone(),
+            allowed_ecosystems: self.allowed_ecosystems.clone(),
+            now,
+        };
+        let mut evidence = Evidence::default();
+        evidence.documents.insert(account.did.clone(), Ok(Arc::clone(&judged.own_document)));
+        if let Some(digest) = judged.assumed_digest {
+            evidence.digest_anchors.insert(digest.to_owned(), Some(now));
+        }
+        let mut budget = EvidenceBudget::new(&evidence);
+        for _ in 0..MAX_RUNS {
+            let (subject, credential) = (judged.subject.to_owned(), judged.credential.clone());
+            let (known, with_rules) = (evidence.clone(), rules.clone());
+            // Signatures and schemas take processor time.
+            let run =
+                tokio::task::spawn_blocking(move || evaluate_credential(&subject, &credential, &known, &with_rules));
+            match run.await {
+                Ok(Ok(verdict)) => return Ok(verdict),
+                Ok(Err(missing)) => self.gather(account, missing, now, &mut evidence, &mut budget).await?,
+                Err(_) => return Ok(Err(RejectionCode::EvaluationAbandoned.into())),
+            }
+        }
+        Ok(Err(RejectionCode::EvaluationAbandoned.into()))
+    }
+
+    async fn gather(
+        &self,
+        account: &WritingAccount,
+        missing: BTreeSet<EvidenceRequest>,
+        now: i128,
+        evidence: &mut Evidence,
+        budget: &mut EvidenceBudget,
+    ) -> Result<(), NodeClientError> {
+        let registry = NodeRegistry(account);
+        let mut remote = BTreeSet::new();
+        for request in missing {
+            match &request {
+                EvidenceRequest::Document(_) | EvidenceRequest::Resource(_) => {
+                    remote.insert(request);
+                }
+                EvidenceRequest::Participants(did) => {
+                    let found = all_to_evidence(&registry.participants(did).await?, now);
+                    evidence.participants.insert(did.clone(), found.into());
+                }
+                EvidenceRequest::Schema(id) => {
+                    let found = registry.schema(*id).await?.map(|schema| Arc::new(schema.to_evidence()));
+                    evidence.schemas.insert(*id, found);
+                }
+                EvidenceRequest::Digest(digest) => {
+                    let anchored_at = registry.anchored_at(digest).await?;
+                    evidence.digest_anchors.insert(digest.clone(), anchored_at);
+                }
+            }
+        }
+        let started = Instant::now();
+        let mut fetches = pin!(self.fetcher.fetch_all(remote, budget));
+        while let Some((request, fetched)) = fetches.next().await {
+            insert_evidence(evidence, &request, budget.accept(fetched));
+        }
+        budget.spend(started.elapsed());
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! The credential keeper: the credentials that the DID holds and those that it issues.
+//!
+//! It owns the time of the next pass and the issuances that are on their way; the credentials are in the store, and the document keeper
+//! presents those that are anchored. A pass reads the registry at the node, withdraws those that have ended, issues and renews
+//! those that the DID issues itself, and anchors those that wait. Each credential is stored before its session is sent, and the session is read at the node
+//! before each attempt, so that it is paid for once. When the keeper dies, the next incarnation begins with a pass.
+
+mod actor;
+mod claims;
+mod core;
+mod import;
+mod issuer;
+mod judge;
+mod pass;
+mod registry;
+mod schema_source;
+mod settings;
+
+use std::{collections::BTreeSet, time::Duration};
+
+use serde_json::Value;
+use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, RetainedState, supervision::ChildSpec};
+use svc_net::fetch::BoundedFetcher;
+
+use crate::{
+    chain_link::ChainAccess,
+    error::{AgentPart, Refusal},
+    keeper::KeeperHandle,
+    store::{AgentStore, StoredCredential},
+};
+
+pub use self::{
+    claims::{CLAIM_PREFIXES, ClaimProblem, ClaimTexts, claims_for, texts_without_property},
+    issuer::IssueRequest,
+    pass::PassReport,
+    settings::{CredentialMode, CredentialSettings},
+};
+
+/// The answer to a request for one credential.
+pub type CredentialAnswer = Result<StoredCredential, Refusal>;
+
+/// Longest wait of a request: an import waits for servers, an issuance for a block.
+const REQUEST_TIME: Duration = Duration::from_secs(120);
+/// Messages that may wait.
+const MAILBOX: usize = 1_024;
+
+/// Messages of the credential keeper.
+pub enum Msg {
+    /// The chain was found.
+    ChainFound,
+    /// The time for a pass has come.
+    Wake,
+    /// An event may have changed participants or grants.
+    RegistryChanged,
+    /// A person asks for own credentials to be issued again.
+    Reissue(BTreeSet<String>),
+    /// A pass has ended.
+    PassEnded(Result<PassReport, String>),
+    /// Issues a credential to another DID.
+    Issue {
+        /// The request.
+        request: IssueRequest,
+        /// The answer.
+        reply: ReplyPort<CredentialAnswer>,
+    },
+    /// An issuance has ended.
+    Issued {
+        /// The request.
+        request: IssueRequest,
+        /// Its end.
+        answer: Box<CredentialAnswer>,
+    },
+    /// Presents a credential of another issuer.
+    Import {
+        /// The credential.
+        credential: Value,
+        /// The answer.
+        reply: ReplyPort<CredentialAnswer>,
+    },
+    /// Presents a received credential no more.
+    Remove {
+        /// Id of the credential.
+        id: String,
+        /// The answer.
+        reply: ReplyPort<CredentialAnswer>,
+    },
+}
+
+impl ActorMessage for Msg {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::ChainFound => "chain_found",
+            Self::Wake => "wake",
+            Self::RegistryChanged => "registry_changed",
+            Self::Reissue(_) => "reissue",
+            Self::PassEnded(_) => "pass_ended",
+            Self::Issue { .. } => "issue",
+            Self::Issued { .. } => "issued",
+            Self::Import { .. } => "import",
+            Self::Remove { .. } => "remove",
+        }
+    }
+}
+
+/// Arguments of the actor.
+pub struct Args {
+    store: AgentStore,
+    keeper: KeeperHandle,
+    did: String,
+    corporation_id: u64,
+    base_url: String,
+    settings: CredentialSettings,
+    fetcher: BoundedFetcher,
+    /// Whether the registry's facts may take credentials away.
+    handles_events: bool,
+    chain: RetainedState<Option<ChainAccess>>,
+    report: RetainedState<PassReport>,
+}
+
+/// The parts of a credential keeper.
+pub(crate) struct CredentialKeeperArgs {
+    pub store: AgentStore,
+    pub keeper: KeeperHandle,
+    pub did: String,
+    pub corporation_id: u64,
+    pub base_url: String,
+    pub settings: CredentialSettings,
+    pub fetcher: BoundedFetcher,
+    pub handles_events: bool,
+}
+
+/// The address of the credential keeper.
+#[derive(Clone)]
+pub struct CredentialHandle {
+    actor: Handle<Msg>,
+    chain: RetainedState<Option<ChainAccess>>,
+    report: RetainedState<PassReport>,
+}
+
+impl CredentialHandle {
+    /// Returns the handle of a keeper that is still to be described.
+    pub(crate) fn new() -> Self {
+        Self {
+            actor: Handle::new("credential_keeper", "credential_keeper", MAILBOX),
+            chain: RetainedState::default(),
+            report: RetainedState::default(),
+        }
+    }
+
+    /// Returns the child specification that starts the actor.
+    pub(crate) fn child_spec(&self, args: CredentialKeeperArgs) -> ChildSpec {
+        let CredentialKeeperArgs { store, keeper, did, corporation_id, base_url, settings, fetcher, handles_events } =
+            args;
+        let (chain, report) = (self.chain.clone(), self.report.clone());
+        let args =
+            Args { store, keeper, did, corporation_id, base_url, settings, fetcher, handles_events, chain, report };
+        ChildSpec::worker::<actor::CredentialKeeper>(&self.actor, args)
+    }
+
+    /// Tells of the chain.
+    pub(crate) fn chain_found(&self, access: ChainAccess) {
+        self.chain.with(|chain| *chain = Some(access));
+        self.actor.notify(Msg::ChainFound);
+    }
+
+    /// Tells of an event about participants or grants.
+    pub(crate) fn registry_changed(&self) {
+        self.actor.notify(Msg::RegistryChanged);
+    }
+
+    /// Has own credentials issued again, by the names of their presentations.
+    pub(crate) fn reissue(&self, names: BTreeSet<String>) {
+        self.actor.notify(Msg::Reissue(names));
+    }
+
+    /// Returns the end of the last pass.
+    pub fn report(&self) -> PassReport {
+        self.report.with(|report| report.clone())
+    }
+
+    /// Issues a credential to another DID; the answer comes when its digest is at the node.
+    pub async fn issue(&self, request: IssueRequest) -> CredentialAnswer {
+        self.ask(|reply| Msg::Issue { request, reply }).await
+    }
+
+    /// Presents a credential of another issuer; the answer comes when the document with it is served.
+    pub async fn import(&self, credential: Value) -> CredentialAnswer {
+        self.ask(|reply| Msg::Import { credential, reply }).await
+    }
+
+    /// Presents a received credential no more; the answer comes when the document without it is served.
+    pub async fn remove(&self, id: String) -> CredentialAnswer {
+        self.ask(|reply| Msg::Remove { id, reply }).await
+    }
+
+    async fn ask(&self, message: impl FnOnce(ReplyPort<CredentialAnswer>) -> Msg) -> CredentialAnswer {
+        let asked = self.actor.ask_within(REQUEST_TIME, message).await;
+        asked.unwrap_or_else(|error| Err(is_down(&error)))
+    }
+}
+
+fn is_down(error: &AskError) -> Refusal {
+    Refusal::not_ready(AgentPart::Node, format!("credentials cannot be changed now: {error}"), 5)
+}

@@ -1,0 +1,188 @@
+//! Reads of the registry at the node: the participants, schemas, sessions and digests that a credential depends on.
+
+use prost::Message;
+use prost_types::Timestamp;
+use svc_net::upstream::NodeClientError;
+use svc_trust::{RegistryParticipant, RegistrySchema};
+use svc_wire::{
+    participant_state::ParticipantInstants,
+    proto::svc::{
+        cs::v1::{
+            CredentialSchema, HolderOnboardingMode, QueryGetCredentialSchemaRequest, QueryGetCredentialSchemaResponse,
+            QueryListCredentialSchemasRequest, QueryListCredentialSchemasResponse,
+        },
+        di::v1::{QueryGetDigestRequest, QueryGetDigestResponse},
+        ec::v1::{
+            QueryGetEcosystemRequest, QueryGetEcosystemResponse, QueryListEcosystemsRequest,
+            QueryListEcosystemsResponse,
+        },
+        pp::v1::{
+            OnboardingState, Participant, ParticipantRole, QueryGetParticipantSessionRequest,
+            QueryGetParticipantSessionResponse, QueryListParticipantsRequest, QueryListParticipantsResponse,
+        },
+    },
+    timestamp,
+};
+
+use crate::account_write::WritingAccount;
+
+/// Largest page of a list of the node.
+const LIST_LIMIT: u32 = 1_024;
+
+/// The registry as the node states it now.
+pub(crate) struct NodeRegistry<'a>(pub &'a WritingAccount);
+
+fn nanos(instant: Option<&Timestamp>) -> Option<i128> {
+    instant.map(timestamp::unix_nanos)
+}
+
+/// A participant as an evaluation takes it, at a time in nanoseconds since the epoch.
+fn to_evidence(participant: &Participant, now: i128) -> RegistryParticipant {
+    let is_unvalidated = matches!(participant.op_state(), OnboardingState::Pending | OnboardingState::Terminated);
+    let instants = ParticipantInstants {
+        slashed: nanos(participant.slashed.as_ref()),
+        repaid: nanos(participant.repaid.as_ref()),
+        revoked: nanos(participant.revoked.as_ref()),
+        from: nanos(participant.effective_from.as_ref()),
+        until: nanos(participant.effective_until.as_ref()),
+        is_unvalidated,
+    };
+    RegistryParticipant {
+        id: participant.id,
+        role: participant.role().as_str_name().to_owned(),
+        schema_id: participant.schema_id,
+        effective_from: instants.from,
+        effective_until: instants.until,
+        state: instants.state_at(now),
+    }
+}
+
+/// Participants as an evaluation takes them.
+pub(super) fn all_to_evidence(participants: &[Participant], now: i128) -> Vec<RegistryParticipant> {
+    participants.iter().map(|one| to_evidence(one, now)).collect()
+}
+
+impl NodeRegistry<'_> {
+    async fn query<Q: Message, R: Message + Default>(
+        &self,
+        (module, rpc): (&str, &str),
+        request: &Q,
+    ) -> Result<R, NodeClientError> {
+        let path = self.0.access.chain.registry.namespace().query_path(module, rpc);
+        self.0.pipeline().node().query(&path, request, 0).await
+    }
+
+    /// The answer of a query about one thing; `None` when the node states that it does not exist. NotFound is sdk/22.
+    async fn find<Q: Message, R: Message + Default>(
+        &self,
+        rpc: (&str, &str),
+        request: &Q,
+    ) -> Result<Option<R>, NodeClientError> {
+        match self.query(rpc, request).await {
+            Ok(found) => Ok(Some(found)),
+            Err(NodeClientError::Query { error, .. }) if error.codespace == "sdk" && error.code == 22 => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The participants of a DID.
+    pub async fn participants(&self, did: &str) -> Result<Vec<Participant>, NodeClientError> {
+        let request = QueryListParticipantsRequest {
+            response_max_size: LIST_LIMIT,
+            did: did.to_owned(),
+            ..QueryListParticipantsRequest::default()
+        };
+        let found: QueryListParticipantsResponse = self.query(("pp", "ListParticipants"), &request).await?;
+        Ok(found.participants)
+    }
+
+    /// The HOLDER participants of a DID under an ISSUER participant.
+    pub async fn holders_under(&self, did: &str, issuer: u64) -> Result<Vec<Participant>, NodeClientError> {
+        let request = QueryListParticipantsRequest {
+            response_max_size: LIST_LIMIT,
+            did: did.to_owned(),
+            participant_id: issuer,
+            role: ParticipantRole::Holder as i32,
+            ..QueryListParticipantsRequest::default()
+        };
+        let found: QueryListParticipantsResponse = self.query(("pp", "ListParticipants"), &request).await?;
+        Ok(found.participants)
+    }
+
+    /// A schema, and the DID of its ecosystem.
+    pub async fn schema(&self, id: u64) -> Result<Option<SchemaOnChain>, NodeClientError> {
+        let request = QueryGetCredentialSchemaRequest { id };
+        let found: Option<QueryGetCredentialSchemaResponse> =
+            self.find(("cs", "GetCredentialSchema"), &request).await?;
+        let Some(schema) = found.and_then(|found| found.schema) else { return Ok(None) };
+        let request = QueryGetEcosystemRequest {
+            id: schema.ecosystem_id,
+            active_gf_only: true,
+            ..QueryGetEcosystemRequest::default()
+        };
+        let found: Option<QueryGetEcosystemResponse> = self.find(("ec", "GetEcosystem"), &request).await?;
+        let ecosystem_did = found.and_then(|found| found.ecosystem).map(|one| one.did).unwrap_or_default();
+        Ok(Some(SchemaOnChain { schema, ecosystem_did }))
+    }
+
+    /// The schemas of the corporation's ecosystems whose DID is the agent's, archived ones too.
+    pub async fn own_schemas(&self) -> Result<Vec<SchemaOnChain>, NodeClientError> {
+        let request = QueryListEcosystemsRequest {
+            corporation_id: self.0.corporation_id,
+            active_gf_only: true,
+            response_max_size: LIST_LIMIT,
+            ..QueryListEcosystemsRequest::default()
+        };
+        let found: QueryListEcosystemsResponse = self.query(("ec", "ListEcosystems"), &request).await?;
+        let mut schemas = Vec::new();
+        for ecosystem in found.ecosystems.into_iter().filter(|one| one.did == self.0.did) {
+            let request = QueryListCredentialSchemasRequest {
+                response_max_size: LIST_LIMIT,
+                ecosystem_id: ecosystem.id,
+                ..QueryListCredentialSchemasRequest::default()
+            };
+            let found: QueryListCredentialSchemasResponse =
+                self.query(("cs", "ListCredentialSchemas"), &request).await?;
+            let own = |schema| SchemaOnChain { schema, ecosystem_did: ecosystem.did.clone() };
+            schemas.extend(found.schemas.into_iter().map(own));
+        }
+        Ok(schemas)
+    }
+
+    /// Time at which a digest was anchored, nanoseconds since the epoch; `None` when it is not.
+    pub async fn anchored_at(&self, digest: &str) -> Result<Option<i128>, NodeClientError> {
+        let request = QueryGetDigestRequest { digest: digest.to_owned() };
+        let found: Option<QueryGetDigestResponse> = self.find(("di", "GetDigest"), &request).await?;
+        Ok(found.and_then(|found| found.digest).and_then(|digest| nanos(digest.created.as_ref())))
+    }
+
+    /// Whether a session has a record of an issuer.
+    pub async fn has_session(&self, id: &str, issuer: u64) -> Result<bool, NodeClientError> {
+        let request = QueryGetParticipantSessionRequest { id: id.to_owned() };
+        let found: Option<QueryGetParticipantSessionResponse> =
+            self.find(("pp", "GetParticipantSession"), &request).await?;
+        let session = found.and_then(|found| found.participant_session);
+        Ok(session.is_some_and(|one| one.session_records.iter().any(|record| record.issuer_participant_id == issuer)))
+    }
+}
+
+/// A schema of the registry.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct SchemaOnChain {
+    pub schema: CredentialSchema,
+    pub ecosystem_did: String,
+}
+
+impl SchemaOnChain {
+    /// The schema as an evaluation takes it.
+    pub fn to_evidence(&self) -> RegistrySchema {
+        RegistrySchema {
+            id: self.schema.id,
+            ecosystem_id: self.schema.ecosystem_id,
+            ecosystem_did: self.ecosystem_did.clone(),
+            json_schema: self.schema.json_schema.clone(),
+            digest_algorithm: self.schema.digest_algorithm.clone(),
+            is_open_to_holders: self.schema.holder_onboarding_mode() == HolderOnboardingMode::Permissionless,
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The schemas of an ecosystem, as its DID Document presents them: each schema credential is found behind a linked presentation, and its
+//! schema is read at the node.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::StreamExt;
+use serde_json::Value;
+use svc_net::evidence::{EvidenceBudget, EvidenceFetcher};
+use svc_trust::{
+    EssentialCredential, EssentialSchemas, Evidence, EvidenceRequest,
+    did_document::linked_schema_presentations,
+    digest::{DigestAlgorithm, sri_digest},
+};
+use tokio::{sync::Mutex, time::Instant};
+
+use super::registry::{NodeRegistry, SchemaOnChain};
+use crate::account_write::{WriteStop, WritingAccount};
+
+/// Time for which the schema credentials of an ecosystem are kept.
+const KEEP_TIME: Duration = Duration::from_secs(300);
+/// Presentations of one ecosystem that are read.
+const MAX_PRESENTATIONS: usize = 64;
+/// Ecosystems that are kept.
+const MAX_ECOSYSTEMS: usize = 256;
+
+/// The credential of a schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SchemaCredential {
+    pub schema_id: u64,
+    /// Its URL.
+    pub url: String,
+    /// Integrity text of its bytes.
+    pub digest_sri: String,
+}
+
+/// An essential schema in use, with its credential.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct EssentialSource {
+    pub schema: SchemaOnChain,
+    pub credential: SchemaCredential,
+}
+
+/// The schema credentials of an ecosystem, and the time at which they were read.
+type KnownCredentials = (Instant, Arc<[SchemaCredential]>);
+
+/// Finds schemas, and keeps the credentials of each ecosystem for a while.
+#[derive(Clone)]
+pub(super) struct SchemaSources {
+    fetcher: EvidenceFetcher,
+    known: Arc<Mutex<HashMap<String, KnownCredentials>>>,
+}
+
+impl SchemaSources {
+    pub fn new(fetcher: EvidenceFetcher) -> Self {
+        Self { fetcher, known: Arc::default() }
+    }
+
+    /// The credential of a schema, as its ecosystem presents it.
+    pub async fn credential_of(
+        &self,
+        account: &WritingAccount,
+        schema: &SchemaOnChain,
+    ) -> Result<SchemaCredential, WriteStop> {
+        let found = self.credentials(account, &schema.ecosystem_did).await?;
+        let wanted = found.iter().find(|one| one.schema_id == schema.schema.id);
+        wanted.cloned().ok_or_else(|| {
+            let (id, did) = (schema.schema.id, &schema.ecosystem_did);
+            WriteStop::Failed(format!("the DID Document of {did} presents no credential of schema {id}"))
+        })
+    }
+
+    /// The essential schema of a kind: of the first of these ecosystems that has one, the one with the highest id.
+    pub async fn essential(
+        &self,
+        account: &WritingAccount,
+        ecosystems: &[String],
+        (essential, known): (EssentialCredential, &EssentialSchemas),
+    ) -> Result<Option<EssentialSource>, WriteStop> {
+        for ecosystem in ecosystems {
+            let mut credentials = self.credentials(account, ecosystem).await?.to_vec();
+            credentials.sort_by_key(|one| std::cmp::Reverse(one.schema_id));
+            for credential in credentials {
+                let Some(schema) = NodeRegistry(account).schema(credential.schema_id).await? else { continue };
+                let kind = known.find(&schema.schema.json_schema).map(|(kind, _)| kind);
+                let is_in_use = schema.schema.archived.is_none() && schema.ecosystem_did == *ecosystem;
+                if is_in_use && kind == Some(essential) {
+                    return Ok(Some(EssentialSource { schema, credential }));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    async fn credentials(
+        &self,
+        account: &WritingAccount,
+        ecosystem: &str,
+    ) -> Result<Arc<[SchemaCredential]>, WriteStop> {
+        if let Some((at, found)) = self.known.lock().await.get(ecosystem)
+            && at.elapsed() < KEEP_TIME
+        {
+            return Ok(Arc::clone(found));
+        }
+        let found: Arc<[SchemaCredential]> = self.read_credentials(account, ecosystem).await?.into();
+        let mut known = self.known.lock().await;
+        if known.len() >= MAX_ECOSYSTEMS {
+            known.clear();
+        }
+        // Nothing is kept of an ecosystem whose presentations could not be read.
+        if !found.is_empty() {
+            known.insert(ecosystem.to_owned(), (Instant::now(), Arc::clone(&found)));
+        }
+        Ok(found)
+    }
+
+    async fn read_credentials(
+        &self,
+        account: &WritingAccount,
+        ecosystem: &str,
+    ) -> Result<Vec<SchemaCredential>, WriteStop> {
+        let chain = &account.access.chain;
+        let prefix = format!("vpr:{}:{}:cs:", chain.registry.namespace(), chain.params.chain_id);
+        let request = EvidenceRequest::Document(ecosystem.to_owned());
+        let document = self.fetcher.fetch(&request).await;
+        let document = document.map_err(|failure| WriteStop::Failed(failure.message))?;
+        let linked = linked_schema_presentations(&document);
+        let urls = linked.into_iter().take(MAX_PRESENTATIONS).map(|one| EvidenceRequest::Resource(one.url));
+        let presentations = self.fetch_texts(urls.collect()).await;
+        // A credential is read at its own URL: the digest is that of these bytes.
+        let mut schemas: HashMap<String, u64> = HashMap::new();
+        for text in presentations.values() {
+            let presentation: Value = serde_json::from_str(text).unwrap_or_default();
+            let shown = match &presentation["verifiableCredential"] {
+                Value::Array(several) => several.as_slice(),
+                one => std::slice::from_ref(one),
+            };
+            for credential in shown {
+                let subject = &credential["credentialSubject"];
+                let id = subject["jsonSchema"]["$ref"].as_str().and_then(|reference| schema_id(reference, &prefix));
+                if let (Some(url), Some(id)) = (credential["id"].as_str(), id) {
+                    schemas.insert(url.to_owned(), id);
+                }
+            }
+        }
+        let urls = schemas.keys().take(MAX_PRESENTATIONS).cloned().map(EvidenceRequest::Resource).collect();
+        let texts = self.fetch_texts(urls).await;
+        let found = texts.into_iter().filter_map(|(url, text)| {
+            let digest_sri = sri_digest(text.as_bytes(), DigestAlgorithm::Sha384);
+            Some(SchemaCredential { schema_id: *schemas.get(&url)?, url, digest_sri })
+        });
+        Ok(found.collect())
+    }
+
+    /// The texts at URLs; those that cannot be read are absent.
+    async fn fetch_texts(&self, requests: BTreeSet<EvidenceRequest>) -> HashMap<String, String> {
+        let mut budget = EvidenceBudget::new(&Evidence::default());
+        let mut texts = HashMap::new();
+        let mut fetches = pin!(self.fetcher.fetch_all(requests, &mut budget));
+        while let Some((request, fetched)) = fetches.next().await {
+            if let (EvidenceRequest::Resource(url), Ok(Value::String(text))) = (request, budget.accept(fetched)) {
+                texts.insert(url, text);
+            }
+        }
+        texts
+    }
+}
+
+fn schema_id(reference: &str, prefix: &str) -> Option<u64> {
+    reference.strip_prefix(prefix)?.parse().ok()
+}
+
+impl SchemaOnChain {
+    /// Kind of the schema, if it is essential.
+    pub fn essential(&self, known: &EssentialSchemas) -> Option<EssentialCredential> {
+        known.find(&self.schema.json_schema).map(|(kind, _)| kind)
+    }
+}

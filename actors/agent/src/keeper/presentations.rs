@@ -1,0 +1,99 @@
+//! The presentations of credentials, made of the store's rows: their entries in the document, and their files.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use svc_trust::{
+    issuance::sign_presentation,
+    proof::{ProofKey, ProofSuite},
+};
+
+use super::published::{DocumentError, PublishedFile};
+use crate::{
+    document::{LINKED_PRESENTATION_TYPE, ServiceEntry},
+    identity::PublicLocation,
+    store::{AgentStoreError, CredentialKind, CredentialState, StoredCredential},
+};
+
+/// The presentation of all credentials.
+const WHOIS_FILE: &str = "/whois.vp";
+
+/// The presentations of a document.
+#[derive(Debug, Clone, Default)]
+pub struct PresentationSet {
+    /// Their entries in the document, in the order of their ids.
+    pub entries: Vec<ServiceEntry>,
+    /// Their files, by the path of their URL.
+    pub files: BTreeMap<String, PublishedFile>,
+    /// Ids of the credentials, and the key that has signed: equal ones make an equal set.
+    pub(super) source: PresentationSource,
+}
+
+/// The part of the store that a set is made of.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct PresentationSource {
+    credentials: Vec<String>,
+    signed_by: String,
+}
+
+impl PresentationSource {
+    pub fn new(shown: &[&StoredCredential], key: &ProofKey) -> Self {
+        let credentials = shown.iter().map(|one| one.id.clone()).collect();
+        Self { credentials, signed_by: key.verification_method.clone() }
+    }
+
+    /// Whether a key has signed the set.
+    pub fn is_signed_by(&self, key: &ProofKey) -> bool {
+        self.signed_by == key.verification_method
+    }
+}
+
+/// The credentials that are presented, by the name of their presentation. Of two with one name the newer one is.
+pub(super) fn shown_credentials(stored: &[StoredCredential]) -> Vec<&StoredCredential> {
+    let anchored = stored.iter().filter(|one| one.state == CredentialState::Anchored && one.kind.is_presented());
+    let by_name: BTreeMap<(bool, &str), &StoredCredential> =
+        anchored.map(|one| ((one.kind == CredentialKind::Schema, one.name.as_str()), one)).collect();
+    by_name.into_values().collect()
+}
+
+/// Makes and signs the presentations. `at` is the time of the proofs, in RFC 3339.
+pub(super) fn make_presentations(
+    did: &str,
+    location: &PublicLocation,
+    shown: &[&StoredCredential],
+    key: &ProofKey,
+    at: &str,
+) -> Result<PresentationSet, DocumentError> {
+    let mut set = PresentationSet { source: PresentationSource::new(shown, key), ..PresentationSet::default() };
+    let present = |credentials: Vec<Value>| {
+        let signed = sign_presentation(did, credentials, key, ProofSuite::EddsaJcs2022, at);
+        signed.map_err(|reason| DocumentError::Presentation(reason.message))
+    };
+    let mut all = Vec::new();
+    for one in shown {
+        let credential: Value = serde_json::from_str(&one.body)
+            .map_err(|error| AgentStoreError::CorruptRow(format!("credential {:?}: {error}", one.id)))?;
+        let is_schema = one.kind == CredentialKind::Schema;
+        let kind = if is_schema { "vtjsc" } else { "vtc" };
+        let path = format!("/vt/{}-{kind}-vp.json", one.name);
+        let presentation = present(vec![credential.clone()])?;
+        set.files.insert(location.url_path(&path), PublishedFile::new(presentation.to_string()));
+        if is_schema {
+            // Its id is its URL: holders of its credentials name it.
+            let path = one.id.strip_prefix(location.base_url()).unwrap_or(&path);
+            set.files.insert(location.url_path(path), PublishedFile::new(one.body.clone()));
+        } else {
+            all.push(credential);
+        }
+        set.entries.push(ServiceEntry {
+            id: format!("{did}#vpr-schemas-{}-{kind}-vp", one.name),
+            kind: LINKED_PRESENTATION_TYPE.to_owned(),
+            endpoint: format!("{}{path}", location.base_url()).into(),
+        });
+    }
+    if !all.is_empty() {
+        set.files.insert(location.url_path(WHOIS_FILE), PublishedFile::new(present(all)?.to_string()));
+    }
+    set.entries.sort_by(|one, other| one.id.cmp(&other.id));
+    Ok(set)
+}

@@ -1,0 +1,308 @@
+//! The credentials of a store: those that the DID presents, and those that it has issued.
+
+use sqlx::{Any, AnyConnection, Row, any::AnyRow};
+use svc_store::StoreTransaction;
+
+use super::{
+    agent_store::{AgentStore, to_column},
+    chain_rows::from_column,
+    error::AgentStoreError,
+};
+
+/// The part that a credential has for the DID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CredentialKind {
+    /// Issued by the DID to itself.
+    Own,
+    /// Issued to the DID by another.
+    Received,
+    /// Issued by the DID to another.
+    Issued,
+    /// The credential of a schema of an ecosystem with this DID.
+    Schema,
+}
+
+/// The state of a credential.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CredentialState {
+    /// Signed and stored; its digest is not at the node yet.
+    Signed,
+    /// Its digest is at the node. Those about the DID itself, and those of schemas, are presented.
+    Anchored,
+    /// It does not count any more: another one has replaced it, or a participant has ended.
+    Withdrawn,
+}
+
+impl CredentialKind {
+    const ALL: [Self; 4] = [Self::Own, Self::Received, Self::Issued, Self::Schema];
+
+    /// Returns the name in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::Received => "received",
+            Self::Issued => "issued",
+            Self::Schema => "schema",
+        }
+    }
+
+    /// Whether the document links to a presentation of it.
+    pub fn is_presented(self) -> bool {
+        self != Self::Issued
+    }
+}
+
+impl CredentialState {
+    const ALL: [Self; 3] = [Self::Signed, Self::Anchored, Self::Withdrawn];
+
+    /// Returns the name in the store and on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Signed => "signed",
+            Self::Anchored => "anchored",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+}
+
+/// A credential of the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredCredential {
+    /// Id in the credential.
+    pub id: String,
+    /// Its part for the DID.
+    pub kind: CredentialKind,
+    /// Name of its presentation: `service`, `org`, `persona`, `cs-<schema id>`.
+    pub name: String,
+    /// Schema of the registry.
+    pub schema_id: u64,
+    /// DID of the issuer.
+    pub issuer: String,
+    /// DID of the subject; for the credential of a schema the reference to the schema.
+    pub subject: String,
+    /// Participant of the issuer by which it was issued; 0 for the credential of a schema.
+    pub issuer_participant: u64,
+    /// Digest as the chain has it, `sha384-…`.
+    pub digest: String,
+    /// Digest of the claims, by which equal ones are known again.
+    pub claims_digest: String,
+    /// Verification method of its proof.
+    pub proof_method: String,
+    /// The credential as JSON.
+    pub body: String,
+    /// State.
+    pub state: CredentialState,
+    /// The reason for which it waits or was withdrawn.
+    pub reason: Option<String>,
+    /// Transaction that has anchored the digest.
+    pub tx_hash: Option<String>,
+    /// End of its validity, seconds since the epoch.
+    pub valid_until: Option<i64>,
+    /// Time at which it was stored, seconds since the epoch.
+    pub created_at: i64,
+}
+
+const COLUMNS: &str = "id, kind, name, schema_id, issuer, subject, issuer_participant, digest, claims_digest, proof_method, body, state, reason, \
+                       tx_hash, valid_until, created_at";
+
+fn parse_credential(row: &AnyRow) -> Result<StoredCredential, AgentStoreError> {
+    let (id, kind, state): (String, String, String) = (row.try_get("id")?, row.try_get("kind")?, row.try_get("state")?);
+    let corrupt = || AgentStoreError::CorruptRow(format!("credential {id:?}"));
+    let kind = CredentialKind::ALL.into_iter().find(|known| known.as_str() == kind).ok_or_else(corrupt)?;
+    let state = CredentialState::ALL.into_iter().find(|known| known.as_str() == state).ok_or_else(corrupt)?;
+    Ok(StoredCredential {
+        kind,
+        state,
+        name: row.try_get("name")?,
+        schema_id: from_column(row.try_get("schema_id")?),
+        issuer: row.try_get("issuer")?,
+        subject: row.try_get("subject")?,
+        issuer_participant: from_column(row.try_get("issuer_participant")?),
+        digest: row.try_get("digest")?,
+        claims_digest: row.try_get("claims_digest")?,
+        proof_method: row.try_get("proof_method")?,
+        body: row.try_get("body")?,
+        reason: row.try_get("reason")?,
+        tx_hash: row.try_get("tx_hash")?,
+        valid_until: row.try_get("valid_until")?,
+        created_at: row.try_get("created_at")?,
+        id,
+    })
+}
+
+fn parse_all(rows: &[AnyRow]) -> Result<Vec<StoredCredential>, AgentStoreError> {
+    rows.iter().map(parse_credential).collect()
+}
+
+impl AgentStore {
+    /// Returns the credentials about the DID itself and those of its schemas that are not withdrawn, the newest last.
+    pub async fn held_credentials(&self) -> Result<Vec<StoredCredential>, AgentStoreError> {
+        let sql = sqlx::AssertSqlSafe(format!(
+            "SELECT {COLUMNS} FROM credential WHERE state <> 'withdrawn' AND kind <> 'issued' ORDER BY created_at, id"
+        ));
+        parse_all(&sqlx::query(sql).fetch_all(self.reader()).await?)
+    }
+
+    /// Returns credentials that the DID has issued and that wait for their digest.
+    pub async fn waiting_credentials(&self, limit: u32) -> Result<Vec<StoredCredential>, AgentStoreError> {
+        let sql = sqlx::AssertSqlSafe(format!(
+            "SELECT {COLUMNS} FROM credential WHERE state = 'signed' AND kind = 'issued' ORDER BY created_at, id LIMIT $1"
+        ));
+        parse_all(&sqlx::query(sql).bind(i64::from(limit)).fetch_all(self.reader()).await?)
+    }
+
+    /// Returns a page of issued credentials behind an id, in the order of their ids.
+    pub async fn issued_credentials(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<StoredCredential>, AgentStoreError> {
+        let sql = sqlx::AssertSqlSafe(format!(
+            "SELECT {COLUMNS} FROM credential WHERE kind IN ('own', 'issued') AND id > $1 ORDER BY id LIMIT $2"
+        ));
+        let rows = sqlx::query(sql)
+            .bind(after.unwrap_or_default())
+            .bind(i64::try_from(limit).unwrap_or(i64::MAX))
+            .fetch_all(self.reader())
+            .await?;
+        parse_all(&rows)
+    }
+
+    /// Returns a credential.
+    pub async fn credential(&self, id: &str) -> Result<Option<StoredCredential>, AgentStoreError> {
+        let sql = sqlx::AssertSqlSafe(format!("SELECT {COLUMNS} FROM credential WHERE id = $1"));
+        let row = sqlx::query(sql).bind(id).fetch_optional(self.reader()).await?;
+        row.as_ref().map(parse_credential).transpose()
+    }
+
+    /// Returns the newest issued credential with these claims that is not withdrawn.
+    pub async fn find_issued(
+        &self,
+        subject: &str,
+        schema_id: u64,
+        claims_digest: &str,
+    ) -> Result<Option<StoredCredential>, AgentStoreError> {
+        let sql = sqlx::AssertSqlSafe(format!(
+            "SELECT {COLUMNS} FROM credential WHERE subject = $1 AND schema_id = $2 AND claims_digest = $3 AND kind = 'issued' \
+             AND state <> 'withdrawn' ORDER BY created_at DESC, id DESC LIMIT 1"
+        ));
+        let row = sqlx::query(sql)
+            .bind(subject)
+            .bind(to_column(schema_id))
+            .bind(claims_digest)
+            .fetch_optional(self.reader())
+            .await?;
+        row.as_ref().map(parse_credential).transpose()
+    }
+
+    /// Returns the time at which the DID last issued itself a credential of a schema, and the participant by which it did.
+    pub async fn last_own_issue(&self, schema_id: u64) -> Result<Option<(i64, u64)>, AgentStoreError> {
+        let sql = "SELECT created_at, issuer_participant FROM credential WHERE kind = 'own' AND schema_id = $1 \
+                   ORDER BY created_at DESC LIMIT 1";
+        let row = sqlx::query(sql).bind(to_column(schema_id)).fetch_optional(self.reader()).await?;
+        let Some(row) = row else { return Ok(None) };
+        Ok(Some((row.try_get(0)?, from_column(row.try_get(1)?))))
+    }
+
+    /// Writes a new credential. One that is already there stays as it is.
+    pub async fn write_credential(&self, credential: &StoredCredential) -> Result<(), AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        insert_credential(&mut transaction, credential).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    /// Notes that the digest of a credential is at the node. An older one about the same subject, of the same schema and kind, is
+    /// replaced by it.
+    pub async fn note_anchored(
+        &self,
+        credential: &StoredCredential,
+        tx_hash: Option<&str>,
+    ) -> Result<(), AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        let sql = "UPDATE credential SET state = 'anchored', reason = NULL, tx_hash = COALESCE($2, tx_hash) \
+                   WHERE id = $1 AND state = 'signed'";
+        sqlx::query(sql).bind(&credential.id).bind(tx_hash).execute(&mut *transaction).await?;
+        if credential.kind.is_presented() {
+            withdraw_others(&mut transaction, credential).await?;
+        }
+        Ok(transaction.commit().await?)
+    }
+
+    /// Takes a credential that was received from its issuer, in place of the one of the same schema.
+    pub async fn replace_received(&self, credential: &StoredCredential) -> Result<(), AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        sqlx::query("DELETE FROM credential WHERE id = $1 AND kind = 'received'")
+            .bind(&credential.id)
+            .execute(&mut *transaction)
+            .await?;
+        insert_credential(&mut transaction, credential).await?;
+        withdraw_others(&mut transaction, credential).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    /// Notes the reason for which a credential waits.
+    pub async fn note_waiting(&self, id: &str, reason: &str) -> Result<(), AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        let sql = "UPDATE credential SET reason = $2 WHERE id = $1 AND state = 'signed'";
+        sqlx::query(sql).bind(id).bind(reason).execute(&mut *transaction).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    /// Takes credentials out of use, each with its reason.
+    pub async fn withdraw_credentials(&self, withdrawn: &[(String, String)]) -> Result<(), AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        for (id, reason) in withdrawn {
+            let sql = "UPDATE credential SET state = 'withdrawn', reason = $2 WHERE id = $1";
+            sqlx::query(sql).bind(id).bind(reason).execute(&mut *transaction).await?;
+        }
+        Ok(transaction.commit().await?)
+    }
+}
+
+async fn insert_credential(
+    transaction: &mut StoreTransaction<Any>,
+    credential: &StoredCredential,
+) -> Result<(), AgentStoreError> {
+    let sql = sqlx::AssertSqlSafe(format!(
+        "INSERT INTO credential ({COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) \
+         ON CONFLICT (id) DO NOTHING"
+    ));
+    let connection: &mut AnyConnection = transaction;
+    sqlx::query(sql)
+        .bind(&credential.id)
+        .bind(credential.kind.as_str())
+        .bind(&credential.name)
+        .bind(to_column(credential.schema_id))
+        .bind(&credential.issuer)
+        .bind(&credential.subject)
+        .bind(to_column(credential.issuer_participant))
+        .bind(&credential.digest)
+        .bind(&credential.claims_digest)
+        .bind(&credential.proof_method)
+        .bind(&credential.body)
+        .bind(credential.state.as_str())
+        .bind(credential.reason.as_deref())
+        .bind(credential.tx_hash.as_deref())
+        .bind(credential.valid_until)
+        .bind(credential.created_at)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+/// A DID presents one credential of a schema: the others about it are replaced.
+async fn withdraw_others(
+    transaction: &mut StoreTransaction<Any>,
+    credential: &StoredCredential,
+) -> Result<(), AgentStoreError> {
+    let sql = "UPDATE credential SET state = 'withdrawn', reason = 'REPLACED' \
+               WHERE schema_id = $1 AND subject = $2 AND id <> $3 AND kind <> 'issued' AND state <> 'withdrawn'";
+    let connection: &mut AnyConnection = transaction;
+    sqlx::query(sql)
+        .bind(to_column(credential.schema_id))
+        .bind(&credential.subject)
+        .bind(&credential.id)
+        .execute(connection)
+        .await?;
+    Ok(())
+}

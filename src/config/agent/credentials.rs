@@ -1,0 +1,127 @@
+//! The credentials of an agent: the party that issues them, the ecosystems whose schemas count, and the claims.
+
+use std::collections::BTreeSet;
+
+use svc_agent::{CLAIM_PREFIXES, ClaimTexts, CredentialMode, CredentialSettings, claims_for, texts_without_property};
+use svc_trust::EssentialCredential;
+
+use crate::config::environment::{Environment, EnvironmentReader};
+
+const PARENT: &str = "AGENT_DELEGATED_PARENT_VS_DID";
+/// Beginning of the variables with claims.
+const CLAIMS: &str = "ECS_CLAIMS_";
+const DID: &str = "a DID of the method web or webvh";
+const DIDS: &str = "a comma-separated list of DIDs of the methods web and webvh, one or more in mode standalone";
+/// Longest DID, in bytes.
+const MAX_DID_BYTES: usize = 2_048;
+const MAX_DAYS: u32 = 3_650;
+
+/// Reads the credentials.
+pub(super) fn read_credentials<E: Environment>(
+    reader: &mut EnvironmentReader<'_, E>,
+    warnings: &mut Vec<String>,
+) -> Option<CredentialSettings> {
+    let is_delegated = reader.read_parsed("AGENT_MODE", "standalone, delegated", Some(false), |text| match text {
+        "standalone" => Some(false),
+        "delegated" => Some(true),
+        _ => None,
+    });
+    let no_ecosystems = Some(Vec::new()).filter(|_| is_delegated != Some(false));
+    let trusted_ecosystems = reader.read_parsed("TRUSTED_ECS_ECOSYSTEM_DIDS", DIDS, no_ecosystems, parse_dids);
+    let (days, renew_days) = read_days(reader);
+    let mode = match is_delegated {
+        None => None,
+        Some(true) => {
+            warnings.extend(claim_variables(reader.environment).iter().map(|name| {
+                format!("{name} is not used: AGENT_MODE is delegated, and the parent issues the service credential")
+            }));
+            reader.read_parsed(PARENT, DID, None, parse_did).map(|parent| CredentialMode::Delegated { parent })
+        }
+        Some(false) => {
+            if reader.environment.get(PARENT).is_some() {
+                warnings.push(format!("{PARENT} is not used: AGENT_MODE is standalone"));
+            }
+            read_claims(reader, warnings).map(|claims| CredentialMode::Standalone { claims })
+        }
+    };
+    Some(CredentialSettings {
+        mode: mode?,
+        trusted_ecosystems: trusted_ecosystems?,
+        days: days?,
+        renew_days: renew_days?,
+    })
+}
+
+/// Reads the longest validity, and the days of the renewal before its end.
+fn read_days<E: Environment>(reader: &mut EnvironmentReader<'_, E>) -> (Option<u32>, Option<u32>) {
+    let days = reader.read_parsed(
+        "AGENT_CREDENTIAL_DAYS",
+        &format!("days, 1 to {MAX_DAYS}"),
+        Some(CredentialSettings::DEFAULT_DAYS),
+        |text| text.parse().ok().filter(|days| (1..=MAX_DAYS).contains(days)),
+    );
+    let variable = "AGENT_CREDENTIAL_RENEW_DAYS";
+    let allowed = "days, fewer than those of AGENT_CREDENTIAL_DAYS";
+    let renew_days = reader
+        .read_parsed(variable, allowed, Some(CredentialSettings::DEFAULT_RENEW_DAYS), |text| text.parse::<u32>().ok());
+    if let (Some(days), Some(renew_days)) = (days, renew_days)
+        && renew_days >= days
+    {
+        reader.add_problem(variable, format!("{renew_days}, and AGENT_CREDENTIAL_DAYS is {days}"), allowed);
+    }
+    (days, renew_days)
+}
+
+/// Reads the claims, and compares them with the compiled-in schemas. The service always has claims. Organisation and person each have
+/// all that are required, or none.
+fn read_claims<E: Environment>(
+    reader: &mut EnvironmentReader<'_, E>,
+    warnings: &mut Vec<String>,
+) -> Option<ClaimTexts> {
+    let mut claims = ClaimTexts::from([(EssentialCredential::Service, Default::default())]);
+    for name in claim_variables(reader.environment) {
+        let credential =
+            CLAIM_PREFIXES.iter().find_map(|(essential, prefix)| Some((essential, name.strip_prefix(prefix)?)));
+        match (credential, reader.environment.get(&name)) {
+            (Some((essential, suffix)), Some(text)) => {
+                claims.entry(*essential).or_default().insert(suffix.to_owned(), text);
+            }
+            (None, Some(_)) => {
+                let prefixes = CLAIM_PREFIXES.map(|(_, prefix)| prefix).join(", ");
+                warnings.push(format!("{name} is not used: variables with claims begin with {prefixes}"));
+            }
+            (_, None) => {}
+        }
+    }
+    let mut has_problem = false;
+    for (essential, prefix) in CLAIM_PREFIXES {
+        let Some(texts) = claims.get(&essential) else { continue };
+        for suffix in texts_without_property(essential.schema(), texts) {
+            let kind = essential.as_str();
+            warnings.push(format!("{prefix}{suffix} is not used: a {kind} has no such claim"));
+        }
+        for problem in claims_for(essential.schema(), texts).err().unwrap_or_default() {
+            has_problem = true;
+            let suffix = problem.suffix.as_deref().unwrap_or("*");
+            reader.add_problem(format!("{prefix}{suffix}"), problem.found, problem.allowed);
+        }
+    }
+    Some(claims).filter(|_| !has_problem)
+}
+
+/// The variables with claims, sorted.
+fn claim_variables(environment: &impl Environment) -> BTreeSet<String> {
+    environment.names().into_iter().filter(|name| name.starts_with(CLAIMS)).collect()
+}
+
+fn parse_dids(text: &str) -> Option<Vec<String>> {
+    text.split(',').map(|did| parse_did(did.trim())).collect()
+}
+
+/// Parses a DID that the agent can resolve.
+fn parse_did(text: &str) -> Option<String> {
+    let id = text.strip_prefix("did:web:").or_else(|| text.strip_prefix("did:webvh:"))?;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-:%".contains(&byte);
+    let is_did = !id.is_empty() && text.len() <= MAX_DID_BYTES && id.bytes().all(is_plain);
+    is_did.then(|| text.to_owned())
+}
