@@ -3,10 +3,12 @@
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
+use svc_trust::digest::{DigestAlgorithm, anchored_digest};
 use svc_wire::{
     account_key::AccountKey,
     proto_registry::{Namespace, ProtoRegistry},
+    timestamp,
 };
 
 use crate::{
@@ -14,10 +16,9 @@ use crate::{
     genesis_file::GenesisFile,
     node::{HeaderTimeMode, Node, NodeConfig, NodeError},
     scenario::{
-        GAS_PRICE_MICROS, Scenario, ScenarioAccount, ScenarioError, ScenarioRunner, ScenarioStep, SeedError,
-        run_scenario,
+        AgentSpec, GAS_PRICE_MICROS, Scenario, ScenarioAccount, ScenarioError, ScenarioRunner, SeedError, run_scenario,
     },
-    services::{DevnetServices, ServiceProvisioner, ServicesError, StoredServices},
+    services::{DevnetServices, EcosystemSpec, ServiceProvisioner, ServicesError, StoredServices},
 };
 use svc_ledger::{BLOCKS_PER_YEAR, ChainConfig, GenesisAccount, GenesisState};
 
@@ -77,15 +78,6 @@ impl DevnetConfig {
     }
 }
 
-/// An agent of the seat's corporation.
-#[derive(Debug, Clone)]
-pub struct AgentSlot {
-    /// Name of its account.
-    pub account_name: String,
-    /// Steps that make its DID a participant.
-    steps: Vec<ScenarioStep>,
-}
-
 /// A corporation and its operator account, for a tool server to act as.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OperatorSlot {
@@ -115,8 +107,10 @@ pub struct Devnet {
     pub saved_values: BTreeMap<String, String>,
     /// Corporation and operator of a tool server, if the scenario names one (`seat`).
     pub operator_slot: Option<OperatorSlot>,
-    /// The agent of the corporation, if the scenario names one.
-    pub agent_slot: Option<AgentSlot>,
+    /// The agents of the corporation.
+    pub agents: Vec<AgentSpec>,
+    /// The ecosystem of the services, if the scenario has one.
+    ecosystem: Option<EcosystemSpec>,
     /// The control endpoint, if it is enabled.
     pub control: Option<ControlServer>,
     /// Services with DIDs and credentials, if the scenario has an ecosystem.
@@ -195,7 +189,7 @@ impl Devnet {
         })?;
         let (values, services) = seed(&node, &accounts, &scenario, &config).await?;
         let operator_slot = resolve_operator_slot(&scenario, &values)?;
-        let agent_slot = scenario.agent.map(|agent| AgentSlot { account_name: agent.account, steps: agent.steps });
+        let (agents, ecosystem) = (scenario.agents, scenario.ecosystem);
         node.update_faults(|faults| faults.kept_states = config.kept_states);
         let accounts = Arc::new(accounts);
         let control = match config.control_port {
@@ -212,7 +206,8 @@ impl Devnet {
             accounts,
             saved_values,
             operator_slot,
-            agent_slot,
+            agents,
+            ecosystem,
             control,
             services,
         })
@@ -250,23 +245,45 @@ impl Devnet {
         Ok(())
     }
 
-    /// Makes the DID of the scenario's agent a participant, unless it is one.
+    /// Makes the DIDs of agents participants, unless the first one is one. `dids` has the name of each agent with its DID.
     ///
     /// # Errors
-    /// When the scenario has no agent, and when a step fails.
-    pub async fn admit_agent(&self, did: &str) -> Result<(), DevnetError> {
-        let slot = self.agent_slot.as_ref();
-        let slot = slot.ok_or_else(|| DevnetError::Parameter("the scenario has no agent".to_owned()))?;
+    /// When a step fails.
+    pub async fn admit_agents(&self, dids: &[(String, String)]) -> Result<(), DevnetError> {
+        let Some((_, first)) = dids.first() else { return Ok(()) };
         let mut runner = ScenarioRunner::new(&self.node, &self.accounts)?;
-        if runner.has_participant(did).await? {
+        if runner.has_participant(first).await? {
             return Ok(());
         }
         runner.saved_values.extend(self.saved_values.clone());
-        runner.saved_values.insert("agent_did".to_owned(), did.to_owned());
-        for step in &slot.steps {
-            runner.run_step(step).await?;
+        runner.saved_values.extend(dids.iter().map(|(name, did)| (format!("{name}_did"), did.clone())));
+        for agent in self.agents.iter().filter(|agent| dids.iter().any(|(name, _)| *name == agent.name)) {
+            for step in &agent.steps {
+                runner.run_step(step).await?;
+            }
         }
         Ok(())
+    }
+
+    /// DID of the ecosystem of the services.
+    pub fn ecosystem_did(&self) -> Option<&str> {
+        self.saved_values.get(&self.ecosystem.as_ref()?.service).map(String::as_str)
+    }
+
+    /// Has a service issue a credential of a schema to a DID, and anchors its digest. `subject` has the claims with the DID as `id`.
+    pub async fn issue_credential(&self, service: &str, schema: &str, subject: Value) -> Result<Value, DevnetError> {
+        let missing = |what: &str| DevnetError::Parameter(format!("the scenario has no {what}"));
+        let ecosystem = self.ecosystem.as_ref().ok_or_else(|| missing("ecosystem"))?;
+        let services = self.services.as_ref().ok_or_else(|| missing("services"))?;
+        let time = self.node.read_core(|core| core.latest().map(|block| block.time)).unwrap_or_default();
+        let at = timestamp::iso_seconds(&time);
+        let credential = services.issue_credential(service, (&ecosystem.service, schema), subject, &at)?;
+        let digest = anchored_digest(&credential, DigestAlgorithm::Sha384).unwrap_or_default();
+        let anchor = json!({
+            "authority": format!("${service}.corporation"), "operator": format!("${}", ecosystem.clerk), "digest": digest,
+        });
+        self.send_messages(&ecosystem.clerk, &[("di.MsgStoreDigest", anchor)]).await?;
+        Ok(credential)
     }
 
     /// Sends a transaction of an account, as a second program with the same key would.

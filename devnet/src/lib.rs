@@ -29,5 +29,5 @@ pub mod node;
 pub mod scenario;
 pub mod services;
 
-pub use devnet::{AgentSlot, Devnet, DevnetConfig, DevnetError, OperatorSlot};
+pub use devnet::{Devnet, DevnetConfig, DevnetError, OperatorSlot};
 pub use genesis_file::{GenesisFile, GenesisFileError};

@@ -43,8 +43,9 @@ pub struct Scenario {
     /// Corporation and operator of the tool server; without it there is no tool server.
     #[serde(rename = "seat")]
     pub operator_slot: Option<OperatorSlotSpec>,
-    /// The agent of the seat's corporation.
-    pub agent: Option<AgentSpec>,
+    /// The agents of the seat's corporation.
+    #[serde(default, rename = "agent")]
+    pub agents: Vec<AgentSpec>,
     /// The ecosystem of the services.
     pub ecosystem: Option<EcosystemSpec>,
     /// Credential schemas of the ecosystem.
@@ -100,11 +101,28 @@ pub struct OperatorSlotSpec {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentSpec {
+    /// Its name. Steps name its DID `$<name>_did`.
+    pub name: String,
     /// Name of its account.
     pub account: String,
-    /// Steps that make its DID a participant. They run once the agent has made its DID, which they name `$agent_did`.
+    /// Name of the agent that issues its service credential; it issues its own when absent.
+    pub parent: Option<String>,
+    /// Credentials that others issue to it.
+    #[serde(default)]
+    pub receives: Vec<ReceivedSpec>,
+    /// Steps that make its DID a participant. They run once all agents have made their DIDs.
     #[serde(default, rename = "step")]
     pub steps: Vec<ScenarioStep>,
+}
+
+/// A credential that an agent receives.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ReceivedSpec {
+    /// Name of its schema.
+    pub schema: String,
+    /// Name of the service or agent that issues it.
+    pub by: String,
 }
 
 /// One transaction, one move of the clock, or both.
@@ -188,11 +206,11 @@ impl Scenario {
         shipped.appended.iter().try_fold(scenario, |whole, text| Ok(whole.append_scenario(parse(text)?)))
     }
 
-    /// Joins another scenario after this one. A seat, an agent or an ecosystem of this one has precedence.
+    /// Joins another scenario after this one. A seat or an ecosystem of this one has precedence.
     fn append_scenario(mut self, other: Self) -> Self {
         self.accounts.extend(other.accounts);
         self.operator_slot = self.operator_slot.or(other.operator_slot);
-        self.agent = self.agent.or(other.agent);
+        self.agents.extend(other.agents);
         self.ecosystem = self.ecosystem.or(other.ecosystem);
         self.schemas.extend(other.schemas);
         self.services.extend(other.services);
@@ -200,11 +218,12 @@ impl Scenario {
         self
     }
 
-    /// Returns the seconds that the clock moves during the scenario. A chain with this age ends at the present time.
+    /// Returns the seconds that the clock moves during the scenario and the admission of its agents. A chain with this age ends at the present time.
     pub fn age_seconds(&self) -> u64 {
         let voting = self.genesis.gov_voting_seconds.unwrap_or(30).unsigned_abs();
         let governed = self.steps.iter().filter(|step| step.governance).count() as u64;
-        self.steps.iter().map(|step| u64::from(step.advance)).sum::<u64>() + governed * voting
+        let steps = self.steps.iter().chain(self.agents.iter().flat_map(|agent| &agent.steps));
+        steps.map(|step| u64::from(step.advance)).sum::<u64>() + governed * voting
     }
 }
 
@@ -242,9 +261,9 @@ mod tests {
         let alone: Scenario = toml::from_str(MARKETPLACE_TOML).expect("alone");
         let agent: Scenario = toml::from_str(AGENT_TOML).expect("the agent");
         assert_eq!(whole.steps.len(), alone.steps.len() + services.steps.len() + agent.steps.len());
-        assert!(alone.agent.is_none() && whole.agent.is_some());
+        assert!(alone.agents.is_empty() && whole.agents.len() == agent.agents.len());
         assert!(alone.services.is_empty() && whole.services.len() == services.services.len());
-        assert_eq!(whole.age_seconds(), alone.age_seconds() + services.age_seconds());
+        assert_eq!(whole.age_seconds(), alone.age_seconds() + services.age_seconds() + agent.age_seconds());
         assert!(whole.operator_slot.is_some() && services.operator_slot.is_none());
     }
 }
