@@ -34,6 +34,8 @@ pub struct LocalAgentConfig {
     pub home: Option<PathBuf>,
     /// Time between the blocks; `None` on order only.
     pub block_time: Option<Duration>,
+    /// Pauses between the steps of a rotation of their keys.
+    pub rotation_pauses: RotationPauses,
     /// Receiver of the first one's events.
     pub receiver: Option<ReceiverConfig>,
 }
@@ -232,7 +234,7 @@ async fn start(
             resolves_changes: is_timed,
         },
         credentials: if is_timed { credential_settings(devnet, parent) } else { CredentialSettings::off() },
-        rotation_pauses: RotationPauses::default(),
+        rotation_pauses: config.rotation_pauses,
         events: EventsConfig {
             indexer: indexers,
             covers_corporation: true,

@@ -2,6 +2,7 @@
 
 mod admin_routes;
 mod events;
+mod identity;
 mod login;
 mod process;
 mod public_files;
