@@ -18,8 +18,10 @@ mod journal_key;
 mod keeper;
 pub mod log;
 mod notification;
+mod registry;
 mod resolution;
 mod rotation;
+mod setup;
 mod store;
 mod store_guard;
 mod token;
@@ -43,6 +45,7 @@ pub use keeper::{
 pub use notification::{Notification, NotificationMaker};
 pub use resolution::{ResolutionHandle, ResolutionPhase, ResolutionReport};
 pub use rotation::{RotationAnswer, RotationHandle, RotationKind, RotationPauses, RotationRequest};
+pub use setup::{Setup, SetupOptions, SetupStep, StepActor, StepState};
 pub use store::{
     AgentStore, AgentStoreError, BlockEvents, CredentialKind, CredentialState, DeadLetter, EventGap, HeadFile,
     OutboxEvent, OutboxSizes, PublishedHead, ResolutionProgress, RotationPhase, SealingError, StoreKey, StoreKeys,

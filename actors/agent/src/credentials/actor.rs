@@ -20,13 +20,13 @@ use super::{
     issuer::{CredentialIssuer, IssueRequest},
     judge::CredentialJudge,
     pass::{Pass, PassReport},
-    registry::NodeRegistry,
-    schema_source::SchemaSources,
     settings::CredentialMode,
 };
 use crate::{
-    account_write::WritingAccount,
+    account_write::{WriteStop, WritingAccount},
     error::{AgentPart, Refusal, RefusalCode},
+    registry::{NodeRegistry, SchemaSources},
+    setup::{Setup, SetupOptions, SetupSource, read_setup},
     store::{AgentStoreError, CredentialKind, CredentialState, StoredCredential},
 };
 
@@ -39,6 +39,8 @@ const FAILURE_BACKOFF: Backoff =
     Backoff { initial: Duration::from_secs(1), max: Duration::from_secs(300), factor: 2.0, jitter: 0.2 };
 /// Requests that are on their way at once.
 const MAX_REQUESTS: usize = 256;
+/// Comparisons with the node that run at once: each reads some twenty answers of it.
+const MAX_SETUPS: usize = 4;
 
 /// State of the keeper.
 pub struct State {
@@ -53,6 +55,8 @@ pub struct State {
     timer: Option<AbortHandle>,
     /// Issuances on their way, and the callers that wait for each.
     issuing: HashMap<IssueKey, Vec<ReplyPort<CredentialAnswer>>>,
+    /// Comparisons with the node that run.
+    setups: usize,
 }
 
 /// Equal requests have one credential.
@@ -68,6 +72,9 @@ impl IssueKey {
         Self { did: request.did.clone(), schema_id: request.schema_id, claims: claims_digest(&request.claims) }
     }
 }
+
+/// A request, and the issuer that serves it.
+type AdmittedRequest<T> = (CredentialIssuer, ReplyPort<Result<T, Refusal>>);
 
 /// The actor that keeps the credentials.
 pub struct CredentialKeeper;
@@ -96,6 +103,7 @@ impl ActorBehaviour for CredentialKeeper {
             asked_for: BTreeSet::new(),
             timer: None,
             issuing: HashMap::new(),
+            setups: 0,
         })
     }
 
@@ -118,6 +126,8 @@ impl ActorBehaviour for CredentialKeeper {
                 }
             }
             Msg::Import { credential, reply } => state.import(context, credential, reply),
+            Msg::Setup { options, reply } => state.read_setup(context, options, reply),
+            Msg::SetupRead => state.setups = state.setups.saturating_sub(1),
             Msg::Remove { id, reply } => state.remove(context, id, reply),
         }
         Ok(())
@@ -208,7 +218,7 @@ impl State {
     }
 
     /// Answers a request that cannot be served now, and returns the issuer of one that can.
-    fn admit(&self, reply: ReplyPort<CredentialAnswer>) -> Option<(CredentialIssuer, ReplyPort<CredentialAnswer>)> {
+    fn admit<T: Send + 'static>(&self, reply: ReplyPort<Result<T, Refusal>>) -> Option<AdmittedRequest<T>> {
         if self.issuing.len() >= MAX_REQUESTS {
             let message = format!("{MAX_REQUESTS} credentials are on their way");
             reply.send(Err(Refusal::not_ready(AgentPart::Node, message, 2)));
@@ -248,6 +258,39 @@ impl State {
                 Err(refusal) => Err(refusal),
             };
             reply.send(answer);
+        });
+    }
+
+    fn read_setup(
+        &mut self,
+        context: &ActorContext<Msg>,
+        options: SetupOptions,
+        reply: ReplyPort<Result<Setup, Refusal>>,
+    ) {
+        if self.setups >= MAX_SETUPS {
+            let message = format!("{MAX_SETUPS} comparisons with the node run");
+            reply.send(Err(Refusal::not_ready(AgentPart::Node, message, 2)));
+            return;
+        }
+        let Some((issuer, reply)) = self.admit(reply) else { return };
+        self.setups += 1;
+        let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
+        context.spawn(async move {
+            let source = SetupSource {
+                account: &issuer.account,
+                sources: &issuer.sources,
+                essential_schemas: &issuer.judge.essential_schemas,
+                mode: &args.settings.mode,
+                ecosystems: &args.settings.trusted_ecosystems,
+                waiting: args.report.with(|report| report.waiting.clone()),
+            };
+            let read = read_setup(&source, &options).await;
+            let unavailable = |stop: WriteStop| {
+                let message = format!("the registry cannot be read: {}", stop.reason());
+                Refusal::not_ready(AgentPart::Node, message, 5)
+            };
+            reply.send(read.map_err(unavailable));
+            mailbox.send(Msg::SetupRead);
         });
     }
 

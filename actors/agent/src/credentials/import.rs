@@ -12,11 +12,11 @@ use super::{
     claims::claims_digest,
     issuer::{CredentialIssuer, presentation_name, proof_method},
     judge::JudgedCredential,
-    registry::NodeRegistry,
     settings::{CredentialMode, CredentialSettings},
 };
 use crate::{
     error::{AgentPart, Refusal, RefusalCode},
+    registry::NodeRegistry,
     store::{CredentialKind, CredentialState, StoredCredential},
 };
 

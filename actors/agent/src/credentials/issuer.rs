@@ -21,8 +21,6 @@ use uuid::Uuid;
 use super::{
     claims::{check_claim_texts, claim_violations, claims_digest},
     judge::{CredentialJudge, JudgedCredential},
-    registry::{NodeRegistry, SchemaOnChain, all_to_evidence},
-    schema_source::{SchemaCredential, SchemaSources},
 };
 use crate::{
     account_write::{AccountWrite, WriteStop, WritingAccount},
@@ -30,6 +28,7 @@ use crate::{
     grant::{AgentGrant, BlockedReason, WantedGrant},
     journal_key::session_key,
     keeper::KeeperHandle,
+    registry::{NodeRegistry, SchemaCredential, SchemaOnChain, SchemaSources, all_to_evidence, name_of},
     store::{CredentialKind, CredentialState, StoredCredential},
 };
 
@@ -335,16 +334,6 @@ pub(super) fn proof_method(credential: &Value) -> String {
 /// The id of the session of a credential: the UUID in its id.
 fn session_id(credential_id: &str) -> &str {
     credential_id.rsplit_once('#').map_or(credential_id, |(_, id)| id)
-}
-
-/// The name of the presentation of an essential credential.
-pub(super) fn name_of(essential: EssentialCredential) -> &'static str {
-    match essential {
-        EssentialCredential::Service => "service",
-        EssentialCredential::Organization => "org",
-        EssentialCredential::Persona => "persona",
-        EssentialCredential::UserAgent => "user-agent",
-    }
 }
 
 /// The name of the presentation of a credential of a schema.

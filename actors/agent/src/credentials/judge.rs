@@ -15,8 +15,10 @@ use svc_trust::{
 use svc_wire::timestamp;
 use tokio::time::Instant;
 
-use super::registry::{NodeRegistry, all_to_evidence};
-use crate::account_write::WritingAccount;
+use crate::{
+    account_write::WritingAccount,
+    registry::{NodeRegistry, all_to_evidence},
+};
 
 /// Most runs of one evaluation: a credential needs its issuer, its schema's credential, the issuer of that, the schema, and a digest.
 const MAX_RUNS: usize = 12;

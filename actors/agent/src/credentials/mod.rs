@@ -12,8 +12,6 @@ mod import;
 mod issuer;
 mod judge;
 mod pass;
-mod registry;
-mod schema_source;
 mod settings;
 
 use std::{collections::BTreeSet, time::Duration};
@@ -26,6 +24,7 @@ use crate::{
     chain_link::ChainAccess,
     error::{AgentPart, Refusal},
     keeper::KeeperHandle,
+    setup::{Setup, SetupOptions},
     store::{AgentStore, StoredCredential},
 };
 
@@ -77,6 +76,15 @@ pub enum Msg {
         /// The answer.
         reply: ReplyPort<CredentialAnswer>,
     },
+    /// Compares what the DID needs to be trusted with the node.
+    Setup {
+        /// Wishes for steps that are still to be sent.
+        options: SetupOptions,
+        /// The steps.
+        reply: ReplyPort<Result<Setup, Refusal>>,
+    },
+    /// A comparison has ended.
+    SetupRead,
     /// Presents a received credential no more.
     Remove {
         /// Id of the credential.
@@ -97,6 +105,8 @@ impl ActorMessage for Msg {
             Self::Issue { .. } => "issue",
             Self::Issued { .. } => "issued",
             Self::Import { .. } => "import",
+            Self::Setup { .. } => "setup",
+            Self::SetupRead => "setup_read",
             Self::Remove { .. } => "remove",
         }
     }
@@ -193,7 +203,15 @@ impl CredentialHandle {
         self.ask(|reply| Msg::Remove { id, reply }).await
     }
 
-    async fn ask(&self, message: impl FnOnce(ReplyPort<CredentialAnswer>) -> Msg) -> CredentialAnswer {
+    /// Compares what the DID needs to be trusted with the node.
+    pub async fn setup(&self, options: SetupOptions) -> Result<Setup, Refusal> {
+        self.ask(|reply| Msg::Setup { options, reply }).await
+    }
+
+    async fn ask<T: Send + 'static>(
+        &self,
+        message: impl FnOnce(ReplyPort<Result<T, Refusal>>) -> Msg,
+    ) -> Result<T, Refusal> {
         let asked = self.actor.ask_within(REQUEST_TIME, message).await;
         asked.unwrap_or_else(|error| Err(is_down(&error)))
     }

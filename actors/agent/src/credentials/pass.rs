@@ -17,13 +17,13 @@ use uuid::Uuid;
 use super::{
     claims::{claims_digest, claims_for},
     core::{HeldFacts, OwnSituation, OwnStep, find_held, next_own_step, reason_to_withdraw},
-    issuer::{CredentialIssuer, IssueRequest, IssueStop, name_of, proof_method},
-    registry::{NodeRegistry, SchemaOnChain, all_to_evidence},
+    issuer::{CredentialIssuer, IssueRequest, IssueStop, proof_method},
     settings::{CredentialMode, CredentialSettings},
 };
 use crate::{
     account_write::WriteStop,
     grant::WantedGrant,
+    registry::{NodeRegistry, SchemaOnChain, all_to_evidence, name_of},
     store::{CredentialKind, CredentialState, StoredCredential},
 };
 

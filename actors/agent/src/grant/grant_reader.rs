@@ -63,9 +63,7 @@ pub async fn read_grant(
         vs_operator: agent.address.clone(),
         response_max_size: LIST_LIMIT,
     };
-    let corporation =
-        QueryGetCorporationRequest { corporation_id: agent.corporation_id, ..QueryGetCorporationRequest::default() };
-    let paths = [("pp", "ListParticipants"), ("de", "ListVSOperatorAuthorizations"), ("co", "GetCorporation")]
+    let paths = [("pp", "ListParticipants"), ("de", "ListVSOperatorAuthorizations")]
         .map(|(module, rpc)| namespace.query_path(module, rpc));
     let participants: QueryListParticipantsResponse = node.query(&paths[0], &participants, 0).await?;
     let authorizations: QueryListVsOperatorAuthorizationsResponse = node.query(&paths[1], &authorizations, 0).await?;
@@ -79,8 +77,7 @@ pub async fn read_grant(
     let Some(participant) = active.iter().find(|one| one.id == id).cloned() else {
         return Ok(Err(BlockedReason::NoParticipant));
     };
-    let corporation: QueryGetCorporationResponse = node.query(&paths[2], &corporation, 0).await?;
-    let corporation = corporation.corporation.map(|one| one.policy_address).unwrap_or_default();
+    let corporation = read_corporation_account(node, chain, agent.corporation_id).await?;
     let allowance = query_fee_allowance(node, &corporation, &agent.address, &chain.params.denom).await?;
     let allowance = allowance.filter(|_| with_feegrant).and_then(|allowance| allowance.budget_for(&msg_type, now));
     // The chain takes the fee from the rest of the record's limit too, and fails a transaction that exceeds it.
@@ -96,4 +93,16 @@ pub async fn read_grant(
         }
     });
     Ok(Ok(AgentGrant { participant, expires_at, corporation, budget }))
+}
+
+/// Reads the account of a corporation; empty when the node knows no such corporation.
+pub(crate) async fn read_corporation_account(
+    node: &NodeClient,
+    chain: &RegistryChain,
+    corporation_id: u64,
+) -> Result<String, NodeClientError> {
+    let request = QueryGetCorporationRequest { corporation_id, ..QueryGetCorporationRequest::default() };
+    let path = chain.registry.namespace().query_path("co", "GetCorporation");
+    let found: QueryGetCorporationResponse = node.query(&path, &request, 0).await?;
+    Ok(found.corporation.map(|one| one.policy_address).unwrap_or_default())
 }

@@ -6,6 +6,7 @@ mod grant_reader;
 
 use svc_wire::proto::svc::pp::v1::ParticipantRole;
 
+pub(crate) use self::grant_reader::read_corporation_account;
 pub use self::{
     choice::AgentAccount,
     grant_reader::{AgentGrant, read_grant},

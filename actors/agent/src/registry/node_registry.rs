@@ -5,7 +5,7 @@ use prost_types::Timestamp;
 use svc_net::upstream::NodeClientError;
 use svc_trust::{RegistryParticipant, RegistrySchema};
 use svc_wire::{
-    participant_state::ParticipantInstants,
+    participant_state::{ParticipantInstants, ParticipantState},
     proto::svc::{
         cs::v1::{
             CredentialSchema, HolderOnboardingMode, QueryGetCredentialSchemaRequest, QueryGetCredentialSchemaResponse,
@@ -17,17 +17,15 @@ use svc_wire::{
             QueryListEcosystemsResponse,
         },
         pp::v1::{
-            OnboardingState, Participant, ParticipantRole, QueryGetParticipantSessionRequest,
-            QueryGetParticipantSessionResponse, QueryListParticipantsRequest, QueryListParticipantsResponse,
+            OnboardingState, Participant, ParticipantRole, QueryGetParticipantRequest, QueryGetParticipantResponse,
+            QueryGetParticipantSessionRequest, QueryGetParticipantSessionResponse, QueryListParticipantsRequest,
+            QueryListParticipantsResponse,
         },
     },
     timestamp,
 };
 
 use crate::account_write::WritingAccount;
-
-/// Largest page of a list of the node.
-const LIST_LIMIT: u32 = 1_024;
 
 /// The registry as the node states it now.
 pub(crate) struct NodeRegistry<'a>(pub &'a WritingAccount);
@@ -36,8 +34,8 @@ fn nanos(instant: Option<&Timestamp>) -> Option<i128> {
     instant.map(timestamp::unix_nanos)
 }
 
-/// A participant as an evaluation takes it, at a time in nanoseconds since the epoch.
-fn to_evidence(participant: &Participant, now: i128) -> RegistryParticipant {
+/// The state of a participant at a time in nanoseconds since the epoch.
+pub(crate) fn state_of(participant: &Participant, now: i128) -> ParticipantState {
     let is_unvalidated = matches!(participant.op_state(), OnboardingState::Pending | OnboardingState::Terminated);
     let instants = ParticipantInstants {
         slashed: nanos(participant.slashed.as_ref()),
@@ -47,23 +45,32 @@ fn to_evidence(participant: &Participant, now: i128) -> RegistryParticipant {
         until: nanos(participant.effective_until.as_ref()),
         is_unvalidated,
     };
+    instants.state_at(now)
+}
+
+/// A participant as an evaluation takes it, at a time in nanoseconds since the epoch.
+fn to_evidence(participant: &Participant, now: i128) -> RegistryParticipant {
     RegistryParticipant {
         id: participant.id,
         role: participant.role().as_str_name().to_owned(),
         schema_id: participant.schema_id,
-        effective_from: instants.from,
-        effective_until: instants.until,
-        state: instants.state_at(now),
+        effective_from: nanos(participant.effective_from.as_ref()),
+        effective_until: nanos(participant.effective_until.as_ref()),
+        state: state_of(participant, now),
     }
 }
 
 /// Participants as an evaluation takes them.
-pub(super) fn all_to_evidence(participants: &[Participant], now: i128) -> Vec<RegistryParticipant> {
+pub(crate) fn all_to_evidence(participants: &[Participant], now: i128) -> Vec<RegistryParticipant> {
     participants.iter().map(|one| to_evidence(one, now)).collect()
 }
 
 impl NodeRegistry<'_> {
-    async fn query<Q: Message, R: Message + Default>(
+    /// Largest page of a list of the node.
+    pub const LIST_LIMIT: u32 = 1_024;
+
+    /// The answer of a query about the present state.
+    pub async fn query<Q: Message, R: Message + Default>(
         &self,
         (module, rpc): (&str, &str),
         request: &Q,
@@ -85,28 +92,57 @@ impl NodeRegistry<'_> {
         }
     }
 
-    /// The participants of a DID.
-    pub async fn participants(&self, did: &str) -> Result<Vec<Participant>, NodeClientError> {
-        let request = QueryListParticipantsRequest {
-            response_max_size: LIST_LIMIT,
-            did: did.to_owned(),
-            ..QueryListParticipantsRequest::default()
-        };
+    async fn list_participants(
+        &self,
+        wanted: QueryListParticipantsRequest,
+    ) -> Result<Vec<Participant>, NodeClientError> {
+        let request = QueryListParticipantsRequest { response_max_size: Self::LIST_LIMIT, ..wanted };
         let found: QueryListParticipantsResponse = self.query(("pp", "ListParticipants"), &request).await?;
         Ok(found.participants)
     }
 
+    /// The participants of a DID.
+    pub async fn participants(&self, did: &str) -> Result<Vec<Participant>, NodeClientError> {
+        self.list_participants(QueryListParticipantsRequest { did: did.to_owned(), ..Default::default() }).await
+    }
+
+    /// A participant.
+    pub async fn participant(&self, id: u64) -> Result<Option<Participant>, NodeClientError> {
+        let request = QueryGetParticipantRequest { id };
+        let found: Option<QueryGetParticipantResponse> = self.find(("pp", "GetParticipant"), &request).await?;
+        Ok(found.and_then(|found| found.participant))
+    }
+
+    /// The participants of a schema with a role.
+    pub async fn participants_of(
+        &self,
+        schema_id: u64,
+        role: ParticipantRole,
+    ) -> Result<Vec<Participant>, NodeClientError> {
+        let wanted = QueryListParticipantsRequest { schema_id, role: role as i32, ..Default::default() };
+        self.list_participants(wanted).await
+    }
+
+    /// The participants with a role under another one, of every DID.
+    pub async fn participants_under(
+        &self,
+        validator: u64,
+        role: ParticipantRole,
+    ) -> Result<Vec<Participant>, NodeClientError> {
+        let wanted =
+            QueryListParticipantsRequest { participant_id: validator, role: role as i32, ..Default::default() };
+        self.list_participants(wanted).await
+    }
+
     /// The HOLDER participants of a DID under an ISSUER participant.
     pub async fn holders_under(&self, did: &str, issuer: u64) -> Result<Vec<Participant>, NodeClientError> {
-        let request = QueryListParticipantsRequest {
-            response_max_size: LIST_LIMIT,
+        let wanted = QueryListParticipantsRequest {
             did: did.to_owned(),
             participant_id: issuer,
             role: ParticipantRole::Holder as i32,
-            ..QueryListParticipantsRequest::default()
+            ..Default::default()
         };
-        let found: QueryListParticipantsResponse = self.query(("pp", "ListParticipants"), &request).await?;
-        Ok(found.participants)
+        self.list_participants(wanted).await
     }
 
     /// A schema, and the DID of its ecosystem.
@@ -130,14 +166,14 @@ impl NodeRegistry<'_> {
         let request = QueryListEcosystemsRequest {
             corporation_id: self.0.corporation_id,
             active_gf_only: true,
-            response_max_size: LIST_LIMIT,
+            response_max_size: Self::LIST_LIMIT,
             ..QueryListEcosystemsRequest::default()
         };
         let found: QueryListEcosystemsResponse = self.query(("ec", "ListEcosystems"), &request).await?;
         let mut schemas = Vec::new();
         for ecosystem in found.ecosystems.into_iter().filter(|one| one.did == self.0.did) {
             let request = QueryListCredentialSchemasRequest {
-                response_max_size: LIST_LIMIT,
+                response_max_size: Self::LIST_LIMIT,
                 ecosystem_id: ecosystem.id,
                 ..QueryListCredentialSchemasRequest::default()
             };

@@ -18,7 +18,7 @@ use svc_trust::{
 };
 use tokio::{sync::Mutex, time::Instant};
 
-use super::registry::{NodeRegistry, SchemaOnChain};
+use super::node_registry::{NodeRegistry, SchemaOnChain};
 use crate::account_write::{WriteStop, WritingAccount};
 
 /// Time for which the schema credentials of an ecosystem are kept.
@@ -30,7 +30,7 @@ const MAX_ECOSYSTEMS: usize = 256;
 
 /// The credential of a schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct SchemaCredential {
+pub(crate) struct SchemaCredential {
     pub schema_id: u64,
     /// Its URL.
     pub url: String,
@@ -40,7 +40,7 @@ pub(super) struct SchemaCredential {
 
 /// An essential schema in use, with its credential.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct EssentialSource {
+pub(crate) struct EssentialSource {
     pub schema: SchemaOnChain,
     pub credential: SchemaCredential,
 }
@@ -50,7 +50,7 @@ type KnownCredentials = (Instant, Arc<[SchemaCredential]>);
 
 /// Finds schemas, and keeps the credentials of each ecosystem for a while.
 #[derive(Clone)]
-pub(super) struct SchemaSources {
+pub(crate) struct SchemaSources {
     fetcher: EvidenceFetcher,
     known: Arc<Mutex<HashMap<String, KnownCredentials>>>,
 }
@@ -172,6 +172,16 @@ impl SchemaSources {
 
 fn schema_id(reference: &str, prefix: &str) -> Option<u64> {
     reference.strip_prefix(prefix)?.parse().ok()
+}
+
+/// The name of the presentation of an essential credential.
+pub(crate) fn name_of(essential: EssentialCredential) -> &'static str {
+    match essential {
+        EssentialCredential::Service => "service",
+        EssentialCredential::Organization => "org",
+        EssentialCredential::Persona => "persona",
+        EssentialCredential::UserAgent => "user-agent",
+    }
 }
 
 impl SchemaOnChain {

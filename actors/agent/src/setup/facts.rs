@@ -1,0 +1,102 @@
+//! The facts that the plan of a setup is made of.
+
+use prost_types::Timestamp;
+use svc_wire::proto::svc::{
+    cs::v1::CredentialSchema,
+    de::v1::ParticipantAuthorizationRecord,
+    pp::v1::{Participant, ParticipantRole},
+};
+
+use crate::grant::AgentAccount;
+
+/// The state of the chain around the agent.
+pub(super) struct SetupFacts {
+    pub agent: AgentAccount,
+    /// Time of the chain.
+    pub now: Timestamp,
+    /// Denomination of the chain's coin.
+    pub denom: String,
+    pub account: AccountFacts,
+    /// Participants of the DID, of every role and schema.
+    pub participants: Vec<Participant>,
+    /// Records of the agent's account for the corporation.
+    pub records: Vec<ParticipantAuthorizationRecord>,
+    /// The participants that the DID needs, in the order in which they are made.
+    pub wanted: Vec<WantedParticipant>,
+    pub credentials: Vec<CredentialFacts>,
+    /// Digests of schema credentials, and whether they are at the node.
+    pub schema_credentials: Vec<SchemaCredentialFacts>,
+}
+
+/// The agent's account, and the payer of its fees.
+pub(super) struct AccountFacts {
+    /// Whether it exists at the node.
+    pub exists: bool,
+    /// Corporations that have made it an operator, which a VS operator cannot be.
+    pub operator_of: Vec<u64>,
+    /// Another corporation that it acts for.
+    pub serves: Option<u64>,
+    /// Its coins, in base units.
+    pub coins: u128,
+    /// The corporation's account, and its coins.
+    pub corporation: String,
+    pub corporation_coins: u128,
+    /// Whether the corporation's allowance pays fees; `None` before the first participant.
+    pub has_allowance: Option<bool>,
+}
+
+/// A participant that the DID needs.
+pub(super) struct WantedParticipant {
+    /// Beginning of the names of its steps.
+    pub id: String,
+    pub role: ParticipantRole,
+    /// Type URLs that its record needs.
+    pub msg_types: Vec<String>,
+    /// The schema and the validator, or the reason for which they are not known.
+    pub place: Result<ParticipantPlace, MissingPlace>,
+    /// Schemas of which one is enough, when the place is not known.
+    pub schemas: Vec<u64>,
+    /// Whether another validator than that of the place will not do.
+    pub is_validator_fixed: bool,
+}
+
+/// The place of a participant in the tree of its schema.
+pub(super) struct ParticipantPlace {
+    pub schema: CredentialSchema,
+    pub validator: Participant,
+    /// Participants of the corporation with the same role under the validator, of any DID.
+    pub siblings: Vec<Participant>,
+}
+
+/// The reason for which a place is not known, and the party that can change it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct MissingPlace {
+    pub reason: String,
+    /// Whether the operator can change it; otherwise another party.
+    pub is_operators: bool,
+    pub corporation_id: Option<u64>,
+}
+
+/// A credential that the DID needs.
+pub(super) struct CredentialFacts {
+    /// Name of its presentation.
+    pub name: String,
+    pub state: CredentialProgress,
+}
+
+/// The state of a credential that the DID needs.
+pub(super) enum CredentialProgress {
+    /// It is presented, until this time.
+    Presented(Option<i64>),
+    /// The agent issues it itself.
+    Issuing(String),
+    /// Another one issues it, and a person imports it: DID and corporation of the issuer, where they are known.
+    Awaited { issuer: Option<String>, corporation_id: Option<u64> },
+}
+
+/// The credential of a schema of an own ecosystem.
+pub(super) struct SchemaCredentialFacts {
+    pub schema_id: u64,
+    pub digest: String,
+    pub is_anchored: bool,
+}

@@ -1,0 +1,99 @@
+//! The steps of a setup. Pure.
+
+use prost_types::Timestamp;
+use serde_json::json;
+use svc_wire::timestamp;
+
+use super::{
+    SetupOptions,
+    facts::{AccountFacts, CredentialFacts, CredentialProgress, SchemaCredentialFacts, SetupFacts},
+    participation::participation_steps,
+    step::{Setup, SetupStep, StepState},
+};
+
+/// Compares the node with what the DID needs.
+pub(super) fn plan(facts: &SetupFacts, options: &SetupOptions) -> Setup {
+    let mut steps = vec![account_step(facts)];
+    for wanted in &facts.wanted {
+        steps.extend(participation_steps(facts, options, wanted));
+    }
+    steps.push(fees_step(facts));
+    steps.extend(facts.credentials.iter().map(|one| credential_step(one, facts.agent.corporation_id)));
+    steps.extend(facts.schema_credentials.iter().map(|one| schema_step(one, facts)));
+    Setup { steps }
+}
+
+fn account_step(facts: &SetupFacts) -> SetupStep {
+    let AccountFacts { exists, operator_of, serves, .. } = &facts.account;
+    let (address, own) = (&facts.agent.address, facts.agent.corporation_id);
+    let missing = |reason: String| SetupStep::new("account", StepState::Missing, reason);
+    if !exists {
+        // A grant with a fee allowance to an account without state fails at a real node.
+        let reason = format!(
+            "{address} has no state at the node: it has to be sent a coin, by a wallet, before it is granted anything"
+        );
+        return missing(reason).by_other();
+    }
+    if let Some(corporation) = operator_of.first() {
+        let reason = format!(
+            "{address} is an operator of corporation {corporation}, and no account is both: use one of the agent's own, or revoke that"
+        );
+        return missing(reason).of(*corporation, own);
+    }
+    if let Some(corporation) = serves {
+        let reason = format!("{address} acts for corporation {corporation} already; an account serves one");
+        return missing(reason).of(*corporation, own);
+    }
+    SetupStep::new("account", StepState::Done, format!("{address} exists")).of(own, own)
+}
+
+fn fees_step(facts: &SetupFacts) -> SetupStep {
+    let AccountFacts { coins, corporation, corporation_coins, has_allowance, .. } = &facts.account;
+    let (address, denom, own) = (&facts.agent.address, &facts.denom, facts.agent.corporation_id);
+    let (state, reason) = match has_allowance {
+        Some(true) if *corporation_coins > 0 => (StepState::Done, "the corporation's allowance pays".to_owned()),
+        _ if *coins > 0 => (StepState::Done, format!("the account pays: it has {coins}{denom}")),
+        None if *corporation_coins > 0 => {
+            (StepState::Done, format!("the corporation has {corporation_coins}{denom} for them"))
+        }
+        Some(false) => (
+            StepState::Missing,
+            format!("no allowance of the corporation pays, and {address} has no {denom}: send it some"),
+        ),
+        _ => (
+            StepState::Missing,
+            format!("neither the corporation ({corporation}) nor {address} has any {denom}: send them some"),
+        ),
+    };
+    SetupStep::new("fees", state, reason).of(own, own)
+}
+
+fn credential_step(credential: &CredentialFacts, own: u64) -> SetupStep {
+    let id = format!("{}-credential", credential.name);
+    match &credential.state {
+        CredentialProgress::Presented(until) => {
+            let until = until.map(|seconds| timestamp::iso_seconds(&Timestamp { seconds, nanos: 0 }));
+            let reason = until.map_or("presented".to_owned(), |until| format!("presented, until {until}"));
+            SetupStep::new(id, StepState::Done, reason).of(own, own)
+        }
+        CredentialProgress::Issuing(reason) => SetupStep::new(id, StepState::Waiting, reason).of(own, own),
+        CredentialProgress::Awaited { issuer, corporation_id } => {
+            let issuer = issuer.as_deref().unwrap_or("the issuer of the HOLDER participant");
+            let reason = format!("{issuer} issues it as a file, which `svc agent credential import FILE` presents");
+            let step = SetupStep::new(id, StepState::Missing, reason).by_other();
+            SetupStep { corporation_id: *corporation_id, ..step }
+        }
+    }
+}
+
+fn schema_step(one: &SchemaCredentialFacts, facts: &SetupFacts) -> SetupStep {
+    let own = facts.agent.corporation_id;
+    let id = format!("schema-{}", one.schema_id);
+    if one.is_anchored {
+        return SetupStep::new(id, StepState::Done, "the digest of its credential is at the node").of(own, own);
+    }
+    let message = json!({"digest": one.digest, "idempotency_key": super::step_key(facts, &id, &one.digest)});
+    SetupStep::new(id, StepState::Missing, "the digest of its credential is to be stored")
+        .of(own, own)
+        .with_message("svc.ledger.di.storeDigest", message)
+}
