@@ -3,7 +3,13 @@
 use clap::Parser;
 use svc_otel::Telemetry;
 
-use crate::{cli::CommandLine, config, secrets};
+use crate::{
+    cli::{CommandLine, StepsLeft},
+    config, secrets,
+};
+
+/// Exit status of a command that others have to complete.
+const STEPS_LEFT: u8 = 3;
 
 /// Runs the program with the arguments and the environment of the process.
 pub fn run_program() -> std::process::ExitCode {
@@ -11,7 +17,7 @@ pub fn run_program() -> std::process::ExitCode {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             print_error(&error);
-            std::process::ExitCode::FAILURE
+            if error.is::<StepsLeft>() { STEPS_LEFT.into() } else { std::process::ExitCode::FAILURE }
         }
     }
 }

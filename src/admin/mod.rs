@@ -19,9 +19,11 @@ mod routes;
 mod schema;
 mod server;
 mod service_endpoints;
+mod setup;
 
 pub use api::AdminApi;
 pub use caller::CallerRules;
 pub use public::{PublicApi, public_router};
 pub use routes::{bind_socket, openapi, router, serve_address, serve_socket};
 pub use server::{AdminConfig, AgentListeners, AgentServer, AgentServerConfig};
+pub use setup::setup_body;

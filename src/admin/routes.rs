@@ -33,7 +33,7 @@ use super::{
     caller::{Caller, Peer},
     credentials,
     docs_page::docs_page,
-    events, keys, login, service_endpoints,
+    events, keys, login, service_endpoints, setup,
 };
 use crate::status::metrics_response;
 
@@ -48,6 +48,7 @@ fn described_routes() -> OpenApiRouter<AdminApi> {
         .routes(routes!(login::challenge))
         .routes(routes!(login::redeem))
         .routes(routes!(agent_info::info))
+        .routes(routes!(setup::setup))
         .routes(routes!(agent_info::live))
         .routes(routes!(agent_info::ready))
         .routes(routes!(service_endpoints::list, service_endpoints::add))

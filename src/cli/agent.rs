@@ -1,6 +1,7 @@
 //! `svc agent`: the agent, configured by the environment, and the commands of its machine.
 
 mod check;
+pub(super) mod init;
 mod local_api;
 
 use std::{
@@ -28,6 +29,9 @@ use crate::{
 pub enum AgentCommand {
     /// Tests the configuration and everything that the agent depends on, and reports each problem.
     Check,
+    /// Shows the steps that make the DID trusted, and has a tool server send those that are missing. Exit status: 0 all are done, 3 others
+    /// have to act, 1 a step failed.
+    Init(init::InitArgs),
     /// Shows the DID of the running agent, its document's version, and the state of its resolution.
     Did,
     /// The webhooks of the running agent.
@@ -139,6 +143,10 @@ pub(super) async fn run(
     match command {
         None => serve(read_agent(&environment, secrets)?).await,
         Some(AgentCommand::Check) => check::run(read_agent(&environment, secrets)?, as_json).await,
+        Some(AgentCommand::Init(args)) => {
+            let api = local()?;
+            init::run(&args, &api, as_json, secrets).await
+        }
         Some(AgentCommand::Did) => {
             print_content(&local()?.get("/v2/agent/info").await?, OutputForm::chosen(as_json, false))
         }

@@ -10,7 +10,7 @@ use super::{
     confirm::confirm,
     connection::ClientArgs,
     output::{print_content, visible},
-    tools::similar_names,
+    tools::{find_listed, similar_names},
 };
 use crate::{
     mcp_client::{ServerNotification, result_content},
@@ -33,9 +33,7 @@ pub(super) async fn run(
     let progress = std::io::stderr().is_terminal().then(|| tokio::spawn(print_progress(notifications)));
     let outcome = async {
         let tools = client.list_tools().await?;
-        // A server may list names with underscores.
-        let dotted = |name: &str| name.replace('_', ".");
-        let listed = tools.iter().find(|one| dotted(&one.name) == dotted(tool));
+        let listed = find_listed(tool, &tools);
         // A tool that is not listed is called too: the server's error names the reason.
         let schema = listed.map(|one| one.input_schema.clone()).unwrap_or_default();
         let arguments = parse_arguments(&words, &schema)?;

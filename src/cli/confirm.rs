@@ -21,7 +21,12 @@ fn is_grave(tool: &str, arguments: &Map<String, Value>) -> bool {
 
 /// Asks the person before a grave call. A program, which has no terminal, is not asked. Fails when the answer is not yes.
 pub(super) fn confirm(tool: &str, arguments: &Map<String, Value>, is_confirmed: bool) -> anyhow::Result<()> {
-    if is_confirmed || !std::io::stderr().is_terminal() || !is_grave(tool, arguments) {
+    if is_confirmed || !is_grave(tool, arguments) { Ok(()) } else { ask_person(tool, arguments) }
+}
+
+/// Asks the person before a call. A program, which has no terminal, is not asked. Fails when the answer is not yes.
+pub(super) fn ask_person(tool: &str, arguments: &Map<String, Value>) -> anyhow::Result<()> {
+    if !std::io::stderr().is_terminal() {
         return Ok(());
     }
     let mut output = std::io::stderr().lock();

@@ -45,7 +45,8 @@ impl ClientArgs {
     }
 }
 
-fn take_bearer_token(secrets: &mut ProcessSecrets) -> anyhow::Result<SecretString> {
+/// The bearer token of the server.
+pub(super) fn take_bearer_token(secrets: &mut ProcessSecrets) -> anyhow::Result<SecretString> {
     secrets
         .take("MCP_BEARER_TOKEN")
         .filter(|token| !token.expose_secret().is_empty())

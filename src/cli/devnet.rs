@@ -2,6 +2,7 @@
 
 mod agent_demo;
 mod description;
+mod setup_demo;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -207,8 +208,12 @@ async fn run_agent_demo(mut config: LocalNetworkConfig) -> anyhow::Result<()> {
     }
     let consumer = WebhookConsumer::start().await?;
     config.agent.receiver = Some(consumer.receiver());
+    config.agent.waits_for_setup = true;
     let network = LocalNetwork::launch(config).await?;
-    let outcome = agent_demo::run(&network, consumer).await;
+    let outcome = match setup_demo::run(&network).await {
+        Ok(()) => agent_demo::run(&network, consumer).await,
+        Err(error) => Err(error),
+    };
     network.shutdown(Duration::from_secs(5)).await;
     outcome
 }

@@ -17,6 +17,7 @@ mod resource;
 mod serve;
 mod tools;
 
+pub(crate) use agent::init::StepsLeft;
 pub(crate) use output::visible_lines;
 
 use clap::{Parser, Subcommand};

@@ -43,6 +43,12 @@ pub(super) async fn run(name: Option<&str>, server: &ClientArgs, secrets: &mut P
     Ok(())
 }
 
+/// The tool of a name, also on a server that lists names with underscores.
+pub(super) fn find_listed<'a>(name: &str, tools: &'a [Tool]) -> Option<&'a Tool> {
+    let dotted = |name: &str| name.replace('_', ".");
+    tools.iter().find(|tool| dotted(&tool.name) == dotted(name))
+}
+
 /// At most five tool names that contain the last segment of a mistyped name.
 pub(super) fn similar_names<'a>(name: &str, tools: &'a [Tool]) -> Vec<&'a str> {
     let wanted = name.to_lowercase();

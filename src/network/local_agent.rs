@@ -140,7 +140,7 @@ async fn retry<T>(devnet: &Devnet, ask: impl AsyncFn() -> Result<T, Refusal>) ->
 }
 
 /// The claims that others make about an agent.
-fn received_claims(schema: &str) -> Map<String, Value> {
+pub fn received_claims(schema: &str) -> Map<String, Value> {
     let claims: &[(&str, Value)] = match schema {
         "organization" => &[
             ("name", "Registry company".into()),

@@ -10,5 +10,5 @@ mod local_network;
 pub use chain_and_indexer::ChainAndIndexer;
 pub use config::LocalNetworkConfig;
 pub use isolated_runtime::IsolatedRuntime;
-pub use local_agent::{LocalAgent, LocalAgentConfig, ReceiverConfig};
+pub use local_agent::{LocalAgent, LocalAgentConfig, ReceiverConfig, received_claims};
 pub use local_network::LocalNetwork;

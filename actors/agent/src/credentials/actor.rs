@@ -192,11 +192,15 @@ impl State {
 
     fn end_pass(&mut self, context: &ActorContext<Msg>, ended: Result<PassReport, String>) {
         self.is_passing = false;
+        let mut longest = PASS_PAUSE;
         let has_failure = match ended {
             Ok(report) => {
                 self.asked_for.retain(|name| report.waiting.contains_key(name));
                 metrics::record_credentials_waiting(report.waiting.len());
                 let has_failure = report.has_failure;
+                if let Some(begins_in) = report.begins_in {
+                    longest = longest.min(Duration::from_secs(begins_in) + AFTER_EVENT);
+                }
                 for (name, reason) in &report.waiting {
                     tracing::warn!(name, reason, "a credential waits");
                 }
@@ -210,8 +214,8 @@ impl State {
         };
         let pause = match (self.is_outdated, has_failure) {
             (true, _) => AFTER_EVENT,
-            (false, true) => FAILURE_BACKOFF.delay(self.failures, fastrand::f64()),
-            (false, false) => PASS_PAUSE,
+            (false, true) => FAILURE_BACKOFF.delay(self.failures, fastrand::f64()).min(longest),
+            (false, false) => longest,
         };
         self.failures = if has_failure { self.failures.saturating_add(1) } else { 0 };
         self.wake_after(context, pause);

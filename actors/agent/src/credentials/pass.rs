@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     account_write::WriteStop,
-    grant::WantedGrant,
+    grant::{BlockedReason, WantedGrant},
     registry::{NodeRegistry, SchemaOnChain, all_to_evidence, name_of},
     store::{CredentialKind, CredentialState, StoredCredential},
 };
@@ -41,6 +41,8 @@ pub struct PassReport {
     pub has_failure: bool,
     /// Whether the presented credentials have changed.
     pub has_change: bool,
+    /// Seconds until a participant of the DID begins: no event announces that.
+    pub begins_in: Option<u64>,
 }
 
 impl PassReport {
@@ -102,6 +104,9 @@ impl Pass<'_> {
                 }
             }
         }
+        if report.waiting.values().any(|reason| reason == BlockedReason::NoParticipant.as_str()) {
+            report.begins_in = self.next_beginning().await?;
+        }
         match self.follow_schemas().await {
             Ok(has_change) => report.has_change |= has_change,
             Err(stop) => report.wait("schemas", &stop),
@@ -112,6 +117,14 @@ impl Pass<'_> {
             }
         }
         Ok(report)
+    }
+
+    /// Seconds until the next participant of the DID begins.
+    async fn next_beginning(&self) -> Result<Option<u64>, WriteStop> {
+        let now = self.now();
+        let own = self.registry().participants(self.did()).await?;
+        let begins = own.iter().filter_map(|one| one.effective_from.as_ref()).map(|from| from.seconds);
+        Ok(begins.filter(|from| *from > now).min().and_then(|from| u64::try_from(from - now).ok()))
     }
 
     /// Withdraws the credentials whose participants the node states as ended, revoked or slashed. Returns whether there was any.

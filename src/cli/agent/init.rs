@@ -1,0 +1,239 @@
+//! `svc agent init`: the steps that make the agent's DID trusted, and the sending of those that are the operator's by a tool server.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use super::local_api::LocalApi;
+use crate::{
+    cli::{
+        confirm::ask_person,
+        connection::take_bearer_token,
+        output::{print_json, print_line, visible},
+        tools::find_listed,
+    },
+    mcp_client::{McpClient, result_content},
+    secrets::ProcessSecrets,
+};
+
+/// Pause between two looks at the steps.
+const LOOK_PAUSE: Duration = Duration::from_secs(1);
+/// Longest wait for the node to show a step that was sent, or for a step that ends by itself.
+const STEP_TIMEOUT: Duration = Duration::from_secs(180);
+/// Time after which the write of an earlier run has ended.
+const EARLIER_WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Writes of one step: a key that was given to an earlier write with other times is followed by another.
+const MAX_WRITES: usize = 3;
+
+/// Arguments of `svc agent init`.
+#[derive(Debug, Args)]
+pub struct InitArgs {
+    /// MCP endpoint of the corporation's tool server, which sends the missing steps; its token is read from MCP_BEARER_TOKEN. Without it
+    /// they are shown.
+    #[arg(long)]
+    operator: Option<String>,
+    /// Do not ask before each step.
+    #[arg(long, requires = "operator")]
+    yes: bool,
+    /// Days for which participants are made and extended.
+    #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u16).range(1..=3650))]
+    days: u16,
+    /// Most of the corporation's coins that the agent may spend on credentials, such as 10000000ufee; 10000000 base units when absent.
+    #[arg(long)]
+    spend_limit: Option<String>,
+    /// Most fees that the corporation pays for each participant; no limit when absent.
+    #[arg(long)]
+    fee_limit: Option<String>,
+    /// The ISSUER participant under which the DID becomes a HOLDER; the only one that there is when absent.
+    #[arg(long)]
+    apply_to: Option<String>,
+}
+
+/// An end with steps that others have to take, or that a person has to.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} steps are not done; each names the party that takes it")]
+pub(crate) struct StepsLeft(usize);
+
+impl InitArgs {
+    fn path(&self) -> String {
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        query.append_pair("days", &self.days.to_string());
+        for (name, value) in
+            [("spendLimit", &self.spend_limit), ("feeLimit", &self.fee_limit), ("applyTo", &self.apply_to)]
+        {
+            if let Some(value) = value {
+                query.append_pair(name, value);
+            }
+        }
+        format!("/v2/agent/setup?{}", query.finish())
+    }
+}
+
+/// Runs the command. Fails with [`StepsLeft`] when steps are left that no tool sends.
+pub(super) async fn run(
+    args: &InitArgs,
+    api: &LocalApi,
+    as_json: bool,
+    secrets: &mut ProcessSecrets,
+) -> anyhow::Result<()> {
+    let path = args.path();
+    let read = async || api.get(&path).await;
+    let setup = match &args.operator {
+        None => read().await?,
+        Some(url) => {
+            let client = McpClient::connect(url, take_bearer_token(secrets)?.expose_secret()).await?;
+            let taken = take_steps(read, &client, args.yes, print_progress).await;
+            client.close().await;
+            taken?
+        }
+    };
+    print_setup(&setup, as_json)?;
+    match left(&setup) {
+        0 => Ok(()),
+        left => Err(StepsLeft(left).into()),
+    }
+}
+
+/// Number of steps that are not done.
+fn left(setup: &Value) -> usize {
+    steps(setup).filter(|step| step["state"] != "done").count()
+}
+
+fn steps(setup: &Value) -> impl Iterator<Item = &Value> {
+    setup["steps"].as_array().into_iter().flatten()
+}
+
+fn print_progress(line: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr().lock(), "{}", visible(line));
+}
+
+/// The sending of a step: the number of attempts, the time of the last one, and whether the server took it.
+struct Sending {
+    attempts: usize,
+    at: Instant,
+    is_taken: bool,
+}
+
+impl Sending {
+    /// Whether the step is not to be sent now. The write of an earlier run may still be on its way.
+    fn holds(&self) -> bool {
+        self.is_taken || self.at.elapsed() < EARLIER_WRITE_TIMEOUT
+    }
+}
+
+/// The next step that the tool server can send, if its account's precondition is met.
+fn next_step<'a>(setup: &'a Value, sent: &BTreeMap<String, Sending>) -> Option<&'a Value> {
+    // Nothing is granted to an account that cannot take it.
+    let is_account_ready = steps(setup).all(|step| step["id"] != "account" || step["state"] == "done");
+    let is_held = |step: &Value| sent.get(key_of(step)).is_some_and(Sending::holds);
+    let is_ours = |step: &Value| step["state"] == "missing" && step["by"] == "operator" && step["tool"].is_string();
+    steps(setup).filter(|_| is_account_ready).find(|step| is_ours(step) && !is_held(step))
+}
+
+fn key_of(step: &Value) -> &str {
+    text(&step["message"]["idempotency_key"])
+}
+
+/// A step that ends by itself: it was sent and its agent's node shows it a little later, or time or the agent ends it.
+fn open_step<'a>(setup: &'a Value, sent: &BTreeMap<String, Sending>) -> Option<&'a Value> {
+    let is_open =
+        |step: &&Value| step["state"] == "waiting" || (step["state"] == "missing" && sent.contains_key(key_of(step)));
+    steps(setup).filter(|step| step["by"] == "operator").find(is_open)
+}
+
+/// Sends the missing steps of the operator in their order, and waits for those that end by themselves. Returns the setup at the end.
+pub(crate) async fn take_steps(
+    read: impl AsyncFn() -> anyhow::Result<Value>,
+    client: &McpClient,
+    is_confirmed: bool,
+    report: impl Fn(&str),
+) -> anyhow::Result<Value> {
+    let mut sent: BTreeMap<String, Sending> = BTreeMap::new();
+    let (mut progress, mut last) = (Instant::now(), Vec::new());
+    loop {
+        let setup = read().await?;
+        // The times in the messages change with each look.
+        let states: Vec<_> = steps(&setup).map(|step| (step["id"].clone(), step["state"].clone())).collect();
+        if states != last {
+            (progress, last) = (Instant::now(), states);
+        }
+        if let Some(step) = next_step(&setup, &sent) {
+            let attempts = sent.get(key_of(step)).map_or(1, |earlier| earlier.attempts + 1);
+            let is_taken = send(step, attempts, client, is_confirmed, &report).await?;
+            sent.insert(key_of(step).to_owned(), Sending { attempts, at: Instant::now(), is_taken });
+            progress = Instant::now();
+            continue;
+        }
+        match open_step(&setup, &sent) {
+            None => return Ok(setup),
+            Some(_) if progress.elapsed() <= STEP_TIMEOUT => sleep(LOOK_PAUSE).await,
+            Some(step) if step["state"] == "missing" => {
+                let (id, reason) = (text(&step["id"]), text(&step["reason"]));
+                bail!("{id} was sent, and the agent's node does not show it: {reason}")
+            }
+            Some(_) => return Ok(setup),
+        }
+    }
+}
+
+/// Sends a step. Returns whether the server took it: not when an earlier run has sent it with other times.
+async fn send(
+    step: &Value,
+    attempt: usize,
+    client: &McpClient,
+    is_confirmed: bool,
+    report: &impl Fn(&str),
+) -> anyhow::Result<bool> {
+    let (id, tool) = (text(&step["id"]), text(&step["tool"]));
+    let mut message = step["message"].as_object().cloned().with_context(|| format!("step {id} has no message"))?;
+    if attempt > MAX_WRITES {
+        bail!("step {id}: {MAX_WRITES} earlier writes of it had no effect");
+    }
+    if attempt > 1 {
+        message.insert("idempotency_key".to_owned(), format!("{}-{attempt}", key_of(step)).into());
+    }
+    if !is_confirmed {
+        ask_person(tool, &message)?;
+    }
+    let tools = client.list_tools().await?;
+    let name = find_listed(tool, &tools).map_or_else(|| tool.to_owned(), |tool| tool.name.to_string());
+    report(&format!("{id}: {tool}"));
+    let result = client.call_tool(&name, message).await?;
+    let content = result_content(&result);
+    if result.is_error != Some(true) {
+        report(&format!("{id}: block {}, transaction {}", content["block_height"], text(&content["tx_hash"])));
+        return Ok(true);
+    }
+    if content["details"]["idempotency_key"].is_string() {
+        report(&format!("{id}: an earlier run has sent it; its outcome is waited for"));
+        return Ok(false);
+    }
+    bail!("step {id}: {tool} failed: {}: {}", text(&content["code"]), text(&content["message"]));
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn print_setup(setup: &Value, as_json: bool) -> anyhow::Result<()> {
+    if as_json {
+        return print_json(setup);
+    }
+    for step in steps(setup) {
+        let by = match (text(&step["by"]), step["corporationId"].as_str()) {
+            ("operator", _) => String::new(),
+            (_, Some(corporation)) => format!(" (corporation {corporation})"),
+            (_, None) => " (another party)".to_owned(),
+        };
+        let (state, id, reason) = (text(&step["state"]), text(&step["id"]), text(&step["reason"]));
+        print_line(visible(&format!("{state:<7}  {id}{by}: {reason}")));
+        if let (false, Some(tool)) = (state == "done", step["tool"].as_str()) {
+            print_line(visible(&format!("         {tool} {}", step["message"])));
+        }
+    }
+    Ok(())
+}
