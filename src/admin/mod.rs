@@ -9,6 +9,7 @@ mod credential_bodies;
 mod credentials;
 mod docs_page;
 mod events;
+mod export;
 mod key_bodies;
 mod keys;
 mod login;

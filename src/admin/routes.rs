@@ -33,7 +33,7 @@ use super::{
     caller::{Caller, Peer},
     credentials,
     docs_page::docs_page,
-    events, keys, login, service_endpoints, setup,
+    events, export, keys, login, service_endpoints, setup,
 };
 use crate::status::metrics_response;
 
@@ -58,6 +58,7 @@ fn described_routes() -> OpenApiRouter<AdminApi> {
         .routes(routes!(credentials::list_issued, credentials::issue))
         .routes(routes!(credentials::list_schemas))
         .routes(routes!(keys::rotate))
+        .routes(routes!(export::export))
         .routes(routes!(events::list_dead_letters))
         .routes(routes!(events::remove_dead_letter))
         .routes(routes!(events::retry_dead_letter))

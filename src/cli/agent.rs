@@ -3,6 +3,7 @@
 mod check;
 pub(super) mod init;
 mod local_api;
+mod store_file;
 
 use std::{
     path::{Path, PathBuf},
@@ -56,6 +57,19 @@ pub enum AgentCommand {
         /// A thief may have the keys of the document: they leave it at once.
         #[arg(long)]
         compromised: bool,
+    },
+    /// Writes the store of the running agent to a file. Private keys stay encrypted with the store key, which the file does not have.
+    Export {
+        /// The file; it must not be there.
+        file: PathBuf,
+        /// Replace a file that is there.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Writes a file of `export` into the empty store of an agent that does not run, in SQLite or PostgreSQL.
+    Import {
+        /// The file.
+        file: PathBuf,
     },
     /// Lets the store of a stopped agent take a longer log of its DID, after a restored backup.
     Recover {
@@ -161,6 +175,14 @@ pub(super) async fn run(
             }
             let rotated = local()?.post_json("/v2/agent/keys/rotate", &body).await?;
             print_content(&rotated, OutputForm::chosen(as_json, false))
+        }
+        Some(AgentCommand::Export { file, force }) => {
+            let exported = store_file::export(&local()?, &file, force).await?;
+            print_content(&exported, OutputForm::chosen(as_json, false))
+        }
+        Some(AgentCommand::Import { file }) => {
+            let imported = store_file::import(read_stopped_agent(&environment, secrets)?, &file).await?;
+            print_content(&imported, OutputForm::chosen(as_json, false))
         }
         Some(AgentCommand::Recover { log }) => {
             let stopped = read_stopped_agent(&environment, secrets)?;

@@ -47,9 +47,10 @@ pub use resolution::{ResolutionHandle, ResolutionPhase, ResolutionReport};
 pub use rotation::{RotationAnswer, RotationHandle, RotationKind, RotationPauses, RotationRequest};
 pub use setup::{Setup, SetupOptions, SetupStep, StepActor, StepState};
 pub use store::{
-    AgentStore, AgentStoreError, BlockEvents, CredentialKind, CredentialState, DeadLetter, EventGap, HeadFile,
-    OutboxEvent, OutboxSizes, PublishedHead, ResolutionProgress, RotationPhase, SealingError, StoreKey, StoreKeys,
-    StoreSettings, StoredChain, StoredCredential,
+    AgentStore, AgentStoreError, BlockEvents, CredentialKind, CredentialState, DeadLetter, EventGap, ExportError,
+    HeadFile, ImportError, ImportReport, OutboxEvent, OutboxSizes, PublishedHead, ResolutionProgress, RotationPhase,
+    SealingError, StoreExport, StoreKey, StoreKeys, StoreSettings, StoredChain, StoredCredential, has_export_end,
+    import_store,
 };
 pub use token::{AccessToken, LoginChallenge, LoginProof, LoginRules, TokenCheck, TokenIssuerHandle};
 pub use watcher::{HandledEvents, WatcherHandle, WatcherState};

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow};
 use serde_json::Value;
 
 /// Items of a page.
@@ -36,6 +36,17 @@ impl LocalApi {
         self.send(reqwest::Method::DELETE, path, None).await
     }
 
+    /// Begins the download of an answer that is no JSON.
+    pub(super) async fn download(&self, path: &str) -> anyhow::Result<reqwest::Response> {
+        let answer = self.request(reqwest::Method::GET, path, None).await?;
+        if answer.status().is_success() {
+            return Ok(answer);
+        }
+        let status = answer.status();
+        let body: Value = answer.json().await.with_context(|| format!("{path} answered {status} without JSON"))?;
+        Err(refusal(&body))
+    }
+
     /// Reads every item of a list.
     pub(super) async fn all(&self, path: &str) -> anyhow::Result<Vec<Value>> {
         let mut items = Vec::new();
@@ -49,22 +60,32 @@ impl LocalApi {
     }
 
     async fn send(&self, method: reqwest::Method, path: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+        let answer = self.request(method, path, body).await?;
+        let status = answer.status();
+        let body: Value = answer.json().await.with_context(|| format!("{path} answered {status} without JSON"))?;
+        if status.is_success() { Ok(body) } else { Err(refusal(&body)) }
+    }
+
+    async fn request(
+        &self,
+        method: reqwest::Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<reqwest::Response> {
         let mut request = self.client.request(method, format!("http://localhost{path}"));
         if let Some(body) = body {
             request = request.json(body);
         }
-        let answer = request.send().await.with_context(|| {
+        request.send().await.with_context(|| {
             format!(
                 "no agent answers at {}: does it run, with the same SVC_AGENT_SOCKET or SVC_AGENT_DB?",
                 self.socket.display()
             )
-        })?;
-        let status = answer.status();
-        let body: Value = answer.json().await.with_context(|| format!("{path} answered {status} without JSON"))?;
-        if !status.is_success() {
-            let (code, message) = (&body["error"]["code"], &body["error"]["message"]);
-            bail!("{}: {}", code.as_str().unwrap_or_default(), message.as_str().unwrap_or_default());
-        }
-        Ok(body)
+        })
     }
+}
+
+fn refusal(body: &Value) -> anyhow::Error {
+    let (code, message) = (&body["error"]["code"], &body["error"]["message"]);
+    anyhow!("{}: {}", code.as_str().unwrap_or_default(), message.as_str().unwrap_or_default())
 }

@@ -7,6 +7,7 @@ mod login;
 mod process;
 mod public_files;
 mod resolution;
+mod store_file;
 
 use std::{collections::BTreeSet, net::SocketAddr, path::Path, time::Duration};
 

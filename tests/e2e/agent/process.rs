@@ -35,7 +35,7 @@ fn own_account() -> String {
 }
 
 /// The settings of an agent in a directory, whose ports it keeps.
-struct AgentHome {
+pub(super) struct AgentHome {
     directory: tempfile::TempDir,
     rpc: String,
     indexer: String,
@@ -46,7 +46,7 @@ struct AgentHome {
 }
 
 impl AgentHome {
-    fn new(network: &ChainAndIndexer) -> Self {
+    pub(super) fn new(network: &ChainAndIndexer) -> Self {
         let (admin, public) = (take_port(0), take_port(0));
         Self {
             directory: tempfile::tempdir().expect("a directory"),
@@ -59,11 +59,11 @@ impl AgentHome {
         }
     }
 
-    fn path(&self, name: &str) -> std::path::PathBuf {
+    pub(super) fn path(&self, name: &str) -> std::path::PathBuf {
         self.directory.path().join(name)
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    pub(super) fn command(&self, words: &[&str]) -> Command {
         let text = |path: &Path| path.to_str().expect("a text").to_owned();
         let mut command = Command::new(SERVER_PROGRAM);
         command
@@ -94,7 +94,7 @@ impl AgentHome {
     }
 
     /// Starts the agent, and returns when it serves.
-    fn start(&self) -> AgentProcess {
+    pub(super) fn start(&self) -> AgentProcess {
         let mut child = self.command(&[]).spawn().expect("svc starts");
         let mut lines = BufReader::new(child.stderr.take().expect("piped"));
         let mut log = String::new();
@@ -116,7 +116,7 @@ impl AgentHome {
     }
 
     /// Runs a command, or an agent that does not start: success and output.
-    async fn run(&self, words: &[&str]) -> (bool, String) {
+    pub(super) async fn run(&self, words: &[&str]) -> (bool, String) {
         let mut command = tokio::process::Command::from(self.command(words));
         command.kill_on_drop(true);
         let output = tokio::time::timeout(TEST_TIMEOUT, command.output()).await.expect("in time").expect("it runs");
@@ -125,7 +125,7 @@ impl AgentHome {
     }
 }
 
-struct AgentProcess {
+pub(super) struct AgentProcess {
     child: Child,
     admin: String,
     log: std::thread::JoinHandle<String>,
@@ -141,7 +141,7 @@ impl AgentProcess {
         .await
     }
 
-    async fn info(&self) -> Value {
+    pub(super) async fn info(&self) -> Value {
         self.send("GET", "/v2/agent/info", None).await.body
     }
 
@@ -165,13 +165,13 @@ impl AgentProcess {
         waited.await.expect("idle in time")
     }
 
-    fn kill(mut self) {
+    pub(super) fn kill(mut self) {
         self.child.kill().expect("killed");
         self.child.wait().expect("gone");
     }
 
     /// Stops as a service manager does; returns whether the exit code was 0, and the log.
-    fn terminate(mut self) -> (bool, String) {
+    pub(super) fn terminate(mut self) -> (bool, String) {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).expect("sent");
         let is_ok = self.child.wait().expect("ends").success();

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use sqlx::{AnyConnection, Row};
+use sqlx::{Any, AnyConnection, Row, pool::PoolConnection};
 use svc_store::{AnyDatabase, DatabaseSettings, Durability, StoreTransaction, TableMigration};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     chain_rows::want_resolution,
@@ -17,6 +19,9 @@ const MIGRATIONS: [TableMigration; 3] = [
     TableMigration { version: 2, name: "credentials", sql: include_str!("../../migrations/0002_credentials.sql") },
     TableMigration { version: 3, name: "key_rotation", sql: include_str!("../../migrations/0003_key_rotation.sql") },
 ];
+
+/// Number of the last migration.
+pub(super) const SCHEMA_VERSION: i64 = MIGRATIONS[MIGRATIONS.len() - 1].version;
 
 const SETTINGS: DatabaseSettings = DatabaseSettings {
     durability: Durability::Machine,
@@ -61,7 +66,14 @@ pub struct AgentStore {
     database: AnyDatabase,
     ownership: Arc<Ownership>,
     keys: Arc<StoreKeys>,
+    /// One export at a time: each keeps a connection for reads.
+    export_slot: Arc<Semaphore>,
+    /// Ends with the first close.
+    closing: CancellationToken,
 }
+
+/// A snapshot of the store. Its connection is closed with it.
+pub(super) struct StoreSnapshot(pub PoolConnection<Any>);
 
 impl AgentStore {
     /// Opens the store and takes its ownership. Fails when another process owns it.
@@ -69,7 +81,8 @@ impl AgentStore {
         let lock = lock_file(&settings.url)?;
         let database = AnyDatabase::open(&settings.url, &SETTINGS).await?;
         let ownership = Arc::new(Ownership::take(&database, lock).await?);
-        Ok(Self { database, ownership, keys: Arc::new(settings.keys) })
+        let (export_slot, closing) = (Arc::new(Semaphore::new(1)), CancellationToken::new());
+        Ok(Self { database, ownership, keys: Arc::new(settings.keys), export_slot, closing })
     }
 
     /// Renews the lease.
@@ -79,6 +92,7 @@ impl AgentStore {
 
     /// Gives the lease back and closes every connection. A second call does nothing.
     pub async fn close(&self) {
+        self.closing.cancel();
         if self.database.reader.is_closed() {
             return;
         }
@@ -95,6 +109,36 @@ impl AgentStore {
     /// The store keys.
     pub(super) fn keys(&self) -> &StoreKeys {
         &self.keys
+    }
+
+    /// The permit of an export.
+    pub(super) fn export_slot(&self) -> &Arc<Semaphore> {
+        &self.export_slot
+    }
+
+    /// Is cancelled when the store closes.
+    pub(super) fn closing(&self) -> &CancellationToken {
+        &self.closing
+    }
+
+    /// Begins a snapshot: all reads of its connection see one state of the store, and writes go on beside it.
+    pub(super) async fn begin_snapshot(&self) -> Result<StoreSnapshot, AgentStoreError> {
+        let mut connection = self.database.reader.acquire().await?;
+        // The transaction never gets back into the pool.
+        connection.close_on_drop();
+        let statements: &[&str] = if self.database.is_sqlite {
+            &["BEGIN"]
+        } else {
+            // The reader of an export may be slower than the database; it has a bound of its own.
+            &[
+                "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",
+                "SET LOCAL idle_in_transaction_session_timeout = '5min'",
+            ]
+        };
+        for statement in statements {
+            sqlx::raw_sql(*statement).execute(&mut *connection).await?;
+        }
+        Ok(StoreSnapshot(connection))
     }
 
     /// Begins a write.

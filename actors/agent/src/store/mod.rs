@@ -11,6 +11,7 @@ mod head_file;
 mod key_rows;
 mod outbox;
 mod ownership;
+mod portable;
 mod sealing;
 #[cfg(test)]
 mod tests;
@@ -22,4 +23,5 @@ pub use error::AgentStoreError;
 pub use head_file::{HeadFile, PublishedHead};
 pub use key_rows::{KeyUse, RotationPhase, StoredRotation};
 pub use outbox::{BlockEvents, DeadLetter, EventGap, OutboxEvent, OutboxSizes};
+pub use portable::{ExportError, ImportError, ImportReport, StoreExport, has_export_end, import_store};
 pub use sealing::{PrivateKey, SealingError, StoreKey, StoreKeys};

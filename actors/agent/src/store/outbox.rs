@@ -293,10 +293,10 @@ impl AgentStore {
 }
 
 /// Rows of one statement.
-const ROWS: usize = 100;
+pub(super) const ROWS: usize = 100;
 
 /// The places of rows in a statement: `($1, $2), ($3, $4)`.
-fn placeholders(rows: usize, columns: usize) -> String {
+pub(super) fn placeholders(rows: usize, columns: usize) -> String {
     let row = |row: usize| {
         let places: Vec<String> = (1..=columns).map(|column| format!("${}", row * columns + column)).collect();
         format!("({})", places.join(", "))

@@ -5,6 +5,8 @@ use chacha20poly1305::{
     KeyInit, XChaCha20Poly1305, XNonce,
     aead::{Aead, Payload},
 };
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
 use svc_wire::secret::SecretString;
 use zeroize::Zeroizing;
 
@@ -43,6 +45,31 @@ impl StoreKey {
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(Zeroizing::new(bytes))
     }
+
+    /// Derives the key of another purpose: it says nothing about this key, nor about those of other purposes.
+    pub(super) fn derive(&self, purpose: &str) -> Zeroizing<[u8; 32]> {
+        hkdf_sha256(self.0.as_slice(), purpose.as_bytes())
+    }
+}
+
+/// The first 32 bytes of HKDF-SHA256 without a salt (RFC 5869).
+fn hkdf_sha256(secret: &[u8], info: &[u8]) -> Zeroizing<[u8; 32]> {
+    let extracted = hmac_sha256(&[0; 32], &[secret]);
+    hmac_sha256(&extracted, &[info, &[1]])
+}
+
+/// HMAC-SHA256 of parts in a row.
+fn hmac_sha256(key: &[u8; 32], parts: &[&[u8]]) -> Zeroizing<[u8; 32]> {
+    let mut mac = begin_hmac(key);
+    parts.iter().for_each(|part| mac.update(part));
+    Zeroizing::new(mac.finalize().into_bytes().into())
+}
+
+/// Begins HMAC-SHA256. A key that is shorter than a block is filled up with zeros (RFC 2104).
+pub(super) fn begin_hmac(key: &[u8; 32]) -> Hmac<Sha256> {
+    let mut block = Zeroizing::new([0; 64]);
+    block[..32].copy_from_slice(key);
+    <Hmac<Sha256> as KeyInit>::new((&*block).into())
 }
 
 /// The store keys: the one that encrypts, and one that only decrypts while the key is changed.
@@ -133,4 +160,19 @@ fn cipher(key: &StoreKey) -> XChaCha20Poly1305 {
 
 fn place_text(did: &str, name: &str, version: u64) -> String {
     format!("{did}\n{name}\n{version}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hkdf_sha256;
+
+    #[test]
+    fn keys_are_derived_as_in_rfc_5869() {
+        // Test case 3, its first 32 bytes.
+        let expected: [u8; 32] = [
+            0x8d, 0xa4, 0xe7, 0x75, 0xa5, 0x63, 0xc1, 0x8f, 0x71, 0x5f, 0x80, 0x2a, 0x06, 0x3c, 0x5a, 0x31, 0xb8, 0xa1,
+            0x1f, 0x5c, 0x5e, 0xe1, 0x87, 0x9e, 0xc3, 0x45, 0x4e, 0x5f, 0x3c, 0x73, 0x8d, 0x2d,
+        ];
+        assert_eq!(*hkdf_sha256(&[0x0b; 22], b""), expected);
+    }
 }
