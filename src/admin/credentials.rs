@@ -131,7 +131,7 @@ pub(super) async fn issue(State(api): State<AdminApi>, request: Request) -> Resp
         };
         let valid_until = members.take_text("validUntil")?.map(|text| parse_time(&text)).transpose()?;
         members.finish("did, schemaId, claims, validUntil")?;
-        if !did.starts_with("did:") {
+        if !is_did(&did) {
             return Err(Refusal::of_member(RefusalCode::InvalidInput, "did", "it is no DID"));
         }
         let request = IssueRequest { did, schema_id, claims, valid_until };
@@ -149,6 +149,19 @@ pub(super) async fn list_schemas(State(api): State<AdminApi>, request: Request) 
     let query = request.uri().query().map(str::to_owned);
     let listed = |one: &StoredCredential| one.kind == CredentialKind::Schema;
     to_response(list_held(&api, query.as_deref(), "listSchemaCredentials", listed).await)
+}
+
+/// Whether a text is a DID, without fragment and query.
+fn is_did(text: &str) -> bool {
+    let mut parts = text.splitn(3, ':');
+    let (scheme, method, rest) = (parts.next(), parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    let is_method = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let is_id = |byte: u8| byte.is_ascii_alphanumeric() || b"._:%-".contains(&byte);
+    scheme == Some("did")
+        && !method.is_empty()
+        && method.bytes().all(is_method)
+        && !rest.is_empty()
+        && rest.bytes().all(is_id)
 }
 
 /// An id of the registry: a number, or its decimal text.

@@ -73,6 +73,15 @@ impl From<SubmitError> for WriteStop {
         match error {
             SubmitError::AboveCeiling(_) => Self::Blocked(BlockedReason::FeeAboveCeiling),
             SubmitError::NoAccount { .. } => Self::Blocked(BlockedReason::NoFees),
+            // A simulation takes no fee: the coins are those of the message.
+            SubmitError::Simulation(error)
+                if matches!(
+                    error.classify(),
+                    ChainErrorKind::SpendLimitExceeded | ChainErrorKind::InsufficientFees
+                ) =>
+            {
+                Self::Blocked(BlockedReason::NoFunds)
+            }
             other => Self::Failed(other.to_string()),
         }
     }

@@ -11,7 +11,7 @@ use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort, backoff::Ba
 use svc_net::evidence::EvidenceFetcher;
 use svc_otel::metrics;
 use svc_trust::EssentialSchemas;
-use tokio::task::AbortHandle;
+use tokio::{task::AbortHandle, time::Instant};
 
 use super::{
     Args, CredentialAnswer, Msg,
@@ -52,7 +52,8 @@ pub struct State {
     is_outdated: bool,
     failures: u32,
     asked_for: BTreeSet<String>,
-    timer: Option<AbortHandle>,
+    /// The time of the next pass.
+    timer: Option<(Instant, AbortHandle)>,
     /// Issuances on their way, and the callers that wait for each.
     issuing: HashMap<IssueKey, Vec<ReplyPort<CredentialAnswer>>>,
     /// Comparisons with the node that run.
@@ -112,7 +113,7 @@ impl ActorBehaviour for CredentialKeeper {
             Msg::ChainFound | Msg::Wake => state.pass(context),
             Msg::RegistryChanged => {
                 state.is_outdated = true;
-                state.wake_after(context, AFTER_EVENT);
+                state.wake_within(context, AFTER_EVENT);
             }
             Msg::Reissue(names) => {
                 state.asked_for.extend(names);
@@ -155,12 +156,23 @@ impl State {
             judge: self.judge.clone(),
             sources: self.sources.clone(),
             days: args.settings.days,
+            sessions: args.sessions.clone(),
         })
     }
 
     fn wake_after(&mut self, context: &ActorContext<Msg>, pause: Duration) {
-        if let Some(timer) = self.timer.replace(context.send_after(pause, Msg::Wake)) {
-            timer.abort();
+        let timer = (Instant::now() + pause, context.send_after(pause, Msg::Wake));
+        if let Some((_, earlier)) = self.timer.replace(timer) {
+            earlier.abort();
+        }
+    }
+
+    /// Wakes after a pause, unless an earlier pass is due: events that never end delay none.
+    fn wake_within(&mut self, context: &ActorContext<Msg>, pause: Duration) {
+        let now = Instant::now();
+        let is_due = |due: Instant| due > now && due <= now + pause;
+        if !self.timer.as_ref().is_some_and(|(due, _)| is_due(*due)) {
+            self.wake_after(context, pause);
         }
     }
 
@@ -180,13 +192,7 @@ impl State {
                 asked_for,
                 handles_events: args.handles_events,
             };
-            let mut ended = pass.run().await.map_err(|stop| stop.reason().to_owned());
-            if ended.as_ref().is_ok_and(|report| report.has_change)
-                && let Err(refusal) = args.keeper.publish_credentials().await
-            {
-                ended = Err(refusal.message);
-            }
-            mailbox.send(Msg::PassEnded(ended));
+            mailbox.send(Msg::PassEnded(pass.run().await.map_err(|stop| stop.reason().to_owned())));
         });
     }
 
@@ -323,28 +329,45 @@ async fn issue_to_other(issuer: &CredentialIssuer, request: &IssueRequest, claim
         return Err(Refusal::of_member(RefusalCode::InvalidInput, "did", rule));
     }
     let known = store.find_issued(&request.did, request.schema_id, claims).await;
-    let known = known.map_err(|error| store_failed(&error))?.filter(|one| one.valid_until.is_none_or(|end| end > now));
+    let mut known =
+        known.map_err(|error| store_failed(&error))?.filter(|one| one.valid_until.is_none_or(|end| end > now));
+    if let Some(row) = &known
+        && let Some(reason) = issuer.reason_against(row).await.map_err(|stop| unavailable(stop.reason()))?
+    {
+        // What the registry has taken away is not handed out again; the next one needs the rights of now.
+        let withdrawn = [(row.id.clone(), reason.to_owned())];
+        store.withdraw_credentials(&withdrawn).await.map_err(|error| store_failed(&error))?;
+        known = None;
+    }
     let row = match known {
         Some(known) if known.state == CredentialState::Anchored => return Ok(known),
         Some(known) => known,
         None => sign_for_other(issuer, request).await?,
     };
-    let tx_hash = issuer.anchor(&row).await.map_err(|stop| super::issuer::IssueStop::from(stop).into_refusal())?;
-    Ok(StoredCredential { state: CredentialState::Anchored, tx_hash, reason: None, ..row })
+    issuer.anchor(&row).await.map_err(|stop| super::issuer::IssueStop::from(stop).into_refusal())?;
+    // A rotation of compromised keys may have come meanwhile.
+    let stored = store.credential(&row.id).await.map_err(|error| store_failed(&error))?;
+    stored.filter(|one| one.state == CredentialState::Anchored).ok_or_else(|| {
+        Refusal::new(RefusalCode::InvalidState, "the credential was withdrawn while its digest was on its way")
+    })
+}
+
+fn unavailable(error: &str) -> Refusal {
+    let message = format!("the registry cannot be read: {error}");
+    Refusal { retry_after: Some(5), ..Refusal::new(RefusalCode::ResolverUnavailable, message) }
 }
 
 async fn sign_for_other(issuer: &CredentialIssuer, request: &IssueRequest) -> CredentialAnswer {
-    let unavailable = |error: String| {
-        let message = format!("the registry cannot be read: {error}");
-        Refusal { retry_after: Some(5), ..Refusal::new(RefusalCode::ResolverUnavailable, message) }
-    };
     let found = NodeRegistry(&issuer.account).schema(request.schema_id).await;
-    let schema = found.map_err(|error| unavailable(error.to_string()))?.filter(|one| one.schema.archived.is_none());
+    let schema = found.map_err(|error| unavailable(&error.to_string()))?.filter(|one| one.schema.archived.is_none());
     let schema = schema.ok_or_else(|| {
         Refusal::of_member(RefusalCode::InvalidInput, "schemaId", "the registry has no such schema in use")
     })?;
+    // Without the rights no server of the ecosystem is asked.
+    let authority = issuer.read_authority(&request.did, &schema, CredentialKind::Issued).await;
+    authority.map_err(super::issuer::IssueStop::into_refusal)?;
     let credential = issuer.sources.credential_of(&issuer.account, &schema).await;
-    let credential = credential.map_err(|stop| unavailable(stop.reason().to_owned()))?;
+    let credential = credential.map_err(|stop| unavailable(stop.reason()))?;
     let signed = issuer.sign_and_store(request, (&schema, &credential), CredentialKind::Issued).await;
     signed.map_err(super::issuer::IssueStop::into_refusal)
 }
@@ -362,5 +385,5 @@ async fn remove_received(args: &Args, id: &str) -> CredentialAnswer {
     }
     let withdrawn = [(row.id.clone(), "REMOVED".to_owned())];
     args.store.withdraw_credentials(&withdrawn).await.map_err(|error| store_failed(&error))?;
-    Ok(row)
+    Ok(StoredCredential { state: CredentialState::Withdrawn, reason: Some("REMOVED".to_owned()), ..row })
 }

@@ -1,11 +1,15 @@
 //! The decisions about the credentials that a DID holds. Pure.
 
 use svc_trust::{RegistryParticipant, RegistrySchema, RejectionCode, authorize_holder, authorize_issuer};
+use svc_wire::participant_state::ParticipantState;
 
 use crate::store::{CredentialKind, CredentialState, StoredCredential};
 
 /// Shortest time between two credentials that the DID issues itself for one schema: claims that change back and forth cost one a day.
 const REISSUE_SECONDS: i64 = 86_400;
+
+/// Least time by which a renewed credential lasts longer.
+const LEAST_GAIN_SECONDS: i64 = 86_400;
 
 /// The registry's facts about one credential.
 pub(super) struct HeldFacts<'a> {
@@ -29,7 +33,16 @@ pub(super) fn reason_to_withdraw(held: &StoredCredential, facts: &HeldFacts<'_>)
     }
     let schema = facts.schema?;
     let holder = authorize_holder(facts.holders, schema, held.kind == CredentialKind::Own).err();
-    let issuer = authorize_issuer(facts.issuers, schema.id, facts.anchored_at?).err();
+    let issuer = facts.anchored_at.and_then(|at| authorize_issuer(facts.issuers, schema.id, at).err());
+    if issuer.is_some() || facts.anchored_at.is_none() {
+        // Another participant of the issuer may stand before its own in the answer.
+        let own = facts.issuers.iter().find(|one| one.id == held.issuer_participant);
+        match own.map(|one| one.state) {
+            Some(ParticipantState::Revoked) => return Some(RejectionCode::IssuerRevoked),
+            Some(ParticipantState::Slashed | ParticipantState::Repaid) => return Some(RejectionCode::IssuerSlashed),
+            _ => {}
+        }
+    }
     let stated = [
         RejectionCode::HolderRevoked,
         RejectionCode::HolderSlashed,
@@ -46,12 +59,15 @@ pub(super) struct OwnSituation<'a> {
     pub held: Option<&'a StoredCredential>,
     /// An own one of the schema that waits for its digest.
     pub waiting: Option<&'a StoredCredential>,
+    /// Whether the document still has the key of the one that waits.
+    pub has_waiting_key: bool,
     /// Digest of the claims as the settings have them.
     pub claims_digest: &'a str,
     /// Time and participant of the last own issue, also of a withdrawn one.
     pub last_issue: Option<(i64, u64)>,
-    /// The ISSUER participant that would issue the next one.
+    /// The ISSUER participant that would issue the next one, and the end that it could have.
     pub issuer: Option<u64>,
+    pub next_end: Option<i64>,
     /// Whether a person has asked for a new one.
     pub is_asked_for: bool,
     /// Days before the end at which it is issued again.
@@ -67,6 +83,8 @@ pub(super) enum OwnStep {
     Keep,
     /// The one that waits is anchored.
     Anchor,
+    /// The one that waits would not be accepted any more: it is given up, unless it was sent.
+    GiveUp,
     /// A new one is issued.
     Issue,
     /// A new one is due; today's was issued already.
@@ -75,8 +93,12 @@ pub(super) enum OwnStep {
 
 /// Decides the next step for a credential that the DID issues itself.
 pub(super) fn next_own_step(situation: &OwnSituation<'_>) -> OwnStep {
-    if situation.waiting.is_some() {
-        return OwnStep::Anchor;
+    if let Some(waiting) = situation.waiting {
+        let is_stale = waiting.claims_digest != situation.claims_digest
+            || !situation.has_waiting_key
+            || waiting.valid_until.is_some_and(|until| until <= situation.now)
+            || situation.issuer.is_some_and(|issuer| issuer != waiting.issuer_participant);
+        return if is_stale { OwnStep::GiveUp } else { OwnStep::Anchor };
     }
     let is_due = match situation.held {
         None => true,
@@ -84,7 +106,9 @@ pub(super) fn next_own_step(situation: &OwnSituation<'_>) -> OwnStep {
         Some(held) if held.kind != CredentialKind::Own => false,
         Some(held) => {
             let renewal = i64::from(situation.renew_days) * 86_400;
-            let ends_soon = held.valid_until.is_some_and(|until| until - renewal <= situation.now);
+            // Its participants may end with it: the next one would gain nothing.
+            let gains = |until: i64| situation.next_end.is_none_or(|next| next >= until + LEAST_GAIN_SECONDS);
+            let ends_soon = held.valid_until.is_some_and(|until| until - renewal <= situation.now && gains(until));
             held.claims_digest != situation.claims_digest || ends_soon || situation.is_asked_for
         }
     };
@@ -145,9 +169,11 @@ mod tests {
         OwnSituation {
             held,
             waiting: None,
+            has_waiting_key: true,
             claims_digest: "c",
             last_issue: Some((NOW - 10 * DAY, 3)),
             issuer: Some(3),
+            next_end: Some(NOW + 365 * DAY),
             is_asked_for: false,
             renew_days: 30,
             now: NOW,
@@ -170,6 +196,15 @@ mod tests {
             (OwnSituation { claims_digest: "d", ..keep(&received) }, OwnStep::Keep),
             (OwnSituation { is_asked_for: true, ..keep(&own) }, OwnStep::Issue),
             (OwnSituation { waiting: Some(&waiting), ..keep(&own) }, OwnStep::Anchor),
+            (OwnSituation { waiting: Some(&waiting), issuer: None, ..keep(&own) }, OwnStep::Anchor),
+            // One that no verdict would accept is not paid for.
+            (OwnSituation { waiting: Some(&waiting), issuer: Some(4), ..keep(&own) }, OwnStep::GiveUp),
+            (OwnSituation { waiting: Some(&waiting), claims_digest: "d", ..keep(&own) }, OwnStep::GiveUp),
+            (OwnSituation { waiting: Some(&waiting), has_waiting_key: false, ..keep(&own) }, OwnStep::GiveUp),
+            (OwnSituation { waiting: Some(&waiting), now: NOW + 101 * DAY, ..keep(&own) }, OwnStep::GiveUp),
+            // A renewal that ends with the same participants is none.
+            (OwnSituation { next_end: ends.valid_until, ..keep(&ends) }, OwnStep::Keep),
+            (OwnSituation { next_end: ends.valid_until.map(|end| end + DAY), ..keep(&ends) }, OwnStep::Issue),
         ] {
             assert_eq!(next_own_step(&situation), expected);
         }

@@ -1,6 +1,6 @@
 //! A credential that another DID has issued to this one, received as a file: judged as an indexer's verdict judges it, then presented.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::Value;
 use svc_trust::{
@@ -10,20 +10,16 @@ use svc_trust::{
 
 use super::{
     claims::claims_digest,
-    issuer::{CredentialIssuer, presentation_name, proof_method},
+    issuer::{CredentialIssuer, MAX_CREDENTIAL_BYTES, presentation_name, proof_method},
     judge::JudgedCredential,
     settings::{CredentialMode, CredentialSettings},
 };
 use crate::{
     error::{AgentPart, Refusal, RefusalCode},
-    registry::NodeRegistry,
+    keeper::MAX_PRESENTED,
+    registry::{NodeRegistry, name_of},
     store::{CredentialKind, CredentialState, StoredCredential},
 };
-
-/// Presentations of trust credentials in one document: an indexer looks at no more.
-const MAX_PRESENTED: usize = 16;
-/// Longest credential, in bytes of JSON: a presentation has to be fetched by indexers.
-const MAX_CREDENTIAL_BYTES: usize = 256 * 1024;
 
 fn invalid(code: RejectionCode, message: &str) -> Refusal {
     Refusal::of_member(RefusalCode::InvalidInput, "credential", format!("{}: {message}", code.as_str()))
@@ -50,8 +46,10 @@ pub(super) async fn import(
         let message = format!("it has {} bytes; at most {MAX_CREDENTIAL_BYTES} are taken", body.len());
         return Err(invalid(RejectionCode::TooLarge, &message));
     }
-    let id = credential["id"].as_str().filter(|id| !id.is_empty() && id.len() <= 2_048);
-    let id = id.ok_or_else(|| invalid(RejectionCode::CredentialInvalid, "it has no id"))?.to_owned();
+    // The id is text of its issuer, and stands in logs and lists.
+    let is_plain = |id: &&str| !id.is_empty() && id.len() <= 2_048 && id.bytes().all(|byte| byte.is_ascii_graphic());
+    let id = credential["id"].as_str().filter(is_plain);
+    let id = id.ok_or_else(|| invalid(RejectionCode::CredentialInvalid, "it has no id that is a URL"))?.to_owned();
     let judged = JudgedCredential {
         subject: &account.did,
         credential: &credential,
@@ -79,8 +77,11 @@ pub(super) async fn import(
     let store_failed =
         |error: crate::store::AgentStoreError| Refusal::not_ready(AgentPart::Store, error.to_string(), 5);
     let held = account.store.held_credentials().await.map_err(store_failed)?;
-    let others = held.iter().filter(|one| one.kind != CredentialKind::Schema && one.name != name);
-    if others.count() >= MAX_PRESENTED {
+    // Those that the agent issues itself keep their places.
+    let mut others: BTreeSet<&str> = own_names(settings);
+    others.extend(held.iter().filter(|one| one.kind != CredentialKind::Schema).map(|one| one.name.as_str()));
+    others.remove(name.as_str());
+    if others.len() >= MAX_PRESENTED {
         let message = format!("{MAX_PRESENTED} credentials are presented, and indexers look at no more; remove one");
         return Err(Refusal::new(RefusalCode::InvalidState, message));
     }
@@ -106,9 +107,20 @@ pub(super) async fn import(
         valid_until: until,
         created_at: account.chain_time().seconds,
     };
-    account.store.replace_received(&row).await.map_err(store_failed)?;
+    if !account.store.replace_received(&row).await.map_err(store_failed)? {
+        let message = format!("another credential of the store has the id {:?}", row.id);
+        return Err(invalid(RejectionCode::CredentialInvalid, &message));
+    }
     tracing::info!(credential = row.id, issuer = row.issuer, schema = row.schema_id, "a credential was imported");
     Ok(row)
+}
+
+/// The names of the credentials that the agent issues itself.
+fn own_names(settings: &CredentialSettings) -> BTreeSet<&'static str> {
+    match &settings.mode {
+        CredentialMode::Standalone { claims } => claims.keys().map(|essential| name_of(*essential)).collect(),
+        CredentialMode::Delegated { .. } | CredentialMode::Off => BTreeSet::new(),
+    }
 }
 
 /// The service credential is that of the mode: the agent's own, or the parent's.

@@ -1,13 +1,10 @@
 //! The way of one credential: from its claims to its digest at the node. It is signed and stored before its session is sent, and is
 //! presented or handed out when the node shows its digest.
 
-use std::{sync::Arc, time::Duration};
+use std::{cmp::Reverse, sync::Arc};
 
-use prost::Message;
-use prost_types::{Any, Timestamp};
+use prost_types::Timestamp;
 use serde_json::{Map, Value, json};
-use svc_otel::{metrics, trace};
-use svc_pipeline::EncodedMessage;
 use svc_trust::{
     EssentialCredential, RejectionCode, RejectionReason, authorize_holder,
     did_document::ProofPurpose,
@@ -15,26 +12,30 @@ use svc_trust::{
     issuance::{CredentialDraft, sign_credential},
     proof::ProofSuite,
 };
-use svc_wire::{proto::svc::pp::v1::MsgCreateOrUpdateParticipantSession, timestamp};
+use svc_wire::{
+    proto::svc::pp::v1::{Participant, ParticipantRole},
+    timestamp,
+};
 use uuid::Uuid;
 
 use super::{
+    anchoring::KEY_REMOVED,
     claims::{check_claim_texts, claim_violations, claims_digest},
+    core::{HeldFacts, reason_to_withdraw},
     judge::{CredentialJudge, JudgedCredential},
+    session_locks::SessionLocks,
 };
 use crate::{
-    account_write::{AccountWrite, WriteStop, WritingAccount},
+    account_write::{WriteStop, WritingAccount},
     error::{Refusal, RefusalCode, Violation},
     grant::{AgentGrant, BlockedReason, WantedGrant},
-    journal_key::session_key,
     keeper::KeeperHandle,
     registry::{NodeRegistry, SchemaCredential, SchemaOnChain, SchemaSources, all_to_evidence, name_of},
     store::{CredentialKind, CredentialState, StoredCredential},
 };
 
-/// Looks at the node for a digest behind the transaction that anchors it, and the pause between two.
-const DIGEST_LOOKS: u32 = 20;
-const DIGEST_PAUSE: Duration = Duration::from_millis(250);
+/// Longest credential, in bytes of JSON: a presentation has to be fetched by indexers.
+pub(super) const MAX_CREDENTIAL_BYTES: usize = 256 * 1024;
 
 /// A credential that is to be issued.
 #[derive(Debug, Clone, PartialEq)]
@@ -95,17 +96,18 @@ pub(super) struct CredentialIssuer {
     pub sources: SchemaSources,
     /// Longest validity.
     pub days: u32,
+    pub sessions: SessionLocks,
 }
 
 /// The registry's side of a credential that may be issued.
-struct Authority {
-    grant: AgentGrant,
+pub(super) struct Authority {
+    pub grant: AgentGrant,
     /// End of the participant that holds the credential.
     holder_until: Option<i128>,
 }
 
 impl CredentialIssuer {
-    fn registry(&self) -> NodeRegistry<'_> {
+    pub(super) fn registry(&self) -> NodeRegistry<'_> {
         NodeRegistry(&self.account)
     }
 
@@ -119,9 +121,13 @@ impl CredentialIssuer {
         if let Err(violations) = check_claim_texts(&request.claims) {
             return Err(invalid_claims(violations));
         }
-        let authority = self.read_authority(request, schema, kind).await?;
+        let authority = self.read_authority(&request.did, schema, kind).await?;
         let now = self.account.chain_time();
-        let until = self.end_of_validity(request, &authority, &now)?;
+        let until = self.end_of_validity(&authority, request.valid_until, &now);
+        if until <= now.seconds {
+            let rule = "it lies behind the time of the chain";
+            return Err(IssueStop::Refused(Refusal::of_member(RefusalCode::InvalidInput, "validUntil", rule)));
+        }
         let id = format!("{}#{}", self.account.did, Uuid::new_v4());
         let body = self.sign(request, id, credential, &now, until)?;
         let algorithm = DigestAlgorithm::from_name(&schema.schema.digest_algorithm)
@@ -154,50 +160,74 @@ impl CredentialIssuer {
     }
 
     /// Reads at the node the participants that authorise issuer and holder.
-    async fn read_authority(
+    pub async fn read_authority(
         &self,
-        request: &IssueRequest,
+        did: &str,
         schema: &SchemaOnChain,
         kind: CredentialKind,
     ) -> Result<Authority, IssueStop> {
-        let grant = self.account.read_grant(&WantedGrant::to_issue(schema.schema.id, None)).await?;
         let now = timestamp::unix_nanos(&self.account.chain_time());
-        let is_own = kind == CredentialKind::Own;
-        let found = if is_own {
-            self.registry().participants(&request.did).await?
-        } else {
-            self.registry().holders_under(&request.did, grant.participant.id).await?
-        };
-        let (participants, with_schema) = (all_to_evidence(&found, now), schema.to_evidence());
-        let holder = authorize_holder(&participants, &with_schema, is_own);
-        match holder.map(|holder| holder.and_then(|holder| holder.effective_until)) {
-            Ok(holder_until) => Ok(Authority { grant, holder_until }),
-            Err(reason) => {
-                let (did, id) = (&request.did, grant.participant.id);
-                let message =
-                    format!("{did} has no active HOLDER participant under participant {id}: {}", reason.message);
-                Err(IssueStop::Refused(Refusal::new(RefusalCode::PeerNotAuthorized, message)))
+        let (schema_id, is_own) = (schema.schema.id, kind == CredentialKind::Own);
+        let found = self.registry().participants(did).await?;
+        if is_own {
+            let grant = self.account.read_grant(&WantedGrant::to_issue(schema_id, None)).await?;
+            let participants = all_to_evidence(&found, now);
+            let holder = authorize_holder(&participants, &schema.to_evidence(), true);
+            return match holder {
+                Ok(holder) => Ok(Authority { grant, holder_until: holder.and_then(|one| one.effective_until) }),
+                Err(reason) => Err(not_a_holder(did, schema_id, &reason.message)),
+            };
+        }
+        // The DID may be a holder under one of several ISSUER participants of this agent.
+        let of_schema = |one: &&Participant| one.role() == ParticipantRole::Holder && one.schema_id == schema_id;
+        let mut holders: Vec<&Participant> = found.iter().filter(of_schema).collect();
+        holders.sort_by_key(|one| Reverse(one.effective_until.map_or(i64::MAX, |until| until.seconds)));
+        let mut ungranted = None;
+        for holder in holders {
+            let evidence = all_to_evidence(std::slice::from_ref(holder), now);
+            let Ok(Some(active)) = authorize_holder(&evidence, &schema.to_evidence(), false) else { continue };
+            let holder_until = active.effective_until;
+            let wanted = WantedGrant::to_issue(schema_id, Some(holder.validator_participant_id));
+            match self.account.read_grant(&wanted).await {
+                Ok(grant) => return Ok(Authority { grant, holder_until }),
+                Err(stop @ WriteStop::Blocked(_)) => ungranted = Some(stop),
+                Err(stop) => return Err(stop.into()),
             }
         }
+        // Without any right to issue, that is the first thing to be mended.
+        self.account.read_grant(&WantedGrant::to_issue(schema_id, None)).await?;
+        let reason = match ungranted {
+            Some(stop) => format!("it is one under another participant ({})", stop.reason()),
+            None => "the registry has none in effect".to_owned(),
+        };
+        Err(not_a_holder(did, schema_id, &reason))
+    }
+
+    /// The reason for which a credential that was issued to another does not count any more, as the document and the node state it.
+    pub async fn reason_against(&self, row: &StoredCredential) -> Result<Option<&'static str>, WriteStop> {
+        if !self.keeper.published().document.allows_assertion(&row.proof_method) {
+            return Ok(Some(KEY_REMOVED));
+        }
+        let now = self.account.chain_time();
+        let nanos = timestamp::unix_nanos(&now);
+        let schema = self.registry().schema(row.schema_id).await?.map(|schema| schema.to_evidence());
+        let facts = HeldFacts {
+            holders: &all_to_evidence(&self.registry().participants(&row.subject).await?, nanos),
+            issuers: &all_to_evidence(&self.registry().participants(&row.issuer).await?, nanos),
+            schema: schema.as_ref(),
+            anchored_at: self.registry().anchored_at(&row.digest).await?,
+            now: now.seconds,
+        };
+        Ok(reason_to_withdraw(row, &facts).map(|code| code.as_str()))
     }
 
     /// The earliest of the configured days, the ends of both participants, and the requested end.
-    fn end_of_validity(
-        &self,
-        request: &IssueRequest,
-        authority: &Authority,
-        now: &Timestamp,
-    ) -> Result<i64, IssueStop> {
+    pub fn end_of_validity(&self, authority: &Authority, requested: Option<i64>, now: &Timestamp) -> i64 {
         let days = now.seconds + i64::from(self.days) * 86_400;
         let issuer_until = authority.grant.participant.effective_until.map(|until| until.seconds);
         let seconds = |nanos: i128| i64::try_from(nanos.div_euclid(1_000_000_000)).unwrap_or(i64::MAX);
-        let ends = [issuer_until, authority.holder_until.map(seconds), request.valid_until];
-        let until = ends.into_iter().flatten().fold(days, i64::min);
-        if until <= now.seconds {
-            let rule = "it lies behind the time of the chain";
-            return Err(IssueStop::Refused(Refusal::of_member(RefusalCode::InvalidInput, "validUntil", rule)));
-        }
-        Ok(until)
+        let ends = [issuer_until, authority.holder_until.map(seconds), requested];
+        ends.into_iter().flatten().fold(days, i64::min)
     }
 
     fn sign(
@@ -228,6 +258,12 @@ impl CredentialIssuer {
         let mut body = draft.into_credential(ProofSuite::EddsaJcs2022);
         sign_credential(&mut body, &prover, ProofSuite::EddsaJcs2022, &at)
             .map_err(|reason| WriteStop::Failed(reason.message))?;
+        let length = body.to_string().len();
+        if length > MAX_CREDENTIAL_BYTES {
+            let rule =
+                format!("the credential has {length} bytes with them; at most {MAX_CREDENTIAL_BYTES} are presented");
+            return Err(invalid_claims(vec![violation("claims", &rule)]));
+        }
         Ok(body)
     }
 
@@ -254,86 +290,16 @@ impl CredentialIssuer {
             Err(reason) => Err(WriteStop::Failed(format!("{}: {}", reason.code.as_str(), reason.message)).into()),
         }
     }
+}
 
-    /// Anchors the digest of a stored credential, once: the session of its id is read at the node before anything is sent. Returns the
-    /// transaction, if this agent knows it.
-    pub async fn anchor(&self, row: &StoredCredential) -> Result<Option<String>, WriteStop> {
-        if !self.keeper.published().document.allows_assertion(&row.proof_method) {
-            // Its key was taken out of the document after it was signed: no verdict would accept it.
-            self.account.store.withdraw_credentials(&[(row.id.clone(), "KEY_REMOVED".to_owned())]).await?;
-            return Err(WriteStop::Failed("the key of its proof is not in the document any more".to_owned()));
-        }
-        let span = trace::anchor_span(&self.account.did, &row.id, row.schema_id);
-        let sent = self.send_session(row, &span).await;
-        metrics::record_credential_anchor(match &sent {
-            Ok(_) => "anchored",
-            Err(WriteStop::Blocked(_)) => "blocked",
-            Err(WriteStop::Failed(_)) => "failed",
-        });
-        let tx_hash = match sent {
-            Ok(tx_hash) => tx_hash,
-            Err(stop) => {
-                tracing::warn!(credential = row.id, reason = stop.reason(), "a credential waits for its digest");
-                self.account.store.note_waiting(&row.id, stop.reason()).await?;
-                return Err(stop);
-            }
-        };
-        self.account.store.note_anchored(row, tx_hash.as_deref()).await?;
-        tracing::info!(credential = row.id, tx_hash, "the digest of a credential is at the node");
-        Ok(tx_hash)
-    }
-
-    async fn send_session(&self, row: &StoredCredential, span: &tracing::Span) -> Result<Option<String>, WriteStop> {
-        let id = session_id(&row.id);
-        let write = AccountWrite {
-            account: &self.account,
-            key: session_key(&self.account.did, id),
-            origin: "credential",
-            allows_repetition: false,
-        };
-        let silent = |_: String| {};
-        let mut tx_hash = write.find_earlier(&silent).await?;
-        if tx_hash.is_none() && !self.registry().has_session(id, row.issuer_participant).await? {
-            let grant =
-                self.account.read_grant(&WantedGrant::to_issue(row.schema_id, Some(row.issuer_participant))).await?;
-            let granter = grant.granter();
-            let session = MsgCreateOrUpdateParticipantSession {
-                corporation: grant.corporation,
-                operator: self.account.pipeline().identity().address.to_string(),
-                id: id.to_owned(),
-                issuer_participant_id: row.issuer_participant,
-                digest: row.digest.clone(),
-                ..MsgCreateOrUpdateParticipantSession::default()
-            };
-            let namespace = self.account.access.chain.registry.namespace();
-            let type_url = namespace.type_url("pp", "MsgCreateOrUpdateParticipantSession");
-            let value = session.encode_to_vec();
-            let message = EncodedMessage { message: Any { type_url, value }, needs_grant: true };
-            let granter = write.choose_payer(&message, granter).await?;
-            // An earlier incarnation may have been killed while the signer had its write.
-            tx_hash = write.find_earlier(&silent).await?;
-            if tx_hash.is_none() {
-                tx_hash = Some(write.send(message, granter, span, &silent).await?);
-            }
-        }
-        for _ in 0..DIGEST_LOOKS {
-            if self.registry().anchored_at(&row.digest).await?.is_some() {
-                return Ok(tx_hash);
-            }
-            tokio::time::sleep(DIGEST_PAUSE).await;
-        }
-        Err(WriteStop::Failed("the node does not show the digest yet".to_owned()))
-    }
+fn not_a_holder(did: &str, schema_id: u64, reason: &str) -> IssueStop {
+    let message = format!("{did} has no active HOLDER participant of schema {schema_id} under this agent's: {reason}");
+    IssueStop::Refused(Refusal::new(RefusalCode::PeerNotAuthorized, message))
 }
 
 /// The verification method of the proof of a credential.
 pub(super) fn proof_method(credential: &Value) -> String {
     credential["proof"]["verificationMethod"].as_str().unwrap_or_default().to_owned()
-}
-
-/// The id of the session of a credential: the UUID in its id.
-fn session_id(credential_id: &str) -> &str {
-    credential_id.rsplit_once('#').map_or(credential_id, |(_, id)| id)
 }
 
 /// The name of the presentation of a credential of a schema.

@@ -6,12 +6,14 @@
 //! before each attempt, so that it is paid for once. When the keeper dies, the next incarnation begins with a pass.
 
 mod actor;
+mod anchoring;
 mod claims;
 mod core;
 mod import;
 mod issuer;
 mod judge;
 mod pass;
+mod session_locks;
 mod settings;
 
 use std::{collections::BTreeSet, time::Duration};
@@ -20,6 +22,7 @@ use serde_json::Value;
 use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, RetainedState, supervision::ChildSpec};
 use svc_net::fetch::BoundedFetcher;
 
+use self::session_locks::SessionLocks;
 use crate::{
     chain_link::ChainAccess,
     error::{AgentPart, Refusal},
@@ -123,6 +126,7 @@ pub struct Args {
     fetcher: BoundedFetcher,
     /// Whether the registry's facts may take credentials away.
     handles_events: bool,
+    sessions: SessionLocks,
     chain: RetainedState<Option<ChainAccess>>,
     report: RetainedState<PassReport>,
 }
@@ -161,9 +165,20 @@ impl CredentialHandle {
     pub(crate) fn child_spec(&self, args: CredentialKeeperArgs) -> ChildSpec {
         let CredentialKeeperArgs { store, keeper, did, corporation_id, base_url, settings, fetcher, handles_events } =
             args;
-        let (chain, report) = (self.chain.clone(), self.report.clone());
-        let args =
-            Args { store, keeper, did, corporation_id, base_url, settings, fetcher, handles_events, chain, report };
+        let (chain, report, sessions) = (self.chain.clone(), self.report.clone(), SessionLocks::default());
+        let args = Args {
+            store,
+            keeper,
+            did,
+            corporation_id,
+            base_url,
+            settings,
+            fetcher,
+            handles_events,
+            sessions,
+            chain,
+            report,
+        };
         ChildSpec::worker::<actor::CredentialKeeper>(&self.actor, args)
     }
 
@@ -181,6 +196,13 @@ impl CredentialHandle {
     /// Has own credentials issued again, by the names of their presentations.
     pub(crate) fn reissue(&self, names: BTreeSet<String>) {
         self.actor.notify(Msg::Reissue(names));
+    }
+
+    /// Returns the time of the chain, by which credentials begin and end: seconds since the epoch.
+    pub(crate) fn chain_time(&self) -> i64 {
+        let clock = self.chain.with(|chain| chain.as_ref().map(|access| access.pipeline.clock()));
+        let time = clock.and_then(|clock| clock.time(tokio::time::Instant::now()));
+        time.unwrap_or_else(svc_kit::wall_clock::now).seconds
     }
 
     /// Returns the end of the last pass.

@@ -1,8 +1,12 @@
 //! One pass over the credentials that the DID holds: those that the registry has taken away are withdrawn, own ones are issued, renewed
 //! and anchored, those of schemas follow the schemas on the chain, and issued ones that wait are anchored.
 
-use std::collections::{BTreeMap, BTreeSet, btree_map::Entry};
+use std::{
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
+    pin::pin,
+};
 
+use futures::StreamExt;
 use serde_json::{Value, json};
 use svc_trust::{
     EssentialCredential,
@@ -15,6 +19,7 @@ use svc_wire::timestamp;
 use uuid::Uuid;
 
 use super::{
+    anchoring::KEY_REMOVED,
     claims::{claims_digest, claims_for},
     core::{HeldFacts, OwnSituation, OwnStep, find_held, next_own_step, reason_to_withdraw},
     issuer::{CredentialIssuer, IssueRequest, IssueStop, proof_method},
@@ -22,15 +27,16 @@ use super::{
 };
 use crate::{
     account_write::WriteStop,
-    grant::{BlockedReason, WantedGrant},
+    grant::BlockedReason,
     registry::{NodeRegistry, SchemaOnChain, all_to_evidence, name_of},
     store::{CredentialKind, CredentialState, StoredCredential},
 };
 
-/// Issued credentials that one pass anchors.
+/// Issued credentials that one pass anchors, and those that are sent at once: one that a node forgets holds up none of the others.
 const MAX_ANCHORED: u32 = 64;
-/// Schemas of own ecosystems whose credentials are presented: a document has room for no more.
-const MAX_SCHEMAS: usize = 100;
+const ANCHORED_AT_ONCE: usize = 16;
+/// Schemas of own ecosystems whose credentials are presented: a reader of their document looks at no more.
+const MAX_SCHEMAS: usize = 64;
 
 /// The end of a pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -39,8 +45,6 @@ pub struct PassReport {
     pub waiting: BTreeMap<String, String>,
     /// Whether a later pass may succeed without an event.
     pub has_failure: bool,
-    /// Whether the presented credentials have changed.
-    pub has_change: bool,
     /// Seconds until a participant of the DID begins: no event announces that.
     pub begins_in: Option<u64>,
 }
@@ -50,6 +54,14 @@ impl PassReport {
         self.has_failure |= matches!(stop, WriteStop::Failed(_));
         self.waiting.insert(name.to_owned(), stop.reason().to_owned());
     }
+}
+
+/// The end of a step for an own credential.
+enum OwnEnd {
+    /// Nothing is left to do.
+    Done,
+    /// Another one is due; today's was issued already.
+    Tomorrow,
 }
 
 /// A pass.
@@ -89,14 +101,19 @@ impl Pass<'_> {
     /// Runs the pass. Fails when the store or the node does, before anything was decided.
     pub async fn run(&self) -> Result<PassReport, WriteStop> {
         let mut report = PassReport::default();
-        if self.handles_events {
-            report.has_change = self.withdraw().await?;
-        }
+        self.withdraw_unproven().await?;
+        self.withdraw().await?;
+        // A revoked credential is out of the document before anything is sent. A publication that failed is repeated so, too.
+        self.publish(&mut report).await;
         if let CredentialMode::Standalone { claims } = &self.settings.mode {
             for (essential, texts) in claims {
                 let name = name_of(*essential);
                 match self.take_own_step(*essential, texts).await {
-                    Ok(has_change) => report.has_change |= has_change,
+                    Ok(OwnEnd::Done) => {}
+                    Ok(OwnEnd::Tomorrow) => {
+                        let reason = "a credential of this schema was issued within the last day";
+                        report.waiting.insert(name.to_owned(), reason.to_owned());
+                    }
                     Err(IssueStop::Stopped(stop)) => report.wait(name, &stop),
                     Err(IssueStop::Refused(refusal)) => {
                         report.wait(name, &WriteStop::Failed(refusal.message));
@@ -107,16 +124,70 @@ impl Pass<'_> {
         if report.waiting.values().any(|reason| reason == BlockedReason::NoParticipant.as_str()) {
             report.begins_in = self.next_beginning().await?;
         }
-        match self.follow_schemas().await {
-            Ok(has_change) => report.has_change |= has_change,
-            Err(stop) => report.wait("schemas", &stop),
+        if let Err(stop) = self.follow_schemas().await {
+            report.wait("schemas", &stop);
         }
-        for row in self.issuer.account.store.waiting_credentials(MAX_ANCHORED).await? {
-            if let Err(stop) = self.issuer.anchor(&row).await {
-                report.wait(&row.id, &stop);
+        self.publish(&mut report).await;
+        let waiting = self.issuer.account.store.waiting_credentials(MAX_ANCHORED).await?;
+        let mut anchored =
+            pin!(futures::stream::iter(waiting).map(|row| self.anchor_issued(row)).buffer_unordered(ANCHORED_AT_ONCE));
+        while let Some((id, ended)) = anchored.next().await {
+            if let Err(stop) = ended {
+                report.wait(&id, &stop);
             }
         }
         Ok(report)
+    }
+
+    /// Has the document present the credentials of the store.
+    async fn publish(&self, report: &mut PassReport) {
+        if let Err(refusal) = self.issuer.keeper.publish_credentials().await {
+            report.wait("document", &WriteStop::Failed(refusal.message));
+        }
+    }
+
+    /// Anchors a credential that was issued to another, if it still counts.
+    async fn anchor_issued(&self, row: StoredCredential) -> (String, Result<(), WriteStop>) {
+        let anchored = async {
+            match self.issuer.reason_against(&row).await? {
+                Some(reason) if self.issuer.give_up(&row).await? => {
+                    tracing::warn!(credential = row.id, reason, "a credential that waited is given up");
+                }
+                _ => drop(self.issuer.anchor(&row).await?),
+            }
+            Ok(())
+        };
+        let ended = anchored.await;
+        (row.id, ended)
+    }
+
+    /// Withdraws the credentials whose proof has a key that the document lacks: after a rotation of compromised keys.
+    async fn withdraw_unproven(&self) -> Result<(), WriteStop> {
+        let store = &self.issuer.account.store;
+        let published = self.issuer.keeper.published();
+        for kind in [CredentialKind::Issued, CredentialKind::Schema] {
+            for method in store.proof_methods(kind).await? {
+                if !published.document.allows_assertion(&method) {
+                    tracing::warn!(method, "credentials are withdrawn whose key has left the document");
+                    store.withdraw_of_method(kind, &method, KEY_REMOVED).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the settings want another credential in the place of this one, or none.
+    fn is_unwanted(&self, held: &StoredCredential) -> bool {
+        let is_service = held.name == name_of(EssentialCredential::Service);
+        match (&self.settings.mode, held.kind) {
+            (CredentialMode::Standalone { claims }, CredentialKind::Own) => {
+                claims.keys().all(|essential| name_of(*essential) != held.name)
+            }
+            (CredentialMode::Standalone { .. }, CredentialKind::Received) => is_service,
+            (CredentialMode::Delegated { .. }, CredentialKind::Own) => true,
+            (CredentialMode::Delegated { parent }, CredentialKind::Received) => is_service && held.issuer != *parent,
+            _ => false,
+        }
     }
 
     /// Seconds until the next participant of the DID begins.
@@ -127,14 +198,23 @@ impl Pass<'_> {
         Ok(begins.filter(|from| *from > now).min().and_then(|from| u64::try_from(from - now).ok()))
     }
 
-    /// Withdraws the credentials whose participants the node states as ended, revoked or slashed. Returns whether there was any.
-    async fn withdraw(&self) -> Result<bool, WriteStop> {
+    /// Withdraws the credentials that the settings do not want any more, and those whose participants the node states as ended, revoked or
+    /// slashed.
+    async fn withdraw(&self) -> Result<(), WriteStop> {
         let held = self.issuer.account.store.held_credentials().await?;
         let held = held.into_iter().filter(|one| one.kind != CredentialKind::Schema);
         let (now, mut schemas, mut participants) = (self.now(), BTreeMap::new(), BTreeMap::new());
         let nanos = i128::from(now) * 1_000_000_000;
         let mut withdrawn = Vec::new();
         for one in held {
+            if self.is_unwanted(&one) {
+                tracing::warn!(credential = one.id, "the settings do not want a credential any more");
+                withdrawn.push((one.id, "NOT_WANTED".to_owned()));
+                continue;
+            }
+            if !self.handles_events {
+                continue;
+            }
             if let Entry::Vacant(place) = schemas.entry(one.schema_id) {
                 let found = self.registry().schema(one.schema_id).await?;
                 place.insert(found.map(|schema| schema.to_evidence()));
@@ -160,19 +240,22 @@ impl Pass<'_> {
         if !withdrawn.is_empty() {
             self.issuer.account.store.withdraw_credentials(&withdrawn).await?;
         }
-        Ok(!withdrawn.is_empty())
+        Ok(())
     }
 
-    /// Takes the next step for one credential that the DID issues itself. Returns whether a credential became presentable.
+    /// Takes the next step for one credential that the DID issues itself.
     async fn take_own_step(
         &self,
         essential: EssentialCredential,
         texts: &BTreeMap<String, String>,
-    ) -> Result<bool, IssueStop> {
+    ) -> Result<OwnEnd, IssueStop> {
         let (account, store) = (&self.issuer.account, &self.issuer.account.store);
         let known = &self.issuer.judge.essential_schemas;
         let ecosystems = &self.settings.trusted_ecosystems;
-        let source = self.issuer.sources.essential(account, ecosystems, (essential, known)).await?;
+        let stored = store.held_credentials().await?;
+        let present = stored.iter().find(|one| one.kind == CredentialKind::Own && one.name == name_of(essential));
+        let present = present.map(|one| one.schema_id);
+        let source = self.issuer.sources.essential(account, ecosystems, (essential, known), present).await?;
         let source = source.ok_or_else(|| {
             let kind = essential.as_str();
             WriteStop::Failed(format!("no ecosystem of TRUSTED_ECS_ECOSYSTEM_DIDS has a schema of {kind} in use"))
@@ -182,57 +265,71 @@ impl Pass<'_> {
             WriteStop::Failed(format!("the claims do not fit the schema on the chain: {}", problems.join("; ")))
         })?;
         let digest = claims_digest(&claims);
-        let stored = store.held_credentials().await?;
         let schema_id = source.schema.schema.id;
         let (waiting, held) = find_held(&stored, schema_id, self.did());
-        let grant = account.read_grant(&WantedGrant::to_issue(schema_id, None)).await;
+        let authority = self.issuer.read_authority(self.did(), &source.schema, CredentialKind::Own).await;
+        let now = account.chain_time();
+        let next_end = authority.as_ref().ok().map(|one| self.issuer.end_of_validity(one, None, &now));
+        let published = self.issuer.keeper.published();
         let situation = OwnSituation {
             held,
             waiting,
+            has_waiting_key: waiting.is_none_or(|one| published.document.allows_assertion(&one.proof_method)),
             claims_digest: &digest,
             last_issue: store.last_own_issue(schema_id).await?,
-            issuer: grant.as_ref().ok().map(|grant| grant.participant.id),
+            issuer: authority.as_ref().ok().map(|one| one.grant.participant.id),
+            next_end,
             is_asked_for: held.is_some_and(|held| self.is_asked_for(held)),
             renew_days: self.settings.renew_days,
             now: self.now(),
         };
         let row = match (next_own_step(&situation), waiting) {
-            (OwnStep::Keep, _) => return Ok(false),
-            (OwnStep::WaitForTomorrow, _) => {
-                let reason = "a credential of this schema was issued within the last day".to_owned();
-                return Err(WriteStop::Failed(reason).into());
-            }
+            (OwnStep::Keep, _) => return Ok(OwnEnd::Done),
+            (OwnStep::WaitForTomorrow, _) => return Ok(OwnEnd::Tomorrow),
             (OwnStep::Anchor, Some(waiting)) => waiting.clone(),
-            (OwnStep::Anchor | OwnStep::Issue, _) => {
+            (OwnStep::GiveUp, Some(waiting)) => {
+                if self.issuer.give_up(waiting).await? {
+                    return Err(
+                        WriteStop::Failed("the one that waited was given up; the next follows".to_owned()).into()
+                    );
+                }
+                waiting.clone()
+            }
+            (OwnStep::Anchor | OwnStep::GiveUp | OwnStep::Issue, _) => {
                 // Without a grant nothing is signed that could not be anchored.
-                grant?;
+                authority?;
                 let request = IssueRequest { did: self.did().to_owned(), schema_id, claims, valid_until: None };
                 let with = (&source.schema, &source.credential);
                 self.issuer.sign_and_store(&request, with, CredentialKind::Own).await?
             }
         };
         self.issuer.anchor(&row).await?;
-        Ok(true)
+        Ok(OwnEnd::Done)
     }
 
-    /// Keeps the credentials of the schemas of own ecosystems equal to the schemas on the chain. Returns whether one became presentable,
-    /// or is presented no more.
-    async fn follow_schemas(&self) -> Result<bool, WriteStop> {
+    /// Keeps the credentials of the schemas of own ecosystems equal to the schemas on the chain.
+    async fn follow_schemas(&self) -> Result<(), WriteStop> {
         let store = &self.issuer.account.store;
         let on_chain = self.registry().own_schemas().await?;
         let stored = store.held_credentials().await?;
         let stored: Vec<&StoredCredential> = stored.iter().filter(|one| one.kind == CredentialKind::Schema).collect();
         let in_use = |schema: &&SchemaOnChain| schema.schema.archived.is_none();
-        let (mut has_change, mut withdrawn) = (false, Vec::new());
+        let mut withdrawn = Vec::new();
         for one in &stored {
-            let schema = on_chain.iter().find(|schema| schema.schema.id == one.schema_id);
-            if schema.is_some_and(|schema| schema.schema.archived.is_some()) {
+            let schema = match on_chain.iter().find(|schema| schema.schema.id == one.schema_id) {
+                Some(schema) => Some(schema.clone()),
+                None => self.registry().schema(one.schema_id).await?,
+            };
+            // A schema that the node does not know is no fact about it.
+            let Some(schema) = schema else { continue };
+            if schema.schema.archived.is_some() {
                 withdrawn.push((one.id.clone(), "SCHEMA_ARCHIVED".to_owned()));
+            } else if schema.ecosystem_did != self.did() {
+                withdrawn.push((one.id.clone(), "SCHEMA_OF_ANOTHER".to_owned()));
             }
         }
         if !withdrawn.is_empty() {
             store.withdraw_credentials(&withdrawn).await?;
-            has_change = true;
         }
         for schema in on_chain.iter().filter(in_use).take(MAX_SCHEMAS) {
             let text_digest = sri_digest(schema.schema.json_schema.as_bytes(), DigestAlgorithm::Sha384);
@@ -245,10 +342,9 @@ impl Pass<'_> {
             // The operator anchors it: a VS operator cannot store a digest alone.
             if self.registry().anchored_at(&row.digest).await?.is_some() {
                 store.note_anchored(&row, None).await?;
-                has_change = true;
             }
         }
-        Ok(has_change)
+        Ok(())
     }
 
     async fn sign_schema(&self, schema: &SchemaOnChain, text_digest: String) -> Result<StoredCredential, WriteStop> {

@@ -243,7 +243,7 @@ impl State {
         for WaitingChange { change, reply, .. } in changes {
             if matches!(change, DocumentChange::Presentations(_)) {
                 presentations = self.presentations.take().unwrap_or(presentations);
-                self.publications.writing = std::mem::take(&mut self.publications.made);
+                self.publications.writing.append(&mut self.publications.made);
             }
             let judged = apply(&change, &mut document, &published, self.args.hosts);
             keys.rotates_update |= judged.is_ok() && change == DocumentChange::UpdateKey;
@@ -251,7 +251,10 @@ impl State {
                 self.answers.push((reply, judged));
             }
         }
-        let is_unchanged = document == published.document && keys == WriteKeys::default();
+        // Other credentials behind equal links are a version too: indexers read them again after the resolution of one.
+        let is_unchanged = document == published.document
+            && keys == WriteKeys::default()
+            && presentations.source.digest() == published.version.presented;
         let (writer, mailbox, count) = (Arc::clone(&self.args.writer), context.mailbox(), self.answers.len());
         context.spawn(async move {
             let started = Instant::now();

@@ -27,7 +27,13 @@ pub(super) fn entry_time(seconds: i64) -> String {
 
 /// A version of a did:web document, which has no log.
 pub(super) fn web_version(number: u64, written_at: i64, document: &Value) -> DocumentVersion {
-    DocumentVersion { number, version_id: number.to_string(), written_at, content: document.to_string() }
+    DocumentVersion {
+        number,
+        version_id: number.to_string(),
+        written_at,
+        content: document.to_string(),
+        presented: String::new(),
+    }
 }
 
 /// Verifies a log in a blocking thread.
@@ -76,7 +82,8 @@ pub(super) async fn create_identity(
                 first_entry(document.as_json(), &entry_keys, &entry_time(written_at))?;
             let log = Bytes::from(line.clone());
             verify(state["id"].as_str().unwrap_or_default(), log.clone()).await?;
-            let version = DocumentVersion { number: 1, version_id, written_at, content: line };
+            let version =
+                DocumentVersion { number: 1, version_id, written_at, content: line, presented: String::new() };
             (version, Some(log), state, Some(update_keys))
         }
     };

@@ -34,6 +34,7 @@ use crate::{
 
 use self::core::MAX_CHANGE_WAIT;
 pub(crate) use self::document_keys::DocumentKeyring;
+pub(crate) use self::presentations::MAX_PRESENTED;
 pub use self::presentations::PresentationSet;
 pub use self::{
     actor::DocumentKeeper,

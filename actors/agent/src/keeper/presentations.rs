@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use svc_trust::{
     issuance::sign_presentation,
     proof::{ProofKey, ProofSuite},
@@ -15,13 +16,17 @@ use crate::{
     store::{AgentStoreError, CredentialKind, CredentialState, StoredCredential},
 };
 
+/// Presentations of trust credentials in one document: an indexer looks at no more.
+pub(crate) const MAX_PRESENTED: usize = 16;
+/// Beginning of the names of presentations whose schema is not essential.
+const OTHER_SCHEMA_PREFIX: &str = "cs-";
 /// The presentation of all credentials.
 const WHOIS_FILE: &str = "/whois.vp";
 
 /// The presentations of a document.
 #[derive(Debug, Clone, Default)]
 pub struct PresentationSet {
-    /// Their entries in the document, in the order of their ids.
+    /// Their entries in the document, in its order.
     pub entries: Vec<ServiceEntry>,
     /// Their files, by the path of their URL.
     pub files: BTreeMap<String, PublishedFile>,
@@ -42,18 +47,31 @@ impl PresentationSource {
         Self { credentials, signed_by: key.verification_method.clone() }
     }
 
+    /// Digest of the ids of the credentials; empty without one.
+    pub fn digest(&self) -> String {
+        if self.credentials.is_empty() {
+            return String::new();
+        }
+        multibase::encode(multibase::Base::Base16Lower, Sha256::digest(self.credentials.join("\n")))
+    }
+
     /// Whether a key has signed the set.
     pub fn is_signed_by(&self, key: &ProofKey) -> bool {
         self.signed_by == key.verification_method
     }
 }
 
-/// The credentials that are presented, by the name of their presentation. Of two with one name the newer one is.
+/// The credentials that are presented, in the order of the document. Of two with one name the newer one is. Indexers look at the first
+/// presentations of trust credentials alone: the essential ones are before the others, and those behind the bound are left out.
 pub(super) fn shown_credentials(stored: &[StoredCredential]) -> Vec<&StoredCredential> {
     let anchored = stored.iter().filter(|one| one.state == CredentialState::Anchored && one.kind.is_presented());
-    let by_name: BTreeMap<(bool, &str), &StoredCredential> =
-        anchored.map(|one| ((one.kind == CredentialKind::Schema, one.name.as_str()), one)).collect();
-    by_name.into_values().collect()
+    let place = |one: &StoredCredential| {
+        (one.kind == CredentialKind::Schema, one.name.starts_with(OTHER_SCHEMA_PREFIX), one.name.clone())
+    };
+    let by_place: BTreeMap<(bool, bool, String), &StoredCredential> = anchored.map(|one| (place(one), one)).collect();
+    let (schemas, about_did): (Vec<_>, Vec<_>) =
+        by_place.into_values().partition(|one| one.kind == CredentialKind::Schema);
+    about_did.into_iter().take(MAX_PRESENTED).chain(schemas).collect()
 }
 
 /// Makes and signs the presentations. `at` is the time of the proofs, in RFC 3339.
@@ -94,6 +112,5 @@ pub(super) fn make_presentations(
     if !all.is_empty() {
         set.files.insert(location.url_path(WHOIS_FILE), PublishedFile::new(present(all)?.to_string()));
     }
-    set.entries.sort_by(|one, other| one.id.cmp(&other.id));
     Ok(set)
 }

@@ -157,6 +157,7 @@ impl DocumentWriter {
         let before = self.published();
         let (number, written_at) = (before.version.number + 1, wall_clock::now().seconds);
         let did = before.document.did();
+        let presented = presentations.source.digest();
         let step = {
             let keys = self.update_keys.lock().unwrap_or_else(PoisonError::into_inner);
             keys.as_ref().map(|keys| keys.step(self.pre_rotation, rotates_update)).transpose()?
@@ -171,10 +172,13 @@ impl DocumentWriter {
                 }
                 verify(did, log.clone()).await?;
                 let LogEntry { version_id, line, .. } = entry;
-                let version = DocumentVersion { number, version_id, written_at, content: line };
+                let version = DocumentVersion { number, version_id, written_at, content: line, presented };
                 (version, Some(log), step.added())
             }
-            _ => (web_version(number, written_at, &document), None, Vec::new()),
+            _ => {
+                let version = web_version(number, written_at, &document);
+                (DocumentVersion { presented, ..version }, None, Vec::new())
+            }
         };
         self.store.write_version(did, &version, &added_keys).await?;
         *self.update_keys.lock().unwrap_or_else(PoisonError::into_inner) = step.map(|step| step.after);

@@ -102,7 +102,13 @@ async fn take_log(
         let written_at =
             entry["versionTime"].as_str().and_then(timestamp::parse_rfc3339).map_or(0, |time| time.seconds);
         let version_id = entry["versionId"].as_str().unwrap_or_default().to_owned();
-        versions.push(DocumentVersion { number, version_id, written_at, content: line.trim().to_owned() });
+        versions.push(DocumentVersion {
+            number,
+            version_id,
+            written_at,
+            content: line.trim().to_owned(),
+            presented: String::new(),
+        });
     }
     let has = |head: &PublishedHead| {
         versions.iter().any(|one: &DocumentVersion| one.number == head.number && one.version_id == head.version_id)

@@ -106,11 +106,16 @@ impl NodeRegistry<'_> {
         self.list_participants(QueryListParticipantsRequest { did: did.to_owned(), ..Default::default() }).await
     }
 
-    /// A participant.
+    /// A participant; `None` when the node does not show it.
     pub async fn participant(&self, id: u64) -> Result<Option<Participant>, NodeClientError> {
         let request = QueryGetParticipantRequest { id };
-        let found: Option<QueryGetParticipantResponse> = self.find(("pp", "GetParticipant"), &request).await?;
-        Ok(found.and_then(|found| found.participant))
+        let found: Result<QueryGetParticipantResponse, _> = self.query(("pp", "GetParticipant"), &request).await;
+        match found {
+            Ok(found) => Ok(found.participant),
+            // The chain answers an unknown id with an internal error.
+            Err(NodeClientError::Query { error, .. }) if error.codespace == "sdk" && error.code == 6 => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// The participants of a schema with a role.
@@ -131,17 +136,6 @@ impl NodeRegistry<'_> {
     ) -> Result<Vec<Participant>, NodeClientError> {
         let wanted =
             QueryListParticipantsRequest { participant_id: validator, role: role as i32, ..Default::default() };
-        self.list_participants(wanted).await
-    }
-
-    /// The HOLDER participants of a DID under an ISSUER participant.
-    pub async fn holders_under(&self, did: &str, issuer: u64) -> Result<Vec<Participant>, NodeClientError> {
-        let wanted = QueryListParticipantsRequest {
-            did: did.to_owned(),
-            participant_id: issuer,
-            role: ParticipantRole::Holder as i32,
-            ..Default::default()
-        };
         self.list_participants(wanted).await
     }
 

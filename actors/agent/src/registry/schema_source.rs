@@ -2,7 +2,7 @@
 //! schema is read at the node.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     pin::pin,
     sync::Arc,
     time::Duration,
@@ -45,8 +45,16 @@ pub(crate) struct EssentialSource {
     pub credential: SchemaCredential,
 }
 
+/// The schema credentials of an ecosystem.
+struct EcosystemCredentials {
+    /// One of each schema, in the order of their ids.
+    credentials: Vec<SchemaCredential>,
+    /// The reason for which a part of them is not known.
+    unread: Option<String>,
+}
+
 /// The schema credentials of an ecosystem, and the time at which they were read.
-type KnownCredentials = (Instant, Arc<[SchemaCredential]>);
+type KnownCredentials = (Instant, Arc<EcosystemCredentials>);
 
 /// Finds schemas, and keeps the credentials of each ecosystem for a while.
 #[derive(Clone)]
@@ -67,30 +75,40 @@ impl SchemaSources {
         schema: &SchemaOnChain,
     ) -> Result<SchemaCredential, WriteStop> {
         let found = self.credentials(account, &schema.ecosystem_did).await?;
-        let wanted = found.iter().find(|one| one.schema_id == schema.schema.id);
+        let wanted = found.credentials.iter().find(|one| one.schema_id == schema.schema.id);
         wanted.cloned().ok_or_else(|| {
             let (id, did) = (schema.schema.id, &schema.ecosystem_did);
             WriteStop::Failed(format!("the DID Document of {did} presents no credential of schema {id}"))
         })
     }
 
-    /// The essential schema of a kind: of the first of these ecosystems that has one, the one with the highest id.
+    /// The essential schema of a kind: of the first of these ecosystems that has one, the one with the highest id. While a part of an
+    /// ecosystem cannot be read, only the schema that is in use already is taken: the part may have a later one.
     pub async fn essential(
         &self,
         account: &WritingAccount,
         ecosystems: &[String],
         (essential, known): (EssentialCredential, &EssentialSchemas),
+        in_use: Option<u64>,
     ) -> Result<Option<EssentialSource>, WriteStop> {
         for ecosystem in ecosystems {
-            let mut credentials = self.credentials(account, ecosystem).await?.to_vec();
+            let found = self.credentials(account, ecosystem).await?;
+            let mut credentials = found.credentials.clone();
             credentials.sort_by_key(|one| std::cmp::Reverse(one.schema_id));
             for credential in credentials {
                 let Some(schema) = NodeRegistry(account).schema(credential.schema_id).await? else { continue };
                 let kind = known.find(&schema.schema.json_schema).map(|(kind, _)| kind);
                 let is_in_use = schema.schema.archived.is_none() && schema.ecosystem_did == *ecosystem;
-                if is_in_use && kind == Some(essential) {
-                    return Ok(Some(EssentialSource { schema, credential }));
+                if !is_in_use || kind != Some(essential) {
+                    continue;
                 }
+                return match &found.unread {
+                    Some(unread) if in_use != Some(schema.schema.id) => Err(WriteStop::Failed(unread.clone())),
+                    _ => Ok(Some(EssentialSource { schema, credential })),
+                };
+            }
+            if let Some(unread) = &found.unread {
+                return Err(WriteStop::Failed(unread.clone()));
             }
         }
         Ok(None)
@@ -100,19 +118,19 @@ impl SchemaSources {
         &self,
         account: &WritingAccount,
         ecosystem: &str,
-    ) -> Result<Arc<[SchemaCredential]>, WriteStop> {
+    ) -> Result<Arc<EcosystemCredentials>, WriteStop> {
         if let Some((at, found)) = self.known.lock().await.get(ecosystem)
             && at.elapsed() < KEEP_TIME
         {
             return Ok(Arc::clone(found));
         }
-        let found: Arc<[SchemaCredential]> = self.read_credentials(account, ecosystem).await?.into();
+        let found = Arc::new(self.read_credentials(account, ecosystem).await?);
         let mut known = self.known.lock().await;
         if known.len() >= MAX_ECOSYSTEMS {
             known.clear();
         }
-        // Nothing is kept of an ecosystem whose presentations could not be read.
-        if !found.is_empty() {
+        // Nothing is kept of an ecosystem that could not be read whole.
+        if found.unread.is_none() {
             known.insert(ecosystem.to_owned(), (Instant::now(), Arc::clone(&found)));
         }
         Ok(found)
@@ -122,7 +140,7 @@ impl SchemaSources {
         &self,
         account: &WritingAccount,
         ecosystem: &str,
-    ) -> Result<Vec<SchemaCredential>, WriteStop> {
+    ) -> Result<EcosystemCredentials, WriteStop> {
         let chain = &account.access.chain;
         let prefix = format!("vpr:{}:{}:cs:", chain.registry.namespace(), chain.params.chain_id);
         let request = EvidenceRequest::Document(ecosystem.to_owned());
@@ -130,9 +148,9 @@ impl SchemaSources {
         let document = document.map_err(|failure| WriteStop::Failed(failure.message))?;
         let linked = linked_schema_presentations(&document);
         let urls = linked.into_iter().take(MAX_PRESENTATIONS).map(|one| EvidenceRequest::Resource(one.url));
-        let presentations = self.fetch_texts(urls.collect()).await;
+        let (presentations, unread) = self.fetch_texts(urls.collect()).await;
         // A credential is read at its own URL: the digest is that of these bytes.
-        let mut schemas: HashMap<String, u64> = HashMap::new();
+        let mut schemas: BTreeMap<String, u64> = BTreeMap::new();
         for text in presentations.values() {
             let presentation: Value = serde_json::from_str(text).unwrap_or_default();
             let shown = match &presentation["verifiableCredential"] {
@@ -148,25 +166,33 @@ impl SchemaSources {
             }
         }
         let urls = schemas.keys().take(MAX_PRESENTATIONS).cloned().map(EvidenceRequest::Resource).collect();
-        let texts = self.fetch_texts(urls).await;
-        let found = texts.into_iter().filter_map(|(url, text)| {
+        let (texts, also_unread) = self.fetch_texts(urls).await;
+        // Of two credentials of one schema the last one by its URL is taken, each time.
+        let mut found: BTreeMap<u64, SchemaCredential> = BTreeMap::new();
+        for (url, text) in texts {
             let digest_sri = sri_digest(text.as_bytes(), DigestAlgorithm::Sha384);
-            Some(SchemaCredential { schema_id: *schemas.get(&url)?, url, digest_sri })
-        });
-        Ok(found.collect())
-    }
-
-    /// The texts at URLs; those that cannot be read are absent.
-    async fn fetch_texts(&self, requests: BTreeSet<EvidenceRequest>) -> HashMap<String, String> {
-        let mut budget = EvidenceBudget::new(&Evidence::default());
-        let mut texts = HashMap::new();
-        let mut fetches = pin!(self.fetcher.fetch_all(requests, &mut budget));
-        while let Some((request, fetched)) = fetches.next().await {
-            if let (EvidenceRequest::Resource(url), Ok(Value::String(text))) = (request, budget.accept(fetched)) {
-                texts.insert(url, text);
+            if let Some(schema_id) = schemas.get(&url).copied() {
+                found.insert(schema_id, SchemaCredential { schema_id, url, digest_sri });
             }
         }
-        texts
+        Ok(EcosystemCredentials { credentials: found.into_values().collect(), unread: unread.or(also_unread) })
+    }
+
+    /// The texts at URLs, and the reason for which one of them cannot be read.
+    async fn fetch_texts(&self, requests: BTreeSet<EvidenceRequest>) -> (BTreeMap<String, String>, Option<String>) {
+        let mut budget = EvidenceBudget::new(&Evidence::default());
+        let (mut texts, mut unread) = (BTreeMap::new(), None);
+        let mut fetches = pin!(self.fetcher.fetch_all(requests, &mut budget));
+        while let Some((request, fetched)) = fetches.next().await {
+            match (request, budget.accept(fetched)) {
+                (EvidenceRequest::Resource(url), Ok(Value::String(text))) => drop(texts.insert(url, text)),
+                (EvidenceRequest::Resource(url), Err(failure)) => {
+                    unread.get_or_insert(format!("{url}: {}", failure.message));
+                }
+                _ => {}
+            }
+        }
+        (texts, unread)
     }
 }
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use svc_kit::wall_clock;
 use svc_trust::did_document::ProofPurpose;
 
 use super::{
@@ -120,7 +119,7 @@ impl StepRunner {
     /// The lists stay readable in the store, since the caller may be gone before its answer. The credential keeper signs credentials of
     /// schemas again where it finds none.
     async fn withdraw_lost(&self, methods: &[String]) -> Result<(Vec<String>, Vec<String>), AgentStoreError> {
-        let now = wall_clock::now().seconds;
+        let now = self.credentials.chain_time();
         let of_others = self.store.credentials_of_keys(methods, CredentialKind::Issued, now).await?;
         let of_schemas = self.store.credentials_of_keys(methods, CredentialKind::Schema, now).await?;
         let all = of_others.iter().chain(&of_schemas);
@@ -153,7 +152,7 @@ impl StepRunner {
 
     async fn count_uses(&self) -> Result<StepReport, Refusal> {
         let published = self.keeper.published();
-        let now = wall_clock::now().seconds;
+        let now = self.credentials.chain_time();
         let uses = self.store.key_uses(&published.document.retired_keys(), now).await;
         let uses = uses.map_err(|error| store_failed(&error))?;
         Ok(StepReport { end: StepEnd::Counted(uses), ..report_of(&published, 0) })

@@ -214,7 +214,8 @@ impl SetupSource<'_> {
     }
 
     async fn essential(&self, essential: EssentialCredential) -> Result<EssentialSource, MissingPlace> {
-        let found = self.sources.essential(self.account, self.ecosystems, (essential, self.essential_schemas)).await;
+        let found =
+            self.sources.essential(self.account, self.ecosystems, (essential, self.essential_schemas), None).await;
         match found {
             Ok(Some(source)) => Ok(source),
             Ok(None) => Err(missing(format!(

@@ -14,10 +14,11 @@ use super::{
     sealing::{PrivateKey, StoreKeys},
 };
 
-const MIGRATIONS: [TableMigration; 3] = [
+const MIGRATIONS: [TableMigration; 4] = [
     TableMigration { version: 1, name: "agent", sql: include_str!("../../migrations/0001_agent.sql") },
     TableMigration { version: 2, name: "credentials", sql: include_str!("../../migrations/0002_credentials.sql") },
     TableMigration { version: 3, name: "key_rotation", sql: include_str!("../../migrations/0003_key_rotation.sql") },
+    TableMigration { version: 4, name: "presented", sql: include_str!("../../migrations/0004_presented.sql") },
 ];
 
 /// Number of the last migration.
@@ -58,6 +59,8 @@ pub struct DocumentVersion {
     pub written_at: i64,
     /// A line of the log of did:webvh, or the document of did:web.
     pub content: String,
+    /// Digest of the ids of the credentials that it presents; empty without one.
+    pub presented: String,
 }
 
 /// A handle on the store. Clones share its connections.
@@ -188,12 +191,13 @@ impl AgentStore {
 
     /// Returns every version, in order.
     pub async fn versions(&self) -> Result<Vec<DocumentVersion>, AgentStoreError> {
-        let sql = "SELECT number, version_id, written_at, content FROM document_version ORDER BY number";
+        let sql = "SELECT number, version_id, written_at, content, presented FROM document_version ORDER BY number";
         let rows = sqlx::query(sql).fetch_all(&self.database.reader).await?;
         let parse = |row: &sqlx::any::AnyRow| -> Result<DocumentVersion, sqlx::Error> {
             let number: i64 = row.try_get(0)?;
-            let (version_id, written_at, content) = (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
-            Ok(DocumentVersion { number: number.unsigned_abs(), version_id, written_at, content })
+            let (version_id, written_at) = (row.try_get(1)?, row.try_get(2)?);
+            let (content, presented) = (row.try_get(3)?, row.try_get(4)?);
+            Ok(DocumentVersion { number: number.unsigned_abs(), version_id, written_at, content, presented })
         };
         let versions: Vec<DocumentVersion> = rows.iter().map(parse).collect::<Result<_, _>>()?;
         let is_complete = versions.iter().zip(1..).all(|(version, number)| version.number == number);
@@ -261,12 +265,14 @@ async fn insert_keys(
 }
 
 async fn insert_version(connection: &mut AnyConnection, version: &DocumentVersion) -> Result<(), AgentStoreError> {
-    let sql = "INSERT INTO document_version (number, version_id, written_at, content) VALUES ($1, $2, $3, $4)";
+    let sql =
+        "INSERT INTO document_version (number, version_id, written_at, content, presented) VALUES ($1, $2, $3, $4, $5)";
     sqlx::query(sql)
         .bind(to_column(version.number))
         .bind(&version.version_id)
         .bind(version.written_at)
         .bind(&version.content)
+        .bind(&version.presented)
         .execute(&mut *connection)
         .await?;
     want_resolution(connection, version.number, version.written_at).await

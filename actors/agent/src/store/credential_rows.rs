@@ -143,10 +143,11 @@ impl AgentStore {
         parse_all(&sqlx::query(sql).fetch_all(self.reader()).await?)
     }
 
-    /// Returns credentials that the DID has issued and that wait for their digest.
+    /// Returns credentials that the DID has issued and that wait for their digest. They are chosen by chance, so that those which wait for
+    /// ever hold up none of the others.
     pub async fn waiting_credentials(&self, limit: u32) -> Result<Vec<StoredCredential>, AgentStoreError> {
         let sql = sqlx::AssertSqlSafe(format!(
-            "SELECT {COLUMNS} FROM credential WHERE state = 'signed' AND kind = 'issued' ORDER BY created_at, id LIMIT $1"
+            "SELECT {COLUMNS} FROM credential WHERE state = 'signed' AND kind = 'issued' ORDER BY RANDOM() LIMIT $1"
         ));
         parse_all(&sqlx::query(sql).bind(i64::from(limit)).fetch_all(self.reader()).await?)
     }
@@ -195,9 +196,11 @@ impl AgentStore {
         row.as_ref().map(parse_credential).transpose()
     }
 
-    /// Returns the time at which the DID last issued itself a credential of a schema, and the participant by which it did.
+    /// Returns the time at which the DID last issued itself a credential of a schema, and the participant by which it did. One that was
+    /// withdrawn before anything of it was sent does not count.
     pub async fn last_own_issue(&self, schema_id: u64) -> Result<Option<(i64, u64)>, AgentStoreError> {
         let sql = "SELECT created_at, issuer_participant FROM credential WHERE kind = 'own' AND schema_id = $1 \
+                   AND NOT (state = 'withdrawn' AND reason IN ('KEY_REMOVED', 'NOT_SENT')) \
                    ORDER BY created_at DESC LIMIT 1";
         let row = sqlx::query(sql).bind(to_column(schema_id)).fetch_optional(self.reader()).await?;
         let Some(row) = row else { return Ok(None) };
@@ -221,22 +224,51 @@ impl AgentStore {
         let mut transaction = self.begin().await?;
         let sql = "UPDATE credential SET state = 'anchored', reason = NULL, tx_hash = COALESCE($2, tx_hash) \
                    WHERE id = $1 AND state = 'signed'";
-        sqlx::query(sql).bind(&credential.id).bind(tx_hash).execute(&mut *transaction).await?;
-        if credential.kind.is_presented() {
+        let updated = sqlx::query(sql).bind(&credential.id).bind(tx_hash).execute(&mut *transaction).await?;
+        // One that was withdrawn meanwhile replaces none.
+        if updated.rows_affected() == 1 && credential.kind.is_presented() {
             withdraw_others(&mut transaction, credential).await?;
         }
         Ok(transaction.commit().await?)
     }
 
-    /// Takes a credential that was received from its issuer, in place of the one of the same schema.
-    pub async fn replace_received(&self, credential: &StoredCredential) -> Result<(), AgentStoreError> {
+    /// Takes a credential that was received from its issuer, in place of the one with the same name. Returns whether it was taken: not when
+    /// another credential has its id, which is text of its issuer.
+    pub async fn replace_received(&self, credential: &StoredCredential) -> Result<bool, AgentStoreError> {
         let mut transaction = self.begin().await?;
-        sqlx::query("DELETE FROM credential WHERE id = $1 AND kind = 'received'")
+        let sql = "DELETE FROM credential WHERE id = $1 AND kind = 'received' AND issuer = $2 AND schema_id = $3";
+        sqlx::query(sql)
             .bind(&credential.id)
+            .bind(&credential.issuer)
+            .bind(to_column(credential.schema_id))
             .execute(&mut *transaction)
             .await?;
-        insert_credential(&mut transaction, credential).await?;
-        withdraw_others(&mut transaction, credential).await?;
+        let is_taken = insert_credential(&mut transaction, credential).await?;
+        if is_taken {
+            withdraw_others(&mut transaction, credential).await?;
+        }
+        transaction.commit().await?;
+        Ok(is_taken)
+    }
+
+    /// Returns the verification methods that the proofs of a kind of credentials in use need.
+    pub async fn proof_methods(&self, kind: CredentialKind) -> Result<Vec<String>, AgentStoreError> {
+        let sql = "SELECT DISTINCT proof_method FROM credential WHERE kind = $1 AND state <> 'withdrawn'";
+        let rows = sqlx::query(sql).bind(kind.as_str()).fetch_all(self.reader()).await?;
+        Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
+    }
+
+    /// Takes all credentials of a kind out of use that a key has proven.
+    pub async fn withdraw_of_method(
+        &self,
+        kind: CredentialKind,
+        method: &str,
+        reason: &str,
+    ) -> Result<(), AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        let sql = "UPDATE credential SET state = 'withdrawn', reason = $3 \
+                   WHERE kind = $1 AND proof_method = $2 AND state <> 'withdrawn'";
+        sqlx::query(sql).bind(kind.as_str()).bind(method).bind(reason).execute(&mut *transaction).await?;
         Ok(transaction.commit().await?)
     }
 
@@ -262,13 +294,13 @@ impl AgentStore {
 async fn insert_credential(
     transaction: &mut StoreTransaction<Any>,
     credential: &StoredCredential,
-) -> Result<(), AgentStoreError> {
+) -> Result<bool, AgentStoreError> {
     let sql = sqlx::AssertSqlSafe(format!(
         "INSERT INTO credential ({COLUMNS}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16) \
          ON CONFLICT (id) DO NOTHING"
     ));
     let connection: &mut AnyConnection = transaction;
-    sqlx::query(sql)
+    let inserted = sqlx::query(sql)
         .bind(&credential.id)
         .bind(credential.kind.as_str())
         .bind(&credential.name)
@@ -287,22 +319,17 @@ async fn insert_credential(
         .bind(credential.created_at)
         .execute(connection)
         .await?;
-    Ok(())
+    Ok(inserted.rows_affected() == 1)
 }
 
-/// A DID presents one credential of a schema: the others about it are replaced.
+/// A DID presents one credential of a name: the others about it are replaced, also those of an earlier schema.
 async fn withdraw_others(
     transaction: &mut StoreTransaction<Any>,
     credential: &StoredCredential,
 ) -> Result<(), AgentStoreError> {
     let sql = "UPDATE credential SET state = 'withdrawn', reason = 'REPLACED' \
-               WHERE schema_id = $1 AND subject = $2 AND id <> $3 AND kind <> 'issued' AND state <> 'withdrawn'";
+               WHERE name = $1 AND subject = $2 AND id <> $3 AND kind <> 'issued' AND state <> 'withdrawn'";
     let connection: &mut AnyConnection = transaction;
-    sqlx::query(sql)
-        .bind(to_column(credential.schema_id))
-        .bind(&credential.subject)
-        .bind(&credential.id)
-        .execute(connection)
-        .await?;
+    sqlx::query(sql).bind(&credential.name).bind(&credential.subject).bind(&credential.id).execute(connection).await?;
     Ok(())
 }

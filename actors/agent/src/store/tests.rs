@@ -24,7 +24,13 @@ fn private_key(name: &str, version: u64, secret: u8) -> PrivateKey {
 }
 
 fn version(number: u64, content: &str) -> DocumentVersion {
-    DocumentVersion { number, version_id: number.to_string(), written_at: 1_800_000_000, content: content.to_owned() }
+    DocumentVersion {
+        number,
+        version_id: number.to_string(),
+        written_at: 1_800_000_000,
+        content: content.to_owned(),
+        presented: String::new(),
+    }
 }
 
 async fn write_identity(store: &AgentStore) -> StoredIdentity {

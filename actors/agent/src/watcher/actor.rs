@@ -29,8 +29,8 @@ use crate::{
 const MIN_SILENCE: Duration = Duration::from_secs(1);
 /// Interval in which an indexer is expected to speak first.
 const READY_INTERVAL_MS: u64 = 5_000;
-/// Modules of events about grants and participants.
-const GRANT_MODULES: [&str; 2] = ["de", "pp"];
+/// Modules of events about grants, participants, schemas and digests.
+const GRANT_MODULES: [&str; 5] = ["cs", "de", "di", "ec", "pp"];
 /// Attempts in a row without a proof after which the connection ends, and another indexer may be selected.
 const MAX_UNPROVEN: u32 = 10;
 /// Reads of the cursor before a start fails.

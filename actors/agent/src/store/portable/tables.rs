@@ -61,7 +61,10 @@ const fn seeded(name: &'static str, columns: &'static [TableColumn]) -> Portable
 pub(super) const TABLES: &[PortableTable] = &[
     table("identity", &[integer("one"), text("did"), text("base_url")]),
     table("private_key", &[text("name"), integer("version"), text("sealed")]),
-    table("document_version", &[integer("number"), text("version_id"), integer("written_at"), text("content")]),
+    table(
+        "document_version",
+        &[integer("number"), text("version_id"), integer("written_at"), text("content"), text("presented")],
+    ),
     table(
         "credential",
         &[

@@ -113,6 +113,7 @@ fn version(number: u64) -> DocumentVersion {
         version_id: format!("{number}-Qm"),
         written_at: 5,
         content: format!("{{\"v\":{number}}}"),
+        presented: String::new(),
     }
 }
 
