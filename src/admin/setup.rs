@@ -1,4 +1,4 @@
-//! What the DID needs to be trusted, as steps.
+//! The steps by which the DID becomes trusted.
 
 use axum::{
     extract::{Request, State},
@@ -19,7 +19,7 @@ use super::{
 
 const PARAMETERS: &str = "days, spendLimit, feeLimit, applyTo";
 
-/// What the DID needs to be trusted, compared with the node.
+/// The steps by which the DID becomes trusted, compared with the node.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SetupState {
     /// Whether every step is done.
@@ -81,7 +81,7 @@ pub fn setup_body(setup: Setup) -> anyhow::Result<Value> {
     Ok(serde_json::to_value(SetupState::from(setup))?)
 }
 
-/// What the DID needs to be trusted, compared with the node: its participants, fees, credentials and digests.
+/// The steps by which the DID becomes trusted, compared with the node: its participants, fees, credentials and digests.
 #[utoipa::path(get, path = "/v2/agent/setup", operation_id = "getSetup", tag = "agent",
     params(("days" = Option<u16>, Query, minimum = 1, maximum = 3650,
             description = "Days for which participants are made and extended; 365 when absent."),

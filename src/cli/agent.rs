@@ -4,6 +4,7 @@ mod check;
 pub(super) mod init;
 mod local_api;
 mod store_file;
+mod trust;
 
 use std::{
     path::{Path, PathBuf},

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use svc_operator::{PreflightFinding, preflight};
 
-use super::findings::{CheckFinding, report};
+use super::findings::{CheckFinding, Grade, report};
 use crate::{
     config::{ServeConfig, TransportConfig, subject_name},
     listener::bind_listener,
@@ -16,7 +16,8 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 impl From<PreflightFinding> for CheckFinding {
     fn from(finding: PreflightFinding) -> Self {
         let PreflightFinding { subject, has_passed, detail } = finding;
-        Self { subject: subject_name(subject), has_passed, detail }
+        let grade = if has_passed { Grade::Good } else { Grade::Bad };
+        Self { subject: subject_name(subject), grade, detail }
     }
 }
 

@@ -18,6 +18,7 @@ mod journal_key;
 mod keeper;
 pub mod log;
 mod notification;
+mod participant;
 mod registry;
 mod resolution;
 mod rotation;
@@ -36,7 +37,7 @@ pub use credentials::{
 };
 pub use delivery::DeliveryHandle;
 pub use error::{AgentPart, Refusal, RefusalCode, Violation};
-pub use grant::{AgentAccount, AgentGrant, BlockedReason, WantedGrant, read_grant};
+pub use grant::{AgentAccount, AgentGrant, BlockedReason, RegistryEnd, WantedGrant, read_ends, read_grant};
 pub use identity::{DidMethod, PublicLocation};
 pub use keeper::{
     BoundDistance, DocumentError, KeeperHandle, LogRecoveryError, PublishedDocument, PublishedFile, RecoveredLog,

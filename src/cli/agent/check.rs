@@ -1,4 +1,5 @@
-//! `svc agent check`: the configuration, the running agent, its document at its public URL, its grant, its fees and its webhooks.
+//! `svc agent check`: the configuration, the running agent, its document at its public URL, the verdict on its DID, its grant, its fees,
+//! the ends of all of these, and its webhooks.
 
 use std::time::Duration;
 
@@ -14,7 +15,10 @@ use svc_pipeline::{AccountIdentity, FeeBudget, RegistryChain, discover_chain, qu
 use svc_wire::timestamp;
 use tokio::time::timeout;
 
-use super::local_api::LocalApi;
+use super::{
+    local_api::LocalApi,
+    trust::{check_registry_ends, check_trust},
+};
 use crate::{
     cli::findings::{CheckFinding, report},
     config::AgentSettings,
@@ -49,6 +53,13 @@ pub(super) async fn run(settings: AgentSettings, as_json: bool) -> anyhow::Resul
         Err(_) => CheckFinding::bad("SVC_INDEXER_BASE_URL", format!("no answer within {CHECK_TIMEOUT:?}")),
     });
     let has_receiver = events.receiver.is_some();
+    let api = server.socket.as_deref().map(LocalApi::new).transpose()?.filter(|_| info.is_some());
+    if let (Some(api), Some(did)) = (&api, info.as_ref().and_then(|info| info["did"].as_str())) {
+        let checked = timeout(CHECK_TIMEOUT, check_trust(api, &events.indexer, did)).await;
+        findings.extend(
+            checked.unwrap_or_else(|_| vec![CheckFinding::bad("trust", format!("no answer within {CHECK_TIMEOUT:?}"))]),
+        );
+    }
     match timeout(CHECK_TIMEOUT, check_parts(info, &location, &chain, has_receiver)).await {
         Ok(found) => findings.extend(found),
         Err(_) => findings.push(CheckFinding::bad("upstreams", format!("no end after {CHECK_TIMEOUT:?}"))),
@@ -163,9 +174,12 @@ async fn check_account(
                 let until = timestamp::iso_millis(&grant.expires_at);
                 CheckFinding::good("grant", format!("participant {} until {until}", grant.participant.id))
             }
-            Ok(Err(reason)) => CheckFinding::bad("grant", reason.as_str()),
+            Ok(Err(reason)) => {
+                CheckFinding::bad("grant", format!("{}; `svc agent init` shows the step", reason.as_str()))
+            }
             Err(error) => CheckFinding::bad("grant", error.to_string()),
         });
+        findings.extend(check_registry_ends(node, chain, &agent).await);
     }
     findings.push(check_fees(node, chain, &address, budget).await);
     findings

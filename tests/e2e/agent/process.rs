@@ -294,12 +294,12 @@ async fn commands_speak_with_the_running_agent_and_a_second_one_names_the_first(
     let (is_ok, shown) = home.run(&["check"]).await;
     assert!(!is_ok, "{shown}");
     for line in [
-        "ok  configuration",
-        "ok  SVC_INDEXER_BASE_URL",
-        "ok  PUBLIC_API_BASE_URL",
-        "ok  SVC_RPC_ENDPOINT_URL",
-        "BAD grant",
-        "BAD fees",
+        "ok   configuration",
+        "ok   SVC_INDEXER_BASE_URL",
+        "ok   PUBLIC_API_BASE_URL",
+        "ok   SVC_RPC_ENDPOINT_URL",
+        "FAIL grant",
+        "FAIL fees",
     ] {
         assert!(shown.contains(line), "{line} in {shown}");
     }

@@ -334,7 +334,7 @@ async fn issue_to_other(issuer: &CredentialIssuer, request: &IssueRequest, claim
     if let Some(row) = &known
         && let Some(reason) = issuer.reason_against(row).await.map_err(|stop| unavailable(stop.reason()))?
     {
-        // What the registry has taken away is not handed out again; the next one needs the rights of now.
+        // A credential that the registry has taken away is not handed out again; the next one needs the rights of now.
         let withdrawn = [(row.id.clone(), reason.to_owned())];
         store.withdraw_credentials(&withdrawn).await.map_err(|error| store_failed(&error))?;
         known = None;

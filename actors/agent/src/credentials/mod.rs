@@ -79,7 +79,7 @@ pub enum Msg {
         /// The answer.
         reply: ReplyPort<CredentialAnswer>,
     },
-    /// Compares what the DID needs to be trusted with the node.
+    /// Compares the steps towards trust in the DID with the node.
     Setup {
         /// Wishes for steps that are still to be sent.
         options: SetupOptions,
@@ -225,7 +225,7 @@ impl CredentialHandle {
         self.ask(|reply| Msg::Remove { id, reply }).await
     }
 
-    /// Compares what the DID needs to be trusted with the node.
+    /// Compares the steps towards trust in the DID with the node.
     pub async fn setup(&self, options: SetupOptions) -> Result<Setup, Refusal> {
         self.ask(|reply| Msg::Setup { options, reply }).await
     }

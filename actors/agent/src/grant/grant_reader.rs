@@ -15,7 +15,7 @@ use super::{
 };
 
 /// Largest page of a list of the node.
-const LIST_LIMIT: u32 = 1_024;
+pub(super) const LIST_LIMIT: u32 = 1_024;
 
 /// A participant with a valid record, and the payer.
 #[derive(Debug, Clone, PartialEq)]

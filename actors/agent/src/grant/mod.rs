@@ -2,6 +2,7 @@
 //! fee. The node alone states them.
 
 mod choice;
+mod ends;
 mod grant_reader;
 
 use svc_wire::proto::svc::pp::v1::ParticipantRole;
@@ -9,6 +10,7 @@ use svc_wire::proto::svc::pp::v1::ParticipantRole;
 pub(crate) use self::grant_reader::read_corporation_account;
 pub use self::{
     choice::AgentAccount,
+    ends::{RegistryEnd, read_ends},
     grant_reader::{AgentGrant, read_grant},
 };
 

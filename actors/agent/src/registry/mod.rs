@@ -4,6 +4,6 @@ mod node_registry;
 mod schema_source;
 
 pub(crate) use self::{
-    node_registry::{NodeRegistry, SchemaOnChain, all_to_evidence, state_of},
+    node_registry::{NodeRegistry, SchemaOnChain, all_to_evidence},
     schema_source::{EssentialSource, SchemaCredential, SchemaSources, name_of},
 };

@@ -5,7 +5,6 @@ use prost_types::Timestamp;
 use svc_net::upstream::NodeClientError;
 use svc_trust::{RegistryParticipant, RegistrySchema};
 use svc_wire::{
-    participant_state::{ParticipantInstants, ParticipantState},
     proto::svc::{
         cs::v1::{
             CredentialSchema, HolderOnboardingMode, QueryGetCredentialSchemaRequest, QueryGetCredentialSchemaResponse,
@@ -17,7 +16,7 @@ use svc_wire::{
             QueryListEcosystemsResponse,
         },
         pp::v1::{
-            OnboardingState, Participant, ParticipantRole, QueryGetParticipantRequest, QueryGetParticipantResponse,
+            Participant, ParticipantRole, QueryGetParticipantRequest, QueryGetParticipantResponse,
             QueryGetParticipantSessionRequest, QueryGetParticipantSessionResponse, QueryListParticipantsRequest,
             QueryListParticipantsResponse,
         },
@@ -25,27 +24,13 @@ use svc_wire::{
     timestamp,
 };
 
-use crate::account_write::WritingAccount;
+use crate::{account_write::WritingAccount, participant::state_of};
 
 /// The registry as the node states it now.
 pub(crate) struct NodeRegistry<'a>(pub &'a WritingAccount);
 
 fn nanos(instant: Option<&Timestamp>) -> Option<i128> {
     instant.map(timestamp::unix_nanos)
-}
-
-/// The state of a participant at a time in nanoseconds since the epoch.
-pub(crate) fn state_of(participant: &Participant, now: i128) -> ParticipantState {
-    let is_unvalidated = matches!(participant.op_state(), OnboardingState::Pending | OnboardingState::Terminated);
-    let instants = ParticipantInstants {
-        slashed: nanos(participant.slashed.as_ref()),
-        repaid: nanos(participant.repaid.as_ref()),
-        revoked: nanos(participant.revoked.as_ref()),
-        from: nanos(participant.effective_from.as_ref()),
-        until: nanos(participant.effective_until.as_ref()),
-        is_unvalidated,
-    };
-    instants.state_at(now)
 }
 
 /// A participant as an evaluation takes it, at a time in nanoseconds since the epoch.

@@ -1,4 +1,4 @@
-//! The setup of a DID: what it needs to be trusted, compared with the node, as steps in order.
+//! The setup of a DID: the steps by which it becomes trusted, in their order, compared with the node.
 //!
 //! The agent sends none of them. Participants, fees and digests are the corporation's; each step names the tool that sends it, with the
 //! complete message, or the corporation that has to act.

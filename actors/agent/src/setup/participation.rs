@@ -20,7 +20,7 @@ use super::{
     step::{SetupStep, StepState},
     step_key,
 };
-use crate::registry::state_of;
+use crate::participant::state_of;
 
 const SELF_CREATE: &str = "svc.ledger.pp.selfCreateParticipant";
 const APPLY: &str = "svc.ledger.pp.startParticipantOp";
@@ -301,7 +301,7 @@ impl<'a> Participation<'a> {
             "id": participant.id, "effective_until": text(until), "idempotency_key": self.key(&id, participant),
         });
         if is_renewal {
-            // A renewal repeats what the first validation has set.
+            // A renewal repeats the values of the first validation.
             let Participant { validation_fees, issuance_fees, verification_fees, .. } = *participant;
             let Participant { issuance_fee_discount, verification_fee_discount, .. } = *participant;
             for (name, value) in [

@@ -11,7 +11,7 @@ use super::{
     step::{Setup, SetupStep, StepState},
 };
 
-/// Compares the node with what the DID needs.
+/// Compares the node with the needs of the DID.
 pub(super) fn plan(facts: &SetupFacts, options: &SetupOptions) -> Setup {
     let mut steps = vec![account_step(facts)];
     for wanted in &facts.wanted {

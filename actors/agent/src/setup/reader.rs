@@ -32,7 +32,8 @@ use crate::{
     account_write::{WriteStop, WritingAccount},
     credentials::CredentialMode,
     grant::{AgentAccount, read_corporation_account},
-    registry::{EssentialSource, NodeRegistry, SchemaOnChain, SchemaSources, name_of, state_of},
+    participant::state_of,
+    registry::{EssentialSource, NodeRegistry, SchemaOnChain, SchemaSources, name_of},
     store::{CredentialKind, CredentialState, StoredCredential},
 };
 
@@ -52,7 +53,7 @@ pub(crate) struct SetupSource<'a> {
     pub waiting: BTreeMap<String, String>,
 }
 
-/// Compares what the DID needs with the node.
+/// Compares the needs of the DID with the node.
 pub(crate) async fn read_setup(source: &SetupSource<'_>, options: &SetupOptions) -> Result<Setup, WriteStop> {
     Ok(plan(&source.read(options).await?, options))
 }

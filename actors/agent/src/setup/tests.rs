@@ -77,7 +77,7 @@ fn place(mode: IssuerOnboardingMode) -> ParticipantPlace {
     ParticipantPlace { schema, validator: root(), siblings: Vec::new() }
 }
 
-/// One wanted ISSUER participant, and what there is of it.
+/// One wanted ISSUER participant, and the state of the node.
 fn facts(
     place: Result<ParticipantPlace, MissingPlace>,
     participants: Vec<Participant>,
