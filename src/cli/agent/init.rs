@@ -54,7 +54,7 @@ pub struct InitArgs {
 
 /// An end with steps that others have to take, or that a person has to.
 #[derive(Debug, thiserror::Error)]
-#[error("{0} steps are not done; each names the party that takes it")]
+#[error("steps that are not done: {0}; each line names the party that takes it")]
 pub(crate) struct StepsLeft(usize);
 
 impl InitArgs {

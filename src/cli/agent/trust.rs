@@ -4,7 +4,7 @@ use prost_types::Timestamp;
 use serde_json::{Value, json};
 use svc_agent::{AgentAccount, RegistryEnd, read_ends};
 use svc_kit::wall_clock;
-use svc_net::upstream::{NodeClient, UpstreamEndpoints, UpstreamKind, UpstreamOrigins};
+use svc_net::upstream::{NodeClient, UpstreamEndpoints, UpstreamError, UpstreamKind, UpstreamOrigins};
 use svc_pipeline::RegistryChain;
 use svc_wire::timestamp;
 
@@ -31,9 +31,12 @@ async fn check_verdict(origins: &UpstreamOrigins, did: &str, has_credentials: bo
     let subject = "trust";
     let verdict = async {
         let indexer = UpstreamEndpoints::new(UpstreamKind::Indexer, origins).map_err(|error| error.to_string())?;
-        let asked = indexer.current().post("resolve", "/v4/verifiable-trust/resolve", &json!({"did": did})).await;
-        let answer = asked.map_err(|error| error.to_string())?;
-        indexer.current().parse_json::<Value>(&answer).map_err(|error| error.to_string())
+        match indexer.current().post("resolve", "/v4/verifiable-trust/resolve", &json!({"did": did})).await {
+            Ok(answer) => indexer.current().parse_json::<Value>(&answer).map_err(|error| error.to_string()),
+            // The indexer evaluates a DID once the registry names it.
+            Err(UpstreamError::Http { status: 404, .. }) => Ok(json!({"reasons": [{"code": "not_evaluated"}]})),
+            Err(error) => Err(error.to_string()),
+        }
     };
     match verdict.await {
         Err(error) => CheckFinding::bad(subject, format!("the indexer gives no verdict: {error}")),

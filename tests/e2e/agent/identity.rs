@@ -12,7 +12,7 @@ use svc_wire::proto::svc::pp::v1::{QueryListParticipantSessionsRequest, QueryLis
 use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork, network_config, start_network};
 
 /// The marketplace with its agents; their keys change quickly.
-async fn start_marketplace() -> TestNetwork {
+pub(super) async fn start_marketplace() -> TestNetwork {
     let mut config = network_config(100);
     config.devnet = DevnetConfig { scenario: "marketplace".to_owned(), ..config.devnet };
     let second = Duration::from_secs(1);
@@ -25,11 +25,11 @@ async fn start_marketplace() -> TestNetwork {
 }
 
 impl TestNetwork {
-    fn agent(&self, place: usize) -> &Agent {
+    pub(super) fn agent(&self, place: usize) -> &Agent {
         &self.network.agents[place].server.agent
     }
 
-    fn agent_did(&self, place: usize) -> String {
+    pub(super) fn agent_did(&self, place: usize) -> String {
         self.network.agents[place].server.did()
     }
 
@@ -40,7 +40,7 @@ impl TestNetwork {
     }
 
     /// Waits for a verdict on an agent; verdicts change with blocks.
-    async fn await_verdict(&self, place: usize, is_wanted: impl Fn(&Value) -> bool) -> Value {
+    pub(super) async fn await_verdict(&self, place: usize, is_wanted: impl Fn(&Value) -> bool) -> Value {
         self.await_verdict_on(&self.agent_did(place), is_wanted).await
     }
 
@@ -62,7 +62,7 @@ impl TestNetwork {
     }
 
     /// Number of records in all sessions of the chain whose account is an agent's.
-    async fn session_records(&self) -> usize {
+    pub(super) async fn session_records(&self) -> usize {
         self.sessions().await.iter().map(|(_, records)| records).sum()
     }
 
@@ -78,13 +78,13 @@ impl TestNetwork {
     }
 
     /// Ids of the entries of an agent's document that lead to presentations.
-    fn presented(&self, place: usize) -> Vec<String> {
+    pub(super) fn presented(&self, place: usize) -> Vec<String> {
         let document = self.agent(place).keeper().published().document.clone();
         let linked = document.services().into_iter().filter(|entry| entry.kind == "LinkedVerifiablePresentation");
         linked.map(|entry| entry.id.rsplit_once('#').map(|(_, id)| id.to_owned()).unwrap_or_default()).collect()
     }
 
-    fn issue_request(&self, did: &str, name: &str) -> IssueRequest {
+    pub(super) fn issue_request(&self, did: &str, name: &str) -> IssueRequest {
         let claims = json!({
             "name": name, "type": "DevnetService", "description": "A service.", "minimumAgeRequired": 0,
             "termsAndConditions": "https://branch.devnet.example/terms", "privacyPolicy": "https://branch.devnet.example/privacy",

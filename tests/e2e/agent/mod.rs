@@ -3,6 +3,7 @@
 mod admin_routes;
 mod events;
 mod identity;
+mod identity_faults;
 mod identity_process;
 mod login;
 mod process;

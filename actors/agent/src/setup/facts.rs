@@ -12,8 +12,10 @@ use crate::grant::AgentAccount;
 /// The state of the chain around the agent.
 pub(super) struct SetupFacts {
     pub agent: AgentAccount,
-    /// Time of the chain.
+    /// Time of the newest block, by which the chain judges.
     pub now: Timestamp,
+    /// Time of the chain by the clock, which is later while no block comes.
+    pub clock: Timestamp,
     /// Denomination of the chain's coin.
     pub denom: String,
     pub account: AccountFacts,

@@ -181,7 +181,7 @@ impl<'a> Participation<'a> {
 
     /// The earliest of the wished days, the end of the validator, and another end.
     fn end_of_days(&self, validator: &Participant, other: Option<i64>) -> i64 {
-        let wished = self.now() + i64::from(self.options.days) * DAY;
+        let wished = self.facts.clock.seconds + i64::from(self.options.days) * DAY;
         let ends = [seconds(validator.effective_until.as_ref()), other];
         ends.into_iter().flatten().fold(wished, i64::min)
     }
@@ -225,7 +225,7 @@ impl<'a> Participation<'a> {
         message.insert("did".to_owned(), self.facts.agent.did.as_str().into());
         if is_open {
             let begins = seconds(validator.effective_from.as_ref()).unwrap_or_default();
-            let from = (self.now() + LEAD_SECONDS).max(begins);
+            let from = (self.facts.clock.seconds + LEAD_SECONDS).max(begins);
             message.insert("effective_from".to_owned(), text(from).into());
             message.insert("effective_until".to_owned(), text(self.end_of_days(validator, None)).into());
         }
@@ -273,7 +273,8 @@ impl<'a> Participation<'a> {
                 matches!(one.op_state(), OnboardingState::Pending | OnboardingState::Validated)
             }
         })?;
-        let way_out = if self.wanted.role == ParticipantRole::Holder { "; choose another with --apply-to" } else { "" };
+        let is_choice = self.wanted.role == ParticipantRole::Holder && !self.wanted.is_validator_fixed;
+        let way_out = if is_choice { "; choose another with --apply-to" } else { "" };
         Some(format!(
             "the corporation has participant {} ({:?}, {}) under participant {}, beside which the chain takes no other{way_out}",
             other.id,

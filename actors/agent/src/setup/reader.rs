@@ -82,7 +82,9 @@ impl SetupSource<'_> {
 
     async fn read(&self, options: &SetupOptions) -> Result<SetupFacts, WriteStop> {
         let address = self.account.pipeline().identity().address.to_string();
-        let now = self.account.chain_time();
+        // A simulation judges by the newest block: a participant that begins behind it has not begun.
+        let clock = self.account.chain_time();
+        let now = self.account.pipeline().clock().head_time().unwrap_or(clock);
         let participants = self.registry().participants(&self.account.did).await?;
         let (records, serves) = self.read_records(&address).await?;
         let account = self.read_account(&address, &records, serves, &now).await?;
@@ -97,6 +99,7 @@ impl SetupSource<'_> {
         Ok(SetupFacts {
             agent: AgentAccount { did: self.account.did.clone(), corporation_id: self.corporation_id(), address },
             now,
+            clock,
             denom: self.account.access.chain.params.denom.clone(),
             account,
             participants,

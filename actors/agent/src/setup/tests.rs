@@ -94,6 +94,7 @@ fn facts(
     SetupFacts {
         agent: AgentAccount { did: DID.to_owned(), corporation_id: OWN, address: ADDRESS.to_owned() },
         now: Timestamp { seconds: NOW, nanos: 0 },
+        clock: Timestamp { seconds: NOW, nanos: 0 },
         denom: "FEE".to_owned(),
         account: AccountFacts {
             exists: true,
@@ -154,7 +155,8 @@ fn without_a_participant_the_complete_message_is_there() {
 fn the_key_of_a_step_is_equal_as_long_as_the_facts_are() {
     let key = |facts: &SetupFacts| of_participant(facts)[0].message.as_ref().map(|one| one["idempotency_key"].clone());
     let first = facts(Ok(place(OPEN)), vec![], vec![]);
-    let later = SetupFacts { now: Timestamp { seconds: NOW + 77, nanos: 0 }, ..facts(Ok(place(OPEN)), vec![], vec![]) };
+    let instant = Timestamp { seconds: NOW + 77, nanos: 0 };
+    let later = SetupFacts { now: instant, clock: instant, ..facts(Ok(place(OPEN)), vec![], vec![]) };
     assert_eq!(key(&first), key(&later));
     let revoked = Participant { revoked: at(NOW - 1), ..issuer() };
     assert_ne!(key(&first), key(&facts(Ok(place(OPEN)), vec![revoked], vec![])), "another participant is made");

@@ -153,6 +153,11 @@ impl BlockClock {
         self.height + (blocks.ceil() as u64).max(MIN_TIMEOUT_BLOCKS)
     }
 
+    /// Header time of the newest block: the state of the chain is that of this time.
+    pub fn head_time(&self) -> Option<Timestamp> {
+        self.heads.back().map(|head| head.time)
+    }
+
     /// Time of the chain: the newest header time, and the time since that header was heard. `None` until a block was seen.
     pub fn time(&self, now: Instant) -> Option<Timestamp> {
         let since = self.silence(now)?;
