@@ -36,6 +36,18 @@ same((await expect(api.listGaps(), 200)).items.length, 0);
 await expect(api.retryDeadLetter({ path: { id: "none" } }), 404, "UNKNOWN_ID");
 await expect(api.removeDeadLetter({ path: { id: "none" } }), 404, "UNKNOWN_ID");
 await expect(api.refillGaps(), 200);
+const setup = await expect(api.getSetup({ query: { days: 30 } }), 200);
+same(setup.complete, false);
+same(setup.steps.some((step) => step.id === "holder"), true);
+for (const lists of [api.listLinkedCredentials, api.listIssuedCredentials, api.listSchemaCredentials]) {
+  same((await expect(lists(), 200)).items.length, 0);
+}
+await expect(api.addLinkedCredential({ body: { credential: { id: "urn:none" } } }), 400, "INVALID_INPUT");
+await expect(api.removeLinkedCredential({ path: { credentialId: "none" } }), 404, "UNKNOWN_ID");
+const issued = { did: "did:web:none.example", schemaId: "999999", claims: { name: "none" } };
+await expect(api.issueCredential({ body: issued }), 400, "INVALID_INPUT");
+same(typeof (await expect(api.rotateKeys({ body: { kind: "update" } }), 200)).versionId, "string");
+same((await expect(api.exportStore({ parseAs: "text" }), 200)).startsWith('{"format"'), true);
 await expect(api.challenge({ body: { account: "svc1a" } }), 404, "UNKNOWN_ID");
 await expect(api.token({ body: { account: "svc1a", pubKey: "a", signature: "a", nonce: "a" } }), 404, "UNKNOWN_ID");
 console.log(`@hey-api/openapi-ts: ${walked} requests, every route`);

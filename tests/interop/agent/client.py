@@ -3,8 +3,23 @@
 import sys
 
 from admin_api_of_a_service_agent_client import Client
-from admin_api_of_a_service_agent_client.api.agent import get_agent_info, get_liveness, get_readiness
+from admin_api_of_a_service_agent_client.api.agent import (
+    export_store,
+    get_agent_info,
+    get_liveness,
+    get_readiness,
+    get_setup,
+    rotate_keys,
+)
 from admin_api_of_a_service_agent_client.api.auth import challenge, token
+from admin_api_of_a_service_agent_client.api.credentials import (
+    add_linked_credential,
+    issue_credential,
+    list_issued_credentials,
+    list_linked_credentials,
+    list_schema_credentials,
+    remove_linked_credential,
+)
 from admin_api_of_a_service_agent_client.api.events import (
     list_dead_letters,
     list_gaps,
@@ -20,6 +35,11 @@ from admin_api_of_a_service_agent_client.api.service_endpoints import (
 )
 from admin_api_of_a_service_agent_client.models import (
     ChallengeRequest,
+    KeyRotation,
+    NewHeldCredential,
+    NewHeldCredentialCredential,
+    NewIssuedCredential,
+    NewIssuedCredentialClaims,
     NewServiceEndpoint,
     ServiceEndpointChange,
     TokenRequest,
@@ -57,6 +77,19 @@ assert expect(list_gaps.sync_detailed(client=client), 200).items == []
 expect(retry_dead_letter.sync_detailed("none", client=client), 404, "UNKNOWN_ID")
 expect(remove_dead_letter.sync_detailed("none", client=client), 404, "UNKNOWN_ID")
 expect(refill_gaps.sync_detailed(client=client), 200)
+setup = expect(get_setup.sync_detailed(client=client, days=30), 200)
+assert not setup.complete and "holder" in [step.id for step in setup.steps], setup
+for lists in (list_linked_credentials, list_issued_credentials, list_schema_credentials):
+    assert expect(lists.sync_detailed(client=client), 200).items == []
+stranger = NewHeldCredential(credential=NewHeldCredentialCredential.from_dict({"id": "urn:none"}))
+expect(add_linked_credential.sync_detailed(client=client, body=stranger), 400, "INVALID_INPUT")
+expect(remove_linked_credential.sync_detailed("none", client=client), 404, "UNKNOWN_ID")
+claims = NewIssuedCredentialClaims.from_dict({"name": "none"})
+issued = NewIssuedCredential(did="did:web:none.example", schema_id="999999", claims=claims)
+expect(issue_credential.sync_detailed(client=client, body=issued), 400, "INVALID_INPUT")
+assert expect(rotate_keys.sync_detailed(client=client, body=KeyRotation(kind="update")), 200).version_id
+assert export_store.sync_detailed(client=client).content.startswith(b'{"format"')
+walked += 1
 expect(challenge.sync_detailed(client=client, body=ChallengeRequest(account="svc1a")), 404, "UNKNOWN_ID")
 proof = TokenRequest(account="svc1a", pub_key="a", signature="a", nonce="a")
 expect(token.sync_detailed(client=client, body=proof), 404, "UNKNOWN_ID")

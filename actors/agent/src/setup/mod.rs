@@ -5,6 +5,7 @@
 
 mod facts;
 mod participation;
+mod places;
 mod plan;
 mod reader;
 mod step;

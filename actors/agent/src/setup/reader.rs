@@ -5,26 +5,19 @@ use std::collections::BTreeMap;
 use prost_types::Timestamp;
 use svc_pipeline::{FeeBudget, query_account, query_balance, query_fee_allowance};
 use svc_trust::{EssentialCredential, EssentialSchemas};
-use svc_wire::{
-    participant_state::ParticipantState,
-    proto::svc::{
-        cs::v1::IssuerOnboardingMode,
-        de::v1::{
-            ParticipantAuthorizationRecord, QueryListOperatorAuthorizationsRequest,
-            QueryListOperatorAuthorizationsResponse, QueryListVsOperatorAuthorizationsRequest,
-            QueryListVsOperatorAuthorizationsResponse,
-        },
-        pp::v1::{Participant, ParticipantRole},
+use svc_wire::proto::svc::{
+    de::v1::{
+        ParticipantAuthorizationRecord, QueryListOperatorAuthorizationsRequest,
+        QueryListOperatorAuthorizationsResponse, QueryListVsOperatorAuthorizationsRequest,
+        QueryListVsOperatorAuthorizationsResponse,
     },
-    timestamp,
+    pp::v1::Participant,
 };
 
 use super::{
     SetupOptions,
-    facts::{
-        AccountFacts, CredentialFacts, CredentialProgress, MissingPlace, ParticipantPlace, SchemaCredentialFacts,
-        SetupFacts, WantedParticipant,
-    },
+    facts::{AccountFacts, CredentialFacts, CredentialProgress, SchemaCredentialFacts, SetupFacts, WantedParticipant},
+    places::TRIGGER,
     plan::plan,
     step::Setup,
 };
@@ -32,15 +25,9 @@ use crate::{
     account_write::{WriteStop, WritingAccount},
     credentials::CredentialMode,
     grant::{AgentAccount, read_corporation_account},
-    participant::state_of,
-    registry::{EssentialSource, NodeRegistry, SchemaOnChain, SchemaSources, name_of},
+    registry::{NodeRegistry, SchemaSources, name_of},
     store::{CredentialKind, CredentialState, StoredCredential},
 };
-
-const TRIGGER: &str = "MsgTriggerResolver";
-const ISSUER_MESSAGES: [&str; 2] = ["MsgCreateOrUpdateParticipantSession", "MsgSetParticipantOPToValidated"];
-/// Participants that a reason names.
-const MAX_NAMED: usize = 8;
 
 /// The agent's account, its settings, and the state of its credentials.
 pub(crate) struct SetupSource<'a> {
@@ -58,24 +45,16 @@ pub(crate) async fn read_setup(source: &SetupSource<'_>, options: &SetupOptions)
     Ok(plan(&source.read(options).await?, options))
 }
 
-fn missing(reason: impl Into<String>) -> MissingPlace {
-    MissingPlace { reason: reason.into(), is_operators: false, corporation_id: None }
-}
-
-fn own_choice(reason: impl Into<String>) -> MissingPlace {
-    MissingPlace { is_operators: true, ..missing(reason) }
-}
-
 impl SetupSource<'_> {
-    fn registry(&self) -> NodeRegistry<'_> {
+    pub(super) fn registry(&self) -> NodeRegistry<'_> {
         NodeRegistry(self.account)
     }
 
-    fn corporation_id(&self) -> u64 {
+    pub(super) fn corporation_id(&self) -> u64 {
         self.account.corporation_id
     }
 
-    fn type_urls(&self, messages: &[&str]) -> Vec<String> {
+    pub(super) fn type_urls(&self, messages: &[&str]) -> Vec<String> {
         let namespace = self.account.access.chain.registry.namespace();
         messages.iter().map(|message| namespace.type_url("pp", message)).collect()
     }
@@ -216,200 +195,4 @@ impl SetupSource<'_> {
         }
         Ok((wanted, credentials))
     }
-
-    async fn essential(&self, essential: EssentialCredential) -> Result<EssentialSource, MissingPlace> {
-        let found =
-            self.sources.essential(self.account, self.ecosystems, (essential, self.essential_schemas), None).await;
-        match found {
-            Ok(Some(source)) => Ok(source),
-            Ok(None) => Err(missing(format!(
-                "no ecosystem of TRUSTED_ECS_ECOSYSTEM_DIDS has a schema of {} in use",
-                essential.as_str()
-            ))),
-            Err(stop) => {
-                Err(missing(format!("the schema of {} cannot be read: {}", essential.as_str(), stop.reason())))
-            }
-        }
-    }
-
-    /// The ISSUER participant of an essential schema.
-    async fn want_issuer(
-        &self,
-        name: &str,
-        essential: EssentialCredential,
-        participants: &[Participant],
-        now: &Timestamp,
-    ) -> Result<WantedParticipant, WriteStop> {
-        let source = self.essential(essential).await;
-        let schemas = source.as_ref().map(|source| vec![source.schema.schema.id]).unwrap_or_default();
-        let place = match source {
-            Err(reason) => Err(reason),
-            Ok(source) => self.issuer_place(source.schema, participants, now).await?,
-        };
-        // Without a schema no participant can be the wanted one.
-        let schemas = if schemas.is_empty() { vec![0] } else { schemas };
-        Ok(WantedParticipant {
-            id: format!("{name}-issuer"),
-            role: ParticipantRole::Issuer,
-            msg_types: self.type_urls(&ISSUER_MESSAGES),
-            place,
-            schemas,
-            is_validator_fixed: false,
-        })
-    }
-
-    async fn issuer_place(
-        &self,
-        schema: SchemaOnChain,
-        participants: &[Participant],
-        now: &Timestamp,
-    ) -> Result<Result<ParticipantPlace, MissingPlace>, WriteStop> {
-        let role = match schema.schema.issuer_onboarding_mode() {
-            IssuerOnboardingMode::GrantorOnboardingProcess => ParticipantRole::IssuerGrantor,
-            _ => ParticipantRole::Ecosystem,
-        };
-        let id = schema.schema.id;
-        if let Some(validator) = self.known_validator(participants, ParticipantRole::Issuer, &[id], now).await? {
-            return Ok(Ok(self.place(schema, validator, ParticipantRole::Issuer).await?));
-        }
-        let mut found = self.usable(self.registry().participants_of(id, role).await?, now);
-        // Of several roots of one ecosystem the one that lasts longest is as good as each other.
-        if role == ParticipantRole::Ecosystem {
-            found.sort_by_key(|one| one.effective_until.map_or(i64::MAX, |until| until.seconds));
-            found.drain(..found.len().saturating_sub(1));
-        }
-        match choose(found, &format!("{} participant of schema {id}", role.as_str_name()), "apply to one of them") {
-            Ok(validator) => Ok(Ok(self.place(schema, validator, ParticipantRole::Issuer).await?)),
-            Err(reason) => Ok(Err(reason)),
-        }
-    }
-
-    /// The HOLDER participant by which the document is resolved again, and by which others issue credentials to the DID.
-    async fn want_holder(
-        &self,
-        options: &SetupOptions,
-        is_complete_alone: bool,
-        participants: &[Participant],
-        now: &Timestamp,
-    ) -> Result<WantedParticipant, WriteStop> {
-        let wanted = |place, schemas, is_validator_fixed| WantedParticipant {
-            id: "holder".to_owned(),
-            role: ParticipantRole::Holder,
-            msg_types: self.type_urls(&[TRIGGER]),
-            place,
-            schemas,
-            is_validator_fixed,
-        };
-        if let Some(id) = options.apply_to {
-            return Ok(wanted(self.named_place(id, now).await?, Vec::new(), true));
-        }
-        let (essential, issuer) = match self.mode {
-            CredentialMode::Delegated { parent } => (EssentialCredential::Service, Some(parent.as_str())),
-            _ if is_complete_alone => (EssentialCredential::Service, Some(self.account.did.as_str())),
-            _ => (EssentialCredential::Organization, None),
-        };
-        let source = match self.essential(essential).await {
-            Ok(source) => source,
-            Err(reason) => return Ok(wanted(Err(reason), vec![0], false)),
-        };
-        let id = source.schema.schema.id;
-        let mut schemas = vec![id];
-        if issuer.is_none()
-            && let Ok(persona) = self.essential(EssentialCredential::Persona).await
-        {
-            schemas.push(persona.schema.schema.id);
-        }
-        let known = self.known_validator(participants, ParticipantRole::Holder, &schemas, now).await?;
-        // A credential of another issuer, or of one that has ended, would not be that of the mode.
-        let is_right = |one: &Participant| {
-            issuer.is_none_or(|issuer| one.did == issuer && !self.usable(vec![one.clone()], now).is_empty())
-        };
-        if let Some(validator) = known.filter(is_right) {
-            let schema = self.registry().schema(validator.schema_id).await?.unwrap_or(source.schema);
-            let place = self.place(schema, validator, ParticipantRole::Holder).await?;
-            return Ok(wanted(Ok(place), schemas, issuer.is_some()));
-        }
-        let mut found = self.usable(self.registry().participants_of(id, ParticipantRole::Issuer).await?, now);
-        found.retain(|one| issuer.is_none_or(|issuer| one.did == issuer));
-        if issuer.is_some() {
-            found.truncate(1);
-        }
-        let of_issuer = issuer.map(|issuer| format!(" with the DID {issuer}")).unwrap_or_default();
-        let kind = format!("ISSUER participant of schema {id}{of_issuer}");
-        let place = match choose(found, &kind, "choose with --apply-to") {
-            Ok(validator) => Ok(self.place(source.schema, validator, ParticipantRole::Holder).await?),
-            // The DID becomes that issuer by a step before this one.
-            Err(reason) if is_complete_alone => Err(MissingPlace { is_operators: true, ..reason }),
-            Err(reason) => Err(reason),
-        };
-        Ok(wanted(place, schemas, issuer.is_some()))
-    }
-
-    /// The place under a participant that a person has named.
-    async fn named_place(&self, id: u64, now: &Timestamp) -> Result<Result<ParticipantPlace, MissingPlace>, WriteStop> {
-        let found = self.registry().participant(id).await?;
-        let is_issuer = |one: &Participant| one.role() == ParticipantRole::Issuer;
-        let usable = self.usable(found.into_iter().filter(is_issuer).collect(), now);
-        let Some(validator) = usable.into_iter().next() else {
-            return Ok(Err(own_choice(format!(
-                "participant {id} is no active ISSUER participant; --apply-to names it"
-            ))));
-        };
-        let Some(schema) = self.registry().schema(validator.schema_id).await? else {
-            return Ok(Err(own_choice(format!("participant {id} has no schema; --apply-to names it"))));
-        };
-        Ok(Ok(self.place(schema, validator, ParticipantRole::Holder).await?))
-    }
-
-    async fn place(
-        &self,
-        schema: SchemaOnChain,
-        validator: Participant,
-        role: ParticipantRole,
-    ) -> Result<ParticipantPlace, WriteStop> {
-        let mut siblings = self.registry().participants_under(validator.id, role).await?;
-        siblings.retain(|one| one.corporation_id == self.corporation_id());
-        Ok(ParticipantPlace { schema: schema.schema, validator, siblings })
-    }
-
-    /// The validator of the newest participant of the DID that is not over.
-    async fn known_validator(
-        &self,
-        participants: &[Participant],
-        role: ParticipantRole,
-        schemas: &[u64],
-        now: &Timestamp,
-    ) -> Result<Option<Participant>, WriteStop> {
-        let is_over = |one: &Participant| {
-            let state = state_of(one, timestamp::unix_nanos(now));
-            !matches!(state, ParticipantState::Active | ParticipantState::Future | ParticipantState::Inactive)
-        };
-        let known = participants.iter().filter(|one| {
-            one.role() == role
-                && one.corporation_id == self.corporation_id()
-                && schemas.contains(&one.schema_id)
-                && !is_over(one)
-        });
-        match known.max_by_key(|one| one.id) {
-            Some(known) => Ok(self.registry().participant(known.validator_participant_id).await?),
-            None => Ok(None),
-        }
-    }
-
-    fn usable(&self, found: Vec<Participant>, now: &Timestamp) -> Vec<Participant> {
-        let now = timestamp::unix_nanos(now);
-        let is_usable =
-            |one: &Participant| one.effective_from.is_some() && state_of(one, now) == ParticipantState::Active;
-        found.into_iter().filter(is_usable).collect()
-    }
-}
-
-/// The only one of several participants. `kind` says which were looked for, and `choice` how one of several is chosen.
-fn choose(mut found: Vec<Participant>, kind: &str, choice: &str) -> Result<Participant, MissingPlace> {
-    if found.len() > 1 {
-        let named: Vec<String> = found.iter().take(MAX_NAMED).map(|one| format!("{} ({})", one.id, one.did)).collect();
-        let count = found.len();
-        return Err(own_choice(format!("the registry has {count} active {kind}: {choice}: {}", named.join(", "))));
-    }
-    found.pop().ok_or_else(|| missing(format!("the registry has no active {kind}")))
 }
