@@ -6,6 +6,7 @@ use svc_wire::proto::svc::{
     de::v1::ParticipantAuthorizationRecord,
     pp::v1::{Participant, ParticipantRole},
 };
+use uuid::Uuid;
 
 use crate::grant::AgentAccount;
 
@@ -28,6 +29,14 @@ pub(super) struct SetupFacts {
     pub credentials: Vec<CredentialFacts>,
     /// Digests of schema credentials, and whether they are at the node.
     pub schema_credentials: Vec<SchemaCredentialFacts>,
+}
+
+impl SetupFacts {
+    /// The idempotency key of a step: equal as long as the facts are that led to it.
+    pub fn step_key(&self, step: &str, basis: &str) -> String {
+        let name = format!("{}\n{step}\n{basis}", self.agent.did);
+        format!("setup-{step}-{}", Uuid::new_v5(&Uuid::NAMESPACE_URL, name.as_bytes()).simple())
+    }
 }
 
 /// The agent's account, and the payer of its fees.

@@ -15,10 +15,9 @@ use svc_wire::{
 };
 
 use super::{
-    SetupOptions,
     facts::{ParticipantPlace, SetupFacts, WantedParticipant},
+    options::SetupOptions,
     step::{SetupStep, StepState},
-    step_key,
 };
 use crate::participant::state_of;
 
@@ -190,7 +189,7 @@ impl<'a> Participation<'a> {
         let changed = |instant: Option<&Timestamp>| instant.map_or(0, |at| at.seconds);
         let (state, until) = (participant.op_last_state_change.as_ref(), participant.effective_until.as_ref());
         let basis = format!("{} {} {}", participant.id, changed(state), changed(until));
-        step_key(self.facts, step, &basis)
+        self.facts.step_key(step, &basis)
     }
 
     /// The first step: the application, or the creation where the schema is open.
@@ -231,7 +230,7 @@ impl<'a> Participation<'a> {
         }
         message.extend(self.rights());
         let newest = self.facts.participants.iter().map(|one| one.id).max().unwrap_or_default();
-        let key = step_key(self.facts, id, &format!("{} {newest}", validator.id));
+        let key = self.facts.step_key(id, &format!("{} {newest}", validator.id));
         message.insert("idempotency_key".to_owned(), key.into());
         let reason = format!(
             "{} has no {} participant under participant {} of schema {}",

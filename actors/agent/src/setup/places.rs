@@ -12,9 +12,9 @@ use svc_wire::{
 };
 
 use super::{
-    SetupOptions,
     facts::{MissingPlace, ParticipantPlace, WantedParticipant},
-    reader::SetupSource,
+    options::SetupOptions,
+    source::{SetupSource, TRIGGER},
 };
 use crate::{
     account_write::WriteStop,
@@ -23,8 +23,7 @@ use crate::{
     registry::{EssentialSource, SchemaOnChain},
 };
 
-/// Messages of the records of a HOLDER and of an ISSUER.
-pub(super) const TRIGGER: &str = "MsgTriggerResolver";
+/// Messages that the record of an ISSUER lists.
 const ISSUER_MESSAGES: [&str; 2] = ["MsgCreateOrUpdateParticipantSession", "MsgSetParticipantOPToValidated"];
 /// Participants that a reason names.
 const MAX_NAMED: usize = 8;

@@ -5,8 +5,8 @@ use serde_json::json;
 use svc_wire::timestamp;
 
 use super::{
-    SetupOptions,
     facts::{AccountFacts, CredentialFacts, CredentialProgress, SchemaCredentialFacts, SetupFacts},
+    options::SetupOptions,
     participation::participation_steps,
     step::{Setup, SetupStep, StepState},
 };
@@ -92,7 +92,7 @@ fn schema_step(one: &SchemaCredentialFacts, facts: &SetupFacts) -> SetupStep {
     if one.is_anchored {
         return SetupStep::new(id, StepState::Done, "the digest of its credential is at the node").of(own, own);
     }
-    let message = json!({"digest": one.digest, "idempotency_key": super::step_key(facts, &id, &one.digest)});
+    let message = json!({"digest": one.digest, "idempotency_key": facts.step_key(&id, &one.digest)});
     SetupStep::new(id, StepState::Missing, "the digest of its credential is to be stored")
         .of(own, own)
         .with_message("svc.ledger.di.storeDigest", message)

@@ -1,10 +1,8 @@
 //! Reads the facts of a setup at the node and in the store.
 
-use std::collections::BTreeMap;
-
 use prost_types::Timestamp;
 use svc_pipeline::{FeeBudget, query_account, query_balance, query_fee_allowance};
-use svc_trust::{EssentialCredential, EssentialSchemas};
+use svc_trust::EssentialCredential;
 use svc_wire::proto::svc::{
     de::v1::{
         ParticipantAuthorizationRecord, QueryListOperatorAuthorizationsRequest,
@@ -15,30 +13,19 @@ use svc_wire::proto::svc::{
 };
 
 use super::{
-    SetupOptions,
     facts::{AccountFacts, CredentialFacts, CredentialProgress, SchemaCredentialFacts, SetupFacts, WantedParticipant},
-    places::TRIGGER,
+    options::SetupOptions,
     plan::plan,
+    source::{SetupSource, TRIGGER},
     step::Setup,
 };
 use crate::{
-    account_write::{WriteStop, WritingAccount},
+    account_write::WriteStop,
     credentials::CredentialMode,
     grant::{AgentAccount, read_corporation_account},
-    registry::{NodeRegistry, SchemaSources, name_of},
+    registry::{NodeRegistry, name_of},
     store::{CredentialKind, CredentialState, StoredCredential},
 };
-
-/// The agent's account, its settings, and the state of its credentials.
-pub(crate) struct SetupSource<'a> {
-    pub account: &'a WritingAccount,
-    pub sources: &'a SchemaSources,
-    pub essential_schemas: &'a EssentialSchemas,
-    pub mode: &'a CredentialMode,
-    pub ecosystems: &'a [String],
-    /// The reasons for which credentials wait, by the names of their presentations.
-    pub waiting: BTreeMap<String, String>,
-}
 
 /// Compares the needs of the DID with the node.
 pub(crate) async fn read_setup(source: &SetupSource<'_>, options: &SetupOptions) -> Result<Setup, WriteStop> {
@@ -46,19 +33,6 @@ pub(crate) async fn read_setup(source: &SetupSource<'_>, options: &SetupOptions)
 }
 
 impl SetupSource<'_> {
-    pub(super) fn registry(&self) -> NodeRegistry<'_> {
-        NodeRegistry(self.account)
-    }
-
-    pub(super) fn corporation_id(&self) -> u64 {
-        self.account.corporation_id
-    }
-
-    pub(super) fn type_urls(&self, messages: &[&str]) -> Vec<String> {
-        let namespace = self.account.access.chain.registry.namespace();
-        messages.iter().map(|message| namespace.type_url("pp", message)).collect()
-    }
-
     async fn read(&self, options: &SetupOptions) -> Result<SetupFacts, WriteStop> {
         let address = self.account.pipeline().identity().address.to_string();
         // A simulation judges by the newest block: a participant that begins behind it has not begun.
