@@ -29,8 +29,9 @@ use crate::{
 const MIN_SILENCE: Duration = Duration::from_secs(1);
 /// Interval in which an indexer is expected to speak first.
 const READY_INTERVAL_MS: u64 = 5_000;
-/// Modules of events about grants, participants, schemas and digests.
-const GRANT_MODULES: [&str; 5] = ["cs", "de", "di", "ec", "pp"];
+/// Modules of events about grants and participants, and those about schemas and digests too.
+const GRANT_MODULES: [&str; 2] = ["de", "pp"];
+const CREDENTIAL_MODULES: [&str; 5] = ["cs", "de", "di", "ec", "pp"];
 /// Attempts in a row without a proof after which the connection ends, and another indexer may be selected.
 const MAX_UNPROVEN: u32 = 10;
 /// Reads of the cursor before a start fails.
@@ -235,12 +236,17 @@ impl State {
         }
     }
 
-    /// Acts on events about grants and participants.
+    /// Acts on events about grants, participants, schemas and digests.
     fn handle_events(&self, events: &[IndexerEvent]) {
         let watcher = &self.args.watcher;
-        let concerns_grants = |event: &&IndexerEvent| GRANT_MODULES.contains(&event.payload.module.as_str());
-        if events.iter().filter(concerns_grants).any(|event| watcher.handled.contains(&event.event_type)) {
+        let has_event_of = |modules: &[&str]| {
+            let is_of = |event: &&IndexerEvent| modules.contains(&event.payload.module.as_str());
+            events.iter().filter(is_of).any(|event| watcher.handled.contains(&event.event_type))
+        };
+        if has_event_of(&GRANT_MODULES) {
             watcher.resolution.told();
+        }
+        if has_event_of(&CREDENTIAL_MODULES) {
             watcher.credentials.registry_changed();
         }
     }
