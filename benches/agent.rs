@@ -1,5 +1,7 @@
 //! The agent: webhooks beside a bare client, changes that wait together beside single ones, the verification of a log beside its signatures,
-//! and a lone change beside one durable commit.
+//! and a lone change beside one durable commit. The rows of its credentials are in a file of their own.
+
+mod credentials;
 
 use std::{
     collections::BTreeSet,
@@ -244,7 +246,7 @@ pub async fn rows() -> Vec<BenchRow> {
     let (short, long) = (measure_log(1_000), measure_log(10_000));
     let signatures = measure_signatures(10_000);
     let row = BenchRow::new;
-    vec![
+    let mut rows = vec![
         row(
             "webhooks of an agent",
             format!("{webhooks:.0}/s"),
@@ -275,5 +277,7 @@ pub async fn rows() -> Vec<BenchRow> {
             format!("{signatures:.0} ms, its signatures alone"),
             long / signatures,
         ),
-    ]
+    ];
+    rows.extend(credentials::rows().await);
+    rows
 }

@@ -51,6 +51,8 @@ pub struct ReceiverConfig {
 
 /// The store key of a devnet's agent. Nothing in a devnet is worth anything.
 const STORE_KEY: [u8; 32] = [7; 32];
+/// Shortest silence of the indexer that ends a connection to it.
+const LEAST_SILENCE: Duration = Duration::from_secs(10);
 /// Longest wait for the credential of an agent.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Events that a devnet's agent stores at most.
@@ -208,7 +210,8 @@ async fn start(
     // in it, and every transaction is one of the scenario.
     let is_timed = config.block_time.is_some();
     let method = if is_timed { DidMethod::WebVh } else { DidMethod::Web };
-    let silence = (!is_timed).then_some(Duration::from_secs(86_400));
+    // The blocks of a busy machine come late, and its indexer is in the same process: only a long silence is one.
+    let silence = config.block_time.map_or(Duration::from_secs(86_400), |time| (time * 20).max(LEAST_SILENCE));
     let agent = AgentConfig {
         store: StoreSettings { url: database, keys },
         head: file("head"),
@@ -240,7 +243,7 @@ async fn start(
             covers_corporation: true,
             handled: HandledEvents::All,
             start_height: None,
-            silence,
+            silence: Some(silence),
             receiver,
             max_stored: MAX_STORED,
         },

@@ -77,6 +77,13 @@ impl TestNetwork {
         own.map(|one| (one.id.clone(), one.session_records.len())).collect()
     }
 
+    /// The state of an agent's parts, for the message of a failure.
+    pub(super) fn describe(&self, place: usize) -> String {
+        let agent = self.agent(place);
+        let (watcher, report) = (agent.watcher().state(), agent.credentials().report());
+        format!("{watcher:?} {report:?} {:?} {:?}", agent.resolution().report(), agent.check_ready())
+    }
+
     /// Ids of the entries of an agent's document that lead to presentations.
     pub(super) fn presented(&self, place: usize) -> Vec<String> {
         let document = self.agent(place).keeper().published().document.clone();
@@ -121,7 +128,7 @@ async fn a_revoked_holder_presents_its_credential_no_more_and_the_others_stay_tr
             heights.changed().await.expect("blocks");
         }
     });
-    assert!(gone.await.is_ok(), "{:?} {:?}", world.presented(1), world.agent(1).resolution().report());
+    assert!(gone.await.is_ok(), "{:?} {}", world.presented(1), world.describe(1));
     assert_eq!(world.agent(1).store().held_credentials().await.expect("read"), []);
     assert_eq!(world.verdict(&world.agent_did(0)).await["trusted"], true);
 }

@@ -102,7 +102,7 @@ async fn a_revoked_issuer_issues_nothing_and_the_setup_names_the_step() {
             heights.changed().await.expect("blocks");
         }
     });
-    assert!(gone.await.is_ok(), "{:?}", world.presented(0));
+    assert!(gone.await.is_ok(), "{:?} {}", world.presented(0), world.describe(0));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -365,10 +365,10 @@ async fn sign_for_other(issuer: &CredentialIssuer, request: &IssueRequest) -> Cr
     })?;
     // Without the rights no server of the ecosystem is asked.
     let authority = issuer.read_authority(&request.did, &schema, CredentialKind::Issued).await;
-    authority.map_err(super::issuer::IssueStop::into_refusal)?;
+    let authority = authority.map_err(super::issuer::IssueStop::into_refusal)?;
     let credential = issuer.sources.credential_of(&issuer.account, &schema).await;
     let credential = credential.map_err(|stop| unavailable(stop.reason()))?;
-    let signed = issuer.sign_and_store(request, (&schema, &credential), CredentialKind::Issued).await;
+    let signed = issuer.sign_and_store(request, (&schema, &credential), CredentialKind::Issued, &authority).await;
     signed.map_err(super::issuer::IssueStop::into_refusal)
 }
 

@@ -55,6 +55,7 @@ pub(super) async fn import(
         credential: &credential,
         own_document: Arc::new(issuer.keeper.published().document.as_json().clone()),
         assumed_digest: None,
+        known_schema: None,
     };
     let unavailable = |error: String| Refusal {
         waiting: vec![AgentPart::Node],

@@ -111,19 +111,19 @@ impl CredentialIssuer {
         NodeRegistry(&self.account)
     }
 
-    /// Issues a credential of a schema, up to its row in the store. `name` is that of its presentation.
+    /// Issues a credential of a schema, up to its row in the store. `authority` was read for it just now.
     pub async fn sign_and_store(
         &self,
         request: &IssueRequest,
         (schema, credential): (&SchemaOnChain, &SchemaCredential),
         kind: CredentialKind,
+        authority: &Authority,
     ) -> Result<StoredCredential, IssueStop> {
         if let Err(violations) = check_claim_texts(&request.claims) {
             return Err(invalid_claims(violations));
         }
-        let authority = self.read_authority(&request.did, schema, kind).await?;
         let now = self.account.chain_time();
-        let until = self.end_of_validity(&authority, request.valid_until, &now);
+        let until = self.end_of_validity(authority, request.valid_until, &now);
         if until <= now.seconds {
             let rule = "it lies behind the time of the chain";
             return Err(IssueStop::Refused(Refusal::of_member(RefusalCode::InvalidInput, "validUntil", rule)));
@@ -134,8 +134,7 @@ impl CredentialIssuer {
             .ok_or_else(|| WriteStop::Failed(format!("schema {} names no digest algorithm", schema.schema.id)))?;
         let digest = anchored_digest(&body, algorithm)
             .ok_or_else(|| invalid_claims(vec![violation("claims", "they have no canonical form")]))?;
-        let json_schema = &schema.schema.json_schema;
-        self.check((&request.did, json_schema), &body, &digest).await?;
+        self.check((&request.did, schema), &body, &digest).await?;
         let row = StoredCredential {
             id: body["id"].as_str().unwrap_or_default().to_owned(),
             kind,
@@ -268,17 +267,23 @@ impl CredentialIssuer {
     }
 
     /// Judges the signed credential as if its digest were anchored: one that no verdict accepts is never stored.
-    async fn check(&self, (subject, schema): (&str, &str), body: &Value, digest: &str) -> Result<(), IssueStop> {
+    async fn check(
+        &self,
+        (subject, schema): (&str, &SchemaOnChain),
+        body: &Value,
+        digest: &str,
+    ) -> Result<(), IssueStop> {
         let judged = JudgedCredential {
             subject,
             credential: body,
             own_document: Arc::new(self.keeper.published().document.as_json().clone()),
             assumed_digest: Some(digest),
+            known_schema: Some(schema),
         };
         match self.judge.judge(&self.account, judged).await? {
             Ok(_) => Ok(()),
             Err(RejectionReason { code: RejectionCode::SchemaMismatch, message, .. }) => {
-                let violations = claim_violations(schema, body).unwrap_or_default();
+                let violations = claim_violations(&schema.schema.json_schema, body).unwrap_or_default();
                 let is_named = !violations.is_empty();
                 Err(invalid_claims(if is_named { violations } else { vec![violation("claims", &message)] }))
             }

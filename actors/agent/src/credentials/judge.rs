@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use crate::{
     account_write::WritingAccount,
-    registry::{NodeRegistry, all_to_evidence},
+    registry::{NodeRegistry, SchemaOnChain, all_to_evidence},
 };
 
 /// Most runs of one evaluation: a credential needs its issuer, its schema's credential, the issuer of that, the schema, and a digest.
@@ -33,6 +33,8 @@ pub(super) struct JudgedCredential<'a> {
     pub own_document: Arc<Value>,
     /// A digest that counts as anchored now: that of a credential before its session is sent.
     pub assumed_digest: Option<&'a str>,
+    /// Its schema, where the caller has read it just now.
+    pub known_schema: Option<&'a SchemaOnChain>,
 }
 
 /// Judges credentials.
@@ -63,6 +65,9 @@ impl CredentialJudge {
         evidence.documents.insert(account.did.clone(), Ok(Arc::clone(&judged.own_document)));
         if let Some(digest) = judged.assumed_digest {
             evidence.digest_anchors.insert(digest.to_owned(), Some(now));
+        }
+        if let Some(schema) = judged.known_schema {
+            evidence.schemas.insert(schema.schema.id, Some(Arc::new(schema.to_evidence())));
         }
         let mut budget = EvidenceBudget::new(&evidence);
         for _ in 0..MAX_RUNS {

@@ -297,10 +297,10 @@ impl Pass<'_> {
             }
             (OwnStep::Anchor | OwnStep::GiveUp | OwnStep::Issue, _) => {
                 // Without a grant nothing is signed that could not be anchored.
-                authority?;
+                let authority = authority?;
                 let request = IssueRequest { did: self.did().to_owned(), schema_id, claims, valid_until: None };
                 let with = (&source.schema, &source.credential);
-                self.issuer.sign_and_store(&request, with, CredentialKind::Own).await?
+                self.issuer.sign_and_store(&request, with, CredentialKind::Own, &authority).await?
             }
         };
         self.issuer.anchor(&row).await?;

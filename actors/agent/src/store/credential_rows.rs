@@ -138,7 +138,8 @@ impl AgentStore {
     /// Returns the credentials about the DID itself and those of its schemas that are not withdrawn, the newest last.
     pub async fn held_credentials(&self) -> Result<Vec<StoredCredential>, AgentStoreError> {
         let sql = sqlx::AssertSqlSafe(format!(
-            "SELECT {COLUMNS} FROM credential WHERE state <> 'withdrawn' AND kind <> 'issued' ORDER BY created_at, id"
+            "SELECT {COLUMNS} FROM credential WHERE state IN ('signed', 'anchored') AND kind IN ('own', 'received', 'schema') \
+             ORDER BY created_at, id"
         ));
         parse_all(&sqlx::query(sql).fetch_all(self.reader()).await?)
     }
@@ -253,7 +254,7 @@ impl AgentStore {
 
     /// Returns the verification methods that the proofs of a kind of credentials in use need.
     pub async fn proof_methods(&self, kind: CredentialKind) -> Result<Vec<String>, AgentStoreError> {
-        let sql = "SELECT DISTINCT proof_method FROM credential WHERE kind = $1 AND state <> 'withdrawn'";
+        let sql = "SELECT DISTINCT proof_method FROM credential WHERE state IN ('signed', 'anchored') AND kind = $1";
         let rows = sqlx::query(sql).bind(kind.as_str()).fetch_all(self.reader()).await?;
         Ok(rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>()?)
     }
