@@ -3,7 +3,6 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use prost_types::Timestamp;
-use svc_kit::wall_clock;
 use svc_net::upstream::NodeClientError;
 use svc_pipeline::{
     DecidedWrite, EncodedMessage, EstimateError, FeeGranter, JournalError, JournalRecord, Pipeline, SigningPolicy,
@@ -11,7 +10,6 @@ use svc_pipeline::{
     query_account, query_balance,
 };
 use svc_wire::chain_error::ChainErrorKind;
-use tokio::time::Instant;
 use tracing::{Instrument, Span};
 
 use crate::{
@@ -115,7 +113,7 @@ impl WritingAccount {
 
     /// The time of the chain.
     pub fn chain_time(&self) -> Timestamp {
-        self.pipeline().clock().time(Instant::now()).unwrap_or_else(wall_clock::now)
+        self.access.time()
     }
 
     /// Reads a grant of the account at the node.

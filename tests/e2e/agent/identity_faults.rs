@@ -1,7 +1,5 @@
 //! Credentials under a node that refuses, forgets or lags, and credentials of hostile issuers.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 use svc_agent::{CredentialState, IssueRequest, RefusalCode, SetupOptions, StepState};
 use svc_devnet::node::CheckTxRefusal;
@@ -152,6 +150,5 @@ async fn a_hostile_issuer_takes_no_place_and_no_time() {
     };
     assert_eq!(again, held, "nothing of a refused import is kept, and nothing has gone");
     assert!(!world.presented(1).is_empty());
-    let pause = Duration::from_millis(1);
-    assert!(tokio::time::timeout(pause * 60_000, world.await_verdict(1, |one| one["trusted"] == true)).await.is_ok());
+    world.await_verdict(1, |one| one["trusted"] == true).await;
 }

@@ -9,16 +9,21 @@ mod older_store;
 
 use std::{sync::Arc, time::Duration};
 
+use prost_types::Timestamp;
 use svc_kit::{
     ActorMessage, Handle,
     supervision::{ChildSpec, Supervisor, SupervisorError},
+    wall_clock,
 };
 use svc_net::upstream::{UpstreamError, UpstreamOrigins};
 use svc_pipeline::{
     ChainExpectation, DiscoveryError, JournalError, JournalPlace, Pipeline, PlaintextNode, RecoveryError, RegistryChain,
 };
 use svc_wire::{account_key::AccountKey, address::AddressError};
-use tokio::sync::{Mutex, watch};
+use tokio::{
+    sync::{Mutex, watch},
+    time::Instant,
+};
 
 use crate::store::{AgentStore, AgentStoreError};
 
@@ -54,6 +59,13 @@ pub struct ChainAccess {
     pub chain: RegistryChain,
     /// The pipeline of the agent's account.
     pub pipeline: Pipeline,
+}
+
+impl ChainAccess {
+    /// The time of the chain; that of this machine while no block was seen.
+    pub(crate) fn time(&self) -> Timestamp {
+        self.pipeline.clock().time(Instant::now()).unwrap_or_else(wall_clock::now)
+    }
 }
 
 /// The reason for which the chain is not in use. Some pass; the others end the agent.

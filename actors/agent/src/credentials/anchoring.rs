@@ -13,14 +13,11 @@ use crate::{
     account_write::{AccountWrite, WriteStop},
     grant::WantedGrant,
     journal_key::session_key,
-    store::StoredCredential,
+    store::{KEY_REMOVED, NOT_SENT, StoredCredential},
 };
 
 /// Longest wait for the transaction of a session. It stays on its way behind that.
 const SEND_TIMEOUT: Duration = Duration::from_secs(100);
-/// Reasons of rows that were withdrawn before anything of them was sent.
-pub(super) const KEY_REMOVED: &str = "KEY_REMOVED";
-const NOT_SENT: &str = "NOT_SENT";
 /// Looks at the node for a digest behind the transaction that anchors it, and the pause between two.
 const DIGEST_LOOKS: u32 = 20;
 const DIGEST_PAUSE: Duration = Duration::from_millis(250);

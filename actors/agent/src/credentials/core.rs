@@ -1,9 +1,15 @@
 //! The decisions about the credentials that a DID holds. Pure.
 
-use svc_trust::{RegistryParticipant, RegistrySchema, RejectionCode, authorize_holder, authorize_issuer};
+use svc_trust::{
+    EssentialCredential, RegistryParticipant, RegistrySchema, RejectionCode, authorize_holder, authorize_issuer,
+};
 use svc_wire::participant_state::ParticipantState;
 
-use crate::store::{CredentialKind, CredentialState, StoredCredential};
+use super::settings::CredentialMode;
+use crate::{
+    registry::name_of,
+    store::{CredentialKind, CredentialState, StoredCredential},
+};
 
 /// Shortest time between two credentials that the DID issues itself for one schema: claims that change back and forth cost one a day.
 const REISSUE_SECONDS: i64 = 86_400;
@@ -51,6 +57,20 @@ pub(super) fn reason_to_withdraw(held: &StoredCredential, facts: &HeldFacts<'_>)
         RejectionCode::IssuerSlashed,
     ];
     [holder, issuer].into_iter().flatten().map(|reason| reason.code).find(|code| stated.contains(code))
+}
+
+/// Whether the settings want another credential in the place of this one, or none.
+pub(super) fn is_unwanted(mode: &CredentialMode, held: &StoredCredential) -> bool {
+    let is_service = held.name == name_of(EssentialCredential::Service);
+    match (mode, held.kind) {
+        (CredentialMode::Standalone { claims }, CredentialKind::Own) => {
+            claims.keys().all(|essential| name_of(*essential) != held.name)
+        }
+        (CredentialMode::Standalone { .. }, CredentialKind::Received) => is_service,
+        (CredentialMode::Delegated { .. }, CredentialKind::Own) => true,
+        (CredentialMode::Delegated { parent }, CredentialKind::Received) => is_service && held.issuer != *parent,
+        _ => false,
+    }
 }
 
 /// The state of one credential that the DID issues itself.
@@ -207,6 +227,29 @@ mod tests {
             (OwnSituation { next_end: ends.valid_until.map(|end| end + DAY), ..keep(&ends) }, OwnStep::Issue),
         ] {
             assert_eq!(next_own_step(&situation), expected);
+        }
+    }
+
+    #[test]
+    fn another_mode_or_parent_wants_other_credentials() {
+        let claims = [(EssentialCredential::Service, [].into())].into();
+        let alone = CredentialMode::Standalone { claims };
+        let delegated = |parent: &str| CredentialMode::Delegated { parent: parent.to_owned() };
+        let named = |kind, name: &str| StoredCredential { name: name.to_owned(), ..credential(kind) };
+        use CredentialKind::{Own, Received, Schema};
+        for (mode, held, expected) in [
+            (&alone, named(Own, "service"), false),
+            (&alone, named(Own, "org"), true),
+            (&alone, named(Received, "service"), true),
+            (&alone, named(Received, "org"), false),
+            (&delegated("did:web:a"), named(Own, "service"), true),
+            (&delegated("did:web:a"), named(Received, "service"), false),
+            (&delegated("did:web:b"), named(Received, "service"), true),
+            (&delegated("did:web:b"), named(Received, "org"), false),
+            (&delegated("did:web:b"), named(Schema, "cs-7"), false),
+            (&CredentialMode::Off, named(Received, "service"), false),
+        ] {
+            assert_eq!(is_unwanted(mode, &held), expected, "{mode:?} {:?} {}", held.kind, held.name);
         }
     }
 

@@ -19,7 +19,6 @@ use svc_wire::{
 use uuid::Uuid;
 
 use super::{
-    anchoring::KEY_REMOVED,
     claims::{check_claim_texts, claim_violations, claims_digest},
     core::{HeldFacts, reason_to_withdraw},
     judge::{CredentialJudge, JudgedCredential},
@@ -31,7 +30,7 @@ use crate::{
     grant::{AgentGrant, BlockedReason, WantedGrant},
     keeper::KeeperHandle,
     registry::{NodeRegistry, SchemaCredential, SchemaOnChain, SchemaSources, all_to_evidence, name_of},
-    store::{CredentialKind, CredentialState, StoredCredential},
+    store::{CredentialKind, CredentialState, KEY_REMOVED, StoredCredential},
 };
 
 /// Longest credential, in bytes of JSON: a presentation has to be fetched by indexers.

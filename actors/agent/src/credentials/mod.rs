@@ -200,8 +200,7 @@ impl CredentialHandle {
 
     /// Returns the time of the chain, by which credentials begin and end: seconds since the epoch.
     pub(crate) fn chain_time(&self) -> i64 {
-        let clock = self.chain.with(|chain| chain.as_ref().map(|access| access.pipeline.clock()));
-        let time = clock.and_then(|clock| clock.time(tokio::time::Instant::now()));
+        let time = self.chain.with(|chain| chain.as_ref().map(ChainAccess::time));
         time.unwrap_or_else(svc_kit::wall_clock::now).seconds
     }
 

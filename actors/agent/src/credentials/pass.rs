@@ -19,9 +19,8 @@ use svc_wire::timestamp;
 use uuid::Uuid;
 
 use super::{
-    anchoring::KEY_REMOVED,
     claims::{claims_digest, claims_for},
-    core::{HeldFacts, OwnSituation, OwnStep, find_held, next_own_step, reason_to_withdraw},
+    core::{HeldFacts, OwnSituation, OwnStep, find_held, is_unwanted, next_own_step, reason_to_withdraw},
     issuer::{CredentialIssuer, IssueRequest, IssueStop, proof_method},
     settings::{CredentialMode, CredentialSettings},
 };
@@ -29,7 +28,7 @@ use crate::{
     account_write::WriteStop,
     grant::BlockedReason,
     registry::{NodeRegistry, SchemaOnChain, all_to_evidence, name_of},
-    store::{CredentialKind, CredentialState, StoredCredential},
+    store::{CredentialKind, CredentialState, KEY_REMOVED, StoredCredential},
 };
 
 /// Issued credentials that one pass anchors, and those that are sent at once: one that a node forgets holds up none of the others.
@@ -176,20 +175,6 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Whether the settings want another credential in the place of this one, or none.
-    fn is_unwanted(&self, held: &StoredCredential) -> bool {
-        let is_service = held.name == name_of(EssentialCredential::Service);
-        match (&self.settings.mode, held.kind) {
-            (CredentialMode::Standalone { claims }, CredentialKind::Own) => {
-                claims.keys().all(|essential| name_of(*essential) != held.name)
-            }
-            (CredentialMode::Standalone { .. }, CredentialKind::Received) => is_service,
-            (CredentialMode::Delegated { .. }, CredentialKind::Own) => true,
-            (CredentialMode::Delegated { parent }, CredentialKind::Received) => is_service && held.issuer != *parent,
-            _ => false,
-        }
-    }
-
     /// Seconds until the next participant of the DID begins.
     async fn next_beginning(&self) -> Result<Option<u64>, WriteStop> {
         let now = self.now();
@@ -207,7 +192,7 @@ impl Pass<'_> {
         let nanos = i128::from(now) * 1_000_000_000;
         let mut withdrawn = Vec::new();
         for one in held {
-            if self.is_unwanted(&one) {
+            if is_unwanted(&self.settings.mode, &one) {
                 tracing::warn!(credential = one.id, "the settings do not want a credential any more");
                 withdrawn.push((one.id, "NOT_WANTED".to_owned()));
                 continue;

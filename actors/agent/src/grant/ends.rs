@@ -7,16 +7,13 @@ use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_pipeline::{RegistryChain, query_fee_allowance};
 use svc_wire::{
     participant_state::ParticipantState,
-    proto::svc::{
-        de::v1::{QueryListVsOperatorAuthorizationsRequest, QueryListVsOperatorAuthorizationsResponse},
-        pp::v1::{Participant, QueryListParticipantsRequest, QueryListParticipantsResponse},
-    },
+    proto::svc::pp::v1::{Participant, QueryListParticipantsRequest, QueryListParticipantsResponse},
     timestamp,
 };
 
 use super::{
     choice::AgentAccount,
-    grant_reader::{LIST_LIMIT, read_corporation_account},
+    grant_reader::{LIST_LIMIT, read_authorizations, read_corporation_account},
 };
 use crate::participant::state_of;
 
@@ -39,23 +36,16 @@ pub async fn read_ends(
     agent: &AgentAccount,
     now: &Timestamp,
 ) -> Result<Vec<RegistryEnd>, NodeClientError> {
-    let namespace = chain.registry.namespace();
     let request = QueryListParticipantsRequest {
         response_max_size: LIST_LIMIT,
         did: agent.did.clone(),
         grantee: agent.address.clone(),
         ..QueryListParticipantsRequest::default()
     };
-    let path = namespace.query_path("pp", "ListParticipants");
+    let path = chain.registry.namespace().query_path("pp", "ListParticipants");
     let participants: QueryListParticipantsResponse = node.query(&path, &request, 0).await?;
-    let request = QueryListVsOperatorAuthorizationsRequest {
-        corporation_id: agent.corporation_id,
-        vs_operator: agent.address.clone(),
-        response_max_size: LIST_LIMIT,
-    };
-    let path = namespace.query_path("de", "ListVSOperatorAuthorizations");
-    let records: QueryListVsOperatorAuthorizationsResponse = node.query(&path, &request, 0).await?;
-    let records = records.vs_operator_authorizations.into_iter().flat_map(|one| one.records);
+    let records = read_authorizations(node, chain, agent.corporation_id, &agent.address).await?;
+    let records = records.into_iter().flat_map(|one| one.records);
     let records: BTreeMap<u64, Option<Timestamp>> = records.map(|one| (one.participant_id, one.expiration)).collect();
     let own = participants.participants.iter().filter(|one| one.corporation_id == agent.corporation_id);
     let mut ends = ends_of(own, &records, now);

@@ -5,7 +5,9 @@ use svc_net::upstream::{NodeClient, NodeClientError};
 use svc_pipeline::{FeeBudget, FeeGranter, RegistryChain, query_fee_allowance};
 use svc_wire::proto::svc::{
     co::v1::{QueryGetCorporationRequest, QueryGetCorporationResponse},
-    de::v1::{QueryListVsOperatorAuthorizationsRequest, QueryListVsOperatorAuthorizationsResponse},
+    de::v1::{
+        QueryListVsOperatorAuthorizationsRequest, QueryListVsOperatorAuthorizationsResponse, VsOperatorAuthorization,
+    },
     pp::v1::{Participant, QueryListParticipantsRequest, QueryListParticipantsResponse},
 };
 
@@ -15,7 +17,7 @@ use super::{
 };
 
 /// Largest page of a list of the node.
-pub(super) const LIST_LIMIT: u32 = 1_024;
+pub(crate) const LIST_LIMIT: u32 = 1_024;
 
 /// A participant with a valid record, and the payer.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,17 +60,11 @@ pub async fn read_grant(
         only_valid: true,
         ..QueryListParticipantsRequest::default()
     };
-    let authorizations = QueryListVsOperatorAuthorizationsRequest {
-        corporation_id: agent.corporation_id,
-        vs_operator: agent.address.clone(),
-        response_max_size: LIST_LIMIT,
-    };
-    let paths = [("pp", "ListParticipants"), ("de", "ListVSOperatorAuthorizations")]
-        .map(|(module, rpc)| namespace.query_path(module, rpc));
-    let participants: QueryListParticipantsResponse = node.query(&paths[0], &participants, 0).await?;
-    let authorizations: QueryListVsOperatorAuthorizationsResponse = node.query(&paths[1], &authorizations, 0).await?;
+    let path = namespace.query_path("pp", "ListParticipants");
+    let participants: QueryListParticipantsResponse = node.query(&path, &participants, 0).await?;
+    let authorizations = read_authorizations(node, chain, agent.corporation_id, &agent.address).await?;
     let msg_type = namespace.type_url("pp", wanted.message);
-    let (active, records) = (&participants.participants, &authorizations.vs_operator_authorizations);
+    let (active, records) = (&participants.participants, &authorizations);
     let ChosenParticipant { id, expires_at, with_feegrant, fees_left } =
         match choose_participant((agent, wanted), active, records, &msg_type, now) {
             Ok(chosen) => chosen,
@@ -93,6 +89,23 @@ pub async fn read_grant(
         }
     });
     Ok(Ok(AgentGrant { participant, expires_at, corporation, budget }))
+}
+
+/// Reads the authorizations of an account, of one corporation or with 0 of all.
+pub(crate) async fn read_authorizations(
+    node: &NodeClient,
+    chain: &RegistryChain,
+    corporation_id: u64,
+    account: &str,
+) -> Result<Vec<VsOperatorAuthorization>, NodeClientError> {
+    let request = QueryListVsOperatorAuthorizationsRequest {
+        corporation_id,
+        vs_operator: account.to_owned(),
+        response_max_size: LIST_LIMIT,
+    };
+    let path = chain.registry.namespace().query_path("de", "ListVSOperatorAuthorizations");
+    let found: QueryListVsOperatorAuthorizationsResponse = node.query(&path, &request, 0).await?;
+    Ok(found.vs_operator_authorizations)
 }
 
 /// Reads the account of a corporation; empty when the node knows no such corporation.

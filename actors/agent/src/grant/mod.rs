@@ -7,7 +7,7 @@ mod grant_reader;
 
 use svc_wire::proto::svc::pp::v1::ParticipantRole;
 
-pub(crate) use self::grant_reader::read_corporation_account;
+pub(crate) use self::grant_reader::{LIST_LIMIT, read_authorizations, read_corporation_account};
 pub use self::{
     choice::AgentAccount,
     ends::{RegistryEnd, read_ends},

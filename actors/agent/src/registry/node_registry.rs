@@ -24,7 +24,7 @@ use svc_wire::{
     timestamp,
 };
 
-use crate::{account_write::WritingAccount, participant::state_of};
+use crate::{account_write::WritingAccount, grant::LIST_LIMIT, participant::state_of};
 
 /// The registry as the node states it now.
 pub(crate) struct NodeRegistry<'a>(pub &'a WritingAccount);
@@ -51,9 +51,6 @@ pub(crate) fn all_to_evidence(participants: &[Participant], now: i128) -> Vec<Re
 }
 
 impl NodeRegistry<'_> {
-    /// Largest page of a list of the node.
-    pub const LIST_LIMIT: u32 = 1_024;
-
     /// The answer of a query about the present state.
     pub async fn query<Q: Message, R: Message + Default>(
         &self,
@@ -81,7 +78,7 @@ impl NodeRegistry<'_> {
         &self,
         wanted: QueryListParticipantsRequest,
     ) -> Result<Vec<Participant>, NodeClientError> {
-        let request = QueryListParticipantsRequest { response_max_size: Self::LIST_LIMIT, ..wanted };
+        let request = QueryListParticipantsRequest { response_max_size: LIST_LIMIT, ..wanted };
         let found: QueryListParticipantsResponse = self.query(("pp", "ListParticipants"), &request).await?;
         Ok(found.participants)
     }
@@ -145,14 +142,14 @@ impl NodeRegistry<'_> {
         let request = QueryListEcosystemsRequest {
             corporation_id: self.0.corporation_id,
             active_gf_only: true,
-            response_max_size: Self::LIST_LIMIT,
+            response_max_size: LIST_LIMIT,
             ..QueryListEcosystemsRequest::default()
         };
         let found: QueryListEcosystemsResponse = self.query(("ec", "ListEcosystems"), &request).await?;
         let mut schemas = Vec::new();
         for ecosystem in found.ecosystems.into_iter().filter(|one| one.did == self.0.did) {
             let request = QueryListCredentialSchemasRequest {
-                response_max_size: Self::LIST_LIMIT,
+                response_max_size: LIST_LIMIT,
                 ecosystem_id: ecosystem.id,
                 ..QueryListCredentialSchemasRequest::default()
             };

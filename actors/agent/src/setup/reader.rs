@@ -5,9 +5,7 @@ use svc_pipeline::{FeeBudget, query_account, query_balance, query_fee_allowance}
 use svc_trust::EssentialCredential;
 use svc_wire::proto::svc::{
     de::v1::{
-        ParticipantAuthorizationRecord, QueryListOperatorAuthorizationsRequest,
-        QueryListOperatorAuthorizationsResponse, QueryListVsOperatorAuthorizationsRequest,
-        QueryListVsOperatorAuthorizationsResponse,
+        ParticipantAuthorizationRecord, QueryListOperatorAuthorizationsRequest, QueryListOperatorAuthorizationsResponse,
     },
     pp::v1::Participant,
 };
@@ -22,8 +20,8 @@ use super::{
 use crate::{
     account_write::WriteStop,
     credentials::CredentialMode,
-    grant::{AgentAccount, read_corporation_account},
-    registry::{NodeRegistry, name_of},
+    grant::{AgentAccount, LIST_LIMIT, read_authorizations, read_corporation_account},
+    registry::name_of,
     store::{CredentialKind, CredentialState, StoredCredential},
 };
 
@@ -68,14 +66,9 @@ impl SetupSource<'_> {
         &self,
         address: &str,
     ) -> Result<(Vec<ParticipantAuthorizationRecord>, Option<u64>), WriteStop> {
-        let request = QueryListVsOperatorAuthorizationsRequest {
-            corporation_id: 0,
-            vs_operator: address.to_owned(),
-            response_max_size: NodeRegistry::LIST_LIMIT,
-        };
-        let rpc = ("de", "ListVSOperatorAuthorizations");
-        let found: QueryListVsOperatorAuthorizationsResponse = self.registry().query(rpc, &request).await?;
-        let all = found.vs_operator_authorizations.into_iter().filter(|one| one.vs_operator == address);
+        let (node, chain) = (self.account.pipeline().node(), &self.account.access.chain);
+        let all = read_authorizations(node, chain, 0, address).await?;
+        let all = all.into_iter().filter(|one| one.vs_operator == address);
         let (own, other): (Vec<_>, Vec<_>) = all.partition(|one| one.corporation_id == self.corporation_id());
         let serves = other.first().map(|one| one.corporation_id);
         Ok((own.into_iter().flat_map(|one| one.records).collect(), serves))
@@ -94,7 +87,7 @@ impl SetupSource<'_> {
         let request = QueryListOperatorAuthorizationsRequest {
             corporation_id: 0,
             operator: address.to_owned(),
-            response_max_size: NodeRegistry::LIST_LIMIT,
+            response_max_size: LIST_LIMIT,
         };
         let rpc = ("de", "ListOperatorAuthorizations");
         let operators: QueryListOperatorAuthorizationsResponse = self.registry().query(rpc, &request).await?;

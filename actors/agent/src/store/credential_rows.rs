@@ -102,6 +102,10 @@ pub struct StoredCredential {
     pub created_at: i64,
 }
 
+/// Reasons of credentials that were withdrawn before anything of them was sent: their key had left the document, or they were out of date.
+pub(crate) const KEY_REMOVED: &str = "KEY_REMOVED";
+pub(crate) const NOT_SENT: &str = "NOT_SENT";
+
 const COLUMNS: &str = "id, kind, name, schema_id, issuer, subject, issuer_participant, digest, claims_digest, proof_method, body, state, reason, \
                        tx_hash, valid_until, created_at";
 
@@ -201,9 +205,14 @@ impl AgentStore {
     /// withdrawn before anything of it was sent does not count.
     pub async fn last_own_issue(&self, schema_id: u64) -> Result<Option<(i64, u64)>, AgentStoreError> {
         let sql = "SELECT created_at, issuer_participant FROM credential WHERE kind = 'own' AND schema_id = $1 \
-                   AND NOT (state = 'withdrawn' AND reason IN ('KEY_REMOVED', 'NOT_SENT')) \
+                   AND NOT (state = 'withdrawn' AND reason IN ($2, $3)) \
                    ORDER BY created_at DESC LIMIT 1";
-        let row = sqlx::query(sql).bind(to_column(schema_id)).fetch_optional(self.reader()).await?;
+        let row = sqlx::query(sql)
+            .bind(to_column(schema_id))
+            .bind(KEY_REMOVED)
+            .bind(NOT_SENT)
+            .fetch_optional(self.reader())
+            .await?;
         let Some(row) = row else { return Ok(None) };
         Ok(Some((row.try_get(0)?, from_column(row.try_get(1)?))))
     }

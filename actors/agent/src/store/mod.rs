@@ -19,6 +19,7 @@ mod tests;
 pub use agent_store::{AgentStore, DocumentVersion, StoreSettings, StoredIdentity};
 pub use chain_rows::{ResolutionProgress, StoredChain};
 pub use credential_rows::{CredentialKind, CredentialState, StoredCredential};
+pub(crate) use credential_rows::{KEY_REMOVED, NOT_SENT};
 pub use error::AgentStoreError;
 pub use head_file::{HeadFile, PublishedHead};
 pub use key_rows::{KeyUse, RotationPhase, StoredRotation};
