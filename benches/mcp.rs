@@ -28,6 +28,7 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 use svc::{
+    listener::ListenerConfig,
     mcp::{HttpServer, HttpServerConfig, SessionLimits, ToolSelection, ToolServer},
     network::{LocalNetwork, LocalNetworkConfig},
 };
@@ -169,7 +170,12 @@ async fn serve_tool_server(network: &LocalNetwork, indexer: &str, sessions: Sess
     let operator = Operator::boot(config, key).await.expect("boots");
     let front = ToolServer::start(operator, &ToolSelection::default()).expect("a front");
     let bearer = SecretString::new(network.bearer_token.clone());
-    let http = HttpServerConfig { bearer_token: bearer, allowed_hosts: Vec::new(), sessions };
+    let http = HttpServerConfig {
+        bearer_token: bearer,
+        allowed_hosts: Vec::new(),
+        sessions,
+        listener: ListenerConfig::for_local_network(),
+    };
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.set_nonblocking(true).expect("set");
     let server = HttpServer::start(listener, front, http).expect("serves");

@@ -210,7 +210,11 @@ async fn block_to_subscriber(rows: &mut Vec<BenchRow>) {
         Indexer::launch(IndexerConfig::new(devnet.node.origin(), "sqlite::memory:")).await.expect("an indexer");
     let listener = svc::listener::bind_listener(([127, 0, 0, 1], 0).into()).expect("a port");
     let origin = format!("ws://{}/v4/indexer/subscribe", listener.local_addr().expect("an address"));
-    tokio::spawn(svc::indexer::serve(listener, svc::indexer::IndexerApi::new(&indexer)));
+    tokio::spawn(svc::indexer::serve(
+        listener,
+        svc::indexer::IndexerApi::new(&indexer),
+        svc::listener::ListenerConfig::for_local_network(),
+    ));
     let node = devnet.node.origin().replace("http", "ws") + "/websocket";
     let forwarder = servers::forward(node.clone()).await;
     let [direct, forwarded, ours] = [

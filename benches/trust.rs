@@ -45,7 +45,11 @@ impl TrustBench {
         let indexer = Indexer::launch(config).await.expect("an indexer");
         let listener = svc::listener::bind_listener(([127, 0, 0, 1], 0).into()).expect("a port");
         let origin = format!("http://{}", listener.local_addr().expect("an address"));
-        tokio::spawn(indexer::serve(listener, indexer::IndexerApi::new(&indexer)));
+        tokio::spawn(indexer::serve(
+            listener,
+            indexer::IndexerApi::new(&indexer),
+            svc::listener::ListenerConfig::for_local_network(),
+        ));
         let bench = Self { devnet, origin, client: reqwest::Client::new(), _indexer: indexer };
         let height = *bench.devnet.node.watch_heights().borrow();
         while bench.get("/v4/indexer/status").await["trust"]["block_height"] != height {

@@ -26,6 +26,7 @@ fn run() -> anyhow::Result<()> {
     // This may re-execute the process, so it must precede the first thread.
     let secrets = secrets::extract_secrets()?;
     let cli = CommandLine::parse();
+    svc_net::listener::raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let levels = cli.log_levels(&config::ProcessEnvironment);
     let telemetry = {

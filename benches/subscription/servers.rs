@@ -106,7 +106,7 @@ pub async fn serve(which: &str) {
             let listener = svc::listener::bind_listener(([127, 0, 0, 1], 0).into()).expect("a port");
             let port = listener.local_addr().expect("an address").port();
             let front = svc::indexer::IndexerApi::new(&indexer).with_connection_limit(25_000);
-            tokio::spawn(svc::indexer::serve(listener, front));
+            tokio::spawn(svc::indexer::serve(listener, front, svc::listener::ListenerConfig::for_local_network()));
             print_address(port, height);
             while let Ok(Some(line)) = orders.next_line().await {
                 let block: BlockMessage = serde_json::from_str(&line).expect("a block");

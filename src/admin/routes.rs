@@ -2,7 +2,7 @@
 
 use std::{
     io::ErrorKind,
-    net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener},
+    net::{IpAddr, Ipv4Addr, TcpListener},
     path::{Path, PathBuf},
     sync::Arc,
     time::Instant,
@@ -10,16 +10,17 @@ use std::{
 
 use axum::{
     Extension, Json, Router,
-    extract::{ConnectInfo, MatchedPath, Request, State},
+    extract::{MatchedPath, Request, State},
     http::{Method, header},
     middleware::{Next, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::get,
-    serve::ListenerExt,
 };
 use svc_agent::{AgentPart, Refusal, RefusalCode, TokenCheck};
+use svc_net::listener::{ClientConnection, HttpListener};
 use svc_otel::metrics;
 use svc_wire::secret::SecretString;
+use tokio_util::task::AbortOnDropHandle;
 use utoipa::openapi::{
     ComponentsBuilder, InfoBuilder, OpenApi, OpenApiBuilder, RefOr, Schema,
     security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
@@ -35,7 +36,10 @@ use super::{
     docs_page::docs_page,
     events, export, keys, login, service_endpoints, setup,
 };
-use crate::status::metrics_response;
+use crate::{
+    listener::{self, ListenerConfig},
+    status::metrics_response,
+};
 
 /// Paths of logins, which external callers use without a token in mode corporation.
 const LOGIN_PATHS: [&str; 2] = ["/v2/auth/challenge", "/v2/auth/token"];
@@ -91,12 +95,16 @@ fn complete(mut document: OpenApi) -> OpenApi {
 }
 
 /// All routes.
-pub fn router(api: AdminApi) -> Router {
+pub fn router(api: AdminApi, config: &ListenerConfig) -> Router {
     let (routes, document) = described_routes().split_for_parts();
+    // The host of the request is checked with its caller.
+    let routes = match config.metrics_bind {
+        None => routes.route("/metrics", get(metrics_response)),
+        Some(_) => routes,
+    };
     let document = Arc::new(complete(document));
     let described = Arc::clone(&document);
     routes
-        .route("/metrics", get(metrics_response))
         .route("/openapi.json", get(async move || no_store(Json(&*document).into_response())))
         .route("/docs", get(async move || docs_page(&described)))
         .method_not_allowed_fallback(method_not_allowed)
@@ -154,7 +162,8 @@ fn needs_token() -> Refusal {
 
 fn judge_request(api: &AdminApi, request: &Request) -> Result<Admission, Refusal> {
     let extensions = request.extensions();
-    let address = extensions.get::<ConnectInfo<SocketAddr>>().map(|ConnectInfo(address)| Peer::Address(address.ip()));
+    let connection = extensions.get::<ClientConnection>();
+    let address = connection.and_then(ClientConnection::peer).map(|address| Peer::Address(address.ip()));
     // A server that does not state the peer of a connection has no trusted callers.
     let unknown = Peer::Address(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
     let peer = extensions.get::<Peer>().copied().or(address).unwrap_or(unknown);
@@ -202,13 +211,10 @@ async fn check_token(api: &AdminApi, token: SecretString) -> Result<(), Refusal>
 }
 
 /// Serves the routes on a TCP listener until the API is shut down.
-pub async fn serve_address(listener: TcpListener, api: AdminApi) -> std::io::Result<()> {
+pub async fn serve_address(socket: TcpListener, api: AdminApi, config: ListenerConfig) -> std::io::Result<()> {
     let shutdown = api.shutdown.clone();
-    let listener = tokio::net::TcpListener::from_std(listener)?.tap_io(|stream| {
-        let _ = stream.set_nodelay(true);
-    });
-    let service = router(api).into_make_service_with_connect_info::<SocketAddr>();
-    axum::serve(listener, service).with_graceful_shutdown(shutdown.cancelled_owned()).await
+    let serving = listener::serve("admin", socket, router(api, &config), &config, shutdown)?;
+    AbortOnDropHandle::new(serving).await.map_err(std::io::Error::other)
 }
 
 /// Makes a Unix socket that only the user of the process can open. A file that is no socket stays, and so does the socket of a process that
@@ -242,8 +248,11 @@ pub fn bind_socket(path: &Path) -> std::io::Result<tokio::net::UnixListener> {
 }
 
 /// Serves the routes on a Unix socket until the API is shut down.
-pub async fn serve_socket(listener: tokio::net::UnixListener, api: AdminApi) -> std::io::Result<()> {
+pub async fn serve_socket(socket: tokio::net::UnixListener, api: AdminApi) -> std::io::Result<()> {
     let shutdown = api.shutdown.clone();
-    let routes = router(api).layer(Extension(Peer::LocalSocket));
-    axum::serve(listener, routes).with_graceful_shutdown(shutdown.cancelled_owned()).await
+    let config = ListenerConfig::default();
+    let routes = router(api, &config).layer(Extension(Peer::LocalSocket));
+    let listener = HttpListener::unix("admin_socket", socket, config.settings);
+    listener::serve_on(listener, routes, shutdown).await;
+    Ok(())
 }

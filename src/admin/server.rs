@@ -12,8 +12,11 @@ use anyhow::Context;
 use axum::http::StatusCode;
 use ipnet::IpNet;
 use svc_agent::{Agent, AgentBootError, AgentConfig};
-use tokio::{task::JoinSet, time::timeout};
-use tokio_util::sync::CancellationToken;
+use tokio::{
+    task::{JoinHandle, JoinSet},
+    time::timeout,
+};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
     api::AdminApi,
@@ -21,7 +24,7 @@ use super::{
     public::{PublicApi, public_router},
     routes::{bind_socket, serve_address, serve_socket},
 };
-use crate::listener::bind_listener;
+use crate::listener::{self, ListenerConfig, bind_listener};
 
 /// The listener of the admin API, and the trust in its callers.
 #[derive(Debug, Clone)]
@@ -45,6 +48,8 @@ pub struct AgentServerConfig {
     pub public: SocketAddr,
     /// Socket of the local commands.
     pub socket: Option<PathBuf>,
+    /// Limits and encryption of both listeners.
+    pub listener: ListenerConfig,
 }
 
 /// The ports of an agent, which are taken before its start: a wrong one fails at once.
@@ -99,7 +104,7 @@ impl AgentServer {
         let started = CancellationToken::new();
         // A start that is cancelled ends it too.
         let _ended = started.clone().drop_guard();
-        let starting = tokio::spawn(answer_starting(listeners.public.try_clone()?, started.clone()));
+        let starting = answer_starting(listeners.public.try_clone()?, &config.listener, started.clone())?;
         let launched = Agent::launch(agent).await.map_err(|error: AgentBootError| anyhow::Error::new(error));
         // Connections of before end with it, so that their next requests reach the agent.
         started.cancel();
@@ -120,12 +125,10 @@ impl AgentServer {
                 Some((path, inode))
             }
         };
-        serving.spawn(serve_address(listeners.admin, api));
+        serving.spawn(serve_address(listeners.admin, api, config.listener.clone()));
         let files = public_router(PublicApi { keeper: agent.keeper().clone(), location });
-        let listener = tokio::net::TcpListener::from_std(listeners.public)?;
-        let stopped = stop_public.clone();
-        serving
-            .spawn(async move { axum::serve(listener, files).with_graceful_shutdown(stopped.cancelled_owned()).await });
+        let served = listener::serve("public", listeners.public, files, &config.listener, stop_public.clone())?;
+        serving.spawn(async move { AbortOnDropHandle::new(served).await.map_err(std::io::Error::other) });
         Ok(Self { agent, admin, public, stop_admin, stop_public, serving, socket })
     }
 
@@ -176,8 +179,11 @@ impl AgentServer {
 }
 
 /// Answers 503 to every request until the agent has started.
-async fn answer_starting(listener: TcpListener, started: CancellationToken) -> std::io::Result<()> {
-    let listener = tokio::net::TcpListener::from_std(listener)?;
+fn answer_starting(
+    socket: TcpListener,
+    config: &ListenerConfig,
+    started: CancellationToken,
+) -> std::io::Result<JoinHandle<()>> {
     let routes = axum::Router::new().fallback(async || StatusCode::SERVICE_UNAVAILABLE);
-    axum::serve(listener, routes).with_graceful_shutdown(started.cancelled_owned()).await
+    listener::serve("public", socket, routes, config, started)
 }

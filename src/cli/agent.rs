@@ -311,6 +311,9 @@ async fn serve(settings: AgentSettings) -> anyhow::Result<()> {
             return Err(error);
         }
     };
+    let front = settings.server.listener.clone();
+    let _metrics = front.start_metrics()?;
+    let _reload = front.reload_at_hang_ups()?;
     let started = tokio::select! {
         started = AgentServer::start(settings.agent, settings.server, listeners) => started,
         () = &mut stop => return Ok(()),
@@ -318,6 +321,7 @@ async fn serve(settings: AgentSettings) -> anyhow::Result<()> {
     let mut server = started?;
     let did = server.did();
     tracing::info!(did, admin = %server.admin, public = %server.public, "serving the agent");
+    front.warn_of_clear_text(server.admin);
     let reason = tokio::select! {
         () = &mut stop => None,
         reason = server.wait_until_ended() => Some(reason),

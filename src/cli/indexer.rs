@@ -63,7 +63,9 @@ pub(super) async fn run(settings: IndexerServerConfig) -> anyhow::Result<()> {
     };
     let api = IndexerApi::new(&indexer);
     let shutdown = api.shutdown_token();
-    let serving = tokio::spawn(serve(listener, api));
+    let _metrics = settings.listener.start_metrics()?;
+    let _reload = settings.listener.reload_at_hang_ups()?;
+    let serving = tokio::spawn(serve(listener, api, settings.listener.clone()));
     tracing::info!(%address, %rpc, "serving reads and the block subscription");
     let end_reason = tokio::select! {
         () = stop_signal()? => None,

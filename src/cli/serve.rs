@@ -11,7 +11,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::{
     config::{HttpTransportConfig, ServeConfig, TransportConfig, named_boot_error},
-    listener::bind_listener,
+    listener::{self, ListenerConfig, bind_listener},
     mcp::{HttpServer, HttpServerConfig, McpSession, ServerSlot, Startup, StartupPublisher, ToolSelection, ToolServer},
     shutdown::{DRAIN_TIMEOUT, stop_signal},
     status::{HealthStatus, health_response},
@@ -34,10 +34,12 @@ pub(super) async fn run(config: ServeConfig) -> anyhow::Result<()> {
         }
         TransportConfig::Http(http) => {
             // The port is taken before the boot, so that a wrong port fails at once and not after a minute.
-            let HttpTransportConfig { bind, port, bearer, allowed_hosts, sessions } = http;
+            let HttpTransportConfig { bind, port, bearer, allowed_hosts, sessions, listener: front } = http;
             let address = SocketAddr::new(bind, port);
             let listener = bind_listener(address).with_context(|| format!("cannot listen on {address}"))?;
-            let responder = StartupResponder::start(listener.try_clone()?)?;
+            front.warn_of_clear_text(address);
+            let _metrics = front.start_metrics()?;
+            let responder = StartupResponder::start(listener.try_clone()?, &front)?;
             let booted = tokio::select! {
                 booted = Operator::boot(config.operator, config.key) => Some(booted),
                 () = &mut stop => None,
@@ -48,10 +50,10 @@ pub(super) async fn run(config: ServeConfig) -> anyhow::Result<()> {
                 return Ok(());
             };
             let server = ToolServer::start(operator.clone(), &config.selection)?;
-            let http = HttpServerConfig { bearer_token: bearer, allowed_hosts, sessions };
+            let http = HttpServerConfig { bearer_token: bearer, allowed_hosts, sessions, listener: front.clone() };
             let http = HttpServer::start(listener, Arc::clone(&server), http)?;
             tracing::info!(address = %http.address, "serving MCP over HTTP");
-            serve_until_stopped(stop, &mut hang_ups, &operator, &server, http).await
+            serve_until_stopped(stop, &mut hang_ups, &operator, &server, http, &front).await
         }
     }
 }
@@ -120,7 +122,7 @@ async fn serve_host<S: Future<Output = ()>>(
     tokio::select! {
         ended = running.waiting() => { ended?; }
         () = &mut stop => {}
-        () = async { rotate_audit(hang_ups, &operator().await).await } => {}
+        () = async { reread_files(hang_ups, &operator().await, None).await } => {}
         reason = async { operator().await.supervisor().wait_until_ended().await } => {
             bail!("the operator has given up: {reason}");
         }
@@ -135,11 +137,12 @@ async fn serve_until_stopped<S: Future<Output = ()>>(
     operator: &Operator,
     server: &ToolServer,
     http: HttpServer,
+    front: &ListenerConfig,
 ) -> anyhow::Result<()> {
     let end_reason = tokio::select! {
         () = stop => None,
         reason = operator.supervisor().wait_until_ended() => Some(reason),
-        () = rotate_audit(hang_ups, operator) => None,
+        () = reread_files(hang_ups, operator, Some(front)) => None,
     };
     tracing::info!("draining");
     server.drain();
@@ -152,10 +155,13 @@ async fn serve_until_stopped<S: Future<Output = ()>>(
     }
 }
 
-/// Continues the audit in a new file at each SIGHUP, after the old one was moved away.
-async fn rotate_audit(hang_ups: &mut Signal, operator: &Operator) {
+/// At each SIGHUP: continues the audit in a new file, after the old one was moved away, and reads certificate and key again.
+async fn reread_files(hang_ups: &mut Signal, operator: &Operator, front: Option<&ListenerConfig>) {
     while hang_ups.recv().await.is_some() {
         operator.audit().rotate();
+        if let Some(front) = front {
+            front.reload_tls();
+        }
     }
     std::future::pending().await
 }
@@ -167,14 +173,10 @@ struct StartupResponder {
 }
 
 impl StartupResponder {
-    fn start(listener: std::net::TcpListener) -> anyhow::Result<Self> {
+    fn start(socket: std::net::TcpListener, front: &ListenerConfig) -> anyhow::Result<Self> {
         let router = axum::Router::new().fallback(async || health_response(HealthStatus::Starting));
-        let listener = tokio::net::TcpListener::from_std(listener)?;
         let stop = CancellationToken::new();
-        let stopped = stop.clone();
-        let task = tokio::spawn(async move {
-            let _ = axum::serve(listener, router).with_graceful_shutdown(stopped.cancelled_owned()).await;
-        });
+        let task = listener::serve("mcp", socket, router, front, stop.clone())?;
         Ok(Self { stop, task })
     }
 

@@ -4,8 +4,11 @@ use std::{collections::BTreeSet, net::SocketAddr};
 
 use svc_indexer::{EssentialSchemas, IndexerConfig, TrustConfig};
 
-use super::environment::{ConfigError, Environment, EnvironmentReader, PORT};
-use crate::secrets::ProcessSecrets;
+use super::{
+    environment::{ConfigError, Environment, EnvironmentReader, PORT},
+    listener::read_listener,
+};
+use crate::{listener::ListenerConfig, secrets::ProcessSecrets};
 
 /// The configuration of `svc indexer`.
 #[derive(Debug)]
@@ -14,6 +17,8 @@ pub struct IndexerServerConfig {
     pub indexer: IndexerConfig,
     /// Address of its listener.
     pub listen: SocketAddr,
+    /// Limits and encryption of the listener.
+    pub listener: ListenerConfig,
 }
 
 /// URL schemes of the databases that the indexer supports.
@@ -64,7 +69,10 @@ pub fn read_indexer(
             Some(dids).filter(|dids| dids.iter().all(|did| did.starts_with("did:")))
         },
     );
-    match (rpc, database, bind, port, block_interval, start, max_buffered_bytes, hosts, essential, ecosystems) {
+    let listener = read_listener(&mut reader);
+    let values =
+        (rpc, database, bind, port, block_interval, start, max_buffered_bytes, hosts, essential, ecosystems, listener);
+    match values {
         (
             Some(rpc),
             Some(database),
@@ -76,12 +84,13 @@ pub fn read_indexer(
             Some(hosts),
             Some(essential),
             Some(ecosystems),
+            Some(listener),
         ) if reader.problems.is_empty() => {
             let trust =
                 TrustConfig { hosts, essential_schemas: essential, trusted_ecosystems: ecosystems, wait_limit: None };
             let indexer =
                 IndexerConfig { rpc, database, block_interval, start_height: start, max_buffered_bytes, trust };
-            Ok(IndexerServerConfig { indexer, listen: SocketAddr::new(bind, port) })
+            Ok(IndexerServerConfig { indexer, listen: SocketAddr::new(bind, port), listener })
         }
         _ => Err(ConfigError::Variables(reader.problems)),
     }

@@ -4,6 +4,7 @@ mod agent;
 mod boot_subject;
 mod environment;
 mod indexer;
+mod listener;
 mod serve;
 mod tool_selection;
 

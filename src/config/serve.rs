@@ -8,9 +8,11 @@ use tracing::level_filters::LevelFilter;
 
 use super::{
     environment::{ConfigError, Environment, EnvironmentReader, PHRASE, PORT},
+    listener::read_listener,
     tool_selection::{read_selection, read_session_limits},
 };
 use crate::{
+    listener::ListenerConfig,
     mcp::{SessionLimits, ToolSelection},
     secrets::ProcessSecrets,
 };
@@ -35,6 +37,8 @@ pub struct HttpTransportConfig {
     pub allowed_hosts: Vec<String>,
     /// Limits of the sessions.
     pub sessions: SessionLimits,
+    /// Limits and encryption of the listener.
+    pub listener: ListenerConfig,
 }
 
 /// The configuration of `svc serve`.
@@ -192,6 +196,7 @@ fn read_transport<E: Environment>(
         Some(_) => {}
     }
     let sessions = read_session_limits(reader);
+    let listener = read_listener(reader);
     is_http?;
     Some(TransportConfig::Http(HttpTransportConfig {
         bind: bind?,
@@ -199,6 +204,7 @@ fn read_transport<E: Environment>(
         bearer: bearer?,
         allowed_hosts,
         sessions: sessions?,
+        listener: listener?,
     }))
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use svc_indexer::{HubHandle, IndexReader, Indexer, TrustTopic};
+use svc_net::listener::descriptor_budget;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -20,10 +21,15 @@ pub struct IndexerApi {
 /// WebSockets of one stream at once, by default. Each stream has its own limit.
 const MAX_CONNECTIONS: usize = 10_000;
 
+/// The limit where the process may open fewer files: both streams together leave a quarter of them for requests.
+fn default_connection_limit() -> usize {
+    MAX_CONNECTIONS.min(descriptor_budget() / 8 * 3)
+}
+
 impl IndexerApi {
     /// The API of an indexer, with the default limits.
     pub fn new(indexer: &Indexer) -> Self {
-        let permits = || Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let permits = || Arc::new(Semaphore::new(default_connection_limit()));
         Self {
             reader: indexer.reader.clone(),
             hub: indexer.hub.clone(),

@@ -7,14 +7,18 @@ mod websocket;
 
 use std::net::TcpListener;
 
-use axum::{Router, serve::ListenerExt};
+use axum::Router;
 use svc_wire::indexer_reads::ReadTableError;
+use tokio_util::task::AbortOnDropHandle;
 
 pub use api::IndexerApi;
 
+use crate::listener::{self, ListenerConfig};
+
 /// All routes.
-pub fn router(api: IndexerApi) -> Result<Router, ReadTableError> {
-    let routes = rest::routes()?
+pub fn router(api: IndexerApi, config: &ListenerConfig) -> Result<Router, ReadTableError> {
+    let routes = config
+        .with_metrics(rest::routes()?)
         .merge(websocket::routes(&api))
         .fallback(rest::not_found)
         .method_not_allowed_fallback(rest::not_found)
@@ -24,19 +28,12 @@ pub fn router(api: IndexerApi) -> Result<Router, ReadTableError> {
 
 /// Serves the routes on a listener until the task is aborted, or until the API is shut down and open requests have ended. Fails
 /// at once when the embedded table of reads is unusable.
-pub async fn serve(listener: TcpListener, api: IndexerApi) -> Result<(), ReadTableError> {
+pub async fn serve(socket: TcpListener, api: IndexerApi, config: ListenerConfig) -> Result<(), ReadTableError> {
     let shutdown = api.shutdown_token();
-    let routes = router(api)?;
-    match tokio::net::TcpListener::from_std(listener) {
-        Ok(listener) => {
-            let listener = listener.tap_io(|stream| {
-                let _ = stream.set_nodelay(true);
-            });
-            let served = axum::serve(listener, routes).with_graceful_shutdown(shutdown.cancelled_owned());
-            if let Err(error) = served.await {
-                tracing::error!(%error, "the indexer's listener has ended");
-            }
-        }
+    let routes = router(api, &config)?;
+    match listener::serve("indexer", socket, routes, &config, shutdown) {
+        // The task ends with this one.
+        Ok(serving) => drop(AbortOnDropHandle::new(serving).await),
         Err(error) => tracing::error!(%error, "the indexer's listener cannot be used"),
     }
     Ok(())

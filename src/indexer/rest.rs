@@ -22,7 +22,7 @@ use svc_wire::timestamp;
 use tokio::time::timeout;
 
 use super::api::IndexerApi;
-use crate::status::{HealthStatus, health_response, metrics_response};
+use crate::status::{HealthStatus, health_response};
 
 /// Longest read: a longer one would keep other reads from the store. It is also the longest wait for a body.
 const READ_TIMEOUT: Duration = Duration::from_secs(15);
@@ -85,10 +85,7 @@ pub(super) async fn not_found(uri: Uri) -> Response {
 pub(super) fn routes() -> Result<Router<IndexerApi>, ReadTableError> {
     let document = openapi()?;
     let document = get(|| async move { Json(document) });
-    let own = Router::new()
-        .route("/openapi.json", document)
-        .route("/metrics", get(metrics_response))
-        .route("/healthz", get(health));
+    let own = Router::new().route("/openapi.json", document).route("/healthz", get(health));
     let all = read_endpoints()?.iter().fold(own, |router, endpoint| {
         let read = move |state: State<IndexerApi>,
                          path: Result<Path<HashMap<String, String>>, PathRejection>,

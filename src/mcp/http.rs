@@ -16,7 +16,6 @@ use axum::{
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::get,
-    serve::ListenerExt,
 };
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
@@ -33,7 +32,10 @@ use super::{
     session::{BoundedSessionManager, SessionLimits},
     startup::ServerSlot,
 };
-use crate::status::{HealthStatus, health_response, metrics_response};
+use crate::{
+    listener::{ListenerConfig, serve},
+    status::{HealthStatus, health_response},
+};
 
 /// Longest request body, in bytes.
 const MAX_BODY_BYTES: usize = 1024 * 1024;
@@ -50,6 +52,8 @@ pub struct HttpServerConfig {
     pub allowed_hosts: Vec<String>,
     /// Limits of the sessions.
     pub sessions: SessionLimits,
+    /// Limits and encryption of the listener.
+    pub listener: ListenerConfig,
 }
 
 /// The listener cannot serve.
@@ -80,19 +84,10 @@ impl HttpServer {
         let unbound = SocketAddr::from(([0, 0, 0, 0], 0));
         let address = listener.local_addr().map_err(|cause| HttpServerError { address: unbound, cause })?;
         let failed = |cause| HttpServerError { address, cause };
-        let listener = tokio::net::TcpListener::from_std(listener).map_err(failed)?.tap_io(|stream| {
-            // Without it each small answer waits for the client's delayed acknowledgement.
-            let _ = stream.set_nodelay(true);
-        });
         let stop = CancellationToken::new();
+        let front = config.listener.clone();
         let router = router(server, config, address.ip(), &stop);
-        let stopped = stop.clone();
-        let task = tokio::spawn(async move {
-            let served = axum::serve(listener, router).with_graceful_shutdown(stopped.cancelled_owned()).await;
-            if let Err(error) = served {
-                tracing::error!(%error, "the HTTP listener has ended");
-            }
-        });
+        let task = serve("mcp", listener, router, &front, stop.clone()).map_err(failed)?;
         Ok(Self { address, stop, task })
     }
 
@@ -111,7 +106,7 @@ fn router(server: Arc<ToolServer>, config: HttpServerConfig, bound: IpAddr, stop
     if !bound.is_unspecified() {
         hosts.push(bound.to_string());
     }
-    hosts.extend(config.allowed_hosts);
+    hosts.extend(config.allowed_hosts.iter().cloned());
     let sessions = Arc::new(BoundedSessionManager::new(config.sessions));
     let settings = StreamableHttpServerConfig::default()
         .with_allowed_hosts(hosts)
@@ -132,12 +127,8 @@ fn router(server: Arc<ToolServer>, config: HttpServerConfig, bound: IpAddr, stop
     let mcp = mcp
         .layer(middleware::from_fn_with_state(admission, admit_request))
         .layer(middleware::from_fn_with_state(guard, require_bearer_token));
-    Router::new()
-        .route("/healthz", get(healthz))
-        .route("/metrics", get(metrics_response))
-        .with_state(server)
-        .merge(mcp)
-        .layer(CatchPanicLayer::new())
+    let status = Router::new().route("/healthz", get(healthz)).with_state(server);
+    config.listener.with_metrics(status).merge(mcp).layer(CatchPanicLayer::new())
 }
 
 async fn healthz(State(server): State<Arc<ToolServer>>) -> Response {

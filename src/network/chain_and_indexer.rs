@@ -8,7 +8,10 @@ use svc_indexer::{Indexer, IndexerConfig, TrustConfig};
 use svc_net::host_policy::HostPolicy;
 
 use super::{config::LocalNetworkConfig, isolated_runtime::IsolatedRuntime};
-use crate::{indexer, listener::bind_listener};
+use crate::{
+    indexer,
+    listener::{ListenerConfig, bind_listener},
+};
 
 /// A chain and its indexers: a network before a tool server joins it.
 pub struct ChainAndIndexer {
@@ -82,7 +85,11 @@ impl LocalIndexer {
         let config = self.config.clone();
         let (runtime, started) = IsolatedRuntime::launch("indexer", async move {
             let indexer = Indexer::launch(config).await?;
-            tokio::spawn(indexer::serve(listener, indexer::IndexerApi::new(&indexer)));
+            tokio::spawn(indexer::serve(
+                listener,
+                indexer::IndexerApi::new(&indexer),
+                ListenerConfig::for_local_network(),
+            ));
             Ok::<(), svc_indexer::IndexerError>(())
         })
         .await?;

@@ -19,7 +19,10 @@ use svc_trust::EssentialCredential;
 use svc_wire::{account_key::AccountKey, secret::SecretString};
 use url::Url;
 
-use crate::admin::{AdminConfig, AgentListeners, AgentServer, AgentServerConfig};
+use crate::{
+    admin::{AdminConfig, AgentListeners, AgentServer, AgentServerConfig},
+    listener::ListenerConfig,
+};
 
 /// The agents of a local network.
 #[derive(Debug, Clone, Default)]
@@ -183,6 +186,7 @@ async fn start(
         },
         public: public_listen,
         socket: config.home.as_deref().map(|home| home.join(format!("{}.sock", spec.name))),
+        listener: ListenerConfig::for_local_network(),
     };
     let listeners = AgentListeners::bind(&server)?;
     let (admin, public) = listeners.addresses()?;

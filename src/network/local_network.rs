@@ -14,7 +14,7 @@ use super::{
     local_agent::{self, LocalAgent},
 };
 use crate::{
-    listener::bind_listener,
+    listener::{ListenerConfig, bind_listener},
     mcp::{HttpServer, HttpServerConfig, ToolServer},
 };
 
@@ -79,6 +79,7 @@ impl LocalNetwork {
             bearer_token: SecretString::new(bearer.clone()),
             allowed_hosts: Vec::new(),
             sessions: config.sessions,
+            listener: ListenerConfig::for_local_network(),
         };
         let http_server = HttpServer::start(listener, Arc::clone(&tool_server), http)?;
         Ok(Self {

@@ -15,6 +15,7 @@ use axum::{
 use futures::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use svc::{
+    listener::ListenerConfig,
     mcp::{HttpServer, HttpServerConfig, SessionLimits, ToolSelection, ToolServer},
     mcp_client::McpClient,
 };
@@ -143,6 +144,7 @@ async fn trust_reads_are_listed_while_the_indexer_answers_them_and_follow_the_co
         bearer_token: SecretString::new(bearer.to_owned()),
         allowed_hosts: Vec::new(),
         sessions: SessionLimits::default(),
+        listener: ListenerConfig::for_local_network(),
     };
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.set_nonblocking(true).expect("set");

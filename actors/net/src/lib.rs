@@ -8,7 +8,9 @@
 //! body within limits of time, size and memory, [`json_memory`] estimates the memory of JSON, `did`, a feature, resolves DID
 //! Documents, and `evidence`, another one, fetches those that an evaluation of trust needs.
 //!
-//! This crate is no HTTP server, it knows no tools and no registry, and it does not decide which DIDs are trusted.
+//! [`listener`] is the HTTP listener of all front ends: it bounds connections, heads, bodies and time.
+//!
+//! This crate serves no routes, it knows no tools and no registry, and it does not decide which DIDs are trusted.
 //!
 //! # Example
 //! An untrusted URL is checked, and a link reports each connection to its owner under a new epoch:
@@ -48,6 +50,7 @@ mod excerpt;
 pub mod fetch;
 pub mod host_policy;
 pub mod json_memory;
+pub mod listener;
 pub mod plaintext;
 pub mod upstream;
 pub mod webhook;

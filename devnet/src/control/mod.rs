@@ -4,7 +4,11 @@
 
 mod orders;
 
-use std::{collections::BTreeMap, net::SocketAddr, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    net::{SocketAddr, TcpListener},
+    sync::Arc,
+};
 
 use axum::{
     extract::Request,
@@ -12,7 +16,9 @@ use axum::{
     middleware::{self, Next},
     response::{IntoResponse, Response},
 };
-use tokio::{net::TcpListener, task::JoinHandle};
+use svc_net::listener::{HttpListener, ListenerSettings, TowerService};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::{node::Node, scenario::ScenarioAccount};
 use orders::{ControlRefusal, ControlState};
@@ -41,14 +47,12 @@ impl ControlServer {
     ) -> Result<Self, ControlError> {
         let address = SocketAddr::from(([127, 0, 0, 1], port));
         let failed = |cause| ControlError { address, cause };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
+        let socket = TcpListener::bind(address).map_err(failed)?;
+        socket.set_nonblocking(true).map_err(failed)?;
+        let address = socket.local_addr().map_err(failed)?;
         let router = orders::router(ControlState { node, accounts }).layer(middleware::from_fn(require_local_client));
-        let task = tokio::spawn(async move {
-            if let Err(error) = axum::serve(listener, router).await {
-                tracing::error!(%error, "the listener of the control endpoint has ended");
-            }
-        });
+        let listener = HttpListener::tcp("control", socket, ListenerSettings::for_one_machine()).map_err(failed)?;
+        let task = tokio::spawn(listener.serve(TowerService::new(router), CancellationToken::new()));
         Ok(Self { address, task })
     }
 }

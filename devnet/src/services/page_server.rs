@@ -15,7 +15,9 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use svc_net::listener::{HttpListener, ListenerSettings, TowerService};
 use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
 
 use super::error::ServicesError;
 
@@ -103,12 +105,11 @@ impl PageServer {
         let served = pages.clone();
         runtime.spawn(async move {
             let router = Router::new().fallback(get(serve_page)).with_state(served);
-            let ended = match tokio::net::TcpListener::from_std(listener) {
-                Ok(listener) => axum::serve(listener, router).await,
-                Err(error) => Err(error),
-            };
-            if let Err(error) = ended {
-                tracing::error!(component = "devnet.services", %error, "the listener of the services has ended");
+            match HttpListener::tcp("services", listener, ListenerSettings::for_one_machine()) {
+                Ok(listener) => listener.serve(TowerService::new(router), CancellationToken::new()).await,
+                Err(error) => {
+                    tracing::error!(component = "devnet.services", %error, "the listener of the services cannot be used");
+                }
             }
         });
         Ok(Self { address, pages, runtime: Some(runtime) })

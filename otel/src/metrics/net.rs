@@ -1,4 +1,4 @@
-//! Metrics of connections: upstream requests, WebSocket links and DID resolution.
+//! Metrics of connections: the listener, upstream requests, WebSocket links and DID resolution.
 
 use std::time::Duration;
 
@@ -72,4 +72,20 @@ pub fn record_did_resolution(method: &str, outcome: &str, took: Option<Duration>
         )
         .record(took, [("method", method)]);
     }
+}
+
+/// Records the number of open connections of a listener, without WebSockets.
+pub fn record_http_connections(listener: &str, count: usize) {
+    instrument!(Gauge, "svc_http_connections", "Open HTTP connections without WebSockets, by listener.")
+        .set(count as u64, [("listener", listener)]);
+}
+
+/// Counts a connection or request that a listener has refused or ended.
+pub fn record_http_refused(listener: &str, reason: &str) {
+    instrument!(
+        Counter,
+        "svc_http_refused_total",
+        "Connections and requests refused or ended by a listener, by listener and reason: connections, address_connections, descriptors, replaced, head_timeout, head_too_large, malformed, body_timeout, read_timeout, idle, tls, host, token."
+    )
+    .increment([("listener", listener), ("reason", reason)]);
 }

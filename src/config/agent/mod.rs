@@ -20,7 +20,10 @@ use self::{
     events::read_events,
     listeners::{AdminSettings, read_admin},
 };
-use super::environment::{ConfigError, Environment, EnvironmentReader, PORT};
+use super::{
+    environment::{ConfigError, Environment, EnvironmentReader, PORT},
+    listener::read_listener,
+};
 use crate::{admin::AgentServerConfig, secrets::ProcessSecrets};
 
 /// The configuration of `svc agent`.
@@ -61,19 +64,16 @@ pub fn read_agent(environment: &impl Environment, secrets: &mut ProcessSecrets) 
         });
     }
     check_ports(&mut reader, admin.as_ref(), public_bind, public_port);
-    let values =
-        (hosts, store, chain, credentials, events, admin, location, public_bind, public_port, method, pre_rotation);
-    match values {
+    let listener = read_listener(&mut reader);
+    let server = (admin, location, public_bind, public_port, listener);
+    match (hosts, store, chain, credentials, events, server, method, pre_rotation) {
         (
             Some(hosts),
             Some(StoppedAgent { store, paths }),
             Some(chain),
             Some(credentials),
             Some(events),
-            Some(admin),
-            Some(location),
-            Some(public_bind),
-            Some(public_port),
+            (Some(admin), Some(location), Some(public_bind), Some(public_port), Some(listener)),
             Some(method),
             Some(pre_rotation),
         ) if reader.problems.is_empty() => Ok(AgentSettings {
@@ -95,6 +95,7 @@ pub fn read_agent(environment: &impl Environment, secrets: &mut ProcessSecrets) 
                 admin: admin.admin,
                 public: SocketAddr::new(public_bind, public_port),
                 socket: Some(paths.socket),
+                listener,
             },
             warnings,
         }),

@@ -17,6 +17,7 @@ use serde_json::Value;
 use svc::{
     admin::{AdminApi, CallerRules, PublicApi, bind_socket, public_router, serve_address, serve_socket},
     listener::bind_listener,
+    listener::{self, ListenerConfig},
 };
 use svc_agent::{
     Agent, AgentBootError, AgentConfig, ChainConfig, CredentialSettings, DidMethod, EventsConfig, HandledEvents,
@@ -164,18 +165,12 @@ impl AgentServer {
             bound: admin_address,
         };
         let api = AdminApi::new(agent.clone(), rules);
-        tokio::spawn(serve_address(admin_listener, api.clone()));
+        tokio::spawn(serve_address(admin_listener, api.clone(), ListenerConfig::for_local_network()));
         let socket = bind_socket(&directory.join("agent.sock")).expect("a socket");
         tokio::spawn(serve_socket(socket, api.clone()));
         let files = public_router(PublicApi { keeper: agent.keeper().clone(), location });
-        let listener = tokio::net::TcpListener::from_std(public_listener).expect("a listener");
-        let shutdown = api.shutdown_token();
-        tokio::spawn(async move {
-            tokio::select! {
-                served = async { axum::serve(listener, files).await } => served,
-                () = shutdown.cancelled() => Ok(()),
-            }
-        });
+        let front = ListenerConfig::for_local_network();
+        listener::serve("public", public_listener, files, &front, api.shutdown_token()).expect("served");
         Ok(Self { agent, admin, public, api })
     }
 

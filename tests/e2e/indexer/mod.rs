@@ -176,7 +176,7 @@ impl IndexerReplica {
         let (process, ()) = svc::network::IsolatedRuntime::launch("replica", async move {
             let indexer = svc_indexer::Indexer::launch(config).await.expect("the replica starts");
             let front = svc::indexer::IndexerApi::new(&indexer).with_connection_limit(places);
-            tokio::spawn(svc::indexer::serve(listener, front));
+            tokio::spawn(svc::indexer::serve(listener, front, svc::listener::ListenerConfig::for_local_network()));
         })
         .await
         .expect("a runtime");

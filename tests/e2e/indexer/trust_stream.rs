@@ -58,7 +58,7 @@ async fn serve(node: &str, places: usize) -> TrustStreamServer {
     let listener = svc::listener::bind_listener(([127, 0, 0, 1], 0).into()).expect("a port");
     let origin = format!("http://{}", listener.local_addr().expect("an address"));
     let front = svc::indexer::IndexerApi::new(&indexer).with_trust_hub(hub.clone()).with_connection_limit(places);
-    tokio::spawn(svc::indexer::serve(listener, front));
+    tokio::spawn(svc::indexer::serve(listener, front, svc::listener::ListenerConfig::for_local_network()));
     TrustStreamServer { origin, hub, _supervisor: supervisor, _indexer: indexer.supervisor }
 }
 

@@ -4,3 +4,4 @@
 #[cfg(feature = "did")]
 mod did;
 mod link;
+mod listener;

@@ -9,11 +9,14 @@ use axum::{
     http::StatusCode,
     response::{Html, IntoResponse, Response},
     routing::{get, post},
-    serve::ListenerExt,
 };
 use serde_json::{Map, Value, json};
-use svc_net::websocket::server as websocket_server;
+use svc_net::{
+    listener::{HttpListener, ListenerSettings, TowerService},
+    websocket::server as websocket_server,
+};
 use svc_wire::comet_rpc::RpcError;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     call::{answer_request, call_method, parse_error, rpc_response},
@@ -24,6 +27,8 @@ use crate::node::{faults::garble, shared::SharedChain};
 
 /// Maximum size of a request body and of a WebSocket frame.
 pub const MAX_BODY_BYTES: usize = 1_000_000;
+/// Maximum size of a head, as CometBFT has it: a URI may hold a transaction.
+const MAX_HEAD_BYTES: usize = 1 << 20;
 
 pub async fn serve(listener: TcpListener, shared: Arc<SharedChain>) {
     let router = Router::new()
@@ -32,16 +37,9 @@ pub async fn serve(listener: TcpListener, shared: Arc<SharedChain>) {
         .route("/{method}", get(call_by_uri))
         .fallback(|| async { (StatusCode::NOT_FOUND, "404 page not found\n") })
         .with_state(shared);
-    match tokio::net::TcpListener::from_std(listener) {
-        Ok(listener) => {
-            let listener = listener.tap_io(|stream| {
-                // Answers are small; with Nagle's algorithm each would wait for the client's delayed acknowledgement.
-                let _ = stream.set_nodelay(true);
-            });
-            if let Err(error) = axum::serve(listener, router).await {
-                tracing::error!(%error, "the listener of the node has ended");
-            }
-        }
+    let settings = ListenerSettings { max_head_bytes: MAX_HEAD_BYTES, ..ListenerSettings::for_one_machine() };
+    match HttpListener::tcp("node", listener, settings) {
+        Ok(listener) => listener.serve(TowerService::new(router), CancellationToken::new()).await,
         Err(error) => tracing::error!(%error, "the listener of the node cannot be used"),
     }
 }

@@ -1,0 +1,149 @@
+//! How far a connection is, and until when its client must go on. Pure.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{
+    admission::ConnectionUse,
+    refusal::Refusal,
+    settings::{ListenerSettings, MIN_BODY_BYTES_A_SECOND},
+};
+
+/// The progress of one connection.
+#[derive(Debug)]
+pub(super) struct Progress {
+    phase: Phase,
+    has_answered: bool,
+    /// Since when the client has taken nothing of its answer.
+    unread_since: Option<Instant>,
+    /// Whether a refusal waits before it is answered.
+    is_held: bool,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// A head is expected or has begun.
+    Head { since: Instant },
+    /// An answer has ended, and no byte of a next head is there.
+    Rest { since: Instant },
+    /// A request is being answered.
+    Request { since: Instant, body_bytes: u64, waits_for_body: bool },
+}
+
+impl Progress {
+    /// A connection that was just accepted: its client has something to send.
+    pub fn new(now: Instant) -> Self {
+        Self { phase: Phase::Head { since: now }, has_answered: false, unread_since: None, is_held: false }
+    }
+
+    /// Bytes came from the client.
+    pub fn record_read(&mut self, now: Instant) {
+        if matches!(self.phase, Phase::Rest { .. }) {
+            self.phase = Phase::Head { since: now };
+        }
+    }
+
+    /// A head is complete.
+    pub fn begin_request(&mut self, now: Instant) {
+        self.phase = Phase::Request { since: now, body_bytes: 0, waits_for_body: false };
+    }
+
+    /// The body is read on: bytes came, or more are waited for.
+    pub fn record_body(&mut self, bytes: u64, is_waiting: bool) {
+        if let Phase::Request { body_bytes, waits_for_body, .. } = &mut self.phase {
+            *body_bytes += bytes;
+            *waits_for_body = is_waiting;
+        }
+    }
+
+    /// The answer was written, or given up.
+    pub fn end_request(&mut self, now: Instant) {
+        self.has_answered = true;
+        self.phase = Phase::Rest { since: now };
+    }
+
+    /// The client has taken bytes, or takes none now.
+    pub fn record_write(&mut self, is_blocked: bool, now: Instant) {
+        match (is_blocked, self.unread_since) {
+            (true, None) => self.unread_since = Some(now),
+            (false, Some(_)) => self.unread_since = None,
+            _ => {}
+        }
+    }
+
+    /// A refusal waits, or is answered now.
+    pub fn record_hold(&mut self, is_held: bool) {
+        self.is_held = is_held;
+    }
+
+    /// Whether the connection waits for its client.
+    pub fn current_use(&self) -> ConnectionUse {
+        let waits = match self.phase {
+            Phase::Head { .. } | Phase::Rest { .. } => true,
+            Phase::Request { waits_for_body, .. } => waits_for_body || self.unread_since.is_some() || self.is_held,
+        };
+        match (waits, self.has_answered) {
+            (false, _) => ConnectionUse::InUse,
+            (true, false) => ConnectionUse::Unproven,
+            (true, true) => ConnectionUse::Resting,
+        }
+    }
+
+    /// The instant at which the connection is given up, and the reason. `None` while the server has to go on.
+    pub fn deadline(&self, settings: &ListenerSettings) -> Option<(Instant, Refusal)> {
+        let of_phase = match self.phase {
+            Phase::Head { since } => Some((since + settings.header_timeout, Refusal::HeadTimeout)),
+            Phase::Rest { since } => Some((since + settings.idle_timeout, Refusal::Idle)),
+            Phase::Request { since, body_bytes, waits_for_body: true } => {
+                let earned = Duration::from_secs(body_bytes / MIN_BODY_BYTES_A_SECOND);
+                Some((since + settings.header_timeout + earned, Refusal::BodyTimeout))
+            }
+            Phase::Request { .. } => None,
+        };
+        let of_answer = self.unread_since.map(|since| (since + settings.idle_timeout, Refusal::ReadTimeout));
+        match (of_phase, of_answer) {
+            (Some(phase), Some(answer)) => Some(if answer.0 < phase.0 { answer } else { phase }),
+            (phase, answer) => phase.or(answer),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_has_a_deadline_whenever_it_is_waited_for() {
+        let settings = ListenerSettings {
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(100),
+            ..ListenerSettings::default()
+        };
+        let begun = Instant::now();
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        let mut one = Progress::new(begun);
+        let deadline = |one: &Progress| one.deadline(&settings);
+        assert_eq!(deadline(&one), Some((at(10), Refusal::HeadTimeout)), "a silent socket");
+        one.record_read(at(9));
+        assert_eq!(deadline(&one), Some((at(10), Refusal::HeadTimeout)), "a byte earns no time");
+        one.begin_request(at(9));
+        assert_eq!((deadline(&one), one.current_use()), (None, ConnectionUse::InUse), "the server's turn");
+        one.record_body(0, true);
+        assert_eq!(deadline(&one), Some((at(19), Refusal::BodyTimeout)));
+        assert_eq!(one.current_use(), ConnectionUse::Unproven);
+        one.record_body(5_000, true);
+        assert_eq!(deadline(&one), Some((at(23), Refusal::BodyTimeout)), "bytes earn time");
+        one.record_body(0, false);
+        assert_eq!(deadline(&one), None);
+        one.record_write(true, at(12));
+        one.record_write(true, at(50));
+        assert_eq!(deadline(&one), Some((at(112), Refusal::ReadTimeout)));
+        one.record_write(false, at(60));
+        assert_eq!(deadline(&one), None);
+        one.end_request(at(70));
+        assert_eq!((deadline(&one), one.current_use()), (Some((at(170), Refusal::Idle)), ConnectionUse::Resting));
+        one.record_read(at(80));
+        assert_eq!(deadline(&one), Some((at(90), Refusal::HeadTimeout)), "half a head");
+    }
+}
