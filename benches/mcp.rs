@@ -29,8 +29,9 @@ use rmcp::{
 use serde_json::{Value, json};
 use svc::{
     listener::ListenerConfig,
-    mcp::{HttpServer, HttpServerConfig, SessionLimits, ToolSelection, ToolServer},
+    mcp::{HttpServer, HttpServerConfig, SessionLimits, ToolNames, ToolSelection, ToolServer},
     network::{LocalNetwork, LocalNetworkConfig},
+    principals::PrincipalDirectory,
 };
 use svc_devnet::DevnetConfig;
 use svc_net::{host_policy::HostPolicy, websocket::server as websocket_server};
@@ -171,7 +172,8 @@ async fn serve_tool_server(network: &LocalNetwork, indexer: &str, sessions: Sess
     let front = ToolServer::start(operator, &ToolSelection::default()).expect("a front");
     let bearer = SecretString::new(network.bearer_token.clone());
     let http = HttpServerConfig {
-        bearer_token: bearer,
+        principals: PrincipalDirectory::open(&bearer, None, ToolNames::load().expect("tables")).expect("no file"),
+        oauth: None,
         allowed_hosts: Vec::new(),
         sessions,
         listener: ListenerConfig::for_local_network(),

@@ -42,6 +42,6 @@ fn run() -> anyhow::Result<()> {
 fn print_error(error: &anyhow::Error) {
     use std::io::Write;
     // An error may quote a server, or data of a chain.
-    let text = crate::cli::visible_lines(&format!("{error:#}"));
+    let text = crate::visible_text::visible_lines(&format!("{error:#}"));
     let _ = writeln!(std::io::stderr().lock(), "svc: {text}");
 }

@@ -19,6 +19,7 @@ mod e2e {
     mod mcp_features;
     mod other_namespace;
     mod otlp_trace;
+    mod principals;
     mod recovery;
     mod secrets;
     mod sessions;

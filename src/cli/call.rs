@@ -9,12 +9,13 @@ use super::{
     arguments::{parse_arguments, read_words},
     confirm::confirm,
     connection::ClientArgs,
-    output::{print_content, visible},
+    output::print_content,
     tools::{find_listed, similar_names},
 };
 use crate::{
     mcp_client::{ServerNotification, result_content},
     secrets::ProcessSecrets,
+    visible_text::visible,
 };
 
 /// Longest arguments, with room for the rest of a request of 1 MiB.

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::{
     connection::ClientArgs,
-    output::{print_line, print_text, visible},
+    output::{print_line, print_text},
 };
-use crate::secrets::ProcessSecrets;
+use crate::{secrets::ProcessSecrets, visible_text::visible};
 
 /// Prints the names or values that continue `word`, one per line. For an unknown tool it prints tool names.
 pub(super) async fn run(

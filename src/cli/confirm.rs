@@ -5,8 +5,10 @@ use std::io::{BufRead, BufReader, IsTerminal, Write};
 use anyhow::bail;
 use serde_json::{Map, Value};
 
-use super::output::visible;
-use crate::mcp::DESTRUCTIVE_VERBS;
+use crate::{
+    mcp::DESTRUCTIVE_VERBS,
+    visible_text::{visible, visible_lines},
+};
 
 /// Beginning of the verbs that give a right.
 const GRANT: &str = "grant";
@@ -26,29 +28,34 @@ pub(super) fn confirm(tool: &str, arguments: &Map<String, Value>, is_confirmed: 
 
 /// Asks the person before a call. A program, which has no terminal, is not asked. Fails when the answer is not yes.
 pub(super) fn ask_person(tool: &str, arguments: &Map<String, Value>) -> anyhow::Result<()> {
+    ask_person_about(&describe_call(tool, arguments))
+}
+
+fn describe_call(tool: &str, arguments: &Map<String, Value>) -> String {
+    let shown =
+        arguments.iter().map(|(name, value)| format!("  {} = {}\n", visible(name), visible(&value.to_string())));
+    format!("{}\n{}", visible(tool), shown.collect::<String>())
+}
+
+/// Asks the person about something that `shown` describes. A program, which has no terminal, is not asked. Fails when the answer is not
+/// yes.
+pub(super) fn ask_person_about(shown: &str) -> anyhow::Result<()> {
     if !std::io::stderr().is_terminal() {
         return Ok(());
     }
     let mut output = std::io::stderr().lock();
     if std::io::stdin().is_terminal() {
-        return ask(tool, arguments, &mut std::io::stdin().lock(), &mut output);
+        return ask(shown, &mut std::io::stdin().lock(), &mut output);
     }
     // Standard input has the arguments, or a script; the person is at the terminal of the process.
     match std::fs::File::open("/dev/tty") {
-        Ok(terminal) => ask(tool, arguments, &mut BufReader::new(terminal), &mut output),
+        Ok(terminal) => ask(shown, &mut BufReader::new(terminal), &mut output),
         Err(_) => Ok(()),
     }
 }
 
-fn ask(
-    tool: &str,
-    arguments: &Map<String, Value>,
-    input: &mut impl BufRead,
-    output: &mut impl Write,
-) -> anyhow::Result<()> {
-    let shown =
-        arguments.iter().map(|(name, value)| format!("  {} = {}\n", visible(name), visible(&value.to_string())));
-    write!(output, "{}\n{}Do this? (yes or no; --yes does not ask) ", visible(tool), shown.collect::<String>())?;
+fn ask(shown: &str, input: &mut impl BufRead, output: &mut impl Write) -> anyhow::Result<()> {
+    write!(output, "{}\nDo this? (yes or no; --yes does not ask) ", visible_lines(shown.trim_end()))?;
     output.flush()?;
     let mut answer = String::new();
     input.read_line(&mut answer)?;
@@ -91,7 +98,8 @@ mod tests {
         {
             let mut shown = Vec::new();
             let given = arguments(json!({"id": 7, "reason": "a\u{202e}b"}));
-            let asked = ask("svc.ledger.pp.revokeParticipant", &given, &mut answer.as_bytes(), &mut shown);
+            let asked =
+                ask(&describe_call("svc.ledger.pp.revokeParticipant", &given), &mut answer.as_bytes(), &mut shown);
             assert_eq!(asked.is_ok(), goes_on, "{answer:?}");
             let shown = String::from_utf8(shown).expect("text");
             assert!(shown.contains("  id = 7\n") && shown.contains("\\u{202e}"), "{shown}");

@@ -1,5 +1,7 @@
 //! The connection of a client command to a running tool server.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use clap::Args;
 use svc_wire::secret::SecretString;
@@ -43,6 +45,12 @@ impl ClientArgs {
     ) -> anyhow::Result<(McpClient, mpsc::Receiver<ServerNotification>)> {
         McpClient::connect_with_notifications(&self.url, take_bearer_token(secrets)?.expose_secret()).await
     }
+}
+
+/// A client for the routes beside MCP. No proxy stands before the server.
+pub(super) fn http_client() -> anyhow::Result<reqwest::Client> {
+    let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
+    Ok(client.timeout(Duration::from_secs(30)).build()?)
 }
 
 /// The bearer token of the server.

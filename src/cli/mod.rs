@@ -1,6 +1,7 @@
 //! The command line: the definitions of all commands here, and a file per command.
 
 mod agent;
+mod approve;
 mod arguments;
 mod audit;
 mod call;
@@ -15,10 +16,10 @@ mod journal;
 mod output;
 mod resource;
 mod serve;
+mod token;
 mod tools;
 
 pub(crate) use agent::init::StepsLeft;
-pub(crate) use output::visible_lines;
 
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
@@ -112,6 +113,24 @@ enum CliCommand {
         #[command(flatten)]
         server: ClientArgs,
     },
+    /// Lists the calls that wait for the approval of another principal, or approves one; its bearer token is read from MCP_BEARER_TOKEN.
+    Approve {
+        /// Id of the call.
+        id: Option<String>,
+        /// Decline it.
+        #[arg(long, requires = "id")]
+        decline: bool,
+        /// Do not ask before the call is approved.
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        server: ClientArgs,
+    },
+    /// Bearer tokens of the principals of a tool server.
+    Token {
+        #[command(subcommand)]
+        command: token::TokenCommand,
+    },
     /// Values an argument of a tool can have, one per line: the shell completion of `svc call` runs this.
     #[command(hide = true)]
     Complete {
@@ -149,6 +168,8 @@ impl CommandLine {
             | CliCommand::Journal { .. }
             | CliCommand::Audit { .. }
             | CliCommand::Call { .. }
+            | CliCommand::Approve { .. }
+            | CliCommand::Token { .. }
             | CliCommand::Tools { .. }
             | CliCommand::Resource { .. }
             | CliCommand::Complete { .. }
@@ -177,6 +198,10 @@ impl CommandLine {
             CliCommand::Call { tool, arguments, yes, server } => {
                 call::run(&tool, &arguments, yes, &server, &mut secrets).await
             }
+            CliCommand::Approve { id, decline, yes, server } => {
+                approve::run(id.as_deref(), decline, yes, &server, &mut secrets).await
+            }
+            CliCommand::Token { command } => token::run(command),
             CliCommand::Tools { name, server } => tools::run(name.as_deref(), &server, &mut secrets).await,
             CliCommand::Resource { uri, watch, server } => {
                 resource::run(uri.as_deref(), watch, &server, &mut secrets).await

@@ -9,6 +9,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use svc_wire::syntax::plain_text;
 
+use crate::visible_text::{is_treacherous, visible, visible_lines};
+
 /// The form of printed content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum OutputForm {
@@ -60,26 +62,6 @@ pub(super) fn print_text(text: &str) {
 /// Whether nothing that is printed has a reader any more.
 pub(super) fn is_output_closed() -> bool {
     IS_CLOSED.load(Ordering::Relaxed)
-}
-
-/// Whether a character moves the cursor, reorders text or cannot be seen. Data of a chain may contain it, and a terminal would obey.
-fn is_treacherous(character: char) -> bool {
-    let is_invisible = matches!(character,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-        | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}');
-    character.is_control() || is_invisible
-}
-
-/// A text with characters that a terminal would obey in their escaped form.
-pub(super) fn visible(text: &str) -> String {
-    text.chars()
-        .map(|one| if is_treacherous(one) { one.escape_default().to_string() } else { one.to_string() })
-        .collect()
-}
-
-/// Like [`visible`], for text of several lines.
-pub(crate) fn visible_lines(text: &str) -> String {
-    text.split('\n').map(visible).collect::<Vec<_>>().join("\n")
 }
 
 /// JSON text with the same characters escaped as JSON does.

@@ -1,7 +1,8 @@
 //! The variables of `svc serve`.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, path::PathBuf, sync::Arc};
 
+use svc_net::host_policy::HostPolicy;
 use svc_operator::{BOOT_TIMEOUT, BootPatience, FeePolicy, OperatorConfig, WindowBound};
 use svc_wire::{account_key::AccountKey, secret::SecretString};
 use tracing::level_filters::LevelFilter;
@@ -13,7 +14,8 @@ use super::{
 };
 use crate::{
     listener::ListenerConfig,
-    mcp::{SessionLimits, ToolSelection},
+    mcp::{SessionLimits, ToolNames, ToolSelection},
+    principals::{OauthConfig, PrincipalDirectory},
     secrets::ProcessSecrets,
 };
 
@@ -31,8 +33,10 @@ pub struct HttpTransportConfig {
     pub bind: IpAddr,
     /// Port; 0 takes a free one.
     pub port: u16,
-    /// Token that clients present.
-    pub bearer: SecretString,
+    /// The principals with static tokens.
+    pub principals: Arc<PrincipalDirectory>,
+    /// Issuer of access tokens.
+    pub oauth: Option<OauthConfig>,
     /// Host names that clients may use, in addition to the loopback names and the bound address.
     pub allowed_hosts: Vec<String>,
     /// Limits of the sessions.
@@ -94,7 +98,7 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
     let (journal, audit) = (environment.get("SVC_JOURNAL"), environment.get("SVC_AUDIT"));
     let min_free_disk = read_min_free_disk(&mut reader);
     reader.read_parsed("SVC_LOG_LEVEL", LOG_LEVELS, Some(LevelFilter::INFO), parse_log_level);
-    let transport = read_transport(&mut reader, secrets);
+    let transport = read_transport(&mut reader, secrets, hosts.unwrap_or(HostPolicy::PublicOnly));
     let selection = read_selection(&mut reader)?;
     match (
         key,
@@ -168,6 +172,7 @@ fn patience_under(transport: &TransportConfig) -> BootPatience {
 fn read_transport<E: Environment>(
     reader: &mut EnvironmentReader<'_, E>,
     secrets: &mut ProcessSecrets,
+    policy: HostPolicy,
 ) -> Option<TransportConfig> {
     let is_http = reader.read_parsed("MCP_TRANSPORT", "http, stdio", Some(true), |text| match text {
         "http" => Some(true),
@@ -183,6 +188,7 @@ fn read_transport<E: Environment>(
     let hosts = reader.environment.get("MCP_ALLOWED_HOSTS").unwrap_or_default();
     let allowed_hosts = hosts.split(',').map(str::trim).filter(|host| !host.is_empty()).map(str::to_owned).collect();
     let allowed = format!("at least {MIN_TOKEN_CHARACTERS} visible ASCII characters");
+    let oauth = read_oauth(reader, policy);
     let bearer = secrets.take("MCP_BEARER_TOKEN");
     let characters = bearer.as_ref().map_or(0, |token| token.expose_secret().chars().count());
     match &bearer {
@@ -197,15 +203,55 @@ fn read_transport<E: Environment>(
     }
     let sessions = read_session_limits(reader);
     let listener = read_listener(reader);
+    let principals = bearer.as_ref().and_then(|bearer| read_principals(reader, bearer));
     is_http?;
     Some(TransportConfig::Http(HttpTransportConfig {
         bind: bind?,
         port: port?,
-        bearer: bearer?,
+        principals: principals?,
+        oauth: oauth?,
         allowed_hosts,
         sessions: sessions?,
         listener: listener?,
     }))
+}
+
+/// Reads the file of the principals.
+fn read_principals<E: Environment>(
+    reader: &mut EnvironmentReader<'_, E>,
+    bearer: &SecretString,
+) -> Option<Arc<PrincipalDirectory>> {
+    let file = reader.environment.get("SVC_PRINCIPALS").map(PathBuf::from);
+    let names = ToolNames::load().ok()?;
+    match PrincipalDirectory::open(bearer, file, names) {
+        Ok(directory) => Some(directory),
+        Err(error) => {
+            let allowed = "a TOML file of principals that only its owner may write (docs/operating.md)";
+            reader.add_problem("SVC_PRINCIPALS", error.to_string(), allowed);
+            None
+        }
+    }
+}
+
+/// Reads the issuer of access tokens, and this server as they name it. Both or none are set.
+fn read_oauth<E: Environment>(reader: &mut EnvironmentReader<'_, E>, hosts: HostPolicy) -> Option<Option<OauthConfig>> {
+    let (issuer, audience) = (reader.environment.get("SVC_OAUTH_ISSUER"), reader.environment.get("SVC_OAUTH_AUDIENCE"));
+    if issuer.is_none() && audience.is_none() {
+        return Some(None);
+    }
+    let mut read = |name: &'static str, text: Option<String>, allowed: &str| {
+        let url = text.as_ref().and_then(|text| hosts.check_url(text).ok());
+        let url = url.filter(|url| url.query().is_none() && url.fragment().is_none());
+        if url.is_none() {
+            reader.add_problem(name, if text.is_some() { "no such URL" } else { "not set" }, allowed);
+        }
+        url
+    };
+    let allowed = "the https URL of the issuer; http on this machine, with SVC_ALLOW_PRIVATE_HOSTS=true";
+    let issuer = read("SVC_OAUTH_ISSUER", issuer, allowed);
+    let allowed = "the URL of the MCP endpoint that tokens name as their audience, such as https://svc.example/mcp";
+    let audience = read("SVC_OAUTH_AUDIENCE", audience, allowed);
+    Some(Some(OauthConfig { issuer: issuer?, audience: audience?, hosts }))
 }
 
 pub(super) const CHAIN_ID: &str = "a chain id of 1 to 50 characters without blanks";

@@ -45,12 +45,14 @@ pub(super) fn read_selection<E: Environment>(
         };
         list_elements(text).map(rule).collect::<Option<Vec<_>>>()
     });
+    let is_strict = reader.read_flag("SVC_STRICT_CONFIRM");
     let (Some(toolsets), Some(is_read_only), Some(allow), Some(deny), Some(is_underscored), Some(policy)) =
         (sets, is_read_only, allow, deny, is_underscored, policy)
     else {
         return Ok(None);
     };
-    Ok(Some(ToolSelection { toolsets, is_read_only, allow, deny, is_underscored, policy }))
+    let Some(is_strict) = is_strict else { return Ok(None) };
+    Ok(Some(ToolSelection { toolsets, is_read_only, allow, deny, is_underscored, policy, is_strict }))
 }
 
 pub(super) fn read_session_limits<E: Environment>(reader: &mut EnvironmentReader<'_, E>) -> Option<SessionLimits> {

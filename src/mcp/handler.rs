@@ -31,7 +31,7 @@ use super::{
     notifications,
     resources::OwnResource,
     server::ToolServer,
-    session::{SessionState, ToolCaller},
+    session::{SessionState, ToolCaller, principal_of},
     startup::ServerSlot,
 };
 
@@ -162,7 +162,8 @@ impl ServerHandler for McpSession {
     ) -> Result<ListToolsResult, ErrorData> {
         self.trace_request("tools/list", "", &context, async {
             let ready = self.slot.server_soon().await;
-            let tools = ready.map_or_else(|_| self.slot.tools_before_ready(), |server| server.listed_tools());
+            let principal = principal_of(&context);
+            let tools = ready.map_or_else(|_| self.slot.tools_before_ready(), |server| server.listed_tools(&principal));
             let (tools, next) = paginate(&tools, request)?;
             let mut result =
                 ListToolsResult::with_all_items(tools).with_cache_scope(CacheScope::Private).with_ttl_ms(TOOLS_TTL_MS);
@@ -249,7 +250,7 @@ impl ServerHandler for McpSession {
             if let Some(prompt) = server.prompts.get(name) {
                 return Ok(CompleteResult::new(server.complete(prompt.completion_source(argument), typed).await));
             }
-            let entry = server.catalog.get(name).ok_or_else(|| unknown(name))?;
+            let entry = server.find_entry(name, &principal_of(&context)).ok_or_else(|| unknown(name))?;
             Ok(CompleteResult::new(server.complete_tool(entry, argument, typed).await))
         })
         .await
@@ -293,7 +294,7 @@ impl ServerHandler for McpSession {
             }
             let own = OwnResource::from_uri(&uri).ok_or_else(|| unknown_resource(&uri))?;
             let content = match self.slot.server() {
-                Ok(server) => server.read_own_resource(own).await,
+                Ok(server) => server.read_own_resource(own, &principal_of(&context)).await,
                 Err(_) if own == OwnResource::Status => self.slot.status(),
                 Err(error) => return Err(not_ready(&error)),
             };

@@ -11,19 +11,21 @@ use rmcp::{
 #[cfg(feature = "conformance")]
 use super::conformance;
 use super::{prompts::PromptTemplate, resources::OwnResource, server::ToolServer};
+use crate::principals::Principal;
 
 /// Elements of one page. It has room for every tool: several hosts and frameworks read the first page only, and say nothing of the
 /// tools that they miss.
 const PAGE_SIZE: usize = 250;
 
 impl ToolServer {
-    /// The tools that are available now.
-    pub fn listed_tools(&self) -> Vec<Tool> {
+    /// The tools that are available to a principal now.
+    pub fn listed_tools(&self, principal: &Principal) -> Vec<Tool> {
         #[cfg(feature = "conformance")]
         let first = conformance::tools().iter();
         #[cfg(not(feature = "conformance"))]
         let first = [].iter();
-        first.cloned().chain(self.listed_entries().map(|entry| self.catalog.listed_tool(entry))).collect()
+        let own = self.listed_entries().filter(|entry| principal.rights.allow(&entry.facts()));
+        first.cloned().chain(own.map(|entry| self.catalog.listed_tool(entry))).collect()
     }
 
     /// The prompts.

@@ -30,7 +30,8 @@ use tokio::sync::watch;
 use catalog::ToolCatalog;
 
 pub use catalog::{
-    CallPolicy, CatalogError, DESTRUCTIVE_VERBS, PolicyRule, ToolEffect, ToolNames, ToolPattern, ToolSelection,
+    CallPolicy, CatalogError, DESTRUCTIVE_VERBS, PolicyRule, SURFACES, ToolEffect, ToolNames, ToolPattern,
+    ToolSelection,
 };
 pub use handler::McpSession;
 pub use http::{HttpServer, HttpServerConfig, HttpServerError};

@@ -1,5 +1,7 @@
 //! The state that all sessions of a tool server share. The behaviours are in the files that implement them on it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use svc_operator::Operator;
 use svc_otel::metrics;
 use tokio::sync::watch;
@@ -20,6 +22,8 @@ pub struct ToolServer {
     pub(super) confirmations: ConfirmationStore,
     pub(super) subscribers: SessionSubscribers,
     pub(super) visible_state: watch::Sender<VisibleState>,
+    /// Changes when the rights of principals change, and with them their lists of tools.
+    pub(super) rights_version: AtomicU64,
     /// Cancelled when the server drains.
     pub(super) shutdown: CancellationToken,
 }
@@ -38,6 +42,7 @@ impl ToolServer {
             confirmations: ConfirmationStore::new(),
             subscribers: SessionSubscribers::default(),
             visible_state,
+            rights_version: AtomicU64::new(0),
             shutdown: CancellationToken::new(),
         }
     }
@@ -45,6 +50,11 @@ impl ToolServer {
     /// The operator behind the server.
     pub fn operator(&self) -> &Operator {
         &self.operator
+    }
+
+    /// Announces that the lists of tools of some principals have changed.
+    pub fn announce_tool_lists(&self) {
+        self.rights_version.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Refuses new calls from now on.

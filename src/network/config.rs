@@ -1,6 +1,6 @@
 //! The configuration of a local network.
 
-use std::{net::SocketAddr, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use svc_devnet::DevnetConfig;
 use svc_operator::WindowBound;
@@ -21,6 +21,8 @@ pub struct LocalNetworkConfig {
     pub mcp_listen: SocketAddr,
     /// Bearer token of the tool server; `None` generates one.
     pub bearer_token: Option<String>,
+    /// File of further principals of the tool server.
+    pub principals: Option<PathBuf>,
     /// Longest wait of a write for its inclusion in a block.
     pub tx_timeout: Duration,
     /// Longest wait of a write for the indexer.
@@ -54,6 +56,7 @@ impl Default for LocalNetworkConfig {
             indexer_listen: any_port,
             mcp_listen: any_port,
             bearer_token: None,
+            principals: None,
             tx_timeout: Duration::from_secs(30),
             indexer_timeout: Duration::from_secs(15),
             graph: None,

@@ -15,7 +15,8 @@ use super::{
 };
 use crate::{
     listener::{ListenerConfig, bind_listener},
-    mcp::{HttpServer, HttpServerConfig, ToolServer},
+    mcp::{HttpServer, HttpServerConfig, ToolNames, ToolServer},
+    principals::PrincipalDirectory,
 };
 
 /// A running network.
@@ -76,7 +77,12 @@ impl LocalNetwork {
         let listener =
             bind_listener(config.mcp_listen).with_context(|| format!("cannot listen on {}", config.mcp_listen))?;
         let http = HttpServerConfig {
-            bearer_token: SecretString::new(bearer.clone()),
+            principals: PrincipalDirectory::open(
+                &SecretString::new(bearer.clone()),
+                config.principals.clone(),
+                ToolNames::load()?,
+            )?,
+            oauth: None,
             allowed_hosts: Vec::new(),
             sessions: config.sessions,
             listener: ListenerConfig::for_local_network(),

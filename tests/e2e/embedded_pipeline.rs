@@ -9,8 +9,8 @@ use serde_json::json;
 use svc_devnet::{Devnet, DevnetConfig, scenario::GAS_PRICE_MICROS};
 use svc_net::upstream::NodeClient;
 use svc_pipeline::{
-    ChainParams, DecidedWrite, EncodedMessage, FeePolicy, JournalPlace, Pipeline, PipelineConfig, WriteError,
-    WriteOrigin, WriteOutcome, query_account,
+    ChainParams, DEFAULT_PRINCIPAL, DecidedWrite, EncodedMessage, FeePolicy, JournalPlace, Pipeline, PipelineConfig,
+    WriteError, WriteOrigin, WriteOutcome, query_account,
 };
 use svc_wire::{
     account_key::AccountKey,
@@ -180,7 +180,12 @@ impl Account {
     async fn was_included(&self, key: &str, generation: u64) -> bool {
         loop {
             let (_, next) = self.pipeline_after(generation).await;
-            match next.journal().find_by_key(key).await.map(|record| record.map(|record| record.state)) {
+            match next
+                .journal()
+                .find_by_key(DEFAULT_PRINCIPAL, key)
+                .await
+                .map(|record| record.map(|record| record.state))
+            {
                 // The next pipeline owns the journal, so the dead one neither records nor sends any more.
                 Ok(None) => return false,
                 Ok(Some(state)) if state == "included" => return true,

@@ -104,7 +104,7 @@ async fn a_person_confirms_the_exact_message_with_and_without_sessions() {
         assert!(!is_error, "{content:#}");
         assert_eq!(person.questions.load(Ordering::SeqCst), 4);
         let shown = person.asked.lock().expect("the list").pop().expect("a question");
-        assert!(shown.contains("MsgArchiveEcosystem") && shown.contains(&format!("\"archive\": {archive}")), "{shown}");
+        assert!(shown.contains("MsgArchiveEcosystem") && shown.contains(&format!("archive: {archive}")), "{shown}");
         // A dry run needs no confirmation, and neither does a write that is not destructive.
         let (is_error, shown) = ask(&client, ARCHIVE, json!({"id": id, "archive": !archive, "dry_run": true})).await;
         assert!(!is_error && shown["policy"] == "ask", "{shown:#}");

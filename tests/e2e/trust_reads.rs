@@ -16,8 +16,9 @@ use futures::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use svc::{
     listener::ListenerConfig,
-    mcp::{HttpServer, HttpServerConfig, SessionLimits, ToolSelection, ToolServer},
+    mcp::{HttpServer, HttpServerConfig, SessionLimits, ToolNames, ToolSelection, ToolServer},
     mcp_client::McpClient,
+    principals::PrincipalDirectory,
 };
 use svc_net::{host_policy::HostPolicy, websocket::server as websocket_server};
 use svc_operator::{Operator, OperatorConfig};
@@ -141,7 +142,13 @@ async fn trust_reads_are_listed_while_the_indexer_answers_them_and_follow_the_co
     let front = ToolServer::start(operator.clone(), &ToolSelection::default()).expect("a front");
     let bearer = "0123456789abcdef0123456789abcdef";
     let http = HttpServerConfig {
-        bearer_token: SecretString::new(bearer.to_owned()),
+        principals: PrincipalDirectory::open(
+            &SecretString::new(bearer.to_owned()),
+            None,
+            ToolNames::load().expect("tables"),
+        )
+        .expect("no file"),
+        oauth: None,
         allowed_hosts: Vec::new(),
         sessions: SessionLimits::default(),
         listener: ListenerConfig::for_local_network(),

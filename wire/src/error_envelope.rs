@@ -54,6 +54,8 @@ pub enum NextStep {
     RaiseMaxFee,
     /// Configure higher fees of a day, if they are wanted.
     RaiseMaxFeePerDay,
+    /// Raise the limit of the principal, if the write is worth it.
+    RaisePrincipalLimit,
 }
 
 /// Where in the life of a call it failed.

@@ -5,9 +5,9 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 use prost_types::Timestamp;
 use svc_net::upstream::NodeClientError;
 use svc_pipeline::{
-    DecidedWrite, EncodedMessage, EstimateError, FeeGranter, JournalError, JournalRecord, Pipeline, SigningPolicy,
-    SubmitError, WriteError, WriteFailure, WriteIntent, WriteOrigin, WriteOutcome, WriteStatus, WriteTask,
-    query_account, query_balance,
+    DEFAULT_PRINCIPAL, DecidedWrite, EncodedMessage, EstimateError, FeeGranter, FeeLimits, JournalError, JournalRecord,
+    Pipeline, SigningPolicy, SubmitError, WriteError, WriteFailure, WriteIntent, WriteOrigin, WriteOutcome,
+    WriteStatus, WriteTask, query_account, query_balance,
 };
 use svc_wire::chain_error::ChainErrorKind;
 use tracing::{Instrument, Span};
@@ -152,7 +152,7 @@ impl AccountWrite<'_> {
     async fn await_undecidable(&self) {
         loop {
             tokio::time::sleep(UNDECIDED_LOOK).await;
-            let found = self.pipeline().journal().find_by_key(&self.key).await.ok().flatten();
+            let found = self.pipeline().journal().find_by_key(DEFAULT_PRINCIPAL, &self.key).await.ok().flatten();
             let is_undecided =
                 |record: JournalRecord| is_open(&record) && self.height() > record.timeout_height + GIVE_UP_BLOCKS;
             if found.is_some_and(is_undecided) {
@@ -164,12 +164,12 @@ impl AccountWrite<'_> {
     /// The transaction that an earlier process sent for this write, once a block has it.
     pub async fn find_earlier(&self, sent: &impl Fn(String)) -> Result<Option<String>, WriteStop> {
         let journal = self.pipeline().journal();
-        let mut found = journal.find_by_key(&self.key).await?;
+        let mut found = journal.find_by_key(DEFAULT_PRINCIPAL, &self.key).await?;
         if let Some(record) = found.as_ref().filter(|record| is_open(record)) {
             sent(record.tx_hash.clone());
             self.account.store.note_transaction(&record.tx_hash).await?;
             let _ = self.pipeline().await_outcome(&record.tx_hash).await;
-            found = journal.find_by_key(&self.key).await?;
+            found = journal.find_by_key(DEFAULT_PRINCIPAL, &self.key).await?;
         }
         match found {
             Some(record) if record.state == "included" => Ok(Some(record.tx_hash)),
@@ -188,9 +188,10 @@ impl AccountWrite<'_> {
         granter: Option<FeeGranter>,
     ) -> Result<Option<FeeGranter>, WriteStop> {
         let (chain, node) = (&self.account.access.chain, self.pipeline().node());
+        let own = (DEFAULT_PRINCIPAL, FeeLimits::default());
         let address = self.pipeline().identity().address.to_string();
         let account = query_account(node, &address).await?.ok_or(BlockedReason::NoFees)?;
-        let estimate = self.pipeline().estimate(message, account.sequence, granter.clone()).await;
+        let estimate = self.pipeline().estimate(message, account.sequence, granter.clone(), own).await;
         let granter = match (&estimate, granter) {
             // An allowance of an account without coins pays nothing.
             (Ok(estimate), Some(granter)) if estimate.has_granter => {
@@ -200,7 +201,9 @@ impl AccountWrite<'_> {
             _ => None,
         };
         let estimate = match (estimate, &granter) {
-            (Ok(found), None) if found.has_granter => self.pipeline().estimate(message, account.sequence, None).await,
+            (Ok(found), None) if found.has_granter => {
+                self.pipeline().estimate(message, account.sequence, None, own).await
+            }
             (estimate, _) => estimate,
         };
         match estimate {

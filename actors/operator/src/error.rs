@@ -211,6 +211,8 @@ pub fn submit_error(error: &SubmitError) -> ErrorEnvelope {
                 Ceiling::Gas => ("gas", NextStep::RaiseMaxGas),
                 Ceiling::Fee => ("fee", NextStep::RaiseMaxFee),
                 Ceiling::DailyFee => ("fee_per_day", NextStep::RaiseMaxFeePerDay),
+                Ceiling::PrincipalFee => ("principal_fee", NextStep::RaisePrincipalLimit),
+                Ceiling::PrincipalDailyFee => ("principal_fee_per_day", NextStep::RaisePrincipalLimit),
             };
             let hint = "nothing was signed; raise the limit only if the message is worth it and the node is trusted";
             let details = json!({"kind": kind, "needed": needed.to_string(), "limit": limit.to_string()});

@@ -54,13 +54,14 @@ pub use snapshot::{
     CorporationAgent, CorporationSnapshot, GrantStatus, OperatorAuthorization, publisher::SnapshotVersions,
 };
 pub use svc_pipeline::{
-    AccountIdentity, ChainParams, DiscoveryError, EncodedMessage, FeeAllowance, FeeBudget, FeePolicy, JournalError,
-    JournalRecord, RecoverySummary, RegistryChain, WindowBound, WriteOrigin, WriteStatus,
+    AccountIdentity, ChainParams, DEFAULT_PRINCIPAL, DiscoveryError, EncodedMessage, FeeAllowance, FeeBudget,
+    FeeLimits, FeePolicy, JournalError, JournalRecord, RecoverySummary, RegistryChain, WindowBound, WriteOrigin,
+    WriteStatus,
 };
 pub use write::{
     active::ActiveWrite,
     admission::MAX_KEY_CHARACTERS,
     audit::{AuditCall, AuditChain, AuditCompletion, AuditError, AuditLog, AuditRecord, verify_audit},
     receipt::{WriteAnswer, WriteReceipt},
-    request::{FeeEstimate, WriteRequest},
+    request::{FeeEstimate, WriteRequest, WriteRequester},
 };

@@ -14,7 +14,11 @@ use crate::{
         simulation::{SimulationError, simulate_gas},
     },
     signer::gas_history::GasHistory,
-    write::{error::SubmitError, fee::FeeGranter, message::EncodedMessage},
+    write::{
+        error::SubmitError,
+        fee::{FeeGranter, FeeLimits, SpentToday},
+        message::EncodedMessage,
+    },
 };
 
 /// The cost of a write.
@@ -65,7 +69,9 @@ pub(crate) struct CostEstimator<'a> {
     pub gas: &'a RetainedState<GasHistory>,
     pub tx_timeout: Duration,
     /// The fees of the day so far.
-    pub spent_today: u128,
+    pub spent_today: SpentToday,
+    /// Ceilings of the principal.
+    pub fee_limits: FeeLimits,
 }
 
 impl CostEstimator<'_> {
@@ -84,7 +90,7 @@ impl CostEstimator<'_> {
                     let fee = self
                         .chain
                         .fees
-                        .fee_below_ceiling(gas_wanted, self.spent_today)
+                        .fee_below_ceiling(gas_wanted, self.spent_today, self.fee_limits)
                         .map_err(SubmitError::AboveCeiling)?;
                     if granter.as_ref().is_some_and(|granter| !granter.budget.covers(fee)) {
                         granter = None;

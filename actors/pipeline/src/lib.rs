@@ -69,9 +69,9 @@ pub use recovery::{RecoveredJournal, RecoveryError};
 pub use signer::{SignerHandle, TextSignature, window::WindowBound};
 pub use write::{
     error::{SubmitError, WriteError, WriteFailure},
-    fee::{Ceiling, CeilingExceeded, FeeBudget, FeeGranter, FeePolicy},
+    fee::{Ceiling, CeilingExceeded, FeeBudget, FeeGranter, FeeLimits, FeePolicy},
     in_flight::{InFlightTable, InFlightTx},
-    intent::{WriteIntent, WriteOrigin},
+    intent::{DEFAULT_PRINCIPAL, WriteIntent, WriteOrigin},
     message::EncodedMessage,
     outcome::{TxRefusal, WriteOutcome},
     policy::{OwnAccount, SigningPolicy},

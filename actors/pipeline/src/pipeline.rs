@@ -41,7 +41,7 @@ use crate::{
     signer::{self, Signer, SignerHandle, gas_history::GasHistory},
     write::{
         error::WriteFailure,
-        fee::FeeGranter,
+        fee::{FeeGranter, FeeLimits},
         in_flight::{InFlightTable, InFlightTx},
         intent::{WriteIntent, WriteOrigin},
         message::EncodedMessage,
@@ -281,6 +281,7 @@ impl Pipeline {
         message: &EncodedMessage,
         sequence: u64,
         granter: Option<FeeGranter>,
+        (principal, fee_limits): (&str, FeeLimits),
     ) -> Result<TxEstimate, EstimateError> {
         let runtime = &self.0;
         let estimator = CostEstimator {
@@ -290,7 +291,8 @@ impl Pipeline {
             clock: &runtime.clock,
             gas: &runtime.gas,
             tx_timeout: runtime.actors.tx_timeout,
-            spent_today: self.with_table(|table| table.daily_fees().spent()),
+            spent_today: self.with_table(|table| table.daily_fees().spent(principal)),
+            fee_limits,
         };
         estimator.estimate(message, sequence, granter).await
     }

@@ -12,11 +12,12 @@ use crate::{
     cli::{
         confirm::ask_person,
         connection::take_bearer_token,
-        output::{print_json, print_line, visible},
+        output::{print_json, print_line},
         tools::find_listed,
     },
     mcp_client::{McpClient, result_content},
     secrets::ProcessSecrets,
+    visible_text::visible,
 };
 
 /// Pause between two looks at the steps.

@@ -74,10 +74,15 @@ fn every_malformed_variable_is_named_with_its_allowed_values() {
         ("MCP_TRANSPORT", "tcp"),
         ("MCP_HTTP_PORT", "70000"),
         ("MCP_HTTP_BIND", "localhost"),
+        ("SVC_STRICT_CONFIRM", "yes"),
+        ("SVC_PRINCIPALS", "no/such/file.toml"),
+        ("SVC_HTTP_MAX_CONNECTIONS", "-1"),
+        ("SVC_TLS_CERT", "no/such/file.pem"),
     ] {
         let mut environment = good();
         environment.insert(variable, value);
-        assert_eq!(bad(&environment, secrets()), [variable], "{value}");
+        let expected = if variable == "SVC_TLS_CERT" { "SVC_TLS_KEY" } else { variable };
+        assert_eq!(bad(&environment, secrets()), [expected], "{value}");
     }
 }
 

@@ -1,7 +1,9 @@
 //! A call of a ledger tool: encodes the message, asks for the confirmation, runs the write and reports its progress.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
-use svc_operator::{EncodedMessage, WriteAnswer, WriteOrigin, WriteRequest, WriteStatus};
+use svc_operator::{EncodedMessage, WriteAnswer, WriteOrigin, WriteRequest, WriteRequester, WriteStatus};
 use svc_wire::error_envelope::{ErrorEnvelope, FailureCode, NextStep};
 
 use super::{
@@ -28,25 +30,25 @@ impl ToolServer {
         let name = &*entry.tool.name;
         let encoded = self.encode_message(entry, tool, arguments)?;
         if arguments["dry_run"] == true {
-            return self.dry_run(entry, &encoded).await.map(CallOutcome::from);
+            return self.dry_run(entry, &encoded, requester(caller)).await.map(CallOutcome::from);
         }
         let key = arguments["idempotency_key"].as_str().map(str::to_owned);
         let is_known = match &key {
-            Some(key) => self.operator.is_known_write(key, &encoded).await?,
+            Some(key) => self.operator.is_known_write(&caller.principal().id, key, &encoded).await?,
             None => false,
         };
-        let mut is_confirmed = false;
+        let mut confirmed_by = None;
         // A repeated key returns the earlier outcome and writes nothing, so it needs no confirmation.
         if !is_known {
             let refused = |error| self.record_refusal(entry, arguments, caller, error);
             self.operator.check_permission(&encoded).map_err(refused)?;
             match self.confirm_message(entry, &encoded, caller).await.map_err(refused)? {
                 ConfirmationOutcome::Proceed => {}
-                ConfirmationOutcome::Confirmed => is_confirmed = true,
+                ConfirmationOutcome::Confirmed { by } => confirmed_by = Some(by),
                 ConfirmationOutcome::InputRequired(question) => return Ok(CallOutcome::InputRequired(question)),
             }
         }
-        let receipt = self.execute_write(entry, encoded, key, is_confirmed, caller).await?;
+        let receipt = self.execute_write(entry, encoded, key, confirmed_by, caller).await?;
         caller.record_write(receipt.block_height);
         let indexed = if receipt.indexer_synced { "and indexed" } else { "not indexed yet" };
         let summary = format!(
@@ -68,7 +70,7 @@ impl ToolServer {
         }
         let params = &self.operator.chain().params;
         let estimate = if ConfirmationStore::asks_person(entry.call_policy, caller) {
-            let estimate = self.operator.estimate_fee(message).await?;
+            let estimate = self.operator.estimate_fee(message, requester(caller)).await?;
             format!("{}{}", estimate.fee["amount"].as_str().unwrap_or_default(), params.denom)
         } else {
             String::new()
@@ -101,8 +103,13 @@ impl ToolServer {
         })
     }
 
-    async fn dry_run(&self, entry: &CatalogEntry, prepared: &EncodedMessage) -> Result<ToolAnswer, ErrorEnvelope> {
-        let estimate = self.operator.estimate_fee(prepared).await?;
+    async fn dry_run(
+        &self,
+        entry: &CatalogEntry,
+        prepared: &EncodedMessage,
+        requester: WriteRequester<'_>,
+    ) -> Result<ToolAnswer, ErrorEnvelope> {
+        let estimate = self.operator.estimate_fee(prepared, requester).await?;
         let summary = format!(
             "{}: would pass now, gas {}, fee {}{} paid by the {}; nothing was signed or sent",
             entry.tool.name,
@@ -126,7 +133,7 @@ impl ToolServer {
         entry: &CatalogEntry,
         message: EncodedMessage,
         key: Option<String>,
-        is_confirmed: bool,
+        confirmed_by: Option<String>,
         caller: &ToolCaller<'_>,
     ) -> WriteAnswer {
         let name = &*entry.tool.name;
@@ -136,15 +143,16 @@ impl ToolServer {
         }
         let (session, client) = caller.session_and_client();
         let origin = WriteOrigin {
+            principal: Arc::clone(&caller.principal().id),
             session: session.into(),
             client: client.as_str().into(),
             tool: name.into(),
             verdict: entry.call_policy.as_str().into(),
-            confirmed_by: is_confirmed.then(|| format!("a person, through {client}").into()),
+            confirmed_by: confirmed_by.map(Into::into),
         };
         let mut progress = WriteProgressReport { caller, tool: name, hash: None, is_included: false };
         progress.begin().await;
-        let mut write = self.operator.execute(message, origin, key)?;
+        let mut write = self.operator.execute(message, origin, key, caller.principal().rights.fee_limits)?;
         loop {
             tokio::select! {
                 status = write.next_status() => {
@@ -163,6 +171,12 @@ impl ToolServer {
             }
         }
     }
+}
+
+/// The caller as the operator knows it.
+fn requester<'a>(caller: &'a ToolCaller<'_>) -> WriteRequester<'a> {
+    let principal = caller.principal();
+    WriteRequester { principal: &principal.id, fee_limits: principal.rights.fee_limits }
 }
 
 /// Steps of a write: simulated and signed, submitted, included, indexed.

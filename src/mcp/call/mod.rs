@@ -3,7 +3,9 @@
 //! result of MCP, and the two views shorten it.
 
 mod answer;
+mod approvals;
 mod confirmation;
+mod confirmation_text;
 mod ledger_write;
 mod next_step;
 mod reads;
@@ -13,4 +15,5 @@ mod tool_call;
 mod wallet;
 
 pub use answer::{ToolAnswer, error_result};
+pub use approvals::DecisionRefusal;
 pub use confirmation::ConfirmationStore;

@@ -75,7 +75,7 @@ impl ToolServer {
         let (did, request) = tool.build_request(arguments);
         let subject = ConfirmationSubject::for_agent_request(&entry.tool.name, &did, &request);
         match self.confirmations.require(entry.call_policy, &subject, caller).await? {
-            ConfirmationOutcome::Proceed | ConfirmationOutcome::Confirmed => {}
+            ConfirmationOutcome::Proceed | ConfirmationOutcome::Confirmed { .. } => {}
             ConfirmationOutcome::InputRequired(question) => return Ok(CallOutcome::InputRequired(question)),
         }
         let content = self.operator.agent_call(&did, request).await?;

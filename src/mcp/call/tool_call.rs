@@ -21,6 +21,7 @@ use crate::mcp::{
     server::ToolServer,
     session::ToolCaller,
 };
+use crate::principals::Principal;
 
 /// The outcome of a call that did not fail.
 pub enum CallOutcome {
@@ -95,9 +96,14 @@ impl ToolServer {
         }
     }
 
-    /// The tools that are available now and are not called through another one.
+    /// The tools that are available now and are not called through another one, for any principal.
     pub fn listed_entries(&self) -> impl Iterator<Item = &Arc<CatalogEntry>> {
         self.catalog.iter().filter(|entry| !entry.is_unlisted && self.unavailable_reason(entry).is_none())
+    }
+
+    /// A tool of the catalog that is within the rights of a principal.
+    pub fn find_entry(&self, name: &str, principal: &Principal) -> Option<&Arc<CatalogEntry>> {
+        self.catalog.get(name).filter(|entry| principal.rights.allow(&entry.facts()))
     }
 
     /// Calls a tool and shapes its outcome as a result of MCP. A failure is a result too: the model reads the envelope.
@@ -105,7 +111,7 @@ impl ToolServer {
         let started = Instant::now();
         let outcome = self.call_tool(name, arguments, caller).await;
         // The name of an unknown tool is not a label: labels are bounded.
-        let label = self.catalog.get(name).map_or("unknown", |entry| &*entry.tool.name);
+        let label = self.find_entry(name, caller.principal()).map_or("unknown", |entry| &*entry.tool.name);
         match outcome {
             Ok(CallOutcome::Answered(answer)) => {
                 metrics::record_tool_call(label, "", started.elapsed());
@@ -146,7 +152,8 @@ impl ToolServer {
                 "call another instance, or later",
             ));
         }
-        let Some(entry) = self.catalog.get(name) else {
+        // A tool outside the rights of the principal is one that it has never heard of.
+        let Some(entry) = self.find_entry(name, caller.principal()) else {
             let hint = "tools/list shows what there is";
             let name = &name[..name.floor_char_boundary(MAX_NAME_BYTES)];
             return Err(ErrorEnvelope::new(FailureCode::ToolUnknown, format!("there is no tool {name:?}"), hint)
@@ -197,7 +204,7 @@ impl ToolServer {
             ToolAction::Cosmos(tool) => self.call_cosmos(name, tool, &arguments, caller).await.map(CallOutcome::from),
             ToolAction::UnlistedRead => self.call_unlisted(entry, &arguments, caller).await,
             ToolAction::Wallet(tool) => {
-                let content = self.call_wallet(*tool, &arguments).await;
+                let content = self.call_wallet(*tool, &arguments, caller.principal()).await;
                 Ok(ToolAnswer::new(summary_line(name, &content), content).into())
             }
         }
@@ -214,7 +221,7 @@ impl ToolServer {
         let subject = ConfirmationSubject::for_read(&entry.tool.name, arguments);
         match self.confirmations.require(policy, &subject, caller).await {
             Ok(ConfirmationOutcome::InputRequired(question)) => Ok(Some(CallOutcome::InputRequired(question))),
-            Ok(ConfirmationOutcome::Proceed | ConfirmationOutcome::Confirmed) => Ok(None),
+            Ok(ConfirmationOutcome::Proceed | ConfirmationOutcome::Confirmed { .. }) => Ok(None),
             Err(error) => Err(self.record_refusal(entry, arguments, caller, error)),
         }
     }
@@ -228,7 +235,7 @@ impl ToolServer {
     ) -> Result<CallOutcome, ErrorEnvelope> {
         let name = arguments["name"].as_str().unwrap_or_default();
         let inner = arguments.get("arguments").cloned().unwrap_or_else(|| json!({}));
-        if let Some(entry) = self.catalog.get(name) {
+        if let Some(entry) = self.find_entry(name, caller.principal()) {
             let is_refused = matches!(entry.call_policy, CallPolicy::Excluded | CallPolicy::Deny);
             if !entry.is_unlisted && !is_refused {
                 let name = &*entry.tool.name;
@@ -263,6 +270,7 @@ impl ToolServer {
         let (session, client) = caller.session_and_client();
         self.operator.audit().record_call(AuditCall {
             at: wall_clock::now_rfc3339(),
+            principal: caller.principal().id.to_string(),
             session,
             client,
             tool: entry.tool.name.to_string(),

@@ -4,36 +4,40 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::mcp::{
-    catalog::{CatalogEntry, ToolAction, WalletTool},
-    resources::OwnResource,
-    server::ToolServer,
+use crate::{
+    mcp::{
+        catalog::{CatalogEntry, ToolAction, WalletTool},
+        resources::OwnResource,
+        server::ToolServer,
+    },
+    principals::Principal,
 };
 
 impl ToolServer {
     /// Answers a wallet tool with structured content.
-    pub(super) async fn call_wallet(&self, tool: WalletTool, arguments: &Value) -> Value {
+    pub(super) async fn call_wallet(&self, tool: WalletTool, arguments: &Value, principal: &Principal) -> Value {
         match tool {
-            WalletTool::GetAddress => self.read_own_resource(OwnResource::Operator).await,
-            WalletTool::GetCorporation => self.read_own_resource(OwnResource::Corporation).await,
+            WalletTool::GetAddress => self.read_own_resource(OwnResource::Operator, principal).await,
+            WalletTool::GetCorporation => self.read_own_resource(OwnResource::Corporation, principal).await,
             WalletTool::ListAuthorizations => {
-                json!({"authorizations": self.read_own_resource(OwnResource::Authorizations).await})
+                json!({"authorizations": self.read_own_resource(OwnResource::Authorizations, principal).await})
             }
             WalletTool::ListVsAgents => json!({"vs_agents": self.list_vs_agents()}),
-            WalletTool::GetStatus => self.read_own_resource(OwnResource::Status).await,
-            WalletTool::FindTools => json!({"tools": self.find_tools(arguments)}),
+            WalletTool::GetStatus => self.read_own_resource(OwnResource::Status, principal).await,
+            WalletTool::FindTools => json!({"tools": self.find_tools(arguments, principal)}),
         }
     }
 
     /// The tools that match the words of a query, best first. A word counts most in the name, then in the title, then in the
     /// description.
-    fn find_tools(&self, arguments: &Value) -> Vec<Value> {
+    fn find_tools(&self, arguments: &Value, principal: &Principal) -> Vec<Value> {
         let query = arguments["query"].as_str().unwrap_or_default().to_lowercase();
         let words: Vec<&str> = query.split(|c: char| !c.is_alphanumeric()).filter(|word| word.len() > 1).collect();
         let limit = arguments["limit"].as_u64().and_then(|limit| usize::try_from(limit).ok()).unwrap_or(10);
         let mut found: Vec<(usize, &Arc<CatalogEntry>)> = self
             .catalog
             .iter()
+            .filter(|entry| principal.rights.allow(&entry.facts()))
             .filter_map(|entry| {
                 let tool = &entry.tool;
                 let (name, title) =

@@ -21,6 +21,7 @@ use super::{
     vsa::VsaTool,
     wallet::WalletTool,
 };
+use crate::principals::ToolFacts;
 
 /// The action of a tool.
 #[derive(Debug)]
@@ -94,6 +95,15 @@ impl CatalogEntry {
     /// Surface of the tool: the second segment of its name.
     pub fn surface(&self) -> &str {
         self.tool.name.split('.').nth(1).unwrap_or_default()
+    }
+
+    /// The facts that the rights of a principal are decided by.
+    pub fn facts(&self) -> ToolFacts<'_> {
+        let msg_type = match &self.action {
+            ToolAction::Ledger(tool) => Some(tool.msg_type.as_str()),
+            _ => None,
+        };
+        ToolFacts { name: &self.tool.name, surface: self.surface(), effect: self.effect, msg_type }
     }
 
     /// The tool as a deployment lists it: with `_` in place of each dot of its name, or with dots.

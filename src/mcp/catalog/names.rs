@@ -23,32 +23,45 @@ const TABLES: [(&str, &str); 6] = [
 
 /// The names of all tools.
 #[derive(Debug, Clone)]
-pub struct ToolNames(Vec<String>);
+pub struct ToolNames {
+    tools: Vec<String>,
+    messages: Vec<String>,
+}
 
 /// The part of a row that names its tool.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum NameRow {
     Operation { operation: String },
-    Name { name: String },
+    Name { name: String, message: Option<String> },
 }
 
 impl ToolNames {
     /// Reads the names from the embedded tables. Fails when a table cannot be read.
     pub fn load() -> Result<Self, CatalogError> {
-        let mut names = Vec::new();
+        let (mut tools, mut messages) = (Vec::new(), Vec::new());
         for (surface, text) in TABLES {
-            names.extend(read_table::<NameRow>(surface, text)?.into_iter().map(|row| match row {
-                NameRow::Operation { operation } => format!("svc.{surface}.{operation}"),
-                NameRow::Name { name } => name,
-            }));
+            for row in read_table::<NameRow>(surface, text)? {
+                match row {
+                    NameRow::Operation { operation } => tools.push(format!("svc.{surface}.{operation}")),
+                    NameRow::Name { name, message } => {
+                        tools.push(name);
+                        messages.extend(message);
+                    }
+                }
+            }
         }
-        Ok(Self(names))
+        Ok(Self { tools, messages })
     }
 
     /// All names, in the order of the tables.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(String::as_str)
+        self.tools.iter().map(String::as_str)
+    }
+
+    /// The names of the messages of ledger tools, such as `MsgCreateEcosystem`.
+    pub fn messages(&self) -> impl Iterator<Item = &str> {
+        self.messages.iter().map(String::as_str)
     }
 
     /// All toolsets: the surfaces (`idx`), their modules (`ledger.es`) and the core.

@@ -99,6 +99,8 @@ pub struct ToolSelection {
     pub is_underscored: bool,
     /// Rules for calls; the first one that matches a tool applies.
     pub policy: Vec<PolicyRule>,
+    /// Whether a call that asks a person where it can is refused where it cannot.
+    pub is_strict: bool,
 }
 
 /// Verbs of destructive tools: by default, a call needs a confirmation if the client can ask for one.
@@ -132,13 +134,26 @@ impl ToolSelection {
         if !is_selected || !is_allowed || is_denied || (self.is_read_only && effect != ToolEffect::Reads) {
             return CallPolicy::Excluded;
         }
-        if let Some(rule) = self.policy.iter().find(|rule| rule.pattern.matches(name)) {
-            return rule.policy;
+        let rule = self.policy.iter().find(|rule| rule.pattern.matches(name));
+        match rule.map_or_else(|| default_policy(name, effect), |rule| rule.policy) {
+            CallPolicy::Ask if self.is_strict => CallPolicy::Confirm,
+            policy => policy,
         }
-        let verb = name.rsplit('.').next().unwrap_or_default();
-        let ends = effect != ToolEffect::Reads && DESTRUCTIVE_VERBS.iter().any(|ending| verb.starts_with(ending));
-        if ends { CallPolicy::Ask } else { CallPolicy::Allow }
     }
+}
+
+/// Tools that give a right or take on an obligation: by default, a call needs a confirmation if the client can ask for one.
+const GRAVE_TOOLS: [&str; 4] = [
+    "svc.ledger.de.grantOperatorAuthorization",
+    "svc.ledger.pp.startParticipantOp",
+    "svc.ledger.pp.renewParticipantOp",
+    "svc.ledger.pp.setParticipantOpToValidated",
+];
+
+fn default_policy(name: &str, effect: ToolEffect) -> CallPolicy {
+    let verb = name.rsplit('.').next().unwrap_or_default();
+    let ends = effect != ToolEffect::Reads && DESTRUCTIVE_VERBS.iter().any(|ending| verb.starts_with(ending));
+    if ends || GRAVE_TOOLS.contains(&name) { CallPolicy::Ask } else { CallPolicy::Allow }
 }
 
 /// Whether a tool is of the wallet surface.
@@ -166,6 +181,11 @@ mod tests {
     #[test]
     fn each_tool_has_one_policy_and_the_first_matching_rule_applies() {
         let all = ToolSelection::default();
+        let strict = ToolSelection {
+            policy: vec![rule("svc.ledger.pp.*", CallPolicy::Allow)],
+            is_strict: true,
+            ..ToolSelection::default()
+        };
         let es = ToolSelection { toolsets: vec!["ledger.es".into(), "idx".into()], ..ToolSelection::default() };
         let core = ToolSelection {
             toolsets: vec!["core".into(), "cosmos.bank".into()],
@@ -191,7 +211,11 @@ mod tests {
             (&all, "svc.ledger.es.archiveEcosystem", ToolEffect::Ends, CallPolicy::Ask),
             (&all, "svc.ledger.pp.slashParticipantTrustDeposit", ToolEffect::Ends, CallPolicy::Ask),
             (&all, "svc.vsa.se.deleteServiceEndpoint", ToolEffect::Ends, CallPolicy::Ask),
-            (&all, "svc.ledger.pp.setParticipantOpToValidated", ToolEffect::Ends, CallPolicy::Allow),
+            (&all, "svc.ledger.pp.setParticipantOpToValidated", ToolEffect::Ends, CallPolicy::Ask),
+            (&all, "svc.ledger.de.grantOperatorAuthorization", ToolEffect::Creates, CallPolicy::Ask),
+            (&strict, "svc.ledger.es.archiveEcosystem", ToolEffect::Ends, CallPolicy::Confirm),
+            (&strict, "svc.ledger.pp.startParticipantOp", ToolEffect::Creates, CallPolicy::Allow),
+            (&strict, "svc.ledger.es.createEcosystem", ToolEffect::Creates, CallPolicy::Allow),
             (&all, "svc.idx.es.getEcosystem", ToolEffect::Reads, CallPolicy::Allow),
             (&es, "svc.ledger.es.createEcosystem", ToolEffect::Creates, CallPolicy::Allow),
             (&es, "svc.ledger.cs.createCredentialSchema", ToolEffect::Creates, CallPolicy::Excluded),

@@ -6,7 +6,7 @@ mod visible_state;
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -25,6 +25,7 @@ impl ToolServer {
     fn current_state(&self) -> VisibleState {
         let mut hasher = DefaultHasher::new();
         self.listed_entries().for_each(|entry| entry.tool.name.hash(&mut hasher));
+        self.rights_version.load(Ordering::Relaxed).hash(&mut hasher);
         let links = self.operator.links();
         let (journal_entries, audit_records) = self.operator.record_counts();
         VisibleState {
@@ -32,6 +33,7 @@ impl ToolServer {
             links,
             journal_entries,
             audit_records,
+            approvals: self.confirmations.approvals.version(),
             tool_list_hash: hasher.finish(),
         }
     }

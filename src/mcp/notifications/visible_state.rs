@@ -11,6 +11,7 @@ pub struct VisibleState {
     pub(super) links: LinkStatus,
     pub(super) journal_entries: u64,
     pub(super) audit_records: u64,
+    pub(super) approvals: u64,
     /// Hash of the names of the listed tools. An authorization can expire without an event, so the list has no version.
     pub(super) tool_list_hash: u64,
 }
@@ -28,6 +29,7 @@ impl VisibleState {
             (OwnResource::Status, self.links != later.links),
             (OwnResource::Transactions, self.journal_entries != later.journal_entries),
             (OwnResource::Audit, self.audit_records != later.audit_records),
+            (OwnResource::Approvals, self.approvals != later.approvals),
         ];
         resources.into_iter().filter_map(|(resource, is_changed)| is_changed.then_some(resource.uri())).collect()
     }

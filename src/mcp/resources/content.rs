@@ -5,7 +5,7 @@ use svc_operator::{CorporationSnapshot, FeeBudget};
 use svc_wire::timestamp;
 
 use super::OwnResource;
-use crate::mcp::server::ToolServer;
+use crate::{mcp::server::ToolServer, principals::Principal};
 
 /// State of the fee allowance for an authorization: `active` when it covers all message types, `partial`, or `none`.
 fn fee_grant_state(snapshot: &CorporationSnapshot, msg_types: &[String], now: &prost_types::Timestamp) -> &'static str {
@@ -18,8 +18,8 @@ fn fee_grant_state(snapshot: &CorporationSnapshot, msg_types: &[String], now: &p
 }
 
 impl ToolServer {
-    /// The content of a resource as JSON.
-    pub async fn read_own_resource(&self, own: OwnResource) -> Value {
+    /// The content of a resource as JSON, as far as it is the principal's.
+    pub async fn read_own_resource(&self, own: OwnResource, principal: &Principal) -> Value {
         let (snapshot, identity) = (self.operator.snapshot(), self.operator.identity());
         match own {
             OwnResource::Operator => json!({
@@ -80,10 +80,18 @@ impl ToolServer {
                 status
             }
             OwnResource::Transactions => match self.operator.transactions().await {
-                Ok(rows) => json!({"transactions": rows}),
+                Ok(rows) => {
+                    let rows: Vec<_> = rows.into_iter().filter(|row| may_see(principal, &row.principal)).collect();
+                    json!({"transactions": rows})
+                }
                 Err(error) => json!({"transactions": [], "unreadable": error.to_string()}),
             },
-            OwnResource::Audit => json!({"records": self.operator.audit_records()}),
+            OwnResource::Approvals => json!({"approvals": self.confirmations.approvals.list(principal)}),
+            OwnResource::Audit => {
+                let records = self.operator.audit_records();
+                let own: Vec<_> = records.into_iter().filter(|record| may_see(principal, &record.principal)).collect();
+                json!({"records": own})
+            }
         }
     }
 
@@ -117,6 +125,11 @@ impl ToolServer {
         }
         agents
     }
+}
+
+/// Whether a principal may see the record of another one: the default one sees all.
+fn may_see(principal: &Principal, owner: &str) -> bool {
+    principal.is_default() || *principal.id == *owner
 }
 
 fn base64(bytes: &[u8]) -> String {

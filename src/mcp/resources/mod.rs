@@ -23,11 +23,13 @@ pub enum OwnResource {
     Transactions,
     /// The newest write attempts.
     Audit,
+    /// Calls that wait for another principal.
+    Approvals,
 }
 
 impl OwnResource {
     /// All resources, in the order of their listing.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Operator,
         Self::Corporation,
         Self::Authorizations,
@@ -36,6 +38,7 @@ impl OwnResource {
         Self::Status,
         Self::Transactions,
         Self::Audit,
+        Self::Approvals,
     ];
 
     /// The URI of the resource.
@@ -49,6 +52,7 @@ impl OwnResource {
             Self::Status => "svc://own/status",
             Self::Transactions => "svc://own/transactions",
             Self::Audit => "svc://own/audit",
+            Self::Approvals => "svc://own/approvals",
         }
     }
 
@@ -74,6 +78,7 @@ impl OwnResource {
             Self::Audit => {
                 ("audit", "The last 1,000 write attempts: who asked for what, and how it ended, newest first.")
             }
+            Self::Approvals => ("approvals", "Calls that wait for the approval of another principal (`svc approve`)."),
         };
         Resource::new(self.uri(), name).with_description(description).with_mime_type("application/json")
     }

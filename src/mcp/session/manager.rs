@@ -27,6 +27,7 @@ use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::event_store::SessionEventStore;
+use crate::principals::Principal;
 
 /// Limits of the sessions.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +46,8 @@ impl Default for SessionLimits {
 
 /// The use of one session.
 struct SessionUsage {
+    /// The principal that has opened it; `None` until that is known.
+    owner: Option<Arc<Principal>>,
     last_used: Instant,
     /// Number of open streams to the client.
     open_streams: usize,
@@ -146,6 +149,34 @@ impl BoundedSessionManager {
         })
     }
 
+    /// Gives a new session to its principal.
+    pub fn set_owner(&self, session: &str, owner: Arc<Principal>) {
+        self.with_usages(|usages| {
+            if let Some(usage) = usages.get_mut(session) {
+                usage.owner.get_or_insert(owner);
+            }
+        });
+    }
+
+    /// Whether a session is another principal's. One that does not exist has no owner.
+    pub fn is_of_another(&self, session: &str, principal: &str) -> bool {
+        self.with_usages(|usages| {
+            usages.get(session).is_some_and(|usage| usage.owner.as_ref().is_none_or(|owner| *owner.id != *principal))
+        })
+    }
+
+    /// Ends the sessions of principals that are not valid any more.
+    pub async fn close_sessions_of(&self, is_gone: impl Fn(&Principal) -> bool) {
+        let gone: Vec<SessionId> = self.with_usages(|usages| {
+            let owned = usages.iter().filter(|(_, usage)| usage.owner.as_deref().is_some_and(&is_gone));
+            owned.map(|(id, _)| Arc::clone(id)).collect()
+        });
+        for id in gone {
+            tracing::info!("ending a session whose principal has changed");
+            let _ = self.close_session(&id).await;
+        }
+    }
+
     /// Most sessions at once.
     pub fn max_sessions(&self) -> usize {
         self.limits.max_sessions
@@ -216,6 +247,7 @@ impl SessionManager for BoundedSessionManager {
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
         let (id, transport) = self.inner.create_session().await?;
         let usage = SessionUsage {
+            owner: None,
             last_used: Instant::now(),
             open_streams: 0,
             open_request_ids: HashSet::new(),

@@ -8,4 +8,4 @@ mod tool_caller;
 
 pub use manager::{BoundedSessionManager, SessionLimits};
 pub use state::SessionState;
-pub use tool_caller::{CallProgress, ElicitationMode, ToolCaller};
+pub use tool_caller::{CallProgress, ElicitationMode, ToolCaller, principal_of};

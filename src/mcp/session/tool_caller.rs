@@ -3,7 +3,7 @@
 // Log messages are deprecated in the newest protocol version, and all versions have them.
 #![allow(deprecated)]
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use rmcp::{
     RoleServer,
@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::state::SessionState;
-use crate::mcp::notifications::NOTIFY_TIMEOUT;
+use crate::{mcp::notifications::NOTIFY_TIMEOUT, principals::Principal};
 
 /// The way in which a server can ask the client for input during a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +45,7 @@ pub struct CallProgress {
 pub struct ToolCaller<'a> {
     context: &'a RequestContext<RoleServer>,
     session: &'a SessionState,
+    principal: Arc<Principal>,
     /// Answers to the questions of an earlier round.
     pub input_responses: Option<InputResponses>,
     /// The request state that the server gave along with those questions.
@@ -56,10 +57,26 @@ const MAX_CLIENT_NAME_BYTES: usize = 100;
 /// Longest wait for the answer of a person.
 const ELICITATION_TIMEOUT: Duration = Duration::from_secs(5 * 60);
 
+/// The principal of a request. Over standard input it is the one that may do everything.
+pub fn principal_of(context: &RequestContext<RoleServer>) -> Arc<Principal> {
+    let parts = context.extensions.get::<::http::request::Parts>();
+    let of_request = parts.and_then(|parts| parts.extensions.get::<Arc<Principal>>()).map(Arc::clone);
+    of_request.unwrap_or_else(|| match parts {
+        None => Principal::default_one(),
+        // The listener authenticates every request; one that it has not has no rights.
+        Some(_) => Arc::new(Principal::without_rights()),
+    })
+}
+
 impl<'a> ToolCaller<'a> {
     /// The caller of a request.
     pub fn new(context: &'a RequestContext<RoleServer>, session: &'a SessionState) -> Self {
-        Self { context, session, input_responses: None, request_state: None }
+        Self { context, session, principal: principal_of(context), input_responses: None, request_state: None }
+    }
+
+    /// The principal that calls.
+    pub fn principal(&self) -> &Principal {
+        &self.principal
     }
 
     /// The way in which the client can be asked for input.
@@ -102,10 +119,20 @@ impl<'a> ToolCaller<'a> {
         let client = client[..client.floor_char_boundary(MAX_CLIENT_NAME_BYTES)].to_owned();
         let session = match header("mcp-session-id") {
             Some(session) => session,
-            None if self.context.extensions.get::<::http::request::Parts>().is_some() => format!("stateless {client}"),
-            None => "stdio".to_owned(),
+            None if self.is_on_stdio() => "stdio".to_owned(),
+            None => format!("stateless {client}"),
         };
         (session, client)
+    }
+
+    /// Whether the client is on standard input.
+    pub fn is_on_stdio(&self) -> bool {
+        self.context.extensions.get::<::http::request::Parts>().is_none()
+    }
+
+    /// The person behind the client, for the audit.
+    pub fn person(&self) -> String {
+        format!("a person, through {}", self.session_and_client().1)
     }
 
     /// Reports the progress of the call as a progress notification and as a log message, as far as the client requested them.

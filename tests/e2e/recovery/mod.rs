@@ -13,7 +13,7 @@ mod records;
 mod refusals;
 
 use serde_json::{Value, json};
-use svc_operator::{Operator, OperatorConfig, WriteOrigin, WriteRequest};
+use svc_operator::{FeeLimits, Operator, OperatorConfig, WriteOrigin, WriteRequest};
 use svc_wire::account_key::AccountKey;
 
 use super::harness::{CallResult, OPERATOR_MNEMONIC, TestNetwork, ecosystem_arguments};
@@ -72,7 +72,8 @@ impl TestNetwork {
             needs_grant: true,
         };
         let message = foreign.encode_message(&call).expect("encoded");
-        let write = foreign.execute(message, WriteOrigin::embedder("foreign"), None).expect("admitted");
+        let write =
+            foreign.execute(message, WriteOrigin::embedder("foreign"), None, FeeLimits::default()).expect("admitted");
         write.answer().await.expect("written");
     }
 

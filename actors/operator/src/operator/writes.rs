@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use svc_pipeline::{EncodedMessage, InFlightTx, WriteIntent, WriteOrigin};
+use svc_pipeline::{EncodedMessage, FeeLimits, InFlightTx, WriteIntent, WriteOrigin};
 use svc_wire::error_envelope::ErrorEnvelope;
 use tracing::Span;
 
@@ -14,7 +14,7 @@ use crate::write::{
     execution,
     grant::check_grant,
     recorded,
-    request::{self, FeeEstimate, WriteRequest},
+    request::{self, FeeEstimate, WriteRequest, WriteRequester},
 };
 
 impl Operator {
@@ -34,21 +34,27 @@ impl Operator {
     }
 
     /// Selects the fee payer and simulates the write. Nothing is signed and nothing is sent.
-    pub async fn estimate_fee(&self, message: &EncodedMessage) -> Result<FeeEstimate, ErrorEnvelope> {
-        request::estimate_fee(self.context(), message).await
+    pub async fn estimate_fee(
+        &self,
+        message: &EncodedMessage,
+        requester: WriteRequester<'_>,
+    ) -> Result<FeeEstimate, ErrorEnvelope> {
+        request::estimate_fee(self.context(), message, requester).await
     }
 
     /// Starts a write. It goes on when the caller goes away, and when the caller's wait is over.
     ///
-    /// Under an idempotency key a write happens once: the same write under the same key joins the active one, or gets its answer.
+    /// Under an idempotency key of a principal a write happens once: the same write under the same key joins the active one, or gets
+    /// its answer.
     pub fn execute(
         &self,
         message: EncodedMessage,
         origin: WriteOrigin,
         idempotency_key: Option<String>,
+        fee_limits: FeeLimits,
     ) -> Result<ActiveWrite, ErrorEnvelope> {
         let span = Span::current();
-        let intent = Arc::new(WriteIntent::new(message, origin, idempotency_key, &span));
+        let intent = Arc::new(WriteIntent::new(message, origin, idempotency_key, &span).with_fee_limits(fee_limits));
         let handle = match self.0.writes.admit(&intent, span)? {
             AdmissionDecision::Joined { handle } => handle,
             AdmissionDecision::Admitted { permit, task, handle } => {
@@ -77,12 +83,17 @@ impl Operator {
         }
     }
 
-    /// Whether this write is known under this key, so that it needs no further confirmation; an error when the key belongs to another
+    /// Whether this write is known under this key of the principal, so that it needs no further confirmation; an error when the key belongs to another
     /// message.
-    pub async fn is_known_write(&self, key: &str, message: &EncodedMessage) -> Result<bool, ErrorEnvelope> {
-        let digest = match self.0.writes.find_digest(key) {
+    pub async fn is_known_write(
+        &self,
+        principal: &str,
+        key: &str,
+        message: &EncodedMessage,
+    ) -> Result<bool, ErrorEnvelope> {
+        let digest = match self.0.writes.find_digest(principal, key) {
             Some(digest) => Some(digest),
-            None => recorded::find_digest(self.context(), key).await,
+            None => recorded::find_digest(self.context(), principal, key).await,
         };
         match digest {
             Some(digest) => recorded::matches_digest(&digest, message, key).map(|()| true),

@@ -30,9 +30,12 @@ pub(crate) struct ActiveWrites {
 struct AdmissionState {
     /// Number of active writes, by session.
     session_counts: HashMap<Arc<str>, usize>,
-    /// Active writes with an idempotency key, by key.
-    keyed_writes: HashMap<String, KeyedWrite>,
+    /// Active writes with an idempotency key, by principal and key.
+    keyed_writes: HashMap<WriteKey, KeyedWrite>,
 }
+
+/// A principal, and an idempotency key that it has chosen.
+type WriteKey = (Arc<str>, String);
 
 /// An active write with an idempotency key.
 struct KeyedWrite {
@@ -44,7 +47,7 @@ struct KeyedWrite {
 pub(crate) struct AdmissionPermit {
     state: Arc<Mutex<AdmissionState>>,
     session: Arc<str>,
-    key: Option<String>,
+    key: Option<WriteKey>,
 }
 
 impl Drop for AdmissionPermit {
@@ -79,22 +82,24 @@ impl ActiveWrites {
         work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Digest of the message of an active write under a key.
-    pub(crate) fn find_digest(&self, key: &str) -> Option<String> {
-        self.with_state(|state| state.keyed_writes.get(key).map(|write| write.digest.clone()))
+    /// Digest of the message of an active write under a key of a principal.
+    pub(crate) fn find_digest(&self, principal: &str, key: &str) -> Option<String> {
+        let key = (Arc::from(principal), key.to_owned());
+        self.with_state(|state| state.keyed_writes.get(&key).map(|write| write.digest.clone()))
     }
 
     /// Admits a write, or joins it with the active one under its key.
     pub(crate) fn admit(&self, intent: &Arc<WriteIntent>, span: Span) -> Result<AdmissionDecision, ErrorEnvelope> {
         let digest = intent.encoded.digest();
+        let key = intent.idempotency_key.as_ref().map(|key| (Arc::clone(&intent.origin.principal), key.clone()));
         self.with_state(|state| {
-            if let Some(key) = &intent.idempotency_key
+            if let Some(key) = &key
                 && let Some(active) = state.keyed_writes.get(key)
             {
                 return if active.digest == digest {
                     Ok(AdmissionDecision::Joined { handle: active.handle.clone() })
                 } else {
-                    Err(reused_key(key))
+                    Err(reused_key(&key.1))
                 };
             }
             let session = Arc::clone(&intent.origin.session);
@@ -104,7 +109,6 @@ impl ActiveWrites {
             }
             *count += 1;
             let (task, handle) = WriteTask::new(Arc::clone(intent), span);
-            let key = intent.idempotency_key.clone();
             if let Some(key) = &key {
                 state.keyed_writes.insert(key.clone(), KeyedWrite { digest, handle: handle.clone() });
             }

@@ -47,9 +47,9 @@ pub(crate) fn reused_key(key: &str) -> ErrorEnvelope {
     )
 }
 
-/// Digest of the message of an earlier write under a key.
-pub(crate) async fn find_digest(context: &WriteContext, key: &str) -> Option<String> {
-    context.pipeline.journal().find_by_key(key).await.ok().flatten().map(|record| record.message_digest)
+/// Digest of the message of an earlier write under a key of a principal.
+pub(crate) async fn find_digest(context: &WriteContext, principal: &str, key: &str) -> Option<String> {
+    context.pipeline.journal().find_by_key(principal, key).await.ok().flatten().map(|record| record.message_digest)
 }
 
 /// Whether a digest belongs to the message; an error when the key belongs to another message.
@@ -60,7 +60,7 @@ pub(crate) fn matches_digest(digest: &str, message: &EncodedMessage, key: &str) 
 /// The answer of an earlier write under the key of this one, if there was one.
 pub(crate) async fn find_answer(context: &WriteContext, intent: &WriteIntent) -> Option<WriteAnswer> {
     let key = intent.idempotency_key.as_deref()?;
-    match context.pipeline.journal().find_by_key(key).await {
+    match context.pipeline.journal().find_by_key(&intent.origin.principal, key).await {
         Err(error) => Some(Err(record_unavailable("journal", &error.to_string()))),
         Ok(None) => None,
         Ok(Some(record)) => match matches_digest(&record.message_digest, &intent.encoded, key) {

@@ -1,7 +1,7 @@
 //! A write before it begins: the request, the exact message and its cost.
 
 use serde_json::{Value, json};
-use svc_pipeline::{EncodedMessage, EstimateError, FeeGranter, SubmitError};
+use svc_pipeline::{EncodedMessage, EstimateError, FeeGranter, FeeLimits, SubmitError};
 use svc_wire::error_envelope::{ErrorEnvelope, FailureCode};
 
 use super::{context::WriteContext, grant::check_grant, receipt::fee_payer};
@@ -53,10 +53,20 @@ pub(crate) fn decode_message(context: &WriteContext, message: &EncodedMessage) -
     shown
 }
 
+/// The principal that requests a write.
+#[derive(Debug, Clone, Copy)]
+pub struct WriteRequester<'a> {
+    /// Its name.
+    pub principal: &'a str,
+    /// Its own ceilings.
+    pub fee_limits: FeeLimits,
+}
+
 /// Selects the fee payer and simulates the write. Nothing is signed and nothing is sent.
 pub(crate) async fn estimate_fee(
     context: &WriteContext,
     message: &EncodedMessage,
+    requester: WriteRequester<'_>,
 ) -> Result<FeeEstimate, ErrorEnvelope> {
     check_grant(context, message)?;
     let snapshot = context.publisher.current();
@@ -66,7 +76,9 @@ pub(crate) async fn estimate_fee(
     }
     let budget = snapshot.fee_budget(message.msg_type(), &context.chain_time());
     let granter = budget.map(|budget| FeeGranter { address: snapshot.policy_address().to_owned(), budget });
-    let estimate = context.pipeline.estimate(message, snapshot.sequence, granter).await.map_err(estimate_error)?;
+    let terms = (requester.principal, requester.fee_limits);
+    let estimated = context.pipeline.estimate(message, snapshot.sequence, granter, terms).await;
+    let estimate = estimated.map_err(estimate_error)?;
     let denom = &context.pipeline.chain().denom;
     Ok(FeeEstimate {
         gas_used: estimate.gas_used,

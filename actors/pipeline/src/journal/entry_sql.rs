@@ -98,11 +98,11 @@ async fn insert_signed(connection: &mut SqliteConnection, signed: &SignedTxEntry
     // The signer may sign the same bytes again after a refusal, also for another write of the same message.
     let sql = "INSERT INTO transactions (tx_hash, write_id, sequence, signed_height, timeout_height, bytes, msg_type, \
                message, needs_grant, tool, session, client, verdict, idempotency_key, message_digest, is_fee_granted, \
-               traceparent, signed_at, fee) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (tx_hash) DO UPDATE SET \
+               traceparent, signed_at, fee, principal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (tx_hash) DO UPDATE SET \
                state = 'open', write_id = excluded.write_id, signed_height = excluded.signed_height, bytes = excluded.bytes, \
                message = excluded.message, needs_grant = excluded.needs_grant, tool = excluded.tool, session = excluded.session, \
                client = excluded.client, verdict = excluded.verdict, idempotency_key = excluded.idempotency_key, \
-               traceparent = excluded.traceparent, signed_at = excluded.signed_at \
+               traceparent = excluded.traceparent, signed_at = excluded.signed_at, principal = excluded.principal \
                WHERE state = 'refused' OR (state = 'failed' AND uses_sequence = 0)";
     let inserted = sqlx::query(sql)
         .bind(&tx.hash)
@@ -124,6 +124,7 @@ async fn insert_signed(connection: &mut SqliteConnection, signed: &SignedTxEntry
         .bind(&intent.traceparent)
         .bind(&signed.signed_at)
         .bind(i64::try_from(tx.fee).unwrap_or(i64::MAX))
+        .bind(&*intent.origin.principal)
         .execute(connection)
         .await?;
     Ok(u64::try_from(inserted.last_insert_rowid()).is_ok_and(|number| number % PRUNE_EVERY == 0))

@@ -17,7 +17,8 @@ macro_rules! rows_sql {
             "|| quote(idempotency_key) || quote(message_digest) || quote(is_fee_granted) || quote(traceparent) ",
             "|| quote(signed_at) || quote(decided_at) || quote(is_late) || quote(block_height) || quote(code) ",
             "|| quote(codespace) || quote(raw_log) || quote(gas_used) || quote(gas_wanted) || quote(uses_sequence) ",
-            "|| quote(answer) || quote(fee) || quote(restored_at) AS content FROM transactions ",
+            "|| quote(answer) || quote(fee) || quote(restored_at) ",
+            "|| CASE principal WHEN 'default' THEN '' ELSE quote(principal) END AS content FROM transactions ",
             $suffix
         )
     };

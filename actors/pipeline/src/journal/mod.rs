@@ -248,9 +248,9 @@ impl JournalHandle {
 
     /// The transaction under an idempotency key that has its outcome, or may still get it: the one in a block, otherwise the last one
     /// that is not certain never to have executed.
-    pub async fn find_by_key(&self, key: &str) -> Result<Option<JournalRecord>, JournalError> {
+    pub async fn find_by_key(&self, principal: &str, key: &str) -> Result<Option<JournalRecord>, JournalError> {
         self.flush(FLUSH_TIMEOUT).await;
-        self.store.find_by_key(key).await
+        self.store.find_by_key(principal, key).await
     }
 
     /// A successful transaction with this message that was restored from a block within the last day, with the block's height.

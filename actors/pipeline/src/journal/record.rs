@@ -23,6 +23,8 @@ pub struct JournalRecord {
     pub msg_type: String,
     /// Operation that was called.
     pub tool: String,
+    /// Principal that called.
+    pub principal: String,
     /// Session that called.
     pub session: String,
     /// Client program of the session.

@@ -16,8 +16,8 @@ use super::{
 
 /// Longest wait for the connection, which a disk that hangs may hold.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Version of the tables, in the file's `user_version`. Releases before 1 wrote 0.
-pub(super) const SCHEMA_VERSION: i64 = 1;
+/// Version of the tables, in the file's `user_version`. Releases before 1 wrote 0; version 1 had no principals.
+pub(super) const SCHEMA_VERSION: i64 = 2;
 
 const SCHEMA_SQL: &str = "
 CREATE TABLE IF NOT EXISTS owner (one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT NOT NULL) STRICT;
@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS transactions (
     signed_at TEXT NOT NULL, decided_at TEXT, is_late INTEGER NOT NULL DEFAULT 0, block_height INTEGER, code INTEGER,
     codespace TEXT, raw_log TEXT, gas_used INTEGER, gas_wanted INTEGER, uses_sequence INTEGER NOT NULL DEFAULT 0, answer TEXT,
     fee INTEGER NOT NULL DEFAULT 0, checksum INTEGER,
-    restored_at TEXT
+    restored_at TEXT, principal TEXT NOT NULL DEFAULT 'default'
 ) STRICT;
 CREATE TABLE IF NOT EXISTS head (
     one INTEGER PRIMARY KEY CHECK (one = 1), identity TEXT NOT NULL, checksum_sum INTEGER NOT NULL DEFAULT 0,
@@ -122,7 +122,7 @@ async fn prepare(connection: &mut SqliteConnection, place: &str, owner: &str) ->
     if found > SCHEMA_VERSION {
         return Err(JournalError::NewerSchema { location: place.to_owned(), found, known: SCHEMA_VERSION });
     }
-    let is_upgrade = found < SCHEMA_VERSION;
+    let has_no_checksums = found < 1;
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut *connection).await?;
     sqlx::raw_sql(SCHEMA_SQL).execute(&mut *connection).await?;
     for (name, definition) in [
@@ -134,10 +134,14 @@ async fn prepare(connection: &mut SqliteConnection, place: &str, owner: &str) ->
     ] {
         add_column(connection, "head", name, definition).await?;
     }
-    if is_upgrade {
+    if has_no_checksums {
         add_column(connection, "transactions", "fee", "INTEGER NOT NULL DEFAULT 0").await?;
         add_column(connection, "transactions", "checksum", "INTEGER").await?;
         add_column(connection, "transactions", "restored_at", "TEXT").await?;
+    }
+    if found < SCHEMA_VERSION {
+        // The content of a row of the default principal is the same as before, and so is its checksum.
+        add_column(connection, "transactions", "principal", "TEXT NOT NULL DEFAULT 'default'").await?;
         sqlx::raw_sql(AssertSqlSafe(format!("PRAGMA user_version = {SCHEMA_VERSION}")))
             .execute(&mut *connection)
             .await?;
@@ -150,7 +154,7 @@ async fn prepare(connection: &mut SqliteConnection, place: &str, owner: &str) ->
         .bind(wall_clock::now_rfc3339())
         .execute(&mut *connection)
         .await?;
-    if is_upgrade {
+    if has_no_checksums {
         integrity::add_checksums(connection).await?;
     }
     sqlx::raw_sql("COMMIT").execute(&mut *connection).await?;

@@ -25,6 +25,7 @@ use super::{
 };
 use crate::write::{
     daily_fees::{DailyFees, UtcDay},
+    fee::FeeLimits,
     in_flight::InFlightTx,
     intent::{WriteIntent, WriteOrigin},
     message::EncodedMessage,
@@ -226,6 +227,7 @@ impl JournalStore {
                     id: write_id,
                     encoded: EncodedMessage { message, needs_grant: row.try_get("needs_grant")? },
                     origin: WriteOrigin {
+                        principal: text("principal")?,
                         session: text("session")?,
                         client: text("client")?,
                         tool: text("tool")?,
@@ -234,6 +236,7 @@ impl JournalStore {
                     },
                     idempotency_key: row.try_get("idempotency_key")?,
                     traceparent: row.try_get("traceparent")?,
+                    fee_limits: FeeLimits::default(),
                 }),
                 has_granter: row.try_get("is_fee_granted")?,
                 fee: read_unsigned(row, "fee")?.into(),
@@ -256,11 +259,14 @@ impl JournalStore {
 
     /// Fees of the transactions that were signed on a day or later, without those that never pay.
     pub async fn daily_fees(&self, day: UtcDay) -> Result<DailyFees, JournalError> {
-        let sql = "SELECT COALESCE(SUM(fee), 0) AS spent FROM transactions WHERE signed_at >= ? \
-                   AND (state IN ('open', 'open_refused') OR uses_sequence = 1)";
+        let sql = "SELECT principal, SUM(fee) AS spent FROM transactions WHERE signed_at >= ? \
+                   AND (state IN ('open', 'open_refused') OR uses_sequence = 1) GROUP BY principal";
         let since = svc_wire::timestamp::iso_millis(&day.start());
-        let row = sqlx::query(sql).bind(since).fetch_one(self.writer.pool()).await?;
-        Ok(DailyFees::new(day, read_unsigned(&row, "spent")?.into()))
+        let rows = sqlx::query(sql).bind(since).fetch_all(self.writer.pool()).await?;
+        let spent = |row: &SqliteRow| -> Result<_, sqlx::Error> {
+            Ok((row.try_get::<String, _>("principal")?.into(), read_unsigned(row, "spent")?.into()))
+        };
+        Ok(DailyFees::new(day, rows.iter().map(spent).collect::<Result<_, _>>()?))
     }
 
     /// Time since which the journal has every transaction with its write, RFC 3339: since it was created, since the oldest that it has
@@ -316,12 +322,13 @@ impl JournalStore {
         Ok(self.query_records("SELECT * FROM transactions WHERE tx_hash = ?", hash).await?.pop())
     }
 
-    /// The transaction under an idempotency key that has its outcome, or may still get it: the one in a block, otherwise the last one
+    /// The transaction under an idempotency key of a principal that has its outcome, or may still get it: the one in a block, otherwise the last one
     /// that is not certain never to have executed.
-    pub async fn find_by_key(&self, key: &str) -> Result<Option<JournalRecord>, JournalError> {
-        let sql = "SELECT * FROM transactions WHERE idempotency_key = ? AND state <> 'refused' ORDER BY \
+    pub async fn find_by_key(&self, principal: &str, key: &str) -> Result<Option<JournalRecord>, JournalError> {
+        let sql = "SELECT * FROM transactions WHERE idempotency_key = ? AND principal = ? AND state <> 'refused' ORDER BY \
                    CASE state WHEN 'included' THEN 0 WHEN 'open' THEN 1 WHEN 'open_refused' THEN 2 ELSE 3 END, number DESC LIMIT 1";
-        Ok(self.query_records(sql, key).await?.pop())
+        let row = sqlx::query(sql).bind(key).bind(principal).fetch_optional(self.writer.pool()).await?;
+        Ok(row.as_ref().map(read_record).transpose()?)
     }
 
     /// A successful transaction with this message that was restored after `since` (RFC 3339) from a block, with the block's height.
@@ -366,6 +373,7 @@ fn read_record(row: &SqliteRow) -> Result<JournalRecord, sqlx::Error> {
         timeout_height: read_unsigned(row, "timeout_height")?,
         msg_type: row.try_get("msg_type")?,
         tool: row.try_get("tool")?,
+        principal: row.try_get("principal")?,
         session: row.try_get("session")?,
         client: row.try_get("client")?,
         idempotency_key: row.try_get("idempotency_key")?,

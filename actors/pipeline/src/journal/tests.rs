@@ -12,7 +12,11 @@ use super::{
     store::{JournalPlace, JournalStore},
 };
 use crate::write::{
-    daily_fees::UtcDay, in_flight::InFlightTx, intent::WriteIntent, outcome::TxRefusal, submission::SubmissionId,
+    daily_fees::UtcDay,
+    in_flight::InFlightTx,
+    intent::{DEFAULT_PRINCIPAL, WriteIntent},
+    outcome::TxRefusal,
+    submission::SubmissionId,
 };
 
 pub(super) async fn open(file: Option<&str>, owner: &str) -> Result<JournalStore, JournalError> {
@@ -88,10 +92,10 @@ async fn open_transactions_are_found_again_and_decided_ones_stay_decided() {
     assert_eq!((open[0].bytes.as_slice(), open[0].timeout_height, open[0].signed_height), (&[1, 2, 3][..], 30, 10));
     assert_eq!(open[0].intent.encoded.msg_type(), "/svc.ec.v1.MsgCreateEcosystem");
     assert_eq!(store.sequence_floor().await, Ok(6));
-    let known = store.find_by_key("key").await.expect("read").expect("there");
+    let known = store.find_by_key(DEFAULT_PRINCIPAL, "key").await.expect("read").expect("there");
     assert_eq!((known.state.as_str(), known.block_height, known.gas_used), ("included", Some(12), Some(7)));
     assert_eq!(known.answer.as_deref(), Some("{}"));
-    assert!(store.find_by_key("other").await.expect("read").is_none());
+    assert!(store.find_by_key(DEFAULT_PRINCIPAL, "other").await.expect("read").is_none());
     let states: Vec<_> = store
         .newest_records(3)
         .await
@@ -110,11 +114,11 @@ async fn refused_bytes_that_are_signed_again_are_open_for_the_newest_write() {
     let refused = || JournalEntry::Unsent { hash: "A".to_owned() };
     store.write(&[signed("A", 5, Some("first")), refused()]).await.expect("written");
     store.write(&[signed("A", 5, Some("second"))]).await.expect("written");
-    assert!(store.find_by_key("first").await.expect("read").is_none());
+    assert!(store.find_by_key(DEFAULT_PRINCIPAL, "first").await.expect("read").is_none());
     let open = store.open_transactions(|_| SubmissionId(1)).await.expect("read");
     assert_eq!((open.len(), open[0].bytes.len(), open[0].intent.idempotency_key.as_deref()), (1, 3, Some("second")));
     store.write(&[decided("A", "included", Some(9)), signed("A", 5, Some("third")), refused()]).await.expect("written");
-    let known = store.find_by_key("second").await.expect("read").expect("there");
+    let known = store.find_by_key(DEFAULT_PRINCIPAL, "second").await.expect("read").expect("there");
     assert_eq!(
         (known.state.as_str(), known.block_height),
         ("included", Some(9)),
@@ -132,7 +136,7 @@ async fn a_refused_transaction_binds_its_key_until_it_is_certain_never_to_execut
     };
     let refused = |hash: &str| JournalEntry::Refused { hash: hash.to_owned(), refusal: refusal() };
     store.write(&[signed("A", 5, Some("key")), refused("A"), refused("A")]).await.expect("written");
-    let found = || async { store.find_by_key("key").await.expect("read") };
+    let found = || async { store.find_by_key(DEFAULT_PRINCIPAL, "key").await.expect("read") };
     let bound = found().await.expect("there");
     assert_eq!((bound.state.as_str(), bound.refusal(), bound.timeout_height), ("open_refused", refusal(), 30));
     let open = store.open_transactions(|_| SubmissionId(1)).await.expect("read");
@@ -144,7 +148,7 @@ async fn a_refused_transaction_binds_its_key_until_it_is_certain_never_to_execut
     assert_eq!((included.tx_hash.as_str(), included.block_height, included.code), ("A", Some(9), Some(0)));
 
     store.write(&[signed("C", 6, Some("other")), refused("C"), decided("C", "refused", None)]).await.expect("written");
-    assert!(store.find_by_key("other").await.expect("read").is_none(), "the key is free");
+    assert!(store.find_by_key(DEFAULT_PRINCIPAL, "other").await.expect("read").is_none(), "the key is free");
     let known = store.find_by_hash("C").await.expect("read").expect("there");
     assert_eq!((known.state.as_str(), known.code, known.raw_log.as_deref()), ("refused", Some(13), Some("too little")));
 }
@@ -188,7 +192,7 @@ async fn the_fees_of_a_day_are_those_of_transactions_that_may_pay() {
     ];
     store.write(&transactions).await.expect("written");
     let today = UtcDay::of(&svc_kit::wall_clock::now());
-    assert_eq!(store.daily_fees(today).await.expect("read").spent(), 10);
+    assert_eq!(store.daily_fees(today).await.expect("read").spent(DEFAULT_PRINCIPAL).by_principal, 10);
     // A journal of an earlier release has no fees.
     drop(store);
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&file);
@@ -198,7 +202,7 @@ async fn the_fees_of_a_day_are_those_of_transactions_that_may_pay() {
     sqlx::raw_sql(earlier).execute(&mut connection).await.expect("dropped");
     drop(connection);
     let store = open(file.to_str(), "o").await.expect("opens again");
-    assert_eq!(store.daily_fees(today).await.expect("read").spent(), 0);
+    assert_eq!(store.daily_fees(today).await.expect("read").spent(DEFAULT_PRINCIPAL).in_all, 0);
 }
 
 #[tokio::test]
@@ -257,7 +261,10 @@ async fn a_sequence_without_a_record_is_unknown_until_it_was_looked_for() {
     assert_eq!((left.count(), left.lowest_height), (2, 12));
     assert!(!left.explain(7) && !left.explain(9) && left.explain(6) && left.explain(8));
     assert!(left.is_open("B") && !left.is_open("C"));
-    assert_eq!(store.daily_fees(UtcDay::of(&svc_kit::wall_clock::now())).await.expect("read").spent(), 9);
+    assert_eq!(
+        store.daily_fees(UtcDay::of(&svc_kit::wall_clock::now())).await.expect("read").spent(DEFAULT_PRINCIPAL).in_all,
+        9
+    );
     store.end_comparison(9, 20).await.expect("written");
     assert_eq!((unknown(9).await, unknown(11).await.0), ((0, 20, false), 2));
     // A later record does not hide a sequence without one.
@@ -272,6 +279,6 @@ async fn a_sequence_without_a_record_is_unknown_until_it_was_looked_for() {
     store.write(&[restored("E", 13), restored("B", 8)]).await.expect("written");
     let state = async |hash: &str| store.find_by_hash(hash).await.expect("read").map(|record| record.state);
     assert_eq!((state("E").await.as_deref(), state("B").await.as_deref()), (Some("included"), Some("open")));
-    let known = store.find_by_key("key").await.expect("read").map(|record| record.block_height);
+    let known = store.find_by_key(DEFAULT_PRINCIPAL, "key").await.expect("read").map(|record| record.block_height);
     assert_eq!(known, Some(Some(20)));
 }

@@ -17,6 +17,7 @@ use super::{
 use crate::write::{
     daily_fees::UtcDay,
     error::SubmitError,
+    fee::SpentToday,
     in_flight::InFlightTable,
     submission::{SigningRequest, SubmissionId, SubmittedTx},
 };
@@ -53,8 +54,8 @@ impl InFlightView for InFlightTable {
         InFlightTable::sequence_floor(self)
     }
 
-    fn spent_today(&self) -> u128 {
-        self.daily_fees().spent()
+    fn spent_today(&self, principal: &str) -> SpentToday {
+        self.daily_fees().spent(principal)
     }
 }
 
@@ -167,10 +168,14 @@ impl State {
             job.replies.push(reply);
             return Vec::new();
         }
-        let session = Arc::clone(&request.intent.origin.session);
+        let intent = &request.intent;
         let budget = request.granter.as_ref().map(|granter| granter.budget);
-        let write =
-            QueuedWrite { required_sequence: request.required_sequence, ..QueuedWrite::new(id, session, budget) };
+        let write = QueuedWrite {
+            principal: Arc::clone(&intent.origin.principal),
+            fee_limits: intent.fee_limits,
+            required_sequence: request.required_sequence,
+            ..QueuedWrite::new(id, Arc::clone(&intent.origin.session), budget)
+        };
         self.jobs.insert(id, SigningJob { request, replies: vec![reply], withdrawals: Vec::new() });
         let table = self.args.table.clone();
         table.with(|table| self.core.submit(write, table))

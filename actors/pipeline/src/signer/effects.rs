@@ -1,6 +1,6 @@
 //! Effects that the signer's decisions request, and the view of the transactions in flight that they read.
 
-use crate::write::{error::SubmitError, outcome::TxRefusal, submission::SubmissionId};
+use crate::write::{error::SubmitError, fee::SpentToday, outcome::TxRefusal, submission::SubmissionId};
 
 /// Gas limit and fee of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +42,6 @@ pub trait InFlightView {
     fn live_count(&self) -> usize;
     /// Every sequence below this one is used.
     fn sequence_floor(&self) -> u64;
-    /// The fees of the day so far.
-    fn spent_today(&self) -> u128;
+    /// The fees of the day so far, of all and of one principal.
+    fn spent_today(&self, principal: &str) -> SpentToday;
 }

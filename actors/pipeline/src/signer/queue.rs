@@ -3,7 +3,11 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use crate::write::{fee::FeeBudget, submission::SubmissionId};
+use crate::write::{
+    fee::{FeeBudget, FeeLimits},
+    intent::DEFAULT_PRINCIPAL,
+    submission::SubmissionId,
+};
 
 /// A write in the queue, and in the signer's hands.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -12,6 +16,10 @@ pub struct QueuedWrite {
     pub id: SubmissionId,
     /// Session whose turn it takes.
     pub session: Arc<str>,
+    /// Principal whose fees of the day it adds to.
+    pub principal: Arc<str>,
+    /// Ceilings of the principal.
+    pub fee_limits: FeeLimits,
     /// Budget of the fee granter; `None` when the account pays itself, or the granter does not pay any more.
     pub granter: Option<FeeBudget>,
     /// Whether its gas limit was raised after CheckTx ran out of gas.
@@ -32,6 +40,8 @@ impl QueuedWrite {
         Self {
             id,
             session,
+            principal: DEFAULT_PRINCIPAL.into(),
+            fee_limits: FeeLimits::default(),
             granter,
             has_raised_gas: false,
             is_withdrawn: false,

@@ -18,7 +18,8 @@ use crate::{
     chain::simulation::SimulationError,
     write::{
         error::SubmitError,
-        fee::{Ceiling, CeilingExceeded, FeeBudget, FeePolicy},
+        fee::{Ceiling, CeilingExceeded, FeeBudget, FeeLimits, FeePolicy, SpentToday},
+        intent::DEFAULT_PRINCIPAL,
         outcome::TxRefusal,
         submission::SubmissionId,
     },
@@ -37,9 +38,10 @@ impl InFlightView for FakeInFlightTable {
     fn sequence_floor(&self) -> u64 {
         self.1
     }
-    fn spent_today(&self) -> u128 {
+    fn spent_today(&self, principal: &str) -> SpentToday {
         // Every sequence below the floor paid a fee of one.
-        u128::from(self.1)
+        let by_principal = if principal == DEFAULT_PRINCIPAL { u128::from(self.1) } else { 0 };
+        SpentToday { in_all: u128::from(self.1), by_principal }
     }
 }
 
@@ -415,6 +417,28 @@ fn the_fees_of_a_day_have_a_ceiling() {
     let exceeded = CeilingExceeded { ceiling: Ceiling::DailyFee, needed: 3_756, limit: 3_755 };
     let outcome = Err(SubmitError::AboveCeiling(exceeded));
     assert_eq!(sign_after(6), [SignerEffect::Answer { id: A, outcome }]);
+}
+
+#[test]
+fn a_principal_has_ceilings_of_its_own() {
+    let table = FakeInFlightTable(BTreeSet::new(), 9);
+    let sign = |principal: &str, fee_limits| {
+        let mut core = SignerCore::new(FeePolicy::at_price(25_000), WindowBound::Adaptive, false);
+        core.submit(QueuedWrite { principal: principal.into(), fee_limits, ..write(A, None) }, &table);
+        core.on_account(Ok(Some(9)), "a", &table);
+        core.on_simulation(A, Ok(150_000), &table)
+    };
+    let refused = |ceiling, needed, limit| {
+        let exceeded = CeilingExceeded { ceiling, needed, limit };
+        [SignerEffect::Answer { id: A, outcome: Err(SubmitError::AboveCeiling(exceeded)) }]
+    };
+    let daily = |limit| FeeLimits { max_fee_per_day: Some(limit), ..FeeLimits::default() };
+    let each = |limit| FeeLimits { max_fee: Some(limit), ..FeeLimits::default() };
+    assert_eq!(sign(DEFAULT_PRINCIPAL, daily(3_759)), [send(A, 9, false)]);
+    assert_eq!(sign(DEFAULT_PRINCIPAL, daily(3_758)), refused(Ceiling::PrincipalDailyFee, 3_759, 3_758));
+    assert_eq!(sign("other", daily(3_758)), [send(A, 9, false)], "the fees of others do not count");
+    assert_eq!(sign("other", each(3_750)), [send(A, 9, false)]);
+    assert_eq!(sign("other", each(3_749)), refused(Ceiling::PrincipalFee, 3_750, 3_749));
 }
 
 #[test]

@@ -56,8 +56,13 @@ impl FeePolicy {
         (u128::from(gas_limit) * u128::from(self.gas_price_micros)).div_ceil(1_000_000)
     }
 
-    /// Fee of a gas limit, unless one of them is above its ceiling. `spent_today` are the fees of the day so far.
-    pub fn fee_below_ceiling(&self, gas_limit: u64, spent_today: u128) -> Result<u128, CeilingExceeded> {
+    /// Fee of a gas limit, unless one of them is above its ceiling or above one of the principal's.
+    pub fn fee_below_ceiling(
+        &self,
+        gas_limit: u64,
+        spent: SpentToday,
+        limits: FeeLimits,
+    ) -> Result<u128, CeilingExceeded> {
         if gas_limit > self.max_gas {
             let (needed, limit) = (u128::from(gas_limit), u128::from(self.max_gas));
             return Err(CeilingExceeded { ceiling: Ceiling::Gas, needed, limit });
@@ -66,12 +71,37 @@ impl FeePolicy {
         if fee > self.max_fee {
             return Err(CeilingExceeded { ceiling: Ceiling::Fee, needed: fee, limit: self.max_fee });
         }
-        let needed = spent_today.saturating_add(fee);
-        match self.max_fee_per_day {
-            Some(limit) if needed > limit => Err(CeilingExceeded { ceiling: Ceiling::DailyFee, needed, limit }),
-            _ => Ok(fee),
+        let of_all = spent.in_all.saturating_add(fee);
+        let of_principal = spent.by_principal.saturating_add(fee);
+        for (ceiling, needed, limit) in [
+            (Ceiling::DailyFee, of_all, self.max_fee_per_day),
+            (Ceiling::PrincipalFee, fee, limits.max_fee),
+            (Ceiling::PrincipalDailyFee, of_principal, limits.max_fee_per_day),
+        ] {
+            if let Some(limit) = limit.filter(|limit| needed > *limit) {
+                return Err(CeilingExceeded { ceiling, needed, limit });
+            }
         }
+        Ok(fee)
     }
+}
+
+/// Ceilings of one principal in the fee denom; `None` for no limit of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct FeeLimits {
+    /// Largest fee of one transaction.
+    pub max_fee: Option<u128>,
+    /// Largest sum of the fees of one day (UTC).
+    pub max_fee_per_day: Option<u128>,
+}
+
+/// The fees of the day so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SpentToday {
+    /// Of all principals.
+    pub in_all: u128,
+    /// Of the principal of the write.
+    pub by_principal: u128,
 }
 
 /// A ceiling of a transaction.
@@ -83,6 +113,10 @@ pub enum Ceiling {
     Fee,
     /// Of the fees of a day (UTC).
     DailyFee,
+    /// Of the fee of a transaction of one principal.
+    PrincipalFee,
+    /// Of the fees of one principal on a day (UTC).
+    PrincipalDailyFee,
 }
 
 impl Ceiling {
@@ -90,8 +124,9 @@ impl Ceiling {
     fn figure(self) -> &'static str {
         match self {
             Self::Gas => "gas limit",
-            Self::Fee => "fee",
+            Self::Fee | Self::PrincipalFee => "fee",
             Self::DailyFee => "sum of the fees of this day (UTC)",
+            Self::PrincipalDailyFee => "sum of the principal's fees of this day (UTC)",
         }
     }
 }
@@ -127,21 +162,23 @@ mod tests {
 
     #[test]
     fn gas_and_fee_have_ceilings() {
+        let spent = |in_all| SpentToday { in_all, by_principal: 0 };
+        let none = FeeLimits::default();
         let policy = FeePolicy::at_price(25_000);
         assert_eq!(
             policy,
             FeePolicy { gas_price_micros: 25_000, max_gas: 20_000_000, max_fee: 500_000, max_fee_per_day: None }
         );
-        assert_eq!(policy.fee_below_ceiling(20_000_000, 0), Ok(500_000));
-        let exceeded = policy.fee_below_ceiling(20_000_001, 0).expect_err("above");
+        assert_eq!(policy.fee_below_ceiling(20_000_000, spent(0), none), Ok(500_000));
+        let exceeded = policy.fee_below_ceiling(20_000_001, spent(0), none).expect_err("above");
         assert_eq!(exceeded, CeilingExceeded { ceiling: Ceiling::Gas, needed: 20_000_001, limit: 20_000_000 });
         assert_eq!(exceeded.to_string(), "the gas limit would be 20000001, the limit is 20000000");
         let cheap = FeePolicy { max_fee: 4_999, ..policy };
-        let exceeded = cheap.fee_below_ceiling(200_000, 0).expect_err("above");
+        let exceeded = cheap.fee_below_ceiling(200_000, spent(0), none).expect_err("above");
         assert_eq!(exceeded, CeilingExceeded { ceiling: Ceiling::Fee, needed: 5_000, limit: 4_999 });
         let daily = FeePolicy { max_fee_per_day: Some(9_999), ..policy };
-        assert_eq!(daily.fee_below_ceiling(200_000, 4_999), Ok(5_000));
-        let exceeded = daily.fee_below_ceiling(200_000, 5_000).expect_err("above");
+        assert_eq!(daily.fee_below_ceiling(200_000, spent(4_999), none), Ok(5_000));
+        let exceeded = daily.fee_below_ceiling(200_000, spent(5_000), none).expect_err("above");
         assert_eq!(exceeded, CeilingExceeded { ceiling: Ceiling::DailyFee, needed: 10_000, limit: 9_999 });
     }
 

@@ -113,7 +113,7 @@ impl InFlightTable {
 
     /// Adds a transaction that was signed just now, before it is sent.
     pub fn add_signed(&mut self, tx: InFlightTx) {
-        self.daily_fees.charge(tx.fee);
+        self.daily_fees.charge(&tx.intent.origin.principal, tx.fee);
         self.add(tx);
     }
 
@@ -131,7 +131,7 @@ impl InFlightTable {
     /// Removes a transaction that was never sent.
     pub fn retract(&mut self, hash: &str) {
         if let Some(entry) = self.transactions.get(hash).filter(|entry| entry.outcome.is_none()) {
-            self.daily_fees.refund(entry.signed_day, entry.fee);
+            self.daily_fees.refund(entry.signed_day, &entry.intent.origin.principal, entry.fee);
             self.forget(hash);
         }
     }
@@ -169,7 +169,7 @@ impl InFlightTable {
             self.sequence_floor = self.sequence_floor.max(entry.sequence + 1);
         } else {
             // Only a transaction that passes the ante handler pays its fee.
-            self.daily_fees.refund(entry.signed_day, entry.fee);
+            self.daily_fees.refund(entry.signed_day, &entry.intent.origin.principal, entry.fee);
         }
         entry.outcome = Some(outcome);
         // A decided transaction is never sent again.
@@ -296,6 +296,7 @@ mod tests {
     use svc_wire::chain_error::ChainError;
 
     use super::*;
+    use crate::DEFAULT_PRINCIPAL;
 
     fn entry(hash: &str, call: u64, sequence: u64) -> InFlightTx {
         InFlightTx { fee: 3, ..InFlightTx::sample(hash, SubmissionId(call), sequence) }
@@ -369,11 +370,11 @@ mod tests {
             table.add_signed(entry(hash, sequence, sequence));
         }
         table.add(entry("restored", 4, 4));
-        assert_eq!(table.daily_fees().spent(), 9);
+        assert_eq!(table.daily_fees().spent(DEFAULT_PRINCIPAL).in_all, 9);
         table.retract("A");
         table.decide("B", expired());
         table.decide("C", WriteOutcome::Included { height: 9, result: Box::default() });
-        assert_eq!(table.daily_fees().spent(), 3);
+        assert_eq!(table.daily_fees().spent(DEFAULT_PRINCIPAL).by_principal, 3);
     }
 
     #[test]

@@ -2,11 +2,16 @@
 
 use std::sync::Arc;
 
-use super::message::EncodedMessage;
+use super::{fee::FeeLimits, message::EncodedMessage};
+
+/// Principal of writes that no other one requested.
+pub const DEFAULT_PRINCIPAL: &str = "default";
 
 /// The origin of a write: the session and client that requested it, and the decision that allowed it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct WriteOrigin {
+    /// Principal that requested it. Fees of a day are summed for each one, and an idempotency key belongs to one.
+    pub principal: Arc<str>,
     /// Session, or the name that stands for it. The signer takes the writes of different sessions in turn.
     pub session: Arc<str>,
     /// Name of the client program.
@@ -22,7 +27,14 @@ pub struct WriteOrigin {
 impl WriteOrigin {
     /// The origin of a program that embeds the pipeline and writes on its own behalf.
     pub fn embedder(name: &str) -> Self {
-        Self { session: name.into(), client: name.into(), tool: "".into(), verdict: "allow".into(), confirmed_by: None }
+        Self {
+            principal: DEFAULT_PRINCIPAL.into(),
+            session: name.into(),
+            client: name.into(),
+            tool: "".into(),
+            verdict: "allow".into(),
+            confirmed_by: None,
+        }
     }
 }
 
@@ -39,6 +51,8 @@ pub struct WriteIntent {
     pub idempotency_key: Option<String>,
     /// W3C `traceparent` of the call.
     pub traceparent: Option<String>,
+    /// Ceilings of the principal, below those of the account. The journal does not keep them.
+    pub fee_limits: FeeLimits,
 }
 
 impl WriteIntent {
@@ -50,7 +64,20 @@ impl WriteIntent {
         span: &tracing::Span,
     ) -> Self {
         let traceparent = svc_otel::trace::traceparent(span);
-        Self { id: uuid::Uuid::now_v7().to_string(), encoded, origin, idempotency_key, traceparent }
+        Self {
+            id: uuid::Uuid::now_v7().to_string(),
+            encoded,
+            origin,
+            idempotency_key,
+            traceparent,
+            fee_limits: FeeLimits::default(),
+        }
+    }
+
+    /// The intent under ceilings of its principal.
+    #[must_use]
+    pub fn with_fee_limits(self, fee_limits: FeeLimits) -> Self {
+        Self { fee_limits, ..self }
     }
 }
 
@@ -74,6 +101,7 @@ impl WriteIntent {
             origin: WriteOrigin::embedder("test"),
             idempotency_key: None,
             traceparent: None,
+            fee_limits: FeeLimits::default(),
         })
     }
 }

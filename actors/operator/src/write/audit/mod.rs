@@ -123,6 +123,7 @@ impl AuditLog {
         let record = AuditRecord {
             id: order.id.clone(),
             begun_at: wall_clock::now_rfc3339(),
+            principal: order.origin.principal.to_string(),
             session: order.origin.session.to_string(),
             client: order.origin.client.to_string(),
             tool: order.origin.tool.to_string(),

@@ -2,6 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use svc_pipeline::DEFAULT_PRINCIPAL;
+
+fn default_principal() -> String {
+    DEFAULT_PRINCIPAL.to_owned()
+}
 
 /// A write attempt. Its end is absent while the write is active.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -10,6 +15,9 @@ pub struct AuditRecord {
     pub id: String,
     /// Time of the beginning, RFC 3339.
     pub begun_at: String,
+    /// Principal that called. Lines of releases without principals are of the default one.
+    #[serde(default = "default_principal")]
+    pub principal: String,
     /// Session that called.
     pub session: String,
     /// Its client program.
@@ -63,6 +71,9 @@ pub struct AuditCompletion {
 pub struct AuditCall {
     /// Time of the end, RFC 3339.
     pub at: String,
+    /// Principal that called. Lines of releases without principals are of the default one.
+    #[serde(default = "default_principal")]
+    pub principal: String,
     /// Session that called.
     pub session: String,
     /// Its client program.

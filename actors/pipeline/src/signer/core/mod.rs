@@ -150,7 +150,11 @@ impl SignerCore {
         match answer {
             Ok(gas_limit) => {
                 self.unanswered_count = 0;
-                let fee = match self.fees.fee_below_ceiling(gas_limit, live.spent_today()) {
+                let fee = match self.fees.fee_below_ceiling(
+                    gas_limit,
+                    live.spent_today(&write.principal),
+                    write.fee_limits,
+                ) {
                     Ok(fee) => fee,
                     Err(exceeded) => return self.refuse_current(SubmitError::AboveCeiling(exceeded), live),
                 };
@@ -277,7 +281,11 @@ impl SignerCore {
             ChainErrorKind::OutOfGas if !write.has_raised_gas => {
                 (write.has_raised_gas, write.required_sequence) = (true, Some(sequence));
                 let (gas_limit, with_granter) = (gas_limit.saturating_mul(2), write.granter.is_some());
-                let fee = match self.fees.fee_below_ceiling(gas_limit, live.spent_today()) {
+                let fee = match self.fees.fee_below_ceiling(
+                    gas_limit,
+                    live.spent_today(&write.principal),
+                    write.fee_limits,
+                ) {
                     Ok(fee) => fee,
                     Err(exceeded) => return self.refuse_current(SubmitError::AboveCeiling(exceeded), live),
                 };
