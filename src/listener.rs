@@ -91,9 +91,14 @@ impl ListenerConfig {
     }
 }
 
+/// Connections that the kernel keeps for the accept loop, as far as its own limit allows.
+const BACKLOG: i32 = 4_096;
+
 /// Binds a non-blocking listener; needs no tokio runtime. Fails when the address is in use or not available.
 pub fn bind_listener(address: SocketAddr) -> io::Result<TcpListener> {
     let listener = TcpListener::bind(address)?;
+    // The library's queue of 128 is full in a moment of many connects, and each further client waits a second for its next attempt.
+    rustix::net::listen(&listener, BACKLOG)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }

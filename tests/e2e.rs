@@ -13,10 +13,12 @@ mod e2e {
     mod devnet_home;
     mod embedded_pipeline;
     mod fakes;
+    mod front_door;
     mod graph_tools;
     mod indexer;
     mod light_answers;
     mod mcp_features;
+    mod oauth;
     mod other_namespace;
     mod otlp_trace;
     mod principals;

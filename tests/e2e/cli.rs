@@ -144,7 +144,7 @@ async fn failures_are_explained_in_words_and_a_proxy_does_not_stand_before_the_o
 async fn a_watched_resource_is_printed_after_each_change() {
     let world = start_quick_network().await;
     let listed = run(&world, &["resource"]).await;
-    assert_eq!(listed.out.lines().count(), 8, "{}", listed.out);
+    assert_eq!(listed.out.lines().count(), 9, "{}", listed.out);
     let mut watch = command(&world, &["resource", "svc://own/corporation", "--watch"]);
     let mut child = watch.stdout(Stdio::piped()).spawn().expect("starts");
     let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();

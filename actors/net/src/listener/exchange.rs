@@ -26,7 +26,7 @@ impl RequestBody {
 
 impl Drop for RequestBody {
     fn drop(&mut self) {
-        self.connection.with_progress(|progress| progress.record_body(0, false));
+        self.connection.with_progress(|progress| progress.record_body(0, false, Instant::now()));
     }
 }
 
@@ -42,7 +42,7 @@ impl Body for RequestBody {
             _ => 0,
         };
         let is_waiting = polled.is_pending();
-        this.connection.with_progress(|progress| progress.record_body(bytes as u64, is_waiting));
+        this.connection.with_progress(|progress| progress.record_body(bytes as u64, is_waiting, Instant::now()));
         polled
     }
 

@@ -28,7 +28,7 @@ enum Phase {
     /// An answer has ended, and no byte of a next head is there.
     Rest { since: Instant },
     /// A request is being answered.
-    Request { since: Instant, body_bytes: u64, waits_for_body: bool },
+    Request { since: Instant, body_bytes: u64, last_body: Instant, waits_for_body: bool },
 }
 
 impl Progress {
@@ -46,13 +46,16 @@ impl Progress {
 
     /// A head is complete.
     pub fn begin_request(&mut self, now: Instant) {
-        self.phase = Phase::Request { since: now, body_bytes: 0, waits_for_body: false };
+        self.phase = Phase::Request { since: now, body_bytes: 0, last_body: now, waits_for_body: false };
     }
 
     /// The body is read on: bytes came, or more are waited for.
-    pub fn record_body(&mut self, bytes: u64, is_waiting: bool) {
-        if let Phase::Request { body_bytes, waits_for_body, .. } = &mut self.phase {
+    pub fn record_body(&mut self, bytes: u64, is_waiting: bool, now: Instant) {
+        if let Phase::Request { body_bytes, last_body, waits_for_body, .. } = &mut self.phase {
             *body_bytes += bytes;
+            if bytes > 0 || !*waits_for_body {
+                *last_body = now;
+            }
             *waits_for_body = is_waiting;
         }
     }
@@ -95,9 +98,10 @@ impl Progress {
         let of_phase = match self.phase {
             Phase::Head { since } => Some((since + settings.header_timeout, Refusal::HeadTimeout)),
             Phase::Rest { since } => Some((since + settings.idle_timeout, Refusal::Idle)),
-            Phase::Request { since, body_bytes, waits_for_body: true } => {
+            Phase::Request { since, body_bytes, last_body, waits_for_body: true } => {
                 let earned = Duration::from_secs(body_bytes / MIN_BODY_BYTES_A_SECOND);
-                Some((since + settings.header_timeout + earned, Refusal::BodyTimeout))
+                let end = (since + earned).min(last_body) + settings.header_timeout;
+                Some((end, Refusal::BodyTimeout))
             }
             Phase::Request { .. } => None,
         };
@@ -129,12 +133,15 @@ mod tests {
         assert_eq!(deadline(&one), Some((at(10), Refusal::HeadTimeout)), "a byte earns no time");
         one.begin_request(at(9));
         assert_eq!((deadline(&one), one.current_use()), (None, ConnectionUse::InUse), "the server's turn");
-        one.record_body(0, true);
+        one.record_body(0, true, at(9));
         assert_eq!(deadline(&one), Some((at(19), Refusal::BodyTimeout)));
         assert_eq!(one.current_use(), ConnectionUse::Unproven);
-        one.record_body(5_000, true);
+        one.record_body(5_000, true, at(18));
         assert_eq!(deadline(&one), Some((at(23), Refusal::BodyTimeout)), "bytes earn time");
-        one.record_body(0, false);
+        one.record_body(1 << 20, true, at(18));
+        one.record_body(0, true, at(20));
+        assert_eq!(deadline(&one), Some((at(28), Refusal::BodyTimeout)), "and a pause ends it");
+        one.record_body(0, false, at(21));
         assert_eq!(deadline(&one), None);
         one.record_write(true, at(12));
         one.record_write(true, at(50));

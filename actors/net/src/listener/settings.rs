@@ -9,8 +9,8 @@ pub struct ListenerSettings {
     pub max_connections: usize,
     /// Most connections at once of one IPv4 address or one IPv6 network of 64 bits, without those of proven clients.
     pub max_per_address: usize,
-    /// Longest time from the first byte of a head, or from the connect, to its end. A body has this time too, and one second more for each
-    /// [`MIN_BODY_BYTES_A_SECOND`].
+    /// Longest time from the first byte of a head, or from the connect, to its end; longest pause of a body, and the time that all of it has
+    /// beside one second for each [`MIN_BODY_BYTES_A_SECOND`].
     pub header_timeout: Duration,
     /// Longest time between two requests of a connection, and longest time in which a client reads nothing of its answer.
     pub idle_timeout: Duration,
