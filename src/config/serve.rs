@@ -1,6 +1,6 @@
 //! The variables of `svc serve`.
 
-use std::{net::IpAddr, path::PathBuf, sync::Arc};
+use std::{collections::BTreeSet, net::IpAddr, path::PathBuf, sync::Arc};
 
 use svc_net::host_policy::HostPolicy;
 use svc_operator::{BOOT_TIMEOUT, BootPatience, FeePolicy, OperatorConfig, WindowBound};
@@ -83,6 +83,15 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
     let hosts = reader.read_host_policy();
     let allows_plaintext_node = reader.read_flag("SVC_ALLOW_PLAINTEXT_NODE");
     let uses_live_descriptors = reader.read_flag("SVC_LIVE_DESCRIPTORS");
+    let unbound_logins = reader.read_parsed(
+        "SVC_VSA_UNBOUND_LOGINS",
+        "a comma-separated list of DIDs of agents",
+        Some(BTreeSet::new()),
+        |text| {
+            let dids: BTreeSet<String> = text.split(',').map(|did| did.trim().to_owned()).collect();
+            Some(dids).filter(|dids| dids.iter().all(|did| did.starts_with("did:")))
+        },
+    );
     let fees = read_fees(&mut reader);
     let chain_id = reader.read_optional("SVC_CHAIN_ID", CHAIN_ID, is_chain_id);
     let denom = reader.read_optional("SVC_DENOM", DENOM, is_denom);
@@ -106,6 +115,7 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
         rpc,
         indexer,
         hosts,
+        unbound_logins,
         allows_plaintext_node,
         uses_live_descriptors,
         fees,
@@ -123,6 +133,7 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
             Some(rpc),
             Some(indexer),
             Some(hosts),
+            Some(unbound_logins),
             Some(allows_plaintext_node),
             Some(uses_live_descriptors),
             Some((fees, gas_price_denom)),
@@ -137,6 +148,7 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
             operator: OperatorConfig {
                 graph,
                 hosts,
+                unbound_logins,
                 allows_plaintext_node,
                 uses_live_descriptors,
                 corporation_id,

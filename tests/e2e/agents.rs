@@ -135,7 +135,6 @@ async fn a_login_is_shared_renewed_after_a_401_and_not_used_after_its_expiry() {
     let agent = FakeAgent::start().await;
     agent.configure(|manners| {
         manners.login_delay = Duration::from_millis(200);
-        manners.audience = None;
     });
     let world = world_with(&agent).await;
     let calls = (0..20).map(|_| world.call_ok(LIST, of(&agent, json!({}))));
@@ -148,12 +147,8 @@ async fn a_login_is_shared_renewed_after_a_401_and_not_used_after_its_expiry() {
     assert!(world.network.operator.supervisor().kill(&format!("agent_session/{}", agent.did)).await);
     world.wait_until("it is back", async || !world.call_tool(LIST, of(&agent, json!({}))).await.is_error).await;
     assert_eq!(agent.login_count(), 3);
-    // The challenge has an audience, and the tokens have expired when they arrive.
-    let origin = agent.origin.clone();
-    agent.configure(|manners| {
-        manners.audience = Some(origin);
-        manners.token_lifetime = Duration::ZERO;
-    });
+    // The tokens have expired when they arrive.
+    agent.configure(|manners| manners.token_lifetime = Duration::ZERO);
     agent.forget_tokens();
     let before = agent.login_count();
     let error = world.call_error(LIST, of(&agent, json!({})), "VSA_AUTH_FAILED").await;
@@ -182,8 +177,13 @@ async fn each_failure_of_an_agent_has_an_error_code() {
     });
     let error = world.call_error(LIST, of(&agent, json!({})), "VSA_AUTH_FAILED").await;
     assert!(error["message"].as_str().is_some_and(|text| text.contains("nothing was signed")), "{error:#}");
+    // A signature without an audience is one that the agent could pass on.
+    agent.configure(|manners| manners.audience = None);
+    let error = world.call_error(LIST, of(&agent, json!({})), "VSA_AUTH_FAILED").await;
+    assert!(error["message"].as_str().is_some_and(|text| text.contains("names no audience")), "{error:#}");
+    let origin = agent.origin.clone();
     agent.configure(|manners| {
-        manners.audience = None;
+        manners.audience = Some(origin);
         manners.accepts_login = false;
     });
     let error = world.call_error(LIST, of(&agent, json!({})), "VSA_AUTH_FAILED").await;
@@ -191,4 +191,22 @@ async fn each_failure_of_an_agent_has_an_error_code() {
     assert_eq!(agent.login_count(), 0);
     agent.configure(|manners| manners.accepts_login = true);
     world.call_ok(LIST, of(&agent, json!({}))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_only_the_indexer_states_gets_no_login() {
+    let agent = FakeAgent::start().await;
+    let mut world = start_network(network_config(100)).await;
+    let participant = world.create_vs_participant(&agent.did).await;
+    world.wait_until("the agent is known", async || !world.call_tool(LIST, of(&agent, json!({}))).await.is_error).await;
+    let logins = agent.login_count();
+    // The participant begins in a minute, and ends when the indexer, whose word stays as it was, has stopped.
+    world.network.devnet.node.advance_clock(Duration::from_secs(120));
+    world.network.kill_indexer();
+    world.network.kill_indexer();
+    world.call_ok("svc.ledger.pp.revokeParticipant", json!({"id": participant})).await;
+    agent.forget_tokens();
+    let error = world.call_error(LIST, of(&agent, json!({})), "VSA_NOT_AUTHORIZED").await;
+    assert!(error["message"].as_str().is_some_and(|text| text.contains("the chain has no participant")), "{error:#}");
+    assert_eq!(agent.login_count(), logins);
 }

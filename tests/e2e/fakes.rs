@@ -221,6 +221,7 @@ impl FakeAgent {
             let mut state = state.lock().expect("the state");
             state.did.clone_from(&did);
             state.origin.clone_from(&origin);
+            state.config.audience = Some(origin.clone());
         }
         Self { did, origin, state }
     }

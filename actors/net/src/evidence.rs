@@ -184,7 +184,9 @@ fn did_failure(error: &DidError) -> EvidenceFailure {
         DidError::InvalidDocument { .. } => RejectionCode::DidDocumentInvalid,
         DidError::LogTooLong { .. } => RejectionCode::TooLarge,
         DidError::ScidMismatch { .. } => RejectionCode::DidScidMismatch,
-        DidError::InvalidLog { .. } | DidError::InvalidWitness { .. } => RejectionCode::DidLogInvalid,
+        DidError::InvalidLog { .. } | DidError::InvalidWitness { .. } | DidError::RolledBack { .. } => {
+            RejectionCode::DidLogInvalid
+        }
         DidError::Deactivated { .. } => RejectionCode::DidDeactivated,
         _ => RejectionCode::DidUnresolvable,
     };

@@ -82,6 +82,14 @@ pub fn agent_error(did: &str, error: &AgentCallError, is_read: bool) -> ErrorEnv
                 .with_details(json!({"origin": origin}))
                 .with_next_step(NextStep::ShowAddress)
         }
+        AgentCallError::NotOnChain(_) => {
+            let hint = "nothing was sent; the indexer and the node differ: ask again in a moment, or compare the participants of the DID";
+            ErrorEnvelope::new(FailureCode::VsaNotAuthorized, message, hint).with_next_step(NextStep::ListAgents)
+        }
+        AgentCallError::Chain(_) => {
+            ErrorEnvelope::new(FailureCode::UpstreamUnreachable, message, "nothing was sent; try again in a moment")
+                .with_details(json!({"kind": "rpc"}))
+        }
         AgentCallError::Signer(_) => ErrorEnvelope::new(FailureCode::Restarting, message, "try again in a moment"),
         AgentCallError::Upstream(error) => upstream_error(error),
         AgentCallError::Overloaded { .. } => {

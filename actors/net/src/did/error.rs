@@ -80,6 +80,16 @@ pub enum DidError {
         /// The violated rule.
         reason: String,
     },
+    /// The log is older than one that was seen before, or has another history.
+    #[error("{url}, the log of {did}, goes back: {reason}")]
+    RolledBack {
+        /// The DID.
+        did: String,
+        /// URL of the log.
+        url: String,
+        /// The violated rule.
+        reason: String,
+    },
     /// The controller has deactivated the DID.
     #[error("{did} is deactivated by its log {url}")]
     Deactivated {
@@ -117,6 +127,7 @@ impl DidError {
             Self::ScidMismatch { .. } => "did_scid_mismatch",
             Self::InvalidLog { .. } => "did_log_invalid",
             Self::InvalidWitness { .. } => "did_witness_invalid",
+            Self::RolledBack { .. } => "did_rolled_back",
             Self::Deactivated { .. } => "did_deactivated",
             Self::ResolverBusy { .. } => "did_resolver_busy",
             Self::ResolverStopped => "did_resolver_stopped",

@@ -20,6 +20,7 @@ use super::{
     error::DidError,
     in_flight_requests::{InFlightRequests, JoinedRequest},
     syntax::{DidMethod, ResolvableDid},
+    version_memory::VersionMemory,
 };
 use crate::{
     excerpt::excerpt,
@@ -49,6 +50,7 @@ pub(super) struct DidResolverInner {
     verified_logs: VerifiedLogs,
     pub(super) in_flight_requests: InFlightRequests,
     verification_permits: Semaphore,
+    versions: Option<VersionMemory>,
     /// One large log at a time: its text and its entries stay in memory until it is verified.
     large_log_permit: Semaphore,
 }
@@ -68,9 +70,22 @@ impl DidResolver {
         Ok(Self::with_fetcher(BoundedFetcher::new(policy, FetchLimits::default())?))
     }
 
+    /// Makes a resolver that remembers the versions of logs, and refuses older ones.
+    ///
+    /// # Errors
+    /// When the HTTP client cannot be built.
+    pub fn with_versions(policy: HostPolicy, versions: VersionMemory) -> Result<Self, HttpClientError> {
+        Ok(Self::build(BoundedFetcher::new(policy, FetchLimits::default())?, Some(versions)))
+    }
+
     /// Makes a resolver with a given fetcher.
     pub fn with_fetcher(fetcher: BoundedFetcher) -> Self {
+        Self::build(fetcher, None)
+    }
+
+    fn build(fetcher: BoundedFetcher, versions: Option<VersionMemory>) -> Self {
         Self(Arc::new(DidResolverInner {
+            versions,
             fetcher,
             document_cache: cache::new_document_cache(),
             verified_logs: cache::new_verified_logs(),
@@ -185,8 +200,13 @@ impl DidResolver {
             witnesses = Some(self.fetch_file(did, "did-witness.json").await?.body);
         }
         let proofs = witnesses.clone();
+        let version_ids = log.version_ids().to_vec();
         let verified = self.run_verification(move || log.verify(proofs.as_deref())).await;
-        let VerifiedDocument { document, ttl } = verified.map_err(|error| to_did_error(did, url, error))?;
+        let VerifiedDocument { document, ttl } = verified.map_err(|error| to_did_error(did, url.clone(), error))?;
+        if let Some(versions) = &self.0.versions {
+            let rolled_back = |reason| DidError::RolledBack { did: excerpt(&did.text), url, reason };
+            versions.accept(&did.text, &version_ids).map_err(rolled_back)?;
+        }
         let document = Arc::new(document);
         let verified = VerifiedLog { log: log_body, witnesses, document: Arc::clone(&document), ttl };
         self.0.verified_logs.insert(did.text.as_str().into(), verified).await;

@@ -70,6 +70,8 @@ async fn start_session(args: &Args, did: &str) -> bool {
         did: did.to_owned(),
         account: args.account.clone(),
         resolver: args.resolver.clone(),
+        authority: Some(args.authority.clone()),
+        allows_unbound_login: args.unbound_logins.contains(did),
         signer: args.signer.clone(),
         endpoints: Arc::new(args.directory.clone()),
         period: args.period,

@@ -12,7 +12,7 @@ mod directory;
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use svc_kit::{ActorMessage, Handle, supervision::Supervisor};
 use svc_net::did::DidResolver;
@@ -21,7 +21,7 @@ use svc_pipeline::SignerHandle;
 pub use actor::AgentReconciler;
 pub use directory::{AgentDirectory, AgentEndpoint};
 
-use crate::snapshot::publisher::SnapshotPublisher;
+use crate::{agent_session::AgentAuthority, snapshot::publisher::SnapshotPublisher};
 
 /// Messages of the reconciler.
 pub enum Msg {
@@ -49,6 +49,10 @@ pub struct Args {
     pub account: String,
     /// Resolves the agents' DIDs.
     pub resolver: DidResolver,
+    /// Asks the node about agents.
+    pub authority: AgentAuthority,
+    /// DIDs of agents that may ask for a signature that names no audience.
+    pub unbound_logins: BTreeSet<String>,
     /// Signs the logins.
     pub signer: SignerHandle,
     /// Time between two resolutions of an agent that is not called.

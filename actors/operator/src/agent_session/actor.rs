@@ -123,12 +123,15 @@ impl State {
                 let known = self.session.as_ref().map(|(agent, _)| agent.clone());
                 context.spawn(async move {
                     let outcome = async {
+                        if let Some(authority) = &args.authority {
+                            authority.check(&args.did).await?;
+                        }
                         let origin = admin_client::resolve_admin_url(&args.resolver, &args.did).await?;
                         let agent = match known.filter(|agent| agent.origin() == origin) {
                             Some(agent) => agent,
                             None => admin_client::open_client(&args.resolver, &origin)?,
                         };
-                        let token = admin_client::log_in(&agent, &args.signer, &args.account).await?;
+                        let token = admin_client::log_in(&agent, &args).await?;
                         Ok((agent, token))
                     };
                     mailbox.send(Msg::LoginFinished { outcome: outcome.await });

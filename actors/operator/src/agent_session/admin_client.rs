@@ -13,8 +13,7 @@ use svc_net::{
 use svc_wire::{secret::SecretString, timestamp};
 use tokio::time::Instant;
 
-use super::{AgentCallError, AgentRequest, core::AgentResponse};
-use svc_pipeline::SignerHandle;
+use super::{AgentCallError, AgentRequest, Args, core::AgentResponse};
 
 /// Type of the admin API in a DID Document.
 const ADMIN_API_SERVICE_TYPE: &str = "VsAgentAdminAPI";
@@ -67,7 +66,8 @@ pub fn open_client(resolver: &DidResolver, origin: &str) -> Result<HttpUpstream,
 }
 
 /// Challenge, signature, token.
-pub async fn log_in(agent: &HttpUpstream, signer: &SignerHandle, account: &str) -> Result<AgentToken, AgentCallError> {
+pub async fn log_in(agent: &HttpUpstream, args: &Args) -> Result<AgentToken, AgentCallError> {
+    let (signer, account) = (&args.signer, args.account.as_str());
     let refused = |reason: String| AgentCallError::Login { origin: agent.origin().to_owned(), reason };
     let login_error = |error: UpstreamError| match error {
         UpstreamError::Http { status: status @ 400..=499, body, .. } => {
@@ -78,7 +78,7 @@ pub async fn log_in(agent: &HttpUpstream, signer: &SignerHandle, account: &str) 
     let answer =
         agent.post("challenge", "/v2/auth/challenge", &json!({"account": account})).await.map_err(login_error)?;
     let challenge: LoginChallenge = agent.parse_json(&answer)?;
-    let payload = login_payload(&challenge, agent.origin()).map_err(refused)?;
+    let payload = login_payload(&challenge, agent.origin(), args.allows_unbound_login).map_err(refused)?;
     let signed = match signer.sign_text(payload, SIGNING_TIMEOUT).await {
         Ok(Some(signed)) => signed,
         Ok(None) => return Err(AgentCallError::Signer("the key failed".to_owned())),
@@ -99,14 +99,19 @@ pub async fn log_in(agent: &HttpUpstream, signer: &SignerHandle, account: &str) 
 }
 
 /// The text to sign. A challenge with an audience binds it to the agent's origin, and the audience must be that origin.
-fn login_payload(challenge: &LoginChallenge, origin: &str) -> Result<String, String> {
+fn login_payload(challenge: &LoginChallenge, origin: &str, allows_unbound: bool) -> Result<String, String> {
     // A nonce with a colon could turn the two-part form into the three-part form of another agent.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
     if challenge.nonce.is_empty() || challenge.nonce.len() > MAX_NONCE_BYTES || !challenge.nonce.bytes().all(is_plain) {
         return Err("its nonce is not base64url; nothing was signed".to_owned());
     }
     match &challenge.audience {
-        None => Ok(format!("{LOGIN_PREFIX}{}", challenge.nonce)),
+        None if allows_unbound => Ok(format!("{LOGIN_PREFIX}{}", challenge.nonce)),
+        None => {
+            Err("its challenge names no audience, so that another server could use the signature; nothing was signed \
+                     (SVC_VSA_UNBOUND_LOGINS allows it for a DID)"
+                .to_owned())
+        }
         Some(audience) if audience.trim_end_matches('/') == origin => {
             Ok(format!("{LOGIN_PREFIX}{audience}:{}", challenge.nonce))
         }
@@ -155,13 +160,14 @@ mod tests {
         let challenge =
             |audience: Option<&str>| LoginChallenge { nonce: "n".into(), audience: audience.map(str::to_owned) };
         let origin = "https://agent.example.org";
-        assert_eq!(login_payload(&challenge(None), origin).expect("two parts"), "vs-agent-admin-auth:n");
-        let bound = login_payload(&challenge(Some(origin)), origin).expect("three parts");
+        assert_eq!(login_payload(&challenge(None), origin, true).expect("two parts"), "vs-agent-admin-auth:n");
+        assert!(login_payload(&challenge(None), origin, false).is_err(), "only where it is allowed");
+        let bound = login_payload(&challenge(Some(origin)), origin, false).expect("three parts");
         assert_eq!(bound, "vs-agent-admin-auth:https://agent.example.org:n");
-        assert!(login_payload(&challenge(Some("https://other.example.org")), origin).is_err());
+        assert!(login_payload(&challenge(Some("https://other.example.org")), origin, true).is_err());
         for nonce in ["", "https://other.example.org:n", "n:m", "n=", &"n".repeat(257)] {
             let relayed = LoginChallenge { nonce: nonce.to_owned(), audience: None };
-            assert!(login_payload(&relayed, origin).is_err(), "{nonce}");
+            assert!(login_payload(&relayed, origin, true).is_err(), "{nonce}");
         }
     }
 }

@@ -7,6 +7,7 @@
 
 mod actor;
 mod admin_client;
+mod authority;
 mod core;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use svc_pipeline::SignerHandle;
 
 pub use actor::AgentSession;
 pub(crate) use admin_client::LOGIN_PREFIX;
+pub use authority::AgentAuthority;
 
 use self::{
     admin_client::AgentToken,
@@ -60,6 +62,12 @@ pub enum AgentCallError {
         /// Reason in words.
         reason: String,
     },
+    /// The chain does not have the agent, which the indexer has stated.
+    #[error("{0}")]
+    NotOnChain(String),
+    /// The node could not be asked about the agent.
+    #[error("the chain could not be asked about the agent: {0}")]
+    Chain(String),
     /// The signer gave no signature.
     #[error("the login could not be signed: {0}")]
     Signer(String),
@@ -130,6 +138,10 @@ pub struct Args {
     pub account: String,
     /// Resolves the DID.
     pub resolver: DidResolver,
+    /// Asks the node about the agent before each login.
+    pub authority: Option<AgentAuthority>,
+    /// Whether the agent may ask for a signature that names no audience, which another server could use.
+    pub allows_unbound_login: bool,
     /// Signs the login.
     pub signer: SignerHandle,
     /// Records the endpoint.

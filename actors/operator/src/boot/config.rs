@@ -1,6 +1,6 @@
 //! Configuration of an operator, and the chain it acts on.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use svc_net::{host_policy::HostPolicy, upstream::UpstreamOrigins};
 use svc_pipeline::{ChainExpectation, FeePolicy, WindowBound};
@@ -26,6 +26,8 @@ pub struct OperatorConfig {
     pub graph: Option<String>,
     /// Hosts that DID Documents may lead to.
     pub hosts: HostPolicy,
+    /// DIDs of agents that may ask for a login signature that names no audience.
+    pub unbound_logins: BTreeSet<String>,
     /// Chain id that the node must have; `None` accepts the node's.
     pub chain_id: Option<String>,
     /// Fee denom; `None` means the chain's bond denom.
@@ -90,6 +92,7 @@ impl OperatorConfig {
             uses_live_descriptors: false,
             graph: None,
             hosts: HostPolicy::PublicOnly,
+            unbound_logins: BTreeSet::new(),
             chain_id: None,
             denom: None,
             fees: FeePolicy::at_price(25_000),

@@ -1,5 +1,7 @@
 //! Reasons why an operator does not start.
 
+use std::path::PathBuf;
+
 use svc_kit::supervision::SupervisorError;
 use svc_net::{
     fetch::HttpClientError,
@@ -75,6 +77,14 @@ pub enum BootError {
     /// The journal is unusable.
     #[error(transparent)]
     Journal(#[from] RecoveryError),
+    /// The file with the versions of the agents' DIDs is unusable.
+    #[error("{}: {reason}; without it an older DID Document of an agent would be believed", .file.display())]
+    DidVersions {
+        /// The file.
+        file: PathBuf,
+        /// The reason.
+        reason: String,
+    },
     /// The audit log is unusable.
     #[error(transparent)]
     Audit(#[from] AuditError),
@@ -111,7 +121,7 @@ impl BootError {
             Self::PlaintextNode(_) => BootSubject::PlaintextNode,
             Self::UnknownCorporation { .. } => BootSubject::Corporation,
             Self::Unreachable(error) => node_or_indexer(error),
-            Self::Journal(_) => BootSubject::Journal,
+            Self::Journal(_) | Self::DidVersions { .. } => BootSubject::Journal,
             Self::Audit(_) => BootSubject::Audit,
             Self::Chain(DiscoveryError::Schema(_))
             | Self::Client(_)

@@ -14,20 +14,20 @@
 //! └── graph_watch     the height of the graph
 //! ```
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use svc_kit::{
     Handle, RetainedState,
     supervision::{ChildSpec, Supervisor, SupervisorSpec},
 };
-use svc_net::did::DidResolver;
+use svc_net::did::{DidResolver, VersionMemory};
 use svc_pipeline::{JournalPlace, Pipeline, PipelineConfig, PipelineParts, RecoveredJournal};
 use svc_wire::account_key::AccountKey;
 
 use super::{Operator, OperatorRuntime};
 use crate::{
     agent_directory::{self, AgentDirectory, AgentReconciler, AgentReconcilerHandle},
-    agent_session::LOGIN_PREFIX,
+    agent_session::{AgentAuthority, LOGIN_PREFIX},
     barrier::{Barrier, BarrierHandle},
     boot::{config::OperatorConfig, discovery::discover, error::BootError},
     graph_watch,
@@ -45,6 +45,13 @@ use crate::{
 /// Capacity of a mailbox: above the active writes, so that the bound on writes is met first.
 const MAILBOX_SIZE: usize = 2 * MAX_ACTIVE_WRITES;
 
+/// Opens the versions of the agents' DIDs in a file beside the journal, or in memory without one.
+fn open_versions(journal: Option<&str>) -> Result<VersionMemory, BootError> {
+    let Some(journal) = journal else { return Ok(VersionMemory::default()) };
+    let file = PathBuf::from(format!("{journal}.dids"));
+    VersionMemory::open(&file).map_err(|error| BootError::DidVersions { file, reason: error.to_string() })
+}
+
 /// Discovers chain and corporation, recovers journal and audit, and describes the tree.
 pub async fn build(config: OperatorConfig, key: AccountKey) -> Result<(Operator, SupervisorSpec), BootError> {
     let discovery = discover(&config, &key).await?;
@@ -57,6 +64,11 @@ pub async fn build(config: OperatorConfig, key: AccountKey) -> Result<(Operator,
     let (audit, open_records) = AuditLog::open(&audit, recovered.audit_head().await?.as_deref())?;
     complete_audit(&audit, &recovered, open_records).await?;
     log_recovery(&recovered);
+    let authority = AgentAuthority {
+        node: node.clone(),
+        registry: Arc::clone(&chain.registry),
+        corporation_id: config.corporation_id,
+    };
     let pipeline_config = PipelineConfig {
         tx_timeout: config.tx_timeout,
         window: config.window,
@@ -86,7 +98,9 @@ pub async fn build(config: OperatorConfig, key: AccountKey) -> Result<(Operator,
         directory: directory.clone(),
         sessions: agent_sessions.clone(),
         account: address,
-        resolver: DidResolver::new(config.hosts)?,
+        resolver: DidResolver::with_versions(config.hosts, open_versions(config.journal.as_deref())?)?,
+        authority,
+        unbound_logins: config.unbound_logins.clone(),
         signer: pipeline.signer().clone(),
         period: config.refresh_period,
     };

@@ -24,6 +24,7 @@ pub(in crate::did) struct DidLog {
     did: String,
     text: String,
     needs_witnesses: bool,
+    version_ids: Vec<String>,
 }
 
 /// The document that a log proves.
@@ -57,13 +58,19 @@ impl DidLog {
             check_entry_ids(&entries, scid)?;
             check_witness_count(&entries)?;
             let needs_witnesses = DIDWebVHState::needs_witness_proofs(&entries);
-            Ok(Self { did: did.to_owned(), text: text.to_owned(), needs_witnesses })
+            let version_ids = entries.iter().map(|entry| entry.log_entry.get_version_id().to_owned()).collect();
+            Ok(Self { did: did.to_owned(), text: text.to_owned(), needs_witnesses, version_ids })
         })
     }
 
     /// Whether the verification needs the proofs of witnesses.
     pub fn needs_witnesses(&self) -> bool {
         self.needs_witnesses
+    }
+
+    /// The `versionId` of each entry, the oldest first.
+    pub fn version_ids(&self) -> &[String] {
+        &self.version_ids
     }
 
     /// Verifies the log, with the text of the proofs of its witnesses.

@@ -126,6 +126,29 @@ async fn a_document_of_the_did_resolves_and_any_other_has_its_error() {
 }
 
 #[tokio::test]
+async fn a_server_that_goes_back_to_an_older_log_is_not_believed() {
+    let (site, key) = (DidWebServer::start().await, LogSigningKey::new(1));
+    let home = tempfile::tempdir().expect("a directory");
+    let file = home.path().join("versions");
+    let remembering = || {
+        let versions = crate::did::VersionMemory::open(&file).expect("a memory");
+        DidResolver::with_versions(HostPolicy::AllowPrivate, versions).expect("a client")
+    };
+    let mut log = DidLogBuilder::new(&site.location, &key, |_| {});
+    let older = log.text();
+    log.add_entry(&key, |_| {});
+    site.publish(&log);
+    remembering().resolve_fresh(&log.did).await.expect("the newest log");
+    site.put("/.well-known/did.jsonl", "", &older);
+    let error = remembering().resolve_fresh(&log.did).await.expect_err("an older log");
+    assert_eq!(error.code(), "did_rolled_back", "{error}");
+    assert!(resolver().resolve_fresh(&log.did).await.is_ok(), "without a memory it is a log like any other");
+    log.add_entry(&key, |_| {});
+    site.publish(&log);
+    remembering().resolve_fresh(&log.did).await.expect("a longer log");
+}
+
+#[tokio::test]
 async fn a_refused_host_and_an_invalid_did_have_different_codes() {
     let resolver = DidResolver::new(HostPolicy::PublicOnly).expect("a client");
     let scid = "QmTYXE8TR3uLUWWrefCtFCLhdFWDBk7Eyq5DQRmiHFVAEL";
