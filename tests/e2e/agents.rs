@@ -203,6 +203,8 @@ async fn an_agent_that_only_the_indexer_states_gets_no_login() {
     // The participant begins in a minute, and ends when the indexer, whose word stays as it was, has stopped.
     world.network.devnet.node.advance_clock(Duration::from_secs(120));
     world.network.kill_indexer();
+    let begun = world.height();
+    world.wait_until("blocks have the later time", async || world.height() > begun + 2).await;
     world.network.kill_indexer();
     world.call_ok("svc.ledger.pp.revokeParticipant", json!({"id": participant})).await;
     agent.forget_tokens();

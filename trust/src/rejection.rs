@@ -49,6 +49,7 @@ codes! {
     ProofUnsupported "proof_not_supported" "the proof is of a kind this indexer does not verify",
     ProofInvalid "proof_invalid" "the signature does not match the document",
     ProofExpired "proof_expired" "the proof has expired",
+    ProofOfFuture "proof_not_yet_valid" "the proof states that it was made after the block",
     WrongSigner "wrong_signer" "the proof was not made by the issuer or holder",
     KeyUnknown "key_unknown" "the signer's DID Document has no such verification method",
     KeyNotForPurpose "key_not_for_purpose" "the signer's DID Document does not allow the key for this purpose",
@@ -59,6 +60,10 @@ codes! {
     SubjectMismatch "subject_differs" "the credential is about another DID",
     CredentialNotYetValid "credential_not_yet_valid" "the credential is not valid yet",
     CredentialExpired "credential_expired" "the credential has expired",
+    CredentialRevoked "credential_revoked" "the issuer's status list says that the credential is revoked",
+    CredentialSuspended "credential_suspended" "the issuer's status list says that the credential is suspended",
+    StatusUnsupported "status_not_supported" "the credential has a status of a kind that this indexer does not evaluate",
+    StatusListInvalid "status_list_invalid" "the status list of the credential is not one of its issuer, or does not have its entry",
     // Schemas.
     SchemaUnsupported "schema_not_supported" "the credential does not name a schema of this registry",
     SchemaUnknown "schema_unknown" "the registry has no such credential schema",

@@ -66,13 +66,14 @@ pub fn verification_key(
         return Err(RejectionCode::KeyNotForPurpose);
     }
     // With a method of another controller, that controller could sign for this DID.
-    if entry["controller"].as_str().is_some_and(|controller| controller != did) {
+    if entry.get("controller").is_some_and(|controller| controller != did) {
         return Err(RejectionCode::KeyNotForPurpose);
     }
     let expires = entry.get("expires").map(|text| text.as_str().and_then(timestamp::parse_rfc3339));
     let has_expired =
         expires.is_some_and(|instant| instant.is_none_or(|instant| timestamp::unix_nanos(&instant) <= now));
-    if entry["revoked"].is_string() || has_expired {
+    // Any value is a revocation: a reader of `revoked: true` or of a list must not take the key for a good one.
+    if entry.get("revoked").is_some() || has_expired {
         return Err(RejectionCode::KeyRevoked);
     }
     public_key(entry).ok_or(RejectionCode::KeyUnusable)
@@ -198,7 +199,18 @@ mod tests {
             (json!({}), json!({"assertionMethod": [method.clone()]}), assertion, Ok(())),
             (with("id", json!("#other")), both.clone(), assertion, Err(RejectionCode::KeyUnknown)),
             (with("controller", json!("did:web:b")), both.clone(), assertion, Err(RejectionCode::KeyNotForPurpose)),
+            (with("controller", json!(["did:web:a"])), both.clone(), assertion, Err(RejectionCode::KeyNotForPurpose)),
+            (
+                with("controller", json!({"id": "did:web:b"})),
+                both.clone(),
+                assertion,
+                Err(RejectionCode::KeyNotForPurpose),
+            ),
+            (with("controller", json!(null)), both.clone(), assertion, Err(RejectionCode::KeyNotForPurpose)),
             (with("revoked", json!("2026-01-01T00:00:00Z")), both.clone(), assertion, Err(RejectionCode::KeyRevoked)),
+            (with("revoked", json!(true)), both.clone(), assertion, Err(RejectionCode::KeyRevoked)),
+            (with("revoked", json!(["2026-01-01T00:00:00Z"])), both.clone(), assertion, Err(RejectionCode::KeyRevoked)),
+            (with("revoked", json!(null)), both.clone(), assertion, Err(RejectionCode::KeyRevoked)),
             (with("publicKeyMultibase", json!("zabc")), both.clone(), assertion, Err(RejectionCode::KeyUnusable)),
             (with("publicKeyMultibase", json!(7)), both.clone(), assertion, Err(RejectionCode::KeyUnusable)),
             (json!({"id": "#k", "publicKeyJwk": jwk}), both.clone(), assertion, Ok(())),

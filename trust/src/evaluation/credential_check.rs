@@ -7,7 +7,11 @@ use crate::{
     RegistrySchema, RejectionCode, RejectionReason,
     did_document::{ProofPurpose, has_type},
     digest::{DigestAlgorithm, digest_jcs, matches_sri},
-    documents::credential::{VerifiableCredential, optional_text},
+    documents::{
+        credential::{VerifiableCredential, optional_text},
+        parse_document,
+        status_list::{StatusEntry, is_set, status_entries},
+    },
     evidence::MissingEvidence,
     schemas::schema_validation,
     verdict::AcceptedCredential,
@@ -23,13 +27,16 @@ impl TrustEvaluation<'_> {
     ) -> Result<AcceptedCredential, MissingEvidence> {
         let credential = VerifiableCredential::parse(body)?;
         let (schema_url, schema_integrity) = credential.schema_reference()?;
+        let statuses = status_entries(body)?;
         // All of it is requested before the first check, so that the caller can fetch it in one round.
+        let status_lists: Vec<_> = statuses.iter().map(|entry| self.view.resource(entry.list_url)).collect();
         let issuer_document = self.view.document(credential.issuer);
         let schema_credential = self.view.resource(schema_url);
         let issuers = self.view.participants(credential.issuer);
         let holders = self.view.participants(did);
 
-        self.check_proof(body, credential.issuer, issuer_document?, &[ProofPurpose::AssertionMethod])?;
+        let issuer_document = issuer_document?;
+        self.check_proof(body, credential.issuer, issuer_document, &[ProofPurpose::AssertionMethod])?;
         let subject = credential.subject["id"].as_str();
         if subject != Some(did) {
             return Err(
@@ -37,6 +44,9 @@ impl TrustEvaluation<'_> {
             );
         }
         credential.check_validity_period(self.rules.now)?;
+        for (entry, list) in statuses.iter().zip(status_lists) {
+            self.check_status(entry, list?, credential.issuer, issuer_document)?;
+        }
         let schema = self.resolve_schema(schema_url, schema_integrity, schema_credential?)?;
         let known = self.rules.essential_schemas.find(&schema.json_schema);
         let essential = known.map(|(essential, version)| (essential, version.to_owned()));
@@ -84,6 +94,35 @@ impl TrustEvaluation<'_> {
         self.rules.allowed_ecosystems.is_empty() || self.rules.allowed_ecosystems.contains(ecosystem)
     }
 
+    /// Checks that a status list of the issuer does not reject the credential with this entry.
+    fn check_status(
+        &self,
+        entry: &StatusEntry<'_>,
+        text: &str,
+        issuer: &str,
+        issuer_document: &Value,
+    ) -> Result<(), RejectionReason> {
+        let url = entry.list_url;
+        let invalid = |detail: &dyn std::fmt::Display| {
+            RejectionReason::new(RejectionCode::StatusListInvalid, format!("{url}: {detail}"))
+        };
+        let body = parse_document(text).map_err(|error| invalid(&error))?;
+        let list = VerifiableCredential::parse(&body).map_err(|reason| invalid(&reason.message))?;
+        if !has_type(&body, "BitstringStatusListCredential") {
+            return Err(invalid(&"its type is not BitstringStatusListCredential"));
+        }
+        if list.issuer != issuer {
+            return Err(invalid(&format!("{} issued it, the credential is of {issuer}", list.issuer)));
+        }
+        self.check_proof(&body, issuer, issuer_document, &[ProofPurpose::AssertionMethod])
+            .map_err(|reason| invalid(&reason.message))?;
+        list.check_validity_period(self.rules.now).map_err(|reason| invalid(&reason.message))?;
+        if is_set(entry, list.subject)? {
+            return Err(RejectionReason::new(entry.purpose.code(), format!("entry {} of {url}", entry.index)));
+        }
+        Ok(())
+    }
+
     /// The schema of the registry that a schema credential refers to.
     fn resolve_schema(
         &self,
@@ -99,8 +138,9 @@ impl TrustEvaluation<'_> {
                 RejectionReason::new(RejectionCode::SchemaDigestMismatch, format!("{url} is not {integrity}")).into()
             );
         }
-        let body: Value = serde_json::from_str(text).map_err(|error| invalid(&error))?;
+        let body = parse_document(text).map_err(|error| invalid(&error))?;
         let credential = VerifiableCredential::parse(&body).map_err(|reason| invalid(&reason.message))?;
+        let statuses = status_entries(&body)?;
         if !has_type(&body, "JsonSchemaCredential") {
             return Err(invalid(&"its type is not JsonSchemaCredential").into());
         }
@@ -108,15 +148,20 @@ impl TrustEvaluation<'_> {
         let reference = reference.ok_or_else(|| invalid(&"it names no jsonSchema"))?;
         let id = schema_validation::schema_id_of(reference, &self.rules.schema_prefix)
             .ok_or_else(|| RejectionReason::new(RejectionCode::SchemaUnsupported, reference))?;
+        let status_lists: Vec<_> = statuses.iter().map(|entry| self.view.resource(entry.list_url)).collect();
         let issuer_document = self.view.document(credential.issuer);
         let schema = self.view.schema(id)?;
         if credential.issuer != schema.ecosystem_did {
             let issuers = format!("{} issued it, the ecosystem is {}", credential.issuer, schema.ecosystem_did);
             return Err(RejectionReason::new(RejectionCode::SchemaCredentialIssuer, issuers).into());
         }
-        self.check_proof(&body, credential.issuer, issuer_document?, &[ProofPurpose::AssertionMethod])
+        let issuer_document = issuer_document?;
+        self.check_proof(&body, credential.issuer, issuer_document, &[ProofPurpose::AssertionMethod])
             .map_err(|reason| RejectionReason { message: format!("{url}: {}", reason.message), ..reason })?;
         credential.check_validity_period(self.rules.now)?;
+        for (entry, list) in statuses.iter().zip(status_lists) {
+            self.check_status(entry, list?, credential.issuer, issuer_document)?;
+        }
         let integrity = optional_text(&credential.subject["digestSRI"]).map_err(|detail| invalid(&detail))?;
         if let Some(integrity) = integrity.filter(|integrity| !matches_sri(schema.json_schema.as_bytes(), integrity)) {
             let which = format!("the registry's schema {id} is not {integrity}");

@@ -6,7 +6,7 @@ use super::{MAX_CREDENTIALS, TrustEvaluation, increment};
 use crate::{
     RejectionCode, RejectionReason,
     did_document::{self, LinkedPresentation, ProofPurpose},
-    documents::credential::VerifiablePresentation,
+    documents::{credential::VerifiablePresentation, parse_document},
     evidence::MissingEvidence,
     proof::{self, DocumentProof},
     verdict::{AcceptedCredential, PresentationSummary},
@@ -48,8 +48,8 @@ impl TrustEvaluation<'_> {
         check: &mut PresentationCheck,
     ) -> Result<(), MissingEvidence> {
         let text = self.view.resource(&linked.url)?;
-        let body: Value = serde_json::from_str(text)
-            .map_err(|error| RejectionReason::new(RejectionCode::PresentationInvalid, error))?;
+        let body =
+            parse_document(text).map_err(|error| RejectionReason::new(RejectionCode::PresentationInvalid, error))?;
         let presentation = VerifiablePresentation::parse(&body)?;
         if let Some(id) = presentation.id {
             id.clone_into(&mut check.summary.id);

@@ -55,6 +55,7 @@ pub struct DocumentProof {
     pub verification_method: String,
     /// Purpose, as the signer states it.
     pub purpose: ProofPurpose,
+    created_at: Option<i128>,
     expires_at: Option<i128>,
     signature: Signature,
     /// All members of the proof except the signature.
@@ -95,31 +96,39 @@ impl DocumentProof {
         let signature = bytes.and_then(|(_, bytes)| Signature::from_slice(&bytes).ok());
         let signature =
             signature.ok_or_else(|| RejectionReason::new(RejectionCode::ProofInvalid, "proofValue is no signature"))?;
-        let expires = match proof.get("expires") {
-            None => None,
+        let time = |name: &str| match proof.get(name) {
+            None => Ok(None),
             Some(text) => {
                 let instant = text.as_str().and_then(timestamp::parse_rfc3339);
-                let unreadable = || RejectionReason::new(RejectionCode::ProofInvalid, "expires is no instant");
-                Some(timestamp::unix_nanos(&instant.ok_or_else(unreadable)?))
+                let unreadable = || RejectionReason::new(RejectionCode::ProofInvalid, format!("{name} is no instant"));
+                instant.map(|instant| Some(timestamp::unix_nanos(&instant))).ok_or_else(unreadable)
             }
         };
+        let (created_at, expires_at) = (time("created")?, time("expires")?);
         let mut options = proof.clone();
         if let Some(members) = options.as_object_mut() {
             members.shift_remove("proofValue");
         }
-        Ok(Self { suite, verification_method: method, purpose, expires_at: expires, signature, options })
+        Ok(Self { suite, verification_method: method, purpose, created_at, expires_at, signature, options })
     }
 
-    /// Verifies the proof of `document` with its key. Fails when it has expired at `now` (nanoseconds since the epoch), the
+    /// Verifies the proof of `document` with its key. Fails when it has expired or is of the future at `now` (nanoseconds since the epoch), the
     /// document has no canonical form, or the signature does not match.
     pub fn verify(&self, document: &Value, key: &VerifyingKey, now: i128) -> Result<(), RejectionReason> {
         if self.expires_at.is_some_and(|expires| expires <= now) {
             return Err(RejectionCode::ProofExpired.into());
         }
+        if self.created_at.is_some_and(|created| created > now + CLOCK_LEEWAY) {
+            return Err(RejectionCode::ProofOfFuture.into());
+        }
         let hash = signing_hash(self.suite, document, &self.options)?;
         key.verify_strict(&hash, &self.signature).map_err(|_| RejectionCode::ProofInvalid.into())
     }
 }
+
+/// Time by which a signer's clock may be ahead of the evaluated block, in nanoseconds: a block has the time of the votes for the one before
+/// it, and clocks differ.
+const CLOCK_LEEWAY: i128 = 5 * 60 * 1_000_000_000;
 
 /// Proofs that one document may have.
 const MAX_PROOFS: usize = 4;

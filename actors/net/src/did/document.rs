@@ -1,15 +1,19 @@
 //! DID Documents as JSON.
 
 use serde_json::Value;
+use svc_wire::strict_json::parse_strict_json;
 
 use crate::{excerpt::excerpt, json_memory};
 
 /// Largest memory of a document. The document of a service takes a hundredth of it.
 const MAX_JSON_MEMORY: usize = 1024 * 1024;
 
-/// Parses untrusted JSON.
+/// Deepest nesting: what the parser takes at all.
+const MAX_LEVELS: usize = 120;
+
+/// Parses untrusted JSON. An object that repeats a member is refused: two readers could take different values.
 pub(super) fn parse_json(body: &[u8]) -> Result<Value, String> {
-    serde_json::from_slice(body).map_err(|error| error.to_string())
+    parse_strict_json(body, MAX_LEVELS).map_err(|error| error.to_string())
 }
 
 /// Checks that a document is that of a DID, and small enough for the cache.
@@ -59,7 +63,8 @@ mod tests {
     #[test]
     fn invalid_json_and_a_large_document_are_refused() {
         for (text, expected) in [
-            ("[".repeat(500_000), "recursion limit"),
+            ("[".repeat(500_000), "nested in more than 120 levels"),
+            ("{\"id\":\"did:web:a\",\"id\":\"did:web:b\"}".to_owned(), "id"),
             (String::new(), "EOF"),
             ("<html></html>".to_owned(), "expected value"),
             ("{}{}".to_owned(), "trailing characters"),

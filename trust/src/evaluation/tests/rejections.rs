@@ -12,7 +12,10 @@ use super::{
     },
     with,
 };
-use crate::{EvidenceFailure, EvidenceRequest, RejectionCode, did_document::ProofPurpose, proof};
+use crate::{
+    EvidenceFailure, EvidenceRequest, RejectionCode, did_document::ProofPurpose,
+    documents::status_list::tests::encoded_list, proof,
+};
 
 /// The fixture with a changed service credential of the harbor, signed after the change.
 fn with_credential(change: impl Fn(&mut Value)) -> TrustFixture {
@@ -21,6 +24,32 @@ fn with_credential(change: impl Fn(&mut Value)) -> TrustFixture {
     change(&mut changed);
     fixture.present_credential(HARBOR, SERVICE, sign(changed, &prover(HARBOR), ProofPurpose::AssertionMethod));
     fixture
+}
+
+const STATUS_LIST: &str = "https://harbor.example/status/1";
+
+fn status_entry(purpose: &str) -> Value {
+    json!({"type": "BitstringStatusListEntry", "statusPurpose": purpose, "statusListIndex": "7",
+        "statusListCredential": STATUS_LIST})
+}
+
+/// The fixture with a status of the service credential, and a list that its issuer signed after the change.
+fn with_status(purpose: &str, set: &[usize], change: impl Fn(&mut Value)) -> TrustFixture {
+    let mut fixture = with_credential(|body| body["credentialStatus"] = status_entry(purpose));
+    let mut list = json!({
+        "@context": ["https://www.w3.org/ns/credentials/v2"], "type": ["VerifiableCredential", "BitstringStatusListCredential"],
+        "id": STATUS_LIST, "issuer": HARBOR, "credentialSubject": {"id": format!("{STATUS_LIST}#list"),
+            "type": "BitstringStatusList", "statusPurpose": purpose, "encodedList": encoded_list(131_072, set)},
+    });
+    change(&mut list);
+    let signed = sign(list, &prover(HARBOR), ProofPurpose::AssertionMethod);
+    fixture.resources.insert(STATUS_LIST.to_owned(), signed.to_string());
+    fixture
+}
+
+#[test]
+fn a_credential_whose_bit_is_not_set_counts() {
+    assert!(with_status("revocation", &[6, 8], |_| {}).evaluate(HARBOR).is_trusted());
 }
 
 /// The fixture with a changed credential of the service schema, signed by its ecosystem after the change.
@@ -202,6 +231,46 @@ fn every_cause_has_its_code() {
                 changed["proof"]["expires"] = text(999).into();
                 fixture.present_credential(HARBOR, SERVICE, changed);
             }),
+        ),
+        (
+            RejectionCode::ProofOfFuture,
+            with(|fixture| {
+                let mut changed = fixture.credential_of(HARBOR, SERVICE);
+                changed["proof"]["created"] = text(1_301).into();
+                fixture.present_credential(HARBOR, SERVICE, changed);
+            }),
+        ),
+        (
+            RejectionCode::ProofInvalid,
+            with(|fixture| {
+                let mut changed = fixture.credential_of(HARBOR, SERVICE);
+                changed["proof"]["created"] = json!([text(10)]);
+                fixture.present_credential(HARBOR, SERVICE, changed);
+            }),
+        ),
+        (
+            RejectionCode::PresentationInvalid,
+            with(|fixture| {
+                let shown = fixture.resources.get_mut(&url(HARBOR, "service")).expect("a presentation");
+                *shown = shown.replacen("\"holder\":", &format!("\"holder\":\"{HARBOR}\",\"holder\":"), 1);
+            }),
+        ),
+        // Its status.
+        (RejectionCode::CredentialRevoked, with_status("revocation", &[7], |_| {})),
+        (RejectionCode::CredentialSuspended, with_status("suspension", &[7], |_| {})),
+        (RejectionCode::StatusUnsupported, with_credential(|body| body["credentialStatus"] = json!({"type": "Other"}))),
+        (RejectionCode::StatusListInvalid, with_status("revocation", &[], |list| list["issuer"] = REGISTRAR.into())),
+        (
+            RejectionCode::StatusListInvalid,
+            with_status("revocation", &[], |list| list["validUntil"] = text(1_000).into()),
+        ),
+        (
+            RejectionCode::StatusListInvalid,
+            with_status("revocation", &[], |list| list["credentialSubject"]["statusPurpose"] = "suspension".into()),
+        ),
+        (
+            RejectionCode::ResourceUnavailable,
+            with_credential(|body| body["credentialStatus"] = status_entry("revocation")),
         ),
         // The credential.
         (RejectionCode::CredentialInvalid, with_credential(|body| body["type"] = json!(["Other"]))),

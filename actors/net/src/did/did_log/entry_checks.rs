@@ -8,7 +8,7 @@ use didwebvh_rs::{
 use serde_json::Value;
 
 use super::error::{DidLogError, to_log_error};
-use crate::excerpt::excerpt;
+use crate::{did::document, excerpt::excerpt};
 
 /// Longest key or signature of a proof: the time of base58 grows with the square of the length.
 pub(super) const MAX_PROOF_CHARS: usize = 512;
@@ -62,7 +62,7 @@ pub(super) fn check_entry_ids(entries: &[LogEntryState], scid: &str) -> Result<(
 /// Checks one entry against its text. The crate computes hashes and proofs over the parsed entry: without this check an attacker could
 /// change unknown members, and numbers and times of a higher precision.
 pub(super) fn check_entry(entry: &LogEntry, line: &str, position: EntryPosition) -> Result<(), String> {
-    let written: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    let written: Value = document::parse_json(line.as_bytes())?;
     let taken = serde_json::to_value(entry).map_err(|error| error.to_string())?;
     if written != taken {
         return Err(format!("{} cannot be verified as it is written", first_difference(&written, &taken)));
