@@ -35,7 +35,7 @@ pub(super) async fn run(config: ServeConfig) -> anyhow::Result<()> {
         }
         TransportConfig::Http(http) => {
             // The port is taken before the boot, so that a wrong port fails at once and not after a minute.
-            let HttpTransportConfig { bind, port, principals, oauth, allowed_hosts, sessions, listener: front } = http;
+            let HttpTransportConfig { bind, port, principals, oauth, allowed_hosts, sessions, listener: front } = *http;
             let oauth = oauth.map(|oauth| OauthVerifier::new(oauth, Arc::clone(&principals))).transpose()?;
             let address = SocketAddr::new(bind, port);
             let listener = bind_listener(address).with_context(|| format!("cannot listen on {address}"))?;

@@ -22,7 +22,7 @@ use crate::{
 /// The transport between clients and the tool server.
 pub enum TransportConfig {
     /// HTTP with a bearer token.
-    Http(HttpTransportConfig),
+    Http(Box<HttpTransportConfig>),
     /// Standard input and output.
     Stdio,
 }
@@ -217,7 +217,7 @@ fn read_transport<E: Environment>(
     let listener = read_listener(reader);
     let principals = bearer.as_ref().and_then(|bearer| read_principals(reader, bearer));
     is_http?;
-    Some(TransportConfig::Http(HttpTransportConfig {
+    Some(TransportConfig::Http(Box::new(HttpTransportConfig {
         bind: bind?,
         port: port?,
         principals: principals?,
@@ -225,7 +225,7 @@ fn read_transport<E: Environment>(
         allowed_hosts,
         sessions: sessions?,
         listener: listener?,
-    }))
+    })))
 }
 
 /// Reads the file of the principals.

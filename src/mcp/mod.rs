@@ -34,7 +34,7 @@ pub use catalog::{
     ToolSelection,
 };
 pub use handler::McpSession;
-pub use http::{HttpServer, HttpServerConfig, HttpServerError};
+pub use http::{HttpServer, HttpServerConfig, HttpServerError, check_message};
 pub use prompts::PromptError;
 pub use server::ToolServer;
 pub use session::SessionLimits;

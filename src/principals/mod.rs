@@ -14,6 +14,6 @@ mod throttle;
 pub use authenticator::{Authenticator, TokenRejection, TokenVerdict, TokenVerifier};
 pub use directory::{DirectoryError, PrincipalDirectory};
 pub use file::token_digest;
-pub use oauth::{OauthConfig, OauthVerifier};
+pub use oauth::{OauthConfig, OauthVerifier, verify_access_token};
 pub use principal::{Principal, PrincipalRights, ToolFacts};
 pub use throttle::WrongTokenThrottle;

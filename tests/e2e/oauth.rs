@@ -114,7 +114,7 @@ async fn tokens_of_an_issuer_are_believed_only_with_its_keys_and_as_a_principal(
     let status = async |token: &str| initialize(&server, token).await.status().as_u16();
     let status = &status;
 
-    // An issuer that lies about its name is not believed, whatever keys it has.
+    // An issuer that lies about its name is not believed, even with the right keys.
     issuer.with(|state| {
         state.stated = "https://other.example".to_owned();
         state.keys = vec![public_key("one", &first)];

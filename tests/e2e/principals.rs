@@ -241,5 +241,5 @@ async fn a_message_that_hides_its_grantee_is_not_confirmed_unseen() {
     assert!(asked.content["details"]["approval_id"].is_string(), "{:#}", asked.content);
     let waiting = own(&world.client, "approvals").await;
     let shown = waiting["approvals"][0]["shown"].as_str().expect("a text");
-    assert!(shown.contains(&grantee) && shown.contains("fee "), "{shown}");
+    assert!(shown.contains(grantee) && shown.contains("fee "), "{shown}");
 }

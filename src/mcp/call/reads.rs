@@ -79,7 +79,7 @@ impl ToolServer {
             ConfirmationOutcome::InputRequired(question) => return Ok(CallOutcome::InputRequired(question)),
         }
         let content = self.operator.agent_call(&did, request).await?;
-        Ok(ToolAnswer::new(summary_line(&entry.tool.name, &content), content).into())
+        Ok(ToolAnswer::new(summary_line(&entry.tool.name, &content), content).of_others().into())
     }
 
     pub(super) async fn call_cosmos(

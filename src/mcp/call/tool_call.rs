@@ -191,8 +191,8 @@ impl ToolServer {
         }
         match &entry.action {
             ToolAction::Ledger(tool) => self.call_ledger(entry, tool, &arguments, caller).await,
-            ToolAction::Idx(tool) => self.call_indexer(name, *tool, &arguments, caller).await.map(CallOutcome::from),
-            ToolAction::Graph(tool) => self.call_graph(name, tool, &arguments, caller).await.map(CallOutcome::from),
+            ToolAction::Idx(tool) => self.call_indexer(name, *tool, &arguments, caller).await.map(of_others),
+            ToolAction::Graph(tool) => self.call_graph(name, tool, &arguments, caller).await.map(of_others),
             ToolAction::Vsa(tool) => {
                 let called = self.call_agent(entry, tool, &arguments, caller).await;
                 // A question is no call yet.
@@ -201,7 +201,7 @@ impl ToolServer {
                 }
                 called
             }
-            ToolAction::Cosmos(tool) => self.call_cosmos(name, tool, &arguments, caller).await.map(CallOutcome::from),
+            ToolAction::Cosmos(tool) => self.call_cosmos(name, tool, &arguments, caller).await.map(of_others),
             ToolAction::UnlistedRead => self.call_unlisted(entry, &arguments, caller).await,
             ToolAction::Wallet(tool) => {
                 let content = self.call_wallet(*tool, &arguments, caller.principal()).await;
@@ -297,6 +297,10 @@ impl ToolServer {
         let summary = format!("transaction {hash}: {}", status["state"].as_str().unwrap_or_default());
         Ok(ToolAnswer::new(summary, tx_content(status, arguments[INCLUDE_EVENTS] == true)))
     }
+}
+
+fn of_others(answer: ToolAnswer) -> CallOutcome {
+    answer.of_others().into()
 }
 
 /// Longest name that an error quotes, in bytes.

@@ -68,17 +68,9 @@ pub(super) async fn admit_request(State(admission): State<HttpAdmission>, reques
             return json_response(StatusCode::BAD_REQUEST, &rpc_error(-32700, format!("the body broke off: {error}")));
         }
     };
-    let message = match serde_json::from_slice::<JsonRpcHead>(&bytes) {
+    let message = match read_head(&bytes) {
         Ok(message) => message,
-        Err(error) => {
-            let (code, reason) = match serde_json::from_slice::<Value>(&bytes) {
-                Ok(Value::Array(_)) => (-32600, "batches are not supported: send one message a request".to_owned()),
-                Ok(Value::Object(_)) => (-32600, format!("not a JSON-RPC message: {error}")),
-                Ok(_) => (-32600, "a JSON-RPC message is an object".to_owned()),
-                Err(error) => (-32700, format!("parse error: {error}")),
-            };
-            return json_response(StatusCode::BAD_REQUEST, &rpc_error(code, reason));
-        }
+        Err((code, reason)) => return json_response(StatusCode::BAD_REQUEST, &rpc_error(code, reason)),
     };
     let mut reservation = None;
     if session.is_none() && message.method.as_deref() == Some("initialize") {
@@ -126,6 +118,21 @@ pub(super) async fn admit_request(State(admission): State<HttpAdmission>, reques
 /// Whether a body could not be read because it is too long, and not because the connection failed.
 fn is_length_limit_error(error: &axum::Error) -> bool {
     std::error::Error::source(error).is_some_and(|cause| cause.to_string().contains("length limit"))
+}
+
+/// Reads the head of a JSON-RPC message. Fails with the code of JSON-RPC and the reason.
+fn read_head(bytes: &[u8]) -> Result<JsonRpcHead<'_>, (i64, String)> {
+    serde_json::from_slice::<JsonRpcHead<'_>>(bytes).map_err(|error| match serde_json::from_slice::<Value>(bytes) {
+        Ok(Value::Array(_)) => (-32600, "batches are not supported: send one message a request".to_owned()),
+        Ok(Value::Object(_)) => (-32600, format!("not a JSON-RPC message: {error}")),
+        Ok(_) => (-32600, "a JSON-RPC message is an object".to_owned()),
+        Err(error) => (-32700, format!("parse error: {error}")),
+    })
+}
+
+/// Checks the body of a request as admission does: one JSON-RPC message. Fails with the code of JSON-RPC and the reason.
+pub fn check_message(bytes: &[u8]) -> Result<(), (i64, String)> {
+    read_head(bytes).map(drop)
 }
 
 /// The members of a JSON-RPC message that admission reads.

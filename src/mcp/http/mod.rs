@@ -35,6 +35,7 @@ use crate::{
     principals::{Authenticator, OauthVerifier, PrincipalDirectory, TokenVerifier, WrongTokenThrottle},
     status::{HealthStatus, health_response},
 };
+pub use admission::check_message;
 use admission::{HttpAdmission, admit_request};
 use authentication::{BearerGuard, authenticate};
 

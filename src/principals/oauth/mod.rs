@@ -84,6 +84,25 @@ impl TokenVerifier for OauthVerifier {
     }
 }
 
+/// Verifies an access token with a key set of its issuer, at a time in seconds since 1970. Returns subject and scopes.
+///
+/// # Errors
+/// When the text is no token of the issuer for this audience, or none of the keys verifies it.
+pub fn verify_access_token(
+    token: &str,
+    key_set: &[u8],
+    config: &OauthConfig,
+    now: i64,
+) -> Result<(String, Vec<String>), TokenRejection> {
+    let no_token = || TokenRejection::Invalid("no JSON Web Token".to_owned());
+    let head = access_token::read_head(token)?.ok_or_else(no_token)?;
+    let keys = key_set::read_key_set(key_set).map_err(TokenRejection::Unavailable)?;
+    let no_key = || TokenRejection::Invalid("the issuer has no such key".to_owned());
+    let key = key_set::find_key(&keys, &head).ok_or_else(no_key)?;
+    let verified = access_token::verify(token, &head, &key, config, now)?;
+    Ok((verified.subject, verified.scopes))
+}
+
 /// An issuer as it is compared: without the slash that a URL of a bare origin ends with.
 fn issuer_text(issuer: &Url) -> &str {
     issuer.as_str().trim_end_matches('/')

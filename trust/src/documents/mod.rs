@@ -8,7 +8,7 @@ pub(crate) mod status_list;
 use serde_json::Value;
 use svc_wire::strict_json::{StrictJsonError, parse_strict_json};
 
-/// Deepest nesting: what the parser takes at all.
+/// Deepest nesting, a little below that of the JSON library.
 const MAX_LEVELS: usize = 120;
 
 /// Parses a document. An object that repeats a member is refused: its signer and its reader could take different values.

@@ -8,7 +8,7 @@ use crate::{excerpt::excerpt, json_memory};
 /// Largest memory of a document. The document of a service takes a hundredth of it.
 const MAX_JSON_MEMORY: usize = 1024 * 1024;
 
-/// Deepest nesting: what the parser takes at all.
+/// Deepest nesting, a little below that of the JSON library.
 const MAX_LEVELS: usize = 120;
 
 /// Parses untrusted JSON. An object that repeats a member is refused: two readers could take different values.

@@ -1,6 +1,6 @@
 //! The HTTP listener that every front end serves on.
 //!
-//! A client without a token can open sockets, begin requests and never end them. The listener bounds what this costs: connections in all
+//! A client without a token can open sockets, begin requests and never end them. The listener bounds the cost: connections in all
 //! and for each address, the time of a head, of a body and of an answer that is not read, the size of a head, and the descriptors of the
 //! process, of which a part stays free for its own connections. When a limit is reached, a connection that waits for its client makes room
 //! for the next one; one whose client has proven itself ([`ClientConnection::trust`]) never does.

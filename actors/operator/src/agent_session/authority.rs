@@ -14,12 +14,21 @@ use svc_wire::{
     proto_registry::ProtoRegistry,
 };
 
-use super::AgentCallError;
-
 /// Entries of a list, the most that a node gives.
 const LIST_LIMIT: u32 = 1_024;
 /// VS operators of one DID that are looked up.
 const MAX_OPERATORS: usize = 16;
+
+/// The node does not confirm an agent.
+#[derive(Debug, thiserror::Error)]
+pub enum AuthorityError {
+    /// The chain does not have it.
+    #[error("{0}")]
+    NotOnChain(String),
+    /// The node could not be asked.
+    #[error(transparent)]
+    Node(#[from] NodeClientError),
+}
 
 /// Asks the node about the agents of a corporation.
 #[derive(Clone)]
@@ -34,15 +43,14 @@ pub struct AgentAuthority {
 
 impl AgentAuthority {
     /// Checks that a participant of the corporation has the DID, and a VS operator that the corporation has authorized.
-    pub(super) async fn check(&self, did: &str) -> Result<(), AgentCallError> {
-        let failed = |error: NodeClientError| AgentCallError::Chain(error.to_string());
+    pub(super) async fn check(&self, did: &str) -> Result<(), AuthorityError> {
         let request = QueryListParticipantsRequest {
             response_max_size: LIST_LIMIT,
             did: did.to_owned(),
             ..QueryListParticipantsRequest::default()
         };
         let path = self.registry.namespace().query_path("pp", "ListParticipants");
-        let found: QueryListParticipantsResponse = self.node.query(&path, &request, 0).await.map_err(failed)?;
+        let found: QueryListParticipantsResponse = self.node.query(&path, &request, 0).await?;
         let operators = operators_of(did, self.corporation_id, &found.participants);
         let path = self.registry.namespace().query_path("de", "ListVSOperatorAuthorizations");
         for (vs_operator, participants) in operators.into_iter().take(MAX_OPERATORS) {
@@ -51,13 +59,12 @@ impl AgentAuthority {
                 vs_operator: vs_operator.clone(),
                 response_max_size: LIST_LIMIT,
             };
-            let found: QueryListVsOperatorAuthorizationsResponse =
-                self.node.query(&path, &request, 0).await.map_err(failed)?;
+            let found: QueryListVsOperatorAuthorizationsResponse = self.node.query(&path, &request, 0).await?;
             if is_authorized(self.corporation_id, &vs_operator, &participants, &found.vs_operator_authorizations) {
                 return Ok(());
             }
         }
-        Err(AgentCallError::NotOnChain(format!(
+        Err(AuthorityError::NotOnChain(format!(
             "the chain has no participant of corporation {} with the DID {did} and an authorized VS operator",
             self.corporation_id
         )))

@@ -29,6 +29,7 @@ pub use authority::AgentAuthority;
 
 use self::{
     admin_client::AgentToken,
+    authority::AuthorityError,
     core::{AgentCallId, AgentResponse},
 };
 
@@ -80,6 +81,15 @@ pub enum AgentCallError {
         /// The limit.
         limit: usize,
     },
+}
+
+impl From<AuthorityError> for AgentCallError {
+    fn from(error: AuthorityError) -> Self {
+        match error {
+            AuthorityError::NotOnChain(reason) => Self::NotOnChain(reason),
+            AuthorityError::Node(error) => Self::Chain(error.to_string()),
+        }
+    }
 }
 
 /// Records the endpoint of an agent.
