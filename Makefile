@@ -48,9 +48,14 @@ soak: ## Break everything while 2000 writes run, compare each answer with the ch
 model: ## Explore the write pipeline in every order of events with more faults than the tests do; takes minutes
 	cargo test --release --package svc-pipeline --lib -- --ignored --nocapture model
 
-fuzz: ## Fuzz ledger and control messages, ten minutes each; needs a nightly compiler and cargo-fuzz
-	cargo +nightly fuzz run --fuzz-dir fuzz -s none ledger -- -max_total_time=600 -max_len=4096
-	cargo +nightly fuzz run --fuzz-dir fuzz -s none control -- -max_total_time=600 -max_len=4096
+# The parsers that strangers reach.
+FUZZ_TARGETS = http_head json_rpc websocket access_token did credential comet_answer control ledger
+
+fuzz: ## Fuzz every parser that strangers reach, ten minutes each; needs a nightly compiler and cargo-fuzz
+	@echo "targets: $(FUZZ_TARGETS)"
+	for target in $(FUZZ_TARGETS); do \
+	  cargo +nightly fuzz run --fuzz-dir fuzz -s none $$target -- -max_total_time=600 -max_len=65536 -timeout=10 || exit 1; \
+	done
 
 deny: ## Licences, bans and sources of all dependencies; needs cargo-deny
 	cargo deny check licenses bans sources
