@@ -127,11 +127,19 @@ async fn admit(State(api): State<AdminApi>, mut request: Request, next: Next) ->
     let started = Instant::now();
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let admission = judge_request(&api, &request);
-    let admitted = match admission {
-        Ok(Admission::Open(caller)) => Ok(caller),
-        Ok(Admission::WithToken(token)) => check_token(&api, token).await.map(|()| Caller::External),
-        Err(refusal) => Err(refusal),
+    let connection = request.extensions().get::<ClientConnection>().cloned();
+    let (admitted, is_proven) = match admission {
+        Ok(Admission::Open(caller)) => (Ok(caller), caller == Caller::Trusted),
+        Ok(Admission::WithToken(token)) => {
+            let checked = check_token(&api, token).await.map(|()| Caller::External);
+            let is_proven = checked.is_ok();
+            (checked, is_proven)
+        }
+        Err(refusal) => (Err(refusal), false),
     };
+    if let Some(connection) = connection {
+        if is_proven { connection.trust() } else { connection.doubt() }
+    }
     let response = match admitted {
         Ok(caller) => {
             request.extensions_mut().insert(caller);

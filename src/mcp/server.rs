@@ -1,7 +1,5 @@
 //! The state that all sessions of a tool server share. The behaviours are in the files that implement them on it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use svc_operator::Operator;
 use svc_otel::metrics;
 use tokio::sync::watch;
@@ -23,7 +21,7 @@ pub struct ToolServer {
     pub(super) subscribers: SessionSubscribers,
     pub(super) visible_state: watch::Sender<VisibleState>,
     /// Changes when the rights of principals change, and with them their lists of tools.
-    pub(super) rights_version: AtomicU64,
+    pub(super) rights: watch::Sender<u64>,
     /// Cancelled when the server drains.
     pub(super) shutdown: CancellationToken,
 }
@@ -42,7 +40,7 @@ impl ToolServer {
             confirmations: ConfirmationStore::new(),
             subscribers: SessionSubscribers::default(),
             visible_state,
-            rights_version: AtomicU64::new(0),
+            rights: watch::Sender::new(0),
             shutdown: CancellationToken::new(),
         }
     }
@@ -52,9 +50,10 @@ impl ToolServer {
         &self.operator
     }
 
-    /// Announces that the lists of tools of some principals have changed.
-    pub fn announce_tool_lists(&self) {
-        self.rights_version.fetch_add(1, Ordering::Relaxed);
+    /// Announces that the rights of some principals have changed: their lists of tools may have, and subscriptions without a session end,
+    /// so that each client proves itself again.
+    pub fn announce_rights(&self) {
+        self.rights.send_modify(|version| *version += 1);
     }
 
     /// Refuses new calls from now on.

@@ -3,7 +3,7 @@
 use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::{Arc, Weak},
+    sync::{Arc, Mutex, PoisonError, Weak},
     time::Duration,
 };
 
@@ -11,8 +11,9 @@ use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 use svc_kit::wall_clock;
+use svc_net::listener::LogFold;
 use svc_wire::secret::SecretString;
-use tokio::sync::watch;
+use tokio::{sync::watch, time::Instant};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
@@ -35,6 +36,8 @@ pub struct PrincipalDirectory {
     principals: ArcSwap<Vec<FilePrincipal>>,
     /// Number of changes so far.
     changes: watch::Sender<u64>,
+    /// Failed readings, which are repeated every second.
+    problems: Mutex<LogFold>,
 }
 
 /// The file cannot be used.
@@ -54,7 +57,14 @@ impl PrincipalDirectory {
             None => Vec::new(),
         };
         let principals = ArcSwap::from_pointee(principals);
-        Ok(Arc::new(Self { default, file, names, principals, changes: watch::channel(0).0 }))
+        Ok(Arc::new(Self {
+            default,
+            file,
+            names,
+            principals,
+            changes: watch::channel(0).0,
+            problems: Mutex::default(),
+        }))
     }
 
     /// Watches the file until the handle is dropped. A file that becomes unusable changes nothing.
@@ -114,8 +124,8 @@ impl PrincipalDirectory {
         (!principal.rights.has_expired(wall_clock::now().seconds)).then(|| Arc::clone(principal))
     }
 
-    /// Replaces the principals by those of the file.
-    fn reload(&self, path: &Path) {
+    /// Replaces the principals by those of the file. Returns whether the file could be used.
+    fn reload(&self, path: &Path) -> bool {
         match read(path, &self.names) {
             Ok(principals) => {
                 let former = self.principals.load_full();
@@ -123,13 +133,19 @@ impl PrincipalDirectory {
                 let principals: Vec<FilePrincipal> =
                     principals.into_iter().map(|one| one.after(&former, generation)).collect();
                 if *former == principals {
-                    return;
+                    return true;
                 }
                 tracing::info!(file = %path.display(), principals = principals.len(), "the principals have changed");
                 self.principals.store(Arc::new(principals));
                 self.changes.send_modify(|number| *number += 1);
+                true
             }
-            Err(error) => tracing::error!(%error, "SVC_PRINCIPALS cannot be used; the principals stay as they were"),
+            Err(error) => {
+                if self.problems.lock().unwrap_or_else(PoisonError::into_inner).record(Instant::now()).is_some() {
+                    tracing::error!(%error, "SVC_PRINCIPALS cannot be used; the principals stay as they were");
+                }
+                false
+            }
         }
     }
 }
@@ -156,22 +172,31 @@ fn read(path: &Path, names: &ToolNames) -> Result<Vec<FilePrincipal>, DirectoryE
 }
 
 /// The state of a file that shows a change.
-fn state_of(path: &Path) -> Option<(u64, u64, i64, i64, u32)> {
+fn state_of(path: &Path) -> Option<[i128; 6]> {
     let metadata = std::fs::metadata(path).ok()?;
-    Some((metadata.ino(), metadata.len(), metadata.mtime(), metadata.mtime_nsec(), metadata.mode()))
+    let changed = i128::from(metadata.ctime()) * 1_000_000_000 + i128::from(metadata.ctime_nsec());
+    Some([
+        metadata.ino().into(),
+        metadata.len().into(),
+        metadata.mtime().into(),
+        metadata.mtime_nsec().into(),
+        metadata.mode().into(),
+        changed,
+    ])
 }
 
 async fn watch_file(directory: Weak<PrincipalDirectory>) {
     let Some(path) = directory.upgrade().and_then(|directory| directory.file.clone()) else { return };
-    let mut known = None;
+    let (mut known, mut seen) = (None, None);
     let mut next_end = None;
     loop {
         let Some(directory) = directory.upgrade() else { return };
         let state = state_of(&path);
-        if state != known {
+        // A file that is being written may be a valid one with more rights: it is read when it was the same in two looks.
+        if state != known && state == seen && directory.reload(&path) {
             known = state;
-            directory.reload(&path);
         }
+        seen = state;
         // A token that expires changes the principals too.
         let now = wall_clock::now().seconds;
         if next_end.is_some_and(|end| now >= end) {
@@ -215,7 +240,7 @@ mod tests {
         let former = directory.find_by_token(&secret("token a")).expect("known");
         let mut changes = directory.changes();
         write("no principals");
-        tokio::time::sleep(WATCH_INTERVAL * 3).await;
+        tokio::time::sleep(WATCH_INTERVAL * 4).await;
         assert!(name_of("token a").is_some() && !changes.has_changed().expect("open"));
         write(&row("b", "token b", ""));
         changes.changed().await.expect("open");
@@ -229,7 +254,7 @@ mod tests {
         changes.changed().await.expect("open");
         assert!(!directory.is_current(&kept), "a changed one does not");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).expect("set");
-        tokio::time::sleep(WATCH_INTERVAL * 3).await;
+        tokio::time::sleep(WATCH_INTERVAL * 4).await;
         assert!(name_of("token b").is_some(), "a file that others may write is not read");
     }
 }

@@ -116,7 +116,8 @@ impl ApprovalStore {
                     _ => ApprovalState::Waiting(id),
                 };
             }
-            let of_principal = waiting.values().filter(|one| one.approval.principal == *call.principal.id).count();
+            let is_of_one = |one: &&WaitingCall| name_of(&one.approval.principal) == name_of(&call.principal.id);
+            let of_principal = waiting.values().filter(is_of_one).count();
             if of_principal >= MAX_OF_PRINCIPAL || waiting.len() >= MAX_WAITING {
                 return ApprovalState::Full;
             }
@@ -155,7 +156,7 @@ impl ApprovalStore {
         self.with_waiting(|waiting| {
             let call = waiting.get_mut(id).ok_or(DecisionRefusal::Unknown)?;
             // A principal with several subjects is one: none of them approves for another.
-            let is_own = call.approval.principal.split('/').next() == principal.id.split('/').next();
+            let is_own = name_of(&call.approval.principal) == name_of(&principal.id);
             if !may_see(principal, call) {
                 return Err(DecisionRefusal::Unknown);
             }
@@ -204,6 +205,11 @@ impl ApprovalStore {
         }
         work(&mut waiting)
     }
+}
+
+/// The name of a principal, which its subjects share.
+fn name_of(id: &str) -> &str {
+    id.split_once('/').map_or(id, |(name, _)| name)
 }
 
 fn may_see(principal: &Principal, call: &WaitingCall) -> bool {

@@ -1,9 +1,10 @@
 //! The text that a person confirms. Pure.
 //!
-//! The author of a message may be an agent that was misled, and may hide a part of it behind other text. Addresses, DIDs, amounts and
-//! message types therefore come first and are never shortened; every other long text or list is shown with its length and digest; and a
-//! text that does not fit is refused, not cut.
+//! The author of a message may be an agent that was misled, and may hide a part of it behind other text. Addresses, DIDs, ids, amounts
+//! and message types therefore come first and are never shortened; every other long text or list is shown with its length and digest;
+//! and a text that does not fit is refused, not cut.
 
+use heck::ToSnakeCase;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -55,6 +56,9 @@ impl Lines {
                 let text = |name: &str| members[name].as_str().unwrap_or_default();
                 self.decisive.push(format!("{}: {}{}", visible(path), visible(text("amount")), visible(text("denom"))));
             }
+            Value::Object(members) if members.is_empty() => {
+                self.add_line(path, "{}".to_owned(), is_decisive_name(path))
+            }
             Value::Object(members) => {
                 for (name, member) in members {
                     let below = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
@@ -69,7 +73,7 @@ impl Lines {
 
     fn add_list(&mut self, path: &str, entries: &[Value]) {
         if entries.is_empty() {
-            return self.add_line(path, "[]".to_owned(), false);
+            return self.add_line(path, "[]".to_owned(), is_decisive_name(path));
         }
         let is_short = entries.len() <= MAX_ENTRIES;
         if !is_short {
@@ -109,20 +113,42 @@ fn is_coin(value: &Value) -> bool {
     })
 }
 
-/// Whether a text is an address, a DID or the type of a message.
+/// Whether a text is an address, a DID or the type of a message. Prose that only begins like one is not.
 fn is_decisive_text(text: &str) -> bool {
+    if text.len() > MAX_MEMBER_BYTES || text.contains(char::is_whitespace) {
+        return false;
+    }
     let is_type = text.strip_prefix('/').unwrap_or(text).rsplit('.').next().is_some_and(|name| {
         name.starts_with("Msg") && name.len() > 3 && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
     });
     is_type || text.starts_with("did:") || Address::prefix_of(text).is_some()
 }
 
-/// Whether the last member of a path is named like an amount, a limit, a right or an end.
+/// Whether a member of a path is named like a party, an amount, a limit, a right or an end.
 fn is_decisive_name(path: &str) -> bool {
-    const NAMES: [&str; 10] =
-        ["amount", "fee", "limit", "deposit", "grantee", "granter", "operator", "expiration", "authority", "role"];
-    let last = path.rsplit('.').next().unwrap_or(path).split('[').next().unwrap_or(path);
-    last == "@type" || NAMES.iter().any(|name| last.split('_').any(|word| word == *name || word == format!("{name}s")))
+    const WORDS: [&str; 18] = [
+        "amount",
+        "authority",
+        "deposit",
+        "did",
+        "discount",
+        "expiration",
+        "fee",
+        "feegrant",
+        "grantee",
+        "granter",
+        "id",
+        "limit",
+        "operator",
+        "period",
+        "role",
+        "threshold",
+        "until",
+        "weight",
+    ];
+    let is_decisive = |word: &str| WORDS.iter().any(|known| word == *known || word.strip_suffix('s') == Some(known));
+    let names = path.split(['.', '[']);
+    names.into_iter().any(|name| name == "@type" || name.to_snake_case().split('_').any(is_decisive))
 }
 
 #[cfg(test)]
@@ -163,6 +189,22 @@ mod tests {
         assert!(refused.bytes > MAX_TEXT_BYTES);
         let endless = json!({"did": format!("did:web:{}", "a".repeat(20_000))});
         assert!(render("head", &endless, "ab12").is_err(), "a decisive text is not shortened");
+    }
+
+    #[test]
+    fn prose_that_begins_like_a_did_does_not_come_before_what_decides() {
+        let text = shown(&json!({
+            "about": format!("did:web:a {}", "x".repeat(300)), "docs": format!("did:web:{}", "y".repeat(9_000)),
+            "fees": {"note": "z"}, "participantId": 7, "with_feegrant": true, "policy": {}, "weight": [],
+        }));
+        let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
+        for part in ["participantId: 7", "with_feegrant: true", "fees.note: z", "weight: []"] {
+            assert!(
+                place(part) < place("about: did:web:a x") && place(part) < place("docs: did:web:y"),
+                "{part}: {text}"
+            );
+        }
+        assert!(text.contains("9008 bytes in all") && text.contains("policy: {}"), "{text}");
     }
 
     #[test]

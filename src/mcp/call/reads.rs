@@ -74,11 +74,16 @@ impl ToolServer {
     ) -> Result<CallOutcome, ErrorEnvelope> {
         let (did, request) = tool.build_request(arguments);
         let subject = ConfirmationSubject::for_agent_request(&entry.tool.name, &did, &request);
-        match self.confirmations.require(entry.call_policy, &subject, caller).await? {
-            ConfirmationOutcome::Proceed | ConfirmationOutcome::Confirmed { .. } => {}
-            ConfirmationOutcome::InputRequired(question) => return Ok(CallOutcome::InputRequired(question)),
-        }
-        let content = self.operator.agent_call(&did, request).await?;
+        let confirmed_by = match self.confirmations.require(entry.call_policy, &subject, caller).await {
+            Ok(ConfirmationOutcome::Proceed) => None,
+            Ok(ConfirmationOutcome::Confirmed { by }) => Some(by),
+            // A question is no call yet.
+            Ok(ConfirmationOutcome::InputRequired(question)) => return Ok(CallOutcome::InputRequired(question)),
+            Err(error) => return Err(self.record_refusal(entry, arguments, caller, error)),
+        };
+        let called = self.operator.agent_call(&did, request).await;
+        self.record_call(entry, arguments, caller, confirmed_by, called.as_ref().err());
+        let content = called?;
         Ok(ToolAnswer::new(summary_line(&entry.tool.name, &content), content).of_others().into())
     }
 

@@ -193,14 +193,7 @@ impl ToolServer {
             ToolAction::Ledger(tool) => self.call_ledger(entry, tool, &arguments, caller).await,
             ToolAction::Idx(tool) => self.call_indexer(name, *tool, &arguments, caller).await.map(of_others),
             ToolAction::Graph(tool) => self.call_graph(name, tool, &arguments, caller).await.map(of_others),
-            ToolAction::Vsa(tool) => {
-                let called = self.call_agent(entry, tool, &arguments, caller).await;
-                // A question is no call yet.
-                if !matches!(called, Ok(CallOutcome::InputRequired(_))) {
-                    self.record_call(entry, &arguments, caller, called.as_ref().err());
-                }
-                called
-            }
+            ToolAction::Vsa(tool) => self.call_agent(entry, tool, &arguments, caller).await,
             ToolAction::Cosmos(tool) => self.call_cosmos(name, tool, &arguments, caller).await.map(of_others),
             ToolAction::UnlistedRead => self.call_unlisted(entry, &arguments, caller).await,
             ToolAction::Wallet(tool) => {
@@ -221,7 +214,11 @@ impl ToolServer {
         let subject = ConfirmationSubject::for_read(&entry.tool.name, arguments);
         match self.confirmations.require(policy, &subject, caller).await {
             Ok(ConfirmationOutcome::InputRequired(question)) => Ok(Some(CallOutcome::InputRequired(question))),
-            Ok(ConfirmationOutcome::Proceed | ConfirmationOutcome::Confirmed { .. }) => Ok(None),
+            Ok(ConfirmationOutcome::Proceed) => Ok(None),
+            Ok(ConfirmationOutcome::Confirmed { by }) => {
+                self.record_call(entry, arguments, caller, Some(by), None);
+                Ok(None)
+            }
             Err(error) => Err(self.record_refusal(entry, arguments, caller, error)),
         }
     }
@@ -260,11 +257,12 @@ impl ToolServer {
     }
 
     /// Puts a call on record that wrote nothing to the chain.
-    fn record_call(
+    pub(super) fn record_call(
         &self,
         entry: &CatalogEntry,
         arguments: &Value,
         caller: &ToolCaller<'_>,
+        confirmed_by: Option<String>,
         error: Option<&ErrorEnvelope>,
     ) {
         let (session, client) = caller.session_and_client();
@@ -275,6 +273,7 @@ impl ToolServer {
             client,
             tool: entry.tool.name.to_string(),
             verdict: entry.call_policy.as_str().to_owned(),
+            confirmed_by,
             arguments: arguments.clone(),
             error_code: error.map(|error| error.code.to_string()),
         });
@@ -288,7 +287,7 @@ impl ToolServer {
         caller: &ToolCaller<'_>,
         error: ErrorEnvelope,
     ) -> ErrorEnvelope {
-        self.record_call(entry, arguments, caller, Some(&error));
+        self.record_call(entry, arguments, caller, None, Some(&error));
         error
     }
 

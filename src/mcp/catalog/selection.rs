@@ -143,11 +143,14 @@ impl ToolSelection {
 }
 
 /// Tools that give a right or take on an obligation: by default, a call needs a confirmation if the client can ask for one.
-const GRAVE_TOOLS: [&str; 4] = [
+const GRAVE_TOOLS: [&str; 7] = [
     "svc.ledger.de.grantOperatorAuthorization",
-    "svc.ledger.pp.startParticipantOp",
+    "svc.ledger.pp.createRootParticipant",
     "svc.ledger.pp.renewParticipantOp",
+    "svc.ledger.pp.selfCreateParticipant",
     "svc.ledger.pp.setParticipantOpToValidated",
+    "svc.ledger.pp.startParticipantOp",
+    "svc.vsa.flow.validateFlow",
 ];
 
 fn default_policy(name: &str, effect: ToolEffect) -> CallPolicy {
@@ -213,6 +216,8 @@ mod tests {
             (&all, "svc.vsa.se.deleteServiceEndpoint", ToolEffect::Ends, CallPolicy::Ask),
             (&all, "svc.ledger.pp.setParticipantOpToValidated", ToolEffect::Ends, CallPolicy::Ask),
             (&all, "svc.ledger.de.grantOperatorAuthorization", ToolEffect::Creates, CallPolicy::Ask),
+            (&all, "svc.ledger.pp.createRootParticipant", ToolEffect::Creates, CallPolicy::Ask),
+            (&all, "svc.vsa.flow.validateFlow", ToolEffect::Creates, CallPolicy::Ask),
             (&strict, "svc.ledger.es.archiveEcosystem", ToolEffect::Ends, CallPolicy::Confirm),
             (&strict, "svc.ledger.pp.startParticipantOp", ToolEffect::Creates, CallPolicy::Allow),
             (&strict, "svc.ledger.es.createEcosystem", ToolEffect::Creates, CallPolicy::Allow),
@@ -253,7 +258,7 @@ mod tests {
             assert_eq!(selection.is_unlisted_read(name, effect), expected, "{name}");
         }
         let names = ToolNames::load().expect("the tables");
-        assert!(CORE_READS.iter().all(|read| names.iter().any(|name| name == *read)));
+        assert!(CORE_READS.iter().chain(&GRAVE_TOOLS).all(|tool| names.iter().any(|name| name == *tool)));
     }
 
     #[test]

@@ -13,7 +13,10 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{MAX_BODY_BYTES, json_response};
-use crate::{mcp::session::BoundedSessionManager, principals::Principal};
+use crate::{
+    mcp::session::BoundedSessionManager,
+    principals::{Principal, PrincipalDirectory},
+};
 
 /// Time after which a client may retry to open a session, in seconds.
 const RETRY_AFTER_SECONDS: &str = "30";
@@ -22,6 +25,7 @@ const RETRY_AFTER_SECONDS: &str = "30";
 #[derive(Clone)]
 pub(super) struct HttpAdmission {
     pub sessions: Arc<BoundedSessionManager>,
+    pub principals: Arc<PrincipalDirectory>,
 }
 
 /// Answers the requests that the library would answer wrongly or not at all: bodies that are not a JSON-RPC message, sessions
@@ -68,6 +72,11 @@ pub(super) async fn admit_request(State(admission): State<HttpAdmission>, reques
             return json_response(StatusCode::BAD_REQUEST, &rpc_error(-32700, format!("the body broke off: {error}")));
         }
     };
+    // A body may take minutes, and the rights of before are no rights.
+    if principal.as_ref().is_some_and(|principal| !admission.principals.is_current(principal)) {
+        let body = json!({"error": "unauthorized", "message": "the rights of this token have changed; send the request again"});
+        return json_response(StatusCode::UNAUTHORIZED, &body);
+    }
     let message = match read_head(&bytes) {
         Ok(message) => message,
         Err((code, reason)) => return json_response(StatusCode::BAD_REQUEST, &rpc_error(code, reason)),

@@ -37,7 +37,8 @@ pub(super) async fn authenticate(State(guard): State<BearerGuard>, mut request: 
     let connection = request.extensions().get::<ClientConnection>().cloned();
     let verdict = match bearer_token(request.headers()) {
         None => None,
-        Some(token) => Some(guard.authenticator.verify(&token).await),
+        // No verdict yet: the connection makes room for others meanwhile.
+        Some(token) => Some(held(connection.as_ref(), guard.authenticator.verify(&token)).await),
     };
     let rejection = match verdict {
         Some(TokenVerdict::Accepted(principal)) => {
@@ -51,6 +52,9 @@ pub(super) async fn authenticate(State(guard): State<BearerGuard>, mut request: 
         Some(TokenVerdict::Unknown) => Some(TokenRejection::Invalid("the bearer token is not known".to_owned())),
         None => None,
     };
+    if let Some(connection) = &connection {
+        connection.doubt();
+    }
     guard.server.operator().audit().count_unauthorized();
     let detail = rejection.as_ref().map_or_else(|| "no bearer token".to_owned(), ToString::to_string);
     record_refusal(&request, Refusal::Token, &detail);
@@ -61,6 +65,13 @@ pub(super) async fn authenticate(State(guard): State<BearerGuard>, mut request: 
         }
     }
     guard.refuse(rejection)
+}
+
+async fn held<T>(connection: Option<&ClientConnection>, work: impl Future<Output = T>) -> T {
+    match connection {
+        Some(connection) => connection.hold_during(work).await,
+        None => work.await,
+    }
 }
 
 impl BearerGuard {

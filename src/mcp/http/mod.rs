@@ -123,7 +123,7 @@ async fn follow_principals(
     let mut changes = principals.changes();
     while changes.changed().await.is_ok() {
         sessions.close_sessions_of(|owner| !principals.is_current(owner)).await;
-        server.announce_tool_lists();
+        server.announce_rights();
     }
 }
 
@@ -159,7 +159,7 @@ fn router(
     let mcp = Router::new().route_service("/mcp", service);
     #[cfg(feature = "conformance")]
     let mcp = mcp.layer(middleware::from_fn(super::conformance::with_stream_cut));
-    let admission = HttpAdmission { sessions: Arc::clone(sessions) };
+    let admission = HttpAdmission { sessions: Arc::clone(sessions), principals: Arc::clone(&config.principals) };
     let mcp = mcp.layer(middleware::from_fn_with_state(admission, admit_request));
     let approvals =
         approvals::routes().layer(DefaultBodyLimit::max(MAX_DECISION_BYTES)).with_state(Arc::clone(&server));

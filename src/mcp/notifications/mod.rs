@@ -6,7 +6,7 @@ mod visible_state;
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
-    sync::{Arc, atomic::Ordering},
+    sync::Arc,
     time::Duration,
 };
 
@@ -25,7 +25,7 @@ impl ToolServer {
     fn current_state(&self) -> VisibleState {
         let mut hasher = DefaultHasher::new();
         self.listed_entries().for_each(|entry| entry.tool.name.hash(&mut hasher));
-        self.rights_version.load(Ordering::Relaxed).hash(&mut hasher);
+        self.rights.borrow().hash(&mut hasher);
         let links = self.operator.links();
         let (journal_entries, audit_records) = self.operator.record_counts();
         VisibleState {
@@ -69,8 +69,10 @@ pub async fn watch_changes(server: Arc<ToolServer>, published: watch::Sender<Vis
 pub async fn serve_subscription(server: &ToolServer, context: &SubscriptionContext) {
     let mut states = server.visible_state.subscribe();
     let mut known = *states.borrow_and_update();
+    let mut rights = server.rights.subscribe();
     loop {
         let is_over = tokio::select! {
+            _ = rights.changed() => true,
             () = context.cancelled() => true,
             () = server.shutdown.cancelled() => true,
             changed = states.changed() => changed.is_err(),

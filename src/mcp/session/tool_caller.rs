@@ -14,6 +14,7 @@ use rmcp::{
     service::RequestContext,
 };
 use serde_json::Value;
+use svc_operator::DEFAULT_PRINCIPAL;
 use tokio::time::timeout;
 
 use super::state::SessionState;
@@ -109,7 +110,7 @@ impl<'a> ToolCaller<'a> {
     }
 
     /// The session id and the name of the client program. A client of a protocol version without sessions has an id made of its
-    /// name; a client on stdio has the id `stdio`.
+    /// name and its principal, unless that is the default one; a client on stdio has the id `stdio`.
     pub fn session_and_client(&self) -> (String, String) {
         let header = |name: &str| {
             let parts = self.context.extensions.get::<::http::request::Parts>()?;
@@ -120,7 +121,8 @@ impl<'a> ToolCaller<'a> {
         let session = match header("mcp-session-id") {
             Some(session) => session,
             None if self.is_on_stdio() => "stdio".to_owned(),
-            None => format!("stateless {client}"),
+            None if &*self.principal.id == DEFAULT_PRINCIPAL => format!("stateless {client}"),
+            None => format!("stateless {client} of {}", self.principal.id),
         };
         (session, client)
     }

@@ -9,7 +9,10 @@ use svc_net::{
     fetch::{BoundedFetcher, FetchLimits},
     host_policy::HostPolicy,
 };
-use tokio::{sync::Mutex as AsyncMutex, time::Instant};
+use tokio::{
+    sync::Mutex as AsyncMutex,
+    time::{Instant, timeout},
+};
 use url::Url;
 
 use super::{
@@ -25,6 +28,8 @@ const REFRESH_AGE: Duration = Duration::from_secs(5 * 60);
 const MAX_AGE: Duration = Duration::from_secs(24 * 3600);
 /// Least time between two readings, however many unknown keys are named.
 const LEAST_PAUSE: Duration = Duration::from_secs(10);
+/// Longest reading of metadata and keys together.
+const READING_TIMEOUT: Duration = Duration::from_secs(3);
 /// Limits of each of the two documents.
 const LIMITS: FetchLimits = FetchLimits {
     max_bytes: 256 * 1024,
@@ -95,7 +100,8 @@ impl IssuerKeys {
         if !self.kept().may_try(Instant::now()) {
             return;
         }
-        let read = self.read().await;
+        let read = timeout(READING_TIMEOUT, self.read()).await;
+        let read = read.unwrap_or_else(|_| Err(format!("no answer within {} s", READING_TIMEOUT.as_secs())));
         let now = Instant::now();
         let mut kept = self.0.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.tried_at = Some(now);

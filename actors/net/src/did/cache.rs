@@ -41,6 +41,8 @@ pub(super) type VerifiedLogs = Cache<Arc<str>, VerifiedLog>;
 #[derive(Debug, Clone)]
 pub(super) struct VerifiedLog {
     pub log: Bytes,
+    /// `versionId` of each entry, the oldest first.
+    pub version_ids: Arc<[String]>,
     pub witnesses: Option<Bytes>,
     pub document: Arc<Value>,
     /// Cache time in seconds, when the controller states one.

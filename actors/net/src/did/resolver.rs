@@ -189,6 +189,7 @@ impl DidResolver {
                 witnesses = Some(self.fetch_file(did, "did-witness.json").await?.body);
             }
             if witnesses == verified.witnesses {
+                self.accept_versions(did, &url, &verified.version_ids)?;
                 let document = verified.document;
                 return Ok((Arc::clone(&document), CachedDocument::new(document, verified.ttl, freshness)));
             }
@@ -200,17 +201,24 @@ impl DidResolver {
             witnesses = Some(self.fetch_file(did, "did-witness.json").await?.body);
         }
         let proofs = witnesses.clone();
-        let version_ids = log.version_ids().to_vec();
+        let version_ids: Arc<[String]> = log.version_ids().into();
         let verified = self.run_verification(move || log.verify(proofs.as_deref())).await;
-        let VerifiedDocument { document, ttl } = verified.map_err(|error| to_did_error(did, url.clone(), error))?;
-        if let Some(versions) = &self.0.versions {
-            let rolled_back = |reason| DidError::RolledBack { did: excerpt(&did.text), url, reason };
-            versions.accept(&did.text, &version_ids).map_err(rolled_back)?;
+        // The entry that ends a DID is a version too: no older log counts after it.
+        if matches!(verified, Ok(_) | Err(DidLogError::Deactivated)) {
+            self.accept_versions(did, &url, &version_ids)?;
         }
+        let VerifiedDocument { document, ttl } = verified.map_err(|error| to_did_error(did, url, error))?;
         let document = Arc::new(document);
-        let verified = VerifiedLog { log: log_body, witnesses, document: Arc::clone(&document), ttl };
+        let verified = VerifiedLog { log: log_body, version_ids, witnesses, document: Arc::clone(&document), ttl };
         self.0.verified_logs.insert(did.text.as_str().into(), verified).await;
         Ok((Arc::clone(&document), CachedDocument::new(document, ttl, freshness)))
+    }
+
+    /// Refuses a verified log that is older than one that was seen, or another history.
+    fn accept_versions(&self, did: &ResolvableDid, url: &str, version_ids: &[String]) -> Result<(), DidError> {
+        let Some(versions) = &self.0.versions else { return Ok(()) };
+        let rolled_back = |reason| DidError::RolledBack { did: excerpt(&did.text), url: url.to_owned(), reason };
+        versions.accept(&did.text, version_ids).map_err(rolled_back)
     }
 
     /// Fetches the log of a `did:webvh` as its server has it now, and verifies nothing.

@@ -5,11 +5,11 @@ use super::{AddressKey, refusal::Refusal};
 /// The use of an open connection, from the one that is given up first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ConnectionUse {
-    /// It waits for its client, and no request of it was answered yet.
-    Unproven,
-    /// It waits for its client after an answer.
-    Resting,
-    /// A request is being answered, or its client has proven itself.
+    /// It waits for its client.
+    Waiting,
+    /// It waits for a client that has proven itself.
+    ProvenWaiting,
+    /// A request is being answered.
     InUse,
 }
 
@@ -19,7 +19,7 @@ pub(super) struct OpenConnection {
     /// Connections have growing numbers.
     pub number: u64,
     pub address: Option<AddressKey>,
-    /// Connections of the same address that are not proven.
+    /// Connections of the same address: those that are not proven, or those that are, as this one is.
     pub address_count: usize,
     pub current_use: ConnectionUse,
 }
@@ -55,9 +55,16 @@ pub(super) fn decide(
     if !is_address_full && !is_full {
         return Admission::Admitted;
     }
-    // An address at its limit makes room itself, so that it takes no place of another one.
+    // An address at its limit makes room itself, so that it takes no place of another one. The oldest of the address with most goes first: a
+    // stranger that keeps many connections loses them, and a newcomer has the longest time to prove itself.
     let replaced = open
-        .filter(|one| one.current_use < ConnectionUse::InUse && (!is_address_full || one.address == address))
+        .filter(|one| match (is_address_full, one.current_use) {
+            (_, ConnectionUse::InUse) => false,
+            // The limit of an address counts clients that are not proven.
+            (true, ConnectionUse::ProvenWaiting) => false,
+            (true, ConnectionUse::Waiting) => one.address == address,
+            (false, _) => true,
+        })
         .min_by_key(|one| (one.current_use, std::cmp::Reverse(one.address_count), one.number));
     match replaced {
         Some(one) => Admission::Replaces(one.number),
@@ -80,8 +87,9 @@ mod tests {
 
     #[test]
     fn a_full_listener_gives_up_the_connection_that_is_worth_least() {
-        use ConnectionUse::{InUse, Resting, Unproven};
-        let crowd = [open(1, 1, 1, Unproven), open(2, 2, 2, Unproven), open(3, 2, 2, Unproven), open(4, 3, 3, Resting)];
+        use ConnectionUse::{InUse, ProvenWaiting, Waiting};
+        let crowd =
+            [open(1, 1, 1, Waiting), open(2, 2, 2, Waiting), open(3, 2, 2, Waiting), open(4, 3, 3, ProvenWaiting)];
         let used = [open(1, 1, 1, InUse), open(2, 2, 1, InUse)];
         let full = |of_address| Occupancy { connections: 4, max_connections: 4, of_address };
         let free = |of_address| Occupancy { connections: 3, max_connections: 4, of_address };
@@ -89,10 +97,22 @@ mod tests {
             ("room", free(Some((1, 2))), 1, &crowd[..], Admission::Admitted),
             ("a proxy has no limit", free(None), 1, &crowd[..], Admission::Admitted),
             ("full: the oldest of the address with most", full(Some((0, 2))), 9, &crowd[..], Admission::Replaces(2)),
-            ("full: at rest only when no other is left", full(Some((0, 2))), 9, &crowd[3..], Admission::Replaces(4)),
+            (
+                "full: a proven client only when no other is left",
+                full(Some((0, 2))),
+                9,
+                &crowd[3..],
+                Admission::Replaces(4),
+            ),
             ("full and all in use", full(Some((0, 2))), 9, &used[..], Admission::Refused(Refusal::Connections)),
             ("an address makes room itself", free(Some((2, 2))), 2, &crowd[..], Admission::Replaces(2)),
-            ("also where others are worth less", full(Some((3, 3))), 3, &crowd[..], Admission::Replaces(4)),
+            (
+                "it gives up no proven client",
+                free(Some((3, 3))),
+                3,
+                &crowd[..],
+                Admission::Refused(Refusal::AddressConnections),
+            ),
             ("an address in use", free(Some((1, 1))), 1, &used[..], Admission::Refused(Refusal::AddressConnections)),
         ] {
             assert_eq!(decide(occupancy, Some(key(address)), open.iter().copied()), expected, "{name}");

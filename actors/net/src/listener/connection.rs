@@ -68,14 +68,27 @@ impl ClientConnection {
         self.0.ends.is_encrypted
     }
 
-    /// Records that the client has proven itself, for example by a right token: its connection makes room for no other one, and does not
+    /// Records that the client has proven itself, for example by a right token: its connection makes room for others last, and does not
     /// count for its address.
     pub fn trust(&self) {
-        if !self.0.is_proven.swap(true, Ordering::Relaxed)
+        if !self.is_trusted()
             && let Some(table) = self.0.table.upgrade()
         {
-            table.release_address(self.0.address);
+            table.set_proven(self, true);
         }
+    }
+
+    /// Records that the client has not proven itself, for example by a wrong token: the connection is like any other one.
+    pub fn doubt(&self) {
+        if self.is_trusted()
+            && let Some(table) = self.0.table.upgrade()
+        {
+            table.set_proven(self, false);
+        }
+    }
+
+    pub(super) fn mark_proven(&self, is_proven: bool) {
+        self.0.is_proven.store(is_proven, Ordering::Relaxed);
     }
 
     /// Whether the client has proven itself.
@@ -92,9 +105,15 @@ impl ClientConnection {
 
     /// Waits before a refusal is answered. Meanwhile the connection makes room for others first.
     pub async fn hold_back(&self, delay: Duration) {
+        self.hold_during(tokio::time::sleep(delay)).await;
+    }
+
+    /// Does some work before the client is known. Meanwhile the connection makes room for others first.
+    pub async fn hold_during<T>(&self, work: impl Future<Output = T>) -> T {
         self.with_progress(|progress| progress.record_hold(true));
-        tokio::time::sleep(delay).await;
+        let done = work.await;
         self.with_progress(|progress| progress.record_hold(false));
+        done
     }
 
     /// The part of the address that one client has; `None` for a local socket, and for a proxy, behind which there are many.

@@ -28,8 +28,9 @@ pub(super) struct ConnectionTable {
 struct OpenConnections {
     last_number: u64,
     by_number: HashMap<u64, ClientConnection>,
-    /// Connections of each address whose clients are not proven.
+    /// Connections of each address whose clients are not proven, and of those that are.
     unproven: HashMap<AddressKey, usize>,
+    proven: HashMap<AddressKey, usize>,
 }
 
 /// The place of a connection in the table. Dropping it frees the place.
@@ -47,34 +48,37 @@ impl Drop for ConnectionSlot {
 impl OpenConnections {
     fn remove(&mut self, number: u64) -> Option<ClientConnection> {
         let connection = self.by_number.remove(&number)?;
-        if !connection.is_trusted() {
-            self.release(connection.address());
-        }
+        self.count(&connection, false);
         Some(connection)
     }
 
-    fn release(&mut self, address: Option<AddressKey>) {
-        if let Some(address) = address
-            && let Some(count) = self.unproven.get_mut(&address)
-        {
-            *count -= 1;
-            if *count == 0 {
-                self.unproven.remove(&address);
-            }
+    /// Counts a connection for its address, or counts it no more.
+    fn count(&mut self, connection: &ClientConnection, is_there: bool) {
+        let Some(address) = connection.address() else { return };
+        let counts = if connection.is_trusted() { &mut self.proven } else { &mut self.unproven };
+        let count = counts.entry(address).or_default();
+        *count = if is_there { *count + 1 } else { count.saturating_sub(1) };
+        if *count == 0 {
+            counts.remove(&address);
         }
     }
 
-    fn count_of(&self, address: Option<AddressKey>) -> usize {
-        address.and_then(|address| self.unproven.get(&address)).copied().unwrap_or(0)
+    fn count_of(&self, address: Option<AddressKey>, is_proven: bool) -> usize {
+        let counts = if is_proven { &self.proven } else { &self.unproven };
+        address.and_then(|address| counts.get(&address)).copied().unwrap_or(0)
     }
 
     fn describe(&self, connection: &ClientConnection) -> OpenConnection {
         let progress = connection.with_progress(|progress| progress.current_use());
+        let is_proven = connection.is_trusted();
         OpenConnection {
             number: connection.number(),
             address: connection.address(),
-            address_count: self.count_of(connection.address()),
-            current_use: if connection.is_trusted() { ConnectionUse::InUse } else { progress },
+            address_count: self.count_of(connection.address(), is_proven),
+            current_use: match progress {
+                ConnectionUse::Waiting if is_proven => ConnectionUse::ProvenWaiting,
+                other => other,
+            },
         }
     }
 }
@@ -94,7 +98,7 @@ impl ConnectionTable {
             let occupancy = Occupancy {
                 connections: open.by_number.len(),
                 max_connections: self.max_connections,
-                of_address: address.map(|_| (open.count_of(address), self.settings.max_per_address)),
+                of_address: address.map(|_| (open.count_of(address, false), self.settings.max_per_address)),
             };
             let described = open.by_number.values().map(|one| open.describe(one));
             let replaced = match decide(occupancy, address, described) {
@@ -105,9 +109,7 @@ impl ConnectionTable {
             open.last_number += 1;
             let connection = ClientConnection::new(open.last_number, ends, address, Arc::downgrade(self));
             open.by_number.insert(open.last_number, connection.clone());
-            if let Some(address) = address {
-                *open.unproven.entry(address).or_default() += 1;
-            }
+            open.count(&connection, true);
             if let Some(replaced) = &replaced {
                 replaced.replaced().cancel();
             }
@@ -129,9 +131,15 @@ impl ConnectionTable {
         });
     }
 
-    /// A connection of the address does not count for it any more.
-    pub fn release_address(&self, address: Option<AddressKey>) {
-        self.with_open(|open| open.release(address));
+    /// Notes whether the client of a connection has proven itself. One that has left the table meanwhile stays as it is.
+    pub fn set_proven(&self, connection: &ClientConnection, is_proven: bool) {
+        self.with_open(|open| {
+            if connection.is_trusted() != is_proven && open.by_number.contains_key(&connection.number()) {
+                open.count(connection, false);
+                connection.mark_proven(is_proven);
+                open.count(connection, true);
+            }
+        });
     }
 
     /// Counts a refusal and logs it, folded.
@@ -161,17 +169,20 @@ mod tests {
     fn a_proven_client_keeps_its_connection_and_does_not_count_for_its_address() {
         let settings = ListenerSettings { max_connections: 3, max_per_address: 2, ..ListenerSettings::default() };
         let table = ConnectionTable::new("test", Arc::new(settings));
-        let (proven, _) = table.admit(ends(1)).ok().expect("room");
+        let (proven, _) = table.admit(ends(1)).expect("room");
         proven.connection.trust();
         proven.connection.trust();
-        let (first, none) = table.admit(ends(1)).ok().expect("room");
-        let (_second, _) = table.admit(ends(1)).ok().expect("room: the proven one does not count");
+        let (first, none) = table.admit(ends(1)).expect("room");
+        let (_second, _) = table.admit(ends(1)).expect("room: the proven one does not count");
         assert!(none.is_none() && table.len() == 3);
-        let (_third, replaced) = table.admit(ends(2)).ok().expect("another one makes room");
+        let (_third, replaced) = table.admit(ends(2)).expect("another one makes room");
         assert_eq!(replaced, Some(Refusal::Replaced));
         assert!(first.connection.replaced().is_cancelled() && !proven.connection.replaced().is_cancelled());
         drop(first);
         assert_eq!(table.len(), 3, "a replaced connection has left already");
+        assert_eq!(table.with_open(|open| open.proven.values().sum::<usize>()), 1);
+        proven.connection.doubt();
+        assert_eq!(table.with_open(|open| open.proven.len()), 0, "a wrong token ends it");
         drop(proven);
         assert_eq!(table.len(), 2);
         let left = table.with_open(|open| open.unproven.clone());
@@ -183,7 +194,7 @@ mod tests {
         let proxies = vec!["192.0.2.0/24".parse().expect("a network")];
         let settings = ListenerSettings { max_per_address: 1, proxies, ..ListenerSettings::default() };
         let table = ConnectionTable::new("test", Arc::new(settings));
-        let slots: Vec<_> = (0..20).map(|_| table.admit(ends(1)).ok().expect("room")).collect();
+        let slots: Vec<_> = (0..20).map(|_| table.admit(ends(1)).expect("room")).collect();
         assert!(slots.iter().all(|(_, replaced)| replaced.is_none()));
     }
 }

@@ -9,7 +9,7 @@ use tokio::{
     time::Instant,
 };
 
-use super::{connection::ClientConnection, descriptors::DescriptorPermit};
+use super::{connection::ClientConnection, descriptors::DescriptorPermit, progress::WriteOutcome};
 
 /// The byte stream of an accepted connection, which reports its reads and writes.
 #[derive(Debug)]
@@ -25,9 +25,9 @@ impl<S> GuardedStream<S> {
         Self { inner, connection, descriptor }
     }
 
-    fn record_write<T>(&self, polled: Poll<T>) -> Poll<T> {
-        let is_blocked = polled.is_pending();
-        self.connection.with_progress(|progress| progress.record_write(is_blocked, Instant::now()));
+    fn record_write<T>(&self, polled: Poll<T>, done: WriteOutcome) -> Poll<T> {
+        let outcome = if polled.is_pending() { WriteOutcome::Blocked } else { done };
+        self.connection.with_progress(|progress| progress.record_write(outcome, Instant::now()));
         polled
     }
 }
@@ -48,7 +48,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for GuardedStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let polled = Pin::new(&mut this.inner).poll_write(cx, bytes);
-        this.record_write(polled)
+        this.record_write(polled, WriteOutcome::Taken)
     }
 
     fn poll_write_vectored(
@@ -58,7 +58,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for GuardedStream<S> {
     ) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         let polled = Pin::new(&mut this.inner).poll_write_vectored(cx, slices);
-        this.record_write(polled)
+        this.record_write(polled, WriteOutcome::Taken)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -66,14 +66,15 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for GuardedStream<S> {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // The library flushes when its own buffer is empty: a flush that is ready means that every byte was taken.
         let this = self.get_mut();
         let polled = Pin::new(&mut this.inner).poll_flush(cx);
-        if polled.is_pending() { this.record_write(polled) } else { polled }
+        this.record_write(polled, WriteOutcome::Flushed)
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let polled = Pin::new(&mut this.inner).poll_shutdown(cx);
-        this.record_write(polled)
+        this.record_write(polled, WriteOutcome::Flushed)
     }
 }

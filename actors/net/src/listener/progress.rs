@@ -14,11 +14,21 @@ use super::{
 #[derive(Debug)]
 pub(super) struct Progress {
     phase: Phase,
-    has_answered: bool,
     /// Since when the client has taken nothing of its answer.
     unread_since: Option<Instant>,
     /// Whether a refusal waits before it is answered.
     is_held: bool,
+}
+
+/// What became of bytes that were to be written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WriteOutcome {
+    /// The client takes none now.
+    Blocked,
+    /// The client, or the kernel for it, has taken some.
+    Taken,
+    /// None are left.
+    Flushed,
 }
 
 #[derive(Debug)]
@@ -34,12 +44,12 @@ enum Phase {
 impl Progress {
     /// A connection that was just accepted: its client has something to send.
     pub fn new(now: Instant) -> Self {
-        Self { phase: Phase::Head { since: now }, has_answered: false, unread_since: None, is_held: false }
+        Self { phase: Phase::Head { since: now }, unread_since: None, is_held: false }
     }
 
     /// Bytes came from the client.
     pub fn record_read(&mut self, now: Instant) {
-        if matches!(self.phase, Phase::Rest { .. }) {
+        if matches!(self.phase, Phase::Rest { .. }) && self.unread_since.is_none() {
             self.phase = Phase::Head { since: now };
         }
     }
@@ -62,16 +72,24 @@ impl Progress {
 
     /// The answer was written, or given up.
     pub fn end_request(&mut self, now: Instant) {
-        self.has_answered = true;
         self.phase = Phase::Rest { since: now };
     }
 
-    /// The client has taken bytes, or takes none now.
-    pub fn record_write(&mut self, is_blocked: bool, now: Instant) {
-        match (is_blocked, self.unread_since) {
-            (true, None) => self.unread_since = Some(now),
-            (false, Some(_)) => self.unread_since = None,
-            _ => {}
+    /// Bytes were to be written.
+    pub fn record_write(&mut self, outcome: WriteOutcome, now: Instant) {
+        let was_blocked = self.unread_since.is_some();
+        match outcome {
+            WriteOutcome::Blocked => {
+                self.unread_since.get_or_insert(now);
+            }
+            WriteOutcome::Taken | WriteOutcome::Flushed => self.unread_since = None,
+        }
+        // The library ends an exchange when it has the last bytes of the answer, and the client may still be taking them. It also
+        // flushes when there is nothing to flush.
+        if let Phase::Rest { since } = &mut self.phase
+            && (outcome == WriteOutcome::Taken || (outcome == WriteOutcome::Flushed && was_blocked))
+        {
+            *since = now;
         }
     }
 
@@ -86,11 +104,7 @@ impl Progress {
             Phase::Head { .. } | Phase::Rest { .. } => true,
             Phase::Request { waits_for_body, .. } => waits_for_body || self.unread_since.is_some() || self.is_held,
         };
-        match (waits, self.has_answered) {
-            (false, _) => ConnectionUse::InUse,
-            (true, false) => ConnectionUse::Unproven,
-            (true, true) => ConnectionUse::Resting,
-        }
+        if waits { ConnectionUse::Waiting } else { ConnectionUse::InUse }
     }
 
     /// The instant at which the connection is given up, and the reason. `None` while the server has to go on.
@@ -135,7 +149,7 @@ mod tests {
         assert_eq!((deadline(&one), one.current_use()), (None, ConnectionUse::InUse), "the server's turn");
         one.record_body(0, true, at(9));
         assert_eq!(deadline(&one), Some((at(19), Refusal::BodyTimeout)));
-        assert_eq!(one.current_use(), ConnectionUse::Unproven);
+        assert_eq!(one.current_use(), ConnectionUse::Waiting);
         one.record_body(5_000, true, at(18));
         assert_eq!(deadline(&one), Some((at(23), Refusal::BodyTimeout)), "bytes earn time");
         one.record_body(1 << 20, true, at(18));
@@ -143,13 +157,17 @@ mod tests {
         assert_eq!(deadline(&one), Some((at(28), Refusal::BodyTimeout)), "and a pause ends it");
         one.record_body(0, false, at(21));
         assert_eq!(deadline(&one), None);
-        one.record_write(true, at(12));
-        one.record_write(true, at(50));
+        one.record_write(WriteOutcome::Blocked, at(12));
+        one.record_write(WriteOutcome::Blocked, at(50));
         assert_eq!(deadline(&one), Some((at(112), Refusal::ReadTimeout)));
-        one.record_write(false, at(60));
+        one.record_write(WriteOutcome::Taken, at(60));
         assert_eq!(deadline(&one), None);
-        one.end_request(at(70));
-        assert_eq!((deadline(&one), one.current_use()), (Some((at(170), Refusal::Idle)), ConnectionUse::Resting));
+        one.end_request(at(65));
+        one.record_write(WriteOutcome::Blocked, at(66));
+        one.record_write(WriteOutcome::Flushed, at(70));
+        one.record_write(WriteOutcome::Flushed, at(75));
+        let rest = (Some((at(170), Refusal::Idle)), ConnectionUse::Waiting);
+        assert_eq!((deadline(&one), one.current_use()), rest, "after the last byte was taken");
         one.record_read(at(80));
         assert_eq!(deadline(&one), Some((at(90), Refusal::HeadTimeout)), "half a head");
     }

@@ -10,6 +10,7 @@ use super::{
     JournalHandle, JournalWriter,
     core::JournalEntry,
     error::{JournalError, JournalLoss},
+    inspection::{back_up_journal, verify_journal},
     tests::{decided, entry, open, signed},
 };
 
@@ -45,7 +46,7 @@ async fn rows_that_are_not_as_they_were_written_stop_the_boot() {
             "INSERT INTO transactions SELECT 99, 'A', write_id, state, sequence, signed_height, timeout_height, bytes, msg_type, \
           message, needs_grant, tool, session, client, verdict, idempotency_key, message_digest, is_fee_granted, traceparent, \
           signed_at, decided_at, is_late, block_height, code, codespace, raw_log, gas_used, gas_wanted, uses_sequence, answer, \
-          fee, checksum, restored_at FROM transactions WHERE number = 6",
+          fee, checksum, restored_at, principal FROM transactions WHERE number = 6",
             "row 99 is not as it was written",
         ),
         ("UPDATE head SET checksum_sum = 1", "rows are missing or were added"),
@@ -135,7 +136,20 @@ async fn one_process_uses_a_journal_and_a_newer_one_is_left_alone() {
     store.close().await;
     change(&file, "PRAGMA user_version = 9").await;
     let error = open(file.to_str(), "o").await.err().expect("refused");
-    assert!(matches!(error, JournalError::NewerSchema { found: 9, known: 1, .. }), "{error}");
+    assert!(matches!(error, JournalError::NewerSchema { found: 9, known: 2, .. }), "{error}");
+}
+
+#[tokio::test]
+async fn a_journal_of_a_release_without_principals_is_verified_and_copied_as_it_is_and_then_opened() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = written_journal(directory.path()).await;
+    change(&file, "ALTER TABLE transactions DROP COLUMN principal; PRAGMA user_version = 1").await;
+    let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
+    assert_eq!(verify_journal(&text(&file)).await.expect("whole").transactions, 40);
+    let copy = text(&directory.path().join("copy.db"));
+    assert_eq!(back_up_journal(&text(&file), &copy).await.expect("copied").transactions, 40);
+    open(file.to_str(), "o").await.expect("opens").close().await;
+    assert_eq!(verify_journal(&text(&file)).await.expect("whole").transactions, 40);
 }
 
 #[test]

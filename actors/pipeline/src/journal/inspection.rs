@@ -36,7 +36,7 @@ pub async fn verify_journal(file: &str) -> Result<JournalReport, JournalError> {
     if found > SCHEMA_VERSION {
         return Err(JournalError::NewerSchema { location: file.to_owned(), found, known: SCHEMA_VERSION });
     }
-    let transactions = integrity::verify(&mut connection, file).await?;
+    let transactions = integrity::verify(&mut connection, file, found).await?;
     let report = JournalReport {
         file: file.to_owned(),
         owner: sqlx::query_scalar("SELECT name FROM owner").fetch_one(&mut connection).await?,

@@ -5,11 +5,14 @@ use std::collections::BTreeSet;
 use sha2::{Digest, Sha256};
 use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
 
-use super::error::JournalError;
+use super::{error::JournalError, schema::FIRST_WITH_PRINCIPALS};
 
 /// Rows with their content as SQL literals, which tell an absent value from an empty one.
 macro_rules! rows_sql {
     ($suffix:literal) => {
+        rows_sql!("|| CASE principal WHEN 'default' THEN '' ELSE quote(principal) END ", $suffix)
+    };
+    ($principal:literal, $suffix:literal) => {
         concat!(
             "SELECT number, checksum, quote(number) || quote(tx_hash) || quote(write_id) || quote(state) || quote(sequence) ",
             "|| quote(signed_height) || quote(timeout_height) || quote(bytes) || quote(msg_type) || quote(message) ",
@@ -18,7 +21,8 @@ macro_rules! rows_sql {
             "|| quote(signed_at) || quote(decided_at) || quote(is_late) || quote(block_height) || quote(code) ",
             "|| quote(codespace) || quote(raw_log) || quote(gas_used) || quote(gas_wanted) || quote(uses_sequence) ",
             "|| quote(answer) || quote(fee) || quote(restored_at) ",
-            "|| CASE principal WHEN 'default' THEN '' ELSE quote(principal) END AS content FROM transactions ",
+            $principal,
+            "AS content FROM transactions ",
             $suffix
         )
     };
@@ -92,8 +96,8 @@ pub(super) async fn add_checksums(connection: &mut SqliteConnection) -> Result<(
     add_to_sum(connection, change).await
 }
 
-/// Compares pages, rows and the sum of their checksums. Yields the number of rows.
-pub(super) async fn verify(connection: &mut SqliteConnection, place: &str) -> Result<u64, JournalError> {
+/// Compares pages, rows and the sum of their checksums, of tables of a version. Yields the number of rows.
+pub(super) async fn verify(connection: &mut SqliteConnection, place: &str, version: i64) -> Result<u64, JournalError> {
     let damaged = |damage: String| JournalError::Damaged { location: place.to_owned(), damage };
     let unreadable = |error: sqlx::Error| damaged(error.to_string());
     let pages: String =
@@ -101,13 +105,14 @@ pub(super) async fn verify(connection: &mut SqliteConnection, place: &str) -> Re
     if pages != "ok" {
         return Err(damaged(pages));
     }
+    let sql = if version < FIRST_WITH_PRINCIPALS {
+        rows_sql!("", "WHERE number > ? ORDER BY number LIMIT 500")
+    } else {
+        rows_sql!("WHERE number > ? ORDER BY number LIMIT 500")
+    };
     let (mut sum, mut count, mut last) = (0_i64, 0_u64, -1_i64);
     loop {
-        let rows = sqlx::query(rows_sql!("WHERE number > ? ORDER BY number LIMIT 500"))
-            .bind(last)
-            .fetch_all(&mut *connection)
-            .await
-            .map_err(unreadable)?;
+        let rows = sqlx::query(sql).bind(last).fetch_all(&mut *connection).await.map_err(unreadable)?;
         if rows.is_empty() {
             break;
         }

@@ -18,6 +18,8 @@ use super::{
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Version of the tables, in the file's `user_version`. Releases before 1 wrote 0; version 1 had no principals.
 pub(super) const SCHEMA_VERSION: i64 = 2;
+/// The first version whose rows name a principal.
+pub(super) const FIRST_WITH_PRINCIPALS: i64 = 2;
 
 const SCHEMA_SQL: &str = "
 CREATE TABLE IF NOT EXISTS owner (one INTEGER PRIMARY KEY CHECK (one = 1), name TEXT NOT NULL) STRICT;
@@ -166,7 +168,7 @@ async fn prepare(connection: &mut SqliteConnection, place: &str, owner: &str) ->
             expected_owner: owner.to_owned(),
         });
     }
-    integrity::verify(connection, place).await?;
+    integrity::verify(connection, place, SCHEMA_VERSION).await?;
     Ok(sqlx::query_scalar("SELECT identity FROM head").fetch_one(connection).await?)
 }
 

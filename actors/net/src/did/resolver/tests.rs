@@ -145,7 +145,15 @@ async fn a_server_that_goes_back_to_an_older_log_is_not_believed() {
     assert!(resolver().resolve_fresh(&log.did).await.is_ok(), "without a memory it is a log like any other");
     log.add_entry(&key, |_| {});
     site.publish(&log);
-    remembering().resolve_fresh(&log.did).await.expect("a longer log");
+    let resolver = remembering();
+    resolver.resolve_fresh(&log.did).await.expect("a longer log");
+    let live = log.text();
+    log.add_entry(&key, |entry| entry["parameters"]["deactivated"] = true.into());
+    site.publish(&log);
+    assert_eq!(resolver.resolve_fresh(&log.did).await.expect_err("its end").code(), "did_deactivated");
+    // The resolver has verified these bytes before, and they are over.
+    site.put("/.well-known/did.jsonl", "", &live);
+    assert_eq!(resolver.resolve_fresh(&log.did).await.expect_err("an ended DID").code(), "did_rolled_back");
 }
 
 #[tokio::test]

@@ -66,7 +66,7 @@ pub struct AuditCompletion {
     pub fee: Option<String>,
 }
 
-/// A call that ended before anything was signed: a refused or declined write, or a call of an agent.
+/// A call that ended before anything was signed: a refused or declined write, a call of an agent, or a read that was confirmed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AuditCall {
     /// Time of the end, RFC 3339.
@@ -82,6 +82,9 @@ pub struct AuditCall {
     pub tool: String,
     /// The policy for the tool: `allow`, `ask`, `confirm`, `deny`.
     pub verdict: String,
+    /// The person or program that confirmed the call, where the policy asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confirmed_by: Option<String>,
     /// Arguments of the call.
     pub arguments: Value,
     /// Code of the error that was answered; absent for a call that succeeded.
