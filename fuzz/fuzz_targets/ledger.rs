@@ -43,7 +43,7 @@ static FIXTURE: LazyLock<Fixture> = LazyLock::new(|| {
     let state = GenesisState { accounts: vec![account], ..GenesisState::default() }.build_state(&chain).expect("a genesis");
     let messages = chain.registry.msg_type_urls();
     let queries =
-        chain.registry.rpc_methods().map(|(path, _, _)| path).filter(|path| path.contains("Query/")).collect();
+        chain.registry.rpc_methods().map(|rpc| rpc.path).filter(|path| path.contains("Query/")).collect();
     Fixture { chain, state, key, messages, queries }
 });
 
