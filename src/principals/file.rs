@@ -81,7 +81,7 @@ pub(super) fn parse(text: &str, names: &ToolNames) -> Result<Vec<FilePrincipal>,
         Err(error) => return Err(vec![error.message().to_owned() + &position(text, &error)]),
     };
     let (mut problems, mut principals, mut taken) = (Vec::new(), Vec::new(), BTreeSet::new());
-    let mut tokens = BTreeSet::new();
+    let (mut tokens, mut scopes) = (BTreeSet::new(), BTreeSet::new());
     for row in file.principal {
         let name = row.name.clone();
         match read_row(row, names) {
@@ -91,6 +91,9 @@ pub(super) fn parse(text: &str, names: &ToolNames) -> Result<Vec<FilePrincipal>,
                 }
                 if principal.token.is_some_and(|token| !tokens.insert(token)) {
                     problems.push(format!("{name}: another principal has the same token"));
+                }
+                if principal.oauth_scope.as_ref().is_some_and(|scope| !scopes.insert(scope.clone())) {
+                    problems.push(format!("{name}: another principal has the same oauth_scope"));
                 }
                 principals.push(principal);
             }
@@ -218,6 +221,10 @@ mod tests {
             (
                 "[[principal]]\nname = \"a\"\noauth_scope = \"a\"\n[[principal]]\nname = \"a\"\noauth_scope = \"b\"",
                 "two principals",
+            ),
+            (
+                "[[principal]]\nname = \"a\"\noauth_scope = \"s\"\n[[principal]]\nname = \"b\"\noauth_scope = \"s\"",
+                "same oauth_scope",
             ),
         ] {
             let problems = parse(text, &names).expect_err("unusable").join("; ");

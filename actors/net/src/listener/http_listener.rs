@@ -71,7 +71,8 @@ impl HttpListener {
         self
     }
 
-    /// Serves until `shutdown` is cancelled and the open requests have ended. Connections that were upgraded are not waited for.
+    /// Serves until `shutdown` is cancelled and the open requests have ended. Connections that were upgraded are not waited for. The open
+    /// connections end when the future is dropped.
     pub async fn serve<S, B>(self, service: S, shutdown: CancellationToken)
     where
         S: Service<Request<RequestBody>, Response = Response<B>, Error = Infallible> + Clone + Send + 'static,
@@ -82,7 +83,8 @@ impl HttpListener {
         let Self { name, socket, settings, tls } = self;
         let table = ConnectionTable::new(name, Arc::clone(&settings));
         let server = Arc::new(ListenerTask { settings, table, tls, shutdown });
-        let connections = TaskTracker::new();
+        let (connections, dropped) = (TaskTracker::new(), CancellationToken::new());
+        let _ends_connections = dropped.clone().drop_guard();
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -120,9 +122,9 @@ impl HttpListener {
                 }
             };
             metrics::record_http_connections(name, server.table.len());
-            let (server, service) = (Arc::clone(&server), service.clone());
+            let (server, service, dropped) = (Arc::clone(&server), service.clone(), dropped.clone());
             connections.spawn(async move {
-                server.run(client, slot, descriptor, service).await;
+                dropped.run_until_cancelled(server.run(client, slot, descriptor, service)).await;
                 metrics::record_http_connections(name, server.table.len());
             });
         }

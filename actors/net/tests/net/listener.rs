@@ -245,6 +245,18 @@ async fn a_listener_that_stops_answers_the_open_requests() {
     timeout(PATIENCE, server.serving).await.expect("ends").expect("joined");
 }
 
+#[tokio::test]
+async fn a_listener_that_is_given_up_ends_its_connections() {
+    let server = start(patient(), None);
+    let mut busy = TcpStream::connect(server.address).await.expect("connects");
+    busy.write_all(b"GET /slow HTTP/1.1\r\nhost: test\r\n\r\n").await.expect("sent");
+    // A later connection that is answered shows that the first one was accepted.
+    let mut other = TcpStream::connect(server.address).await.expect("connects");
+    assert!(request(&mut other, GET).await.starts_with("HTTP/1.1 200"));
+    server.serving.abort();
+    assert_eq!((read_to_end(&mut busy).await, read_to_end(&mut other).await), (0, 0));
+}
+
 /// A certificate that has signed itself, in a directory of its own.
 struct Identity {
     certificate: rcgen::CertifiedKey<rcgen::KeyPair>,
