@@ -13,6 +13,7 @@ use svc_trust::{
     digest::{DigestAlgorithm, digest_jcs},
     proof::parse_proofs,
 };
+use svc_wire::timestamp;
 
 use super::trust_checker::{TrustChecker, document, fetch, query_chain};
 use crate::node::harness::{config, devnet, devnet_at};
@@ -59,7 +60,8 @@ async fn linked_presentations_are_served_signed_and_anchored() {
             let proof = parse_proofs(&presentation).expect("proved").remove(0).expect("understood");
             let key = verification_key(&document, &proof.verification_method, ProofPurpose::Authentication, 0)
                 .expect("a key");
-            proof.verify(&presentation, &key, 0).expect("verifies");
+            let now = timestamp::unix_nanos(&svc_kit::wall_clock::now());
+            proof.verify(&presentation, &key, now).expect("verifies");
             let credential = &presentation["verifiableCredential"][0];
             let digest = format!("sha384-{}", digest_jcs(credential, DigestAlgorithm::Sha384).expect("canonical"));
             assert!(query_chain(&devnet, "di.GetDigest", &json!({"digest": digest})).is_some(), "{name}: {digest}");
