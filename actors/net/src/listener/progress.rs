@@ -20,7 +20,7 @@ pub(super) struct Progress {
     is_held: bool,
 }
 
-/// What became of bytes that were to be written.
+/// Outcome of a write or flush.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WriteOutcome {
     /// The client takes none now.
