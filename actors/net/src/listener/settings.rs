@@ -10,7 +10,7 @@ pub struct ListenerSettings {
     /// Most connections at once of one IPv4 address or one IPv6 network of 64 bits, without those of proven clients.
     pub max_per_address: usize,
     /// Longest time from the first byte of a head, or from the connect, to its end; longest pause of a body, and the time that all of it has
-    /// beside one second for each [`MIN_BODY_BYTES_A_SECOND`].
+    /// beside one second for each KiB.
     pub header_timeout: Duration,
     /// Longest time between two requests of a connection, and longest time in which a client reads nothing of its answer.
     pub idle_timeout: Duration,
