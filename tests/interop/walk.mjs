@@ -25,6 +25,7 @@ const RESOURCES = {
   "svc://own/vs-agents": [],
   "svc://own/transactions": ["transactions"],
   "svc://own/audit": ["records"],
+  "svc://own/approvals": ["approvals"],
   "svc://own/status": ["journal", "endpoints", "bootstrap_complete", "rpc_ws", "indexer_ws", "graph_ws", "build_version", "actors"],
 };
 const PROMPT_ARGUMENTS = {
