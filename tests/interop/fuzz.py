@@ -154,7 +154,7 @@ def send(body, unusual, method="POST"):
             200: method == "GET" and headers.get("content-type", "").startswith("text/event-stream"),
             202: text == "" and not request,
             204: method == "DELETE",
-            400: text.startswith("Bad Request") or method == "HEAD",
+            400: text.startswith("Bad Request") or method == "HEAD" or bool({"host", "origin"} & set(unusual)),
             401: "authorization" in unusual and headers.get("www-authenticate") == "Bearer",
             403: bool({"host", "origin"} & set(unusual)),
             404: "mcp-session-id" in unusual and (text == "Not Found: Session not found" or method == "HEAD"),

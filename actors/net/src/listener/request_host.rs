@@ -17,7 +17,7 @@ pub struct HostRule {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostRefusal {
     /// There is more than one header of this name, or it is no text.
-    #[error("the request must have one {0} header")]
+    #[error("the request must have one {0} header, of ASCII text")]
     Repeated(&'static str),
     /// The target of the request and its header name different hosts.
     #[error("the request names the host {target:?} in its target and {header:?} in its Host header")]
