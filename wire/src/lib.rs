@@ -7,7 +7,7 @@
 //! - `indexer_reads`, `event_stream`, `trust_stream`, `participant_state`: the JSON of the indexer; `block_subscription`: a subscriber's
 //!   side of its stream.
 //! - `error_envelope`: the error of every tool call.
-//! - `timestamp`, `syntax`, `strict_json`, `secret`: values inside of all of these.
+//! - `timestamp`, `syntax`, `strict_json`, `secret`, `verification_method`: values inside of all of these.
 //!
 //! This crate is not a client. It opens no connection, reads no clock and has no async function. It checks the form of a
 //! message; the rules of the ledger are those of the chain.
@@ -44,7 +44,7 @@ pub mod proto_registry;
 pub use account::{account_key, address, adr036};
 pub use chain::{chain_error, comet_rpc, tx};
 pub use indexer::{block_subscription, event_stream, indexer_reads, participant_state, trust_stream};
-pub use values::{secret, strict_json, syntax, timestamp};
+pub use values::{secret, strict_json, syntax, timestamp, verification_method};
 
 /// Rust types of every message, one module per protobuf package (`proto::svc::ec::v1`, `proto::cosmos::tx::v1beta1`, …).
 ///

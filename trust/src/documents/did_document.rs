@@ -1,9 +1,9 @@
 //! Keys and services of a DID Document. Another party writes the document, so every member is checked before use.
 
 use ed25519_dalek::VerifyingKey;
-use multibase::Base;
 use serde_json::Value;
-use svc_wire::timestamp;
+pub use svc_wire::verification_method::{absolute_did_url, did_of_url};
+use svc_wire::verification_method::{KeyKind, KeyRelation, MethodError, method_key};
 
 use crate::rejection::RejectionCode;
 
@@ -19,9 +19,13 @@ pub enum ProofPurpose {
 impl ProofPurpose {
     /// Name in DID Documents and proofs.
     pub fn as_str(self) -> &'static str {
+        self.relation().as_str()
+    }
+
+    fn relation(self) -> KeyRelation {
         match self {
-            Self::AssertionMethod => "assertionMethod",
-            Self::Authentication => "authentication",
+            Self::AssertionMethod => KeyRelation::AssertionMethod,
+            Self::Authentication => KeyRelation::Authentication,
         }
     }
 
@@ -29,16 +33,6 @@ impl ProofPurpose {
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::AssertionMethod, Self::Authentication].into_iter().find(|purpose| purpose.as_str() == name)
     }
-}
-
-/// The DID of a DID URL.
-pub fn did_of_url(url: &str) -> &str {
-    url.split(['#', '?', '/']).next().unwrap_or(url)
-}
-
-/// The absolute form of a DID URL in a document, where the DID may be left out.
-pub fn absolute_did_url(did: &str, id: &str) -> String {
-    if id.starts_with('#') { format!("{did}{id}") } else { id.to_owned() }
 }
 
 /// The Ed25519 key of a verification method, by the id of the method.
@@ -51,48 +45,15 @@ pub fn verification_key(
     purpose: ProofPurpose,
     now: i128,
 ) -> Result<VerifyingKey, RejectionCode> {
-    let did = document["id"].as_str().unwrap_or_default();
-    let is_method = |id: &str| absolute_did_url(did, id) == method;
-    let found_in = |list: &'static str| {
-        let methods = document[list].as_array().into_iter().flatten();
-        methods.filter(|entry| entry.is_object()).find(|entry| entry["id"].as_str().is_some_and(is_method))
-    };
-    let embedded = found_in(purpose.as_str());
-    let declared = found_in("verificationMethod");
-    let is_allowed = embedded.is_some()
-        || document[purpose.as_str()].as_array().into_iter().flatten().filter_map(Value::as_str).any(is_method);
-    let entry = embedded.or(declared).ok_or(RejectionCode::KeyUnknown)?;
-    if !is_allowed {
-        return Err(RejectionCode::KeyNotForPurpose);
-    }
-    // With a method of another controller, that controller could sign for this DID.
-    if entry.get("controller").is_some_and(|controller| controller != did) {
-        return Err(RejectionCode::KeyNotForPurpose);
-    }
-    let expires = entry.get("expires").map(|text| text.as_str().and_then(timestamp::parse_rfc3339));
-    let has_expired =
-        expires.is_some_and(|instant| instant.is_none_or(|instant| timestamp::unix_nanos(&instant) <= now));
-    // Any value is a revocation: a reader of `revoked: true` or of a list must not take the key for a good one.
-    if entry.get("revoked").is_some() || has_expired {
-        return Err(RejectionCode::KeyRevoked);
-    }
-    public_key(entry).ok_or(RejectionCode::KeyUnusable)
-}
-
-fn public_key(entry: &Value) -> Option<VerifyingKey> {
-    const ED25519: [u8; 2] = [0xed, 0x01];
-    let bytes = if let Some(text) = entry["publicKeyMultibase"].as_str() {
-        multibase::decode(text).ok()?.1.strip_prefix(&ED25519)?.to_vec()
-    } else if let Some(text) = entry["publicKeyBase58"].as_str() {
-        Base::Base58Btc.decode(text).ok()?
-    } else {
-        let jwk = &entry["publicKeyJwk"];
-        let is_ed25519 = jwk["kty"] == "OKP" && jwk["crv"] == "Ed25519";
-        Base::Base64Url.decode(jwk["x"].as_str().filter(|_| is_ed25519)?).ok()?
-    };
-    let key = VerifyingKey::from_bytes(&bytes.try_into().ok()?).ok()?;
+    let key = method_key(document, method, purpose.relation(), KeyKind::Ed25519, now).map_err(|error| match error {
+        MethodError::Unknown => RejectionCode::KeyUnknown,
+        MethodError::NotAllowed => RejectionCode::KeyNotForPurpose,
+        MethodError::Ended => RejectionCode::KeyRevoked,
+        MethodError::Unusable => RejectionCode::KeyUnusable,
+    })?;
     // With a key of small order, signatures verify that were never made.
-    (!key.is_weak()).then_some(key)
+    let key = VerifyingKey::from_bytes(&key).ok().filter(|key| !key.is_weak());
+    key.ok_or(RejectionCode::KeyUnusable)
 }
 
 /// Whether the type of a service or credential is `kind`, or a list with `kind`.
@@ -165,6 +126,7 @@ const LINKED_PRESENTATION_TYPE: &str = "LinkedVerifiablePresentation";
 
 #[cfg(test)]
 mod tests {
+    use multibase::Base;
     use serde_json::json;
 
     use super::*;

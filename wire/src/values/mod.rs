@@ -4,3 +4,4 @@ pub mod secret;
 pub mod strict_json;
 pub mod syntax;
 pub mod timestamp;
+pub mod verification_method;

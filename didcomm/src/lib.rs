@@ -1,0 +1,27 @@
+//! DIDComm v2 as the agents of this registry speak it.
+//!
+//! - [`envelope`]: encrypted messages, and every check of who sent them to whom.
+//! - [`peer_did`], [`from_prior`], [`connection`]: DIDs that change, and the peer that stays.
+//! - [`protocol`]: the messages by type.
+//! - [`delivery`]: what counts as delivered, and what is sent again.
+//!
+//! The crate opens no connection and reads no clock: resolved documents, keys and the time are arguments.
+
+pub mod connection;
+pub mod delivery;
+pub mod endpoint;
+pub mod envelope;
+pub mod from_prior;
+mod json_shape;
+pub mod limits;
+pub mod message;
+pub mod peer_did;
+pub mod protocol;
+mod refusal;
+mod small_order;
+
+pub use message::Message;
+pub use refusal::Refusal;
+
+#[cfg(test)]
+mod tests;
