@@ -152,9 +152,7 @@ pub fn place(connections: &[Connection], arrival: Arrival<'_>) -> Result<Placeme
         }
         // A stranger's rotation cannot move a peer that began under the new DID: the peer's own chain would be another.
         (None, Some(_)) => Err(Refusal::FromPriorIssuer),
-        (None, None) => {
-            Ok(Placement::New { their_did: sender.to_owned(), previous: Some(prior.issuer.clone()) })
-        }
+        (None, None) => Ok(Placement::New { their_did: sender.to_owned(), previous: Some(prior.issuer.clone()) }),
     }
 }
 
@@ -182,7 +180,8 @@ mod tests {
 
     fn prior(issuer: &str, subject: Option<&str>, issued_at: i64) -> FromPrior {
         let key = SigningKey::from_bytes(&[3; 32]);
-        FromPrior::read(&make_from_prior(&key, &format!("{issuer}#k"), issuer, subject, issued_at)).expect("a from_prior")
+        FromPrior::read(&make_from_prior(&key, &format!("{issuer}#k"), issuer, subject, issued_at))
+            .expect("a from_prior")
     }
 
     fn rotated() -> Connection {

@@ -1,7 +1,8 @@
-//! What counts as delivered, and what is sent again. DIDComm has no acknowledgement.
+//! Delivery and repetition of messages. DIDComm has no acknowledgement.
 //!
 //! A message is *done* when the receiver says that it has it, *not sent* when none of it can have arrived, and else *unknown*.
-//! What was not sent is tried again until its time is over. What is unknown is repeated only where a second one does no harm.
+//! A message that was not sent is tried again until its time is over. One of unknown result is repeated only where a second one
+//! does no harm.
 
 use serde_json::Value;
 
@@ -16,7 +17,7 @@ pub enum Attempt {
     NotSent,
     /// Not sent, and no later attempt would be: the message is too large, or of a type that the receiver does not take.
     Rejected,
-    /// Bytes went out, and no answer says what became of them.
+    /// Bytes went out, and no answer says whether they arrived.
     Unknown,
 }
 
@@ -61,9 +62,14 @@ impl Repetition {
         const HOUR: i64 = 60 * MINUTE;
         match self {
             Self::Never => &[],
-            Self::Opening => {
-                &[MINUTE, 5 * MINUTE, 30 * MINUTE, 6 * HOUR + 30 * MINUTE, 12 * HOUR + 30 * MINUTE, 18 * HOUR + 30 * MINUTE]
-            }
+            Self::Opening => &[
+                MINUTE,
+                5 * MINUTE,
+                30 * MINUTE,
+                6 * HOUR + 30 * MINUTE,
+                12 * HOUR + 30 * MINUTE,
+                18 * HOUR + 30 * MINUTE,
+            ],
             Self::Acknowledgement | Self::Ending => &[MINUTE, 10 * MINUTE, HOUR],
         }
     }
@@ -90,12 +96,12 @@ pub struct Waiting {
     pub unknowns: u32,
 }
 
-/// What becomes of a message after an attempt.
+/// The step after an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// It is delivered.
     Delivered,
-    /// It is sent again, with what is remembered of it.
+    /// It is sent again.
     Again {
         /// Seconds since the epoch.
         at: i64,
@@ -234,20 +240,29 @@ mod tests {
 
     #[test]
     fn what_may_have_arrived_is_never_called_undeliverable() {
-        let Next::Again { waiting, .. } = after_attempt(waiting(Repetition::Ending), Attempt::Unknown, 0, DAY, 0.0) else {
+        let Next::Again { waiting, .. } = after_attempt(waiting(Repetition::Ending), Attempt::Unknown, 0, DAY, 0.0)
+        else {
             panic!("it is repeated");
         };
         for (attempt, now) in [(Attempt::Rejected, 60), (Attempt::NotSent, DAY)] {
             assert_eq!(after_attempt(waiting, attempt, now, DAY, 0.0), Next::Unanswered);
         }
-        let Next::Again { at, .. } = after_attempt(waiting, Attempt::Unknown, DAY, DAY, 0.0) else { panic!("once more") };
+        let Next::Again { at, .. } = after_attempt(waiting, Attempt::Unknown, DAY, DAY, 0.0) else {
+            panic!("once more")
+        };
         assert_eq!(at, DAY + 1, "after a pause one repetition is enough");
         assert_eq!(after_attempt(waiting, Attempt::Done, 60, DAY, 0.0), Next::Delivered);
     }
 
     #[test]
     fn pauses_differ_by_a_fifth() {
-        let pause = |jitter| match after_attempt(Waiting { failures: 10, ..waiting(Repetition::Never) }, Attempt::NotSent, 0, DAY, jitter) {
+        let pause = |jitter| match after_attempt(
+            Waiting { failures: 10, ..waiting(Repetition::Never) },
+            Attempt::NotSent,
+            0,
+            DAY,
+            jitter,
+        ) {
             Next::Again { at, .. } => at,
             other => panic!("{other:?}"),
         };

@@ -26,7 +26,8 @@ pub struct Endpoint {
 /// The endpoints of a document, in its order. Those in clear text are left out unless `clear_text` is allowed; so is one that
 /// wants mediators, since nothing is forwarded.
 pub fn endpoints(document: &Value, clear_text: bool) -> Vec<Endpoint> {
-    let services = document["service"].as_array().into_iter().flatten().filter(|service| is_messaging(&service["type"]));
+    let services =
+        document["service"].as_array().into_iter().flatten().filter(|service| is_messaging(&service["type"]));
     let entries = services.flat_map(|service| match &service["serviceEndpoint"] {
         Value::Array(several) => several.iter().collect(),
         one => vec![one],

@@ -45,7 +45,10 @@ impl FromPrior {
             return None;
         }
         let did = |value: &Value| {
-            value.as_str().filter(|did| did.starts_with("did:") && did.len() <= limits::MAX_DID_BYTES).map(str::to_owned)
+            value
+                .as_str()
+                .filter(|did| did.starts_with("did:") && did.len() <= limits::MAX_DID_BYTES)
+                .map(str::to_owned)
         };
         let issuer = did(&claims["iss"])?;
         let subject = match claims.get("sub") {

@@ -1,9 +1,9 @@
 //! DIDComm v2 as the agents of this registry speak it.
 //!
-//! - [`envelope`]: encrypted messages, and every check of who sent them to whom.
+//! - [`envelope`]: encrypted messages, and every check of their sender and recipient.
 //! - [`peer_did`], [`from_prior`], [`connection`]: DIDs that change, and the peer that stays.
 //! - [`protocol`]: the messages by type.
-//! - [`delivery`]: what counts as delivered, and what is sent again.
+//! - [`delivery`]: results of sending, and repetitions.
 //!
 //! The crate opens no connection and reads no clock: resolved documents, keys and the time are arguments.
 

@@ -1,4 +1,4 @@
-//! Bounds on what a stranger may send. Each is checked before the work that it bounds.
+//! Bounds on messages of strangers. Each is checked before the work that it bounds.
 
 /// Bytes of an envelope.
 pub const MAX_MESSAGE_BYTES: usize = 5 * 1024 * 1024;

@@ -65,8 +65,7 @@ impl Message {
     /// Parses the content of an envelope.
     pub fn parse(text: &[u8]) -> Result<Self, Refusal> {
         json_shape::check(text)?;
-        let Value::Object(members) =
-            parse_strict_json(text, limits::MAX_JSON_LEVELS).map_err(|_| Refusal::NotJson)?
+        let Value::Object(members) = parse_strict_json(text, limits::MAX_JSON_LEVELS).map_err(|_| Refusal::NotJson)?
         else {
             return Err(Refusal::NotAMessage);
         };
@@ -74,7 +73,8 @@ impl Message {
     }
 
     fn from_members(mut members: Map<String, Value>) -> Result<Self, Refusal> {
-        let is_envelope = ["ciphertext", "protected", "payload", "signatures"].iter().any(|name| members.contains_key(*name));
+        let is_envelope =
+            ["ciphertext", "protected", "payload", "signatures"].iter().any(|name| members.contains_key(*name));
         if is_envelope && !members.contains_key("type") {
             return Err(Refusal::Nested);
         }

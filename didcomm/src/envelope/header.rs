@@ -1,4 +1,4 @@
-//! The protected header, and what it must say about the keys.
+//! The protected header, and its statements about the keys.
 
 use affinidi_messaging_didcomm::jwe::envelope::{ALG_ANONCRYPT, ALG_AUTHCRYPT};
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
@@ -12,7 +12,7 @@ use crate::{limits, refusal::Refusal, small_order::is_of_small_order};
 /// Levels of a header: it is an object that holds a key.
 const MAX_LEVELS: usize = 4;
 
-/// What was found in the header.
+/// The header of an envelope whose form is right.
 #[derive(Debug)]
 pub(super) struct Header {
     /// Key id of the sender; nothing in an envelope without one.

@@ -1,7 +1,7 @@
 //! Encrypted envelopes: JWE in the general JSON form.
 //!
-//! The cryptography is that of a library. It opens what it is given; the checks of form and of who speaks are here, in this
-//! order: what costs nothing first, keys of others last.
+//! The cryptography is that of a library. It opens every envelope that it has the key for; the checks of form and sender are
+//! here: the cheap ones first, those that need keys of others last.
 
 mod header;
 mod open;
@@ -77,7 +77,7 @@ impl<'a> Envelope<'a> {
         &self.recipients
     }
 
-    /// The key id of the sender; nothing when the sender does not say who it is.
+    /// The key id of the sender; nothing in an anonymous envelope.
     pub fn sender_key_id(&self) -> Option<&str> {
         self.header.sender_key_id.as_deref()
     }
@@ -107,7 +107,7 @@ impl<'a> Members<'a> {
         if self.ciphertext.is_none() && self.kind.is_some() {
             return Err(Refusal::NotEncrypted);
         }
-        // Both are of JWE and not of DIDComm: the library reads neither, though one of them changes what is authenticated.
+        // Both are of JWE and not of DIDComm: the library reads neither, though one of them changes the authenticated data.
         if self.aad.is_some() || self.unprotected.is_some() {
             return Err(Refusal::NotAnEnvelope);
         }

@@ -6,9 +6,11 @@ use serde_json::Value;
 use svc_wire::verification_method::{KeyKind, KeyRelation, did_of_url, method_key};
 
 use super::{Envelope, KeyAgreementKey};
-use crate::{limits, message::Message, peer_did::is_same_did, protocol, refusal::Refusal, small_order::is_of_small_order};
+use crate::{
+    limits, message::Message, peer_did::is_same_did, protocol, refusal::Refusal, small_order::is_of_small_order,
+};
 
-/// Who sent a message.
+/// The sender of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sender {
     /// The holder of a key under `keyAgreement` of this DID.
@@ -16,7 +18,7 @@ pub enum Sender {
         /// In the form of the resolved document.
         did: String,
     },
-    /// Nobody that the envelope names.
+    /// The envelope names none.
     Anonymous,
 }
 
@@ -25,7 +27,7 @@ pub enum Sender {
 pub struct Opened {
     /// The message.
     pub message: Message,
-    /// Who sent it.
+    /// Its sender.
     pub sender: Sender,
 }
 
@@ -93,7 +95,7 @@ fn sender_key(document: &Value, key_id: &str, now: i64) -> Result<(String, Publi
     Ok((did.to_owned(), PublicKeyAgreement::X25519(key)))
 }
 
-/// A message that anybody could have written says one thing only: that a DID is given up, with the proof of its holder.
+/// A message without a sender says one thing only: that a DID is given up, with the proof of its holder.
 fn check_anonymous(message: &Message) -> Result<(), Refusal> {
     let is_end = message.kind == protocol::EMPTY && message.from.is_none() && message.from_prior.is_some();
     if is_end { Ok(()) } else { Err(Refusal::Anonymous) }

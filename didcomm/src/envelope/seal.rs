@@ -32,7 +32,7 @@ pub fn seal(
     within_limit(sealed.map_err(|error| SealError::Cipher(error.to_string()))?)
 }
 
-/// Encrypts a message without saying who sends it.
+/// Encrypts a message without naming its sender.
 pub fn seal_anonymously(message: &Message, (recipient_id, recipient): (&str, &[u8; 32])) -> Result<String, SealError> {
     let text = message.to_json().to_string();
     let recipient = usable(recipient)?;

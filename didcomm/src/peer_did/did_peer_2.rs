@@ -29,7 +29,7 @@ pub(super) fn resolve(did: &str) -> Result<Value, PeerDidError> {
             _ => return Err(PeerDidError::Form),
         };
         multibase::decode(rest).map_err(|_| PeerDidError::Form)?;
-        // Keys are numbered in their order, whatever their purpose.
+        // Keys of all purposes are numbered in one order.
         let id = format!("#key-{}", methods.len() + 1);
         methods.push(json!({"id": id, "type": "Multikey", "controller": did, "publicKeyMultibase": rest}));
         relations.entry(relation).or_default().push(id);
@@ -100,9 +100,12 @@ mod tests {
         assert_eq!(key("#key-1", KeyRelation::Authentication, KeyKind::Ed25519), Ok([1; 32]));
         assert_eq!(key("#key-2", KeyRelation::KeyAgreement, KeyKind::X25519), Ok([2; 32]));
         let endpoint = |uri: &str| json!({"uri": uri, "accept": ["didcomm/v2"]});
-        assert_eq!(document["service"], json!([
-            {"id": "#service", "type": "DIDCommMessaging", "serviceEndpoint": endpoint("wss://a.example")},
-            {"id": "#service-1", "type": "DIDCommMessaging", "serviceEndpoint": endpoint("https://a.example")},
-        ]));
+        assert_eq!(
+            document["service"],
+            json!([
+                {"id": "#service", "type": "DIDCommMessaging", "serviceEndpoint": endpoint("wss://a.example")},
+                {"id": "#service-1", "type": "DIDCommMessaging", "serviceEndpoint": endpoint("https://a.example")},
+            ])
+        );
     }
 }

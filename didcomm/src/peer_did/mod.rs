@@ -16,7 +16,7 @@ pub enum PeerDidError {
     /// Another method, or other parts than it has.
     #[error("it is no did:peer of the methods 2 and 4")]
     Form,
-    /// The short form, which holds no document: whoever sent it must have sent the long one before.
+    /// The short form, which holds no document: its sender must have sent the long one before.
     #[error("the short form of did:peer:4 holds no document")]
     Short,
     /// The hash in the DID is not that of its document.

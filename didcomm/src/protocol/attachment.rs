@@ -6,7 +6,7 @@ use base64::{
 };
 use serde_json::{Value, json};
 
-use super::ContentError;
+use super::body::ContentError;
 use crate::{limits, message::Message};
 
 /// An attachment of a message.
@@ -64,7 +64,7 @@ impl Attachment {
     }
 }
 
-/// Standard base64 with padding is what agents send; the other forms cost nothing to take.
+/// Agents send standard base64 with padding; the other forms cost nothing to take.
 fn decode(text: &str) -> Option<Vec<u8>> {
     let engines = [&BASE64_STANDARD, &BASE64_STANDARD_NO_PAD, &BASE64_URL_SAFE_NO_PAD];
     engines.iter().find_map(|engine| engine.decode(text).ok())

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{ContentError, body_text};
+use super::body::{ContentError, body_text};
 use crate::{limits, message::Message};
 
 /// The only type of the protocol.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ContentError, PROTOCOLS};
+use super::{body::ContentError, served::PROTOCOLS};
 use crate::message::Message;
 
 /// A question.
@@ -36,7 +36,7 @@ pub fn query_message(id: &str, matching: &str) -> Message {
     Message::new(id, QUERIES, json!({"queries": [{"feature-type": "protocol", "match": matching}]}))
 }
 
-/// Answers a question with what is served.
+/// Answers a question with the protocols that are served.
 pub fn answer(queries: &[Query]) -> Vec<Disclosure> {
     let served = PROTOCOLS.iter().flat_map(|(_, protocols)| *protocols);
     let asked = |protocol: &str| {
@@ -96,7 +96,8 @@ mod tests {
         assert_eq!(ask("*").len(), PROTOCOLS.iter().map(|(_, protocols)| protocols.len()).sum::<usize>());
         let other = [Query { feature_type: "capability".into(), matching: "*".into() }];
         assert_eq!(answer(&other), [], "no feature of another type is claimed");
-        let answered = disclosures_message("2", "1", &answer(&[Query { feature_type: "protocol".into(), matching: "*".into() }]));
+        let answered =
+            disclosures_message("2", "1", &answer(&[Query { feature_type: "protocol".into(), matching: "*".into() }]));
         let Ok(Content::Disclosures(disclosures)) = Content::read(&answered) else { panic!("disclosures") };
         assert_eq!((disclosures.len(), answered.thread()), (6, "1"));
     }

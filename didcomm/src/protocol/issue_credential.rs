@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Attachment, ContentError, body_text, optional_text};
+use super::{
+    attachment::Attachment,
+    body::{ContentError, body_text, optional_text},
+};
 use crate::message::Message;
 
 /// The issuer offers a credential.
@@ -28,7 +31,7 @@ const MAX_TEXT: usize = 2048;
 pub enum IssueCredential {
     /// The issuer offers.
     Offer {
-        /// What is offered.
+        /// The offered credential.
         attachments: Vec<FormatAttachment>,
         /// For people.
         comment: Option<String>,

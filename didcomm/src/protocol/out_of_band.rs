@@ -21,10 +21,8 @@ pub struct Invitation {
 impl Invitation {
     /// Makes the message.
     pub fn to_message(&self, id: &str) -> Message {
-        let mut body = Map::from_iter([
-            ("from".to_owned(), json!(self.from)),
-            ("accept".to_owned(), json!(["didcomm/v2"])),
-        ]);
+        let mut body =
+            Map::from_iter([("from".to_owned(), json!(self.from)), ("accept".to_owned(), json!(["didcomm/v2"]))]);
         for (name, value) in [("goal_code", &self.goal_code), ("goal", &self.goal)] {
             if let Some(value) = value {
                 body.insert(name.to_owned(), json!(value));

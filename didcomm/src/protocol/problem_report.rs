@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::PROBLEM_REPORT;
+use super::served::PROBLEM_REPORT;
 use crate::message::Message;
 
 /// Read, never sent.
@@ -23,14 +23,14 @@ pub struct ProblemReport {
     pub code: String,
     /// For people.
     pub text: String,
-    /// Who may try again: `YOU`, `ME`, `BOTH`, `NONE`.
+    /// The side that may try again: `YOU`, `ME`, `BOTH`, `NONE`.
     pub who_retries: Option<String>,
-    /// What is lost: `MESSAGE`, `THREAD`, `CONNECTION`.
+    /// The extent of the loss: `MESSAGE`, `THREAD`, `CONNECTION`.
     pub impact: Option<String>,
 }
 
 impl ProblemReport {
-    /// A report in which nobody tries again.
+    /// A report that does not say which side may try again.
     pub fn new(code: &str, text: &str) -> Self {
         Self { code: code.to_owned(), text: text.to_owned(), who_retries: None, impact: None }
     }

@@ -2,7 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{ContentError, body_text, optional_text};
+use super::{
+    body::{ContentError, body_text, optional_text},
+    problem_report::ProblemReport,
+};
 use crate::{
     limits,
     message::{Message, seconds},
@@ -18,7 +21,7 @@ pub const VALIDATING: &str = "https://didcomm.org/vt-flow/1.0/validating";
 pub const OOB_LINK: &str = "https://didcomm.org/vt-flow/1.0/oob-link";
 /// A credential has another state.
 pub const CREDENTIAL_STATE_CHANGE: &str = "https://didcomm.org/vt-flow/1.0/credential-state-change";
-/// What the applicant will get.
+/// The terms of a credential.
 pub const CREDENTIAL_TERMS: &str = "https://didcomm.org/vt-flow/1.0/credential-terms";
 /// The code for a peer that is no verifiable service.
 pub const NOT_A_VERIFIABLE_SERVICE: &str = "vt-flow.not-a-verifiable-service";
@@ -26,7 +29,7 @@ pub const NOT_A_VERIFIABLE_SERVICE: &str = "vt-flow.not-a-verifiable-service";
 /// Bytes of ids, and of texts for people.
 const MAX_ID: usize = 64;
 const MAX_TEXT: usize = 2048;
-/// Bytes of a link. It is kept as text, whatever it is.
+/// Bytes of a link. It is kept as a text and never followed.
 const MAX_LINK: usize = 100 * 1024;
 
 /// A message of the protocol.
@@ -36,14 +39,14 @@ pub enum VtFlow {
     OnboardingRequest {
         /// The applicant's participant.
         participant_id: String,
-        /// What both kinds of requests have.
+        /// The members of both kinds of requests.
         request: FlowRequest,
     },
     /// An applicant asks for a credential without an onboarding.
     IssuanceRequest {
         /// The schema of the credential.
         schema_id: String,
-        /// What both kinds of requests have.
+        /// The members of both kinds of requests.
         request: FlowRequest,
     },
     /// The validator works on it.
@@ -55,7 +58,7 @@ pub enum VtFlow {
     OobLink {
         /// The link as the peer wrote it. It is a text and nothing more.
         url: String,
-        /// What is to be done there.
+        /// The task there.
         description: String,
         /// Seconds since the epoch.
         expires_time: Option<i64>,
@@ -69,7 +72,7 @@ pub enum VtFlow {
         /// For people.
         reason: Option<String>,
     },
-    /// What the applicant will get.
+    /// The terms of a credential.
     CredentialTerms {
         /// Name of the format.
         credential_format: String,
@@ -78,7 +81,7 @@ pub enum VtFlow {
     },
 }
 
-/// What an applicant says in its first message.
+/// The members that both first messages of an applicant have.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FlowRequest {
     /// The id of the session, a UUID.
@@ -144,7 +147,8 @@ impl VtFlow {
                 (CREDENTIAL_STATE_CHANGE, with_text(body, "reason", reason.as_deref()))
             }
             Self::CredentialTerms { credential_format, present_as_linked_vp } => {
-                let body = json!({"credential_format": credential_format, "present_as_linked_vp": present_as_linked_vp});
+                let body =
+                    json!({"credential_format": credential_format, "present_as_linked_vp": present_as_linked_vp});
                 (CREDENTIAL_TERMS, body)
             }
         };
@@ -206,9 +210,9 @@ fn expiry(message: &Message) -> Result<Option<i64>, ContentError> {
     }
 }
 
-/// Whether a problem report ends a flow: its code is one of the protocol for which nobody tries again.
+/// Whether a problem report ends a flow: its code is one of the protocol, and the peer may not try again.
 pub(crate) fn ends_a_flow(message: &Message) -> bool {
-    let report = super::problem_report::ProblemReport::read(message);
+    let report = ProblemReport::read(message);
     report.code.starts_with("vt-flow.") && report.who_retries.as_deref() != Some("YOU")
 }
 
@@ -241,7 +245,9 @@ mod tests {
             message.body.insert(name.to_owned(), value);
             Content::read(&message)
         };
-        for (name, value) in [("schema_id", json!(5)), ("claims", json!([])), ("participant_session_id", json!("x".repeat(65)))] {
+        for (name, value) in
+            [("schema_id", json!(5)), ("claims", json!([])), ("participant_session_id", json!("x".repeat(65)))]
+        {
             let error = with(name, value).expect_err(name);
             assert!(error.to_string().starts_with(name), "{error}");
         }

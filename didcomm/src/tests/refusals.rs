@@ -23,7 +23,8 @@ fn key(seed: u8) -> KeyAgreementKey {
 }
 
 fn document(did: &str, key: &KeyAgreementKey) -> Value {
-    let method = json!({"id": "#ka", "type": "Multikey", "publicKeyMultibase": multikey(KeyKind::X25519, &key.public_key())});
+    let method =
+        json!({"id": "#ka", "type": "Multikey", "publicKeyMultibase": multikey(KeyKind::X25519, &key.public_key())});
     json!({"id": did, "verificationMethod": [method], "keyAgreement": ["#ka"]})
 }
 
@@ -51,7 +52,8 @@ fn open(envelope: &Value) -> Result<Opened, Refusal> {
 fn with_header(change: impl FnOnce(&mut Value)) -> Value {
     let mut envelope = sealed(&message());
     let text = envelope["protected"].as_str().expect("text");
-    let mut header: Value = serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(text).expect("base64url")).expect("JSON");
+    let mut header: Value =
+        serde_json::from_slice(&BASE64_URL_SAFE_NO_PAD.decode(text).expect("base64url")).expect("JSON");
     change(&mut header);
     envelope["protected"] = json!(BASE64_URL_SAFE_NO_PAD.encode(header.to_string()));
     envelope
@@ -60,7 +62,8 @@ fn with_header(change: impl FnOnce(&mut Value)) -> Value {
 fn with_recipients(kids: &[String]) -> Value {
     let mut sorted = kids.to_vec();
     sorted.sort();
-    let mut envelope = with_header(|header| header["apv"] = json!(BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(sorted.join(".")))));
+    let mut envelope =
+        with_header(|header| header["apv"] = json!(BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(sorted.join(".")))));
     envelope["recipients"] = kids.iter().map(|kid| json!({"header": {"kid": kid}, "encrypted_key": "AA"})).collect();
     envelope
 }
@@ -118,7 +121,11 @@ fn each_wrong_form_is_refused_before_a_key_is_used() {
         ("another enc", with_header(|header| header["enc"] = json!("XC20P")), Refusal::Enc),
         ("another curve", with_header(|header| header["epk"]["crv"] = json!("P-256")), Refusal::EphemeralKey),
         ("a short key", with_header(|header| header["epk"]["x"] = json!("AA")), Refusal::EphemeralKey),
-        ("a key of small order", with_header(|header| header["epk"]["x"] = json!(point([0; 32]))), Refusal::EphemeralKey),
+        (
+            "a key of small order",
+            with_header(|header| header["epk"]["x"] = json!(point([0; 32]))),
+            Refusal::EphemeralKey,
+        ),
         ("apu of another", with_header(|header| header["apu"] = json!("AA")), Refusal::Apu),
         ("no apu", with_header(|header| header["apu"] = json!(null)), Refusal::Apu),
         ("apv of another", with_header(|header| header["apv"] = json!("AA")), Refusal::Apv),
@@ -173,7 +180,11 @@ fn each_wrong_sender_recipient_and_content_is_refused() {
         ("another key", document(THEIRS, &key(3)), Refusal::Decryption),
         ("a document without the key", json!({"id": THEIRS}), Refusal::SenderKey),
         ("the document of another", document("did:web:victim.example", &key(2)), Refusal::SenderKey),
-        ("a key that only signs", json!({"id": THEIRS, "authentication": document(THEIRS, &key(2))["verificationMethod"]}), Refusal::SenderKey),
+        (
+            "a key that only signs",
+            json!({"id": THEIRS, "authentication": document(THEIRS, &key(2))["verificationMethod"]}),
+            Refusal::SenderKey,
+        ),
     ] {
         let bytes = sealed(&message()).to_string();
         assert_eq!(open_bytes(bytes.as_bytes(), &document).map(|_| ()), Err(expected), "{what}");
@@ -184,7 +195,8 @@ fn each_wrong_sender_recipient_and_content_is_refused() {
 #[test]
 fn without_a_sender_only_the_end_of_a_connection_is_taken() {
     let prior = make_from_prior(&SigningKey::from_bytes(&[5; 32]), &format!("{THEIRS}#k"), THEIRS, None, NOW);
-    let end = Message { to: vec![OURS.into()], from_prior: Some(prior), ..Message::new("1", protocol::EMPTY, json!({})) };
+    let end =
+        Message { to: vec![OURS.into()], from_prior: Some(prior), ..Message::new("1", protocol::EMPTY, json!({})) };
     let anonymous = |message: &Message| {
         let text = seal_anonymously(message, (&format!("{OURS}#ka"), &key(1).public_key())).expect("an envelope");
         Envelope::read(text.as_bytes())?.open(&format!("{OURS}#ka"), &key(1), OURS, None, NOW).map(|_| ())
@@ -212,7 +224,9 @@ fn both_forms_of_a_did_peer_are_one_sender_and_one_recipient() {
     };
     let (ours, theirs) = (input(1), input(2));
     let document = peer_did::resolve(&theirs.long).expect("a document");
-    for (own_form, their_form) in [(&ours.long, &theirs.long), (&ours.short, &theirs.long), (&ours.short, &theirs.short)] {
+    for (own_form, their_form) in
+        [(&ours.long, &theirs.long), (&ours.short, &theirs.long), (&ours.short, &theirs.short)]
+    {
         let message = Message { from: Some(their_form.clone()), to: vec![own_form.clone()], ..message() };
         let (sender, recipient) = (format!("{their_form}#ka"), format!("{own_form}#ka"));
         let text = seal(&message, (&sender, &key(2)), (&recipient, &key(1).public_key())).expect("an envelope");
@@ -240,15 +254,45 @@ fn a_from_prior_of_another_form_key_or_issuer_is_refused() {
     assert_eq!(verified(&good, &authentication), Ok(()));
     assert_eq!(verified(&made("#k", THEIRS), &authentication), Ok(()), "a relative key id");
     for (what, jwt, document, expected) in [
-        ("a key that does not authenticate", good.clone(), document(THEIRS, "assertionMethod"), Refusal::FromPriorProof),
-        ("the document of another", good.clone(), document("did:web:victim", "authentication"), Refusal::FromPriorProof),
+        (
+            "a key that does not authenticate",
+            good.clone(),
+            document(THEIRS, "assertionMethod"),
+            Refusal::FromPriorProof,
+        ),
+        (
+            "the document of another",
+            good.clone(),
+            document("did:web:victim", "authentication"),
+            Refusal::FromPriorProof,
+        ),
         ("the key of another DID", made("did:web:victim#k", THEIRS), authentication.clone(), Refusal::FromPriorProof),
-        ("an issuer that did not sign", made(&format!("{THEIRS}#k"), "did:web:victim"), authentication.clone(), Refusal::FromPriorProof),
+        (
+            "an issuer that did not sign",
+            made(&format!("{THEIRS}#k"), "did:web:victim"),
+            authentication.clone(),
+            Refusal::FromPriorProof,
+        ),
         ("an unknown key", made(&format!("{THEIRS}#z"), THEIRS), authentication.clone(), Refusal::FromPriorProof),
-        ("two parts", good.rsplit_once('.').expect("parts").0.to_owned(), authentication.clone(), Refusal::FromPriorForm),
+        (
+            "two parts",
+            good.rsplit_once('.').expect("parts").0.to_owned(),
+            authentication.clone(),
+            Refusal::FromPriorForm,
+        ),
         ("no JWT", "x".to_owned(), authentication.clone(), Refusal::FromPriorForm),
-        ("another algorithm", forged(&json!({"alg": "none", "kid": "#k"}), &good), authentication.clone(), Refusal::FromPriorForm),
-        ("a subject that is no DID", made_with(&json!({"iss": THEIRS, "sub": 7, "iat": NOW}), &good), authentication, Refusal::FromPriorForm),
+        (
+            "another algorithm",
+            forged(&json!({"alg": "none", "kid": "#k"}), &good),
+            authentication.clone(),
+            Refusal::FromPriorForm,
+        ),
+        (
+            "a subject that is no DID",
+            made_with(&json!({"iss": THEIRS, "sub": 7, "iat": NOW}), &good),
+            authentication,
+            Refusal::FromPriorForm,
+        ),
     ] {
         assert_eq!(verified(&jwt, &document), Err(expected), "{what}");
     }

@@ -40,7 +40,11 @@ impl Vector {
     }
 
     fn document(&self, did: &str) -> Value {
-        let places = [&self.0["sender"]["did_document"], &self.0["from_prior"]["issuer_did_document"], &self.0["did_documents"][did]];
+        let places = [
+            &self.0["sender"]["did_document"],
+            &self.0["from_prior"]["issuer_did_document"],
+            &self.0["did_documents"][did],
+        ];
         let found = places.into_iter().find(|document| document["id"] == did);
         found.cloned().unwrap_or_else(|| peer_did::resolve(did).expect("a did:peer"))
     }
@@ -101,7 +105,10 @@ fn every_recorded_from_prior_is_that_of_its_issuer() {
         }
         count += 1;
         let claims = &vector.0["from_prior"]["claims"];
-        assert_eq!((claims["iss"].as_str(), claims["iat"].as_i64()), (Some(prior.issuer.as_str()), Some(prior.issued_at)));
+        assert_eq!(
+            (claims["iss"].as_str(), claims["iat"].as_i64()),
+            (Some(prior.issuer.as_str()), Some(prior.issued_at))
+        );
         assert_eq!(claims["sub"].as_str(), prior.subject.as_deref());
         let document = vector.document(&prior.issuer);
         assert_eq!(prior.verify(&document, prior.issued_at), Ok(()), "{}", vector.0["description"]);
@@ -132,7 +139,8 @@ fn the_recorded_did_peer_is_read_and_made() {
 
 #[test]
 fn a_link_ends_at_the_time_that_others_write_beside_its_body() {
-    let vector = Vector::all().find(|vector| vector.0["plaintext"]["type"] == "https://didcomm.org/vt-flow/1.0/oob-link");
+    let vector =
+        Vector::all().find(|vector| vector.0["plaintext"]["type"] == "https://didcomm.org/vt-flow/1.0/oob-link");
     let vector = vector.expect("an oob-link");
     let opened = vector.open(&vector.0["envelope"]).expect("it opens");
     let Ok(Content::VtFlow(VtFlow::OobLink { expires_time, .. })) = Content::read(&opened.message) else {
@@ -145,16 +153,19 @@ fn a_link_ends_at_the_time_that_others_write_beside_its_body() {
 fn the_limits_are_those_of_the_contract() {
     let contract: Value = serde_json::from_str(include_str!("../../tests/fixtures/contract.json")).expect("JSON");
     let contract = &contract["didcomm"];
-    assert_eq!(contract["limits"], json!({
-        "messageBytes": limits::MAX_MESSAGE_BYTES,
-        "jsonDepth": limits::MAX_JSON_LEVELS,
-        "recipients": limits::MAX_RECIPIENTS,
-        "didBytes": limits::MAX_DID_BYTES,
-        "idBytes": limits::MAX_ID_BYTES,
-        "basicMessageBytes": limits::MAX_BASIC_MESSAGE_BYTES,
-        "attachments": limits::MAX_ATTACHMENTS,
-        "clockSkewSeconds": limits::CLOCK_SKEW_SECONDS,
-    }));
+    assert_eq!(
+        contract["limits"],
+        json!({
+            "messageBytes": limits::MAX_MESSAGE_BYTES,
+            "jsonDepth": limits::MAX_JSON_LEVELS,
+            "recipients": limits::MAX_RECIPIENTS,
+            "didBytes": limits::MAX_DID_BYTES,
+            "idBytes": limits::MAX_ID_BYTES,
+            "basicMessageBytes": limits::MAX_BASIC_MESSAGE_BYTES,
+            "attachments": limits::MAX_ATTACHMENTS,
+            "clockSkewSeconds": limits::CLOCK_SKEW_SECONDS,
+        })
+    );
     let not_sent = contract["delivery"]["notSent"].as_str().expect("text");
     for status in [404, 408, 425, 429, 502, 503, 504] {
         assert!(not_sent.contains(&status.to_string()));

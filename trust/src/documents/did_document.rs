@@ -2,8 +2,8 @@
 
 use ed25519_dalek::VerifyingKey;
 use serde_json::Value;
-pub use svc_wire::verification_method::{absolute_did_url, did_of_url};
 use svc_wire::verification_method::{KeyKind, KeyRelation, MethodError, method_key};
+pub use svc_wire::verification_method::{absolute_did_url, did_of_url};
 
 use crate::rejection::RejectionCode;
 
