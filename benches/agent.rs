@@ -19,7 +19,8 @@ use serde_json::json;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use svc_agent::{
     Agent, AgentConfig, AgentStore, BlockEvents, ChainConfig, CourierConfig, CredentialSettings, DidMethod,
-    EventsConfig, HandledEvents, Notification, PublicLocation, RotationPauses, StoreKey, StoreKeys, StoreSettings,
+    EventsConfig, HandledEvents, Notification, PeerSettings, PublicLocation, RotationPauses, StoreKey, StoreKeys,
+    StoreSettings,
     document::{DidDocument, DocumentKeys, ServiceChange, ServiceIdPath},
     log::{EntryKeys, SCID_PLACEHOLDER, encode_multikey, first_entry, next_entry},
 };
@@ -81,6 +82,7 @@ async fn launch(directory: &Path, receiver: Option<CourierConfig>) -> Agent {
             receiver,
             max_stored: 1_000_000,
         },
+        peers: PeerSettings::default(),
     };
     Agent::launch(config).await.expect("an agent")
 }

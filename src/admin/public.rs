@@ -1,14 +1,18 @@
-//! The public files of a DID: its document and the log of its versions.
+//! The public side of an agent: the files of its DID, and the door for messages of peers.
+
+use std::sync::Arc;
 
 use axum::{
     Router,
-    body::Body,
+    body::{Body, to_bytes},
     extract::{Request, State},
     http::{HeaderMap, Method, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
-use svc_agent::{KeeperHandle, PublicLocation, PublishedFile};
+use http_body_util::LengthLimitError;
+use svc_agent::{KeeperHandle, PeerService, PeerTransport, PublicLocation, PublishedFile};
+use svc_net::{didcomm::InboundDoor, websocket::server::is_upgrade};
 
 use super::answer::set_header;
 
@@ -19,25 +23,69 @@ pub struct PublicApi {
     pub keeper: KeeperHandle,
     /// Place of the files.
     pub location: PublicLocation,
+    /// Takes messages of peers.
+    pub peers: PeerService,
+}
+
+/// The state of a request.
+#[derive(Clone)]
+struct PublicState {
+    keeper: KeeperHandle,
+    door: InboundDoor<PeerService>,
+    transports: Arc<[PeerTransport]>,
 }
 
 /// All public routes. A path that is not served answers 404, the other form of a DID's paths included.
 pub fn public_router(api: PublicApi) -> Router {
     let (document, log) = (api.location.file_path("did.json"), api.location.file_path("did.jsonl"));
+    let base = api.location.url_path(if api.location.url_path("").is_empty() { "/" } else { "" });
+    let settings = api.peers.settings();
+    let state = PublicState {
+        keeper: api.keeper,
+        transports: settings.transports.clone().into(),
+        door: InboundDoor::new(api.peers.clone(), settings.inbound_limits()),
+    };
     let router = Router::new().route(&document, get(did_document)).route(&log, get(did_log));
-    router.fallback(presentation).with_state(api)
+    router.route(&base, get(open_socket).post(take_message)).fallback(presentation).with_state(state)
 }
 
-async fn did_document(State(api): State<PublicApi>, request: Request) -> Response {
+/// The upgrade of a peer's WebSocket; every other GET is one of a file.
+async fn open_socket(State(api): State<PublicState>, mut request: Request) -> Response {
+    if !is_upgrade(request.headers()) || !api.transports.contains(&PeerTransport::WebSocket) {
+        return presentation(State(api), request).await;
+    }
+    api.door.accept(&mut request).map(Body::from)
+}
+
+/// A message of a peer.
+async fn take_message(State(api): State<PublicState>, request: Request) -> Response {
+    if !api.transports.contains(&PeerTransport::Http) {
+        return StatusCode::NOT_FOUND.into_response();
+    }
+    let share = match api.door.admit_post(request.headers()) {
+        Ok(share) => share,
+        Err(refused) => return refused.map(Body::from),
+    };
+    // The listener ends a body that does not arrive.
+    match to_bytes(request.into_body(), api.door.message_bytes()).await {
+        Ok(body) => api.door.take_post(body, share).await.map(Body::from),
+        Err(error) if std::error::Error::source(&error).is_some_and(|cause| cause.is::<LengthLimitError>()) => {
+            StatusCode::PAYLOAD_TOO_LARGE.into_response()
+        }
+        Err(_) => StatusCode::BAD_REQUEST.into_response(),
+    }
+}
+
+async fn did_document(State(api): State<PublicState>, request: Request) -> Response {
     serve_file(Some(&api.keeper.published().did_json), "application/did+json", request.headers())
 }
 
-async fn did_log(State(api): State<PublicApi>, request: Request) -> Response {
+async fn did_log(State(api): State<PublicState>, request: Request) -> Response {
     serve_file(api.keeper.published().did_log.as_ref(), "text/jsonl", request.headers())
 }
 
 /// The presentations of the document, and the credentials of its schemas.
-async fn presentation(State(api): State<PublicApi>, request: Request) -> Response {
+async fn presentation(State(api): State<PublicState>, request: Request) -> Response {
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return StatusCode::NOT_FOUND.into_response();
     }

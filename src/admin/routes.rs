@@ -34,7 +34,7 @@ use super::{
     caller::{Caller, Peer},
     credentials,
     docs_page::docs_page,
-    events, export, keys, login, service_endpoints, setup,
+    events, export, keys, login, peer_exchanges, peers, service_endpoints, setup,
 };
 use crate::{
     listener::{self, ListenerConfig},
@@ -62,6 +62,18 @@ fn described_routes() -> OpenApiRouter<AdminApi> {
         .routes(routes!(credentials::list_issued, credentials::issue))
         .routes(routes!(credentials::list_schemas))
         .routes(routes!(keys::rotate))
+        .routes(routes!(peers::list_protocols))
+        .routes(routes!(peers::list_connections, peers::open_connection))
+        .routes(routes!(peers::get_connection, peers::delete_connection))
+        .routes(routes!(peers::send_invitation))
+        .routes(routes!(peers::list_basic_messages, peers::send_basic_message))
+        .routes(routes!(peer_exchanges::list_exchanges))
+        .routes(routes!(peer_exchanges::get_exchange, peer_exchanges::delete_exchange))
+        .routes(routes!(peer_exchanges::accept_offer))
+        .routes(routes!(peer_exchanges::accept_request))
+        .routes(routes!(peer_exchanges::accept_credential))
+        .routes(routes!(peer_exchanges::decline))
+        .routes(routes!(peer_exchanges::offer))
         .routes(routes!(export::export))
         .routes(routes!(events::list_dead_letters))
         .routes(routes!(events::remove_dead_letter))

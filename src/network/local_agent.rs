@@ -6,8 +6,8 @@ use anyhow::Context;
 use serde_json::{Map, Value};
 use svc_agent::{
     AgentConfig, ChainConfig, CourierConfig, CredentialKind, CredentialMode, CredentialSettings, DidMethod,
-    EventsConfig, HandledEvents, IssueRequest, LoginRules, PublicLocation, Refusal, RotationPauses, StoreKey,
-    StoreKeys, StoreSettings, WebhookSecrets,
+    EventsConfig, HandledEvents, IssueRequest, LoginRules, PeerSettings, PublicLocation, Refusal, RotationPauses,
+    StoreKey, StoreKeys, StoreSettings, WebhookSecrets,
 };
 use svc_devnet::{
     Devnet,
@@ -251,6 +251,7 @@ async fn start(
             receiver,
             max_stored: MAX_STORED,
         },
+        peers: PeerSettings::default(),
     };
     AgentServer::start(agent, server, listeners).await
 }

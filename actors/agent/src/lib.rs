@@ -19,6 +19,9 @@ mod keeper;
 pub mod log;
 mod notification;
 mod participant;
+mod peer_directory;
+mod peer_session;
+mod peers;
 mod registry;
 mod resolution;
 mod rotation;
@@ -44,14 +47,17 @@ pub use keeper::{
     recover_log,
 };
 pub use notification::{Notification, NotificationMaker};
+pub use peers::{InvitationRequest, PeerAdmission, PeerService, PeerSettings, PeerTransport, SentInvitation};
 pub use resolution::{ResolutionHandle, ResolutionPhase, ResolutionReport};
 pub use rotation::{RotationAnswer, RotationHandle, RotationKind, RotationPauses, RotationRequest};
 pub use setup::{Setup, SetupOptions, SetupStep, StepActor, StepState};
 pub use store::{
-    AgentStore, AgentStoreError, BlockEvents, CredentialKind, CredentialState, DeadLetter, EventGap, ExportError,
-    HeadFile, ImportError, ImportReport, OutboxEvent, OutboxSizes, PublishedHead, ResolutionProgress, RotationPhase,
-    SealingError, StoreExport, StoreKey, StoreKeys, StoreSettings, StoredChain, StoredCredential, has_export_end,
-    import_store,
+    AgentStore, AgentStoreError, BasicMessageFilter, BlockEvents, ConnectionFilter, ConnectionRole, CredentialKind,
+    CredentialState, DeadLetter, EventGap, ExchangeFilter, ExchangeState, ExportError, HeadFile, ImportError,
+    ImportReport, MessageRole, OutboxEvent, OutboxSizes, PublishedHead, ResolutionProgress, RotationPhase,
+    SealingError, StoreExport, StoreKey, StoreKeys, StoreSettings, StoredBasicMessage, StoredChain, StoredConnection,
+    StoredCredential, StoredExchange, Verdict, has_export_end, import_store,
 };
+pub use svc_didcomm::protocol::PROTOCOLS;
 pub use token::{AccessToken, LoginChallenge, LoginProof, LoginRules, TokenCheck, TokenIssuerHandle};
 pub use watcher::{HandledEvents, WatcherHandle, WatcherState};

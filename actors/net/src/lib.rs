@@ -8,6 +8,8 @@
 //! body within limits of time, size and memory, [`json_memory`] estimates the memory of JSON, `did`, a feature, resolves DID
 //! Documents, and `evidence`, another one, fetches those that an evaluation of trust needs.
 //!
+//! [`didcomm`] carries messages of DIDComm in and out.
+//!
 //! [`listener`] is the HTTP listener of all front ends: it bounds connections, heads, bodies and time.
 //!
 //! This crate serves no routes, it knows no tools and no registry, and it does not decide which DIDs are trusted.
@@ -44,6 +46,7 @@
 
 #[cfg(feature = "did")]
 pub mod did;
+pub mod didcomm;
 #[cfg(feature = "evidence")]
 pub mod evidence;
 mod excerpt;

@@ -116,3 +116,58 @@ pub fn record_resolution_state(current: &str) {
             .set(u64::from(state == current), [("state", state)]);
     }
 }
+
+/// Records a message of a peer, or one to a peer, by direction.
+pub fn record_peer_message(direction: &'static str, protocol: &'static str, outcome: &'static str) {
+    instrument!(
+        Counter,
+        "svc_agent_peer_messages_total",
+        "Messages of and to peers, by direction, protocol and outcome."
+    )
+    .increment([("direction", direction), ("protocol", protocol), ("outcome", outcome)]);
+}
+
+/// Records a refused message of a peer, by the check that refused it.
+pub fn record_peer_refusal(reason: &'static str) {
+    instrument!(Counter, "svc_agent_peer_refusals_total", "Messages of peers that were refused, by reason.")
+        .increment([("reason", reason)]);
+}
+
+/// Records a decision about a peer's trust that was not cached.
+pub fn record_peer_verdict(outcome: &'static str, took: Duration) {
+    instrument!(
+        DurationHistogram,
+        "svc_agent_peer_verdict_seconds",
+        "Seconds a decision about a peer took, by outcome."
+    )
+    .record(took, [("outcome", outcome)]);
+}
+
+/// Records the resolution of a peer's document.
+pub fn record_peer_resolution(outcome: &'static str, took: Duration) {
+    instrument!(
+        DurationHistogram,
+        "svc_agent_peer_resolution_seconds",
+        "Seconds the resolution of a peer's document took, by outcome."
+    )
+    .record(took, [("outcome", outcome)]);
+}
+
+/// Records the number of sessions with peers that run.
+pub fn record_peer_sessions(count: usize) {
+    instrument!(Gauge, "svc_agent_peer_sessions", "Sessions with peers that run.")
+        .set(u64::try_from(count).unwrap_or(u64::MAX), []);
+}
+
+/// Records the number of messages in the outbox to peers.
+pub fn record_peer_outbox(count: u64) {
+    instrument!(Gauge, "svc_agent_peer_outbox", "Messages to peers that wait, or have no answer.").set(count, []);
+}
+
+/// Records the accepted sockets of peers, and the bytes of the messages that are being received.
+pub fn record_peer_sockets(count: usize, bytes_in_flight: usize) {
+    instrument!(Gauge, "svc_agent_peer_sockets", "WebSockets that peers have opened.")
+        .set(u64::try_from(count).unwrap_or(u64::MAX), []);
+    instrument!(Gauge, "svc_agent_peer_bytes_in_flight", "Bytes of messages of peers that are being received.")
+        .set(u64::try_from(bytes_in_flight).unwrap_or(u64::MAX), []);
+}

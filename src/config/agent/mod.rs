@@ -4,6 +4,7 @@ mod account;
 mod credentials;
 mod events;
 mod listeners;
+mod peers;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -50,6 +51,7 @@ pub fn read_agent(environment: &impl Environment, secrets: &mut ProcessSecrets) 
     let mut warnings = unused_variables(environment);
     let credentials = read_credentials(&mut reader, &mut warnings);
     let events = read_events(&mut reader, secrets, &mut warnings);
+    let peers = peers::read_peers(&mut reader);
     let policy = hosts.unwrap_or(HostPolicy::PublicOnly);
     let admin = read_admin(&mut reader, policy);
     let location = read_location(&mut reader, policy);
@@ -66,13 +68,13 @@ pub fn read_agent(environment: &impl Environment, secrets: &mut ProcessSecrets) 
     check_ports(&mut reader, admin.as_ref(), public_bind, public_port);
     let listener = read_listener(&mut reader);
     let server = (admin, location, public_bind, public_port, listener);
-    match (hosts, store, chain, credentials, events, server, method, pre_rotation) {
+    match (hosts, store, chain, credentials, (events, peers), server, method, pre_rotation) {
         (
             Some(hosts),
             Some(StoppedAgent { store, paths }),
             Some(chain),
             Some(credentials),
-            Some(events),
+            (Some(events), Some(peers)),
             (Some(admin), Some(location), Some(public_bind), Some(public_port), Some(listener)),
             Some(method),
             Some(pre_rotation),
@@ -90,6 +92,7 @@ pub fn read_agent(environment: &impl Environment, secrets: &mut ProcessSecrets) 
                 credentials,
                 rotation_pauses: RotationPauses::default(),
                 events,
+                peers,
             },
             server: AgentServerConfig {
                 admin: admin.admin,

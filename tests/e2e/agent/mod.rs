@@ -21,7 +21,7 @@ use svc::{
 };
 use svc_agent::{
     Agent, AgentBootError, AgentConfig, ChainConfig, CredentialSettings, DidMethod, EventsConfig, HandledEvents,
-    LoginRules, PublicLocation, RotationPauses, StoreKey, StoreKeys, StoreSettings,
+    LoginRules, PeerSettings, PublicLocation, RotationPauses, StoreKey, StoreKeys, StoreSettings,
 };
 use svc_net::host_policy::HostPolicy;
 use svc_pipeline::{ChainExpectation, FeePolicy, JournalPlace};
@@ -155,6 +155,7 @@ impl AgentServer {
             credentials: CredentialSettings::off(),
             rotation_pauses: RotationPauses::default(),
             events,
+            peers: PeerSettings::default(),
         };
         let agent = Agent::launch(config).await?;
         let trusted = if is_corporation { Vec::new() } else { vec!["127.0.0.0/8".parse().expect("a network")] };
@@ -168,7 +169,7 @@ impl AgentServer {
         tokio::spawn(serve_address(admin_listener, api.clone(), ListenerConfig::for_local_network()));
         let socket = bind_socket(&directory.join("agent.sock")).expect("a socket");
         tokio::spawn(serve_socket(socket, api.clone()));
-        let files = public_router(PublicApi { keeper: agent.keeper().clone(), location });
+        let files = public_router(PublicApi { keeper: agent.keeper().clone(), location, peers: agent.peers().clone() });
         let front = ListenerConfig::for_local_network();
         listener::serve("public", public_listener, files, &front, api.shutdown_token()).expect("served");
         Ok(Self { agent, admin, public, api })

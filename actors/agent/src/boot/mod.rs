@@ -9,6 +9,9 @@
 //! ├── resolution_trigger  has the document resolved again after a change
 //! ├── credential_keeper   credentials that the DID holds and issues
 //! ├── key_rotator         other keys for the log, the document and the store
+//! ├── peer_directory      starts and ends sessions with peers
+//! ├── peer_sessions
+//! │   └── peer_session/<hash>   one peer with work: its messages, and the outbox to it
 //! ├── chain_link        finds the chain, and then starts the rest
 //! ├── journal, signer, confirmer, node_link   the write pipeline of the agent's account
 //! └── registry_watcher  registry events, each stored once and in order
@@ -22,8 +25,13 @@ use std::{
     time::Duration,
 };
 
-use svc_kit::supervision::{ChildSpec, Supervisor, SupervisorError, SupervisorSpec};
+use svc_kit::{
+    supervision::{ChildSpec, Supervisor, SupervisorError, SupervisorSpec},
+    wall_clock,
+};
 use svc_net::{
+    did::DidResolver,
+    didcomm::OutboundClient,
     fetch::{BoundedFetcher, FetchLimits, HttpClientError},
     host_policy::HostPolicy,
     upstream::{UpstreamEndpoints, UpstreamError, UpstreamKind, UpstreamOrigins},
@@ -38,10 +46,13 @@ use crate::{
     courier::{CourierConfig, CourierHandle},
     credentials::{CredentialHandle, CredentialKeeperArgs, CredentialSettings},
     delivery::{Delivery, DeliveryHandle},
+    document::ManagedEntries,
     error::{AgentPart, Refusal, RefusalCode},
     identity::{DidMethod, PublicLocation},
     keeper::{DocumentError, KeeperArgs, KeeperHandle},
     notification::NotificationMaker,
+    peer_directory::PeerDirectory,
+    peers::{PeerParts, PeerResolver, PeerService, PeerSettings, TrustGate},
     resolution::ResolutionHandle,
     rotation::{RotationHandle, RotationPauses},
     store::{AgentStore, AgentStoreError, HeadFile, PublishedHead, ResolutionProgress, StoreSettings},
@@ -83,6 +94,8 @@ pub struct AgentConfig {
     pub rotation_pauses: RotationPauses,
     /// Registry events.
     pub events: EventsConfig,
+    /// Peers that talk DIDComm.
+    pub peers: PeerSettings,
 }
 
 /// The registry events of an agent, and their receiver.
@@ -156,6 +169,7 @@ struct AgentTree {
     credentials: CredentialHandle,
     rotation: RotationHandle,
     chain: ChainLinkHandle,
+    peers: PeerService,
 }
 
 impl Agent {
@@ -183,7 +197,7 @@ impl Agent {
             resolution: resolution.clone(),
             method: config.method,
             location: config.location,
-            admin_api: config.admin_api,
+            managed: ManagedEntries { admin_api: config.admin_api, messaging: config.peers.endpoint_uris(&base_url) },
             pre_rotation: config.pre_rotation,
             hosts: config.hosts,
             head,
@@ -216,7 +230,7 @@ impl Agent {
             corporation_id,
             base_url,
             settings: config.credentials,
-            fetcher,
+            fetcher: fetcher.clone(),
             handles_events: events.handled.withdraws_credentials(),
         }));
         let (rotation, rotation_child) =
@@ -224,9 +238,28 @@ impl Agent {
         children.push(rotation_child);
         let (own, is_on) = ((store.clone(), did), config.chain.resolves_changes);
         children.push(resolution.child_spec(own.clone(), corporation_id, is_on));
+        let max_events = courier.is_some().then_some(events.max_stored);
         let (chain, watcher) = (ChainLinkHandle::new(), WatcherHandle::new());
         let indexer = UpstreamEndpoints::new(UpstreamKind::Indexer, &events.indexer)?;
         let (notifications, max_stored) = (Arc::new(OnceLock::new()), events.max_stored);
+        store.settle_interrupted(None, wall_clock::now().seconds, age(config.peers.outbox_age)).await?;
+        let sessions = Supervisor::new("peer_sessions");
+        let directory = PeerDirectory::new(sessions.clone());
+        let (ttl, resolve_timeout) = (config.peers.trust_ttl, config.peers.resolve_timeout);
+        let peers = PeerService::new(PeerParts {
+            settings: config.peers,
+            store: store.clone(),
+            guard: guard.clone(),
+            keeper: keeper.clone(),
+            resolver: PeerResolver::new(DidResolver::with_fetcher(fetcher), resolve_timeout),
+            gate: TrustGate::new(indexer.clone(), chain.clone(), store.clone(), (own.1.clone(), corporation_id), ttl),
+            directory: directory.clone(),
+            courier: courier.clone(),
+            client: OutboundClient::new(config.hosts)?,
+            max_events,
+        });
+        children.push(ChildSpec::supervisor(&sessions, || SupervisorSpec::one_for_one(Vec::new())));
+        children.push(directory.child_spec(peers.clone()));
         let users = EventUsers {
             config: events,
             scope: scope.clone(),
@@ -258,6 +291,7 @@ impl Agent {
             credentials,
             rotation,
             chain: chain.clone(),
+            peers,
         };
         let agent = Self(Arc::new(tree));
         let searched = tokio::time::timeout(FIRST_SEARCH, chain.first_attempt()).await;
@@ -301,6 +335,11 @@ impl Agent {
     /// The rotation of keys.
     pub fn rotation(&self) -> &RotationHandle {
         &self.0.rotation
+    }
+
+    /// The peers.
+    pub fn peers(&self) -> &PeerService {
+        &self.0.peers
     }
 
     /// The credentials in the store.
@@ -424,6 +463,11 @@ impl ChainUsers for EventUsers {
         self.resolution.chain_found(access.clone());
         self.credentials.chain_found(access.clone());
     }
+}
+
+/// A time in seconds.
+fn age(duration: Duration) -> i64 {
+    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
 }
 
 /// Refuses a store that lacks the version which was published last.

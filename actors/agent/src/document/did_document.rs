@@ -13,6 +13,19 @@ const ADMIN_API_FRAGMENT: &str = "admin-api";
 /// Type of the entries that lead to presentations of credentials.
 pub const LINKED_PRESENTATION_TYPE: &str = "LinkedVerifiablePresentation";
 
+/// Type and first part of the fragments of the entries for messages of peers.
+const MESSAGING_TYPE: &str = "DIDCommMessaging";
+const MESSAGING_FRAGMENT: &str = "didcomm-messaging";
+
+/// The entries that the agent writes by its settings.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ManagedEntries {
+    /// Origin of the admin API; none while no external caller is served.
+    pub admin_api: Option<String>,
+    /// Endpoints for messages of peers, in their order.
+    pub messaging: Vec<String>,
+}
+
 /// The public keys of a document, as Multikey texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentKeys {
@@ -82,6 +95,26 @@ impl DidDocument {
             entries.insert(0, ServiceEntry { id, kind: ADMIN_API_TYPE.to_owned(), endpoint: origin.into() });
         }
         self.with_services(&entries)
+    }
+
+    /// Returns the document with the entries of the settings and no others of their types.
+    pub fn with_managed(&self, managed: &ManagedEntries) -> Self {
+        let document = self.with_admin_api(managed.admin_api.as_deref());
+        let did = document.did();
+        let wanted = managed.messaging.iter().enumerate().map(|(index, uri)| ServiceEntry {
+            id: format!("{did}#{MESSAGING_FRAGMENT}-{index}"),
+            kind: MESSAGING_TYPE.to_owned(),
+            endpoint: json!({"uri": uri, "accept": ["didcomm/v2"]}),
+        });
+        let wanted: Vec<ServiceEntry> = wanted.collect();
+        let is_messaging = |entry: &ServiceEntry| entry.kind.eq_ignore_ascii_case(MESSAGING_TYPE);
+        let (present, mut entries): (Vec<_>, Vec<_>) = document.services().into_iter().partition(is_messaging);
+        if present == wanted {
+            return document;
+        }
+        let place = usize::from(managed.admin_api.is_some()).min(entries.len());
+        entries.splice(place..place, wanted);
+        document.with_services(&entries)
     }
 
     /// Returns the document with these linked presentations and no others.

@@ -8,7 +8,7 @@ mod service_id;
 #[cfg(test)]
 mod tests;
 
-pub use did_document::{DidDocument, DocumentKeys, LINKED_PRESENTATION_TYPE, MAX_DOCUMENT_BYTES};
+pub use did_document::{DidDocument, DocumentKeys, LINKED_PRESENTATION_TYPE, MAX_DOCUMENT_BYTES, ManagedEntries};
 pub use key_change::KeyChange;
 pub use service_entry::{ServiceChange, ServiceEntry, ServiceUpdate};
 pub use service_id::ServiceIdPath;

@@ -20,7 +20,7 @@ use super::{
     published::{DocumentError, PublishedDocument},
 };
 use crate::{
-    document::{DidDocument, ServiceEntry},
+    document::{DidDocument, ManagedEntries, ServiceEntry},
     error::{AgentPart, Refusal, RefusalCode},
     resolution::ResolutionHandle,
     store_guard::StoreGuardHandle,
@@ -35,7 +35,7 @@ const WARNED_FILL: u64 = 80;
 /// Arguments of the actor.
 pub struct Args {
     pub(super) writer: Arc<DocumentWriter>,
-    pub(super) admin_api: Option<String>,
+    pub(super) managed: ManagedEntries,
     pub(super) hosts: HostPolicy,
     pub(super) guard: StoreGuardHandle,
     pub(super) resolution: ResolutionHandle,
@@ -119,9 +119,9 @@ impl ActorBehaviour for DocumentKeeper {
             publications: Publications::default(),
         };
         state.make_presentations(context);
-        let wanted = published.document.with_admin_api(args.admin_api.as_deref());
+        let wanted = published.document.with_managed(&args.managed);
         if wanted != published.document {
-            let change = DocumentChange::AdminApi(args.admin_api.clone());
+            let change = DocumentChange::Managed(args.managed.clone());
             let effects = state.core.submit_own(change, state.clocks());
             state.perform(context, effects);
         }
@@ -321,7 +321,7 @@ fn apply(
     hosts: HostPolicy,
 ) -> JudgedChange {
     match change {
-        DocumentChange::AdminApi(origin) => *document = document.with_admin_api(origin.as_deref()),
+        DocumentChange::Managed(entries) => *document = document.with_managed(entries),
         DocumentChange::Presentations(entries) => *document = document.with_presentations(entries),
         DocumentChange::Keys(change) => change.apply(document)?,
         DocumentChange::UpdateKey => {

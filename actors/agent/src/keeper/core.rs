@@ -5,7 +5,7 @@ use std::{collections::VecDeque, time::Duration};
 use svc_net::host_policy::HostPolicy;
 
 use crate::{
-    document::{DidDocument, KeyChange, ServiceChange, ServiceEntry},
+    document::{DidDocument, KeyChange, ManagedEntries, ServiceChange, ServiceEntry},
     error::{AgentPart, Refusal, RefusalCode},
 };
 
@@ -22,7 +22,7 @@ pub(super) enum DocumentChange {
     /// A caller's change of a service entry.
     Service(ServiceChange),
     /// The entry of the admin API, as the settings have it.
-    AdminApi(Option<String>),
+    Managed(ManagedEntries),
     /// The entries of the presentations.
     Presentations(Vec<ServiceEntry>),
     /// The keys of the document.

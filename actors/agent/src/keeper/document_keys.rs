@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 
 use ed25519_dalek::SigningKey;
 use serde_json::Value;
+use svc_didcomm::envelope::KeyAgreementKey;
 use svc_trust::{did_document::ProofPurpose, proof::ProofKey};
 use x25519_dalek::{PublicKey as AgreementKey, StaticSecret};
 use zeroize::Zeroizing;
@@ -75,6 +76,9 @@ struct DocumentKey {
     method: String,
     public: DocumentKeys,
     key: SigningKey,
+    /// Id of the verification method of its key for messages.
+    agreement_method: String,
+    agreement: KeyAgreementKey,
 }
 
 /// The pairs that the store has, the newest first.
@@ -86,7 +90,15 @@ impl DocumentKeyring {
         let pairs = KeyPair::stored(stored).into_iter().map(|pair| {
             let public = pair.public();
             let method = format!("{did}#{}", public.signing);
-            DocumentKey { version: pair.version, method, public, key: SigningKey::from_bytes(&pair.signing) }
+            let agreement_method = format!("{did}#{}", public.agreement);
+            DocumentKey {
+                version: pair.version,
+                method,
+                public,
+                key: SigningKey::from_bytes(&pair.signing),
+                agreement_method,
+                agreement: KeyAgreementKey::from_bytes(&pair.agreement),
+            }
         });
         Self(pairs.collect())
     }
@@ -96,6 +108,20 @@ impl DocumentKeyring {
         let allowed = document[purpose.as_str()].as_array()?;
         let found = allowed.iter().find_map(|id| self.0.iter().find(|one| id == one.method.as_str()))?;
         Some(ProofKey { verification_method: found.method.clone(), key: found.key.clone() })
+    }
+
+    /// The key for messages with an id, where a document names it for that.
+    pub(crate) fn agreement_key(&self, document: &Value, key_id: &str) -> Option<&KeyAgreementKey> {
+        let is_named = document["keyAgreement"].as_array().is_some_and(|ids| ids.iter().any(|id| id == key_id));
+        let found = self.0.iter().find(|one| one.agreement_method == key_id);
+        found.filter(|_| is_named).map(|one| &one.agreement)
+    }
+
+    /// The key that a document uses to encrypt messages, with its id: the first one that the store has.
+    pub(crate) fn sending_key(&self, document: &Value) -> Option<(&str, &KeyAgreementKey)> {
+        let named = document["keyAgreement"].as_array()?;
+        let found = named.iter().find_map(|id| self.0.iter().find(|one| id == one.agreement_method.as_str()))?;
+        Some((&found.agreement_method, &found.agreement))
     }
 
     /// The newest version of the store; 0 without keys.

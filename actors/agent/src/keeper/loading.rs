@@ -14,7 +14,7 @@ use super::{
     update_keys::{KeyParameters, UpdateKey, UpdateKeys},
 };
 use crate::{
-    document::DidDocument,
+    document::{DidDocument, ManagedEntries},
     identity::{DidMethod, PublicLocation},
     log::{EntryKeys, LogEntry, SCID_PLACEHOLDER, first_entry},
     store::{AgentStore, AgentStoreError, DocumentVersion, PrivateKey, StoredIdentity},
@@ -49,8 +49,8 @@ pub(super) struct NewIdentity<'a> {
     pub method: DidMethod,
     pub location: &'a PublicLocation,
     pub pre_rotation: bool,
-    /// Origin of the admin API.
-    pub origin: Option<&'a str>,
+    /// Entries of the settings.
+    pub managed: &'a ManagedEntries,
 }
 
 /// Makes the keys and the first version of a DID. They are stored in one transaction, so that no document names a key that is not there.
@@ -58,7 +58,7 @@ pub(super) async fn create_identity(
     store: &AgentStore,
     wanted: NewIdentity<'_>,
 ) -> Result<(PublishedDocument, Option<UpdateKeys>), DocumentError> {
-    let NewIdentity { method, location, pre_rotation, origin } = wanted;
+    let NewIdentity { method, location, pre_rotation, managed } = wanted;
     let pair = KeyPair::generate(1)?;
     let public = pair.public();
     let mut keys: Vec<PrivateKey> = pair.into_private().into();
@@ -66,7 +66,7 @@ pub(super) async fn create_identity(
     let (version, log, document, update_keys) = match method {
         DidMethod::Web => {
             let did = format!("did:web:{}", location.did_location());
-            let document = DidDocument::new(&did, &public).with_admin_api(origin).as_json().clone();
+            let document = DidDocument::new(&did, &public).with_managed(managed).as_json().clone();
             (web_version(1, written_at, &document), None, document, None)
         }
         DidMethod::WebVh => {
@@ -75,7 +75,7 @@ pub(super) async fn create_identity(
                 [Some(&update_keys.active), update_keys.next.as_ref()].into_iter().flatten().map(UpdateKey::to_private),
             );
             let did = format!("did:webvh:{SCID_PLACEHOLDER}:{}", location.did_location());
-            let document = DidDocument::new(&did, &public).with_admin_api(origin);
+            let document = DidDocument::new(&did, &public).with_managed(managed);
             let next_hashes = update_keys.next.as_ref().map(|next| vec![next.hash()]);
             let entry_keys = EntryKeys { update: &update_keys.active.key, named: None, next_hashes };
             let LogEntry { version_id, line, state } =

@@ -19,12 +19,13 @@ mod update_keys;
 
 use std::{sync::Arc, time::Duration};
 
+use svc_didcomm::envelope::KeyAgreementKey;
 use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, actor::ActorStatus, supervision::ChildSpec};
 use svc_net::host_policy::HostPolicy;
 use svc_trust::{did_document::ProofPurpose, proof::ProofKey};
 
 use crate::{
-    document::{DocumentKeys, KeyChange, ServiceChange, ServiceEntry},
+    document::{DocumentKeys, KeyChange, ManagedEntries, ServiceChange, ServiceEntry},
     error::{AgentPart, Refusal},
     identity::{DidMethod, PublicLocation},
     resolution::ResolutionHandle,
@@ -121,7 +122,7 @@ pub struct KeeperArgs {
     /// Place of the DID's files.
     pub location: PublicLocation,
     /// Origin of the admin API in the document.
-    pub admin_api: Option<String>,
+    pub managed: ManagedEntries,
     /// Whether each entry of the log names the hash of the key that signs the next one.
     pub pre_rotation: bool,
     /// Hosts that endpoints may name.
@@ -141,11 +142,11 @@ impl KeeperHandle {
     /// Loads the document of the store, or makes the DID of an empty one. Returns the address, and the child specification that starts
     /// the actor.
     pub async fn prepare(args: KeeperArgs) -> Result<(Self, ChildSpec), DocumentError> {
-        let admin_api = args.admin_api.clone();
+        let managed = args.managed.clone();
         let (hosts, guard, resolution) = (args.hosts, args.guard.clone(), args.resolution.clone());
         let writer = Arc::new(DocumentWriter::open(args).await?);
         let actor = Handle::new("document_keeper", "document_keeper", MAILBOX);
-        let child_args = actor::Args { writer: Arc::clone(&writer), admin_api, hosts, guard, resolution };
+        let child_args = actor::Args { writer: Arc::clone(&writer), managed, hosts, guard, resolution };
         let child = ChildSpec::worker::<DocumentKeeper>(&actor, child_args);
         Ok((Self { actor, writer }, child))
     }
@@ -158,6 +159,21 @@ impl KeeperHandle {
     /// Returns the document that is served now.
     pub fn published(&self) -> Arc<PublishedDocument> {
         self.writer.published()
+    }
+
+    /// Returns the private key of a verification method that the published document names for messages, with its DID.
+    pub(crate) fn agreement_key(&self, key_id: &str) -> Option<(String, KeyAgreementKey)> {
+        let published = self.published();
+        let keyring = self.writer.keyring();
+        let key = keyring.agreement_key(published.document.as_json(), key_id)?;
+        Some((published.document.did().to_owned(), key.clone()))
+    }
+
+    /// Returns the private key that encrypts messages, with its id.
+    pub(crate) fn sending_key(&self) -> Option<(String, KeyAgreementKey)> {
+        let (published, keyring) = (self.published(), self.writer.keyring());
+        let (id, key) = keyring.sending_key(published.document.as_json())?;
+        Some((id.to_owned(), key.clone()))
     }
 
     /// Returns the key that the published document uses for a purpose.

@@ -46,11 +46,11 @@ pub(super) struct DocumentWriter {
 impl DocumentWriter {
     /// Loads the newest version, or makes the DID of an empty store.
     pub async fn open(args: KeeperArgs) -> Result<Self, DocumentError> {
-        let KeeperArgs { store, method, location, admin_api, head, pre_rotation, .. } = args;
+        let KeeperArgs { store, method, location, managed, head, pre_rotation, .. } = args;
         let (published, update_keys) = match store.identity().await? {
             None => {
-                let origin = admin_api.as_deref();
-                create_identity(&store, NewIdentity { method, location: &location, pre_rotation, origin }).await?
+                create_identity(&store, NewIdentity { method, location: &location, pre_rotation, managed: &managed })
+                    .await?
             }
             Some(identity) if identity.base_url != location.base_url() => {
                 let (found, found_base) = (identity.did, identity.base_url);

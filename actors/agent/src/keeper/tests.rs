@@ -13,7 +13,7 @@ use super::{
     core::{Clocks, DocumentChange, KeeperCore, KeeperEffect, MAX_WAITING},
 };
 use crate::{
-    document::{DidDocument, DocumentKeys, KeyChange, ServiceChange, ServiceIdPath},
+    document::{DidDocument, DocumentKeys, KeyChange, ManagedEntries, ServiceChange, ServiceIdPath},
     error::RefusalCode,
     identity::{DidMethod, PublicLocation},
     resolution::ResolutionHandle,
@@ -90,7 +90,7 @@ fn a_clock_behind_makes_changes_wait_and_then_refuses_them() {
 #[test]
 fn a_change_of_the_settings_waits_as_long_as_it_takes() {
     let mut core: KeeperCore<u32> = KeeperCore::new(LAST);
-    let change = DocumentChange::AdminApi(None);
+    let change = DocumentChange::Managed(ManagedEntries::default());
     assert_eq!(core.submit_own(change, at(0)), [KeeperEffect::Wake(Duration::from_secs(1))]);
     let later = Clocks { running: at(100_000).running, ..at(0) };
     assert_eq!(core.woken(later), [KeeperEffect::Wake(Duration::from_secs(1))]);
@@ -153,7 +153,7 @@ async fn start_rotating_keeper(
         resolution: ResolutionHandle::new(),
         method,
         location: PublicLocation::parse("https://agent.example.com/a").expect("a location"),
-        admin_api: admin_api.map(str::to_owned),
+        managed: ManagedEntries { admin_api: admin_api.map(str::to_owned), ..ManagedEntries::default() },
         hosts: HostPolicy::PublicOnly,
         pre_rotation,
         head: Some(head),
@@ -240,7 +240,7 @@ async fn a_store_of_another_place_is_refused() {
         resolution: ResolutionHandle::new(),
         method: DidMethod::WebVh,
         location: PublicLocation::parse("https://other.example.com").expect("a location"),
-        admin_api: None,
+        managed: ManagedEntries::default(),
         hosts: HostPolicy::PublicOnly,
         pre_rotation: false,
         head: Some(HeadFile::open(&directory.path().join("other.head")).expect("opens").0),

@@ -11,6 +11,7 @@ mod head_file;
 mod key_rows;
 mod outbox;
 mod ownership;
+mod peer_rows;
 mod portable;
 mod sealing;
 #[cfg(test)]
@@ -24,5 +25,10 @@ pub use error::AgentStoreError;
 pub use head_file::{HeadFile, PublishedHead};
 pub use key_rows::{KeyUse, RotationPhase, StoredRotation};
 pub use outbox::{BlockEvents, DeadLetter, EventGap, OutboxEvent, OutboxSizes};
+pub(crate) use peer_rows::{ArrivedMessage, PeerLimits, QueueRefusal, QueuedMessage, SentMessage, TakenMessage};
+pub use peer_rows::{
+    BasicMessageFilter, ConnectionFilter, ConnectionRole, ExchangeFilter, ExchangeState, MessageRole, OwnPeerDid,
+    StoredBasicMessage, StoredConnection, StoredExchange, Verdict,
+};
 pub use portable::{ExportError, ImportError, ImportReport, StoreExport, has_export_end, import_store};
 pub use sealing::{PrivateKey, SealingError, StoreKey, StoreKeys};

@@ -2,19 +2,23 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::json;
 use sqlx::{
     Any, AnyConnection, AssertSqlSafe, Row,
     any::{AnyArguments, AnyRow},
     query::Query,
 };
-use svc_store::StoreTransaction;
+use uuid::Uuid;
 
 use super::{
     agent_store::{AgentStore, to_column},
     chain_rows::from_column,
     error::AgentStoreError,
 };
-use crate::notification::Notification;
+use crate::{
+    notification::Notification,
+    peers::{PeerEvent, millis_text},
+};
 
 /// An event in the outbox.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -292,6 +296,38 @@ impl AgentStore {
     }
 }
 
+/// Height of events that belong to no block.
+const NO_BLOCK: i64 = -1;
+
+/// Puts events of peers behind the newest one; `None` without a receiver. They belong to no block, so that one which is dropped for want
+/// of room leaves no gap that could be filled again.
+pub(super) async fn queue_peer_events(
+    connection: &mut AnyConnection,
+    events: &[PeerEvent],
+    now: i64,
+    max_stored: Option<u64>,
+) -> Result<(), AgentStoreError> {
+    let (Some(max_stored), false) = (max_stored, events.is_empty()) else { return Ok(()) };
+    let sql = "SELECT height, stored, next_number FROM event_cursor";
+    let row = sqlx::query(sql).fetch_one(&mut *connection).await?;
+    let (height, mut stored, number): (i64, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+    let timestamp = millis_text(now.saturating_mul(1000));
+    let event = |(event, number): (&PeerEvent, i64)| {
+        let id = Uuid::now_v7().to_string();
+        let body = json!({"id": id, "type": event.kind, "timestamp": timestamp, "data": event.data}).to_string();
+        OutboxEvent { number, id, kind: event.kind.to_owned(), height: NO_BLOCK, stored_at: now, body }
+    };
+    let added: Vec<OutboxEvent> = events.iter().zip(number..).map(event).collect();
+    insert_events(connection, &added).await?;
+    let count = to_column(added.len() as u64);
+    stored += count;
+    let excess = stored - to_column(max_stored);
+    if excess > 0 {
+        stored -= drop_oldest(connection, excess).await?;
+    }
+    set_cursor(connection, height, stored, number + count).await
+}
+
 /// Rows of one statement.
 pub(super) const ROWS: usize = 100;
 
@@ -354,7 +390,7 @@ async fn take_dead_letter(connection: &mut AnyConnection, id: &str) -> Result<Op
 }
 
 async fn set_cursor(
-    transaction: &mut StoreTransaction<sqlx::Any>,
+    connection: &mut AnyConnection,
     height: i64,
     stored: i64,
     next_number: i64,
@@ -363,7 +399,7 @@ async fn set_cursor(
         .bind(height)
         .bind(stored)
         .bind(next_number)
-        .execute(&mut **transaction)
+        .execute(connection)
         .await?;
     Ok(())
 }
@@ -393,6 +429,11 @@ async fn drop_oldest(connection: &mut AnyConnection, count: i64) -> Result<i64, 
             remove.execute(&mut *connection).await?;
         }
         dropped += to_column(rows.len() as u64);
+        let of_no_block = heights.iter().filter(|height| **height == NO_BLOCK).count();
+        if of_no_block > 0 {
+            tracing::error!(count = of_no_block, "events of peers were dropped: the receiver does not take them");
+        }
+        heights.retain(|height| *height != NO_BLOCK);
         heights.sort_unstable();
         for run in heights.chunk_by(|one, next| next - one <= 1) {
             if let (Some(from), Some(to)) = (run.first(), run.last()) {

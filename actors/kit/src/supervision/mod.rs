@@ -17,5 +17,6 @@ mod supervisor;
 #[cfg(test)]
 mod tests;
 
+pub use core::RestartMode;
 pub use spec::{ChildSpec, SupervisorSpec};
 pub use supervisor::{ActorReport, Supervisor, SupervisorError};

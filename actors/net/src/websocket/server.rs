@@ -58,6 +58,24 @@ pub fn accept<B, F>(
 where
     F: Future<Output = ()> + Send,
 {
+    let limits = WebSocketConfig::default()
+        .max_message_size(Some(max_message_bytes))
+        .max_frame_size(Some(max_message_bytes))
+        .read_buffer_size(READ_BUFFER_BYTES)
+        .write_buffer_size(0);
+    accept_stream(request, move |stream| async move {
+        serve(WebSocketStream::from_raw_socket(stream, Role::Server, Some(limits)).await).await;
+    })
+}
+
+/// Answers an upgrade request with 101 and runs `serve` on the bytes behind it. A request that is no upgrade gets 400 or 426.
+pub fn accept_stream<B, F>(
+    request: &mut Request<B>,
+    serve: impl FnOnce(TokioIo<Upgraded>) -> F + Send + 'static,
+) -> Response<String>
+where
+    F: Future<Output = ()> + Send,
+{
     let refuse = |status: StatusCode| {
         let mut response = Response::new(String::new());
         *response.status_mut() = status;
@@ -79,15 +97,10 @@ where
     let Some(upgrade) = request.extensions_mut().remove::<OnUpgrade>() else {
         return refuse(StatusCode::UPGRADE_REQUIRED);
     };
-    let limits = WebSocketConfig::default()
-        .max_message_size(Some(max_message_bytes))
-        .max_frame_size(Some(max_message_bytes))
-        .read_buffer_size(READ_BUFFER_BYTES)
-        .write_buffer_size(0);
     // The upgrade completes after the server has written the 101.
     tokio::spawn(async move {
         if let Ok(upgraded) = upgrade.await {
-            serve(WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(limits)).await).await;
+            serve(TokioIo::new(upgraded)).await;
         }
     });
     let mut response = refuse(StatusCode::SWITCHING_PROTOCOLS);

@@ -1,0 +1,101 @@
+//! The shell of the directory.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
+use svc_otel::metrics;
+use tokio::{task::AbortHandle, time::Instant};
+
+use super::Msg;
+use crate::peers::PeerService;
+
+/// Connections that are woken at a time.
+const BATCH: usize = 100;
+/// Shortest time between two looks at the outbox: a session that was just woken has not read it yet.
+const MIN_PAUSE: Duration = Duration::from_millis(250);
+/// Longest time between two looks.
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+/// Time between two clean-ups.
+const CLEAN_PAUSE: Duration = Duration::from_secs(60);
+
+/// Arguments of the directory.
+pub(crate) struct Args {
+    pub service: PeerService,
+}
+
+/// State of the directory.
+pub(crate) struct State {
+    args: Arc<Args>,
+    timer: Option<(Instant, AbortHandle)>,
+    looked_at: Option<Instant>,
+}
+
+/// The actor that starts and ends sessions.
+pub(crate) struct PeerDirectoryActor;
+
+impl ActorBehaviour for PeerDirectoryActor {
+    const KIND: &'static str = "peer_directory";
+    type Msg = Msg;
+    type Args = Args;
+    type State = State;
+
+    async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
+        context.mailbox().send(Msg::Wake);
+        context.send_after(CLEAN_PAUSE, Msg::Clean);
+        Ok(State { args: Arc::clone(args), timer: None, looked_at: None })
+    }
+
+    async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
+        let service = &state.args.service;
+        match message {
+            Msg::Wake => {
+                let since = state.looked_at.map_or(MIN_PAUSE, |at| at.elapsed());
+                if since < MIN_PAUSE {
+                    state.wake_after(context, MIN_PAUSE - since);
+                    return Ok(());
+                }
+                state.looked_at = Some(Instant::now());
+                let pause = wake_due(service).await;
+                metrics::record_peer_sessions(service.session_count());
+                state.wake_after(context, pause);
+            }
+            Msg::SessionIdle(peer) => service.end_idle_session(&peer).await,
+            Msg::Clean => {
+                service.clean().await;
+                context.send_after(CLEAN_PAUSE, Msg::Clean);
+            }
+        }
+        Ok(())
+    }
+
+    fn observe(state: &State) -> Value {
+        json!({"sessions": state.args.service.session_count()})
+    }
+}
+
+/// Wakes the sessions whose messages are due; returns the time until the next look.
+async fn wake_due(service: &PeerService) -> Duration {
+    let now = wall_clock::now().seconds;
+    match service.wake_due_sessions(now, BATCH).await {
+        Ok(Some(next)) if next > now => Duration::from_secs(next.abs_diff(now)).min(MAX_PAUSE),
+        Ok(Some(_)) => Duration::from_secs(1),
+        Ok(None) => MAX_PAUSE,
+        Err(error) => {
+            tracing::warn!(%error, "the outbox to peers cannot be read");
+            Duration::from_secs(5)
+        }
+    }
+}
+
+impl State {
+    fn wake_after(&mut self, context: &ActorContext<Msg>, pause: Duration) {
+        let due = Instant::now() + pause;
+        if self.timer.as_ref().is_some_and(|(earlier, _)| *earlier > Instant::now() && *earlier <= due) {
+            return;
+        }
+        if let Some((_, timer)) = self.timer.replace((due, context.send_after(pause, Msg::Wake))) {
+            timer.abort();
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! The shell of a session.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use serde_json::{Value, json};
+use svc_didcomm::{
+    delivery::{Attempt, Next, after_attempt},
+    from_prior::FromPrior,
+};
+use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort, wall_clock};
+use svc_net::didcomm::{PeerSocket, Receipt};
+use tokio::time::Instant;
+
+use super::{
+    Args, Msg, SendEnd, TakenReceipt,
+    core::{SessionCore, SessionEffect},
+};
+use crate::{
+    peers::ProvenMessage,
+    store::{QueuedMessage, SentMessage},
+};
+
+/// Pause after a failure of the store.
+const STORE_PAUSE: Duration = Duration::from_secs(1);
+
+/// A message of the peer, with its caller.
+pub(super) enum PeerTask {
+    Message(Box<ProvenMessage>, ReplyPort<Receipt>),
+    End(String, Box<FromPrior>, ReplyPort<Receipt>),
+}
+
+impl PeerTask {
+    fn refuse(self) {
+        let (Self::Message(_, reply) | Self::End(_, _, reply)) = self;
+        reply.send(Receipt::Busy { retry_after: 1 });
+    }
+}
+
+/// State of a session.
+pub(crate) struct State {
+    args: Arc<Args>,
+    core: SessionCore<PeerTask>,
+    /// The socket to the peer, and its URL.
+    socket: Option<(String, PeerSocket)>,
+    /// Connections of which this incarnation has settled what an earlier one was sending.
+    settled: HashSet<String>,
+    reply: Option<ReplyPort<Receipt>>,
+    active_at: Instant,
+}
+
+/// The actor of one peer.
+pub(crate) struct PeerSession;
+
+impl ActorBehaviour for PeerSession {
+    const KIND: &'static str = "peer_session";
+    type Msg = Msg;
+    type Args = Args;
+    type State = State;
+
+    async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
+        context.send_after(args.service.idle(), Msg::Idle);
+        Ok(State {
+            args: Arc::clone(args),
+            core: SessionCore::default(),
+            socket: None,
+            settled: HashSet::new(),
+            reply: None,
+            active_at: Instant::now(),
+        })
+    }
+
+    async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
+        state.active_at = if matches!(message, Msg::Idle) { state.active_at } else { Instant::now() };
+        let effect = match message {
+            Msg::Arrived { message, reply } => state.core.arrived(PeerTask::Message(message, reply)),
+            Msg::Ended { recipient, prior, reply } => state.core.arrived(PeerTask::End(recipient, prior, reply)),
+            Msg::Taken(TakenReceipt { receipt, queued_for }) => {
+                if let Some(reply) = state.reply.take() {
+                    reply.send(receipt);
+                }
+                let next = state.core.taken();
+                state.perform(context, next);
+                queued_for.and_then(|connection_id| state.core.due(connection_id))
+            }
+            Msg::Due(connection_id) | Msg::Again(connection_id) => state.core.due(connection_id),
+            Msg::Next { connection_id, taken: Err(error) } => {
+                tracing::warn!(%error, "the outbox to a peer cannot be read");
+                context.send_after(STORE_PAUSE, Msg::Again(connection_id));
+                state.core.nothing_due()
+            }
+            Msg::Next { taken: Ok(None), .. } => {
+                let next = state.core.nothing_due();
+                // The directory knows the time at which the next message is due.
+                state.args.service.outbox_changed();
+                next
+            }
+            Msg::Next { taken: Ok(Some(queued)), .. } => {
+                state.send(context, queued);
+                None
+            }
+            Msg::Sent { queued, end } => {
+                state.settle(context, &queued, *end);
+                None
+            }
+            Msg::Idle => {
+                state.end_when_idle(context);
+                None
+            }
+        };
+        state.perform(context, effect);
+        Ok(())
+    }
+
+    fn observe(state: &State) -> Value {
+        json!({"waiting": state.core.waiting(), "has_socket": state.socket.is_some()})
+    }
+}
+
+impl State {
+    fn perform(&mut self, context: &ActorContext<Msg>, effect: Option<SessionEffect<PeerTask>>) {
+        match effect {
+            None => {}
+            Some(SessionEffect::Refuse(task)) => task.refuse(),
+            Some(SessionEffect::Take(task)) => self.take(context, task),
+            Some(SessionEffect::ReadNext(connection_id)) => self.read_next(context, connection_id, None),
+        }
+    }
+
+    fn take(&mut self, context: &ActorContext<Msg>, task: PeerTask) {
+        let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
+        match task {
+            PeerTask::Message(message, reply) => {
+                self.reply = Some(reply);
+                context.spawn(async move {
+                    mailbox.send(Msg::Taken(args.service.take(&args.peer, *message).await));
+                });
+            }
+            PeerTask::End(recipient, prior, reply) => {
+                self.reply = Some(reply);
+                context.spawn(async move {
+                    let receipt = args.service.end_connection(&recipient, &prior).await;
+                    mailbox.send(Msg::Taken(TakenReceipt { receipt, queued_for: None }));
+                });
+            }
+        }
+    }
+
+    fn read_next(&mut self, context: &ActorContext<Msg>, connection_id: String, sent: Option<SentMessage>) {
+        let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
+        let is_first = self.settled.insert(connection_id.clone());
+        context.spawn(async move {
+            let taken = args.service.next_message(&connection_id, is_first, sent).await;
+            mailbox.send(Msg::Next { connection_id, taken: taken.map(|taken| taken.map(Box::new)) });
+        });
+    }
+
+    fn send(&mut self, context: &ActorContext<Msg>, queued: Box<QueuedMessage>) {
+        let (args, mailbox, socket) = (Arc::clone(&self.args), context.mailbox(), self.socket.take());
+        context.spawn(async move {
+            let end = Box::new(args.service.send(&queued, socket).await);
+            mailbox.send(Msg::Sent { queued, end });
+        });
+    }
+
+    fn settle(&mut self, context: &ActorContext<Msg>, queued: &QueuedMessage, end: SendEnd) {
+        let SendEnd { attempt, retry_after, socket, arrived } = end;
+        self.socket = socket;
+        for envelope in arrived {
+            let service = self.args.service.clone();
+            // What it leads to comes back to a session as any other message does.
+            context.spawn(async move {
+                let _ = service.receive_envelope(envelope).await;
+            });
+        }
+        let (now, max_age) = (wall_clock::now().seconds, self.args.service.outbox_age());
+        let jitter = fastrand::f64() * 2.0 - 1.0;
+        let mut next = after_attempt(queued.waiting, attempt, now, max_age, jitter);
+        if let (Next::Again { at, .. }, Attempt::NotSent, Some(seconds)) = (&mut next, attempt, retry_after) {
+            *at = (*at).max(now + i64::try_from(seconds.min(3600)).unwrap_or(3600));
+        }
+        let sent = SentMessage { number: queued.number, next };
+        self.read_next(context, queued.connection_id.clone(), Some(sent));
+    }
+
+    fn end_when_idle(&mut self, context: &ActorContext<Msg>) {
+        let idle = self.args.service.idle();
+        let left = idle.saturating_sub(self.active_at.elapsed());
+        if left.is_zero() && self.core.is_idle() {
+            if let Some((_, socket)) = self.socket.take() {
+                context.spawn(socket.close());
+            }
+            self.args.service.session_is_idle(&self.args.peer);
+        }
+        context.send_after(left.max(Duration::from_millis(100)), Msg::Idle);
+    }
+}

@@ -1,0 +1,154 @@
+//! The session with one peer: messages that come from it, and the outbox to it.
+//!
+//! It owns the order of both: one message is judged and stored at a time, and one is sent at a time, the oldest first. It owns the socket
+//! to the peer too. Transports and requests ask it; the directory starts it when the peer has work, and ends it when it is idle. It
+//! stores nothing by itself: when it dies, callers get an error, the message that was being sent counts as one of unknown result, and the
+//! next session goes on with the outbox of the store.
+
+mod actor;
+mod core;
+
+use std::{sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use svc_didcomm::{delivery::Attempt, from_prior::FromPrior};
+use svc_kit::{
+    ActorMessage, AskError, Handle, ReplyPort,
+    actor::ActorStatus,
+    supervision::{ChildSpec, RestartMode},
+};
+use svc_net::didcomm::{PeerSocket, Receipt};
+
+use crate::{
+    peers::{PeerService, ProvenMessage},
+    store::{AgentStoreError, QueuedMessage},
+};
+
+/// Messages of a peer that may wait to be stored, and some of the session's own.
+const MAILBOX: usize = 128;
+/// Longest time from a message to its receipt: a verdict takes ten seconds at most.
+const RECEIPT_TIME: Duration = Duration::from_secs(20);
+
+/// The answer to a message of the peer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TakenReceipt {
+    /// For the transport.
+    pub receipt: Receipt,
+    /// Connection that has a message for the peer now.
+    pub queued_for: Option<String>,
+}
+
+/// An attempt to send a message, with the socket that it leaves.
+pub(crate) struct SendEnd {
+    /// Result.
+    pub attempt: Attempt,
+    /// Seconds after which the receiver wants to be asked again.
+    pub retry_after: Option<u64>,
+    /// The socket, where it can carry another message.
+    pub socket: Option<(String, PeerSocket)>,
+    /// Messages that came meanwhile.
+    pub arrived: Vec<Bytes>,
+}
+
+/// Messages of a session.
+pub(crate) enum Msg {
+    /// A message of the peer.
+    Arrived {
+        /// The message, whose sender is proven.
+        message: Box<ProvenMessage>,
+        /// The answer.
+        reply: ReplyPort<Receipt>,
+    },
+    /// The peer gives up a DID.
+    Ended {
+        /// Our DID.
+        recipient: String,
+        /// The proof.
+        prior: Box<FromPrior>,
+        /// The answer.
+        reply: ReplyPort<Receipt>,
+    },
+    /// A message was stored, or could not be.
+    Taken(TakenReceipt),
+    /// A connection has a message that is due.
+    Due(String),
+    /// The next message of a connection was read.
+    Next {
+        /// The connection.
+        connection_id: String,
+        /// The message; none when nothing is due.
+        taken: Result<Option<Box<QueuedMessage>>, AgentStoreError>,
+    },
+    /// A message was sent, or could not be.
+    Sent {
+        /// The message.
+        queued: Box<QueuedMessage>,
+        /// The end.
+        end: Box<SendEnd>,
+    },
+    /// The pause after a failure of the store is over.
+    Again(String),
+    /// The session may be idle.
+    Idle,
+}
+
+impl ActorMessage for Msg {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Arrived { .. } => "arrived",
+            Self::Ended { .. } => "ended",
+            Self::Taken(_) => "taken",
+            Self::Due(_) => "due",
+            Self::Next { .. } => "next",
+            Self::Sent { .. } => "sent",
+            Self::Again(_) => "again",
+            Self::Idle => "idle",
+        }
+    }
+}
+
+/// Arguments of a session.
+pub(crate) struct Args {
+    /// DID by which the peer is known, in its comparable form.
+    pub peer: Arc<str>,
+    /// Judges, stores and sends.
+    pub service: PeerService,
+}
+
+/// The address of a session.
+#[derive(Clone)]
+pub(crate) struct PeerSessionHandle(Handle<Msg>);
+
+impl PeerSessionHandle {
+    /// The address of a session that is still to be started. `name` says nothing about the peer.
+    pub fn new(name: &str) -> Self {
+        Self(Handle::new("peer_session", format!("peer_session/{name}"), MAILBOX))
+    }
+
+    /// The child specification. A session that dies is started again when its peer has work.
+    pub fn child_spec(&self, args: Args) -> ChildSpec {
+        ChildSpec::worker::<actor::PeerSession>(&self.0, args).restart_mode(RestartMode::Temporary)
+    }
+
+    /// Whether the session has ended.
+    pub fn has_ended(&self) -> bool {
+        self.0.status() == ActorStatus::Stopped
+    }
+
+    /// Takes a message of the peer.
+    pub async fn take(&self, message: ProvenMessage) -> Result<Receipt, AskError> {
+        let message = Box::new(message);
+        self.0.ask_within(RECEIPT_TIME, |reply| Msg::Arrived { message, reply }).await
+    }
+
+    /// Ends the connection that the peer gives up.
+    pub async fn end(&self, recipient: String, prior: FromPrior) -> Result<Receipt, AskError> {
+        let prior = Box::new(prior);
+        self.0.ask_within(RECEIPT_TIME, |reply| Msg::Ended { recipient, prior, reply }).await
+    }
+
+    /// Tells of a message in the outbox of a connection.
+    pub fn message_due(&self, connection_id: &str) {
+        self.0.notify(Msg::Due(connection_id.to_owned()));
+    }
+}

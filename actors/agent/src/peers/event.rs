@@ -1,0 +1,109 @@
+//! What callers and the receiver of events see of peers, as JSON.
+
+use prost_types::Timestamp;
+use serde_json::{Value, json};
+use svc_wire::timestamp;
+
+use crate::store::{StoredBasicMessage, StoredConnection, StoredExchange};
+
+/// An event for the receiver.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct PeerEvent {
+    /// Type.
+    pub kind: &'static str,
+    /// The record as callers see it.
+    pub data: Value,
+}
+
+impl PeerEvent {
+    /// A connection is there, or has another state or DID.
+    pub fn connection(connection: &StoredConnection) -> Self {
+        Self { kind: "didcomm.connections.state-updated", data: connection.to_json() }
+    }
+
+    /// A basic message of a peer is there.
+    pub fn basic_message(message: &StoredBasicMessage) -> Self {
+        Self { kind: "didcomm.basic-messages.message-received", data: message.to_json() }
+    }
+
+    /// An exchange has another state.
+    pub fn exchange(exchange: &StoredExchange) -> Self {
+        Self { kind: "didcomm.credential-exchanges.state-updated", data: exchange.to_json() }
+    }
+}
+
+/// A time in milliseconds since the epoch as text.
+pub(crate) fn millis_text(millis: i64) -> String {
+    let nanos = i32::try_from(millis.rem_euclid(1000) * 1_000_000).unwrap_or_default();
+    timestamp::iso_millis(&Timestamp { seconds: millis.div_euclid(1000), nanos })
+}
+
+impl StoredConnection {
+    /// Returns the record of the admin API.
+    pub fn to_json(&self) -> Value {
+        let verdict_time = |at: i64| millis_text(at * 1000);
+        json!({
+            "id": self.connection.id,
+            "state": if self.connection.has_ended { "abandoned" } else { "completed" },
+            "role": self.role.as_str(),
+            "did": self.connection.our_did,
+            "theirDid": self.connection.their_did,
+            "peerPublicDid": self.connection.public_did,
+            "threadId": self.thread_id,
+            "outOfBandId": self.out_of_band_id,
+            "parentConnectionId": self.parent_id,
+            "didcommVersion": "v2",
+            "verdict": {
+                "trusted": self.verdict.map(|verdict| verdict.is_trusted),
+                "at": self.verdict.map(|verdict| verdict_time(verdict.at)),
+            },
+            "lastSeenAt": self.last_seen_at.map(millis_text),
+            "outbox": {"waiting": self.waiting, "unanswered": self.unanswered},
+            "createdAt": millis_text(self.created_at),
+            "updatedAt": millis_text(self.updated_at),
+        })
+    }
+}
+
+impl StoredBasicMessage {
+    /// Returns the record of the admin API.
+    pub fn to_json(&self) -> Value {
+        let mut record = json!({
+            "id": self.id,
+            "connectionId": self.connection_id,
+            "role": self.role.as_str(),
+            "content": self.content,
+            "sentTime": millis_text(self.sent_at),
+            "createdAt": millis_text(self.created_at),
+        });
+        if let Some(delivery) = self.delivery {
+            record["delivery"] = delivery.into();
+        }
+        record
+    }
+}
+
+impl StoredExchange {
+    /// Returns the record of the admin API.
+    pub fn to_json(&self) -> Value {
+        let subject = &self.credential.as_ref().unwrap_or(&self.offer)["credentialSubject"];
+        let subject = subject.as_array().and_then(|all| all.first()).unwrap_or(subject);
+        let mut claims = subject.as_object().cloned().unwrap_or_default();
+        claims.remove("id");
+        json!({
+            "credentialExchangeId": self.id,
+            "state": self.state.as_str(),
+            "role": "holder",
+            "threadId": self.thread_id,
+            "connectionId": self.connection_id,
+            "credentialDefinitionId": null,
+            "schemaId": self.schema_id.map(|id| id.to_string()),
+            "claims": claims,
+            "errorMessage": self.error,
+            "flowId": null,
+            "format": self.format,
+            "createdAt": millis_text(self.created_at),
+            "updatedAt": millis_text(self.updated_at),
+        })
+    }
+}

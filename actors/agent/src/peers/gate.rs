@@ -1,0 +1,177 @@
+//! The trust gate: whether a peer is a verifiable service. The indexer evaluates, and the node confirms the participant that it names.
+
+use std::{sync::Arc, time::Duration};
+
+use moka::future::Cache;
+use serde_json::{Value, json};
+use svc_kit::wall_clock;
+use svc_net::upstream::{HttpUpstream, UpstreamEndpoints, UpstreamError, indexer_reach};
+use svc_otel::metrics;
+use svc_wire::{participant_state::ParticipantState, timestamp};
+use tokio::time::{Instant, timeout};
+
+use crate::{
+    account_write::WritingAccount,
+    chain_link::ChainLinkHandle,
+    participant::state_of,
+    registry::NodeRegistry,
+    store::{AgentStore, Verdict},
+};
+
+/// Decisions that are kept.
+const MAX_VERDICTS: u64 = 20_000;
+/// Longest wait for a decision.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+/// The essential credential that makes a service.
+const SERVICE_CREDENTIAL: &str = "ServiceCredential";
+
+/// Neither trusted nor untrusted: the index or the node does not say.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("nothing can be decided about the peer now: {0}")]
+pub(crate) struct UnknownVerdict(pub String);
+
+/// Decides about peers.
+#[derive(Clone)]
+pub(crate) struct TrustGate {
+    indexer: UpstreamEndpoints,
+    chain: ChainLinkHandle,
+    store: AgentStore,
+    /// DID and corporation of this agent, for reads of the node.
+    own: (String, u64),
+    ttl: Duration,
+    verdicts: Cache<Arc<str>, (Verdict, Instant)>,
+}
+
+impl TrustGate {
+    pub fn new(
+        indexer: UpstreamEndpoints,
+        chain: ChainLinkHandle,
+        store: AgentStore,
+        own: (String, u64),
+        ttl: Duration,
+    ) -> Self {
+        let verdicts = Cache::builder().max_capacity(MAX_VERDICTS).time_to_live(ttl).build();
+        Self { indexer, chain, store, own, ttl, verdicts }
+    }
+
+    /// Decides about a DID. Only a public one can be trusted.
+    pub async fn verdict(&self, did: &str) -> Result<Verdict, UnknownVerdict> {
+        let now = wall_clock::now().seconds;
+        if !did.starts_with("did:web:") && !did.starts_with("did:webvh:") {
+            return Ok(Verdict { is_trusted: false, at: now });
+        }
+        let key: Arc<str> = did.into();
+        if let Some((verdict, until)) = self.verdicts.get(&key).await
+            && Instant::now() < until
+        {
+            return Ok(verdict);
+        }
+        let started = Instant::now();
+        let decided = timeout(MAX_WAIT, self.decide(did)).await;
+        let decided = decided.unwrap_or_else(|_| Err(UnknownVerdict(format!("no answer within {MAX_WAIT:?}"))));
+        let outcome = match &decided {
+            Ok((true, _)) => "trusted",
+            Ok((false, _)) => "untrusted",
+            Err(_) => "unknown",
+        };
+        metrics::record_peer_verdict(outcome, started.elapsed());
+        let (is_trusted, lasts) = decided.inspect_err(|error| tracing::debug!(%error, "no verdict"))?;
+        let verdict = Verdict { is_trusted, at: now };
+        self.verdicts.insert(key, (verdict, Instant::now() + lasts)).await;
+        Ok(verdict)
+    }
+
+    /// Asks for a decision that is not older than this call.
+    pub async fn fresh_verdict(&self, did: &str) -> Result<Verdict, UnknownVerdict> {
+        self.verdicts.invalidate(did).await;
+        self.verdict(did).await
+    }
+
+    /// The decision, and the time for which it may be kept.
+    async fn decide(&self, did: &str) -> Result<(bool, Duration), UnknownVerdict> {
+        let unknown = |error: UpstreamError| UnknownVerdict(format!("indexer: {error}"));
+        let asked = self.indexer.read_with_failover(0, |one| ask(one, did), indexer_reach).await;
+        let Some(record) = asked.map_err(unknown)? else { return Ok((false, self.ttl)) };
+        let Some((participant, lasts)) = claimed_participant(&record, did, wall_clock::now().seconds, self.ttl) else {
+            return Ok((false, self.ttl));
+        };
+        let access = self.chain.access().ok_or_else(|| UnknownVerdict("the node is not found yet".to_owned()))?;
+        let (own_did, corporation_id) = self.own.clone();
+        let account = WritingAccount { store: self.store.clone(), access, did: own_did, corporation_id };
+        let found = NodeRegistry(&account).participant(participant).await;
+        let found = found.map_err(|error| UnknownVerdict(format!("node: {error}")))?;
+        let now = timestamp::unix_nanos(&account.chain_time());
+        let is_active = found.is_some_and(|one| one.did == did && state_of(&one, now) == ParticipantState::Active);
+        if !is_active {
+            tracing::warn!(participant, "the indexer calls a peer trusted whose participant is not active at the node");
+        }
+        Ok((is_active, lasts))
+    }
+}
+
+/// The indexer's record of a DID; `None` when it knows none.
+async fn ask(indexer: UpstreamEndpoints, did: &str) -> Result<Option<Value>, UpstreamError> {
+    let indexer: &HttpUpstream = indexer.current();
+    let body = json!({"did": did, "ecsCredentials": true});
+    match indexer.post("resolve", "/v4/verifiable-trust/resolve", &body).await {
+        Ok(answer) => indexer.parse_json(&answer).map(Some),
+        Err(UpstreamError::Http { status: 404, .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The participant by which a record makes a DID trusted, and the time for which that holds; `None` when it does not. It is the holder of
+/// the service credential, or its issuer where the service vouches for itself.
+fn claimed_participant(record: &Value, did: &str, now: i64, ttl: Duration) -> Option<(u64, Duration)> {
+    if record["did"] != did || record["trusted"] != true {
+        return None;
+    }
+    let credentials = record["ecsCredentials"].as_array()?;
+    let service = credentials.iter().find(|one| one["ecsSchema"] == SERVICE_CREDENTIAL)?;
+    let participant = service["participantId"].as_u64().or_else(|| service["issuerParticipantId"].as_u64())?;
+    let lasts = match &record["expiresAtTime"] {
+        Value::Null => ttl,
+        text => {
+            let end = timestamp::unix_nanos(&timestamp::parse_rfc3339(text.as_str()?)?) / 1_000_000_000;
+            let left = u64::try_from(i64::try_from(end).ok()? - now).ok().filter(|left| *left > 0)?;
+            ttl.min(Duration::from_secs(left))
+        }
+    };
+    Some((participant, lasts))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_must_be_of_the_peer_trusted_in_time_and_name_a_participant() {
+        let ttl = Duration::from_secs(60);
+        let record = json!({"did": "did:web:a", "trusted": true, "expiresAtTime": null,
+            "ecsCredentials": [{"ecsSchema": "OrganizationCredential", "participantId": 9},
+                {"ecsSchema": "ServiceCredential", "participantId": 7, "issuerParticipantId": 8}]});
+        let with = |change: fn(&mut Value)| {
+            let mut record = record.clone();
+            change(&mut record);
+            record
+        };
+        for (record, expected) in [
+            (record.clone(), Some((7, ttl))),
+            (with(|record| record["ecsCredentials"][1]["participantId"] = Value::Null), Some((8, ttl))),
+            (
+                with(|record| record["expiresAtTime"] = json!("1970-01-01T00:01:50.000Z")),
+                Some((7, Duration::from_secs(10))),
+            ),
+            (with(|record| record["expiresAtTime"] = json!("1970-01-01T00:01:40.000Z")), None),
+            (with(|record| record["expiresAtTime"] = json!("later")), None),
+            (with(|record| record["trusted"] = json!("true")), None),
+            (with(|record| record["trusted"] = json!(false)), None),
+            (with(|record| record["did"] = json!("did:web:b")), None),
+            (with(|record| record["ecsCredentials"] = json!([])), None),
+            (with(|record| record["ecsCredentials"][1]["ecsSchema"] = json!("Other")), None),
+            (json!([]), None),
+        ] {
+            assert_eq!(claimed_participant(&record, "did:web:a", 100, ttl), expected, "{record}");
+        }
+    }
+}

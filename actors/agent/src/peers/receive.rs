@@ -1,0 +1,268 @@
+//! From the bytes of an envelope to a message of which sender and recipient are proven, which the session of the peer takes.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::Value;
+use svc_didcomm::{
+    Message, Refusal,
+    envelope::{Envelope, KeyAgreementKey, Opened, Sender},
+    from_prior::FromPrior,
+    peer_did::{comparable, is_same_did},
+};
+use svc_kit::{AskError, wall_clock};
+use svc_net::didcomm::{MessageReceiver, Receipt};
+use svc_otel::metrics;
+use svc_wire::verification_method::did_of_url;
+use tracing::Instrument;
+
+use super::{
+    resolver::PeerDocumentError,
+    service::{PeerService, ProvenMessage, RETRY_SECONDS},
+};
+use crate::{peer_directory::peer_tag, store::OwnPeerDid};
+
+/// The receipt of a message that no session takes.
+enum Stop {
+    Refused(Refusal),
+    Unavailable(&'static str, String),
+    Busy(u64),
+}
+
+impl From<Refusal> for Stop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+impl From<PeerDocumentError> for Stop {
+    fn from(error: PeerDocumentError) -> Self {
+        match error {
+            PeerDocumentError::Passing(reason) => Self::Unavailable("resolution", reason),
+            PeerDocumentError::Final(_) => Self::Refused(Refusal::SenderKey),
+        }
+    }
+}
+
+/// A key of ours that a recipient of an envelope names.
+struct OwnKey {
+    key_id: String,
+    key: KeyAgreementKey,
+    did: String,
+    invitation: Option<OwnPeerDid>,
+}
+
+impl MessageReceiver for PeerService {
+    async fn receive(&self, envelope: Bytes) -> Receipt {
+        self.receive_envelope(envelope).await
+    }
+}
+
+impl PeerService {
+    /// Takes an envelope.
+    pub(crate) async fn receive_envelope(&self, envelope: Bytes) -> Receipt {
+        let span = tracing::info_span!(
+            "didcomm.receive",
+            peer = tracing::field::Empty,
+            protocol = tracing::field::Empty,
+            outcome = tracing::field::Empty
+        );
+        let receipt = self.open_and_hand_over(envelope).instrument(span.clone()).await;
+        let outcome = match receipt {
+            Receipt::Taken => "taken",
+            Receipt::Refused => "refused",
+            Receipt::Busy { .. } => "busy",
+            Receipt::Unavailable { .. } => "unavailable",
+        };
+        span.record("outcome", outcome);
+        receipt
+    }
+
+    async fn open_and_hand_over(&self, envelope: Bytes) -> Receipt {
+        let opened = self.open(envelope).await;
+        let handed = match opened {
+            Ok(Arrival::Message(proven)) => self.hand_over(proven).await,
+            Ok(Arrival::End { recipient, prior }) => self.hand_over_end(recipient, prior).await,
+            Err(stop) => Err(stop),
+        };
+        match handed {
+            Ok(receipt) => receipt,
+            Err(Stop::Refused(refusal)) => {
+                self.note_refusal(refusal);
+                metrics::record_peer_message("in", "other", "refused");
+                Receipt::Refused
+            }
+            Err(Stop::Unavailable(kind, reason)) => {
+                self.0.refusals.note(kind, &reason);
+                metrics::record_peer_message("in", "other", "unavailable");
+                Receipt::Unavailable { retry_after: RETRY_SECONDS }
+            }
+            Err(Stop::Busy(retry_after)) => {
+                self.0.refusals.note("rate", &"a peer sends too much, or too many strangers begin to talk");
+                metrics::record_peer_message("in", "other", "busy");
+                Receipt::Busy { retry_after }
+            }
+        }
+    }
+
+    async fn open(&self, bytes: Bytes) -> Result<Arrival, Stop> {
+        let (own, sender_key_id) = {
+            if bytes.len() > self.0.settings.message_bytes {
+                return Err(Refusal::TooLarge.into());
+            }
+            let envelope = Envelope::read(&bytes)?;
+            let own = self.own_key(envelope.recipients()).await?;
+            (Arc::new(own), envelope.sender_key_id().map(str::to_owned))
+        };
+        let document = match &sender_key_id {
+            None => None,
+            Some(id) => Some(self.sender_document(did_of_url(id), false).await?),
+        };
+        let mut opened = decrypt(bytes.clone(), Arc::clone(&own), document.clone()).await;
+        // The sender may have another key than the document that was cached.
+        if let (Err(refusal), Some(id)) = (&opened, &sender_key_id)
+            && refusal.may_be_an_old_document()
+            && self.0.fresh.take(did_of_url(id), std::time::Instant::now()).is_ok()
+        {
+            let newest = self.sender_document(did_of_url(id), true).await?;
+            if document.as_ref() != Some(&newest) {
+                opened = decrypt(bytes, Arc::clone(&own), Some(newest)).await;
+            }
+        }
+        let Opened { message, sender } = opened?;
+        let prior = message.from_prior.as_deref().map(FromPrior::read).transpose()?;
+        if let Some(prior) = &prior {
+            self.verify_prior(prior).await?;
+        }
+        match (sender, prior) {
+            (Sender::Anonymous, Some(prior)) => Ok(Arrival::End { recipient: own.did.clone(), prior }),
+            (Sender::Anonymous, None) => Err(Refusal::Anonymous.into()),
+            (Sender::Authenticated { did }, prior) => self.prove(message, did, prior, &own).await,
+        }
+    }
+
+    /// Finds the DID by which the peer is known, and admits it by its rate.
+    async fn prove(
+        &self,
+        message: Message,
+        sender: String,
+        prior: Option<FromPrior>,
+        own: &OwnKey,
+    ) -> Result<Arrival, Stop> {
+        let dids: Vec<&str> =
+            [Some(sender.as_str()), prior.as_ref().map(|prior| prior.issuer.as_str())].into_iter().flatten().collect();
+        let known = self.0.store.connections_with(&dids).await;
+        let known = known.map_err(|error| Stop::Unavailable("store", error.to_string()))?;
+        let known = known.into_iter().find(|one| is_same_did(&one.connection.our_did, &own.did));
+        self.admit(&sender, known.is_none()).map_err(Stop::Busy)?;
+        let root = prior.as_ref().map_or(sender.as_str(), |prior| prior.issuer.as_str()).to_owned();
+        let public_did = known.map_or(root, |known| known.connection.public_did);
+        let span = tracing::Span::current();
+        span.record("peer", peer_tag(comparable(&public_did)));
+        span.record("protocol", super::service::known_protocol(message.protocol()));
+        let (recipient, invitation) = (own.did.clone(), own.invitation.clone());
+        Ok(Arrival::Message(ProvenMessage { message, sender, recipient, invitation, prior, public_did }))
+    }
+
+    async fn verify_prior(&self, prior: &FromPrior) -> Result<(), Stop> {
+        let now = wall_clock::now().seconds;
+        let document = self.prior_document(&prior.issuer, false).await?;
+        match prior.verify(&document, now) {
+            Ok(()) => Ok(()),
+            Err(refusal) => {
+                if self.0.fresh.take(&prior.issuer, std::time::Instant::now()).is_err() {
+                    return Err(refusal.into());
+                }
+                let newest = self.prior_document(&prior.issuer, true).await?;
+                Ok(prior.verify(&newest, now)?)
+            }
+        }
+    }
+
+    async fn prior_document(&self, did: &str, fresh: bool) -> Result<Arc<Value>, Stop> {
+        self.0.resolver.resolve(did, fresh).await.map_err(|error| match error {
+            PeerDocumentError::Final(_) => Refusal::FromPriorProof.into(),
+            passing => passing.into(),
+        })
+    }
+
+    /// The document of a sender. The short form of a did:peer:4 stands for the long one that it has sent before.
+    async fn sender_document(&self, did: &str, fresh: bool) -> Result<Arc<Value>, Stop> {
+        let is_short = comparable(did) == did && did.starts_with("did:peer:4");
+        let mut did = did.to_owned();
+        if is_short {
+            let known = self.0.store.connections_with(&[&did]).await;
+            let known = known.map_err(|error| Stop::Unavailable("store", error.to_string()))?;
+            let dids = known.into_iter().flat_map(|one| {
+                let svc_didcomm::connection::Connection { their_did, previous, .. } = one.connection;
+                std::iter::once(their_did).chain(previous)
+            });
+            did = dids.into_iter().find(|long| is_same_did(long, &did)).ok_or(Refusal::SenderKey)?;
+        }
+        Ok(self.0.resolver.resolve(&did, fresh).await?)
+    }
+
+    /// The first recipient that is a key of ours: of the document, or of an invitation.
+    async fn own_key(&self, recipients: &[String]) -> Result<OwnKey, Stop> {
+        for key_id in recipients {
+            if let Some((did, key)) = self.0.keeper.agreement_key(key_id) {
+                return Ok(OwnKey { key_id: key_id.clone(), key, did, invitation: None });
+            }
+            let did = did_of_url(key_id);
+            if did.starts_with("did:peer:4") {
+                let own_did = self.0.keeper.published().document.did().to_owned();
+                let found = self.0.store.own_peer_did(&own_did, comparable(did)).await;
+                let found = found.map_err(|error| Stop::Unavailable("store", error.to_string()))?;
+                if let Some((invitation, secret)) = found {
+                    let key = KeyAgreementKey::from_bytes(&secret.secret);
+                    return Ok(OwnKey {
+                        key_id: key_id.clone(),
+                        key,
+                        did: invitation.long.clone(),
+                        invitation: Some(invitation),
+                    });
+                }
+            }
+        }
+        Err(Refusal::RecipientKey.into())
+    }
+
+    async fn hand_over(&self, proven: ProvenMessage) -> Result<Receipt, Stop> {
+        let session = self.session(&proven.public_did).await;
+        let session = session.map_err(|error| Stop::Unavailable("session", error.to_string()))?;
+        session.take(proven).await.map_err(down)
+    }
+
+    async fn hand_over_end(&self, recipient: String, prior: FromPrior) -> Result<Receipt, Stop> {
+        let known = self.0.store.connections_with(&[&prior.issuer]).await;
+        let known = known.map_err(|error| Stop::Unavailable("store", error.to_string()))?;
+        let known = known.into_iter().find(|one| is_same_did(&one.connection.our_did, &recipient));
+        let known = known.ok_or(Refusal::FromPriorIssuer)?;
+        self.admit(&prior.issuer, false).map_err(Stop::Busy)?;
+        let session = self.session(&known.connection.public_did).await;
+        let session = session.map_err(|error| Stop::Unavailable("session", error.to_string()))?;
+        session.end(recipient, prior).await.map_err(down)
+    }
+}
+
+enum Arrival {
+    Message(ProvenMessage),
+    End { recipient: String, prior: FromPrior },
+}
+
+fn down(error: AskError) -> Stop {
+    match error {
+        AskError::MailboxFull { .. } => Stop::Busy(1),
+        error => Stop::Unavailable("session", error.to_string()),
+    }
+}
+
+/// Decrypts in a blocking thread: a large message takes milliseconds.
+async fn decrypt(bytes: Bytes, own: Arc<OwnKey>, document: Option<Arc<Value>>) -> Result<Opened, Refusal> {
+    let now = wall_clock::now().seconds;
+    let work = move || {
+        let envelope = Envelope::read(&bytes)?;
+        envelope.open(&own.key_id, &own.key, &own.did, document.as_deref(), now)
+    };
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Refusal::Decryption))
+}

@@ -1,0 +1,210 @@
+//! One attempt to send a message to a peer: its document, the envelope, and the endpoints in their order.
+
+use std::{sync::Arc, time::Instant};
+
+use bytes::Bytes;
+use serde_json::Value;
+use svc_didcomm::{
+    Message,
+    delivery::{Attempt, attempt_of_status},
+    endpoint::{Endpoint, Transport, endpoints},
+    envelope::{KeyAgreementKey, seal},
+    peer_did::{comparable, is_peer_did},
+};
+use svc_kit::wall_clock;
+use svc_net::didcomm::{PeerSocket, SendResult};
+use svc_otel::metrics;
+use svc_wire::verification_method::{KeyKind, KeyRelation, method_key, methods_of};
+use tracing::Instrument;
+
+use super::{
+    service::{PeerService, known_protocol},
+    settings::allows_clear_text,
+};
+use crate::{
+    peer_directory::peer_tag,
+    peer_session::SendEnd,
+    store::{QueuedMessage, StoredConnection},
+};
+
+/// An attempt that ended before its message left.
+struct NotReady {
+    attempt: Attempt,
+    reason: String,
+}
+
+impl NotReady {
+    fn passing(reason: impl Into<String>) -> Self {
+        Self { attempt: Attempt::NotSent, reason: reason.into() }
+    }
+}
+
+/// What a message needs to be sent.
+struct Sealed {
+    envelope: String,
+    endpoints: Vec<Endpoint>,
+}
+
+impl PeerService {
+    /// Sends a message once. The socket is used when it leads to the right endpoint, and is given back when it can go on.
+    pub(crate) async fn send(&self, queued: &QueuedMessage, socket: Option<(String, PeerSocket)>) -> SendEnd {
+        let protocol = known_protocol(queued.message.protocol());
+        let span = tracing::info_span!(
+            "didcomm.send",
+            peer = tracing::field::Empty,
+            protocol,
+            outcome = tracing::field::Empty
+        );
+        let end = self.send_once(queued, socket).instrument(span.clone()).await;
+        let outcome = match end.attempt {
+            Attempt::Done => "delivered",
+            Attempt::NotSent => "not_sent",
+            Attempt::Rejected => "rejected",
+            Attempt::Unknown => "unknown",
+        };
+        span.record("outcome", outcome);
+        metrics::record_peer_message("out", protocol, outcome);
+        end
+    }
+
+    async fn send_once(&self, queued: &QueuedMessage, socket: Option<(String, PeerSocket)>) -> SendEnd {
+        let mut sending = Sending { service: self, socket, arrived: Vec::new(), retry_after: None };
+        let mut attempt = sending.attempt(queued, false).await;
+        // The endpoint may have moved since the document was cached.
+        if attempt == Attempt::NotSent && self.0.fresh.take(&queued.connection_id, Instant::now()).is_ok() {
+            attempt = sending.attempt(queued, true).await;
+        }
+        let Sending { socket, arrived, retry_after, .. } = sending;
+        SendEnd { attempt, retry_after, socket, arrived }
+    }
+
+    /// Encrypts a message for the peer of its connection.
+    async fn seal(&self, queued: &QueuedMessage, fresh: bool) -> Result<Sealed, NotReady> {
+        let connection = self.0.store.connection(&queued.connection_id).await;
+        let connection = connection.map_err(|error| NotReady::passing(error.to_string()))?;
+        let gone = || NotReady { attempt: Attempt::Rejected, reason: "the connection has ended".to_owned() };
+        let StoredConnection { connection, .. } =
+            connection.filter(|one| !one.connection.has_ended).ok_or_else(gone)?;
+        tracing::Span::current().record("peer", peer_tag(comparable(&connection.public_did)));
+        let document = self.0.resolver.resolve(&connection.their_did, fresh).await;
+        let document = document.map_err(|error| NotReady::passing(error.to_string()))?;
+        let recipient = recipient_key(&document, &connection.their_did);
+        let recipient = recipient.ok_or_else(|| NotReady::passing("the peer's document has no key for messages"))?;
+        let sender = self.sending_key(&connection.our_did).await?;
+        let endpoints = endpoints(&document, allows_clear_text(self.0.client.policy()));
+        if endpoints.is_empty() {
+            return Err(NotReady::passing("the peer's document has no endpoint for messages"));
+        }
+        let message = Message {
+            from: Some(connection.our_did.clone()),
+            to: vec![connection.their_did.clone()],
+            ..queued.message.clone()
+        };
+        let work = move || seal(&message, (&sender.0, &sender.1), (&recipient.0, &recipient.1));
+        let sealed = tokio::task::spawn_blocking(work).await;
+        let sealed = sealed.map_err(|error| NotReady::passing(error.to_string()))?;
+        let envelope = sealed.map_err(|error| NotReady { attempt: Attempt::Rejected, reason: error.to_string() })?;
+        Ok(Sealed { envelope, endpoints })
+    }
+
+    /// The key that encrypts for a DID of ours, with its id.
+    async fn sending_key(&self, our_did: &str) -> Result<(String, KeyAgreementKey), NotReady> {
+        if !is_peer_did(our_did) {
+            return self
+                .0
+                .keeper
+                .sending_key()
+                .ok_or_else(|| NotReady::passing("the document has no key for messages"));
+        }
+        let own_did = self.0.keeper.published().document.did().to_owned();
+        let found = self.0.store.own_peer_did(&own_did, comparable(our_did)).await;
+        let found = found.map_err(|error| NotReady::passing(error.to_string()))?;
+        let (own, key) = found.ok_or_else(|| NotReady::passing("the key of the connection is gone"))?;
+        Ok((format!("{}{OWN_PEER_KEY}", own.long), KeyAgreementKey::from_bytes(&key.secret)))
+    }
+}
+
+/// Id of the key in a did:peer:4 of ours.
+pub(super) const OWN_PEER_KEY: &str = "#key-2";
+
+/// The first key under `keyAgreement` that messages can be encrypted for, with its absolute id.
+fn recipient_key(document: &Value, did: &str) -> Option<(String, [u8; 32])> {
+    let now = i128::from(wall_clock::now().seconds) * 1_000_000_000;
+    let own = document["id"].as_str().unwrap_or(did);
+    let methods = methods_of(document, KeyRelation::KeyAgreement);
+    methods.into_iter().find_map(|method| {
+        let key = method_key(document, &method, KeyRelation::KeyAgreement, KeyKind::X25519, now).ok()?;
+        // The id begins with the form of the DID that the message goes to.
+        let id = method.strip_prefix(own).map_or_else(|| method.clone(), |fragment| format!("{did}{fragment}"));
+        Some((id, key))
+    })
+}
+
+/// The state of an attempt.
+struct Sending<'a> {
+    service: &'a PeerService,
+    socket: Option<(String, PeerSocket)>,
+    arrived: Vec<Bytes>,
+    retry_after: Option<u64>,
+}
+
+impl Sending<'_> {
+    async fn attempt(&mut self, queued: &QueuedMessage, fresh: bool) -> Attempt {
+        let Sealed { envelope, endpoints } = match self.service.seal(queued, fresh).await {
+            Ok(sealed) => sealed,
+            Err(NotReady { attempt, reason }) => {
+                tracing::debug!(reason, "a message to a peer is not sent");
+                return attempt;
+            }
+        };
+        let envelope: Arc<str> = envelope.into();
+        for endpoint in endpoints {
+            let result = match endpoint.transport {
+                Transport::WebSocket => self.send_over_socket(&endpoint.uri, &envelope).await,
+                Transport::Http => self.service.0.client.post(&endpoint.uri, &envelope).await,
+            };
+            let attempt = match result {
+                SendResult::Answered => Attempt::Done,
+                SendResult::TooLarge => Attempt::Rejected,
+                SendResult::Status { status, retry_after } => {
+                    self.retry_after = retry_after;
+                    attempt_of_status(status)
+                }
+                SendResult::NotSent(reason) => {
+                    tracing::debug!(reason, "an endpoint of a peer takes no message");
+                    Attempt::NotSent
+                }
+                SendResult::Unknown(reason) => {
+                    tracing::debug!(reason, "an endpoint of a peer does not answer");
+                    Attempt::Unknown
+                }
+            };
+            // The next endpoint is tried only where the message cannot have arrived by this one.
+            if attempt != Attempt::NotSent {
+                return attempt;
+            }
+        }
+        Attempt::NotSent
+    }
+
+    async fn send_over_socket(&mut self, uri: &str, envelope: &str) -> SendResult {
+        let mut open = self.socket.take().filter(|(open, _)| open == uri).map(|(_, socket)| socket);
+        if let Some(socket) = &mut open
+            && !socket.is_alive(&mut self.arrived).await
+        {
+            open = None;
+        }
+        let mut socket = match open {
+            Some(socket) => socket,
+            None => match self.service.0.client.connect(uri).await {
+                Ok(socket) => socket,
+                Err(reason) => return SendResult::NotSent(reason),
+            },
+        };
+        let result = socket.send(envelope, &mut self.arrived).await;
+        if result == SendResult::Answered {
+            self.socket = Some((uri.to_owned(), socket));
+        }
+        result
+    }
+}

@@ -1,0 +1,237 @@
+//! A message of a peer: everything that it changes, in one transaction.
+
+use svc_didcomm::{
+    Message, Refusal,
+    connection::{Arrival, Connection, Placement, end, place},
+    delivery::is_answer,
+    from_prior::FromPrior,
+    peer_did::comparable,
+    protocol::{Content, ContentError},
+};
+use uuid::Uuid;
+
+use super::{
+    connections::{connections_with, insert_connection, merge_connections, update_connection},
+    exchanges::{exchange_of_thread, put_exchange},
+    outbound::{has_queued, parse_answer, queue_message, settle_thread},
+    records::insert_record,
+    seen::{SeenBefore, note_answer, note_seen},
+    types::{ConnectionRole, OwnPeerDid, StoredConnection, Verdict},
+};
+use crate::{
+    peers::{PeerEvent, Reaction, react},
+    store::{agent_store::AgentStore, error::AgentStoreError, outbox::queue_peer_events},
+};
+
+/// Bounds of what peers may fill.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PeerLimits {
+    /// Messages in the outbox for one peer.
+    pub outbox_per_peer: u64,
+    /// Messages in the outbox for all peers.
+    pub outbox_max: u64,
+    /// Messages that are remembered against repetition.
+    pub replay_max: u64,
+    /// Basic messages that are kept for one connection.
+    pub records_per_connection: u64,
+    /// Events that are stored for the receiver; `None` without one.
+    pub max_events: Option<u64>,
+}
+
+/// A message whose sender and recipient are proven.
+#[derive(Debug)]
+pub(crate) struct ArrivedMessage<'a> {
+    /// The message.
+    pub message: &'a Message,
+    /// As its protocol reads it.
+    pub content: &'a Result<Content, ContentError>,
+    /// DID of the sender.
+    pub sender: &'a str,
+    /// Our DID that it was encrypted for.
+    pub recipient: &'a str,
+    /// The invitation of that DID.
+    pub invitation: Option<&'a OwnPeerDid>,
+    /// Its `from_prior`, whose signature was verified.
+    pub prior: Option<&'a FromPrior>,
+    /// The decision about the peer.
+    pub verdict: Option<Verdict>,
+    /// Milliseconds since the epoch.
+    pub now: i64,
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TakenMessage {
+    /// It was handled.
+    New {
+        /// Its connection.
+        connection_id: String,
+        /// Whether a message for the peer was queued.
+        has_answer: bool,
+        /// Whether an event was queued.
+        has_event: bool,
+        /// Whether a record was stored.
+        has_record: bool,
+    },
+    /// It was handled before.
+    Repeated {
+        /// Its connection.
+        connection_id: String,
+        /// Whether the answer of then was queued once more.
+        has_answer: bool,
+    },
+    /// The memory against repetition is full, and this sender has filled most of it.
+    MemoryFull,
+}
+
+impl AgentStore {
+    /// Stores a message with everything that follows from it.
+    pub(crate) async fn take_message(
+        &self,
+        arrived: &ArrivedMessage<'_>,
+        limits: &PeerLimits,
+    ) -> Result<Result<TakenMessage, Refusal>, AgentStoreError> {
+        let ArrivedMessage { message, sender, recipient, prior, now, .. } = *arrived;
+        let seconds = now / 1000;
+        let mut transaction = self.begin().await?;
+        let dids: Vec<&str> = [Some(sender), prior.map(|prior| prior.issuer.as_str())].into_iter().flatten().collect();
+        let stored = connections_with(&mut transaction, &dids).await?;
+        let known: Vec<Connection> = stored.iter().map(|one| one.connection.clone()).collect();
+        let placement = match place(&known, Arrival { sender, recipient, prior, now: seconds }) {
+            Ok(placement) => placement,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let key = (comparable(sender), message.id.as_str());
+        match note_seen(&mut transaction, key, seconds, limits.replay_max).await? {
+            SeenBefore::No => {}
+            SeenBefore::Full => return Ok(Ok(TakenMessage::MemoryFull)),
+            SeenBefore::Yes { answer } => {
+                let connection_id = match placement {
+                    Placement::Known(connection) | Placement::Merged { kept: connection, .. } => connection.id,
+                    // The connection was deleted since.
+                    Placement::New { .. } => return Ok(Ok(repeated(String::new(), false))),
+                };
+                let Some(answer) = answer.and_then(|text| parse_answer(&text)) else {
+                    return Ok(Ok(repeated(connection_id, false)));
+                };
+                if has_queued(&mut transaction, &connection_id, &answer.id).await? {
+                    return Ok(Ok(repeated(connection_id, false)));
+                }
+                let queued = queue_message(&mut transaction, &connection_id, &answer, None, seconds, limits).await?;
+                transaction.commit().await?;
+                return Ok(Ok(repeated(connection_id, queued.is_ok())));
+            }
+        }
+        let mut events = Vec::new();
+        let connection = write_placement(&mut transaction, placement, &stored, arrived, &mut events).await?;
+        let connection_id = connection.connection.id.clone();
+        if message.thread() != message.id {
+            settle_thread(&mut transaction, &connection_id, message.thread()).await?;
+        }
+        let exchange = exchange_of_thread(&mut transaction, &connection_id, message.thread()).await?;
+        let Reaction { record, exchange, answer } = react(message, arrived.content, &connection_id, exchange, now);
+        if let Some(record) = &record {
+            insert_record(&mut transaction, record, limits.records_per_connection).await?;
+            events.push(PeerEvent::basic_message(record));
+        }
+        if let Some(exchange) = &exchange {
+            put_exchange(&mut transaction, exchange).await?;
+            events.push(PeerEvent::exchange(exchange));
+        }
+        let mut has_answer = false;
+        if let Some(answer) = &answer {
+            has_answer = queue_message(&mut transaction, &connection_id, answer, None, seconds, limits).await?.is_ok();
+            if is_answer(&answer.kind) {
+                note_answer(&mut transaction, key, &answer.to_json().to_string()).await?;
+            }
+        }
+        queue_peer_events(&mut transaction, &events, seconds, limits.max_events).await?;
+        transaction.commit().await?;
+        let has_event = limits.max_events.is_some() && !events.is_empty();
+        Ok(Ok(TakenMessage::New { connection_id, has_answer, has_event, has_record: record.is_some() }))
+    }
+
+    /// Ends the connection whose peer gives up its DID. Returns whether an event was queued.
+    pub(crate) async fn end_connection(
+        &self,
+        recipient: &str,
+        prior: &FromPrior,
+        now: i64,
+        limits: &PeerLimits,
+    ) -> Result<Result<bool, Refusal>, AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        let stored = connections_with(&mut transaction, &[&prior.issuer]).await?;
+        let known: Vec<Connection> = stored.iter().map(|one| one.connection.clone()).collect();
+        let ended = match end(&known, recipient, prior, now / 1000) {
+            Ok(ended) => ended,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let before = stored.into_iter().find(|one| one.connection.id == ended.id);
+        let Some(before) = before.filter(|before| !before.connection.has_ended) else { return Ok(Ok(false)) };
+        update_connection(&mut transaction, &ended, None, now, true).await?;
+        let after = StoredConnection { connection: ended, updated_at: now, last_seen_at: Some(now), ..before };
+        queue_peer_events(&mut transaction, &[PeerEvent::connection(&after)], now / 1000, limits.max_events).await?;
+        transaction.commit().await?;
+        Ok(Ok(limits.max_events.is_some()))
+    }
+}
+
+fn repeated(connection_id: String, has_answer: bool) -> TakenMessage {
+    TakenMessage::Repeated { connection_id, has_answer }
+}
+
+/// Writes the connection of a message; returns it.
+async fn write_placement(
+    transaction: &mut sqlx::AnyConnection,
+    placement: Placement,
+    stored: &[StoredConnection],
+    arrived: &ArrivedMessage<'_>,
+    events: &mut Vec<PeerEvent>,
+) -> Result<StoredConnection, AgentStoreError> {
+    let (now, verdict) = (arrived.now, arrived.verdict);
+    let before = |id: &str| stored.iter().find(|one| one.connection.id == id).cloned();
+    let corrupt = || AgentStoreError::CorruptRow("a connection that was just read".to_owned());
+    let (connection, is_changed) = match placement {
+        Placement::New { their_did, previous } => {
+            let own = arrived.invitation.map_or(arrived.recipient, |invitation| &invitation.long);
+            let mut connection = Connection::begin(&Uuid::new_v4().to_string(), own, &their_did);
+            if let Some(previous) = previous {
+                connection.public_did.clone_from(&previous);
+                connection.previous.push(previous);
+            }
+            let added = StoredConnection {
+                connection,
+                role: ConnectionRole::Responder,
+                thread_id: Some(arrived.message.thread().to_owned()),
+                out_of_band_id: arrived.invitation.map(|invitation| invitation.out_of_band_id.clone()),
+                parent_id: arrived.invitation.map(|invitation| invitation.parent_id.clone()),
+                verdict,
+                last_seen_at: Some(now),
+                waiting: 0,
+                unanswered: 0,
+                created_at: now,
+                updated_at: now,
+            };
+            insert_connection(transaction, &added).await?;
+            events.push(PeerEvent::connection(&added));
+            return Ok(added);
+        }
+        Placement::Known(connection) => {
+            let is_changed = before(&connection.id).is_none_or(|before| before.connection != connection);
+            (connection, is_changed)
+        }
+        Placement::Merged { kept, dropped } => {
+            merge_connections(transaction, &kept.id, &dropped).await?;
+            (kept, true)
+        }
+    };
+    update_connection(transaction, &connection, verdict, now, is_changed).await?;
+    let before = before(&connection.id).ok_or_else(corrupt)?;
+    let updated_at = if is_changed { now } else { before.updated_at };
+    let verdict = verdict.or(before.verdict);
+    let after = StoredConnection { connection, verdict, last_seen_at: Some(now), updated_at, ..before };
+    if is_changed {
+        events.push(PeerEvent::connection(&after));
+    }
+    Ok(after)
+}

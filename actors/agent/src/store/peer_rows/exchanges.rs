@@ -1,0 +1,118 @@
+//! Exchanges of credentials outside of flows.
+
+use sqlx::{AnyConnection, AssertSqlSafe};
+use svc_didcomm::Message;
+
+use super::{
+    arrival::PeerLimits,
+    connections::Conditions,
+    outbound::{QueueRefusal, queue_message},
+    types::{ExchangeFilter, ExchangeState, StoredExchange},
+};
+use crate::{
+    peers::PeerEvent,
+    store::{
+        agent_store::{AgentStore, to_column},
+        error::AgentStoreError,
+        outbox::queue_peer_events,
+    },
+};
+
+/// The exchange of a thread.
+pub(super) async fn exchange_of_thread(
+    connection: &mut AnyConnection,
+    connection_id: &str,
+    thread: &str,
+) -> Result<Option<StoredExchange>, AgentStoreError> {
+    let sql = "SELECT * FROM credential_exchange WHERE connection_id = $1 AND thread_id = $2";
+    let query = sqlx::query(sql).bind(connection_id.to_owned()).bind(thread.to_owned());
+    query.fetch_optional(connection).await?.as_ref().map(StoredExchange::read).transpose()
+}
+
+/// Stores an exchange, in the place of its earlier state.
+pub(super) async fn put_exchange(
+    connection: &mut AnyConnection,
+    exchange: &StoredExchange,
+) -> Result<(), AgentStoreError> {
+    let sql = "INSERT INTO credential_exchange (id, connection_id, thread_id, parent_thread_id, state, role, format, schema_id, offer, \
+               credential, error, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, 'holder', $6, $7, $8, $9, $10, $11, $12) \
+               ON CONFLICT (id) DO UPDATE SET state = $5, format = $6, schema_id = $7, offer = $8, credential = $9, error = $10, \
+               updated_at = $12";
+    sqlx::query(sql)
+        .bind(exchange.id.clone())
+        .bind(exchange.connection_id.clone())
+        .bind(exchange.thread_id.clone())
+        .bind(exchange.parent_thread_id.clone())
+        .bind(exchange.state.as_str())
+        .bind(exchange.format.clone())
+        .bind(exchange.schema_id.map(to_column))
+        .bind(exchange.offer.to_string())
+        .bind(exchange.credential.as_ref().map(ToString::to_string))
+        .bind(exchange.error.clone())
+        .bind(exchange.created_at)
+        .bind(exchange.updated_at)
+        .execute(connection)
+        .await?;
+    Ok(())
+}
+
+impl AgentStore {
+    /// Returns an exchange.
+    pub async fn exchange(&self, id: &str) -> Result<Option<StoredExchange>, AgentStoreError> {
+        let query = sqlx::query("SELECT * FROM credential_exchange WHERE id = $1").bind(id.to_owned());
+        query.fetch_optional(self.reader()).await?.as_ref().map(StoredExchange::read).transpose()
+    }
+
+    /// Returns exchanges in the order of their ids, behind one of them.
+    pub async fn exchanges(
+        &self,
+        filter: &ExchangeFilter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<StoredExchange>, AgentStoreError> {
+        let mut conditions = Conditions::default();
+        conditions.add("connection_id = ?", filter.connection_id.as_deref());
+        conditions.add("thread_id = ?", filter.thread_id.as_deref());
+        conditions.add("state = ?", filter.state.map(|state| state.as_str()));
+        conditions.add("id > ?", after);
+        let sql = format!("SELECT * FROM credential_exchange WHERE {} ORDER BY id LIMIT {limit}", conditions.to_sql());
+        let rows = conditions.bind(sqlx::query(AssertSqlSafe(sql))).fetch_all(self.reader()).await?;
+        rows.iter().map(StoredExchange::read).collect()
+    }
+
+    /// Moves an exchange out of a state, with its message and its event. False when another caller was faster.
+    pub(crate) async fn move_exchange(
+        &self,
+        from: ExchangeState,
+        exchange: &StoredExchange,
+        message: &Message,
+        event: Option<PeerEvent>,
+        limits: &PeerLimits,
+    ) -> Result<Result<bool, QueueRefusal>, AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        let sql = "SELECT * FROM credential_exchange WHERE id = $1";
+        let row = sqlx::query(sql).bind(exchange.id.clone()).fetch_optional(&mut *transaction).await?;
+        let present = row.as_ref().map(StoredExchange::read).transpose()?;
+        if present.is_none_or(|present| present.state != from) {
+            return Ok(Ok(false));
+        }
+        let now = exchange.updated_at / 1000;
+        let queued = queue_message(&mut transaction, &exchange.connection_id, message, None, now, limits).await?;
+        if let Err(refusal) = queued {
+            return Ok(Err(refusal));
+        }
+        put_exchange(&mut transaction, exchange).await?;
+        queue_peer_events(&mut transaction, event.as_slice(), now, limits.max_events).await?;
+        transaction.commit().await?;
+        Ok(Ok(true))
+    }
+
+    /// Removes an exchange. False when there is none.
+    pub(crate) async fn remove_exchange(&self, id: &str) -> Result<bool, AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        let removed = sqlx::query("DELETE FROM credential_exchange WHERE id = $1").bind(id.to_owned());
+        let removed = removed.execute(&mut *transaction).await?.rows_affected();
+        transaction.commit().await?;
+        Ok(removed == 1)
+    }
+}

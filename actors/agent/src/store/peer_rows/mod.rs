@@ -1,0 +1,20 @@
+//! Peers in the store: connections, messages that still go out, messages that were handled, and the records that callers see.
+//!
+//! A message of a peer, its memory against repetition, its record, its answer in the outbox and its webhook are one transaction.
+
+mod arrival;
+mod connections;
+mod exchanges;
+mod outbound;
+mod records;
+mod seen;
+mod types;
+
+pub use self::types::{
+    BasicMessageFilter, ConnectionFilter, ConnectionRole, ExchangeFilter, ExchangeState, MessageRole, OwnPeerDid,
+    StoredBasicMessage, StoredConnection, StoredExchange, Verdict,
+};
+pub(crate) use self::{
+    arrival::{ArrivedMessage, PeerLimits, TakenMessage},
+    outbound::{QueueRefusal, QueuedMessage, SentMessage},
+};

@@ -1,0 +1,99 @@
+//! Basic messages as records.
+
+use sqlx::{AnyConnection, AssertSqlSafe};
+use svc_didcomm::{Message, protocol::basic_message::BasicMessage};
+
+use super::{
+    arrival::PeerLimits,
+    connections::Conditions,
+    outbound::{QueueRefusal, queue_message},
+    types::{BasicMessageFilter, StoredBasicMessage},
+};
+use crate::store::{
+    agent_store::{AgentStore, to_column},
+    error::AgentStoreError,
+};
+
+/// Stores a record. Of the oldest ones beyond the limit of a connection one goes.
+pub(super) async fn insert_record(
+    connection: &mut AnyConnection,
+    record: &StoredBasicMessage,
+    max: u64,
+) -> Result<(), AgentStoreError> {
+    let sql = "INSERT INTO basic_message (id, connection_id, role, content, sent_at, created_at, delivery) \
+               VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    sqlx::query(sql)
+        .bind(record.id.clone())
+        .bind(record.connection_id.clone())
+        .bind(record.role.as_str())
+        .bind(record.content.clone())
+        .bind(record.sent_at)
+        .bind(record.created_at)
+        .bind(record.delivery.map(|delivery| delivery.as_str()))
+        .execute(&mut *connection)
+        .await?;
+    let sql = "UPDATE peer_connection SET basic_messages = basic_messages + 1 WHERE id = $1";
+    sqlx::query(sql).bind(record.connection_id.clone()).execute(&mut *connection).await?;
+    let sql = "SELECT basic_messages FROM peer_connection WHERE id = $1";
+    let query = sqlx::query_scalar(sql).bind(record.connection_id.clone());
+    let count: i64 = query.fetch_one(&mut *connection).await?;
+    if count > to_column(max) {
+        let sql = "DELETE FROM basic_message WHERE id IN \
+                   (SELECT id FROM basic_message WHERE connection_id = $1 ORDER BY id LIMIT $2)";
+        let excess = count - to_column(max);
+        sqlx::query(sql).bind(record.connection_id.clone()).bind(excess).execute(&mut *connection).await?;
+        let sql = "UPDATE peer_connection SET basic_messages = basic_messages - $2 WHERE id = $1";
+        sqlx::query(sql).bind(record.connection_id.clone()).bind(excess).execute(connection).await?;
+    }
+    Ok(())
+}
+
+impl AgentStore {
+    /// Stores a basic message of this agent, and puts it into the outbox.
+    pub(crate) async fn queue_basic_message(
+        &self,
+        record: &StoredBasicMessage,
+        limits: &PeerLimits,
+    ) -> Result<Result<(), QueueRefusal>, AgentStoreError> {
+        let now = record.created_at / 1000;
+        let message = BasicMessage { content: record.content.clone() }.to_message(&record.id, now);
+        let mut transaction = self.begin().await?;
+        let id = Some(record.id.as_str());
+        let queued = queue_message(&mut transaction, &record.connection_id, &message, id, now, limits).await?;
+        if queued.is_ok() {
+            insert_record(&mut transaction, record, limits.records_per_connection).await?;
+        }
+        transaction.commit().await?;
+        Ok(queued)
+    }
+
+    /// Puts a message into the outbox that has no record.
+    pub(crate) async fn queue_message(
+        &self,
+        connection_id: &str,
+        message: &Message,
+        now: i64,
+        limits: &PeerLimits,
+    ) -> Result<Result<(), QueueRefusal>, AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        let queued = queue_message(&mut transaction, connection_id, message, None, now, limits).await?;
+        transaction.commit().await?;
+        Ok(queued)
+    }
+
+    /// Returns basic messages in the order of their ids, behind one of them.
+    pub async fn basic_messages(
+        &self,
+        filter: &BasicMessageFilter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<StoredBasicMessage>, AgentStoreError> {
+        let mut conditions = Conditions::default();
+        conditions.add("connection_id = ?", filter.connection_id.as_deref());
+        conditions.add("role = ?", filter.role.map(|role| role.as_str()));
+        conditions.add("id > ?", after);
+        let sql = format!("SELECT * FROM basic_message WHERE {} ORDER BY id LIMIT {limit}", conditions.to_sql());
+        let rows = conditions.bind(sqlx::query(AssertSqlSafe(sql))).fetch_all(self.reader()).await?;
+        rows.iter().map(StoredBasicMessage::read).collect()
+    }
+}
