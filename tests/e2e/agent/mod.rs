@@ -6,9 +6,12 @@ mod identity;
 mod identity_faults;
 mod identity_process;
 mod login;
+mod peer_adversaries;
+mod peers;
 mod process;
 mod public_files;
 mod resolution;
+mod scripted_peer;
 mod store_file;
 
 use std::{collections::BTreeSet, net::SocketAddr, path::Path, time::Duration};
@@ -69,7 +72,7 @@ pub fn take_port(port: u16) -> (std::net::TcpListener, SocketAddr) {
 }
 
 /// Events of an indexer that is not there.
-fn no_events() -> EventsConfig {
+pub fn no_events() -> EventsConfig {
     EventsConfig {
         indexer: "http://127.0.0.1:1".into(),
         covers_corporation: false,
@@ -124,6 +127,25 @@ impl AgentServer {
         (method, mode): (DidMethod, Mode),
         (events, chain): (EventsConfig, ChainConfig),
     ) -> Result<Self, AgentBootError> {
+        let peers = (HostPolicy::PublicOnly, PeerSettings::default());
+        Self::try_start_with_peers(directory, store_url, (method, mode), (events, chain), peers).await
+    }
+
+    /// Starts an agent without chain and indexer, which peers on this machine reach.
+    pub async fn start_for_peers(directory: &Path, store_url: &str, peers: PeerSettings, events: EventsConfig) -> Self {
+        let chain = chain_config("http://127.0.0.1:1", 1, directory, login::key(9));
+        let kind = (DidMethod::WebVh, Mode::Internal);
+        let peers = (HostPolicy::AllowPrivate, peers);
+        Self::try_start_with_peers(directory, store_url, kind, (events, chain), peers).await.expect("an agent")
+    }
+
+    async fn try_start_with_peers(
+        directory: &Path,
+        store_url: &str,
+        (method, mode): (DidMethod, Mode),
+        (events, chain): (EventsConfig, ChainConfig),
+        (hosts, peers): (HostPolicy, PeerSettings),
+    ) -> Result<Self, AgentBootError> {
         // A DID names its port, which a restart therefore keeps.
         let kept = directory.join("public-address");
         let port = std::fs::read_to_string(&kept).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
@@ -144,7 +166,7 @@ impl AgentServer {
             method,
             location: location.clone(),
             pre_rotation: false,
-            hosts: HostPolicy::PublicOnly,
+            hosts,
             admin_api: is_corporation.then(|| admin.clone()),
             logins: is_corporation.then(|| LoginRules {
                 audience: Some(admin.clone()),
@@ -155,7 +177,7 @@ impl AgentServer {
             credentials: CredentialSettings::off(),
             rotation_pauses: RotationPauses::default(),
             events,
-            peers: PeerSettings::default(),
+            peers,
         };
         let agent = Agent::launch(config).await?;
         let trusted = if is_corporation { Vec::new() } else { vec!["127.0.0.0/8".parse().expect("a network")] };

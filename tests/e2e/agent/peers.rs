@@ -1,0 +1,204 @@
+//! Peers that talk DIDComm with an agent: two agents of a registry, and a scripted one.
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use serde_json::{Value, json};
+use svc_agent::{BasicMessageFilter, MessageRole, PeerAdmission, PeerSettings, RefusalCode};
+use svc_didcomm::{
+    Message,
+    protocol::{discover_features::query_message, problem_report},
+};
+
+use super::{
+    AgentServer,
+    identity::start_marketplace,
+    no_events,
+    scripted_peer::{ScriptedPeer, now},
+    sqlite_url,
+};
+
+const WAIT: Duration = Duration::from_secs(30);
+
+/// Settings for peers that no registry knows.
+pub fn any_peers() -> PeerSettings {
+    PeerSettings { admission: PeerAdmission::Any, ..PeerSettings::default() }
+}
+
+async fn received(agent: &svc_agent::Agent) -> Vec<svc_agent::StoredBasicMessage> {
+    let filter = BasicMessageFilter { role: Some(MessageRole::Receiver), ..BasicMessageFilter::default() };
+    agent.peers().basic_messages(&filter, None, 100, WAIT).await.expect("messages")
+}
+
+/// Waits until an admin route answers as wanted.
+pub async fn await_answer(server: &AgentServer, path: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
+    let mut last = Value::Null;
+    let waited = tokio::time::timeout(WAIT, async {
+        loop {
+            last = server.send("GET", path, None).await.body;
+            if is_wanted(&last) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    });
+    assert!(waited.await.is_ok(), "{path} answers {last:#}");
+    last
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_trusted_agents_talk_and_a_stranger_is_not_heard() {
+    let world = start_marketplace().await;
+    let (one, other) = (world.agent(0), world.agent(1));
+    let connection = one.peers().open_connection(&world.agent_did(1)).await.expect("a connection");
+    assert!(connection.verdict.is_some_and(|verdict| verdict.is_trusted));
+    let again = one.peers().open_connection(&world.agent_did(1)).await.expect("the same");
+    assert_eq!(again.connection.id, connection.connection.id);
+    one.peers().send_basic_message(&connection.connection.id, "hello").await.expect("stored");
+    let heard = received(other).await;
+    assert_eq!(heard[0].content, "hello");
+    other.peers().send_basic_message(&heard[0].connection_id, "hello to you").await.expect("stored");
+    let answered = received(one).await;
+    assert_eq!((answered[0].content.as_str(), &answered[0].connection_id), ("hello to you", &connection.connection.id));
+    let sent =
+        one.peers().basic_messages(&BasicMessageFilter::default(), None, 100, Duration::ZERO).await.expect("messages");
+    assert!(sent.iter().all(|message| message.to_json()["delivery"] != "waiting"), "{sent:?}");
+    // Nobody knows the stranger: its message is dropped without a word.
+    let stranger = ScriptedPeer::start(&world.agent_did(0)).await;
+    assert_eq!(stranger.post(stranger.seal(&stranger.text("1", "let me in"))).await, 202);
+    assert_eq!(one.peers().connections(&Default::default(), None, 100).await.expect("connections").len(), 1);
+    let refused = one.peers().open_connection("did:web:nobody.example").await.expect_err("not trusted");
+    assert_eq!(refused.code, RefusalCode::PeerNotAuthorized);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_lives_through_its_rotations_and_its_end() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server =
+        AgentServer::start_for_peers(directory.path(), &sqlite_url(directory.path()), any_peers(), no_events()).await;
+    let did = server.agent.keeper().published().document.did().to_owned();
+    let mut peer = ScriptedPeer::start(&did).await;
+    let first = peer.keys.did.clone();
+    // The peer asks what is spoken, unasked, before it says anything else.
+    let query =
+        Message { from: Some(first.clone()), to: vec![did.clone()], ..query_message("q", "https://didcomm.org/*") };
+    assert_eq!(peer.post(peer.seal(&query)).await, 202);
+    let disclosed = peer.inbox.recv().await.expect("an answer");
+    assert_eq!((disclosed.thread(), disclosed.body["disclosures"].as_array().map(Vec::len)), ("q", Some(6)));
+    assert_eq!(peer.post(peer.seal(&peer.text("1", "one"))).await, 202);
+    let records =
+        await_answer(&server, "/v2/didcomm/connections", |body| body["items"][0]["lastSeenAt"].is_string()).await;
+    let connection = records["items"][0].clone();
+    assert_eq!(
+        (&connection["role"], &connection["theirDid"], &connection["peerPublicDid"]),
+        (&json!("responder"), &json!(first), &json!(first))
+    );
+    // It goes on under another DID, and says so until it is answered there.
+    let next = peer.new_keys();
+    let prior = ScriptedPeer::from_prior(&peer.keys, Some(&next.did));
+    for id in ["2", "3"] {
+        let message = Message { from: Some(next.did.clone()), from_prior: Some(prior.clone()), ..peer.text(id, id) };
+        assert_eq!(peer.post(peer.seal_as(&next, &message)).await, 202);
+    }
+    let path = format!("/v2/didcomm/connections/{}", connection["id"].as_str().expect("an id"));
+    let rotated = server.send("GET", &path, None).await.body;
+    assert_eq!((&rotated["theirDid"], &rotated["peerPublicDid"]), (&json!(next.did), &json!(first)));
+    // A message of the old DID is still one of this peer.
+    assert_eq!(peer.post(peer.seal(&peer.text("4", "four"))).await, 202);
+    let found = await_answer(&server, "/v2/didcomm/basic-messages?role=receiver", |body| {
+        body["items"].as_array().is_some_and(|items| items.len() == 4)
+    })
+    .await;
+    assert!(found["items"].as_array().expect("items").iter().all(|one| one["connectionId"] == connection["id"]));
+    // The agent's own messages go to the new DID.
+    let body = json!({"connectionId": connection["id"], "content": "to you"}).to_string();
+    let sent = server.send("POST", "/v2/didcomm/basic-messages", Some(&body)).await;
+    assert_eq!(sent.status, 200);
+    let arrived = peer.inbox.recv().await.expect("a message");
+    assert_eq!((arrived.body["content"].as_str(), &arrived.to), (Some("to you"), &vec![next.did.clone()]));
+    assert!(arrived.from_prior.is_none() && arrived.created_time.is_some_and(|at| (at - now()).abs() < 60));
+    await_answer(&server, "/v2/didcomm/basic-messages?role=sender", |body| body["items"][0]["delivery"] == "delivered")
+        .await;
+    // What it does not know, it says, and it never answers a report.
+    let unknown = Message {
+        from: Some(next.did.clone()),
+        to: vec![did.clone()],
+        ..Message::new("5", "https://didcomm.org/trust-ping/2.0/ping", json!({}))
+    };
+    assert_eq!(peer.post(peer.seal_as(&next, &unknown)).await, 202);
+    let report = peer.inbox.recv().await.expect("a report");
+    assert_eq!(
+        (report.pthid.as_deref(), report.body["description"]["code"].as_str()),
+        (Some("5"), Some(problem_report::MESSAGE_PARSE_FAILURE))
+    );
+    let answer = Message { from: Some(next.did.clone()), to: vec![did.clone()], id: "6".into(), ..report };
+    assert_eq!(peer.post(peer.seal_as(&next, &answer)).await, 202);
+    // It ends the connection without a name, by the proof of its key.
+    let prior = ScriptedPeer::from_prior(&next, None);
+    let end = Message {
+        to: vec![did.clone()],
+        from_prior: Some(prior),
+        ..Message::new("7", svc_didcomm::protocol::EMPTY, json!({}))
+    };
+    let (key_id, key) = peer.agent_key();
+    let sealed = svc_didcomm::envelope::seal_anonymously(&end, (&key_id, &key)).expect("an envelope");
+    assert_eq!(peer.post(sealed).await, 202);
+    assert_eq!(server.send("GET", &path, None).await.body["state"], "abandoned");
+    assert_eq!(server.send("POST", "/v2/didcomm/basic-messages", Some(&body)).await.error(), (409, "INVALID_STATE"));
+    assert!(peer.inbox.try_recv().is_err(), "nothing else was sent");
+    assert_eq!(server.send("DELETE", &path, None).await.status, 204);
+    assert_eq!(server.send("GET", &path, None).await.error(), (404, "UNKNOWN_ID"));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_answer_is_not_sent_twice_and_a_refused_one_is_sent_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let server =
+        AgentServer::start_for_peers(directory.path(), &sqlite_url(directory.path()), any_peers(), no_events()).await;
+    let did = server.agent.keeper().published().document.did().to_owned();
+    let mut peer = ScriptedPeer::start(&did).await;
+    assert_eq!(peer.post(peer.seal(&peer.text("1", "one"))).await, 202);
+    let records = await_answer(&server, "/v2/didcomm/connections", |body| body["items"][0]["id"].is_string()).await;
+    let say = async |text: &str| {
+        let body = json!({"connectionId": records["items"][0]["id"], "content": text}).to_string();
+        let sent = server.send("POST", "/v2/didcomm/basic-messages", Some(&body)).await.body;
+        sent["id"].as_str().expect("an id").to_owned()
+    };
+    let delivery = async |id: &str, wanted: &str| {
+        let is_wanted = |body: &Value| {
+            body["items"].as_array().into_iter().flatten().any(|one| one["id"] == id && one["delivery"] == wanted)
+        };
+        await_answer(&server, "/v2/didcomm/basic-messages?role=sender", is_wanted).await;
+    };
+    // 503 says that it did not arrive.
+    peer.status.store(503, Ordering::SeqCst);
+    let waiting = say("again").await;
+    while peer.posts.load(Ordering::SeqCst) < 2 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    delivery(&waiting, "waiting").await;
+    peer.status.store(202, Ordering::SeqCst);
+    assert_eq!(peer.inbox.recv().await.expect("a message").body["content"], "again");
+    delivery(&waiting, "delivered").await;
+    // 500 does not say what became of it, and a redirect is not followed.
+    for status in [500, 307] {
+        peer.status.store(status, Ordering::SeqCst);
+        let before = peer.posts.load(Ordering::SeqCst);
+        let unanswered = say("once").await;
+        delivery(&unanswered, "unanswered").await;
+        assert_eq!(peer.posts.load(Ordering::SeqCst), before + 1, "it may have arrived");
+    }
+    // 413 says that it never will.
+    peer.status.store(413, Ordering::SeqCst);
+    let rejected = say("too large").await;
+    delivery(&rejected, "undeliverable").await;
+    // None of them holds up the next.
+    peer.status.store(202, Ordering::SeqCst);
+    let next = say("next").await;
+    assert_eq!(peer.inbox.recv().await.expect("a message").body["content"], "next");
+    delivery(&next, "delivered").await;
+    let outbox =
+        await_answer(&server, "/v2/didcomm/connections", |body| body["items"][0]["outbox"]["waiting"] == 0).await;
+    assert_eq!(outbox["items"][0]["outbox"]["unanswered"], 2);
+    server.stop().await;
+}

@@ -1,0 +1,190 @@
+//! A peer that does what a test says: its DIDs hold their own documents, and it answers for its endpoint.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU16, Ordering},
+};
+
+use axum::{Router, body::Bytes, extract::State, http::StatusCode, routing::post};
+use ed25519_dalek::SigningKey;
+use futures::{SinkExt, StreamExt};
+use serde_json::{Value, json};
+use svc_didcomm::{
+    Message,
+    endpoint::{Transport, endpoints},
+    envelope::{Envelope, KeyAgreementKey, seal},
+    from_prior::make_from_prior,
+    peer_did,
+    protocol::basic_message::BasicMessage,
+};
+use svc_net::{did::DidResolver, host_policy::HostPolicy};
+use svc_wire::verification_method::{KeyKind, KeyRelation, did_of_url, method_key, methods_of, multikey};
+use tokio::sync::mpsc;
+use tokio_tungstenite::tungstenite::Message as Frame;
+
+/// The keys of one of the peer's DIDs.
+#[derive(Clone)]
+pub struct PeerKeys {
+    pub did: String,
+    pub agreement: KeyAgreementKey,
+    pub signing: SigningKey,
+}
+
+/// The keys under which messages arrive, by DID.
+type KnownKeys = Arc<Mutex<Vec<PeerKeys>>>;
+
+#[derive(Clone)]
+struct Inbox {
+    keys: KnownKeys,
+    arrived: mpsc::UnboundedSender<Message>,
+    status: Arc<AtomicU16>,
+    posts: Arc<AtomicU16>,
+}
+
+/// A peer.
+pub struct ScriptedPeer {
+    pub keys: PeerKeys,
+    known: KnownKeys,
+    pub inbox: mpsc::UnboundedReceiver<Message>,
+    /// Status of its answers to POSTs.
+    pub status: Arc<AtomicU16>,
+    /// POSTs so far.
+    pub posts: Arc<AtomicU16>,
+    endpoint: String,
+    agent: Arc<Value>,
+}
+
+/// The time in seconds since the epoch.
+pub fn now() -> i64 {
+    svc_kit::wall_clock::now().seconds
+}
+
+impl ScriptedPeer {
+    /// Starts a peer of an agent.
+    pub async fn start(agent_did: &str) -> Self {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let endpoint = format!("http://{}/", listener.local_addr().expect("an address"));
+        let resolver = DidResolver::new(HostPolicy::AllowPrivate).expect("a resolver");
+        let agent = resolver.resolve(agent_did).await.expect("the agent's document");
+        let keys = Self::make_keys(&endpoint);
+        let known: KnownKeys = Arc::new(Mutex::new(vec![keys.clone()]));
+        let (arrived, inbox) = mpsc::unbounded_channel();
+        let (status, posts) = (Arc::new(AtomicU16::new(202)), Arc::new(AtomicU16::new(0)));
+        let state = Inbox { keys: Arc::clone(&known), arrived, status: Arc::clone(&status), posts: Arc::clone(&posts) };
+        let document = Arc::clone(&agent);
+        let routes = Router::new().route("/", post(move |state, body| take(state, document, body))).with_state(state);
+        tokio::spawn(async move { axum::serve(listener, routes).await });
+        Self { keys, known, inbox, status, posts, endpoint, agent }
+    }
+
+    fn make_keys(endpoint: &str) -> PeerKeys {
+        let agreement = KeyAgreementKey::generate();
+        let mut secret = [0; 32];
+        getrandom::fill(&mut secret).expect("random bytes");
+        let signing = SigningKey::from_bytes(&secret);
+        let signs = multikey(KeyKind::Ed25519, signing.verifying_key().as_bytes());
+        let document = json!({
+            "verificationMethod": [
+                {"id": "#key-1", "type": "Multikey", "publicKeyMultibase": signs},
+                {"id": "#key-2", "type": "Multikey", "publicKeyMultibase": multikey(KeyKind::X25519, &agreement.public_key())},
+            ],
+            "authentication": ["#key-1"], "keyAgreement": ["#key-2"],
+            "service": [{"id": "#a", "type": "DIDCommMessaging", "serviceEndpoint": {"uri": endpoint, "accept": ["didcomm/v2"]}}],
+        });
+        PeerKeys { did: peer_did::encode(&document).long, agreement, signing }
+    }
+
+    /// Other keys, under which messages arrive too.
+    pub fn new_keys(&self) -> PeerKeys {
+        let keys = Self::make_keys(&self.endpoint);
+        self.known.lock().expect("a lock").push(keys.clone());
+        keys
+    }
+
+    /// A `from_prior` from one DID to another.
+    pub fn from_prior(from: &PeerKeys, to: Option<&str>) -> String {
+        make_from_prior(&from.signing, &format!("{}#key-1", from.did), &from.did, to, now())
+    }
+
+    pub fn agent_did(&self) -> String {
+        self.agent["id"].as_str().expect("a DID").to_owned()
+    }
+
+    /// The key for messages of the agent, with its id.
+    pub fn agent_key(&self) -> (String, [u8; 32]) {
+        let id = methods_of(&self.agent, KeyRelation::KeyAgreement).into_iter().next().expect("a key");
+        let key = method_key(&self.agent, &id, KeyRelation::KeyAgreement, KeyKind::X25519, 0).expect("a key");
+        (id, key)
+    }
+
+    /// A text for the agent.
+    pub fn text(&self, id: &str, content: &str) -> Message {
+        let message = BasicMessage { content: content.to_owned() }.to_message(id, now());
+        Message { from: Some(self.keys.did.clone()), to: vec![self.agent_did()], ..message }
+    }
+
+    /// The envelope of a message, from a DID of the peer.
+    pub fn seal_as(&self, keys: &PeerKeys, message: &Message) -> String {
+        let (id, key) = self.agent_key();
+        seal(message, (&format!("{}#key-2", keys.did), &keys.agreement), (&id, &key)).expect("an envelope")
+    }
+
+    pub fn seal(&self, message: &Message) -> String {
+        self.seal_as(&self.keys, message)
+    }
+
+    fn uri(&self, transport: Transport) -> String {
+        let found = endpoints(&self.agent, true).into_iter().find(|one| one.transport == transport);
+        found.expect("an endpoint").uri
+    }
+
+    /// Posts bytes; returns the status.
+    pub async fn post(&self, envelope: impl Into<reqwest::Body>) -> u16 {
+        let url = self.uri(Transport::Http);
+        let request = super::request("POST", &url).header("content-type", "application/didcomm-encrypted+json");
+        request.body(envelope).send().await.expect("answered").status().as_u16()
+    }
+
+    /// Opens a WebSocket to the agent.
+    pub async fn connect(
+        &self,
+    ) -> tokio_tungstenite::WebSocketStream<tokio_tungstenite::MaybeTlsStream<tokio::net::TcpStream>> {
+        let url = self.uri(Transport::WebSocket);
+        tokio_tungstenite::connect_async(url).await.expect("connected").0
+    }
+
+    /// Sends frames on a socket with a ping behind each; returns the frames that come before the last pong or the end.
+    pub async fn send_frames(&self, frames: Vec<Frame>) -> Vec<Frame> {
+        let mut socket = self.connect().await;
+        let mut answers = Vec::new();
+        for frame in frames {
+            if socket.send(frame).await.is_err() || socket.send(Frame::Ping(Bytes::from_static(b"p"))).await.is_err() {
+                break;
+            }
+            let answer = socket.next().await;
+            match answer {
+                Some(Ok(frame)) => answers.push(frame),
+                _ => break,
+            }
+        }
+        answers
+    }
+}
+
+async fn take(State(inbox): State<Inbox>, agent: Arc<Value>, body: Bytes) -> StatusCode {
+    inbox.posts.fetch_add(1, Ordering::SeqCst);
+    let status = StatusCode::from_u16(inbox.status.load(Ordering::SeqCst)).expect("a status");
+    if !status.is_success() {
+        return status;
+    }
+    let envelope = Envelope::read(&body).expect("an envelope");
+    let kid = envelope.recipients()[0].clone();
+    let keys = inbox.keys.lock().expect("a lock").clone();
+    let keys = keys.into_iter().find(|keys| keys.did == did_of_url(&kid)).expect("a DID of the peer");
+    let sender = did_of_url(envelope.sender_key_id().expect("a sender")).to_owned();
+    let document =
+        if peer_did::is_peer_did(&sender) { peer_did::resolve(&sender).expect("a document") } else { (*agent).clone() };
+    let opened = envelope.open(&kid, &keys.agreement, &keys.did, Some(&document), now()).expect("it opens");
+    let _ = inbox.arrived.send(opened.message);
+    status
+}
