@@ -133,7 +133,7 @@ pub(super) async fn get_connection(
     to_response(answer().await)
 }
 
-/// Removes a connection with its messages and exchanges. The peer is not told.
+/// Removes a connection with its messages and exchanges. The peer hears nothing of it.
 #[utoipa::path(delete, path = "/v2/didcomm/connections/{connectionId}", operation_id = "deleteConnection", tag = "peers",
     params(("connectionId" = String, Path, description = "Id of the connection.")),
     responses((status = 204, description = "Removed."), ReadRefusals, PeerRefusals))]
@@ -171,7 +171,7 @@ pub(super) async fn send_invitation(State(api): State<AdminApi>, request: Reques
     to_response(answer().await)
 }
 
-/// Stores a text for a peer. Its record says what becomes of it.
+/// Stores a text for a peer. Its record says whether it was delivered.
 #[utoipa::path(post, path = "/v2/didcomm/basic-messages", operation_id = "sendBasicMessage", tag = "peers",
     request_body = NewBasicMessage,
     responses((status = 200, body = SentMessage), ReadRefusals, BodyRefusals, PeerRefusals))]

@@ -62,7 +62,7 @@ async fn two_trusted_agents_talk_and_a_stranger_is_not_heard() {
     let sent =
         one.peers().basic_messages(&BasicMessageFilter::default(), None, 100, Duration::ZERO).await.expect("messages");
     assert!(sent.iter().all(|message| message.to_json()["delivery"] != "waiting"), "{sent:?}");
-    // Nobody knows the stranger: its message is dropped without a word.
+    // The registry does not know the stranger: its message is dropped without a word.
     let stranger = ScriptedPeer::start(&world.agent_did(0)).await;
     assert_eq!(stranger.post(stranger.seal(&stranger.text("1", "let me in"))).await, 202);
     assert_eq!(one.peers().connections(&Default::default(), None, 100).await.expect("connections").len(), 1);
@@ -78,7 +78,7 @@ async fn a_peer_lives_through_its_rotations_and_its_end() {
     let did = server.agent.keeper().published().document.did().to_owned();
     let mut peer = ScriptedPeer::start(&did).await;
     let first = peer.keys.did.clone();
-    // The peer asks what is spoken, unasked, before it says anything else.
+    // The peer asks for the protocols before it says anything else.
     let query =
         Message { from: Some(first.clone()), to: vec![did.clone()], ..query_message("q", "https://didcomm.org/*") };
     assert_eq!(peer.post(peer.seal(&query)).await, 202);
@@ -118,7 +118,7 @@ async fn a_peer_lives_through_its_rotations_and_its_end() {
     assert!(arrived.from_prior.is_none() && arrived.created_time.is_some_and(|at| (at - now()).abs() < 60));
     await_answer(&server, "/v2/didcomm/basic-messages?role=sender", |body| body["items"][0]["delivery"] == "delivered")
         .await;
-    // What it does not know, it says, and it never answers a report.
+    // An unknown message gets a report, and a report gets nothing.
     let unknown = Message {
         from: Some(next.did.clone()),
         to: vec![did.clone()],
@@ -180,7 +180,7 @@ async fn a_lost_answer_is_not_sent_twice_and_a_refused_one_is_sent_again() {
     peer.status.store(202, Ordering::SeqCst);
     assert_eq!(peer.inbox.recv().await.expect("a message").body["content"], "again");
     delivery(&waiting, "delivered").await;
-    // 500 does not say what became of it, and a redirect is not followed.
+    // 500 does not say whether it arrived, and a redirect is not followed.
     for status in [500, 307] {
         peer.status.store(status, Ordering::SeqCst);
         let before = peer.posts.load(Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! A peer that does what a test says: its DIDs hold their own documents, and it answers for its endpoint.
+//! A peer that follows the script of a test: its DIDs hold their own documents, and it answers for its endpoint.
 
 use std::sync::{
     Arc, Mutex,

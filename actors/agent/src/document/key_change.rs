@@ -25,6 +25,8 @@ pub enum KeyChange {
     Remove(Vec<String>),
     /// Puts a pair in the place of all others.
     Replace(DocumentKeys),
+    /// Puts a key for messages, which is a Multikey text, in the place of all others. The signing keys stay.
+    ReplaceAgreement(String),
 }
 
 impl KeyChange {
@@ -32,11 +34,11 @@ impl KeyChange {
     pub fn apply(&self, document: &mut DidDocument) -> Result<(), Refusal> {
         let did = document.did().to_owned();
         let mut relations = KeyRelations::of(document);
-        let mut added = None;
+        let mut added = Vec::new();
         match self {
             Self::Add(keys) => {
                 relations.add(&KeyPairIds::new(&did, keys));
-                added = Some(keys);
+                added = vec![&keys.signing, &keys.agreement];
             }
             Self::Promote(keys) => {
                 let pair = KeyPairIds::new(&did, keys);
@@ -60,10 +62,14 @@ impl KeyChange {
             }
             Self::Replace(keys) => {
                 relations = KeyRelations::only(KeyPairIds::new(&did, keys));
-                added = Some(keys);
+                added = vec![&keys.signing, &keys.agreement];
+            }
+            Self::ReplaceAgreement(key) => {
+                relations.agreement = vec![format!("{did}#{key}")];
+                added = vec![key];
             }
         }
-        let changed = relations.write_to(document, added);
+        let changed = relations.write_to(document, &added);
         let (before, after) = (document.canonical_length(), changed.canonical_length());
         if after > MAX_DOCUMENT_BYTES && after > before {
             let rule = format!(
@@ -157,11 +163,11 @@ impl KeyRelations {
     }
 
     /// The document with these relations. Verification methods that none of them names leave it.
-    fn write_to(&self, document: &DidDocument, added: Option<&DocumentKeys>) -> DidDocument {
+    fn write_to(&self, document: &DidDocument, added: &[&String]) -> DidDocument {
         let did = document.did();
         let mut changed = document.as_json().clone();
         let mut methods: Vec<Value> = changed["verificationMethod"].as_array().cloned().unwrap_or_default();
-        for key in added.into_iter().flat_map(|keys| [&keys.signing, &keys.agreement]) {
+        for key in added {
             let method = multikey_method(did, key);
             if !methods.iter().any(|known| known["id"] == method["id"]) {
                 methods.push(method);

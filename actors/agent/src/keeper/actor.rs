@@ -20,7 +20,7 @@ use super::{
     published::{DocumentError, PublishedDocument},
 };
 use crate::{
-    document::{DidDocument, ManagedEntries, ServiceEntry},
+    document::{DidDocument, KeyChange, ManagedEntries, ServiceEntry},
     error::{AgentPart, Refusal, RefusalCode},
     resolution::ResolutionHandle,
     store_guard::StoreGuardHandle,
@@ -122,6 +122,12 @@ impl ActorBehaviour for DocumentKeeper {
         let wanted = published.document.with_managed(&args.managed);
         if wanted != published.document {
             let change = DocumentChange::Managed(args.managed.clone());
+            let effects = state.core.submit_own(change, state.clocks());
+            state.perform(context, effects);
+        }
+        // A recovery has made another key for messages.
+        if let Some(key) = args.writer.keyring().missing_agreement(published.document.as_json()) {
+            let change = DocumentChange::Keys(KeyChange::ReplaceAgreement(key));
             let effects = state.core.submit_own(change, state.clocks());
             state.perform(context, effects);
         }

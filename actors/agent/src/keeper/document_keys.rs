@@ -21,7 +21,7 @@ use crate::{
 
 /// Names of the keys in the store.
 const SIGNING_KEY: &str = "signing";
-const AGREEMENT_KEY: &str = "agreement";
+pub(super) const AGREEMENT_KEY: &str = "agreement";
 /// Prefix of a public X25519 key.
 const X25519_PREFIX: [u8; 2] = [0xec, 0x01];
 
@@ -122,6 +122,17 @@ impl DocumentKeyring {
         let named = document["keyAgreement"].as_array()?;
         let found = named.iter().find_map(|id| self.0.iter().find(|one| id == one.agreement_method.as_str()))?;
         Some((&found.agreement_method, &found.agreement))
+    }
+
+    /// The public key for messages that a document should name in the place of those that the store does not have: that of the pair which
+    /// signs. Nothing while the store has one of them.
+    pub(crate) fn missing_agreement(&self, document: &Value) -> Option<String> {
+        if self.sending_key(document).is_some() {
+            return None;
+        }
+        let signing = document[ProofPurpose::Authentication.as_str()].as_array()?;
+        let pair = signing.iter().find_map(|id| self.0.iter().find(|one| id == one.method.as_str()))?;
+        Some(pair.public.agreement.clone())
     }
 
     /// The newest version of the store; 0 without keys.

@@ -7,8 +7,11 @@ use serde_json::Value;
 use svc_net::did::verify_own_log;
 use svc_wire::timestamp;
 
-use super::update_keys::{KeyParameters, UpdateKeyError, UpdateKeys};
-use crate::store::{AgentStore, AgentStoreError, DocumentVersion, HeadFile, PublishedHead, StoreSettings};
+use super::{
+    document_keys::AGREEMENT_KEY,
+    update_keys::{KeyParameters, UpdateKeyError, UpdateKeys, new_secret},
+};
+use crate::store::{AgentStore, AgentStoreError, DocumentVersion, HeadFile, PrivateKey, PublishedHead, StoreSettings};
 
 /// A log that a store has taken.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
@@ -58,6 +61,9 @@ pub enum LogRecoveryError {
         /// Versions of the store.
         stored: usize,
     },
+    /// No random bytes for a new key.
+    #[error(transparent)]
+    NewKey(#[from] UpdateKeyError),
     /// No key of the store may sign the next entry.
     #[error(
         "no key of this store may sign the next entry of the log, which has been continued with other keys: {did} cannot be continued \
@@ -127,6 +133,11 @@ async fn take_log(
         LogRecoveryError::NoKey { did: did.clone() }
     })?;
     store.replace_versions(&versions).await?;
+    // The store does not know which messages were handled since it was copied. With other keys, none of them opens again.
+    for key in keys.into_iter().filter(|key| key.name == AGREEMENT_KEY) {
+        let secret = new_secret()?;
+        store.replace_key(&did, &PrivateKey { secret, ..key }).await?;
+    }
     let Some(newest) = versions.last() else { return Err(LogRecoveryError::NoLog) };
     let published = PublishedHead { did: did.clone(), number: newest.number, version_id: newest.version_id.clone() };
     head.record(&published)?;

@@ -1,7 +1,7 @@
 //! The directory of sessions with peers: starts one when a peer has work, and ends it when it is idle.
 //!
 //! It owns the table of sessions and the time of the next message that is due. Sessions run under a supervisor of their own. When the
-//! directory dies, the sessions go on; its next incarnation reads from the store what is due.
+//! directory dies, the sessions go on; its next incarnation reads the due messages from the store.
 
 mod actor;
 
@@ -16,10 +16,7 @@ use svc_kit::{
     supervision::{ChildSpec, Supervisor, SupervisorError},
 };
 
-use crate::{
-    peer_session::{self, PeerSessionHandle},
-    peers::PeerService,
-};
+use crate::{peer_session::PeerSessionHandle, peers::PeerService};
 
 /// Sessions at the same time.
 const MAX_SESSIONS: usize = 10_000;
@@ -32,7 +29,7 @@ pub(crate) enum Msg {
     Wake,
     /// A session has nothing to do.
     SessionIdle(Arc<str>),
-    /// What is too old is forgotten.
+    /// Old rows are removed.
     Clean,
 }
 
@@ -127,7 +124,11 @@ impl PeerDirectory {
     }
 
     /// The session with a peer, by the comparable form of the DID that it is known by. One that does not run is started.
-    pub async fn session(&self, peer: &str, service: &PeerService) -> Result<SessionLease, SessionError> {
+    pub async fn session(
+        &self,
+        peer: &str,
+        child_spec: impl FnOnce(&PeerSessionHandle, Arc<str>) -> ChildSpec,
+    ) -> Result<SessionLease, SessionError> {
         let peer: Arc<str> = peer.into();
         if let Some(lease) = self.running(&peer) {
             return Ok(lease);
@@ -140,8 +141,7 @@ impl PeerDirectory {
             return Err(SessionError::TooMany);
         }
         let session = PeerSessionHandle::new(&peer_tag(&peer));
-        let args = peer_session::Args { peer: Arc::clone(&peer), service: service.clone() };
-        let child = self.0.sessions.add(session.child_spec(args)).await?;
+        let child = self.0.sessions.add(child_spec(&session, Arc::clone(&peer))).await?;
         let entry = Entry { session: session.clone(), child, users: 1 };
         self.with_table(|table| table.insert(Arc::clone(&peer), entry));
         Ok(SessionLease { directory: self.clone(), peer, session })

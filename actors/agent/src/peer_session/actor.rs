@@ -42,7 +42,7 @@ pub(crate) struct State {
     core: SessionCore<PeerTask>,
     /// The socket to the peer, and its URL.
     socket: Option<(String, PeerSocket)>,
-    /// Connections of which this incarnation has settled what an earlier one was sending.
+    /// Connections whose interrupted messages this incarnation has settled.
     settled: HashSet<String>,
     reply: Option<ReplyPort<Receipt>>,
     active_at: Instant,
@@ -58,7 +58,7 @@ impl ActorBehaviour for PeerSession {
     type State = State;
 
     async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
-        context.send_after(args.service.idle(), Msg::Idle);
+        context.send_after(args.work.idle(), Msg::Idle);
         Ok(State {
             args: Arc::clone(args),
             core: SessionCore::default(),
@@ -91,7 +91,7 @@ impl ActorBehaviour for PeerSession {
             Msg::Next { taken: Ok(None), .. } => {
                 let next = state.core.nothing_due();
                 // The directory knows the time at which the next message is due.
-                state.args.service.outbox_changed();
+                state.args.work.nothing_due();
                 next
             }
             Msg::Next { taken: Ok(Some(queued)), .. } => {
@@ -132,13 +132,13 @@ impl State {
             PeerTask::Message(message, reply) => {
                 self.reply = Some(reply);
                 context.spawn(async move {
-                    mailbox.send(Msg::Taken(args.service.take(&args.peer, *message).await));
+                    mailbox.send(Msg::Taken(args.work.take(*message).await));
                 });
             }
             PeerTask::End(recipient, prior, reply) => {
                 self.reply = Some(reply);
                 context.spawn(async move {
-                    let receipt = args.service.end_connection(&recipient, &prior).await;
+                    let receipt = args.work.end_connection(&recipient, &prior).await;
                     mailbox.send(Msg::Taken(TakenReceipt { receipt, queued_for: None }));
                 });
             }
@@ -149,7 +149,7 @@ impl State {
         let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
         let is_first = self.settled.insert(connection_id.clone());
         context.spawn(async move {
-            let taken = args.service.next_message(&connection_id, is_first, sent).await;
+            let taken = args.work.next_message(&connection_id, is_first, sent).await;
             mailbox.send(Msg::Next { connection_id, taken: taken.map(|taken| taken.map(Box::new)) });
         });
     }
@@ -157,7 +157,7 @@ impl State {
     fn send(&mut self, context: &ActorContext<Msg>, queued: Box<QueuedMessage>) {
         let (args, mailbox, socket) = (Arc::clone(&self.args), context.mailbox(), self.socket.take());
         context.spawn(async move {
-            let end = Box::new(args.service.send(&queued, socket).await);
+            let end = Box::new(args.work.send(&queued, socket).await);
             mailbox.send(Msg::Sent { queued, end });
         });
     }
@@ -166,13 +166,13 @@ impl State {
         let SendEnd { attempt, retry_after, socket, arrived } = end;
         self.socket = socket;
         for envelope in arrived {
-            let service = self.args.service.clone();
-            // What it leads to comes back to a session as any other message does.
+            let args = Arc::clone(&self.args);
+            // It comes back to a session as any other message does.
             context.spawn(async move {
-                let _ = service.receive_envelope(envelope).await;
+                args.work.arrived(envelope).await;
             });
         }
-        let (now, max_age) = (wall_clock::now().seconds, self.args.service.outbox_age());
+        let (now, max_age) = (wall_clock::now().seconds, self.args.work.outbox_age());
         let jitter = fastrand::f64() * 2.0 - 1.0;
         let mut next = after_attempt(queued.waiting, attempt, now, max_age, jitter);
         if let (Next::Again { at, .. }, Attempt::NotSent, Some(seconds)) = (&mut next, attempt, retry_after) {
@@ -183,13 +183,13 @@ impl State {
     }
 
     fn end_when_idle(&mut self, context: &ActorContext<Msg>) {
-        let idle = self.args.service.idle();
+        let idle = self.args.work.idle();
         let left = idle.saturating_sub(self.active_at.elapsed());
         if left.is_zero() && self.core.is_idle() {
             if let Some((_, socket)) = self.socket.take() {
                 context.spawn(socket.close());
             }
-            self.args.service.session_is_idle(&self.args.peer);
+            self.args.work.is_idle(&self.args.peer);
         }
         context.send_after(left.max(Duration::from_millis(100)), Msg::Idle);
     }

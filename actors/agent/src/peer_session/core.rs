@@ -17,7 +17,7 @@ pub(super) struct SessionCore<T> {
     again: BTreeSet<String>,
 }
 
-/// What the shell does next.
+/// The next step of the shell.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SessionEffect<T> {
     /// Judges and stores a message.

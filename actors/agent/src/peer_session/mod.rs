@@ -11,6 +11,7 @@ mod core;
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use futures::future::BoxFuture;
 use svc_didcomm::{delivery::Attempt, from_prior::FromPrior};
 use svc_kit::{
     ActorMessage, AskError, Handle, ReplyPort,
@@ -20,9 +21,37 @@ use svc_kit::{
 use svc_net::didcomm::{PeerSocket, Receipt};
 
 use crate::{
-    peers::{PeerService, ProvenMessage},
-    store::{AgentStoreError, QueuedMessage},
+    peers::ProvenMessage,
+    store::{AgentStoreError, QueuedMessage, SentMessage},
 };
+
+/// The work of a session: its effects on the store, the registry and the network.
+pub(crate) trait PeerWork: Send + Sync + 'static {
+    /// Judges and stores a message.
+    fn take(&self, proven: ProvenMessage) -> BoxFuture<'_, TakenReceipt>;
+    /// Ends the connection whose peer gives up its DID.
+    fn end_connection<'a>(&'a self, recipient: &'a str, prior: &'a FromPrior) -> BoxFuture<'a, Receipt>;
+    /// Settles the message that was sent before, and reads the next one that is due. With `is_first`, a message that an earlier session
+    /// was sending is settled as one of unknown result.
+    fn next_message<'a>(
+        &'a self,
+        connection_id: &'a str,
+        is_first: bool,
+        sent: Option<SentMessage>,
+    ) -> BoxFuture<'a, Result<Option<QueuedMessage>, AgentStoreError>>;
+    /// Sends a message once. The socket is used when it leads to the right endpoint, and is given back when it can go on.
+    fn send<'a>(&'a self, queued: &'a QueuedMessage, socket: Option<(String, PeerSocket)>) -> BoxFuture<'a, SendEnd>;
+    /// Takes a message that came on the session's own socket.
+    fn arrived(&self, envelope: Bytes) -> BoxFuture<'_, ()>;
+    /// Nothing of the session's outbox is due now.
+    fn nothing_due(&self);
+    /// The session has had nothing to do for [`PeerWork::idle`].
+    fn is_idle(&self, peer: &Arc<str>);
+    /// Silence after which the session ends.
+    fn idle(&self) -> Duration;
+    /// Seconds after which a message that could not be sent is given up.
+    fn outbox_age(&self) -> i64;
+}
 
 /// Messages of a peer that may wait to be stored, and some of the session's own.
 const MAILBOX: usize = 128;
@@ -111,8 +140,8 @@ impl ActorMessage for Msg {
 pub(crate) struct Args {
     /// DID by which the peer is known, in its comparable form.
     pub peer: Arc<str>,
-    /// Judges, stores and sends.
-    pub service: PeerService,
+    /// Its work.
+    pub work: Arc<dyn PeerWork>,
 }
 
 /// The address of a session.

@@ -1,4 +1,4 @@
-//! What callers and the receiver of events see of peers, as JSON.
+//! The records of peers as JSON, for callers and for the receiver of events.
 
 use prost_types::Timestamp;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! Peers that talk DIDComm: what is shared by the transports, the sessions and the requests of callers.
+//! Peers that talk DIDComm: the parts that transports, sessions and requests of callers share.
 //!
 //! ```text
 //! transport -> receive: keys, sender, from_prior, rate -> session of the peer -> gate -> one transaction
@@ -9,6 +9,7 @@ mod admission;
 mod event;
 mod exchange_requests;
 mod gate;
+mod proven_message;
 mod reaction;
 mod receive;
 mod refusal_log;
@@ -16,14 +17,16 @@ mod requests;
 mod resolver;
 mod sending;
 mod service;
+mod session_work;
 mod settings;
 
 pub(crate) use self::{
     event::{PeerEvent, millis_text},
     gate::TrustGate,
+    proven_message::ProvenMessage,
     reaction::{Reaction, react},
     resolver::PeerResolver,
-    service::{PeerParts, ProvenMessage},
+    service::PeerParts,
 };
 pub use self::{
     requests::{InvitationRequest, SentInvitation},

@@ -1,4 +1,4 @@
-//! What follows from a message of a peer. Pure.
+//! The consequences of a message of a peer. Pure.
 
 use serde_json::Value;
 use svc_didcomm::{
@@ -24,7 +24,7 @@ const CREDENTIAL_FORMATS: [&str; 2] = ["didcomm/w3c-di-vc@v0.1", "aries/ld-proof
 /// Bytes of an offered or issued credential.
 const MAX_CREDENTIAL_BYTES: usize = 256 * 1024;
 
-/// What is stored and sent because of a message.
+/// The rows and the answer that follow from a message.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Reaction {
     /// A basic message.
@@ -44,7 +44,7 @@ fn new_id() -> String {
     Uuid::new_v4().to_string()
 }
 
-/// Decides what follows from a message. `exchange` is that of the message's thread. `now` is in milliseconds since the epoch.
+/// Decides about a message. `exchange` is that of the message's thread. `now` is in milliseconds since the epoch.
 pub(crate) fn react(
     message: &Message,
     content: &Result<Content, ContentError>,

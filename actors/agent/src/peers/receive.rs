@@ -17,8 +17,9 @@ use svc_wire::verification_method::did_of_url;
 use tracing::Instrument;
 
 use super::{
+    proven_message::ProvenMessage,
     resolver::PeerDocumentError,
-    service::{PeerService, ProvenMessage, RETRY_SECONDS},
+    service::{PeerService, RETRY_SECONDS},
 };
 use crate::{peer_directory::peer_tag, store::OwnPeerDid};
 

@@ -148,7 +148,7 @@ impl PeerService {
         }
     }
 
-    /// Removes a connection with its messages and exchanges. The peer is not told.
+    /// Removes a connection with its messages and exchanges. The peer hears nothing of it.
     pub async fn delete_connection(&self, id: &str) -> Result<(), Refusal> {
         let removed = self.0.store.remove_connection(id).await;
         self.0.guard.note_write(removed.is_ok());

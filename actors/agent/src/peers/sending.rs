@@ -39,15 +39,15 @@ impl NotReady {
     }
 }
 
-/// What a message needs to be sent.
+/// A message that can be sent.
 struct Sealed {
     envelope: String,
     endpoints: Vec<Endpoint>,
 }
 
 impl PeerService {
-    /// Sends a message once. The socket is used when it leads to the right endpoint, and is given back when it can go on.
-    pub(crate) async fn send(&self, queued: &QueuedMessage, socket: Option<(String, PeerSocket)>) -> SendEnd {
+    /// Sends a message once.
+    pub(super) async fn send_message(&self, queued: &QueuedMessage, socket: Option<(String, PeerSocket)>) -> SendEnd {
         let protocol = known_protocol(queued.message.protocol());
         let span = tracing::info_span!(
             "didcomm.send",

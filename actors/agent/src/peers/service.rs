@@ -5,54 +5,28 @@ use std::{
     time::{Duration, Instant},
 };
 
-use svc_didcomm::{
-    Refusal as MessageRefusal, delivery::Repetition, from_prior::FromPrior, message::Message, protocol::Content,
-};
+use svc_didcomm::Refusal as MessageRefusal;
 use svc_kit::wall_clock;
-use svc_net::didcomm::{OutboundClient, Receipt};
+use svc_net::didcomm::OutboundClient;
 use svc_otel::metrics;
 use tokio::sync::watch;
-use uuid::Uuid;
 
 use super::{
-    admission::Rates,
-    gate::TrustGate,
-    refusal_log::RefusalLog,
-    resolver::PeerResolver,
-    settings::{PeerAdmission, PeerSettings},
+    admission::Rates, gate::TrustGate, refusal_log::RefusalLog, resolver::PeerResolver, settings::PeerSettings,
 };
 use crate::{
     courier::CourierHandle,
     keeper::KeeperHandle,
     peer_directory::{PeerDirectory, SessionError, SessionLease},
-    peer_session::TakenReceipt,
-    store::{
-        AgentStore, AgentStoreError, ArrivedMessage, OwnPeerDid, PeerLimits, QueuedMessage, SentMessage, TakenMessage,
-    },
+    peer_session,
+    store::{AgentStore, AgentStoreError, PeerLimits},
     store_guard::StoreGuardHandle,
 };
 
 /// Seconds after which a sender may come back when the store or a verdict is missing.
 pub(super) const RETRY_SECONDS: u64 = 5;
-/// Fresh resolutions of one DID: a stranger's message must not make this agent ask somebody's server again and again.
+/// Fresh resolutions of one DID: the messages of a stranger must not make this agent ask another server again and again.
 const FRESH_PER_SECOND: f64 = 0.1;
-
-/// A message of a peer whose sender and recipient are proven.
-#[derive(Debug)]
-pub(crate) struct ProvenMessage {
-    /// The message.
-    pub message: Message,
-    /// DID of the key that encrypted it.
-    pub sender: String,
-    /// Our DID that it was encrypted for.
-    pub recipient: String,
-    /// The invitation of that DID.
-    pub invitation: Option<OwnPeerDid>,
-    /// Its `from_prior`, whose signature was verified.
-    pub prior: Option<FromPrior>,
-    /// The DID by which the peer is known, which the gate is asked about.
-    pub public_did: String,
-}
 
 /// Talks to peers. Clones share everything.
 #[derive(Clone)]
@@ -122,20 +96,8 @@ impl PeerService {
         &self.0.settings
     }
 
-    pub(crate) fn idle(&self) -> Duration {
-        self.0.settings.idle
-    }
-
-    pub(crate) fn outbox_age(&self) -> i64 {
-        i64::try_from(self.0.settings.outbox_age.as_secs()).unwrap_or(i64::MAX)
-    }
-
     pub(crate) fn outbox_changed(&self) {
         self.0.directory.outbox_changed();
-    }
-
-    pub(crate) fn session_is_idle(&self, peer: &Arc<str>) {
-        self.0.directory.session_is_idle(peer);
     }
 
     /// Sessions that run.
@@ -148,7 +110,10 @@ impl PeerService {
     }
 
     pub(super) async fn session(&self, peer: &str) -> Result<SessionLease, SessionError> {
-        self.0.directory.session(svc_didcomm::peer_did::comparable(peer), self).await
+        let work = Arc::new(self.clone());
+        let child_spec =
+            |session: &peer_session::PeerSessionHandle, peer| session.child_spec(peer_session::Args { peer, work });
+        self.0.directory.session(svc_didcomm::peer_did::comparable(peer), child_spec).await
     }
 
     /// Wakes the sessions whose messages are due; returns the time at which the next one is.
@@ -163,7 +128,7 @@ impl PeerService {
         self.0.store.next_due().await
     }
 
-    /// Forgets what is too old.
+    /// Removes old rows.
     pub(crate) async fn clean(&self) {
         let now = wall_clock::now().seconds;
         let age = |duration: Duration| i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
@@ -175,121 +140,6 @@ impl PeerService {
         if let Err(error) = cleaned.await {
             tracing::warn!(%error, "old messages of peers cannot be removed");
         }
-    }
-
-    /// Judges and stores a message.
-    pub(crate) async fn take(&self, peer: &str, proven: ProvenMessage) -> TakenReceipt {
-        let protocol = proven.message.protocol().to_owned();
-        let (receipt, queued_for, outcome) = self.judge_and_store(peer, &proven).await;
-        metrics::record_peer_message("in", known_protocol(&protocol), outcome);
-        TakenReceipt { receipt, queued_for }
-    }
-
-    async fn judge_and_store(&self, peer: &str, proven: &ProvenMessage) -> (Receipt, Option<String>, &'static str) {
-        let inner = &self.0;
-        let unavailable = Receipt::Unavailable { retry_after: RETRY_SECONDS };
-        let verdict = match inner.gate.verdict(&proven.public_did).await {
-            Ok(verdict) => Some(verdict),
-            Err(_) if inner.settings.admission == PeerAdmission::Any => None,
-            Err(error) => {
-                inner.refusals.note("verdict_unknown", &error);
-                return (unavailable, None, "unknown_verdict");
-            }
-        };
-        let is_admitted =
-            inner.settings.admission == PeerAdmission::Any || verdict.is_some_and(|verdict| verdict.is_trusted);
-        if !is_admitted {
-            inner.refusals.note("untrusted", &"a peer that is no verifiable service");
-            return (Receipt::Taken, None, "untrusted");
-        }
-        let content = Content::read(&proven.message);
-        let arrived = ArrivedMessage {
-            message: &proven.message,
-            content: &content,
-            sender: &proven.sender,
-            recipient: &proven.recipient,
-            invitation: proven.invitation.as_ref(),
-            prior: proven.prior.as_ref(),
-            verdict,
-            now: now_millis(),
-        };
-        let taken = inner.store.take_message(&arrived, &inner.limits).await;
-        inner.guard.note_write(taken.is_ok());
-        match taken {
-            Err(error) => {
-                inner.refusals.note("store", &error);
-                (unavailable, None, "store_failed")
-            }
-            Ok(Err(refusal)) => {
-                self.note_refusal(refusal);
-                (Receipt::Refused, None, "refused")
-            }
-            Ok(Ok(TakenMessage::MemoryFull)) => {
-                inner.refusals.note("replay_memory", &"the memory against repetition is full, mostly of this peer");
-                tracing::debug!(
-                    peer = crate::peer_directory::peer_tag(peer),
-                    "most remembered messages are of this peer"
-                );
-                (Receipt::Busy { retry_after: 60 }, None, "memory_full")
-            }
-            Ok(Ok(TakenMessage::Repeated { connection_id, has_answer })) => {
-                (Receipt::Taken, has_answer.then_some(connection_id), "repeated")
-            }
-            Ok(Ok(TakenMessage::New { connection_id, has_answer, has_event, has_record })) => {
-                if has_event {
-                    self.notify_courier();
-                }
-                if has_record {
-                    self.note_record();
-                }
-                (Receipt::Taken, has_answer.then_some(connection_id), "stored")
-            }
-        }
-    }
-
-    /// Ends the connection whose peer gives up its DID.
-    pub(crate) async fn end_connection(&self, recipient: &str, prior: &FromPrior) -> Receipt {
-        let inner = &self.0;
-        let ended = inner.store.end_connection(recipient, prior, now_millis(), &inner.limits).await;
-        inner.guard.note_write(ended.is_ok());
-        match ended {
-            Ok(Ok(has_event)) => {
-                if has_event {
-                    self.notify_courier();
-                }
-                Receipt::Taken
-            }
-            Ok(Err(refusal)) => {
-                self.note_refusal(refusal);
-                Receipt::Refused
-            }
-            Err(error) => {
-                inner.refusals.note("store", &error);
-                Receipt::Unavailable { retry_after: RETRY_SECONDS }
-            }
-        }
-    }
-
-    /// Settles the message that was sent before, and reads the next one that is due. The first time, what an earlier session was sending
-    /// is settled as of unknown result.
-    pub(crate) async fn next_message(
-        &self,
-        connection_id: &str,
-        is_first: bool,
-        sent: Option<SentMessage>,
-    ) -> Result<Option<QueuedMessage>, AgentStoreError> {
-        let (now, store) = (wall_clock::now().seconds, &self.0.store);
-        if is_first && sent.is_none() {
-            store.settle_interrupted(Some(connection_id), now, self.outbox_age()).await?;
-        }
-        let taken = store.take_next_message(connection_id, sent, now).await?;
-        Ok(taken.map(|mut queued| {
-            // A question that is repeated to be answered has an id of its own: the receiver handles each once.
-            if queued.waiting.unknowns > 0 && queued.waiting.repetition == Repetition::Opening {
-                queued.message.id = Uuid::new_v4().to_string();
-            }
-            queued
-        }))
     }
 
     pub(super) fn note_refusal(&self, refusal: MessageRefusal) {

@@ -97,6 +97,16 @@ impl AgentStore {
         Ok(transaction.commit().await?)
     }
 
+    /// Puts another secret in the place of a private key.
+    pub(crate) async fn replace_key(&self, did: &str, key: &PrivateKey) -> Result<(), AgentStoreError> {
+        let sealed = self.keys().seal(did, key)?;
+        let mut transaction = self.begin().await?;
+        let sql = "UPDATE private_key SET sealed = $3 WHERE name = $1 AND version = $2";
+        let query = sqlx::query(sql).bind(key.name.clone()).bind(to_column(key.version)).bind(sealed);
+        query.execute(&mut *transaction).await?;
+        Ok(transaction.commit().await?)
+    }
+
     /// Whether the store key is being changed: a previous one is configured.
     pub fn has_previous_key(&self) -> bool {
         self.keys().previous.is_some()

@@ -47,7 +47,7 @@ impl ByteBudget {
     }
 }
 
-/// A stream whose reader holds what it has read until a message is complete. It takes shares of the budget as it grows, and fails when
+/// A stream whose reader holds all bytes until a message is complete. It takes shares of the budget as it grows, and fails when
 /// there is none: many connections that each begin a large message cannot take more memory together than the budget.
 pub(super) struct MeteredStream<S> {
     inner: S,

@@ -30,7 +30,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Seconds after which a sender may come back, where nothing more is known.
 const RETRY_SECONDS: u64 = 5;
 
-/// What became of a message.
+/// The answer to a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Receipt {
     /// Stored, or dropped on purpose: the sender is done with it.

@@ -214,7 +214,7 @@ impl PeerSocket {
                 Some(Err(error)) => return Err(failed(error)),
                 None => return Err(SendEnd::Closed(None)),
             }
-            // Whoever answers with messages instead of the pong has a bound too.
+            // A peer that answers with messages instead of the pong has a bound too.
             if arrived.len() > MAX_ARRIVED {
                 return Err(SendEnd::Failed("the peer sends messages instead of an answer".to_owned()));
             }

@@ -16,27 +16,12 @@ use super::{
     outbound::{has_queued, parse_answer, queue_message, settle_thread},
     records::insert_record,
     seen::{SeenBefore, note_answer, note_seen},
-    types::{ConnectionRole, OwnPeerDid, StoredConnection, Verdict},
+    types::{ConnectionRole, OwnPeerDid, PeerLimits, StoredConnection, Verdict},
 };
 use crate::{
     peers::{PeerEvent, Reaction, react},
     store::{agent_store::AgentStore, error::AgentStoreError, outbox::queue_peer_events},
 };
-
-/// Bounds of what peers may fill.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PeerLimits {
-    /// Messages in the outbox for one peer.
-    pub outbox_per_peer: u64,
-    /// Messages in the outbox for all peers.
-    pub outbox_max: u64,
-    /// Messages that are remembered against repetition.
-    pub replay_max: u64,
-    /// Basic messages that are kept for one connection.
-    pub records_per_connection: u64,
-    /// Events that are stored for the receiver; `None` without one.
-    pub max_events: Option<u64>,
-}
 
 /// A message whose sender and recipient are proven.
 #[derive(Debug)]
@@ -59,7 +44,7 @@ pub(crate) struct ArrivedMessage<'a> {
     pub now: i64,
 }
 
-/// What became of a message.
+/// The end of a message that has arrived.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TakenMessage {
     /// It was handled.

@@ -6,10 +6,7 @@ use svc_didcomm::{
     peer_did::{comparable, is_same_did},
 };
 
-use super::{
-    arrival::PeerLimits,
-    types::{CONNECTION_COLUMNS, ConnectionFilter, OwnPeerDid, StoredConnection, Verdict},
-};
+use super::types::{CONNECTION_COLUMNS, ConnectionFilter, OwnPeerDid, PeerLimits, StoredConnection, Verdict};
 use crate::{
     peers::PeerEvent,
     store::{

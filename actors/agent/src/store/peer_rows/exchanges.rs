@@ -4,10 +4,9 @@ use sqlx::{AnyConnection, AssertSqlSafe};
 use svc_didcomm::Message;
 
 use super::{
-    arrival::PeerLimits,
     connections::Conditions,
     outbound::{QueueRefusal, queue_message},
-    types::{ExchangeFilter, ExchangeState, StoredExchange},
+    types::{ExchangeFilter, ExchangeState, PeerLimits, StoredExchange},
 };
 use crate::{
     peers::PeerEvent,

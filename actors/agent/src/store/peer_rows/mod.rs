@@ -8,13 +8,16 @@ mod exchanges;
 mod outbound;
 mod records;
 mod seen;
+#[cfg(test)]
+mod tests;
 mod types;
 
+pub(crate) use self::types::PeerLimits;
 pub use self::types::{
     BasicMessageFilter, ConnectionFilter, ConnectionRole, ExchangeFilter, ExchangeState, MessageRole, OwnPeerDid,
     StoredBasicMessage, StoredConnection, StoredExchange, Verdict,
 };
 pub(crate) use self::{
-    arrival::{ArrivedMessage, PeerLimits, TakenMessage},
+    arrival::{ArrivedMessage, TakenMessage},
     outbound::{QueueRefusal, QueuedMessage, SentMessage},
 };

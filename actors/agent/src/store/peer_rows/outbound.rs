@@ -1,4 +1,4 @@
-//! The outbox to peers: what waits, what is being sent, and what was sent without an answer.
+//! The outbox to peers: messages that wait, that are being sent, and that were sent without an answer.
 
 use serde_json::Value;
 use sqlx::{AnyConnection, AssertSqlSafe, Row, any::AnyRow};
@@ -7,7 +7,7 @@ use svc_didcomm::{
     delivery::{Attempt, DeliveryState, Next, Repetition, Waiting, after_attempt},
 };
 
-use super::arrival::PeerLimits;
+use super::types::PeerLimits;
 use crate::store::{
     agent_store::{AgentStore, to_column},
     chain_rows::from_column,

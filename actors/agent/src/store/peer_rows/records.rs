@@ -4,10 +4,9 @@ use sqlx::{AnyConnection, AssertSqlSafe};
 use svc_didcomm::{Message, protocol::basic_message::BasicMessage};
 
 use super::{
-    arrival::PeerLimits,
     connections::Conditions,
     outbound::{QueueRefusal, queue_message},
-    types::{BasicMessageFilter, StoredBasicMessage},
+    types::{BasicMessageFilter, PeerLimits, StoredBasicMessage},
 };
 use crate::store::{
     agent_store::{AgentStore, to_column},

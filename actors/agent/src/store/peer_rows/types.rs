@@ -197,7 +197,7 @@ pub struct StoredBasicMessage {
     pub sent_at: i64,
     /// Time at which it was stored.
     pub created_at: i64,
-    /// What became of one of this agent.
+    /// State of one of this agent.
     pub delivery: Option<DeliveryState>,
 }
 
@@ -289,4 +289,19 @@ pub struct ExchangeFilter {
     pub thread_id: Option<String>,
     /// The state.
     pub state: Option<ExchangeState>,
+}
+
+/// Bounds of the rows that peers make.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PeerLimits {
+    /// Messages in the outbox for one peer.
+    pub outbox_per_peer: u64,
+    /// Messages in the outbox for all peers.
+    pub outbox_max: u64,
+    /// Messages that are remembered against repetition.
+    pub replay_max: u64,
+    /// Basic messages that are kept for one connection.
+    pub records_per_connection: u64,
+    /// Events that are stored for the receiver; `None` without one.
+    pub max_events: Option<u64>,
 }

@@ -34,6 +34,15 @@ const ROWS: &str = "
     INSERT INTO dead_letter VALUES (1, 'e1', 'k', 1, 2, '{}', 3, NULL, 'refused', 4);
     WITH RECURSIVE numbers(n) AS (SELECT 2 UNION ALL SELECT n + 1 FROM numbers WHERE n < 301)
     INSERT INTO outbox SELECT n, 'e' || n, 'k', -9223372036854775808, n, '{\"b\": \"' || n || '\"}' FROM numbers;
+    INSERT INTO peer_connection VALUES
+        ('c', 'responder', 'did:web:a', 'did:web:b', 'did:web:b', '[]', 0, 't', NULL, NULL, 1, 5, 6, 1, 0, 1, 7, 5, 6);
+    INSERT INTO peer_did VALUES ('did:web:b', 'c');
+    INSERT INTO own_peer_did VALUES ('did:peer:4z', 'did:peer:4z:z', 'o', 'c', 5);
+    INSERT INTO peer_message VALUES (1, 'm', 'c', 'm', 'k', '{}', 'r', 5, 7, 0, NULL, 0, 0);
+    INSERT INTO seen_message VALUES ('did:web:b', '1', 5, NULL);
+    INSERT INTO seen_sender VALUES ('did:web:b', 1);
+    INSERT INTO basic_message VALUES ('r', 'c', 'sender', 'text', 5, 5, 'waiting');
+    INSERT INTO credential_exchange VALUES ('e', 'c', 't', NULL, 'done', 'holder', 'f', 7, '{}', '{}', NULL, 5, 6);
 ";
 
 fn store_key(byte: u8) -> StoreKey {

@@ -1,0 +1,178 @@
+//! The work of the sessions.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::future::{BoxFuture, FutureExt};
+use svc_didcomm::{delivery::Repetition, from_prior::FromPrior, protocol::Content};
+use svc_kit::wall_clock;
+use svc_net::didcomm::{PeerSocket, Receipt};
+use svc_otel::metrics;
+use uuid::Uuid;
+
+use super::{
+    proven_message::ProvenMessage,
+    service::{PeerService, RETRY_SECONDS, known_protocol, now_millis},
+    settings::PeerAdmission,
+};
+use crate::{
+    peer_directory::peer_tag,
+    peer_session::{PeerWork, SendEnd, TakenReceipt},
+    store::{AgentStoreError, ArrivedMessage, QueuedMessage, SentMessage, TakenMessage},
+};
+
+impl PeerWork for PeerService {
+    fn take(&self, proven: ProvenMessage) -> BoxFuture<'_, TakenReceipt> {
+        self.take_message(proven).boxed()
+    }
+
+    fn end_connection<'a>(&'a self, recipient: &'a str, prior: &'a FromPrior) -> BoxFuture<'a, Receipt> {
+        self.take_end(recipient, prior).boxed()
+    }
+
+    fn next_message<'a>(
+        &'a self,
+        connection_id: &'a str,
+        is_first: bool,
+        sent: Option<SentMessage>,
+    ) -> BoxFuture<'a, Result<Option<QueuedMessage>, AgentStoreError>> {
+        self.settle_and_read(connection_id, is_first, sent).boxed()
+    }
+
+    fn send<'a>(&'a self, queued: &'a QueuedMessage, socket: Option<(String, PeerSocket)>) -> BoxFuture<'a, SendEnd> {
+        self.send_message(queued, socket).boxed()
+    }
+
+    fn arrived(&self, envelope: Bytes) -> BoxFuture<'_, ()> {
+        self.receive_envelope(envelope).map(|_| ()).boxed()
+    }
+
+    fn nothing_due(&self) {
+        // The directory knows the time at which the next message is due.
+        self.outbox_changed();
+    }
+
+    fn is_idle(&self, peer: &Arc<str>) {
+        self.0.directory.session_is_idle(peer);
+    }
+
+    fn idle(&self) -> std::time::Duration {
+        self.0.settings.idle
+    }
+
+    fn outbox_age(&self) -> i64 {
+        i64::try_from(self.0.settings.outbox_age.as_secs()).unwrap_or(i64::MAX)
+    }
+}
+
+impl PeerService {
+    /// Judges and stores a message.
+    async fn take_message(&self, proven: ProvenMessage) -> TakenReceipt {
+        let protocol = proven.message.protocol().to_owned();
+        let (receipt, queued_for, outcome) = self.judge_and_store(&proven).await;
+        metrics::record_peer_message("in", known_protocol(&protocol), outcome);
+        TakenReceipt { receipt, queued_for }
+    }
+
+    async fn judge_and_store(&self, proven: &ProvenMessage) -> (Receipt, Option<String>, &'static str) {
+        let inner = &self.0;
+        let unavailable = Receipt::Unavailable { retry_after: RETRY_SECONDS };
+        let verdict = match inner.gate.verdict(&proven.public_did).await {
+            Ok(verdict) => Some(verdict),
+            Err(_) if inner.settings.admission == PeerAdmission::Any => None,
+            Err(error) => {
+                inner.refusals.note("verdict_unknown", &error);
+                return (unavailable, None, "unknown_verdict");
+            }
+        };
+        let is_admitted =
+            inner.settings.admission == PeerAdmission::Any || verdict.is_some_and(|verdict| verdict.is_trusted);
+        if !is_admitted {
+            inner.refusals.note("untrusted", &"a peer that is no verifiable service");
+            return (Receipt::Taken, None, "untrusted");
+        }
+        let content = Content::read(&proven.message);
+        let arrived = ArrivedMessage {
+            message: &proven.message,
+            content: &content,
+            sender: &proven.sender,
+            recipient: &proven.recipient,
+            invitation: proven.invitation.as_ref(),
+            prior: proven.prior.as_ref(),
+            verdict,
+            now: now_millis(),
+        };
+        let taken = inner.store.take_message(&arrived, &inner.limits).await;
+        inner.guard.note_write(taken.is_ok());
+        match taken {
+            Err(error) => {
+                inner.refusals.note("store", &error);
+                (unavailable, None, "store_failed")
+            }
+            Ok(Err(refusal)) => {
+                self.note_refusal(refusal);
+                (Receipt::Refused, None, "refused")
+            }
+            Ok(Ok(TakenMessage::MemoryFull)) => {
+                inner.refusals.note("replay_memory", &"the memory against repetition is full, mostly of this peer");
+                tracing::debug!(peer = peer_tag(&proven.public_did), "most remembered messages are of this peer");
+                (Receipt::Busy { retry_after: 60 }, None, "memory_full")
+            }
+            Ok(Ok(TakenMessage::Repeated { connection_id, has_answer })) => {
+                (Receipt::Taken, has_answer.then_some(connection_id), "repeated")
+            }
+            Ok(Ok(TakenMessage::New { connection_id, has_answer, has_event, has_record })) => {
+                if has_event {
+                    self.notify_courier();
+                }
+                if has_record {
+                    self.note_record();
+                }
+                (Receipt::Taken, has_answer.then_some(connection_id), "stored")
+            }
+        }
+    }
+
+    /// Ends the connection whose peer gives up its DID.
+    async fn take_end(&self, recipient: &str, prior: &FromPrior) -> Receipt {
+        let inner = &self.0;
+        let ended = inner.store.end_connection(recipient, prior, now_millis(), &inner.limits).await;
+        inner.guard.note_write(ended.is_ok());
+        match ended {
+            Ok(Ok(has_event)) => {
+                if has_event {
+                    self.notify_courier();
+                }
+                Receipt::Taken
+            }
+            Ok(Err(refusal)) => {
+                self.note_refusal(refusal);
+                Receipt::Refused
+            }
+            Err(error) => {
+                inner.refusals.note("store", &error);
+                Receipt::Unavailable { retry_after: RETRY_SECONDS }
+            }
+        }
+    }
+
+    async fn settle_and_read(
+        &self,
+        connection_id: &str,
+        is_first: bool,
+        sent: Option<SentMessage>,
+    ) -> Result<Option<QueuedMessage>, AgentStoreError> {
+        let (now, store) = (wall_clock::now().seconds, &self.0.store);
+        if is_first && sent.is_none() {
+            store.settle_interrupted(Some(connection_id), now, self.outbox_age()).await?;
+        }
+        let taken = store.take_next_message(connection_id, sent, now).await?;
+        Ok(taken.map(|mut queued| {
+            // A question that is repeated to be answered has an id of its own: the receiver handles each once.
+            if queued.waiting.unknowns > 0 && queued.waiting.repetition == Repetition::Opening {
+                queued.message.id = Uuid::new_v4().to_string();
+            }
+            queued
+        }))
+    }
+}
