@@ -49,7 +49,8 @@ model: ## Explore the write pipeline in every order of events with more faults t
 	cargo test --release --package svc-pipeline --lib -- --ignored --nocapture model
 
 # The parsers that strangers reach.
-FUZZ_TARGETS = http_head json_rpc websocket access_token did credential comet_answer control ledger
+FUZZ_TARGETS = http_head json_rpc websocket access_token did credential comet_answer control ledger \
+  didcomm_envelope didcomm_message peer_did from_prior
 
 fuzz: ## Fuzz every parser that strangers reach, ten minutes each; needs a nightly compiler and cargo-fuzz
 	@echo "targets: $(FUZZ_TARGETS)"

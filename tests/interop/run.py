@@ -1,5 +1,6 @@
 """Starts a devnet and runs software nobody here wrote against it: MCP clients in Python and TypeScript, the MCP conformance
-suite, fuzzers of JSON Schemas and of OpenAPI, generated clients, libraries of did:webvh, of canonical JSON and of Standard Webhooks,
+suite, fuzzers of JSON Schemas and of OpenAPI, generated clients, libraries of did:webvh, of DIDComm, of canonical JSON and of Standard
+Webhooks,
 and CosmJS.
 `run.py install` only installs that software."""
 
@@ -60,9 +61,14 @@ def install():
         run([sys.executable, "-m", "venv", WORK / "converters"])
     wanted = [package for framework in FRAMEWORKS for package in framework[1]]
     run([converters, "-m", "pip", "install", "--quiet", "--constraint", HERE / "constraints.txt", *wanted])
+    # It wants older releases of what the others use.
+    didcomm = WORK / "didcomm" / "bin" / "python"
+    if not didcomm.exists():
+        run([sys.executable, "-m", "venv", WORK / "didcomm"])
+    run([didcomm, "-m", "pip", "install", "--quiet", "didcomm==0.3.2", "authlib<2", "websockets==17.4"])
     for name in ("package.json", "mcp_typescript.mjs", "mcp_typescript_v1.mjs", "cosmjs.mjs", "scenario.mjs", "subscription.mjs", "walk.mjs"):
         (WORK / name).write_text((HERE / name).read_text())
-    for script in ("logs.mjs", "client.mjs", "verify.mjs", "credentials.mjs", "keys.mjs"):
+    for script in ("logs.mjs", "client.mjs", "verify.mjs", "credentials.mjs", "didcomm.mjs", "keys.mjs"):
         (WORK / script).write_text((HERE / "agent" / script).read_text())
     run(["npm", "install", "--no-audit", "--no-fund", "--silent", "--ignore-scripts"], cwd=WORK)
     return python
@@ -338,6 +344,16 @@ def identity(python):
         verify_logs(python, logs)
 
 
+def peers():
+    """Messages between an agent and the two libraries of DIDComm v2 that are kept, by POST and WebSocket."""
+    with Devnet("--block-time", "200ms") as told:
+        registry = told | {"values": {"registry_id": str(told["corporation_id"])}}
+        with Agent(registry, DIDCOMM_ACCEPT="any") as running:
+            python = WORK / "didcomm" / "bin" / "python"
+            run([python, HERE / "agent" / "didcomm_peer.py", running.url, running.files])
+            run([NODE, "didcomm.mjs", running.url, running.files], cwd=WORK)
+
+
 def rotate_store_key(agent):
     """Encrypts the private keys of a store with another store key: afterwards that one alone opens them."""
     new = base64.b64encode(bytes(range(32, 64))).decode()
@@ -386,6 +402,7 @@ def main():
     fuzz(python)
     agent(python)
     identity(python)
+    peers()
     conformance()
     scenario()
     print("all passed")
