@@ -3,6 +3,7 @@
 mod check;
 pub(super) mod init;
 mod local_api;
+mod messaging_check;
 mod store_file;
 mod trust;
 

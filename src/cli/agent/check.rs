@@ -1,5 +1,5 @@
 //! `svc agent check`: the configuration, the running agent, its document at its public URL, the verdict on its DID, its grant, its fees,
-//! the ends of all of these, and its webhooks.
+//! the ends of all of these, its webhooks, and its endpoints for peers.
 
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use tokio::time::timeout;
 
 use super::{
     local_api::LocalApi,
+    messaging_check::check_messaging,
     trust::{check_registry_ends, check_trust},
 };
 use crate::{
@@ -47,7 +48,7 @@ pub(super) async fn run(settings: AgentSettings, as_json: bool) -> anyhow::Resul
             }
         },
     };
-    let AgentConfig { location, chain, events, .. } = agent;
+    let AgentConfig { location, chain, events, peers, hosts, .. } = agent;
     findings.push(match timeout(CHECK_TIMEOUT, check_indexer(&events.indexer)).await {
         Ok(finding) => finding,
         Err(_) => CheckFinding::bad("SVC_INDEXER_BASE_URL", format!("no answer within {CHECK_TIMEOUT:?}")),
@@ -63,6 +64,10 @@ pub(super) async fn run(settings: AgentSettings, as_json: bool) -> anyhow::Resul
     match timeout(CHECK_TIMEOUT, check_parts(info, &location, &chain, has_receiver)).await {
         Ok(found) => findings.extend(found),
         Err(_) => findings.push(CheckFinding::bad("upstreams", format!("no end after {CHECK_TIMEOUT:?}"))),
+    }
+    match timeout(CHECK_TIMEOUT, check_messaging(&peers, &location, hosts)).await {
+        Ok(found) => findings.extend(found),
+        Err(_) => findings.push(CheckFinding::bad("DIDCOMM_TRANSPORTS", format!("no end after {CHECK_TIMEOUT:?}"))),
     }
     report(&findings, as_json)
 }

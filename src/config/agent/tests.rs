@@ -317,3 +317,45 @@ fn files_beside_the_database_have_its_name_and_each_is_a_file_of_its_own() {
     environment.extend([("ADMIN_API_PORT", "3001"), ("PUBLIC_API_BIND", "0.0.0.0")]);
     assert!(problems(&environment, secrets()).contains("another port than ADMIN_API_PORT"));
 }
+
+#[test]
+fn peers_have_the_variables_and_defaults_of_the_contract_and_all_bad_ones_are_named_at_once() {
+    let contract = include_str!("../../../didcomm/tests/fixtures/contract.json");
+    let contract: serde_json::Value = serde_json::from_str(contract).expect("JSON");
+    let variables = contract["env"].as_array().expect("variables");
+    let text = |variable: &serde_json::Value, member: &str| variable[member].as_str().expect("a text").to_owned();
+    let pairs: Vec<(String, String)> =
+        variables.iter().map(|variable| (text(variable, "name"), text(variable, "default"))).collect();
+    let with = |values: &[(String, String)]| {
+        let values: HashMap<String, String> = values.iter().cloned().collect();
+        let mut environment: HashMap<&'static str, &'static str> = minimal();
+        for (name, value) in values {
+            environment.insert(Box::leak(name.into_boxed_str()), Box::leak(value.into_boxed_str()));
+        }
+        environment
+    };
+    let unset = read_agent(&minimal(), &mut secrets()).expect("enough").agent.peers;
+    let set = read_agent(&with(&pairs), &mut secrets()).expect("the defaults can be used").agent.peers;
+    assert_eq!(format!("{set:?}"), format!("{unset:?}"));
+    // Each variable is read: a word is no value of any.
+    let wrong: Vec<(String, String)> = pairs.iter().map(|(name, _)| (name.clone(), "wrong".to_owned())).collect();
+    let found = problems(&with(&wrong), secrets());
+    assert!(found.starts_with(&format!("{} environment variables cannot be used:", pairs.len())), "{found}");
+    for (name, _) in &pairs {
+        assert!(found.contains(&format!("\n  {name}: ")), "{name} in {found}");
+    }
+    for (name, value) in [
+        ("DIDCOMM_TRANSPORTS", "ws,ws"),
+        ("DIDCOMM_TRUST_TTL_SECONDS", "61"),
+        ("DIDCOMM_REPLAY_HOURS", "23"),
+        ("DIDCOMM_MAX_MESSAGE_BYTES", "5242881"),
+        ("DIDCOMM_MAX_INFLIGHT_BYTES", "1024"),
+        ("DIDCOMM_RATE_PER_PEER", "0"),
+    ] {
+        let found = problems(&with(&[(name.to_owned(), value.to_owned())]), secrets());
+        assert!(found.contains(&format!("{name}: {value:?}")) || found.contains(value), "{found}");
+        assert!(found.starts_with("1 environment variable"), "{found}");
+    }
+    let none = read_agent(&with(&[("DIDCOMM_TRANSPORTS".to_owned(), "none".to_owned())]), &mut secrets());
+    assert!(none.expect("no transport").agent.peers.transports.is_empty());
+}

@@ -174,6 +174,11 @@ impl PeerSocket {
         matches!(proven, Ok(Ok(())))
     }
 
+    /// Whether the peer answers a ping.
+    pub async fn answers(&mut self) -> bool {
+        matches!(timeout(PROOF_TIMEOUT, self.ping_pong(&mut Vec::new())).await, Ok(Ok(())))
+    }
+
     /// Sends a message with a ping behind it, and waits for the pong. Messages that come meanwhile are put aside. After any result but
     /// [`SendResult::Answered`] the socket is not usable.
     pub async fn send(&mut self, envelope: &str, arrived: &mut Vec<Bytes>) -> SendResult {
