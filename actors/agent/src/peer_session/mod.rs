@@ -7,6 +7,8 @@
 
 mod actor;
 mod core;
+#[cfg(test)]
+mod tests;
 
 use std::{sync::Arc, time::Duration};
 
