@@ -31,12 +31,22 @@ pub mod span {
     pub const TRIGGER_RESOLUTION: &str = "trigger_resolution";
     /// Transaction that anchors the digest of a credential.
     pub const ANCHOR_CREDENTIAL: &str = "anchor_credential";
+    /// A message of a peer: its checks, the decision about its sender, and its storage.
+    pub const PEER_RECEIVE: &str = "peer_receive";
+    /// A message to a peer.
+    pub const PEER_SEND: &str = "peer_send";
     /// Fetch and verification of one DID Document.
     pub const RESOLVE_DID: &str = "resolve_did";
 }
 
 /// Attribute keys of spans.
 pub mod attribute {
+    /// The beginning of a hash of the peer's DID.
+    pub const PEER: &str = "svc.peer.hash";
+    /// Protocol of a peer's message.
+    pub const PEER_PROTOCOL: &str = "svc.peer.protocol";
+    /// Outcome of a peer's message.
+    pub const PEER_OUTCOME: &str = "svc.peer.outcome";
     /// Transaction hash, upper-case hex.
     pub const TX_HASH: &str = "chain.tx.hash";
     /// Block height.

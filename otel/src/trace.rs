@@ -246,6 +246,41 @@ pub fn anchor_span(did: &str, credential: &str, schema_id: u64) -> Span {
     )
 }
 
+/// Opens the span of a message of a peer. It begins a trace.
+pub fn peer_receive_span() -> Span {
+    tracing::info_span!(
+        parent: None,
+        span::PEER_RECEIVE,
+        { attribute::PEER } = Empty,
+        { attribute::PEER_PROTOCOL } = Empty,
+        { attribute::PEER_OUTCOME } = Empty,
+    )
+}
+
+/// Opens the span of a message to a peer.
+pub fn peer_send_span(protocol: &'static str) -> Span {
+    tracing::info_span!(
+        span::PEER_SEND,
+        { attribute::PEER } = Empty,
+        { attribute::PEER_PROTOCOL } = protocol,
+        { attribute::PEER_OUTCOME } = Empty,
+    )
+}
+
+/// Records the peer of the current message, by the beginning of a hash of its DID, and the protocol of a received one.
+pub fn record_peer(hash: &str, protocol: Option<&'static str>) {
+    let span = Span::current();
+    span.record(attribute::PEER, hash);
+    if let Some(protocol) = protocol {
+        span.record(attribute::PEER_PROTOCOL, protocol);
+    }
+}
+
+/// Records the outcome of a message of a peer, or to one.
+pub fn record_peer_outcome(span: &Span, outcome: &'static str) {
+    span.record(attribute::PEER_OUTCOME, outcome);
+}
+
 /// Records the outcome of a resolution: `ok`, or the code of the failure.
 pub fn record_resolution(span: &Span, outcome: Result<(), &'static str>) {
     span.record(attribute::DID_OUTCOME, outcome.err().unwrap_or("ok"));

@@ -12,14 +12,14 @@ use svc_didcomm::{
 };
 use svc_kit::{AskError, wall_clock};
 use svc_net::didcomm::{MessageReceiver, Receipt};
-use svc_otel::metrics;
+use svc_otel::{metrics, trace};
 use svc_wire::verification_method::did_of_url;
 use tracing::Instrument;
 
 use super::{
     proven_message::ProvenMessage,
     resolver::PeerDocumentError,
-    service::{PeerService, RETRY_SECONDS},
+    service::{PeerService, RETRY_SECONDS, known_protocol},
 };
 use crate::{peer_directory::peer_tag, store::OwnPeerDid};
 
@@ -62,12 +62,7 @@ impl MessageReceiver for PeerService {
 impl PeerService {
     /// Takes an envelope.
     pub(crate) async fn receive_envelope(&self, envelope: Bytes) -> Receipt {
-        let span = tracing::info_span!(
-            "didcomm.receive",
-            peer = tracing::field::Empty,
-            protocol = tracing::field::Empty,
-            outcome = tracing::field::Empty
-        );
+        let span = trace::peer_receive_span();
         let receipt = self.open_and_hand_over(envelope).instrument(span.clone()).await;
         let outcome = match receipt {
             Receipt::Taken => "taken",
@@ -75,7 +70,7 @@ impl PeerService {
             Receipt::Busy { .. } => "busy",
             Receipt::Unavailable { .. } => "unavailable",
         };
-        span.record("outcome", outcome);
+        trace::record_peer_outcome(&span, outcome);
         receipt
     }
 
@@ -158,9 +153,7 @@ impl PeerService {
         self.admit(&sender, known.is_none()).map_err(Stop::Busy)?;
         let root = prior.as_ref().map_or(sender.as_str(), |prior| prior.issuer.as_str()).to_owned();
         let public_did = known.map_or(root, |known| known.connection.public_did);
-        let span = tracing::Span::current();
-        span.record("peer", peer_tag(comparable(&public_did)));
-        span.record("protocol", super::service::known_protocol(message.protocol()));
+        trace::record_peer(&peer_tag(comparable(&public_did)), Some(known_protocol(message.protocol())));
         let (recipient, invitation) = (own.did.clone(), own.invitation.clone());
         Ok(Arrival::Message(ProvenMessage { message, sender, recipient, invitation, prior, public_did }))
     }

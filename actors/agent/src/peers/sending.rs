@@ -13,7 +13,7 @@ use svc_didcomm::{
 };
 use svc_kit::wall_clock;
 use svc_net::didcomm::{PeerSocket, SendResult};
-use svc_otel::metrics;
+use svc_otel::{metrics, trace};
 use svc_wire::verification_method::{KeyKind, KeyRelation, method_key, methods_of};
 use tracing::Instrument;
 
@@ -49,12 +49,7 @@ impl PeerService {
     /// Sends a message once.
     pub(super) async fn send_message(&self, queued: &QueuedMessage, socket: Option<(String, PeerSocket)>) -> SendEnd {
         let protocol = known_protocol(queued.message.protocol());
-        let span = tracing::info_span!(
-            "didcomm.send",
-            peer = tracing::field::Empty,
-            protocol,
-            outcome = tracing::field::Empty
-        );
+        let span = trace::peer_send_span(protocol);
         let end = self.send_once(queued, socket).instrument(span.clone()).await;
         let outcome = match end.attempt {
             Attempt::Done => "delivered",
@@ -62,7 +57,7 @@ impl PeerService {
             Attempt::Rejected => "rejected",
             Attempt::Unknown => "unknown",
         };
-        span.record("outcome", outcome);
+        trace::record_peer_outcome(&span, outcome);
         metrics::record_peer_message("out", protocol, outcome);
         end
     }
@@ -85,7 +80,7 @@ impl PeerService {
         let gone = || NotReady { attempt: Attempt::Rejected, reason: "the connection has ended".to_owned() };
         let StoredConnection { connection, .. } =
             connection.filter(|one| !one.connection.has_ended).ok_or_else(gone)?;
-        tracing::Span::current().record("peer", peer_tag(comparable(&connection.public_did)));
+        trace::record_peer(&peer_tag(comparable(&connection.public_did)), None);
         let document = self.0.resolver.resolve(&connection.their_did, fresh).await;
         let document = document.map_err(|error| NotReady::passing(error.to_string()))?;
         let recipient = recipient_key(&document, &connection.their_did);

@@ -155,7 +155,7 @@ async fn connections_rotate_merge_end_and_are_found_by_every_filter() {
         let rotation = prior(THEIRS, Some("did:web:next"));
         let rotated = take_with(&store, &text("2", "did:web:next"), Some(&rotation), &LIMITS).await;
         assert!(matches!(rotated, Ok(TakenMessage::New { connection_id, .. }) if connection_id == first));
-        // Under a further DID the peer was a stranger, until it says who it is.
+        // Under a further DID the peer was a stranger, until it proves its rotation.
         let second = connect(&store, "did:web:third").await;
         assert_eq!(all_connections(&store).await.len(), 2);
         let rotation = prior("did:web:next", Some("did:web:third"));
