@@ -7,6 +7,7 @@ mod identity_faults;
 mod identity_process;
 mod login;
 mod peer_adversaries;
+mod peer_faults;
 mod peers;
 mod process;
 mod public_files;
@@ -134,6 +135,18 @@ impl AgentServer {
     /// Starts an agent without chain and indexer, which peers on this machine reach.
     pub async fn start_for_peers(directory: &Path, store_url: &str, peers: PeerSettings, events: EventsConfig) -> Self {
         let chain = chain_config("http://127.0.0.1:1", 1, directory, login::key(9));
+        let kind = (DidMethod::WebVh, Mode::Internal);
+        let peers = (HostPolicy::AllowPrivate, peers);
+        Self::try_start_with_peers(directory, store_url, kind, (events, chain), peers).await.expect("an agent")
+    }
+
+    /// Starts an agent for peers, on a chain.
+    pub async fn start_on_chain(
+        directory: &Path,
+        store_url: &str,
+        peers: PeerSettings,
+        (events, chain): (EventsConfig, ChainConfig),
+    ) -> Self {
         let kind = (DidMethod::WebVh, Mode::Internal);
         let peers = (HostPolicy::AllowPrivate, peers);
         Self::try_start_with_peers(directory, store_url, kind, (events, chain), peers).await.expect("an agent")

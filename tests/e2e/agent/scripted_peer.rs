@@ -5,7 +5,13 @@ use std::sync::{
     atomic::{AtomicU16, Ordering},
 };
 
-use axum::{Router, body::Bytes, extract::State, http::StatusCode, routing::post};
+use axum::{
+    Router,
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    routing::{get, post},
+};
 use ed25519_dalek::SigningKey;
 use futures::{SinkExt, StreamExt};
 use serde_json::{Value, json};
@@ -52,6 +58,10 @@ pub struct ScriptedPeer {
     pub posts: Arc<AtomicU16>,
     endpoint: String,
     agent: Arc<Value>,
+    /// The document at the peer's public DID, which nothing serves while it is null.
+    pub document: Arc<Mutex<Value>>,
+    /// Seconds before the document is answered.
+    pub pause: Arc<AtomicU16>,
 }
 
 /// The time in seconds since the epoch.
@@ -72,9 +82,14 @@ impl ScriptedPeer {
         let (status, posts) = (Arc::new(AtomicU16::new(202)), Arc::new(AtomicU16::new(0)));
         let state = Inbox { keys: Arc::clone(&known), arrived, status: Arc::clone(&status), posts: Arc::clone(&posts) };
         let document = Arc::clone(&agent);
-        let routes = Router::new().route("/", post(move |state, body| take(state, document, body))).with_state(state);
+        let (served, pause) = (Arc::new(Mutex::new(Value::Null)), Arc::new(AtomicU16::new(0)));
+        let shown = (Arc::clone(&served), Arc::clone(&pause));
+        let routes = Router::new()
+            .route("/", post(move |state, body| take(state, document, body)))
+            .route("/.well-known/did.json", get(move || show(shown)))
+            .with_state(state);
         tokio::spawn(async move { axum::serve(listener, routes).await });
-        Self { keys, known, inbox, status, posts, endpoint, agent }
+        Self { keys, known, inbox, status, posts, endpoint, agent, document: served, pause }
     }
 
     fn make_keys(endpoint: &str) -> PeerKeys {
@@ -99,6 +114,35 @@ impl ScriptedPeer {
         let keys = Self::make_keys(&self.endpoint);
         self.known.lock().expect("a lock").push(keys.clone());
         keys
+    }
+
+    /// Takes a public DID, whose document names an endpoint, and other keys each time.
+    pub fn go_public(&mut self, endpoint: &str) {
+        let port = self.endpoint.trim_end_matches('/').rsplit(':').next().expect("a port").to_owned();
+        let did = format!("did:web:localhost%3A{port}");
+        let PeerKeys { agreement, signing, .. } = Self::make_keys(endpoint);
+        let signs = multikey(KeyKind::Ed25519, signing.verifying_key().as_bytes());
+        *self.document.lock().expect("a lock") = json!({
+            "id": did,
+            "verificationMethod": [
+                {"id": "#key-1", "type": "Multikey", "publicKeyMultibase": signs},
+                {"id": "#key-2", "type": "Multikey", "publicKeyMultibase": multikey(KeyKind::X25519, &agreement.public_key())},
+            ],
+            "authentication": ["#key-1"], "keyAgreement": ["#key-2"],
+            "service": [{"id": "#a", "type": "DIDCommMessaging", "serviceEndpoint": {"uri": endpoint, "accept": ["didcomm/v2"]}}],
+        });
+        self.keys = PeerKeys { did, agreement, signing };
+        self.known.lock().expect("a lock").insert(0, self.keys.clone());
+    }
+
+    /// Opens messages for keys of another peer too.
+    pub fn know(&self, keys: &PeerKeys) {
+        self.known.lock().expect("a lock").push(keys.clone());
+    }
+
+    /// Where its messages arrive.
+    pub fn endpoint(&self) -> String {
+        self.endpoint.clone()
     }
 
     /// A `from_prior` from one DID to another.
@@ -169,6 +213,15 @@ impl ScriptedPeer {
         }
         answers
     }
+}
+
+/// The document, which caches may keep.
+async fn show((document, pause): (Arc<Mutex<Value>>, Arc<AtomicU16>)) -> (HeaderMap, String) {
+    tokio::time::sleep(std::time::Duration::from_secs(pause.load(Ordering::SeqCst).into())).await;
+    let headers = [(header::CONTENT_TYPE, "application/did+json"), (header::CACHE_CONTROL, "max-age=300")];
+    let headers = headers.into_iter().map(|(name, value)| (name, HeaderValue::from_static(value)));
+    let text = document.lock().expect("a lock").to_string();
+    (headers.collect(), text)
 }
 
 async fn take(State(inbox): State<Inbox>, agent: Arc<Value>, body: Bytes) -> StatusCode {
