@@ -40,7 +40,7 @@ pub(super) struct DevnetArgs {
     /// Time between blocks: 1s, 20ms, …; `order` makes blocks on order only, with header times a second apart.
     #[arg(long, default_value = "1s", value_parser = parse_block_time)]
     block_time: BlockTime,
-    /// Initial content of the chain: empty, corporation, marketplace, services, or a TOML file (docs/devnet.md).
+    /// Initial content of the chain: empty, corporation, marketplace, peers, services, or a TOML file (docs/devnet.md).
     #[arg(long, default_value = "corporation")]
     scenario: String,
     /// Directory that keeps the chain and the indexer between runs; in memory when left out.
@@ -219,7 +219,7 @@ async fn run_agent_demo(mut config: LocalNetworkConfig) -> anyhow::Result<()> {
 }
 
 /// Agents that have ports of their own.
-const AGENTS: u16 = 2;
+const AGENTS: u16 = 3;
 
 impl DevnetArgs {
     /// Fails when a port is taken, with the option that chooses another one.

@@ -12,6 +12,7 @@ use crate::services::{EcosystemSpec, ProvisioningPhase, SchemaSpec, ServiceSpec}
 const MARKETPLACE_TOML: &str = include_str!("../../scenarios/marketplace.toml");
 const SERVICES_TOML: &str = include_str!("../../scenarios/services.toml");
 const AGENT_TOML: &str = include_str!("../../scenarios/agent.toml");
+const PEERS_TOML: &str = include_str!("../../scenarios/peers.toml");
 
 /// A scenario that comes with the devnet.
 struct ShippedScenario {
@@ -21,10 +22,11 @@ struct ShippedScenario {
     appended: &'static [&'static str],
 }
 
-const SHIPPED_SCENARIOS: [ShippedScenario; 4] = [
+const SHIPPED_SCENARIOS: [ShippedScenario; 5] = [
     ShippedScenario { name: "empty", text: include_str!("../../scenarios/empty.toml"), appended: &[] },
     ShippedScenario { name: "corporation", text: include_str!("../../scenarios/corporation.toml"), appended: &[] },
     ShippedScenario { name: "marketplace", text: MARKETPLACE_TOML, appended: &[SERVICES_TOML, AGENT_TOML] },
+    ShippedScenario { name: "peers", text: MARKETPLACE_TOML, appended: &[SERVICES_TOML, AGENT_TOML, PEERS_TOML] },
     ShippedScenario { name: "services", text: SERVICES_TOML, appended: &[] },
 ];
 
@@ -265,5 +267,8 @@ mod tests {
         assert!(alone.services.is_empty() && whole.services.len() == services.services.len());
         assert_eq!(whole.age_seconds(), alone.age_seconds() + services.age_seconds() + agent.age_seconds());
         assert!(whole.operator_slot.is_some() && services.operator_slot.is_none());
+        let peers = Scenario::load("peers").expect("with a third agent");
+        assert_eq!(peers.agents.len(), whole.agents.len() + 1);
+        assert!(peers.agents.last().is_some_and(|agent| agent.steps.is_empty()), "nothing makes it a participant");
     }
 }

@@ -13,8 +13,13 @@ use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork, network_config, start_netwo
 
 /// The marketplace with its agents; their keys change quickly.
 pub(super) async fn start_marketplace() -> TestNetwork {
+    start_agents("marketplace").await
+}
+
+/// A scenario with the agents of the marketplace.
+pub(super) async fn start_agents(scenario: &str) -> TestNetwork {
     let mut config = network_config(100);
-    config.devnet = DevnetConfig { scenario: "marketplace".to_owned(), ..config.devnet };
+    config.devnet = DevnetConfig { scenario: scenario.to_owned(), ..config.devnet };
     let second = Duration::from_secs(1);
     config.agent.rotation_pauses = RotationPauses { between_steps: second, between_looks: second };
     let world = start_network(config).await;

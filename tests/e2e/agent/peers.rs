@@ -11,7 +11,7 @@ use svc_didcomm::{
 
 use super::{
     AgentServer,
-    identity::start_marketplace,
+    identity::start_agents,
     no_events,
     scripted_peer::{ScriptedPeer, now},
     sqlite_url,
@@ -47,7 +47,7 @@ pub async fn await_answer(server: &AgentServer, path: &str, is_wanted: impl Fn(&
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_trusted_agents_talk_and_a_stranger_is_not_heard() {
-    let world = start_marketplace().await;
+    let world = start_agents("peers").await;
     let (one, other) = (world.agent(0), world.agent(1));
     let connection = one.peers().open_connection(&world.agent_did(1)).await.expect("a connection");
     assert!(connection.verdict.is_some_and(|verdict| verdict.is_trusted));
@@ -62,9 +62,20 @@ async fn two_trusted_agents_talk_and_a_stranger_is_not_heard() {
     let sent =
         one.peers().basic_messages(&BasicMessageFilter::default(), None, 100, Duration::ZERO).await.expect("messages");
     assert!(sent.iter().all(|message| message.to_json()["delivery"] != "waiting"), "{sent:?}");
-    // The registry does not know the stranger: its message is dropped without a word.
-    let stranger = ScriptedPeer::start(&world.agent_did(0)).await;
-    assert_eq!(stranger.post(stranger.seal(&stranger.text("1", "let me in"))).await, 202);
+    // The registry does not know the stranger: it may ask, and its message is dropped without a word.
+    let stranger = world.agent(2);
+    let refused = one.peers().open_connection(&world.agent_did(2)).await.expect_err("not trusted");
+    assert_eq!(refused.code, RefusalCode::PeerNotAuthorized);
+    let connection = stranger.peers().open_connection(&world.agent_did(0)).await.expect("the other is trusted");
+    stranger.peers().send_basic_message(&connection.connection.id, "let me in").await.expect("stored");
+    let unheard = async || {
+        let filter = BasicMessageFilter::default();
+        let sent = stranger.peers().basic_messages(&filter, None, 10, Duration::ZERO).await.expect("messages");
+        sent[0].to_json()["delivery"] != "delivered"
+    };
+    while unheard().await {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     assert_eq!(one.peers().connections(&Default::default(), None, 100).await.expect("connections").len(), 1);
     let refused = one.peers().open_connection("did:web:nobody.example").await.expect_err("not trusted");
     assert_eq!(refused.code, RefusalCode::PeerNotAuthorized);
