@@ -43,15 +43,27 @@ fn settings(directory: &Path) -> StoreSettings {
 
 /// An agent without node and indexer, which its document and its outbox do not need.
 async fn launch(directory: &Path, receiver: Option<CourierConfig>) -> Agent {
+    let location = PublicLocation::parse("http://localhost:1").expect("a location");
+    launch_at(directory, receiver, location, HostPolicy::PublicOnly, PeerSettings::default()).await
+}
+
+/// Such an agent at a public URL, which talks to peers.
+pub async fn launch_at(
+    directory: &Path,
+    receiver: Option<CourierConfig>,
+    location: PublicLocation,
+    hosts: HostPolicy,
+    peers: PeerSettings,
+) -> Agent {
     let journal = directory.join("journal").to_str().map(str::to_owned);
     let nowhere = || "http://127.0.0.1:1".to_owned();
     let config = AgentConfig {
         store: settings(directory),
         head: Some(directory.join("agent.head")),
         method: DidMethod::WebVh,
-        location: PublicLocation::parse("http://localhost:1").expect("a location"),
+        location,
         pre_rotation: false,
-        hosts: HostPolicy::PublicOnly,
+        hosts,
         admin_api: None,
         logins: None,
         chain: ChainConfig {
@@ -82,7 +94,7 @@ async fn launch(directory: &Path, receiver: Option<CourierConfig>) -> Agent {
             receiver,
             max_stored: 1_000_000,
         },
-        peers: PeerSettings::default(),
+        peers,
     };
     Agent::launch(config).await.expect("an agent")
 }

@@ -3,6 +3,7 @@
 
 mod agent;
 mod catch_up;
+mod didcomm;
 mod front_door;
 mod ledger;
 mod mcp;
@@ -148,6 +149,9 @@ fn main() {
         }
         if is_wanted("front-door") {
             front_door::rows().await.iter().for_each(print_row);
+        }
+        if is_wanted("didcomm") {
+            didcomm::rows().await.iter().for_each(print_row);
         }
         if is_wanted("agent") {
             agent::rows().await.iter().for_each(print_row);
