@@ -213,3 +213,78 @@ async fn a_lost_answer_is_not_sent_twice_and_a_refused_one_is_sent_again() {
     assert_eq!(outbox["items"][0]["outbox"]["unanswered"], 2);
     server.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_offered_credential_waits_for_a_caller_and_ends_as_the_caller_says() {
+    use svc_didcomm::protocol::{
+        Attachment, AttachmentData,
+        issue_credential::{FormatAttachment, ISSUANCE_ABANDONED, IssueCredential, PROBLEM, REQUEST},
+    };
+    let directory = tempfile::tempdir().expect("a directory");
+    let server =
+        AgentServer::start_for_peers(directory.path(), &sqlite_url(directory.path()), any_peers(), no_events()).await;
+    let did = server.agent.keeper().published().document.did().to_owned();
+    let mut peer = ScriptedPeer::start(&did).await;
+    let from_peer = |message: Message| Message { from: Some(peer.keys.did.clone()), to: vec![did.clone()], ..message };
+    let attached = |format: &str, json: Value| {
+        let data = AttachmentData::Base64(json.to_string().into_bytes());
+        vec![FormatAttachment { format: format.into(), attachment: Attachment { id: "a".into(), data } }]
+    };
+    let offer = |id: &str, thread: &str, format: &str| {
+        let credential = json!({"credential": {"credentialSubject": {"id": did, "name": "n"}}});
+        let step = IssueCredential::Offer { attachments: attached(format, credential), comment: None };
+        from_peer(step.to_message(id, thread, Some("parent")))
+    };
+    let (older, newer) = ("aries/ld-proof-vc-detail@v1.0", "didcomm/w3c-di-vc-offer@v0.1");
+    assert_eq!(peer.post(peer.seal(&offer("1", "x", newer))).await, 202);
+    let path = "/v2/didcomm/credential-exchanges";
+    let exchange =
+        await_answer(&server, path, |body| body["items"][0]["state"] == "offer-received").await["items"][0].clone();
+    assert_eq!(
+        (&exchange["claims"], &exchange["role"], &exchange["flowId"]),
+        (&json!({"name": "n"}), &json!("holder"), &Value::Null)
+    );
+    let one = format!("{path}/{}", exchange["credentialExchangeId"].as_str().expect("an id"));
+    assert_eq!(server.send("POST", &format!("{one}/accept-credential"), None).await.error(), (409, "INVALID_STATE"));
+    assert_eq!(server.send("POST", &format!("{one}/accept-request"), None).await.error(), (409, "INVALID_STATE"));
+    let accepted = server.send("POST", &format!("{one}/accept-offer"), Some("{}")).await;
+    assert_eq!((accepted.status, &accepted.body["state"]), (200, &json!("request-sent")));
+    let request = peer.inbox.recv().await.expect("a request");
+    assert_eq!((request.kind.as_str(), request.thread(), request.pthid.as_deref()), (REQUEST, "x", Some("parent")));
+    assert_eq!(request.body["formats"][0]["format"], "didcomm/w3c-di-vc-request@v0.1");
+    assert_eq!(server.send("POST", &format!("{one}/accept-offer"), Some("{}")).await.error(), (409, "INVALID_STATE"));
+    let issued =
+        json!({"credential": {"issuer": "did:web:another.example", "credentialSubject": {"id": did, "name": "m"}}});
+    let step = IssueCredential::Issue(attached("didcomm/w3c-di-vc@v0.1", issued));
+    assert_eq!(peer.post(peer.seal(&from_peer(step.to_message("2", "x", None)))).await, 202);
+    let received = await_answer(&server, &one, |body| body["state"] == "credential-received").await;
+    assert_eq!(received["claims"], json!({"name": "m"}));
+    let refused = server.send("POST", &format!("{one}/accept-credential"), Some("{}")).await;
+    assert_eq!(refused.error(), (409, "PEER_NOT_AUTHORIZED"), "another one has issued it");
+    let declined = server.send("POST", &format!("{one}/decline"), Some(r#"{"reason": "not that"}"#)).await;
+    assert_eq!((&declined.body["state"], &declined.body["errorMessage"]), (&json!("declined"), &json!("not that")));
+    let problem = peer.inbox.recv().await.expect("a report");
+    assert_eq!(
+        (problem.kind.as_str(), problem.body["description"]["code"].as_str()),
+        (PROBLEM, Some(ISSUANCE_ABANDONED))
+    );
+    assert_eq!(server.send("DELETE", &one, None).await.status, 204);
+    assert_eq!(server.send("GET", &one, None).await.error(), (404, "UNKNOWN_ID"));
+    // The older format is requested by the offer itself; one of another kind ends at once.
+    assert_eq!(peer.post(peer.seal(&offer("3", "y", older))).await, 202);
+    let exchange = await_answer(&server, path, |body| body["items"][0]["threadId"] == "y").await["items"][0].clone();
+    let one = format!("{path}/{}", exchange["credentialExchangeId"].as_str().expect("an id"));
+    assert_eq!(server.send("POST", &format!("{one}/accept-offer"), None).await.status, 200);
+    assert_eq!(peer.inbox.recv().await.expect("a request").body["formats"][0]["format"], older);
+    assert_eq!(peer.post(peer.seal(&offer("4", "z", "anoncreds/credential-offer@v1.0"))).await, 202);
+    assert_eq!(peer.inbox.recv().await.expect("a report").thread(), "z");
+    let ended = server.send("GET", &format!("{path}?state=abandoned&threadId=z"), None).await.body;
+    assert_eq!(ended["items"].as_array().map(Vec::len), Some(1), "{ended}");
+    for (query, count) in
+        [("role=issuer", 0), ("state=credential-issued", 0), ("role=holder", 2), ("state=request-sent", 1)]
+    {
+        let found = server.send("GET", &format!("{path}?{query}"), None).await.body;
+        assert_eq!(found["items"].as_array().map(Vec::len), Some(count), "{query}: {found}");
+    }
+    server.stop().await;
+}
