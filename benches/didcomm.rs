@@ -6,7 +6,10 @@ use std::{net::SocketAddr, path::Path, time::Duration};
 use affinidi_crypto::jose::key_agreement::{PrivateKeyAgreement, PublicKeyAgreement};
 use affinidi_messaging_didcomm::jwe::decrypt::{SenderKey, decrypt_bound};
 use serde_json::json;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{
+    AssertSqlSafe,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous},
+};
 use svc::{
     admin::{PublicApi, public_router},
     listener::{self, ListenerConfig, bind_listener},
@@ -156,41 +159,28 @@ async fn database(path: &Path) -> SqlitePool {
     pool
 }
 
-/// The three commits of a message, one behind the other: queued, marked as sent by the sender; stored by the receiver; settled.
+/// The three commits of a message, one behind the other: queued, and marked as sent, by the sender; stored by the receiver; settled.
 async fn measure_commits(directory: &Path, content: &str) -> f64 {
     let (sender, receiver) = (database(&directory.join("one.db")).await, database(&directory.join("other.db")).await);
     let begun = Instant::now();
     for number in 0..MESSAGES as i64 {
-        let mut queued = sender.begin().await.expect("begun");
-        for sql in ["INSERT INTO outbox VALUES ($1, $2, 0)", "INSERT INTO record VALUES ($1, $2, 'waiting')"] {
-            sqlx::query(sql).bind(number).bind(content).execute(&mut *queued).await.expect("written");
+        let text = format!("'{content}'");
+        let queued = format!(
+            "INSERT INTO outbox VALUES ({number}, {text}, 0); INSERT INTO record VALUES ({number}, {text}, 'waiting'); \
+             UPDATE numbers SET a = a + 1;"
+        );
+        let taken = format!(
+            "INSERT INTO seen VALUES ('did:web:peer', '{number}', 0); INSERT INTO record VALUES ({number}, {text}, NULL); \
+             UPDATE numbers SET a = a + 1, b = b + 1;"
+        );
+        let settled = format!(
+            "DELETE FROM outbox WHERE id = {number}; UPDATE record SET state = 'delivered' WHERE id = {number}; \
+             UPDATE numbers SET b = b + 1;"
+        );
+        for (pool, rows) in [(&sender, queued), (&receiver, taken), (&sender, settled)] {
+            let transaction = format!("BEGIN IMMEDIATE; {rows} COMMIT;");
+            sqlx::raw_sql(AssertSqlSafe(transaction)).execute(pool).await.expect("durable");
         }
-        sqlx::query("UPDATE numbers SET a = a + 1").execute(&mut *queued).await.expect("written");
-        queued.commit().await.expect("durable");
-        let mut taken = receiver.begin().await.expect("begun");
-        sqlx::query("INSERT INTO seen VALUES ($1, $2, 0)")
-            .bind("did:web:peer")
-            .bind(number)
-            .execute(&mut *taken)
-            .await
-            .expect("written");
-        sqlx::query("INSERT INTO record VALUES ($1, $2, NULL)")
-            .bind(number)
-            .bind(content)
-            .execute(&mut *taken)
-            .await
-            .expect("written");
-        sqlx::query("UPDATE numbers SET a = a + 1, b = b + 1").execute(&mut *taken).await.expect("written");
-        taken.commit().await.expect("durable");
-        let mut settled = sender.begin().await.expect("begun");
-        sqlx::query("DELETE FROM outbox WHERE id = $1").bind(number).execute(&mut *settled).await.expect("written");
-        sqlx::query("UPDATE record SET state = 'delivered' WHERE id = $1")
-            .bind(number)
-            .execute(&mut *settled)
-            .await
-            .expect("written");
-        sqlx::query("UPDATE numbers SET b = b + 1").execute(&mut *settled).await.expect("written");
-        settled.commit().await.expect("durable");
     }
     MESSAGES as f64 / begun.elapsed().as_secs_f64()
 }

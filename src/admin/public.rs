@@ -64,7 +64,7 @@ async fn take_message(State(api): State<PublicState>, request: Request) -> Respo
     }
     let share = match api.door.admit_post(request.headers()) {
         Ok(share) => share,
-        Err(refused) => return refused.map(Body::from),
+        Err(refused) => return (*refused).map(Body::from),
     };
     // The listener ends a body that does not arrive.
     match to_bytes(request.into_body(), api.door.message_bytes()).await {

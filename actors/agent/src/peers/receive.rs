@@ -77,7 +77,7 @@ impl PeerService {
     async fn open_and_hand_over(&self, envelope: Bytes) -> Receipt {
         let opened = self.open(envelope).await;
         let handed = match opened {
-            Ok(Arrival::Message(proven)) => self.hand_over(proven).await,
+            Ok(Arrival::Message(proven)) => self.hand_over(*proven).await,
             Ok(Arrival::End { recipient, prior }) => self.hand_over_end(recipient, prior).await,
             Err(stop) => Err(stop),
         };
@@ -155,7 +155,7 @@ impl PeerService {
         let public_did = known.map_or(root, |known| known.connection.public_did);
         trace::record_peer(&peer_tag(comparable(&public_did)), Some(known_protocol(message.protocol())));
         let (recipient, invitation) = (own.did.clone(), own.invitation.clone());
-        Ok(Arrival::Message(ProvenMessage { message, sender, recipient, invitation, prior, public_did }))
+        Ok(Arrival::Message(Box::new(ProvenMessage { message, sender, recipient, invitation, prior, public_did })))
     }
 
     async fn verify_prior(&self, prior: &FromPrior) -> Result<(), Stop> {
@@ -240,7 +240,7 @@ impl PeerService {
 }
 
 enum Arrival {
-    Message(ProvenMessage),
+    Message(Box<ProvenMessage>),
     End { recipient: String, prior: FromPrior },
 }
 

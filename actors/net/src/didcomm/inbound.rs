@@ -113,17 +113,19 @@ impl<R: MessageReceiver> InboundDoor<R> {
     }
 
     /// Decides by the headers of a POST whether its body is read; the share is for its bytes.
-    pub fn admit_post(&self, headers: &HeaderMap) -> Result<BudgetShare, Response<String>> {
+    pub fn admit_post(&self, headers: &HeaderMap) -> Result<BudgetShare, Box<Response<String>>> {
         let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         if !is_message_type(content_type) {
-            return Err(answer(StatusCode::UNSUPPORTED_MEDIA_TYPE, None));
+            return Err(Box::new(answer(StatusCode::UNSUPPORTED_MEDIA_TYPE, None)));
         }
         let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
         let bytes = length.unwrap_or(self.limits.message_bytes);
         if bytes > self.limits.message_bytes {
-            return Err(answer(StatusCode::PAYLOAD_TOO_LARGE, None));
+            return Err(Box::new(answer(StatusCode::PAYLOAD_TOO_LARGE, None)));
         }
-        self.budget.try_take(bytes).ok_or_else(|| answer(StatusCode::SERVICE_UNAVAILABLE, Some(RETRY_SECONDS)))
+        self.budget
+            .try_take(bytes)
+            .ok_or_else(|| Box::new(answer(StatusCode::SERVICE_UNAVAILABLE, Some(RETRY_SECONDS))))
     }
 
     /// Takes the body of an admitted POST. The body of the answer is empty for every reason.
