@@ -57,7 +57,7 @@ impl TrustGate {
     /// Decides about a DID. Only a public one can be trusted.
     pub async fn verdict(&self, did: &str) -> Result<Verdict, UnknownVerdict> {
         let now = wall_clock::now().seconds;
-        if !did.starts_with("did:web:") && !did.starts_with("did:webvh:") {
+        if !may_be_trusted(did) {
             return Ok(Verdict { is_trusted: false, at: now });
         }
         let key: Arc<str> = did.into();
@@ -107,6 +107,11 @@ impl TrustGate {
         }
         Ok((is_active, lasts))
     }
+}
+
+/// Whether a registry can call a DID trusted: only a public one has participants and presents credentials.
+pub(super) fn may_be_trusted(did: &str) -> bool {
+    did.starts_with("did:web:") || did.starts_with("did:webvh:")
 }
 
 /// The indexer's record of a DID; `None` when it knows none.

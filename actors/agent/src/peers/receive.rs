@@ -17,9 +17,11 @@ use svc_wire::verification_method::did_of_url;
 use tracing::Instrument;
 
 use super::{
+    gate::may_be_trusted,
     proven_message::ProvenMessage,
     resolver::PeerDocumentError,
     service::{PeerService, RETRY_SECONDS, known_protocol},
+    settings::PeerAdmission,
 };
 use crate::{peer_directory::peer_tag, store::OwnPeerDid};
 
@@ -78,6 +80,11 @@ impl PeerService {
         let opened = self.open(envelope).await;
         let handed = match opened {
             Ok(Arrival::Message(proven)) => self.hand_over(*proven).await,
+            Ok(Arrival::Untrusted) => {
+                self.0.refusals.note("untrusted", &"a peer that is no verifiable service");
+                metrics::record_peer_message("in", "other", "untrusted");
+                Ok(Receipt::Taken)
+            }
             Ok(Arrival::End { recipient, prior }) => self.hand_over_end(recipient, prior).await,
             Err(stop) => Err(stop),
         };
@@ -150,9 +157,14 @@ impl PeerService {
         let known = self.0.store.connections_with(&dids).await;
         let known = known.map_err(|error| Stop::Unavailable("store", error.to_string()))?;
         let known = known.into_iter().find(|one| is_same_did(&one.connection.our_did, &own.did));
-        self.admit(&sender, known.is_none()).map_err(Stop::Busy)?;
         let root = prior.as_ref().map_or(sender.as_str(), |prior| prior.issuer.as_str()).to_owned();
+        let is_stranger = known.is_none();
         let public_did = known.map_or(root, |known| known.connection.public_did);
+        // Such a stranger costs nothing to make, and must not use up the room of those that may be trusted.
+        if is_stranger && self.0.settings.admission == PeerAdmission::Trusted && !may_be_trusted(&public_did) {
+            return Ok(Arrival::Untrusted);
+        }
+        self.admit(&sender, is_stranger).map_err(Stop::Busy)?;
         trace::record_peer(&peer_tag(comparable(&public_did)), Some(known_protocol(message.protocol())));
         let (recipient, invitation) = (own.did.clone(), own.invitation.clone());
         Ok(Arrival::Message(Box::new(ProvenMessage { message, sender, recipient, invitation, prior, public_did })))
@@ -241,7 +253,12 @@ impl PeerService {
 
 enum Arrival {
     Message(Box<ProvenMessage>),
-    End { recipient: String, prior: FromPrior },
+    End {
+        recipient: String,
+        prior: FromPrior,
+    },
+    /// Its sender can never be trusted.
+    Untrusted,
 }
 
 fn down(error: AskError) -> Stop {

@@ -295,8 +295,7 @@ pub(super) async fn merge_connections(
 }
 
 async fn delete_connection(connection: &mut AnyConnection, id: &str) -> Result<bool, AgentStoreError> {
-    let sql = "UPDATE peer_total SET waiting = waiting - \
-               COALESCE((SELECT waiting FROM peer_connection WHERE id = $1), 0)";
+    let sql = "UPDATE peer_total SET waiting = waiting - (SELECT COUNT(*) FROM peer_message WHERE connection_id = $1)";
     sqlx::query(sql).bind(id.to_owned()).execute(&mut *connection).await?;
     let removed =
         sqlx::query("DELETE FROM peer_connection WHERE id = $1").bind(id.to_owned()).execute(&mut *connection).await?;

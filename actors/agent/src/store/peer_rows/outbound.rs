@@ -87,7 +87,8 @@ pub(super) async fn queue_message(
     sqlx::query("UPDATE peer_total SET waiting = waiting + 1, next_number = next_number + 1")
         .execute(&mut *connection)
         .await?;
-    let sql = "UPDATE peer_connection SET waiting = waiting + 1, next_due = COALESCE(next_due, $2) WHERE id = $1";
+    let sql = "UPDATE peer_connection SET waiting = waiting + 1, \
+               next_due = CASE WHEN next_due IS NULL OR next_due > $2 THEN $2 ELSE next_due END WHERE id = $1";
     sqlx::query(sql).bind(connection_id.to_owned()).bind(now).execute(connection).await?;
     Ok(Ok(()))
 }
@@ -232,7 +233,13 @@ impl AgentStore {
     ) -> Result<Option<QueuedMessage>, AgentStoreError> {
         if sent.is_none() {
             let mut reader = self.reader().acquire().await?;
-            if first_due(&mut reader, connection_id).await?.is_none_or(|(_, due_at)| due_at > now) {
+            let due = first_due(&mut reader, connection_id).await?.map(|(_, due_at)| due_at);
+            let sql = "SELECT next_due FROM peer_connection WHERE id = $1";
+            let query = sqlx::query_scalar(sql).bind(connection_id.to_owned());
+            let noted: Option<Option<i64>> = query.fetch_optional(&mut *reader).await?;
+            // A time that has passed would wake the session again and again.
+            let is_noted = noted.is_none_or(|noted| noted == due);
+            if is_noted && due.is_none_or(|due| due > now) {
                 return Ok(None);
             }
         }

@@ -176,7 +176,7 @@ async fn connections_rotate_merge_end_and_are_found_by_every_filter() {
         let foreign = prior("did:web:foreign", Some("did:web:third"));
         let refused = take_with(&store, &text("4", "did:web:third"), Some(&foreign), &LIMITS).await;
         assert_eq!(refused, Err(Refusal::FromPriorIssuer));
-        assert_eq!(all_connections(&store).await, [merged.clone()]);
+        assert_eq!(all_connections(&store).await, std::slice::from_ref(&merged));
         let other = connect(&store, "did:web:other").await;
         let found = async |filter: ConnectionFilter| {
             let found = store.connections(&filter, None, 100).await.expect("read");
@@ -201,7 +201,7 @@ async fn connections_rotate_merge_end_and_are_found_by_every_filter() {
         let end = prior("did:web:third", None);
         assert_eq!(store.end_connection(OURS, &end, NOW, &LIMITS).await.expect("works"), Ok(true));
         assert_eq!(store.end_connection(OURS, &end, NOW, &LIMITS).await.expect("works"), Ok(false), "it has ended");
-        assert_eq!(found(ConnectionFilter { has_ended: Some(true), ..all() }).await, [first.clone()]);
+        assert_eq!(found(ConnectionFilter { has_ended: Some(true), ..all() }).await, std::slice::from_ref(&first));
         let queued = store.queue_message(&first, &text("x", OURS), SECONDS, &LIMITS).await.expect("works");
         assert_eq!(queued, Err(QueueRefusal::Ended));
         assert!(
@@ -209,6 +209,7 @@ async fn connections_rotate_merge_end_and_are_found_by_every_filter() {
                 && !store.remove_connection(&first).await.expect("works")
         );
         assert!(all_records(&store).await.iter().all(|record| record.connection_id == other));
+        assert_eq!((store.queued_messages().await.expect("read"), store.next_due().await.expect("read")), (0, None));
         store.close().await;
     })
     .await;
@@ -288,6 +289,8 @@ async fn the_outbox_goes_in_order_and_only_what_was_not_sent_holds_it_up() {
         // A later message of the thread shows that the first has arrived.
         let answer = Message { thid: Some(a.message.id.clone()), ..text("answer", THEIRS) };
         take(&store, &answer).await;
+        assert_eq!(next(None, SECONDS + 2).await, None);
+        assert!(!store.due_connections(SECONDS + 2, 10).await.expect("read").iter().any(|(id, _)| *id == connection));
         let found = store.connection(&connection).await.expect("read").expect("there");
         assert_eq!((found.waiting, found.unanswered), (0, 1));
         store.forget_unanswered(SECONDS + 1).await.expect("forgotten");
