@@ -203,7 +203,7 @@ async fn open(address: SocketAddr) -> TcpStream {
 /// KiB of one idle socket of the agent, and of a server of the library alone; and the sessions of the agent afterwards.
 async fn measure_sockets() -> (f64, f64, usize) {
     let grow = async |address: SocketAddr| {
-        // The first ones make what the process keeps.
+        // The first ones fill the caches of the process.
         let mut open_sockets = Vec::new();
         for _ in 0..100 {
             open_sockets.push(open(address).await);

@@ -47,8 +47,10 @@ impl Connection {
         is_same_did(&self.their_did, did) || self.had(did)
     }
 
+    /// The first DID counts however long ago it was.
     fn had(&self, did: &str) -> bool {
-        self.previous.iter().any(|previous| is_same_did(previous, did))
+        let is_first = is_same_did(&self.public_did, did) && !is_same_did(&self.their_did, did);
+        is_first || self.previous.iter().any(|previous| is_same_did(previous, did))
     }
 
     /// Every DID by which the connection is found, in its comparable form.
@@ -67,7 +69,7 @@ impl Connection {
     }
 
     fn remember(&mut self, did: String) {
-        if is_same_did(&did, &self.their_did) || self.had(&did) {
+        if is_same_did(&did, &self.their_did) || self.previous.iter().any(|previous| is_same_did(previous, &did)) {
             return;
         }
         if self.previous.len() == MAX_PREVIOUS {
@@ -240,6 +242,8 @@ mod tests {
         assert_eq!((connection.public_did.as_str(), connection.their_did.as_str()), (PUBLIC, "did:web:39"));
         assert_eq!(connection.previous.len(), MAX_PREVIOUS);
         assert!(connection.known_dids().contains(&PUBLIC), "it is found by its first DID for ever");
+        let arrival = Arrival { sender: PUBLIC, recipient: OURS, prior: None, now: NOW };
+        assert_eq!(place(&[connection.clone()], arrival), Ok(Placement::Known(connection)));
     }
 
     #[test]

@@ -69,6 +69,10 @@ impl Message {
         else {
             return Err(Refusal::NotAMessage);
         };
+        // No database keeps the character in a text, and no message needs it.
+        if text.windows(6).any(|part| part == br"\u0000") && has_nul(&Value::Object(members.clone())) {
+            return Err(Refusal::NotAMessage);
+        }
         Self::from_members(members)
     }
 
@@ -145,6 +149,15 @@ impl Message {
     /// A text in the body.
     pub fn body_text(&self, name: &str) -> Option<&str> {
         self.body.get(name).and_then(Value::as_str)
+    }
+}
+
+fn has_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(list) => list.iter().any(has_nul),
+        Value::Object(members) => members.iter().any(|(name, value)| name.contains('\0') || has_nul(value)),
+        _ => false,
     }
 }
 
@@ -241,6 +254,8 @@ mod tests {
             (with("expires_time", json!("2027-01-01T00:00:00.000Z")), Ok(())),
             (json!({"protected": "", "ciphertext": ""}), Err(Refusal::Nested)),
             (json!({"payload": "", "signatures": []}), Err(Refusal::Nested)),
+            (with("body", json!({"content": "a\u{0}"})), Err(Refusal::NotAMessage)),
+            (with("body", json!({"content": "a\\u0000"})), Ok(())),
             (json!([1]), Err(Refusal::NotAMessage)),
         ] {
             assert_eq!(Message::parse(value.to_string().as_bytes()).map(|_| ()), expected, "{value:.80}");

@@ -39,14 +39,29 @@ pub(super) fn parse_cursor(text: Option<&str>, list: &str) -> Result<Option<Stri
     }
 }
 
+/// Makes a page of a list that goes on growing: its cursor leads behind the last item, also where there are no more, and that of an empty
+/// page is the one before.
+pub(super) fn growing_page<T, U: From<T>>(
+    rest: Vec<T>,
+    limit: usize,
+    (list, before): (&str, Option<String>),
+    key: impl Fn(&T) -> String,
+) -> Page<U> {
+    let last = rest.get(..limit).unwrap_or(&rest).last().map(|last| make_cursor(list, key(last)));
+    let page = page(rest, limit, list, key);
+    Page { next_cursor: last.or(before), ..page }
+}
+
+fn make_cursor(list: &str, key: String) -> String {
+    let cursor = Cursor { v: VERSION, s: list_digest(list), k: key };
+    URL_SAFE_NO_PAD.encode(serde_json::to_vec(&cursor).unwrap_or_default())
+}
+
 /// Makes a page of items in the order of their keys. `rest` has at most one item more than the page.
 pub(super) fn page<T, U: From<T>>(mut rest: Vec<T>, limit: usize, list: &str, key: impl Fn(&T) -> String) -> Page<U> {
     let has_more = rest.len() > limit;
     rest.truncate(limit);
-    let cursor = |last: &T| {
-        let cursor = Cursor { v: VERSION, s: list_digest(list), k: key(last) };
-        URL_SAFE_NO_PAD.encode(serde_json::to_vec(&cursor).unwrap_or_default())
-    };
+    let cursor = |last: &T| make_cursor(list, key(last));
     let next_cursor = if has_more { rest.last().map(cursor) } else { None };
     Page { items: rest.into_iter().map(U::from).collect(), next_cursor }
 }

@@ -15,7 +15,7 @@ use svc_agent::{
 use super::{
     answer::{Answer, no_store, refuse, to_response},
     api::AdminApi,
-    page::{page, parse_cursor},
+    page::{growing_page, page, parse_cursor},
     peer_bodies::{
         BasicMessage, Connection, Invitation, NewBasicMessage, NewConnection, NewInvitation, PeerRefusals,
         ProtocolModule, Record, SentMessage,
@@ -187,7 +187,7 @@ pub(super) async fn send_basic_message(State(api): State<AdminApi>, request: Req
     to_response(answer().await)
 }
 
-/// A page of texts, the oldest first. With `wait` an empty page is answered only after that time.
+/// A page of texts, the oldest first. With `wait` an empty page is answered only after that time, and nextCursor always leads behind the newest.
 #[utoipa::path(get, path = "/v2/didcomm/basic-messages", operation_id = "listBasicMessages", tag = "peers",
     params(("limit" = Option<u16>, Query, minimum = 1, maximum = 500, description = "Items of the page; 100 when absent."),
         ("cursor" = Option<String>, Query, description = "nextCursor of the page before."),
@@ -206,7 +206,7 @@ pub(super) async fn list_basic_messages(State(api): State<AdminApi>, request: Re
             let rule = format!("allowed is a whole number from 0 to {MAX_WAIT}");
             seconds.ok_or_else(|| Refusal::of_member(RefusalCode::InvalidInput, "wait", rule))
         });
-        let wait = Duration::from_secs(wait.transpose()?.unwrap_or(0));
+        let wait = wait.transpose()?.map(Duration::from_secs);
         let filter = BasicMessageFilter {
             connection_id: query.take("connectionId"),
             role: role.as_deref().and_then(MessageRole::from_word),
@@ -214,8 +214,13 @@ pub(super) async fn list_basic_messages(State(api): State<AdminApi>, request: Re
         query.finish("limit, cursor, connectionId, role, wait")?;
         let list = format!("listBasicMessages {filter:?}");
         let last = parse_cursor(cursor.as_deref(), &list)?;
-        let found = api.agent.peers().basic_messages(&filter, last.as_deref(), limit + 1, wait).await?;
-        Ok(page(found, limit, &list, |one| one.id.clone()))
+        let peers = api.agent.peers();
+        let found = peers.basic_messages(&filter, last.as_deref(), limit + 1, wait.unwrap_or_default()).await?;
+        // A caller that waits asks for messages behind the newest.
+        Ok(match wait {
+            None => page(found, limit, &list, |one| one.id.clone()),
+            Some(_) => growing_page(found, limit, (&list, cursor), |one| one.id.clone()),
+        })
     };
     to_response(answer().await)
 }

@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use axum::{
     Router,
-    body::{Body, to_bytes},
+    body::Body,
     extract::{Request, State},
     http::{HeaderMap, Method, StatusCode, header},
     response::{IntoResponse, Response},
     routing::get,
 };
-use http_body_util::LengthLimitError;
+use http_body_util::BodyExt;
 use svc_agent::{KeeperHandle, PeerService, PeerTransport, PublicLocation, PublishedFile};
-use svc_net::{didcomm::InboundDoor, websocket::server::is_upgrade};
+use svc_net::{
+    didcomm::{InboundDoor, PostBody},
+    websocket::server::is_upgrade,
+};
 
 use super::answer::set_header;
 
@@ -62,17 +65,24 @@ async fn take_message(State(api): State<PublicState>, request: Request) -> Respo
     if !api.transports.contains(&PeerTransport::Http) {
         return StatusCode::NOT_FOUND.into_response();
     }
-    let share = match api.door.admit_post(request.headers()) {
-        Ok(share) => share,
+    let mut taken = match api.door.admit_post(request.headers()) {
+        Ok(taken) => taken,
         Err(refused) => return (*refused).map(Body::from),
     };
-    // The listener ends a body that does not arrive.
-    match to_bytes(request.into_body(), api.door.message_bytes()).await {
-        Ok(body) => api.door.take_post(body, share).await.map(Body::from),
-        Err(error) if std::error::Error::source(&error).is_some_and(|cause| cause.is::<LengthLimitError>()) => {
-            StatusCode::PAYLOAD_TOO_LARGE.into_response()
+    let mut body = request.into_body();
+    let read = tokio::time::timeout(PostBody::TIME, async {
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else { return Err(StatusCode::BAD_REQUEST.into_response()) };
+            if let Some(part) = frame.data_ref() {
+                taken.extend(part).map_err(|refused| (*refused).map(Body::from))?;
+            }
         }
-        Err(_) => StatusCode::BAD_REQUEST.into_response(),
+        Ok(())
+    });
+    match read.await {
+        Ok(Ok(())) => api.door.take_post(taken).await.map(Body::from),
+        Ok(Err(refused)) => refused,
+        Err(_) => StatusCode::REQUEST_TIMEOUT.into_response(),
     }
 }
 

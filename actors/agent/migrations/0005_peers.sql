@@ -38,6 +38,7 @@ CREATE TABLE own_peer_did (
     long_did TEXT NOT NULL,
     out_of_band_id TEXT NOT NULL,
     parent_id TEXT NOT NULL,
+    used_by TEXT,
     created_at BIGINT NOT NULL
 );
 

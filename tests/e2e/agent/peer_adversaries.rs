@@ -294,7 +294,7 @@ async fn the_crash_of_a_session_changes_nothing_for_others_and_loses_no_message(
     let tag = |did: &str| {
         use sha2::{Digest, Sha256};
         let digest = Sha256::digest(svc_didcomm::peer_did::comparable(did));
-        digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect::<String>()
+        digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect::<String>()
     };
     assert_eq!(server.agent.peers().session_count(), 2);
     // The peer does not take messages; one waits for it when its session crashes.

@@ -1,4 +1,4 @@
-//! Peers, servers and an index that do not do what they should.
+//! Peers, servers and an index with faults.
 
 use std::{
     sync::{
@@ -85,7 +85,7 @@ async fn a_document_that_hangs_or_is_huge_costs_its_sender_alone() {
     server.stop().await;
 }
 
-/// An index that answers what the test says, and then hangs.
+/// An index that gives the answer of the test, and then hangs.
 #[derive(Clone)]
 struct Index {
     answer: Value,

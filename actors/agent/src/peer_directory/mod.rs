@@ -99,7 +99,7 @@ pub(crate) enum SessionError {
 
 /// A name of a peer that says nothing about it, for logs and metrics: the beginning of a hash.
 pub(crate) fn peer_tag(did: &str) -> String {
-    Sha256::digest(did).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(did).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl PeerDirectory {
@@ -162,6 +162,10 @@ impl PeerDirectory {
 
     /// Ends a session that nothing uses.
     pub async fn end_idle(&self, peer: &str) {
+        let Some(session) = self.with_table(|table| table.get(peer).map(|entry| entry.session.clone())) else { return };
+        if !session.is_idle().await {
+            return;
+        }
         let child = self.with_table(|table| {
             let is_idle = table.get(peer).is_some_and(|entry| entry.users == 0);
             if is_idle { table.remove(peer).map(|entry| entry.child) } else { None }

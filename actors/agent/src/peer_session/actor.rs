@@ -30,9 +30,9 @@ pub(super) enum PeerTask {
 }
 
 impl PeerTask {
-    fn refuse(self) {
+    fn answer(self, receipt: Receipt) {
         let (Self::Message(_, reply) | Self::End(_, _, reply)) = self;
-        reply.send(Receipt::Busy { retry_after: 1 });
+        reply.send(receipt);
     }
 }
 
@@ -70,7 +70,8 @@ impl ActorBehaviour for PeerSession {
     }
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
-        state.active_at = if matches!(message, Msg::Idle) { state.active_at } else { Instant::now() };
+        state.active_at =
+            if matches!(message, Msg::Idle | Msg::EndIfIdle(_)) { state.active_at } else { Instant::now() };
         let effect = match message {
             Msg::Arrived { message, reply } => state.core.arrived(PeerTask::Message(message, reply)),
             Msg::Ended { recipient, prior, reply } => state.core.arrived(PeerTask::End(recipient, prior, reply)),
@@ -78,23 +79,38 @@ impl ActorBehaviour for PeerSession {
                 if let Some(reply) = state.reply.take() {
                     reply.send(receipt);
                 }
+                // Nothing can be decided or stored now: those that wait need not wait for the same.
+                if let Receipt::Unavailable { .. } = receipt {
+                    state.core.drain().into_iter().for_each(|task| task.answer(receipt));
+                }
                 let next = state.core.taken();
                 state.perform(context, next);
                 queued_for.and_then(|connection_id| state.core.due(connection_id))
             }
-            Msg::Due(connection_id) | Msg::Again(connection_id) => state.core.due(connection_id),
-            Msg::Next { connection_id, taken: Err(error) } => {
-                tracing::warn!(%error, "the outbox to a peer cannot be read");
-                context.send_after(STORE_PAUSE, Msg::Again(connection_id));
-                state.core.nothing_due()
+            Msg::Due(connection_id) => state.core.due(connection_id),
+            Msg::Again { connection_id, sent } => {
+                state.read_next(context, connection_id, sent);
+                None
             }
-            Msg::Next { taken: Ok(None), .. } => {
+            Msg::Next { connection_id, sent, taken: Err(error) } => {
+                tracing::warn!(%error, "the outbox to a peer cannot be read");
+                // The result of the attempt is kept until it is stored.
+                context.send_after(STORE_PAUSE, Msg::Again { connection_id, sent });
+                None
+            }
+            Msg::EndIfIdle(reply) => {
+                reply.send(state.core.is_idle() && state.active_at.elapsed() >= state.args.work.idle());
+                None
+            }
+            Msg::Next { connection_id, taken: Ok(None), .. } => {
+                state.settled.insert(connection_id);
                 let next = state.core.nothing_due();
                 // The directory knows the time at which the next message is due.
                 state.args.work.nothing_due();
                 next
             }
-            Msg::Next { taken: Ok(Some(queued)), .. } => {
+            Msg::Next { connection_id, taken: Ok(Some(queued)), .. } => {
+                state.settled.insert(connection_id);
                 state.send(context, queued);
                 None
             }
@@ -120,7 +136,7 @@ impl State {
     fn perform(&mut self, context: &ActorContext<Msg>, effect: Option<SessionEffect<PeerTask>>) {
         match effect {
             None => {}
-            Some(SessionEffect::Refuse(task)) => task.refuse(),
+            Some(SessionEffect::Refuse(task)) => task.answer(Receipt::Busy { retry_after: 1 }),
             Some(SessionEffect::Take(task)) => self.take(context, task),
             Some(SessionEffect::ReadNext(connection_id)) => self.read_next(context, connection_id, None),
         }
@@ -147,10 +163,10 @@ impl State {
 
     fn read_next(&mut self, context: &ActorContext<Msg>, connection_id: String, sent: Option<SentMessage>) {
         let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
-        let is_first = self.settled.insert(connection_id.clone());
+        let is_first = !self.settled.contains(&connection_id);
         context.spawn(async move {
             let taken = args.work.next_message(&connection_id, is_first, sent).await;
-            mailbox.send(Msg::Next { connection_id, taken: taken.map(|taken| taken.map(Box::new)) });
+            mailbox.send(Msg::Next { connection_id, sent, taken: taken.map(|taken| taken.map(Box::new)) });
         });
     }
 

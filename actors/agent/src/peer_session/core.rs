@@ -55,6 +55,11 @@ impl<T> SessionCore<T> {
         next.map(SessionEffect::Take)
     }
 
+    /// Takes the messages that wait.
+    pub fn drain(&mut self) -> Vec<T> {
+        self.waiting.drain(..).collect()
+    }
+
     /// A connection may have a message that is due.
     pub fn due(&mut self, connection_id: String) -> Option<SessionEffect<T>> {
         if self.sending.as_ref() == Some(&connection_id) {

@@ -107,6 +107,8 @@ pub(crate) enum Msg {
     Next {
         /// The connection.
         connection_id: String,
+        /// The message that was to be settled.
+        sent: Option<SentMessage>,
         /// The message; none when nothing is due.
         taken: Result<Option<Box<QueuedMessage>>, AgentStoreError>,
     },
@@ -117,8 +119,15 @@ pub(crate) enum Msg {
         /// The end.
         end: Box<SendEnd>,
     },
-    /// The pause after a failure of the store is over.
-    Again(String),
+    /// The pause after a failure of the store is over: the message is settled now, and the next one read.
+    Again {
+        /// The connection.
+        connection_id: String,
+        /// The message that is to be settled.
+        sent: Option<SentMessage>,
+    },
+    /// The directory wants to end the session.
+    EndIfIdle(ReplyPort<bool>),
     /// The session may be idle.
     Idle,
 }
@@ -132,7 +141,8 @@ impl ActorMessage for Msg {
             Self::Due(_) => "due",
             Self::Next { .. } => "next",
             Self::Sent { .. } => "sent",
-            Self::Again(_) => "again",
+            Self::Again { .. } => "again",
+            Self::EndIfIdle(_) => "end_if_idle",
             Self::Idle => "idle",
         }
     }
@@ -176,6 +186,11 @@ impl PeerSessionHandle {
     pub async fn end(&self, recipient: String, prior: FromPrior) -> Result<Receipt, AskError> {
         let prior = Box::new(prior);
         self.0.ask_within(RECEIPT_TIME, |reply| Msg::Ended { recipient, prior, reply }).await
+    }
+
+    /// Whether the session has nothing to do.
+    pub async fn is_idle(&self) -> bool {
+        self.0.ask_within(Duration::from_secs(1), Msg::EndIfIdle).await.unwrap_or(false)
     }
 
     /// Tells of a message in the outbox of a connection.

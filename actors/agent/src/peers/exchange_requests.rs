@@ -110,8 +110,8 @@ impl PeerService {
             return Err(wrong_state(&exchange, "one that goes on"));
         }
         let reason = reason.unwrap_or_else(|| "declined".to_owned());
-        if reason.chars().count() > MAX_REASON {
-            let rule = format!("a reason has at most {MAX_REASON} characters");
+        if reason.chars().count() > MAX_REASON || reason.contains('\0') {
+            let rule = format!("a reason has at most {MAX_REASON} characters, and not U+0000");
             return Err(Refusal::of_member(RefusalCode::InvalidInput, "reason", rule));
         }
         let message = abandon_message(&new_id(), &exchange.thread_id, exchange.parent_thread_id.as_deref(), &reason);

@@ -19,4 +19,6 @@ pub(crate) struct ProvenMessage {
     pub prior: Option<FromPrior>,
     /// The DID by which the peer is known, which the gate is asked about.
     pub public_did: String,
+    /// Whether no connection with it is known.
+    pub is_stranger: bool,
 }

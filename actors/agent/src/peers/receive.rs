@@ -19,7 +19,7 @@ use tracing::Instrument;
 use super::{
     gate::may_be_trusted,
     proven_message::ProvenMessage,
-    resolver::PeerDocumentError,
+    resolver::{DocumentUse, PeerDocumentError},
     service::{PeerService, RETRY_SECONDS, known_protocol},
     settings::PeerAdmission,
 };
@@ -125,7 +125,7 @@ impl PeerService {
         // The sender may have another key than the document that was cached.
         if let (Err(refusal), Some(id)) = (&opened, &sender_key_id)
             && refusal.may_be_an_old_document()
-            && self.0.fresh.take(did_of_url(id), std::time::Instant::now()).is_ok()
+            && self.0.fresh.take(&peer_tag(did_of_url(id)), std::time::Instant::now()).is_ok()
         {
             let newest = self.sender_document(did_of_url(id), true).await?;
             if document.as_ref() != Some(&newest) {
@@ -164,10 +164,18 @@ impl PeerService {
         if is_stranger && self.0.settings.admission == PeerAdmission::Trusted && !may_be_trusted(&public_did) {
             return Ok(Arrival::Untrusted);
         }
-        self.admit(&sender, is_stranger).map_err(Stop::Busy)?;
+        self.admit(&public_did).map_err(Stop::Busy)?;
         trace::record_peer(&peer_tag(comparable(&public_did)), Some(known_protocol(message.protocol())));
         let (recipient, invitation) = (own.did.clone(), own.invitation.clone());
-        Ok(Arrival::Message(Box::new(ProvenMessage { message, sender, recipient, invitation, prior, public_did })))
+        Ok(Arrival::Message(Box::new(ProvenMessage {
+            message,
+            sender,
+            recipient,
+            invitation,
+            prior,
+            public_did,
+            is_stranger,
+        })))
     }
 
     async fn verify_prior(&self, prior: &FromPrior) -> Result<(), Stop> {
@@ -176,7 +184,7 @@ impl PeerService {
         match prior.verify(&document, now) {
             Ok(()) => Ok(()),
             Err(refusal) => {
-                if self.0.fresh.take(&prior.issuer, std::time::Instant::now()).is_err() {
+                if self.0.fresh.take(&peer_tag(&prior.issuer), std::time::Instant::now()).is_err() {
                     return Err(refusal.into());
                 }
                 let newest = self.prior_document(&prior.issuer, true).await?;
@@ -186,7 +194,7 @@ impl PeerService {
     }
 
     async fn prior_document(&self, did: &str, fresh: bool) -> Result<Arc<Value>, Stop> {
-        self.0.resolver.resolve(did, fresh).await.map_err(|error| match error {
+        self.0.resolver.resolve(did, fresh, DocumentUse::Inbound).await.map_err(|error| match error {
             PeerDocumentError::Final(_) => Refusal::FromPriorProof.into(),
             passing => passing.into(),
         })
@@ -205,7 +213,7 @@ impl PeerService {
             });
             did = dids.into_iter().find(|long| is_same_did(long, &did)).ok_or(Refusal::SenderKey)?;
         }
-        Ok(self.0.resolver.resolve(&did, fresh).await?)
+        Ok(self.0.resolver.resolve(&did, fresh, DocumentUse::Inbound).await?)
     }
 
     /// The first recipient that is a key of ours: of the document, or of an invitation.
@@ -244,7 +252,7 @@ impl PeerService {
         let known = known.map_err(|error| Stop::Unavailable("store", error.to_string()))?;
         let known = known.into_iter().find(|one| is_same_did(&one.connection.our_did, &recipient));
         let known = known.ok_or(Refusal::FromPriorIssuer)?;
-        self.admit(&prior.issuer, false).map_err(Stop::Busy)?;
+        self.admit(&known.connection.public_did).map_err(Stop::Busy)?;
         let session = self.session(&known.connection.public_did).await;
         let session = session.map_err(|error| Stop::Unavailable("session", error.to_string()))?;
         session.end(recipient, prior).await.map_err(down)

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use super::{
-    resolver::PeerDocumentError,
+    resolver::{DocumentUse, PeerDocumentError},
     sending::OWN_PEER_KEY,
     service::{PeerService, now_millis},
     settings::PeerAdmission,
@@ -99,10 +99,11 @@ impl PeerService {
             return Err(wrong("it is the DID of this agent"));
         }
         let verdict = self.require_trust(did).await?;
-        let document = self.0.resolver.resolve(did, true).await.map_err(|error| match error {
-            PeerDocumentError::Passing(reason) => Refusal::new(RefusalCode::ResolverUnavailable, reason),
-            PeerDocumentError::Final(reason) => wrong(&reason),
-        })?;
+        let document =
+            self.0.resolver.resolve(did, true, DocumentUse::Outbound).await.map_err(|error| match error {
+                PeerDocumentError::Passing(reason) => Refusal::new(RefusalCode::ResolverUnavailable, reason),
+                PeerDocumentError::Final(reason) => wrong(&reason),
+            })?;
         let known = self.0.store.connection_with_peer(did).await.map_err(|error| store_failed(&error))?;
         if let Some(known) = known {
             return Ok(known);
@@ -162,6 +163,9 @@ impl PeerService {
         if !allowed.contains(&content.len()) {
             let rule = format!("a text has 1 to {} bytes", limits::MAX_BASIC_MESSAGE_BYTES);
             return Err(Refusal::of_member(RefusalCode::InvalidInput, "content", rule));
+        }
+        if content.contains('\0') {
+            return Err(Refusal::of_member(RefusalCode::InvalidInput, "content", "it has the character U+0000"));
         }
         let connection = self.connection(connection_id).await?;
         let now = now_millis();

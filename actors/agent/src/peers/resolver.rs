@@ -1,6 +1,10 @@
 //! Documents of peers: of public DIDs from their servers, of did:peer from the DID itself.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use serde_json::Value;
 use svc_didcomm::peer_did::{self, PeerDidError};
@@ -11,8 +15,20 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-/// Documents of peers that are fetched at the same time. Each is bounded in time and memory.
+/// Documents of peers that are fetched at the same time, for messages that come and for messages that go. Each is bounded in time and
+/// memory.
 const MAX_RESOLUTIONS: usize = 64;
+/// Those of one host: a server that never answers must not stop the others.
+const MAX_PER_HOST: usize = 4;
+
+/// The direction of the message that a document is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DocumentUse {
+    /// A peer has sent it.
+    Inbound,
+    /// It is for a peer.
+    Outbound,
+}
 
 /// A document cannot be had.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -30,18 +46,51 @@ pub(crate) enum PeerDocumentError {
 pub(crate) struct PeerResolver {
     resolver: DidResolver,
     timeout: Duration,
-    permits: Arc<Semaphore>,
+    inbound: Arc<Semaphore>,
+    outbound: Arc<Semaphore>,
+    hosts: Arc<Mutex<HashMap<String, usize>>>,
+}
+
+/// The place of one fetch at its host.
+struct HostPlace {
+    hosts: Arc<Mutex<HashMap<String, usize>>>,
+    host: String,
+}
+
+impl HostPlace {
+    fn take(hosts: &Arc<Mutex<HashMap<String, usize>>>, host: &str) -> Option<Self> {
+        let mut table = hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = table.entry(host.to_owned()).or_insert(0);
+        if *count >= MAX_PER_HOST {
+            return None;
+        }
+        *count += 1;
+        Some(Self { hosts: Arc::clone(hosts), host: host.to_owned() })
+    }
+}
+
+impl Drop for HostPlace {
+    fn drop(&mut self) {
+        let mut table = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = table.get_mut(&self.host) {
+            *count -= 1;
+            if *count == 0 {
+                table.remove(&self.host);
+            }
+        }
+    }
 }
 
 impl PeerResolver {
     pub fn new(resolver: DidResolver, timeout: Duration) -> Self {
-        Self { resolver, timeout, permits: Arc::new(Semaphore::new(MAX_RESOLUTIONS)) }
+        let permits = || Arc::new(Semaphore::new(MAX_RESOLUTIONS));
+        Self { resolver, timeout, inbound: permits(), outbound: permits(), hosts: Arc::default() }
     }
 
     /// Returns the document of a DID; with `fresh` as its server has it now.
-    pub async fn resolve(&self, did: &str, fresh: bool) -> Result<Arc<Value>, PeerDocumentError> {
+    pub async fn resolve(&self, did: &str, fresh: bool, purpose: DocumentUse) -> Result<Arc<Value>, PeerDocumentError> {
         let started = Instant::now();
-        let resolved = self.resolve_any(did, fresh).await;
+        let resolved = self.resolve_any(did, fresh, purpose).await;
         let outcome = match &resolved {
             Ok(_) => "ok",
             Err(PeerDocumentError::Passing(_)) => "unavailable",
@@ -51,7 +100,7 @@ impl PeerResolver {
         resolved
     }
 
-    async fn resolve_any(&self, did: &str, fresh: bool) -> Result<Arc<Value>, PeerDocumentError> {
+    async fn resolve_any(&self, did: &str, fresh: bool, purpose: DocumentUse) -> Result<Arc<Value>, PeerDocumentError> {
         if peer_did::is_peer_did(did) {
             let did = did.to_owned();
             // The text is up to 8 KiB of base58, whose decoding is quadratic.
@@ -59,8 +108,18 @@ impl PeerResolver {
             let decoded = decoded.map_err(|error| PeerDocumentError::Passing(error.to_string()))?;
             return decoded.map(Arc::new).map_err(|error: PeerDidError| PeerDocumentError::Final(error.to_string()));
         }
+        if !fresh && let Some(document) = self.resolver.cached(did).await {
+            return Ok(document);
+        }
         let busy = || PeerDocumentError::Passing("too many documents are being fetched".to_owned());
-        let _permit = self.permits.try_acquire().map_err(|_| busy())?;
+        let permits = if purpose == DocumentUse::Inbound { &self.inbound } else { &self.outbound };
+        let _permit = permits.try_acquire().map_err(|_| busy())?;
+        let host = did
+            .rsplit_once(['#', '?'])
+            .map_or(did, |(did, _)| did)
+            .split(':')
+            .nth(if did.starts_with("did:webvh:") { 3 } else { 2 });
+        let _place = HostPlace::take(&self.hosts, host.unwrap_or_default()).ok_or_else(busy)?;
         let asked =
             async { if fresh { self.resolver.resolve_fresh(did).await } else { self.resolver.resolve(did).await } };
         match timeout(self.timeout, asked).await {

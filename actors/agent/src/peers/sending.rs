@@ -18,6 +18,7 @@ use svc_wire::verification_method::{KeyKind, KeyRelation, method_key, methods_of
 use tracing::Instrument;
 
 use super::{
+    resolver::DocumentUse,
     service::{PeerService, known_protocol},
     settings::allows_clear_text,
 };
@@ -75,13 +76,13 @@ impl PeerService {
 
     /// Encrypts a message for the peer of its connection.
     async fn seal(&self, queued: &QueuedMessage, fresh: bool) -> Result<Sealed, NotReady> {
-        let connection = self.0.store.connection(&queued.connection_id).await;
+        let connection = self.0.store.connection_of_message(queued.number).await;
         let connection = connection.map_err(|error| NotReady::passing(error.to_string()))?;
         let gone = || NotReady { attempt: Attempt::Rejected, reason: "the connection has ended".to_owned() };
         let StoredConnection { connection, .. } =
             connection.filter(|one| !one.connection.has_ended).ok_or_else(gone)?;
         trace::record_peer(&peer_tag(comparable(&connection.public_did)), None);
-        let document = self.0.resolver.resolve(&connection.their_did, fresh).await;
+        let document = self.0.resolver.resolve(&connection.their_did, fresh, DocumentUse::Outbound).await;
         let document = document.map_err(|error| NotReady::passing(error.to_string()))?;
         let recipient = recipient_key(&document, &connection.their_did);
         let recipient = recipient.ok_or_else(|| NotReady::passing("the peer's document has no key for messages"))?;

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     courier::CourierHandle,
     keeper::KeeperHandle,
-    peer_directory::{PeerDirectory, SessionError, SessionLease},
+    peer_directory::{PeerDirectory, SessionError, SessionLease, peer_tag},
     peer_session,
     store::{AgentStore, AgentStoreError, PeerLimits},
     store_guard::StoreGuardHandle,
@@ -156,11 +156,14 @@ impl PeerService {
         self.0.records.send_modify(|count| *count += 1);
     }
 
-    /// Whether a peer may send a message now; else the seconds after which it may.
-    pub(super) fn admit(&self, peer: &str, is_stranger: bool) -> Result<(), u64> {
-        let now = Instant::now();
-        self.0.rates.take(svc_didcomm::peer_did::comparable(peer), now)?;
-        if is_stranger { self.0.strangers.take("strangers", now) } else { Ok(()) }
+    /// Whether a peer may send a message now, by the DID that it is known by; else the seconds after which it may.
+    pub(super) fn admit(&self, public_did: &str) -> Result<(), u64> {
+        self.0.rates.take(&peer_tag(svc_didcomm::peer_did::comparable(public_did)), Instant::now())
+    }
+
+    /// Whether another connection may begin now; else the seconds after which it may.
+    pub(super) fn admit_stranger(&self) -> Result<(), u64> {
+        self.0.strangers.take("strangers", Instant::now())
     }
 }
 

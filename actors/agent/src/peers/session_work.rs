@@ -91,6 +91,13 @@ impl PeerService {
             inner.refusals.note("untrusted", &"a peer that is no verifiable service");
             return (Receipt::Taken, None, "untrusted");
         }
+        // A place among the new ones is for those that are heard.
+        if proven.is_stranger
+            && let Err(retry_after) = self.admit_stranger()
+        {
+            inner.refusals.note("strangers", &"too many peers begin to talk");
+            return (Receipt::Busy { retry_after }, None, "busy");
+        }
         let content = Content::read(&proven.message);
         let arrived = ArrivedMessage {
             message: &proven.message,

@@ -113,6 +113,12 @@ impl DidResolver {
         self.join_or_start(&did, None)?.resolution.await
     }
 
+    /// Returns the DID's document from the cache; nothing is asked for.
+    pub async fn cached(&self, did: &str) -> Option<Arc<Value>> {
+        let did = ResolvableDid::parse(did, self.policy()).ok()?;
+        self.0.document_cache.get(&*did.text).await.map(|cached| cached.document)
+    }
+
     /// Returns the DID's document as its server has it now: every request to the server starts after this call.
     ///
     /// # Errors

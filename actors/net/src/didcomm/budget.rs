@@ -5,17 +5,21 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::{OwnedSemaphorePermit, Semaphore},
+    time::Instant,
 };
 
 /// Bytes that a connection may hold without a share: frames that are no message, and the heads of those that are.
 const FREE_BYTES: usize = 4 * 1024;
 /// Bytes of one step of a share.
-const STEP: usize = 64 * 1024;
+pub(super) const STEP: usize = 64 * 1024;
+/// Most bytes before the payload of a control frame of a client.
+const CONTROL_HEAD: usize = 14;
 
 /// A number of bytes that messages share.
 #[derive(Debug, Clone)]
@@ -54,17 +58,30 @@ pub(super) struct MeteredStream<S> {
     budget: ByteBudget,
     held: usize,
     shares: Vec<BudgetShare>,
+    /// Time at which the first share of the present message was taken.
+    begun_at: Option<Instant>,
 }
 
 impl<S> MeteredStream<S> {
     pub fn new(inner: S, budget: ByteBudget) -> Self {
-        Self { inner, budget, held: 0, shares: Vec::new() }
+        Self { inner, budget, held: 0, shares: Vec::new(), begun_at: None }
     }
 
     /// A message was handled: its bytes are not held any more.
     pub fn release(&mut self) {
         self.held = 0;
         self.shares.clear();
+        self.begun_at = None;
+    }
+
+    /// A control frame was handled. It may stand between the fragments of a message, whose bytes are still held.
+    pub fn release_control(&mut self, payload: usize) {
+        self.held = self.held.saturating_sub(payload + CONTROL_HEAD);
+    }
+
+    /// Time since a message of more than a few bytes was begun.
+    pub fn message_age(&self) -> Option<Duration> {
+        self.begun_at.map(|at| at.elapsed())
     }
 
     fn hold(&mut self, bytes: usize) -> io::Result<()> {
@@ -72,6 +89,7 @@ impl<S> MeteredStream<S> {
         while self.held > FREE_BYTES + self.shares.len() * STEP {
             let share = self.budget.try_take(STEP);
             self.shares.push(share.ok_or_else(|| io::Error::other("too many messages are being received"))?);
+            self.begun_at.get_or_insert_with(Instant::now);
         }
         Ok(())
     }
@@ -84,7 +102,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for MeteredStream<S> {
         let polled = Pin::new(&mut this.inner).poll_read(cx, buffer);
         match this.hold(buffer.filled().len() - before) {
             Ok(()) => polled,
-            Err(error) => Poll::Ready(Err(error)),
+            Err(error) => {
+                buffer.set_filled(before);
+                Poll::Ready(Err(error))
+            }
         }
     }
 }
@@ -124,5 +145,11 @@ mod tests {
         drop(second);
         assert_eq!(budget.in_use(), 0);
         reader(2 * STEP).read_to_end(&mut sink).await.expect("there is room again");
+        // A ping between fragments gives back its own bytes and no others.
+        let mut begun = reader(3 * STEP);
+        begun.read_to_end(&mut sink).await.expect("there is room");
+        begun.release_control(4);
+        assert_eq!(budget.in_use(), 3 * STEP);
+        assert!(begun.message_age().is_some());
     }
 }

@@ -16,7 +16,7 @@ use tokio_tungstenite::{
 };
 
 use super::{
-    budget::{BudgetShare, ByteBudget, MeteredStream},
+    budget::{BudgetShare, ByteBudget, MeteredStream, STEP},
     sockets::{SocketPlace, SocketTable},
 };
 use svc_otel::metrics;
@@ -25,6 +25,10 @@ use crate::websocket::server;
 
 /// Read buffer of an accepted socket. There may be many.
 const READ_BUFFER_BYTES: usize = 1024;
+/// Time that a message gets to arrive whole.
+const MESSAGE_TIME: Duration = Duration::from_secs(30);
+/// Time between two looks at a socket that says nothing.
+const LOOK: Duration = Duration::from_secs(5);
 /// Time that a peer gets to take a close frame.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Seconds after which a sender may come back, where nothing more is known.
@@ -84,6 +88,37 @@ pub struct InboundDoor<R> {
     sockets: SocketTable,
 }
 
+/// The body of a POST that is being read. It takes its part of the budget as it arrives.
+#[derive(Debug)]
+pub struct PostBody {
+    bytes: Vec<u8>,
+    shares: Vec<BudgetShare>,
+    budget: ByteBudget,
+    limit: usize,
+}
+
+impl PostBody {
+    /// Time that it gets to arrive whole.
+    pub const TIME: Duration = MESSAGE_TIME;
+
+    /// Takes a part of the body.
+    ///
+    /// # Errors
+    /// With the answer, when the body is too large, or there is no room for it.
+    pub fn extend(&mut self, part: &[u8]) -> Result<(), Box<Response<String>>> {
+        if self.bytes.len() + part.len() > self.limit {
+            return Err(Box::new(answer(StatusCode::PAYLOAD_TOO_LARGE, None)));
+        }
+        while self.bytes.len() + part.len() > self.shares.len() * STEP {
+            let share = self.budget.try_take(STEP);
+            let busy = || Box::new(answer(StatusCode::SERVICE_UNAVAILABLE, Some(RETRY_SECONDS)));
+            self.shares.push(share.ok_or_else(busy)?);
+        }
+        self.bytes.extend_from_slice(part);
+        Ok(())
+    }
+}
+
 impl<R> Clone for InboundDoor<R> {
     fn clone(&self) -> Self {
         let (receiver, budget, sockets) = (Arc::clone(&self.receiver), self.budget.clone(), self.sockets.clone());
@@ -98,11 +133,6 @@ impl<R: MessageReceiver> InboundDoor<R> {
         Self { receiver: Arc::new(receiver), limits, budget, sockets }
     }
 
-    /// Largest message.
-    pub fn message_bytes(&self) -> usize {
-        self.limits.message_bytes
-    }
-
     /// Accepted sockets now.
     pub fn open_sockets(&self) -> usize {
         self.sockets.len()
@@ -112,27 +142,26 @@ impl<R: MessageReceiver> InboundDoor<R> {
         metrics::record_peer_sockets(self.sockets.len(), self.budget.in_use());
     }
 
-    /// Decides by the headers of a POST whether its body is read; the share is for its bytes.
-    pub fn admit_post(&self, headers: &HeaderMap) -> Result<BudgetShare, Box<Response<String>>> {
+    /// Decides by the headers of a POST whether its body is read.
+    pub fn admit_post(&self, headers: &HeaderMap) -> Result<PostBody, Box<Response<String>>> {
         let content_type = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
         if !is_message_type(content_type) {
             return Err(Box::new(answer(StatusCode::UNSUPPORTED_MEDIA_TYPE, None)));
         }
         let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
-        let bytes = length.unwrap_or(self.limits.message_bytes);
-        if bytes > self.limits.message_bytes {
+        if length.is_some_and(|length| length > self.limits.message_bytes) {
             return Err(Box::new(answer(StatusCode::PAYLOAD_TOO_LARGE, None)));
         }
-        self.budget
-            .try_take(bytes)
-            .ok_or_else(|| Box::new(answer(StatusCode::SERVICE_UNAVAILABLE, Some(RETRY_SECONDS))))
+        let (budget, limit) = (self.budget.clone(), self.limits.message_bytes);
+        Ok(PostBody { bytes: Vec::new(), shares: Vec::new(), budget, limit })
     }
 
     /// Takes the body of an admitted POST. The body of the answer is empty for every reason.
-    pub async fn take_post(&self, body: Bytes, share: BudgetShare) -> Response<String> {
+    pub async fn take_post(&self, body: PostBody) -> Response<String> {
         self.record_sizes();
-        let receipt = self.receiver.receive(body).await;
-        drop(share);
+        let PostBody { bytes, shares, .. } = body;
+        let receipt = self.receiver.receive(bytes.into()).await;
+        drop(shares);
         self.record_sizes();
         match receipt {
             Receipt::Taken => answer(StatusCode::ACCEPTED, None),
@@ -168,31 +197,39 @@ impl<R: MessageReceiver> InboundDoor<R> {
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
     {
+        let mut heard_at = Instant::now();
         let end = loop {
             let frame = tokio::select! {
-                frame = timeout(self.limits.silence, socket.next()) => frame,
+                frame = timeout(LOOK, socket.next()) => frame,
                 () = place.evicted.cancelled() => break close(CloseCode::Away, "other connections need the place"),
             };
             let bytes: Bytes = match frame {
-                Err(_) => break close(CloseCode::Away, "idle"),
+                Err(_) if socket.get_ref().message_age().is_some_and(|age| age > MESSAGE_TIME) => {
+                    break close(CloseCode::Again, "the message did not arrive in time");
+                }
+                Err(_) if heard_at.elapsed() >= self.limits.silence => break close(CloseCode::Away, "idle"),
+                Err(_) => continue,
                 Ok(None | Some(Ok(Message::Close(_)))) => return,
                 Ok(Some(Err(error))) => break close_of_error(&error),
                 Ok(Some(Ok(Message::Binary(bytes)))) => bytes,
                 Ok(Some(Ok(Message::Text(text)))) => text.into(),
-                Ok(Some(Ok(_))) => {
-                    // The answer to a ping is written with the next read; a peer that waits for it sends nothing meanwhile.
-                    if socket.flush().await.is_err() {
+                Ok(Some(Ok(control))) => {
+                    // The answer to a ping is written with the next read; a peer that waits for it sends nothing meanwhile. One that
+                    // does not read is given up.
+                    if !matches!(timeout(CLOSE_TIMEOUT, socket.flush()).await, Ok(Ok(()))) {
                         return;
                     }
-                    socket.get_mut().release();
+                    socket.get_mut().release_control(control.len());
+                    heard_at = Instant::now();
                     continue;
                 }
             };
-            place.note_activity(Instant::now());
+            heard_at = Instant::now();
             let receipt = self.receiver.receive(bytes).await;
             socket.get_mut().release();
             match receipt {
-                Receipt::Taken | Receipt::Refused => {}
+                Receipt::Taken => place.note_activity(Instant::now()),
+                Receipt::Refused => {}
                 Receipt::Busy { .. } => break close(CloseCode::Again, "too many messages"),
                 Receipt::Unavailable { .. } => break close(CloseCode::Again, "try again later"),
             }

@@ -6,5 +6,5 @@ mod outbound;
 mod sockets;
 
 pub use budget::{BudgetShare, ByteBudget};
-pub use inbound::{InboundDoor, InboundLimits, MessageReceiver, Receipt, is_message_type};
+pub use inbound::{InboundDoor, InboundLimits, MessageReceiver, PostBody, Receipt, is_message_type};
 pub use outbound::{OutboundClient, PeerSocket, SendResult};

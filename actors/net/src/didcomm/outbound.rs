@@ -159,10 +159,11 @@ impl PeerSocket {
 
     /// Whether the socket can carry a message: its end would have arrived, or it answers after a longer silence.
     pub async fn is_alive(&mut self, arrived: &mut Vec<Bytes>) -> bool {
-        while let Some(frame) = self.socket.next().now_or_never() {
+        for _ in 0..=MAX_UNASKED {
+            let Some(frame) = self.socket.next().now_or_never() else { break };
             match frame {
-                Some(Ok(Message::Binary(bytes))) => arrived.push(bytes),
-                Some(Ok(Message::Text(text))) => arrived.push(text.into()),
+                Some(Ok(Message::Binary(bytes))) => keep(arrived, bytes),
+                Some(Ok(Message::Text(text))) => keep(arrived, text.into()),
                 Some(Ok(Message::Close(_)) | Err(_)) | None => return false,
                 Some(Ok(_)) => {}
             }
@@ -209,18 +210,25 @@ impl PeerSocket {
         self.pings += 1;
         let payload = Bytes::copy_from_slice(&self.pings.to_be_bytes());
         self.socket.send(Message::Ping(payload.clone())).await.map_err(failed)?;
+        let mut unasked = 0;
         loop {
             match self.socket.next().await {
                 Some(Ok(Message::Pong(answer))) if answer == payload => return Ok(()),
-                Some(Ok(Message::Binary(bytes))) => arrived.push(bytes),
-                Some(Ok(Message::Text(text))) => arrived.push(text.into()),
+                Some(Ok(Message::Binary(bytes))) => {
+                    unasked += 1;
+                    keep(arrived, bytes);
+                }
+                Some(Ok(Message::Text(text))) => {
+                    unasked += 1;
+                    keep(arrived, text.into());
+                }
                 Some(Ok(Message::Close(frame))) => return Err(SendEnd::Closed(frame)),
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(failed(error)),
                 None => return Err(SendEnd::Closed(None)),
             }
             // A peer that answers with messages instead of the pong has a bound too.
-            if arrived.len() > MAX_ARRIVED {
+            if unasked > MAX_UNASKED {
                 return Err(SendEnd::Failed("the peer sends messages instead of an answer".to_owned()));
             }
         }
@@ -232,8 +240,16 @@ impl PeerSocket {
     }
 }
 
-/// Messages that may come before an answer.
-const MAX_ARRIVED: usize = 64;
+/// Messages that are kept while an answer is awaited. None was asked for.
+const MAX_ARRIVED: usize = 1;
+/// Messages after which such a peer is given up.
+const MAX_UNASKED: usize = 16;
+
+fn keep(arrived: &mut Vec<Bytes>, message: Bytes) {
+    if arrived.len() < MAX_ARRIVED {
+        arrived.push(message);
+    }
+}
 
 enum SendEnd {
     Closed(Option<CloseFrame>),

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{
     connections::{connections_with, insert_connection, merge_connections, update_connection},
-    exchanges::{exchange_of_thread, put_exchange},
+    exchanges::{exchange_of_thread, make_room, put_exchange},
     outbound::{has_queued, parse_answer, queue_message, settle_thread},
     records::insert_record,
     seen::{SeenBefore, note_answer, note_seen},
@@ -107,6 +107,15 @@ impl AgentStore {
                 return Ok(Ok(repeated(connection_id, queued.is_ok())));
             }
         }
+        if let (Some(invitation), Placement::New { their_did, previous }) = (arrived.invitation, &placement) {
+            // An invitation is for one peer.
+            let sql = "UPDATE own_peer_did SET used_by = $2 WHERE did = $1 AND used_by IS NULL";
+            let peer = previous.as_ref().unwrap_or(their_did);
+            let query = sqlx::query(sql).bind(invitation.short.clone()).bind(comparable(peer).to_owned());
+            if query.execute(&mut *transaction).await?.rows_affected() == 0 {
+                return Ok(Err(Refusal::RecipientKey));
+            }
+        }
         let mut events = Vec::new();
         let connection = write_placement(&mut transaction, placement, &stored, arrived, &mut events).await?;
         let connection_id = connection.connection.id.clone();
@@ -114,7 +123,9 @@ impl AgentStore {
             settle_thread(&mut transaction, &connection_id, message.thread()).await?;
         }
         let exchange = exchange_of_thread(&mut transaction, &connection_id, message.thread()).await?;
+        let has_room = exchange.is_some() || make_room(&mut transaction, &connection_id).await?;
         let Reaction { record, exchange, answer } = react(message, arrived.content, &connection_id, exchange, now);
+        let exchange = exchange.filter(|_| has_room);
         if let Some(record) = &record {
             insert_record(&mut transaction, record, limits.records_per_connection).await?;
             events.push(PeerEvent::basic_message(record));

@@ -6,6 +6,7 @@ use svc_didcomm::{
     peer_did::{comparable, is_same_did},
 };
 
+use super::outbound::note_next_due;
 use super::types::{CONNECTION_COLUMNS, ConnectionFilter, OwnPeerDid, PeerLimits, StoredConnection, Verdict};
 use crate::{
     peers::PeerEvent,
@@ -16,6 +17,9 @@ use crate::{
         sealing::PrivateKey,
     },
 };
+
+/// Connections that know one DID, which are read at once.
+const MAX_OF_ONE_DID: usize = 10_000;
 
 /// Conditions of a statement with their values, in order.
 #[derive(Default)]
@@ -80,8 +84,10 @@ impl AgentStore {
         if let Some(has_ended) = filter.has_ended {
             conditions.add_fixed(if has_ended { "has_ended = 1" } else { "has_ended = 0" });
         }
+        // A DID has few connections, and not all that know it are of the filter.
+        let rows = if filter.their_did.is_some() { MAX_OF_ONE_DID } else { limit };
         let sql = format!(
-            "SELECT {CONNECTION_COLUMNS} FROM peer_connection WHERE {} ORDER BY id LIMIT {limit}",
+            "SELECT {CONNECTION_COLUMNS} FROM peer_connection WHERE {} ORDER BY id LIMIT {rows}",
             conditions.to_sql()
         );
         let rows = conditions.bind(sqlx::query(AssertSqlSafe(sql))).fetch_all(self.reader()).await?;
@@ -92,7 +98,7 @@ impl AgentStore {
         };
         Ok(match &filter.their_did {
             None => found,
-            Some(did) => found.into_iter().filter(|one| has_did(one, did)).collect(),
+            Some(did) => found.into_iter().filter(|one| has_did(one, did)).take(limit).collect(),
         })
     }
 
@@ -277,6 +283,9 @@ pub(super) async fn merge_connections(
     kept: &str,
     dropped: &str,
 ) -> Result<(), AgentStoreError> {
+    let sql = "DELETE FROM credential_exchange WHERE connection_id = $2 AND thread_id IN \
+               (SELECT thread_id FROM credential_exchange WHERE connection_id = $1)";
+    sqlx::query(sql).bind(kept.to_owned()).bind(dropped.to_owned()).execute(&mut *connection).await?;
     for table in ["basic_message", "peer_message", "credential_exchange"] {
         let sql = format!("UPDATE {table} SET connection_id = $1 WHERE connection_id = $2");
         let query = sqlx::query(AssertSqlSafe(sql)).bind(kept.to_owned()).bind(dropped.to_owned());
@@ -285,9 +294,9 @@ pub(super) async fn merge_connections(
     let sql = "UPDATE peer_connection SET \
                waiting = waiting + (SELECT waiting FROM peer_connection WHERE id = $2), \
                unanswered = unanswered + (SELECT unanswered FROM peer_connection WHERE id = $2), \
-               basic_messages = basic_messages + (SELECT basic_messages FROM peer_connection WHERE id = $2), \
-               next_due = COALESCE(next_due, (SELECT next_due FROM peer_connection WHERE id = $2)) WHERE id = $1";
+               basic_messages = basic_messages + (SELECT basic_messages FROM peer_connection WHERE id = $2) WHERE id = $1";
     sqlx::query(sql).bind(kept.to_owned()).bind(dropped.to_owned()).execute(&mut *connection).await?;
+    note_next_due(connection, kept).await?;
     for sql in ["DELETE FROM peer_did WHERE connection_id = $1", "DELETE FROM peer_connection WHERE id = $1"] {
         sqlx::query(sql).bind(dropped.to_owned()).execute(&mut *connection).await?;
     }

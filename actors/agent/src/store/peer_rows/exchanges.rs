@@ -28,6 +28,22 @@ pub(super) async fn exchange_of_thread(
     query.fetch_optional(connection).await?.as_ref().map(StoredExchange::read).transpose()
 }
 
+/// Exchanges of one connection.
+const MAX_EXCHANGES: i64 = 200;
+
+/// Makes room for another exchange of a connection: the oldest that has ended goes. False when none has.
+pub(super) async fn make_room(connection: &mut AnyConnection, connection_id: &str) -> Result<bool, AgentStoreError> {
+    let sql = "SELECT COUNT(*) FROM credential_exchange WHERE connection_id = $1";
+    let count: i64 = sqlx::query_scalar(sql).bind(connection_id.to_owned()).fetch_one(&mut *connection).await?;
+    if count < MAX_EXCHANGES {
+        return Ok(true);
+    }
+    let sql = "DELETE FROM credential_exchange WHERE id IN (SELECT id FROM credential_exchange WHERE connection_id = $1 \
+               AND state IN ('done', 'declined', 'abandoned') ORDER BY updated_at, id LIMIT 1)";
+    let removed = sqlx::query(sql).bind(connection_id.to_owned()).execute(connection).await?;
+    Ok(removed.rows_affected() == 1)
+}
+
 /// Stores an exchange, in the place of its earlier state.
 pub(super) async fn put_exchange(
     connection: &mut AnyConnection,

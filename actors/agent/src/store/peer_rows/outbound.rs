@@ -7,7 +7,7 @@ use svc_didcomm::{
     delivery::{Attempt, DeliveryState, Next, Repetition, Waiting, after_attempt},
 };
 
-use super::types::PeerLimits;
+use super::types::{PeerLimits, StoredConnection};
 use crate::store::{
     agent_store::{AgentStore, to_column},
     chain_rows::from_column,
@@ -110,8 +110,11 @@ pub(super) async fn settle_thread(
     connection_id: &str,
     thread: &str,
 ) -> Result<(), AgentStoreError> {
-    let sql = "SELECT number FROM peer_message WHERE connection_id = $1 AND thread = $2 AND (unknown_since IS NOT NULL OR sending = 1)";
-    let query = sqlx::query_scalar(sql).bind(connection_id.to_owned()).bind(thread.to_owned());
+    let sql = "SELECT number FROM peer_message WHERE connection_id = $1 AND thread = $2 AND unknown_since IS NOT NULL AND sending = 0 \
+               AND kind <> $3";
+    // The issuer repeats its credential because the acknowledgement did not arrive.
+    let ack = svc_didcomm::protocol::issue_credential::ACK;
+    let query = sqlx::query_scalar(sql).bind(connection_id.to_owned()).bind(thread.to_owned()).bind(ack);
     let numbers: Vec<i64> = query.fetch_all(&mut *connection).await?;
     for number in numbers {
         settle(connection, SentMessage { number, next: Next::Delivered }, 0).await?;
@@ -120,10 +123,14 @@ pub(super) async fn settle_thread(
 }
 
 /// Notes the step after an attempt. A message that was settled meanwhile stays so.
-async fn settle(connection: &mut AnyConnection, sent: SentMessage, now: i64) -> Result<(), AgentStoreError> {
+async fn settle(
+    connection: &mut AnyConnection,
+    sent: SentMessage,
+    now: i64,
+) -> Result<Option<String>, AgentStoreError> {
     let sql = "SELECT connection_id, record_id, unknown_since FROM peer_message WHERE number = $1";
     let row = sqlx::query(sql).bind(sent.number).fetch_optional(&mut *connection).await?;
-    let Some(row) = row else { return Ok(()) };
+    let Some(row) = row else { return Ok(None) };
     let (connection_id, record_id): (String, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
     let was_unanswered = row.try_get::<Option<i64>, _>(2)?.is_some();
     let state = match sent.next {
@@ -161,16 +168,19 @@ async fn settle(connection: &mut AnyConnection, sent: SentMessage, now: i64) -> 
     }
     let is_gone = matches!(state, DeliveryState::Delivered | DeliveryState::Undeliverable);
     let is_unanswered = state == DeliveryState::Unanswered;
-    let waiting = -i64::from(!was_unanswered && (is_gone || is_unanswered));
-    let unanswered = i64::from(is_unanswered && !was_unanswered) - i64::from(was_unanswered && is_gone);
+    let waiting = i64::from(!is_gone && !is_unanswered) - i64::from(!was_unanswered);
+    let unanswered = i64::from(is_unanswered) - i64::from(was_unanswered);
     let sql = "UPDATE peer_connection SET waiting = waiting + $2, unanswered = unanswered + $3 WHERE id = $1";
     sqlx::query(sql).bind(connection_id.clone()).bind(waiting).bind(unanswered).execute(&mut *connection).await?;
     if let Some(record_id) = record_id {
         let sql = "UPDATE basic_message SET delivery = $2 WHERE id = $1";
         sqlx::query(sql).bind(record_id).bind(state.as_str()).execute(&mut *connection).await?;
     }
-    Ok(())
+    Ok(Some(connection_id))
 }
+
+/// Seconds that an attempt takes at most: two documents, and a connection and an answer of each of several endpoints.
+const LONGEST_ATTEMPT: i64 = 900;
 
 const QUEUED_COLUMNS: &str = "number, connection_id, kind, body, stored_at, due_at, unknown_since, failures, unknowns";
 
@@ -238,25 +248,42 @@ impl AgentStore {
             let query = sqlx::query_scalar(sql).bind(connection_id.to_owned());
             let noted: Option<Option<i64>> = query.fetch_optional(&mut *reader).await?;
             // A time that has passed would wake the session again and again.
-            let is_noted = noted.is_none_or(|noted| noted == due);
+            let is_noted = noted.is_none_or(|noted| noted == due || noted.is_some_and(|noted| noted > now));
             if is_noted && due.is_none_or(|due| due > now) {
                 return Ok(None);
             }
         }
         let mut transaction = self.begin().await?;
-        if let Some(sent) = sent {
-            settle(&mut transaction, sent, now).await?;
+        if let Some(sent) = sent
+            && let Some(settled) = settle(&mut transaction, sent, now).await?
+            && settled != connection_id
+        {
+            // The connection has become a part of another one meanwhile.
+            note_next_due(&mut transaction, &settled).await?;
         }
         let taken = first_due(&mut transaction, connection_id).await?.filter(|(_, due_at)| *due_at <= now);
         if let Some((queued, _)) = &taken {
             let sql = "UPDATE peer_message SET sending = 1 WHERE number = $1";
             sqlx::query(sql).bind(queued.number).execute(&mut *transaction).await?;
+            // Should the session die, another one looks after the message then.
+            let sql = "UPDATE peer_connection SET next_due = $2 WHERE id = $1";
+            let query = sqlx::query(sql).bind(connection_id.to_owned()).bind(now + LONGEST_ATTEMPT);
+            query.execute(&mut *transaction).await?;
+        } else {
+            note_next_due(&mut transaction, connection_id).await?;
         }
-        let next_due = first_due(&mut transaction, connection_id).await?.map(|(_, due_at)| due_at);
-        let sql = "UPDATE peer_connection SET next_due = CASE WHEN has_ended = 1 THEN NULL ELSE $2 END WHERE id = $1";
-        sqlx::query(sql).bind(connection_id.to_owned()).bind(next_due).execute(&mut *transaction).await?;
         transaction.commit().await?;
         Ok(taken.map(|(queued, _)| queued))
+    }
+
+    /// Returns the connection that a message of the outbox goes over now.
+    pub(crate) async fn connection_of_message(&self, number: i64) -> Result<Option<StoredConnection>, AgentStoreError> {
+        let sql = "SELECT connection_id FROM peer_message WHERE number = $1";
+        let id: Option<String> = sqlx::query_scalar(sql).bind(number).fetch_optional(self.reader()).await?;
+        match id {
+            Some(id) => self.connection(&id).await,
+            None => Ok(None),
+        }
     }
 
     /// Settles the messages that were being sent when a session or the process ended: their result is unknown.
@@ -278,11 +305,7 @@ impl AgentStore {
             let (queued, _) = read_queued(row)?;
             let next = after_attempt(queued.waiting, Attempt::Unknown, now, max_age, 0.0);
             settle(&mut transaction, SentMessage { number: queued.number, next }, now).await?;
-            if let Next::Again { at, .. } = next {
-                let sql =
-                    "UPDATE peer_connection SET next_due = $2 WHERE id = $1 AND (next_due IS NULL OR next_due > $2)";
-                sqlx::query(sql).bind(queued.connection_id).bind(at).execute(&mut *transaction).await?;
-            }
+            note_next_due(&mut transaction, &queued.connection_id).await?;
         }
         Ok(transaction.commit().await?)
     }
@@ -313,7 +336,10 @@ impl AgentStore {
         let mut transaction = self.begin().await?;
         for row in &rows {
             let (number, connection_id): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
-            sqlx::query("DELETE FROM peer_message WHERE number = $1").bind(number).execute(&mut *transaction).await?;
+            let removed = sqlx::query("DELETE FROM peer_message WHERE number = $1 AND due_at IS NULL").bind(number);
+            if removed.execute(&mut *transaction).await?.rows_affected() == 0 {
+                continue;
+            }
             let sql = "UPDATE peer_connection SET unanswered = unanswered - 1 WHERE id = $1";
             sqlx::query(sql).bind(connection_id).execute(&mut *transaction).await?;
             sqlx::query("UPDATE peer_total SET waiting = waiting - 1").execute(&mut *transaction).await?;
@@ -326,6 +352,14 @@ impl AgentStore {
         let waiting: i64 = sqlx::query_scalar("SELECT waiting FROM peer_total").fetch_one(self.reader()).await?;
         Ok(from_column(waiting))
     }
+}
+
+/// Notes the time at which the next message of a connection is due.
+pub(super) async fn note_next_due(connection: &mut AnyConnection, id: &str) -> Result<(), AgentStoreError> {
+    let next_due = first_due(connection, id).await?.map(|(_, due_at)| due_at);
+    let sql = "UPDATE peer_connection SET next_due = CASE WHEN has_ended = 1 THEN NULL ELSE $2 END WHERE id = $1";
+    sqlx::query(sql).bind(id.to_owned()).bind(next_due).execute(connection).await?;
+    Ok(())
 }
 
 /// Parses a stored answer.

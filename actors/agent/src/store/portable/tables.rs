@@ -161,7 +161,14 @@ pub(super) const TABLES: &[PortableTable] = &[
     table("peer_did", &[text("did"), text("connection_id")]),
     table(
         "own_peer_did",
-        &[text("did"), text("long_did"), text("out_of_band_id"), text("parent_id"), integer("created_at")],
+        &[
+            text("did"),
+            text("long_did"),
+            text("out_of_band_id"),
+            text("parent_id"),
+            optional_text("used_by"),
+            integer("created_at"),
+        ],
     ),
     table(
         "peer_message",

@@ -37,7 +37,7 @@ const ROWS: &str = "
     INSERT INTO peer_connection VALUES
         ('c', 'responder', 'did:web:a', 'did:web:b', 'did:web:b', '[]', 0, 't', NULL, NULL, 1, 5, 6, 1, 0, 1, 7, 5, 6);
     INSERT INTO peer_did VALUES ('did:web:b', 'c');
-    INSERT INTO own_peer_did VALUES ('did:peer:4z', 'did:peer:4z:z', 'o', 'c', 5);
+    INSERT INTO own_peer_did VALUES ('did:peer:4z', 'did:peer:4z:z', 'o', 'c', NULL, 5);
     INSERT INTO peer_message VALUES (1, 'm', 'c', 'm', 'k', '{}', 'r', 5, 7, 0, NULL, 0, 0);
     INSERT INTO seen_message VALUES ('did:web:b', '1', 5, NULL);
     INSERT INTO seen_sender VALUES ('did:web:b', 1);
