@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use sqlx::{AnyConnection, Row};
+use sqlx::{AnyConnection, AssertSqlSafe, Row};
 use svc_kit::wall_clock;
 use svc_store::{AnyDatabase, LockHolder, StoreLock, StoreTransaction};
 use tokio::time::sleep;
@@ -27,15 +27,12 @@ pub(super) struct Ownership {
 
 /// The clock of the database, which all processes share.
 fn now_sql(is_sqlite: bool) -> &'static str {
-    if is_sqlite {
-        "SELECT CAST(unixepoch() AS BIGINT)"
-    } else {
-        "SELECT CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS BIGINT)"
-    }
+    if is_sqlite { "CAST(unixepoch() AS BIGINT)" } else { "CAST(EXTRACT(EPOCH FROM clock_timestamp()) AS BIGINT)" }
 }
 
 async fn database_time(connection: &mut AnyConnection, is_sqlite: bool) -> Result<i64, sqlx::Error> {
-    sqlx::query_scalar(now_sql(is_sqlite)).fetch_one(connection).await
+    let sql = format!("SELECT {}", now_sql(is_sqlite));
+    sqlx::query_scalar(AssertSqlSafe(sql)).fetch_one(connection).await
 }
 
 /// Takes the lock of an SQLite file. To be called before the database is opened.
@@ -96,8 +93,7 @@ impl Ownership {
     /// Begins a write, which renews the lease. Fails when another process has taken the store over.
     pub async fn begin(&self, database: &AnyDatabase) -> Result<StoreTransaction<sqlx::Any>, AgentStoreError> {
         let mut transaction = database.writer.begin().await?;
-        let now = database_time(&mut transaction, self.is_sqlite).await?;
-        self.set_renewed(&mut transaction, now).await?;
+        self.set_renewed(&mut transaction, now_sql(self.is_sqlite)).await?;
         Ok(transaction)
     }
 
@@ -112,13 +108,13 @@ impl Ownership {
 
     async fn end_lease(&self, database: &AnyDatabase) -> Result<(), AgentStoreError> {
         let mut transaction = database.writer.begin().await?;
-        self.set_renewed(&mut transaction, 0).await?;
+        self.set_renewed(&mut transaction, "0").await?;
         Ok(transaction.commit().await?)
     }
 
-    async fn set_renewed(&self, connection: &mut AnyConnection, at: i64) -> Result<(), AgentStoreError> {
-        let sql = "UPDATE owner SET renewed = $1 WHERE one = 1 AND term = $2";
-        let updated = sqlx::query(sql).bind(at).bind(self.term).execute(connection).await?;
+    async fn set_renewed(&self, connection: &mut AnyConnection, at: &'static str) -> Result<(), AgentStoreError> {
+        let sql = format!("UPDATE owner SET renewed = {at} WHERE one = 1 AND term = $1");
+        let updated = sqlx::query(AssertSqlSafe(sql)).bind(self.term).execute(connection).await?;
         if updated.rows_affected() == 1 { Ok(()) } else { Err(AgentStoreError::Lost) }
     }
 }

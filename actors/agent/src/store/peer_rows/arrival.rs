@@ -122,10 +122,17 @@ impl AgentStore {
         if message.thread() != message.id {
             settle_thread(&mut transaction, &connection_id, message.thread()).await?;
         }
-        let exchange = exchange_of_thread(&mut transaction, &connection_id, message.thread()).await?;
-        let has_room = exchange.is_some() || make_room(&mut transaction, &connection_id).await?;
-        let Reaction { record, exchange, answer } = react(message, arrived.content, &connection_id, exchange, now);
-        let exchange = exchange.filter(|_| has_room);
+        let known = match arrived.content {
+            Ok(Content::IssueCredential(_) | Content::ProblemReport(_)) => {
+                exchange_of_thread(&mut transaction, &connection_id, message.thread()).await?
+            }
+            _ => None,
+        };
+        let is_new = known.is_none();
+        let Reaction { record, mut exchange, answer } = react(message, arrived.content, &connection_id, known, now);
+        if is_new && exchange.is_some() && !make_room(&mut transaction, &connection_id).await? {
+            exchange = None;
+        }
         if let Some(record) = &record {
             insert_record(&mut transaction, record, limits.records_per_connection).await?;
             events.push(PeerEvent::basic_message(record));

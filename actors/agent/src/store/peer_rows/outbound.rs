@@ -7,7 +7,7 @@ use svc_didcomm::{
     delivery::{Attempt, DeliveryState, Next, Repetition, Waiting, after_attempt},
 };
 
-use super::types::{PeerLimits, StoredConnection};
+use super::types::{CONNECTION_COLUMNS, PeerLimits, StoredConnection};
 use crate::store::{
     agent_store::{AgentStore, to_column},
     chain_rows::from_column,
@@ -56,21 +56,25 @@ pub(super) async fn queue_message(
     now: i64,
     limits: &PeerLimits,
 ) -> Result<Result<(), QueueRefusal>, AgentStoreError> {
-    let sql = "SELECT has_ended, waiting + unanswered FROM peer_connection WHERE id = $1";
-    let row = sqlx::query(sql).bind(connection_id.to_owned()).fetch_optional(&mut *connection).await?;
-    let Some(row) = row else { return Ok(Err(QueueRefusal::Ended)) };
-    let (has_ended, queued): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
-    if has_ended != 0 {
-        return Ok(Err(QueueRefusal::Ended));
+    let sql = "UPDATE peer_connection SET waiting = waiting + 1, \
+               next_due = CASE WHEN next_due IS NULL OR next_due > $2 THEN $2 ELSE next_due END \
+               WHERE id = $1 AND has_ended = 0 AND waiting + unanswered < $3";
+    let (per_peer, max) = (to_column(limits.outbox_per_peer), to_column(limits.outbox_max));
+    let counted = sqlx::query(sql).bind(connection_id.to_owned()).bind(now).bind(per_peer);
+    if counted.execute(&mut *connection).await?.rows_affected() == 0 {
+        let sql = "SELECT has_ended FROM peer_connection WHERE id = $1";
+        let has_ended = sqlx::query_scalar(sql).bind(connection_id.to_owned()).fetch_optional(connection).await?;
+        return Ok(Err(if has_ended == Some(0_i64) { QueueRefusal::PeerFull } else { QueueRefusal::Ended }));
     }
-    if from_column(queued) >= limits.outbox_per_peer {
-        return Ok(Err(QueueRefusal::PeerFull));
-    }
-    let row = sqlx::query("SELECT waiting, next_number FROM peer_total").fetch_one(&mut *connection).await?;
-    let (all, number): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
-    if from_column(all) >= limits.outbox_max {
+    let sql = "UPDATE peer_total SET waiting = waiting + 1, next_number = next_number + 1 WHERE waiting < $1 \
+               RETURNING next_number - 1";
+    let number: Option<i64> = sqlx::query_scalar(sql).bind(max).fetch_optional(&mut *connection).await?;
+    let Some(number) = number else {
+        let sql = "UPDATE peer_connection SET waiting = waiting - 1 WHERE id = $1";
+        sqlx::query(sql).bind(connection_id.to_owned()).execute(&mut *connection).await?;
+        note_next_due(connection, connection_id).await?;
         return Ok(Err(QueueRefusal::Full));
-    }
+    };
     let sql = "INSERT INTO peer_message (number, id, connection_id, thread, kind, body, record_id, stored_at, due_at, sending, \
                failures, unknowns) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, 0, 0, 0)";
     sqlx::query(sql)
@@ -82,14 +86,8 @@ pub(super) async fn queue_message(
         .bind(message.to_json().to_string())
         .bind(record_id.map(str::to_owned))
         .bind(now)
-        .execute(&mut *connection)
+        .execute(connection)
         .await?;
-    sqlx::query("UPDATE peer_total SET waiting = waiting + 1, next_number = next_number + 1")
-        .execute(&mut *connection)
-        .await?;
-    let sql = "UPDATE peer_connection SET waiting = waiting + 1, \
-               next_due = CASE WHEN next_due IS NULL OR next_due > $2 THEN $2 ELSE next_due END WHERE id = $1";
-    sqlx::query(sql).bind(connection_id.to_owned()).bind(now).execute(connection).await?;
     Ok(Ok(()))
 }
 
@@ -128,7 +126,12 @@ async fn settle(
     sent: SentMessage,
     now: i64,
 ) -> Result<Option<String>, AgentStoreError> {
-    let sql = "SELECT connection_id, record_id, unknown_since FROM peer_message WHERE number = $1";
+    let is_gone = matches!(sent.next, Next::Delivered | Next::Undeliverable);
+    let sql = if is_gone {
+        "DELETE FROM peer_message WHERE number = $1 RETURNING connection_id, record_id, unknown_since"
+    } else {
+        "SELECT connection_id, record_id, unknown_since FROM peer_message WHERE number = $1"
+    };
     let row = sqlx::query(sql).bind(sent.number).fetch_optional(&mut *connection).await?;
     let Some(row) = row else { return Ok(None) };
     let (connection_id, record_id): (String, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
@@ -142,10 +145,6 @@ async fn settle(
     };
     match sent.next {
         Next::Delivered | Next::Undeliverable => {
-            sqlx::query("DELETE FROM peer_message WHERE number = $1")
-                .bind(sent.number)
-                .execute(&mut *connection)
-                .await?;
             sqlx::query("UPDATE peer_total SET waiting = waiting - 1").execute(&mut *connection).await?;
         }
         Next::Unanswered => {
@@ -166,7 +165,6 @@ async fn settle(
                 .await?;
         }
     }
-    let is_gone = matches!(state, DeliveryState::Delivered | DeliveryState::Undeliverable);
     let is_unanswered = state == DeliveryState::Unanswered;
     let waiting = i64::from(!is_gone && !is_unanswered) - i64::from(!was_unanswered);
     let unanswered = i64::from(is_unanswered) - i64::from(was_unanswered);
@@ -182,9 +180,9 @@ async fn settle(
 /// Seconds that an attempt takes at most: two documents, and a connection and an answer of each of several endpoints.
 const LONGEST_ATTEMPT: i64 = 900;
 
-const QUEUED_COLUMNS: &str = "number, connection_id, kind, body, stored_at, due_at, unknown_since, failures, unknowns";
+const QUEUED_COLUMNS: &str = "number, connection_id, kind, body, stored_at, unknown_since, failures, unknowns";
 
-fn read_queued(row: &AnyRow) -> Result<(QueuedMessage, i64), AgentStoreError> {
+fn read_queued(row: &AnyRow) -> Result<QueuedMessage, AgentStoreError> {
     let body: String = row.try_get("body")?;
     let corrupt = || AgentStoreError::CorruptRow("a message of the outbox".to_owned());
     let message = Message::parse(body.as_bytes()).map_err(|_| corrupt())?;
@@ -196,40 +194,36 @@ fn read_queued(row: &AnyRow) -> Result<(QueuedMessage, i64), AgentStoreError> {
         failures: count("failures")?,
         unknowns: count("unknowns")?,
     };
-    let due_at: i64 = row.try_get("due_at")?;
-    Ok((
-        QueuedMessage {
-            number: row.try_get("number")?,
-            connection_id: row.try_get("connection_id")?,
-            message,
-            waiting,
-        },
-        due_at,
-    ))
+    Ok(QueuedMessage { number: row.try_get("number")?, connection_id: row.try_get("connection_id")?, message, waiting })
 }
 
-/// The message that is sent next over a connection, and its time. Those that were never sent go in their order; one whose arrival is
+/// The number of the message that is sent next over a connection, `$1`. Those that were never sent go in their order; one whose arrival is
 /// unknown holds up nothing.
-async fn first_due(
+const NEXT_NUMBER: &str = "SELECT number FROM (\
+    SELECT * FROM (SELECT number, due_at, 0 AS place FROM peer_message WHERE connection_id = $1 AND due_at IS NOT NULL \
+    AND sending = 0 AND unknown_since IS NULL ORDER BY number LIMIT 1) AS fresh \
+    UNION ALL \
+    SELECT * FROM (SELECT number, due_at, 1 AS place FROM peer_message WHERE connection_id = $1 AND due_at IS NOT NULL \
+    AND sending = 0 AND unknown_since IS NOT NULL ORDER BY due_at, number LIMIT 1) AS repeated\
+    ) AS candidates ORDER BY due_at, place LIMIT 1";
+
+/// The time at which the next message of a connection is due.
+async fn first_due(connection: &mut AnyConnection, connection_id: &str) -> Result<Option<i64>, AgentStoreError> {
+    let sql = format!("SELECT due_at FROM peer_message WHERE number = ({NEXT_NUMBER})");
+    Ok(sqlx::query_scalar(AssertSqlSafe(sql)).bind(connection_id.to_owned()).fetch_optional(connection).await?)
+}
+
+/// Marks the next message of a connection as being sent, if it is due.
+async fn mark_first_due(
     connection: &mut AnyConnection,
     connection_id: &str,
-) -> Result<Option<(QueuedMessage, i64)>, AgentStoreError> {
-    let mut found: Option<(QueuedMessage, i64)> = None;
-    for (condition, order) in [("unknown_since IS NULL", "number"), ("unknown_since IS NOT NULL", "due_at, number")] {
-        let sql = format!(
-            "SELECT {QUEUED_COLUMNS} FROM peer_message WHERE connection_id = $1 AND due_at IS NOT NULL AND sending = 0 \
-             AND {condition} ORDER BY {order} LIMIT 1"
-        );
-        let row =
-            sqlx::query(AssertSqlSafe(sql)).bind(connection_id.to_owned()).fetch_optional(&mut *connection).await?;
-        if let Some(row) = row {
-            let candidate = read_queued(&row)?;
-            if found.as_ref().is_none_or(|(_, due_at)| candidate.1 < *due_at) {
-                found = Some(candidate);
-            }
-        }
-    }
-    Ok(found)
+    now: i64,
+) -> Result<Option<QueuedMessage>, AgentStoreError> {
+    let sql = format!(
+        "UPDATE peer_message SET sending = 1 WHERE number = ({NEXT_NUMBER}) AND due_at <= $2 RETURNING {QUEUED_COLUMNS}"
+    );
+    let query = sqlx::query(AssertSqlSafe(sql)).bind(connection_id.to_owned()).bind(now);
+    query.fetch_optional(connection).await?.as_ref().map(read_queued).transpose()
 }
 
 impl AgentStore {
@@ -243,7 +237,7 @@ impl AgentStore {
     ) -> Result<Option<QueuedMessage>, AgentStoreError> {
         if sent.is_none() {
             let mut reader = self.reader().acquire().await?;
-            let due = first_due(&mut reader, connection_id).await?.map(|(_, due_at)| due_at);
+            let due = first_due(&mut reader, connection_id).await?;
             let sql = "SELECT next_due FROM peer_connection WHERE id = $1";
             let query = sqlx::query_scalar(sql).bind(connection_id.to_owned());
             let noted: Option<Option<i64>> = query.fetch_optional(&mut *reader).await?;
@@ -261,10 +255,8 @@ impl AgentStore {
             // The connection has become a part of another one meanwhile.
             note_next_due(&mut transaction, &settled).await?;
         }
-        let taken = first_due(&mut transaction, connection_id).await?.filter(|(_, due_at)| *due_at <= now);
-        if let Some((queued, _)) = &taken {
-            let sql = "UPDATE peer_message SET sending = 1 WHERE number = $1";
-            sqlx::query(sql).bind(queued.number).execute(&mut *transaction).await?;
+        let taken = mark_first_due(&mut transaction, connection_id, now).await?;
+        if taken.is_some() {
             // Should the session die, another one looks after the message then.
             let sql = "UPDATE peer_connection SET next_due = $2 WHERE id = $1";
             let query = sqlx::query(sql).bind(connection_id.to_owned()).bind(now + LONGEST_ATTEMPT);
@@ -273,17 +265,17 @@ impl AgentStore {
             note_next_due(&mut transaction, connection_id).await?;
         }
         transaction.commit().await?;
-        Ok(taken.map(|(queued, _)| queued))
+        Ok(taken)
     }
 
     /// Returns the connection that a message of the outbox goes over now.
     pub(crate) async fn connection_of_message(&self, number: i64) -> Result<Option<StoredConnection>, AgentStoreError> {
-        let sql = "SELECT connection_id FROM peer_message WHERE number = $1";
-        let id: Option<String> = sqlx::query_scalar(sql).bind(number).fetch_optional(self.reader()).await?;
-        match id {
-            Some(id) => self.connection(&id).await,
-            None => Ok(None),
-        }
+        let sql = format!(
+            "SELECT {CONNECTION_COLUMNS} FROM peer_connection \
+             WHERE id = (SELECT connection_id FROM peer_message WHERE number = $1)"
+        );
+        let row = sqlx::query(AssertSqlSafe(sql)).bind(number).fetch_optional(self.reader()).await?;
+        row.as_ref().map(StoredConnection::read).transpose()
     }
 
     /// Settles the messages that were being sent when a session or the process ended: their result is unknown.
@@ -302,7 +294,7 @@ impl AgentStore {
         }
         let mut transaction = self.begin().await?;
         for row in &rows {
-            let (queued, _) = read_queued(row)?;
+            let queued = read_queued(row)?;
             let next = after_attempt(queued.waiting, Attempt::Unknown, now, max_age, 0.0);
             settle(&mut transaction, SentMessage { number: queued.number, next }, now).await?;
             note_next_due(&mut transaction, &queued.connection_id).await?;
@@ -356,7 +348,7 @@ impl AgentStore {
 
 /// Notes the time at which the next message of a connection is due.
 pub(super) async fn note_next_due(connection: &mut AnyConnection, id: &str) -> Result<(), AgentStoreError> {
-    let next_due = first_due(connection, id).await?.map(|(_, due_at)| due_at);
+    let next_due = first_due(connection, id).await?;
     let sql = "UPDATE peer_connection SET next_due = CASE WHEN has_ended = 1 THEN NULL ELSE $2 END WHERE id = $1";
     sqlx::query(sql).bind(id.to_owned()).bind(next_due).execute(connection).await?;
     Ok(())

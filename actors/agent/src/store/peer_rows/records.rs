@@ -31,9 +31,7 @@ pub(super) async fn insert_record(
         .bind(record.delivery.map(|delivery| delivery.as_str()))
         .execute(&mut *connection)
         .await?;
-    let sql = "UPDATE peer_connection SET basic_messages = basic_messages + 1 WHERE id = $1";
-    sqlx::query(sql).bind(record.connection_id.clone()).execute(&mut *connection).await?;
-    let sql = "SELECT basic_messages FROM peer_connection WHERE id = $1";
+    let sql = "UPDATE peer_connection SET basic_messages = basic_messages + 1 WHERE id = $1 RETURNING basic_messages";
     let query = sqlx::query_scalar(sql).bind(record.connection_id.clone());
     let count: i64 = query.fetch_one(&mut *connection).await?;
     if count > to_column(max) {

@@ -22,32 +22,34 @@ pub(super) enum SeenBefore {
     Full,
 }
 
-/// Notes a message. `sender` is in its comparable form; `now` in seconds since the epoch.
+/// Notes a message. `sender` is in its comparable form; `now` in seconds since the epoch. A transaction that ends in
+/// [`SeenBefore::Full`] must not be committed.
 pub(super) async fn note_seen(
     connection: &mut AnyConnection,
     (sender, id): (&str, &str),
     now: i64,
     max: u64,
 ) -> Result<SeenBefore, AgentStoreError> {
-    let sql = "SELECT answer FROM seen_message WHERE sender = $1 AND id = $2";
-    let found = sqlx::query(sql).bind(sender.to_owned()).bind(id.to_owned()).fetch_optional(&mut *connection).await?;
-    if let Some(row) = found {
+    let sql = "INSERT INTO seen_message (sender, id, seen_at) VALUES ($1, $2, $3) ON CONFLICT (sender, id) DO NOTHING";
+    let noted =
+        sqlx::query(sql).bind(sender.to_owned()).bind(id.to_owned()).bind(now).execute(&mut *connection).await?;
+    if noted.rows_affected() == 0 {
+        let sql = "SELECT answer FROM seen_message WHERE sender = $1 AND id = $2";
+        let row = sqlx::query(sql).bind(sender.to_owned()).bind(id.to_owned()).fetch_one(&mut *connection).await?;
         return Ok(SeenBefore::Yes { answer: row.try_get("answer")? });
     }
-    let seen: i64 = sqlx::query_scalar("SELECT seen FROM peer_total").fetch_one(&mut *connection).await?;
-    if from_column(seen) >= max {
+    let sql = "UPDATE peer_total SET seen = seen + 1 RETURNING seen";
+    let seen: i64 = sqlx::query_scalar(sql).fetch_one(&mut *connection).await?;
+    if from_column(seen) > max {
         let sql = "SELECT sender FROM seen_sender ORDER BY count DESC, sender LIMIT 1";
         let most: Option<String> = sqlx::query_scalar(sql).fetch_optional(&mut *connection).await?;
         if most.is_some_and(|most| most == sender) {
             return Ok(SeenBefore::Full);
         }
     }
-    let sql = "INSERT INTO seen_message (sender, id, seen_at) VALUES ($1, $2, $3)";
-    sqlx::query(sql).bind(sender.to_owned()).bind(id.to_owned()).bind(now).execute(&mut *connection).await?;
     let sql = "INSERT INTO seen_sender (sender, count) VALUES ($1, 1) \
                ON CONFLICT (sender) DO UPDATE SET count = seen_sender.count + 1";
-    sqlx::query(sql).bind(sender.to_owned()).execute(&mut *connection).await?;
-    sqlx::query("UPDATE peer_total SET seen = seen + 1").execute(&mut *connection).await?;
+    sqlx::query(sql).bind(sender.to_owned()).execute(connection).await?;
     Ok(SeenBefore::No)
 }
 
