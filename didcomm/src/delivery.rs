@@ -21,6 +21,18 @@ pub enum Attempt {
     Unknown,
 }
 
+impl Attempt {
+    /// The name for telemetry.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "delivered",
+            Self::NotSent => "not_sent",
+            Self::Rejected => "rejected",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
 /// The meaning of an HTTP status for the message that was posted.
 pub fn attempt_of_status(status: u16) -> Attempt {
     match status {

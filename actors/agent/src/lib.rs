@@ -29,6 +29,7 @@ mod setup;
 mod store;
 mod store_guard;
 mod token;
+mod trust_watch;
 mod watcher;
 
 pub use boot::{Agent, AgentBootError, AgentConfig, EventsConfig, OtherPublicLog};

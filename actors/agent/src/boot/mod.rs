@@ -58,6 +58,7 @@ use crate::{
     store::{AgentStore, AgentStoreError, HeadFile, PublishedHead, ResolutionProgress, StoreSettings},
     store_guard::{StoreGuardHandle, StoreState},
     token::{LoginRules, TokenIssuerHandle},
+    trust_watch,
     watcher::{HandledEvents, WatcherArgs, WatcherHandle},
 };
 
@@ -246,13 +247,15 @@ impl Agent {
         let sessions = Supervisor::new("peer_sessions");
         let directory = PeerDirectory::new(sessions.clone());
         let (ttl, resolve_timeout) = (config.peers.trust_ttl, config.peers.resolve_timeout);
+        let gate = TrustGate::new(indexer.clone(), chain.clone(), store.clone(), (own.1.clone(), corporation_id), ttl);
+        children.push(trust_watch::child_spec(trust_watch::Args { indexer: indexer.clone(), gate: gate.clone() }));
         let peers = PeerService::new(PeerParts {
             settings: config.peers,
             store: store.clone(),
             guard: guard.clone(),
             keeper: keeper.clone(),
             resolver: PeerResolver::new(DidResolver::with_fetcher(fetcher), resolve_timeout),
-            gate: TrustGate::new(indexer.clone(), chain.clone(), store.clone(), (own.1.clone(), corporation_id), ttl),
+            gate,
             directory: directory.clone(),
             courier: courier.clone(),
             client: OutboundClient::new(config.hosts)?,

@@ -75,13 +75,17 @@ impl ActorBehaviour for PeerSession {
         let effect = match message {
             Msg::Arrived { message, reply } => state.core.arrived(PeerTask::Message(message, reply)),
             Msg::Ended { recipient, prior, reply } => state.core.arrived(PeerTask::End(recipient, prior, reply)),
-            Msg::Taken(TakenReceipt { receipt, queued_for }) => {
+            Msg::Taken(TakenReceipt { receipt, queued_for, answer }) => {
                 if let Some(reply) = state.reply.take() {
                     reply.send(receipt);
                 }
                 // Nothing can be decided or stored now: those that wait need not wait for the same.
                 if let Receipt::Unavailable { .. } = receipt {
                     state.core.drain().into_iter().for_each(|task| task.answer(receipt));
+                }
+                if let Some(answer) = answer {
+                    let args = Arc::clone(&state.args);
+                    context.spawn(async move { args.work.send_unstored(*answer).await });
                 }
                 let next = state.core.taken();
                 state.perform(context, next);
@@ -155,7 +159,7 @@ impl State {
                 self.reply = Some(reply);
                 context.spawn(async move {
                     let receipt = args.work.end_connection(&recipient, &prior).await;
-                    mailbox.send(Msg::Taken(TakenReceipt { receipt, queued_for: None }));
+                    mailbox.send(Msg::Taken(TakenReceipt { receipt, queued_for: None, answer: None }));
                 });
             }
         }

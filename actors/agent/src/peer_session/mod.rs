@@ -14,7 +14,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use svc_didcomm::{delivery::Attempt, from_prior::FromPrior};
+use svc_didcomm::{Message, delivery::Attempt, from_prior::FromPrior};
 use svc_kit::{
     ActorMessage, AskError, Handle, ReplyPort,
     actor::ActorStatus,
@@ -43,6 +43,8 @@ pub(crate) trait PeerWork: Send + Sync + 'static {
     ) -> BoxFuture<'a, Result<Option<QueuedMessage>, AgentStoreError>>;
     /// Sends a message once. The socket is used when it leads to the right endpoint, and is given back when it can go on.
     fn send<'a>(&'a self, queued: &'a QueuedMessage, socket: Option<(String, PeerSocket)>) -> BoxFuture<'a, SendEnd>;
+    /// Sends a message of which nothing is stored, once.
+    fn send_unstored(&self, message: Message) -> BoxFuture<'_, ()>;
     /// Takes a message that came on the session's own socket.
     fn arrived(&self, envelope: Bytes) -> BoxFuture<'_, ()>;
     /// Nothing of the session's outbox is due now.
@@ -61,12 +63,14 @@ const MAILBOX: usize = 128;
 const RECEIPT_TIME: Duration = Duration::from_secs(20);
 
 /// The answer to a message of the peer.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TakenReceipt {
     /// For the transport.
     pub receipt: Receipt,
     /// Connection that has a message for the peer now.
     pub queued_for: Option<String>,
+    /// An answer of which nothing is stored.
+    pub answer: Option<Box<Message>>,
 }
 
 /// An attempt to send a message, with the socket that it leaves.

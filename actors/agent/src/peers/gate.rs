@@ -1,13 +1,20 @@
 //! The trust gate: whether a peer is a verifiable service. The indexer evaluates, and the node confirms the participant that it names.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use moka::future::Cache;
 use serde_json::{Value, json};
 use svc_kit::wall_clock;
-use svc_net::upstream::{HttpUpstream, UpstreamEndpoints, UpstreamError, indexer_reach};
+use svc_net::upstream::{HttpUpstream, NodeClientError, UpstreamEndpoints, UpstreamError, indexer_reach};
 use svc_otel::metrics;
-use svc_wire::{participant_state::ParticipantState, timestamp};
+use svc_trust::{EssentialCredential, EssentialSchemas};
+use svc_wire::{participant_state::ParticipantState, proto::svc::pp::v1::OnboardingState, timestamp};
 use tokio::time::{Instant, timeout};
 
 use crate::{
@@ -40,6 +47,8 @@ pub(crate) struct TrustGate {
     own: (String, u64),
     ttl: Duration,
     verdicts: Cache<Arc<str>, (Verdict, Instant)>,
+    /// Grows when decisions are forgotten: one that was begun before may be older than the reason, and is not kept.
+    forgotten: Arc<AtomicU64>,
 }
 
 impl TrustGate {
@@ -51,7 +60,7 @@ impl TrustGate {
         ttl: Duration,
     ) -> Self {
         let verdicts = Cache::builder().max_capacity(MAX_VERDICTS).time_to_live(ttl).build();
-        Self { indexer, chain, store, own, ttl, verdicts }
+        Self { indexer, chain, store, own, ttl, verdicts, forgotten: Arc::default() }
     }
 
     /// Decides about a DID. Only a public one can be trusted.
@@ -67,6 +76,7 @@ impl TrustGate {
             return Ok(verdict);
         }
         let started = Instant::now();
+        let forgotten = self.forgotten.load(Ordering::Acquire);
         let decided = timeout(MAX_WAIT, self.decide(did)).await;
         let decided = decided.unwrap_or_else(|_| Err(UnknownVerdict(format!("no answer within {MAX_WAIT:?}"))));
         let outcome = match &decided {
@@ -77,7 +87,10 @@ impl TrustGate {
         metrics::record_peer_verdict(outcome, started.elapsed());
         let (is_trusted, lasts) = decided.inspect_err(|error| tracing::debug!(%error, "no verdict"))?;
         let verdict = Verdict { is_trusted, at: now };
-        self.verdicts.insert(key, (verdict, Instant::now() + lasts)).await;
+        self.verdicts.insert(Arc::clone(&key), (verdict, Instant::now() + lasts)).await;
+        if self.forgotten.load(Ordering::Acquire) != forgotten {
+            self.verdicts.invalidate(&key).await;
+        }
         Ok(verdict)
     }
 
@@ -85,6 +98,47 @@ impl TrustGate {
     pub async fn fresh_verdict(&self, did: &str) -> Result<Verdict, UnknownVerdict> {
         self.verdicts.invalidate(did).await;
         self.verdict(did).await
+    }
+
+    /// Forgets the decision about a DID.
+    pub async fn forget(&self, did: &str) {
+        self.forgotten.fetch_add(1, Ordering::AcqRel);
+        self.verdicts.invalidate(did).await;
+    }
+
+    /// Forgets every decision.
+    pub fn forget_all(&self) {
+        self.forgotten.fetch_add(1, Ordering::AcqRel);
+        self.verdicts.invalidate_all();
+    }
+
+    /// Whether a DID has a participant that waits for its validation by this agent, for an essential credential, at the node.
+    pub async fn is_applicant(&self, did: &str, participant_id: u64) -> Result<bool, UnknownVerdict> {
+        let read = timeout(MAX_WAIT, self.read_applicant(did, participant_id)).await;
+        read.unwrap_or_else(|_| Err(UnknownVerdict(format!("no answer within {MAX_WAIT:?}"))))
+    }
+
+    async fn read_applicant(&self, did: &str, participant_id: u64) -> Result<bool, UnknownVerdict> {
+        let account = self.account()?;
+        let registry = NodeRegistry(&account);
+        let unknown = |error: NodeClientError| UnknownVerdict(format!("node: {error}"));
+        let Some(applicant) = registry.participant(participant_id).await.map_err(unknown)? else { return Ok(false) };
+        if applicant.did != did || applicant.op_state() != OnboardingState::Pending {
+            return Ok(false);
+        }
+        let validator = registry.participant(applicant.validator_participant_id).await.map_err(unknown)?;
+        if validator.is_none_or(|validator| validator.did != self.own.0) {
+            return Ok(false);
+        }
+        let schema = registry.schema(applicant.schema_id).await.map_err(unknown)?;
+        let essential = schema.and_then(|schema| schema.essential(&EssentialSchemas::default()));
+        Ok(essential.is_some_and(|essential| essential != EssentialCredential::UserAgent))
+    }
+
+    fn account(&self) -> Result<WritingAccount, UnknownVerdict> {
+        let access = self.chain.access().ok_or_else(|| UnknownVerdict("the node is not found yet".to_owned()))?;
+        let (did, corporation_id) = self.own.clone();
+        Ok(WritingAccount { store: self.store.clone(), access, did, corporation_id })
     }
 
     /// The decision, and the time for which it may be kept.
@@ -95,9 +149,7 @@ impl TrustGate {
         let Some((participant, lasts)) = claimed_participant(&record, did, wall_clock::now().seconds, self.ttl) else {
             return Ok((false, self.ttl));
         };
-        let access = self.chain.access().ok_or_else(|| UnknownVerdict("the node is not found yet".to_owned()))?;
-        let (own_did, corporation_id) = self.own.clone();
-        let account = WritingAccount { store: self.store.clone(), access, did: own_did, corporation_id };
+        let account = self.account()?;
         let found = NodeRegistry(&account).participant(participant).await;
         let found = found.map_err(|error| UnknownVerdict(format!("node: {error}")))?;
         let now = timestamp::unix_nanos(&account.chain_time());

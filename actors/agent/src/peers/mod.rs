@@ -6,6 +6,7 @@
 //! ```
 
 mod admission;
+mod applicant;
 mod event;
 mod exchange_requests;
 mod gate;

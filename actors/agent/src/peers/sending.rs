@@ -29,8 +29,8 @@ use crate::{
 };
 
 /// An attempt that ended before its message left.
-struct NotReady {
-    attempt: Attempt,
+pub(super) struct NotReady {
+    pub attempt: Attempt,
     reason: String,
 }
 
@@ -41,7 +41,7 @@ impl NotReady {
 }
 
 /// A message that can be sent.
-struct Sealed {
+pub(super) struct Sealed {
     envelope: String,
     endpoints: Vec<Endpoint>,
 }
@@ -52,19 +52,14 @@ impl PeerService {
         let protocol = known_protocol(queued.message.protocol());
         let span = trace::peer_send_span(protocol);
         let end = self.send_once(queued, socket).instrument(span.clone()).await;
-        let outcome = match end.attempt {
-            Attempt::Done => "delivered",
-            Attempt::NotSent => "not_sent",
-            Attempt::Rejected => "rejected",
-            Attempt::Unknown => "unknown",
-        };
+        let outcome = end.attempt.as_str();
         trace::record_peer_outcome(&span, outcome);
         metrics::record_peer_message("out", protocol, outcome);
         end
     }
 
     async fn send_once(&self, queued: &QueuedMessage, socket: Option<(String, PeerSocket)>) -> SendEnd {
-        let mut sending = Sending { service: self, socket, arrived: Vec::new(), retry_after: None };
+        let mut sending = Sending::new(self, socket);
         let mut attempt = sending.attempt(queued, false).await;
         // The endpoint may have moved since the document was cached.
         if attempt == Attempt::NotSent && self.0.fresh.take(&queued.connection_id, Instant::now()).is_ok() {
@@ -82,20 +77,26 @@ impl PeerService {
         let StoredConnection { connection, .. } =
             connection.filter(|one| !one.connection.has_ended).ok_or_else(gone)?;
         trace::record_peer(&peer_tag(comparable(&connection.public_did)), None);
-        let document = self.0.resolver.resolve(&connection.their_did, fresh, DocumentUse::Outbound).await;
+        self.seal_for((&connection.our_did, &connection.their_did), queued.message.clone(), fresh).await
+    }
+
+    /// Encrypts a message from a DID of ours for one of a peer.
+    pub(super) async fn seal_for(
+        &self,
+        (from, to): (&str, &str),
+        message: Message,
+        fresh: bool,
+    ) -> Result<Sealed, NotReady> {
+        let document = self.0.resolver.resolve(to, fresh, DocumentUse::Outbound).await;
         let document = document.map_err(|error| NotReady::passing(error.to_string()))?;
-        let recipient = recipient_key(&document, &connection.their_did);
+        let recipient = recipient_key(&document, to);
         let recipient = recipient.ok_or_else(|| NotReady::passing("the peer's document has no key for messages"))?;
-        let sender = self.sending_key(&connection.our_did).await?;
+        let sender = self.sending_key(from).await?;
         let endpoints = endpoints(&document, allows_clear_text(self.0.client.policy()));
         if endpoints.is_empty() {
             return Err(NotReady::passing("the peer's document has no endpoint for messages"));
         }
-        let message = Message {
-            from: Some(connection.our_did.clone()),
-            to: vec![connection.their_did.clone()],
-            ..queued.message.clone()
-        };
+        let message = Message { from: Some(from.to_owned()), to: vec![to.to_owned()], ..message };
         let work = move || seal(&message, (&sender.0, &sender.1), (&recipient.0, &recipient.1));
         let sealed = tokio::task::spawn_blocking(work).await;
         let sealed = sealed.map_err(|error| NotReady::passing(error.to_string()))?;
@@ -137,22 +138,30 @@ fn recipient_key(document: &Value, did: &str) -> Option<(String, [u8; 32])> {
 }
 
 /// The state of an attempt.
-struct Sending<'a> {
+pub(super) struct Sending<'a> {
     service: &'a PeerService,
     socket: Option<(String, PeerSocket)>,
     arrived: Vec<Bytes>,
     retry_after: Option<u64>,
 }
 
-impl Sending<'_> {
+impl<'a> Sending<'a> {
+    pub fn new(service: &'a PeerService, socket: Option<(String, PeerSocket)>) -> Self {
+        Self { service, socket, arrived: Vec::new(), retry_after: None }
+    }
+
     async fn attempt(&mut self, queued: &QueuedMessage, fresh: bool) -> Attempt {
-        let Sealed { envelope, endpoints } = match self.service.seal(queued, fresh).await {
-            Ok(sealed) => sealed,
+        match self.service.seal(queued, fresh).await {
+            Ok(sealed) => self.deliver(sealed).await,
             Err(NotReady { attempt, reason }) => {
                 tracing::debug!(reason, "a message to a peer is not sent");
-                return attempt;
+                attempt
             }
-        };
+        }
+    }
+
+    /// Tries the endpoints of the peer.
+    pub async fn deliver(&mut self, Sealed { envelope, endpoints }: Sealed) -> Attempt {
         let envelope: Arc<str> = envelope.into();
         for endpoint in endpoints {
             let result = match endpoint.transport {

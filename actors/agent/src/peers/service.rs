@@ -12,7 +12,8 @@ use svc_otel::metrics;
 use tokio::sync::watch;
 
 use super::{
-    admission::Rates, gate::TrustGate, refusal_log::RefusalLog, resolver::PeerResolver, settings::PeerSettings,
+    admission::Rates, applicant::ANSWERS_PER_SECOND, gate::TrustGate, refusal_log::RefusalLog, resolver::PeerResolver,
+    settings::PeerSettings,
 };
 use crate::{
     courier::CourierHandle,
@@ -46,6 +47,7 @@ pub(super) struct Inner {
     pub rates: Rates,
     pub strangers: Rates,
     pub fresh: Rates,
+    pub untrusted_answers: Rates,
     pub refusals: RefusalLog,
     /// Grows with each basic message that is stored: callers wait for it.
     pub records: watch::Sender<u64>,
@@ -77,6 +79,7 @@ impl PeerService {
             rates: Rates::new(per_peer, per_peer * 10.0),
             strangers: Rates::new(strangers / 60.0, strangers),
             fresh: Rates::new(FRESH_PER_SECOND, 1.0),
+            untrusted_answers: Rates::new(ANSWERS_PER_SECOND, 1.0),
             refusals: RefusalLog::default(),
             records: watch::Sender::new(0),
             settings,

@@ -4,7 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
-use svc_didcomm::{delivery::Repetition, from_prior::FromPrior, protocol::Content};
+use svc_didcomm::{
+    Message,
+    delivery::Repetition,
+    from_prior::FromPrior,
+    protocol::{Content, ContentError},
+};
 use svc_kit::wall_clock;
 use svc_net::didcomm::{PeerSocket, Receipt};
 use svc_otel::metrics;
@@ -43,6 +48,10 @@ impl PeerWork for PeerService {
         self.send_message(queued, socket).boxed()
     }
 
+    fn send_unstored(&self, message: Message) -> BoxFuture<'_, ()> {
+        self.send_unstored(message).boxed()
+    }
+
     fn arrived(&self, envelope: Bytes) -> BoxFuture<'_, ()> {
         self.receive_envelope(envelope).map(|_| ()).boxed()
     }
@@ -69,12 +78,18 @@ impl PeerService {
     /// Judges and stores a message.
     async fn take_message(&self, proven: ProvenMessage) -> TakenReceipt {
         let protocol = proven.message.protocol().to_owned();
-        let (receipt, queued_for, outcome) = self.judge_and_store(&proven).await;
+        let content = Content::read(&proven.message);
+        let (receipt, queued_for, outcome) = self.judge_and_store(&proven, &content).await;
         metrics::record_peer_message("in", known_protocol(&protocol), outcome);
-        TakenReceipt { receipt, queued_for }
+        let answer = if outcome == "untrusted" { self.answer_to_untrusted(&proven, &content) } else { None };
+        TakenReceipt { receipt, queued_for, answer }
     }
 
-    async fn judge_and_store(&self, proven: &ProvenMessage) -> (Receipt, Option<String>, &'static str) {
+    async fn judge_and_store(
+        &self,
+        proven: &ProvenMessage,
+        content: &Result<Content, ContentError>,
+    ) -> (Receipt, Option<String>, &'static str) {
         let inner = &self.0;
         let unavailable = Receipt::Unavailable { retry_after: RETRY_SECONDS };
         let verdict = match inner.gate.verdict(&proven.public_did).await {
@@ -87,6 +102,17 @@ impl PeerService {
         };
         let is_admitted =
             inner.settings.admission == PeerAdmission::Any || verdict.is_some_and(|verdict| verdict.is_trusted);
+        let is_admitted = match is_admitted {
+            true => Ok(true),
+            false => self.is_exempt(proven, content).await,
+        };
+        let is_admitted = match is_admitted {
+            Ok(is_admitted) => is_admitted,
+            Err(error) => {
+                inner.refusals.note("verdict_unknown", &error);
+                return (unavailable, None, "unknown_verdict");
+            }
+        };
         if !is_admitted {
             inner.refusals.note("untrusted", &"a peer that is no verifiable service");
             return (Receipt::Taken, None, "untrusted");
@@ -98,10 +124,9 @@ impl PeerService {
             inner.refusals.note("strangers", &"too many peers begin to talk");
             return (Receipt::Busy { retry_after }, None, "busy");
         }
-        let content = Content::read(&proven.message);
         let arrived = ArrivedMessage {
             message: &proven.message,
-            content: &content,
+            content,
             sender: &proven.sender,
             recipient: &proven.recipient,
             invitation: proven.invitation.as_ref(),
