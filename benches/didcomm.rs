@@ -5,6 +5,7 @@ use std::{net::SocketAddr, path::Path, time::Duration};
 
 use affinidi_crypto::jose::key_agreement::{PrivateKeyAgreement, PublicKeyAgreement};
 use affinidi_messaging_didcomm::jwe::decrypt::{SenderKey, decrypt_bound};
+use futures::{StreamExt, stream::FuturesUnordered};
 use serde_json::json;
 use sqlx::{
     AssertSqlSafe,
@@ -18,10 +19,12 @@ use svc_agent::{Agent, BasicMessageFilter, MessageRole, PeerAdmission, PeerSetti
 use svc_didcomm::{
     Message,
     envelope::{Envelope, KeyAgreementKey, seal},
+    peer_did,
     protocol::basic_message::BasicMessage,
 };
+use svc_kit::wall_clock;
 use svc_net::host_policy::HostPolicy;
-use svc_wire::verification_method::{KeyKind, multikey};
+use svc_wire::verification_method::{KeyKind, KeyRelation, method_key, methods_of, multikey};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpListener, TcpStream},
@@ -34,11 +37,16 @@ use crate::{BenchRow, agent::launch_at, median, resident_bytes};
 const ENVELOPES: usize = 2_000;
 const MESSAGES: usize = 500;
 const SOCKETS: usize = 2_000;
+const QUIET_PEERS: u8 = 10;
+const QUIET_MESSAGES: usize = 100;
+/// A second has a thousand.
+const LOUD_MESSAGES: usize = 10_000;
 const NOW: i64 = 1_800_000_000;
 
 pub async fn rows() -> Vec<BenchRow> {
     let (checked, bare) = measure_opening();
     let (stored, committed) = measure_messages().await;
+    let (alone, flooded) = measure_neighbours().await;
     let (ours, theirs, sessions) = measure_sockets().await;
     vec![
         BenchRow::new(
@@ -52,6 +60,12 @@ pub async fn rows() -> Vec<BenchRow> {
             format!("{stored:.0}/s"),
             format!("{committed:.0}/s"),
             stored / committed,
+        ),
+        BenchRow::new(
+            "p99 of ten peers beside one that sends 1,000 messages a second (floor: without it)",
+            format!("{flooded:.1} ms"),
+            format!("{alone:.1} ms"),
+            flooded / alone,
         ),
         BenchRow::new(
             "memory of an idle accepted WebSocket (floor: one of the same library)",
@@ -93,20 +107,81 @@ fn measure_opening() -> (f64, f64) {
     (median(checked), median(bare))
 }
 
-/// An agent that takes messages of every peer, and its public address.
+/// An agent that takes messages of every peer, and its public address. One run is not to meet the rate of a peer.
 async fn start(directory: &Path) -> (Agent, SocketAddr) {
+    start_with(directory, PeerSettings { rate_per_peer: 10_000, ..PeerSettings::default() }).await
+}
+
+async fn start_with(directory: &Path, settings: PeerSettings) -> (Agent, SocketAddr) {
     let socket = bind_listener(([127, 0, 0, 1], 0).into()).expect("a port");
     let address = socket.local_addr().expect("an address");
     let location = PublicLocation::parse(&format!("http://localhost:{}", address.port())).expect("a location");
-    // One run is not to meet the rate of a peer.
-    let admission = PeerAdmission::Any;
-    let peers =
-        PeerSettings { admission, rate_per_peer: 10_000, idle: Duration::from_secs(2), ..PeerSettings::default() };
+    let peers = PeerSettings { admission: PeerAdmission::Any, idle: Duration::from_secs(2), ..settings };
     let agent = launch_at(directory, None, location.clone(), HostPolicy::AllowPrivate, peers).await;
     let api = PublicApi { keeper: agent.keeper().clone(), location, peers: agent.peers().clone() };
     let front = ListenerConfig::for_local_network();
     listener::serve("public", socket, public_router(api), &front, CancellationToken::new()).expect("served");
     (agent, address)
+}
+
+/// Envelopes of one peer for an agent, each with a message of its own.
+fn envelopes(agent: &Agent, peer: u8, count: usize) -> Vec<String> {
+    let key = KeyAgreementKey::from_bytes(&[peer + 1; 32]);
+    let method =
+        json!({"id": "#ka", "type": "Multikey", "publicKeyMultibase": multikey(KeyKind::X25519, &key.public_key())});
+    let did = peer_did::encode(&json!({"verificationMethod": [method], "keyAgreement": ["#ka"]})).long;
+    let published = agent.keeper().published();
+    let document = published.document.as_json();
+    let id = methods_of(document, KeyRelation::KeyAgreement).remove(0);
+    let own = method_key(document, &id, KeyRelation::KeyAgreement, KeyKind::X25519, 0).expect("a key");
+    let to = vec![published.document.did().to_owned()];
+    let sealed = |number: usize| {
+        let text = BasicMessage { content: "x".repeat(500) }.to_message(&number.to_string(), wall_clock::now().seconds);
+        let message = Message { from: Some(did.clone()), to: to.clone(), ..text };
+        seal(&message, (&format!("{did}#ka"), &key), (&id, &own)).expect("an envelope")
+    };
+    (0..count).map(sealed).collect()
+}
+
+/// Sends envelopes of one peer at a pace; returns the milliseconds that each took.
+async fn send_paced(client: &reqwest::Client, address: SocketAddr, sent: Vec<String>, pace: Duration) -> Vec<f64> {
+    let mut ticks = tokio::time::interval(pace);
+    let mut requests = FuturesUnordered::new();
+    for envelope in sent {
+        ticks.tick().await;
+        let request = client.post(format!("http://localhost:{}/", address.port()));
+        let request = request.header("content-type", "application/didcomm-encrypted+json").body(envelope);
+        requests.push(tokio::spawn(async move {
+            let begun = Instant::now();
+            request.send().await.expect("answered");
+            begun.elapsed().as_secs_f64() * 1_000.0
+        }));
+    }
+    let mut times = Vec::new();
+    while let Some(time) = requests.next().await {
+        times.push(time.expect("a request"));
+    }
+    times
+}
+
+/// The 99th percentile of the time to store a message of ten peers, in milliseconds: alone, and beside one that is loud.
+async fn measure_neighbours() -> (f64, f64) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let (agent, address) = start_with(directory.path(), PeerSettings::default()).await;
+    let client = reqwest::Client::new();
+    let round = async |first: u8| {
+        let quiet = (0..QUIET_PEERS).map(|peer| envelopes(&agent, first + peer, QUIET_MESSAGES));
+        let quiet: Vec<_> = quiet.map(|sent| send_paced(&client, address, sent, Duration::from_millis(100))).collect();
+        let mut times: Vec<f64> = futures::future::join_all(quiet).await.into_iter().flatten().collect();
+        times.sort_by(f64::total_cmp);
+        times[times.len() * 99 / 100]
+    };
+    let alone = round(10).await;
+    let loud = envelopes(&agent, 0, LOUD_MESSAGES);
+    let flood = send_paced(&client, address, loud, Duration::from_millis(1));
+    let (flooded, _) = tokio::join!(round(50), flood);
+    agent.shutdown(Duration::from_secs(5)).await;
+    (alone, flooded)
 }
 
 async fn received(agent: &Agent, count: usize) {

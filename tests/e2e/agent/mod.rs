@@ -8,6 +8,7 @@ mod identity_process;
 mod login;
 mod peer_adversaries;
 mod peer_faults;
+mod peer_load;
 mod peer_trust;
 mod peers;
 mod process;
