@@ -3,6 +3,7 @@
 //! - [`envelope`]: encrypted messages, and every check of their sender and recipient.
 //! - [`peer_did`], [`from_prior`], [`connection`]: DIDs that change, and the peer that stays.
 //! - [`protocol`]: the messages by type.
+//! - [`flow`]: participants that are validated, and credentials that are issued.
 //! - [`delivery`]: results of sending, and repetitions.
 //!
 //! The crate opens no connection and reads no clock: resolved documents, keys and the time are arguments.
@@ -11,6 +12,7 @@ pub mod connection;
 pub mod delivery;
 pub mod endpoint;
 pub mod envelope;
+pub mod flow;
 pub mod from_prior;
 mod json_shape;
 pub mod limits;

@@ -76,7 +76,7 @@ async fn an_applicant_is_heard_before_it_is_trusted_and_another_stranger_gets_on
     let issuers = json!({"did": world.agent_did(0), "role": "ISSUER"});
     let listed = world.call_ok("svc.idx.pp.listParticipants", issuers).await;
     let issuer = listed["participants"][0]["id"].clone();
-    // A participant of another, one that nobody has, and no number at all.
+    // A participant of another DID, one that does not exist, and no number at all.
     for (place, participant) in [issuer.to_string().as_str(), "999999", "x"].into_iter().enumerate() {
         let id = format!("stranger {place}");
         assert_eq!(peer.post(peer.seal(&request(&id, participant))).await, 202);
@@ -115,7 +115,7 @@ async fn an_applicant_is_heard_before_it_is_trusted_and_another_stranger_gets_on
     let connections = connections.expect("connections");
     assert_eq!((connections.len(), &connections[0].connection.public_did), (1, &peer.keys.did));
     assert_eq!(connections[0].verdict.map(|verdict| verdict.is_trusted), Some(false));
-    // Flows are not served yet: it is told so, and its other messages are not heard.
+    // Flows are not served yet: the answer says so, and its other messages are not heard.
     let answer = peer.inbox.recv().await.expect("an answer");
     assert_eq!(answer.body["description"]["code"], MESSAGE_PARSE_FAILURE);
     assert_eq!(peer.post(peer.seal(&peer.text("u", "and now?"))).await, 202);

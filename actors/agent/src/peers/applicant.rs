@@ -21,9 +21,6 @@ use super::{
 };
 use crate::peer_directory::peer_tag;
 
-/// Answers a second to one peer that is not trusted.
-pub(super) const ANSWERS_PER_SECOND: f64 = 1.0 / 60.0;
-
 /// A message that opens a flow.
 fn opening(content: &Result<Content, ContentError>) -> Option<&VtFlow> {
     match content {

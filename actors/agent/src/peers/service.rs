@@ -12,8 +12,7 @@ use svc_otel::metrics;
 use tokio::sync::watch;
 
 use super::{
-    admission::Rates, applicant::ANSWERS_PER_SECOND, gate::TrustGate, refusal_log::RefusalLog, resolver::PeerResolver,
-    settings::PeerSettings,
+    admission::Rates, gate::TrustGate, refusal_log::RefusalLog, resolver::PeerResolver, settings::PeerSettings,
 };
 use crate::{
     courier::CourierHandle,
@@ -28,6 +27,8 @@ use crate::{
 pub(super) const RETRY_SECONDS: u64 = 5;
 /// Fresh resolutions of one DID: the messages of a stranger must not make this agent ask another server again and again.
 const FRESH_PER_SECOND: f64 = 0.1;
+/// Answers to one peer that is not trusted.
+const UNTRUSTED_ANSWERS_PER_SECOND: f64 = 1.0 / 60.0;
 
 /// Talks to peers. Clones share everything.
 #[derive(Clone)]
@@ -79,7 +80,7 @@ impl PeerService {
             rates: Rates::new(per_peer, per_peer * 10.0),
             strangers: Rates::new(strangers / 60.0, strangers),
             fresh: Rates::new(FRESH_PER_SECOND, 1.0),
-            untrusted_answers: Rates::new(ANSWERS_PER_SECOND, 1.0),
+            untrusted_answers: Rates::new(UNTRUSTED_ANSWERS_PER_SECOND, 1.0),
             refusals: RefusalLog::default(),
             records: watch::Sender::new(0),
             settings,

@@ -1,0 +1,36 @@
+//! Flows: participants that are validated, and credentials that are issued between two agents.
+//!
+//! ```text
+//! message, read of the node, call, own result -> cause -> step: table of transitions -> next record, message
+//! ```
+//!
+//! The table is that of the contract, which knows no other change of a state. A record says everything that its flow needs: an agent that
+//! starts again goes on from it.
+
+mod applicant_rows;
+mod chain_read;
+mod named;
+mod record;
+mod report;
+mod state;
+mod step;
+mod table;
+#[cfg(test)]
+mod tests;
+mod transition;
+mod trigger;
+mod validator_rows;
+
+pub use self::{
+    chain_read::{OnboardingState, ParticipantRead, RoundStart, validator_trigger},
+    record::{
+        CredentialStage, Exchange, Fees, FlowCredential, FlowRecord, FlowTx, KeptKind, KeptMessage, Notice, OobLink,
+        PastRound, Submission, TxStatus, Validation,
+    },
+    report::{ReportMeaning, report_meaning},
+    state::{ConnectionState, FlowState, PendingAction, Side, Variant},
+    step::{Cause, Step, step},
+    table::{Decision, decide, rows_of, transitions},
+    transition::{Condition, Transition},
+    trigger::{Effect, Guard, Outgoing, Trigger, TriggerKind},
+};

@@ -1,0 +1,337 @@
+//! The record of a flow. Times are milliseconds since the epoch, but those of the chain.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{
+    chain_read::RoundStart,
+    named::named,
+    state::{ConnectionState, FlowState, PendingAction, Side, Variant},
+};
+
+/// A link at which the applicant has something to do. It is a text and nothing more.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OobLink {
+    /// The link as the validator wrote it.
+    pub url: String,
+    /// The task there.
+    pub description: String,
+    /// Its end.
+    pub expires_at: Option<i64>,
+    /// Time of the message.
+    pub at: i64,
+}
+
+named! {
+    /// The kind of a message for people.
+    KeptKind {
+        /// A link.
+        OobLink = "oob-link",
+        /// The validator works on it.
+        Validating = "validating",
+        /// A problem.
+        ProblemReport = "problem-report",
+    }
+}
+
+/// A message of either side that people read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct KeptMessage {
+    /// Kind.
+    #[serde(rename = "type")]
+    pub kind: KeptKind,
+    /// Text.
+    pub text: String,
+    /// Time.
+    pub at: i64,
+    /// Link, of one of the kind [`KeptKind::OobLink`].
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub url: Option<String>,
+}
+
+/// Messages for people that a record keeps; the oldest go.
+pub const MAX_KEPT: usize = 100;
+
+named! {
+    /// The party that sends the validation.
+    Submission {
+        /// The agent, from its account.
+        Agent = "AGENT",
+        /// An operator of the corporation.
+        Operator = "OPERATOR",
+    }
+}
+
+named! {
+    /// The state of a transaction.
+    TxStatus {
+        /// It was sent, and no block shows it yet.
+        Submitted = "SUBMITTED",
+        /// It is in a block.
+        Succeeded = "SUCCEEDED",
+        /// It is in no block, and will not be.
+        Failed = "FAILED",
+    }
+}
+
+/// A transaction of the agent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FlowTx {
+    /// State.
+    pub status: TxStatus,
+    /// Hash, upper-case hex.
+    pub hash: Option<String>,
+    /// Height of its block.
+    pub height: Option<u64>,
+    /// Reason of a failure, one of the contract's.
+    pub reason: Option<String>,
+    /// The failure in words.
+    pub error: Option<String>,
+}
+
+/// The terms of a validation. Fees are in the pricing asset of the schema, discounts in ten-thousandths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fees {
+    /// For a validation below the participant.
+    pub validation_fees: u64,
+    /// For an issuance.
+    pub issuance_fees: u64,
+    /// For a verification.
+    pub verification_fees: u64,
+    /// Taken off the fees for an issuance.
+    pub issuance_fee_discount: u64,
+    /// Taken off the fees for a verification.
+    pub verification_fee_discount: u64,
+}
+
+/// The decision of the validator's operator, or of the chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Validation {
+    /// Time of the decision.
+    pub decided_at: i64,
+    /// Sender of the transaction.
+    pub submission: Submission,
+    /// Terms.
+    pub fees: Fees,
+    /// End of the participant, seconds since the epoch.
+    pub effective_until: Option<i64>,
+    /// Digest of the summary of the onboarding.
+    pub op_summary_digest: Option<String>,
+    /// Attempts of the agent, each with a key of its own.
+    #[serde(default)]
+    pub attempts: u32,
+    /// Transaction of the agent.
+    pub tx: Option<FlowTx>,
+}
+
+named! {
+    /// The progress of a credential.
+    CredentialStage {
+        /// The request for it has come.
+        Requested = "requested",
+        /// It is signed and stored.
+        Signed = "signed",
+        /// Its digest and its session are on the chain.
+        Anchored = "anchored",
+        /// It was sent to the holder.
+        Delivered = "delivered",
+        /// It has come from the issuer, and nothing of it is checked.
+        Received = "received",
+        /// It has passed every check and is stored by its holder.
+        Held = "held",
+        /// It is revoked.
+        Revoked = "revoked",
+    }
+}
+
+/// A credential of the flow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FlowCredential {
+    /// Progress.
+    pub stage: CredentialStage,
+    /// Id of the credential.
+    pub id: Option<String>,
+    /// Digest of the credential.
+    pub digest: Option<String>,
+    /// The transaction that pays and anchors it.
+    pub tx: Option<FlowTx>,
+}
+
+/// An exchange of messages about a credential.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Exchange {
+    /// Its thread; the thread of the flow is its parent.
+    pub thread: String,
+    /// Whether the credential was sent in it.
+    pub is_delivered: bool,
+}
+
+/// A reason and a text, with a time.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Notice {
+    /// For programs.
+    pub code: String,
+    /// For people.
+    pub text: String,
+    /// Time.
+    pub at: i64,
+}
+
+/// The parts of an earlier round that are kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PastRound {
+    /// Number.
+    pub number: u32,
+    /// Decision.
+    pub validation: Option<Validation>,
+    /// Credential.
+    pub credential: Option<FlowCredential>,
+}
+
+/// Earlier rounds that a record keeps; the oldest go.
+pub const MAX_PAST: usize = 20;
+
+/// A flow.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FlowRecord {
+    /// Id of the record.
+    pub id: String,
+    /// Side of this agent.
+    pub side: Side,
+    /// Kind.
+    pub variant: Variant,
+    /// DID by which the peer is known.
+    pub peer_did: String,
+    /// Connection with the peer.
+    pub connection_id: Option<String>,
+    /// Thread of the newest opening message.
+    pub thread_id: Option<String>,
+    /// Schema of the credential.
+    pub schema_id: u64,
+    /// The applicant's participant; none in a direct issuance.
+    pub applicant_participant_id: Option<u64>,
+    /// The validator's participant.
+    pub validator_participant_id: Option<u64>,
+    /// Whether a credential follows from the validation: the role is HOLDER, or there is none.
+    pub is_holder: bool,
+    /// Id of the session.
+    pub session_id: String,
+    /// Ids of sessions of before, which find the record too.
+    #[serde(default)]
+    pub previous_session_ids: Vec<String>,
+    /// State.
+    pub state: FlowState,
+    /// State of the connection.
+    pub connection_state: ConnectionState,
+    /// The present round.
+    pub round: RoundStart,
+    /// Claims of the credential.
+    pub claims: Option<Map<String, Value>>,
+    /// Presentations of the applicant, which are kept and not read.
+    pub proofs: Option<Vec<Value>>,
+    /// The link that is outstanding.
+    pub oob_link: Option<OobLink>,
+    /// Messages for people, in order.
+    #[serde(default)]
+    pub messages: Vec<KeptMessage>,
+    /// Decision of this round.
+    pub validation: Option<Validation>,
+    /// Exchange of this round.
+    pub exchange: Option<Exchange>,
+    /// Credential of this round.
+    pub credential: Option<FlowCredential>,
+    /// The reason for which the flow waits; the code is one of the contract's.
+    pub blocked: Option<Notice>,
+    /// The last problem report that can be mended.
+    pub refusal: Option<Notice>,
+    /// The reason of the end, in words.
+    pub error_message: Option<String>,
+    /// Earlier rounds.
+    #[serde(default)]
+    pub past: Vec<PastRound>,
+    /// Time at which the record was made.
+    pub created_at: i64,
+    /// Time of the last change.
+    pub updated_at: i64,
+    /// Time of the last change of state.
+    pub last_event_at: i64,
+}
+
+impl FlowRecord {
+    /// The credentials of all rounds, in order.
+    fn credentials(&self) -> impl DoubleEndedIterator<Item = &FlowCredential> {
+        self.past.iter().filter_map(|past| past.credential.as_ref()).chain(&self.credential)
+    }
+
+    /// Stage of the last credential that was held by its applicant, or was revoked later.
+    fn last_outcome(&self) -> Option<CredentialStage> {
+        let has_ended = |stage: &CredentialStage| matches!(stage, CredentialStage::Held | CredentialStage::Revoked);
+        self.credentials().rev().map(|one| one.stage).find(has_ended)
+    }
+
+    /// Whether the applicant holds a credential of the flow.
+    pub fn has_held_credential(&self) -> bool {
+        self.last_outcome() == Some(CredentialStage::Held)
+    }
+
+    /// Whether the last credential was revoked.
+    pub fn has_revoked_credential(&self) -> bool {
+        self.last_outcome() == Some(CredentialStage::Revoked)
+    }
+
+    /// Whether a credential is signed whose transaction failed.
+    pub fn has_failed_anchoring(&self) -> bool {
+        let tx = self.credential.as_ref().and_then(|one| one.tx.as_ref());
+        tx.is_some_and(|tx| tx.status == TxStatus::Failed)
+    }
+
+    /// The party that has to act next.
+    pub fn pending_action(&self, now: i64) -> PendingAction {
+        use FlowState as S;
+        let is_applicant = self.side == Side::Applicant;
+        if self.state.is_terminal() {
+            return PendingAction::None;
+        }
+        if self.blocked.is_some() {
+            return if is_applicant { PendingAction::Applicant } else { PendingAction::Validator };
+        }
+        let waits_for_answer = matches!(self.state, S::OrSent | S::IrSent | S::OobPending | S::Validating);
+        if self.refusal.is_some() && is_applicant && waits_for_answer {
+            return PendingAction::Applicant;
+        }
+        let has_failed_anchoring = self.has_failed_anchoring();
+        match self.state {
+            S::AwaitingOp => PendingAction::Applicant,
+            S::OrSent | S::IrSent | S::AwaitingOr | S::AwaitingIr => PendingAction::Agent,
+            S::OobPending => {
+                let end = self.oob_link.as_ref().and_then(|link| link.expires_at);
+                if end.is_some_and(|end| end <= now) { PendingAction::Validator } else { PendingAction::Applicant }
+            }
+            S::Validating | S::AwaitingValidationTx | S::ValidationTxFailed | S::ValidatedPendingClaims => {
+                PendingAction::Validator
+            }
+            S::ValidationTxSubmitted => PendingAction::Chain,
+            S::Validated if self.is_holder => PendingAction::Agent,
+            S::CredOffered if !is_applicant && has_failed_anchoring => PendingAction::Validator,
+            S::CredOffered => PendingAction::Agent,
+            _ => PendingAction::None,
+        }
+    }
+
+    /// Adds a message for people.
+    pub fn keep(&mut self, message: KeptMessage) {
+        self.messages.push(message);
+        let excess = self.messages.len().saturating_sub(MAX_KEPT);
+        self.messages.drain(..excess);
+    }
+}
