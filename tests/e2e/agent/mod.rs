@@ -17,7 +17,7 @@ mod resolution;
 mod scripted_peer;
 mod store_file;
 
-use std::{collections::BTreeSet, net::SocketAddr, path::Path, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, path::Path, sync::LazyLock, time::Duration};
 
 use serde_json::Value;
 use svc::{
@@ -228,8 +228,11 @@ impl AgentServer {
 }
 
 pub fn request(method: &str, url: &str) -> reqwest::RequestBuilder {
-    // Connections are not reused: each test has its own runtime, and its connections end with it.
-    reqwest::Client::new().request(method.parse().expect("a method"), url).header("connection", "close")
+    // To make a client takes tens of milliseconds, and hundreds of requests begin at once. Connections are not kept: each test has its own
+    // runtime, and its connections end with it.
+    static CLIENT: LazyLock<reqwest::Client> =
+        LazyLock::new(|| reqwest::Client::builder().pool_max_idle_per_host(0).build().expect("a client"));
+    CLIENT.request(method.parse().expect("a method"), url).header("connection", "close")
 }
 
 pub async fn answer(request: reqwest::RequestBuilder) -> AdminAnswer {

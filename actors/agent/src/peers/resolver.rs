@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use moka::future::Cache;
 use serde_json::Value;
 use svc_didcomm::peer_did::{self, PeerDidError};
 use svc_net::did::{DidError, DidResolver};
@@ -20,6 +21,13 @@ use tokio::{
 const MAX_RESOLUTIONS: usize = 64;
 /// Those of one host: a server that never answers must not stop the others.
 const MAX_PER_HOST: usize = 4;
+
+/// Time for which a document is kept whose server allows no cache: the messages of a conversation need one reading. Who changes a key
+/// keeps the old one for longer, and a message that does not open has the document read again.
+const KEPT: Duration = Duration::from_secs(10);
+/// Documents that are kept so, and their longest text.
+const MAX_KEPT: u64 = 1_000;
+const MAX_KEPT_BYTES: usize = 32 * 1024;
 
 /// The direction of the message that a document is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +57,7 @@ pub(crate) struct PeerResolver {
     inbound: Arc<Semaphore>,
     outbound: Arc<Semaphore>,
     hosts: Arc<Mutex<HashMap<String, usize>>>,
+    kept: Cache<String, Arc<Value>>,
 }
 
 /// The place of one fetch at its host.
@@ -84,7 +93,8 @@ impl Drop for HostPlace {
 impl PeerResolver {
     pub fn new(resolver: DidResolver, timeout: Duration) -> Self {
         let permits = || Arc::new(Semaphore::new(MAX_RESOLUTIONS));
-        Self { resolver, timeout, inbound: permits(), outbound: permits(), hosts: Arc::default() }
+        let kept = Cache::builder().max_capacity(MAX_KEPT).time_to_live(KEPT).build();
+        Self { resolver, timeout, inbound: permits(), outbound: permits(), hosts: Arc::default(), kept }
     }
 
     /// Returns the document of a DID; with `fresh` as its server has it now.
@@ -108,8 +118,12 @@ impl PeerResolver {
             let decoded = decoded.map_err(|error| PeerDocumentError::Passing(error.to_string()))?;
             return decoded.map(Arc::new).map_err(|error: PeerDidError| PeerDocumentError::Final(error.to_string()));
         }
-        if !fresh && let Some(document) = self.resolver.cached(did).await {
-            return Ok(document);
+        if !fresh {
+            let cached = self.resolver.cached(did).await;
+            let known = if cached.is_some() { cached } else { self.kept.get(did).await };
+            if let Some(document) = known {
+                return Ok(document);
+            }
         }
         let busy = || PeerDocumentError::Passing("too many documents are being fetched".to_owned());
         let permits = if purpose == DocumentUse::Inbound { &self.inbound } else { &self.outbound };
@@ -122,8 +136,17 @@ impl PeerResolver {
         let _place = HostPlace::take(&self.hosts, host.unwrap_or_default()).ok_or_else(busy)?;
         let asked =
             async { if fresh { self.resolver.resolve_fresh(did).await } else { self.resolver.resolve(did).await } };
-        match timeout(self.timeout, asked).await {
-            Ok(Ok(document)) => Ok(document),
+        let asked = timeout(self.timeout, asked).await;
+        if !matches!(asked, Ok(Ok(_))) {
+            self.kept.invalidate(did).await;
+        }
+        match asked {
+            Ok(Ok(document)) => {
+                if document.to_string().len() <= MAX_KEPT_BYTES {
+                    self.kept.insert(did.to_owned(), Arc::clone(&document)).await;
+                }
+                Ok(document)
+            }
             Ok(Err(error)) => Err(to_error(&error)),
             Err(_) => Err(PeerDocumentError::Passing(format!("no document within {} ms", self.timeout.as_millis()))),
         }

@@ -79,6 +79,15 @@ impl<S> MeteredStream<S> {
         self.held = self.held.saturating_sub(payload + CONTROL_HEAD);
     }
 
+    /// Reads on until the client ends, and keeps nothing. A socket that is closed with unread bytes takes its last frame with it.
+    pub async fn discard(&mut self)
+    where
+        S: AsyncRead + Unpin,
+    {
+        self.release();
+        let _ = tokio::io::copy(&mut self.inner, &mut tokio::io::sink()).await;
+    }
+
     /// Time since a message of more than a few bytes was begun.
     pub fn message_age(&self) -> Option<Duration> {
         self.begun_at.map(|at| at.elapsed())

@@ -235,6 +235,7 @@ impl<R: MessageReceiver> InboundDoor<R> {
             }
         };
         let _ = timeout(CLOSE_TIMEOUT, socket.close(Some(end))).await;
+        let _ = timeout(CLOSE_TIMEOUT, socket.get_mut().discard()).await;
     }
 }
 
