@@ -1,18 +1,24 @@
-//! Trust of peers that changes, and applicants that have none yet.
+//! Trust of peers that changes, applicants that have none yet, and a credential of a peer that is trusted.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Value, json};
-use svc_agent::{Agent, BasicMessageFilter, ConnectionFilter, MessageRole};
+use svc_agent::{Agent, BasicMessageFilter, ConnectionFilter, ExchangeFilter, ExchangeState, MessageRole, RefusalCode};
 use svc_didcomm::{
     Message,
+    from_prior::make_from_prior,
     protocol::{
+        Attachment, AttachmentData,
+        issue_credential::{ACK, FormatAttachment, IssueCredential, REQUEST},
         problem_report::MESSAGE_PARSE_FAILURE,
         vt_flow::{FlowRequest, NOT_A_VERIFIABLE_SERVICE, VtFlow},
     },
 };
 
-use super::{identity::start_marketplace, scripted_peer::ScriptedPeer};
+use super::{
+    identity::start_marketplace,
+    scripted_peer::{ScriptedPeer, now},
+};
 
 async fn heard(agent: &Agent) -> BTreeSet<String> {
     let filter = BasicMessageFilter { role: Some(MessageRole::Receiver), ..BasicMessageFilter::default() };
@@ -120,4 +126,65 @@ async fn an_applicant_is_heard_before_it_is_trusted_and_another_stranger_gets_on
     assert_eq!(answer.body["description"]["code"], MESSAGE_PARSE_FAILURE);
     assert_eq!(peer.post(peer.seal(&peer.text("u", "and now?"))).await, 202);
     assert_eq!(heard(world.agent(0)).await.len(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_credential_that_its_issuer_sends_is_verified_presented_and_acknowledged() {
+    let world = start_marketplace().await;
+    let (issuer, holder) = (world.agent(0), world.agent(1));
+    let issued =
+        issuer.credentials().issue(world.issue_request(&world.agent_did(1), "By message")).await.expect("issued");
+    let before = holder.store().held_credentials().await.expect("read");
+    assert!(before.iter().all(|one| one.id != issued.id));
+    // The issuer goes on under a DID of the script, as agents of another make do.
+    let mut peer = ScriptedPeer::start(&world.agent_did(1)).await;
+    let keys = issuer.store().private_keys(&world.agent_did(0)).await.expect("keys");
+    let signing = keys.iter().filter(|key| key.name == "signing").max_by_key(|key| key.version).expect("a key");
+    let signing = ed25519_dalek::SigningKey::from_bytes(&signing.secret);
+    let published = issuer.keeper().published();
+    let method = published.document.as_json()["authentication"][0].as_str().expect("a method").to_owned();
+    let prior = make_from_prior(&signing, &method, &world.agent_did(0), Some(&peer.keys.did), now());
+    let message = |step: IssueCredential, id: &str| Message {
+        from: Some(peer.keys.did.clone()),
+        to: vec![world.agent_did(1)],
+        from_prior: Some(prior.clone()),
+        ..step.to_message(id, "exchange", None)
+    };
+    let attached = |format: &str, json: Value| {
+        let data = AttachmentData::Json(json);
+        vec![FormatAttachment { format: format.into(), attachment: Attachment { id: "a".into(), data } }]
+    };
+    let credential: Value = serde_json::from_str(&issued.body).expect("JSON");
+    let mut unsigned = credential.clone();
+    unsigned.as_object_mut().expect("an object").remove("proof");
+    let offer = attached("didcomm/w3c-di-vc-offer@v0.1", json!({"credential": unsigned}));
+    let offer = message(IssueCredential::Offer { attachments: offer, comment: None }, "offer");
+    assert_eq!(peer.post(peer.seal(&offer)).await, 202);
+    let exchange = async || {
+        let found = holder.peers().exchanges(&ExchangeFilter::default(), None, 10).await.expect("exchanges");
+        found.into_iter().next().expect("an exchange")
+    };
+    let id = exchange().await.id;
+    holder.peers().accept_offer(&id).await.expect("requested");
+    assert_eq!(peer.inbox.recv().await.expect("a request").kind, REQUEST);
+    // A changed one is refused, and the exchange waits for the right one.
+    let mut changed = credential.clone();
+    changed["credentialSubject"]["name"] = json!("Changed");
+    let deliver = |json: Value, id: &str| message(IssueCredential::Issue(attached("didcomm/w3c-di-vc@v0.1", json)), id);
+    assert_eq!(peer.post(peer.seal(&deliver(json!({"credential": changed}), "changed"))).await, 202);
+    let refused = holder.peers().accept_credential(&id, holder.credentials()).await.expect_err("another proof");
+    assert_eq!(refused.code, RefusalCode::InvalidInput, "{}", refused.to_json());
+    assert_eq!(peer.post(peer.seal(&deliver(json!({"credential": credential}), "right"))).await, 202);
+    let accepted = holder.peers().accept_credential(&id, holder.credentials()).await;
+    let accepted = match accepted {
+        Ok(accepted) => accepted,
+        Err(refusal) => panic!("{}", refusal.to_json()),
+    };
+    assert_eq!((accepted.state, exchange().await.state), (ExchangeState::Done, ExchangeState::Done));
+    let ack = peer.inbox.recv().await.expect("an ack");
+    assert_eq!((ack.kind.as_str(), ack.thread(), &ack.body["status"]), (ACK, "exchange", &json!("OK")));
+    let held = holder.store().held_credentials().await.expect("read");
+    assert_eq!(held.iter().filter(|one| one.id == issued.id).count(), 1);
+    assert_eq!(world.presented(1), ["vpr-schemas-service-vtc-vp"]);
+    world.await_verdict(1, |verdict| verdict["trusted"] == true).await;
 }

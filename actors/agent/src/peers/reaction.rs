@@ -145,7 +145,10 @@ fn react_to_step(
             });
             Reaction { exchange, ..Reaction::default() }
         }
-        (IssueCredential::Issue(attachments), Some(exchange)) if exchange.state == ExchangeState::RequestSent => {
+        // A caller that has refused a credential may get another one.
+        (IssueCredential::Issue(attachments), Some(exchange))
+            if [ExchangeState::RequestSent, ExchangeState::CredentialReceived].contains(&exchange.state) =>
+        {
             match find_json(attachments, |format| CREDENTIAL_FORMATS.contains(&format)) {
                 Some((_, credential)) => {
                     let exchange = StoredExchange {
@@ -277,6 +280,7 @@ mod tests {
         for (message, before, expected, has_answer) in [
             (&good, ExchangeState::RequestSent, Some(ExchangeState::CredentialReceived), false),
             (&bad, ExchangeState::RequestSent, Some(ExchangeState::Abandoned), true),
+            (&good, ExchangeState::CredentialReceived, Some(ExchangeState::CredentialReceived), false),
             (&good, ExchangeState::OfferReceived, None, false),
             (&good, ExchangeState::Done, None, false),
             (&problem, ExchangeState::RequestSent, Some(ExchangeState::Abandoned), false),

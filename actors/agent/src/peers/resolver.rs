@@ -22,8 +22,8 @@ const MAX_RESOLUTIONS: usize = 64;
 /// Those of one host: a server that never answers must not stop the others.
 const MAX_PER_HOST: usize = 4;
 
-/// Time for which a document is kept whose server allows no cache: the messages of a conversation need one reading. Who changes a key
-/// keeps the old one for longer, and a message that does not open has the document read again.
+/// Time for which a document is kept whose server allows no cache: the messages of a conversation need one reading. A peer that changes
+/// its key keeps the old one for longer, and a message that does not open has the document read again.
 const KEPT: Duration = Duration::from_secs(10);
 /// Documents that are kept so, and their longest text.
 const MAX_KEPT: u64 = 1_000;
