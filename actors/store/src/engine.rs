@@ -1,14 +1,14 @@
 //! The statements that a writer needs, for each kind of connection.
 
 use futures::future::BoxFuture;
-use sqlx::{Any, Database, Sqlite};
+use sqlx::{Any, Database, Row, Sqlite};
 
 /// A kind of connection that a [`crate::StoreWriter`] can write with.
 pub trait StoreEngine: Database {
     /// Runs statements without parameters.
     fn run<'c>(connection: &'c mut Self::Connection, sql: &'static str) -> BoxFuture<'c, Result<(), sqlx::Error>>;
 
-    /// Reads the only column of the only row.
+    /// Runs statements without parameters, of which one returns one number. They go to the database together.
     fn read_number<'c>(
         connection: &'c mut Self::Connection,
         sql: &'static str,
@@ -29,7 +29,10 @@ macro_rules! impl_store_engine {
                 connection: &'c mut Self::Connection,
                 sql: &'static str,
             ) -> BoxFuture<'c, Result<i64, sqlx::Error>> {
-                Box::pin(async move { sqlx::query_scalar(sql).fetch_one(connection).await })
+                Box::pin(async move {
+                    let rows = sqlx::raw_sql(sql).fetch_all(connection).await?;
+                    rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0)
+                })
             }
         }
     };

@@ -19,8 +19,13 @@ use crate::{
 
 const CREATE_TABLE_SQL: &str = "CREATE TABLE IF NOT EXISTS store_commit (one INTEGER PRIMARY KEY, number BIGINT NOT NULL); \
                                 INSERT INTO store_commit (one, number) VALUES (1, 0) ON CONFLICT (one) DO NOTHING";
-const COUNT_SQL: &str = "UPDATE store_commit SET number = number + 1 WHERE one = 1";
 const READ_SQL: &str = "SELECT number FROM store_commit WHERE one = 1";
+/// SQLite locks at once instead of with the first write, where it could no longer wait for another connection.
+const BEGIN_SQLITE_SQL: &str =
+    "BEGIN IMMEDIATE; UPDATE store_commit SET number = number + 1 WHERE one = 1 RETURNING number";
+const BEGIN_POSTGRES_SQL: &str = "BEGIN; UPDATE store_commit SET number = number + 1 WHERE one = 1 RETURNING number";
+/// Within an unfinished transaction the second BEGIN fails, and so the number is that of the database.
+const COMMIT_SQL: &str = "COMMIT; BEGIN; SELECT number FROM store_commit WHERE one = 1; ROLLBACK";
 /// Identity of a PostgreSQL server and of those that replicate it.
 const SERVER_SQL: &str = "SELECT system_identifier FROM pg_control_system()";
 
@@ -78,8 +83,7 @@ impl<DB: StoreEngine> StoreWriter<DB> {
         let last_commit = DB::read_number(&mut connection, READ_SQL).await?;
         let server = if is_sqlite { None } else { read_server::<DB>(&mut connection).await };
         drop(connection);
-        // SQLite locks at once instead of with the first write, where it could no longer wait for another connection.
-        let begin_sql = if is_sqlite { "BEGIN IMMEDIATE" } else { "BEGIN" };
+        let begin_sql = if is_sqlite { BEGIN_SQLITE_SQL } else { BEGIN_POSTGRES_SQL };
         let known = Mutex::new(KnownState { last_commit, server, watch: file.map(FileWatch::new), loss: None });
         let writer = Self(Arc::new(WriterState { pool, begin_sql, connections, known }));
         writer.check_file()?;
@@ -105,15 +109,13 @@ impl<DB: StoreEngine> StoreWriter<DB> {
         let connection = self.0.pool.acquire().await?;
         let mut transaction = StoreTransaction { writer: self.clone(), connection, number: 0, is_committed: false };
         self.check_file()?;
-        DB::run(&mut transaction, self.0.begin_sql).await?;
+        let number = DB::read_number(&mut transaction, self.0.begin_sql).await?;
         if let Some(server) = self.server() {
             let found = DB::read_number(&mut transaction, SERVER_SQL).await?;
             if found != server {
                 return Err(self.lose(format!("the database is on server {found} instead of {server}")));
             }
         }
-        DB::run(&mut transaction, COUNT_SQL).await?;
-        let number = DB::read_number(&mut transaction, READ_SQL).await?;
         let last = self.last_commit();
         if number <= last {
             return Err(self.lose(format!("the database has lost commits: it shows {} of {last}", number - 1)));
@@ -172,11 +174,7 @@ impl<DB: StoreEngine> StoreTransaction<DB> {
     /// # Errors
     /// When the commit fails, is not shown by a new transaction, or is in a file that is no longer at its path.
     pub async fn commit(mut self) -> Result<(), StoreError> {
-        DB::run(&mut self, "COMMIT").await?;
-        // Within an unfinished transaction this fails, and so the numbers that it shows are those of the database.
-        DB::run(&mut self, "BEGIN").await?;
-        let found = DB::read_number(&mut self, READ_SQL).await?;
-        DB::run(&mut self, "ROLLBACK").await?;
+        let found = DB::read_number(&mut self, COMMIT_SQL).await?;
         if found < self.number {
             return Err(StoreError::NotDurable { expected: self.number, found });
         }

@@ -27,6 +27,8 @@ use crate::{
 
 /// Decisions that are kept.
 const MAX_VERDICTS: u64 = 20_000;
+/// Time for which a question without an answer is not asked again: a flood of messages must not become one of questions.
+const UNKNOWN_KEPT: Duration = Duration::from_secs(1);
 /// Longest wait for a decision.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 /// The essential credential that makes a service.
@@ -47,6 +49,7 @@ pub(crate) struct TrustGate {
     own: (String, u64),
     ttl: Duration,
     verdicts: Cache<Arc<str>, (Verdict, Instant)>,
+    unknown: Cache<Arc<str>, UnknownVerdict>,
     /// Grows when decisions are forgotten: one that was begun before may be older than the reason, and is not kept.
     forgotten: Arc<AtomicU64>,
 }
@@ -60,7 +63,8 @@ impl TrustGate {
         ttl: Duration,
     ) -> Self {
         let verdicts = Cache::builder().max_capacity(MAX_VERDICTS).time_to_live(ttl).build();
-        Self { indexer, chain, store, own, ttl, verdicts, forgotten: Arc::default() }
+        let unknown = Cache::builder().max_capacity(MAX_VERDICTS).time_to_live(UNKNOWN_KEPT).build();
+        Self { indexer, chain, store, own, ttl, verdicts, unknown, forgotten: Arc::default() }
     }
 
     /// Decides about a DID. Only a public one can be trusted.
@@ -75,6 +79,9 @@ impl TrustGate {
         {
             return Ok(verdict);
         }
+        if let Some(unknown) = self.unknown.get(&key).await {
+            return Err(unknown);
+        }
         let started = Instant::now();
         let forgotten = self.forgotten.load(Ordering::Acquire);
         let decided = timeout(MAX_WAIT, self.decide(did)).await;
@@ -85,7 +92,14 @@ impl TrustGate {
             Err(_) => "unknown",
         };
         metrics::record_peer_verdict(outcome, started.elapsed());
-        let (is_trusted, lasts) = decided.inspect_err(|error| tracing::debug!(%error, "no verdict"))?;
+        let (is_trusted, lasts) = match decided {
+            Ok(decided) => decided,
+            Err(error) => {
+                tracing::debug!(%error, "no verdict");
+                self.unknown.insert(key, error.clone()).await;
+                return Err(error);
+            }
+        };
         let verdict = Verdict { is_trusted, at: now };
         self.verdicts.insert(Arc::clone(&key), (verdict, Instant::now() + lasts)).await;
         if self.forgotten.load(Ordering::Acquire) != forgotten {
@@ -97,6 +111,7 @@ impl TrustGate {
     /// Asks for a decision that is not older than this call.
     pub async fn fresh_verdict(&self, did: &str) -> Result<Verdict, UnknownVerdict> {
         self.verdicts.invalidate(did).await;
+        self.unknown.invalidate(did).await;
         self.verdict(did).await
     }
 

@@ -276,12 +276,19 @@ fn down(error: AskError) -> Stop {
     }
 }
 
-/// Decrypts in a blocking thread: a large message takes milliseconds.
+/// Bytes of an envelope that is decrypted at once: a way to another thread costs as much.
+const SMALL_ENVELOPE: usize = 16 * 1024;
+
+/// Decrypts. A large envelope takes milliseconds, and goes to a thread that may block.
 async fn decrypt(bytes: Bytes, own: Arc<OwnKey>, document: Option<Arc<Value>>) -> Result<Opened, Refusal> {
     let now = wall_clock::now().seconds;
+    let is_small = bytes.len() <= SMALL_ENVELOPE;
     let work = move || {
         let envelope = Envelope::read(&bytes)?;
         envelope.open(&own.key_id, &own.key, &own.did, document.as_deref(), now)
     };
+    if is_small {
+        return work();
+    }
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(Refusal::Decryption))
 }

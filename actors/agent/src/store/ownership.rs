@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
@@ -17,12 +17,17 @@ pub(super) const LEASE_SECONDS: i64 = 15;
 /// Pause between two looks at the lease of another owner.
 const RENEWAL_LOOK: Duration = Duration::from_secs(1);
 
+/// Pause between two renewals under a lock.
+const LOCKED_RENEWAL: Duration = Duration::from_secs(1);
+
 /// The ownership of a store.
 pub(super) struct Ownership {
     term: i64,
     is_sqlite: bool,
     /// Held until the release, or until the end of the process.
     lock: Mutex<Option<StoreLock>>,
+    /// The last renewal under a lock, which keeps other processes away meanwhile.
+    renewed: Mutex<Option<Instant>>,
 }
 
 /// The clock of the database, which all processes share.
@@ -87,14 +92,29 @@ impl Ownership {
             .await?;
         let term = row.try_get("term")?;
         transaction.commit().await?;
-        Ok(Self { term, is_sqlite, lock: Mutex::new(lock.take()) })
+        Ok(Self { term, is_sqlite, lock: Mutex::new(lock.take()), renewed: Mutex::default() })
     }
 
     /// Begins a write, which renews the lease. Fails when another process has taken the store over.
     pub async fn begin(&self, database: &AnyDatabase) -> Result<StoreTransaction<sqlx::Any>, AgentStoreError> {
         let mut transaction = database.writer.begin().await?;
-        self.set_renewed(&mut transaction, now_sql(self.is_sqlite)).await?;
+        if self.is_renewal_due() {
+            self.set_renewed(&mut transaction, now_sql(self.is_sqlite)).await?;
+        }
         Ok(transaction)
+    }
+
+    /// Under a lock the lease is renewed once a second, without one by each write.
+    fn is_renewal_due(&self) -> bool {
+        if self.lock.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+            return true;
+        }
+        let mut renewed = self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = renewed.is_none_or(|last| last.elapsed() >= LOCKED_RENEWAL);
+        if is_due {
+            *renewed = Some(Instant::now());
+        }
+        is_due
     }
 
     /// Gives the lease back, and closes the database.

@@ -120,12 +120,41 @@ pub(super) async fn settle_thread(
     Ok(())
 }
 
-/// Notes the step after an attempt. A message that was settled meanwhile stays so.
-async fn settle(
+/// A message whose attempt is noted, with the changes of its connection's counters, which are still to be written.
+struct SettledMessage {
+    connection_id: String,
+    waiting: i64,
+    unanswered: i64,
+}
+
+/// Notes the step after an attempt, with the counters of the connection and the time of its next message.
+async fn settle(connection: &mut AnyConnection, sent: SentMessage, now: i64) -> Result<(), AgentStoreError> {
+    if let Some(settled) = settle_message(connection, sent, now).await? {
+        let next_due = first_due(connection, &settled.connection_id).await?;
+        count_settled(connection, &settled, next_due).await?;
+    }
+    Ok(())
+}
+
+/// Writes the counters of a connection, and the time of its next message.
+async fn count_settled(
+    connection: &mut AnyConnection,
+    settled: &SettledMessage,
+    next_due: Option<i64>,
+) -> Result<(), AgentStoreError> {
+    let sql = "UPDATE peer_connection SET waiting = waiting + $2, unanswered = unanswered + $3, \
+               next_due = CASE WHEN has_ended = 1 THEN NULL ELSE $4 END WHERE id = $1";
+    let query = sqlx::query(sql).bind(settled.connection_id.clone()).bind(settled.waiting).bind(settled.unanswered);
+    query.bind(next_due).execute(connection).await?;
+    Ok(())
+}
+
+/// Notes the step after an attempt on the message itself. One that was settled meanwhile stays so.
+async fn settle_message(
     connection: &mut AnyConnection,
     sent: SentMessage,
     now: i64,
-) -> Result<Option<String>, AgentStoreError> {
+) -> Result<Option<SettledMessage>, AgentStoreError> {
     let is_gone = matches!(sent.next, Next::Delivered | Next::Undeliverable);
     let sql = if is_gone {
         "DELETE FROM peer_message WHERE number = $1 RETURNING connection_id, record_id, unknown_since"
@@ -165,16 +194,14 @@ async fn settle(
                 .await?;
         }
     }
-    let is_unanswered = state == DeliveryState::Unanswered;
-    let waiting = i64::from(!is_gone && !is_unanswered) - i64::from(!was_unanswered);
-    let unanswered = i64::from(is_unanswered) - i64::from(was_unanswered);
-    let sql = "UPDATE peer_connection SET waiting = waiting + $2, unanswered = unanswered + $3 WHERE id = $1";
-    sqlx::query(sql).bind(connection_id.clone()).bind(waiting).bind(unanswered).execute(&mut *connection).await?;
     if let Some(record_id) = record_id {
         let sql = "UPDATE basic_message SET delivery = $2 WHERE id = $1";
         sqlx::query(sql).bind(record_id).bind(state.as_str()).execute(&mut *connection).await?;
     }
-    Ok(Some(connection_id))
+    let is_unanswered = state == DeliveryState::Unanswered;
+    let waiting = i64::from(!is_gone && !is_unanswered) - i64::from(!was_unanswered);
+    let unanswered = i64::from(is_unanswered) - i64::from(was_unanswered);
+    Ok(Some(SettledMessage { connection_id, waiting, unanswered }))
 }
 
 /// Seconds that an attempt takes at most: two documents, and a connection and an answer of each of several endpoints.
@@ -248,22 +275,27 @@ impl AgentStore {
             }
         }
         let mut transaction = self.begin().await?;
-        if let Some(sent) = sent
-            && let Some(settled) = settle(&mut transaction, sent, now).await?
-            && settled != connection_id
-        {
+        let settled = match sent {
+            Some(sent) => settle_message(&mut transaction, sent, now).await?,
+            None => None,
+        };
+        let mut counted = SettledMessage { connection_id: connection_id.to_owned(), waiting: 0, unanswered: 0 };
+        match settled {
+            Some(settled) if settled.connection_id == connection_id => counted = settled,
             // The connection has become a part of another one meanwhile.
-            note_next_due(&mut transaction, &settled).await?;
+            Some(settled) => {
+                let next_due = first_due(&mut transaction, &settled.connection_id).await?;
+                count_settled(&mut transaction, &settled, next_due).await?;
+            }
+            None => {}
         }
         let taken = mark_first_due(&mut transaction, connection_id, now).await?;
-        if taken.is_some() {
+        let next_due = match &taken {
             // Should the session die, another one looks after the message then.
-            let sql = "UPDATE peer_connection SET next_due = $2 WHERE id = $1";
-            let query = sqlx::query(sql).bind(connection_id.to_owned()).bind(now + LONGEST_ATTEMPT);
-            query.execute(&mut *transaction).await?;
-        } else {
-            note_next_due(&mut transaction, connection_id).await?;
-        }
+            Some(_) => Some(now + LONGEST_ATTEMPT),
+            None => first_due(&mut transaction, connection_id).await?,
+        };
+        count_settled(&mut transaction, &counted, next_due).await?;
         transaction.commit().await?;
         Ok(taken)
     }
@@ -297,7 +329,6 @@ impl AgentStore {
             let queued = read_queued(row)?;
             let next = after_attempt(queued.waiting, Attempt::Unknown, now, max_age, 0.0);
             settle(&mut transaction, SentMessage { number: queued.number, next }, now).await?;
-            note_next_due(&mut transaction, &queued.connection_id).await?;
         }
         Ok(transaction.commit().await?)
     }
