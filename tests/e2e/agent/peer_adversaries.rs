@@ -1,6 +1,13 @@
 //! Peers that mean harm.
 
-use std::{collections::BTreeSet, sync::atomic::Ordering, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use axum::body::Bytes;
 use futures::{SinkExt, StreamExt};
@@ -139,8 +146,20 @@ async fn sizes_and_content_types_are_refused_before_anything_is_opened() {
     assert_eq!(peer.post("x".repeat(64 * 1024 + 1)).await, 413);
     // In chunks, without a length: it is read up to the limit and no further.
     let chunk = Bytes::from(vec![b'x'; 16 * 1024]);
-    let endless = futures::stream::repeat_with(move || Ok::<_, std::io::Error>(chunk.clone())).take(64 * 1024);
-    assert_eq!(peer.post(reqwest::Body::wrap_stream(endless)).await, 413);
+    let taken = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&taken);
+    let next = move || {
+        counter.fetch_add(1, Ordering::Relaxed);
+        Ok::<_, std::io::Error>(chunk.clone())
+    };
+    let endless = reqwest::Body::wrap_stream(futures::stream::repeat_with(next).take(64 * 1024));
+    let request = super::request("POST", &server.public).header("content-type", "application/didcomm-encrypted+json");
+    // A client that writes on may see the connection end before it sees the answer.
+    if let Ok(answer) = request.body(endless).send().await {
+        assert_eq!(answer.status().as_u16(), 413);
+    }
+    let taken = taken.load(Ordering::Relaxed);
+    assert!(taken < 4_096, "{taken} chunks of 16 KiB, which is more than the buffers of sockets hold");
     for (content_type, expected) in [
         ("application/didcomm-encrypted+json; charset=utf-8", 202),
         ("application/didcomm-envelope-enc", 202),
