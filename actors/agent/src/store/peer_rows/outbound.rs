@@ -380,9 +380,8 @@ impl AgentStore {
 /// Notes the time at which the next message of a connection is due.
 pub(super) async fn note_next_due(connection: &mut AnyConnection, id: &str) -> Result<(), AgentStoreError> {
     let next_due = first_due(connection, id).await?;
-    let sql = "UPDATE peer_connection SET next_due = CASE WHEN has_ended = 1 THEN NULL ELSE $2 END WHERE id = $1";
-    sqlx::query(sql).bind(id.to_owned()).bind(next_due).execute(connection).await?;
-    Ok(())
+    let unchanged = SettledMessage { connection_id: id.to_owned(), waiting: 0, unanswered: 0 };
+    count_settled(connection, &unchanged, next_due).await
 }
 
 /// Parses a stored answer.
