@@ -6,6 +6,7 @@
 //! transaction shows it and the file is still the one that was opened. A file that was removed, replaced or shortened while it was
 //! open has lost commits: the writer then refuses everything that follows.
 
+mod batch;
 mod database;
 mod engine;
 mod error;
@@ -20,6 +21,7 @@ pub mod small_disk;
 mod tests;
 mod writer;
 
+pub use batch::{BatchValue, StatementBatch};
 pub use database::{AnyDatabase, DatabaseSettings, Durability, OpenError, TableMigration, migrate, sqlite_file};
 pub use engine::StoreEngine;
 pub use error::StoreError;

@@ -22,11 +22,7 @@ use super::{
     service::{PeerService, known_protocol},
     settings::allows_clear_text,
 };
-use crate::{
-    peer_directory::peer_tag,
-    peer_session::SendEnd,
-    store::{QueuedMessage, StoredConnection},
-};
+use crate::{peer_directory::peer_tag, peer_session::SendEnd, store::QueuedMessage};
 
 /// An attempt that ended before its message left.
 pub(super) struct NotReady {
@@ -71,13 +67,12 @@ impl PeerService {
 
     /// Encrypts a message for the peer of its connection.
     async fn seal(&self, queued: &QueuedMessage, fresh: bool) -> Result<Sealed, NotReady> {
-        let connection = self.0.store.connection_of_message(queued.number).await;
-        let connection = connection.map_err(|error| NotReady::passing(error.to_string()))?;
-        let gone = || NotReady { attempt: Attempt::Rejected, reason: "the connection has ended".to_owned() };
-        let StoredConnection { connection, .. } =
-            connection.filter(|one| !one.connection.has_ended).ok_or_else(gone)?;
-        trace::record_peer(&peer_tag(comparable(&connection.public_did)), None);
-        self.seal_for((&connection.our_did, &connection.their_did), queued.message.clone(), fresh).await
+        let route = &queued.route;
+        if route.has_ended {
+            return Err(NotReady { attempt: Attempt::Rejected, reason: "the connection has ended".to_owned() });
+        }
+        trace::record_peer(&peer_tag(comparable(&route.public_did)), None);
+        self.seal_for((&route.our_did, &route.their_did), queued.message.clone(), fresh).await
     }
 
     /// Encrypts a message from a DID of ours for one of a peer.

@@ -8,14 +8,15 @@ use svc_didcomm::{
     peer_did::comparable,
     protocol::{Content, ContentError},
 };
+use svc_store::StatementBatch;
 use uuid::Uuid;
 
 use super::{
-    connections::{connections_with, insert_connection, merge_connections, update_connection},
+    connections::{ask_connections, connections_with, insert_connection, merge_connections, update_connection},
     exchanges::{exchange_of_thread, make_room, put_exchange},
     outbound::{has_queued, parse_answer, queue_message, settle_thread},
     records::insert_record,
-    seen::{SeenBefore, note_answer, note_seen},
+    seen::{SeenBefore, ask_seen, note_answer, note_seen, read_seen},
     types::{ConnectionRole, OwnPeerDid, PeerLimits, StoredConnection, Verdict},
 };
 use crate::{
@@ -80,15 +81,22 @@ impl AgentStore {
         let seconds = now / 1000;
         let mut transaction = self.begin().await?;
         let dids: Vec<&str> = [Some(sender), prior.map(|prior| prior.issuer.as_str())].into_iter().flatten().collect();
-        let stored = connections_with(&mut transaction, &dids).await?;
+        let key = (comparable(sender), message.id.as_str());
+        let mut batch = StatementBatch::default();
+        ask_connections(&mut batch, &dids);
+        ask_seen(&mut batch, key, limits.replay_max);
+        let rows = batch.run(&mut transaction).await?;
+        let [connections, seen, most] = rows.as_slice() else {
+            return Err(AgentStoreError::CorruptRow("the answers to three questions".to_owned()));
+        };
+        let stored = connections.iter().map(StoredConnection::read).collect::<Result<Vec<_>, _>>()?;
         let known: Vec<Connection> = stored.iter().map(|one| one.connection.clone()).collect();
         let placement = match place(&known, Arrival { sender, recipient, prior, now: seconds }) {
             Ok(placement) => placement,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let key = (comparable(sender), message.id.as_str());
-        match note_seen(&mut transaction, key, seconds, limits.replay_max).await? {
-            SeenBefore::No => {}
+        match read_seen(seen, most, key.0)? {
+            SeenBefore::No => note_seen(&mut batch, key, seconds),
             SeenBefore::Full => return Ok(Ok(TakenMessage::MemoryFull)),
             SeenBefore::Yes { answer } => {
                 let connection_id = match placement {
@@ -117,13 +125,14 @@ impl AgentStore {
             }
         }
         let mut events = Vec::new();
-        let connection = write_placement(&mut transaction, placement, &stored, arrived, &mut events).await?;
+        let connection = write_placement(&mut batch, placement, &stored, arrived, &mut events)?;
         let connection_id = connection.connection.id.clone();
         if message.thread() != message.id {
-            settle_thread(&mut transaction, &connection_id, message.thread()).await?;
+            settle_thread(&mut batch, &connection_id, message.thread(), seconds);
         }
         let known = match arrived.content {
             Ok(Content::IssueCredential(_) | Content::ProblemReport(_)) => {
+                batch.run(&mut transaction).await?;
                 exchange_of_thread(&mut transaction, &connection_id, message.thread()).await?
             }
             _ => None,
@@ -134,20 +143,22 @@ impl AgentStore {
             exchange = None;
         }
         if let Some(record) = &record {
-            insert_record(&mut transaction, record, limits.records_per_connection).await?;
+            insert_record(&mut batch, record, limits.records_per_connection);
             events.push(PeerEvent::basic_message(record));
         }
         if let Some(exchange) = &exchange {
-            put_exchange(&mut transaction, exchange).await?;
+            put_exchange(&mut batch, exchange);
             events.push(PeerEvent::exchange(exchange));
         }
         let mut has_answer = false;
         if let Some(answer) = &answer {
+            batch.run(&mut transaction).await?;
             has_answer = queue_message(&mut transaction, &connection_id, answer, None, seconds, limits).await?.is_ok();
             if is_answer(&answer.kind) {
-                note_answer(&mut transaction, key, &answer.to_json().to_string()).await?;
+                note_answer(&mut batch, key, answer.to_json().to_string());
             }
         }
+        batch.run(&mut transaction).await?;
         queue_peer_events(&mut transaction, &events, seconds, limits.max_events).await?;
         transaction.commit().await?;
         let has_event = limits.max_events.is_some() && !events.is_empty();
@@ -171,7 +182,9 @@ impl AgentStore {
         };
         let before = stored.into_iter().find(|one| one.connection.id == ended.id);
         let Some(before) = before.filter(|before| !before.connection.has_ended) else { return Ok(Ok(false)) };
-        update_connection(&mut transaction, &ended, None, now, true).await?;
+        let mut batch = StatementBatch::default();
+        update_connection(&mut batch, &ended, None, now, true);
+        batch.run(&mut transaction).await?;
         let after = StoredConnection { connection: ended, updated_at: now, last_seen_at: Some(now), ..before };
         queue_peer_events(&mut transaction, &[PeerEvent::connection(&after)], now / 1000, limits.max_events).await?;
         transaction.commit().await?;
@@ -184,8 +197,8 @@ fn repeated(connection_id: String, has_answer: bool) -> TakenMessage {
 }
 
 /// Writes the connection of a message; returns it.
-async fn write_placement(
-    transaction: &mut sqlx::AnyConnection,
+fn write_placement(
+    batch: &mut StatementBatch,
     placement: Placement,
     stored: &[StoredConnection],
     arrived: &ArrivedMessage<'_>,
@@ -215,7 +228,7 @@ async fn write_placement(
                 created_at: now,
                 updated_at: now,
             };
-            insert_connection(transaction, &added).await?;
+            insert_connection(batch, &added);
             events.push(PeerEvent::connection(&added));
             return Ok(added);
         }
@@ -224,11 +237,11 @@ async fn write_placement(
             (connection, is_changed)
         }
         Placement::Merged { kept, dropped } => {
-            merge_connections(transaction, &kept.id, &dropped).await?;
+            merge_connections(batch, &kept.id, &dropped, now / 1000);
             (kept, true)
         }
     };
-    update_connection(transaction, &connection, verdict, now, is_changed).await?;
+    update_connection(batch, &connection, verdict, now, is_changed);
     let before = before(&connection.id).ok_or_else(corrupt)?;
     let updated_at = if is_changed { now } else { before.updated_at };
     let verdict = verdict.or(before.verdict);

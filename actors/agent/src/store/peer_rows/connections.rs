@@ -5,6 +5,7 @@ use svc_didcomm::{
     connection::Connection,
     peer_did::{comparable, is_same_did},
 };
+use svc_store::StatementBatch;
 
 use super::outbound::note_next_due;
 use super::types::{CONNECTION_COLUMNS, ConnectionFilter, OwnPeerDid, PeerLimits, StoredConnection, Verdict};
@@ -131,7 +132,9 @@ impl AgentStore {
         if let Some(known) = known.into_iter().find(is_same) {
             return Ok(known);
         }
-        insert_connection(&mut transaction, added).await?;
+        let mut batch = StatementBatch::default();
+        insert_connection(&mut batch, added);
+        batch.run(&mut transaction).await?;
         let event = PeerEvent::connection(added);
         queue_peer_events(&mut transaction, &[event], added.created_at / 1000, limits.max_events).await?;
         transaction.commit().await?;
@@ -201,106 +204,105 @@ pub(super) async fn connections_with(
     connection: &mut AnyConnection,
     dids: &[&str],
 ) -> Result<Vec<StoredConnection>, AgentStoreError> {
+    let mut batch = StatementBatch::default();
+    ask_connections(&mut batch, dids);
+    let rows = batch.run(connection).await?;
+    rows.iter().flatten().map(StoredConnection::read).collect()
+}
+
+/// Asks for the connections that know one of these DIDs.
+pub(super) fn ask_connections(batch: &mut StatementBatch, dids: &[&str]) {
     let sql = format!(
         "SELECT {CONNECTION_COLUMNS} FROM peer_connection WHERE id IN \
          (SELECT connection_id FROM peer_did WHERE did IN ({})) ORDER BY created_at, id",
         placeholders(dids.len(), 1)
     );
-    let query = dids.iter().fold(sqlx::query(AssertSqlSafe(sql)), |query, did| query.bind(comparable(did).to_owned()));
-    let rows = query.fetch_all(connection).await?;
-    rows.iter().map(StoredConnection::read).collect()
+    batch.add_all(sql, dids.iter().map(|did| comparable(did).into()).collect());
 }
 
-pub(super) async fn insert_connection(
-    connection: &mut AnyConnection,
-    added: &StoredConnection,
-) -> Result<(), AgentStoreError> {
+pub(super) fn insert_connection(batch: &mut StatementBatch, added: &StoredConnection) {
     let sql = "INSERT INTO peer_connection (id, role, our_did, their_did, public_did, previous, has_ended, thread_id, \
                out_of_band_id, parent_id, trusted, judged_at, last_seen_at, waiting, unanswered, basic_messages, created_at, \
                updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, 0, 0, $14, $15)";
-    let Connection { id, our_did, their_did, previous, public_did, has_ended } = added.connection.clone();
-    sqlx::query(sql)
-        .bind(id)
-        .bind(added.role.as_str())
-        .bind(our_did)
-        .bind(their_did)
-        .bind(public_did)
-        .bind(serde_json::json!(previous).to_string())
-        .bind(i64::from(has_ended))
-        .bind(added.thread_id.clone())
-        .bind(added.out_of_band_id.clone())
-        .bind(added.parent_id.clone())
-        .bind(added.verdict.map(|verdict| i64::from(verdict.is_trusted)))
-        .bind(added.verdict.map(|verdict| verdict.at))
-        .bind(added.last_seen_at)
-        .bind(added.created_at)
-        .bind(added.updated_at)
-        .execute(&mut *connection)
-        .await?;
-    write_known_dids(connection, &added.connection).await
+    let Connection { id, our_did, their_did, previous, public_did, has_ended } = &added.connection;
+    batch.add(
+        sql,
+        [
+            id.as_str().into(),
+            added.role.as_str().into(),
+            our_did.as_str().into(),
+            their_did.as_str().into(),
+            public_did.as_str().into(),
+            serde_json::json!(previous).to_string().into(),
+            i64::from(*has_ended).into(),
+            added.thread_id.clone().into(),
+            added.out_of_band_id.clone().into(),
+            added.parent_id.clone().into(),
+            added.verdict.map(|verdict| i64::from(verdict.is_trusted)).into(),
+            added.verdict.map(|verdict| verdict.at).into(),
+            added.last_seen_at.into(),
+            added.created_at.into(),
+            added.updated_at.into(),
+        ],
+    );
+    write_known_dids(batch, &added.connection);
 }
 
 /// Writes the DIDs of a connection, and when it was last seen.
-pub(super) async fn update_connection(
-    connection: &mut AnyConnection,
+pub(super) fn update_connection(
+    batch: &mut StatementBatch,
     changed: &Connection,
     verdict: Option<Verdict>,
     now: i64,
     has_changed: bool,
-) -> Result<(), AgentStoreError> {
+) {
     let sql = "UPDATE peer_connection SET their_did = $2, previous = $3, has_ended = $4, last_seen_at = $5, \
                trusted = COALESCE($6, trusted), judged_at = COALESCE($7, judged_at), \
                updated_at = CASE WHEN $8 = 1 THEN $5 ELSE updated_at END WHERE id = $1";
-    sqlx::query(sql)
-        .bind(changed.id.clone())
-        .bind(changed.their_did.clone())
-        .bind(serde_json::json!(changed.previous).to_string())
-        .bind(i64::from(changed.has_ended))
-        .bind(now)
-        .bind(verdict.map(|verdict| i64::from(verdict.is_trusted)))
-        .bind(verdict.map(|verdict| verdict.at))
-        .bind(i64::from(has_changed))
-        .execute(&mut *connection)
-        .await?;
-    if has_changed { write_known_dids(connection, changed).await } else { Ok(()) }
-}
-
-async fn write_known_dids(connection: &mut AnyConnection, of: &Connection) -> Result<(), AgentStoreError> {
-    sqlx::query("DELETE FROM peer_did WHERE connection_id = $1").bind(of.id.clone()).execute(&mut *connection).await?;
-    for did in of.known_dids() {
-        sqlx::query("INSERT INTO peer_did (did, connection_id) VALUES ($1, $2)")
-            .bind(did.to_owned())
-            .bind(of.id.clone())
-            .execute(&mut *connection)
-            .await?;
+    batch.add(
+        sql,
+        [
+            changed.id.as_str().into(),
+            changed.their_did.as_str().into(),
+            serde_json::json!(changed.previous).to_string().into(),
+            i64::from(changed.has_ended).into(),
+            now.into(),
+            verdict.map(|verdict| i64::from(verdict.is_trusted)).into(),
+            verdict.map(|verdict| verdict.at).into(),
+            i64::from(has_changed).into(),
+        ],
+    );
+    if has_changed {
+        write_known_dids(batch, changed);
     }
-    Ok(())
 }
 
-/// Moves everything of one connection to another, and removes it.
-pub(super) async fn merge_connections(
-    connection: &mut AnyConnection,
-    kept: &str,
-    dropped: &str,
-) -> Result<(), AgentStoreError> {
+fn write_known_dids(batch: &mut StatementBatch, of: &Connection) {
+    batch.add("DELETE FROM peer_did WHERE connection_id = $1", [of.id.as_str().into()]);
+    for did in of.known_dids() {
+        let sql = "INSERT INTO peer_did (did, connection_id) VALUES ($1, $2)";
+        batch.add(sql, [did.into(), of.id.as_str().into()]);
+    }
+}
+
+/// Moves everything of one connection to another, and removes it; `now` in seconds since the epoch.
+pub(super) fn merge_connections(batch: &mut StatementBatch, kept: &str, dropped: &str, now: i64) {
     let sql = "DELETE FROM credential_exchange WHERE connection_id = $2 AND thread_id IN \
                (SELECT thread_id FROM credential_exchange WHERE connection_id = $1)";
-    sqlx::query(sql).bind(kept.to_owned()).bind(dropped.to_owned()).execute(&mut *connection).await?;
+    batch.add(sql, [kept.into(), dropped.into()]);
     for table in ["basic_message", "peer_message", "credential_exchange"] {
         let sql = format!("UPDATE {table} SET connection_id = $1 WHERE connection_id = $2");
-        let query = sqlx::query(AssertSqlSafe(sql)).bind(kept.to_owned()).bind(dropped.to_owned());
-        query.execute(&mut *connection).await?;
+        batch.add(sql, [kept.into(), dropped.into()]);
     }
     let sql = "UPDATE peer_connection SET \
                waiting = waiting + (SELECT waiting FROM peer_connection WHERE id = $2), \
                unanswered = unanswered + (SELECT unanswered FROM peer_connection WHERE id = $2), \
                basic_messages = basic_messages + (SELECT basic_messages FROM peer_connection WHERE id = $2) WHERE id = $1";
-    sqlx::query(sql).bind(kept.to_owned()).bind(dropped.to_owned()).execute(&mut *connection).await?;
-    note_next_due(connection, kept).await?;
+    batch.add(sql, [kept.into(), dropped.into()]);
+    note_next_due(batch, kept, now);
     for sql in ["DELETE FROM peer_did WHERE connection_id = $1", "DELETE FROM peer_connection WHERE id = $1"] {
-        sqlx::query(sql).bind(dropped.to_owned()).execute(&mut *connection).await?;
+        batch.add(sql, [dropped.into()]);
     }
-    Ok(())
 }
 
 async fn delete_connection(connection: &mut AnyConnection, id: &str) -> Result<bool, AgentStoreError> {

@@ -2,6 +2,7 @@
 
 use sqlx::{AnyConnection, AssertSqlSafe};
 use svc_didcomm::Message;
+use svc_store::StatementBatch;
 
 use super::{
     connections::Conditions,
@@ -45,30 +46,28 @@ pub(super) async fn make_room(connection: &mut AnyConnection, connection_id: &st
 }
 
 /// Stores an exchange, in the place of its earlier state.
-pub(super) async fn put_exchange(
-    connection: &mut AnyConnection,
-    exchange: &StoredExchange,
-) -> Result<(), AgentStoreError> {
+pub(super) fn put_exchange(batch: &mut StatementBatch, exchange: &StoredExchange) {
     let sql = "INSERT INTO credential_exchange (id, connection_id, thread_id, parent_thread_id, state, role, format, schema_id, offer, \
                credential, error, created_at, updated_at) VALUES ($1, $2, $3, $4, $5, 'holder', $6, $7, $8, $9, $10, $11, $12) \
                ON CONFLICT (id) DO UPDATE SET state = $5, format = $6, schema_id = $7, offer = $8, credential = $9, error = $10, \
                updated_at = $12";
-    sqlx::query(sql)
-        .bind(exchange.id.clone())
-        .bind(exchange.connection_id.clone())
-        .bind(exchange.thread_id.clone())
-        .bind(exchange.parent_thread_id.clone())
-        .bind(exchange.state.as_str())
-        .bind(exchange.format.clone())
-        .bind(exchange.schema_id.map(to_column))
-        .bind(exchange.offer.to_string())
-        .bind(exchange.credential.as_ref().map(ToString::to_string))
-        .bind(exchange.error.clone())
-        .bind(exchange.created_at)
-        .bind(exchange.updated_at)
-        .execute(connection)
-        .await?;
-    Ok(())
+    batch.add(
+        sql,
+        [
+            exchange.id.as_str().into(),
+            exchange.connection_id.as_str().into(),
+            exchange.thread_id.as_str().into(),
+            exchange.parent_thread_id.clone().into(),
+            exchange.state.as_str().into(),
+            exchange.format.as_str().into(),
+            exchange.schema_id.map(to_column).into(),
+            exchange.offer.to_string().into(),
+            exchange.credential.as_ref().map(ToString::to_string).into(),
+            exchange.error.clone().into(),
+            exchange.created_at.into(),
+            exchange.updated_at.into(),
+        ],
+    );
 }
 
 impl AgentStore {
@@ -116,7 +115,9 @@ impl AgentStore {
         if let Err(refusal) = queued {
             return Ok(Err(refusal));
         }
-        put_exchange(&mut transaction, exchange).await?;
+        let mut batch = StatementBatch::default();
+        put_exchange(&mut batch, exchange);
+        batch.run(&mut transaction).await?;
         queue_peer_events(&mut transaction, event.as_slice(), now, limits.max_events).await?;
         transaction.commit().await?;
         Ok(Ok(true))

@@ -6,8 +6,9 @@ use svc_didcomm::{
     Message,
     delivery::{Attempt, DeliveryState, Next, Repetition, Waiting, after_attempt},
 };
+use svc_store::StatementBatch;
 
-use super::types::{CONNECTION_COLUMNS, PeerLimits, StoredConnection};
+use super::types::PeerLimits;
 use crate::store::{
     agent_store::{AgentStore, to_column},
     chain_rows::from_column,
@@ -25,6 +26,32 @@ pub(crate) struct QueuedMessage {
     pub message: Message,
     /// Its state.
     pub waiting: Waiting,
+    /// The DIDs of the connection.
+    pub route: MessageRoute,
+}
+
+/// The two ends of a connection when its message was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct MessageRoute {
+    /// Our DID.
+    pub our_did: String,
+    /// The peer's present DID.
+    pub their_did: String,
+    /// The DID that the peer is known by.
+    pub public_did: String,
+    /// Whether the peer has ended the connection.
+    pub has_ended: bool,
+}
+
+impl MessageRoute {
+    fn read(row: &AnyRow) -> Result<Self, sqlx::Error> {
+        Ok(Self {
+            our_did: row.try_get("our_did")?,
+            their_did: row.try_get("their_did")?,
+            public_did: row.try_get("public_did")?,
+            has_ended: row.try_get::<i64, _>("has_ended")? != 0,
+        })
+    }
 }
 
 /// A message that was sent once, and the step after it.
@@ -47,6 +74,9 @@ pub(crate) enum QueueRefusal {
     Full,
 }
 
+/// True once the message with the next number stands in the outbox.
+const IS_QUEUED: &str = "EXISTS (SELECT 1 FROM peer_message WHERE number = (SELECT next_number FROM peer_total))";
+
 /// Puts a message behind the others of its connection; `now` in seconds since the epoch.
 pub(super) async fn queue_message(
     connection: &mut AnyConnection,
@@ -56,39 +86,49 @@ pub(super) async fn queue_message(
     now: i64,
     limits: &PeerLimits,
 ) -> Result<Result<(), QueueRefusal>, AgentStoreError> {
-    let sql = "UPDATE peer_connection SET waiting = waiting + 1, \
-               next_due = CASE WHEN next_due IS NULL OR next_due > $2 THEN $2 ELSE next_due END \
-               WHERE id = $1 AND has_ended = 0 AND waiting + unanswered < $3";
     let (per_peer, max) = (to_column(limits.outbox_per_peer), to_column(limits.outbox_max));
-    let counted = sqlx::query(sql).bind(connection_id.to_owned()).bind(now).bind(per_peer);
-    if counted.execute(&mut *connection).await?.rows_affected() == 0 {
-        let sql = "SELECT has_ended FROM peer_connection WHERE id = $1";
-        let has_ended = sqlx::query_scalar(sql).bind(connection_id.to_owned()).fetch_optional(connection).await?;
-        return Ok(Err(if has_ended == Some(0_i64) { QueueRefusal::PeerFull } else { QueueRefusal::Ended }));
-    }
-    let sql = "UPDATE peer_total SET waiting = waiting + 1, next_number = next_number + 1 WHERE waiting < $1 \
-               RETURNING next_number - 1";
-    let number: Option<i64> = sqlx::query_scalar(sql).bind(max).fetch_optional(&mut *connection).await?;
-    let Some(number) = number else {
-        let sql = "UPDATE peer_connection SET waiting = waiting - 1 WHERE id = $1";
-        sqlx::query(sql).bind(connection_id.to_owned()).execute(&mut *connection).await?;
-        note_next_due(connection, connection_id).await?;
-        return Ok(Err(QueueRefusal::Full));
-    };
+    let mut batch = StatementBatch::default();
     let sql = "INSERT INTO peer_message (number, id, connection_id, thread, kind, body, record_id, stored_at, due_at, sending, \
-               failures, unknowns) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, 0, 0, 0)";
-    sqlx::query(sql)
-        .bind(number)
-        .bind(message.id.clone())
-        .bind(connection_id.to_owned())
-        .bind(message.thread().to_owned())
-        .bind(message.kind.clone())
-        .bind(message.to_json().to_string())
-        .bind(record_id.map(str::to_owned))
-        .bind(now)
-        .execute(connection)
-        .await?;
-    Ok(Ok(()))
+               failures, unknowns) SELECT next_number, $2, $1, $3, $4, $5, $6, $7, $7, 0, 0, 0 FROM peer_total \
+               WHERE waiting < $8 AND EXISTS \
+               (SELECT 1 FROM peer_connection AS one WHERE one.id = $1 AND has_ended = 0 AND one.waiting + unanswered < $9) \
+               RETURNING number";
+    let (thread, body) = (message.thread(), message.to_json().to_string());
+    let record_id = record_id.map(str::to_owned);
+    batch.add(
+        sql,
+        [
+            connection_id.into(),
+            message.id.as_str().into(),
+            thread.into(),
+            message.kind.as_str().into(),
+            body.into(),
+            record_id.into(),
+            now.into(),
+            max.into(),
+            per_peer.into(),
+        ],
+    );
+    let sql = format!(
+        "UPDATE peer_connection SET waiting = waiting + 1, \
+         next_due = CASE WHEN next_due IS NULL OR next_due > $2 THEN $2 ELSE next_due END WHERE id = $1 AND {IS_QUEUED}"
+    );
+    batch.add(sql, [connection_id.into(), now.into()]);
+    let sql = format!("UPDATE peer_total SET waiting = waiting + 1, next_number = next_number + 1 WHERE {IS_QUEUED}");
+    batch.add(sql, []);
+    let is_queued = batch.run(connection).await?.first().is_some_and(|rows| !rows.is_empty());
+    if is_queued {
+        return Ok(Ok(()));
+    }
+    let sql = "SELECT has_ended, waiting + unanswered AS kept FROM peer_connection WHERE id = $1";
+    let row = sqlx::query(sql).bind(connection_id.to_owned()).fetch_optional(connection).await?;
+    let Some(row) = row else { return Ok(Err(QueueRefusal::Ended)) };
+    let (has_ended, kept): (i64, i64) = (row.try_get("has_ended")?, row.try_get("kept")?);
+    Ok(Err(match has_ended {
+        0 if kept < per_peer => QueueRefusal::Full,
+        0 => QueueRefusal::PeerFull,
+        _ => QueueRefusal::Ended,
+    }))
 }
 
 /// Whether the outbox has a message with an id for a connection.
@@ -103,68 +143,25 @@ pub(super) async fn has_queued(
 }
 
 /// A later message of a thread shows that those before it have arrived.
-pub(super) async fn settle_thread(
-    connection: &mut AnyConnection,
-    connection_id: &str,
-    thread: &str,
-) -> Result<(), AgentStoreError> {
-    let sql = "SELECT number FROM peer_message WHERE connection_id = $1 AND thread = $2 AND unknown_since IS NOT NULL AND sending = 0 \
-               AND kind <> $3";
+pub(super) fn settle_thread(batch: &mut StatementBatch, connection_id: &str, thread: &str, now: i64) {
     // The issuer repeats its credential because the acknowledgement did not arrive.
     let ack = svc_didcomm::protocol::issue_credential::ACK;
-    let query = sqlx::query_scalar(sql).bind(connection_id.to_owned()).bind(thread.to_owned()).bind(ack);
-    let numbers: Vec<i64> = query.fetch_all(&mut *connection).await?;
-    for number in numbers {
-        settle(connection, SentMessage { number, next: Next::Delivered }, 0).await?;
+    let arrived = "FROM peer_message WHERE connection_id = $1 AND thread = $2 AND unknown_since IS NOT NULL AND sending = 0 AND kind <> $3";
+    let sql = [
+        format!("UPDATE basic_message SET delivery = 'delivered' WHERE id IN (SELECT record_id {arrived})"),
+        format!("UPDATE peer_connection SET unanswered = unanswered - (SELECT COUNT(*) {arrived}) WHERE id = $1"),
+        format!("UPDATE peer_total SET waiting = waiting - (SELECT COUNT(*) {arrived})"),
+        format!("DELETE {arrived}"),
+    ];
+    for sql in sql {
+        batch.add(sql, [connection_id.into(), thread.into(), ack.into()]);
     }
-    Ok(())
+    note_next_due(batch, connection_id, now);
 }
 
-/// A message whose attempt is noted, with the changes of its connection's counters, which are still to be written.
-struct SettledMessage {
-    connection_id: String,
-    waiting: i64,
-    unanswered: i64,
-}
-
-/// Notes the step after an attempt, with the counters of the connection and the time of its next message.
-async fn settle(connection: &mut AnyConnection, sent: SentMessage, now: i64) -> Result<(), AgentStoreError> {
-    if let Some(settled) = settle_message(connection, sent, now).await? {
-        let next_due = first_due(connection, &settled.connection_id).await?;
-        count_settled(connection, &settled, next_due).await?;
-    }
-    Ok(())
-}
-
-/// Writes the counters of a connection, and the time of its next message.
-async fn count_settled(
-    connection: &mut AnyConnection,
-    settled: &SettledMessage,
-    next_due: Option<i64>,
-) -> Result<(), AgentStoreError> {
-    let sql = "UPDATE peer_connection SET waiting = waiting + $2, unanswered = unanswered + $3, \
-               next_due = CASE WHEN has_ended = 1 THEN NULL ELSE $4 END WHERE id = $1";
-    let query = sqlx::query(sql).bind(settled.connection_id.clone()).bind(settled.waiting).bind(settled.unanswered);
-    query.bind(next_due).execute(connection).await?;
-    Ok(())
-}
-
-/// Notes the step after an attempt on the message itself. One that was settled meanwhile stays so.
-async fn settle_message(
-    connection: &mut AnyConnection,
-    sent: SentMessage,
-    now: i64,
-) -> Result<Option<SettledMessage>, AgentStoreError> {
-    let is_gone = matches!(sent.next, Next::Delivered | Next::Undeliverable);
-    let sql = if is_gone {
-        "DELETE FROM peer_message WHERE number = $1 RETURNING connection_id, record_id, unknown_since"
-    } else {
-        "SELECT connection_id, record_id, unknown_since FROM peer_message WHERE number = $1"
-    };
-    let row = sqlx::query(sql).bind(sent.number).fetch_optional(&mut *connection).await?;
-    let Some(row) = row else { return Ok(None) };
-    let (connection_id, record_id): (String, Option<String>) = (row.try_get(0)?, row.try_get(1)?);
-    let was_unanswered = row.try_get::<Option<i64>, _>(2)?.is_some();
+/// Notes the step after an attempt. A message that was settled meanwhile stays so.
+fn settle(batch: &mut StatementBatch, sent: SentMessage, now: i64) {
+    let number = sent.number;
     let state = match sent.next {
         Next::Delivered => DeliveryState::Delivered,
         Next::Undeliverable => DeliveryState::Undeliverable,
@@ -172,44 +169,43 @@ async fn settle_message(
         Next::Again { waiting, .. } if waiting.unknown_since.is_some() => DeliveryState::Unanswered,
         Next::Again { .. } => DeliveryState::Waiting,
     };
+    let sql =
+        "UPDATE basic_message SET delivery = $2 WHERE id = (SELECT record_id FROM peer_message WHERE number = $1)";
+    batch.add(sql, [number.into(), state.as_str().into()]);
+    // It may belong to another connection by now: that one is looked at again.
+    let sql = "UPDATE peer_connection SET \
+               waiting = waiting + $2 - (SELECT COUNT(*) FROM peer_message WHERE number = $1 AND unknown_since IS NULL), \
+               unanswered = unanswered + $3 - (SELECT COUNT(*) FROM peer_message WHERE number = $1 AND unknown_since IS NOT NULL), \
+               next_due = CASE WHEN has_ended = 1 THEN NULL ELSE $4 END \
+               WHERE id = (SELECT connection_id FROM peer_message WHERE number = $1)";
+    let count = |counted: DeliveryState| i64::from(state == counted).into();
+    batch.add(sql, [number.into(), count(DeliveryState::Waiting), count(DeliveryState::Unanswered), now.into()]);
     match sent.next {
         Next::Delivered | Next::Undeliverable => {
-            sqlx::query("UPDATE peer_total SET waiting = waiting - 1").execute(&mut *connection).await?;
+            let sql = "UPDATE peer_total SET waiting = waiting - (SELECT COUNT(*) FROM peer_message WHERE number = $1)";
+            batch.add(sql, [number.into()]);
+            batch.add("DELETE FROM peer_message WHERE number = $1", [number.into()]);
         }
         Next::Unanswered => {
             let sql = "UPDATE peer_message SET sending = 0, due_at = NULL, unknown_since = COALESCE(unknown_since, $2) \
                        WHERE number = $1";
-            sqlx::query(sql).bind(sent.number).bind(now).execute(&mut *connection).await?;
+            batch.add(sql, [number.into(), now.into()]);
         }
         Next::Again { at, waiting } => {
             let sql = "UPDATE peer_message SET sending = 0, due_at = $2, unknown_since = $3, failures = $4, unknowns = $5 \
                        WHERE number = $1";
-            sqlx::query(sql)
-                .bind(sent.number)
-                .bind(at)
-                .bind(waiting.unknown_since)
-                .bind(i64::from(waiting.failures))
-                .bind(i64::from(waiting.unknowns))
-                .execute(&mut *connection)
-                .await?;
+            let [failures, unknowns] = [waiting.failures, waiting.unknowns].map(i64::from);
+            batch.add(sql, [number.into(), at.into(), waiting.unknown_since.into(), failures.into(), unknowns.into()]);
         }
     }
-    if let Some(record_id) = record_id {
-        let sql = "UPDATE basic_message SET delivery = $2 WHERE id = $1";
-        sqlx::query(sql).bind(record_id).bind(state.as_str()).execute(&mut *connection).await?;
-    }
-    let is_unanswered = state == DeliveryState::Unanswered;
-    let waiting = i64::from(!is_gone && !is_unanswered) - i64::from(!was_unanswered);
-    let unanswered = i64::from(is_unanswered) - i64::from(was_unanswered);
-    Ok(Some(SettledMessage { connection_id, waiting, unanswered }))
 }
 
 /// Seconds that an attempt takes at most: two documents, and a connection and an answer of each of several endpoints.
 const LONGEST_ATTEMPT: i64 = 900;
 
-const QUEUED_COLUMNS: &str = "number, connection_id, kind, body, stored_at, unknown_since, failures, unknowns";
+const QUEUED_COLUMNS: &str = "number, connection_id, body, stored_at, unknown_since, failures, unknowns";
 
-fn read_queued(row: &AnyRow) -> Result<QueuedMessage, AgentStoreError> {
+fn read_message(row: &AnyRow) -> Result<(Message, Waiting), AgentStoreError> {
     let body: String = row.try_get("body")?;
     let corrupt = || AgentStoreError::CorruptRow("a message of the outbox".to_owned());
     let message = Message::parse(body.as_bytes()).map_err(|_| corrupt())?;
@@ -221,7 +217,7 @@ fn read_queued(row: &AnyRow) -> Result<QueuedMessage, AgentStoreError> {
         failures: count("failures")?,
         unknowns: count("unknowns")?,
     };
-    Ok(QueuedMessage { number: row.try_get("number")?, connection_id: row.try_get("connection_id")?, message, waiting })
+    Ok((message, waiting))
 }
 
 /// The number of the message that is sent next over a connection, `$1`. Those that were never sent go in their order; one whose arrival is
@@ -240,17 +236,12 @@ async fn first_due(connection: &mut AnyConnection, connection_id: &str) -> Resul
     Ok(sqlx::query_scalar(AssertSqlSafe(sql)).bind(connection_id.to_owned()).fetch_optional(connection).await?)
 }
 
-/// Marks the next message of a connection as being sent, if it is due.
-async fn mark_first_due(
-    connection: &mut AnyConnection,
-    connection_id: &str,
-    now: i64,
-) -> Result<Option<QueuedMessage>, AgentStoreError> {
+/// Marks the next message of a connection as being sent, if it is due; its row is returned.
+fn mark_first_due(batch: &mut StatementBatch, connection_id: &str, now: i64) {
     let sql = format!(
         "UPDATE peer_message SET sending = 1 WHERE number = ({NEXT_NUMBER}) AND due_at <= $2 RETURNING {QUEUED_COLUMNS}"
     );
-    let query = sqlx::query(AssertSqlSafe(sql)).bind(connection_id.to_owned()).bind(now);
-    query.fetch_optional(connection).await?.as_ref().map(read_queued).transpose()
+    batch.add(sql, [connection_id.into(), now.into()]);
 }
 
 impl AgentStore {
@@ -275,39 +266,19 @@ impl AgentStore {
             }
         }
         let mut transaction = self.begin().await?;
-        let settled = match sent {
-            Some(sent) => settle_message(&mut transaction, sent, now).await?,
-            None => None,
-        };
-        let mut counted = SettledMessage { connection_id: connection_id.to_owned(), waiting: 0, unanswered: 0 };
-        match settled {
-            Some(settled) if settled.connection_id == connection_id => counted = settled,
-            // The connection has become a part of another one meanwhile.
-            Some(settled) => {
-                let next_due = first_due(&mut transaction, &settled.connection_id).await?;
-                count_settled(&mut transaction, &settled, next_due).await?;
-            }
-            None => {}
+        let mut batch = StatementBatch::default();
+        if let Some(sent) = sent {
+            settle(&mut batch, sent, now);
         }
-        let taken = mark_first_due(&mut transaction, connection_id, now).await?;
-        let next_due = match &taken {
-            // Should the session die, another one looks after the message then.
-            Some(_) => Some(now + LONGEST_ATTEMPT),
-            None => first_due(&mut transaction, connection_id).await?,
-        };
-        count_settled(&mut transaction, &counted, next_due).await?;
+        mark_first_due(&mut batch, connection_id, now);
+        note_next_due(&mut batch, connection_id, now);
+        let rows = batch.run(&mut transaction).await?;
         transaction.commit().await?;
-        Ok(taken)
-    }
-
-    /// Returns the connection that a message of the outbox goes over now.
-    pub(crate) async fn connection_of_message(&self, number: i64) -> Result<Option<StoredConnection>, AgentStoreError> {
-        let sql = format!(
-            "SELECT {CONNECTION_COLUMNS} FROM peer_connection \
-             WHERE id = (SELECT connection_id FROM peer_message WHERE number = $1)"
-        );
-        let row = sqlx::query(AssertSqlSafe(sql)).bind(number).fetch_optional(self.reader()).await?;
-        row.as_ref().map(StoredConnection::read).transpose()
+        let [.., marked, noted] = rows.as_slice() else { return Ok(None) };
+        let (Some(marked), Some(noted)) = (marked.first(), noted.first()) else { return Ok(None) };
+        let (message, waiting) = read_message(marked)?;
+        let (number, route) = (marked.try_get("number")?, MessageRoute::read(noted)?);
+        Ok(Some(QueuedMessage { number, connection_id: connection_id.to_owned(), message, waiting, route }))
     }
 
     /// Settles the messages that were being sent when a session or the process ended: their result is unknown.
@@ -326,9 +297,13 @@ impl AgentStore {
         }
         let mut transaction = self.begin().await?;
         for row in &rows {
-            let queued = read_queued(row)?;
-            let next = after_attempt(queued.waiting, Attempt::Unknown, now, max_age, 0.0);
-            settle(&mut transaction, SentMessage { number: queued.number, next }, now).await?;
+            let (_, waiting) = read_message(row)?;
+            let (number, connection_id): (i64, String) = (row.try_get("number")?, row.try_get("connection_id")?);
+            let next = after_attempt(waiting, Attempt::Unknown, now, max_age, 0.0);
+            let mut batch = StatementBatch::default();
+            settle(&mut batch, SentMessage { number, next }, now);
+            note_next_due(&mut batch, &connection_id, now);
+            batch.run(&mut transaction).await?;
         }
         Ok(transaction.commit().await?)
     }
@@ -377,11 +352,17 @@ impl AgentStore {
     }
 }
 
-/// Notes the time at which the next message of a connection is due.
-pub(super) async fn note_next_due(connection: &mut AnyConnection, id: &str) -> Result<(), AgentStoreError> {
-    let next_due = first_due(connection, id).await?;
-    let unchanged = SettledMessage { connection_id: id.to_owned(), waiting: 0, unanswered: 0 };
-    count_settled(connection, &unchanged, next_due).await
+/// Notes the time at which a connection is to be looked at again; its DIDs are returned.
+pub(super) fn note_next_due(batch: &mut StatementBatch, connection_id: &str, now: i64) {
+    // Should the session that sends a message die, another one looks after the message then.
+    let sql = format!(
+        "UPDATE peer_connection SET next_due = CASE \
+         WHEN EXISTS (SELECT 1 FROM peer_message WHERE connection_id = $1 AND sending = 1) THEN $2 \
+         WHEN has_ended = 1 THEN NULL \
+         ELSE (SELECT due_at FROM peer_message WHERE number = ({NEXT_NUMBER})) END \
+         WHERE id = $1 RETURNING our_did, their_did, public_did, has_ended"
+    );
+    batch.add(sql, [connection_id.into(), (now + LONGEST_ATTEMPT).into()]);
 }
 
 /// Parses a stored answer.

@@ -1,7 +1,8 @@
 //! Basic messages as records.
 
-use sqlx::{AnyConnection, AssertSqlSafe};
+use sqlx::AssertSqlSafe;
 use svc_didcomm::{Message, protocol::basic_message::BasicMessage};
+use svc_store::StatementBatch;
 
 use super::{
     connections::Conditions,
@@ -13,36 +14,31 @@ use crate::store::{
     error::AgentStoreError,
 };
 
-/// Stores a record. Of the oldest ones beyond the limit of a connection one goes.
-pub(super) async fn insert_record(
-    connection: &mut AnyConnection,
-    record: &StoredBasicMessage,
-    max: u64,
-) -> Result<(), AgentStoreError> {
+/// Stores a record. With one beyond the limit of a connection the oldest go.
+pub(super) fn insert_record(batch: &mut StatementBatch, record: &StoredBasicMessage, max: u64) {
+    let (id, max) = (record.connection_id.as_str(), to_column(max));
+    let sql = "DELETE FROM basic_message WHERE id IN \
+               (SELECT id FROM basic_message WHERE connection_id = $1 ORDER BY id LIMIT \
+               (SELECT CASE WHEN basic_messages < $2 THEN 0 ELSE basic_messages + 1 - $2 END FROM peer_connection WHERE id = $1))";
+    batch.add(sql, [id.into(), max.into()]);
+    let sql = "UPDATE peer_connection SET basic_messages = CASE WHEN basic_messages < $2 THEN basic_messages + 1 ELSE $2 END \
+               WHERE id = $1";
+    batch.add(sql, [id.into(), max.into()]);
     let sql = "INSERT INTO basic_message (id, connection_id, role, content, sent_at, created_at, delivery) \
                VALUES ($1, $2, $3, $4, $5, $6, $7)";
-    sqlx::query(sql)
-        .bind(record.id.clone())
-        .bind(record.connection_id.clone())
-        .bind(record.role.as_str())
-        .bind(record.content.clone())
-        .bind(record.sent_at)
-        .bind(record.created_at)
-        .bind(record.delivery.map(|delivery| delivery.as_str()))
-        .execute(&mut *connection)
-        .await?;
-    let sql = "UPDATE peer_connection SET basic_messages = basic_messages + 1 WHERE id = $1 RETURNING basic_messages";
-    let query = sqlx::query_scalar(sql).bind(record.connection_id.clone());
-    let count: i64 = query.fetch_one(&mut *connection).await?;
-    if count > to_column(max) {
-        let sql = "DELETE FROM basic_message WHERE id IN \
-                   (SELECT id FROM basic_message WHERE connection_id = $1 ORDER BY id LIMIT $2)";
-        let excess = count - to_column(max);
-        sqlx::query(sql).bind(record.connection_id.clone()).bind(excess).execute(&mut *connection).await?;
-        let sql = "UPDATE peer_connection SET basic_messages = basic_messages - $2 WHERE id = $1";
-        sqlx::query(sql).bind(record.connection_id.clone()).bind(excess).execute(connection).await?;
-    }
-    Ok(())
+    let delivery = record.delivery.map(|delivery| delivery.as_str().to_owned());
+    batch.add(
+        sql,
+        [
+            record.id.as_str().into(),
+            id.into(),
+            record.role.as_str().into(),
+            record.content.as_str().into(),
+            record.sent_at.into(),
+            record.created_at.into(),
+            delivery.into(),
+        ],
+    );
 }
 
 impl AgentStore {
@@ -58,7 +54,9 @@ impl AgentStore {
         let id = Some(record.id.as_str());
         let queued = queue_message(&mut transaction, &record.connection_id, &message, id, now, limits).await?;
         if queued.is_ok() {
-            insert_record(&mut transaction, record, limits.records_per_connection).await?;
+            let mut batch = StatementBatch::default();
+            insert_record(&mut batch, record, limits.records_per_connection);
+            batch.run(&mut transaction).await?;
         }
         transaction.commit().await?;
         Ok(queued)

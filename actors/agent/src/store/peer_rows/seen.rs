@@ -1,17 +1,17 @@
 //! Messages that were handled: each is handled once, and a repetition gets the answer of the first time.
 
-use sqlx::{AnyConnection, Row};
+use sqlx::{Row, any::AnyRow};
+use svc_store::StatementBatch;
 
 use crate::store::{
     agent_store::{AgentStore, to_column},
-    chain_rows::from_column,
     error::AgentStoreError,
 };
 
 /// A message against the memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum SeenBefore {
-    /// It is new, and the memory has it now.
+    /// It is new.
     No,
     /// It was handled before; its answer is sent once more.
     Yes {
@@ -22,47 +22,37 @@ pub(super) enum SeenBefore {
     Full,
 }
 
-/// Notes a message. `sender` is in its comparable form; `now` in seconds since the epoch. A transaction that ends in
-/// [`SeenBefore::Full`] must not be committed.
-pub(super) async fn note_seen(
-    connection: &mut AnyConnection,
-    (sender, id): (&str, &str),
-    now: i64,
-    max: u64,
-) -> Result<SeenBefore, AgentStoreError> {
-    let sql = "INSERT INTO seen_message (sender, id, seen_at) VALUES ($1, $2, $3) ON CONFLICT (sender, id) DO NOTHING";
-    let noted =
-        sqlx::query(sql).bind(sender.to_owned()).bind(id.to_owned()).bind(now).execute(&mut *connection).await?;
-    if noted.rows_affected() == 0 {
-        let sql = "SELECT answer FROM seen_message WHERE sender = $1 AND id = $2";
-        let row = sqlx::query(sql).bind(sender.to_owned()).bind(id.to_owned()).fetch_one(&mut *connection).await?;
+/// Asks the memory, by two statements, for a message. `sender` is in its comparable form.
+pub(super) fn ask_seen(batch: &mut StatementBatch, (sender, id): (&str, &str), max: u64) {
+    batch.add("SELECT answer FROM seen_message WHERE sender = $1 AND id = $2", [sender.into(), id.into()]);
+    let sql = "SELECT CASE WHEN seen >= $1 THEN (SELECT sender FROM seen_sender ORDER BY count DESC, sender LIMIT 1) END \
+               FROM peer_total";
+    batch.add(sql, [to_column(max).into()]);
+}
+
+/// Reads the rows of the two statements of [`ask_seen`].
+pub(super) fn read_seen(known: &[AnyRow], most: &[AnyRow], sender: &str) -> Result<SeenBefore, AgentStoreError> {
+    if let Some(row) = known.first() {
         return Ok(SeenBefore::Yes { answer: row.try_get("answer")? });
     }
-    let sql = "UPDATE peer_total SET seen = seen + 1 RETURNING seen";
-    let seen: i64 = sqlx::query_scalar(sql).fetch_one(&mut *connection).await?;
-    if from_column(seen) > max {
-        let sql = "SELECT sender FROM seen_sender ORDER BY count DESC, sender LIMIT 1";
-        let most: Option<String> = sqlx::query_scalar(sql).fetch_optional(&mut *connection).await?;
-        if most.is_some_and(|most| most == sender) {
-            return Ok(SeenBefore::Full);
-        }
-    }
+    let most: Option<String> = most.first().map(|row| row.try_get(0)).transpose()?.flatten();
+    Ok(if most.is_some_and(|most| most == sender) { SeenBefore::Full } else { SeenBefore::No })
+}
+
+/// Notes a message that is new; `now` in seconds since the epoch.
+pub(super) fn note_seen(batch: &mut StatementBatch, (sender, id): (&str, &str), now: i64) {
+    let sql = "INSERT INTO seen_message (sender, id, seen_at) VALUES ($1, $2, $3)";
+    batch.add(sql, [sender.into(), id.into(), now.into()]);
+    batch.add("UPDATE peer_total SET seen = seen + 1", []);
     let sql = "INSERT INTO seen_sender (sender, count) VALUES ($1, 1) \
                ON CONFLICT (sender) DO UPDATE SET count = seen_sender.count + 1";
-    sqlx::query(sql).bind(sender.to_owned()).execute(connection).await?;
-    Ok(SeenBefore::No)
+    batch.add(sql, [sender.into()]);
 }
 
 /// Notes the answer to a message.
-pub(super) async fn note_answer(
-    connection: &mut AnyConnection,
-    (sender, id): (&str, &str),
-    answer: &str,
-) -> Result<(), AgentStoreError> {
+pub(super) fn note_answer(batch: &mut StatementBatch, (sender, id): (&str, &str), answer: String) {
     let sql = "UPDATE seen_message SET answer = $3 WHERE sender = $1 AND id = $2";
-    let query = sqlx::query(sql).bind(sender.to_owned()).bind(id.to_owned()).bind(answer.to_owned());
-    query.execute(connection).await?;
-    Ok(())
+    batch.add(sql, [sender.into(), id.into(), answer.into()]);
 }
 
 /// Rows that one clean-up removes: a write that takes long would hold up every other.
