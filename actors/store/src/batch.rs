@@ -66,6 +66,11 @@ impl StatementBatch {
         self.statements.push((sql.into(), values));
     }
 
+    /// Puts statements without values before the others.
+    pub(crate) fn add_first(&mut self, sql: &'static str) {
+        self.statements.insert(0, (sql.into(), Vec::new()));
+    }
+
     /// Runs the statements, of which none is left; returns the rows of each.
     ///
     /// # Errors

@@ -8,10 +8,12 @@ pub trait StoreEngine: Database {
     /// Runs statements without parameters.
     fn run<'c>(connection: &'c mut Self::Connection, sql: &'static str) -> BoxFuture<'c, Result<(), sqlx::Error>>;
 
-    /// Runs statements without parameters, of which one returns one number. They go to the database together.
+    /// Runs statements without parameters, of which one returns one number. They go to the database together. SQLite keeps them prepared;
+    /// PostgreSQL prepares one statement at a time only.
     fn read_number<'c>(
         connection: &'c mut Self::Connection,
         sql: &'static str,
+        is_sqlite: bool,
     ) -> BoxFuture<'c, Result<i64, sqlx::Error>>;
 }
 
@@ -28,9 +30,14 @@ macro_rules! impl_store_engine {
             fn read_number<'c>(
                 connection: &'c mut Self::Connection,
                 sql: &'static str,
+                is_sqlite: bool,
             ) -> BoxFuture<'c, Result<i64, sqlx::Error>> {
                 Box::pin(async move {
-                    let rows = sqlx::raw_sql(sql).fetch_all(connection).await?;
+                    let rows = if is_sqlite {
+                        sqlx::query(sql).fetch_all(connection).await?
+                    } else {
+                        sqlx::raw_sql(sql).fetch_all(connection).await?
+                    };
                     rows.first().ok_or(sqlx::Error::RowNotFound)?.try_get(0)
                 })
             }

@@ -9,9 +9,10 @@ use std::{
     },
 };
 
-use sqlx::{Pool, pool::PoolConnection};
+use sqlx::{Any, Pool, Row, any::AnyRow, pool::PoolConnection};
 
 use crate::{
+    batch::StatementBatch,
     engine::StoreEngine,
     error::StoreError,
     file_watch::{FileChange, FileWatch},
@@ -37,7 +38,7 @@ pub struct StoreWriter<DB: StoreEngine>(Arc<WriterState<DB>>);
 
 struct WriterState<DB: StoreEngine> {
     pool: Pool<DB>,
-    begin_sql: &'static str,
+    is_sqlite: bool,
     connections: ConnectionCounter,
     known: Mutex<KnownState>,
 }
@@ -80,12 +81,11 @@ impl<DB: StoreEngine> StoreWriter<DB> {
     ) -> Result<Self, StoreError> {
         let mut connection = pool.acquire().await?;
         DB::run(&mut connection, CREATE_TABLE_SQL).await?;
-        let last_commit = DB::read_number(&mut connection, READ_SQL).await?;
+        let last_commit = DB::read_number(&mut connection, READ_SQL, is_sqlite).await?;
         let server = if is_sqlite { None } else { read_server::<DB>(&mut connection).await };
         drop(connection);
-        let begin_sql = if is_sqlite { BEGIN_SQLITE_SQL } else { BEGIN_POSTGRES_SQL };
         let known = Mutex::new(KnownState { last_commit, server, watch: file.map(FileWatch::new), loss: None });
-        let writer = Self(Arc::new(WriterState { pool, begin_sql, connections, known }));
+        let writer = Self(Arc::new(WriterState { pool, is_sqlite, connections, known }));
         writer.check_file()?;
         Ok(writer)
     }
@@ -105,13 +105,31 @@ impl<DB: StoreEngine> StoreWriter<DB> {
     /// # Errors
     /// When the database does not answer, or has lost commits.
     pub async fn begin(&self) -> Result<StoreTransaction<DB>, StoreError> {
+        let mut transaction = self.open_transaction().await?;
+        let number = DB::read_number(&mut transaction, self.begin_sql(), self.0.is_sqlite).await?;
+        self.accept_number(transaction, number).await
+    }
+
+    fn begin_sql(&self) -> &'static str {
+        if self.0.is_sqlite { BEGIN_SQLITE_SQL } else { BEGIN_POSTGRES_SQL }
+    }
+
+    async fn open_transaction(&self) -> Result<StoreTransaction<DB>, StoreError> {
         self.check_loss()?;
         let connection = self.0.pool.acquire().await?;
-        let mut transaction = StoreTransaction { writer: self.clone(), connection, number: 0, is_committed: false };
+        let transaction = StoreTransaction { writer: self.clone(), connection, number: 0, is_committed: false };
         self.check_file()?;
-        let number = DB::read_number(&mut transaction, self.0.begin_sql).await?;
+        Ok(transaction)
+    }
+
+    /// Compares the number of a transaction that has begun with the last one.
+    async fn accept_number(
+        &self,
+        mut transaction: StoreTransaction<DB>,
+        number: i64,
+    ) -> Result<StoreTransaction<DB>, StoreError> {
         if let Some(server) = self.server() {
-            let found = DB::read_number(&mut transaction, SERVER_SQL).await?;
+            let found = DB::read_number(&mut transaction, SERVER_SQL, self.0.is_sqlite).await?;
             if found != server {
                 return Err(self.lose(format!("the database is on server {found} instead of {server}")));
             }
@@ -155,8 +173,33 @@ impl<DB: StoreEngine> StoreWriter<DB> {
     }
 }
 
+impl StoreWriter<Any> {
+    /// Begins a transaction whose first statements are known: SQLite gets them with its beginning. Returns their rows too.
+    ///
+    /// # Errors
+    /// When the database does not answer, refuses a statement, or has lost commits.
+    pub async fn begin_with(
+        &self,
+        batch: &mut StatementBatch,
+    ) -> Result<(StoreTransaction<Any>, Vec<Vec<AnyRow>>), StoreError> {
+        if !self.0.is_sqlite {
+            let mut transaction = self.begin().await?;
+            let rows = batch.run(&mut transaction).await?;
+            return Ok((transaction, rows));
+        }
+        let mut transaction = self.open_transaction().await?;
+        batch.add_first(self.begin_sql());
+        let mut rows = batch.run(&mut transaction).await?;
+        // BEGIN, and the number.
+        let rest = rows.split_off(2.min(rows.len()));
+        let number = rows.pop().and_then(|rows| rows.into_iter().next()).ok_or(sqlx::Error::RowNotFound)?;
+        let number = number.try_get(0)?;
+        Ok((self.accept_number(transaction, number).await?, rest))
+    }
+}
+
 async fn read_server<DB: StoreEngine>(connection: &mut DB::Connection) -> Option<i64> {
-    let read = DB::read_number(connection, SERVER_SQL).await;
+    let read = DB::read_number(connection, SERVER_SQL, false).await;
     read.inspect_err(|error| tracing::warn!(%error, "the database server does not state its identity")).ok()
 }
 
@@ -174,7 +217,8 @@ impl<DB: StoreEngine> StoreTransaction<DB> {
     /// # Errors
     /// When the commit fails, is not shown by a new transaction, or is in a file that is no longer at its path.
     pub async fn commit(mut self) -> Result<(), StoreError> {
-        let found = DB::read_number(&mut self, COMMIT_SQL).await?;
+        let is_sqlite = self.writer.0.is_sqlite;
+        let found = DB::read_number(&mut self, COMMIT_SQL, is_sqlite).await?;
         if found < self.number {
             return Err(StoreError::NotDurable { expected: self.number, found });
         }

@@ -24,8 +24,8 @@ mod validator_rows;
 pub use self::{
     chain_read::{OnboardingState, ParticipantRead, RoundStart, validator_trigger},
     record::{
-        CredentialStage, Exchange, Fees, FlowCredential, FlowRecord, FlowTx, KeptKind, KeptMessage, Notice, OobLink,
-        PastRound, Submission, TxStatus, Validation,
+        CredentialStage, Exchange, Fees, FlowCredential, FlowRecord, FlowTx, HeldOffer, KeptKind, KeptMessage, Notice,
+        OobLink, PastRound, Submission, TxStatus, Validation,
     },
     report::{ReportMeaning, report_meaning},
     state::{ConnectionState, FlowState, PendingAction, Side, Variant},

@@ -153,6 +153,8 @@ named! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FlowCredential {
+    /// The round that it was issued in, which the key of its transaction names.
+    pub round: u32,
     /// Progress.
     pub stage: CredentialStage,
     /// Id of the credential.
@@ -169,8 +171,25 @@ pub struct FlowCredential {
 pub struct Exchange {
     /// Its thread; the thread of the flow is its parent.
     pub thread: String,
+    /// Whether the applicant has requested the credential in it.
+    #[serde(default)]
+    pub is_requested: bool,
     /// Whether the credential was sent in it.
     pub is_delivered: bool,
+}
+
+/// An offer that waits until the node shows that the issuer may offer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HeldOffer {
+    /// Thread of the exchange.
+    pub thread: String,
+    /// Name of the format.
+    pub format: String,
+    /// The content of the attachment.
+    pub content: Value,
+    /// Time of the message.
+    pub at: i64,
 }
 
 /// A reason and a text, with a time.
@@ -193,6 +212,9 @@ pub struct PastRound {
     pub number: u32,
     /// Decision.
     pub validation: Option<Validation>,
+    /// Exchange of the credential.
+    #[serde(default)]
+    pub exchange: Option<Exchange>,
     /// Credential.
     pub credential: Option<FlowCredential>,
 }
@@ -246,6 +268,9 @@ pub struct FlowRecord {
     pub messages: Vec<KeptMessage>,
     /// Decision of this round.
     pub validation: Option<Validation>,
+    /// An offer that is not judged yet.
+    #[serde(default)]
+    pub held_offer: Option<HeldOffer>,
     /// Exchange of this round.
     pub exchange: Option<Exchange>,
     /// Credential of this round.

@@ -146,8 +146,12 @@ fn follow(mut record: FlowRecord, row: &Transition, cause: &Cause) -> FlowRecord
     if row.to.is_terminal() {
         record.error_message = cause.reason.clone();
     }
-    if row.sends == Some(Outgoing::IssuanceRequest) {
+    if matches!(row.sends, Some(Outgoing::OnboardingRequest | Outgoing::IssuanceRequest)) {
         record.connection_state = ConnectionState::Established;
+        record.thread_id = Some(cause.new_id.clone());
+    }
+    if row.trigger == Trigger::ChainRestored {
+        restore(&mut record);
     }
     record
 }
@@ -171,7 +175,8 @@ fn perform(mut record: FlowRecord, effect: Effect, cause: &Cause) -> FlowRecord 
                 (Side::Applicant, Some(thread)) => thread.clone(),
                 _ => cause.new_id.clone(),
             };
-            record.exchange = Some(Exchange { thread, is_delivered: false });
+            record.exchange = Some(Exchange { thread, is_requested: false, is_delivered: false });
+            record.held_offer = None;
         }
         Effect::NewThread => record.thread_id = cause.thread.clone().or(record.thread_id),
         Effect::HoldCredential => {
@@ -228,10 +233,11 @@ fn perform(mut record: FlowRecord, effect: Effect, cause: &Cause) -> FlowRecord 
 /// Moves decision and credential of the round to the past, and begins the next one with the read.
 fn begin_round(mut record: FlowRecord, cause: &Cause) -> FlowRecord {
     let (validation, credential) = (record.validation.take(), record.credential.take());
-    record.past.push(PastRound { number: record.round.number, validation, credential });
+    let exchange = record.exchange.take();
+    record.past.push(PastRound { number: record.round.number, validation, exchange, credential });
     let excess = record.past.len().saturating_sub(MAX_PAST);
     record.past.drain(..excess);
-    record.exchange = None;
+    record.held_offer = None;
     record.refusal = None;
     record.oob_link = None;
     record.round = match &cause.read {
@@ -239,6 +245,14 @@ fn begin_round(mut record: FlowRecord, cause: &Cause) -> FlowRecord {
         None => RoundStart { number: record.round.number.saturating_add(1), ..record.round },
     };
     record
+}
+
+/// The round that a cancelled renewal wanted to follow goes on: what was decided and issued in it counts again. Its number stays with the
+/// round that was cancelled, since keys of transactions name it.
+fn restore(record: &mut FlowRecord) {
+    if let Some(past) = record.past.pop() {
+        (record.validation, record.exchange, record.credential) = (past.validation, past.exchange, past.credential);
+    }
 }
 
 fn pending_tx() -> FlowTx {

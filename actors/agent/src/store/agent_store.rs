@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use sqlx::{Any, AnyConnection, Row, pool::PoolConnection};
-use svc_store::{AnyDatabase, DatabaseSettings, Durability, StoreTransaction, TableMigration};
+use sqlx::{Any, AnyConnection, Row, any::AnyRow, pool::PoolConnection};
+use svc_store::{AnyDatabase, DatabaseSettings, Durability, StatementBatch, StoreTransaction, TableMigration};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -148,6 +148,14 @@ impl AgentStore {
     /// Begins a write.
     pub(super) async fn begin(&self) -> Result<StoreTransaction<sqlx::Any>, AgentStoreError> {
         self.ownership.begin(&self.database).await
+    }
+
+    /// Begins a write with its first statements; returns their rows too.
+    pub(super) async fn begin_with(
+        &self,
+        batch: &mut StatementBatch,
+    ) -> Result<(StoreTransaction<sqlx::Any>, Vec<Vec<AnyRow>>), AgentStoreError> {
+        self.ownership.begin_with(&self.database, batch).await
     }
 
     /// Returns the DID of the store; `None` for an empty store.

@@ -5,9 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sqlx::{AnyConnection, AssertSqlSafe, Row};
+use sqlx::{AnyConnection, AssertSqlSafe, Row, any::AnyRow};
 use svc_kit::wall_clock;
-use svc_store::{AnyDatabase, LockHolder, StoreLock, StoreTransaction};
+use svc_store::{AnyDatabase, LockHolder, StatementBatch, StoreLock, StoreTransaction};
 use tokio::time::sleep;
 
 use super::error::AgentStoreError;
@@ -97,11 +97,20 @@ impl Ownership {
 
     /// Begins a write, which renews the lease. Fails when another process has taken the store over.
     pub async fn begin(&self, database: &AnyDatabase) -> Result<StoreTransaction<sqlx::Any>, AgentStoreError> {
-        let mut transaction = database.writer.begin().await?;
+        Ok(self.begin_with(database, &mut StatementBatch::default()).await?.0)
+    }
+
+    /// Begins a write with its first statements; returns their rows too.
+    pub async fn begin_with(
+        &self,
+        database: &AnyDatabase,
+        batch: &mut StatementBatch,
+    ) -> Result<(StoreTransaction<sqlx::Any>, Vec<Vec<AnyRow>>), AgentStoreError> {
+        let (mut transaction, rows) = database.writer.begin_with(batch).await?;
         if self.is_renewal_due() {
             self.set_renewed(&mut transaction, now_sql(self.is_sqlite)).await?;
         }
-        Ok(transaction)
+        Ok((transaction, rows))
     }
 
     /// Under a lock the lease is renewed once a second, without one by each write.

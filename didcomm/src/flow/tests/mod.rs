@@ -50,6 +50,7 @@ fn record(side: Side, variant: Variant, state: FlowState) -> FlowRecord {
         oob_link: None,
         messages: Vec::new(),
         validation: None,
+        held_offer: None,
         exchange: None,
         credential: None,
         blocked: None,
@@ -63,7 +64,7 @@ fn record(side: Side, variant: Variant, state: FlowState) -> FlowRecord {
 }
 
 fn credential(stage: CredentialStage) -> FlowCredential {
-    FlowCredential { stage, id: Some("credential".into()), digest: None, tx: None }
+    FlowCredential { round: 1, stage, id: Some("credential".into()), digest: None, tx: None }
 }
 
 fn failed_tx() -> FlowTx {
@@ -71,7 +72,7 @@ fn failed_tx() -> FlowTx {
 }
 
 fn past(stage: CredentialStage) -> PastRound {
-    PastRound { number: 1, validation: None, credential: Some(credential(stage)) }
+    PastRound { number: 1, validation: None, exchange: None, credential: Some(credential(stage)) }
 }
 
 /// Makes a condition hold, or not, for a record and a cause.
@@ -87,11 +88,11 @@ fn arrange(record: &mut FlowRecord, cause: &mut Cause, guard: Guard, holds: bool
             record.credential = Some(FlowCredential { tx, ..credential(CredentialStage::Signed) });
         }
         Guard::Delivered => {
-            record.exchange = Some(Exchange { thread: "exchange".into(), is_delivered: holds });
+            record.exchange = Some(Exchange { thread: "exchange".into(), is_requested: true, is_delivered: holds });
         }
         Guard::NamesExchange => {
             let is_delivered = record.exchange.as_ref().is_some_and(|exchange| exchange.is_delivered);
-            record.exchange = Some(Exchange { thread: "exchange".into(), is_delivered });
+            record.exchange = Some(Exchange { thread: "exchange".into(), is_requested: true, is_delivered });
             cause.thread = Some(if holds { "exchange" } else { "another" }.into());
         }
         Guard::DecisionRecorded => {

@@ -222,7 +222,7 @@ fn no_text_of_a_peer_makes_a_condition_of_the_record_true() {
 fn a_renewal_keeps_the_session_and_moves_the_round_to_the_past() {
     let mut before = record(Side::Validator, Variant::Onboarding, FlowState::CredOffered);
     before.credential = Some(super::credential(CredentialStage::Delivered));
-    before.exchange = Some(crate::flow::Exchange { thread: "exchange".into(), is_delivered: true });
+    before.exchange = Some(crate::flow::Exchange { thread: "exchange".into(), is_requested: true, is_delivered: true });
     let mut ack = cause(Trigger::Ack);
     ack.thread = Some("exchange".into());
     let Step::Moved { record: completed, .. } = step(&before, &ack) else { panic!("V19") };

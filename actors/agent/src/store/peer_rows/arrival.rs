@@ -79,13 +79,12 @@ impl AgentStore {
     ) -> Result<Result<TakenMessage, Refusal>, AgentStoreError> {
         let ArrivedMessage { message, sender, recipient, prior, now, .. } = *arrived;
         let seconds = now / 1000;
-        let mut transaction = self.begin().await?;
         let dids: Vec<&str> = [Some(sender), prior.map(|prior| prior.issuer.as_str())].into_iter().flatten().collect();
         let key = (comparable(sender), message.id.as_str());
         let mut batch = StatementBatch::default();
         ask_connections(&mut batch, &dids);
         ask_seen(&mut batch, key, limits.replay_max);
-        let rows = batch.run(&mut transaction).await?;
+        let (mut transaction, rows) = self.begin_with(&mut batch).await?;
         let [connections, seen, most] = rows.as_slice() else {
             return Err(AgentStoreError::CorruptRow("the answers to three questions".to_owned()));
         };
@@ -110,7 +109,7 @@ impl AgentStore {
                 if has_queued(&mut transaction, &connection_id, &answer.id).await? {
                     return Ok(Ok(repeated(connection_id, false)));
                 }
-                let queued = queue_message(&mut transaction, &connection_id, &answer, None, seconds, limits).await?;
+                let queued = queue_message(&mut transaction, &connection_id, &answer, seconds, limits).await?;
                 transaction.commit().await?;
                 return Ok(Ok(repeated(connection_id, queued.is_ok())));
             }
@@ -143,7 +142,7 @@ impl AgentStore {
             exchange = None;
         }
         if let Some(record) = &record {
-            insert_record(&mut batch, record, limits.records_per_connection);
+            insert_record(&mut batch, record, limits.records_per_connection, "1 = 1");
             events.push(PeerEvent::basic_message(record));
         }
         if let Some(exchange) = &exchange {
@@ -153,7 +152,7 @@ impl AgentStore {
         let mut has_answer = false;
         if let Some(answer) = &answer {
             batch.run(&mut transaction).await?;
-            has_answer = queue_message(&mut transaction, &connection_id, answer, None, seconds, limits).await?.is_ok();
+            has_answer = queue_message(&mut transaction, &connection_id, answer, seconds, limits).await?.is_ok();
             if is_answer(&answer.kind) {
                 note_answer(&mut batch, key, answer.to_json().to_string());
             }

@@ -111,7 +111,7 @@ impl AgentStore {
             return Ok(Ok(false));
         }
         let now = exchange.updated_at / 1000;
-        let queued = queue_message(&mut transaction, &exchange.connection_id, message, None, now, limits).await?;
+        let queued = queue_message(&mut transaction, &exchange.connection_id, message, now, limits).await?;
         if let Err(refusal) = queued {
             return Ok(Err(refusal));
         }

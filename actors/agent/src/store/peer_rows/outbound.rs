@@ -8,7 +8,10 @@ use svc_didcomm::{
 };
 use svc_store::StatementBatch;
 
-use super::types::PeerLimits;
+use super::{
+    records::insert_record,
+    types::{PeerLimits, StoredBasicMessage},
+};
 use crate::store::{
     agent_store::{AgentStore, to_column},
     chain_rows::from_column,
@@ -82,19 +85,31 @@ pub(super) async fn queue_message(
     connection: &mut AnyConnection,
     connection_id: &str,
     message: &Message,
-    record_id: Option<&str>,
     now: i64,
     limits: &PeerLimits,
 ) -> Result<Result<(), QueueRefusal>, AgentStoreError> {
-    let (per_peer, max) = (to_column(limits.outbox_per_peer), to_column(limits.outbox_max));
     let mut batch = StatementBatch::default();
+    add_to_outbox(&mut batch, (connection_id, message), None, now, limits);
+    let rows = batch.run(connection).await?;
+    outbox_end(connection, &rows, connection_id, limits).await
+}
+
+/// Puts a message into the outbox, and its record, if there is room.
+pub(super) fn add_to_outbox(
+    batch: &mut StatementBatch,
+    (connection_id, message): (&str, &Message),
+    record: Option<&StoredBasicMessage>,
+    now: i64,
+    limits: &PeerLimits,
+) {
+    let (per_peer, max) = (to_column(limits.outbox_per_peer), to_column(limits.outbox_max));
     let sql = "INSERT INTO peer_message (number, id, connection_id, thread, kind, body, record_id, stored_at, due_at, sending, \
                failures, unknowns) SELECT next_number, $2, $1, $3, $4, $5, $6, $7, $7, 0, 0, 0 FROM peer_total \
                WHERE waiting < $8 AND EXISTS \
                (SELECT 1 FROM peer_connection AS one WHERE one.id = $1 AND has_ended = 0 AND one.waiting + unanswered < $9) \
                RETURNING number";
     let (thread, body) = (message.thread(), message.to_json().to_string());
-    let record_id = record_id.map(str::to_owned);
+    let record_id = record.map(|record| record.id.clone());
     batch.add(
         sql,
         [
@@ -114,10 +129,21 @@ pub(super) async fn queue_message(
          next_due = CASE WHEN next_due IS NULL OR next_due > $2 THEN $2 ELSE next_due END WHERE id = $1 AND {IS_QUEUED}"
     );
     batch.add(sql, [connection_id.into(), now.into()]);
+    if let Some(record) = record {
+        insert_record(batch, record, limits.records_per_connection, IS_QUEUED);
+    }
     let sql = format!("UPDATE peer_total SET waiting = waiting + 1, next_number = next_number + 1 WHERE {IS_QUEUED}");
     batch.add(sql, []);
-    let is_queued = batch.run(connection).await?.first().is_some_and(|rows| !rows.is_empty());
-    if is_queued {
+}
+
+/// Whether a message got into the outbox, by the rows of [`add_to_outbox`].
+pub(super) async fn outbox_end(
+    connection: &mut AnyConnection,
+    rows: &[Vec<AnyRow>],
+    connection_id: &str,
+    limits: &PeerLimits,
+) -> Result<Result<(), QueueRefusal>, AgentStoreError> {
+    if rows.first().is_some_and(|rows| !rows.is_empty()) {
         return Ok(Ok(()));
     }
     let sql = "SELECT has_ended, waiting + unanswered AS kept FROM peer_connection WHERE id = $1";
@@ -125,7 +151,7 @@ pub(super) async fn queue_message(
     let Some(row) = row else { return Ok(Err(QueueRefusal::Ended)) };
     let (has_ended, kept): (i64, i64) = (row.try_get("has_ended")?, row.try_get("kept")?);
     Ok(Err(match has_ended {
-        0 if kept < per_peer => QueueRefusal::Full,
+        0 if kept < to_column(limits.outbox_per_peer) => QueueRefusal::Full,
         0 => QueueRefusal::PeerFull,
         _ => QueueRefusal::Ended,
     }))
@@ -265,14 +291,13 @@ impl AgentStore {
                 return Ok(None);
             }
         }
-        let mut transaction = self.begin().await?;
         let mut batch = StatementBatch::default();
         if let Some(sent) = sent {
             settle(&mut batch, sent, now);
         }
         mark_first_due(&mut batch, connection_id, now);
         note_next_due(&mut batch, connection_id, now);
-        let rows = batch.run(&mut transaction).await?;
+        let (transaction, rows) = self.begin_with(&mut batch).await?;
         transaction.commit().await?;
         let [.., marked, noted] = rows.as_slice() else { return Ok(None) };
         let (Some(marked), Some(noted)) = (marked.first(), noted.first()) else { return Ok(None) };

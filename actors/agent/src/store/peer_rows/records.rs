@@ -6,7 +6,7 @@ use svc_store::StatementBatch;
 
 use super::{
     connections::Conditions,
-    outbound::{QueueRefusal, queue_message},
+    outbound::{QueueRefusal, add_to_outbox, outbox_end, queue_message},
     types::{BasicMessageFilter, PeerLimits, StoredBasicMessage},
 };
 use crate::store::{
@@ -14,18 +14,24 @@ use crate::store::{
     error::AgentStoreError,
 };
 
-/// Stores a record. With one beyond the limit of a connection the oldest go.
-pub(super) fn insert_record(batch: &mut StatementBatch, record: &StoredBasicMessage, max: u64) {
+/// Stores a record where a condition holds. With one beyond the limit of a connection the oldest go.
+pub(super) fn insert_record(batch: &mut StatementBatch, record: &StoredBasicMessage, max: u64, condition: &str) {
     let (id, max) = (record.connection_id.as_str(), to_column(max));
-    let sql = "DELETE FROM basic_message WHERE id IN \
-               (SELECT id FROM basic_message WHERE connection_id = $1 ORDER BY id LIMIT \
-               (SELECT CASE WHEN basic_messages < $2 THEN 0 ELSE basic_messages + 1 - $2 END FROM peer_connection WHERE id = $1))";
+    let sql = format!(
+        "DELETE FROM basic_message WHERE {condition} AND id IN \
+         (SELECT id FROM basic_message WHERE connection_id = $1 ORDER BY id LIMIT \
+         (SELECT CASE WHEN basic_messages < $2 THEN 0 ELSE basic_messages + 1 - $2 END FROM peer_connection WHERE id = $1))"
+    );
     batch.add(sql, [id.into(), max.into()]);
-    let sql = "UPDATE peer_connection SET basic_messages = CASE WHEN basic_messages < $2 THEN basic_messages + 1 ELSE $2 END \
-               WHERE id = $1";
+    let sql = format!(
+        "UPDATE peer_connection SET basic_messages = CASE WHEN basic_messages < $2 THEN basic_messages + 1 ELSE $2 END \
+         WHERE id = $1 AND {condition}"
+    );
     batch.add(sql, [id.into(), max.into()]);
-    let sql = "INSERT INTO basic_message (id, connection_id, role, content, sent_at, created_at, delivery) \
-               VALUES ($1, $2, $3, $4, $5, $6, $7)";
+    let sql = format!(
+        "INSERT INTO basic_message (id, connection_id, role, content, sent_at, created_at, delivery) \
+         SELECT $1, $2, $3, $4, $5, $6, $7 WHERE {condition}"
+    );
     let delivery = record.delivery.map(|delivery| delivery.as_str().to_owned());
     batch.add(
         sql,
@@ -50,14 +56,10 @@ impl AgentStore {
     ) -> Result<Result<(), QueueRefusal>, AgentStoreError> {
         let now = record.created_at / 1000;
         let message = BasicMessage { content: record.content.clone() }.to_message(&record.id, now);
-        let mut transaction = self.begin().await?;
-        let id = Some(record.id.as_str());
-        let queued = queue_message(&mut transaction, &record.connection_id, &message, id, now, limits).await?;
-        if queued.is_ok() {
-            let mut batch = StatementBatch::default();
-            insert_record(&mut batch, record, limits.records_per_connection);
-            batch.run(&mut transaction).await?;
-        }
+        let mut batch = StatementBatch::default();
+        add_to_outbox(&mut batch, (&record.connection_id, &message), Some(record), now, limits);
+        let (mut transaction, rows) = self.begin_with(&mut batch).await?;
+        let queued = outbox_end(&mut transaction, &rows, &record.connection_id, limits).await?;
         transaction.commit().await?;
         Ok(queued)
     }
@@ -71,7 +73,7 @@ impl AgentStore {
         limits: &PeerLimits,
     ) -> Result<Result<(), QueueRefusal>, AgentStoreError> {
         let mut transaction = self.begin().await?;
-        let queued = queue_message(&mut transaction, connection_id, message, None, now, limits).await?;
+        let queued = queue_message(&mut transaction, connection_id, message, now, limits).await?;
         transaction.commit().await?;
         Ok(queued)
     }
