@@ -176,6 +176,7 @@ impl Model {
 
     async fn check(&self, seed: u64) {
         for from in [0, 1] {
+            assert!(self.sides[from].store.has_true_numbers().await, "seed {seed}: a number is not that of its rows");
             let received = self.records(1 - from, MessageRole::Receiver).await;
             let texts: BTreeSet<&str> = received.iter().map(|one| one.content.as_str()).collect();
             assert_eq!(texts.len(), received.len(), "seed {seed}: a message was handled twice");

@@ -33,9 +33,13 @@ async fn open(url: &str) -> AgentStore {
 /// Runs a check with an empty store of each database.
 async fn on_both<F: Future<Output = ()>>(check: impl Fn(AgentStore) -> F) {
     let directory = tempfile::tempdir().expect("a directory");
-    check(open(&format!("sqlite://{}?mode=rwc", directory.path().join("agent.db").display())).await).await;
-    if let Some(server) = PostgresServer::start(None) {
-        check(open(&server.url()).await).await;
+    let server = PostgresServer::start(None);
+    let file = format!("sqlite://{}?mode=rwc", directory.path().join("agent.db").display());
+    for url in [Some(file), server.as_ref().map(PostgresServer::url)].into_iter().flatten() {
+        let store = open(&url).await;
+        check(store.clone()).await;
+        assert!(store.has_true_numbers().await, "a number is not that of its rows: {url}");
+        store.close().await;
     }
 }
 
@@ -88,6 +92,25 @@ async fn event_kinds(store: &AgentStore) -> Vec<String> {
     events.into_iter().map(|event| event.kind).collect()
 }
 
+impl AgentStore {
+    /// Whether every number that is kept beside the rows is that of the rows.
+    pub(crate) async fn has_true_numbers(&self) -> bool {
+        let of_connections = "SELECT COUNT(*) FROM peer_connection AS one WHERE \
+            waiting <> (SELECT COUNT(*) FROM peer_message WHERE connection_id = one.id AND unknown_since IS NULL) OR \
+            unanswered <> (SELECT COUNT(*) FROM peer_message WHERE connection_id = one.id AND unknown_since IS NOT NULL) OR \
+            basic_messages <> (SELECT COUNT(*) FROM basic_message WHERE connection_id = one.id)";
+        let of_all = "SELECT COUNT(*) FROM peer_total WHERE waiting <> (SELECT COUNT(*) FROM peer_message) OR \
+            seen <> (SELECT COUNT(*) FROM seen_message) OR seen <> (SELECT COALESCE(SUM(count), 0) FROM seen_sender)";
+        for sql in [of_connections, of_all] {
+            let wrong: i64 = sqlx::query_scalar(sql).fetch_one(self.reader()).await.expect("counted");
+            if wrong != 0 {
+                return false;
+            }
+        }
+        true
+    }
+}
+
 #[tokio::test]
 async fn a_message_its_record_its_answer_and_its_events_are_one_write_and_happen_once() {
     on_both(async |store: AgentStore| {
@@ -117,7 +140,6 @@ async fn a_message_its_record_its_answer_and_its_events_are_one_write_and_happen
         );
         let again = store.take_next_message(&connection_id, None, SECONDS).await.expect("read").expect("the answer");
         assert_eq!(again.message.id, queued.message.id);
-        store.close().await;
     })
     .await;
 }
@@ -139,7 +161,6 @@ async fn a_full_memory_refuses_the_peer_that_filled_it_and_forgets_the_oldest() 
         assert_eq!(taken("4", THEIRS).await, TakenMessage::MemoryFull);
         store.forget_seen(SECONDS + 1).await.expect("forgotten");
         assert!(matches!(taken("4", THEIRS).await, TakenMessage::New { .. }));
-        store.close().await;
     })
     .await;
 }
@@ -210,7 +231,6 @@ async fn connections_rotate_merge_end_and_are_found_by_every_filter() {
         );
         assert!(all_records(&store).await.iter().all(|record| record.connection_id == other));
         assert_eq!((store.queued_messages().await.expect("read"), store.next_due().await.expect("read")), (0, None));
-        store.close().await;
     })
     .await;
 }
@@ -296,7 +316,6 @@ async fn the_outbox_goes_in_order_and_only_what_was_not_sent_holds_it_up() {
         store.forget_unanswered(SECONDS + 1).await.expect("forgotten");
         let found = store.connection(&connection).await.expect("read").expect("there");
         assert_eq!((found.unanswered, store.queued_messages().await.expect("read")), (0, 2));
-        store.close().await;
     })
     .await;
 }
@@ -315,7 +334,6 @@ async fn the_oldest_records_of_a_connection_go_and_pages_follow_each_other() {
         assert_eq!(page, [kept[1].clone()]);
         let none = BasicMessageFilter { role: Some(MessageRole::Sender), ..filter };
         assert_eq!(store.basic_messages(&none, None, 10).await.expect("read"), []);
-        store.close().await;
     })
     .await;
 }
