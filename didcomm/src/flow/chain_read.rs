@@ -57,6 +57,11 @@ impl RoundStart {
         Self { number: 1, changed_at: read.changed_at, expires_at: read.expires_at, read_at: read.height }
     }
 
+    /// The only round of a flow without a participant.
+    pub(super) fn without_participant() -> Self {
+        Self { number: 1, changed_at: None, expires_at: None, read_at: 0 }
+    }
+
     /// The round behind this one, which begins with a read.
     pub fn next(&self, read: &ParticipantRead) -> Self {
         Self { number: self.number.saturating_add(1), ..Self::first(read) }

@@ -8,8 +8,11 @@
 //! starts again goes on from it.
 
 mod applicant_rows;
+mod arrival;
 mod chain_read;
 mod named;
+mod outgoing;
+mod progress;
 mod record;
 mod report;
 mod state;
@@ -20,9 +23,13 @@ mod tests;
 mod transition;
 mod trigger;
 mod validator_rows;
+mod work;
 
 pub use self::{
+    arrival::{Arrived, FlowArrival, NewFlow, RequestFault, begin, take},
     chain_read::{OnboardingState, ParticipantRead, RoundStart, validator_trigger},
+    outgoing::{MessageParts, credential_message, declined_offer, message_of},
+    progress::Progress,
     record::{
         CredentialStage, Exchange, Fees, FlowCredential, FlowRecord, FlowTx, HeldOffer, KeptKind, KeptMessage, Notice,
         OobLink, PastRound, Submission, TxStatus, Validation,
@@ -33,4 +40,5 @@ pub use self::{
     table::{Decision, decide, rows_of, transitions},
     transition::{Condition, Transition},
     trigger::{Effect, Guard, Outgoing, Trigger, TriggerKind},
+    work::{FlowWork, next_work},
 };

@@ -273,6 +273,9 @@ pub struct FlowRecord {
     pub held_offer: Option<HeldOffer>,
     /// Exchange of this round.
     pub exchange: Option<Exchange>,
+    /// A credential that has come in the exchange, and of which nothing is checked.
+    #[serde(default)]
+    pub received: Option<FlowCredential>,
     /// Credential of this round.
     pub credential: Option<FlowCredential>,
     /// The reason for which the flow waits; the code is one of the contract's.

@@ -135,7 +135,10 @@ fn follow(mut record: FlowRecord, row: &Transition, cause: &Cause) -> FlowRecord
         record.round.read_at = record.round.read_at.max(read.height);
     }
     match row.to {
-        FlowState::Completed => mark(&mut record, CredentialStage::Held),
+        FlowState::Completed => {
+            record.credential = record.received.take().or(record.credential);
+            mark(&mut record, CredentialStage::Held);
+        }
         FlowState::CredRevoked => revoke(&mut record),
         FlowState::TerminatedByValidator | FlowState::TerminatedByApplicant => {
             record.connection_state = ConnectionState::Terminated;
@@ -145,6 +148,7 @@ fn follow(mut record: FlowRecord, row: &Transition, cause: &Cause) -> FlowRecord
     }
     if row.to.is_terminal() {
         record.error_message = cause.reason.clone();
+        (record.held_offer, record.received) = (None, None);
     }
     if matches!(row.sends, Some(Outgoing::OnboardingRequest | Outgoing::IssuanceRequest)) {
         record.connection_state = ConnectionState::Established;
@@ -176,7 +180,7 @@ fn perform(mut record: FlowRecord, effect: Effect, cause: &Cause) -> FlowRecord 
                 _ => cause.new_id.clone(),
             };
             record.exchange = Some(Exchange { thread, is_requested: false, is_delivered: false });
-            record.held_offer = None;
+            (record.held_offer, record.received) = (None, None);
         }
         Effect::NewThread => record.thread_id = cause.thread.clone().or(record.thread_id),
         Effect::HoldCredential => {
@@ -237,7 +241,7 @@ fn begin_round(mut record: FlowRecord, cause: &Cause) -> FlowRecord {
     record.past.push(PastRound { number: record.round.number, validation, exchange, credential });
     let excess = record.past.len().saturating_sub(MAX_PAST);
     record.past.drain(..excess);
-    record.held_offer = None;
+    (record.held_offer, record.received) = (None, None);
     record.refusal = None;
     record.oob_link = None;
     record.round = match &cause.read {

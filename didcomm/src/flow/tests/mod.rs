@@ -52,6 +52,7 @@ fn record(side: Side, variant: Variant, state: FlowState) -> FlowRecord {
         validation: None,
         held_offer: None,
         exchange: None,
+        received: None,
         credential: None,
         blocked: None,
         refusal: None,

@@ -1,0 +1,389 @@
+//! A message of a peer about a flow, and the record behind it. Pure.
+//!
+//! Nothing here reads the node: what a message needs from there was read before and stands among its facts, or is read later because the
+//! message is kept: an offer and a credential are judged by the flow itself.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{
+    chain_read::{ParticipantRead, RoundStart},
+    progress::Progress,
+    record::{CredentialStage, FlowCredential, FlowRecord, HeldOffer, KeptKind, KeptMessage, Notice, OobLink},
+    report::{ReportMeaning, report_meaning},
+    state::{ConnectionState, FlowState, Side, Variant},
+    step::Cause,
+    table::{Decision, decide, rows_of},
+    trigger::{Guard, Trigger},
+};
+use crate::{
+    message::Message,
+    protocol::{
+        AttachmentData, Content,
+        issue_credential::{self, FormatAttachment, IssueCredential},
+        problem_report::ProblemReport,
+        vt_flow::{FlowRequest, VtFlow},
+    },
+};
+
+/// A message whose sender is proven.
+#[derive(Debug, Clone)]
+pub struct FlowArrival<'a> {
+    /// The message.
+    pub message: &'a Message,
+    /// As its protocol reads it.
+    pub content: &'a Content,
+    /// DID by which its sender is known.
+    pub peer_did: &'a str,
+    /// Milliseconds since the epoch.
+    pub now: i64,
+    /// Id for an exchange that begins here.
+    pub new_id: &'a str,
+    /// Conditions that hold and that no record shows.
+    pub facts: BTreeSet<Guard>,
+    /// A read of the participant that an onboarding request names.
+    pub read: Option<ParticipantRead>,
+}
+
+/// The end of a message.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Arrived {
+    /// Nothing changes, and nothing is answered.
+    Ignored,
+    /// The record has changed.
+    Changed(Box<Progress>),
+    /// A request that does not fit.
+    Refused(RequestFault),
+}
+
+/// The part of a request that does not fit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RequestFault {
+    /// The participant is not the applicant's, or is in no state for a request.
+    Participant,
+    /// The schema needs an onboarding, or the agent does not issue it.
+    Schema,
+    /// The session is another's, or one that has ended.
+    Session,
+    /// The peer is no verifiable service.
+    Peer,
+}
+
+impl RequestFault {
+    /// The fault of a request that begins a flow, by the condition that does not hold.
+    pub fn of(guard: Guard) -> Self {
+        match guard {
+            Guard::SessionFree => Self::Session,
+            Guard::Permissionless | Guard::OwnIssuerActive => Self::Schema,
+            Guard::GatePassed | Guard::GateOrExempt => Self::Peer,
+            _ => Self::Participant,
+        }
+    }
+
+    /// The code of the problem report.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::Participant => "vt-flow.invalid-participant-id",
+            Self::Schema => "vt-flow.invalid-schema-id",
+            Self::Session => "vt-flow.invalid-participant-session-id",
+            Self::Peer => crate::protocol::vt_flow::NOT_A_VERIFIABLE_SERVICE,
+        }
+    }
+}
+
+/// The parts of a record that no message of its flow has.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewFlow {
+    /// Id of the record.
+    pub id: String,
+    /// Side of this agent.
+    pub side: Side,
+    /// Kind.
+    pub variant: Variant,
+    /// DID by which the peer is known.
+    pub peer_did: String,
+    /// Connection with the peer.
+    pub connection_id: Option<String>,
+    /// Schema.
+    pub schema_id: u64,
+    /// The applicant's participant.
+    pub applicant_participant_id: Option<u64>,
+    /// The validator's participant.
+    pub validator_participant_id: Option<u64>,
+    /// Whether a credential follows.
+    pub is_holder: bool,
+    /// Id of the session.
+    pub session_id: String,
+    /// Claims of the credential.
+    pub claims: Option<serde_json::Map<String, Value>>,
+    /// Presentations of the applicant.
+    pub proofs: Option<Vec<Value>>,
+}
+
+/// Begins a flow. Fails with the first condition that does not hold.
+pub fn begin(new: NewFlow, cause: &Cause) -> Result<Progress, Guard> {
+    let holds = |guard: Guard| cause.facts.contains(&guard);
+    let row = match decide((new.side, new.variant), None, cause.trigger, holds) {
+        Decision::Row(row) => row,
+        Decision::Unmet((guard, _)) => return Err(guard),
+        // No flow begins by such a trigger; the caller has chosen it.
+        Decision::Elsewhere => return Err(Guard::RequestFits),
+    };
+    let round = cause.read.as_ref().map_or_else(RoundStart::without_participant, RoundStart::first);
+    let is_request = new.side == Side::Validator || row.to == FlowState::IrSent;
+    let record = FlowRecord {
+        id: new.id,
+        side: new.side,
+        variant: new.variant,
+        peer_did: new.peer_did,
+        connection_id: new.connection_id,
+        thread_id: cause.thread.clone().or_else(|| row.sends.map(|_| cause.new_id.clone())),
+        schema_id: new.schema_id,
+        applicant_participant_id: new.applicant_participant_id,
+        validator_participant_id: new.validator_participant_id,
+        is_holder: new.is_holder,
+        session_id: new.session_id,
+        previous_session_ids: Vec::new(),
+        state: row.to,
+        connection_state: if is_request { ConnectionState::Established } else { ConnectionState::NotConnected },
+        round,
+        claims: new.claims,
+        proofs: new.proofs,
+        oob_link: None,
+        messages: Vec::new(),
+        validation: None,
+        held_offer: None,
+        exchange: None,
+        received: None,
+        credential: None,
+        blocked: None,
+        refusal: None,
+        error_message: None,
+        past: Vec::new(),
+        created_at: cause.now,
+        updated_at: cause.now,
+        last_event_at: cause.now,
+    };
+    let mut progress = Progress { changes: vec![record.state], sends: row.sends.into_iter().collect(), record };
+    if new.side == Side::Validator {
+        progress.accept_request(cause.now);
+    }
+    Ok(progress)
+}
+
+/// Takes a message about a flow that is there.
+pub fn take(record: &FlowRecord, arrival: &FlowArrival<'_>) -> Arrived {
+    let progress = Progress::of(record.clone());
+    if arrival.peer_did != record.peer_did {
+        return match arrival.content {
+            Content::VtFlow(VtFlow::OnboardingRequest { .. } | VtFlow::IssuanceRequest { .. }) => {
+                Arrived::Refused(RequestFault::Session)
+            }
+            _ => Arrived::Ignored,
+        };
+    }
+    match arrival.content {
+        Content::VtFlow(VtFlow::OnboardingRequest { participant_id, request }) => {
+            arrival.begin_again(progress, Some(participant_id), request)
+        }
+        Content::VtFlow(VtFlow::IssuanceRequest { schema_id, request }) => {
+            let fits = schema_id.parse() == Ok(record.schema_id);
+            if record.variant == Variant::Direct && !fits {
+                return Arrived::Refused(RequestFault::Schema);
+            }
+            arrival.begin_again(progress, None, request)
+        }
+        Content::VtFlow(VtFlow::Validating { comment }) => arrival.hear(progress, Trigger::Validating, comment.clone()),
+        Content::VtFlow(VtFlow::OobLink { description, .. }) => {
+            arrival.hear(progress, Trigger::OobLink, Some(description.clone()))
+        }
+        Content::VtFlow(VtFlow::CredentialStateChange { subprotocol_thid, state, .. }) => {
+            let facts = (state == "REVOKED").then_some(Guard::StateRevoked);
+            let cause = arrival.cause(Trigger::CredentialStateChange).with_facts(facts);
+            changed(progress, |progress| {
+                progress.take(&Cause { thread: Some(subprotocol_thid.clone()), ..cause.clone() })
+            })
+        }
+        Content::IssueCredential(IssueCredential::Offer { attachments, .. }) => {
+            arrival.hold_offer(progress, attachments.first())
+        }
+        Content::IssueCredential(IssueCredential::Request(_)) => arrival.note_request(progress),
+        Content::IssueCredential(IssueCredential::Issue(_)) => arrival.receive_credential(progress),
+        Content::IssueCredential(IssueCredential::Ack { .. }) => {
+            changed(progress, |progress| progress.take(&arrival.cause(Trigger::Ack)))
+        }
+        Content::ProblemReport(report) if arrival.message.kind == issue_credential::PROBLEM => {
+            let cause = Cause { reason: Some(report.text.clone()), ..arrival.cause(Trigger::IssueProblemReport) };
+            changed(progress, |progress| progress.take(&cause))
+        }
+        Content::ProblemReport(report) => arrival.note_report(progress, report),
+        _ => Arrived::Ignored,
+    }
+}
+
+fn changed(mut progress: Progress, change: impl FnOnce(&mut Progress) -> bool) -> Arrived {
+    if change(&mut progress) { Arrived::Changed(Box::new(progress)) } else { Arrived::Ignored }
+}
+
+impl FlowArrival<'_> {
+    fn cause(&self, trigger: Trigger) -> Cause {
+        Cause {
+            thread: Some(self.message.thread().to_owned()),
+            peer_did: Some(self.peer_did.to_owned()),
+            new_id: self.new_id.to_owned(),
+            read: self.read,
+            facts: self.facts.clone(),
+            ..Cause::new(trigger, self.now)
+        }
+    }
+
+    /// An opening message for a flow that is there: a renewal, or an applicant that begins again.
+    fn begin_again(&self, mut progress: Progress, participant_id: Option<&str>, request: &FlowRequest) -> Arrived {
+        let is_onboarding = participant_id.is_some();
+        if progress.record.side != Side::Validator || is_onboarding != (progress.record.variant == Variant::Onboarding)
+        {
+            return Arrived::Refused(RequestFault::Session);
+        }
+        if participant_id.is_some_and(|id| id.parse().ok() != progress.record.applicant_participant_id) {
+            return Arrived::Refused(RequestFault::Participant);
+        }
+        let trigger = if is_onboarding { Trigger::OnboardingRequest } else { Trigger::IssuanceRequest };
+        let cause = self.cause(trigger).with_facts([Guard::SamePeer]);
+        progress.take_read(&cause);
+        let record = &mut progress.record;
+        if record.state.is_terminal() {
+            return Arrived::Refused(RequestFault::Session);
+        }
+        // A credential that was paid under a session is never paid again under another.
+        if record.session_id != request.participant_session_id {
+            let may_change = match record.state {
+                FlowState::AwaitingOr => true,
+                FlowState::Validated => record.is_holder && record.credential.is_none(),
+                _ => false,
+            };
+            if !may_change {
+                return Arrived::Refused(RequestFault::Participant);
+            }
+            let before = std::mem::replace(&mut record.session_id, request.participant_session_id.clone());
+            record.previous_session_ids.push(before);
+        }
+        if record.state == FlowState::CredRevoked {
+            return Arrived::Refused(RequestFault::Participant);
+        }
+        // Claims that an operator has edited since outlive a repetition of the request.
+        let is_repeated = record.thread_id == cause.thread;
+        if !is_repeated {
+            (record.claims, record.proofs) = (request.claims.clone(), request.proofs.clone());
+        }
+        record.connection_state = ConnectionState::Established;
+        record.thread_id.clone_from(&cause.thread);
+        record.updated_at = self.now;
+        if !progress.take(&cause) && !progress.accept_request(self.now) {
+            progress.send_again();
+        }
+        Arrived::Changed(Box::new(progress))
+    }
+
+    /// A message for people, which may be the cause of a step.
+    fn hear(&self, mut progress: Progress, trigger: Trigger, text: Option<String>) -> Arrived {
+        use FlowState as S;
+        if progress.record.side != Side::Applicant {
+            return Arrived::Ignored;
+        }
+        let (mut kind, mut link) = (KeptKind::Validating, None);
+        if let Content::VtFlow(VtFlow::OobLink { url, description, expires_time }) = self.content {
+            kind = KeptKind::OobLink;
+            let expires_at = expires_time.map(|seconds| seconds.saturating_mul(1000));
+            link = Some(OobLink { url: url.clone(), description: description.clone(), expires_at, at: self.now });
+        }
+        let url = link.as_ref().map(|link| link.url.clone());
+        let kept = text.map(|text| KeptMessage { kind, text, at: self.now, url });
+        let cause = Cause { kept: kept.clone(), oob_link: link, ..self.cause(trigger) };
+        if progress.take(&cause) {
+            return Arrived::Changed(Box::new(progress));
+        }
+        let stays = matches!(progress.record.state, S::Validated | S::CredOffered | S::Completed | S::CredRevoked);
+        if kept.is_none() || !stays {
+            return Arrived::Ignored;
+        }
+        progress.keep(kept, self.now);
+        Arrived::Changed(Box::new(progress))
+    }
+
+    /// An offer waits for the judgement of the flow. One of the exchange at hand is a repetition.
+    fn hold_offer(&self, mut progress: Progress, offered: Option<&FormatAttachment>) -> Arrived {
+        let record = &mut progress.record;
+        let may_come =
+            rows_of(record.side, record.variant, Some(record.state), Trigger::OfferCredential).next().is_some();
+        let thread = self.message.thread();
+        let is_known = record.exchange.as_ref().is_some_and(|exchange| exchange.thread == thread)
+            || record.held_offer.as_ref().is_some_and(|held| held.thread == thread);
+        let is_of_flow = self.message.pthid.is_some() && self.message.pthid == record.thread_id;
+        let Some(offered) = offered.filter(|_| may_come && is_of_flow && !is_known) else { return Arrived::Ignored };
+        let content = json_of(&offered.attachment.data);
+        let (thread, format) = (thread.to_owned(), offered.format.clone());
+        record.held_offer = Some(HeldOffer { thread, format, content, at: self.now });
+        record.updated_at = self.now;
+        Arrived::Changed(Box::new(progress))
+    }
+
+    fn is_in_exchange(&self, record: &FlowRecord, side: Side) -> bool {
+        let is_named = record.exchange.as_ref().is_some_and(|exchange| exchange.thread == self.message.thread());
+        record.side == side && record.state == FlowState::CredOffered && is_named
+    }
+
+    /// The applicant requests the credential; a second request changes nothing.
+    fn note_request(&self, mut progress: Progress) -> Arrived {
+        let is_named = self.is_in_exchange(&progress.record, Side::Validator);
+        let exchange = progress.record.exchange.as_mut().filter(|exchange| is_named && !exchange.is_requested);
+        let Some(exchange) = exchange else { return Arrived::Ignored };
+        exchange.is_requested = true;
+        progress.record.updated_at = self.now;
+        Arrived::Changed(Box::new(progress))
+    }
+
+    /// A credential waits for its checks; a second one changes nothing.
+    fn receive_credential(&self, mut progress: Progress) -> Arrived {
+        let record = &mut progress.record;
+        if !self.is_in_exchange(record, Side::Applicant) || record.received.is_some() {
+            return Arrived::Ignored;
+        }
+        let round = record.round.number;
+        record.received =
+            Some(FlowCredential { round, stage: CredentialStage::Received, id: None, digest: None, tx: None });
+        record.updated_at = self.now;
+        Arrived::Changed(Box::new(progress))
+    }
+
+    fn note_report(&self, mut progress: Progress, report: &ProblemReport) -> Arrived {
+        if progress.record.state.is_terminal() {
+            return Arrived::Ignored;
+        }
+        let kept = KeptMessage { kind: KeptKind::ProblemReport, text: report.text.clone(), at: self.now, url: None };
+        match report_meaning(report) {
+            ReportMeaning::Retry => {
+                if progress.record.side == Side::Applicant {
+                    let (code, text) = (report.code.clone(), report.text.clone());
+                    progress.record.refusal = Some(Notice { code, text, at: self.now });
+                }
+            }
+            ReportMeaning::Trigger(trigger) => {
+                let reason = Some(format!("{}: {}", report.code, report.text));
+                if !progress.take(&Cause { reason, ..self.cause(trigger) }) {
+                    return Arrived::Ignored;
+                }
+            }
+        }
+        progress.keep(Some(kept), self.now);
+        Arrived::Changed(Box::new(progress))
+    }
+}
+
+/// The JSON of an attachment; null when it is none.
+pub(super) fn json_of(data: &AttachmentData) -> Value {
+    match data {
+        AttachmentData::Json(value) => value.clone(),
+        AttachmentData::Base64(bytes) => serde_json::from_slice(bytes).unwrap_or_default(),
+    }
+}
