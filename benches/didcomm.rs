@@ -35,7 +35,9 @@ use tokio_util::sync::CancellationToken;
 use crate::{BenchRow, agent::launch_at, median, resident_bytes};
 
 const ENVELOPES: usize = 2_000;
-const MESSAGES: usize = 500;
+const MESSAGES: usize = 200;
+/// Rounds of messages and commits, in turns: the disk of one second is not that of the next.
+const ROUNDS: usize = 7;
 const SOCKETS: usize = 2_000;
 const QUIET_PEERS: u8 = 10;
 const QUIET_MESSAGES: usize = 100;
@@ -184,15 +186,16 @@ async fn measure_neighbours() -> (f64, f64) {
     (alone, flooded)
 }
 
-async fn received(agent: &Agent, count: usize) {
+/// Waits until an agent has a number of messages of peers. It asks at a pace: a question for each message would be a part of the measure.
+async fn received(agent: &Agent, after: &mut Option<String>, count: usize) {
     let filter = BasicMessageFilter { role: Some(MessageRole::Receiver), ..BasicMessageFilter::default() };
-    let mut after: Option<String> = None;
     let mut found = 0;
     while found < count {
         let page = agent.peers().basic_messages(&filter, after.as_deref(), 500, Duration::from_secs(30)).await;
         let page = page.expect("messages");
         found += page.len();
-        after = page.last().map(|last| last.id.clone()).or(after);
+        *after = page.last().map(|last| last.id.clone()).or(after.take());
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
@@ -204,19 +207,28 @@ async fn measure_messages() -> (f64, f64) {
     let connection = one.peers().open_connection(&did).await.expect("a connection");
     let id = connection.connection.id;
     let content = "x".repeat(500);
+    let bare = [
+        database(&directories[0].path().join("one.db")).await,
+        database(&directories[0].path().join("other.db")).await,
+    ];
+    let mut after = None;
     one.peers().send_basic_message(&id, &content).await.expect("stored");
-    received(&other, 1).await;
-    let begun = Instant::now();
-    // The sender stores its messages too.
-    for _ in 0..MESSAGES {
-        one.peers().send_basic_message(&id, &content).await.expect("stored");
+    received(&other, &mut after, 1).await;
+    let (mut stored, mut committed) = (Vec::new(), Vec::new());
+    for round in 0..ROUNDS {
+        let begun = Instant::now();
+        // The sender stores its messages too.
+        for _ in 0..MESSAGES {
+            one.peers().send_basic_message(&id, &content).await.expect("stored");
+        }
+        received(&other, &mut after, MESSAGES).await;
+        stored.push(MESSAGES as f64 / begun.elapsed().as_secs_f64());
+        committed.push(measure_commits(&bare, round * MESSAGES, &content).await);
     }
-    received(&other, MESSAGES + 1).await;
-    let stored = MESSAGES as f64 / begun.elapsed().as_secs_f64();
     for agent in [one, other] {
         agent.shutdown(Duration::from_secs(5)).await;
     }
-    (stored, measure_commits(directories[0].path(), &content).await)
+    (median(stored), median(committed))
 }
 
 async fn database(path: &Path) -> SqlitePool {
@@ -235,10 +247,9 @@ async fn database(path: &Path) -> SqlitePool {
 }
 
 /// The three commits of a message, one behind the other: queued, and marked as sent, by the sender; stored by the receiver; settled.
-async fn measure_commits(directory: &Path, content: &str) -> f64 {
-    let (sender, receiver) = (database(&directory.join("one.db")).await, database(&directory.join("other.db")).await);
+async fn measure_commits([sender, receiver]: &[SqlitePool; 2], first: usize, content: &str) -> f64 {
     let begun = Instant::now();
-    for number in 0..MESSAGES as i64 {
+    for number in first..first + MESSAGES {
         let text = format!("'{content}'");
         let queued = format!(
             "INSERT INTO outbox VALUES ({number}, {text}, 0); INSERT INTO record VALUES ({number}, {text}, 'waiting'); \
@@ -252,7 +263,7 @@ async fn measure_commits(directory: &Path, content: &str) -> f64 {
             "DELETE FROM outbox WHERE id = {number}; UPDATE record SET state = 'delivered' WHERE id = {number}; \
              UPDATE numbers SET b = b + 1;"
         );
-        for (pool, rows) in [(&sender, queued), (&receiver, taken), (&sender, settled)] {
+        for (pool, rows) in [(sender, queued), (receiver, taken), (sender, settled)] {
             let transaction = format!("BEGIN IMMEDIATE; {rows} COMMIT;");
             sqlx::raw_sql(AssertSqlSafe(transaction)).execute(pool).await.expect("durable");
         }

@@ -20,7 +20,7 @@ use super::{
     gate::may_be_trusted,
     proven_message::ProvenMessage,
     resolver::{DocumentUse, PeerDocumentError},
-    service::{PeerService, RETRY_SECONDS, known_protocol},
+    service::{PeerService, RETRY_SECONDS, compute, known_protocol},
     settings::PeerAdmission,
 };
 use crate::{peer_directory::peer_tag, store::OwnPeerDid};
@@ -276,19 +276,13 @@ fn down(error: AskError) -> Stop {
     }
 }
 
-/// Bytes of an envelope that is decrypted at once: a way to another thread costs as much.
-const SMALL_ENVELOPE: usize = 16 * 1024;
-
 /// Decrypts. A large envelope takes milliseconds, and goes to a thread that may block.
 async fn decrypt(bytes: Bytes, own: Arc<OwnKey>, document: Option<Arc<Value>>) -> Result<Opened, Refusal> {
     let now = wall_clock::now().seconds;
-    let is_small = bytes.len() <= SMALL_ENVELOPE;
+    let size = bytes.len();
     let work = move || {
         let envelope = Envelope::read(&bytes)?;
         envelope.open(&own.key_id, &own.key, &own.did, document.as_deref(), now)
     };
-    if is_small {
-        return work();
-    }
-    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Refusal::Decryption))
+    compute(size, work).await.unwrap_or(Err(Refusal::Decryption))
 }

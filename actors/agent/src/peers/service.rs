@@ -23,6 +23,8 @@ use crate::{
     store_guard::StoreGuardHandle,
 };
 
+/// Bytes of a message that is encrypted or decrypted at once: a way to another thread costs as much.
+const SMALL_MESSAGE: usize = 16 * 1024;
 /// Seconds after which a sender may come back when the store or a verdict is missing.
 pub(super) const RETRY_SECONDS: u64 = 5;
 /// Fresh resolutions of one DID: the messages of a stranger must not make this agent ask another server again and again.
@@ -169,6 +171,15 @@ impl PeerService {
     pub(super) fn admit_stranger(&self) -> Result<(), u64> {
         self.0.strangers.take("strangers", Instant::now())
     }
+}
+
+/// Computes with a message of a size in bytes. A large one takes milliseconds, and goes to a thread that may block. Fails when that thread
+/// panics.
+pub(super) async fn compute<T: Send + 'static>(
+    size: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, tokio::task::JoinError> {
+    if size <= SMALL_MESSAGE { Ok(work()) } else { tokio::task::spawn_blocking(work).await }
 }
 
 /// The time in milliseconds since the epoch.
