@@ -172,6 +172,12 @@ pub fn begin(new: NewFlow, cause: &Cause) -> Result<Progress, Guard> {
     Ok(progress)
 }
 
+/// Whether a request under another session begins a flow in the place of this one, which is unfinished.
+pub fn is_replaced(record: &FlowRecord) -> bool {
+    use FlowState as S;
+    !record.state.is_terminal() && !matches!(record.state, S::Validated | S::Completed | S::CredRevoked | S::AwaitingOr)
+}
+
 /// Takes a message about a flow that is there.
 pub fn take(record: &FlowRecord, arrival: &FlowArrival<'_>) -> Arrived {
     let progress = Progress::of(record.clone());
@@ -349,9 +355,16 @@ impl FlowArrival<'_> {
         if !self.is_in_exchange(record, Side::Applicant) || record.received.is_some() {
             return Arrived::Ignored;
         }
-        let round = record.round.number;
-        record.received =
-            Some(FlowCredential { round, stage: CredentialStage::Received, id: None, digest: None, tx: None });
+        let (round, round_changed_at) = (record.round.number, record.round.changed_at);
+        record.received = Some(FlowCredential {
+            round,
+            round_changed_at,
+            validated_until: None,
+            stage: CredentialStage::Received,
+            id: None,
+            digest: None,
+            tx: None,
+        });
         record.updated_at = self.now;
         Arrived::Changed(Box::new(progress))
     }

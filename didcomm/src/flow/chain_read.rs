@@ -67,31 +67,42 @@ impl RoundStart {
         Self { number: self.number.saturating_add(1), ..Self::first(read) }
     }
 
-    /// The trigger of a read of the applicant's participant. One at a lower height than an earlier read says nothing: its node lags.
-    pub fn trigger(&self, read: &ParticipantRead) -> Option<Trigger> {
+    /// The triggers of a read of the applicant's participant, in order. One at a lower height than an earlier read says nothing: its node
+    /// lags.
+    pub fn triggers(&self, read: &ParticipantRead) -> Vec<Trigger> {
         if read.height < self.read_at {
-            return None;
+            return Vec::new();
         }
         if read.is_slashed {
-            return Some(Trigger::ChainSlashed);
+            return vec![Trigger::ChainSlashed];
         }
         if read.is_revoked {
-            return Some(Trigger::ChainRevoked);
+            return vec![Trigger::ChainRevoked];
         }
         match read.state {
-            OnboardingState::None => None,
-            OnboardingState::Terminated => Some(Trigger::ChainTerminated),
-            OnboardingState::Pending => (read.changed_at > self.changed_at).then_some(Trigger::ChainPending),
-            OnboardingState::Validated => {
-                let goes_on = match (read.expires_at, self.expires_at) {
-                    (None, _) => true,
-                    (Some(_), None) => true,
-                    (Some(now), Some(before)) => now > before,
-                };
-                let is_validated = goes_on || self.number == 1;
-                Some(if is_validated { Trigger::ChainValidated } else { Trigger::ChainRestored })
+            OnboardingState::None => Vec::new(),
+            OnboardingState::Terminated => vec![Trigger::ChainTerminated],
+            // A participant gets from one application to the next by the end of the first, which nobody needs to have read.
+            OnboardingState::Pending if read.changed_at > self.changed_at => {
+                vec![self.end(read), Trigger::ChainPending]
             }
+            OnboardingState::Pending => Vec::new(),
+            OnboardingState::Validated => vec![self.end(read)],
         }
+    }
+
+    /// Whether a read shows the validation of this round.
+    pub fn is_validated_by(&self, read: &ParticipantRead) -> bool {
+        read.state == OnboardingState::Validated && self.end(read) == Trigger::ChainValidated
+    }
+
+    /// The end of the round that a read shows: a validation, or that of a renewal that was cancelled.
+    fn end(&self, read: &ParticipantRead) -> Trigger {
+        let goes_on = match (read.expires_at, self.expires_at) {
+            (None, _) | (Some(_), None) => true,
+            (Some(now), Some(before)) => now > before,
+        };
+        if goes_on || self.number == 1 { Trigger::ChainValidated } else { Trigger::ChainRestored }
     }
 }
 

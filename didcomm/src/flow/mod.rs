@@ -11,6 +11,7 @@ mod applicant_rows;
 mod arrival;
 mod chain_read;
 mod named;
+mod outcome;
 mod outgoing;
 mod progress;
 mod record;
@@ -26,9 +27,9 @@ mod validator_rows;
 mod work;
 
 pub use self::{
-    arrival::{Arrived, FlowArrival, NewFlow, RequestFault, begin, take},
+    arrival::{Arrived, FlowArrival, NewFlow, RequestFault, begin, is_replaced, take},
     chain_read::{OnboardingState, ParticipantRead, RoundStart, validator_trigger},
-    outgoing::{MessageParts, credential_message, declined_offer, message_of},
+    outgoing::{MessageParts, credential_message, declined_offer, message_of, refusal_message},
     progress::Progress,
     record::{
         CredentialStage, Exchange, Fees, FlowCredential, FlowRecord, FlowTx, HeldOffer, KeptKind, KeptMessage, Notice,

@@ -1,6 +1,6 @@
 //! The messages of a flow. Pure: ids come from the caller.
 
-use super::{record::FlowRecord, state::Variant, trigger::Outgoing};
+use super::{arrival::RequestFault, record::FlowRecord, state::Variant, trigger::Outgoing};
 use crate::{
     message::Message,
     protocol::{
@@ -21,7 +21,8 @@ pub struct MessageParts {
     pub code: Option<String>,
 }
 
-/// Makes a message of a flow from the record behind the step that sends it. Nothing when the record lacks a part.
+/// Makes a message of a flow from the record behind the step that sends it. Nothing when the record lacks a part, as a
+/// flow does that ends before its opening message.
 pub fn message_of(record: &FlowRecord, outgoing: Outgoing, id: &str, parts: MessageParts) -> Option<Message> {
     let thread = record.thread_id.as_deref()?;
     let in_exchange = |step: IssueCredential| {
@@ -82,6 +83,17 @@ pub fn credential_message(record: &FlowRecord, id: &str, credential: FormatAttac
 /// The message of an applicant that takes no offer of a thread.
 pub fn declined_offer(record: &FlowRecord, thread: &str, id: &str, text: &str) -> Message {
     abandon_message(id, thread, record.thread_id.as_deref(), text)
+}
+
+/// The answer to a request that does not fit, in its thread.
+pub fn refusal_message(fault: RequestFault, thread: &str, id: &str, text: &str) -> Message {
+    let (who_retries, impact) = match fault {
+        RequestFault::Peer => ("NONE", "CONNECTION"),
+        _ => ("YOU", "THREAD"),
+    };
+    let (code, text) = (fault.code().to_owned(), text.to_owned());
+    let report = ProblemReport { code, text, who_retries: Some(who_retries.into()), impact: Some(impact.into()) };
+    report.to_message(id, thread)
 }
 
 fn request_of(record: &FlowRecord) -> FlowRequest {

@@ -35,11 +35,13 @@ impl Progress {
         true
     }
 
-    /// Takes the step of a read of the applicant's participant, if there is one.
+    /// Takes the steps of a read of the applicant's participant.
     pub fn take_read(&mut self, cause: &Cause) -> bool {
         let Some(read) = cause.read else { return false };
-        let Some(trigger) = self.record.round.trigger(&read) else { return false };
-        let has_moved = self.take(&Cause { trigger, ..cause.clone() });
+        let mut has_moved = false;
+        for trigger in self.record.round.triggers(&read) {
+            has_moved |= self.take(&Cause { trigger, ..cause.clone() });
+        }
         // The record knows the height even when nothing follows.
         self.record.round.read_at = self.record.round.read_at.max(read.height);
         has_moved

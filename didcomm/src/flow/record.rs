@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{
-    chain_read::RoundStart,
+    chain_read::{ParticipantRead, RoundStart},
     named::named,
     state::{ConnectionState, FlowState, PendingAction, Side, Variant},
 };
@@ -155,6 +155,12 @@ named! {
 pub struct FlowCredential {
     /// The round that it was issued in, which the key of its transaction names.
     pub round: u32,
+    /// The change of the participant's state that began that round.
+    #[serde(default)]
+    pub round_changed_at: Option<i128>,
+    /// End of the participant's validation at the time of the signature.
+    #[serde(default)]
+    pub validated_until: Option<i128>,
     /// Progress.
     pub stage: CredentialStage,
     /// Id of the credential.
@@ -315,6 +321,22 @@ impl FlowRecord {
     /// Whether the last credential was revoked.
     pub fn has_revoked_credential(&self) -> bool {
         self.last_outcome() == Some(CredentialStage::Revoked)
+    }
+
+    /// Whether the applicant holds no credential of the validation that a read shows. One of an earlier round does not stand for it.
+    pub fn lacks_credential(&self, read: &ParticipantRead) -> bool {
+        let held = self.credentials().rev().find(|one| one.stage == CredentialStage::Held);
+        held.is_none_or(|held| held.round < self.round.number && self.round.is_validated_by(read))
+    }
+
+    /// Whether a credential was issued on the validation that a read shows. A renewal that was begun and cancelled since changes the time of
+    /// the state and not the end of the validation; where validations have no end, a second one cannot be told from the first.
+    pub fn has_issued_on(&self, read: &ParticipantRead) -> bool {
+        let is_out =
+            |one: &FlowCredential| !matches!(one.stage, CredentialStage::Requested | CredentialStage::Received);
+        let is_of_it =
+            |one: &FlowCredential| one.validated_until == read.expires_at || one.round_changed_at == read.changed_at;
+        self.side == Side::Validator && self.credentials().any(|one| is_out(one) && is_of_it(one))
     }
 
     /// Whether a credential is signed whose transaction failed.

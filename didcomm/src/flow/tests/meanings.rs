@@ -22,27 +22,30 @@ fn a_read_of_the_node_has_one_meaning_in_each_round() {
     use Trigger::*;
     let round = |number, expires_at| RoundStart { number, changed_at: Some(10), expires_at, read_at: 100 };
     let (first, renewal) = (round(1, None), round(2, Some(50)));
-    for (name, round, read, expected) in [
-        ("the same application", first, read(Pending, 10, None), None),
-        ("a later one", first, read(Pending, 11, None), Some(ChainPending)),
-        ("an earlier one", first, read(Pending, 9, None), None),
-        ("validated", first, read(Validated, 12, Some(60)), Some(ChainValidated)),
-        ("validated without an end", first, read(Validated, 12, None), Some(ChainValidated)),
-        ("renewed", renewal, read(Validated, 12, Some(51)), Some(ChainValidated)),
-        ("renewed without an end", renewal, read(Validated, 12, None), Some(ChainValidated)),
-        ("a cancelled renewal", renewal, read(Validated, 12, Some(50)), Some(ChainRestored)),
-        ("a cancelled application", first, read(Terminated, 12, None), Some(ChainTerminated)),
-        ("made without an onboarding", first, read(Made, 12, None), None),
-        ("revoked", first, ParticipantRead { is_revoked: true, ..read(Validated, 12, None) }, Some(ChainRevoked)),
+    let cases: [(_, _, _, &[Trigger]); 15] = [
+        ("the same application", first, read(Pending, 10, None), &[]),
+        ("a later one", first, read(Pending, 11, None), &[ChainValidated, ChainPending]),
+        ("a renewal of the renewed", renewal, read(Pending, 12, Some(60)), &[ChainValidated, ChainPending]),
+        ("a renewal behind a cancelled one", renewal, read(Pending, 12, Some(50)), &[ChainRestored, ChainPending]),
+        ("an earlier one", first, read(Pending, 9, None), &[]),
+        ("validated", first, read(Validated, 12, Some(60)), &[ChainValidated]),
+        ("validated without an end", first, read(Validated, 12, None), &[ChainValidated]),
+        ("renewed", renewal, read(Validated, 12, Some(51)), &[ChainValidated]),
+        ("renewed without an end", renewal, read(Validated, 12, None), &[ChainValidated]),
+        ("a cancelled renewal", renewal, read(Validated, 12, Some(50)), &[ChainRestored]),
+        ("a cancelled application", first, read(Terminated, 12, None), &[ChainTerminated]),
+        ("made without an onboarding", first, read(Made, 12, None), &[]),
+        ("revoked", first, ParticipantRead { is_revoked: true, ..read(Validated, 12, None) }, &[ChainRevoked]),
         (
             "slashed and revoked",
             first,
             ParticipantRead { is_revoked: true, is_slashed: true, ..read(Pending, 12, None) },
-            Some(ChainSlashed),
+            &[ChainSlashed],
         ),
-        ("a lagging node", first, ParticipantRead { height: 99, is_slashed: true, ..read(Pending, 12, None) }, None),
-    ] {
-        assert_eq!(round.trigger(&read), expected, "{name}");
+        ("a lagging node", first, ParticipantRead { height: 99, is_slashed: true, ..read(Pending, 12, None) }, &[]),
+    ];
+    for (name, round, read, expected) in cases {
+        assert_eq!(round.triggers(&read), expected, "{name}");
     }
     let own = |is_revoked, is_slashed| ParticipantRead { is_revoked, is_slashed, ..read(Validated, 1, None) };
     assert_eq!(validator_trigger(&own(false, false)), None);

@@ -1,6 +1,7 @@
 //! Tests of flows against the tables of the contract.
 
 mod meanings;
+mod model;
 mod rows;
 
 use std::collections::BTreeSet;
@@ -65,7 +66,15 @@ fn record(side: Side, variant: Variant, state: FlowState) -> FlowRecord {
 }
 
 fn credential(stage: CredentialStage) -> FlowCredential {
-    FlowCredential { round: 1, stage, id: Some("credential".into()), digest: None, tx: None }
+    FlowCredential {
+        round: 1,
+        round_changed_at: Some(10),
+        validated_until: None,
+        stage,
+        id: Some("credential".into()),
+        digest: None,
+        tx: None,
+    }
 }
 
 fn failed_tx() -> FlowTx {
