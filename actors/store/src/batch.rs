@@ -66,9 +66,9 @@ impl StatementBatch {
         self.statements.push((sql.into(), values));
     }
 
-    /// Puts statements without values before the others.
-    pub(crate) fn add_first(&mut self, sql: &'static str) {
-        self.statements.insert(0, (sql.into(), Vec::new()));
+    /// Puts statements before the others. Only SQLite takes several in one text.
+    pub(crate) fn add_first(&mut self, sql: &'static str, values: Vec<BatchValue>) {
+        self.statements.insert(0, (sql.into(), values));
     }
 
     /// Runs the statements, of which none is left; returns the rows of each.

@@ -1,5 +1,7 @@
 //! The writer against a real SQLite file: full, removed, replaced, shortened.
 
+mod whole_writes;
+
 use std::{
     path::{Path, PathBuf},
     sync::{

@@ -24,9 +24,16 @@ const READ_SQL: &str = "SELECT number FROM store_commit WHERE one = 1";
 /// SQLite locks at once instead of with the first write, where it could no longer wait for another connection.
 const BEGIN_SQLITE_SQL: &str =
     "BEGIN IMMEDIATE; UPDATE store_commit SET number = number + 1 WHERE one = 1 RETURNING number";
+/// The same, which fails when the number is below `$1`: what follows in one text must not run in a database that has lost commits.
+const BEGIN_CHECKED_SQLITE_SQL: &str = "BEGIN IMMEDIATE; UPDATE store_commit SET number = \
+     CASE WHEN number >= $1 THEN number + 1 ELSE json('commits are lost') END WHERE one = 1 RETURNING number";
+/// Statements of these two.
+const BEGIN_STATEMENTS: usize = 2;
 const BEGIN_POSTGRES_SQL: &str = "BEGIN; UPDATE store_commit SET number = number + 1 WHERE one = 1 RETURNING number";
 /// Within an unfinished transaction the second BEGIN fails, and so the number is that of the database.
 const COMMIT_SQL: &str = "COMMIT; BEGIN; SELECT number FROM store_commit WHERE one = 1; ROLLBACK";
+/// Statements of it.
+const COMMIT_STATEMENTS: usize = 4;
 /// Identity of a PostgreSQL server and of those that replicate it.
 const SERVER_SQL: &str = "SELECT system_identifier FROM pg_control_system()";
 
@@ -117,7 +124,8 @@ impl<DB: StoreEngine> StoreWriter<DB> {
     async fn open_transaction(&self) -> Result<StoreTransaction<DB>, StoreError> {
         self.check_loss()?;
         let connection = self.0.pool.acquire().await?;
-        let transaction = StoreTransaction { writer: self.clone(), connection, number: 0, is_committed: false };
+        let transaction =
+            StoreTransaction { writer: self.clone(), connection, number: 0, shown: 0, is_committed: false };
         self.check_file()?;
         Ok(transaction)
     }
@@ -188,14 +196,44 @@ impl StoreWriter<Any> {
             return Ok((transaction, rows));
         }
         let mut transaction = self.open_transaction().await?;
-        batch.add_first(self.begin_sql());
+        batch.add_first(BEGIN_SQLITE_SQL, Vec::new());
         let mut rows = batch.run(&mut transaction).await?;
-        // BEGIN, and the number.
-        let rest = rows.split_off(2.min(rows.len()));
-        let number = rows.pop().and_then(|rows| rows.into_iter().next()).ok_or(sqlx::Error::RowNotFound)?;
-        let number = number.try_get(0)?;
+        let rest = rows.split_off(BEGIN_STATEMENTS.min(rows.len()));
+        let number = number_of(&rows)?;
         Ok((self.accept_number(transaction, number).await?, rest))
     }
+
+    /// Writes statements in a transaction of their own, which SQLite gets as one text; returns their rows.
+    ///
+    /// # Errors
+    /// Those of a transaction and of its commit.
+    pub async fn write(&self, batch: &mut StatementBatch) -> Result<Vec<Vec<AnyRow>>, StoreError> {
+        if !self.0.is_sqlite {
+            let (transaction, rows) = self.begin_with(batch).await?;
+            transaction.commit().await?;
+            return Ok(rows);
+        }
+        let mut transaction = self.open_transaction().await?;
+        batch.add_first(BEGIN_CHECKED_SQLITE_SQL, vec![self.last_commit().into()]);
+        match transaction.run_and_commit(batch).await {
+            Ok(mut rows) => {
+                let rest = rows.split_off(BEGIN_STATEMENTS.min(rows.len()));
+                transaction.number = number_of(&rows)?;
+                transaction.accept_commit()?;
+                Ok(rest)
+            }
+            Err(error) => {
+                drop(transaction);
+                // Lost commits are among the reasons, and the transaction that finds them says so.
+                self.begin().await?;
+                Err(error)
+            }
+        }
+    }
+}
+
+fn number_of(rows: &[Vec<AnyRow>]) -> Result<i64, sqlx::Error> {
+    rows.iter().flatten().next_back().ok_or(sqlx::Error::RowNotFound)?.try_get(0)
 }
 
 async fn read_server<DB: StoreEngine>(connection: &mut DB::Connection) -> Option<i64> {
@@ -208,6 +246,8 @@ pub struct StoreTransaction<DB: StoreEngine> {
     writer: StoreWriter<DB>,
     connection: PoolConnection<DB>,
     number: i64,
+    /// The number that a new transaction has shown after the commit.
+    shown: i64,
     is_committed: bool,
 }
 
@@ -218,14 +258,45 @@ impl<DB: StoreEngine> StoreTransaction<DB> {
     /// When the commit fails, is not shown by a new transaction, or is in a file that is no longer at its path.
     pub async fn commit(mut self) -> Result<(), StoreError> {
         let is_sqlite = self.writer.0.is_sqlite;
-        let found = DB::read_number(&mut self, COMMIT_SQL, is_sqlite).await?;
-        if found < self.number {
-            return Err(StoreError::NotDurable { expected: self.number, found });
+        self.shown = DB::read_number(&mut self, COMMIT_SQL, is_sqlite).await?;
+        self.accept_commit()
+    }
+
+    /// Accepts a commit that a new transaction has shown.
+    fn accept_commit(&mut self) -> Result<(), StoreError> {
+        if self.shown < self.number {
+            return Err(StoreError::NotDurable { expected: self.number, found: self.shown });
         }
         self.writer.check_file()?;
         self.writer.known().last_commit = self.number;
         self.is_committed = true;
         Ok(())
+    }
+}
+
+impl StoreTransaction<Any> {
+    /// Runs the last statements and commits: SQLite gets both as one text. Returns the rows of the statements.
+    ///
+    /// # Errors
+    /// Those of the statements, after which nothing is committed, and those of a commit.
+    pub async fn commit_with(mut self, batch: &mut StatementBatch) -> Result<Vec<Vec<AnyRow>>, StoreError> {
+        if self.writer.0.is_sqlite {
+            let rows = self.run_and_commit(batch).await?;
+            self.accept_commit()?;
+            return Ok(rows);
+        }
+        let rows = batch.run(&mut self).await?;
+        self.commit().await?;
+        Ok(rows)
+    }
+
+    /// A statement that fails ends the text: what stands behind it, the commit too, does not run.
+    async fn run_and_commit(&mut self, batch: &mut StatementBatch) -> Result<Vec<Vec<AnyRow>>, StoreError> {
+        batch.add(COMMIT_SQL, []);
+        let mut rows = batch.run(self).await?;
+        let commit = rows.split_off(rows.len().saturating_sub(COMMIT_STATEMENTS));
+        self.shown = number_of(&commit)?;
+        Ok(rows)
     }
 }
 

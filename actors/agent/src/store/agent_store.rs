@@ -158,6 +158,11 @@ impl AgentStore {
         self.ownership.begin_with(&self.database, batch).await
     }
 
+    /// Writes statements in a transaction of their own; returns their rows.
+    pub(super) async fn write(&self, batch: &mut StatementBatch) -> Result<Vec<Vec<AnyRow>>, AgentStoreError> {
+        self.ownership.write(&self.database, batch).await
+    }
+
     /// Returns the DID of the store; `None` for an empty store.
     pub async fn identity(&self) -> Result<Option<StoredIdentity>, AgentStoreError> {
         let row = sqlx::query("SELECT did, base_url FROM identity").fetch_optional(&self.database.reader).await?;

@@ -113,6 +113,21 @@ impl Ownership {
         Ok((transaction, rows))
     }
 
+    /// Writes statements in a transaction of their own; returns their rows.
+    pub async fn write(
+        &self,
+        database: &AnyDatabase,
+        batch: &mut StatementBatch,
+    ) -> Result<Vec<Vec<AnyRow>>, AgentStoreError> {
+        if !self.is_renewal_due() {
+            return Ok(database.writer.write(batch).await?);
+        }
+        let (mut transaction, rows) = database.writer.begin_with(batch).await?;
+        self.set_renewed(&mut transaction, now_sql(self.is_sqlite)).await?;
+        transaction.commit().await?;
+        Ok(rows)
+    }
+
     /// Under a lock the lease is renewed once a second, without one by each write.
     fn is_renewal_due(&self) -> bool {
         if self.lock.lock().unwrap_or_else(PoisonError::into_inner).is_none() {

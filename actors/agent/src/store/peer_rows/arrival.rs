@@ -157,10 +157,11 @@ impl AgentStore {
                 note_answer(&mut batch, key, answer.to_json().to_string());
             }
         }
-        batch.run(&mut transaction).await?;
-        queue_peer_events(&mut transaction, &events, seconds, limits.max_events).await?;
-        transaction.commit().await?;
         let has_event = limits.max_events.is_some() && !events.is_empty();
+        if has_event {
+            queue_peer_events(&mut transaction, &events, seconds, limits.max_events).await?;
+        }
+        transaction.commit_with(&mut batch).await?;
         Ok(Ok(TakenMessage::New { connection_id, has_answer, has_event, has_record: record.is_some() }))
     }
 

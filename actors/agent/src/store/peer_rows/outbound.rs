@@ -297,8 +297,7 @@ impl AgentStore {
         }
         mark_first_due(&mut batch, connection_id, now);
         note_next_due(&mut batch, connection_id, now);
-        let (transaction, rows) = self.begin_with(&mut batch).await?;
-        transaction.commit().await?;
+        let rows = self.write(&mut batch).await?;
         let [.., marked, noted] = rows.as_slice() else { return Ok(None) };
         let (Some(marked), Some(noted)) = (marked.first(), noted.first()) else { return Ok(None) };
         let (message, waiting) = read_message(marked)?;

@@ -58,10 +58,9 @@ impl AgentStore {
         let message = BasicMessage { content: record.content.clone() }.to_message(&record.id, now);
         let mut batch = StatementBatch::default();
         add_to_outbox(&mut batch, (&record.connection_id, &message), Some(record), now, limits);
-        let (mut transaction, rows) = self.begin_with(&mut batch).await?;
-        let queued = outbox_end(&mut transaction, &rows, &record.connection_id, limits).await?;
-        transaction.commit().await?;
-        Ok(queued)
+        let rows = self.write(&mut batch).await?;
+        let mut reader = self.reader().acquire().await?;
+        outbox_end(&mut reader, &rows, &record.connection_id, limits).await
     }
 
     /// Puts a message into the outbox that has no record.
