@@ -45,9 +45,10 @@ bench: ## Measure, with a floor in the same run; needs python3, node and npm for
 soak: ## Break everything while 2000 writes run, compare each answer with the chain; SOAK_WRITES, SOAK_SECONDS, SOAK_SEED, SOAK_CALM
 	cargo bench --bench soak
 
-model: ## Explore the write pipeline and the messages of two agents with more faults than the tests do; takes minutes
+model: ## Explore the write pipeline, and the messages and flows of two agents with more faults than the tests do; takes minutes
 	cargo test --release --package svc-pipeline --lib -- --ignored --nocapture model
 	cargo test --release --package svc-agent --lib -- --ignored --nocapture model
+	cargo test --release --package svc-didcomm --lib -- --ignored --nocapture model
 
 # The parsers that strangers reach.
 FUZZ_TARGETS = http_head json_rpc websocket access_token did credential comet_answer control ledger \

@@ -24,7 +24,8 @@ const READ_SQL: &str = "SELECT number FROM store_commit WHERE one = 1";
 /// SQLite locks at once instead of with the first write, where it could no longer wait for another connection.
 const BEGIN_SQLITE_SQL: &str =
     "BEGIN IMMEDIATE; UPDATE store_commit SET number = number + 1 WHERE one = 1 RETURNING number";
-/// The same, which fails when the number is below `$1`: what follows in one text must not run in a database that has lost commits.
+/// The same, which fails when the number is below `$1`: the statements behind it in one text must not run in a database
+/// that has lost commits.
 const BEGIN_CHECKED_SQLITE_SQL: &str = "BEGIN IMMEDIATE; UPDATE store_commit SET number = \
      CASE WHEN number >= $1 THEN number + 1 ELSE json('commits are lost') END WHERE one = 1 RETURNING number";
 /// Statements of these two.
@@ -290,7 +291,7 @@ impl StoreTransaction<Any> {
         Ok(rows)
     }
 
-    /// A statement that fails ends the text: what stands behind it, the commit too, does not run.
+    /// A statement that fails ends the text: those behind it, and the commit, do not run.
     async fn run_and_commit(&mut self, batch: &mut StatementBatch) -> Result<Vec<Vec<AnyRow>>, StoreError> {
         batch.add(COMMIT_SQL, []);
         let mut rows = batch.run(self).await?;

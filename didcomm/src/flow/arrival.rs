@@ -1,7 +1,7 @@
 //! A message of a peer about a flow, and the record behind it. Pure.
 //!
-//! Nothing here reads the node: what a message needs from there was read before and stands among its facts, or is read later because the
-//! message is kept: an offer and a credential are judged by the flow itself.
+//! Nothing here reads the node. A request was judged before, by reads that stand among its facts; an offer and a credential are kept, and
+//! the flow judges them later.
 
 use std::collections::BTreeSet;
 

@@ -82,7 +82,7 @@ impl RoundStart {
         match read.state {
             OnboardingState::None => Vec::new(),
             OnboardingState::Terminated => vec![Trigger::ChainTerminated],
-            // A participant gets from one application to the next by the end of the first, which nobody needs to have read.
+            // A participant gets from one application to the next by the end of the first, also when no read has shown it.
             OnboardingState::Pending if read.changed_at > self.changed_at => {
                 vec![self.end(read), Trigger::ChainPending]
             }

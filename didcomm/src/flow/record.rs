@@ -330,7 +330,7 @@ impl FlowRecord {
     }
 
     /// Whether a credential was issued on the validation that a read shows. A renewal that was begun and cancelled since changes the time of
-    /// the state and not the end of the validation; where validations have no end, a second one cannot be told from the first.
+    /// the state and not the end of the validation; where validations have no end, a second one looks like the first.
     pub fn has_issued_on(&self, read: &ParticipantRead) -> bool {
         let is_out =
             |one: &FlowCredential| !matches!(one.stage, CredentialStage::Requested | CredentialStage::Received);

@@ -251,7 +251,7 @@ fn begin_round(mut record: FlowRecord, cause: &Cause) -> FlowRecord {
     record
 }
 
-/// The round that a cancelled renewal wanted to follow goes on: what was decided and issued in it counts again. Its number stays with the
+/// The round that a cancelled renewal wanted to follow goes on: its decision and its credential count again. Its number stays with the
 /// round that was cancelled, since keys of transactions name it.
 fn restore(record: &mut FlowRecord) {
     if let Some(past) = record.past.pop() {

@@ -14,13 +14,13 @@ pub enum FlowWork {
     JudgeOffer,
     /// Checks the credential that has come, and stores it.
     CheckCredential,
-    /// Sends the validation, or finds out what became of it.
+    /// Sends the validation, or finds its block.
     SendValidation,
     /// Checks the claims, and offers a credential.
     Offer,
     /// Signs the credential, and stores it.
     Sign,
-    /// Pays for the credential and anchors it, or finds out what became of that.
+    /// Pays for the credential and anchors it, or finds the block of that.
     Anchor,
     /// Counts the paid records once more, and sends the credential.
     Deliver,

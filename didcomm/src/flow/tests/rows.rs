@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{arrange, cause, contract, list, record, states};
 use crate::flow::{
-    ConnectionState, CredentialStage, Decision, Effect, FlowState, Guard, Outgoing, Side, Step, Transition, Trigger,
-    TriggerKind, Variant, decide, rows_of, step, transitions,
+    ConnectionState, CredentialStage, Decision, Effect, FlowState, FlowWork, Guard, Outgoing, Side, Step, Transition,
+    Trigger, TriggerKind, Variant, decide, next_work, rows_of, step, transitions,
 };
 
 /// The effects of the contract in its words, and those of ours; a text that is a rule for the rest of the agent has none.
@@ -236,6 +236,18 @@ fn a_renewal_keeps_the_session_and_moves_the_round_to_the_past() {
         panic!("V29")
     };
     assert_eq!((row.id, cancelled.state), ("V29", FlowState::Completed));
+    assert_eq!((&cancelled.credential, &cancelled.exchange), (&completed.credential, &completed.exchange));
+    assert_eq!(
+        (cancelled.round.number, cancelled.past.len()),
+        (2, 0),
+        "the number of the cancelled round is not used again"
+    );
+    // An applicant that begins again gets the credential that is there.
+    let again = cause(Trigger::OnboardingRequest).with_facts([Guard::SamePeer, Guard::OpValidated]);
+    let Step::Moved { record: mut offered, .. } = step(&cancelled, &again) else { panic!("V21") };
+    assert_eq!(next_work(&offered), None, "before the request");
+    offered.exchange.as_mut().expect("an exchange").is_requested = true;
+    assert_eq!(next_work(&offered), Some(FlowWork::Deliver));
     let Step::Moved { record: revoked, .. } = step(&cancelled, &cause(Trigger::ChainRevoked)) else { panic!("V23") };
     assert!(revoked.has_revoked_credential() && !revoked.has_held_credential());
 }

@@ -367,7 +367,7 @@ impl Agent {
             FlowWork::Anchor => {
                 let round = record.credential.as_ref().expect("it is signed").round;
                 let pay = Tx::Pay { session: session.clone(), round };
-                // The pipeline sends what has a key once, and knows it after a start.
+                // The pipeline sends once for each key, and knows its keys after a start.
                 if self.journal.insert(format!("session:{session}:{round}")) {
                     chain.submit(pay);
                     return;
@@ -381,7 +381,7 @@ impl Agent {
             }
             FlowWork::Deliver => {
                 let credential = record.credential.as_ref().expect("it is anchored");
-                assert!(chain.has_paid(&session_of(&record, chain), credential.round), "delivered before inclusion");
+                assert!(chain.has_paid(&session, credential.round), "delivered before inclusion");
                 progress.note_delivered(now);
                 let given = attachment("credential", json!({"credential": {}}));
                 let message = credential_message(&record, &id, given).expect("an exchange");
@@ -477,25 +477,27 @@ impl Agent {
         }
     }
 
-    /// A hostile applicant asks under a session that it has just thought of.
-    pub fn ask_under_another_session(&mut self) {
+    /// A hostile applicant asks again, under its session or under one that it has just thought of.
+    pub fn ask_again(&mut self, is_known: bool) {
         let (thread, session) = (self.new_id(), self.new_id());
+        let known = self.flows.first().map(|flow| flow.session_id.clone()).filter(|_| is_known);
+        let session = known.unwrap_or(session);
         let request = FlowRequest { participant_session_id: session, claims: None, proofs: None };
         let request = VtFlow::OnboardingRequest { participant_id: "7".into(), request };
         self.outbox.push(Said(request.to_message(&thread, Some(&thread))));
     }
 
-    /// The validator's operator does what the record asks for.
+    /// The validator's operator takes the step that the record asks for.
     pub fn do_what_is_shown(&mut self, chain: &mut Chain, now: i64) {
         let Some(at) = self.flows.len().checked_sub(1) else { return };
-        // What was to be done at a link is done, and the operator hears of it elsewhere.
+        // The task at the link is done, and the operator hears of it elsewhere.
         let is_link_done = self.flows[at].state == FlowState::OobPending;
         if self.flows[at].pending_action(now) != PendingAction::Validator && !is_link_done {
             return;
         }
         match self.flows[at].state {
             FlowState::AwaitingValidationTx => drop(chain.validate()),
-            FlowState::OobPending => drop(self.call(8, chain, now)),
+            FlowState::OobPending => self.call(8, chain, now),
             _ => self.validate(at, 0, chain, now),
         }
     }
@@ -522,6 +524,20 @@ impl Agent {
         self.flows.iter().map(line).collect()
     }
 
+    /// Whether every credential that a validator has anchored was paid for under the session of its flow.
+    pub fn anchored_is_paid(&self, chain: &Chain) -> bool {
+        let is_paid = |flow: &FlowRecord| {
+            let stage = flow.credential.as_ref().map(|credential| (credential.stage, credential.round));
+            match stage {
+                Some((CredentialStage::Anchored | CredentialStage::Delivered | CredentialStage::Held, round)) => {
+                    chain.has_paid(&flow.session_id, round)
+                }
+                _ => true,
+            }
+        };
+        self.flows.iter().all(is_paid)
+    }
+
     /// Whether every credential that is held was paid for.
     pub fn accepted_is_anchored(&self, chain: &Chain) -> bool {
         let is_held = |flow: &&FlowRecord| {
@@ -529,10 +545,4 @@ impl Agent {
         };
         self.flows.iter().filter(is_held).all(|flow| chain.records(&flow.session_id) > 0)
     }
-}
-
-/// The session that the credential of a flow was paid under: one of those that the flow has had.
-fn session_of(record: &FlowRecord, chain: &Chain) -> String {
-    let sessions = record.previous_session_ids.iter().chain([&record.session_id]);
-    sessions.filter(|session| chain.records(session) > 0).next_back().cloned().unwrap_or_default()
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::flow::{OnboardingState, ParticipantRead};
 
-/// What an agent reads at one height.
+/// The read of an agent at one height.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct NodeRead {
     pub participant: Option<ParticipantRead>,
@@ -30,7 +30,7 @@ pub(super) struct Chain {
     included: Vec<(Tx, bool)>,
     sessions: BTreeMap<String, Vec<u32>>,
     /// Validations that have succeeded.
-    pub validations: u64,
+    validations: u64,
 }
 
 impl Chain {
@@ -139,8 +139,8 @@ impl Chain {
         self.note();
     }
 
-    /// A round of a session is paid once, whatever happens, and no more is paid than was validated, or was ordered by the validator's
-    /// operator, who saw that another session was paid.
+    /// A round of a session is paid once, and the payments are no more than the validations and the orders of the validator's operator,
+    /// for which the record has shown another paid session.
     pub fn check(&self, ordered: u64) {
         let validations = self.validations;
         assert!(self.paid() <= validations + ordered, "{validations} validated, paid: {:?}", self.sessions);
