@@ -358,6 +358,7 @@ impl FlowArrival<'_> {
         let (round, round_changed_at) = (record.round.number, record.round.changed_at);
         record.received = Some(FlowCredential {
             round,
+            session_id: record.session_id.clone(),
             round_changed_at,
             validated_until: None,
             stage: CredentialStage::Received,

@@ -29,6 +29,7 @@ mod work;
 pub use self::{
     arrival::{Arrived, FlowArrival, NewFlow, RequestFault, begin, is_replaced, take},
     chain_read::{OnboardingState, ParticipantRead, RoundStart, validator_trigger},
+    outcome::ALREADY_ISSUED,
     outgoing::{MessageParts, credential_message, declined_offer, message_of, refusal_message},
     progress::Progress,
     record::{

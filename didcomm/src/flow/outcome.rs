@@ -9,7 +9,20 @@ use super::{
     trigger::{Outgoing, Trigger},
 };
 
+/// The code of a flow that waits because another session was paid for the same validation.
+pub const ALREADY_ISSUED: &str = "ALREADY_ISSUED";
+
 impl Progress {
+    /// Whether a call of the operator may pay for another credential of a validation. It may once the record has shown that one was paid;
+    /// else the record shows it now, and the call is refused.
+    pub fn may_pay_again(&mut self, now: i64) -> bool {
+        let has_shown = self.record.blocked.as_ref().is_some_and(|blocked| blocked.code == ALREADY_ISSUED);
+        if !has_shown {
+            self.block(ALREADY_ISSUED, "a credential of this validation was paid under another session", now);
+        }
+        has_shown
+    }
+
     /// Takes the offer that waits. The facts of the cause are those of the node.
     pub fn take_offer(&mut self, cause: &Cause) -> bool {
         let Some(held) = self.record.held_offer.clone() else { return false };
@@ -60,6 +73,7 @@ impl Progress {
         let (id, digest) = (Some(id.to_owned()), Some(digest.to_owned()));
         self.record.credential = Some(FlowCredential {
             round,
+            session_id: self.record.session_id.clone(),
             round_changed_at,
             validated_until,
             stage: CredentialStage::Signed,

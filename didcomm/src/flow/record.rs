@@ -155,6 +155,9 @@ named! {
 pub struct FlowCredential {
     /// The round that it was issued in, which the key of its transaction names.
     pub round: u32,
+    /// The session that it is paid under. The flow may have another by now: a renewal that was cancelled can have brought one.
+    #[serde(default)]
+    pub session_id: String,
     /// The change of the participant's state that began that round.
     #[serde(default)]
     pub round_changed_at: Option<i128>,

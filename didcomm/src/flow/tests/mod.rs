@@ -68,6 +68,7 @@ fn record(side: Side, variant: Variant, state: FlowState) -> FlowRecord {
 fn credential(stage: CredentialStage) -> FlowCredential {
     FlowCredential {
         round: 1,
+        session_id: "session".into(),
         round_changed_at: Some(10),
         validated_until: None,
         stage,

@@ -320,7 +320,9 @@ impl Agent {
                     progress.take_offer(&cause.with_facts([Guard::OpValidated]))
                 } else {
                     let held = progress.decline_offer(now).expect("it waits");
-                    if !fails {
+                    // A validator learns of a revocation by its own read.
+                    let is_over = participant.is_revoked || participant.is_slashed;
+                    if !fails && !is_over {
                         self.outbox.push(Said(declined_offer(&record, &held.thread, &id, "not validated")));
                     }
                     true
@@ -346,17 +348,18 @@ impl Agent {
                 progress.take(&Cause { trigger: Trigger::ValidationFailed, failure, ..cause })
             }
             FlowWork::Offer => {
-                let is_other = |flow: &&FlowRecord| flow.id != record.id;
                 let mut facts = BTreeSet::from([Guard::OwnIssuerActive]);
-                if self.flows.iter().filter(is_other).any(|flow| flow.has_issued_on(&participant)) {
+                if self.has_issued_elsewhere(at, &participant) {
                     facts.insert(Guard::AlreadyIssued);
                 }
                 let has_moved = progress.take(&Cause { trigger: Trigger::ClaimsFit, ..cause.with_facts(facts) });
                 if !has_moved {
-                    progress.block("ALREADY_ISSUED", "another session was paid", now);
+                    progress.may_pay_again(now);
                 }
                 true
             }
+            // Nothing is signed on a read that does not show the validation.
+            FlowWork::Sign if !is_validated(&participant) => return,
             FlowWork::Sign => {
                 progress.note_signed(&id, "digest", Some(&participant), now);
                 if !fails {
@@ -365,7 +368,8 @@ impl Agent {
                 true
             }
             FlowWork::Anchor => {
-                let round = record.credential.as_ref().expect("it is signed").round;
+                let credential = record.credential.as_ref().expect("it is signed");
+                let (session, round) = (credential.session_id.clone(), credential.round);
                 let pay = Tx::Pay { session: session.clone(), round };
                 // The pipeline sends once for each key, and knows its keys after a start.
                 if self.journal.insert(format!("session:{session}:{round}")) {
@@ -381,7 +385,7 @@ impl Agent {
             }
             FlowWork::Deliver => {
                 let credential = record.credential.as_ref().expect("it is anchored");
-                assert!(chain.has_paid(&session, credential.round), "delivered before inclusion");
+                assert!(chain.has_paid(&credential.session_id, credential.round), "delivered before inclusion");
                 progress.note_delivered(now);
                 let given = attachment("credential", json!({"credential": {}}));
                 let message = credential_message(&record, &id, given).expect("an exchange");
@@ -431,8 +435,22 @@ impl Agent {
         }
     }
 
+    fn has_issued_elsewhere(&self, at: usize, read: &ParticipantRead) -> bool {
+        self.flows.iter().enumerate().any(|(other, flow)| other != at && flow.has_issued_on(read))
+    }
+
     /// validateFlow: with the agent's grant, without one, or with a preflight that fails. The rows of a call apply one after the other.
     fn validate(&mut self, at: usize, way: u64, chain: &Chain, now: i64) {
+        let read = chain.newest().participant;
+        if read.is_some_and(|read| self.has_issued_elsewhere(at, &read)) {
+            let mut progress = Progress::of(self.flows[at].clone());
+            let may_pay = progress.may_pay_again(now);
+            self.flows[at] = progress.record;
+            if !may_pay {
+                return;
+            }
+            self.ordered += 1;
+        }
         let mut facts = BTreeSet::from([Guard::TermsFit, Guard::ClaimsFit, Guard::OwnIssuerActive]);
         self.ordered +=
             u64::from(self.flows[at].blocked.as_ref().is_some_and(|blocked| blocked.code == "ALREADY_ISSUED"));
@@ -524,16 +542,15 @@ impl Agent {
         self.flows.iter().map(line).collect()
     }
 
-    /// Whether every credential that a validator has anchored was paid for under the session of its flow.
+    /// Whether every credential that a validator has anchored was paid for.
     pub fn anchored_is_paid(&self, chain: &Chain) -> bool {
         let is_paid = |flow: &FlowRecord| {
-            let stage = flow.credential.as_ref().map(|credential| (credential.stage, credential.round));
-            match stage {
-                Some((CredentialStage::Anchored | CredentialStage::Delivered | CredentialStage::Held, round)) => {
-                    chain.has_paid(&flow.session_id, round)
+            flow.credential.as_ref().is_none_or(|one| match one.stage {
+                CredentialStage::Anchored | CredentialStage::Delivered | CredentialStage::Held => {
+                    chain.has_paid(&one.session_id, one.round)
                 }
                 _ => true,
-            }
+            })
         };
         self.flows.iter().all(is_paid)
     }
