@@ -10,6 +10,7 @@ mod applicant;
 mod event;
 mod exchange_requests;
 mod gate;
+mod known_peers;
 mod proven_message;
 mod reaction;
 mod receive;

@@ -152,14 +152,10 @@ impl PeerService {
         prior: Option<FromPrior>,
         own: &OwnKey,
     ) -> Result<Arrival, Stop> {
-        let dids: Vec<&str> =
-            [Some(sender.as_str()), prior.as_ref().map(|prior| prior.issuer.as_str())].into_iter().flatten().collect();
-        let known = self.0.store.connections_with(&dids).await;
-        let known = known.map_err(|error| Stop::Unavailable("store", error.to_string()))?;
-        let known = known.into_iter().find(|one| is_same_did(&one.connection.our_did, &own.did));
-        let root = prior.as_ref().map_or(sender.as_str(), |prior| prior.issuer.as_str()).to_owned();
+        let known = self.known_peer(&sender, prior.as_ref(), &own.did).await?;
+        let root = prior.as_ref().map_or(sender.as_str(), |prior| prior.issuer.as_str());
         let is_stranger = known.is_none();
-        let public_did = known.map_or(root, |known| known.connection.public_did);
+        let public_did = known.as_deref().unwrap_or(root).to_owned();
         // Such a stranger costs nothing to make, and must not use up the room of those that may be trusted.
         if is_stranger && self.0.settings.admission == PeerAdmission::Trusted && !may_be_trusted(&public_did) {
             return Ok(Arrival::Untrusted);
@@ -176,6 +172,27 @@ impl PeerService {
             public_did,
             is_stranger,
         })))
+    }
+
+    /// The DID by which the peer of a connection is known; none for a stranger.
+    async fn known_peer(&self, sender: &str, prior: Option<&FromPrior>, own: &str) -> Result<Option<Arc<str>>, Stop> {
+        let known_peers = &self.0.known_peers;
+        let key = comparable(sender);
+        if prior.is_none()
+            && let Some(known) = known_peers.find(key, own).await
+        {
+            return Ok(Some(known));
+        }
+        let read_at = known_peers.changes();
+        let dids: Vec<&str> = [Some(sender), prior.map(|prior| prior.issuer.as_str())].into_iter().flatten().collect();
+        let found = self.0.store.connections_with(&dids).await;
+        let found = found.map_err(|error| Stop::Unavailable("store", error.to_string()))?;
+        let found = found.into_iter().find(|one| is_same_did(&one.connection.our_did, own));
+        let Some(found) = found else { return Ok(None) };
+        if prior.is_none() {
+            known_peers.keep(key, own, read_at, &found.connection.public_did).await;
+        }
+        Ok(Some(found.connection.public_did.into()))
     }
 
     async fn verify_prior(&self, prior: &FromPrior) -> Result<(), Stop> {

@@ -152,6 +152,7 @@ impl PeerService {
     /// Removes a connection with its messages and exchanges. The peer hears nothing of it.
     pub async fn delete_connection(&self, id: &str) -> Result<(), Refusal> {
         let removed = self.0.store.remove_connection(id).await;
+        self.0.known_peers.note_change();
         self.0.guard.note_write(removed.is_ok());
         let removed = removed.map_err(|error| store_failed(&error))?;
         if removed { Ok(()) } else { Err(unknown_connection(id)) }

@@ -12,7 +12,8 @@ use svc_otel::metrics;
 use tokio::sync::watch;
 
 use super::{
-    admission::Rates, gate::TrustGate, refusal_log::RefusalLog, resolver::PeerResolver, settings::PeerSettings,
+    admission::Rates, gate::TrustGate, known_peers::KnownPeers, refusal_log::RefusalLog, resolver::PeerResolver,
+    settings::PeerSettings,
 };
 use crate::{
     courier::CourierHandle,
@@ -52,6 +53,7 @@ pub(super) struct Inner {
     pub fresh: Rates,
     pub untrusted_answers: Rates,
     pub refusals: RefusalLog,
+    pub known_peers: KnownPeers,
     /// Grows with each basic message that is stored: callers wait for it.
     pub records: watch::Sender<u64>,
 }
@@ -84,6 +86,7 @@ impl PeerService {
             fresh: Rates::new(FRESH_PER_SECOND, 1.0),
             untrusted_answers: Rates::new(UNTRUSTED_ANSWERS_PER_SECOND, 1.0),
             refusals: RefusalLog::default(),
+            known_peers: KnownPeers::default(),
             records: watch::Sender::new(0),
             settings,
             store,

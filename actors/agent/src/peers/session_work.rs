@@ -135,6 +135,10 @@ impl PeerService {
             now: now_millis(),
         };
         let taken = inner.store.take_message(&arrived, &inner.limits).await;
+        // It may have moved the connection to another DID, or joined two.
+        if proven.prior.is_some() {
+            inner.known_peers.note_change();
+        }
         inner.guard.note_write(taken.is_ok());
         match taken {
             Err(error) => {
@@ -169,6 +173,7 @@ impl PeerService {
     async fn take_end(&self, recipient: &str, prior: &FromPrior) -> Receipt {
         let inner = &self.0;
         let ended = inner.store.end_connection(recipient, prior, now_millis(), &inner.limits).await;
+        inner.known_peers.note_change();
         inner.guard.note_write(ended.is_ok());
         match ended {
             Ok(Ok(has_event)) => {
