@@ -133,7 +133,7 @@ impl PeerService {
             true => {
                 self.notify_courier();
                 let connection = self.connection(&after.connection_id).await?;
-                self.message_queued(&connection).await;
+                self.message_queued(&connection.connection.id, &connection.connection.public_did).await;
                 Ok(after)
             }
             false => Err(wrong_state(&self.exchange(&before.id).await?, before.state.as_str())),

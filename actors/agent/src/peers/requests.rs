@@ -168,7 +168,6 @@ impl PeerService {
         if content.contains('\0') {
             return Err(Refusal::of_member(RefusalCode::InvalidInput, "content", "it has the character U+0000"));
         }
-        let connection = self.connection(connection_id).await?;
         let now = now_millis();
         let record = StoredBasicMessage {
             id: Uuid::now_v7().to_string(),
@@ -181,9 +180,13 @@ impl PeerService {
         };
         let queued = self.0.store.queue_basic_message(&record, &self.0.limits).await;
         self.0.guard.note_write(queued.is_ok());
-        queued.map_err(|error| store_failed(&error))?.map_err(queue_refused)?;
+        let public_did = match queued.map_err(|error| store_failed(&error))? {
+            Ok(public_did) => public_did,
+            // A connection that is not there has not ended either.
+            Err(refusal) => return Err(self.connection(connection_id).await.err().unwrap_or(queue_refused(refusal))),
+        };
         self.note_record();
-        self.message_queued(&connection).await;
+        self.message_queued(connection_id, &public_did).await;
         Ok(record)
     }
 
@@ -233,7 +236,7 @@ impl PeerService {
         let queued = self.0.store.queue_message(&request.connection_id, &message, now, &self.0.limits).await;
         self.0.guard.note_write(queued.is_ok());
         queued.map_err(|error| store_failed(&error))?.map_err(queue_refused)?;
-        self.message_queued(&connection).await;
+        self.message_queued(&connection.connection.id, &connection.connection.public_did).await;
         Ok(SentInvitation { id, out_of_band_id })
     }
 
@@ -277,9 +280,9 @@ impl PeerService {
     }
 
     /// Has the session of a connection look at the outbox. Where it cannot be started now, the directory does so later.
-    pub(super) async fn message_queued(&self, connection: &StoredConnection) {
-        match self.session(&connection.connection.public_did).await {
-            Ok(session) => session.message_due(&connection.connection.id),
+    pub(super) async fn message_queued(&self, connection_id: &str, public_did: &str) {
+        match self.session(public_did).await {
+            Ok(session) => session.message_due(connection_id),
             Err(error) => {
                 tracing::warn!(%error, "a session with a peer cannot be started");
                 self.outbox_changed();

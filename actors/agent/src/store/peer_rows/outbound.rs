@@ -91,7 +91,7 @@ pub(super) async fn queue_message(
     let mut batch = StatementBatch::default();
     add_to_outbox(&mut batch, (connection_id, message), None, now, limits);
     let rows = batch.run(connection).await?;
-    outbox_end(connection, &rows, connection_id, limits).await
+    Ok(outbox_end(connection, &rows, connection_id, limits).await?.map(drop))
 }
 
 /// Puts a message into the outbox, and its record, if there is room.
@@ -126,7 +126,8 @@ pub(super) fn add_to_outbox(
     );
     let sql = format!(
         "UPDATE peer_connection SET waiting = waiting + 1, \
-         next_due = CASE WHEN next_due IS NULL OR next_due > $2 THEN $2 ELSE next_due END WHERE id = $1 AND {IS_QUEUED}"
+         next_due = CASE WHEN next_due IS NULL OR next_due > $2 THEN $2 ELSE next_due END WHERE id = $1 AND {IS_QUEUED} \
+         RETURNING public_did"
     );
     batch.add(sql, [connection_id.into(), now.into()]);
     if let Some(record) = record {
@@ -136,15 +137,17 @@ pub(super) fn add_to_outbox(
     batch.add(sql, []);
 }
 
-/// Whether a message got into the outbox, by the rows of [`add_to_outbox`].
+/// Whether a message got into the outbox, by the rows of [`add_to_outbox`], and the DID by which its peer is known.
 pub(super) async fn outbox_end(
     connection: &mut AnyConnection,
     rows: &[Vec<AnyRow>],
     connection_id: &str,
     limits: &PeerLimits,
-) -> Result<Result<(), QueueRefusal>, AgentStoreError> {
-    if rows.first().is_some_and(|rows| !rows.is_empty()) {
-        return Ok(Ok(()));
+) -> Result<Result<String, QueueRefusal>, AgentStoreError> {
+    if let [_, counted, ..] = rows
+        && let Some(row) = counted.first()
+    {
+        return Ok(Ok(row.try_get("public_did")?));
     }
     let sql = "SELECT has_ended, waiting + unanswered AS kept FROM peer_connection WHERE id = $1";
     let row = sqlx::query(sql).bind(connection_id.to_owned()).fetch_optional(connection).await?;

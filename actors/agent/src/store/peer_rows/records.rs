@@ -48,12 +48,12 @@ pub(super) fn insert_record(batch: &mut StatementBatch, record: &StoredBasicMess
 }
 
 impl AgentStore {
-    /// Stores a basic message of this agent, and puts it into the outbox.
+    /// Stores a basic message of this agent, and puts it into the outbox. Returns the DID by which its peer is known.
     pub(crate) async fn queue_basic_message(
         &self,
         record: &StoredBasicMessage,
         limits: &PeerLimits,
-    ) -> Result<Result<(), QueueRefusal>, AgentStoreError> {
+    ) -> Result<Result<String, QueueRefusal>, AgentStoreError> {
         let now = record.created_at / 1000;
         let message = BasicMessage { content: record.content.clone() }.to_message(&record.id, now);
         let mut batch = StatementBatch::default();

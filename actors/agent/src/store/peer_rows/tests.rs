@@ -258,7 +258,7 @@ async fn the_outbox_goes_in_order_and_only_what_was_not_sent_holds_it_up() {
                     .queue_basic_message(record, &PeerLimits { records_per_connection: 10, ..LIMITS })
                     .await
                     .expect("works"),
-                Ok(())
+                Ok(THEIRS.to_owned())
             );
         }
         let full = store.queue_basic_message(&own_record(&connection, "e"), &LIMITS).await.expect("works");
