@@ -186,7 +186,7 @@ async fn measure_neighbours() -> (f64, f64) {
     (alone, flooded)
 }
 
-/// Waits until an agent has a number of messages of peers. It asks at a pace: a question for each message would be a part of the measure.
+/// Waits until an agent has a number of messages of peers. It asks seldom until the last ones: its questions are no part of the measure.
 async fn received(agent: &Agent, after: &mut Option<String>, count: usize) {
     let filter = BasicMessageFilter { role: Some(MessageRole::Receiver), ..BasicMessageFilter::default() };
     let mut found = 0;
@@ -195,7 +195,8 @@ async fn received(agent: &Agent, after: &mut Option<String>, count: usize) {
         let page = page.expect("messages");
         found += page.len();
         *after = page.last().map(|last| last.id.clone()).or(after.take());
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        let missing = count.saturating_sub(found);
+        tokio::time::sleep(Duration::from_millis(if missing > 20 { 20 } else { 2 })).await;
     }
 }
 
