@@ -20,7 +20,7 @@ use super::{
     gate::may_be_trusted,
     proven_message::ProvenMessage,
     resolver::{DocumentUse, PeerDocumentError},
-    service::{PeerService, RETRY_SECONDS, compute, known_protocol},
+    service::{PeerService, RETRY_SECONDS, is_small, known_protocol},
     settings::PeerAdmission,
 };
 use crate::{peer_directory::peer_tag, store::OwnPeerDid};
@@ -109,19 +109,17 @@ impl PeerService {
     }
 
     async fn open(&self, bytes: Bytes) -> Result<Arrival, Stop> {
-        let (own, sender_key_id) = {
-            if bytes.len() > self.0.settings.message_bytes {
-                return Err(Refusal::TooLarge.into());
-            }
-            let envelope = Envelope::read(&bytes)?;
-            let own = self.own_key(envelope.recipients()).await?;
-            (Arc::new(own), envelope.sender_key_id().map(str::to_owned))
-        };
+        if bytes.len() > self.0.settings.message_bytes {
+            return Err(Refusal::TooLarge.into());
+        }
+        let envelope = Envelope::read(&bytes)?;
+        let own = Arc::new(self.own_key(envelope.recipients()).await?);
+        let sender_key_id = envelope.sender_key_id().map(str::to_owned);
         let document = match &sender_key_id {
             None => None,
             Some(id) => Some(self.sender_document(did_of_url(id), false).await?),
         };
-        let mut opened = decrypt(bytes.clone(), Arc::clone(&own), document.clone()).await;
+        let mut opened = decrypt(&envelope, &bytes, Arc::clone(&own), document.clone()).await;
         // The sender may have another key than the document that was cached.
         if let (Err(refusal), Some(id)) = (&opened, &sender_key_id)
             && refusal.may_be_an_old_document()
@@ -129,7 +127,7 @@ impl PeerService {
         {
             let newest = self.sender_document(did_of_url(id), true).await?;
             if document.as_ref() != Some(&newest) {
-                opened = decrypt(bytes, Arc::clone(&own), Some(newest)).await;
+                opened = decrypt(&envelope, &bytes, Arc::clone(&own), Some(newest)).await;
             }
         }
         let Opened { message, sender } = opened?;
@@ -293,13 +291,21 @@ fn down(error: AskError) -> Stop {
     }
 }
 
-/// Decrypts. A large envelope takes milliseconds, and goes to a thread that may block.
-async fn decrypt(bytes: Bytes, own: Arc<OwnKey>, document: Option<Arc<Value>>) -> Result<Opened, Refusal> {
+/// Decrypts. A large envelope takes milliseconds, and goes to a thread that may block, where it is read once more.
+async fn decrypt(
+    envelope: &Envelope<'_>,
+    bytes: &Bytes,
+    own: Arc<OwnKey>,
+    document: Option<Arc<Value>>,
+) -> Result<Opened, Refusal> {
     let now = wall_clock::now().seconds;
-    let size = bytes.len();
+    if is_small(bytes.len()) {
+        return envelope.open(&own.key_id, &own.key, &own.did, document.as_deref(), now);
+    }
+    let bytes = bytes.clone();
     let work = move || {
         let envelope = Envelope::read(&bytes)?;
         envelope.open(&own.key_id, &own.key, &own.did, document.as_deref(), now)
     };
-    compute(size, work).await.unwrap_or(Err(Refusal::Decryption))
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(Refusal::Decryption))
 }

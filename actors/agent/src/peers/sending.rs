@@ -19,7 +19,7 @@ use tracing::Instrument;
 
 use super::{
     resolver::DocumentUse,
-    service::{PeerService, compute, known_protocol},
+    service::{PeerService, is_small, known_protocol},
     settings::allows_clear_text,
 };
 use crate::{peer_directory::peer_tag, peer_session::SendEnd, store::QueuedMessage};
@@ -94,7 +94,8 @@ impl PeerService {
         let message = Message { from: Some(from.to_owned()), to: vec![to.to_owned()], ..message };
         let size = message.to_json().to_string().len();
         let work = move || seal(&message, (&sender.0, &sender.1), (&recipient.0, &recipient.1));
-        let sealed = compute(size, work).await.map_err(|error| NotReady::passing(error.to_string()))?;
+        let sealed = if is_small(size) { Ok(work()) } else { tokio::task::spawn_blocking(work).await };
+        let sealed = sealed.map_err(|error| NotReady::passing(error.to_string()))?;
         let envelope = sealed.map_err(|error| NotReady { attempt: Attempt::Rejected, reason: error.to_string() })?;
         Ok(Sealed { envelope, endpoints })
     }

@@ -24,7 +24,7 @@ use crate::{
     store_guard::StoreGuardHandle,
 };
 
-/// Bytes of a message that is encrypted or decrypted at once: a way to another thread costs as much.
+/// Bytes of a message for which a way to another thread costs as much as its encryption.
 const SMALL_MESSAGE: usize = 16 * 1024;
 /// Seconds after which a sender may come back when the store or a verdict is missing.
 pub(super) const RETRY_SECONDS: u64 = 5;
@@ -176,13 +176,9 @@ impl PeerService {
     }
 }
 
-/// Computes with a message of a size in bytes. A large one takes milliseconds, and goes to a thread that may block. Fails when that thread
-/// panics.
-pub(super) async fn compute<T: Send + 'static>(
-    size: usize,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, tokio::task::JoinError> {
-    if size <= SMALL_MESSAGE { Ok(work()) } else { tokio::task::spawn_blocking(work).await }
+/// Whether a message of a size is encrypted and decrypted at once. A larger one takes milliseconds, and goes to a thread that may block.
+pub(super) fn is_small(bytes: usize) -> bool {
+    bytes <= SMALL_MESSAGE
 }
 
 /// The time in milliseconds since the epoch.

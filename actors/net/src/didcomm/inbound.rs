@@ -24,7 +24,7 @@ use svc_otel::metrics;
 use crate::websocket::server;
 
 /// Read buffer of an accepted socket. There may be many.
-const READ_BUFFER_BYTES: usize = 1024;
+const READ_BUFFER_BYTES: usize = 4 * 1024;
 /// Time that a message gets to arrive whole.
 const MESSAGE_TIME: Duration = Duration::from_secs(30);
 /// Time between two looks at a socket that says nothing.
