@@ -3,11 +3,11 @@
 use serde_json::{Value, json};
 use svc_didcomm::{
     Message, Refusal,
-    delivery::{Attempt, Next, after_attempt},
+    delivery::{Attempt, DeliveryState, Next, after_attempt},
     from_prior::{FromPrior, make_from_prior},
     protocol::{Content, basic_message::BasicMessage},
 };
-use svc_store::postgres_server::PostgresServer;
+use svc_store::{StatementBatch, postgres_server::PostgresServer};
 
 use super::*;
 use crate::store::{AgentStore, OutboxEvent, StoreKey, StoreKeys, StoreSettings};
@@ -334,6 +334,26 @@ async fn the_oldest_records_of_a_connection_go_and_pages_follow_each_other() {
         assert_eq!(page, [kept[1].clone()]);
         let none = BasicMessageFilter { role: Some(MessageRole::Sender), ..filter };
         assert_eq!(store.basic_messages(&none, None, 10).await.expect("read"), []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_message_over_an_ended_connection_is_looked_after_while_it_is_being_sent() {
+    on_both(async |store: AgentStore| {
+        let connection = connect(&store, THEIRS).await;
+        let record = own_record(&connection, "a");
+        store.queue_basic_message(&record, &LIMITS).await.expect("works").expect("there is room");
+        let mut batch = StatementBatch::default();
+        batch.add("UPDATE peer_connection SET has_ended = 1 WHERE id = $1", [connection.as_str().into()]);
+        store.write(&mut batch).await.expect("ended");
+        let queued = store.take_next_message(&connection, None, SECONDS).await.expect("works").expect("it waits");
+        assert!(queued.route.has_ended);
+        assert_eq!(store.next_due().await.expect("read"), Some(SECONDS + 900), "should its session die");
+        let sent = SentMessage { number: queued.number, next: Next::Undeliverable };
+        assert_eq!(store.take_next_message(&connection, Some(sent), SECONDS).await.expect("works"), None);
+        assert_eq!(store.next_due().await.expect("read"), None);
+        assert_eq!(all_records(&store).await[0].delivery, Some(DeliveryState::Undeliverable));
     })
     .await;
 }
