@@ -395,7 +395,7 @@ impl FlowArrival<'_> {
 }
 
 /// The JSON of an attachment; null when it is none.
-pub(super) fn json_of(data: &AttachmentData) -> Value {
+fn json_of(data: &AttachmentData) -> Value {
     match data {
         AttachmentData::Json(value) => value.clone(),
         AttachmentData::Base64(bytes) => serde_json::from_slice(bytes).unwrap_or_default(),

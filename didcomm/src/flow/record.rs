@@ -132,8 +132,6 @@ pub struct Validation {
 named! {
     /// The progress of a credential.
     CredentialStage {
-        /// The request for it has come.
-        Requested = "requested",
         /// It is signed and stored.
         Signed = "signed",
         /// Its digest and its session are on the chain.
@@ -335,8 +333,7 @@ impl FlowRecord {
     /// Whether a credential was issued on the validation that a read shows. A renewal that was begun and cancelled since changes the time of
     /// the state and not the end of the validation; where validations have no end, a second one looks like the first.
     pub fn has_issued_on(&self, read: &ParticipantRead) -> bool {
-        let is_out =
-            |one: &FlowCredential| !matches!(one.stage, CredentialStage::Requested | CredentialStage::Received);
+        let is_out = |one: &FlowCredential| one.stage != CredentialStage::Received;
         let is_of_it =
             |one: &FlowCredential| one.validated_until == read.expires_at || one.round_changed_at == read.changed_at;
         self.side == Side::Validator && self.credentials().any(|one| is_out(one) && is_of_it(one))

@@ -51,7 +51,7 @@ fn issuing_work(record: &FlowRecord) -> Option<FlowWork> {
     exchange?;
     let Some(credential) = &record.credential else { return Some(FlowWork::Sign) };
     match credential.stage {
-        CredentialStage::Requested | CredentialStage::Received => Some(FlowWork::Sign),
+        CredentialStage::Received => Some(FlowWork::Sign),
         CredentialStage::Signed => {
             let has_failed = credential.tx.as_ref().is_some_and(|tx| tx.status == TxStatus::Failed);
             (!has_failed).then_some(FlowWork::Anchor)
