@@ -19,8 +19,8 @@ pub(super) fn insert_record(batch: &mut StatementBatch, record: &StoredBasicMess
     let (id, max) = (record.connection_id.as_str(), to_column(max));
     let sql = format!(
         "DELETE FROM basic_message WHERE {condition} AND id IN \
-         (SELECT id FROM basic_message WHERE connection_id = $1 ORDER BY id LIMIT \
-         (SELECT CASE WHEN basic_messages < $2 THEN 0 ELSE basic_messages + 1 - $2 END FROM peer_connection WHERE id = $1))"
+         (SELECT id FROM basic_message WHERE connection_id = $1 ORDER BY id LIMIT COALESCE( \
+         (SELECT CASE WHEN basic_messages < $2 THEN 0 ELSE basic_messages + 1 - $2 END FROM peer_connection WHERE id = $1), 0))"
     );
     batch.add(sql, [id.into(), max.into()]);
     let sql = format!(

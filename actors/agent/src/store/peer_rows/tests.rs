@@ -225,10 +225,15 @@ async fn connections_rotate_merge_end_and_are_found_by_every_filter() {
         assert_eq!(found(ConnectionFilter { has_ended: Some(true), ..all() }).await, std::slice::from_ref(&first));
         let queued = store.queue_message(&first, &text("x", OURS), SECONDS, &LIMITS).await.expect("works");
         assert_eq!(queued, Err(QueueRefusal::Ended));
+        let queue_record = async || {
+            store.queue_basic_message(&own_record(&first, "x"), &LIMITS).await.expect("a refusal is no failure")
+        };
+        assert_eq!(queue_record().await, Err(QueueRefusal::Ended));
         assert!(
             store.remove_connection(&first).await.expect("works")
                 && !store.remove_connection(&first).await.expect("works")
         );
+        assert_eq!(queue_record().await, Err(QueueRefusal::Ended), "it is gone");
         assert!(all_records(&store).await.iter().all(|record| record.connection_id == other));
         assert_eq!((store.queued_messages().await.expect("read"), store.next_due().await.expect("read")), (0, None));
     })
