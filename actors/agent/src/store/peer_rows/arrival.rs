@@ -15,7 +15,7 @@ use super::{
     connections::{ask_connections, connections_with, insert_connection, merge_connections, update_connection},
     exchanges::{exchange_of_thread, make_room, put_exchange},
     outbound::{has_queued, parse_answer, queue_message, settle_thread},
-    records::insert_record,
+    records::{forget_oldest, insert_record},
     seen::{SeenBefore, ask_seen, note_answer, note_seen, read_seen},
     types::{ConnectionRole, OwnPeerDid, PeerLimits, StoredConnection, Verdict},
 };
@@ -85,8 +85,8 @@ impl AgentStore {
         ask_connections(&mut batch, &dids);
         ask_seen(&mut batch, key, limits.replay_max);
         let (mut transaction, rows) = self.begin_with(&mut batch).await?;
-        let [connections, seen, most] = rows.as_slice() else {
-            return Err(AgentStoreError::CorruptRow("the answers to three questions".to_owned()));
+        let [connections, seen] = rows.as_slice() else {
+            return Err(AgentStoreError::CorruptRow("the answers to two questions".to_owned()));
         };
         let stored = connections.iter().map(StoredConnection::read).collect::<Result<Vec<_>, _>>()?;
         let known: Vec<Connection> = stored.iter().map(|one| one.connection.clone()).collect();
@@ -94,7 +94,7 @@ impl AgentStore {
             Ok(placement) => placement,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        match read_seen(seen, most, key.0)? {
+        match read_seen(seen, key.0)? {
             SeenBefore::No => note_seen(&mut batch, key, seconds),
             SeenBefore::Full => return Ok(Ok(TakenMessage::MemoryFull)),
             SeenBefore::Yes { answer } => {
@@ -124,7 +124,9 @@ impl AgentStore {
             }
         }
         let mut events = Vec::new();
-        let connection = write_placement(&mut batch, placement, &stored, arrived, &mut events)?;
+        let record_limit =
+            matches!(arrived.content, Ok(Content::BasicMessage(_))).then_some(limits.records_per_connection);
+        let connection = write_placement(&mut batch, placement, &stored, arrived, record_limit, &mut events)?;
         let connection_id = connection.connection.id.clone();
         if message.thread() != message.id {
             settle_thread(&mut batch, &connection_id, message.thread(), seconds);
@@ -142,7 +144,7 @@ impl AgentStore {
             exchange = None;
         }
         if let Some(record) = &record {
-            insert_record(&mut batch, record, limits.records_per_connection, "1 = 1");
+            insert_record(&mut batch, record, "1 = 1");
             events.push(PeerEvent::basic_message(record));
         }
         if let Some(exchange) = &exchange {
@@ -183,7 +185,7 @@ impl AgentStore {
         let before = stored.into_iter().find(|one| one.connection.id == ended.id);
         let Some(before) = before.filter(|before| !before.connection.has_ended) else { return Ok(Ok(false)) };
         let mut batch = StatementBatch::default();
-        update_connection(&mut batch, &ended, None, now, true);
+        update_connection(&mut batch, &ended, None, now, true, None);
         batch.run(&mut transaction).await?;
         let after = StoredConnection { connection: ended, updated_at: now, last_seen_at: Some(now), ..before };
         queue_peer_events(&mut transaction, &[PeerEvent::connection(&after)], now / 1000, limits.max_events).await?;
@@ -196,12 +198,13 @@ fn repeated(connection_id: String, has_answer: bool) -> TakenMessage {
     TakenMessage::Repeated { connection_id, has_answer }
 }
 
-/// Writes the connection of a message; returns it.
+/// Writes the connection of a message; returns it. With a limit, the message is a record, for which there is room then.
 fn write_placement(
     batch: &mut StatementBatch,
     placement: Placement,
     stored: &[StoredConnection],
     arrived: &ArrivedMessage<'_>,
+    record_limit: Option<u64>,
     events: &mut Vec<PeerEvent>,
 ) -> Result<StoredConnection, AgentStoreError> {
     let (now, verdict) = (arrived.now, arrived.verdict);
@@ -228,7 +231,7 @@ fn write_placement(
                 created_at: now,
                 updated_at: now,
             };
-            insert_connection(batch, &added);
+            insert_connection(batch, &added, i64::from(record_limit.is_some()));
             events.push(PeerEvent::connection(&added));
             return Ok(added);
         }
@@ -241,7 +244,10 @@ fn write_placement(
             (kept, true)
         }
     };
-    update_connection(batch, &connection, verdict, now, is_changed);
+    if let Some(max) = record_limit {
+        forget_oldest(batch, &connection.id, max, "1 = 1");
+    }
+    update_connection(batch, &connection, verdict, now, is_changed, record_limit);
     let before = before(&connection.id).ok_or_else(corrupt)?;
     let updated_at = if is_changed { now } else { before.updated_at };
     let verdict = verdict.or(before.verdict);

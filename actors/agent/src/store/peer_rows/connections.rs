@@ -133,7 +133,7 @@ impl AgentStore {
             return Ok(known);
         }
         let mut batch = StatementBatch::default();
-        insert_connection(&mut batch, added);
+        insert_connection(&mut batch, added, 0);
         batch.run(&mut transaction).await?;
         let event = PeerEvent::connection(added);
         queue_peer_events(&mut transaction, &[event], added.created_at / 1000, limits.max_events).await?;
@@ -220,10 +220,11 @@ pub(super) fn ask_connections(batch: &mut StatementBatch, dids: &[&str]) {
     batch.add_all(sql, dids.iter().map(|did| comparable(did).into()).collect());
 }
 
-pub(super) fn insert_connection(batch: &mut StatementBatch, added: &StoredConnection) {
+/// Adds a connection that begins with a number of basic messages.
+pub(super) fn insert_connection(batch: &mut StatementBatch, added: &StoredConnection, basic_messages: i64) {
     let sql = "INSERT INTO peer_connection (id, role, our_did, their_did, public_did, previous, has_ended, thread_id, \
                out_of_band_id, parent_id, trusted, judged_at, last_seen_at, waiting, unanswered, basic_messages, created_at, \
-               updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, 0, 0, $14, $15)";
+               updated_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 0, 0, $14, $15, $16)";
     let Connection { id, our_did, their_did, previous, public_did, has_ended } = &added.connection;
     batch.add(
         sql,
@@ -241,6 +242,7 @@ pub(super) fn insert_connection(batch: &mut StatementBatch, added: &StoredConnec
             added.verdict.map(|verdict| i64::from(verdict.is_trusted)).into(),
             added.verdict.map(|verdict| verdict.at).into(),
             added.last_seen_at.into(),
+            basic_messages.into(),
             added.created_at.into(),
             added.updated_at.into(),
         ],
@@ -248,17 +250,19 @@ pub(super) fn insert_connection(batch: &mut StatementBatch, added: &StoredConnec
     write_known_dids(batch, &added.connection);
 }
 
-/// Writes the DIDs of a connection, and when it was last seen.
+/// Writes the DIDs of a connection, and when it was last seen. A basic message that is stored with it is counted, up to a limit.
 pub(super) fn update_connection(
     batch: &mut StatementBatch,
     changed: &Connection,
     verdict: Option<Verdict>,
     now: i64,
     has_changed: bool,
+    record_limit: Option<u64>,
 ) {
     let sql = "UPDATE peer_connection SET their_did = $2, previous = $3, has_ended = $4, last_seen_at = $5, \
                trusted = COALESCE($6, trusted), judged_at = COALESCE($7, judged_at), \
-               updated_at = CASE WHEN $8 = 1 THEN $5 ELSE updated_at END WHERE id = $1";
+               updated_at = CASE WHEN $8 = 1 THEN $5 ELSE updated_at END, basic_messages = CASE WHEN $9 IS NULL THEN basic_messages \
+               WHEN basic_messages < $9 THEN basic_messages + 1 ELSE $9 END WHERE id = $1";
     batch.add(
         sql,
         [
@@ -270,6 +274,7 @@ pub(super) fn update_connection(
             verdict.map(|verdict| i64::from(verdict.is_trusted)).into(),
             verdict.map(|verdict| verdict.at).into(),
             i64::from(has_changed).into(),
+            record_limit.map(to_column).into(),
         ],
     );
     if has_changed {

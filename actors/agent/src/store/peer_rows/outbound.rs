@@ -9,7 +9,7 @@ use svc_didcomm::{
 use svc_store::StatementBatch;
 
 use super::{
-    records::insert_record,
+    records::{forget_oldest, insert_record},
     types::{PeerLimits, StoredBasicMessage},
 };
 use crate::store::{
@@ -91,7 +91,10 @@ pub(super) async fn queue_message(
     let mut batch = StatementBatch::default();
     add_to_outbox(&mut batch, (connection_id, message), None, now, limits);
     let rows = batch.run(connection).await?;
-    Ok(outbox_end(connection, &rows, connection_id, limits).await?.map(drop))
+    Ok(match queued_for(&rows)? {
+        Some(_) => Ok(()),
+        None => Err(why_refused(connection, connection_id, limits).await?),
+    })
 }
 
 /// Puts a message into the outbox, and its record, if there is room.
@@ -124,40 +127,49 @@ pub(super) fn add_to_outbox(
             per_peer.into(),
         ],
     );
+    let mut counted = "";
+    if record.is_some() {
+        forget_oldest(batch, connection_id, limits.records_per_connection, IS_QUEUED);
+        counted = "basic_messages = CASE WHEN basic_messages < $3 THEN basic_messages + 1 ELSE $3 END,";
+    }
     let sql = format!(
-        "UPDATE peer_connection SET waiting = waiting + 1, \
+        "UPDATE peer_connection SET waiting = waiting + 1, {counted} \
          next_due = CASE WHEN next_due IS NULL OR next_due > $2 THEN $2 ELSE next_due END WHERE id = $1 AND {IS_QUEUED} \
          RETURNING public_did"
     );
-    batch.add(sql, [connection_id.into(), now.into()]);
+    let mut values = vec![connection_id.into(), now.into()];
     if let Some(record) = record {
-        insert_record(batch, record, limits.records_per_connection, IS_QUEUED);
+        values.push(to_column(limits.records_per_connection).into());
+        batch.add_all(sql, values);
+        insert_record(batch, record, IS_QUEUED);
+    } else {
+        batch.add_all(sql, values);
     }
     let sql = format!("UPDATE peer_total SET waiting = waiting + 1, next_number = next_number + 1 WHERE {IS_QUEUED}");
     batch.add(sql, []);
 }
 
-/// Whether a message got into the outbox, by the rows of [`add_to_outbox`], and the DID by which its peer is known.
-pub(super) async fn outbox_end(
+/// The DID by which the peer of a queued message is known, by the rows of [`add_to_outbox`]; none when it was refused.
+pub(super) fn queued_for(rows: &[Vec<AnyRow>]) -> Result<Option<String>, AgentStoreError> {
+    let counted = rows.iter().skip(1).find_map(|rows| rows.first());
+    Ok(counted.map(|row| row.try_get("public_did")).transpose()?)
+}
+
+/// Why a message got no place in the outbox.
+pub(super) async fn why_refused(
     connection: &mut AnyConnection,
-    rows: &[Vec<AnyRow>],
     connection_id: &str,
     limits: &PeerLimits,
-) -> Result<Result<String, QueueRefusal>, AgentStoreError> {
-    if let [_, counted, ..] = rows
-        && let Some(row) = counted.first()
-    {
-        return Ok(Ok(row.try_get("public_did")?));
-    }
+) -> Result<QueueRefusal, AgentStoreError> {
     let sql = "SELECT has_ended, waiting + unanswered AS kept FROM peer_connection WHERE id = $1";
     let row = sqlx::query(sql).bind(connection_id.to_owned()).fetch_optional(connection).await?;
-    let Some(row) = row else { return Ok(Err(QueueRefusal::Ended)) };
+    let Some(row) = row else { return Ok(QueueRefusal::Ended) };
     let (has_ended, kept): (i64, i64) = (row.try_get("has_ended")?, row.try_get("kept")?);
-    Ok(Err(match has_ended {
+    Ok(match has_ended {
         0 if kept < to_column(limits.outbox_per_peer) => QueueRefusal::Full,
         0 => QueueRefusal::PeerFull,
         _ => QueueRefusal::Ended,
-    }))
+    })
 }
 
 /// Whether the outbox has a message with an id for a connection.

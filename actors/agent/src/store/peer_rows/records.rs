@@ -6,7 +6,7 @@ use svc_store::StatementBatch;
 
 use super::{
     connections::Conditions,
-    outbound::{QueueRefusal, add_to_outbox, outbox_end, queue_message},
+    outbound::{QueueRefusal, add_to_outbox, queue_message, queued_for, why_refused},
     types::{BasicMessageFilter, PeerLimits, StoredBasicMessage},
 };
 use crate::store::{
@@ -14,20 +14,18 @@ use crate::store::{
     error::AgentStoreError,
 };
 
-/// Stores a record where a condition holds. With one beyond the limit of a connection the oldest go.
-pub(super) fn insert_record(batch: &mut StatementBatch, record: &StoredBasicMessage, max: u64, condition: &str) {
-    let (id, max) = (record.connection_id.as_str(), to_column(max));
+/// Removes the oldest records of a connection where a condition holds, so that one more is not beyond the limit.
+pub(super) fn forget_oldest(batch: &mut StatementBatch, connection_id: &str, max: u64, condition: &str) {
     let sql = format!(
         "DELETE FROM basic_message WHERE {condition} AND id IN \
          (SELECT id FROM basic_message WHERE connection_id = $1 ORDER BY id LIMIT COALESCE( \
          (SELECT CASE WHEN basic_messages < $2 THEN 0 ELSE basic_messages + 1 - $2 END FROM peer_connection WHERE id = $1), 0))"
     );
-    batch.add(sql, [id.into(), max.into()]);
-    let sql = format!(
-        "UPDATE peer_connection SET basic_messages = CASE WHEN basic_messages < $2 THEN basic_messages + 1 ELSE $2 END \
-         WHERE id = $1 AND {condition}"
-    );
-    batch.add(sql, [id.into(), max.into()]);
+    batch.add(sql, [connection_id.into(), to_column(max).into()]);
+}
+
+/// Inserts a record where a condition holds. The oldest make room before it, and its connection counts it.
+pub(super) fn insert_record(batch: &mut StatementBatch, record: &StoredBasicMessage, condition: &str) {
     let sql = format!(
         "INSERT INTO basic_message (id, connection_id, role, content, sent_at, created_at, delivery) \
          SELECT $1, $2, $3, $4, $5, $6, $7 WHERE {condition}"
@@ -37,7 +35,7 @@ pub(super) fn insert_record(batch: &mut StatementBatch, record: &StoredBasicMess
         sql,
         [
             record.id.as_str().into(),
-            id.into(),
+            record.connection_id.as_str().into(),
             record.role.as_str().into(),
             record.content.as_str().into(),
             record.sent_at.into(),
@@ -59,8 +57,11 @@ impl AgentStore {
         let mut batch = StatementBatch::default();
         add_to_outbox(&mut batch, (&record.connection_id, &message), Some(record), now, limits);
         let rows = self.write(&mut batch).await?;
+        if let Some(public_did) = queued_for(&rows)? {
+            return Ok(Ok(public_did));
+        }
         let mut reader = self.reader().acquire().await?;
-        outbox_end(&mut reader, &rows, &record.connection_id, limits).await
+        Ok(Err(why_refused(&mut reader, &record.connection_id, limits).await?))
     }
 
     /// Puts a message into the outbox that has no record.

@@ -22,20 +22,22 @@ pub(super) enum SeenBefore {
     Full,
 }
 
-/// Asks the memory, by two statements, for a message. `sender` is in its comparable form.
+/// Asks the memory for a message. `sender` is in its comparable form.
 pub(super) fn ask_seen(batch: &mut StatementBatch, (sender, id): (&str, &str), max: u64) {
-    batch.add("SELECT answer FROM seen_message WHERE sender = $1 AND id = $2", [sender.into(), id.into()]);
-    let sql = "SELECT CASE WHEN seen >= $1 THEN (SELECT sender FROM seen_sender ORDER BY count DESC, sender LIMIT 1) END \
+    let sql = "SELECT (SELECT COUNT(*) FROM seen_message WHERE sender = $1 AND id = $2) AS known, \
+               (SELECT answer FROM seen_message WHERE sender = $1 AND id = $2) AS answer, \
+               CASE WHEN seen >= $3 THEN (SELECT sender FROM seen_sender ORDER BY count DESC, sender LIMIT 1) END AS most \
                FROM peer_total";
-    batch.add(sql, [to_column(max).into()]);
+    batch.add(sql, [sender.into(), id.into(), to_column(max).into()]);
 }
 
-/// Reads the rows of the two statements of [`ask_seen`].
-pub(super) fn read_seen(known: &[AnyRow], most: &[AnyRow], sender: &str) -> Result<SeenBefore, AgentStoreError> {
-    if let Some(row) = known.first() {
+/// Reads the row of [`ask_seen`].
+pub(super) fn read_seen(rows: &[AnyRow], sender: &str) -> Result<SeenBefore, AgentStoreError> {
+    let row = rows.first().ok_or_else(|| AgentStoreError::CorruptRow("the totals of peers".to_owned()))?;
+    if row.try_get::<i64, _>("known")? > 0 {
         return Ok(SeenBefore::Yes { answer: row.try_get("answer")? });
     }
-    let most: Option<String> = most.first().map(|row| row.try_get(0)).transpose()?.flatten();
+    let most: Option<String> = row.try_get("most")?;
     Ok(if most.is_some_and(|most| most == sender) { SeenBefore::Full } else { SeenBefore::No })
 }
 
