@@ -3,22 +3,17 @@
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
-use svc_didcomm::{
-    delivery::{Attempt, Next, after_attempt},
-    from_prior::FromPrior,
-};
-use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort, wall_clock};
+use svc_didcomm::from_prior::FromPrior;
+use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort};
 use svc_net::didcomm::{PeerSocket, Receipt};
 use tokio::time::Instant;
 
 use super::{
-    Args, Msg, SendEnd, TakenReceipt,
+    Args, Msg, TakenReceipt,
     core::{SessionCore, SessionEffect},
+    outbox_run::{OutboxRun, RunEnd},
 };
-use crate::{
-    peers::ProvenMessage,
-    store::{QueuedMessage, SentMessage},
-};
+use crate::{peers::ProvenMessage, store::SentMessage};
 
 /// Pause after a failure of the store.
 const STORE_PAUSE: Duration = Duration::from_secs(1);
@@ -93,33 +88,20 @@ impl ActorBehaviour for PeerSession {
             }
             Msg::Due(connection_id) => state.core.due(connection_id),
             Msg::Again { connection_id, sent } => {
-                state.read_next(context, connection_id, sent);
+                state.run_outbox(context, connection_id, sent);
                 None
             }
-            Msg::Next { connection_id, sent, taken: Err(error) } => {
-                tracing::warn!(%error, "the outbox to a peer cannot be read");
-                // The result of the attempt is kept until it is stored.
-                context.send_after(STORE_PAUSE, Msg::Again { connection_id, sent });
+            Msg::RunEnded(run, end) => state.end_run(context, *run, end),
+            Msg::Envelopes(envelopes) => {
+                for envelope in envelopes {
+                    let args = Arc::clone(&state.args);
+                    // It comes back to a session as any other message does.
+                    context.spawn(async move { args.work.arrived(envelope).await });
+                }
                 None
             }
             Msg::EndIfIdle(reply) => {
                 reply.send(state.core.is_idle() && state.active_at.elapsed() >= state.args.work.idle());
-                None
-            }
-            Msg::Next { connection_id, taken: Ok(None), .. } => {
-                state.settled.insert(connection_id);
-                let next = state.core.nothing_due();
-                // The directory knows the time at which the next message is due.
-                state.args.work.nothing_due();
-                next
-            }
-            Msg::Next { connection_id, taken: Ok(Some(queued)), .. } => {
-                state.settled.insert(connection_id);
-                state.send(context, queued);
-                None
-            }
-            Msg::Sent { queued, end } => {
-                state.settle(context, &queued, *end);
                 None
             }
             Msg::Idle => {
@@ -142,7 +124,7 @@ impl State {
             None => {}
             Some(SessionEffect::Refuse(task)) => task.answer(Receipt::Busy { retry_after: 1 }),
             Some(SessionEffect::Take(task)) => self.take(context, task),
-            Some(SessionEffect::ReadNext(connection_id)) => self.read_next(context, connection_id, None),
+            Some(SessionEffect::ReadNext(connection_id)) => self.run_outbox(context, connection_id, None),
         }
     }
 
@@ -165,41 +147,39 @@ impl State {
         }
     }
 
-    fn read_next(&mut self, context: &ActorContext<Msg>, connection_id: String, sent: Option<SentMessage>) {
+    fn run_outbox(&mut self, context: &ActorContext<Msg>, connection_id: String, sent: Option<SentMessage>) {
         let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
         let is_first = !self.settled.contains(&connection_id);
+        let mut run = Box::new(OutboxRun { connection_id, is_first, sent, socket: self.socket.take() });
         context.spawn(async move {
-            let taken = args.work.next_message(&connection_id, is_first, sent).await;
-            mailbox.send(Msg::Next { connection_id, sent, taken: taken.map(|taken| taken.map(Box::new)) });
+            let arrived = |envelopes| {
+                mailbox.send(Msg::Envelopes(envelopes));
+            };
+            let end = run.go(&*args.work, arrived).await;
+            mailbox.send(Msg::RunEnded(run, end));
         });
     }
 
-    fn send(&mut self, context: &ActorContext<Msg>, queued: Box<QueuedMessage>) {
-        let (args, mailbox, socket) = (Arc::clone(&self.args), context.mailbox(), self.socket.take());
-        context.spawn(async move {
-            let end = Box::new(args.work.send(&queued, socket).await);
-            mailbox.send(Msg::Sent { queued, end });
-        });
-    }
-
-    fn settle(&mut self, context: &ActorContext<Msg>, queued: &QueuedMessage, end: SendEnd) {
-        let SendEnd { attempt, retry_after, socket, arrived } = end;
+    fn end_run(&mut self, context: &ActorContext<Msg>, run: OutboxRun, end: RunEnd) -> Option<SessionEffect<PeerTask>> {
+        let OutboxRun { connection_id, is_first, sent, socket } = run;
         self.socket = socket;
-        for envelope in arrived {
-            let args = Arc::clone(&self.args);
-            // It comes back to a session as any other message does.
-            context.spawn(async move {
-                args.work.arrived(envelope).await;
-            });
+        if !is_first {
+            self.settled.insert(connection_id.clone());
         }
-        let (now, max_age) = (wall_clock::now().seconds, self.args.work.outbox_age());
-        let jitter = fastrand::f64() * 2.0 - 1.0;
-        let mut next = after_attempt(queued.waiting, attempt, now, max_age, jitter);
-        if let (Next::Again { at, .. }, Attempt::NotSent, Some(seconds)) = (&mut next, attempt, retry_after) {
-            *at = (*at).max(now + i64::try_from(seconds.min(3600)).unwrap_or(3600));
+        match end {
+            RunEnd::Failed(error) => {
+                tracing::warn!(%error, "the outbox to a peer cannot be read");
+                // The result of the attempt is kept until it is stored.
+                context.send_after(STORE_PAUSE, Msg::Again { connection_id, sent });
+                None
+            }
+            RunEnd::NothingDue => {
+                let next = self.core.nothing_due();
+                // The directory knows the time at which the next message is due.
+                self.args.work.nothing_due();
+                next
+            }
         }
-        let sent = SentMessage { number: queued.number, next };
-        self.read_next(context, queued.connection_id.clone(), Some(sent));
     }
 
     fn end_when_idle(&mut self, context: &ActorContext<Msg>) {

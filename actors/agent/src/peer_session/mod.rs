@@ -7,6 +7,7 @@
 
 mod actor;
 mod core;
+mod outbox_run;
 #[cfg(test)]
 mod tests;
 
@@ -22,8 +23,9 @@ use svc_kit::{
 };
 use svc_net::didcomm::{PeerSocket, Receipt};
 
+use self::outbox_run::{OutboxRun, RunEnd};
 use crate::{
-    peers::ProvenMessage,
+    peers::{PreparedMessage, ProvenMessage},
     store::{AgentStoreError, QueuedMessage, SentMessage},
 };
 
@@ -41,8 +43,14 @@ pub(crate) trait PeerWork: Send + Sync + 'static {
         is_first: bool,
         sent: Option<SentMessage>,
     ) -> BoxFuture<'a, Result<Option<QueuedMessage>, AgentStoreError>>;
-    /// Sends a message once. The socket is used when it leads to the right endpoint, and is given back when it can go on.
-    fn send<'a>(&'a self, queued: &'a QueuedMessage, socket: Option<(String, PeerSocket)>) -> BoxFuture<'a, SendEnd>;
+    /// Sends a message once. The socket is used when it leads to the right endpoint, and is given back when it can go on. The message
+    /// behind it is prepared meanwhile.
+    fn send<'a>(
+        &'a self,
+        queued: &'a QueuedMessage,
+        prepared: Option<PreparedMessage>,
+        socket: Option<(String, PeerSocket)>,
+    ) -> BoxFuture<'a, (SendEnd, Option<PreparedMessage>)>;
     /// Sends a message of which nothing is stored, once.
     fn send_unstored(&self, message: Message) -> BoxFuture<'_, ()>;
     /// Takes a message that came on the session's own socket.
@@ -107,22 +115,10 @@ pub(crate) enum Msg {
     Taken(TakenReceipt),
     /// A connection has a message that is due.
     Due(String),
-    /// The next message of a connection was read.
-    Next {
-        /// The connection.
-        connection_id: String,
-        /// The message that was to be settled.
-        sent: Option<SentMessage>,
-        /// The message; none when nothing is due.
-        taken: Result<Option<Box<QueuedMessage>>, AgentStoreError>,
-    },
-    /// A message was sent, or could not be.
-    Sent {
-        /// The message.
-        queued: Box<QueuedMessage>,
-        /// The end.
-        end: Box<SendEnd>,
-    },
+    /// A run through the outbox of a connection has ended.
+    RunEnded(Box<OutboxRun>, RunEnd),
+    /// Messages have come on the session's own socket.
+    Envelopes(Vec<Bytes>),
     /// The pause after a failure of the store is over: the message is settled now, and the next one read.
     Again {
         /// The connection.
@@ -143,8 +139,8 @@ impl ActorMessage for Msg {
             Self::Ended { .. } => "ended",
             Self::Taken(_) => "taken",
             Self::Due(_) => "due",
-            Self::Next { .. } => "next",
-            Self::Sent { .. } => "sent",
+            Self::RunEnded(..) => "run_ended",
+            Self::Envelopes(_) => "envelopes",
             Self::Again { .. } => "again",
             Self::EndIfIdle(_) => "end_if_idle",
             Self::Idle => "idle",

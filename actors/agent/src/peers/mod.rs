@@ -11,6 +11,7 @@ mod event;
 mod exchange_requests;
 mod gate;
 mod known_peers;
+mod prepared_message;
 mod proven_message;
 mod reaction;
 mod receive;
@@ -25,6 +26,7 @@ mod settings;
 pub(crate) use self::{
     event::{PeerEvent, millis_text},
     gate::TrustGate,
+    prepared_message::PreparedMessage,
     proven_message::ProvenMessage,
     reaction::{Reaction, react},
     resolver::PeerResolver,

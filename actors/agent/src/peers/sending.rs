@@ -1,13 +1,14 @@
 //! One attempt to send a message to a peer: its document, the envelope, and the endpoints in their order.
 
-use std::{sync::Arc, time::Instant};
+use std::{pin::pin, sync::Arc, time::Instant};
 
 use bytes::Bytes;
+use futures::future::{Either, select};
 use serde_json::Value;
 use svc_didcomm::{
     Message,
     delivery::{Attempt, attempt_of_status},
-    endpoint::{Endpoint, Transport, endpoints},
+    endpoint::{Transport, endpoints},
     envelope::{KeyAgreementKey, seal},
     peer_did::{comparable, is_peer_did},
 };
@@ -18,6 +19,7 @@ use svc_wire::verification_method::{KeyKind, KeyRelation, method_key, methods_of
 use tracing::Instrument;
 
 use super::{
+    prepared_message::{PreparedMessage, Sealed},
     resolver::DocumentUse,
     service::{PeerService, is_small, known_protocol},
     settings::allows_clear_text,
@@ -36,27 +38,62 @@ impl NotReady {
     }
 }
 
-/// A message that can be sent.
-pub(super) struct Sealed {
-    envelope: String,
-    endpoints: Vec<Endpoint>,
-}
-
 impl PeerService {
-    /// Sends a message once.
-    pub(super) async fn send_message(&self, queued: &QueuedMessage, socket: Option<(String, PeerSocket)>) -> SendEnd {
+    /// Sends a message once, and encrypts the one behind it while the peer has not answered.
+    pub(super) async fn send_and_prepare(
+        &self,
+        queued: &QueuedMessage,
+        prepared: Option<PreparedMessage>,
+        socket: Option<(String, PeerSocket)>,
+    ) -> (SendEnd, Option<PreparedMessage>) {
+        let send = pin!(self.send_message(queued, prepared, socket));
+        if !queued.has_followers {
+            return (send.await, None);
+        }
+        match select(send, pin!(self.prepare_next(queued))).await {
+            Either::Left((end, _)) => (end, None),
+            Either::Right((prepared, send)) => (send.await, prepared),
+        }
+    }
+
+    async fn prepare_next(&self, sent: &QueuedMessage) -> Option<PreparedMessage> {
+        let next = self.0.store.next_message(&sent.connection_id, wall_clock::now().seconds).await;
+        let (number, message) = next.ok().flatten()?;
+        let route = sent.route.clone();
+        let sealed = self.seal_for((&route.our_did, &route.their_did), message, false).await.ok()?;
+        Some(PreparedMessage { number, route, sealed })
+    }
+
+    async fn send_message(
+        &self,
+        queued: &QueuedMessage,
+        prepared: Option<PreparedMessage>,
+        socket: Option<(String, PeerSocket)>,
+    ) -> SendEnd {
         let protocol = known_protocol(queued.message.protocol());
         let span = trace::peer_send_span(protocol);
-        let end = self.send_once(queued, socket).instrument(span.clone()).await;
+        let end = self.send_once(queued, prepared, socket).instrument(span.clone()).await;
         let outcome = end.attempt.as_str();
         trace::record_peer_outcome(&span, outcome);
         metrics::record_peer_message("out", protocol, outcome);
         end
     }
 
-    async fn send_once(&self, queued: &QueuedMessage, socket: Option<(String, PeerSocket)>) -> SendEnd {
+    async fn send_once(
+        &self,
+        queued: &QueuedMessage,
+        prepared: Option<PreparedMessage>,
+        socket: Option<(String, PeerSocket)>,
+    ) -> SendEnd {
         let mut sending = Sending::new(self, socket);
-        let mut attempt = sending.attempt(queued, false).await;
+        let prepared = prepared.filter(|one| one.number == queued.number && one.route == queued.route);
+        let mut attempt = match prepared {
+            Some(prepared) if !queued.route.has_ended => {
+                trace::record_peer(&peer_tag(comparable(&queued.route.public_did)), None);
+                sending.deliver(prepared.sealed).await
+            }
+            _ => sending.attempt(queued, false).await,
+        };
         // The endpoint may have moved since the document was cached.
         if attempt == Attempt::NotSent && self.0.fresh.take(&queued.connection_id, Instant::now()).is_ok() {
             attempt = sending.attempt(queued, true).await;

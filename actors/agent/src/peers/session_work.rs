@@ -16,6 +16,7 @@ use svc_otel::metrics;
 use uuid::Uuid;
 
 use super::{
+    prepared_message::PreparedMessage,
     proven_message::ProvenMessage,
     service::{PeerService, RETRY_SECONDS, known_protocol, now_millis},
     settings::PeerAdmission,
@@ -44,8 +45,13 @@ impl PeerWork for PeerService {
         self.settle_and_read(connection_id, is_first, sent).boxed()
     }
 
-    fn send<'a>(&'a self, queued: &'a QueuedMessage, socket: Option<(String, PeerSocket)>) -> BoxFuture<'a, SendEnd> {
-        self.send_message(queued, socket).boxed()
+    fn send<'a>(
+        &'a self,
+        queued: &'a QueuedMessage,
+        prepared: Option<PreparedMessage>,
+        socket: Option<(String, PeerSocket)>,
+    ) -> BoxFuture<'a, (SendEnd, Option<PreparedMessage>)> {
+        self.send_and_prepare(queued, prepared, socket).boxed()
     }
 
     fn send_unstored(&self, message: Message) -> BoxFuture<'_, ()> {

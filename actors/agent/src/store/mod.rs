@@ -25,7 +25,9 @@ pub use error::AgentStoreError;
 pub use head_file::{HeadFile, PublishedHead};
 pub use key_rows::{KeyUse, RotationPhase, StoredRotation};
 pub use outbox::{BlockEvents, DeadLetter, EventGap, OutboxEvent, OutboxSizes};
-pub(crate) use peer_rows::{ArrivedMessage, PeerLimits, QueueRefusal, QueuedMessage, SentMessage, TakenMessage};
+pub(crate) use peer_rows::{
+    ArrivedMessage, MessageRoute, PeerLimits, QueueRefusal, QueuedMessage, SentMessage, TakenMessage,
+};
 pub use peer_rows::{
     BasicMessageFilter, ConnectionFilter, ConnectionRole, ExchangeFilter, ExchangeState, MessageRole, OwnPeerDid,
     StoredBasicMessage, StoredConnection, StoredExchange, Verdict,

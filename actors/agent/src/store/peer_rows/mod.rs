@@ -19,5 +19,5 @@ pub use self::types::{
 };
 pub(crate) use self::{
     arrival::{ArrivedMessage, TakenMessage},
-    outbound::{QueueRefusal, QueuedMessage, SentMessage},
+    outbound::{MessageRoute, QueueRefusal, QueuedMessage, SentMessage},
 };

@@ -31,6 +31,8 @@ pub(crate) struct QueuedMessage {
     pub waiting: Waiting,
     /// The DIDs of the connection.
     pub route: MessageRoute,
+    /// Whether others wait behind it.
+    pub has_followers: bool,
 }
 
 /// The two ends of a connection when its message was taken.
@@ -317,7 +319,23 @@ impl AgentStore {
         let (Some(marked), Some(noted)) = (marked.first(), noted.first()) else { return Ok(None) };
         let (message, waiting) = read_message(marked)?;
         let (number, route) = (marked.try_get("number")?, MessageRoute::read(noted)?);
-        Ok(Some(QueuedMessage { number, connection_id: connection_id.to_owned(), message, waiting, route }))
+        let has_followers = noted.try_get::<i64, _>("waiting")? > 1;
+        let connection_id = connection_id.to_owned();
+        Ok(Some(QueuedMessage { number, connection_id, message, waiting, route, has_followers }))
+    }
+
+    /// Returns the message that is sent next over a connection, if it is due and was never sent, with its place in the order.
+    pub(crate) async fn next_message(
+        &self,
+        connection_id: &str,
+        now: i64,
+    ) -> Result<Option<(i64, Message)>, AgentStoreError> {
+        let sql = format!(
+            "SELECT {QUEUED_COLUMNS} FROM peer_message WHERE number = ({NEXT_NUMBER}) AND due_at <= $2 AND unknown_since IS NULL"
+        );
+        let query = sqlx::query(AssertSqlSafe(sql)).bind(connection_id.to_owned()).bind(now);
+        let Some(row) = query.fetch_optional(self.reader()).await? else { return Ok(None) };
+        Ok(Some((row.try_get("number")?, read_message(&row)?.0)))
     }
 
     /// Settles the messages that were being sent when a session or the process ended: their result is unknown.
@@ -399,7 +417,7 @@ pub(super) fn note_next_due(batch: &mut StatementBatch, connection_id: &str, now
          WHEN EXISTS (SELECT 1 FROM peer_message WHERE connection_id = $1 AND sending = 1) THEN $2 \
          WHEN has_ended = 1 THEN NULL \
          ELSE (SELECT due_at FROM peer_message WHERE number = ({NEXT_NUMBER})) END \
-         WHERE id = $1 RETURNING our_did, their_did, public_did, has_ended"
+         WHERE id = $1 RETURNING our_did, their_did, public_did, has_ended, waiting"
     );
     batch.add(sql, [connection_id.into(), (now + LONGEST_ATTEMPT).into()]);
 }
