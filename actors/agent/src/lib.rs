@@ -12,6 +12,7 @@ mod credentials;
 mod delivery;
 pub mod document;
 mod error;
+mod flows;
 mod grant;
 mod identity;
 mod journal_key;

@@ -2,8 +2,10 @@
 
 use prost_types::Timestamp;
 use serde_json::{Value, json};
+use svc_didcomm::flow::FlowRecord;
 use svc_wire::timestamp;
 
+use crate::flows::flow_json;
 use crate::store::{StoredBasicMessage, StoredConnection, StoredExchange};
 
 /// An event for the receiver.
@@ -24,6 +26,11 @@ impl PeerEvent {
     /// A basic message of a peer is there.
     pub fn basic_message(message: &StoredBasicMessage) -> Self {
         Self { kind: "didcomm.basic-messages.message-received", data: message.to_json() }
+    }
+
+    /// A flow has begun, or has another state. `at` is in milliseconds since the epoch.
+    pub fn flow(record: &FlowRecord, at: i64) -> Self {
+        Self { kind: "vt.flows.state-updated", data: flow_json(record, at) }
     }
 
     /// An exchange has another state.

@@ -14,12 +14,13 @@ use super::{
     sealing::{PrivateKey, StoreKeys},
 };
 
-const MIGRATIONS: [TableMigration; 5] = [
+const MIGRATIONS: [TableMigration; 6] = [
     TableMigration { version: 1, name: "agent", sql: include_str!("../../migrations/0001_agent.sql") },
     TableMigration { version: 2, name: "credentials", sql: include_str!("../../migrations/0002_credentials.sql") },
     TableMigration { version: 3, name: "key_rotation", sql: include_str!("../../migrations/0003_key_rotation.sql") },
     TableMigration { version: 4, name: "presented", sql: include_str!("../../migrations/0004_presented.sql") },
     TableMigration { version: 5, name: "peers", sql: include_str!("../../migrations/0005_peers.sql") },
+    TableMigration { version: 6, name: "flows", sql: include_str!("../../migrations/0006_flows.sql") },
 ];
 
 /// Number of the last migration.

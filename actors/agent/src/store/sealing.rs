@@ -95,13 +95,8 @@ const NONCE_BYTES: usize = 24;
 impl StoreKeys {
     /// Encrypts a private key of a DID. The row is of no use at another place: DID, name and version are authenticated with it.
     pub(super) fn seal(&self, did: &str, key: &PrivateKey) -> Result<String, SealingError> {
-        let mut nonce = [0; NONCE_BYTES];
-        getrandom::fill(&mut nonce).map_err(|error| SealingError::NoRandom(error.to_string()))?;
-        let place = place_text(did, &key.name, key.version);
-        let payload = Payload { msg: key.secret.as_slice(), aad: place.as_bytes() };
-        let sealed = cipher(&self.current).encrypt(&XNonce::from(nonce), payload);
-        let sealed = sealed.map_err(|_| SealingError::WrongKey { name: key.name.clone() })?;
-        Ok(STANDARD.encode([nonce.as_slice(), &sealed].concat()))
+        let wrong = || SealingError::WrongKey { name: key.name.clone() };
+        encrypt(&self.current.0, &place_text(did, &key.name, key.version), key.secret.as_slice())?.ok_or_else(wrong)
     }
 
     /// Decrypts a private key of a DID.
@@ -130,14 +125,8 @@ impl StoreKeys {
         sealed: &str,
     ) -> Result<(PrivateKey, bool), SealingError> {
         let wrong = || SealingError::WrongKey { name: name.to_owned() };
-        let bytes = STANDARD.decode(sealed).map_err(|_| wrong())?;
-        let (nonce, sealed) = bytes.split_at_checked(NONCE_BYTES).ok_or_else(wrong)?;
-        let nonce: [u8; NONCE_BYTES] = nonce.try_into().map_err(|_| wrong())?;
         let place = place_text(did, name, version);
-        let decrypt = |key: &StoreKey| {
-            let payload = Payload { msg: sealed, aad: place.as_bytes() };
-            cipher(key).decrypt(&XNonce::from(nonce), payload).ok().map(Zeroizing::new)
-        };
+        let decrypt = |key: &StoreKey| decrypt(&key.0, &place, sealed);
         let with_current = decrypt(&self.current);
         let was_current = with_current.is_some();
         let secret = with_current.or_else(|| self.previous.as_ref().and_then(decrypt)).ok_or_else(wrong)?;
@@ -154,8 +143,44 @@ pub(super) struct ResealedKey {
     pub was_current: bool,
 }
 
-fn cipher(key: &StoreKey) -> XChaCha20Poly1305 {
-    XChaCha20Poly1305::new((&*key.0).into())
+/// A key that encrypts contents of the store. It is one of the private keys there: a change of the store key encrypts this key once
+/// more, and no content.
+pub(crate) struct ContentKey(Zeroizing<[u8; 32]>);
+
+impl From<PrivateKey> for ContentKey {
+    fn from(key: PrivateKey) -> Self {
+        Self(key.secret)
+    }
+}
+
+impl ContentKey {
+    /// Encrypts a content. The row is of no use at another place, which is authenticated with it.
+    pub(super) fn seal(&self, place: &str, content: &[u8]) -> Result<String, SealingError> {
+        encrypt(&self.0, place, content)?.ok_or_else(|| SealingError::WrongKey { name: place.to_owned() })
+    }
+
+    /// Decrypts a content.
+    pub(super) fn open(&self, place: &str, sealed: &str) -> Result<Zeroizing<Vec<u8>>, SealingError> {
+        decrypt(&self.0, place, sealed).ok_or_else(|| SealingError::WrongKey { name: place.to_owned() })
+    }
+}
+
+/// Encrypts bytes; none for more of them than the cipher takes.
+fn encrypt(key: &[u8; 32], place: &str, bytes: &[u8]) -> Result<Option<String>, SealingError> {
+    let mut nonce = [0; NONCE_BYTES];
+    getrandom::fill(&mut nonce).map_err(|error| SealingError::NoRandom(error.to_string()))?;
+    let payload = Payload { msg: bytes, aad: place.as_bytes() };
+    let sealed = XChaCha20Poly1305::new(key.into()).encrypt(&XNonce::from(nonce), payload);
+    Ok(sealed.ok().map(|sealed| STANDARD.encode([nonce.as_slice(), &sealed].concat())))
+}
+
+/// Decrypts bytes; none when they are of another key or place.
+fn decrypt(key: &[u8; 32], place: &str, sealed: &str) -> Option<Zeroizing<Vec<u8>>> {
+    let bytes = STANDARD.decode(sealed).ok()?;
+    let (nonce, sealed) = bytes.split_at_checked(NONCE_BYTES)?;
+    let nonce: [u8; NONCE_BYTES] = nonce.try_into().ok()?;
+    let payload = Payload { msg: sealed, aad: place.as_bytes() };
+    XChaCha20Poly1305::new(key.into()).decrypt(&XNonce::from(nonce), payload).ok().map(Zeroizing::new)
 }
 
 fn place_text(did: &str, name: &str, version: u64) -> String {

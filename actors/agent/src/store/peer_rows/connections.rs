@@ -24,7 +24,7 @@ const MAX_OF_ONE_DID: usize = 10_000;
 
 /// Conditions of a statement with their values, in order.
 #[derive(Default)]
-pub(super) struct Conditions {
+pub(in crate::store) struct Conditions {
     texts: Vec<String>,
     pub values: Vec<String>,
 }
@@ -295,7 +295,7 @@ pub(super) fn merge_connections(batch: &mut StatementBatch, kept: &str, dropped:
     let sql = "DELETE FROM credential_exchange WHERE connection_id = $2 AND thread_id IN \
                (SELECT thread_id FROM credential_exchange WHERE connection_id = $1)";
     batch.add(sql, [kept.into(), dropped.into()]);
-    for table in ["basic_message", "peer_message", "credential_exchange"] {
+    for table in ["basic_message", "peer_message", "credential_exchange", "flow"] {
         let sql = format!("UPDATE {table} SET connection_id = $1 WHERE connection_id = $2");
         batch.add(sql, [kept.into(), dropped.into()]);
     }
@@ -319,5 +319,7 @@ async fn delete_connection(connection: &mut AnyConnection, id: &str) -> Result<b
         let sql = format!("DELETE FROM {table} WHERE connection_id = $1");
         sqlx::query(AssertSqlSafe(sql)).bind(id.to_owned()).execute(&mut *connection).await?;
     }
+    let sql = "UPDATE flow SET connection_id = NULL, connection_state = 'TERMINATED' WHERE connection_id = $1";
+    sqlx::query(sql).bind(id.to_owned()).execute(&mut *connection).await?;
     Ok(removed.rows_affected() == 1)
 }

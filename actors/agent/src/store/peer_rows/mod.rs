@@ -9,10 +9,11 @@ mod outbound;
 mod records;
 mod seen;
 #[cfg(test)]
+pub(super) mod testing;
+#[cfg(test)]
 mod tests;
 mod types;
 
-pub(crate) use self::types::PeerLimits;
 pub use self::types::{
     BasicMessageFilter, ConnectionFilter, ConnectionRole, ExchangeFilter, ExchangeState, MessageRole, OwnPeerDid,
     StoredBasicMessage, StoredConnection, StoredExchange, Verdict,
@@ -20,4 +21,6 @@ pub use self::types::{
 pub(crate) use self::{
     arrival::{ArrivedMessage, TakenMessage},
     outbound::{MessageRoute, QueueRefusal, QueuedMessage, SentMessage},
+    types::PeerLimits,
 };
+pub(super) use self::{connections::Conditions, outbound::queue_message};

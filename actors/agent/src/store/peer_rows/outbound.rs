@@ -83,7 +83,7 @@ pub(crate) enum QueueRefusal {
 const IS_QUEUED: &str = "EXISTS (SELECT 1 FROM peer_message WHERE number = (SELECT next_number FROM peer_total))";
 
 /// Puts a message behind the others of its connection; `now` in seconds since the epoch.
-pub(super) async fn queue_message(
+pub(in crate::store) async fn queue_message(
     connection: &mut AnyConnection,
     connection_id: &str,
     message: &Message,

@@ -221,6 +221,29 @@ pub(super) const TABLES: &[PortableTable] = &[
             integer("updated_at"),
         ],
     ),
+    table(
+        "flow",
+        &[
+            text("id"),
+            text("side"),
+            text("peer_did"),
+            optional_text("connection_id"),
+            text("connection_state"),
+            optional_text("thread_id"),
+            optional_text("exchange_thread"),
+            integer("schema_id"),
+            optional_integer("applicant_participant_id"),
+            optional_integer("validator_participant_id"),
+            text("session_id"),
+            text("state"),
+            integer("is_live"),
+            optional_integer("due_at"),
+            text("record"),
+            integer("updated_at"),
+        ],
+    ),
+    table("flow_session", &[text("session_id"), text("flow_id")]),
+    table("flow_content", &[text("flow_id"), text("kind"), integer("round"), text("format"), text("sealed")]),
 ];
 
 /// Tables that no export has. They state facts about one database, and would be false in another:

@@ -43,6 +43,10 @@ const ROWS: &str = "
     INSERT INTO seen_sender VALUES ('did:web:b', 1);
     INSERT INTO basic_message VALUES ('r', 'c', 'sender', 'text', 5, 5, 'waiting');
     INSERT INTO credential_exchange VALUES ('e', 'c', 't', NULL, 'done', 'holder', 'f', 7, '{}', '{}', NULL, 5, 6);
+    INSERT INTO flow VALUES
+        ('f', 'A', 'did:web:b', 'c', 'ESTABLISHED', 't', NULL, 7, 8, NULL, 's', 'OR_SENT', 1, NULL, '{}', 5);
+    INSERT INTO flow_session VALUES ('s', 'f');
+    INSERT INTO flow_content VALUES ('f', 'signed', 1, 'x', 'AA');
 ";
 
 fn store_key(byte: u8) -> StoreKey {

@@ -1,0 +1,106 @@
+//! The record of a flow as callers and the receiver of events see it.
+
+use serde_json::{Map, Value, json};
+use svc_didcomm::flow::{FlowRecord, FlowTx, Notice, Validation, Variant};
+
+use crate::peers::millis_text;
+
+/// Parts of a discount that are one.
+const DISCOUNT_PARTS: f64 = 10_000.0;
+
+/// The record as JSON. Members without a value are left out. `now` is in milliseconds since the epoch.
+pub(crate) fn flow_json(record: &FlowRecord, now: i64) -> Value {
+    let id_text = |id: Option<u64>| id.map(|id| id.to_string());
+    let credential = record.credential.as_ref();
+    let variant = match record.variant {
+        Variant::Onboarding => "onboarding-process",
+        Variant::Direct => "direct-issuance",
+    };
+    let messages: Vec<Value> = record
+        .messages
+        .iter()
+        .map(|kept| {
+            without_nulls(json!({
+                "type": kept.kind.as_str(), "text": kept.text, "at": millis_text(kept.at), "url": kept.url,
+            }))
+        })
+        .collect();
+    let link = record.oob_link.as_ref().map(|link| {
+        without_nulls(json!({
+            "url": link.url,
+            "description": link.description,
+            "expiresAt": link.expires_at.map(millis_text),
+            "at": millis_text(link.at),
+        }))
+    });
+    let blocked = record
+        .blocked
+        .as_ref()
+        .map(|Notice { code, text, at }| json!({"reason": code, "since": millis_text(*at), "text": text}));
+    let refusal = record
+        .refusal
+        .as_ref()
+        .map(|Notice { code, text, at }| json!({"code": code, "text": text, "at": millis_text(*at)}));
+    without_nulls(json!({
+        "id": record.id,
+        "role": if record.side == svc_didcomm::flow::Side::Applicant { "applicant" } else { "validator" },
+        "variant": variant,
+        "peerDid": record.peer_did,
+        "applicantParticipantId": id_text(record.applicant_participant_id),
+        "validatorParticipantId": id_text(record.validator_participant_id),
+        "schemaId": record.schema_id.to_string(),
+        "participantSessionId": record.session_id,
+        "previousSessionIds": record.previous_session_ids,
+        "flowState": record.state.as_str(),
+        "connectionState": record.connection_state.as_str(),
+        "pendingAction": record.pending_action(now).as_str(),
+        "round": record.round.number,
+        "lastEventAt": millis_text(record.last_event_at),
+        "claims": record.claims,
+        "proofs": record.proofs,
+        "oobLink": link,
+        "messages": messages,
+        "validation": record.validation.as_ref().map(validation_json),
+        "issuance": credential.and_then(|one| one.tx.as_ref()).map(|tx| json!({"tx": tx_json(tx)})),
+        "credentialId": credential.and_then(|one| one.id.clone()),
+        "credentialDigest": credential.and_then(|one| one.digest.clone()),
+        "threadId": record.thread_id,
+        "connectionId": record.connection_id,
+        "subprotocolThid": record.exchange.as_ref().map(|exchange| exchange.thread.clone()),
+        "blocked": blocked,
+        "refusal": refusal,
+        "errorMessage": record.error_message,
+        "createdAt": millis_text(record.created_at),
+        "updatedAt": millis_text(record.updated_at),
+    }))
+}
+
+fn validation_json(validation: &Validation) -> Value {
+    let fees = validation.fees;
+    let discount = |parts: u64| parts as f64 / DISCOUNT_PARTS;
+    without_nulls(json!({
+        "decidedAt": millis_text(validation.decided_at),
+        "submission": validation.submission.as_str(),
+        "fees": {
+            "validationFees": fees.validation_fees,
+            "issuanceFees": fees.issuance_fees,
+            "verificationFees": fees.verification_fees,
+            "issuanceFeeDiscount": discount(fees.issuance_fee_discount),
+            "verificationFeeDiscount": discount(fees.verification_fee_discount),
+        },
+        "effectiveUntil": validation.effective_until.map(|seconds| millis_text(seconds.saturating_mul(1000))),
+        "opSummaryDigest": validation.op_summary_digest,
+        "tx": validation.tx.as_ref().map(tx_json),
+    }))
+}
+
+fn tx_json(tx: &FlowTx) -> Value {
+    without_nulls(json!({
+        "status": tx.status.as_str(), "hash": tx.hash, "height": tx.height, "reason": tx.reason, "error": tx.error,
+    }))
+}
+
+fn without_nulls(value: Value) -> Value {
+    let Value::Object(members) = value else { return value };
+    Value::Object(members.into_iter().filter(|(_, value)| !value.is_null()).collect::<Map<_, _>>())
+}

@@ -1,0 +1,10 @@
+//! Flows in the store.
+//!
+//! A change of a flow is one transaction: its record, the messages to its peer in the outbox, its webhooks, and its
+//! credentials.
+
+mod contents;
+mod records;
+#[cfg(test)]
+mod tests;
+mod writes;

@@ -1,0 +1,140 @@
+//! Changes of flows.
+
+use sqlx::AnyConnection;
+use svc_didcomm::{
+    Message,
+    flow::{FlowRecord, Progress},
+};
+use svc_store::StatementBatch;
+
+use super::{
+    contents::{self, FlowContent},
+    records,
+};
+use crate::{
+    peers::PeerEvent,
+    store::{
+        agent_store::AgentStore,
+        error::AgentStoreError,
+        outbox::queue_peer_events,
+        peer_rows::{PeerLimits, QueueRefusal, queue_message},
+        sealing::ContentKey,
+    },
+};
+
+/// A changed flow with everything that goes with it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct FlowWrite {
+    /// The record, and the changes of its state.
+    pub progress: Progress,
+    /// Messages to the peer, in order.
+    pub messages: Vec<Message>,
+    /// Time of the next step of this agent, in milliseconds since the epoch.
+    pub due_at: Option<i64>,
+    /// Credentials.
+    pub contents: Vec<FlowContent>,
+}
+
+/// A flow that was stored.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct WrittenFlow {
+    /// The record.
+    pub record: FlowRecord,
+    /// Whether a message was queued.
+    pub has_message: bool,
+    /// Whether an event was queued.
+    pub has_event: bool,
+}
+
+/// Why a flow is not stored. Nothing of it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FlowRefusal {
+    /// A message gets no place in the outbox.
+    Queue(QueueRefusal),
+    /// The flow has a message and no connection.
+    NotConnected,
+    /// Another flow has the session.
+    SessionTaken,
+    /// Too many flows of the peer have not ended.
+    PeerFull,
+}
+
+/// Stores a flow.
+pub(in crate::store) async fn write_flow(
+    connection: &mut AnyConnection,
+    key: &ContentKey,
+    write: &FlowWrite,
+    limits: &PeerLimits,
+) -> Result<Result<WrittenFlow, FlowRefusal>, AgentStoreError> {
+    let record = &write.progress.record;
+    let seconds = record.updated_at / 1000;
+    let mut batch = StatementBatch::default();
+    records::put(&mut batch, record, write.due_at)?;
+    for content in &write.contents {
+        contents::put(&mut batch, key, &record.id, content)?;
+    }
+    batch.run(connection).await?;
+    for message in &write.messages {
+        let Some(connection_id) = &record.connection_id else { return Ok(Err(FlowRefusal::NotConnected)) };
+        if let Err(refusal) = queue_message(connection, connection_id, message, seconds, limits).await? {
+            return Ok(Err(FlowRefusal::Queue(refusal)));
+        }
+    }
+    let event = |state| PeerEvent::flow(&FlowRecord { state, ..record.clone() }, record.updated_at);
+    let events: Vec<PeerEvent> = write.progress.changes.iter().copied().map(event).collect();
+    queue_peer_events(connection, &events, seconds, limits.max_events).await?;
+    Ok(Ok(WrittenFlow {
+        record: record.clone(),
+        has_message: !write.messages.is_empty(),
+        has_event: limits.max_events.is_some() && !events.is_empty(),
+    }))
+}
+
+impl AgentStore {
+    /// Changes a flow as it stands in the store. Nothing happens where `change` returns nothing, or the flow is not there.
+    pub(crate) async fn change_flow(
+        &self,
+        key: &ContentKey,
+        id: &str,
+        limits: &PeerLimits,
+        change: impl FnOnce(FlowRecord) -> Option<FlowWrite> + Send,
+    ) -> Result<Result<Option<WrittenFlow>, FlowRefusal>, AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        let Some(record) = records::of_id(&mut transaction, id).await? else { return Ok(Ok(None)) };
+        let Some(write) = change(record) else { return Ok(Ok(None)) };
+        let written = write_flow(&mut transaction, key, &write, limits).await?;
+        if written.is_ok() {
+            transaction.commit().await?;
+        }
+        Ok(written.map(Some))
+    }
+
+    /// Stores a flow that begins, and the end of one whose place it takes.
+    pub(crate) async fn begin_flow(
+        &self,
+        key: &ContentKey,
+        begun: &FlowWrite,
+        replaced: Option<&FlowWrite>,
+        max_per_peer: u64,
+        limits: &PeerLimits,
+    ) -> Result<Result<WrittenFlow, FlowRefusal>, AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        let record = &begun.progress.record;
+        if records::of_session(&mut transaction, &record.session_id).await?.is_some() {
+            return Ok(Err(FlowRefusal::SessionTaken));
+        }
+        if let Some(replaced) = replaced
+            && let Err(refusal) = write_flow(&mut transaction, key, replaced, limits).await?
+        {
+            return Ok(Err(refusal));
+        }
+        if records::count_live(&mut transaction, &record.peer_did).await? >= max_per_peer {
+            return Ok(Err(FlowRefusal::PeerFull));
+        }
+        let written = write_flow(&mut transaction, key, begun, limits).await?;
+        if written.is_ok() {
+            transaction.commit().await?;
+        }
+        Ok(written)
+    }
+}
