@@ -17,6 +17,8 @@ const KEY_NAME: &str = "flow-content";
 /// The kind of a content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ContentKind {
+    /// Offered by this agent: the credential without its proof.
+    Offered,
     /// Signed by this agent.
     Signed,
     /// Come from the issuer, and not checked.
@@ -26,6 +28,7 @@ pub(crate) enum ContentKind {
 impl ContentKind {
     fn as_str(self) -> &'static str {
         match self {
+            Self::Offered => "offered",
             Self::Signed => "signed",
             Self::Received => "received",
         }
@@ -67,7 +70,7 @@ pub(super) fn put(
 }
 
 /// Reads a content.
-async fn read(
+pub(super) async fn read(
     connection: &mut AnyConnection,
     key: &ContentKey,
     flow_id: &str,

@@ -4,6 +4,7 @@
 //! credentials.
 
 mod contents;
+mod hearing;
 mod records;
 #[cfg(test)]
 mod tests;

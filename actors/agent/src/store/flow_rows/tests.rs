@@ -1,5 +1,7 @@
 //! The rows of flows on both databases.
 
+mod hearing;
+
 use std::collections::BTreeSet;
 
 use serde_json::json;
@@ -98,6 +100,20 @@ async fn a_flow_its_messages_and_its_events_are_one_write() {
         assert_eq!(store.queued_messages().await.expect("read"), 1);
         assert_eq!(store.flow_of_session("s1").await.expect("read").as_ref(), Some(&sent.record));
 
+        // The opening message of a flow that ends is not sent any more.
+        let end = |record: FlowRecord| {
+            let mut progress = Progress::of(record);
+            assert!(progress.take(&Cause::new(Trigger::FlowsEnd, NOW + 2)));
+            Some(FlowWrite { progress, messages: Vec::new(), due_at: None, contents: Vec::new() })
+        };
+        store.change_flow(&key, "1", &LIMITS, end).await.expect("works").expect("there is room");
+        assert_eq!(store.queued_messages().await.expect("read"), 0);
+        store
+            .queue_message(&connection, &Message::new("m", "x", json!({})), NOW / 1000, &LIMITS)
+            .await
+            .expect("works")
+            .expect("room");
+
         // Where a message has no place, nothing of the change is there.
         let full = PeerLimits { outbox_max: 1, ..LIMITS };
         store
@@ -108,17 +124,16 @@ async fn a_flow_its_messages_and_its_events_are_one_write() {
         let refused = store.change_flow(&key, "2", &full, |record| opened(record, "t2")).await.expect("works");
         assert_eq!(refused, Err(FlowRefusal::Queue(QueueRefusal::Full)));
         let kept = store.flow_of_session("s2").await.expect("read").expect("there");
-        assert_eq!((kept.state, states(&store).await.len()), (FlowState::AwaitingOp, 3));
+        assert_eq!((kept.state, states(&store).await.len()), (FlowState::AwaitingOp, 4));
         let unchanged = store.change_flow(&key, "2", &full, |_| None).await.expect("works");
         assert_eq!(unchanged, Ok(None));
         assert_eq!(store.change_flow(&key, "9", &full, |_| None).await.expect("works"), Ok(None), "it is unknown");
 
         // The third is one too many, but not in the place of another.
+        store.begin_flow(&key, &begun("5", "s5", None), None, 9, &LIMITS).await.expect("works").expect("stored");
         let third = begun("3", "s3", None);
         assert_eq!(store.begin_flow(&key, &third, None, 2, &LIMITS).await.expect("works"), Err(FlowRefusal::PeerFull));
-        let mut ended = Progress::of(kept);
-        assert!(ended.take(&Cause::new(Trigger::FlowsEnd, NOW + 2)));
-        let ended = FlowWrite { progress: ended, messages: Vec::new(), due_at: None, contents: Vec::new() };
+        let ended = end(kept).expect("it ends");
         store.begin_flow(&key, &third, Some(&ended), 2, &LIMITS).await.expect("works").expect("stored");
         let alone = begun("4", "s4", None);
         let not_connected = FlowWrite { messages: vec![Message::new("m", "x", json!({}))], ..alone };

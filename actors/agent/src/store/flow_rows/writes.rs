@@ -17,7 +17,7 @@ use crate::{
         agent_store::AgentStore,
         error::AgentStoreError,
         outbox::queue_peer_events,
-        peer_rows::{PeerLimits, QueueRefusal, queue_message},
+        peer_rows::{PeerLimits, QueueRefusal, drop_openings, queue_message},
         sealing::ContentKey,
     },
 };
@@ -72,6 +72,11 @@ pub(in crate::store) async fn write_flow(
     records::put(&mut batch, record, write.due_at)?;
     for content in &write.contents {
         contents::put(&mut batch, key, &record.id, content)?;
+    }
+    if let (true, Some(connection_id), Some(thread)) =
+        (record.state.is_terminal(), &record.connection_id, &record.thread_id)
+    {
+        drop_openings(&mut batch, connection_id, thread, seconds);
     }
     batch.run(connection).await?;
     for message in &write.messages {

@@ -23,4 +23,7 @@ pub(crate) use self::{
     outbound::{MessageRoute, QueueRefusal, QueuedMessage, SentMessage},
     types::PeerLimits,
 };
-pub(super) use self::{connections::Conditions, outbound::queue_message};
+pub(super) use self::{
+    connections::Conditions,
+    outbound::{drop_openings, queue_message},
+};

@@ -202,6 +202,24 @@ pub(super) fn settle_thread(batch: &mut StatementBatch, connection_id: &str, thr
     note_next_due(batch, connection_id, now);
 }
 
+/// Removes the opening messages of a flow that has ended before they were sent. One that is being sent stays.
+pub(in crate::store) fn drop_openings(batch: &mut StatementBatch, connection_id: &str, thread: &str, now: i64) {
+    use svc_didcomm::protocol::vt_flow::{ISSUANCE_REQUEST, ONBOARDING_REQUEST};
+    let openings = "FROM peer_message WHERE connection_id = $1 AND thread = $2 AND kind IN ($3, $4) AND sending = 0";
+    let sql = [
+        format!(
+            "UPDATE peer_connection SET waiting = waiting - (SELECT COUNT(*) {openings} AND unknown_since IS NULL), \
+             unanswered = unanswered - (SELECT COUNT(*) {openings} AND unknown_since IS NOT NULL) WHERE id = $1"
+        ),
+        format!("UPDATE peer_total SET waiting = waiting - (SELECT COUNT(*) {openings})"),
+        format!("DELETE {openings}"),
+    ];
+    for sql in sql {
+        batch.add(sql, [connection_id.into(), thread.into(), ONBOARDING_REQUEST.into(), ISSUANCE_REQUEST.into()]);
+    }
+    note_next_due(batch, connection_id, now);
+}
+
 /// Notes the step after an attempt. A message that was settled meanwhile stays so.
 fn settle(batch: &mut StatementBatch, sent: SentMessage, now: i64) {
     let number = sent.number;

@@ -1,0 +1,260 @@
+//! A message of a peer about a flow: the record behind it is stored in the transaction of the message.
+
+use serde_json::Value;
+use sqlx::AnyConnection;
+use svc_didcomm::{
+    Message,
+    flow::{
+        Arrived, Cause, FlowArrival, FlowRecord, Guard, MessageParts, NewFlow, OnboardingState, Outgoing, Progress,
+        RequestFault, Side, Trigger, Variant, begin, is_replaced, message_of, next_work, refusal_message, take,
+    },
+    protocol::{
+        Attachment, AttachmentData, Content,
+        issue_credential::{FormatAttachment, IssueCredential},
+        vt_flow::{FlowRequest, VtFlow},
+    },
+};
+use uuid::Uuid;
+
+use super::{
+    contents::{self, ContentKind, FlowContent},
+    records,
+    writes::{FlowRefusal, FlowWrite, WrittenFlow, write_flow},
+};
+use crate::store::{error::AgentStoreError, peer_rows::PeerLimits, sealing::ContentKey};
+
+/// The participants of a request, as the node shows them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RequestedFlow {
+    /// Schema.
+    pub schema_id: u64,
+    /// The validator's participant, which is ours.
+    pub validator_participant_id: u64,
+    /// Whether a credential follows.
+    pub is_holder: bool,
+}
+
+/// A message that may be about a flow.
+pub(crate) struct HeardMessage<'a> {
+    /// The message, with the conditions that the node shows.
+    pub arrival: FlowArrival<'a>,
+    /// Its connection.
+    pub connection_id: &'a str,
+    /// The participants of a request that fits; none for other messages, and for a request that does not.
+    pub requested: Option<RequestedFlow>,
+    /// Flows of one peer that may run.
+    pub max_per_peer: u64,
+}
+
+/// The end of such a message.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Heard {
+    /// It is about no flow.
+    OtherMessage,
+    /// No flow of the peer has its thread.
+    UnknownThread,
+    /// Nothing changes.
+    Ignored,
+    /// The flows that have changed, the first of which is the message's own.
+    Changed(Vec<WrittenFlow>),
+    /// The request does not fit; the answer.
+    Refused(RequestFault, Box<Message>),
+}
+
+/// Takes a message.
+pub(in crate::store) async fn hear(
+    connection: &mut AnyConnection,
+    key: &ContentKey,
+    heard: HeardMessage<'_>,
+    limits: &PeerLimits,
+) -> Result<Result<Heard, FlowRefusal>, AgentStoreError> {
+    let (message, peer_did) = (heard.arrival.message, heard.arrival.peer_did);
+    match heard.arrival.content {
+        Content::VtFlow(VtFlow::OnboardingRequest { request, .. } | VtFlow::IssuanceRequest { request, .. }) => {
+            hear_request(connection, key, &heard, request, limits).await
+        }
+        Content::VtFlow(_) => match records::of_thread(connection, peer_did, message.thread()).await? {
+            Some(record) => follow(connection, key, &heard, record, limits).await,
+            None => Ok(Ok(Heard::UnknownThread)),
+        },
+        Content::IssueCredential(_) | Content::ProblemReport(_) => {
+            for thread in [message.pthid.as_deref(), Some(message.thread())].into_iter().flatten() {
+                if let Some(record) = records::of_thread(connection, peer_did, thread).await? {
+                    return follow(connection, key, &heard, record, limits).await;
+                }
+            }
+            Ok(Ok(Heard::OtherMessage))
+        }
+        _ => Ok(Ok(Heard::OtherMessage)),
+    }
+}
+
+/// A message of a flow that is there.
+async fn follow(
+    connection: &mut AnyConnection,
+    key: &ContentKey,
+    heard: &HeardMessage<'_>,
+    record: FlowRecord,
+    limits: &PeerLimits,
+) -> Result<Result<Heard, FlowRefusal>, AgentStoreError> {
+    match take(&record, &heard.arrival) {
+        Arrived::Ignored => Ok(Ok(Heard::Ignored)),
+        Arrived::Refused(fault) => Ok(Ok(refused(fault, heard.arrival.message))),
+        Arrived::Changed(progress) => {
+            let mut progress = *progress;
+            progress.record.connection_id = Some(heard.connection_id.to_owned());
+            let had_credential = record.received.is_some();
+            let contents = received(&progress.record, heard.arrival.content).filter(|_| !had_credential);
+            let write = to_write(connection, key, progress, contents.into_iter().collect(), heard.arrival.now).await?;
+            Ok(write_flow(connection, key, &write, limits).await?.map(|written| Heard::Changed(vec![written])))
+        }
+    }
+}
+
+/// A request: of a flow that is there, in the place of one, or of a new one.
+async fn hear_request(
+    connection: &mut AnyConnection,
+    key: &ContentKey,
+    heard: &HeardMessage<'_>,
+    request: &FlowRequest,
+    limits: &PeerLimits,
+) -> Result<Result<Heard, FlowRefusal>, AgentStoreError> {
+    let arrival = &heard.arrival;
+    if let Some(record) = records::of_session(connection, &request.participant_session_id).await? {
+        return follow(connection, key, heard, record, limits).await;
+    }
+    let participant_id = match arrival.content {
+        Content::VtFlow(VtFlow::OnboardingRequest { participant_id, .. }) => participant_id.parse().ok(),
+        _ => None,
+    };
+    let of_participant = match participant_id {
+        Some(id) => records::of_applicant(connection, Side::Validator, id).await?,
+        None => Vec::new(),
+    };
+    if let Some(newest) = of_participant.first()
+        && let Arrived::Changed(_) = take(newest, arrival)
+    {
+        return follow(connection, key, heard, newest.clone(), limits).await;
+    }
+    let begun = match begin_validation(heard, request, participant_id, &of_participant) {
+        Ok(begun) => begun,
+        Err(fault) => return Ok(Ok(refused(fault, arrival.message))),
+    };
+    let mut written = Vec::new();
+    if let Some(replaced) = of_participant.into_iter().next().filter(is_replaced) {
+        let mut progress = Progress::of(replaced);
+        progress.take(&Cause::new(Trigger::FlowReplaced, arrival.now));
+        let write = to_write(connection, key, progress, Vec::new(), arrival.now).await?;
+        match write_flow(connection, key, &write, limits).await? {
+            Ok(ended) => written.push(ended),
+            Err(refusal) => return Ok(Err(refusal)),
+        }
+    }
+    if records::count_live(connection, arrival.peer_did).await? >= heard.max_per_peer {
+        return Ok(Err(FlowRefusal::PeerFull));
+    }
+    let write = to_write(connection, key, begun, Vec::new(), arrival.now).await?;
+    Ok(write_flow(connection, key, &write, limits).await?.map(|begun| {
+        written.insert(0, begun);
+        Heard::Changed(written)
+    }))
+}
+
+/// The flow that a request under a fresh session begins.
+fn begin_validation(
+    heard: &HeardMessage<'_>,
+    request: &FlowRequest,
+    participant_id: Option<u64>,
+    of_participant: &[FlowRecord],
+) -> Result<Progress, RequestFault> {
+    let arrival = &heard.arrival;
+    let is_onboarding = matches!(arrival.content, Content::VtFlow(VtFlow::OnboardingRequest { .. }));
+    let missing = if is_onboarding { RequestFault::Participant } else { RequestFault::Schema };
+    let requested = heard.requested.ok_or(missing)?;
+    let mut facts = arrival.facts.clone();
+    // One that is validated and has its credential has nothing to ask for.
+    let is_validated = arrival.read.is_some_and(|read| read.state == OnboardingState::Validated);
+    if is_validated && of_participant.iter().any(FlowRecord::has_held_credential) {
+        facts.remove(&Guard::RequestFits);
+    }
+    let (variant, trigger) = match is_onboarding {
+        true => (Variant::Onboarding, Trigger::OnboardingRequest),
+        false => (Variant::Direct, Trigger::IssuanceRequest),
+    };
+    let cause = Cause {
+        thread: Some(arrival.message.thread().to_owned()),
+        peer_did: Some(arrival.peer_did.to_owned()),
+        read: arrival.read,
+        facts,
+        ..Cause::new(trigger, arrival.now)
+    };
+    let new = NewFlow {
+        id: Uuid::now_v7().to_string(),
+        side: Side::Validator,
+        variant,
+        peer_did: arrival.peer_did.to_owned(),
+        connection_id: Some(heard.connection_id.to_owned()),
+        schema_id: requested.schema_id,
+        applicant_participant_id: participant_id,
+        validator_participant_id: Some(requested.validator_participant_id),
+        is_holder: requested.is_holder,
+        session_id: request.participant_session_id.clone(),
+        claims: request.claims.clone(),
+        proofs: request.proofs.clone(),
+    };
+    begin(new, &cause).map_err(RequestFault::of)
+}
+
+fn refused(fault: RequestFault, message: &Message) -> Heard {
+    let text = match fault {
+        RequestFault::Participant => {
+            "the participant is not the sender's under this validator, or waits for no request"
+        }
+        RequestFault::Schema => "this agent issues no credentials of the schema without an onboarding",
+        RequestFault::Session => "the session is another's, or has ended",
+        RequestFault::Peer => "the registry does not show the sender as a verifiable service",
+    };
+    Heard::Refused(fault, Box::new(refusal_message(fault, message.thread(), &Uuid::new_v4().to_string(), text)))
+}
+
+/// The credential that has come with a message.
+fn received(record: &FlowRecord, content: &Content) -> Option<FlowContent> {
+    let Content::IssueCredential(IssueCredential::Issue(attachments)) = content else { return None };
+    let round = record.received.as_ref()?.round;
+    let FormatAttachment { format, attachment } = attachments.first()?;
+    let body = match &attachment.data {
+        AttachmentData::Json(value) => value.to_string(),
+        AttachmentData::Base64(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+    };
+    Some(FlowContent { kind: ContentKind::Received, round, format: format.clone(), body })
+}
+
+/// A change with the messages of its steps. An offer that is repeated is the stored one.
+async fn to_write(
+    connection: &mut AnyConnection,
+    key: &ContentKey,
+    progress: Progress,
+    contents: Vec<FlowContent>,
+    now: i64,
+) -> Result<FlowWrite, AgentStoreError> {
+    let record = &progress.record;
+    let mut messages = Vec::new();
+    for outgoing in &progress.sends {
+        let id = Uuid::new_v4().to_string();
+        let mut parts = MessageParts::default();
+        if *outgoing == Outgoing::OfferCredential {
+            let offered =
+                contents::read(connection, key, &record.id, ContentKind::Offered, record.round.number).await?;
+            parts.attachment = offered.map(|offered| attachment_of(&id, &offered));
+        }
+        messages.extend(message_of(record, *outgoing, &id, parts));
+    }
+    let due_at = next_work(record).map(|_| now);
+    Ok(FlowWrite { progress, messages, due_at, contents })
+}
+
+/// A stored content as an attachment.
+pub(crate) fn attachment_of(id: &str, content: &FlowContent) -> FormatAttachment {
+    let data = AttachmentData::Json(serde_json::from_str(&content.body).unwrap_or(Value::Null));
+    FormatAttachment { format: content.format.clone(), attachment: Attachment { id: id.to_owned(), data } }
+}
