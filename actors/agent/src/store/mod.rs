@@ -24,6 +24,7 @@ pub use chain_rows::{ResolutionProgress, StoredChain};
 pub use credential_rows::{CredentialKind, CredentialState, StoredCredential};
 pub(crate) use credential_rows::{KEY_REMOVED, NOT_SENT};
 pub use error::AgentStoreError;
+pub(crate) use flow_rows::RequestedFlow;
 pub use head_file::{HeadFile, PublishedHead};
 pub use key_rows::{KeyUse, RotationPhase, StoredRotation};
 pub use outbox::{BlockEvents, DeadLetter, EventGap, OutboxEvent, OutboxSizes};

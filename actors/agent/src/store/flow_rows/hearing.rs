@@ -171,6 +171,9 @@ fn begin_validation(
     let is_onboarding = matches!(arrival.content, Content::VtFlow(VtFlow::OnboardingRequest { .. }));
     let missing = if is_onboarding { RequestFault::Participant } else { RequestFault::Schema };
     let requested = heard.requested.ok_or(missing)?;
+    if !arrival.facts.contains(&Guard::SessionFree) {
+        return Err(RequestFault::Session);
+    }
     let mut facts = arrival.facts.clone();
     // One that is validated and has its credential has nothing to ask for.
     let is_validated = arrival.read.is_some_and(|read| read.state == OnboardingState::Validated);

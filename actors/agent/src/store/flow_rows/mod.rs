@@ -9,3 +9,5 @@ mod records;
 #[cfg(test)]
 mod tests;
 mod writes;
+
+pub(crate) use self::hearing::RequestedFlow;

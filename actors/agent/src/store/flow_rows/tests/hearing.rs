@@ -40,7 +40,7 @@ impl<'a> Ear<'a> {
             peer_did,
             now: NOW,
             new_id: "new",
-            facts: BTreeSet::from([Guard::GateOrExempt, Guard::GatePassed, Guard::RequestFits]),
+            facts: BTreeSet::from([Guard::GateOrExempt, Guard::GatePassed, Guard::RequestFits, Guard::SessionFree]),
             read: Some(read),
         };
         let requested = RequestedFlow { schema_id: 4, validator_participant_id: 3, is_holder: true };
