@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use svc_didcomm::flow::{Guard, OnboardingState, ParticipantRead};
+use svc_didcomm::flow::{Fees, Guard, OnboardingState, ParticipantRead, Submission, Validation};
 use svc_wire::{
     participant_state::ParticipantState,
     proto::svc::{
@@ -41,6 +41,26 @@ impl ShownParticipant {
             expires_at: one.op_exp.as_ref().map(timestamp::unix_nanos),
             is_revoked: one.revoked.is_some() && !is_slashed,
             is_slashed,
+        }
+    }
+
+    /// The decision that the chain shows, for a record that has none of its own. `now` is in milliseconds since the epoch.
+    pub fn to_validation(&self, now: i64) -> Validation {
+        let one = &self.participant;
+        Validation {
+            decided_at: now,
+            submission: Submission::Operator,
+            fees: Fees {
+                validation_fees: one.validation_fees,
+                issuance_fees: one.issuance_fees,
+                verification_fees: one.verification_fees,
+                issuance_fee_discount: one.issuance_fee_discount,
+                verification_fee_discount: one.verification_fee_discount,
+            },
+            effective_until: one.effective_until.as_ref().map(|end| end.seconds),
+            op_summary_digest: Some(one.op_summary_digest.clone()).filter(|digest| !digest.is_empty()),
+            attempts: 0,
+            tx: None,
         }
     }
 

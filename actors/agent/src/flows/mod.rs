@@ -1,6 +1,8 @@
 //! Flows of this agent with its peers: the shell around the pure core of `svc_didcomm::flow`.
 
 #[cfg_attr(not(test), expect(dead_code, reason = "the actors of flows are not built yet"))]
+mod calls;
+#[cfg_attr(not(test), expect(dead_code, reason = "the actors of flows are not built yet"))]
 mod facts;
 mod record_json;
 
