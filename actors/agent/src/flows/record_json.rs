@@ -104,3 +104,92 @@ fn without_nulls(value: Value) -> Value {
     let Value::Object(members) = value else { return value };
     Value::Object(members.into_iter().filter(|(_, value)| !value.is_null()).collect::<Map<_, _>>())
 }
+
+#[cfg(test)]
+mod tests {
+    use svc_didcomm::flow::{
+        Cause, Fees, FlowCredential, FlowState, Guard, KeptKind, KeptMessage, NewFlow, OobLink, Side, Submission,
+        Trigger, TxStatus, begin,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_record_has_the_members_of_the_contract_and_none_without_a_value() {
+        let new = NewFlow {
+            id: "f".to_owned(),
+            side: Side::Validator,
+            variant: Variant::Direct,
+            peer_did: "did:web:a".to_owned(),
+            connection_id: Some("c".to_owned()),
+            schema_id: 4,
+            applicant_participant_id: None,
+            validator_participant_id: Some(3),
+            is_holder: true,
+            session_id: "s".to_owned(),
+            claims: None,
+            proofs: None,
+        };
+        let facts = [Guard::GatePassed, Guard::Permissionless, Guard::OwnIssuerActive, Guard::SessionFree];
+        let cause = Cause { thread: Some("t".into()), ..Cause::new(Trigger::IssuanceRequest, 1_000) };
+        let record = begin(new, &cause.with_facts(facts)).expect("it begins").record;
+        assert_eq!(
+            flow_json(&record, 1_000),
+            json!({
+                "id": "f", "role": "validator", "variant": "direct-issuance", "peerDid": "did:web:a",
+                "validatorParticipantId": "3", "schemaId": "4", "participantSessionId": "s", "previousSessionIds": [],
+                "flowState": "VALIDATING", "connectionState": "ESTABLISHED", "pendingAction": "VALIDATOR", "round": 1,
+                "lastEventAt": "1970-01-01T00:00:01.000Z", "messages": [], "threadId": "t", "connectionId": "c",
+                "createdAt": "1970-01-01T00:00:01.000Z", "updatedAt": "1970-01-01T00:00:01.000Z",
+            })
+        );
+
+        let at = Some(5_000);
+        let link = OobLink { url: "https://a".into(), description: "d".into(), expires_at: at, at: 2_000 };
+        let kept = KeptMessage { kind: KeptKind::OobLink, text: "d".into(), at: 2_000, url: Some("https://a".into()) };
+        let tx = FlowTx {
+            status: TxStatus::Failed,
+            hash: Some("AB".into()),
+            height: Some(7),
+            reason: Some("TX_FAILED".into()),
+            error: Some("code 5".into()),
+        };
+        let full = FlowRecord {
+            state: FlowState::CredOffered,
+            oob_link: Some(link),
+            messages: vec![kept],
+            claims: json!({"name": "n"}).as_object().cloned(),
+            validation: Some(Validation {
+                decided_at: 3_000,
+                submission: Submission::Agent,
+                fees: Fees { issuance_fees: 12, issuance_fee_discount: 2_500, ..Fees::default() },
+                effective_until: Some(9),
+                op_summary_digest: None,
+                attempts: 1,
+                tx: None,
+            }),
+            credential: Some(FlowCredential {
+                round: 1,
+                session_id: "s".into(),
+                round_changed_at: None,
+                validated_until: None,
+                stage: svc_didcomm::flow::CredentialStage::Signed,
+                id: Some("did:web:v#1".into()),
+                digest: Some("sha384-x".into()),
+                tx: Some(tx),
+            }),
+            blocked: Some(Notice { code: "NO_FEES".into(), text: "no coins".into(), at: 4_000 }),
+            ..record
+        };
+        let shown = flow_json(&full, 4_000);
+        assert_eq!(shown["validation"]["fees"]["issuanceFeeDiscount"], json!(0.25));
+        assert_eq!(shown["validation"]["effectiveUntil"], "1970-01-01T00:00:09.000Z");
+        assert_eq!(shown["oobLink"]["expiresAt"], "1970-01-01T00:00:05.000Z");
+        let message = json!({"type": "oob-link", "text": "d", "at": "1970-01-01T00:00:02.000Z", "url": "https://a"});
+        assert_eq!(shown["messages"], json!([message]));
+        let failed = json!({"status": "FAILED", "hash": "AB", "height": 7, "reason": "TX_FAILED", "error": "code 5"});
+        assert_eq!(shown["issuance"], json!({"tx": failed}));
+        let blocked = json!({"reason": "NO_FEES", "since": "1970-01-01T00:00:04.000Z", "text": "no coins"});
+        assert_eq!((&shown["blocked"], &shown["credentialDigest"]), (&blocked, &json!("sha384-x")));
+    }
+}
