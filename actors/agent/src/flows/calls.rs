@@ -4,15 +4,15 @@ use serde_json::{Map, Value};
 use svc_didcomm::{
     Message,
     flow::{
-        Cause, ConnectionState, FlowRecord, FlowState, Guard, KeptKind, KeptMessage, MessageParts, OobLink, Outgoing,
-        Progress, Side, Step, Trigger, Variant, message_of, rows_of, step,
+        Cause, ConnectionState, FlowRecord, FlowState, Guard, KeptKind, KeptMessage, MessageParts, OobLink, Progress,
+        Side, Step, Trigger, Variant, rows_of, step,
     },
     limits,
 };
 use url::Url;
 use uuid::Uuid;
 
-use super::facts::ShownParticipant;
+use super::{facts::ShownParticipant, messages::messages_of};
 use crate::error::{Refusal, RefusalCode, Violation};
 
 /// Bytes of a text for people.
@@ -164,20 +164,8 @@ impl FlowCall {
         let refusal = self.act(&mut progress, now).err();
         let parts = self.parts();
         let has_changed = progress.record != *record;
-        let messages = progress.sends.iter().filter_map(|outgoing| {
-            let is_opening = matches!(outgoing, Outgoing::OnboardingRequest | Outgoing::IssuanceRequest);
-            let new = Uuid::new_v4().to_string();
-            let id =
-                progress.record.thread_id.clone().filter(|thread| is_opening && !self.is_repetition(record, thread));
-            message_of(&progress.record, *outgoing, &id.unwrap_or(new), parts.clone())
-        });
-        let messages: Vec<Message> = messages.collect();
+        let messages = messages_of(Some(record), &progress, |_, _| parts.clone());
         CallEnd { change: has_changed.then_some((progress, messages)), refusal }
-    }
-
-    /// The thread of an opening message is the id of the first one, and a repetition has an id of its own.
-    fn is_repetition(&self, before: &FlowRecord, thread: &str) -> bool {
-        before.thread_id.as_deref() == Some(thread)
     }
 
     fn parts(&self) -> MessageParts {

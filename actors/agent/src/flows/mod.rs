@@ -4,6 +4,7 @@
 mod calls;
 #[cfg_attr(not(test), expect(dead_code, reason = "the actors of flows are not built yet"))]
 mod facts;
+mod messages;
 mod record_json;
 
-pub(crate) use record_json::flow_json;
+pub(crate) use self::{messages::messages_of, record_json::flow_json};

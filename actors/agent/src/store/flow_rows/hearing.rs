@@ -6,7 +6,7 @@ use svc_didcomm::{
     Message,
     flow::{
         Arrived, Cause, FlowArrival, FlowRecord, Guard, MessageParts, NewFlow, OnboardingState, Outgoing, Progress,
-        RequestFault, Side, Trigger, Variant, begin, is_replaced, message_of, next_work, refusal_message, take,
+        RequestFault, Side, Trigger, Variant, begin, is_replaced, next_work, refusal_message, take,
     },
     protocol::{
         Attachment, AttachmentData, Content,
@@ -21,7 +21,10 @@ use super::{
     records,
     writes::{FlowRefusal, FlowWrite, WrittenFlow, write_flow},
 };
-use crate::store::{error::AgentStoreError, peer_rows::PeerLimits, sealing::ContentKey};
+use crate::{
+    flows::messages_of,
+    store::{error::AgentStoreError, peer_rows::PeerLimits, sealing::ContentKey},
+};
 
 /// The participants of a request, as the node shows them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -241,17 +244,14 @@ async fn to_write(
     now: i64,
 ) -> Result<FlowWrite, AgentStoreError> {
     let record = &progress.record;
-    let mut messages = Vec::new();
-    for outgoing in &progress.sends {
-        let id = Uuid::new_v4().to_string();
-        let mut parts = MessageParts::default();
-        if *outgoing == Outgoing::OfferCredential {
-            let offered =
-                contents::read(connection, key, &record.id, ContentKind::Offered, record.round.number).await?;
-            parts.attachment = offered.map(|offered| attachment_of(&id, &offered));
-        }
-        messages.extend(message_of(record, *outgoing, &id, parts));
+    let mut offered = None;
+    if progress.sends.contains(&Outgoing::OfferCredential) {
+        offered = contents::read(connection, key, &record.id, ContentKind::Offered, record.round.number).await?;
     }
+    let messages = messages_of(None, &progress, |outgoing, id| {
+        let attachment = offered.as_ref().filter(|_| outgoing == Outgoing::OfferCredential);
+        MessageParts { attachment: attachment.map(|one| attachment_of(id, one)), ..MessageParts::default() }
+    });
     let due_at = next_work(record).map(|_| now);
     Ok(FlowWrite { progress, messages, due_at, contents })
 }

@@ -1,0 +1,27 @@
+//! The messages of the steps of a flow. Pure, but for the ids.
+
+use svc_didcomm::{
+    Message,
+    flow::{FlowRecord, MessageParts, Outgoing, Progress, message_of},
+};
+use uuid::Uuid;
+
+/// Makes the messages of steps, in order. An opening message has the id of its thread; one that is repeated in the thread of `before` has
+/// an id of its own, as every other message. `parts` adds what no record has, by the message and its id.
+pub(crate) fn messages_of(
+    before: Option<&FlowRecord>,
+    progress: &Progress,
+    parts: impl Fn(Outgoing, &str) -> MessageParts,
+) -> Vec<Message> {
+    let record = &progress.record;
+    let is_new_thread = before.is_none_or(|before| before.thread_id != record.thread_id);
+    let make = |outgoing: &Outgoing| {
+        let is_opening = matches!(outgoing, Outgoing::OnboardingRequest | Outgoing::IssuanceRequest);
+        let id = match &record.thread_id {
+            Some(thread) if is_opening && is_new_thread => thread.clone(),
+            _ => Uuid::new_v4().to_string(),
+        };
+        message_of(record, *outgoing, &id, parts(*outgoing, &id))
+    };
+    progress.sends.iter().filter_map(make).collect()
+}
