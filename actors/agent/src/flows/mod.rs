@@ -3,6 +3,8 @@
 #[cfg_attr(not(test), expect(dead_code, reason = "the actors of flows are not built yet"))]
 mod calls;
 #[cfg_attr(not(test), expect(dead_code, reason = "the actors of flows are not built yet"))]
+mod chain;
+#[cfg_attr(not(test), expect(dead_code, reason = "the actors of flows are not built yet"))]
 mod facts;
 mod messages;
 mod record_json;
