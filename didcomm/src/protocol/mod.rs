@@ -1,6 +1,7 @@
 //! The messages of the protocols, by type.
 
 pub mod basic_message;
+pub mod credential_format;
 pub mod discover_features;
 pub mod issue_credential;
 pub mod out_of_band;

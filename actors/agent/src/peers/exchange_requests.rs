@@ -1,18 +1,16 @@
 //! Requests of callers about credentials that peers offer outside of flows.
 
-use serde_json::json;
 use svc_didcomm::{
     Message,
     protocol::{
-        Attachment, AttachmentData,
-        issue_credential::{FormatAttachment, IssueCredential, abandon_message},
+        credential_format::CredentialFormat,
+        issue_credential::{IssueCredential, abandon_message},
     },
 };
 use uuid::Uuid;
 
 use super::{
     event::PeerEvent,
-    reaction::request_format,
     requests::{queue_refused, store_failed},
     service::{PeerService, now_millis},
 };
@@ -66,19 +64,11 @@ impl PeerService {
         }
         let connection = self.connection(&exchange.connection_id).await?;
         self.require_trust(&connection.connection.public_did).await?;
-        let format = request_format(&exchange.format).unwrap_or_default();
-        // A credential of the older format is requested by the offer itself.
-        let content = if format == exchange.format {
-            json!({"credential": exchange.offer,
-                "options": {"proofType": "Ed25519Signature2020", "proofPurpose": "assertionMethod"}})
-        } else {
-            json!({"data_model_version": "2.0"})
+        let Some(format) = CredentialFormat::of_offer(&exchange.format) else {
+            let message = format!("credentials of the format {:?} are not taken", exchange.format);
+            return Err(Refusal::new(RefusalCode::InvalidState, message));
         };
-        let attachment = Attachment {
-            id: Uuid::new_v4().to_string(),
-            data: AttachmentData::Base64(content.to_string().into_bytes()),
-        };
-        let request = IssueCredential::Request(vec![FormatAttachment { format: format.to_owned(), attachment }]);
+        let request = IssueCredential::Request(vec![format.request(&new_id(), &exchange.offer)]);
         let message = request.to_message(&new_id(), &exchange.thread_id, exchange.parent_thread_id.as_deref());
         self.move_on(&exchange, ExchangeState::RequestSent, None, message).await
     }

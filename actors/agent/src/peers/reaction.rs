@@ -4,25 +4,16 @@ use serde_json::Value;
 use svc_didcomm::{
     Message,
     protocol::{
-        AttachmentData, Content, ContentError,
+        Content, ContentError,
+        credential_format::{issued_credential, offered_credential},
         discover_features::{answer, disclosures_message},
-        issue_credential::{FormatAttachment, IssueCredential, abandon_message},
+        issue_credential::{IssueCredential, abandon_message},
         problem_report::{MESSAGE_PARSE_FAILURE, ProblemReport},
     },
 };
 use uuid::Uuid;
 
 use crate::store::{ExchangeState, MessageRole, StoredBasicMessage, StoredExchange};
-
-/// Formats of offers that are taken, with the format of the request that answers each.
-const OFFER_FORMATS: [(&str, &str); 2] = [
-    ("didcomm/w3c-di-vc-offer@v0.1", "didcomm/w3c-di-vc-request@v0.1"),
-    ("aries/ld-proof-vc-detail@v1.0", "aries/ld-proof-vc-detail@v1.0"),
-];
-/// Formats of credentials that are taken.
-const CREDENTIAL_FORMATS: [&str; 2] = ["didcomm/w3c-di-vc@v0.1", "aries/ld-proof-vc@v1.0"];
-/// Bytes of an offered or issued credential.
-const MAX_CREDENTIAL_BYTES: usize = 256 * 1024;
 
 /// The rows and the answer that follow from a message.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -33,11 +24,6 @@ pub(crate) struct Reaction {
     pub exchange: Option<StoredExchange>,
     /// A message for the peer.
     pub answer: Option<Message>,
-}
-
-/// Returns the format of the request for an offer.
-pub(crate) fn request_format(offer_format: &str) -> Option<&'static str> {
-    OFFER_FORMATS.into_iter().find(|(offer, _)| *offer == offer_format).map(|(_, request)| request)
 }
 
 fn new_id() -> String {
@@ -118,9 +104,9 @@ fn react_to_step(
                 created_at: now,
                 updated_at: now,
             };
-            match find_json(attachments, |format| request_format(format).is_some()) {
+            match offered_credential(attachments) {
                 Some((format, offer)) => {
-                    let exchange = begun(ExchangeState::OfferReceived, format, inner_credential(offer));
+                    let exchange = begun(ExchangeState::OfferReceived, format.offer_name(), offer);
                     Reaction { exchange: Some(exchange), ..Reaction::default() }
                 }
                 None => {
@@ -136,10 +122,9 @@ fn react_to_step(
         (IssueCredential::Offer { attachments, .. }, Some(exchange))
             if exchange.state == ExchangeState::OfferReceived =>
         {
-            let offered = find_json(attachments, |format| request_format(format).is_some());
-            let exchange = offered.map(|(format, offer)| StoredExchange {
-                format: format.to_owned(),
-                offer: inner_credential(offer),
+            let exchange = offered_credential(attachments).map(|(format, offer)| StoredExchange {
+                format: format.offer_name().to_owned(),
+                offer,
                 updated_at: now,
                 ..exchange
             });
@@ -149,11 +134,11 @@ fn react_to_step(
         (IssueCredential::Issue(attachments), Some(exchange))
             if [ExchangeState::RequestSent, ExchangeState::CredentialReceived].contains(&exchange.state) =>
         {
-            match find_json(attachments, |format| CREDENTIAL_FORMATS.contains(&format)) {
+            match issued_credential(attachments) {
                 Some((_, credential)) => {
                     let exchange = StoredExchange {
                         state: ExchangeState::CredentialReceived,
-                        credential: Some(inner_credential(credential)),
+                        credential: Some(credential),
                         updated_at: now,
                         ..exchange
                     };
@@ -180,36 +165,15 @@ fn react_to_step(
     }
 }
 
-/// The JSON of the first attachment of a known format. JSON in base64 is read as JSON.
-fn find_json(attachments: &[FormatAttachment], is_known: impl Fn(&str) -> bool) -> Option<(&str, Value)> {
-    attachments.iter().filter(|one| is_known(&one.format)).find_map(|one| {
-        let json = match &one.attachment.data {
-            AttachmentData::Json(json) => json.clone(),
-            AttachmentData::Base64(bytes) if bytes.len() <= MAX_CREDENTIAL_BYTES => {
-                svc_wire::strict_json::parse_strict_json(bytes, svc_didcomm::limits::MAX_JSON_LEVELS).ok()?
-            }
-            AttachmentData::Base64(_) => return None,
-        };
-        let is_credential = json.is_object() && json.to_string().len() <= MAX_CREDENTIAL_BYTES;
-        is_credential.then_some((one.format.as_str(), json))
-    })
-}
-
-/// The credential in an attachment, which stands there with or without a member around it.
-fn inner_credential(attached: Value) -> Value {
-    match attached {
-        Value::Object(mut members) if members.get("credential").is_some_and(Value::is_object) => {
-            members.remove("credential").unwrap_or_default()
-        }
-        other => other,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
     use svc_didcomm::protocol::{
-        Attachment, basic_message::BasicMessage, discover_features::query_message, issue_credential,
+        Attachment, AttachmentData,
+        basic_message::BasicMessage,
+        credential_format::CredentialFormat,
+        discover_features::query_message,
+        issue_credential::{self, FormatAttachment},
     };
 
     use super::*;
@@ -230,8 +194,10 @@ mod tests {
     }
 
     fn in_state(state: ExchangeState) -> StoredExchange {
-        let offered =
-            offer(OFFER_FORMATS[0].0, json!({"credential": {"credentialSubject": {"id": "did:x:a", "name": "n"}}}));
+        let offered = offer(
+            CredentialFormat::DataIntegrity.offer_name(),
+            json!({"credential": {"credentialSubject": {"id": "did:x:a", "name": "n"}}}),
+        );
         let exchange = reaction(&offered, None).exchange.expect("an exchange");
         StoredExchange { state, ..exchange }
     }
@@ -276,7 +242,7 @@ mod tests {
         let offered = in_state(ExchangeState::OfferReceived);
         assert_eq!(offered.offer["credentialSubject"]["name"], "n", "without the member around it");
         assert_eq!(offered.to_json()["claims"], json!({"name": "n"}));
-        let (good, bad) = (issue(CREDENTIAL_FORMATS[1]), issue("other"));
+        let (good, bad) = (issue(CredentialFormat::LdProof.credential_name()), issue("other"));
         for (message, before, expected, has_answer) in [
             (&good, ExchangeState::RequestSent, Some(ExchangeState::CredentialReceived), false),
             (&bad, ExchangeState::RequestSent, Some(ExchangeState::Abandoned), true),
@@ -286,12 +252,17 @@ mod tests {
             (&problem, ExchangeState::RequestSent, Some(ExchangeState::Abandoned), false),
             (&problem, ExchangeState::Done, None, false),
             (
-                &offer(OFFER_FORMATS[0].0, json!({"x": 1})),
+                &offer(CredentialFormat::DataIntegrity.offer_name(), json!({"x": 1})),
                 ExchangeState::OfferReceived,
                 Some(ExchangeState::OfferReceived),
                 false,
             ),
-            (&offer(OFFER_FORMATS[0].0, json!({"x": 1})), ExchangeState::RequestSent, None, false),
+            (
+                &offer(CredentialFormat::DataIntegrity.offer_name(), json!({"x": 1})),
+                ExchangeState::RequestSent,
+                None,
+                false,
+            ),
         ] {
             let after = reaction(message, Some(in_state(before)));
             let state = after.exchange.map(|exchange| exchange.state);

@@ -42,9 +42,9 @@ pub(crate) struct FlowContent {
     pub kind: ContentKind,
     /// Round that it belongs to.
     pub round: u32,
-    /// Name of its format.
+    /// Name of its format, as that of an attachment.
     pub format: String,
-    /// The credential as it is sent, or as it has come.
+    /// The credential as JSON; nothing where one has come in a format that is not taken.
     pub body: String,
 }
 

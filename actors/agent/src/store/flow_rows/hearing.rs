@@ -1,6 +1,5 @@
 //! A message of a peer about a flow: the record behind it is stored in the transaction of the message.
 
-use serde_json::Value;
 use sqlx::AnyConnection;
 use svc_didcomm::{
     Message,
@@ -9,7 +8,8 @@ use svc_didcomm::{
         RequestFault, Side, Trigger, Variant, begin, is_replaced, next_work, refusal_message, take,
     },
     protocol::{
-        Attachment, AttachmentData, Content,
+        Content,
+        credential_format::{CredentialFormat, issued_credential},
         issue_credential::{FormatAttachment, IssueCredential},
         vt_flow::{FlowRequest, VtFlow},
     },
@@ -227,12 +227,12 @@ fn refused(fault: RequestFault, message: &Message) -> Heard {
 fn received(record: &FlowRecord, content: &Content) -> Option<FlowContent> {
     let Content::IssueCredential(IssueCredential::Issue(attachments)) = content else { return None };
     let round = record.received.as_ref()?.round;
-    let FormatAttachment { format, attachment } = attachments.first()?;
-    let body = match &attachment.data {
-        AttachmentData::Json(value) => value.to_string(),
-        AttachmentData::Base64(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+    // One of another format is refused by its checks.
+    let (format, body) = match issued_credential(attachments) {
+        Some((format, credential)) => (format.credential_name().to_owned(), credential.to_string()),
+        None => (attachments.first()?.format.clone(), String::new()),
     };
-    Some(FlowContent { kind: ContentKind::Received, round, format: format.clone(), body })
+    Some(FlowContent { kind: ContentKind::Received, round, format, body })
 }
 
 /// A change with the messages of its steps. An offer that is repeated is the stored one.
@@ -249,15 +249,15 @@ async fn to_write(
         offered = contents::read(connection, key, &record.id, ContentKind::Offered, record.round.number).await?;
     }
     let messages = messages_of(None, &progress, |outgoing, id| {
-        let attachment = offered.as_ref().filter(|_| outgoing == Outgoing::OfferCredential);
-        MessageParts { attachment: attachment.map(|one| attachment_of(id, one)), ..MessageParts::default() }
+        let offered = offered.as_ref().filter(|_| outgoing == Outgoing::OfferCredential);
+        MessageParts { attachment: offered.and_then(|one| offer_of(id, one)), ..MessageParts::default() }
     });
     let due_at = next_work(record).map(|_| now);
     Ok(FlowWrite { progress, messages, due_at, contents })
 }
 
-/// A stored content as an attachment.
-pub(crate) fn attachment_of(id: &str, content: &FlowContent) -> FormatAttachment {
-    let data = AttachmentData::Json(serde_json::from_str(&content.body).unwrap_or(Value::Null));
-    FormatAttachment { format: content.format.clone(), attachment: Attachment { id: id.to_owned(), data } }
+/// A stored offer as an attachment.
+fn offer_of(id: &str, offered: &FlowContent) -> Option<FormatAttachment> {
+    let credential = serde_json::from_str(&offered.body).ok()?;
+    Some(CredentialFormat::of_offer(&offered.format)?.offer(id, &credential))
 }

@@ -147,7 +147,7 @@ async fn a_message_finds_its_flow_by_the_thread_and_its_peer() {
         assert_eq!(ear.states_behind(&issue("c1")).await, [FlowState::CredOffered]);
         assert_eq!(ear.hear(&issue("c2")).await, Heard::Ignored);
         let kept = store.flow_content(&ear.key, "1", ContentKind::Received, 1).await.expect("read").expect("kept");
-        assert_eq!(kept.body, json!({"credential": {"id": "c1"}}).to_string());
+        assert_eq!((kept.format.as_str(), kept.body), ("didcomm/w3c-di-vc@v0.1", json!({"id": "c1"}).to_string()));
     })
     .await;
 }
