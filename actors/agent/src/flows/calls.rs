@@ -20,7 +20,7 @@ const MAX_TEXT: usize = 2048;
 /// Bytes of a link.
 const MAX_LINK: usize = 2048;
 /// Bytes of claims as JSON.
-const MAX_CLAIMS: usize = 64 * 1024;
+pub(super) const MAX_CLAIMS: usize = 64 * 1024;
 
 /// States in which claims are edited; no transition comes of it.
 const EDITABLE: &[FlowState] = &[
@@ -288,7 +288,7 @@ fn check_text(violations: &mut Vec<Violation>, path: &str, text: &str) {
     }
 }
 
-fn check_claims(violations: &mut Vec<Violation>, claims: &Map<String, Value>) {
+pub(super) fn check_claims(violations: &mut Vec<Violation>, claims: &Map<String, Value>) {
     let mut refuse = |message: String| violations.push(Violation { path: "claims".to_owned(), message });
     if claims.contains_key("id") {
         refuse("the member id is the applicant's DID, and no claim".to_owned());

@@ -5,6 +5,8 @@ mod calls;
 #[cfg_attr(not(test), expect(dead_code, reason = "the actors of flows are not built yet"))]
 mod chain;
 #[cfg_attr(not(test), expect(dead_code, reason = "the actors of flows are not built yet"))]
+mod claims;
+#[cfg_attr(not(test), expect(dead_code, reason = "the actors of flows are not built yet"))]
 mod facts;
 mod messages;
 mod record_json;
