@@ -339,6 +339,14 @@ impl FlowRecord {
         self.side == Side::Validator && self.credentials().any(|one| is_out(one) && is_of_it(one))
     }
 
+    /// The number of credentials that were paid under a session.
+    pub fn paid_under(&self, session_id: &str) -> usize {
+        let is_paid = |one: &&FlowCredential| {
+            one.session_id == session_id && !matches!(one.stage, CredentialStage::Signed | CredentialStage::Received)
+        };
+        self.credentials().filter(is_paid).count()
+    }
+
     /// Whether a credential is signed whose transaction failed.
     pub fn has_failed_anchoring(&self) -> bool {
         let tx = self.credential.as_ref().and_then(|one| one.tx.as_ref());

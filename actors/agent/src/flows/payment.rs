@@ -1,0 +1,176 @@
+//! Whether a credential is paid: the session at the node beside the record. Pure.
+
+use svc_didcomm::flow::FlowRecord;
+use svc_wire::proto::svc::pp::v1::ParticipantSession;
+
+use crate::grant::AgentAccount;
+
+/// A session of the registry, as the issuer of a credential sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SessionPayment {
+    /// As many records of the issuer as the flow knows: the next one is unpaid.
+    AsKnown,
+    /// One more: a credential that was sent and whose outcome was not heard of is paid.
+    OneMore,
+    /// Several more: another copy of the store has issued.
+    SeveralMore,
+    /// The session is that of another corporation or account.
+    Foreign,
+}
+
+/// Compares a session at the node with a record.
+pub(crate) fn session_payment(
+    record: &FlowRecord,
+    session_id: &str,
+    found: Option<&ParticipantSession>,
+    own: &AgentAccount,
+    issuer_participant_id: u64,
+) -> SessionPayment {
+    let Some(session) = found else { return SessionPayment::AsKnown };
+    if session.corporation_id != own.corporation_id || session.vs_operator != own.address {
+        return SessionPayment::Foreign;
+    }
+    let of_issuer = session.session_records.iter().filter(|one| one.issuer_participant_id == issuer_participant_id);
+    match of_issuer.count().saturating_sub(record.paid_under(session_id)) {
+        0 => SessionPayment::AsKnown,
+        1 => SessionPayment::OneMore,
+        _ => SessionPayment::SeveralMore,
+    }
+}
+
+/// The next step with a credential, by its session at the node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum PaymentStep {
+    /// It may be signed, or its transaction sent.
+    GoOn,
+    /// It is paid: its digest is looked for, and nothing is sent.
+    FindDigest,
+    /// The flow waits for the operator, with this reason.
+    Block(&'static str),
+}
+
+impl SessionPayment {
+    /// Before a credential is signed: none of this round can be on its way.
+    pub fn before_signing(self) -> PaymentStep {
+        match self {
+            Self::AsKnown => PaymentStep::GoOn,
+            Self::OneMore | Self::SeveralMore => PaymentStep::Block(svc_didcomm::flow::ALREADY_ISSUED),
+            Self::Foreign => PaymentStep::Block("SESSION_FOREIGN"),
+        }
+    }
+
+    /// Before the transaction of a signed credential is sent, which an earlier attempt may have done.
+    pub fn before_sending(self) -> PaymentStep {
+        match self {
+            Self::AsKnown => PaymentStep::GoOn,
+            Self::OneMore => PaymentStep::FindDigest,
+            Self::SeveralMore => PaymentStep::Block(svc_didcomm::flow::ALREADY_ISSUED),
+            Self::Foreign => PaymentStep::Block("SESSION_FOREIGN"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use svc_didcomm::flow::{
+        Cause, CredentialStage, FlowCredential, Guard, NewFlow, PastRound, Side, Trigger, Variant, begin,
+    };
+    use svc_wire::proto::svc::pp::v1::ParticipantSessionRecord;
+
+    use super::*;
+
+    fn own() -> AgentAccount {
+        AgentAccount { did: "did:web:v".to_owned(), corporation_id: 7, address: "svc1own".to_owned() }
+    }
+
+    fn session(issuers: &[u64]) -> ParticipantSession {
+        let record = |issuer: &u64| ParticipantSessionRecord {
+            issuer_participant_id: *issuer,
+            ..ParticipantSessionRecord::default()
+        };
+        ParticipantSession {
+            id: "s".to_owned(),
+            corporation_id: 7,
+            vs_operator: "svc1own".to_owned(),
+            session_records: issuers.iter().map(record).collect(),
+            ..ParticipantSession::default()
+        }
+    }
+
+    fn credential(stage: CredentialStage) -> FlowCredential {
+        FlowCredential {
+            round: 1,
+            session_id: "s".to_owned(),
+            round_changed_at: None,
+            validated_until: None,
+            stage,
+            id: None,
+            digest: None,
+            tx: None,
+        }
+    }
+
+    /// A flow with the credential of an earlier round, and one of this round.
+    fn flow(earlier: Option<CredentialStage>, present: Option<CredentialStage>) -> FlowRecord {
+        let new = NewFlow {
+            id: "f".to_owned(),
+            side: Side::Validator,
+            variant: Variant::Direct,
+            peer_did: "did:web:a".to_owned(),
+            connection_id: None,
+            schema_id: 4,
+            applicant_participant_id: None,
+            validator_participant_id: Some(3),
+            is_holder: true,
+            session_id: "s".to_owned(),
+            claims: None,
+            proofs: None,
+        };
+        let facts = [Guard::GatePassed, Guard::Permissionless, Guard::OwnIssuerActive, Guard::SessionFree];
+        let cause = Cause { thread: Some("t".into()), ..Cause::new(Trigger::IssuanceRequest, 1) }.with_facts(facts);
+        let past =
+            |stage| PastRound { number: 1, validation: None, exchange: None, credential: Some(credential(stage)) };
+        FlowRecord {
+            past: earlier.map(past).into_iter().collect(),
+            credential: present.map(credential),
+            ..begin(new, &cause).expect("it begins").record
+        }
+    }
+
+    #[test]
+    fn a_credential_is_paid_once_whatever_the_store_has_heard() {
+        use CredentialStage as Stage;
+        use PaymentStep as Step;
+        let block = Step::Block("ALREADY_ISSUED");
+        for (earlier, present, issuers, signing, sending) in [
+            (None, None, &[][..], Step::GoOn, Step::GoOn),
+            (None, None, &[9], Step::GoOn, Step::GoOn),
+            (None, None, &[3], block, Step::FindDigest),
+            (None, Some(Stage::Signed), &[], Step::GoOn, Step::GoOn),
+            (None, Some(Stage::Signed), &[3], block, Step::FindDigest),
+            (None, Some(Stage::Signed), &[3, 3], block, block),
+            (None, Some(Stage::Anchored), &[3], Step::GoOn, Step::GoOn),
+            (Some(Stage::Held), None, &[3], Step::GoOn, Step::GoOn),
+            (Some(Stage::Revoked), Some(Stage::Signed), &[3, 9, 3], block, Step::FindDigest),
+            // A node that lags shows fewer than were paid.
+            (Some(Stage::Held), Some(Stage::Delivered), &[3], Step::GoOn, Step::GoOn),
+        ] {
+            let record = flow(earlier, present);
+            let found = session_payment(&record, "s", Some(&session(issuers)), &own(), 3);
+            let steps = (found.before_signing(), found.before_sending());
+            assert_eq!(steps, (signing, sending), "{earlier:?} {present:?} {issuers:?}");
+        }
+        let record = flow(None, None);
+        let absent = session_payment(&record, "s", None, &own(), 3);
+        assert_eq!((absent.before_signing(), absent.before_sending()), (Step::GoOn, Step::GoOn));
+        let others = [
+            ParticipantSession { corporation_id: 8, ..session(&[]) },
+            ParticipantSession { vs_operator: "svc1other".into(), ..session(&[]) },
+        ];
+        for foreign in others {
+            let found = session_payment(&record, "s", Some(&foreign), &own(), 3);
+            assert_eq!(found.before_signing(), Step::Block("SESSION_FOREIGN"));
+            assert_eq!(found.before_sending(), Step::Block("SESSION_FOREIGN"));
+        }
+    }
+}
