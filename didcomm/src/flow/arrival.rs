@@ -20,7 +20,8 @@ use super::{
 use crate::{
     message::Message,
     protocol::{
-        AttachmentData, Content,
+        Content,
+        credential_format::offered_credential,
         issue_credential::{self, FormatAttachment, IssueCredential},
         problem_report::ProblemReport,
         vt_flow::{FlowRequest, VtFlow},
@@ -212,7 +213,7 @@ pub fn take(record: &FlowRecord, arrival: &FlowArrival<'_>) -> Arrived {
             })
         }
         Content::IssueCredential(IssueCredential::Offer { attachments, .. }) => {
-            arrival.hold_offer(progress, attachments.first())
+            arrival.hold_offer(progress, attachments)
         }
         Content::IssueCredential(IssueCredential::Request(_)) => arrival.note_request(progress),
         Content::IssueCredential(IssueCredential::Issue(_)) => arrival.receive_credential(progress),
@@ -317,8 +318,9 @@ impl FlowArrival<'_> {
         Arrived::Changed(Box::new(progress))
     }
 
-    /// An offer waits for the judgement of the flow. One of the exchange at hand is a repetition.
-    fn hold_offer(&self, mut progress: Progress, offered: Option<&FormatAttachment>) -> Arrived {
+    /// An offer waits for the judgement of the flow. One of the exchange at hand is a repetition; one of a format that is not taken has no
+    /// content.
+    fn hold_offer(&self, mut progress: Progress, attachments: &[FormatAttachment]) -> Arrived {
         let record = &mut progress.record;
         let may_come =
             rows_of(record.side, record.variant, Some(record.state), Trigger::OfferCredential).next().is_some();
@@ -326,9 +328,15 @@ impl FlowArrival<'_> {
         let is_known = record.exchange.as_ref().is_some_and(|exchange| exchange.thread == thread)
             || record.held_offer.as_ref().is_some_and(|held| held.thread == thread);
         let is_of_flow = self.message.pthid.is_some() && self.message.pthid == record.thread_id;
-        let Some(offered) = offered.filter(|_| may_come && is_of_flow && !is_known) else { return Arrived::Ignored };
-        let content = json_of(&offered.attachment.data);
-        let (thread, format) = (thread.to_owned(), offered.format.clone());
+        if !may_come || !is_of_flow || is_known {
+            return Arrived::Ignored;
+        }
+        let (format, content) = match (offered_credential(attachments), attachments.first()) {
+            (Some((format, credential)), _) => (format.offer_name().to_owned(), credential),
+            (None, Some(first)) => (first.format.clone(), Value::Null),
+            (None, None) => return Arrived::Ignored,
+        };
+        let thread = thread.to_owned();
         record.held_offer = Some(HeldOffer { thread, format, content, at: self.now });
         record.updated_at = self.now;
         Arrived::Changed(Box::new(progress))
@@ -391,13 +399,5 @@ impl FlowArrival<'_> {
         }
         progress.keep(Some(kept), self.now);
         Arrived::Changed(Box::new(progress))
-    }
-}
-
-/// The JSON of an attachment; null when it is none.
-fn json_of(data: &AttachmentData) -> Value {
-    match data {
-        AttachmentData::Json(value) => value.clone(),
-        AttachmentData::Base64(bytes) => serde_json::from_slice(bytes).unwrap_or_default(),
     }
 }

@@ -193,7 +193,7 @@ pub struct HeldOffer {
     pub thread: String,
     /// Name of the format.
     pub format: String,
-    /// The content of the attachment.
+    /// The offered credential; null where the format is not taken.
     pub content: Value,
     /// Time of the message.
     pub at: i64,

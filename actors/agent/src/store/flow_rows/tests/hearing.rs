@@ -3,8 +3,9 @@
 use svc_didcomm::{
     flow::{ConnectionState, FlowArrival, RequestFault},
     protocol::{
-        Attachment, AttachmentData, Content,
-        issue_credential::{FormatAttachment, IssueCredential},
+        Content,
+        credential_format::CredentialFormat,
+        issue_credential::IssueCredential,
         problem_report::ProblemReport,
         vt_flow::{FlowRequest, VtFlow},
     },
@@ -125,14 +126,14 @@ async fn a_message_finds_its_flow_by_the_thread_and_its_peer() {
         let report = ProblemReport::new("e.p.x", "no").to_message("r", "t9");
         assert_eq!(ear.hear(&report).await, Heard::OtherMessage);
 
-        let attached = |id: &str| FormatAttachment {
-            format: "didcomm/w3c-di-vc@v0.1".to_owned(),
-            attachment: Attachment { id: id.to_owned(), data: AttachmentData::Json(json!({"credential": {"id": id}})) },
-        };
-        let offer = IssueCredential::Offer { attachments: vec![attached("a")], comment: None };
+        let format = CredentialFormat::DataIntegrity;
+        let offer = IssueCredential::Offer { attachments: vec![format.offer("a", &json!({"id": "c"}))], comment: None };
         assert_eq!(ear.states_behind(&offer.to_message("o", "x1", Some("t1"))).await, [FlowState::Validating]);
         let held = store.flow_of_session("s1").await.expect("read").expect("there").held_offer.expect("it waits");
-        assert_eq!((held.thread.as_str(), held.format.as_str()), ("x1", "didcomm/w3c-di-vc@v0.1"));
+        assert_eq!(
+            (held.thread.as_str(), held.format.as_str(), held.content),
+            ("x1", format.offer_name(), json!({"id": "c"}))
+        );
         assert_eq!(store.due_flows(NOW, 9).await.expect("read").len(), 1, "the offer is to be judged");
 
         let take_offer = |record: FlowRecord| {
@@ -143,7 +144,9 @@ async fn a_message_finds_its_flow_by_the_thread_and_its_peer() {
         };
         store.change_flow(&ear.key, "1", &LIMITS, take_offer).await.expect("works").expect("room");
         // The credential comes without the flow's thread, and once more.
-        let issue = |id: &str| IssueCredential::Issue(vec![attached(id)]).to_message(id, "x1", None);
+        let issue = |id: &str| {
+            IssueCredential::Issue(vec![format.credential("a", &json!({"id": id}))]).to_message(id, "x1", None)
+        };
         assert_eq!(ear.states_behind(&issue("c1")).await, [FlowState::CredOffered]);
         assert_eq!(ear.hear(&issue("c2")).await, Heard::Ignored);
         let kept = store.flow_content(&ear.key, "1", ContentKind::Received, 1).await.expect("read").expect("kept");
