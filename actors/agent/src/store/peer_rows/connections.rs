@@ -7,7 +7,7 @@ use svc_didcomm::{
 };
 use svc_store::StatementBatch;
 
-use super::outbound::note_next_due;
+use super::outbox_turn::note_next_due;
 use super::types::{CONNECTION_COLUMNS, ConnectionFilter, OwnPeerDid, PeerLimits, StoredConnection, Verdict};
 use crate::{
     peers::PeerEvent,

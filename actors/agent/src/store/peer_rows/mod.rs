@@ -6,6 +6,7 @@ mod arrival;
 mod connections;
 mod exchanges;
 mod outbound;
+mod outbox_turn;
 mod records;
 mod seen;
 #[cfg(test)]
@@ -20,7 +21,8 @@ pub use self::types::{
 };
 pub(crate) use self::{
     arrival::{ArrivedMessage, TakenMessage},
-    outbound::{MessageRoute, QueueRefusal, QueuedMessage, SentMessage},
+    outbound::QueueRefusal,
+    outbox_turn::{MessageRoute, QueuedMessage, SentMessage},
     types::PeerLimits,
 };
 pub(super) use self::{
