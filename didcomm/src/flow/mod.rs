@@ -9,6 +9,7 @@
 
 mod applicant_rows;
 mod arrival;
+mod beginning;
 mod chain_read;
 mod named;
 mod outcome;
@@ -27,7 +28,8 @@ mod validator_rows;
 mod work;
 
 pub use self::{
-    arrival::{Arrived, FlowArrival, NewFlow, RequestFault, begin, is_replaced, take},
+    arrival::{Arrived, FlowArrival, RequestFault, take},
+    beginning::{NewFlow, begin, is_replaced},
     chain_read::{OnboardingState, ParticipantRead, RoundStart, validator_trigger},
     outcome::ALREADY_ISSUED,
     outgoing::{MessageParts, credential_message, declined_offer, message_of, refusal_message},
