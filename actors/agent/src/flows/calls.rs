@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 use svc_didcomm::{
     Message,
     flow::{
-        Cause, ConnectionState, FlowRecord, FlowState, Guard, KeptKind, KeptMessage, MessageParts, OobLink, Progress,
-        Side, Step, Trigger, Variant, rows_of, step,
+        Cause, ConnectionState, FlowRecord, FlowState, Guard, KeptKind, KeptMessage, MessageParts, OobLink, Outgoing,
+        Progress, Side, Step, Trigger, Variant, rows_of, step,
     },
     limits,
 };
@@ -21,6 +21,9 @@ const MAX_TEXT: usize = 2048;
 const MAX_LINK: usize = 2048;
 /// Bytes of claims as JSON.
 pub(super) const MAX_CLAIMS: usize = 64 * 1024;
+
+/// Levels of claims: in a message they stand two levels deeper, in an offer three.
+const MAX_LEVELS: usize = limits::MAX_JSON_LEVELS - 4;
 
 /// States in which claims are edited; no transition comes of it.
 const EDITABLE: &[FlowState] = &[
@@ -105,6 +108,16 @@ impl FlowCall {
         }
     }
 
+    /// The message that carries the texts of the call.
+    fn outgoing(&self) -> Option<Outgoing> {
+        match self {
+            Self::StartValidation { .. } => Some(Outgoing::Validating),
+            Self::Reject { .. } => Some(Outgoing::Rejected),
+            Self::End { .. } => Some(Outgoing::SessionTerminated),
+            Self::EditClaims(_) | Self::Resend { .. } | Self::SendOobLink { .. } => None,
+        }
+    }
+
     /// Checks the members of the call. All violations are named at once.
     pub fn check(&self) -> Result<(), Refusal> {
         let mut violations = Vec::new();
@@ -117,8 +130,12 @@ impl FlowCall {
             }
             Self::SendOobLink { url, description, .. } => {
                 check_text(&mut violations, "description", description);
+                let is_plain = |url: Url| url.username().is_empty() && url.password().is_none();
+                // The text itself is sent, and the parser would take more than it should show.
                 let is_link = url.len() <= MAX_LINK
-                    && Url::parse(url).is_ok_and(|url| url.scheme() == "https" && url.username().is_empty());
+                    && url.starts_with("https://")
+                    && !url.chars().any(|one| one.is_whitespace() || one.is_control())
+                    && Url::parse(url).is_ok_and(is_plain);
                 if !is_link {
                     let rule = format!("it is no absolute https URL of at most {MAX_LINK} bytes, without a user name");
                     violations.push(Violation { path: "url".to_owned(), message: rule });
@@ -164,7 +181,12 @@ impl FlowCall {
         let refusal = self.act(&mut progress, now).err();
         let parts = self.parts();
         let has_changed = progress.record != *record;
-        let messages = messages_of(Some(record), &progress, |_, _| parts.clone());
+        // A read may have steps of its own, which say nothing of the call.
+        let own = self.outgoing();
+        let messages = messages_of(Some(record), &progress, |outgoing, _| match own {
+            Some(own) if own == outgoing => parts.clone(),
+            _ => MessageParts::default(),
+        });
         CallEnd { change: has_changed.then_some((progress, messages)), refusal }
     }
 
@@ -293,10 +315,22 @@ pub(super) fn check_claims(violations: &mut Vec<Violation>, claims: &Map<String,
     if claims.contains_key("id") {
         refuse("the member id is the applicant's DID, and no claim".to_owned());
     }
-    if levels(&Value::Object(claims.clone())) > limits::MAX_JSON_LEVELS {
-        refuse(format!("they have more than {} levels", limits::MAX_JSON_LEVELS));
+    if has_nul(&Value::Object(claims.clone())) {
+        refuse("they have the character U+0000".to_owned());
+    } else if levels(&Value::Object(claims.clone())) > MAX_LEVELS {
+        refuse(format!("they have more than {MAX_LEVELS} levels"));
     } else if serde_json::to_string(claims).is_ok_and(|text| text.len() > MAX_CLAIMS) {
         refuse(format!("they have more than {MAX_CLAIMS} bytes"));
+    }
+}
+
+/// Whether a name or a text has a character that no store keeps.
+fn has_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(all) => all.iter().any(has_nul),
+        Value::Object(all) => all.iter().any(|(name, value)| name.contains('\0') || has_nul(value)),
+        _ => false,
     }
 }
 

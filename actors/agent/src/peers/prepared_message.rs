@@ -1,5 +1,7 @@
 //! A message as it leaves.
 
+use std::time::Instant;
+
 use svc_didcomm::endpoint::Endpoint;
 
 use crate::store::MessageRoute;
@@ -20,4 +22,6 @@ pub(crate) struct PreparedMessage {
     pub(super) route: MessageRoute,
     /// The message.
     pub(super) sealed: Sealed,
+    /// The time: keys of either side may change while the message before it is on its way.
+    pub(super) prepared_at: Instant,
 }

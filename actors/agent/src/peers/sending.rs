@@ -1,6 +1,10 @@
 //! One attempt to send a message to a peer: its document, the envelope, and the endpoints in their order.
 
-use std::{pin::pin, sync::Arc, time::Instant};
+use std::{
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use futures::future::{Either, select};
@@ -25,6 +29,9 @@ use super::{
     settings::allows_clear_text,
 };
 use crate::{peer_directory::peer_tag, peer_session::SendEnd, store::QueuedMessage};
+
+/// Time for which a message that was encrypted ahead may be sent: documents are kept for as long.
+const PREPARED_KEPT: Duration = Duration::from_secs(10);
 
 /// An attempt that ended before its message left.
 pub(super) struct NotReady {
@@ -61,7 +68,7 @@ impl PeerService {
         let (number, message) = next.ok().flatten()?;
         let route = sent.route.clone();
         let sealed = self.seal_for((&route.our_did, &route.their_did), message, false).await.ok()?;
-        Some(PreparedMessage { number, route, sealed })
+        Some(PreparedMessage { number, route, sealed, prepared_at: Instant::now() })
     }
 
     async fn send_message(
@@ -86,7 +93,10 @@ impl PeerService {
         socket: Option<(String, PeerSocket)>,
     ) -> SendEnd {
         let mut sending = Sending::new(self, socket);
-        let prepared = prepared.filter(|one| one.number == queued.number && one.route == queued.route);
+        let is_usable = |one: &PreparedMessage| {
+            one.number == queued.number && one.route == queued.route && one.prepared_at.elapsed() < PREPARED_KEPT
+        };
+        let prepared = prepared.filter(is_usable);
         let mut attempt = match prepared {
             Some(prepared) if !queued.route.has_ended => {
                 trace::record_peer(&peer_tag(comparable(&queued.route.public_did)), None);

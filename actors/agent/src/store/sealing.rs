@@ -28,6 +28,9 @@ pub enum SealingError {
         /// Name of the private key.
         name: String,
     },
+    /// A content does not open, or is too long for the cipher.
+    #[error("the encrypted content of a flow does not open: its row was changed")]
+    Content,
 }
 
 /// The key that encrypts private keys.
@@ -156,12 +159,12 @@ impl From<PrivateKey> for ContentKey {
 impl ContentKey {
     /// Encrypts a content. The row is of no use at another place, which is authenticated with it.
     pub(super) fn seal(&self, place: &str, content: &[u8]) -> Result<String, SealingError> {
-        encrypt(&self.0, place, content)?.ok_or_else(|| SealingError::WrongKey { name: place.to_owned() })
+        encrypt(&self.0, place, content)?.ok_or(SealingError::Content)
     }
 
     /// Decrypts a content.
     pub(super) fn open(&self, place: &str, sealed: &str) -> Result<Zeroizing<Vec<u8>>, SealingError> {
-        decrypt(&self.0, place, sealed).ok_or_else(|| SealingError::WrongKey { name: place.to_owned() })
+        decrypt(&self.0, place, sealed).ok_or(SealingError::Content)
     }
 }
 

@@ -187,11 +187,17 @@ fn the_members_of_calls_are_checked_and_all_violations_named() {
         expires_at: None,
     };
     let claims = |value: Value| FlowCall::EditClaims(value.as_object().cloned().expect("an object"));
-    let deep = (0..32).fold(json!(1), |inner, _| json!({"a": inner}));
+    let deep = (0..28).fold(json!(1), |inner, _| json!({"a": inner}));
     for (call, expected) in [
         (link("https://a.example", "x"), vec![]),
         (link("http://a.example", ""), vec!["description", "url"]),
         (link("https://me@a.example", "x"), vec!["url"]),
+        (link("https://:secret@a.example", "x"), vec!["url"]),
+        (link("https:a.example", "x"), vec!["url"]),
+        (link("https://a.example/a b", "x"), vec!["url"]),
+        (link("https://a.example/\0", "x"), vec!["url"]),
+        (claims(json!({"a": ["x\0"]})), vec!["claims"]),
+        (claims(json!({"a\0": 1})), vec!["claims"]),
         (link("a.example", "x"), vec!["url"]),
         (link(&format!("https://a.example/{}", "x".repeat(MAX_LINK)), "x"), vec!["url"]),
         (link("https://a.example", "\0"), vec!["description"]),

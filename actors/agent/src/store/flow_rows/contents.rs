@@ -1,5 +1,7 @@
 //! Credentials of flows, encrypted.
 
+use std::fmt;
+
 use sqlx::{AnyConnection, Row};
 use svc_store::StatementBatch;
 
@@ -36,7 +38,7 @@ impl ContentKind {
 }
 
 /// A content of a flow.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(crate) struct FlowContent {
     /// Kind.
     pub kind: ContentKind,
@@ -46,6 +48,14 @@ pub(crate) struct FlowContent {
     pub format: String,
     /// The credential as JSON; nothing where one has come in a format that is not taken.
     pub body: String,
+}
+
+impl fmt::Debug for FlowContent {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The credential is nothing for a log.
+        let Self { kind, round, format, body } = self;
+        write!(formatter, "{} of round {round}, {format:?}, {} bytes", kind.as_str(), body.len())
+    }
 }
 
 /// The place of a content, which is authenticated with it: a row is of no use at another place.

@@ -147,6 +147,8 @@ async fn hear_request(
     if let Some(replaced) = of_participant.into_iter().next().filter(is_replaced) {
         let mut progress = Progress::of(replaced);
         progress.take(&Cause::new(Trigger::FlowReplaced, arrival.now));
+        // A peer that begins again and again must not fill the store.
+        (progress.record.claims, progress.record.proofs) = (None, None);
         let write = to_write(connection, key, progress, Vec::new(), arrival.now).await?;
         match write_flow(connection, key, &write, limits).await? {
             Ok(ended) => written.push(ended),
@@ -246,7 +248,12 @@ async fn to_write(
     let record = &progress.record;
     let mut offered = None;
     if progress.sends.contains(&Outgoing::OfferCredential) {
-        offered = contents::read(connection, key, &record.id, ContentKind::Offered, record.round.number).await?;
+        // A cancelled renewal brings back the credential of before, and not the number of its round.
+        let round = record.credential.as_ref().map_or(record.round.number, |one| one.round);
+        offered = contents::read(connection, key, &record.id, ContentKind::Offered, round).await?;
+        if offered.is_none() {
+            return Err(AgentStoreError::CorruptRow("the offer of a flow".to_owned()));
+        }
     }
     let messages = messages_of(None, &progress, |outgoing, id| {
         let offered = offered.as_ref().filter(|_| outgoing == Outgoing::OfferCredential);

@@ -82,6 +82,13 @@ pub(super) fn put(batch: &mut StatementBatch, record: &FlowRecord, due_at: Optio
     Ok(())
 }
 
+/// The thread of a flow as it stands in the store.
+pub(super) async fn thread_of(connection: &mut AnyConnection, id: &str) -> Result<Option<String>, AgentStoreError> {
+    let query = sqlx::query_scalar("SELECT thread_id FROM flow WHERE id = $1").bind(id.to_owned());
+    let found: Option<Option<String>> = query.fetch_optional(connection).await?;
+    Ok(found.flatten())
+}
+
 /// The flow of an id.
 pub(super) async fn of_id(connection: &mut AnyConnection, id: &str) -> Result<Option<FlowRecord>, AgentStoreError> {
     let sql = format!("SELECT {COLUMNS} FROM flow WHERE id = $1");

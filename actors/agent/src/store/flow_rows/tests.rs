@@ -100,6 +100,16 @@ async fn a_flow_its_messages_and_its_events_are_one_write() {
         assert_eq!(store.queued_messages().await.expect("read"), 1);
         assert_eq!(store.flow_of_session("s1").await.expect("read").as_ref(), Some(&sent.record));
 
+        // A new opening message takes the place of the one that waits.
+        let again = |record: FlowRecord| {
+            let mut progress = Progress::of(record);
+            assert!(progress.open_again("t1b", NOW + 2));
+            let message = message_of(&progress.record, Outgoing::OnboardingRequest, "t1b", MessageParts::default());
+            Some(FlowWrite { progress, messages: vec![message?], due_at: None, contents: Vec::new() })
+        };
+        store.change_flow(&key, "1", &LIMITS, again).await.expect("works").expect("there is room");
+        assert_eq!(store.queued_messages().await.expect("read"), 1);
+
         // The opening message of a flow that ends is not sent any more.
         let end = |record: FlowRecord| {
             let mut progress = Progress::of(record);

@@ -69,6 +69,13 @@ pub(in crate::store) async fn write_flow(
     let record = &write.progress.record;
     let seconds = record.updated_at / 1000;
     let mut batch = StatementBatch::default();
+    let before = records::thread_of(connection, &record.id).await?;
+    if let (Some(connection_id), Some(thread)) = (&record.connection_id, &before)
+        && record.thread_id != before
+    {
+        // The new opening message takes the place of the one that still waits.
+        drop_openings(&mut batch, connection_id, thread, seconds);
+    }
     records::put(&mut batch, record, write.due_at)?;
     for content in &write.contents {
         contents::put(&mut batch, key, &record.id, content)?;
