@@ -1,6 +1,27 @@
-//! Nesting and number of values of a JSON text, counted before it is parsed.
+//! The shape of JSON: nesting and number of values of a text, counted before it is parsed; nesting and characters of a value.
+
+use serde_json::Value;
 
 use crate::{limits, refusal::Refusal};
+
+/// Levels of nesting. The parser has bounded them, so that this ends.
+pub fn levels(value: &Value) -> usize {
+    match value {
+        Value::Object(members) => 1 + members.values().map(levels).max().unwrap_or(0),
+        Value::Array(items) => 1 + items.iter().map(levels).max().unwrap_or(0),
+        _ => 0,
+    }
+}
+
+/// Whether a name or a text has the character U+0000, which PostgreSQL does not store.
+pub fn has_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(items) => items.iter().any(has_nul),
+        Value::Object(members) => members.iter().any(|(name, value)| name.contains('\0') || has_nul(value)),
+        _ => false,
+    }
+}
 
 /// Checks both bounds in one pass over the bytes. The text need not be JSON: the parser that follows says so.
 pub(crate) fn check(text: &[u8]) -> Result<(), Refusal> {

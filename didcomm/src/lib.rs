@@ -4,6 +4,7 @@
 //! - [`peer_did`], [`from_prior`], [`connection`]: DIDs that change, and the peer that stays.
 //! - [`protocol`]: the messages by type.
 //! - [`flow`]: participants that are validated, and credentials that are issued.
+//! - [`json_shape`]: bounds of JSON.
 //! - [`delivery`]: results of sending, and repetitions.
 //!
 //! The crate opens no connection and reads no clock: resolved documents, keys and the time are arguments.
@@ -14,7 +15,7 @@ pub mod endpoint;
 pub mod envelope;
 pub mod flow;
 pub mod from_prior;
-mod json_shape;
+pub mod json_shape;
 pub mod limits;
 pub mod message;
 pub mod peer_did;

@@ -70,7 +70,7 @@ impl Message {
             return Err(Refusal::NotAMessage);
         };
         // No database keeps the character in a text, and no message needs it.
-        if text.windows(6).any(|part| part == br"\u0000") && has_nul(&Value::Object(members.clone())) {
+        if text.windows(6).any(|part| part == br"\u0000") && json_shape::has_nul(&Value::Object(members.clone())) {
             return Err(Refusal::NotAMessage);
         }
         Self::from_members(members)
@@ -149,15 +149,6 @@ impl Message {
     /// A text in the body.
     pub fn body_text(&self, name: &str) -> Option<&str> {
         self.body.get(name).and_then(Value::as_str)
-    }
-}
-
-fn has_nul(value: &Value) -> bool {
-    match value {
-        Value::String(text) => text.contains('\0'),
-        Value::Array(list) => list.iter().any(has_nul),
-        Value::Object(members) => members.iter().any(|(name, value)| name.contains('\0') || has_nul(value)),
-        _ => false,
     }
 }
 

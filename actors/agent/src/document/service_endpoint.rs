@@ -2,6 +2,7 @@
 
 use fluent_uri::Uri;
 use serde_json::Value;
+use svc_didcomm::json_shape::levels;
 use svc_net::host_policy::{HostError, HostPolicy};
 
 use crate::error::{Refusal, RefusalCode};
@@ -43,14 +44,6 @@ fn check_one(endpoint: &Value, hosts: HostPolicy) -> Result<(), (String, String)
             Some(_) => Err((".uri".to_owned(), "a URI is a text".to_owned())),
         },
         _ => Err((String::new(), "allowed is an absolute URI, an object, or an array of these".to_owned())),
-    }
-}
-
-fn levels(value: &Value) -> usize {
-    match value {
-        Value::Object(members) => 1 + members.values().map(levels).max().unwrap_or(0),
-        Value::Array(items) => 1 + items.iter().map(levels).max().unwrap_or(0),
-        _ => 0,
     }
 }
 

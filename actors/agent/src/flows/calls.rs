@@ -7,6 +7,7 @@ use svc_didcomm::{
         Cause, ConnectionState, FlowRecord, FlowState, Guard, KeptKind, KeptMessage, MessageParts, OobLink, Outgoing,
         Progress, Side, Step, Trigger, Variant, rows_of, step,
     },
+    json_shape::{has_nul, levels},
     limits,
 };
 use url::Url;
@@ -321,25 +322,6 @@ pub(super) fn check_claims(violations: &mut Vec<Violation>, claims: &Map<String,
         refuse(format!("they have more than {MAX_LEVELS} levels"));
     } else if serde_json::to_string(claims).is_ok_and(|text| text.len() > MAX_CLAIMS) {
         refuse(format!("they have more than {MAX_CLAIMS} bytes"));
-    }
-}
-
-/// Whether a name or a text has a character that no store keeps.
-fn has_nul(value: &Value) -> bool {
-    match value {
-        Value::String(text) => text.contains('\0'),
-        Value::Array(all) => all.iter().any(has_nul),
-        Value::Object(all) => all.iter().any(|(name, value)| name.contains('\0') || has_nul(value)),
-        _ => false,
-    }
-}
-
-/// Levels of nesting. The parser of a body has bounded them, so that this ends.
-fn levels(value: &Value) -> usize {
-    1 + match value {
-        Value::Array(all) => all.iter().map(levels).max().unwrap_or(0),
-        Value::Object(all) => all.values().map(levels).max().unwrap_or(0),
-        _ => return 0,
     }
 }
 

@@ -7,5 +7,7 @@ mod facts;
 mod messages;
 mod payment;
 mod record_json;
+#[cfg(test)]
+mod testing;
 
 pub(crate) use self::{messages::messages_of, record_json::flow_json};

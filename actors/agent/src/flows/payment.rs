@@ -72,12 +72,10 @@ impl SessionPayment {
 
 #[cfg(test)]
 mod tests {
-    use svc_didcomm::flow::{
-        Cause, CredentialStage, FlowCredential, Guard, NewFlow, PastRound, Side, Trigger, Variant, begin,
-    };
+    use svc_didcomm::flow::{CredentialStage, FlowCredential, PastRound};
     use svc_wire::proto::svc::pp::v1::ParticipantSessionRecord;
 
-    use super::*;
+    use super::{super::testing::direct_validation, *};
 
     fn own() -> AgentAccount {
         AgentAccount { did: "did:web:v".to_owned(), corporation_id: 7, address: "svc1own".to_owned() }
@@ -112,28 +110,12 @@ mod tests {
 
     /// A flow with the credential of an earlier round, and one of this round.
     fn flow(earlier: Option<CredentialStage>, present: Option<CredentialStage>) -> FlowRecord {
-        let new = NewFlow {
-            id: "f".to_owned(),
-            side: Side::Validator,
-            variant: Variant::Direct,
-            peer_did: "did:web:a".to_owned(),
-            connection_id: None,
-            schema_id: 4,
-            applicant_participant_id: None,
-            validator_participant_id: Some(3),
-            is_holder: true,
-            session_id: "s".to_owned(),
-            claims: None,
-            proofs: None,
-        };
-        let facts = [Guard::GatePassed, Guard::Permissionless, Guard::OwnIssuerActive, Guard::SessionFree];
-        let cause = Cause { thread: Some("t".into()), ..Cause::new(Trigger::IssuanceRequest, 1) }.with_facts(facts);
         let past =
             |stage| PastRound { number: 1, validation: None, exchange: None, credential: Some(credential(stage)) };
         FlowRecord {
             past: earlier.map(past).into_iter().collect(),
             credential: present.map(credential),
-            ..begin(new, &cause).expect("it begins").record
+            ..direct_validation(1)
         }
     }
 

@@ -108,31 +108,14 @@ fn without_nulls(value: Value) -> Value {
 #[cfg(test)]
 mod tests {
     use svc_didcomm::flow::{
-        Cause, Fees, FlowCredential, FlowState, Guard, KeptKind, KeptMessage, NewFlow, OobLink, Side, Submission,
-        Trigger, TxStatus, begin,
+        CredentialStage, Fees, FlowCredential, FlowState, KeptKind, KeptMessage, OobLink, Submission, TxStatus,
     };
 
-    use super::*;
+    use super::{super::testing::direct_validation, *};
 
     #[test]
     fn a_record_has_the_members_of_the_contract_and_none_without_a_value() {
-        let new = NewFlow {
-            id: "f".to_owned(),
-            side: Side::Validator,
-            variant: Variant::Direct,
-            peer_did: "did:web:a".to_owned(),
-            connection_id: Some("c".to_owned()),
-            schema_id: 4,
-            applicant_participant_id: None,
-            validator_participant_id: Some(3),
-            is_holder: true,
-            session_id: "s".to_owned(),
-            claims: None,
-            proofs: None,
-        };
-        let facts = [Guard::GatePassed, Guard::Permissionless, Guard::OwnIssuerActive, Guard::SessionFree];
-        let cause = Cause { thread: Some("t".into()), ..Cause::new(Trigger::IssuanceRequest, 1_000) };
-        let record = begin(new, &cause.with_facts(facts)).expect("it begins").record;
+        let record = direct_validation(1_000);
         assert_eq!(
             flow_json(&record, 1_000),
             json!({
@@ -173,7 +156,7 @@ mod tests {
                 session_id: "s".into(),
                 round_changed_at: None,
                 validated_until: None,
-                stage: svc_didcomm::flow::CredentialStage::Signed,
+                stage: CredentialStage::Signed,
                 id: Some("did:web:v#1".into()),
                 digest: Some("sha384-x".into()),
                 tx: Some(tx),

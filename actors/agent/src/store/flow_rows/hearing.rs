@@ -19,7 +19,7 @@ use uuid::Uuid;
 use super::{
     contents::{self, ContentKind, FlowContent},
     records,
-    writes::{FlowRefusal, FlowWrite, WrittenFlow, write_flow},
+    writes::{FlowRefusal, FlowWrite, WrittenFlow, write_beginning, write_flow},
 };
 use crate::{
     flows::messages_of,
@@ -143,26 +143,17 @@ async fn hear_request(
         Ok(begun) => begun,
         Err(fault) => return Ok(Ok(refused(fault, arrival.message))),
     };
-    let mut written = Vec::new();
-    if let Some(replaced) = of_participant.into_iter().next().filter(is_replaced) {
-        let mut progress = Progress::of(replaced);
+    let mut replaced = None;
+    if let Some(ending) = of_participant.into_iter().next().filter(is_replaced) {
+        let mut progress = Progress::of(ending);
         progress.take(&Cause::new(Trigger::FlowReplaced, arrival.now));
         // A peer that begins again and again must not fill the store.
         (progress.record.claims, progress.record.proofs) = (None, None);
-        let write = to_write(connection, key, progress, Vec::new(), arrival.now).await?;
-        match write_flow(connection, key, &write, limits).await? {
-            Ok(ended) => written.push(ended),
-            Err(refusal) => return Ok(Err(refusal)),
-        }
+        replaced = Some(to_write(connection, key, progress, Vec::new(), arrival.now).await?);
     }
-    if records::count_live(connection, arrival.peer_did).await? >= heard.max_per_peer {
-        return Ok(Err(FlowRefusal::PeerFull));
-    }
-    let write = to_write(connection, key, begun, Vec::new(), arrival.now).await?;
-    Ok(write_flow(connection, key, &write, limits).await?.map(|begun| {
-        written.insert(0, begun);
-        Heard::Changed(written)
-    }))
+    let begun = to_write(connection, key, begun, Vec::new(), arrival.now).await?;
+    let written = write_beginning(connection, key, (&begun, replaced.as_ref()), heard.max_per_peer, limits).await?;
+    Ok(written.map(|written| Heard::Changed([Some(written.begun), written.replaced].into_iter().flatten().collect())))
 }
 
 /// The flow that a request under a fresh session begins.

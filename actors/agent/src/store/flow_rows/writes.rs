@@ -102,6 +102,36 @@ pub(in crate::store) async fn write_flow(
     }))
 }
 
+/// A flow that has begun, and the one whose place it took.
+pub(super) struct WrittenBeginning {
+    /// The flow.
+    pub begun: WrittenFlow,
+    /// The flow that it ended.
+    pub replaced: Option<WrittenFlow>,
+}
+
+/// Stores a flow that begins, behind the end of the one whose place it takes.
+pub(super) async fn write_beginning(
+    connection: &mut AnyConnection,
+    key: &ContentKey,
+    (begun, replaced): (&FlowWrite, Option<&FlowWrite>),
+    max_per_peer: u64,
+    limits: &PeerLimits,
+) -> Result<Result<WrittenBeginning, FlowRefusal>, AgentStoreError> {
+    let replaced = match replaced {
+        None => None,
+        Some(replaced) => match write_flow(connection, key, replaced, limits).await? {
+            Ok(ended) => Some(ended),
+            Err(refusal) => return Ok(Err(refusal)),
+        },
+    };
+    if records::count_live(connection, &begun.progress.record.peer_did).await? >= max_per_peer {
+        return Ok(Err(FlowRefusal::PeerFull));
+    }
+    let begun = write_flow(connection, key, begun, limits).await?;
+    Ok(begun.map(|begun| WrittenBeginning { begun, replaced }))
+}
+
 impl AgentStore {
     /// Changes a flow as it stands in the store. Nothing happens where `change` returns nothing, or the flow is not there.
     pub(crate) async fn change_flow(
@@ -135,18 +165,10 @@ impl AgentStore {
         if records::of_session(&mut transaction, &record.session_id).await?.is_some() {
             return Ok(Err(FlowRefusal::SessionTaken));
         }
-        if let Some(replaced) = replaced
-            && let Err(refusal) = write_flow(&mut transaction, key, replaced, limits).await?
-        {
-            return Ok(Err(refusal));
-        }
-        if records::count_live(&mut transaction, &record.peer_did).await? >= max_per_peer {
-            return Ok(Err(FlowRefusal::PeerFull));
-        }
-        let written = write_flow(&mut transaction, key, begun, limits).await?;
+        let written = write_beginning(&mut transaction, key, (begun, replaced), max_per_peer, limits).await?;
         if written.is_ok() {
             transaction.commit().await?;
         }
-        Ok(written)
+        Ok(written.map(|written| written.begun))
     }
 }

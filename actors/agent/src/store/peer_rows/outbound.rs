@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 use sqlx::{AnyConnection, Row, any::AnyRow};
-use svc_didcomm::Message;
+use svc_didcomm::{
+    Message,
+    protocol::vt_flow::{ISSUANCE_REQUEST, ONBOARDING_REQUEST},
+};
 use svc_store::StatementBatch;
 
 use super::{
@@ -148,7 +151,6 @@ pub(super) fn settle_thread(batch: &mut StatementBatch, connection_id: &str, thr
 
 /// Removes the opening messages of a flow that has ended before they were sent. One that is being sent stays.
 pub(in crate::store) fn drop_openings(batch: &mut StatementBatch, connection_id: &str, thread: &str, now: i64) {
-    use svc_didcomm::protocol::vt_flow::{ISSUANCE_REQUEST, ONBOARDING_REQUEST};
     let openings = "FROM peer_message WHERE connection_id = $1 AND thread = $2 AND kind IN ($3, $4) AND sending = 0";
     let sql = [
         format!(
