@@ -194,11 +194,14 @@ impl Model {
     /// Lets everything arrive, and time pass.
     async fn settle(&mut self, seed: u64) {
         for _ in 0..10_000 {
-            let mut is_done = true;
             for side in [0, 1] {
                 self.send(side, true).await;
-                let due = self.sides[side].store.next_due().await.expect("read");
-                is_done &= self.sides[side].sending.is_none() && due.is_none();
+            }
+            // A message of the second side may have made an answer of the first one.
+            let mut is_done = true;
+            for side in &self.sides {
+                let due = side.store.next_due().await.expect("read");
+                is_done &= side.sending.is_none() && due.is_none();
             }
             if is_done {
                 return;
