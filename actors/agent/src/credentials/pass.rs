@@ -188,8 +188,9 @@ impl Pass<'_> {
     async fn withdraw(&self) -> Result<(), WriteStop> {
         let held = self.issuer.account.store.held_credentials().await?;
         let held = held.into_iter().filter(|one| one.kind != CredentialKind::Schema);
-        let (now, mut schemas, mut participants) = (self.now(), BTreeMap::new(), BTreeMap::new());
-        let nanos = i128::from(now) * 1_000_000_000;
+        let time = self.issuer.account.chain_time();
+        let (now, nanos) = (time.seconds, timestamp::unix_nanos(&time));
+        let (mut schemas, mut participants) = (BTreeMap::new(), BTreeMap::new());
         let mut withdrawn = Vec::new();
         for one in held {
             if is_unwanted(&self.settings.mode, &one) {
