@@ -19,8 +19,8 @@ use serde_json::json;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use svc_agent::{
     Agent, AgentConfig, AgentStore, BlockEvents, ChainConfig, CourierConfig, CredentialSettings, DidMethod,
-    EventsConfig, HandledEvents, Notification, PeerSettings, PublicLocation, RotationPauses, StoreKey, StoreKeys,
-    StoreSettings,
+    EventsConfig, FlowSettings, HandledEvents, Notification, PeerSettings, PublicLocation, RotationPauses, StoreKey,
+    StoreKeys, StoreSettings,
     document::{DidDocument, DocumentKeys, ServiceChange, ServiceIdPath},
     log::{EntryKeys, SCID_PLACEHOLDER, encode_multikey, first_entry, next_entry},
 };
@@ -95,6 +95,7 @@ pub async fn launch_at(
             max_stored: 1_000_000,
         },
         peers,
+        flows: FlowSettings::default(),
     };
     Agent::launch(config).await.expect("an agent")
 }

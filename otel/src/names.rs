@@ -31,6 +31,10 @@ pub mod span {
     pub const TRIGGER_RESOLUTION: &str = "trigger_resolution";
     /// Transaction that anchors the digest of a credential.
     pub const ANCHOR_CREDENTIAL: &str = "anchor_credential";
+    /// A step of this agent in a flow.
+    pub const FLOW_STEP: &str = "flow_step";
+    /// Transaction that validates a participant in a flow.
+    pub const VALIDATE_PARTICIPANT: &str = "validate_participant";
     /// A message of a peer: its checks, the decision about its sender, and its storage.
     pub const PEER_RECEIVE: &str = "peer_receive";
     /// A message to a peer.
@@ -41,6 +45,10 @@ pub mod span {
 
 /// Attribute keys of spans.
 pub mod attribute {
+    /// Id of a flow.
+    pub const FLOW: &str = "svc.flow.id";
+    /// Step of a flow.
+    pub const FLOW_STEP: &str = "svc.flow.step";
     /// The beginning of a hash of the peer's DID.
     pub const PEER: &str = "svc.peer.hash";
     /// Protocol of a peer's message.

@@ -246,6 +246,16 @@ pub fn anchor_span(did: &str, credential: &str, schema_id: u64) -> Span {
     )
 }
 
+/// Opens the span of a step of a flow.
+pub fn flow_step_span(flow: &str, step: &'static str) -> Span {
+    tracing::info_span!(span::FLOW_STEP, { attribute::FLOW } = flow, { attribute::FLOW_STEP } = step)
+}
+
+/// Opens the span of the transaction that validates the applicant of a flow.
+pub fn flow_validation_span(did: &str, flow: &str) -> Span {
+    tracing::info_span!(span::VALIDATE_PARTICIPANT, { attribute::DID } = did, { attribute::FLOW } = flow)
+}
+
 /// Opens the span of a message of a peer. It begins a trace.
 pub fn peer_receive_span() -> Span {
     tracing::info_span!(

@@ -10,6 +10,8 @@ mod credentials;
 mod docs_page;
 mod events;
 mod export;
+mod flow_bodies;
+mod flows;
 mod key_bodies;
 mod keys;
 mod login;

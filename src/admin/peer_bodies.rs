@@ -10,6 +10,18 @@ use utoipa::ToSchema;
 #[serde(transparent)]
 pub(super) struct Record(Value);
 
+impl Record {
+    /// A record in its form.
+    pub fn of(record: Value) -> Self {
+        Self(record)
+    }
+
+    /// One member of the record.
+    pub fn into_member(mut self, name: &str) -> Value {
+        self.0[name].take()
+    }
+}
+
 impl From<StoredConnection> for Record {
     fn from(connection: StoredConnection) -> Self {
         Self(connection.to_json())

@@ -34,7 +34,7 @@ use super::{
     caller::{Caller, Peer},
     credentials,
     docs_page::docs_page,
-    events, export, keys, login, peer_exchanges, peers, service_endpoints, setup,
+    events, export, flows, keys, login, peer_exchanges, peers, service_endpoints, setup,
 };
 use crate::{
     listener::{self, ListenerConfig},
@@ -74,6 +74,15 @@ fn described_routes() -> OpenApiRouter<AdminApi> {
         .routes(routes!(peer_exchanges::accept_credential))
         .routes(routes!(peer_exchanges::decline))
         .routes(routes!(peer_exchanges::offer))
+        .routes(routes!(flows::list_flows, flows::open_flow))
+        .routes(routes!(flows::get_flow))
+        .routes(routes!(flows::edit_claims))
+        .routes(routes!(flows::send_oob_link))
+        .routes(routes!(flows::start_validation))
+        .routes(routes!(flows::validate_flow))
+        .routes(routes!(flows::reject_flow))
+        .routes(routes!(flows::resend_flow))
+        .routes(routes!(flows::end_flow))
         .routes(routes!(export::export))
         .routes(routes!(events::list_dead_letters))
         .routes(routes!(events::remove_dead_letter))

@@ -5,9 +5,9 @@ use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration}
 use anyhow::Context;
 use serde_json::{Map, Value};
 use svc_agent::{
-    AgentConfig, ChainConfig, CourierConfig, CredentialKind, CredentialMode, CredentialSettings, DidMethod,
-    EventsConfig, HandledEvents, IssueRequest, LoginRules, PeerSettings, PublicLocation, Refusal, RotationPauses,
-    StoreKey, StoreKeys, StoreSettings, WebhookSecrets,
+    Agent, AgentConfig, ChainConfig, ClaimTexts, CourierConfig, CredentialKind, CredentialMode, CredentialSettings,
+    DidMethod, EventsConfig, FlowSettings, HandledEvents, LoginRules, PeerSettings, PublicLocation, Refusal,
+    RotationPauses, StoreKey, StoreKeys, StoreSettings, WebhookSecrets,
 };
 use svc_devnet::{
     Devnet,
@@ -107,26 +107,34 @@ async fn receive_credentials(
         return Ok(());
     }
     for received in &spec.receives {
-        let claims = received_claims(&received.schema);
-        let issuer = agents.iter().find(|one| one.name == received.by);
-        let credential = match issuer {
-            Some(issuer) => {
-                let schema_id = devnet.address(&format!("{}.schema", received.schema)).parse()?;
-                let request = IssueRequest { did: did.clone(), schema_id, claims, valid_until: None };
-                let issue = async || issuer.server.agent.credentials().issue(request.clone()).await;
-                serde_json::from_str(&retry(devnet, issue).await?.body)?
-            }
-            None => {
-                let mut subject = Map::new();
-                subject.insert("id".to_owned(), did.as_str().into());
-                subject.extend(claims);
-                devnet.issue_credential(&received.by, &received.schema, Value::Object(subject)).await?
-            }
-        };
+        if agents.iter().any(|one| one.name == received.by) {
+            // The agents do it themselves, by a flow.
+            await_credential(devnet, own).await?;
+            continue;
+        }
+        let mut subject = Map::new();
+        subject.insert("id".to_owned(), did.as_str().into());
+        subject.extend(received_claims(&received.schema));
+        let credential = devnet.issue_credential(&received.by, &received.schema, Value::Object(subject)).await?;
         let import = async || own.credentials().import(credential.clone()).await;
         retry(devnet, import).await?;
     }
     Ok(())
+}
+
+/// Waits until an agent holds a credential of another.
+async fn await_credential(devnet: &Devnet, agent: &Agent) -> anyhow::Result<()> {
+    let mut heights = devnet.node.watch_heights();
+    let held = async {
+        loop {
+            let held = agent.store().held_credentials().await?;
+            if held.iter().any(|one| one.kind == CredentialKind::Received) {
+                return Ok(());
+            }
+            heights.changed().await?;
+        }
+    };
+    tokio::time::timeout(RECEIVE_TIMEOUT, held).await.context("an agent did not get its credential in time")?
 }
 
 /// Asks again with each block until the agent does it: it has to find the chain first.
@@ -144,7 +152,7 @@ async fn retry<T>(devnet: &Devnet, ask: impl AsyncFn() -> Result<T, Refusal>) ->
     tokio::time::timeout(RECEIVE_TIMEOUT, attempts).await.context("an agent did not get its credential in time")?
 }
 
-/// The claims that others make about an agent.
+/// The claims that services make about an agent.
 pub fn received_claims(schema: &str) -> Map<String, Value> {
     let claims: &[(&str, Value)] = match schema {
         "organization" => &[
@@ -153,16 +161,23 @@ pub fn received_claims(schema: &str) -> Map<String, Value> {
             ("address", "1 Loopback Road".into()),
             ("countryCode", "EE".into()),
         ],
-        _ => &[
-            ("name", "Devnet branch".into()),
-            ("type", "DevnetService".into()),
-            ("description", "A service of the same corporation.".into()),
-            ("minimumAgeRequired", 0.into()),
-            ("termsAndConditions", "https://branch.devnet.example/terms".into()),
-            ("privacyPolicy", "https://branch.devnet.example/privacy".into()),
-        ],
+        _ => &[],
     };
     claims.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+}
+
+/// The texts of the claims that an agent asks its parent for.
+fn branch_claims() -> ClaimTexts {
+    let texts = [
+        ("NAME", "Devnet branch"),
+        ("TYPE", "DevnetService"),
+        ("DESCRIPTION", "A service of the same corporation."),
+        ("MINIMUM_AGE_REQUIRED", "0"),
+        ("TERMS_AND_CONDITIONS_URI", "https://branch.devnet.example/terms"),
+        ("PRIVACY_POLICY_URI", "https://branch.devnet.example/privacy"),
+    ];
+    let texts = texts.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
+    ClaimTexts::from([(EssentialCredential::Service, texts)])
 }
 
 /// Starts one agent.
@@ -216,6 +231,7 @@ async fn start(
     let method = if is_timed { DidMethod::WebVh } else { DidMethod::Web };
     // The blocks of a busy machine come late, and its indexer is in the same process: only a long silence is one.
     let silence = config.block_time.map_or(Duration::from_secs(86_400), |time| (time * 20).max(LEAST_SILENCE));
+    let claim_texts = if parent.is_some() { branch_claims() } else { ClaimTexts::new() };
     let agent = AgentConfig {
         store: StoreSettings { url: database, keys },
         head: file("head"),
@@ -252,6 +268,7 @@ async fn start(
             max_stored: MAX_STORED,
         },
         peers: PeerSettings::default(),
+        flows: FlowSettings { claim_texts, ..FlowSettings::default() },
     };
     AgentServer::start(agent, server, listeners).await
 }

@@ -116,13 +116,18 @@ impl WritingAccount {
         self.access.time()
     }
 
-    /// Reads a grant of the account at the node.
-    pub async fn read_grant(&self, wanted: &WantedGrant) -> Result<AgentGrant, WriteStop> {
-        let agent = AgentAccount {
+    /// The account as participants and records name it.
+    pub fn agent(&self) -> AgentAccount {
+        AgentAccount {
             did: self.did.clone(),
             corporation_id: self.corporation_id,
             address: self.pipeline().identity().address.to_string(),
-        };
+        }
+    }
+
+    /// Reads a grant of the account at the node.
+    pub async fn read_grant(&self, wanted: &WantedGrant) -> Result<AgentGrant, WriteStop> {
+        let agent = self.agent();
         let found = read_grant(self.pipeline().node(), &self.access.chain, &agent, wanted, &self.chain_time()).await?;
         Ok(found?)
     }

@@ -19,3 +19,19 @@ pub(crate) fn session_key(did: &str, session: &str) -> String {
 pub(crate) fn session_of(did: &str, key: &str) -> Option<String> {
     key.strip_prefix("session/")?.strip_prefix(did)?.strip_prefix('/').map(str::to_owned)
 }
+
+/// Returns the name of the transactions that pay for the credential of a round of a flow, and anchor it.
+pub(crate) fn flow_session_key(session: &str, round: u32) -> String {
+    format!("session:{session}:{round}")
+}
+
+/// Returns the session and the round in such a name.
+pub(crate) fn flow_session_of(key: &str) -> Option<(&str, u32)> {
+    let (session, round) = key.strip_prefix("session:")?.split_once(':')?;
+    Some((session, round.parse().ok()?))
+}
+
+/// Returns the name of the transactions of one attempt to validate a participant.
+pub(crate) fn validation_key(session: &str, round: u32, attempt: u32) -> String {
+    format!("validation:{session}:{round}:{attempt}")
+}

@@ -12,7 +12,8 @@ mod credentials;
 mod delivery;
 pub mod document;
 mod error;
-#[cfg_attr(not(test), expect(dead_code, reason = "the actors of flows are not built yet"))]
+mod flow_directory;
+mod flow_session;
 mod flows;
 mod grant;
 mod identity;
@@ -43,6 +44,7 @@ pub use credentials::{
 };
 pub use delivery::DeliveryHandle;
 pub use error::{AgentPart, Refusal, RefusalCode, Violation};
+pub use flows::{FlowCall, FlowFormat, FlowRequest, FlowService, FlowSettings, ShownFlow, ValidationTerms};
 pub use grant::{AgentAccount, AgentGrant, BlockedReason, RegistryEnd, WantedGrant, read_ends, read_grant};
 pub use identity::{DidMethod, PublicLocation};
 pub use keeper::{
@@ -56,11 +58,14 @@ pub use rotation::{RotationAnswer, RotationHandle, RotationKind, RotationPauses,
 pub use setup::{Setup, SetupOptions, SetupStep, StepActor, StepState};
 pub use store::{
     AgentStore, AgentStoreError, BasicMessageFilter, BlockEvents, ConnectionFilter, ConnectionRole, CredentialKind,
-    CredentialState, DeadLetter, EventGap, ExchangeFilter, ExchangeState, ExportError, HeadFile, ImportError,
-    ImportReport, MessageRole, OutboxEvent, OutboxSizes, PublishedHead, ResolutionProgress, RotationPhase,
+    CredentialState, DeadLetter, EventGap, ExchangeFilter, ExchangeState, ExportError, FlowFilter, HeadFile,
+    ImportError, ImportReport, MessageRole, OutboxEvent, OutboxSizes, PublishedHead, ResolutionProgress, RotationPhase,
     SealingError, StoreExport, StoreKey, StoreKeys, StoreSettings, StoredBasicMessage, StoredChain, StoredConnection,
     StoredCredential, StoredExchange, Verdict, has_export_end, import_store,
 };
-pub use svc_didcomm::protocol::PROTOCOLS;
+pub use svc_didcomm::{
+    flow::{ConnectionState as FlowConnectionState, FlowState, Side as FlowSide},
+    protocol::PROTOCOLS,
+};
 pub use token::{AccessToken, LoginChallenge, LoginProof, LoginRules, TokenCheck, TokenIssuerHandle};
 pub use watcher::{HandledEvents, WatcherHandle, WatcherState};

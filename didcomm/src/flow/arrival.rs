@@ -188,6 +188,7 @@ impl FlowArrival<'_> {
             }
             let before = std::mem::replace(&mut record.session_id, request.participant_session_id.clone());
             record.previous_session_ids.push(before);
+            record.paid_before = 0;
         }
         if record.state == FlowState::CredRevoked {
             return Arrived::Refused(RequestFault::Participant);

@@ -32,7 +32,7 @@ pub use self::{
     beginning::{NewFlow, begin, is_replaced},
     chain_read::{OnboardingState, ParticipantRead, RoundStart, validator_trigger},
     outcome::ALREADY_ISSUED,
-    outgoing::{MessageParts, credential_message, declined_offer, message_of, refusal_message},
+    outgoing::{MessageParts, credential_message, declined_offer, message_of, refusal_message, unknown_flow_message},
     progress::Progress,
     record::{
         CredentialStage, Exchange, Fees, FlowCredential, FlowRecord, FlowTx, HeldOffer, KeptKind, KeptMessage, Notice,

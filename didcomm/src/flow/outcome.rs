@@ -66,6 +66,20 @@ impl Progress {
         self.record.updated_at = now;
     }
 
+    /// The flow waits for a reason, since it waits for that one.
+    pub fn wait_for(&mut self, code: &str, text: &str, now: i64) {
+        if self.record.blocked.as_ref().is_none_or(|blocked| blocked.code != code || blocked.text != text) {
+            self.block(code, text, now);
+        }
+    }
+
+    /// Nothing holds the flow up any more.
+    pub fn go_on(&mut self, now: i64) {
+        if self.record.blocked.take().is_some() {
+            self.record.updated_at = now;
+        }
+    }
+
     /// The credential is signed and stored, on the validation of a read; without a participant there is none.
     pub fn note_signed(&mut self, id: &str, digest: &str, read: Option<&ParticipantRead>, now: i64) {
         let validated_until = read.and_then(|read| read.expires_at);

@@ -96,6 +96,13 @@ pub fn refusal_message(fault: RequestFault, thread: &str, id: &str, text: &str) 
     report.to_message(id, thread)
 }
 
+/// The answer to a message of a flow that is not there: its applicant has to begin again.
+pub fn unknown_flow_message(thread: &str, id: &str) -> Message {
+    let (who_retries, impact) = (Some("YOU".to_owned()), Some("THREAD".to_owned()));
+    let text = "no flow of this thread is known; it begins with an onboarding-request".to_owned();
+    ProblemReport { code: "vt-flow.or-required".to_owned(), text, who_retries, impact }.to_message(id, thread)
+}
+
 fn request_of(record: &FlowRecord) -> FlowRequest {
     let proofs = record.proofs.clone().filter(|_| record.variant == Variant::Onboarding);
     FlowRequest { participant_session_id: record.session_id.clone(), claims: record.claims.clone(), proofs }

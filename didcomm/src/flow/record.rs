@@ -294,6 +294,9 @@ pub struct FlowRecord {
     /// Earlier rounds.
     #[serde(default)]
     pub past: Vec<PastRound>,
+    /// Paid credentials of the present session in rounds that are not kept any more.
+    #[serde(default)]
+    pub paid_before: usize,
     /// Time at which the record was made.
     pub created_at: i64,
     /// Time of the last change.
@@ -344,7 +347,13 @@ impl FlowRecord {
         let is_paid = |one: &&FlowCredential| {
             one.session_id == session_id && !matches!(one.stage, CredentialStage::Signed | CredentialStage::Received)
         };
-        self.credentials().filter(is_paid).count()
+        let before = if session_id == self.session_id { self.paid_before } else { 0 };
+        before + self.credentials().filter(is_paid).count()
+    }
+
+    /// Whether a credential was signed in a round.
+    pub fn has_signed_in(&self, round: u32) -> bool {
+        self.credentials().any(|one| one.round == round && one.stage != CredentialStage::Received)
     }
 
     /// Whether a credential is signed whose transaction failed.

@@ -219,8 +219,11 @@ fn perform(mut record: FlowRecord, effect: Effect, cause: &Cause) -> FlowRecord 
             }
         }
         Effect::FillValidation => {
-            let own = record.validation.take().and_then(|own| own.tx);
-            record.validation = cause.validation.clone().map(|validation| Validation { tx: own, ..validation });
+            // A message prompts a read without the terms: those of the operator stay until the next one.
+            if let Some(shown) = cause.validation.clone() {
+                let own = record.validation.take().and_then(|own| own.tx);
+                record.validation = Some(Validation { tx: own, ..shown });
+            }
             if let Some(tx) = record.validation.as_mut().and_then(|validation| validation.tx.as_mut()) {
                 (tx.status, tx.reason, tx.error) = (TxStatus::Succeeded, None, None);
             }
@@ -239,8 +242,10 @@ fn begin_round(mut record: FlowRecord, cause: &Cause) -> FlowRecord {
     let (validation, credential) = (record.validation.take(), record.credential.take());
     let exchange = record.exchange.take();
     record.past.push(PastRound { number: record.round.number, validation, exchange, credential });
+    let paid = record.paid_under(&record.session_id);
     let excess = record.past.len().saturating_sub(MAX_PAST);
     record.past.drain(..excess);
+    record.paid_before += paid - record.paid_under(&record.session_id);
     (record.held_offer, record.received) = (None, None);
     record.refusal = None;
     record.oob_link = None;

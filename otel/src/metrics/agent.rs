@@ -171,3 +171,50 @@ pub fn record_peer_sockets(count: usize, bytes_in_flight: usize) {
     instrument!(Gauge, "svc_agent_peer_bytes_in_flight", "Bytes of messages of peers that are being received.")
         .set(u64::try_from(bytes_in_flight).unwrap_or(u64::MAX), []);
 }
+
+/// Records the number of flows in a state.
+pub fn record_flows(state: &str, flows: u64) {
+    instrument!(Gauge, "svc_agent_flows", "Flows of the agent, by state.").set(flows, [("state", state)]);
+}
+
+/// Records the number of flows that work now.
+pub fn record_flow_sessions(sessions: usize) {
+    instrument!(Gauge, "svc_agent_flow_sessions", "Flows that work now.")
+        .set(u64::try_from(sessions).unwrap_or(u64::MAX), []);
+}
+
+/// Records a flow whose credential is held, and the time since its beginning.
+pub fn record_flow_completed(side: &str, took: Duration) {
+    instrument!(
+        DurationHistogram,
+        "svc_agent_flow_completion_seconds",
+        "Seconds from the beginning of a flow to its credential, by side."
+    )
+    .record(took, [("side", side)]);
+}
+
+/// Records a flow that begins to wait for people, by its reason.
+pub fn record_flow_blocked(reason: &str) {
+    instrument!(Counter, "svc_agent_flow_blocks_total", "Flows that began to wait for people, by reason.")
+        .increment([("reason", reason)]);
+}
+
+/// Records a step of a flow.
+pub fn record_flow_step(step: &'static str, outcome: &'static str, took: Duration) {
+    instrument!(
+        DurationHistogram,
+        "svc_agent_flow_step_seconds",
+        "Seconds a step of a flow took, by step and outcome."
+    )
+    .record(took, [("step", step), ("outcome", outcome)]);
+}
+
+/// Records the cost of a credential's session, in base units of the denomination of fees.
+pub fn record_flow_session_cost(cost: u64) {
+    instrument!(
+        Counter,
+        "svc_agent_flow_session_cost_total",
+        "Fees that beneficiaries of sessions got, in base units."
+    )
+    .add(cost, []);
+}

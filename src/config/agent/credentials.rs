@@ -16,11 +16,11 @@ const DIDS: &str = "a comma-separated list of DIDs of the methods web and webvh,
 const MAX_DID_BYTES: usize = 2_048;
 const MAX_DAYS: u32 = 3_650;
 
-/// Reads the credentials.
+/// Reads the credentials, and the texts of claims.
 pub(super) fn read_credentials<E: Environment>(
     reader: &mut EnvironmentReader<'_, E>,
     warnings: &mut Vec<String>,
-) -> Option<CredentialSettings> {
+) -> Option<(CredentialSettings, ClaimTexts)> {
     let is_delegated = reader.read_parsed("AGENT_MODE", "standalone, delegated", Some(false), |text| match text {
         "standalone" => Some(false),
         "delegated" => Some(true),
@@ -29,27 +29,30 @@ pub(super) fn read_credentials<E: Environment>(
     let no_ecosystems = Some(Vec::new()).filter(|_| is_delegated != Some(false));
     let trusted_ecosystems = reader.read_parsed("TRUSTED_ECS_ECOSYSTEM_DIDS", DIDS, no_ecosystems, parse_dids);
     let (days, renew_days) = read_days(reader);
-    let mode = match is_delegated {
-        None => None,
+    let (mode, claims) = match is_delegated {
+        None => (None, None),
         Some(true) => {
-            warnings.extend(claim_variables(reader.environment).iter().map(|name| {
-                format!("{name} is not used: AGENT_MODE is delegated, and the parent issues the service credential")
-            }));
-            reader.read_parsed(PARENT, DID, None, parse_did).map(|parent| CredentialMode::Delegated { parent })
+            let mode =
+                reader.read_parsed(PARENT, DID, None, parse_did).map(|parent| CredentialMode::Delegated { parent });
+            // The parent is asked for a credential with these claims.
+            let has_claims = !claim_variables(reader.environment).is_empty();
+            (mode, if has_claims { read_claims(reader, warnings) } else { Some(ClaimTexts::new()) })
         }
         Some(false) => {
             if reader.environment.get(PARENT).is_some() {
                 warnings.push(format!("{PARENT} is not used: AGENT_MODE is standalone"));
             }
-            read_claims(reader, warnings).map(|claims| CredentialMode::Standalone { claims })
+            let claims = read_claims(reader, warnings);
+            (claims.clone().map(|claims| CredentialMode::Standalone { claims }), claims)
         }
     };
-    Some(CredentialSettings {
+    let settings = CredentialSettings {
         mode: mode?,
         trusted_ecosystems: trusted_ecosystems?,
         days: days?,
         renew_days: renew_days?,
-    })
+    };
+    Some((settings, claims?))
 }
 
 /// Reads the longest validity, and the days of the renewal before its end.

@@ -3,6 +3,7 @@
 mod account;
 mod credentials;
 mod events;
+mod flows;
 mod listeners;
 mod peers;
 mod store;
@@ -50,6 +51,8 @@ pub fn read_agent(environment: &impl Environment, secrets: &mut ProcessSecrets) 
     let chain = read_chain(&mut reader, secrets, paths.as_ref());
     let mut warnings = unused_variables(environment);
     let credentials = read_credentials(&mut reader, &mut warnings);
+    let claim_texts = credentials.as_ref().map(|(_, texts)| texts.clone()).unwrap_or_default();
+    let flows = flows::read_flows(&mut reader, claim_texts);
     let events = read_events(&mut reader, secrets, &mut warnings);
     let peers = peers::read_peers(&mut reader);
     let policy = hosts.unwrap_or(HostPolicy::PublicOnly);
@@ -68,13 +71,13 @@ pub fn read_agent(environment: &impl Environment, secrets: &mut ProcessSecrets) 
     check_ports(&mut reader, admin.as_ref(), public_bind, public_port);
     let listener = read_listener(&mut reader);
     let server = (admin, location, public_bind, public_port, listener);
-    match (hosts, store, chain, credentials, (events, peers), server, method, pre_rotation) {
+    match (hosts, store, chain, credentials, (events, peers, flows), server, method, pre_rotation) {
         (
             Some(hosts),
             Some(StoppedAgent { store, paths }),
             Some(chain),
-            Some(credentials),
-            (Some(events), Some(peers)),
+            Some((credentials, _)),
+            (Some(events), Some(peers), Some(flows)),
             (Some(admin), Some(location), Some(public_bind), Some(public_port), Some(listener)),
             Some(method),
             Some(pre_rotation),
@@ -93,6 +96,7 @@ pub fn read_agent(environment: &impl Environment, secrets: &mut ProcessSecrets) 
                 rotation_pauses: RotationPauses::default(),
                 events,
                 peers,
+                flows,
             },
             server: AgentServerConfig {
                 admin: admin.admin,

@@ -26,8 +26,8 @@ use svc::{
     listener::{self, ListenerConfig},
 };
 use svc_agent::{
-    Agent, AgentBootError, AgentConfig, ChainConfig, CredentialSettings, DidMethod, EventsConfig, HandledEvents,
-    LoginRules, PeerSettings, PublicLocation, RotationPauses, StoreKey, StoreKeys, StoreSettings,
+    Agent, AgentBootError, AgentConfig, ChainConfig, CredentialSettings, DidMethod, EventsConfig, FlowSettings,
+    HandledEvents, LoginRules, PeerSettings, PublicLocation, RotationPauses, StoreKey, StoreKeys, StoreSettings,
 };
 use svc_net::host_policy::HostPolicy;
 use svc_pipeline::{ChainExpectation, FeePolicy, JournalPlace};
@@ -193,6 +193,7 @@ impl AgentServer {
             rotation_pauses: RotationPauses::default(),
             events,
             peers,
+            flows: FlowSettings::default(),
         };
         let agent = Agent::launch(config).await?;
         let trusted = if is_corporation { Vec::new() } else { vec!["127.0.0.0/8".parse().expect("a network")] };

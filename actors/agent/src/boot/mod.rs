@@ -12,6 +12,9 @@
 //! ├── peer_directory      starts and ends sessions with peers
 //! ├── peer_sessions
 //! │   └── peer_session/<hash>   one peer with work: its messages, and the outbox to it
+//! ├── flow_directory      starts and ends the sessions of flows, and has participants read
+//! ├── flow_sessions
+//! │   └── flow_session/<id>   one flow with work: its steps, one after the other
 //! ├── chain_link        finds the chain, and then starts the rest
 //! ├── journal, signer, confirmer, node_link   the write pipeline of the agent's account
 //! └── registry_watcher  registry events, each stored once and in order
@@ -44,10 +47,12 @@ use self::older_log::check_public_log;
 use crate::{
     chain_link::{ChainAccess, ChainConfig, ChainError, ChainLinkHandle, ChainLinkState, ChainUsers, OwnWrites},
     courier::{CourierConfig, CourierHandle},
-    credentials::{CredentialHandle, CredentialKeeperArgs, CredentialSettings},
+    credentials::{CredentialHandle, CredentialKeeperArgs, CredentialSettings, IssuerParts},
     delivery::{Delivery, DeliveryHandle},
     document::ManagedEntries,
     error::{AgentPart, Refusal, RefusalCode},
+    flow_directory::FlowDirectory,
+    flows::{ClaimSources, FlowHearing, FlowParts, FlowService, FlowSettings, HearingParts},
     identity::{DidMethod, PublicLocation},
     keeper::{DocumentError, KeeperArgs, KeeperHandle},
     notification::NotificationMaker,
@@ -97,6 +102,8 @@ pub struct AgentConfig {
     pub events: EventsConfig,
     /// Peers that talk DIDComm.
     pub peers: PeerSettings,
+    /// Flows with them.
+    pub flows: FlowSettings,
 }
 
 /// The registry events of an agent, and their receiver.
@@ -171,6 +178,7 @@ struct AgentTree {
     rotation: RotationHandle,
     chain: ChainLinkHandle,
     peers: PeerService,
+    flows: FlowService,
 }
 
 impl Agent {
@@ -224,14 +232,12 @@ impl Agent {
         } else {
             SubscriptionScope::Did(did.clone())
         };
+        let own_parts = ((store.clone(), keeper.clone()), (did.clone(), corporation_id));
+        let issuer = IssuerParts::new(own_parts.0, own_parts.1, &config.credentials, fetcher.clone());
         children.push(credentials.child_spec(CredentialKeeperArgs {
-            store: store.clone(),
-            keeper: keeper.clone(),
-            did: did.clone(),
-            corporation_id,
+            issuer: issuer.clone(),
             base_url,
-            settings: config.credentials,
-            fetcher: fetcher.clone(),
+            settings: config.credentials.clone(),
             handles_events: events.handled.withdraws_credentials(),
         }));
         let (rotation, rotation_child) =
@@ -249,20 +255,47 @@ impl Agent {
         let (ttl, resolve_timeout) = (config.peers.trust_ttl, config.peers.resolve_timeout);
         let gate = TrustGate::new(indexer.clone(), chain.clone(), store.clone(), (own.1.clone(), corporation_id), ttl);
         children.push(trust_watch::child_spec(trust_watch::Args { indexer: indexer.clone(), gate: gate.clone() }));
+        let flow_sessions = Supervisor::new("flow_sessions");
+        let flow_directory = FlowDirectory::new(flow_sessions.clone(), config.flows.actors);
+        let hearing = FlowHearing::new(HearingParts {
+            chain: chain.clone(),
+            store: store.clone(),
+            own: (own.1.clone(), corporation_id),
+            key: store.content_key(&own.1).await?,
+            max_per_peer: config.flows.per_peer,
+            directory: flow_directory.clone(),
+        });
         let peers = PeerService::new(PeerParts {
             settings: config.peers,
             store: store.clone(),
             guard: guard.clone(),
             keeper: keeper.clone(),
             resolver: PeerResolver::new(DidResolver::with_fetcher(fetcher), resolve_timeout),
-            gate,
+            gate: gate.clone(),
             directory: directory.clone(),
             courier: courier.clone(),
             client: OutboundClient::new(config.hosts)?,
+            flows: hearing.clone(),
             max_events,
         });
         children.push(ChildSpec::supervisor(&sessions, || SupervisorSpec::one_for_one(Vec::new())));
         children.push(directory.child_spec(peers.clone()));
+        let claims =
+            ClaimSources { directory: config.flows.claims_directory.clone(), texts: config.flows.claim_texts.clone() };
+        let flows = FlowService::new(FlowParts {
+            settings: config.flows,
+            claims,
+            credentials: config.credentials,
+            store: store.clone(),
+            guard: guard.clone(),
+            peers: peers.clone(),
+            gate,
+            hearing,
+            directory: flow_directory.clone(),
+            issuer,
+        });
+        children.push(ChildSpec::supervisor(&flow_sessions, || SupervisorSpec::one_for_one(Vec::new())));
+        children.push(flow_directory.child_spec(flows.to_work()));
         let users = EventUsers {
             config: events,
             scope: scope.clone(),
@@ -272,6 +305,7 @@ impl Agent {
             courier: courier.clone(),
             resolution: resolution.clone(),
             credentials: credentials.clone(),
+            flows: flow_directory,
             chain: chain.clone(),
             watcher: watcher.clone(),
             notifications: Arc::clone(&notifications),
@@ -295,6 +329,7 @@ impl Agent {
             rotation,
             chain: chain.clone(),
             peers,
+            flows,
         };
         let agent = Self(Arc::new(tree));
         let searched = tokio::time::timeout(FIRST_SEARCH, chain.first_attempt()).await;
@@ -343,6 +378,11 @@ impl Agent {
     /// The peers.
     pub fn peers(&self) -> &PeerService {
         &self.0.peers
+    }
+
+    /// The flows.
+    pub fn flows(&self) -> &FlowService {
+        &self.0.flows
     }
 
     /// The credentials in the store.
@@ -435,6 +475,7 @@ struct EventUsers {
     courier: Option<CourierHandle>,
     resolution: ResolutionHandle,
     credentials: CredentialHandle,
+    flows: FlowDirectory,
     chain: ChainLinkHandle,
     watcher: WatcherHandle,
     notifications: Arc<OnceLock<NotificationMaker>>,
@@ -456,6 +497,7 @@ impl ChainUsers for EventUsers {
             handled: self.config.handled.clone(),
             resolution: self.resolution.clone(),
             credentials: self.credentials.clone(),
+            flows: self.flows.clone(),
             own_writes,
             chain: self.chain.clone(),
             pipeline: access.pipeline.clone(),
@@ -465,6 +507,7 @@ impl ChainUsers for EventUsers {
     fn started(&self, access: &ChainAccess) {
         self.resolution.chain_found(access.clone());
         self.credentials.chain_found(access.clone());
+        self.flows.read_all();
     }
 }
 

@@ -5,7 +5,7 @@ use svc_wire::{comet_rpc::BlockData, event_stream::IndexerEvent};
 
 use super::ChainError;
 use crate::{
-    journal_key::{resolution_version, session_of},
+    journal_key::{flow_session_of, resolution_version, session_of},
     store::AgentStore,
 };
 
@@ -48,10 +48,14 @@ pub(super) async fn check_journal(
     for record in journal.newest_records(MAX_RECORDS).await? {
         // The store notes a version before the journal has its transaction.
         let key = record.idempotency_key.as_deref().unwrap_or_default();
-        let is_noted = match session_of(did, key) {
-            // The store has a credential before its session is sent.
-            Some(session) => store.credential(&format!("{did}#{session}")).await?.is_some(),
-            None => resolution_version(did, key).is_some_and(|version| version <= progress.submitted),
+        // The store has a credential before its session is sent.
+        let is_noted = match (session_of(did, key), flow_session_of(key)) {
+            (Some(session), _) => store.credential(&format!("{did}#{session}")).await?.is_some(),
+            (None, Some((session, round))) => {
+                let flow = store.flow_of_session(session).await?;
+                flow.is_some_and(|flow| flow.has_signed_in(round))
+            }
+            (None, None) => resolution_version(did, key).is_some_and(|version| version <= progress.submitted),
         };
         if must_know(&record, made_at) && !is_noted && !store.knows_transaction(&record.tx_hash).await? {
             let source_name = "the journal".to_owned();

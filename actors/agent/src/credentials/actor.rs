@@ -8,9 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort, backoff::Backoff};
-use svc_net::evidence::EvidenceFetcher;
 use svc_otel::metrics;
-use svc_trust::EssentialSchemas;
 use tokio::{task::AbortHandle, time::Instant};
 
 use super::{
@@ -18,14 +16,13 @@ use super::{
     claims::claims_digest,
     import::import,
     issuer::{CredentialIssuer, IssueRequest},
-    judge::CredentialJudge,
     pass::{Pass, PassReport},
     settings::CredentialMode,
 };
 use crate::{
-    account_write::{WriteStop, WritingAccount},
+    account_write::WriteStop,
     error::{AgentPart, Refusal, RefusalCode},
-    registry::{NodeRegistry, SchemaSources},
+    registry::NodeRegistry,
     setup::{Setup, SetupOptions, SetupSource, read_setup},
     store::{AgentStoreError, CredentialKind, CredentialState, StoredCredential},
 };
@@ -45,8 +42,6 @@ const MAX_SETUPS: usize = 4;
 /// State of the keeper.
 pub struct State {
     args: Arc<Args>,
-    judge: CredentialJudge,
-    sources: SchemaSources,
     is_passing: bool,
     /// Whether an event came during a pass.
     is_outdated: bool,
@@ -87,17 +82,9 @@ impl ActorBehaviour for CredentialKeeper {
     type State = State;
 
     async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
-        let fetcher = EvidenceFetcher::new(args.fetcher.clone());
-        let judge = CredentialJudge {
-            fetcher: fetcher.clone(),
-            essential_schemas: EssentialSchemas::default(),
-            allowed_ecosystems: args.settings.trusted_ecosystems.iter().cloned().collect(),
-        };
         context.mailbox().send(Msg::Wake);
         Ok(State {
             args: Arc::clone(args),
-            judge,
-            sources: SchemaSources::new(fetcher),
             is_passing: false,
             is_outdated: false,
             failures: 0,
@@ -142,22 +129,8 @@ impl ActorBehaviour for CredentialKeeper {
 impl State {
     /// The issuer, once the chain is found.
     fn issuer(&self) -> Option<CredentialIssuer> {
-        let args = &self.args;
-        let access = args.chain.with(|chain| chain.clone())?;
-        let account = WritingAccount {
-            store: args.store.clone(),
-            access,
-            did: args.did.clone(),
-            corporation_id: args.corporation_id,
-        };
-        Some(CredentialIssuer {
-            account,
-            keeper: args.keeper.clone(),
-            judge: self.judge.clone(),
-            sources: self.sources.clone(),
-            days: args.settings.days,
-            sessions: args.sessions.clone(),
-        })
+        let access = self.args.chain.with(|chain| chain.clone())?;
+        Some(self.args.issuer.on_chain(access))
     }
 
     fn wake_after(&mut self, context: &ActorContext<Msg>, pause: Duration) {
@@ -264,7 +237,7 @@ impl State {
         context.spawn(async move {
             let imported = import(&issuer, &args.settings, credential).await;
             let answer = match imported {
-                Ok(row) => args.keeper.publish_credentials().await.map(|()| row),
+                Ok(row) => args.issuer.keeper.publish_credentials().await.map(|()| row),
                 Err(refusal) => Err(refusal),
             };
             reply.send(answer);
@@ -309,7 +282,7 @@ impl State {
         context.spawn(async move {
             let removed = remove_received(&args, &id).await;
             let answer = match removed {
-                Ok(row) => args.keeper.publish_credentials().await.map(|()| row),
+                Ok(row) => args.issuer.keeper.publish_credentials().await.map(|()| row),
                 Err(refusal) => Err(refusal),
             };
             reply.send(answer);
@@ -373,7 +346,7 @@ async fn sign_for_other(issuer: &CredentialIssuer, request: &IssueRequest) -> Cr
 }
 
 async fn remove_received(args: &Args, id: &str) -> CredentialAnswer {
-    let found = args.store.credential(id).await.map_err(|error| store_failed(&error))?;
+    let found = args.issuer.store.credential(id).await.map_err(|error| store_failed(&error))?;
     let is_held =
         |one: &StoredCredential| one.kind != CredentialKind::Issued && one.state != CredentialState::Withdrawn;
     let Some(row) = found.filter(is_held) else {
@@ -384,6 +357,6 @@ async fn remove_received(args: &Args, id: &str) -> CredentialAnswer {
         return Err(Refusal::new(RefusalCode::InvalidState, message));
     }
     let withdrawn = [(row.id.clone(), "REMOVED".to_owned())];
-    args.store.withdraw_credentials(&withdrawn).await.map_err(|error| store_failed(&error))?;
+    args.issuer.store.withdraw_credentials(&withdrawn).await.map_err(|error| store_failed(&error))?;
     Ok(StoredCredential { state: CredentialState::Withdrawn, reason: Some("REMOVED".to_owned()), ..row })
 }

@@ -51,7 +51,7 @@ pub struct IssueRequest {
 
 /// An issuance that ended without its credential.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum IssueStop {
+pub(crate) enum IssueStop {
     /// The request is refused.
     Refused(Refusal),
     /// The registry, a grant or a server does not allow it now.
@@ -88,7 +88,7 @@ impl IssueStop {
 
 /// Issues credentials of the DID.
 #[derive(Clone)]
-pub(super) struct CredentialIssuer {
+pub(crate) struct CredentialIssuer {
     pub account: WritingAccount,
     pub keeper: KeeperHandle,
     pub judge: CredentialJudge,
@@ -98,15 +98,32 @@ pub(super) struct CredentialIssuer {
     pub sessions: SessionLocks,
 }
 
+/// A credential before its proof. Its end is in seconds since the epoch.
+pub(crate) struct UnsignedCredential {
+    pub id: String,
+    pub body: Value,
+    pub until: i64,
+    /// Time of its beginning, as its members have it.
+    at: String,
+}
+
+/// A signed credential, and its digest in the schema's algorithm. Its end is in seconds since the epoch.
+pub(crate) struct SignedCredential {
+    pub id: String,
+    pub body: Value,
+    pub digest: String,
+    pub until: i64,
+}
+
 /// The registry's side of a credential that may be issued.
-pub(super) struct Authority {
+pub(crate) struct Authority {
     pub grant: AgentGrant,
     /// End of the participant that holds the credential.
     holder_until: Option<i128>,
 }
 
 impl CredentialIssuer {
-    pub(super) fn registry(&self) -> NodeRegistry<'_> {
+    pub fn registry(&self) -> NodeRegistry<'_> {
         NodeRegistry(&self.account)
     }
 
@@ -118,24 +135,11 @@ impl CredentialIssuer {
         kind: CredentialKind,
         authority: &Authority,
     ) -> Result<StoredCredential, IssueStop> {
-        if let Err(violations) = check_claim_texts(&request.claims) {
-            return Err(invalid_claims(violations));
-        }
+        let SignedCredential { id, body, digest, until } =
+            self.sign_checked(request, (schema, credential), authority, ProofSuite::EddsaJcs2022).await?;
         let now = self.account.chain_time();
-        let until = self.end_of_validity(authority, request.valid_until, &now);
-        if until <= now.seconds {
-            let rule = "it lies behind the time of the chain";
-            return Err(IssueStop::Refused(Refusal::of_member(RefusalCode::InvalidInput, "validUntil", rule)));
-        }
-        let id = format!("{}#{}", self.account.did, Uuid::new_v4());
-        let body = self.sign(request, id, credential, &now, until)?;
-        let algorithm = DigestAlgorithm::from_name(&schema.schema.digest_algorithm)
-            .ok_or_else(|| WriteStop::Failed(format!("schema {} names no digest algorithm", schema.schema.id)))?;
-        let digest = anchored_digest(&body, algorithm)
-            .ok_or_else(|| invalid_claims(vec![violation("claims", "they have no canonical form")]))?;
-        self.check((&request.did, schema), &body, &digest).await?;
         let row = StoredCredential {
-            id: body["id"].as_str().unwrap_or_default().to_owned(),
+            id,
             kind,
             name: presentation_name(schema, &self.judge),
             schema_id: schema.schema.id,
@@ -155,6 +159,106 @@ impl CredentialIssuer {
         self.account.store.write_credential(&row).await?;
         tracing::info!(credential = row.id, subject = row.subject, schema = row.schema_id, "a credential is signed");
         Ok(row)
+    }
+
+    /// Signs a credential, and judges it as if its digest were anchored. Nothing is stored.
+    pub async fn sign_checked(
+        &self,
+        request: &IssueRequest,
+        (schema, credential): (&SchemaOnChain, &SchemaCredential),
+        authority: &Authority,
+        suite: ProofSuite,
+    ) -> Result<SignedCredential, IssueStop> {
+        let UnsignedCredential { id, mut body, until, at } =
+            self.draft(request, (schema, credential), authority, suite)?;
+        let prover = self.keeper.prover(ProofPurpose::AssertionMethod);
+        let prover = prover.ok_or_else(|| WriteStop::Failed("the document has no key for assertions".to_owned()))?;
+        sign_credential(&mut body, &prover, suite, &at).map_err(|reason| WriteStop::Failed(reason.message))?;
+        let length = body.to_string().len();
+        if length > MAX_CREDENTIAL_BYTES {
+            let rule =
+                format!("the credential has {length} bytes with them; at most {MAX_CREDENTIAL_BYTES} are presented");
+            return Err(invalid_claims(vec![violation("claims", &rule)]));
+        }
+        let algorithm = DigestAlgorithm::from_name(&schema.schema.digest_algorithm)
+            .ok_or_else(|| WriteStop::Failed(format!("schema {} names no digest algorithm", schema.schema.id)))?;
+        let digest = anchored_digest(&body, algorithm)
+            .ok_or_else(|| invalid_claims(vec![violation("claims", "they have no canonical form")]))?;
+        self.check((&request.did, schema), &body, &digest).await?;
+        Ok(SignedCredential { id, body, digest, until })
+    }
+
+    /// A credential that is still to be signed. Its claims have no refused characters; the schema has not judged them.
+    pub fn draft(
+        &self,
+        request: &IssueRequest,
+        (schema, credential): (&SchemaOnChain, &SchemaCredential),
+        authority: &Authority,
+        suite: ProofSuite,
+    ) -> Result<UnsignedCredential, IssueStop> {
+        if let Err(violations) = check_claim_texts(&request.claims) {
+            return Err(invalid_claims(violations));
+        }
+        let now = self.account.chain_time();
+        let until = self.end_of_validity(authority, request.valid_until, &now);
+        if until <= now.seconds {
+            let rule = "it lies behind the time of the chain";
+            return Err(IssueStop::Refused(Refusal::of_member(RefusalCode::InvalidInput, "validUntil", rule)));
+        }
+        let id = format!("{}#{}", self.account.did, Uuid::new_v4());
+        let mut subject = Map::new();
+        subject.insert("id".to_owned(), request.did.as_str().into());
+        subject.extend(request.claims.clone());
+        let at = timestamp::iso_seconds(&now);
+        let mut named = json!({"id": credential.url, "type": "JsonSchemaCredential"});
+        if suite == ProofSuite::EddsaJcs2022 {
+            named["digestSRI"] = credential.digest_sri.clone().into();
+        }
+        let draft = CredentialDraft {
+            id: id.clone(),
+            issuer: self.account.did.clone(),
+            kind: "VerifiableTrustCredential".to_owned(),
+            subject: Value::Object(subject),
+            schema: Some(named),
+            valid_from: at.clone(),
+            valid_until: Some(timestamp::iso_seconds(&Timestamp { seconds: until, nanos: 0 })),
+        };
+        let body = draft.into_credential(suite);
+        check_schema(schema, &body)?;
+        Ok(UnsignedCredential { id, body, until, at })
+    }
+
+    /// Checks the claims of a credential that nothing authorises yet.
+    pub fn check_claims(&self, request: &IssueRequest, schema: &SchemaOnChain) -> Result<(), IssueStop> {
+        if let Err(violations) = check_claim_texts(&request.claims) {
+            return Err(invalid_claims(violations));
+        }
+        let mut subject = Map::new();
+        subject.insert("id".to_owned(), request.did.as_str().into());
+        subject.extend(request.claims.clone());
+        let at = timestamp::iso_seconds(&self.account.chain_time());
+        let draft = CredentialDraft {
+            id: format!("{}#{}", self.account.did, Uuid::new_v4()),
+            issuer: self.account.did.clone(),
+            kind: "VerifiableTrustCredential".to_owned(),
+            subject: Value::Object(subject),
+            schema: Some(json!({"id": self.account.did, "type": "JsonSchemaCredential"})),
+            valid_from: at.clone(),
+            valid_until: Some(at),
+        };
+        check_schema(schema, &draft.into_credential(ProofSuite::EddsaJcs2022))
+    }
+
+    /// Reads the right to issue a credential to a participant that was read just now; without one there is no onboarding.
+    pub async fn flow_authority(
+        &self,
+        (schema_id, issuer_participant): (u64, u64),
+        holder: Option<&Participant>,
+    ) -> Result<Authority, WriteStop> {
+        let wanted = WantedGrant::to_issue(schema_id, Some(issuer_participant));
+        let grant = self.account.read_grant(&wanted).await?;
+        let holder_until = holder.and_then(|one| one.effective_until.as_ref()).map(timestamp::unix_nanos);
+        Ok(Authority { grant, holder_until })
     }
 
     /// Reads at the node the participants that authorise issuer and holder.
@@ -228,43 +332,6 @@ impl CredentialIssuer {
         ends.into_iter().flatten().fold(days, i64::min)
     }
 
-    fn sign(
-        &self,
-        request: &IssueRequest,
-        id: String,
-        credential: &SchemaCredential,
-        now: &Timestamp,
-        until: i64,
-    ) -> Result<Value, IssueStop> {
-        let prover = self.keeper.prover(ProofPurpose::AssertionMethod);
-        let prover = prover.ok_or_else(|| WriteStop::Failed("the document has no key for assertions".to_owned()))?;
-        let mut subject = Map::new();
-        subject.insert("id".to_owned(), request.did.as_str().into());
-        subject.extend(request.claims.clone());
-        let at = timestamp::iso_seconds(now);
-        let draft = CredentialDraft {
-            id,
-            issuer: self.account.did.clone(),
-            kind: "VerifiableTrustCredential".to_owned(),
-            subject: Value::Object(subject),
-            schema: Some(json!({
-                "id": credential.url, "type": "JsonSchemaCredential", "digestSRI": credential.digest_sri,
-            })),
-            valid_from: at.clone(),
-            valid_until: Some(timestamp::iso_seconds(&Timestamp { seconds: until, nanos: 0 })),
-        };
-        let mut body = draft.into_credential(ProofSuite::EddsaJcs2022);
-        sign_credential(&mut body, &prover, ProofSuite::EddsaJcs2022, &at)
-            .map_err(|reason| WriteStop::Failed(reason.message))?;
-        let length = body.to_string().len();
-        if length > MAX_CREDENTIAL_BYTES {
-            let rule =
-                format!("the credential has {length} bytes with them; at most {MAX_CREDENTIAL_BYTES} are presented");
-            return Err(invalid_claims(vec![violation("claims", &rule)]));
-        }
-        Ok(body)
-    }
-
     /// Judges the signed credential as if its digest were anchored: one that no verdict accepts is never stored.
     async fn check(
         &self,
@@ -296,6 +363,14 @@ impl CredentialIssuer {
     }
 }
 
+/// A schema that cannot be used is judged with the signed credential.
+fn check_schema(schema: &SchemaOnChain, body: &Value) -> Result<(), IssueStop> {
+    match claim_violations(&schema.schema.json_schema, body) {
+        Ok(violations) if !violations.is_empty() => Err(invalid_claims(violations)),
+        _ => Ok(()),
+    }
+}
+
 fn not_a_holder(did: &str, schema_id: u64, reason: &str) -> IssueStop {
     let message = format!("{did} has no active HOLDER participant of schema {schema_id} under this agent's: {reason}");
     IssueStop::Refused(Refusal::new(RefusalCode::PeerNotAuthorized, message))
@@ -307,7 +382,7 @@ pub(super) fn proof_method(credential: &Value) -> String {
 }
 
 /// The name of the presentation of a credential of a schema.
-pub(super) fn presentation_name(schema: &SchemaOnChain, judge: &CredentialJudge) -> String {
+pub(crate) fn presentation_name(schema: &SchemaOnChain, judge: &CredentialJudge) -> String {
     match schema.essential(&judge.essential_schemas) {
         Some(EssentialCredential::UserAgent) | None => format!("cs-{}", schema.schema.id),
         Some(essential) => name_of(essential).to_owned(),

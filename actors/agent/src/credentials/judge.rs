@@ -24,7 +24,7 @@ use crate::{
 const MAX_RUNS: usize = 12;
 
 /// The credential that is judged, and the agent's part in it.
-pub(super) struct JudgedCredential<'a> {
+pub(crate) struct JudgedCredential<'a> {
     /// DID of the subject.
     pub subject: &'a str,
     /// The credential.
@@ -39,7 +39,7 @@ pub(super) struct JudgedCredential<'a> {
 
 /// Judges credentials.
 #[derive(Clone)]
-pub(super) struct CredentialJudge {
+pub(crate) struct CredentialJudge {
     pub fetcher: EvidenceFetcher,
     pub essential_schemas: EssentialSchemas,
     /// DIDs of the ecosystems whose essential schemas count; all when empty.

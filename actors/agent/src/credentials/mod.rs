@@ -11,6 +11,7 @@ mod claims;
 mod core;
 mod import;
 mod issuer;
+mod issuer_parts;
 mod judge;
 mod pass;
 mod session_locks;
@@ -20,15 +21,12 @@ use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::Value;
 use svc_kit::{ActorMessage, AskError, Handle, ReplyPort, RetainedState, supervision::ChildSpec};
-use svc_net::fetch::BoundedFetcher;
 
-use self::session_locks::SessionLocks;
 use crate::{
     chain_link::ChainAccess,
     error::{AgentPart, Refusal},
-    keeper::KeeperHandle,
     setup::{Setup, SetupOptions},
-    store::{AgentStore, StoredCredential},
+    store::StoredCredential,
 };
 
 pub use self::{
@@ -36,6 +34,12 @@ pub use self::{
     issuer::IssueRequest,
     pass::PassReport,
     settings::{CredentialMode, CredentialSettings},
+};
+pub(crate) use self::{
+    import::import,
+    issuer::{Authority, CredentialIssuer, IssueStop},
+    issuer_parts::IssuerParts,
+    judge::JudgedCredential,
 };
 
 /// The answer to a request for one credential.
@@ -117,29 +121,20 @@ impl ActorMessage for Msg {
 
 /// Arguments of the actor.
 pub struct Args {
-    store: AgentStore,
-    keeper: KeeperHandle,
-    did: String,
-    corporation_id: u64,
+    issuer: IssuerParts,
     base_url: String,
     settings: CredentialSettings,
-    fetcher: BoundedFetcher,
     /// Whether the registry's facts may take credentials away.
     handles_events: bool,
-    sessions: SessionLocks,
     chain: RetainedState<Option<ChainAccess>>,
     report: RetainedState<PassReport>,
 }
 
 /// The parts of a credential keeper.
 pub(crate) struct CredentialKeeperArgs {
-    pub store: AgentStore,
-    pub keeper: KeeperHandle,
-    pub did: String,
-    pub corporation_id: u64,
+    pub issuer: IssuerParts,
     pub base_url: String,
     pub settings: CredentialSettings,
-    pub fetcher: BoundedFetcher,
     pub handles_events: bool,
 }
 
@@ -163,22 +158,9 @@ impl CredentialHandle {
 
     /// Returns the child specification that starts the actor.
     pub(crate) fn child_spec(&self, args: CredentialKeeperArgs) -> ChildSpec {
-        let CredentialKeeperArgs { store, keeper, did, corporation_id, base_url, settings, fetcher, handles_events } =
-            args;
-        let (chain, report, sessions) = (self.chain.clone(), self.report.clone(), SessionLocks::default());
-        let args = Args {
-            store,
-            keeper,
-            did,
-            corporation_id,
-            base_url,
-            settings,
-            fetcher,
-            handles_events,
-            sessions,
-            chain,
-            report,
-        };
+        let CredentialKeeperArgs { issuer, base_url, settings, handles_events } = args;
+        let (chain, report) = (self.chain.clone(), self.report.clone());
+        let args = Args { issuer, base_url, settings, handles_events, chain, report };
         ChildSpec::worker::<actor::CredentialKeeper>(&self.actor, args)
     }
 

@@ -42,7 +42,7 @@ pub(crate) const REJECTION_CODES: [&str; 3] =
 
 /// A call.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum FlowCall {
+pub enum FlowCall {
     /// Replaces the claims of the credential.
     EditClaims(Map<String, Value>),
     /// Sends the applicant to a link.
@@ -120,7 +120,7 @@ impl FlowCall {
     }
 
     /// Checks the members of the call. All violations are named at once.
-    pub fn check(&self) -> Result<(), Refusal> {
+    pub(crate) fn check(&self) -> Result<(), Refusal> {
         let mut violations = Vec::new();
         match self {
             Self::EditClaims(claims) => check_claims(&mut violations, claims),
@@ -166,13 +166,13 @@ impl FlowCall {
     }
 
     /// Whether the call is decided by the participant at the node too.
-    pub fn needs_read(&self, record: &FlowRecord) -> bool {
+    pub(crate) fn needs_read(&self, record: &FlowRecord) -> bool {
         matches!(self, Self::Reject { .. }) && record.variant == Variant::Onboarding && record.side == Side::Validator
     }
 
     /// Performs a call that was checked. `shown` is the applicant's participant, where it is needed; `now` in milliseconds since the
     /// epoch.
-    pub fn perform(&self, record: &FlowRecord, shown: Option<&ShownParticipant>, now: i64) -> CallEnd {
+    pub(crate) fn perform(&self, record: &FlowRecord, shown: Option<&ShownParticipant>, now: i64) -> CallEnd {
         let mut progress = Progress::of(record.clone());
         if let Some(shown) = shown {
             // The chain may have decided meanwhile: then the record says so, and the call comes too late.

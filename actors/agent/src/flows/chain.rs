@@ -26,11 +26,11 @@ pub(crate) struct ReadContext {
     pub now: i64,
 }
 
-/// The flow behind reads of the applicant's participant, and of the validator's where it is ours. Nothing when nothing is new; the height of a
+/// The flow behind reads of the applicant's participant, if it has one, and of the validator's where it is ours. Nothing when nothing is new; the height of a
 /// read is.
 pub(crate) fn after_read(
     record: &FlowRecord,
-    applicant: &ShownParticipant,
+    applicant: Option<&ShownParticipant>,
     own_validator: Option<&ShownParticipant>,
     context: &ReadContext,
 ) -> Option<(Progress, Vec<Message>)> {
@@ -38,8 +38,8 @@ pub(crate) fn after_read(
     let facts = [(context.is_newest, Guard::NewestFlow), (context.is_gate_passed, Guard::GatePassed)];
     let facts = facts.into_iter().filter(|(holds, _)| *holds).map(|(_, guard)| guard);
     let cause = Cause {
-        read: Some(applicant.to_read()),
-        validation: Some(applicant.to_validation(context.now)),
+        read: applicant.map(ShownParticipant::to_read),
+        validation: applicant.map(|applicant| applicant.to_validation(context.now)),
         new_id: Uuid::new_v4().to_string(),
         ..Cause::new(Trigger::ChainPending, context.now)
     };
@@ -233,13 +233,13 @@ mod tests {
         let context = ReadContext { is_newest: true, is_gate_passed: true, now: 2_000, ..ReadContext::default() };
         let waiting = in_state(FlowState::OrSent);
         let validated = shown(WireState::Validated, 6, 12);
-        let (progress, messages) = after_read(&waiting, &validated, None, &context).expect("it moves");
+        let (progress, messages) = after_read(&waiting, Some(&validated), None, &context).expect("it moves");
         assert_eq!((progress.record.state, messages.len()), (FlowState::Validated, 0));
-        assert_eq!(after_read(&progress.record, &validated, None, &context), None, "it is known");
+        assert_eq!(after_read(&progress.record, Some(&validated), None, &context), None, "it is known");
         let late = shown(WireState::Terminated, 7, 11);
-        assert_eq!(after_read(&progress.record, &late, None, &context), None, "its node lags");
+        assert_eq!(after_read(&progress.record, Some(&late), None, &context), None, "its node lags");
         let higher = shown(WireState::Validated, 6, 13);
-        let (refreshed, _) = after_read(&progress.record, &higher, None, &context).expect("the height is kept");
+        let (refreshed, _) = after_read(&progress.record, Some(&higher), None, &context).expect("the height is kept");
         assert_eq!((refreshed.changes.len(), refreshed.record.round.read_at), (0, 13));
 
         // A renewal opens the flow again, with the claims of now.
@@ -247,7 +247,7 @@ mod tests {
         let renewed = shown(WireState::Pending, 8, 14);
         let claims = serde_json::json!({"name": "n"}).as_object().cloned();
         let with_claims = ReadContext { claims: claims.clone(), ..context.clone() };
-        let (again, messages) = after_read(&completed, &renewed, None, &with_claims).expect("it is renewed");
+        let (again, messages) = after_read(&completed, Some(&renewed), None, &with_claims).expect("it is renewed");
         assert_eq!(
             (again.record.state, again.record.round.number, &again.record.claims),
             (FlowState::OrSent, 2, &claims)
@@ -257,7 +257,7 @@ mod tests {
             [again.record.thread_id.as_deref().expect("a thread")]
         );
         let blocked = ReadContext { is_gate_passed: false, ..context };
-        let (held_up, messages) = after_read(&completed, &renewed, None, &blocked).expect("the height is kept");
+        let (held_up, messages) = after_read(&completed, Some(&renewed), None, &blocked).expect("the height is kept");
         assert_eq!((held_up.record.state, messages.len()), (FlowState::Completed, 0), "the peer is not trusted now");
     }
 
@@ -268,12 +268,13 @@ mod tests {
         record.side = Side::Validator;
         let pending = shown(WireState::Pending, 5, 12);
         let mut own = ShownParticipant { participant: validator(), height: 12 };
-        let (untouched, _) = after_read(&record, &pending, Some(&own), &context).expect("the height is kept");
+        let (untouched, _) = after_read(&record, Some(&pending), Some(&own), &context).expect("the height is kept");
         assert_eq!(untouched.record.state, FlowState::Validating);
         own.participant.revoked = Some(Timestamp::default());
-        let (ended, messages) = after_read(&record, &pending, Some(&own), &context).expect("it ends");
+        let (ended, messages) = after_read(&record, Some(&pending), Some(&own), &context).expect("it ends");
         assert_eq!((ended.record.state, messages.len()), (FlowState::ParticipantRevoked, 1));
-        let (validated, _) = after_read(&record, &shown(WireState::Validated, 6, 13), None, &context).expect("moves");
+        let (validated, _) =
+            after_read(&record, Some(&shown(WireState::Validated, 6, 13)), None, &context).expect("moves");
         assert_eq!(validated.record.validation.map(|one| one.submission), Some(Submission::Operator));
     }
 }

@@ -18,6 +18,18 @@ pub(crate) enum SessionPayment {
     Foreign,
 }
 
+/// The records of an issuer in a session at the node that a flow does not know.
+pub(crate) fn unknown_records(
+    record: &FlowRecord,
+    session_id: &str,
+    found: Option<&ParticipantSession>,
+    issuer_participant_id: u64,
+) -> usize {
+    let Some(session) = found else { return 0 };
+    let of_issuer = session.session_records.iter().filter(|one| one.issuer_participant_id == issuer_participant_id);
+    of_issuer.count().saturating_sub(record.paid_under(session_id))
+}
+
 /// Compares a session at the node with a record.
 pub(crate) fn session_payment(
     record: &FlowRecord,
@@ -30,8 +42,7 @@ pub(crate) fn session_payment(
     if session.corporation_id != own.corporation_id || session.vs_operator != own.address {
         return SessionPayment::Foreign;
     }
-    let of_issuer = session.session_records.iter().filter(|one| one.issuer_participant_id == issuer_participant_id);
-    match of_issuer.count().saturating_sub(record.paid_under(session_id)) {
+    match unknown_records(record, session_id, found, issuer_participant_id) {
         0 => SessionPayment::AsKnown,
         1 => SessionPayment::OneMore,
         _ => SessionPayment::SeveralMore,

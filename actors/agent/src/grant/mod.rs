@@ -72,4 +72,14 @@ impl WantedGrant {
             participant_id,
         }
     }
+
+    /// The grant to validate those who apply to a participant.
+    pub fn to_validate(schema_id: u64, participant_id: u64, role: ParticipantRole) -> Self {
+        Self {
+            role,
+            message: "MsgSetParticipantOPToValidated",
+            schema_id: Some(schema_id),
+            participant_id: Some(participant_id),
+        }
+    }
 }

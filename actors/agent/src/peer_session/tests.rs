@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::store::{
     AgentStore, ArrivedMessage, BasicMessageFilter, ConnectionFilter, MessageRole, PeerLimits, QueuedMessage,
-    SentMessage, StoreKey, StoreKeys, StoreSettings, StoredBasicMessage, TakenMessage,
+    SentMessage, StoreKey, StoreKeys, StoreSettings, StoredBasicMessage, TakenMessage, no_flows,
 };
 
 const MAX_AGE: i64 = 24 * 3600;
@@ -82,6 +82,7 @@ impl Model {
             invitation: None,
             prior: None,
             verdict: None,
+            flows: no_flows(),
             now: self.now * 1000,
         };
         let taken = self.sides[to].store.take_message(&arrived, &LIMITS).await.expect("the store works");

@@ -29,6 +29,11 @@ fn opening(content: &Result<Content, ContentError>) -> Option<&VtFlow> {
     }
 }
 
+/// Whether a message opens a flow.
+pub(super) fn is_opening(content: &Content) -> bool {
+    matches!(content, Content::VtFlow(VtFlow::OnboardingRequest { .. } | VtFlow::IssuanceRequest { .. }))
+}
+
 impl PeerService {
     /// Whether a peer that is not trusted opens the onboarding by which it becomes so.
     pub(super) async fn is_exempt(

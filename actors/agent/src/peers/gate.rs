@@ -14,7 +14,11 @@ use svc_kit::wall_clock;
 use svc_net::upstream::{HttpUpstream, NodeClientError, UpstreamEndpoints, UpstreamError, indexer_reach};
 use svc_otel::metrics;
 use svc_trust::{EssentialCredential, EssentialSchemas};
-use svc_wire::{participant_state::ParticipantState, proto::svc::pp::v1::OnboardingState, timestamp};
+use svc_wire::{
+    participant_state::ParticipantState,
+    proto::svc::pp::v1::{OnboardingState, ParticipantRole},
+    timestamp,
+};
 use tokio::time::{Instant, timeout};
 
 use crate::{
@@ -127,7 +131,8 @@ impl TrustGate {
         self.verdicts.invalidate_all();
     }
 
-    /// Whether a DID has a participant that waits for its validation by this agent, for an essential credential, at the node.
+    /// Whether a DID has a participant that waits for its validation by this agent, or for the credential behind it, at the node. The
+    /// credential is an essential one: without it the DID cannot be trusted.
     pub async fn is_applicant(&self, did: &str, participant_id: u64) -> Result<bool, UnknownVerdict> {
         let read = timeout(MAX_WAIT, self.read_applicant(did, participant_id)).await;
         read.unwrap_or_else(|_| Err(UnknownVerdict(format!("no answer within {MAX_WAIT:?}"))))
@@ -138,7 +143,15 @@ impl TrustGate {
         let registry = NodeRegistry(&account);
         let unknown = |error: NodeClientError| UnknownVerdict(format!("node: {error}"));
         let Some(applicant) = registry.participant(participant_id).await.map_err(unknown)? else { return Ok(false) };
-        if applicant.did != did || applicant.op_state() != OnboardingState::Pending {
+        let now = timestamp::unix_nanos(&account.chain_time());
+        let waits = match applicant.op_state() {
+            OnboardingState::Pending => true,
+            OnboardingState::Validated => {
+                applicant.role() == ParticipantRole::Holder && state_of(&applicant, now) == ParticipantState::Active
+            }
+            _ => false,
+        };
+        if applicant.did != did || !waits {
             return Ok(false);
         }
         let validator = registry.participant(applicant.validator_participant_id).await.map_err(unknown)?;

@@ -29,8 +29,9 @@ pub(crate) use self::{
     prepared_message::PreparedMessage,
     proven_message::ProvenMessage,
     reaction::{Reaction, react},
+    requests::{queue_refused, store_failed},
     resolver::PeerResolver,
-    service::PeerParts,
+    service::{PeerParts, now_millis},
 };
 pub use self::{
     requests::{InvitationRequest, SentInvitation},

@@ -68,8 +68,8 @@ pub(crate) fn react(
             Reaction { exchange, ..Reaction::default() }
         }
         Ok(Content::IssueCredential(step)) => react_to_step(message, step, connection_id, exchange, now),
-        Ok(Content::Empty | Content::Disclosures(_)) => Reaction::default(),
-        Ok(Content::VtFlow(_)) => not_understood(thread, &ContentError::Unknown),
+        // Flows have a part of their own.
+        Ok(Content::Empty | Content::Disclosures(_) | Content::VtFlow(_)) => Reaction::default(),
         Err(error) => not_understood(thread, error),
     }
 }
@@ -219,7 +219,7 @@ mod tests {
             ("https://didcomm.org/trust-ping/2.0/ping", json!({})),
             ("https://didcomm.org/basicmessage/2.0/message", json!({"content": 7})),
             ("https://didcomm.org/out-of-band/2.0/invitation", json!({})),
-            ("https://didcomm.org/vt-flow/1.0/validating", json!({})),
+            ("https://didcomm.org/vt-flow/1.0/oob-link", json!({})),
         ] {
             let message = Message::new("1", kind, body).in_thread("t");
             let report = reaction(&message, None).answer.expect("a report");

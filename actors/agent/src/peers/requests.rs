@@ -53,7 +53,7 @@ pub struct SentInvitation {
     pub out_of_band_id: Option<String>,
 }
 
-pub(super) fn store_failed(error: &AgentStoreError) -> Refusal {
+pub(crate) fn store_failed(error: &AgentStoreError) -> Refusal {
     tracing::error!(%error, "the store of peers cannot be used");
     Refusal::not_ready(AgentPart::Store, "the store cannot be used now", 5)
 }
@@ -62,7 +62,7 @@ pub(super) fn unknown_connection(id: &str) -> Refusal {
     Refusal::new(RefusalCode::UnknownId, format!("no connection has the id {id:?}"))
 }
 
-pub(super) fn queue_refused(refusal: QueueRefusal) -> Refusal {
+pub(crate) fn queue_refused(refusal: QueueRefusal) -> Refusal {
     let reason = match refusal {
         QueueRefusal::Ended => "the peer has ended the connection",
         QueueRefusal::PeerFull => "too many messages wait for this peer",
@@ -280,7 +280,7 @@ impl PeerService {
     }
 
     /// Has the session of a connection look at the outbox. Where it cannot be started now, the directory does so later.
-    pub(super) async fn message_queued(&self, connection_id: &str, public_did: &str) {
+    pub(crate) async fn message_queued(&self, connection_id: &str, public_did: &str) {
         match self.session(public_did).await {
             Ok(session) => session.message_due(connection_id),
             Err(error) => {

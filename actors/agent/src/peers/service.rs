@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     courier::CourierHandle,
+    flows::FlowHearing,
     keeper::KeeperHandle,
     peer_directory::{PeerDirectory, SessionError, SessionLease, peer_tag},
     peer_session,
@@ -30,7 +31,7 @@ const SMALL_MESSAGE: usize = 16 * 1024;
 pub(super) const RETRY_SECONDS: u64 = 5;
 /// Fresh resolutions of one DID: the messages of a stranger must not make this agent ask another server again and again.
 const FRESH_PER_SECOND: f64 = 0.1;
-/// Answers to one peer that is not trusted.
+/// Answers to one peer that is not trusted, and those to one that names an unknown flow.
 const UNTRUSTED_ANSWERS_PER_SECOND: f64 = 1.0 / 60.0;
 
 /// Talks to peers. Clones share everything.
@@ -52,6 +53,8 @@ pub(super) struct Inner {
     pub strangers: Rates,
     pub fresh: Rates,
     pub untrusted_answers: Rates,
+    pub unknown_flow_answers: Rates,
+    pub flows: FlowHearing,
     pub refusals: RefusalLog,
     pub known_peers: KnownPeers,
     /// Grows with each basic message that is stored: callers wait for it.
@@ -69,13 +72,14 @@ pub(crate) struct PeerParts {
     pub directory: PeerDirectory,
     pub courier: Option<CourierHandle>,
     pub client: OutboundClient,
+    pub flows: FlowHearing,
     /// Events that are stored for the receiver; `None` without one.
     pub max_events: Option<u64>,
 }
 
 impl PeerService {
     pub(crate) fn new(parts: PeerParts) -> Self {
-        let PeerParts { settings, store, guard, keeper, resolver, gate, directory, courier, client, max_events } =
+        let PeerParts { settings, store, guard, keeper, resolver, gate, directory, courier, client, flows, max_events } =
             parts;
         let per_peer = f64::from(settings.rate_per_peer);
         let strangers = f64::from(settings.new_peers_per_minute);
@@ -85,6 +89,8 @@ impl PeerService {
             strangers: Rates::new(strangers / 60.0, strangers),
             fresh: Rates::new(FRESH_PER_SECOND, 1.0),
             untrusted_answers: Rates::new(UNTRUSTED_ANSWERS_PER_SECOND, 1.0),
+            unknown_flow_answers: Rates::new(UNTRUSTED_ANSWERS_PER_SECOND, 1.0),
+            flows,
             refusals: RefusalLog::default(),
             known_peers: KnownPeers::default(),
             records: watch::Sender::new(0),
@@ -103,6 +109,11 @@ impl PeerService {
     /// Returns the settings.
     pub fn settings(&self) -> &PeerSettings {
         &self.0.settings
+    }
+
+    /// The bounds of the rows that peers make.
+    pub(crate) fn limits(&self) -> &PeerLimits {
+        &self.0.limits
     }
 
     pub(crate) fn outbox_changed(&self) {
@@ -155,7 +166,7 @@ impl PeerService {
         self.0.refusals.note(refusal.code(), &refusal);
     }
 
-    pub(super) fn notify_courier(&self) {
+    pub(crate) fn notify_courier(&self) {
         if let Some(courier) = &self.0.courier {
             courier.events_stored();
         }

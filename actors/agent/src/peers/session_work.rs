@@ -1,6 +1,6 @@
 //! The work of the sessions.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
@@ -16,15 +16,17 @@ use svc_otel::metrics;
 use uuid::Uuid;
 
 use super::{
+    applicant::is_opening,
     prepared_message::PreparedMessage,
     proven_message::ProvenMessage,
     service::{PeerService, RETRY_SECONDS, known_protocol, now_millis},
     settings::PeerAdmission,
 };
 use crate::{
+    flows::{HeardFacts, PeerStanding, UnknownFacts},
     peer_directory::peer_tag,
     peer_session::{PeerWork, SendEnd, TakenReceipt},
-    store::{AgentStoreError, ArrivedMessage, QueuedMessage, SentMessage, TakenMessage},
+    store::{AgentStoreError, ArrivedMessage, FlowPart, QueuedMessage, SentMessage, TakenMessage},
 };
 
 impl PeerWork for PeerService {
@@ -106,19 +108,27 @@ impl PeerService {
                 return (unavailable, None, "unknown_verdict");
             }
         };
-        let is_admitted =
-            inner.settings.admission == PeerAdmission::Any || verdict.is_some_and(|verdict| verdict.is_trusted);
-        let is_admitted = match is_admitted {
-            true => Ok(true),
-            false => self.is_exempt(proven, content).await,
-        };
-        let is_admitted = match is_admitted {
-            Ok(is_admitted) => is_admitted,
+        let is_trusted = verdict.is_some_and(|verdict| verdict.is_trusted);
+        let standing = if is_trusted { Ok(false) } else { self.is_exempt(proven, content).await };
+        let standing = match standing {
+            Ok(is_exempt) => PeerStanding { is_trusted, is_exempt },
             Err(error) => {
                 inner.refusals.note("verdict_unknown", &error);
                 return (unavailable, None, "unknown_verdict");
             }
         };
+        let mut is_admitted =
+            inner.settings.admission == PeerAdmission::Any || standing.is_trusted || standing.is_exempt;
+        if let (false, Ok(content)) = (is_admitted, content) {
+            // An applicant becomes trusted by the flow that it has begun.
+            match inner.flows.is_of_live_flow(&proven.public_did, &proven.message, content).await {
+                Ok(is_of_flow) => is_admitted = is_of_flow,
+                Err(error) => {
+                    inner.refusals.note("store", &error);
+                    return (unavailable, None, "store_failed");
+                }
+            }
+        }
         if !is_admitted {
             inner.refusals.note("untrusted", &"a peer that is no verifiable service");
             return (Receipt::Taken, None, "untrusted");
@@ -130,6 +140,13 @@ impl PeerService {
             inner.refusals.note("strangers", &"too many peers begin to talk");
             return (Receipt::Busy { retry_after }, None, "busy");
         }
+        let flows = match self.flow_part(proven, content, standing).await {
+            Ok(flows) => flows,
+            Err(error) => {
+                inner.refusals.note("flow_unknown", &error);
+                return (unavailable, None, "unknown_flow");
+            }
+        };
         let arrived = ArrivedMessage {
             message: &proven.message,
             content,
@@ -138,6 +155,7 @@ impl PeerService {
             invitation: proven.invitation.as_ref(),
             prior: proven.prior.as_ref(),
             verdict,
+            flows,
             now: now_millis(),
         };
         let taken = inner.store.take_message(&arrived, &inner.limits).await;
@@ -160,10 +178,15 @@ impl PeerService {
                 tracing::debug!(peer = peer_tag(&proven.public_did), "most remembered messages are of this peer");
                 (Receipt::Busy { retry_after: 60 }, None, "memory_full")
             }
+            Ok(Ok(TakenMessage::FlowsFull)) => {
+                inner.refusals.note("flows_full", &"too many flows of a peer have not ended, or too much waits for it");
+                (Receipt::Busy { retry_after: 60 }, None, "flows_full")
+            }
             Ok(Ok(TakenMessage::Repeated { connection_id, has_answer })) => {
                 (Receipt::Taken, has_answer.then_some(connection_id), "repeated")
             }
-            Ok(Ok(TakenMessage::New { connection_id, has_answer, has_event, has_record })) => {
+            Ok(Ok(TakenMessage::New { connection_id, has_answer, has_event, has_record, flows })) => {
+                inner.flows.changed(flows);
                 if has_event {
                     self.notify_courier();
                 }
@@ -173,6 +196,25 @@ impl PeerService {
                 (Receipt::Taken, has_answer.then_some(connection_id), "stored")
             }
         }
+    }
+
+    /// Reads what a message about a flow needs, before its transaction.
+    async fn flow_part(
+        &self,
+        proven: &ProvenMessage,
+        content: &Result<Content, ContentError>,
+        standing: PeerStanding,
+    ) -> Result<FlowPart<'_>, UnknownFacts> {
+        let (flows, mut heard, mut answers_unknown) = (&self.0.flows, HeardFacts::default(), false);
+        if let Ok(content) = content {
+            heard = flows.read(&proven.public_did, &proven.message, content, standing).await?;
+            let is_step = matches!(content, Content::VtFlow(_)) && !is_opening(content);
+            answers_unknown = is_step
+                && !flows.has_flow(&proven.public_did, &proven.message).await?
+                && self.0.unknown_flow_answers.take(&peer_tag(&proven.public_did), Instant::now()).is_ok();
+        }
+        let (key, max_per_peer) = (flows.key(), flows.max_per_peer());
+        Ok(FlowPart { key, heard, max_per_peer, answers_unknown })
     }
 
     /// Ends the connection whose peer gives up its DID.

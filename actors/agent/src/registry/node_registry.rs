@@ -7,8 +7,8 @@ use svc_trust::{RegistryParticipant, RegistrySchema};
 use svc_wire::{
     proto::svc::{
         cs::v1::{
-            CredentialSchema, HolderOnboardingMode, QueryGetCredentialSchemaRequest, QueryGetCredentialSchemaResponse,
-            QueryListCredentialSchemasRequest, QueryListCredentialSchemasResponse,
+            CredentialSchema, HolderOnboardingMode, PricingAssetType, QueryGetCredentialSchemaRequest,
+            QueryGetCredentialSchemaResponse, QueryListCredentialSchemasRequest, QueryListCredentialSchemasResponse,
         },
         di::v1::{QueryGetDigestRequest, QueryGetDigestResponse},
         ec::v1::{
@@ -16,10 +16,12 @@ use svc_wire::{
             QueryListEcosystemsResponse,
         },
         pp::v1::{
-            Participant, ParticipantRole, QueryGetParticipantRequest, QueryGetParticipantResponse,
+            Participant, ParticipantRole, ParticipantSession, QueryFindBeneficiariesRequest,
+            QueryFindBeneficiariesResponse, QueryGetParticipantRequest, QueryGetParticipantResponse,
             QueryGetParticipantSessionRequest, QueryGetParticipantSessionResponse, QueryListParticipantsRequest,
             QueryListParticipantsResponse,
         },
+        xr::v1::{QueryGetPriceRequest, QueryGetPriceResponse},
     },
     timestamp,
 };
@@ -90,10 +92,16 @@ impl NodeRegistry<'_> {
 
     /// A participant; `None` when the node does not show it.
     pub async fn participant(&self, id: u64) -> Result<Option<Participant>, NodeClientError> {
+        Ok(self.participant_with_height(id).await?.map(|(participant, _)| participant))
+    }
+
+    /// A participant, and the height of the state that it was read from; `None` when the node does not show it.
+    pub async fn participant_with_height(&self, id: u64) -> Result<Option<(Participant, u64)>, NodeClientError> {
+        let path = self.0.access.chain.registry.namespace().query_path("pp", "GetParticipant");
         let request = QueryGetParticipantRequest { id };
-        let found: Result<QueryGetParticipantResponse, _> = self.query(("pp", "GetParticipant"), &request).await;
+        let found = self.0.pipeline().node().query_with_height(&path, &request, 0).await;
         match found {
-            Ok(found) => Ok(found.participant),
+            Ok((QueryGetParticipantResponse { participant }, height)) => Ok(participant.map(|one| (one, height))),
             // The chain answers an unknown id with an internal error.
             Err(NodeClientError::Query { error, .. }) if error.codespace == "sdk" && error.code == 6 => Ok(None),
             Err(error) => Err(error),
@@ -168,13 +176,43 @@ impl NodeRegistry<'_> {
         Ok(found.and_then(|found| found.digest).and_then(|digest| nanos(digest.created.as_ref())))
     }
 
-    /// Whether a session has a record of an issuer.
-    pub async fn has_session(&self, id: &str, issuer: u64) -> Result<bool, NodeClientError> {
+    /// A session; `None` when the node states that there is none.
+    pub async fn session(&self, id: &str) -> Result<Option<ParticipantSession>, NodeClientError> {
         let request = QueryGetParticipantSessionRequest { id: id.to_owned() };
         let found: Option<QueryGetParticipantSessionResponse> =
             self.find(("pp", "GetParticipantSession"), &request).await?;
-        let session = found.and_then(|found| found.participant_session);
+        Ok(found.and_then(|found| found.participant_session))
+    }
+
+    /// Whether a session has a record of an issuer.
+    pub async fn has_session(&self, id: &str, issuer: u64) -> Result<bool, NodeClientError> {
+        let session = self.session(id).await?;
         Ok(session.is_some_and(|one| one.session_records.iter().any(|record| record.issuer_participant_id == issuer)))
+    }
+
+    /// The participants that an issuance by a participant pays.
+    pub async fn beneficiaries(&self, issuer: u64) -> Result<Vec<Participant>, NodeClientError> {
+        let request = QueryFindBeneficiariesRequest { issuer_participant_id: issuer, verifier_participant_id: 0 };
+        let found: QueryFindBeneficiariesResponse = self.query(("pp", "FindBeneficiaries"), &request).await?;
+        Ok(found.participants)
+    }
+
+    /// An amount of a schema's pricing asset in the denomination of fees, in base units.
+    pub async fn price_in_fees(&self, schema: &CredentialSchema, amount: u64) -> Result<u128, NodeClientError> {
+        let denom = self.0.access.chain.params.denom.clone();
+        if schema.pricing_asset_type() == PricingAssetType::Coin && schema.pricing_asset == denom {
+            return Ok(u128::from(amount));
+        }
+        let request = QueryGetPriceRequest {
+            base_asset_type: schema.pricing_asset_type,
+            base_asset: schema.pricing_asset.clone(),
+            quote_asset_type: PricingAssetType::Coin as i32,
+            quote_asset: denom,
+            amount: amount.to_string(),
+        };
+        let found: QueryGetPriceResponse = self.query(("xr", "GetPrice"), &request).await?;
+        // A price that is no number is above every bound.
+        Ok(found.price.parse().unwrap_or(u128::MAX))
     }
 }
 

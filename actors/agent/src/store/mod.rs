@@ -7,7 +7,6 @@ mod agent_store;
 mod chain_rows;
 mod credential_rows;
 mod error;
-#[cfg_attr(not(test), expect(dead_code, reason = "the actors of flows are not built yet"))]
 mod flow_rows;
 mod head_file;
 mod key_rows;
@@ -24,16 +23,20 @@ pub use chain_rows::{ResolutionProgress, StoredChain};
 pub use credential_rows::{CredentialKind, CredentialState, StoredCredential};
 pub(crate) use credential_rows::{KEY_REMOVED, NOT_SENT};
 pub use error::AgentStoreError;
-pub(crate) use flow_rows::RequestedFlow;
+pub use flow_rows::FlowFilter;
+pub(crate) use flow_rows::{ContentKind, FlowContent, FlowRefusal, FlowWrite, RequestedFlow, WrittenFlow};
 pub use head_file::{HeadFile, PublishedHead};
 pub use key_rows::{KeyUse, RotationPhase, StoredRotation};
 pub use outbox::{BlockEvents, DeadLetter, EventGap, OutboxEvent, OutboxSizes};
+#[cfg(test)]
+pub(crate) use peer_rows::testing::no_flows;
 pub(crate) use peer_rows::{
-    ArrivedMessage, MessageRoute, PeerLimits, QueueRefusal, QueuedMessage, SentMessage, TakenMessage,
+    ArrivedMessage, FlowPart, MessageRoute, PeerLimits, QueueRefusal, QueuedMessage, SentMessage, TakenMessage,
 };
 pub use peer_rows::{
     BasicMessageFilter, ConnectionFilter, ConnectionRole, ExchangeFilter, ExchangeState, MessageRole, OwnPeerDid,
     StoredBasicMessage, StoredConnection, StoredExchange, Verdict,
 };
 pub use portable::{ExportError, ImportError, ImportReport, StoreExport, has_export_end, import_store};
+pub(crate) use sealing::ContentKey;
 pub use sealing::{PrivateKey, SealingError, StoreKey, StoreKeys};

@@ -245,10 +245,17 @@ impl State {
         };
         if has_event_of(&GRANT_MODULES) {
             watcher.resolution.told();
+            watcher.flows.grants_changed();
         }
         if has_event_of(&CREDENTIAL_MODULES) {
             watcher.credentials.registry_changed();
         }
+        let participant = |event: &IndexerEvent| {
+            let is_one = event.payload.entity_type.as_deref() == Some("Participant");
+            event.payload.entity_id.as_deref().filter(|_| is_one)?.parse().ok()
+        };
+        let handled = events.iter().filter(|event| watcher.handled.contains(&event.event_type));
+        watcher.flows.participants_changed(handled.filter_map(participant).collect());
     }
 
     /// Stores the complete blocks, one transaction at a time, and then reads the next page.
@@ -358,12 +365,17 @@ impl State {
 
     fn publish(&self) {
         let phase = self.subscription.phase();
-        self.args.state.with(|state| {
+        let is_live = phase == SubscriptionPhase::Live && self.collector.next_blocks().len() <= MAX_LIVE_BLOCKS;
+        let was_live = self.args.state.with(|state| {
             state.stored_height = self.collector.cursor();
             state.is_connected = phase != SubscriptionPhase::Connecting;
-            state.is_live = phase == SubscriptionPhase::Live && self.collector.next_blocks().len() <= MAX_LIVE_BLOCKS;
             state.skipped = self.collector.skipped();
+            std::mem::replace(&mut state.is_live, is_live)
         });
+        if is_live && !was_live {
+            // Events may have been missed behind a gap of the index.
+            self.args.watcher.flows.read_all();
+        }
     }
 }
 

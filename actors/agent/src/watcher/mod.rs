@@ -25,6 +25,7 @@ use crate::{
     chain_link::{ChainLinkHandle, OwnWrites},
     courier::CourierHandle,
     credentials::CredentialHandle,
+    flow_directory::FlowDirectory,
     notification::NotificationMaker,
     resolution::ResolutionHandle,
     store::AgentStore,
@@ -132,6 +133,8 @@ pub(crate) struct WatcherArgs {
     pub resolution: ResolutionHandle,
     /// Hears of the same events.
     pub credentials: CredentialHandle,
+    /// Hears of the participants that events name.
+    pub flows: FlowDirectory,
     /// Knows the transactions of the agent's account.
     pub own_writes: OwnWrites,
     /// The pipeline's node and clock, which show whether the indexer is one of the same chain.

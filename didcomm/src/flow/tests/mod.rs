@@ -59,6 +59,7 @@ fn record(side: Side, variant: Variant, state: FlowState) -> FlowRecord {
         refusal: None,
         error_message: None,
         past: Vec::new(),
+        paid_before: 0,
         created_at: NOW - 1_000,
         updated_at: NOW - 1_000,
         last_event_at: NOW - 1_000,

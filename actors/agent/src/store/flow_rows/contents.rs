@@ -126,4 +126,18 @@ impl AgentStore {
     ) -> Result<Option<FlowContent>, AgentStoreError> {
         read(&mut *self.reader().acquire().await?, key, flow_id, kind, round).await
     }
+
+    /// Forgets a content of a flow.
+    pub(crate) async fn forget_flow_content(
+        &self,
+        flow_id: &str,
+        kind: ContentKind,
+        round: u32,
+    ) -> Result<(), AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        let sql = "DELETE FROM flow_content WHERE flow_id = $1 AND kind = $2 AND round = $3";
+        let query = sqlx::query(sql).bind(flow_id.to_owned()).bind(kind.as_str());
+        query.bind(to_column(u64::from(round))).execute(&mut *transaction).await?;
+        Ok(transaction.commit().await?)
+    }
 }

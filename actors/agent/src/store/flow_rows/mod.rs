@@ -10,4 +10,10 @@ mod records;
 mod tests;
 mod writes;
 
-pub(crate) use self::hearing::RequestedFlow;
+pub(in crate::store) use self::hearing::{Heard, HeardMessage, hear};
+pub use self::records::FlowFilter;
+pub(crate) use self::{
+    contents::{ContentKind, FlowContent},
+    hearing::RequestedFlow,
+    writes::{FlowRefusal, FlowWrite, WrittenFlow},
+};

@@ -16,7 +16,7 @@ const MAX_OF_PARTICIPANT: i64 = 100;
 
 /// A selection of flows.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct FlowFilter {
+pub struct FlowFilter {
     /// Side of this agent.
     pub side: Option<Side>,
     /// State of the connection.
@@ -188,11 +188,46 @@ impl AgentStore {
         rows.iter().map(read).collect()
     }
 
-    /// Returns the flows whose next step is due, the longest due first.
-    pub(crate) async fn due_flows(&self, now: i64, limit: usize) -> Result<Vec<FlowRecord>, AgentStoreError> {
-        let sql = format!("SELECT {COLUMNS} FROM flow WHERE due_at <= $1 ORDER BY due_at, id LIMIT $2");
-        let query = sqlx::query(AssertSqlSafe(sql)).bind(now).bind(to_column(limit as u64));
-        query.fetch_all(self.reader()).await?.iter().map(read).collect()
+    /// Returns a flow.
+    pub(crate) async fn flow(&self, id: &str) -> Result<Option<FlowRecord>, AgentStoreError> {
+        of_id(&mut *self.reader().acquire().await?, id).await
+    }
+
+    /// Returns the newest flow of a peer that has a thread.
+    pub(crate) async fn flow_of_thread(
+        &self,
+        peer_did: &str,
+        thread: &str,
+    ) -> Result<Option<FlowRecord>, AgentStoreError> {
+        of_thread(&mut *self.reader().acquire().await?, peer_did, thread).await
+    }
+
+    /// Returns the ids of flows whose next step is due, the longest due first.
+    pub(crate) async fn due_flows(&self, now: i64, limit: usize) -> Result<Vec<String>, AgentStoreError> {
+        let query = sqlx::query_scalar("SELECT id FROM flow WHERE due_at <= $1 ORDER BY due_at, id LIMIT $2");
+        Ok(query.bind(now).bind(to_column(limit as u64)).fetch_all(self.reader()).await?)
+    }
+
+    /// Moves the next step of a flow to another time, or leaves it without one.
+    pub(crate) async fn postpone_flow(&self, id: &str, due_at: Option<i64>) -> Result<(), AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        let query = sqlx::query("UPDATE flow SET due_at = $2 WHERE id = $1").bind(id.to_owned()).bind(due_at);
+        query.execute(&mut *transaction).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    /// Makes the flows due that are to be looked at later.
+    pub(crate) async fn wake_waiting_flows(&self, now: i64) -> Result<(), AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        sqlx::query("UPDATE flow SET due_at = $1 WHERE due_at > $1").bind(now).execute(&mut *transaction).await?;
+        Ok(transaction.commit().await?)
+    }
+
+    /// Returns the number of flows in each state.
+    pub(crate) async fn count_flows(&self) -> Result<Vec<(String, u64)>, AgentStoreError> {
+        let rows =
+            sqlx::query("SELECT state, COUNT(*) AS flows FROM flow GROUP BY state").fetch_all(self.reader()).await?;
+        rows.iter().map(|row| Ok((row.try_get("state")?, from_column(row.try_get("flows")?)))).collect()
     }
 
     /// Returns the time of the first step of any flow.

@@ -189,7 +189,7 @@ async fn flows_are_found_by_all_that_names_them() {
         assert_eq!(newest.iter().map(|one| one.id.as_str()).collect::<BTreeSet<_>>().len(), 3);
         assert_eq!(newest[0].id, "3");
         let due = store.due_flows(NOW, 10).await.expect("read");
-        assert_eq!(due.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["1", "3"]);
+        assert_eq!(due, ["1", "3"]);
         assert_eq!(store.next_flow_due().await.expect("read"), Some(NOW));
         assert!(store.due_flows(NOW - 1, 10).await.expect("read").is_empty());
 

@@ -3,7 +3,7 @@
 use sqlx::AnyConnection;
 use svc_didcomm::{
     Message,
-    flow::{FlowRecord, Progress},
+    flow::{FlowRecord, FlowState, Progress},
 };
 use svc_store::StatementBatch;
 
@@ -44,6 +44,10 @@ pub(crate) struct WrittenFlow {
     pub has_message: bool,
     /// Whether an event was queued.
     pub has_event: bool,
+    /// Changes of the state, in order.
+    pub changes: Vec<FlowState>,
+    /// The reason for which the flow waits since this change.
+    pub blocked: Option<String>,
 }
 
 /// Why a flow is not stored. Nothing of it is.
@@ -99,6 +103,8 @@ pub(in crate::store) async fn write_flow(
         record: record.clone(),
         has_message: !write.messages.is_empty(),
         has_event: limits.max_events.is_some() && !events.is_empty(),
+        changes: write.progress.changes.clone(),
+        blocked: record.blocked.as_ref().filter(|one| one.at == record.updated_at).map(|one| one.code.clone()),
     }))
 }
 

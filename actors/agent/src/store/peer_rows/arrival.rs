@@ -1,9 +1,11 @@
 //! A message of a peer: everything that it changes, in one transaction.
 
+use sqlx::AnyConnection;
 use svc_didcomm::{
     Message, Refusal,
     connection::{Arrival, Connection, Placement, end, place},
     delivery::is_answer,
+    flow::{FlowArrival, unknown_flow_message},
     from_prior::FromPrior,
     peer_did::comparable,
     protocol::{Content, ContentError},
@@ -20,12 +22,18 @@ use super::{
     types::{ConnectionRole, OwnPeerDid, PeerLimits, StoredConnection, Verdict},
 };
 use crate::{
+    flows::HeardFacts,
     peers::{PeerEvent, Reaction, react},
-    store::{agent_store::AgentStore, error::AgentStoreError, outbox::queue_peer_events},
+    store::{
+        agent_store::AgentStore,
+        error::AgentStoreError,
+        flow_rows::{FlowRefusal, Heard, HeardMessage, WrittenFlow, hear},
+        outbox::queue_peer_events,
+        sealing::ContentKey,
+    },
 };
 
 /// A message whose sender and recipient are proven.
-#[derive(Debug)]
 pub(crate) struct ArrivedMessage<'a> {
     /// The message.
     pub message: &'a Message,
@@ -41,12 +49,26 @@ pub(crate) struct ArrivedMessage<'a> {
     pub prior: Option<&'a FromPrior>,
     /// The decision about the peer.
     pub verdict: Option<Verdict>,
+    /// The part of flows.
+    pub flows: FlowPart<'a>,
     /// Milliseconds since the epoch.
     pub now: i64,
 }
 
+/// The part of flows in a message.
+pub(crate) struct FlowPart<'a> {
+    /// The key of their credentials.
+    pub key: &'a ContentKey,
+    /// The conditions that the node shows.
+    pub heard: HeardFacts,
+    /// Flows of one peer that may run.
+    pub max_per_peer: u64,
+    /// Whether a message about no flow is answered.
+    pub answers_unknown: bool,
+}
+
 /// The end of a message that has arrived.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) enum TakenMessage {
     /// It was handled.
     New {
@@ -58,6 +80,8 @@ pub(crate) enum TakenMessage {
         has_event: bool,
         /// Whether a record was stored.
         has_record: bool,
+        /// Flows that have changed.
+        flows: Vec<WrittenFlow>,
     },
     /// It was handled before.
     Repeated {
@@ -68,6 +92,58 @@ pub(crate) enum TakenMessage {
     },
     /// The memory against repetition is full, and this sender has filled most of it.
     MemoryFull,
+    /// Too many flows of the peer have not ended, or too many messages wait for it.
+    FlowsFull,
+}
+
+/// The consequences of a message about a flow.
+#[derive(Default)]
+struct FlowReaction {
+    answer: Option<Message>,
+    has_message: bool,
+    has_event: bool,
+    changed: Vec<WrittenFlow>,
+}
+
+/// The consequences of a message that is about a flow; none of another one.
+fn flow_reaction(heard: Heard, message: &Message, answers_unknown: bool) -> Option<FlowReaction> {
+    let answered = |answer: Option<Message>| FlowReaction { answer, ..FlowReaction::default() };
+    match heard {
+        Heard::OtherMessage => None,
+        Heard::Ignored => Some(FlowReaction::default()),
+        Heard::UnknownThread => {
+            Some(answered(answers_unknown.then(|| unknown_flow_message(message.thread(), &Uuid::new_v4().to_string()))))
+        }
+        Heard::Refused(_, answer) => Some(answered(Some(*answer))),
+        Heard::Changed(written) => Some(FlowReaction {
+            answer: None,
+            has_message: written.iter().any(|one| one.has_message),
+            has_event: written.iter().any(|one| one.has_event),
+            changed: written,
+        }),
+    }
+}
+
+async fn hear_flow(
+    connection: &mut AnyConnection,
+    content: &Content,
+    arrived: &ArrivedMessage<'_>,
+    peer: &Connection,
+    limits: &PeerLimits,
+) -> Result<Result<Heard, FlowRefusal>, AgentStoreError> {
+    let FlowPart { key, heard, max_per_peer, .. } = &arrived.flows;
+    let new_id = Uuid::new_v4().to_string();
+    let arrival = FlowArrival {
+        message: arrived.message,
+        content,
+        peer_did: &peer.public_did,
+        now: arrived.now,
+        new_id: &new_id,
+        facts: heard.facts.clone(),
+        read: heard.read,
+    };
+    let (requested, max_per_peer) = (heard.requested, *max_per_peer);
+    hear(connection, key, HeardMessage { arrival, connection_id: &peer.id, requested, max_per_peer }, limits).await
 }
 
 impl AgentStore {
@@ -131,15 +207,33 @@ impl AgentStore {
         if message.thread() != message.id {
             settle_thread(&mut batch, &connection_id, message.thread(), seconds);
         }
+        let is_about_flow =
+            matches!(arrived.content, Ok(Content::VtFlow(_) | Content::IssueCredential(_) | Content::ProblemReport(_)));
+        if is_about_flow {
+            batch.run(&mut transaction).await?;
+        }
+        let heard = match arrived.content {
+            Ok(content) if is_about_flow => {
+                match hear_flow(&mut transaction, content, arrived, &connection.connection, limits).await? {
+                    Ok(heard) => heard,
+                    Err(_) => return Ok(Ok(TakenMessage::FlowsFull)),
+                }
+            }
+            _ => Heard::OtherMessage,
+        };
+        let is_of_flow = heard != Heard::OtherMessage;
         let known = match arrived.content {
-            Ok(Content::IssueCredential(_) | Content::ProblemReport(_)) => {
-                batch.run(&mut transaction).await?;
+            Ok(Content::IssueCredential(_) | Content::ProblemReport(_)) if !is_of_flow => {
                 exchange_of_thread(&mut transaction, &connection_id, message.thread()).await?
             }
             _ => None,
         };
         let is_new = known.is_none();
-        let Reaction { record, mut exchange, answer } = react(message, arrived.content, &connection_id, known, now);
+        let of_flow = flow_reaction(heard, message, arrived.flows.answers_unknown);
+        let Reaction { record, mut exchange, answer } = match &of_flow {
+            Some(of_flow) => Reaction { answer: of_flow.answer.clone(), ..Reaction::default() },
+            None => react(message, arrived.content, &connection_id, known, now),
+        };
         if is_new && exchange.is_some() && !make_room(&mut transaction, &connection_id).await? {
             exchange = None;
         }
@@ -159,12 +253,19 @@ impl AgentStore {
                 note_answer(&mut batch, key, answer.to_json().to_string());
             }
         }
-        let has_event = limits.max_events.is_some() && !events.is_empty();
-        if has_event {
+        let has_own_event = limits.max_events.is_some() && !events.is_empty();
+        if has_own_event {
             queue_peer_events(&mut transaction, &events, seconds, limits.max_events).await?;
         }
         transaction.commit_with(&mut batch).await?;
-        Ok(Ok(TakenMessage::New { connection_id, has_answer, has_event, has_record: record.is_some() }))
+        let of_flow = of_flow.unwrap_or_default();
+        Ok(Ok(TakenMessage::New {
+            connection_id,
+            has_answer: has_answer || of_flow.has_message,
+            has_event: has_own_event || of_flow.has_event,
+            has_record: record.is_some(),
+            flows: of_flow.changed,
+        }))
     }
 
     /// Ends the connection whose peer gives up its DID. Returns whether an event was queued.

@@ -20,7 +20,7 @@ pub use self::types::{
     StoredBasicMessage, StoredConnection, StoredExchange, Verdict,
 };
 pub(crate) use self::{
-    arrival::{ArrivedMessage, TakenMessage},
+    arrival::{ArrivedMessage, FlowPart, TakenMessage},
     outbound::QueueRefusal,
     outbox_turn::{MessageRoute, QueuedMessage, SentMessage},
     types::PeerLimits,

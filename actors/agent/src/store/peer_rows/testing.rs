@@ -1,5 +1,7 @@
 //! Parts of the tests of peers and of their flows.
 
+use std::sync::LazyLock;
+
 use svc_didcomm::{
     Message, Refusal,
     from_prior::FromPrior,
@@ -7,8 +9,13 @@ use svc_didcomm::{
 };
 use svc_store::postgres_server::PostgresServer;
 
-use super::*;
-use crate::store::{AgentStore, StoreKey, StoreKeys, StoreSettings};
+use zeroize::Zeroizing;
+
+use super::{arrival::FlowPart, *};
+use crate::{
+    flows::HeardFacts,
+    store::{AgentStore, ContentKey, PrivateKey, StoreKey, StoreKeys, StoreSettings},
+};
 
 pub const OURS: &str = "did:web:ours";
 pub const THEIRS: &str = "did:web:theirs";
@@ -46,6 +53,14 @@ pub fn text(id: &str, sender: &str) -> Message {
     Message { from: Some(sender.to_owned()), ..message }
 }
 
+/// The part of flows of a message that is about none.
+pub fn no_flows() -> FlowPart<'static> {
+    static KEY: LazyLock<ContentKey> = LazyLock::new(|| {
+        PrivateKey { name: "flow-content".to_owned(), version: 1, secret: Zeroizing::new([3; 32]) }.into()
+    });
+    FlowPart { key: &KEY, heard: HeardFacts::default(), max_per_peer: 100, answers_unknown: false }
+}
+
 pub async fn take_with(
     store: &AgentStore,
     message: &Message,
@@ -61,6 +76,7 @@ pub async fn take_with(
         invitation: None,
         prior,
         verdict: Some(Verdict { is_trusted: true, at: SECONDS }),
+        flows: no_flows(),
         now: NOW,
     };
     store.take_message(&arrived, limits).await.expect("the store works")

@@ -28,7 +28,7 @@ async fn event_kinds(store: &AgentStore) -> Vec<String> {
 async fn a_message_its_record_its_answer_and_its_events_are_one_write_and_happen_once() {
     on_both(async |store: AgentStore| {
         let message = text("1", THEIRS);
-        let TakenMessage::New { connection_id, has_answer: false, has_event: true, has_record: true } =
+        let TakenMessage::New { connection_id, has_answer: false, has_event: true, has_record: true, .. } =
             take(&store, &message).await
         else {
             panic!("it is new");

@@ -1,0 +1,62 @@
+//! The parts that judge and issue credentials, but for the chain, which is found later. Clones share their caches and locks.
+
+use svc_net::{evidence::EvidenceFetcher, fetch::BoundedFetcher};
+use svc_trust::EssentialSchemas;
+
+use super::{
+    issuer::CredentialIssuer, judge::CredentialJudge, session_locks::SessionLocks, settings::CredentialSettings,
+};
+use crate::{
+    account_write::WritingAccount, chain_link::ChainAccess, keeper::KeeperHandle, registry::SchemaSources,
+    store::AgentStore,
+};
+
+/// The parts of an issuer.
+#[derive(Clone)]
+pub(crate) struct IssuerParts {
+    pub store: AgentStore,
+    pub keeper: KeeperHandle,
+    pub did: String,
+    pub corporation_id: u64,
+    days: u32,
+    judge: CredentialJudge,
+    sources: SchemaSources,
+    sessions: SessionLocks,
+}
+
+impl IssuerParts {
+    /// The parts of one DID.
+    pub fn new(
+        (store, keeper): (AgentStore, KeeperHandle),
+        (did, corporation_id): (String, u64),
+        settings: &CredentialSettings,
+        fetcher: BoundedFetcher,
+    ) -> Self {
+        let fetcher = EvidenceFetcher::new(fetcher);
+        let judge = CredentialJudge {
+            fetcher: fetcher.clone(),
+            essential_schemas: EssentialSchemas::default(),
+            allowed_ecosystems: settings.trusted_ecosystems.iter().cloned().collect(),
+        };
+        let (sources, sessions) = (SchemaSources::new(fetcher), SessionLocks::default());
+        Self { store, keeper, did, corporation_id, days: settings.days, judge, sources, sessions }
+    }
+
+    /// The issuer on a chain.
+    pub fn on_chain(&self, access: ChainAccess) -> CredentialIssuer {
+        let account = WritingAccount {
+            store: self.store.clone(),
+            access,
+            did: self.did.clone(),
+            corporation_id: self.corporation_id,
+        };
+        CredentialIssuer {
+            account,
+            keeper: self.keeper.clone(),
+            judge: self.judge.clone(),
+            sources: self.sources.clone(),
+            days: self.days,
+            sessions: self.sessions.clone(),
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The shell of the directory.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{StreamExt, stream};
+use serde_json::{Value, json};
+use svc_kit::{ActorBehaviour, ActorContext, ActorFailure};
+use svc_otel::metrics;
+use tokio::{task::AbortHandle, time::Instant};
+
+use super::{
+    FlowDirectory, FlowWork, Msg,
+    reading::{ReadEnd, ReadStep, Reading},
+};
+use crate::peers::now_millis;
+
+/// Flows that are started at a time.
+const BATCH: usize = 100;
+/// Shortest and longest time between two looks at the flows that are due.
+const MIN_PAUSE: Duration = Duration::from_millis(250);
+const MAX_PAUSE: Duration = Duration::from_secs(60);
+/// Participants that are read at the same time.
+const READ_AT_ONCE: usize = 8;
+/// Pause behind a node that does not answer.
+const READ_PAUSE: Duration = Duration::from_secs(2);
+/// Time between two readings without an event: an index may lose some.
+const READ_ALL_PAUSE: Duration = Duration::from_secs(600);
+
+/// Time between two counts of the flows.
+const MEASURE_PAUSE: Duration = Duration::from_secs(60);
+
+/// Arguments of the directory.
+pub(crate) struct Args {
+    pub work: Arc<dyn FlowWork>,
+    pub directory: FlowDirectory,
+}
+
+/// State of the directory.
+pub(crate) struct State {
+    args: Arc<Args>,
+    reading: Reading,
+    timer: Option<(Instant, AbortHandle)>,
+    looked_at: Option<Instant>,
+}
+
+/// The actor that starts and ends the sessions of flows.
+pub(crate) struct FlowDirectoryActor;
+
+impl ActorBehaviour for FlowDirectoryActor {
+    const KIND: &'static str = "flow_directory";
+    type Msg = Msg;
+    type Args = Args;
+    type State = State;
+
+    async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
+        context.mailbox().send(Msg::Wake);
+        context.mailbox().send(Msg::ReadAll);
+        context.mailbox().send(Msg::Measure);
+        context.send_after(READ_ALL_PAUSE, Msg::ReadUnfinished);
+        Ok(State { args: Arc::clone(args), reading: Reading::default(), timer: None, looked_at: None })
+    }
+
+    async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
+        let Args { work, directory } = &*state.args;
+        match message {
+            Msg::Wake => state.look(context).await,
+            Msg::Changed(ids) => {
+                for id in ids {
+                    // One that finds no place is due, and gets one later.
+                    if !directory.wake_running(&id) && directory.has_place() {
+                        directory.start(&id, work).await;
+                    }
+                }
+            }
+            Msg::AtRest(id, wakes) => {
+                let was_full = !directory.has_place();
+                directory.end(&id, wakes).await;
+                // A change that came in between has left the flow due.
+                state.wake_after(context, if was_full { Duration::ZERO } else { MIN_PAUSE });
+            }
+            Msg::Participants(ids) => {
+                state.reading.name(ids);
+                state.read(context);
+            }
+            Msg::ReadAll => {
+                state.reading.want(true);
+                state.read(context);
+            }
+            Msg::ReadUnfinished => {
+                state.reading.want(false);
+                state.read(context);
+                context.send_after(READ_ALL_PAUSE, Msg::ReadUnfinished);
+            }
+            Msg::GrantsChanged => {
+                let (work, mailbox) = (Arc::clone(work), context.mailbox());
+                context.spawn(async move {
+                    work.wake_waiting().await;
+                    mailbox.send(Msg::Wake);
+                });
+            }
+            Msg::Measure => {
+                let work = Arc::clone(work);
+                context.spawn(async move { work.measure().await });
+                context.send_after(MEASURE_PAUSE, Msg::Measure);
+            }
+            Msg::Read(end) => {
+                if state.reading.ended(end) {
+                    state.read(context);
+                } else {
+                    // It begins again with the next message, the latest behind the pause.
+                    context.send_after(READ_PAUSE, Msg::Participants(Vec::new()));
+                }
+            }
+        }
+        metrics::record_flow_sessions(state.args.directory.session_count());
+        Ok(())
+    }
+
+    fn observe(state: &State) -> Value {
+        json!({"sessions": state.args.directory.session_count(), "reading": format!("{:?}", state.reading)})
+    }
+}
+
+impl State {
+    /// Starts the sessions of flows that are due.
+    async fn look(&mut self, context: &ActorContext<Msg>) {
+        let since = self.looked_at.map_or(MIN_PAUSE, |at| at.elapsed());
+        if since < MIN_PAUSE {
+            self.wake_after(context, MIN_PAUSE - since);
+            return;
+        }
+        self.looked_at = Some(Instant::now());
+        let Args { work, directory } = &*self.args;
+        let pause = match work.due(BATCH).await {
+            Ok((ids, next)) => {
+                let mut has_more = ids.len() == BATCH;
+                for id in ids {
+                    if directory.wake_running(&id) {
+                        continue;
+                    }
+                    if !directory.has_place() {
+                        has_more = false;
+                        break;
+                    }
+                    directory.start(&id, work).await;
+                }
+                let left = next.map(|next| Duration::from_millis(next.saturating_sub(now_millis()).max(0) as u64));
+                match (has_more, left) {
+                    (true, _) => MIN_PAUSE,
+                    (false, Some(left)) => left.clamp(Duration::from_secs(1), MAX_PAUSE),
+                    (false, None) => MAX_PAUSE,
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the flows that are due cannot be read");
+                Duration::from_secs(5)
+            }
+        };
+        self.wake_after(context, pause);
+    }
+
+    fn wake_after(&mut self, context: &ActorContext<Msg>, pause: Duration) {
+        let due = Instant::now() + pause;
+        if self.timer.as_ref().is_some_and(|(earlier, _)| *earlier > Instant::now() && *earlier <= due) {
+            return;
+        }
+        if let Some((_, timer)) = self.timer.replace((due, context.send_after(pause, Msg::Wake))) {
+            timer.abort();
+        }
+    }
+
+    /// Reads the next part of the participants.
+    fn read(&mut self, context: &ActorContext<Msg>) {
+        let Some(step) = self.reading.begin() else { return };
+        let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
+        context.spawn(async move {
+            mailbox.send(Msg::Read(read_step(&*args.work, step).await));
+        });
+    }
+}
+
+async fn read_step(work: &dyn FlowWork, step: ReadStep) -> ReadEnd {
+    match step {
+        ReadStep::Named(ids) => ReadEnd::Named(follow_all(work, ids).await),
+        ReadStep::Page { after, is_whole } => match work.participants(after.as_deref(), is_whole).await {
+            None => ReadEnd::Page(None),
+            Some((ids, next)) => {
+                let has_read = follow_all(work, ids).await.is_empty();
+                ReadEnd::Page(has_read.then_some(next))
+            }
+        },
+    }
+}
+
+/// Reads participants, and returns those that have to be read again.
+async fn follow_all(work: &dyn FlowWork, ids: Vec<u64>) -> Vec<u64> {
+    let follow = |id: u64| async move { (!work.follow_participant(id).await).then_some(id) };
+    stream::iter(ids).map(follow).buffer_unordered(READ_AT_ONCE).filter_map(async |again| again).collect().await
+}

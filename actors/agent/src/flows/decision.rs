@@ -1,0 +1,143 @@
+//! The terms of a validation: those of the call, beside those that the chain has. Pure.
+
+use svc_didcomm::flow::{Fees, FlowRecord, FlowState, Submission, Trigger, Validation, rows_of};
+use svc_trust::digest::DigestAlgorithm;
+use svc_wire::proto::svc::pp::v1::Participant;
+
+use crate::error::{Refusal, RefusalCode, Violation};
+
+/// The terms of a call. Fees are in the pricing asset of the schema, discounts in ten-thousandths, the end in seconds since the epoch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ValidationTerms {
+    /// For a validation below the participant.
+    pub validation_fees: Option<u64>,
+    /// For an issuance.
+    pub issuance_fees: Option<u64>,
+    /// For a verification.
+    pub verification_fees: Option<u64>,
+    /// Taken off the fees for an issuance.
+    pub issuance_fee_discount: Option<u64>,
+    /// Taken off the fees for a verification.
+    pub verification_fee_discount: Option<u64>,
+    /// End of the participant.
+    pub effective_until: Option<i64>,
+    /// Digest of the summary of the onboarding.
+    pub op_summary_digest: Option<String>,
+}
+
+impl ValidationTerms {
+    /// The decision by these terms. All violations are named at once. `now` is in milliseconds since the epoch.
+    pub(super) fn decide(
+        &self,
+        participant: &Participant,
+        needs_end: bool,
+        now: i64,
+        chain_seconds: i64,
+    ) -> Result<Validation, Refusal> {
+        let mut violations = Vec::new();
+        let mut refuse = |path: &str, message: String| violations.push(Violation { path: path.to_owned(), message });
+        // A participant that was effective before is renewed: its fees stay.
+        let is_renewal = participant.effective_from.is_some();
+        let mut fee = |path: &str, given: Option<u64>, present: u64| match given {
+            Some(given) if is_renewal && given != present => {
+                refuse(path, format!("it is {present} on the participant, and a renewal keeps it"));
+                present
+            }
+            Some(given) => given,
+            None if is_renewal => present,
+            None => 0,
+        };
+        let fees = Fees {
+            validation_fees: fee("validationFees", self.validation_fees, participant.validation_fees),
+            issuance_fees: fee("issuanceFees", self.issuance_fees, participant.issuance_fees),
+            verification_fees: fee("verificationFees", self.verification_fees, participant.verification_fees),
+            issuance_fee_discount: fee(
+                "issuanceFeeDiscount",
+                self.issuance_fee_discount,
+                participant.issuance_fee_discount,
+            ),
+            verification_fee_discount: fee(
+                "verificationFeeDiscount",
+                self.verification_fee_discount,
+                participant.verification_fee_discount,
+            ),
+        };
+        match self.effective_until {
+            None if needs_end => {
+                refuse("effectiveUntil", "the schema sets no validity, and so it is needed".to_owned())
+            }
+            Some(end) if end <= chain_seconds => refuse("effectiveUntil", "it lies behind the chain's time".to_owned()),
+            _ => {}
+        }
+        let is_digest = |text: &str| {
+            let (name, encoded) = text.split_once('-').unwrap_or_default();
+            DigestAlgorithm::from_name(name).is_some() && !encoded.is_empty() && text.len() <= 256
+        };
+        if self.op_summary_digest.as_deref().is_some_and(|digest| !is_digest(digest)) {
+            refuse("opSummaryDigest", "it is no digest such as sha384- and base64".to_owned());
+        }
+        let Some(first) = violations.first() else {
+            return Ok(Validation {
+                decided_at: now,
+                submission: Submission::Operator,
+                fees,
+                effective_until: self.effective_until,
+                op_summary_digest: self.op_summary_digest.clone(),
+                attempts: 0,
+                tx: None,
+            });
+        };
+        let message = format!("{}: {}", first.path, first.message);
+        Err(Refusal { violations, ..Refusal::new(RefusalCode::InvalidInput, message) })
+    }
+}
+
+/// The refusal of a decision in a state that takes none.
+pub(super) fn wrong_state(record: &FlowRecord) -> Refusal {
+    let takes = |state: &&FlowState| {
+        rows_of(record.side, record.variant, Some(**state), Trigger::ValidateFlow).next().is_some()
+    };
+    let accepted: Vec<&str> = FlowState::ALL.iter().filter(takes).map(|state| state.as_str()).collect();
+    let message = if accepted.is_empty() {
+        "validateFlow is no call of the flow's applicant".to_owned()
+    } else {
+        format!("the flow is in {}; validateFlow is accepted in {}", record.state.as_str(), accepted.join(", "))
+    };
+    Refusal::new(RefusalCode::InvalidState, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use prost_types::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn the_terms_of_a_first_validation_are_those_of_the_call_and_a_renewal_keeps_its_own() {
+        let terms = ValidationTerms { issuance_fees: Some(5), ..ValidationTerms::default() };
+        let first = terms.decide(&Participant::default(), false, 1_000, 1).expect("terms");
+        assert_eq!((first.fees.issuance_fees, first.fees.validation_fees, first.decided_at), (5, 0, 1_000));
+        let renewed = Participant {
+            effective_from: Some(Timestamp::default()),
+            issuance_fees: 7,
+            validation_fees: 2,
+            ..Participant::default()
+        };
+        let refused = terms.decide(&renewed, true, 1_000, 1).expect_err("other fees");
+        let paths: Vec<&str> = refused.violations.iter().map(|one| one.path.as_str()).collect();
+        assert_eq!((refused.code, paths), (RefusalCode::InvalidInput, vec!["issuanceFees", "effectiveUntil"]));
+        let kept = ValidationTerms { effective_until: Some(2), ..ValidationTerms::default() };
+        let kept = kept.decide(&renewed, true, 1_000, 1).expect("terms");
+        assert_eq!((kept.fees.issuance_fees, kept.fees.validation_fees, kept.effective_until), (7, 2, Some(2)));
+        for (terms, path) in [
+            (ValidationTerms { effective_until: Some(1), ..ValidationTerms::default() }, "effectiveUntil"),
+            (
+                ValidationTerms { op_summary_digest: Some("md5-x".into()), ..ValidationTerms::default() },
+                "opSummaryDigest",
+            ),
+        ] {
+            let refused = terms.decide(&Participant::default(), false, 1_000, 1).expect_err(path);
+            assert_eq!(refused.violations[0].path, path);
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Participants that the node shows, and the flows that follow them.
+
+use serde_json::{Map, Value};
+use svc_didcomm::flow::{FlowRecord, FlowState, OnboardingState, Progress, Side, Trigger};
+use svc_wire::{proto::svc::pp::v1::Participant, timestamp};
+
+use super::{
+    chain::{Application, NoApplication, ReadContext, after_read},
+    facts::ShownParticipant,
+    service::{BLOCKED_PAUSE, ChangeError, FlowChange, FlowService},
+};
+use crate::{
+    account_write::WritingAccount,
+    participant::state_of,
+    peers::now_millis,
+    registry::NodeRegistry,
+    store::{FlowFilter, FlowRefusal, QueueRefusal},
+};
+
+/// Flows of a page whose participants are read.
+const PAGE: usize = 100;
+
+/// States whose flows wait for nothing on the chain but a renewal or an end, which events announce.
+fn is_at_rest(flow: &FlowRecord) -> bool {
+    matches!(flow.state, FlowState::Completed | FlowState::CredRevoked)
+        || (flow.state == FlowState::Validated && !flow.is_holder)
+}
+
+fn words(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+impl FlowService {
+    /// The participants of a page of the flows that have not ended; with the first page those of our DID that wait for a validation.
+    pub(super) async fn read_page(&self, after: Option<&str>, is_whole: bool) -> Option<(Vec<u64>, Option<String>)> {
+        let filter = FlowFilter { is_live: Some(true), ..FlowFilter::default() };
+        let flows = self.0.store.flows(&filter, after, PAGE).await.ok()?;
+        let mut ids: Vec<u64> = Vec::new();
+        if after.is_none() {
+            let account = self.0.hearing.account()?;
+            let own = NodeRegistry(&account).participants(&account.did).await.ok()?;
+            let waits = |one: &&Participant| self.begins_by_itself(&account, one);
+            ids.extend(own.iter().filter(waits).map(|one| one.id));
+        }
+        for flow in flows.iter().filter(|flow| is_whole || !is_at_rest(flow)) {
+            // A flow without an onboarding ends with the participant of its issuer.
+            ids.extend(flow.applicant_participant_id.or(flow.validator_participant_id));
+        }
+        ids.sort_unstable();
+        ids.dedup();
+        let next = (flows.len() == PAGE).then(|| flows.last().map(|flow| flow.id.clone())).flatten();
+        Some((ids, next))
+    }
+
+    /// Whether a participant of our DID may begin a flow without a call.
+    fn begins_by_itself(&self, account: &WritingAccount, one: &Participant) -> bool {
+        let shown = ShownParticipant { participant: one.clone(), height: 0 };
+        let read = shown.to_read();
+        let is_wanted = one.did == account.did && !read.is_revoked && !read.is_slashed;
+        is_wanted && (read.state == OnboardingState::Pending || self.lacks_parent_credential(one))
+    }
+
+    /// Whether a participant is that of the service credential of this agent's parent.
+    fn lacks_parent_credential(&self, one: &Participant) -> bool {
+        // The flow itself judges schema and validator before anything is sent.
+        let is_delegated = matches!(self.0.credentials.mode, crate::credentials::CredentialMode::Delegated { .. });
+        let shown = ShownParticipant { participant: one.clone(), height: 0 };
+        is_delegated && shown.to_read().state == OnboardingState::Validated
+    }
+
+    /// Reads a participant at the node, and has its flows follow. Fails in words when node or store do not answer.
+    pub(super) async fn read_participant(&self, id: u64) -> Result<(), String> {
+        let account = self.0.hearing.account().ok_or("the chain is not found yet")?;
+        let found = NodeRegistry(&account).participant_with_height(id).await.map_err(words)?;
+        // A node that does not show it may lag.
+        let Some((participant, height)) = found else { return Ok(()) };
+        let shown = ShownParticipant { participant, height };
+        for side in [Side::Applicant, Side::Validator] {
+            let flows = self.0.store.flows_of_applicant(side, id).await.map_err(words)?;
+            if side == Side::Applicant {
+                self.follow_application(&account, &shown, &flows).await?;
+            }
+            for (place, flow) in flows.iter().enumerate() {
+                let may_follow = !flow.state.is_terminal() || flow.state == FlowState::TerminatedByValidator;
+                if may_follow {
+                    self.follow(&account, flow, Some(&shown), place == 0).await?;
+                }
+            }
+        }
+        self.follow_own_end(&account, &shown).await
+    }
+
+    /// Ends the flows under a participant of ours that was taken away.
+    async fn follow_own_end(&self, account: &WritingAccount, shown: &ShownParticipant) -> Result<(), String> {
+        let read = shown.to_read();
+        if shown.participant.did != account.did || !(read.is_revoked || read.is_slashed) {
+            return Ok(());
+        }
+        let filter = FlowFilter {
+            side: Some(Side::Validator),
+            validator_participant_id: Some(shown.participant.id),
+            is_live: Some(true),
+            ..FlowFilter::default()
+        };
+        let mut after: Option<String> = None;
+        loop {
+            let flows = self.0.store.flows(&filter, after.as_deref(), PAGE).await.map_err(words)?;
+            for flow in flows.iter().filter(|flow| !is_at_rest(flow)) {
+                self.follow(account, flow, None, true).await?;
+            }
+            match flows.last() {
+                Some(last) if flows.len() == PAGE => after = Some(last.id.clone()),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Has one flow follow its participants. `applicant` is read where it is not there yet.
+    async fn follow(
+        &self,
+        account: &WritingAccount,
+        flow: &FlowRecord,
+        applicant: Option<&ShownParticipant>,
+        is_newest: bool,
+    ) -> Result<(), String> {
+        let registry = NodeRegistry(account);
+        let to_shown = |(participant, height)| ShownParticipant { participant, height };
+        let applicant = match (applicant, flow.applicant_participant_id) {
+            (Some(applicant), _) => Some(applicant.clone()),
+            (None, Some(id)) => registry.participant_with_height(id).await.map_err(words)?.map(to_shown),
+            (None, None) => None,
+        };
+        let validator = match (flow.side, flow.validator_participant_id) {
+            (Side::Validator, Some(id)) => registry.participant_with_height(id).await.map_err(words)?.map(to_shown),
+            _ => None,
+        };
+        let renews = flow.side == Side::Applicant
+            && applicant.as_ref().is_some_and(|applicant| {
+                let read = applicant.to_read();
+                read.state == OnboardingState::Pending && read.changed_at > flow.round.changed_at
+            });
+        let mut context = ReadContext { is_newest, now: now_millis(), ..ReadContext::default() };
+        let mut held_up = None;
+        if renews {
+            match self.judge_renewal(account, flow).await {
+                Ok(claims) => (context.is_gate_passed, context.claims) = (true, claims),
+                Err(block) => held_up = Some(block),
+            }
+        }
+        let change = |record: &FlowRecord, now: i64, has_outbox: bool| {
+            let followed = after_read(record, applicant.as_ref(), validator.as_ref(), &context);
+            let (mut progress, mut messages) = match followed {
+                Some(followed) => followed,
+                None => (Progress::of(record.clone()), Vec::new()),
+            };
+            if let Some((code, text)) = &held_up {
+                progress.wait_for(code, text, now);
+            }
+            if !has_outbox {
+                messages.clear();
+            }
+            // The height of a read alone is worth a write while the flow is under way.
+            let is_height_alone =
+                progress.changes.is_empty() && progress.record.blocked == record.blocked && messages.is_empty();
+            let differs = progress.record != *record && !(is_at_rest(record) && is_height_alone);
+            differs.then(|| FlowChange::with_messages(progress, messages))
+        };
+        match self.change(&flow.id, |record, now| change(record, now, record.connection_id.is_some())).await {
+            Ok(_) => Ok(()),
+            // The chain's fact counts without a word to a peer that has gone.
+            Err(ChangeError::Refused(FlowRefusal::Queue(QueueRefusal::Ended))) => {
+                self.change(&flow.id, |record, now| change(record, now, false)).await.map(drop).map_err(words)
+            }
+            // It is read again when there may be a place.
+            Err(ChangeError::Refused(_)) => self.postpone(&flow.id, BLOCKED_PAUSE).await.map_err(words),
+            Err(ChangeError::Store(error)) => Err(words(error)),
+        }
+    }
+
+    /// The claims of a renewal, once nothing is against its opening message.
+    async fn judge_renewal(
+        &self,
+        account: &WritingAccount,
+        flow: &FlowRecord,
+    ) -> Result<Option<Map<String, Value>>, (String, String)> {
+        let opening = self.judge_opening(account, flow, true).await.map_err(|stop| stop.into_notice())?;
+        Ok(opening.claims)
+    }
+
+    /// Begins the flow of an application of ours that the node shows.
+    async fn follow_application(
+        &self,
+        account: &WritingAccount,
+        shown: &ShownParticipant,
+        known: &[FlowRecord],
+    ) -> Result<(), String> {
+        if shown.participant.did != account.did {
+            return Ok(());
+        }
+        let trigger = match shown.to_read().state {
+            OnboardingState::Pending => Trigger::ChainPending,
+            // An agent that depends on another asks it for the credential that it lacks.
+            OnboardingState::Validated if self.awaits_parent(account, &shown.participant).await? => Trigger::FlowsOpen,
+            _ => return Ok(()),
+        };
+        match self.begin_application(account, shown, known, trigger, None).await? {
+            Ok(_) | Err(NoApplication::LateRead | NoApplication::Unmet(_)) => Ok(()),
+        }
+    }
+
+    /// Whether the service credential of the parent is missing, and this participant is the one that gets it.
+    async fn awaits_parent(&self, account: &WritingAccount, one: &Participant) -> Result<bool, String> {
+        use crate::credentials::CredentialMode;
+        let CredentialMode::Delegated { parent } = &self.0.credentials.mode else { return Ok(false) };
+        let now = timestamp::unix_nanos(&account.chain_time());
+        if state_of(one, now) != svc_wire::participant_state::ParticipantState::Active {
+            return Ok(false);
+        }
+        let held = self.0.store.held_credentials().await.map_err(words)?;
+        if held.iter().any(|held| held.schema_id == one.schema_id) {
+            return Ok(false);
+        }
+        let registry = NodeRegistry(account);
+        let validator = registry.participant(one.validator_participant_id).await.map_err(words)?;
+        if validator.is_none_or(|validator| validator.did != *parent) {
+            return Ok(false);
+        }
+        let schema = registry.schema(one.schema_id).await.map_err(words)?;
+        let essential = schema.and_then(|schema| self.essential(&schema));
+        Ok(essential == Some(svc_trust::EssentialCredential::Service))
+    }
+
+    /// Begins the flow of an application. The inner error is the condition against it.
+    pub(super) async fn begin_application(
+        &self,
+        account: &WritingAccount,
+        shown: &ShownParticipant,
+        known: &[FlowRecord],
+        trigger: Trigger,
+        claims: Option<Map<String, Value>>,
+    ) -> Result<Result<FlowRecord, NoApplication>, String> {
+        let registry = NodeRegistry(account);
+        let validator = registry.participant(shown.participant.validator_participant_id).await.map_err(words)?;
+        let Some(validator) = validator else {
+            return Ok(Err(NoApplication::Unmet(svc_didcomm::flow::Guard::OwnParticipant)));
+        };
+        let now = now_millis();
+        let (own_did, validator) = (account.did.as_str(), &validator);
+        let application = Application { own_did, applicant: shown, validator, known, claims, now };
+        let progress = match application.begin(trigger) {
+            Ok(progress) => progress,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let written = self.begin(FlowChange::with_messages(progress, Vec::new())).await.map_err(words)?;
+        Ok(Ok(written.record))
+    }
+}

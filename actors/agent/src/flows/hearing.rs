@@ -1,0 +1,215 @@
+//! Messages of peers about flows: the reads of the node that they need, before their transaction.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use svc_didcomm::{
+    Message,
+    flow::{FlowRecord, FlowState, Guard, ParticipantRead, ReportMeaning, Trigger, report_meaning},
+    protocol::{Content, vt_flow::VtFlow},
+};
+use svc_net::upstream::NodeClientError;
+use svc_wire::timestamp;
+use tokio::time::timeout;
+
+use super::{
+    change_notes::note_changes,
+    facts::{RequestFacts, ShownParticipant, is_session_id, issuance_facts, onboarding_facts},
+};
+use crate::{
+    account_write::WritingAccount,
+    chain_link::ChainLinkHandle,
+    flow_directory::FlowDirectory,
+    registry::NodeRegistry,
+    store::{AgentStore, AgentStoreError, ContentKey, RequestedFlow, WrittenFlow},
+};
+
+/// Longest wait for the node.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+
+/// The node does not say what a message needs.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UnknownFacts {
+    /// The node is not found yet, or is silent.
+    #[error("the node does not answer")]
+    Silent,
+    /// It answers with an error.
+    #[error(transparent)]
+    Node(#[from] NodeClientError),
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] AgentStoreError),
+}
+
+/// The conditions of a message, as the node shows them.
+#[derive(Debug, Default)]
+pub(crate) struct HeardFacts {
+    /// Conditions that hold.
+    pub facts: BTreeSet<Guard>,
+    /// The participant of an onboarding request.
+    pub read: Option<ParticipantRead>,
+    /// The participants of a request that fits.
+    pub requested: Option<RequestedFlow>,
+}
+
+/// Whether a peer is a verifiable service, or about to be one by the flow that it begins.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PeerStanding {
+    /// It is trusted.
+    pub is_trusted: bool,
+    /// It is exempt from the gate.
+    pub is_exempt: bool,
+}
+
+/// The parts of it.
+pub(crate) struct HearingParts {
+    pub chain: ChainLinkHandle,
+    pub store: AgentStore,
+    /// DID and corporation of this agent.
+    pub own: (String, u64),
+    pub key: ContentKey,
+    pub max_per_peer: u64,
+    pub directory: FlowDirectory,
+}
+
+/// Hears messages about flows. Clones share everything.
+#[derive(Clone)]
+pub(crate) struct FlowHearing(Arc<HearingParts>);
+
+impl FlowHearing {
+    pub fn new(parts: HearingParts) -> Self {
+        Self(Arc::new(parts))
+    }
+
+    /// The key of the credentials in the store.
+    pub fn key(&self) -> &ContentKey {
+        &self.0.key
+    }
+
+    /// Flows of one peer that may run.
+    pub fn max_per_peer(&self) -> u64 {
+        self.0.max_per_peer
+    }
+
+    /// Tells of flows that have changed.
+    pub fn changed(&self, flows: Vec<WrittenFlow>) {
+        flows.iter().for_each(note_changes);
+        // The chain may have decided before the request came, and no event follows.
+        let begun = flows.iter().filter(|flow| flow.changes.contains(&FlowState::Validating));
+        self.0.directory.participants_changed(begun.filter_map(|flow| flow.record.applicant_participant_id).collect());
+        self.0.directory.changed(flows.into_iter().map(|flow| flow.record.id).collect());
+    }
+
+    /// The account of this agent on its chain, once that is found.
+    pub fn account(&self) -> Option<WritingAccount> {
+        let (did, corporation_id) = self.0.own.clone();
+        Some(WritingAccount { store: self.0.store.clone(), access: self.0.chain.access()?, did, corporation_id })
+    }
+
+    /// Whether a message goes on with a flow that has not ended.
+    pub async fn is_of_live_flow(
+        &self,
+        peer_did: &str,
+        message: &Message,
+        content: &Content,
+    ) -> Result<bool, AgentStoreError> {
+        let may_be = matches!(content, Content::VtFlow(_) | Content::IssueCredential(_) | Content::ProblemReport(_));
+        let found = if may_be { self.flow_of(peer_did, message).await? } else { None };
+        Ok(found.is_some_and(|flow| !flow.state.is_terminal()))
+    }
+
+    /// Whether a message is of the thread of a flow.
+    pub async fn has_flow(&self, peer_did: &str, message: &Message) -> Result<bool, AgentStoreError> {
+        Ok(self.flow_of(peer_did, message).await?.is_some())
+    }
+
+    async fn flow_of(&self, peer_did: &str, message: &Message) -> Result<Option<FlowRecord>, AgentStoreError> {
+        for thread in [message.pthid.as_deref(), Some(message.thread())].into_iter().flatten() {
+            if let Some(flow) = self.0.store.flow_of_thread(peer_did, thread).await? {
+                return Ok(Some(flow));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Reads at the node what a message needs. Most messages need nothing.
+    pub async fn read(
+        &self,
+        peer_did: &str,
+        message: &Message,
+        content: &Content,
+        standing: PeerStanding,
+    ) -> Result<HeardFacts, UnknownFacts> {
+        let read = timeout(MAX_WAIT, self.read_for(peer_did, message, content));
+        let mut heard = read.await.unwrap_or(Err(UnknownFacts::Silent))?;
+        if standing.is_trusted {
+            heard.facts.insert(Guard::GatePassed);
+        }
+        if standing.is_trusted || standing.is_exempt {
+            heard.facts.insert(Guard::GateOrExempt);
+        }
+        Ok(heard)
+    }
+
+    async fn read_for(&self, peer_did: &str, message: &Message, content: &Content) -> Result<HeardFacts, UnknownFacts> {
+        match content {
+            Content::VtFlow(VtFlow::OnboardingRequest { participant_id, request }) => {
+                let account = self.account().ok_or(UnknownFacts::Silent)?;
+                let registry = NodeRegistry(&account);
+                let applicant = match participant_id.parse() {
+                    Ok(id) => registry.participant_with_height(id).await?,
+                    Err(_) => None,
+                };
+                let applicant = applicant.map(|(participant, height)| ShownParticipant { participant, height });
+                let validator = match &applicant {
+                    Some(applicant) => registry.participant(applicant.participant.validator_participant_id).await?,
+                    None => None,
+                };
+                let is_free = is_free(&registry, &request.participant_session_id).await?;
+                let (own, now) = (account.agent(), timestamp::unix_nanos(&account.chain_time()));
+                let found = onboarding_facts((peer_did, &own), applicant.as_ref(), validator.as_ref(), is_free, now);
+                Ok(heard(found, applicant.as_ref().map(ShownParticipant::to_read)))
+            }
+            Content::VtFlow(VtFlow::IssuanceRequest { schema_id, request }) => {
+                let account = self.account().ok_or(UnknownFacts::Silent)?;
+                let registry = NodeRegistry(&account);
+                let schema = match schema_id.parse() {
+                    Ok(id) => registry.schema(id).await?,
+                    Err(_) => None,
+                };
+                let issuers = registry.participants(&account.did).await?;
+                let is_free = is_free(&registry, &request.participant_session_id).await?;
+                let (own, now) = (account.agent(), timestamp::unix_nanos(&account.chain_time()));
+                let schema = schema.as_ref().map(|schema| &schema.schema);
+                Ok(heard(issuance_facts(&own, schema, &issuers, is_free, now), None))
+            }
+            Content::ProblemReport(report) => {
+                let states_end = matches!(
+                    report_meaning(report),
+                    ReportMeaning::Trigger(Trigger::ReportParticipantRevoked | Trigger::ReportParticipantSlashed)
+                );
+                let flow = if states_end { self.flow_of(peer_did, message).await? } else { None };
+                let Some(flow) = flow else { return Ok(HeardFacts::default()) };
+                let account = self.account().ok_or(UnknownFacts::Silent)?;
+                let registry = NodeRegistry(&account);
+                let mut facts = BTreeSet::new();
+                for id in [flow.applicant_participant_id, flow.validator_participant_id].into_iter().flatten() {
+                    let found = registry.participant(id).await?;
+                    if found.is_some_and(|one| one.revoked.is_some() || one.slashed.is_some()) {
+                        facts.insert(Guard::NodeConfirms);
+                    }
+                }
+                Ok(HeardFacts { facts, ..HeardFacts::default() })
+            }
+            _ => Ok(HeardFacts::default()),
+        }
+    }
+}
+
+fn heard((facts, requested): RequestFacts, read: Option<ParticipantRead>) -> HeardFacts {
+    HeardFacts { facts, read, requested }
+}
+
+/// Whether a session has the form of the contract, and stands on no chain.
+async fn is_free(registry: &NodeRegistry<'_>, session_id: &str) -> Result<bool, NodeClientError> {
+    Ok(is_session_id(session_id) && registry.session(session_id).await?.is_none())
+}

@@ -1,0 +1,376 @@
+//! Requests of callers about flows.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+use svc_didcomm::flow::{
+    ALREADY_ISSUED, Cause, FlowRecord, FlowState, Guard, NewFlow, Progress, Side, Submission, Trigger, Variant, begin,
+};
+use svc_trust::EssentialCredential;
+use svc_wire::proto::svc::{cs::v1::HolderOnboardingMode, pp::v1::ParticipantRole};
+use uuid::Uuid;
+
+use super::{
+    calls::{FlowCall, check_claims},
+    chain::NoApplication,
+    claims::WantedSchema,
+    decision::{ValidationTerms, wrong_state},
+    facts::ShownParticipant,
+    messages::messages_of,
+    payment::unknown_records,
+    record_json::flow_json,
+    service::{FlowChange, FlowService},
+    steps::{StepStop, failure_of, is_issuer, order_refused},
+};
+use crate::{
+    account_write::{WriteStop, WritingAccount},
+    credentials::IssueRequest,
+    error::{Refusal, RefusalCode},
+    peers::{now_millis, store_failed},
+    registry::NodeRegistry,
+    store::FlowFilter,
+};
+
+/// Attempts of a call on a flow that changes meanwhile.
+const MAX_ATTEMPTS: usize = 5;
+
+/// A flow that a caller opens.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct FlowRequest {
+    /// A participant of this agent's DID that waits for its validation, or for its credential.
+    pub participant_id: Option<u64>,
+    /// DID of an issuer, for a credential without an onboarding.
+    pub did: Option<String>,
+    /// Its schema.
+    pub schema_id: Option<u64>,
+    /// Claims of the credential.
+    pub claims: Option<Map<String, Value>>,
+}
+
+/// A flow as callers see it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShownFlow {
+    /// Id of the record; the order of the ids is that of their beginnings.
+    pub id: String,
+    /// The record.
+    pub record: Value,
+}
+
+impl ShownFlow {
+    fn of(record: &FlowRecord) -> Self {
+        Self { id: record.id.clone(), record: flow_json(record, now_millis()) }
+    }
+}
+
+fn unreadable(error: impl std::fmt::Display) -> Refusal {
+    Refusal {
+        retry_after: Some(5),
+        ..Refusal::new(RefusalCode::ResolverUnavailable, format!("the registry cannot be read: {error}"))
+    }
+}
+
+fn invalid(path: &str, rule: &str) -> Refusal {
+    Refusal::of_member(RefusalCode::InvalidInput, path, rule)
+}
+
+impl FlowService {
+    /// Returns flows in the order of their beginnings, behind one of them.
+    pub async fn list(
+        &self,
+        filter: &FlowFilter,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<ShownFlow>, Refusal> {
+        let found = self.0.store.flows(filter, after, limit).await.map_err(|error| store_failed(&error))?;
+        Ok(found.iter().map(ShownFlow::of).collect())
+    }
+
+    /// Returns the flow of a session, its present one or one of before.
+    pub async fn get(&self, session_id: &str) -> Result<ShownFlow, Refusal> {
+        Ok(ShownFlow::of(&self.flow_of(session_id).await?))
+    }
+
+    async fn flow_of(&self, session_id: &str) -> Result<FlowRecord, Refusal> {
+        let found = self.0.store.flow_of_session(session_id).await.map_err(|error| store_failed(&error))?;
+        let unknown = || Refusal::new(RefusalCode::UnknownId, format!("no flow has the session {session_id:?}"));
+        found.ok_or_else(unknown)
+    }
+
+    /// Performs a call on a flow.
+    pub async fn call(&self, session_id: &str, call: &FlowCall) -> Result<ShownFlow, Refusal> {
+        call.check()?;
+        let record = self.flow_of(session_id).await?;
+        let mut shown = None;
+        if let (true, Some(id)) = (call.needs_read(&record), record.applicant_participant_id) {
+            let account = self.account()?;
+            let found = NodeRegistry(&account).participant_with_height(id).await.map_err(unreadable)?;
+            shown = found.map(|(participant, height)| ShownParticipant { participant, height });
+            if shown.is_none() {
+                return Err(unreadable("the node does not show the applicant's participant"));
+            }
+        }
+        let mut refusal = None;
+        let change = |found: &FlowRecord, now: i64| {
+            let end = call.perform(found, shown.as_ref(), now);
+            refusal = end.refusal;
+            end.change.map(|(progress, messages)| FlowChange::with_messages(progress, messages))
+        };
+        self.change(&record.id, change).await?;
+        match refusal {
+            Some(refusal) => Err(refusal),
+            None => self.get(session_id).await,
+        }
+    }
+
+    /// Opens a flow of this agent as applicant.
+    pub async fn open(&self, request: FlowRequest) -> Result<ShownFlow, Refusal> {
+        if let Some(claims) = &request.claims {
+            let mut violations = Vec::new();
+            check_claims(&mut violations, claims);
+            if let Some(first) = violations.first() {
+                let message = format!("{}: {}", first.path, first.message);
+                return Err(Refusal { violations, ..Refusal::new(RefusalCode::InvalidInput, message) });
+            }
+        }
+        match (request.participant_id, &request.did, request.schema_id) {
+            (Some(id), None, None) => self.open_onboarding(id, request.claims).await,
+            (None, Some(did), Some(schema_id)) => self.open_issuance(did, schema_id, request.claims).await,
+            (Some(_), _, _) => Err(invalid("participantId", "it stands alone; did and schemaId ask for an issuance")),
+            (None, Some(_), None) => Err(invalid("schemaId", "it is missing")),
+            (None, None, _) => Err(invalid("participantId", "it is missing, or did and schemaId are")),
+        }
+    }
+
+    async fn open_onboarding(&self, id: u64, claims: Option<Map<String, Value>>) -> Result<ShownFlow, Refusal> {
+        let account = self.account()?;
+        let found = NodeRegistry(&account).participant_with_height(id).await.map_err(unreadable)?;
+        let own = found.filter(|(participant, _)| participant.did == account.did);
+        let Some((participant, height)) = own else {
+            return Err(Refusal::new(RefusalCode::UnknownId, format!("this agent's DID has no participant {id}")));
+        };
+        let shown = ShownParticipant { participant, height };
+        let known = self.0.store.flows_of_applicant(Side::Applicant, id).await.map_err(|error| store_failed(&error))?;
+        let begun = self.begin_application(&account, &shown, &known, Trigger::FlowsOpen, claims).await;
+        match begun.map_err(unreadable)? {
+            Ok(record) => Ok(ShownFlow::of(&record)),
+            Err(NoApplication::LateRead) => Err(unreadable("the node lags behind an earlier read")),
+            Err(NoApplication::Unmet(guard)) => {
+                let reason = match guard {
+                    Guard::NoLiveFlow => "a flow of the participant has not ended",
+                    Guard::OpensWithoutEvent => {
+                        "the participant is neither PENDING nor a validated HOLDER without its credential"
+                    }
+                    Guard::SelfValidated => "the validator is this agent itself",
+                    _ => "the registry does not show its validator",
+                };
+                Err(Refusal::new(RefusalCode::InvalidState, format!("{reason}; no flow is opened")))
+            }
+        }
+    }
+
+    async fn open_issuance(
+        &self,
+        did: &str,
+        schema_id: u64,
+        claims: Option<Map<String, Value>>,
+    ) -> Result<ShownFlow, Refusal> {
+        let account = self.account()?;
+        let schema = NodeRegistry(&account).schema(schema_id).await.map_err(unreadable)?;
+        let Some(schema) = schema.filter(|schema| schema.schema.archived.is_none()) else {
+            return Err(invalid("schemaId", "the registry has no such schema in use"));
+        };
+        if schema.schema.holder_onboarding_mode() != HolderOnboardingMode::Permissionless {
+            let message = format!("holders of schema {schema_id} need an onboarding: start it by a participant");
+            return Err(Refusal::new(RefusalCode::InvalidState, message));
+        }
+        if !is_issuer(&account, did, schema_id).await.map_err(order_refused)? {
+            let message = format!("{did} has no active ISSUER participant of schema {schema_id}");
+            return Err(Refusal::new(RefusalCode::PeerNotAuthorized, message));
+        }
+        self.require_verdict(did).await.map_err(order_refused)?;
+        let connection = self.0.peers.open_connection(did).await?;
+        let essential = self.essential(&schema);
+        let wanted = WantedSchema { id: schema_id, essential, json_schema: &schema.schema.json_schema };
+        let claims = self.0.claims.claims(claims.as_ref(), wanted).await;
+        let claims = claims.map_err(|error| {
+            Refusal::new(RefusalCode::InvalidClaims, format!("the claims of the settings cannot be used: {error}"))
+        })?;
+        let new = NewFlow {
+            id: Uuid::now_v7().to_string(),
+            side: Side::Applicant,
+            variant: Variant::Direct,
+            peer_did: did.to_owned(),
+            connection_id: Some(connection.connection.id),
+            schema_id,
+            applicant_participant_id: None,
+            validator_participant_id: None,
+            is_holder: true,
+            session_id: Uuid::new_v4().to_string(),
+            claims,
+            proofs: None,
+        };
+        let cause = Cause { new_id: Uuid::new_v4().to_string(), ..Cause::new(Trigger::FlowsRequest, now_millis()) };
+        let facts = [Guard::Permissionless, Guard::PeerIssuerActive, Guard::GatePassed];
+        let refused = |_| Refusal::new(RefusalCode::InvalidState, "the flow cannot begin");
+        let progress = begin(new, &cause.with_facts(facts)).map_err(refused)?;
+        let messages = messages_of(None, &progress, |_, _| svc_didcomm::flow::MessageParts::default());
+        let written = self.begin(FlowChange::with_messages(progress, messages)).await?;
+        Ok(ShownFlow::of(&written.record))
+    }
+
+    /// Validates the applicant of a flow, or orders its credential. The answer does not wait for a block.
+    pub async fn validate(&self, session_id: &str, terms: &ValidationTerms) -> Result<ShownFlow, Refusal> {
+        for _ in 0..MAX_ATTEMPTS {
+            let record = self.flow_of(session_id).await?;
+            if record.side != Side::Validator {
+                return Err(wrong_state(&record));
+            }
+            if let Some(id) = record.applicant_participant_id {
+                self.read_participant(id).await.map_err(unreadable)?;
+                if self.flow_of(session_id).await? != record {
+                    continue;
+                }
+            }
+            let change = match (record.variant, record.state) {
+                (_, FlowState::CredOffered) if record.has_failed_anchoring() => {
+                    let mut progress = Progress::of(record.clone());
+                    progress.go_on(now_millis());
+                    progress.take(&Cause::new(Trigger::ValidateFlow, now_millis()));
+                    FlowChange::of(&record, progress)
+                }
+                (
+                    Variant::Onboarding,
+                    FlowState::OobPending | FlowState::Validating | FlowState::ValidationTxFailed,
+                ) => self.decide(&record, terms).await?,
+                (Variant::Direct, FlowState::OobPending) => {
+                    let mut progress = Progress::of(record.clone());
+                    let cause = Cause::new(Trigger::ValidateFlow, now_millis()).with_facts([Guard::TermsFit]);
+                    if !progress.take(&cause) {
+                        return Err(wrong_state(&record));
+                    }
+                    self.change_from(&record, FlowChange::of(&record, progress)).await?;
+                    continue;
+                }
+                (Variant::Direct, FlowState::Validating)
+                | (Variant::Onboarding, FlowState::ValidatedPendingClaims | FlowState::Validated)
+                    if record.is_holder =>
+                {
+                    match self.order_credential(&record).await? {
+                        Some(change) => change,
+                        None => continue,
+                    }
+                }
+                _ => return Err(wrong_state(&record)),
+            };
+            if self.change_from(&record, change).await? {
+                return self.get(session_id).await;
+            }
+        }
+        Err(Refusal {
+            retry_after: Some(1),
+            ..Refusal::new(RefusalCode::InvalidState, "the flow changes at this moment; call again")
+        })
+    }
+
+    /// The decision of the operator: the agent sends the validation where its grant allows that.
+    async fn decide(&self, record: &FlowRecord, terms: &ValidationTerms) -> Result<FlowChange, Refusal> {
+        let account = self.account()?;
+        let registry = NodeRegistry(&account);
+        let id = record.applicant_participant_id.unwrap_or_default();
+        let participant = registry.participant(id).await.map_err(unreadable)?;
+        let participant =
+            participant.ok_or_else(|| unreadable("the node does not show the applicant's participant"))?;
+        let schema = registry.schema(record.schema_id).await.map_err(unreadable)?;
+        let schema = schema.ok_or_else(|| unreadable("the node does not show the schema"))?;
+        if record.is_holder {
+            let request = IssueRequest {
+                did: record.peer_did.clone(),
+                schema_id: record.schema_id,
+                claims: record.claims.clone().unwrap_or_default(),
+                valid_until: None,
+            };
+            self.issuer()?.check_claims(&request, &schema).map_err(crate::credentials::IssueStop::into_refusal)?;
+        }
+        let needs_end =
+            matches!(self.essential(&schema), Some(EssentialCredential::Organization | EssentialCredential::Persona))
+                && participant.role() == ParticipantRole::Holder
+                && schema.schema.holder_validation_validity_period == 0;
+        let now = now_millis();
+        let mut validation = terms.decide(&participant, needs_end, now, account.chain_time().seconds)?;
+        let (facts, failure) = self.choose_path(&account, record, &mut validation).await?;
+        let mut progress = Progress::of(record.clone());
+        progress.go_on(now);
+        let cause = Cause { validation: Some(validation), failure, ..Cause::new(Trigger::ValidateFlow, now) };
+        let cause = cause.with_facts(facts);
+        if record.state == FlowState::OobPending && !progress.take(&cause) {
+            return Err(wrong_state(record));
+        }
+        if !progress.take(&cause) {
+            return Err(wrong_state(record));
+        }
+        Ok(FlowChange::of(record, progress))
+    }
+
+    /// The sender of the validation, and the failure of its simulation.
+    async fn choose_path(
+        &self,
+        account: &WritingAccount,
+        record: &FlowRecord,
+        validation: &mut svc_didcomm::flow::Validation,
+    ) -> Result<(BTreeSet<Guard>, Option<(String, String)>), Refusal> {
+        let mut facts = BTreeSet::from([Guard::TermsFit]);
+        let grant = self.validation_grant(account, record).await;
+        let grant = match grant.map_err(|stop| unreadable(stop.reason()))? {
+            Ok(grant) => grant,
+            // An operator of the corporation sends it.
+            Err(_) => return Ok((facts, None)),
+        };
+        facts.insert(Guard::GrantUsable);
+        validation.submission = Submission::Agent;
+        match self.preflight(account, record, &grant, validation).await {
+            Ok(_) => {
+                facts.insert(Guard::PreflightPassed);
+                Ok((facts, None))
+            }
+            Err(stop) => {
+                // A node that answers nothing has stated nothing.
+                let id = record.applicant_participant_id.unwrap_or_default();
+                NodeRegistry(account).participant(id).await.map_err(unreadable)?;
+                let mut failure = failure_of(&stop);
+                if matches!(stop, WriteStop::Failed(_)) {
+                    failure.0 = "PREFLIGHT_ERROR".to_owned();
+                }
+                Ok((facts, Some(failure)))
+            }
+        }
+    }
+
+    /// The order of a credential that the registry already allows. Nothing where the flow has changed.
+    async fn order_credential(&self, record: &FlowRecord) -> Result<Option<FlowChange>, Refusal> {
+        let order = match self.order(record).await {
+            Err(StepStop::Outdated) => return Err(order_refused(StepStop::Outdated)),
+            order => order.map_err(order_refused)?,
+        };
+        let other = self.has_other_issued(record, order.applicant.as_ref()).await.map_err(order_refused)?;
+        let registry = order.issuer.registry();
+        let session = registry.session(&record.session_id).await.map_err(unreadable)?;
+        let unknown = unknown_records(record, &record.session_id, session.as_ref(), order.issuer_participant);
+        let mut ordered = record.clone();
+        if other || unknown > 0 {
+            let now = now_millis();
+            let mut progress = Progress::of(record.clone());
+            if !progress.may_pay_again(now) {
+                self.change_from(record, FlowChange::of(record, progress)).await?;
+                let message = format!(
+                    "{ALREADY_ISSUED}: the node shows a credential of this validation that was paid under another session, or by another \
+                     copy of this store; the same call again pays once more"
+                );
+                return Err(Refusal::new(RefusalCode::InvalidState, message));
+            }
+            // The operator has seen them: the next one is unpaid.
+            ordered.paid_before += unknown;
+        }
+        let change = self.offer_by(&ordered, Trigger::ValidateFlow, &order);
+        change.map_err(crate::credentials::IssueStop::into_refusal)?.map(Some).ok_or_else(|| wrong_state(record))
+    }
+}

@@ -1,0 +1,283 @@
+//! The shared parts of everything that has to do with flows, and their changes in the store.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::{BoxFuture, FutureExt};
+use svc_didcomm::{
+    Message,
+    flow::{FlowRecord, FlowState, Progress, next_work},
+};
+use svc_otel::metrics;
+
+use super::{
+    change_notes::note_changes, claims::ClaimSources, hearing::FlowHearing, messages::messages_of,
+    settings::FlowSettings,
+};
+use crate::{
+    account_write::WritingAccount,
+    credentials::{CredentialIssuer, CredentialSettings, IssuerParts},
+    error::{AgentPart, Refusal, RefusalCode},
+    flow_directory::{FlowDirectory, FlowWork},
+    flow_session::{FlowSteps, StepEnd},
+    peers::{PeerService, TrustGate, now_millis},
+    store::{AgentStore, AgentStoreError, ContentKey, FlowContent, FlowRefusal, FlowWrite, WrittenFlow},
+    store_guard::StoreGuardHandle,
+};
+
+/// Longest time behind which a flow that waits for people is looked at again.
+pub(super) const BLOCKED_PAUSE: Duration = Duration::from_secs(60);
+/// Shortest one: many reasons pass with the next blocks.
+const LEAST_BLOCKED_PAUSE: Duration = Duration::from_secs(1);
+
+/// The time behind which a flow that waits is looked at again: the longer, the longer it waits.
+pub(super) fn pause_of(record: &FlowRecord, now: i64) -> Duration {
+    let since = record.blocked.as_ref().map_or(now, |blocked| blocked.at);
+    let waited = Duration::from_millis(now.saturating_sub(since).max(0) as u64);
+    (waited / 2).clamp(LEAST_BLOCKED_PAUSE, BLOCKED_PAUSE)
+}
+
+/// Takes part in flows. Clones share everything.
+#[derive(Clone)]
+pub struct FlowService(pub(super) Arc<FlowParts>);
+
+/// The parts of it.
+pub(crate) struct FlowParts {
+    pub settings: FlowSettings,
+    pub claims: ClaimSources,
+    pub credentials: CredentialSettings,
+    pub store: AgentStore,
+    pub guard: StoreGuardHandle,
+    pub peers: PeerService,
+    pub gate: TrustGate,
+    pub hearing: FlowHearing,
+    pub directory: FlowDirectory,
+    pub issuer: IssuerParts,
+}
+
+/// The reason for which a change of a flow was not stored.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ChangeError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] AgentStoreError),
+    /// The change has no place.
+    #[error("the flow has no place for its change: {0:?}")]
+    Refused(FlowRefusal),
+}
+
+impl From<ChangeError> for Refusal {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::Store(error) => crate::peers::store_failed(&error),
+            ChangeError::Refused(FlowRefusal::PeerFull) => {
+                Self::new(RefusalCode::InvalidState, "too many flows with this peer have not ended")
+            }
+            ChangeError::Refused(FlowRefusal::SessionTaken) => {
+                Self::new(RefusalCode::InvalidState, "another flow has the session")
+            }
+            ChangeError::Refused(FlowRefusal::NotConnected) => {
+                Self::new(RefusalCode::InvalidState, "the flow has no connection with its peer")
+            }
+            ChangeError::Refused(FlowRefusal::Queue(refusal)) => crate::peers::queue_refused(refusal),
+        }
+    }
+}
+
+/// A change of a flow that is to be stored.
+pub(super) struct FlowChange {
+    pub progress: Progress,
+    pub messages: Vec<Message>,
+    pub contents: Vec<FlowContent>,
+    /// Time of the next step; by the work of the record when absent.
+    pub due_at: Option<i64>,
+}
+
+impl FlowChange {
+    /// A change with the messages of its steps, which need no further parts.
+    pub fn of(before: &FlowRecord, progress: Progress) -> Self {
+        let messages = messages_of(Some(before), &progress, |_, _| svc_didcomm::flow::MessageParts::default());
+        Self { progress, messages, contents: Vec::new(), due_at: None }
+    }
+
+    /// A change whose messages are made already.
+    pub fn with_messages(progress: Progress, messages: Vec<Message>) -> Self {
+        Self { progress, messages, contents: Vec::new(), due_at: None }
+    }
+
+    pub fn with_content(mut self, content: FlowContent) -> Self {
+        self.contents.push(content);
+        self
+    }
+
+    fn into_write(self, now: i64) -> FlowWrite {
+        let Self { progress, messages, contents, due_at } = self;
+        let record = &progress.record;
+        let pause = i64::try_from(pause_of(record, now).as_millis()).unwrap_or(i64::MAX);
+        let is_blocked = record.blocked.is_some() && !record.state.is_terminal();
+        let due_at = due_at.or_else(|| match (is_blocked, next_work(record)) {
+            (true, _) => Some(now.saturating_add(pause)),
+            (false, Some(_)) => Some(now),
+            (false, None) => None,
+        });
+        FlowWrite { progress, messages, due_at, contents }
+    }
+}
+
+impl FlowService {
+    pub(crate) fn new(parts: FlowParts) -> Self {
+        Self(Arc::new(parts))
+    }
+
+    /// The work of the directory.
+    pub(crate) fn to_work(&self) -> Arc<dyn FlowWork> {
+        Arc::new(self.clone())
+    }
+
+    /// Sessions of flows that run.
+    pub fn session_count(&self) -> usize {
+        self.0.directory.session_count()
+    }
+
+    pub(super) fn key(&self) -> &ContentKey {
+        self.0.hearing.key()
+    }
+
+    /// The account on its chain.
+    pub(super) fn account(&self) -> Result<WritingAccount, Refusal> {
+        let missing = || Refusal::not_ready(AgentPart::Node, "the chain is not found yet", 5);
+        self.0.hearing.account().ok_or_else(missing)
+    }
+
+    /// The issuer on its chain.
+    pub(super) fn issuer(&self) -> Result<CredentialIssuer, Refusal> {
+        Ok(self.0.issuer.on_chain(self.account()?.access))
+    }
+
+    /// Changes a flow as it stands in the store, and has its session look at it. Nothing happens where `change` returns nothing.
+    pub(super) async fn change(
+        &self,
+        id: &str,
+        change: impl FnOnce(&FlowRecord, i64) -> Option<FlowChange> + Send,
+    ) -> Result<Option<WrittenFlow>, ChangeError> {
+        let written = self.change_in_session(id, change).await?;
+        if let Some(written) = &written {
+            self.0.directory.changed(vec![written.record.id.clone()]);
+        }
+        Ok(written)
+    }
+
+    /// Changes a flow by a step of its own session, which knows of it.
+    pub(super) async fn change_in_session(
+        &self,
+        id: &str,
+        change: impl FnOnce(&FlowRecord, i64) -> Option<FlowChange> + Send,
+    ) -> Result<Option<WrittenFlow>, ChangeError> {
+        let now = now_millis();
+        let limits = *self.0.peers.limits();
+        let to_write = |record: FlowRecord| change(&record, now).map(|change| change.into_write(now));
+        let changed = self.0.store.change_flow(self.key(), id, &limits, to_write).await;
+        self.0.guard.note_write(changed.is_ok());
+        let written = changed?.map_err(ChangeError::Refused)?;
+        if let Some(written) = &written {
+            self.announce(written).await;
+        }
+        Ok(written)
+    }
+
+    /// Changes a flow that is still as it was. False when it has changed meanwhile.
+    pub(super) async fn change_from(&self, before: &FlowRecord, change: FlowChange) -> Result<bool, ChangeError> {
+        let is_same = |record: &FlowRecord, _| (record == before).then_some(change);
+        Ok(self.change(&before.id, is_same).await?.is_some())
+    }
+
+    /// Has a flow looked at behind a pause.
+    pub(super) async fn postpone(&self, id: &str, pause: Duration) -> Result<(), AgentStoreError> {
+        let due_at = now_millis().saturating_add(i64::try_from(pause.as_millis()).unwrap_or(i64::MAX));
+        self.0.store.postpone_flow(id, Some(due_at)).await
+    }
+
+    /// Stores a flow that begins.
+    pub(super) async fn begin(&self, change: FlowChange) -> Result<WrittenFlow, ChangeError> {
+        let (limits, max_per_peer) = (*self.0.peers.limits(), self.0.settings.per_peer);
+        let write = change.into_write(now_millis());
+        let begun = self.0.store.begin_flow(self.key(), &write, None, max_per_peer, &limits).await;
+        self.0.guard.note_write(begun.is_ok());
+        let written = begun?.map_err(ChangeError::Refused)?;
+        self.announce(&written).await;
+        self.0.directory.changed(vec![written.record.id.clone()]);
+        Ok(written)
+    }
+
+    /// Tells everything that waits for a change of a flow.
+    async fn announce(&self, written: &WrittenFlow) {
+        let WrittenFlow { record, has_message, has_event, .. } = written;
+        if *has_event {
+            self.0.peers.notify_courier();
+        }
+        note_changes(written);
+        if let (true, Some(connection_id)) = (*has_message, &record.connection_id) {
+            self.0.peers.message_queued(connection_id, &record.peer_did).await;
+        }
+    }
+}
+
+impl FlowSteps for FlowService {
+    fn step<'a>(&'a self, flow_id: &'a str, waited: Duration) -> BoxFuture<'a, StepEnd> {
+        self.take_step(flow_id, waited).boxed()
+    }
+
+    fn is_at_rest(&self, flow_id: &Arc<str>, wakes: u64) {
+        self.0.directory.session_is_at_rest(flow_id, wakes);
+    }
+}
+
+impl FlowWork for FlowService {
+    fn due(&self, limit: usize) -> BoxFuture<'_, Result<(Vec<String>, Option<i64>), AgentStoreError>> {
+        async move {
+            let due = self.0.store.due_flows(now_millis(), limit).await?;
+            Ok((due, self.0.store.next_flow_due().await?))
+        }
+        .boxed()
+    }
+
+    fn wake_waiting(&self) -> BoxFuture<'_, ()> {
+        async move {
+            if let Err(error) = self.0.store.wake_waiting_flows(now_millis()).await {
+                tracing::warn!(%error, "the flows that wait cannot be woken; they are looked at later");
+            }
+        }
+        .boxed()
+    }
+
+    fn measure(&self) -> BoxFuture<'_, ()> {
+        async move {
+            match self.0.store.count_flows().await {
+                Ok(counts) => FlowState::ALL.iter().for_each(|state| {
+                    let found = counts.iter().find(|(name, _)| name == state.as_str());
+                    metrics::record_flows(state.as_str(), found.map_or(0, |(_, flows)| *flows));
+                }),
+                Err(error) => tracing::debug!(%error, "the flows cannot be counted"),
+            }
+        }
+        .boxed()
+    }
+
+    fn follow_participant(&self, id: u64) -> BoxFuture<'_, bool> {
+        async move {
+            let followed = self.read_participant(id).await;
+            if let Err(reason) = &followed {
+                tracing::debug!(participant = id, reason, "a participant cannot be read");
+            }
+            followed.is_ok()
+        }
+        .boxed()
+    }
+
+    fn participants<'a>(
+        &'a self,
+        after: Option<&'a str>,
+        is_whole: bool,
+    ) -> BoxFuture<'a, Option<(Vec<u64>, Option<String>)>> {
+        self.read_page(after, is_whole).boxed()
+    }
+}

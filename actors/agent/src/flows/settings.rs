@@ -1,0 +1,65 @@
+//! Settings of the flows.
+
+use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+
+use svc_didcomm::protocol::credential_format::CredentialFormat;
+
+use crate::credentials::ClaimTexts;
+
+/// How the agent takes part in flows.
+#[derive(Debug, Clone)]
+pub struct FlowSettings {
+    /// Folder with a file of claims `<schema id>.json` for each schema.
+    pub claims_directory: Option<PathBuf>,
+    /// Texts of claims, by the essential credential that has them.
+    pub claim_texts: ClaimTexts,
+    /// Schemas whose received credentials stand in the DID Document beside essential ones.
+    pub published_schemas: BTreeSet<u64>,
+    /// Flows of one peer that have not ended.
+    pub per_peer: u64,
+    /// Flows that work at the same time.
+    pub actors: usize,
+    /// The most that one credential may cost its issuer, in base units of the denomination of fees.
+    pub session_cost: Option<u128>,
+    /// Wait for the session and the digest of a received credential.
+    pub verify_time: Duration,
+    /// Format of the offers.
+    pub format: FlowFormat,
+    /// Whether the terms of a credential are sent before its offer.
+    pub sends_terms: bool,
+}
+
+/// The format of the credentials that are offered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum FlowFormat {
+    /// VC 2.0 with a Data Integrity proof.
+    #[default]
+    DataIntegrity,
+    /// VC 1.1 with a linked-data proof.
+    LdProof,
+}
+
+impl FlowFormat {
+    pub(crate) fn to_wire(self) -> CredentialFormat {
+        match self {
+            Self::DataIntegrity => CredentialFormat::DataIntegrity,
+            Self::LdProof => CredentialFormat::LdProof,
+        }
+    }
+}
+
+impl Default for FlowSettings {
+    fn default() -> Self {
+        Self {
+            claims_directory: None,
+            claim_texts: ClaimTexts::new(),
+            published_schemas: BTreeSet::new(),
+            per_peer: 100,
+            actors: 1_000,
+            session_cost: None,
+            verify_time: Duration::from_secs(30),
+            format: FlowFormat::default(),
+            sends_terms: false,
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! The validator's side of a credential, up to its signature: it is offered, requested, signed and stored.
+
+use serde_json::Value;
+use svc_didcomm::{
+    flow::{ALREADY_ISSUED, Cause, FlowRecord, Guard, MessageParts, Outgoing, Progress, Side, Trigger, Variant},
+    protocol::{credential_format::CredentialFormat, issue_credential::FormatAttachment},
+};
+use svc_otel::metrics;
+use svc_trust::{EssentialCredential, proof::ProofSuite};
+use svc_wire::{proto::svc::pp::v1::Participant, timestamp};
+use uuid::Uuid;
+
+use super::{Done, StepStop};
+use crate::{
+    credentials::{Authority, CredentialIssuer, IssueRequest, IssueStop},
+    error::{Refusal, RefusalCode},
+    flows::{
+        facts::ShownParticipant,
+        messages::messages_of,
+        payment::{PaymentStep, SessionPayment, session_payment},
+        service::{FlowChange, FlowService},
+    },
+    peers::now_millis,
+    registry::{NodeRegistry, SchemaCredential, SchemaOnChain},
+    store::{ContentKind, FlowContent},
+};
+
+/// Parts of a discount that are one.
+const DISCOUNT_PARTS: u128 = 10_000;
+
+/// Everything that is needed to offer or to sign the credential of a flow, read just now.
+pub(in crate::flows) struct CredentialOrder {
+    pub issuer: CredentialIssuer,
+    pub schema: SchemaOnChain,
+    credential: SchemaCredential,
+    authority: Authority,
+    pub issuer_participant: u64,
+    /// The applicant's participant; none in a direct issuance.
+    pub applicant: Option<ShownParticipant>,
+}
+
+fn suite_of(format: CredentialFormat) -> ProofSuite {
+    match format {
+        CredentialFormat::DataIntegrity => ProofSuite::EddsaJcs2022,
+        CredentialFormat::LdProof => ProofSuite::Ed25519Signature2020,
+    }
+}
+
+impl CredentialOrder {
+    fn request(&self, record: &FlowRecord) -> IssueRequest {
+        IssueRequest {
+            did: record.peer_did.clone(),
+            schema_id: record.schema_id,
+            claims: record.claims.clone().unwrap_or_default(),
+            valid_until: None,
+        }
+    }
+
+    /// The credential as it would be signed. Its claims fit the schema, or the request is refused.
+    pub fn draft(&self, record: &FlowRecord, format: CredentialFormat) -> Result<Value, IssueStop> {
+        let named = (&self.schema, &self.credential);
+        Ok(self.issuer.draft(&self.request(record), named, &self.authority, suite_of(format))?.body)
+    }
+}
+
+impl FlowService {
+    /// Reads at the node everything that a credential needs. A participant that is not validated, a right that is missing or a peer that
+    /// is not trusted stops it.
+    pub(in crate::flows) async fn order(&self, record: &FlowRecord) -> Result<CredentialOrder, StepStop> {
+        let issuer = self.issuer()?;
+        let registry = issuer.registry();
+        let participant = record.validator_participant_id.ok_or(StepStop::Outdated)?;
+        let found = registry.schema(record.schema_id).await?;
+        let Some(schema) = found.filter(|schema| schema.schema.archived.is_none()) else {
+            return Err(StepStop::blocked("ISSUER_NOT_ACTIVE", "the registry has no such schema in use"));
+        };
+        let mut applicant = None;
+        if let Some(id) = record.applicant_participant_id {
+            let (participant, height) = registry.participant_with_height(id).await?.ok_or_else(unshown)?;
+            let shown = ShownParticipant { participant, height };
+            let now = timestamp::unix_nanos(&issuer.account.chain_time());
+            // A node that lags says nothing, and one that shows another end has the flow follow it.
+            if height < record.round.read_at || !shown.is_validated(now) {
+                return Err(unshown());
+            }
+            applicant = Some(shown);
+        }
+        let holder: Option<&Participant> = applicant.as_ref().map(|shown| &shown.participant);
+        let authority = issuer.flow_authority((record.schema_id, participant), holder).await?;
+        self.require_peer(record, &schema).await?;
+        let credential = issuer.sources.credential_of(&issuer.account, &schema).await?;
+        Ok(CredentialOrder {
+            issuer: issuer.clone(),
+            schema,
+            credential,
+            authority,
+            issuer_participant: participant,
+            applicant,
+        })
+    }
+
+    /// The peer is a verifiable service, or becomes one by this credential.
+    async fn require_peer(&self, record: &FlowRecord, schema: &SchemaOnChain) -> Result<(), StepStop> {
+        let makes_trusted = self.essential(schema).is_some_and(|one| one != EssentialCredential::UserAgent);
+        if record.variant == Variant::Onboarding && makes_trusted {
+            return Ok(());
+        }
+        self.require_verdict(&record.peer_did).await
+    }
+
+    /// The session of the flow at the node, beside what the record knows.
+    pub(in crate::flows) async fn payment(
+        &self,
+        record: &FlowRecord,
+        session_id: &str,
+        issuer_participant: u64,
+    ) -> Result<SessionPayment, StepStop> {
+        let account = self.account()?;
+        let session = NodeRegistry(&account).session(session_id).await?;
+        Ok(session_payment(record, session_id, session.as_ref(), &account.agent(), issuer_participant))
+    }
+
+    /// Whether another flow has issued on the validation of a participant.
+    pub(in crate::flows) async fn has_other_issued(
+        &self,
+        record: &FlowRecord,
+        applicant: Option<&ShownParticipant>,
+    ) -> Result<bool, StepStop> {
+        let Some(applicant) = applicant else { return Ok(false) };
+        let read = applicant.to_read();
+        let flows = self.0.store.flows_of_applicant(Side::Validator, applicant.participant.id).await?;
+        Ok(flows.iter().any(|flow| flow.id != record.id && flow.has_issued_on(&read)))
+    }
+
+    /// The fees that beneficiaries of the session get, in base units of the denomination of fees. Where no bound is set nothing is asked.
+    pub(super) async fn check_cost(&self, order: &CredentialOrder) -> Result<(), StepStop> {
+        let Some(most) = self.0.settings.session_cost else { return Ok(()) };
+        let registry = order.issuer.registry();
+        let discount = u128::from(order.authority.grant.participant.issuance_fee_discount).min(DISCOUNT_PARTS);
+        let mut cost: u128 = 0;
+        for one in registry.beneficiaries(order.issuer_participant).await? {
+            let fees = u128::from(one.issuance_fees) * (DISCOUNT_PARTS - discount) / DISCOUNT_PARTS;
+            let fees = u64::try_from(fees).unwrap_or(u64::MAX);
+            if fees > 0 {
+                cost = cost.saturating_add(registry.price_in_fees(&order.schema.schema, fees).await?);
+            }
+        }
+        if cost > most {
+            let text = format!("the session costs {cost}; FLOW_MAX_SESSION_COST is {most}");
+            return Err(StepStop::blocked("SESSION_COST", text));
+        }
+        metrics::record_flow_session_cost(u64::try_from(cost).unwrap_or(u64::MAX));
+        Ok(())
+    }
+
+    /// Offers a credential, or waits for claims that fit.
+    pub(super) async fn offer(&self, record: &FlowRecord) -> Result<Done, StepStop> {
+        let order = match self.order(record).await {
+            Err(StepStop::Outdated) => return self.follow_applicant(record).await,
+            order => order?,
+        };
+        if self.has_other_issued(record, order.applicant.as_ref()).await? {
+            return Err(StepStop::blocked(
+                ALREADY_ISSUED,
+                "a credential of this validation was paid under another session",
+            ));
+        }
+        let payment = self.payment(record, &record.session_id, order.issuer_participant).await?;
+        if let PaymentStep::Block(code) = payment.before_signing() {
+            return Err(StepStop::blocked(code, "the session at the node has records that this agent does not know"));
+        }
+        match self.offer_by(record, Trigger::ClaimsFit, &order) {
+            Ok(change) => self.finish(record, change.ok_or(StepStop::Outdated)?).await,
+            Err(IssueStop::Refused(refusal)) => {
+                let mut progress = Progress::of(record.clone());
+                if !progress.take(&Cause::new(Trigger::ClaimsMissing, now_millis())) {
+                    return Err(StepStop::Outdated);
+                }
+                progress.record.refusal = None;
+                tracing::info!(
+                    flow = record.id,
+                    reason = refusal.message,
+                    "the claims of a flow do not fit its schema"
+                );
+                self.finish(record, FlowChange::of(record, progress)).await
+            }
+            Err(IssueStop::Stopped(stop)) => Err(stop.into()),
+        }
+    }
+
+    /// The flow with an offer, by a trigger. Nothing where the table has no such step.
+    pub(in crate::flows) fn offer_by(
+        &self,
+        record: &FlowRecord,
+        trigger: Trigger,
+        order: &CredentialOrder,
+    ) -> Result<Option<FlowChange>, IssueStop> {
+        let format = self.0.settings.format.to_wire();
+        let mut offered = order.draft(record, format)?;
+        // The id is that of the credential that will be signed.
+        if let Some(members) = offered.as_object_mut() {
+            members.shift_remove("id");
+        }
+        let mut progress = Progress::of(record.clone());
+        progress.go_on(now_millis());
+        let cause = Cause { new_id: Uuid::new_v4().to_string(), ..Cause::new(trigger, now_millis()) };
+        if !progress.take(&cause.with_facts([Guard::ClaimsFit, Guard::OwnIssuerActive])) {
+            return Ok(None);
+        }
+        let messages = messages_of(Some(record), &progress, |outgoing, id| MessageParts {
+            attachment: (outgoing == Outgoing::OfferCredential).then(|| format.offer(id, &offered)),
+            ..MessageParts::default()
+        });
+        let content = FlowContent {
+            kind: ContentKind::Offered,
+            round: record.round.number,
+            format: format.offer_name().to_owned(),
+            body: offered.to_string(),
+        };
+        Ok(Some(FlowChange::with_messages(progress, messages).with_content(content)))
+    }
+
+    /// The applicant's participant is read, since it is not as the record has it.
+    pub(super) async fn follow_applicant(&self, record: &FlowRecord) -> Result<Done, StepStop> {
+        if let Some(id) = record.applicant_participant_id {
+            self.read_participant(id).await.map_err(StepStop::Failed)?;
+        }
+        let now = self.0.store.flow(&record.id).await?;
+        if now.as_ref() == Some(record) { Ok(Done::Later(super::RETRY_PAUSE)) } else { Err(StepStop::Outdated) }
+    }
+
+    /// Signs the credential that was requested, and stores it before anything is paid.
+    pub(super) async fn sign(&self, record: &FlowRecord) -> Result<Done, StepStop> {
+        let order = match self.order(record).await {
+            Err(StepStop::Outdated) => return self.follow_applicant(record).await,
+            order => order?,
+        };
+        let payment = self.payment(record, &record.session_id, order.issuer_participant).await?;
+        if let PaymentStep::Block(code) = payment.before_signing() {
+            return Err(StepStop::blocked(code, "the session at the node has records that this agent does not know"));
+        }
+        self.check_cost(&order).await?;
+        let offered =
+            self.0.store.flow_content(self.key(), &record.id, ContentKind::Offered, record.round.number).await?;
+        let format = offered.and_then(|offered| CredentialFormat::of_offer(&offered.format));
+        let format = format.unwrap_or_else(|| self.0.settings.format.to_wire());
+        let request = order.request(record);
+        let named = (&order.schema, &order.credential);
+        let signed = order.issuer.sign_checked(&request, named, &order.authority, suite_of(format)).await?;
+        let mut progress = Progress::of(record.clone());
+        let now = now_millis();
+        progress.go_on(now);
+        let read = order.applicant.as_ref().map(ShownParticipant::to_read);
+        progress.note_signed(&signed.id, &signed.digest, read.as_ref(), now);
+        let content = FlowContent {
+            kind: ContentKind::Signed,
+            round: record.round.number,
+            format: format.credential_name().to_owned(),
+            body: signed.body.to_string(),
+        };
+        self.finish(record, FlowChange::of(record, progress).with_content(content)).await
+    }
+
+    /// The signed credential of a round, as an attachment.
+    pub(super) async fn signed_attachment(
+        &self,
+        record: &FlowRecord,
+        round: u32,
+    ) -> Result<FormatAttachment, StepStop> {
+        let content = self.0.store.flow_content(self.key(), &record.id, ContentKind::Signed, round).await?;
+        let missing = || StepStop::Failed("the store has no signed credential of the round".to_owned());
+        let content = content.ok_or_else(missing)?;
+        let credential: Value = serde_json::from_str(&content.body).map_err(|_| missing())?;
+        let format = CredentialFormat::of_credential(&content.format).ok_or_else(missing)?;
+        Ok(format.credential(&Uuid::new_v4().to_string(), &credential))
+    }
+}
+
+/// The node shows no validation that a credential could be issued on.
+fn unshown() -> StepStop {
+    StepStop::Outdated
+}
+
+/// The refusal of a call that a credential is ordered by.
+pub(in crate::flows) fn order_refused(stop: StepStop) -> Refusal {
+    match stop {
+        StepStop::Blocked(code, text) => {
+            let refusal = match code.as_str() {
+                "PEER_NOT_TRUSTED" => RefusalCode::PeerNotAuthorized,
+                "VERDICT_UNKNOWN" | "PEER_UNRESOLVABLE" => RefusalCode::ResolverUnavailable,
+                _ => RefusalCode::NotAuthorized,
+            };
+            Refusal::new(refusal, format!("{code}: {text}"))
+        }
+        StepStop::Outdated => {
+            Refusal::new(RefusalCode::InvalidState, "the node does not show the applicant's participant as validated")
+        }
+        StepStop::Failed(reason) => {
+            Refusal { retry_after: Some(5), ..Refusal::new(RefusalCode::ResolverUnavailable, reason) }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! The steps that this agent takes in flows by itself. Each looks first at what an earlier attempt has done, and stores its outcome.
+
+mod accept;
+mod anchor;
+mod issue;
+mod open;
+mod stop;
+mod validate;
+
+use std::time::{Duration, Instant};
+
+use svc_didcomm::flow::{FlowRecord, FlowState, FlowWork, Progress, Side, next_work};
+use svc_otel::{metrics, trace};
+use tracing::Instrument;
+
+pub(super) use self::{accept::is_issuer, issue::order_refused, stop::StepStop, validate::failure_of};
+use super::service::{ChangeError, FlowChange, FlowService, pause_of};
+use crate::{flow_session::StepEnd, peers::now_millis};
+
+/// Pause behind a step that a node or a server has not answered.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
+
+/// The end of a step that went well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Done {
+    /// The flow has changed.
+    Changed,
+    /// The step waits for something that is about to come.
+    Later(Duration),
+}
+
+/// The name of a step in traces and metrics.
+fn name_of(work: FlowWork) -> &'static str {
+    match work {
+        FlowWork::Open => "open",
+        FlowWork::JudgeOffer => "judge_offer",
+        FlowWork::CheckCredential => "check_credential",
+        FlowWork::SendValidation => "send_validation",
+        FlowWork::Offer => "offer",
+        FlowWork::Sign => "sign",
+        FlowWork::Anchor => "anchor",
+        FlowWork::Deliver => "deliver",
+    }
+}
+
+impl FlowService {
+    /// Takes the next step of a flow.
+    pub(super) async fn take_step(&self, flow_id: &str, waited: Duration) -> StepEnd {
+        let record = match self.0.store.flow(flow_id).await {
+            Ok(Some(record)) => record,
+            Ok(None) => return StepEnd::AtRest,
+            Err(error) => {
+                tracing::warn!(%error, "a flow cannot be read");
+                return StepEnd::After(RETRY_PAUSE);
+            }
+        };
+        let Some(work) = next_work(&record) else { return self.look(&record).await };
+        let (name, started) = (name_of(work), Instant::now());
+        let span = trace::flow_step_span(&record.id, name);
+        let taken = self.take_work(&record, work, waited).instrument(span).await;
+        let (outcome, end) = match taken {
+            Ok(Done::Changed) => ("done", StepEnd::Again),
+            Ok(Done::Later(pause)) => ("waits", StepEnd::After(pause)),
+            Err(stop) => self.stop(&record, work, stop).await,
+        };
+        metrics::record_flow_step(name, outcome, started.elapsed());
+        end
+    }
+
+    async fn take_work(&self, record: &FlowRecord, work: FlowWork, waited: Duration) -> Result<Done, StepStop> {
+        match work {
+            FlowWork::Open => self.open_flow(record).await,
+            FlowWork::JudgeOffer => self.judge_offer(record).await,
+            FlowWork::CheckCredential => self.check_credential(record, waited).await,
+            FlowWork::SendValidation => self.send_validation(record).await,
+            FlowWork::Offer => self.offer(record).await,
+            FlowWork::Sign => self.sign(record).await,
+            FlowWork::Anchor => self.anchor(record).await,
+            FlowWork::Deliver => self.deliver(record).await,
+        }
+    }
+
+    /// A flow that was due has no step: its participant is read.
+    async fn look(&self, record: &FlowRecord) -> StepEnd {
+        let participant = record.applicant_participant_id.or(record.validator_participant_id);
+        let has_lost_credential = record.side == Side::Applicant && record.state == FlowState::CredRevoked;
+        if has_lost_credential && let Err(stop) = self.drop_revoked(record).await {
+            tracing::warn!(flow = record.id, reason = stop.into_notice().1, "a revoked credential is not gone yet");
+            return StepEnd::After(RETRY_PAUSE);
+        }
+        if record.blocked.is_none() || record.state.is_terminal() {
+            return self.rest(record, None).await;
+        }
+        if let Some(id) = participant
+            && let Err(reason) = self.read_participant(id).await
+        {
+            tracing::debug!(participant = id, reason, "a participant cannot be read");
+        }
+        self.rest(record, Some(pause_of(record, now_millis()))).await
+    }
+
+    /// The flow has no step now, and is looked at again behind a pause, if any.
+    async fn rest(&self, record: &FlowRecord, pause: Option<Duration>) -> StepEnd {
+        let stored = match pause {
+            Some(pause) => self.postpone(&record.id, pause).await,
+            None => self.0.store.postpone_flow(&record.id, None).await,
+        };
+        match stored {
+            Ok(()) => StepEnd::AtRest,
+            Err(_) => StepEnd::After(RETRY_PAUSE),
+        }
+    }
+
+    /// Ends a step that was not taken: people have to act, or a later attempt may succeed.
+    async fn stop(&self, record: &FlowRecord, work: FlowWork, stop: StepStop) -> (&'static str, StepEnd) {
+        let (code, text) = match stop {
+            StepStop::Blocked(code, text) => (code, text),
+            StepStop::Outdated => return ("outdated", StepEnd::Again),
+            StepStop::Failed(reason) => {
+                tracing::warn!(flow = record.id, step = name_of(work), reason, "a step of a flow is taken again later");
+                return ("failed", StepEnd::After(RETRY_PAUSE));
+            }
+        };
+        let mut is_same = false;
+        let change = |found: &FlowRecord, now: i64| {
+            // A step that has changed since is judged by itself.
+            is_same = next_work(found) == Some(work);
+            let mut progress = Progress::of(found.clone());
+            progress.wait_for(&code, &text, now);
+            (is_same && progress.record != *found).then(|| FlowChange::of(found, progress))
+        };
+        match self.change_in_session(&record.id, change).await {
+            // The change has the time of the next attempt.
+            Ok(Some(_)) => ("blocked", StepEnd::AtRest),
+            Ok(None) if is_same => ("blocked", self.rest(record, Some(pause_of(record, now_millis()))).await),
+            Ok(None) => ("outdated", StepEnd::Again),
+            Err(_) => ("failed", StepEnd::After(RETRY_PAUSE)),
+        }
+    }
+
+    /// Stores the outcome of a step, unless the flow has changed meanwhile.
+    async fn finish(&self, before: &FlowRecord, change: FlowChange) -> Result<Done, StepStop> {
+        let is_same = |record: &FlowRecord, _| (record == before).then_some(change);
+        let changed = self.change_in_session(&before.id, is_same).await?;
+        if changed.is_some() { Ok(Done::Changed) } else { Err(StepStop::Outdated) }
+    }
+}
+
+impl From<ChangeError> for StepStop {
+    fn from(error: ChangeError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}

@@ -1,0 +1,89 @@
+//! The reasons for which a step is not taken.
+
+use svc_net::upstream::NodeClientError;
+
+use crate::{
+    account_write::WriteStop, credentials::IssueStop, error::Refusal, grant::BlockedReason, store::AgentStoreError,
+};
+
+/// A step that was not taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::flows) enum StepStop {
+    /// People have to act: a code of the contract, and a text.
+    Blocked(String, String),
+    /// The flow has changed meanwhile.
+    Outdated,
+    /// A later attempt may succeed.
+    Failed(String),
+}
+
+impl StepStop {
+    pub fn blocked(code: &str, text: impl Into<String>) -> Self {
+        Self::Blocked(code.to_owned(), text.into())
+    }
+
+    /// The code and the text of a flow that waits for this reason.
+    pub fn into_notice(self) -> (String, String) {
+        match self {
+            Self::Blocked(code, text) => (code, text),
+            Self::Outdated => ("VERDICT_UNKNOWN".to_owned(), "the flow has changed meanwhile".to_owned()),
+            Self::Failed(reason) => ("VERDICT_UNKNOWN".to_owned(), reason),
+        }
+    }
+}
+
+impl From<NodeClientError> for StepStop {
+    fn from(error: NodeClientError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<AgentStoreError> for StepStop {
+    fn from(error: AgentStoreError) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+impl From<WriteStop> for StepStop {
+    fn from(stop: WriteStop) -> Self {
+        match stop {
+            WriteStop::Failed(reason) => Self::Failed(reason),
+            WriteStop::Blocked(reason) => {
+                let (code, text) = blocked_by(reason);
+                Self::blocked(code, text)
+            }
+        }
+    }
+}
+
+impl From<IssueStop> for StepStop {
+    fn from(stop: IssueStop) -> Self {
+        match stop {
+            IssueStop::Stopped(stop) => stop.into(),
+            IssueStop::Refused(refusal) => Self::blocked("CLAIMS_UNREADABLE", refusal.message),
+        }
+    }
+}
+
+impl From<Refusal> for StepStop {
+    fn from(refusal: Refusal) -> Self {
+        Self::Failed(refusal.message)
+    }
+}
+
+/// The code of the contract for a grant or a payer that is missing.
+pub(super) fn blocked_by(reason: BlockedReason) -> (&'static str, &'static str) {
+    match reason {
+        BlockedReason::NoParticipant => (
+            "ISSUER_NOT_ACTIVE",
+            "no active participant of this DID and account may do it: svc agent init shows the step",
+        ),
+        BlockedReason::NoGrant => ("NO_GRANT", "the participant has no record that lets this account send the message"),
+        BlockedReason::GrantExpired => ("GRANT_EXPIRED", "the record of the participant has expired"),
+        BlockedReason::NoFees => ("NO_FEES", "neither the corporation's allowance nor the account pays the fee"),
+        BlockedReason::FeeAboveCeiling => ("FEE_ABOVE_CEILING", "gas or fee would be above its ceiling"),
+        BlockedReason::NoFunds => {
+            ("NO_FUNDS", "the rest of the record's limit, or the coins of the corporation, do not cover the message")
+        }
+    }
+}

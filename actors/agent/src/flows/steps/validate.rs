@@ -1,0 +1,167 @@
+//! The validation that the agent sends itself.
+
+use std::time::Duration;
+
+use prost::Message as _;
+use prost_types::{Any, Timestamp};
+use svc_didcomm::flow::{Cause, FlowRecord, Progress, Trigger, Validation};
+use svc_otel::trace;
+use svc_pipeline::{EncodedMessage, FeeGranter};
+use svc_wire::proto::svc::pp::v1::MsgSetParticipantOpToValidated;
+
+use super::{Done, StepStop, stop::blocked_by};
+use crate::{
+    account_write::{AccountWrite, WriteStop, WritingAccount},
+    flows::service::{FlowChange, FlowService},
+    grant::{AgentGrant, BlockedReason, WantedGrant},
+    journal_key::validation_key,
+    peers::now_millis,
+    registry::NodeRegistry,
+};
+
+/// Pause between two looks at the node.
+const LOOK_PAUSE: Duration = Duration::from_millis(500);
+/// Pause behind a transaction that is not decided.
+const UNDECIDED_PAUSE: Duration = Duration::from_secs(5);
+
+/// The write of one attempt.
+fn attempt<'a>(account: &'a WritingAccount, record: &FlowRecord, number: u32) -> AccountWrite<'a> {
+    AccountWrite {
+        account,
+        key: validation_key(&record.session_id, record.round.number, number),
+        origin: "flow",
+        allows_repetition: false,
+    }
+}
+
+/// The message of a validation.
+fn message_of(account: &WritingAccount, grant: &AgentGrant, applicant: u64, validation: &Validation) -> EncodedMessage {
+    let fees = validation.fees;
+    let validated = MsgSetParticipantOpToValidated {
+        corporation: grant.corporation.clone(),
+        operator: account.pipeline().identity().address.to_string(),
+        id: applicant,
+        effective_until: validation.effective_until.map(|seconds| Timestamp { seconds, nanos: 0 }),
+        validation_fees: fees.validation_fees,
+        issuance_fees: fees.issuance_fees,
+        verification_fees: fees.verification_fees,
+        op_summary_digest: validation.op_summary_digest.clone().unwrap_or_default(),
+        issuance_fee_discount: fees.issuance_fee_discount,
+        verification_fee_discount: fees.verification_fee_discount,
+    };
+    let type_url = account.access.chain.registry.namespace().type_url("pp", "MsgSetParticipantOPToValidated");
+    EncodedMessage { message: Any { type_url, value: validated.encode_to_vec() }, needs_grant: true }
+}
+
+/// A reason of the contract for a transaction that was not sent or failed, and the failure in words.
+pub(in crate::flows) fn failure_of(stop: &WriteStop) -> (String, String) {
+    let (reason, text) = match stop {
+        WriteStop::Blocked(reason) => {
+            let code = match reason {
+                BlockedReason::NoFees => "INSUFFICIENT_FUNDS_AGENT",
+                BlockedReason::NoFunds => "INSUFFICIENT_FUNDS_CORPORATION",
+                BlockedReason::NoGrant | BlockedReason::GrantExpired | BlockedReason::NoParticipant => {
+                    "AUTHORIZATION_EXPIRED"
+                }
+                BlockedReason::FeeAboveCeiling => "PREFLIGHT_ERROR",
+            };
+            (code, blocked_by(*reason).1.to_owned())
+        }
+        WriteStop::Failed(reason) if reason.contains(" was expired") => ("TX_NOT_FOUND", reason.clone()),
+        WriteStop::Failed(reason) => ("TX_FAILED", reason.clone()),
+    };
+    (reason.to_owned(), text)
+}
+
+impl FlowService {
+    /// The grant to send a validation; the reason against it where the account may not.
+    pub(in crate::flows) async fn validation_grant(
+        &self,
+        account: &WritingAccount,
+        record: &FlowRecord,
+    ) -> Result<Result<AgentGrant, BlockedReason>, WriteStop> {
+        let Some(id) = record.validator_participant_id else { return Ok(Err(BlockedReason::NoParticipant)) };
+        let Some(participant) = NodeRegistry(account).participant(id).await? else {
+            return Ok(Err(BlockedReason::NoParticipant));
+        };
+        match account.read_grant(&WantedGrant::to_validate(record.schema_id, id, participant.role())).await {
+            Ok(grant) => Ok(Ok(grant)),
+            Err(WriteStop::Blocked(reason)) => Ok(Err(reason)),
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// Shows by a simulation that a validation would succeed, and chooses its payer.
+    pub(in crate::flows) async fn preflight(
+        &self,
+        account: &WritingAccount,
+        record: &FlowRecord,
+        grant: &AgentGrant,
+        validation: &Validation,
+    ) -> Result<Option<FeeGranter>, WriteStop> {
+        let applicant = record.applicant_participant_id.unwrap_or_default();
+        let message = message_of(account, grant, applicant, validation);
+        attempt(account, record, validation.attempts).choose_payer(&message, grant.granter()).await
+    }
+
+    /// Sends the validation of the record, or finds the block of an earlier attempt.
+    pub(super) async fn send_validation(&self, record: &FlowRecord) -> Result<Done, StepStop> {
+        let account = self.account()?;
+        let validation = record.validation.clone().ok_or(StepStop::Outdated)?;
+        let applicant = record.applicant_participant_id.ok_or(StepStop::Outdated)?;
+        let write = attempt(&account, record, validation.attempts);
+        let silent = |_: String| {};
+        let hash = match write.find_earlier(&silent).await {
+            Ok(Some(hash)) => hash,
+            Ok(None) => {
+                let grant = match self.validation_grant(&account, record).await? {
+                    Ok(grant) => grant,
+                    Err(reason) => return self.fail_validation(record, &WriteStop::Blocked(reason)).await,
+                };
+                let message = message_of(&account, &grant, applicant, &validation);
+                let sent = match write.choose_payer(&message, grant.granter()).await {
+                    Ok(granter) => {
+                        let span = trace::flow_validation_span(&account.did, &record.id);
+                        write.send(message, granter, &span, &silent).await
+                    }
+                    // Nothing was sent: an error of the node says nothing, and the chain's own reason is final.
+                    Err(stop) => Err(stop),
+                };
+                match sent {
+                    Ok(hash) => hash,
+                    Err(stop) => {
+                        // The chain may have it all the same, or another has sent it.
+                        self.read_participant(applicant).await.map_err(StepStop::Failed)?;
+                        match write.find_earlier(&silent).await {
+                            Ok(Some(hash)) => hash,
+                            Ok(None) => return self.fail_validation(record, &stop).await,
+                            Err(_) => return Ok(Done::Later(UNDECIDED_PAUSE)),
+                        }
+                    }
+                }
+            }
+            Err(_) => return Ok(Done::Later(UNDECIDED_PAUSE)),
+        };
+        if validation.tx.as_ref().is_none_or(|tx| tx.hash.as_ref() != Some(&hash)) {
+            let mut progress = Progress::of(record.clone());
+            if let Some(tx) = progress.record.validation.as_mut().and_then(|validation| validation.tx.as_mut()) {
+                tx.hash = Some(hash);
+            }
+            progress.record.updated_at = now_millis();
+            return self.finish(record, FlowChange::of(record, progress)).await;
+        }
+        // The block has it: the node shows the validation with the next read.
+        self.read_participant(applicant).await.map_err(StepStop::Failed)?;
+        Ok(Done::Later(LOOK_PAUSE))
+    }
+
+    /// The validation is on no block, and will be on none.
+    async fn fail_validation(&self, record: &FlowRecord, stop: &WriteStop) -> Result<Done, StepStop> {
+        let mut progress = Progress::of(record.clone());
+        let cause = Cause { failure: Some(failure_of(stop)), ..Cause::new(Trigger::ValidationFailed, now_millis()) };
+        if !progress.take(&cause) {
+            return Err(StepStop::Outdated);
+        }
+        self.finish(record, FlowChange::of(record, progress)).await
+    }
+}
