@@ -1,6 +1,12 @@
 //! A devnet: a node, the seeded scenario, its services, and the control endpoint.
 
-use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -105,6 +111,8 @@ pub struct Devnet {
     pub accounts: Arc<BTreeMap<String, ScenarioAccount>>,
     /// Saved values of the scenario by name: addresses of accounts, ids of entities.
     pub saved_values: BTreeMap<String, String>,
+    /// Values that the steps of the agents have named in this run.
+    admitted_values: OnceLock<BTreeMap<String, String>>,
     /// Corporation and operator of a tool server, if the scenario names one (`seat`).
     pub operator_slot: Option<OperatorSlot>,
     /// The agents of the corporation.
@@ -205,6 +213,7 @@ impl Devnet {
             denom,
             accounts,
             saved_values,
+            admitted_values: OnceLock::new(),
             operator_slot,
             agents,
             ecosystem,
@@ -215,7 +224,8 @@ impl Devnet {
 
     /// Returns a saved value, for example the address of an account; empty for an unknown name.
     pub fn address(&self, name: &str) -> &str {
-        self.saved_values.get(name).map_or("", String::as_str)
+        let admitted = || self.admitted_values.get().and_then(|values| values.get(name));
+        self.saved_values.get(name).or_else(admitted).map_or("", String::as_str)
     }
 
     /// Returns the type URLs that an operator can be granted, in the order of `$delegable`.
@@ -262,7 +272,15 @@ impl Devnet {
                 runner.run_step(step).await?;
             }
         }
+        // A chain that was started again has its agents already, and the names of their steps are gone.
+        let _ = self.admitted_values.set(runner.saved_values);
         Ok(())
+    }
+
+    /// The number of schemas that the steps of the agents have made in this run.
+    pub fn schemas_of_agents(&self) -> usize {
+        let is_schema = |name: &&String| name.starts_with("flows.") && name.ends_with(".schema");
+        self.admitted_values.get().map_or(0, |values| values.keys().filter(is_schema).count())
     }
 
     /// DID of the ecosystem of the services.

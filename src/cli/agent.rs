@@ -1,6 +1,7 @@
 //! `svc agent`: the agent, configured by the environment, and the commands of its machine.
 
 mod check;
+mod flows;
 pub(super) mod init;
 mod local_api;
 mod messaging_check;
@@ -46,6 +47,11 @@ pub enum AgentCommand {
     Credential {
         #[command(subcommand)]
         command: CredentialCommand,
+    },
+    /// The flows with peers: participants that are validated, credentials that are issued.
+    Flows {
+        #[command(subcommand)]
+        command: flows::FlowCommand,
     },
     /// Gives the running agent other keys.
     Rotate {
@@ -168,6 +174,7 @@ pub(super) async fn run(
         }
         Some(AgentCommand::Webhooks { command }) => run_webhooks(&local()?, command, as_json).await,
         Some(AgentCommand::Credential { command }) => run_credentials(&local()?, command, as_json).await,
+        Some(AgentCommand::Flows { command }) => flows::run(&local()?, command, as_json).await,
         Some(AgentCommand::Rotate { kind, reissue, compromised }) => {
             let mut body = json!({"kind": kind.as_str()});
             for (name, flag) in [("reissue", reissue), ("compromised", compromised)] {

@@ -3,11 +3,11 @@
 use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::Context;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use svc_agent::{
     Agent, AgentConfig, ChainConfig, ClaimTexts, CourierConfig, CredentialKind, CredentialMode, CredentialSettings,
-    DidMethod, EventsConfig, FlowSettings, HandledEvents, LoginRules, PeerSettings, PublicLocation, Refusal,
-    RotationPauses, StoreKey, StoreKeys, StoreSettings, WebhookSecrets,
+    CredentialState, DidMethod, EventsConfig, FlowSettings, HandledEvents, LoginRules, PeerSettings, PublicLocation,
+    Refusal, RotationPauses, StoreKey, StoreKeys, StoreSettings, WebhookSecrets,
 };
 use svc_devnet::{
     Devnet,
@@ -87,6 +87,9 @@ pub(super) async fn launch(
         devnet.admit_agents(&dids).await?;
         // A chain that makes blocks on order only has no block for their transactions.
         if config.block_time.is_some() {
+            if let Some(first) = agents.first() {
+                anchor_schemas(devnet, &first.server.agent).await?;
+            }
             for (agent, spec) in agents.iter().zip(&devnet.agents) {
                 receive_credentials(devnet, &agents, agent, spec).await?;
             }
@@ -118,6 +121,35 @@ async fn receive_credentials(
         let credential = devnet.issue_credential(&received.by, &received.schema, Value::Object(subject)).await?;
         let import = async || own.credentials().import(credential.clone()).await;
         retry(devnet, import).await?;
+    }
+    Ok(())
+}
+
+/// Anchors the credentials of the schemas that the ecosystem of an agent has, as an operator of its corporation does.
+async fn anchor_schemas(devnet: &Devnet, agent: &Agent) -> anyhow::Result<()> {
+    let wanted = devnet.schemas_of_agents();
+    let mut heights = devnet.node.watch_heights();
+    let signed = async {
+        loop {
+            let held = agent.store().held_credentials().await?;
+            let of_schemas: Vec<_> = held.into_iter().filter(|one| one.kind == CredentialKind::Schema).collect();
+            if of_schemas.len() >= wanted {
+                return Ok::<_, anyhow::Error>(of_schemas);
+            }
+            heights.changed().await?;
+        }
+    };
+    let signed = tokio::time::timeout(RECEIVE_TIMEOUT, signed).await;
+    for one in signed.context("the credentials of schemas were not made in time")?? {
+        if one.state == CredentialState::Signed {
+            let digest = json!({"authority": "$registry", "operator": "$operator", "digest": one.digest});
+            let steps = serde_json::from_value(json!({
+                "description": "the digest of a schema's credential",
+                "step": [{"name": "anchor", "signer": "operator", "granter": "registry",
+                    "messages": [{"type": "di.MsgStoreDigest", "value": digest}]}],
+            }))?;
+            devnet.run_steps(&steps).await?;
+        }
     }
     Ok(())
 }

@@ -49,13 +49,21 @@ impl LocalApi {
 
     /// Reads every item of a list.
     pub(super) async fn all(&self, path: &str) -> anyhow::Result<Vec<Value>> {
+        self.all_of(path, &[]).await
+    }
+
+    /// Reads every item of a list that some parameters select.
+    pub(super) async fn all_of(&self, path: &str, filters: &[String]) -> anyhow::Result<Vec<Value>> {
         let mut items = Vec::new();
-        let mut next = format!("{path}?limit={PAGE}");
+        let mut first = vec![format!("limit={PAGE}")];
+        first.extend_from_slice(filters);
+        let first = format!("{path}?{}", first.join("&"));
+        let mut next = first.clone();
         loop {
             let page = self.get(&next).await?;
             items.extend(page["items"].as_array().into_iter().flatten().cloned());
             let Some(cursor) = page["nextCursor"].as_str() else { return Ok(items) };
-            next = format!("{path}?limit={PAGE}&cursor={cursor}");
+            next = format!("{first}&cursor={cursor}");
         }
     }
 

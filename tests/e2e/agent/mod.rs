@@ -2,6 +2,7 @@
 
 mod admin_routes;
 mod events;
+mod flows;
 mod identity;
 mod identity_faults;
 mod identity_process;

@@ -23,6 +23,8 @@ use crate::account_write::{WriteStop, WritingAccount};
 
 /// Time for which the schema credentials of an ecosystem are kept.
 const KEEP_TIME: Duration = Duration::from_secs(300);
+/// Time for which a credential that is missing among them is not looked for again: an ecosystem may just have made its schema.
+const ABSENCE_KEEP_TIME: Duration = Duration::from_secs(2);
 /// Presentations of one ecosystem that are read.
 const MAX_PRESENTATIONS: usize = 64;
 /// Ecosystems that are kept.
@@ -74,12 +76,14 @@ impl SchemaSources {
         account: &WritingAccount,
         schema: &SchemaOnChain,
     ) -> Result<SchemaCredential, WriteStop> {
-        let found = self.credentials(account, &schema.ecosystem_did).await?;
-        let wanted = found.credentials.iter().find(|one| one.schema_id == schema.schema.id);
-        wanted.cloned().ok_or_else(|| {
-            let (id, did) = (schema.schema.id, &schema.ecosystem_did);
-            WriteStop::Failed(format!("the DID Document of {did} presents no credential of schema {id}"))
-        })
+        let (id, did) = (schema.schema.id, &schema.ecosystem_did);
+        for keep_time in [KEEP_TIME, ABSENCE_KEEP_TIME] {
+            let found = self.credentials_kept(account, did, keep_time).await?;
+            if let Some(found) = found.credentials.iter().find(|one| one.schema_id == id) {
+                return Ok(found.clone());
+            }
+        }
+        Err(WriteStop::Failed(format!("the DID Document of {did} presents no credential of schema {id}")))
     }
 
     /// The essential schema of a kind: of the first of these ecosystems that has one, the one with the highest id. While a part of an
@@ -119,8 +123,17 @@ impl SchemaSources {
         account: &WritingAccount,
         ecosystem: &str,
     ) -> Result<Arc<EcosystemCredentials>, WriteStop> {
+        self.credentials_kept(account, ecosystem, KEEP_TIME).await
+    }
+
+    async fn credentials_kept(
+        &self,
+        account: &WritingAccount,
+        ecosystem: &str,
+        keep_time: Duration,
+    ) -> Result<Arc<EcosystemCredentials>, WriteStop> {
         if let Some((at, found)) = self.known.lock().await.get(ecosystem)
-            && at.elapsed() < KEEP_TIME
+            && at.elapsed() < keep_time
         {
             return Ok(Arc::clone(found));
         }

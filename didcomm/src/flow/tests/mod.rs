@@ -1,5 +1,6 @@
 //! Tests of flows against the tables of the contract.
 
+mod documented;
 mod meanings;
 mod model;
 mod rows;

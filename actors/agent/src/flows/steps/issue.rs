@@ -3,7 +3,7 @@
 use serde_json::Value;
 use svc_didcomm::{
     flow::{ALREADY_ISSUED, Cause, FlowRecord, Guard, MessageParts, Outgoing, Progress, Side, Trigger, Variant},
-    protocol::{credential_format::CredentialFormat, issue_credential::FormatAttachment},
+    protocol::{credential_format::CredentialFormat, issue_credential::FormatAttachment, vt_flow::VtFlow},
 };
 use svc_otel::metrics;
 use svc_trust::{EssentialCredential, proof::ProofSuite};
@@ -207,10 +207,15 @@ impl FlowService {
         if !progress.take(&cause.with_facts([Guard::ClaimsFit, Guard::OwnIssuerActive])) {
             return Ok(None);
         }
-        let messages = messages_of(Some(record), &progress, |outgoing, id| MessageParts {
+        let mut messages = messages_of(Some(record), &progress, |outgoing, id| MessageParts {
             attachment: (outgoing == Outgoing::OfferCredential).then(|| format.offer(id, &offered)),
             ..MessageParts::default()
         });
+        if self.0.settings.sends_terms {
+            let present_as_linked_vp = self.essential(&order.schema).is_some();
+            let terms = VtFlow::CredentialTerms { credential_format: "JSON_LD".to_owned(), present_as_linked_vp };
+            messages.insert(0, terms.to_message(&Uuid::new_v4().to_string(), record.thread_id.as_deref()));
+        }
         let content = FlowContent {
             kind: ContentKind::Offered,
             round: record.round.number,
