@@ -155,7 +155,7 @@ async fn anchor_schemas(devnet: &Devnet, agent: &Agent) -> anyhow::Result<()> {
 }
 
 /// Waits until an agent holds a credential of another.
-async fn await_credential(devnet: &Devnet, agent: &Agent) -> anyhow::Result<()> {
+pub(crate) async fn await_credential(devnet: &Devnet, agent: &Agent) -> anyhow::Result<()> {
     let mut heights = devnet.node.watch_heights();
     let held = async {
         loop {

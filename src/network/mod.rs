@@ -10,5 +10,6 @@ mod local_network;
 pub use chain_and_indexer::ChainAndIndexer;
 pub use config::LocalNetworkConfig;
 pub use isolated_runtime::IsolatedRuntime;
+pub(crate) use local_agent::await_credential;
 pub use local_agent::{LocalAgent, LocalAgentConfig, ReceiverConfig, received_claims};
 pub use local_network::LocalNetwork;

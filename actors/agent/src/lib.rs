@@ -24,6 +24,7 @@ mod notification;
 mod participant;
 mod peer_directory;
 mod peer_session;
+mod peer_tag;
 mod peers;
 mod registry;
 mod resolution;

@@ -98,6 +98,12 @@ impl Progress {
         self.record.updated_at = now;
     }
 
+    /// A signed credential that nothing was paid for is forgotten, and signed again.
+    pub fn forget_unpaid(&mut self, now: i64) {
+        self.record.credential = self.record.credential.take().filter(|one| one.stage != CredentialStage::Signed);
+        self.record.updated_at = now;
+    }
+
     /// The transaction that pays for the credential is sent, included or refused.
     pub fn note_anchoring(&mut self, tx: FlowTx, now: i64) {
         let Some(credential) = &mut self.record.credential else { return };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use serde_json::{Map, Value, json};
-use svc_agent::{IssueRequest, SetupOptions};
+use svc_agent::SetupOptions;
 use svc_net::upstream::NodeClient;
 use svc_pipeline::query_account;
 use tokio::time::timeout;
@@ -13,7 +13,7 @@ use crate::{
     admin::setup_body,
     cli::{agent::init::take_steps, output::print_line},
     mcp_client::McpClient,
-    network::{LocalAgent, LocalNetwork, received_claims},
+    network::{LocalAgent, LocalNetwork, await_credential, received_claims},
 };
 
 /// Longest wait for a verdict.
@@ -58,15 +58,10 @@ impl SetupDemo<'_> {
         let issuer = self.own_issuer(first).await?;
         print_line(format!("\nsvc agent init --operator …, for {}, whose parent is the first:", second.server.did()));
         self.init(second, "").await?;
-        let request = IssueRequest {
-            did: second.server.did(),
-            schema_id: devnet.address("service.schema").parse()?,
-            claims: received_claims("service"),
-            valid_until: None,
-        };
-        let issued = first.server.agent.credentials().issue(request).await?;
-        print_line(format!("\nThe first issues the second's credential by {issuer}:"));
-        self.import(second, serde_json::from_str(&issued.body)?).await?;
+        print_line(format!(
+            "\nThe second asks the first for its credential by a flow; the first issues it by {issuer}:"
+        ));
+        await_credential(devnet, &second.server.agent).await?;
         self.expect_complete(second, "").await?;
 
         for (agent, pattern) in [(first, "self"), (second, "parent")] {

@@ -35,14 +35,14 @@ pub(super) fn read_credentials<E: Environment>(
             let mode =
                 reader.read_parsed(PARENT, DID, None, parse_did).map(|parent| CredentialMode::Delegated { parent });
             // The parent is asked for a credential with these claims.
-            let has_claims = !claim_variables(reader.environment).is_empty();
-            (mode, if has_claims { read_claims(reader, warnings) } else { Some(ClaimTexts::new()) })
+            (mode, read_claims(reader, warnings, ClaimTexts::new()))
         }
         Some(false) => {
             if reader.environment.get(PARENT).is_some() {
                 warnings.push(format!("{PARENT} is not used: AGENT_MODE is standalone"));
             }
-            let claims = read_claims(reader, warnings);
+            let service = ClaimTexts::from([(EssentialCredential::Service, Default::default())]);
+            let claims = read_claims(reader, warnings, service);
             (claims.clone().map(|claims| CredentialMode::Standalone { claims }), claims)
         }
     };
@@ -75,13 +75,13 @@ fn read_days<E: Environment>(reader: &mut EnvironmentReader<'_, E>) -> (Option<u
     (days, renew_days)
 }
 
-/// Reads the claims, and compares them with the compiled-in schemas. The service always has claims. Organisation and person each have
-/// all that are required, or none.
+/// Reads the claims, and compares them with the compiled-in schemas. Each credential has all that are required, or none; those in `claims`
+/// have some in any case.
 fn read_claims<E: Environment>(
     reader: &mut EnvironmentReader<'_, E>,
     warnings: &mut Vec<String>,
+    mut claims: ClaimTexts,
 ) -> Option<ClaimTexts> {
-    let mut claims = ClaimTexts::from([(EssentialCredential::Service, Default::default())]);
     for name in claim_variables(reader.environment) {
         let credential =
             CLAIM_PREFIXES.iter().find_map(|(essential, prefix)| Some((essential, name.strip_prefix(prefix)?)));

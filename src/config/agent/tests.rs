@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use svc_agent::CredentialMode;
+use svc_agent::{CredentialMode, FlowFormat, FlowSettings};
 use svc_trust::EssentialCredential;
 
 use super::*;
@@ -81,17 +81,18 @@ fn thirteen_settings_are_enough_and_the_rest_has_the_defaults_of_the_contract() 
 #[test]
 fn a_delegated_agent_needs_its_parent_and_no_claims() {
     let mut environment = delegated();
-    environment.extend([
-        ("ECS_CLAIMS_ORG_NAME", "x"),
-        ("AGENT_CREDENTIAL_DAYS", "10"),
-        ("AGENT_CREDENTIAL_RENEW_DAYS", "3"),
-    ]);
+    environment.extend([("AGENT_CREDENTIAL_DAYS", "10"), ("AGENT_CREDENTIAL_RENEW_DAYS", "3")]);
     let config = read_agent(&environment, &mut secrets()).expect("enough");
     let credentials = config.agent.credentials;
     assert_eq!(credentials.mode, CredentialMode::Delegated { parent: "did:web:parent.example.com".to_owned() });
     assert_eq!((credentials.days, credentials.renew_days, credentials.trusted_ecosystems.len()), (10, 3, 0));
-    let unused = "is not used: AGENT_MODE is delegated, and the parent issues the service credential";
-    assert_eq!(config.warnings, [format!("ECS_CLAIMS_ORG_NAME {unused}")]);
+    assert!(config.warnings.is_empty() && config.agent.flows.claim_texts.is_empty());
+    // With some of the claims it asks its parent for a credential that has all of them.
+    environment.insert("ECS_CLAIMS_SERVICE_NAME", "Shop");
+    assert!(problems(&environment, secrets()).contains("ECS_CLAIMS_SERVICE_TYPE"));
+    environment.extend(minimal().into_iter().filter(|(name, _)| name.starts_with("ECS_CLAIMS_")));
+    let asked = read_agent(&environment, &mut secrets()).expect("enough").agent.flows.claim_texts;
+    assert_eq!(asked[&EssentialCredential::Service]["NAME"], "Shop");
 
     for parent in ["", "parent.example.com", "did:key:z6Mk", "did:web:", "did:web:a/b", "did:web:a#b"] {
         environment.insert("AGENT_DELEGATED_PARENT_VS_DID", parent);
@@ -358,4 +359,40 @@ fn peers_have_the_variables_and_defaults_of_the_contract_and_all_bad_ones_are_na
     }
     let none = read_agent(&with(&[("DIDCOMM_TRANSPORTS".to_owned(), "none".to_owned())]), &mut secrets());
     assert!(none.expect("no transport").agent.peers.transports.is_empty());
+}
+
+#[test]
+fn the_settings_of_flows_have_the_defaults_of_the_contract_and_each_wrong_one_is_named() {
+    let flows = read_agent(&minimal(), &mut secrets()).expect("enough").agent.flows;
+    let default = FlowSettings::default();
+    assert_eq!((flows.per_peer, flows.actors, flows.session_cost), (100, 1_000, None));
+    assert_eq!((flows.verify_time, flows.format, flows.sends_terms), (default.verify_time, default.format, false));
+    let mut environment = minimal();
+    environment.extend([
+        ("FLOW_CLAIMS_DIR", "/"),
+        ("FLOW_PUBLISH_SCHEMAS", "7, 9"),
+        ("FLOW_MAX_SESSION_COST", "5000"),
+        ("FLOW_VERIFY_SECONDS", "60"),
+        ("FLOW_ISSUE_FORMAT", "ld-proof"),
+        ("FLOW_SEND_TERMS", "true"),
+    ]);
+    let flows = read_agent(&environment, &mut secrets()).expect("enough").agent.flows;
+    assert_eq!((flows.published_schemas.len(), flows.session_cost, flows.sends_terms), (2, Some(5_000), true));
+    assert_eq!((flows.format, flows.verify_time.as_secs()), (FlowFormat::LdProof, 60));
+    let wrong = [
+        ("FLOW_CLAIMS_DIR", "/no/such/folder"),
+        ("FLOW_PUBLISH_SCHEMAS", "7,x"),
+        ("FLOW_MAX_PER_PEER", "0"),
+        ("FLOW_MAX_ACTORS", "many"),
+        ("FLOW_MAX_SESSION_COST", "-1"),
+        ("FLOW_VERIFY_SECONDS", "0"),
+        ("FLOW_ISSUE_FORMAT", "jwt"),
+        ("FLOW_SEND_TERMS", "perhaps"),
+    ];
+    environment.extend(wrong);
+    let found = problems(&environment, secrets());
+    assert!(found.starts_with("8 environment variables cannot be used:"), "{found}");
+    for (name, value) in wrong {
+        assert!(found.contains(&format!("\n  {name}: ")) && found.contains(value), "{name} in {found}");
+    }
 }

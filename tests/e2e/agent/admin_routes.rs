@@ -95,6 +95,7 @@ async fn refuse_everything(directory: &tempfile::TempDir, store_url: &str) {
     let input = (400, "INVALID_INPUT");
     let endpoint = (400, "INVALID_SERVICE_ENDPOINT");
     let one = format!("{ENDPOINTS}/mcp");
+    let flows = |rest: &str| format!("/v2/vt/flows{rest}");
     let peers = |path: &str| format!("/v2/didcomm/{path}");
     let text = |id: &str, content: &str| json!({"connectionId": id, "content": content}).to_string();
     for (method, path, body, expected) in [
@@ -171,7 +172,33 @@ async fn refuse_everything(directory: &tempfile::TempDir, store_url: &str) {
         ("DELETE", format!("{ENDPOINTS}/%FF"), None, input),
         ("PUT", ENDPOINTS.to_owned(), None, (405, "INVALID_INPUT")),
         ("GET", one.clone(), None, (405, "INVALID_INPUT")),
-        ("GET", "/v2/vt/flows".to_owned(), None, (404, "UNKNOWN_ID")),
+        ("GET", flows("?role=issuer"), None, input),
+        ("GET", flows("?flowState=open"), None, input),
+        ("GET", flows("?connectionState=open"), None, input),
+        ("GET", flows("?schemaId=x"), None, input),
+        ("GET", flows("?cursor=x"), None, (400, "INVALID_CURSOR")),
+        ("GET", flows("?participantId=1"), None, input),
+        ("GET", flows("/none"), None, (404, "UNKNOWN_ID")),
+        ("POST", flows(""), Some("{}".to_owned()), input),
+        ("POST", flows(""), Some(r#"{"participantId": "1", "did": "did:web:a"}"#.to_owned()), input),
+        ("POST", flows(""), Some(r#"{"did": "did:web:a"}"#.to_owned()), input),
+        ("POST", flows(""), Some(r#"{"participantId": 1}"#.to_owned()), input),
+        ("POST", flows(""), Some(r#"{"participantId": "1"}"#.to_owned()), (503, "NOT_READY")),
+        ("PUT", flows("/none/claims"), Some(r#"{"claims": {}}"#.to_owned()), (404, "UNKNOWN_ID")),
+        ("PUT", flows("/none/claims"), Some(r#"{"claims": {"id": "did:web:a"}}"#.to_owned()), input),
+        ("PUT", flows("/none/claims"), Some(r#"{"claims": {"a": 1, "a": 2}}"#.to_owned()), input),
+        ("PUT", flows("/none/claims"), Some(r#"{"claims": []}"#.to_owned()), input),
+        ("POST", flows("/none/oob-link"), Some(r#"{"url": "http://a.example", "description": "d"}"#.to_owned()), input),
+        ("POST", flows("/none/oob-link"), Some(r#"{"url": "https://a.example"}"#.to_owned()), input),
+        ("POST", flows("/none/start-validation"), None, (404, "UNKNOWN_ID")),
+        ("POST", flows("/none/validate"), None, (404, "UNKNOWN_ID")),
+        ("POST", flows("/none/validate"), Some(r#"{"issuanceFees": -1}"#.to_owned()), input),
+        ("POST", flows("/none/validate"), Some(r#"{"issuanceFeeDiscount": 1.5}"#.to_owned()), input),
+        ("POST", flows("/none/validate"), Some(r#"{"effectiveUntil": "later"}"#.to_owned()), input),
+        ("POST", flows("/none/reject"), Some("{}".to_owned()), input),
+        ("POST", flows("/none/reject"), Some(r#"{"description": "d", "code": "no"}"#.to_owned()), input),
+        ("POST", flows("/none/resend"), None, (404, "UNKNOWN_ID")),
+        ("POST", flows("/none/end"), None, (404, "UNKNOWN_ID")),
         ("GET", peers("connections?state=open"), None, input),
         ("GET", peers("connections?role=sender"), None, input),
         ("GET", peers("connections?didcommVersion=v3"), None, input),
@@ -231,7 +258,7 @@ async fn refuse_everything(directory: &tempfile::TempDir, store_url: &str) {
         assert_eq!(answer.error(), expected, "{method} {path} {shown}: {}", answer.body);
         assert!(answer.body["error"]["message"].as_str().is_some_and(|message| !message.is_empty()));
         assert_eq!(answer.headers["cache-control"], "no-store");
-        assert!(method != "PUT" || answer.headers["allow"] == "GET,HEAD,POST");
+        assert!(answer.status != 405 || method != "PUT" || answer.headers["allow"] == "GET,HEAD,POST");
     }
     let text = request("POST", &format!("{}{ENDPOINTS}", server.admin)).header("content-type", "text/plain").body("{}");
     assert_eq!(answer(text).await.error(), (415, "INVALID_INPUT"));
@@ -306,10 +333,13 @@ async fn the_description_names_the_routes_as_they_answer() {
         "deleteConnection",
         "deleteCredentialExchange",
         "deleteServiceEndpoint",
+        "editCredentialClaims",
+        "endFlow",
         "exportStore",
         "getAgentInfo",
         "getConnection",
         "getCredentialExchange",
+        "getFlow",
         "getLiveness",
         "getReadiness",
         "getSetup",
@@ -318,6 +348,7 @@ async fn the_description_names_the_routes_as_they_answer() {
         "listConnections",
         "listCredentialExchanges",
         "listDeadLetters",
+        "listFlows",
         "listGaps",
         "listIssuedCredentials",
         "listLinkedCredentials",
@@ -325,15 +356,21 @@ async fn the_description_names_the_routes_as_they_answer() {
         "listSchemaCredentials",
         "listServiceEndpoints",
         "openConnection",
+        "openFlow",
         "refillGaps",
+        "rejectFlow",
         "removeDeadLetter",
         "removeLinkedCredential",
+        "resendFlow",
         "retryDeadLetter",
         "rotateKeys",
         "sendBasicMessage",
         "sendInvitation",
+        "sendOobLink",
+        "startValidation",
         "token",
         "updateServiceEndpoint",
+        "validateFlow",
     ];
     assert_eq!(operations, expected);
     let page = request("GET", &format!("{}/docs", server.admin)).send().await.expect("answered");

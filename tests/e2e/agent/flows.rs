@@ -80,27 +80,34 @@ async fn a_holder_is_validated_by_the_agent_gets_its_credential_and_loses_it_wit
 
     let (participant, session) = world.apply("HOLDER", "flows.license.issuer").await;
     world.await_state(&session, "VALIDATING", "VALIDATING").await;
-    let (validator, applicant) = (world.agent(VALIDATOR).flows(), world.agent(APPLICANT).flows());
-    // Without claims that fit nothing is decided.
-    let refused = validator.validate(&session, &ValidationTerms::default()).await.expect_err("no claims");
-    assert_eq!(refused.code, RefusalCode::InvalidClaims, "{refused:?}");
-    let link = FlowCall::SendOobLink {
-        url: "https://agent.devnet.example/upload".to_owned(),
-        description: "Upload your certificate.".to_owned(),
-        expires_at: None,
+    let applicant = world.agent(APPLICANT).flows();
+    // The corporation's operator drives its agents through the tool server.
+    let of = |place: usize, mut given: Value| {
+        given["agent_did"] = world.agent_did(place).into();
+        given["participantSessionId"] = session.as_str().into();
+        given
     };
-    validator.call(&session, &link).await.expect("sent");
+    let listed = json!({"role": "validator", "flowState": "VALIDATING"});
+    let listed = world.call_ok("svc.vsa.flow.listFlows", of(VALIDATOR, listed)).await;
+    assert_eq!(listed["items"][0]["participantSessionId"], session);
+    // Without claims that fit nothing is decided.
+    let refused = world.call_error("svc.vsa.flow.validateFlow", of(VALIDATOR, json!({})), "UPSTREAM_HTTP_ERROR").await;
+    assert!(refused.to_string().contains("INVALID_CLAIMS"), "{refused:#}");
+    let link = json!({"url": "https://agent.devnet.example/upload", "description": "Upload your certificate."});
+    world.call_ok("svc.vsa.flow.sendOobLink", of(VALIDATOR, link.clone())).await;
     let (waiting, _) = world.await_state(&session, "OOB_PENDING", "OOB_PENDING").await;
     assert_eq!(
         (&waiting["oobLink"]["description"], &waiting["pendingAction"]),
         (&json!("Upload your certificate."), &json!("APPLICANT"))
     );
-    let wrong = applicant.call(&session, &link).await.expect_err("the other side");
-    assert_eq!(wrong.code, RefusalCode::InvalidState);
-    validator.call(&session, &FlowCall::StartValidation { comment: Some("Thank you.".into()) }).await.expect("sent");
+    let wrong = world.call_error("svc.vsa.flow.sendOobLink", of(APPLICANT, link), "UPSTREAM_HTTP_ERROR").await;
+    assert!(wrong.to_string().contains("INVALID_STATE"), "{wrong:#}");
+    world.call_ok("svc.vsa.flow.startValidation", of(VALIDATOR, json!({"comment": "Thank you."}))).await;
     world.await_state(&session, "VALIDATING", "VALIDATING").await;
-    validator.call(&session, &FlowCall::EditClaims(claims("A"))).await.expect("stored");
-    let decided = validator.validate(&session, &ValidationTerms::default()).await.expect("decided").record;
+    let stored =
+        world.call_ok("svc.vsa.flow.editCredentialClaims", of(VALIDATOR, json!({"claims": claims("A")}))).await;
+    assert_eq!(stored, json!({"grade": "A"}));
+    let decided = world.call_ok("svc.vsa.flow.validateFlow", of(VALIDATOR, json!({}))).await;
     assert_eq!(decided["validation"]["submission"], "AGENT", "{decided:#}");
     let (held, issued) = world.await_state(&session, "COMPLETED", "COMPLETED").await;
     assert_eq!(held["credentialId"], issued["credentialId"]);
@@ -139,8 +146,11 @@ async fn an_issuer_is_validated_by_an_operator_and_a_rejected_one_begins_anew() 
 
     let (_, session) = world.apply("HOLDER", "flows.license.issuer").await;
     world.await_state(&session, "VALIDATING", "VALIDATING").await;
-    let reject = FlowCall::Reject { description: "The certificate is not readable.".to_owned(), code: None };
-    validator.call(&session, &reject).await.expect("rejected");
+    let reject = json!({
+        "agent_did": world.agent_did(VALIDATOR), "participantSessionId": session,
+        "description": "The certificate is not readable.",
+    });
+    world.call_ok("svc.vsa.flow.rejectFlow", reject).await;
     let (rejected, _) = world.await_state(&session, "TERMINATED_BY_VALIDATOR", "TERMINATED_BY_VALIDATOR").await;
     assert!(rejected["errorMessage"].as_str().is_some_and(|text| text.contains("not readable")), "{rejected:#}");
     let participant = rejected["applicantParticipantId"].as_str().and_then(|id| id.parse().ok());

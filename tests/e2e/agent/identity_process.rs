@@ -71,8 +71,7 @@ async fn import_organisation(world: &TestNetwork, agent: &AgentProcess, did: &st
 }
 
 fn issue_body(world: &TestNetwork, did: &str, round: usize) -> Value {
-    let mut claims = received_claims("service");
-    claims.insert("name".to_owned(), format!("Branch {round}").into());
+    let claims = world.issue_request(did, &format!("Branch {round}")).claims;
     json!({"did": did, "schemaId": world.network.devnet.address("service.schema"), "claims": claims})
 }
 

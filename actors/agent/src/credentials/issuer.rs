@@ -377,7 +377,7 @@ fn not_a_holder(did: &str, schema_id: u64, reason: &str) -> IssueStop {
 }
 
 /// The verification method of the proof of a credential.
-pub(super) fn proof_method(credential: &Value) -> String {
+pub(crate) fn proof_method(credential: &Value) -> String {
     credential["proof"]["verificationMethod"].as_str().unwrap_or_default().to_owned()
 }
 

@@ -37,7 +37,7 @@ pub use self::{
 };
 pub(crate) use self::{
     import::import,
-    issuer::{Authority, CredentialIssuer, IssueStop},
+    issuer::{Authority, CredentialIssuer, IssueStop, proof_method},
     issuer_parts::IssuerParts,
     judge::JudgedCredential,
 };

@@ -4,15 +4,15 @@ use std::{sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream};
 use serde_json::{Value, json};
+use svc_kit::wall_clock::now_millis;
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure};
 use svc_otel::metrics;
 use tokio::{task::AbortHandle, time::Instant};
 
 use super::{
-    FlowDirectory, FlowWork, Msg,
+    DueFlows, FlowDirectory, FlowWork, Msg, ParticipantPage,
     reading::{ReadEnd, ReadStep, Reading},
 };
-use crate::peers::now_millis;
 
 /// Flows that are started at a time.
 const BATCH: usize = 100;
@@ -132,7 +132,7 @@ impl State {
         self.looked_at = Some(Instant::now());
         let Args { work, directory } = &*self.args;
         let pause = match work.due(BATCH).await {
-            Ok((ids, next)) => {
+            Ok(DueFlows { ids, first_at }) => {
                 let mut has_more = ids.len() == BATCH;
                 for id in ids {
                     if directory.wake_running(&id) {
@@ -144,7 +144,7 @@ impl State {
                     }
                     directory.start(&id, work).await;
                 }
-                let left = next.map(|next| Duration::from_millis(next.saturating_sub(now_millis()).max(0) as u64));
+                let left = first_at.map(|next| Duration::from_millis(next.saturating_sub(now_millis()).max(0) as u64));
                 match (has_more, left) {
                     (true, _) => MIN_PAUSE,
                     (false, Some(left)) => left.clamp(Duration::from_secs(1), MAX_PAUSE),
@@ -184,7 +184,7 @@ async fn read_step(work: &dyn FlowWork, step: ReadStep) -> ReadEnd {
         ReadStep::Named(ids) => ReadEnd::Named(follow_all(work, ids).await),
         ReadStep::Page { after, is_whole } => match work.participants(after.as_deref(), is_whole).await {
             None => ReadEnd::Page(None),
-            Some((ids, next)) => {
+            Some(ParticipantPage { ids, next }) => {
                 let has_read = follow_all(work, ids).await.is_empty();
                 ReadEnd::Page(has_read.then_some(next))
             }

@@ -28,21 +28,35 @@ const MAILBOX: usize = 4_096;
 
 /// The flows behind the directory: their steps, and their reads.
 pub(crate) trait FlowWork: FlowSteps {
-    /// The ids of flows that are due, and the time at which the next one is, in milliseconds since the epoch.
-    fn due(&self, limit: usize) -> BoxFuture<'_, Result<(Vec<String>, Option<i64>), AgentStoreError>>;
+    /// The flows that are due.
+    fn due(&self, limit: usize) -> BoxFuture<'_, Result<DueFlows, AgentStoreError>>;
     /// Has the flows that wait for people looked at: a grant may have changed.
     fn wake_waiting(&self) -> BoxFuture<'_, ()>;
     /// Counts the flows.
     fn measure(&self) -> BoxFuture<'_, ()>;
     /// Reads a participant at the node, and has its flows follow. False when it has to be read again.
     fn follow_participant(&self, id: u64) -> BoxFuture<'_, bool>;
-    /// The participants of a part of the flows that have not ended, behind a flow: with the participants of our DID at the begin. The
-    /// second value is the flow to go on behind.
-    fn participants<'a>(
-        &'a self,
-        after: Option<&'a str>,
-        is_whole: bool,
-    ) -> BoxFuture<'a, Option<(Vec<u64>, Option<String>)>>;
+    /// The participants of a part of the flows that have not ended, behind a flow: with the participants of our DID at the begin. Nothing
+    /// when they cannot be read.
+    fn participants<'a>(&'a self, after: Option<&'a str>, is_whole: bool) -> BoxFuture<'a, Option<ParticipantPage>>;
+}
+
+/// Flows that are due.
+#[derive(Debug, Default)]
+pub(crate) struct DueFlows {
+    /// Their ids, that of the longest due first.
+    pub ids: Vec<String>,
+    /// The time at which the first of all is due, in milliseconds since the epoch.
+    pub first_at: Option<i64>,
+}
+
+/// Participants that are to be read.
+#[derive(Debug, Default)]
+pub(crate) struct ParticipantPage {
+    /// Their ids.
+    pub ids: Vec<u64>,
+    /// The flow to go on behind; none on the last page.
+    pub next: Option<String>,
 }
 
 /// Messages of the directory.

@@ -2,7 +2,7 @@
 
 use super::StepEnd;
 
-/// What a session does next.
+/// The next act of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     /// Takes a step.

@@ -2,7 +2,7 @@
 //!
 //! It owns the order of the steps, and stores nothing by itself: a step reads the flow in the store, acts at the node or at a peer, and
 //! stores its outcome. The directory starts it when the flow is due, and ends it when nothing is left to be done. When it dies, the step
-//! is taken again: each looks first at what an earlier attempt has done.
+//! is taken again: each looks first for the traces of an earlier attempt.
 
 mod actor;
 mod core;

@@ -63,7 +63,7 @@ pub enum FlowCall {
     Reject {
         /// For the applicant.
         description: String,
-        /// One of [`REJECTION_CODES`].
+        /// `vt-flow.validation-refused` when absent, `vt-flow.session-terminated` or `vt-flow.oob-expired`.
         code: Option<String>,
     },
     /// Sends the opening message once more.

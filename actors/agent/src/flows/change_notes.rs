@@ -1,11 +1,11 @@
-//! What people see of a flow that has changed: a line of the log, and metrics.
+//! The line of the log and the metrics of a flow that has changed.
 
 use std::time::Duration;
 
 use svc_didcomm::flow::FlowState;
 use svc_otel::metrics;
 
-use crate::{peer_directory::peer_tag, store::WrittenFlow};
+use crate::{peer_tag::peer_tag, store::WrittenFlow};
 
 /// The log line and the numbers of a flow that has changed.
 pub(super) fn note_changes(written: &WrittenFlow) {

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value};
 use svc_didcomm::flow::{FlowRecord, FlowState, OnboardingState, Progress, Side, Trigger};
+use svc_kit::wall_clock::now_millis;
 use svc_wire::{proto::svc::pp::v1::Participant, timestamp};
 
 use super::{
@@ -11,8 +12,8 @@ use super::{
 };
 use crate::{
     account_write::WritingAccount,
+    flow_directory::ParticipantPage,
     participant::state_of,
-    peers::now_millis,
     registry::NodeRegistry,
     store::{FlowFilter, FlowRefusal, QueueRefusal},
 };
@@ -32,7 +33,7 @@ fn words(error: impl std::fmt::Display) -> String {
 
 impl FlowService {
     /// The participants of a page of the flows that have not ended; with the first page those of our DID that wait for a validation.
-    pub(super) async fn read_page(&self, after: Option<&str>, is_whole: bool) -> Option<(Vec<u64>, Option<String>)> {
+    pub(super) async fn read_page(&self, after: Option<&str>, is_whole: bool) -> Option<ParticipantPage> {
         let filter = FlowFilter { is_live: Some(true), ..FlowFilter::default() };
         let flows = self.0.store.flows(&filter, after, PAGE).await.ok()?;
         let mut ids: Vec<u64> = Vec::new();
@@ -49,7 +50,7 @@ impl FlowService {
         ids.sort_unstable();
         ids.dedup();
         let next = (flows.len() == PAGE).then(|| flows.last().map(|flow| flow.id.clone())).flatten();
-        Some((ids, next))
+        Some(ParticipantPage { ids, next })
     }
 
     /// Whether a participant of our DID may begin a flow without a call.

@@ -26,7 +26,7 @@ use crate::{
 /// Longest wait for the node.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 
-/// The node does not say what a message needs.
+/// The node does not answer the questions of a message.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UnknownFacts {
     /// The node is not found yet, or is silent.
@@ -131,7 +131,7 @@ impl FlowHearing {
         Ok(None)
     }
 
-    /// Reads at the node what a message needs. Most messages need nothing.
+    /// Reads the facts of a message at the node. Most messages need none.
     pub async fn read(
         &self,
         peer_did: &str,

@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 use svc_didcomm::flow::{
     ALREADY_ISSUED, Cause, FlowRecord, FlowState, Guard, NewFlow, Progress, Side, Submission, Trigger, Variant, begin,
 };
+use svc_kit::wall_clock::now_millis;
 use svc_trust::EssentialCredential;
 use svc_wire::proto::svc::{cs::v1::HolderOnboardingMode, pp::v1::ParticipantRole};
 use uuid::Uuid;
@@ -26,7 +27,7 @@ use crate::{
     account_write::{WriteStop, WritingAccount},
     credentials::IssueRequest,
     error::{Refusal, RefusalCode},
-    peers::{now_millis, store_failed},
+    peers::store_failed,
     registry::NodeRegistry,
     store::FlowFilter,
 };

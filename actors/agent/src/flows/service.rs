@@ -7,6 +7,7 @@ use svc_didcomm::{
     Message,
     flow::{FlowRecord, FlowState, Progress, next_work},
 };
+use svc_kit::wall_clock::now_millis;
 use svc_otel::metrics;
 
 use super::{
@@ -17,9 +18,9 @@ use crate::{
     account_write::WritingAccount,
     credentials::{CredentialIssuer, CredentialSettings, IssuerParts},
     error::{AgentPart, Refusal, RefusalCode},
-    flow_directory::{FlowDirectory, FlowWork},
+    flow_directory::{DueFlows, FlowDirectory, FlowWork, ParticipantPage},
     flow_session::{FlowSteps, StepEnd},
-    peers::{PeerService, TrustGate, now_millis},
+    peers::{PeerService, TrustGate},
     store::{AgentStore, AgentStoreError, ContentKey, FlowContent, FlowRefusal, FlowWrite, WrittenFlow},
     store_guard::StoreGuardHandle,
 };
@@ -232,10 +233,10 @@ impl FlowSteps for FlowService {
 }
 
 impl FlowWork for FlowService {
-    fn due(&self, limit: usize) -> BoxFuture<'_, Result<(Vec<String>, Option<i64>), AgentStoreError>> {
+    fn due(&self, limit: usize) -> BoxFuture<'_, Result<DueFlows, AgentStoreError>> {
         async move {
-            let due = self.0.store.due_flows(now_millis(), limit).await?;
-            Ok((due, self.0.store.next_flow_due().await?))
+            let ids = self.0.store.due_flows(now_millis(), limit).await?;
+            Ok(DueFlows { ids, first_at: self.0.store.next_flow_due().await? })
         }
         .boxed()
     }
@@ -273,11 +274,7 @@ impl FlowWork for FlowService {
         .boxed()
     }
 
-    fn participants<'a>(
-        &'a self,
-        after: Option<&'a str>,
-        is_whole: bool,
-    ) -> BoxFuture<'a, Option<(Vec<u64>, Option<String>)>> {
+    fn participants<'a>(&'a self, after: Option<&'a str>, is_whole: bool) -> BoxFuture<'a, Option<ParticipantPage>> {
         self.read_page(after, is_whole).boxed()
     }
 }

@@ -73,7 +73,7 @@ impl WantedGrant {
         }
     }
 
-    /// The grant to validate those who apply to a participant.
+    /// The grant to validate applicants of a participant.
     pub fn to_validate(schema_id: u64, participant_id: u64, role: ParticipantRole) -> Self {
         Self {
             role,

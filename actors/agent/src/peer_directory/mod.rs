@@ -10,13 +10,12 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use sha2::{Digest, Sha256};
 use svc_kit::{
     ActorMessage, Handle,
     supervision::{ChildSpec, Supervisor, SupervisorError},
 };
 
-use crate::{peer_session::PeerSessionHandle, peers::PeerService};
+use crate::{peer_session::PeerSessionHandle, peer_tag::peer_tag, peers::PeerService};
 
 /// Sessions at the same time.
 const MAX_SESSIONS: usize = 10_000;
@@ -95,11 +94,6 @@ pub(crate) enum SessionError {
     /// The supervisor has ended.
     #[error(transparent)]
     Supervisor(#[from] SupervisorError),
-}
-
-/// A name of a peer that says nothing about it, for logs and metrics: the beginning of a hash.
-pub(crate) fn peer_tag(did: &str) -> String {
-    Sha256::digest(did).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl PeerDirectory {

@@ -19,7 +19,7 @@ use super::{
     gate::UnknownVerdict, proven_message::ProvenMessage, sending::Sending, service::PeerService,
     service::known_protocol,
 };
-use crate::peer_directory::peer_tag;
+use crate::peer_tag::peer_tag;
 
 /// A message that opens a flow.
 fn opening(content: &Result<Content, ContentError>) -> Option<&VtFlow> {

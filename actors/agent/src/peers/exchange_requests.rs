@@ -7,12 +7,13 @@ use svc_didcomm::{
         issue_credential::{IssueCredential, abandon_message},
     },
 };
+use svc_kit::wall_clock::now_millis;
 use uuid::Uuid;
 
 use super::{
     event::PeerEvent,
     requests::{queue_refused, store_failed},
-    service::{PeerService, now_millis},
+    service::PeerService,
 };
 use crate::{
     credentials::CredentialHandle,

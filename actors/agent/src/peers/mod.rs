@@ -31,7 +31,7 @@ pub(crate) use self::{
     reaction::{Reaction, react},
     requests::{queue_refused, store_failed},
     resolver::PeerResolver,
-    service::{PeerParts, now_millis},
+    service::PeerParts,
 };
 pub use self::{
     requests::{InvitationRequest, SentInvitation},

@@ -23,7 +23,7 @@ use super::{
     service::{PeerService, RETRY_SECONDS, is_small, known_protocol},
     settings::PeerAdmission,
 };
-use crate::{peer_directory::peer_tag, store::OwnPeerDid};
+use crate::{peer_tag::peer_tag, store::OwnPeerDid};
 
 /// The receipt of a message that no session takes.
 enum Stop {

@@ -11,7 +11,7 @@ use svc_didcomm::{
     peer_did::{self, is_same_did},
     protocol::out_of_band::Invitation,
 };
-use svc_kit::wall_clock;
+use svc_kit::wall_clock::{self, now_millis};
 use svc_wire::verification_method::{KeyKind, multikey};
 use tokio::time::{Instant, timeout_at};
 use uuid::Uuid;
@@ -20,7 +20,7 @@ use zeroize::Zeroizing;
 use super::{
     resolver::{DocumentUse, PeerDocumentError},
     sending::OWN_PEER_KEY,
-    service::{PeerService, now_millis},
+    service::PeerService,
     settings::PeerAdmission,
 };
 use crate::{
@@ -106,7 +106,7 @@ impl PeerService {
             })?;
         let known = self.0.store.connection_with_peer(did).await.map_err(|error| store_failed(&error))?;
         if let Some(known) = known {
-            return Ok(known);
+            return Ok(StoredConnection { verdict: verdict.or(known.verdict), ..known });
         }
         let clear_text = super::settings::allows_clear_text(self.0.client.policy());
         if svc_didcomm::endpoint::endpoints(&document, clear_text).is_empty() {

@@ -28,7 +28,7 @@ use super::{
     service::{PeerService, is_small, known_protocol},
     settings::allows_clear_text,
 };
-use crate::{peer_directory::peer_tag, peer_session::SendEnd, store::QueuedMessage};
+use crate::{peer_session::SendEnd, peer_tag::peer_tag, store::QueuedMessage};
 
 /// Time for which a message that was encrypted ahead may be sent: documents are kept for as long.
 const PREPARED_KEPT: Duration = Duration::from_secs(10);

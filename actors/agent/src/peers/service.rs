@@ -19,8 +19,9 @@ use crate::{
     courier::CourierHandle,
     flows::FlowHearing,
     keeper::KeeperHandle,
-    peer_directory::{PeerDirectory, SessionError, SessionLease, peer_tag},
+    peer_directory::{PeerDirectory, SessionError, SessionLease},
     peer_session,
+    peer_tag::peer_tag,
     store::{AgentStore, AgentStoreError, PeerLimits},
     store_guard::StoreGuardHandle,
 };
@@ -190,12 +191,6 @@ impl PeerService {
 /// Whether a message of a size is encrypted and decrypted at once. A larger one takes milliseconds, and goes to a thread that may block.
 pub(super) fn is_small(bytes: usize) -> bool {
     bytes <= SMALL_MESSAGE
-}
-
-/// The time in milliseconds since the epoch.
-pub(crate) fn now_millis() -> i64 {
-    let now = wall_clock::now();
-    now.seconds * 1000 + i64::from(now.nanos) / 1_000_000
 }
 
 /// The name of a protocol for metrics; strangers must not make new ones.

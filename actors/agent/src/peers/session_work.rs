@@ -10,7 +10,7 @@ use svc_didcomm::{
     from_prior::FromPrior,
     protocol::{Content, ContentError},
 };
-use svc_kit::wall_clock;
+use svc_kit::wall_clock::{self, now_millis};
 use svc_net::didcomm::{PeerSocket, Receipt};
 use svc_otel::metrics;
 use uuid::Uuid;
@@ -19,13 +19,13 @@ use super::{
     applicant::is_opening,
     prepared_message::PreparedMessage,
     proven_message::ProvenMessage,
-    service::{PeerService, RETRY_SECONDS, known_protocol, now_millis},
+    service::{PeerService, RETRY_SECONDS, known_protocol},
     settings::PeerAdmission,
 };
 use crate::{
     flows::{HeardFacts, PeerStanding, UnknownFacts},
-    peer_directory::peer_tag,
     peer_session::{PeerWork, SendEnd, TakenReceipt},
+    peer_tag::peer_tag,
     store::{AgentStoreError, ArrivedMessage, FlowPart, QueuedMessage, SentMessage, TakenMessage},
 };
 
@@ -198,7 +198,7 @@ impl PeerService {
         }
     }
 
-    /// Reads what a message about a flow needs, before its transaction.
+    /// Reads the facts of a message about a flow, before its transaction.
     async fn flow_part(
         &self,
         proven: &ProvenMessage,

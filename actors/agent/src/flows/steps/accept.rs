@@ -5,9 +5,12 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use serde_json::Value;
 use svc_didcomm::{
-    flow::{Cause, FlowRecord, Guard, HeldOffer, MessageParts, Outgoing, Progress, Trigger, Variant, declined_offer},
+    flow::{
+        Cause, FlowRecord, Guard, HeldOffer, MessageParts, Outgoing, Progress, Side, Trigger, Variant, declined_offer,
+    },
     protocol::credential_format::CredentialFormat,
 };
+use svc_kit::wall_clock::now_millis;
 use svc_trust::{
     RejectionCode, RejectionReason,
     digest::{DigestAlgorithm, anchored_digest},
@@ -26,7 +29,6 @@ use crate::{
         service::{FlowChange, FlowService},
     },
     participant::state_of,
-    peers::now_millis,
     registry::NodeRegistry,
     store::ContentKind,
 };
@@ -163,7 +165,7 @@ impl FlowService {
                 }
                 let done = self.finish(record, FlowChange::of(record, progress)).await?;
                 if is_published {
-                    // What the document lacks now, its next publication has.
+                    // A later publication has it too.
                     if let Err(refusal) = self.0.issuer.keeper.publish_credentials().await {
                         tracing::warn!(reason = refusal.message, "a received credential is not in the document yet");
                     }
@@ -245,10 +247,13 @@ impl FlowService {
         Ok(session.session_records.iter().any(|one| counts(one.issuer_participant_id)))
     }
 
-    /// Takes a revoked credential out of the DID Document and of the store.
+    /// Takes a revoked credential out of the DID Document and of the store of its holder; its issuer notes that it counts no more.
     pub(super) async fn drop_revoked(&self, record: &FlowRecord) -> Result<(), StepStop> {
         let Some(credential) = &record.credential else { return Ok(()) };
         let Some(id) = &credential.id else { return Ok(()) };
+        if record.side == Side::Validator {
+            return Ok(self.0.store.withdraw_credentials(&[(id.clone(), "REVOKED".to_owned())]).await?);
+        }
         let held = self.0.store.held_credentials().await?;
         let is_held = held.iter().any(|one| one.id == *id && one.issuer == record.peer_did);
         if is_held {

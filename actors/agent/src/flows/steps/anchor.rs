@@ -4,23 +4,26 @@ use std::time::Duration;
 
 use prost::Message as _;
 use prost_types::Any;
+use serde_json::Value;
 use svc_didcomm::flow::{FlowCredential, FlowRecord, FlowTx, Progress, TxStatus, credential_message};
+use svc_kit::wall_clock::now_millis;
 use svc_otel::trace;
 use svc_pipeline::EncodedMessage;
-use svc_wire::proto::svc::pp::v1::MsgCreateOrUpdateParticipantSession;
+use svc_wire::{proto::svc::pp::v1::MsgCreateOrUpdateParticipantSession, timestamp};
 use uuid::Uuid;
 
 use super::{Done, StepStop};
 use crate::{
     account_write::{AccountWrite, WriteStop, WritingAccount},
+    credentials::proof_method,
     flows::{
         payment::PaymentStep,
         service::{FlowChange, FlowService},
     },
     grant::WantedGrant,
     journal_key::flow_session_key,
-    peers::now_millis,
     registry::NodeRegistry,
+    store::{CredentialKind, CredentialState, StoredCredential},
 };
 
 /// Pause between two looks at the node for a digest.
@@ -52,6 +55,14 @@ impl FlowService {
             }
             Err(stop) => return Err(stop.into()),
         };
+        let (_, body) = self.signed_credential(record, credential.round).await?;
+        let method = proof_method(&body);
+        if hash.is_none() && !self.0.issuer.keeper.published().document.allows_assertion(&method) {
+            // Its key was taken out of the document after it was signed: no verdict would accept it.
+            let mut progress = Progress::of(record.clone());
+            progress.forget_unpaid(now_millis());
+            return self.finish(record, FlowChange::of(record, progress)).await;
+        }
         if hash.is_none() {
             match self.pay(&account, record, &credential, &write).await? {
                 Paid::Sent(sent) => hash = Some(sent),
@@ -68,6 +79,9 @@ impl FlowService {
         if NodeRegistry(&account).anchored_at(&digest).await?.is_none() {
             return Ok(Done::Later(DIGEST_PAUSE));
         }
+        // Rotations of keys see it among the credentials that the DID has issued.
+        let issued = issued_row(&account, record, &credential, (&body, method, hash.clone()));
+        self.0.store.write_credential(&issued).await?;
         let mut progress = Progress::of(record.clone());
         progress.go_on(now_millis());
         progress.note_anchoring(sent_tx(TxStatus::Succeeded, hash), now_millis());
@@ -142,12 +156,42 @@ impl FlowService {
     /// Sends the credential.
     pub(super) async fn deliver(&self, record: &FlowRecord) -> Result<Done, StepStop> {
         let credential = record.credential.as_ref().ok_or(StepStop::Outdated)?;
-        let attachment = self.signed_attachment(record, credential.round).await?;
+        let (format, body) = self.signed_credential(record, credential.round).await?;
+        let attachment = format.credential(&Uuid::new_v4().to_string(), &body);
         let message = credential_message(record, &Uuid::new_v4().to_string(), attachment).ok_or(StepStop::Outdated)?;
         let mut progress = Progress::of(record.clone());
         progress.go_on(now_millis());
         progress.note_delivered(now_millis());
         self.finish(record, FlowChange::with_messages(progress, vec![message])).await
+    }
+}
+
+/// The credential among those that the DID has issued. Its content stays with the flow, encrypted.
+fn issued_row(
+    account: &WritingAccount,
+    record: &FlowRecord,
+    credential: &FlowCredential,
+    (body, proof_method, tx_hash): (&Value, String, Option<String>),
+) -> StoredCredential {
+    let end = body["validUntil"].as_str().or_else(|| body["expirationDate"].as_str());
+    StoredCredential {
+        id: credential.id.clone().unwrap_or_default(),
+        kind: CredentialKind::Issued,
+        name: format!("cs-{}", record.schema_id),
+        schema_id: record.schema_id,
+        issuer: account.did.clone(),
+        subject: record.peer_did.clone(),
+        issuer_participant: record.validator_participant_id.unwrap_or_default(),
+        digest: credential.digest.clone().unwrap_or_default(),
+        // A request of a caller never finds it.
+        claims_digest: String::new(),
+        proof_method,
+        body: String::new(),
+        state: CredentialState::Anchored,
+        reason: None,
+        tx_hash,
+        valid_until: end.and_then(timestamp::parse_rfc3339).map(|end| end.seconds),
+        created_at: account.chain_time().seconds,
     }
 }
 

@@ -3,8 +3,9 @@
 use serde_json::Value;
 use svc_didcomm::{
     flow::{ALREADY_ISSUED, Cause, FlowRecord, Guard, MessageParts, Outgoing, Progress, Side, Trigger, Variant},
-    protocol::{credential_format::CredentialFormat, issue_credential::FormatAttachment, vt_flow::VtFlow},
+    protocol::{credential_format::CredentialFormat, vt_flow::VtFlow},
 };
+use svc_kit::wall_clock::now_millis;
 use svc_otel::metrics;
 use svc_trust::{EssentialCredential, proof::ProofSuite};
 use svc_wire::{proto::svc::pp::v1::Participant, timestamp};
@@ -20,7 +21,6 @@ use crate::{
         payment::{PaymentStep, SessionPayment, session_payment},
         service::{FlowChange, FlowService},
     },
-    peers::now_millis,
     registry::{NodeRegistry, SchemaCredential, SchemaOnChain},
     store::{ContentKind, FlowContent},
 };
@@ -108,7 +108,7 @@ impl FlowService {
         self.require_verdict(&record.peer_did).await
     }
 
-    /// The session of the flow at the node, beside what the record knows.
+    /// The session of the flow at the node, beside the record.
     pub(in crate::flows) async fn payment(
         &self,
         record: &FlowRecord,
@@ -266,18 +266,17 @@ impl FlowService {
         self.finish(record, FlowChange::of(record, progress).with_content(content)).await
     }
 
-    /// The signed credential of a round, as an attachment.
-    pub(super) async fn signed_attachment(
+    /// The signed credential of a round, with its format.
+    pub(super) async fn signed_credential(
         &self,
         record: &FlowRecord,
         round: u32,
-    ) -> Result<FormatAttachment, StepStop> {
+    ) -> Result<(CredentialFormat, Value), StepStop> {
         let content = self.0.store.flow_content(self.key(), &record.id, ContentKind::Signed, round).await?;
         let missing = || StepStop::Failed("the store has no signed credential of the round".to_owned());
         let content = content.ok_or_else(missing)?;
         let credential: Value = serde_json::from_str(&content.body).map_err(|_| missing())?;
-        let format = CredentialFormat::of_credential(&content.format).ok_or_else(missing)?;
-        Ok(format.credential(&Uuid::new_v4().to_string(), &credential))
+        Ok((CredentialFormat::of_credential(&content.format).ok_or_else(missing)?, credential))
     }
 }
 

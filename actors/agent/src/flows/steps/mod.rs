@@ -1,4 +1,5 @@
-//! The steps that this agent takes in flows by itself. Each looks first at what an earlier attempt has done, and stores its outcome.
+//! The steps that this agent takes in flows by itself. Each looks first for the traces of an earlier attempt, and
+//! stores its outcome.
 
 mod accept;
 mod anchor;
@@ -9,13 +10,15 @@ mod validate;
 
 use std::time::{Duration, Instant};
 
-use svc_didcomm::flow::{FlowRecord, FlowState, FlowWork, Progress, Side, next_work};
+use svc_didcomm::flow::{FlowRecord, FlowState, FlowWork, Progress, next_work};
 use svc_otel::{metrics, trace};
 use tracing::Instrument;
 
 pub(super) use self::{accept::is_issuer, issue::order_refused, stop::StepStop, validate::failure_of};
+use svc_kit::wall_clock::now_millis;
+
 use super::service::{ChangeError, FlowChange, FlowService, pause_of};
-use crate::{flow_session::StepEnd, peers::now_millis};
+use crate::flow_session::StepEnd;
 
 /// Pause behind a step that a node or a server has not answered.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
@@ -83,8 +86,9 @@ impl FlowService {
     /// A flow that was due has no step: its participant is read.
     async fn look(&self, record: &FlowRecord) -> StepEnd {
         let participant = record.applicant_participant_id.or(record.validator_participant_id);
-        let has_lost_credential = record.side == Side::Applicant && record.state == FlowState::CredRevoked;
-        if has_lost_credential && let Err(stop) = self.drop_revoked(record).await {
+        if record.state == FlowState::CredRevoked
+            && let Err(stop) = self.drop_revoked(record).await
+        {
             tracing::warn!(flow = record.id, reason = stop.into_notice().1, "a revoked credential is not gone yet");
             return StepEnd::After(RETRY_PAUSE);
         }

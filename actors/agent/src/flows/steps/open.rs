@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 use svc_didcomm::flow::{Cause, FlowRecord, Guard, Progress, Trigger};
+use svc_kit::wall_clock::now_millis;
 use svc_trust::{EssentialCredential, EssentialSchemas};
 use uuid::Uuid;
 
@@ -16,7 +17,6 @@ use crate::{
         claims::WantedSchema,
         service::{FlowChange, FlowService},
     },
-    peers::now_millis,
     registry::{NodeRegistry, SchemaOnChain},
     store::StoredConnection,
 };

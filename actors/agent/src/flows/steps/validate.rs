@@ -5,6 +5,7 @@ use std::time::Duration;
 use prost::Message as _;
 use prost_types::{Any, Timestamp};
 use svc_didcomm::flow::{Cause, FlowRecord, Progress, Trigger, Validation};
+use svc_kit::wall_clock::now_millis;
 use svc_otel::trace;
 use svc_pipeline::{EncodedMessage, FeeGranter};
 use svc_wire::proto::svc::pp::v1::MsgSetParticipantOpToValidated;
@@ -15,7 +16,6 @@ use crate::{
     flows::service::{FlowChange, FlowService},
     grant::{AgentGrant, BlockedReason, WantedGrant},
     journal_key::validation_key,
-    peers::now_millis,
     registry::NodeRegistry,
 };
 
