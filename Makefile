@@ -1,6 +1,6 @@
 # The commands people type. `make` explains them.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-agent test check interop bench soak fuzz deny devnet fmt model
+.PHONY: help demo demo-agent demo-flows test check interop bench soak fuzz deny devnet fmt model
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -12,6 +12,10 @@ demo: ## Build, start a devnet on free ports, create an ecosystem through MCP, r
 demo-agent: ## Add a service entry to an agent's DID Document through MCP, and follow it to a block, the indexer and a webhook
 	cargo build --quiet
 	SVC_LOG_LEVEL=warn target/debug/svc devnet --demo-agent
+
+demo-flows: ## Have one agent validate another and issue its credential, driven through MCP
+	cargo build --quiet
+	SVC_LOG_LEVEL=warn target/debug/svc devnet --demo-flows
 
 devnet: ## Run the whole network with its tool server until Ctrl-C
 	cargo build --quiet

@@ -2,6 +2,7 @@
 //! and a lone change beside one durable commit. The rows of its credentials are in a file of their own.
 
 mod credentials;
+pub mod flows;
 
 use std::{
     collections::BTreeSet,

@@ -156,6 +156,9 @@ fn main() {
         if is_wanted("agent") {
             agent::rows().await.iter().for_each(print_row);
         }
+        if is_wanted("flows") {
+            agent::flows::rows().await.iter().for_each(print_row);
+        }
         if is_wanted("writes") {
             writes::rows().await.iter().for_each(print_row);
         }

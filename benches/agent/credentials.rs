@@ -115,47 +115,6 @@ impl CredentialBench {
         ISSUED as f64 / begun.elapsed().as_secs_f64()
     }
 
-    /// Sessions a second that the same account sends without credentials: the message, the payer and the pipeline are those of issuances.
-    async fn measure_bare_writes(&self, sample: &StoredCredential) -> f64 {
-        let access = self.agent(0).chain().access().expect("a chain");
-        let ChainAccess { chain, pipeline } = &access;
-        let now = pipeline.clock().time(tokio::time::Instant::now()).expect("a block");
-        let account = AgentAccount {
-            did: self.did(0),
-            corporation_id: self.network.operator_slot.corporation_id,
-            address: pipeline.identity().address.to_string(),
-        };
-        let wanted = WantedGrant::to_issue(self.schema_id, Some(sample.issuer_participant));
-        let grant = read_grant(pipeline.node(), chain, &account, &wanted, &now).await.expect("an answer");
-        let grant = grant.expect("a grant");
-        let granter = grant.granter();
-        assert!(granter.is_some(), "the corporation pays");
-        let type_url = chain.registry.namespace().type_url("pp", "MsgCreateOrUpdateParticipantSession");
-        let write = async || {
-            let id = uuid::Uuid::new_v4();
-            let session = MsgCreateOrUpdateParticipantSession {
-                corporation: grant.corporation.clone(),
-                operator: account.address.clone(),
-                id: id.to_string(),
-                issuer_participant_id: sample.issuer_participant,
-                digest: digest(),
-                ..MsgCreateOrUpdateParticipantSession::default()
-            };
-            let value = session.encode_to_vec();
-            let message = prost_types::Any { type_url: type_url.clone(), value };
-            let message = EncodedMessage { message, needs_grant: true };
-            let origin = WriteOrigin::embedder("bench");
-            let intent = WriteIntent::new(message, origin, Some(id.to_string()), &Span::none());
-            let (mut task, _) = WriteTask::<()>::new(Arc::new(intent), Span::none());
-            let written = task.run(pipeline.actors(), &Payer(granter.clone())).await.expect("written");
-            assert!(matches!(&written.outcome, WriteOutcome::Included { result, .. } if result.code == 0));
-            task.finish(pipeline.actors(), ());
-        };
-        let begun = Instant::now();
-        futures::stream::iter((0..ISSUED).map(|_| write())).buffer_unordered(AT_ONCE).collect::<()>().await;
-        ISSUED as f64 / begun.elapsed().as_secs_f64()
-    }
-
     /// Milliseconds of an import up to the served document, and those from the node's event of the block that has the document resolved
     /// to the changed verdict on the stream. Medians.
     async fn measure_imports(&self) -> (f64, f64) {
@@ -209,6 +168,53 @@ impl CredentialBench {
     }
 }
 
+/// Sessions a second that the account of a network's first agent sends without credentials: the message, the payer and the pipeline are
+/// those of issuances.
+pub(super) async fn measure_bare_writes(
+    network: &LocalNetwork,
+    (schema_id, issuer_participant): (u64, u64),
+    (count, at_once): (usize, usize),
+) -> f64 {
+    let agent = &network.agents[0].server;
+    let access = agent.agent.chain().access().expect("a chain");
+    let ChainAccess { chain, pipeline } = &access;
+    let now = pipeline.clock().time(tokio::time::Instant::now()).expect("a block");
+    let account = AgentAccount {
+        did: agent.did(),
+        corporation_id: network.operator_slot.corporation_id,
+        address: pipeline.identity().address.to_string(),
+    };
+    let wanted = WantedGrant::to_issue(schema_id, Some(issuer_participant));
+    let grant = read_grant(pipeline.node(), chain, &account, &wanted, &now).await.expect("an answer");
+    let grant = grant.expect("a grant");
+    let granter = grant.granter();
+    assert!(granter.is_some(), "the corporation pays");
+    let type_url = chain.registry.namespace().type_url("pp", "MsgCreateOrUpdateParticipantSession");
+    let write = async || {
+        let id = uuid::Uuid::new_v4();
+        let session = MsgCreateOrUpdateParticipantSession {
+            corporation: grant.corporation.clone(),
+            operator: account.address.clone(),
+            id: id.to_string(),
+            issuer_participant_id: issuer_participant,
+            digest: digest(),
+            ..MsgCreateOrUpdateParticipantSession::default()
+        };
+        let value = session.encode_to_vec();
+        let message = prost_types::Any { type_url: type_url.clone(), value };
+        let message = EncodedMessage { message, needs_grant: true };
+        let origin = WriteOrigin::embedder("bench");
+        let intent = WriteIntent::new(message, origin, Some(id.to_string()), &Span::none());
+        let (mut task, _) = WriteTask::<()>::new(Arc::new(intent), Span::none());
+        let written = task.run(pipeline.actors(), &Payer(granter.clone())).await.expect("written");
+        assert!(matches!(&written.outcome, WriteOutcome::Included { result, .. } if result.code == 0));
+        task.finish(pipeline.actors(), ());
+    };
+    let begun = Instant::now();
+    futures::stream::iter((0..count).map(|_| write())).buffer_unordered(at_once).collect::<()>().await;
+    count as f64 / begun.elapsed().as_secs_f64()
+}
+
 /// A digest that no credential has.
 fn digest() -> String {
     use base64::{Engine, engine::general_purpose::STANDARD};
@@ -260,7 +266,8 @@ pub async fn rows() -> Vec<BenchRow> {
     // In alternation, so that a busy moment of the machine meets both.
     for round in 0..ROUNDS {
         issued.push(bench.measure_issuances(round).await);
-        bare.push(bench.measure_bare_writes(&sample).await);
+        let places = (bench.schema_id, sample.issuer_participant);
+        bare.push(measure_bare_writes(&bench.network, places, (ISSUED, AT_ONCE)).await);
     }
     let (issued, bare) = (median(issued), median(bare));
     let (import, evaluation) = bench.measure_imports().await;

@@ -2,6 +2,7 @@
 
 mod agent_demo;
 mod description;
+mod flow_demo;
 mod setup_demo;
 
 use std::{
@@ -84,7 +85,7 @@ pub(super) struct DevnetArgs {
     #[arg(long, default_value_t = 3004)]
     agent_public_port: u16,
     /// Start no agents.
-    #[arg(long, conflicts_with = "demo_agent")]
+    #[arg(long, conflicts_with_all = ["demo_agent", "demo_flows"])]
     no_agents: bool,
     /// Keep the state of this number of newest heights only, and all blocks, as a public node does; 0 keeps all.
     #[arg(long, default_value_t = 0)]
@@ -99,6 +100,10 @@ pub(super) struct DevnetArgs {
     /// indexer and at a webhook consumer, stop. The scenario is marketplace.
     #[arg(long, conflicts_with_all = ["demo", "scenario", "genesis"])]
     demo_agent: bool,
+    /// Take free ports, have one agent validate another and issue its credential, through a real MCP client, find the credential at the
+    /// indexer, stop. The scenario is peers.
+    #[arg(long, conflicts_with_all = ["demo", "demo_agent", "scenario", "genesis"])]
+    demo_flows: bool,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
@@ -180,6 +185,9 @@ pub(super) async fn run(args: DevnetArgs, secrets: &mut ProcessSecrets) -> anyho
     if args.demo_agent {
         return run_agent_demo(config).await;
     }
+    if args.demo_flows {
+        return run_flow_demo(config).await;
+    }
     let scenario = Scenario::load(&config.devnet.scenario)?;
     args.check_ports(&config, &scenario)?;
     if scenario.operator_slot.is_none() {
@@ -218,6 +226,19 @@ async fn run_agent_demo(mut config: LocalNetworkConfig) -> anyhow::Result<()> {
     outcome
 }
 
+/// Runs the demo of flows on a network of its own.
+async fn run_flow_demo(mut config: LocalNetworkConfig) -> anyhow::Result<()> {
+    if config.devnet.block_time.is_none() {
+        bail!("the demo needs a time between the blocks");
+    }
+    let consumer = WebhookConsumer::start().await?;
+    config.agent.receiver = Some(consumer.receiver());
+    let network = LocalNetwork::launch(config).await?;
+    let outcome = flow_demo::run(&network, consumer).await;
+    network.shutdown(Duration::from_secs(5)).await;
+    outcome
+}
+
 /// Agents that have ports of their own.
 const AGENTS: u16 = 3;
 
@@ -252,9 +273,13 @@ impl DevnetArgs {
 
     fn network_config(&self) -> anyhow::Result<LocalNetworkConfig> {
         let genesis = self.genesis.as_deref().map(GenesisFile::load).transpose()?;
-        let takes_free_ports = self.demo || self.demo_agent;
+        let takes_free_ports = self.demo || self.demo_agent || self.demo_flows;
         let port = |port: u16| (self.bind, if takes_free_ports { 0 } else { port }).into();
-        let scenario = if self.demo_agent { "marketplace" } else { &self.scenario };
+        let scenario = match (self.demo_agent, self.demo_flows) {
+            (true, _) => "marketplace",
+            (false, true) => "peers",
+            (false, false) => &self.scenario,
+        };
         let file = self.indexer_db.clone().or_else(|| self.home.as_ref().map(|home| home.join(INDEXER_FILE)));
         let database = match file {
             Some(path) => format!("sqlite://{}?mode=rwc", path.display()),

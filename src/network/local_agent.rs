@@ -3,6 +3,7 @@
 use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::Context;
+use heck::ToShoutySnakeCase;
 use serde_json::{Map, Value, json};
 use svc_agent::{
     Agent, AgentConfig, ChainConfig, ClaimTexts, CourierConfig, CredentialKind, CredentialMode, CredentialSettings,
@@ -41,6 +42,10 @@ pub struct LocalAgentConfig {
     pub rotation_pauses: RotationPauses,
     /// Receiver of the first one's events.
     pub receiver: Option<ReceiverConfig>,
+    /// Their peers.
+    pub peers: PeerSettings,
+    /// Their flows, but for the claims that they ask for.
+    pub flows: FlowSettings,
 }
 
 /// The receiver of an agent's events.
@@ -60,6 +65,9 @@ const LEAST_SILENCE: Duration = Duration::from_secs(10);
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Events that a devnet's agent stores at most.
 const MAX_STORED: u64 = 100_000;
+
+/// Ids of schemas whose credentials a devnet's agents present.
+const MAX_SCHEMAS: u64 = 1_000;
 
 /// A running agent of a devnet.
 pub struct LocalAgent {
@@ -184,7 +192,7 @@ async fn retry<T>(devnet: &Devnet, ask: impl AsyncFn() -> Result<T, Refusal>) ->
     tokio::time::timeout(RECEIVE_TIMEOUT, attempts).await.context("an agent did not get its credential in time")?
 }
 
-/// The claims that services make about an agent.
+/// The claims that others make about an agent.
 pub fn received_claims(schema: &str) -> Map<String, Value> {
     let claims: &[(&str, Value)] = match schema {
         "organization" => &[
@@ -193,22 +201,23 @@ pub fn received_claims(schema: &str) -> Map<String, Value> {
             ("address", "1 Loopback Road".into()),
             ("countryCode", "EE".into()),
         ],
-        _ => &[],
+        _ => &[
+            ("name", "Devnet branch".into()),
+            ("type", "DevnetService".into()),
+            ("description", "A service of the same corporation.".into()),
+            ("minimumAgeRequired", 0.into()),
+            ("termsAndConditions", "https://branch.devnet.example/terms".into()),
+            ("privacyPolicy", "https://branch.devnet.example/privacy".into()),
+        ],
     };
     claims.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
 }
 
-/// The texts of the claims that an agent asks its parent for.
+/// The texts of the claims that an agent asks its parent for, by the ends of their variables.
 fn branch_claims() -> ClaimTexts {
-    let texts = [
-        ("NAME", "Devnet branch"),
-        ("TYPE", "DevnetService"),
-        ("DESCRIPTION", "A service of the same corporation."),
-        ("MINIMUM_AGE_REQUIRED", "0"),
-        ("TERMS_AND_CONDITIONS_URI", "https://branch.devnet.example/terms"),
-        ("PRIVACY_POLICY_URI", "https://branch.devnet.example/privacy"),
-    ];
-    let texts = texts.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
+    let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let claims = received_claims("service").into_iter();
+    let texts = claims.map(|(name, value)| (name.to_shouty_snake_case(), text(value))).collect();
     ClaimTexts::from([(EssentialCredential::Service, texts)])
 }
 
@@ -299,8 +308,9 @@ async fn start(
             receiver,
             max_stored: MAX_STORED,
         },
-        peers: PeerSettings::default(),
-        flows: FlowSettings { claim_texts, ..FlowSettings::default() },
+        peers: config.peers.clone(),
+        // It presents every credential that it gets.
+        flows: FlowSettings { claim_texts, published_schemas: (1..=MAX_SCHEMAS).collect(), ..config.flows.clone() },
     };
     AgentServer::start(agent, server, listeners).await
 }

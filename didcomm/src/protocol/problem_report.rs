@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::served::PROBLEM_REPORT;
+pub use super::served::PROBLEM_REPORT;
 use crate::message::Message;
 
 /// Read, never sent.

@@ -35,6 +35,16 @@ impl WebhookConsumer {
         Ok(Self { url, bodies })
     }
 
+    /// Waits for a body; others before it are dropped.
+    pub(super) async fn next(&mut self, is_wanted: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
+        loop {
+            let body = self.bodies.recv().await.context("the consumer has ended")?;
+            if is_wanted(&body) {
+                return Ok(body);
+            }
+        }
+    }
+
     pub(super) fn receiver(&self) -> ReceiverConfig {
         ReceiverConfig { url: self.url.clone(), secret: None }
     }
@@ -109,12 +119,7 @@ async fn next_trigger(
             _ => heights.changed().await?,
         }
     };
-    loop {
-        let body = consumer.bodies.recv().await.context("the consumer has ended")?;
-        if body["data"]["eventType"] == "TriggerResolver" && body["data"]["txHash"] == hash {
-            return Ok(body);
-        }
-    }
+    consumer.next(|body| body["data"]["eventType"] == "TriggerResolver" && body["data"]["txHash"] == hash).await
 }
 
 /// Waits until the indexer's judgement of the DID has the entry; it changes with blocks only.

@@ -6,15 +6,15 @@ use svc_agent::{FlowCall, FlowFilter, FlowRequest, FlowSide, RefusalCode, Valida
 use super::identity::start_agents;
 use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork};
 
-const VALIDATOR: usize = 0;
-const APPLICANT: usize = 1;
+pub(super) const VALIDATOR: usize = 0;
+pub(super) const APPLICANT: usize = 1;
 
 fn claims(grade: &str) -> Map<String, Value> {
     json!({"grade": grade}).as_object().cloned().expect("an object")
 }
 
 impl TestNetwork {
-    fn id_of(&self, name: &str) -> u64 {
+    pub(super) fn id_of(&self, name: &str) -> u64 {
         self.network.devnet.address(name).parse().expect("a number")
     }
 
@@ -43,7 +43,7 @@ impl TestNetwork {
     }
 
     /// Waits for the flow of a session at an agent.
-    async fn await_flow(&self, place: usize, session: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
+    pub(super) async fn await_flow(&self, place: usize, session: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
         let filter = FlowFilter { session_id: Some(session.to_owned()), ..FlowFilter::default() };
         self.await_newest(place, &filter, is_wanted).await
     }
@@ -54,7 +54,7 @@ impl TestNetwork {
     }
 
     /// The applicant's operator starts an application; returns the participant, and the session of the flow that follows.
-    async fn apply(&self, role: &str, validator: &str) -> (u64, String) {
+    pub(super) async fn apply(&self, role: &str, validator: &str) -> (u64, String) {
         let given = json!({
             "role": role, "validator_participant_id": self.id_of(validator), "did": self.agent_did(APPLICANT),
         });
@@ -66,7 +66,7 @@ impl TestNetwork {
         (id, begun["participantSessionId"].as_str().unwrap_or_default().to_owned())
     }
 
-    async fn records_of(&self, session: &str) -> usize {
+    pub(super) async fn records_of(&self, session: &str) -> usize {
         self.sessions().await.iter().filter(|(id, _)| id == session).map(|(_, records)| records).sum()
     }
 }
@@ -114,6 +114,9 @@ async fn a_holder_is_validated_by_the_agent_gets_its_credential_and_loses_it_wit
     assert_eq!(issued["issuance"]["tx"]["status"], "SUCCEEDED");
     assert_eq!(issued["validation"]["tx"]["status"], "SUCCEEDED");
     assert_eq!(world.records_of(&session).await, 1, "paid once");
+    let shown = format!("vpr-schemas-cs-{}-vtc-vp", world.id_of("flows.license.schema"));
+    let is_presented = async || world.presented(APPLICANT).contains(&shown);
+    world.wait_until("the document presents it", async || is_presented().await).await;
 
     // It asks once more: the same credential comes again, and nothing is paid.
     applicant.call(&session, &FlowCall::Resend { claims: None }).await.expect("sent again");
@@ -124,6 +127,7 @@ async fn a_holder_is_validated_by_the_agent_gets_its_credential_and_loses_it_wit
 
     world.call_ok("svc.ledger.pp.revokeParticipant", json!({"id": participant})).await;
     world.await_state(&session, "CRED_REVOKED", "CRED_REVOKED").await;
+    world.wait_until("the document presents it no more", async || !is_presented().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

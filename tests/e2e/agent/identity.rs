@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use svc::network::LocalAgentConfig;
 use svc_agent::{
     Agent, CredentialKind, CredentialState, IssueRequest, RefusalCode, RotationKind, RotationPauses, RotationRequest,
 };
@@ -18,7 +19,13 @@ pub(super) async fn start_marketplace() -> TestNetwork {
 
 /// A scenario with the agents of the marketplace.
 pub(super) async fn start_agents(scenario: &str) -> TestNetwork {
+    start_agents_with(scenario, |_| {}).await
+}
+
+/// A scenario with agents that are configured otherwise.
+pub(super) async fn start_agents_with(scenario: &str, configure: impl FnOnce(&mut LocalAgentConfig)) -> TestNetwork {
     let mut config = network_config(100);
+    configure(&mut config.agent);
     config.devnet = DevnetConfig { scenario: scenario.to_owned(), ..config.devnet };
     let second = Duration::from_secs(1);
     config.agent.rotation_pauses = RotationPauses { between_steps: second, between_looks: second };

@@ -2,6 +2,7 @@
 
 mod admin_routes;
 mod events;
+mod flow_adversaries;
 mod flows;
 mod identity;
 mod identity_faults;

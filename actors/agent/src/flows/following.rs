@@ -8,7 +8,8 @@ use svc_wire::{proto::svc::pp::v1::Participant, timestamp};
 use super::{
     chain::{Application, NoApplication, ReadContext, after_read},
     facts::ShownParticipant,
-    service::{BLOCKED_PAUSE, ChangeError, FlowChange, FlowService},
+    schedule::BLOCKED_PAUSE,
+    service::{ChangeError, FlowChange, FlowService},
 };
 use crate::{
     account_write::WritingAccount,

@@ -96,7 +96,8 @@ impl FlowHearing {
         // The chain may have decided before the request came, and no event follows.
         let begun = flows.iter().filter(|flow| flow.changes.contains(&FlowState::Validating));
         self.0.directory.participants_changed(begun.filter_map(|flow| flow.record.applicant_participant_id).collect());
-        self.0.directory.changed(flows.into_iter().map(|flow| flow.record.id).collect());
+        let due = flows.into_iter().filter(|flow| flow.due_at.is_some());
+        self.0.directory.changed(due.map(|flow| flow.record.id).collect());
     }
 
     /// The account of this agent on its chain, once that is found.

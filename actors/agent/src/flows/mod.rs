@@ -20,6 +20,7 @@ mod messages;
 mod payment;
 mod record_json;
 mod requests;
+mod schedule;
 mod service;
 mod settings;
 mod steps;
@@ -38,5 +39,6 @@ pub(crate) use self::{
     hearing::{FlowHearing, HeardFacts, HearingParts, PeerStanding, UnknownFacts},
     messages::messages_of,
     record_json::flow_json,
+    schedule::next_look,
     service::FlowParts,
 };

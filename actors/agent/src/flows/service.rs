@@ -5,13 +5,13 @@ use std::{sync::Arc, time::Duration};
 use futures::future::{BoxFuture, FutureExt};
 use svc_didcomm::{
     Message,
-    flow::{FlowRecord, FlowState, Progress, next_work},
+    flow::{FlowRecord, FlowState, Progress},
 };
 use svc_kit::wall_clock::now_millis;
 use svc_otel::metrics;
 
 use super::{
-    change_notes::note_changes, claims::ClaimSources, hearing::FlowHearing, messages::messages_of,
+    change_notes::note_changes, claims::ClaimSources, hearing::FlowHearing, messages::messages_of, schedule::next_look,
     settings::FlowSettings,
 };
 use crate::{
@@ -24,18 +24,6 @@ use crate::{
     store::{AgentStore, AgentStoreError, ContentKey, FlowContent, FlowRefusal, FlowWrite, WrittenFlow},
     store_guard::StoreGuardHandle,
 };
-
-/// Longest time behind which a flow that waits for people is looked at again.
-pub(super) const BLOCKED_PAUSE: Duration = Duration::from_secs(60);
-/// Shortest one: many reasons pass with the next blocks.
-const LEAST_BLOCKED_PAUSE: Duration = Duration::from_secs(1);
-
-/// The time behind which a flow that waits is looked at again: the longer, the longer it waits.
-pub(super) fn pause_of(record: &FlowRecord, now: i64) -> Duration {
-    let since = record.blocked.as_ref().map_or(now, |blocked| blocked.at);
-    let waited = Duration::from_millis(now.saturating_sub(since).max(0) as u64);
-    (waited / 2).clamp(LEAST_BLOCKED_PAUSE, BLOCKED_PAUSE)
-}
 
 /// Takes part in flows. Clones share everything.
 #[derive(Clone)]
@@ -112,14 +100,7 @@ impl FlowChange {
 
     fn into_write(self, now: i64) -> FlowWrite {
         let Self { progress, messages, contents, due_at } = self;
-        let record = &progress.record;
-        let pause = i64::try_from(pause_of(record, now).as_millis()).unwrap_or(i64::MAX);
-        let is_blocked = record.blocked.is_some() && !record.state.is_terminal();
-        let due_at = due_at.or_else(|| match (is_blocked, next_work(record)) {
-            (true, _) => Some(now.saturating_add(pause)),
-            (false, Some(_)) => Some(now),
-            (false, None) => None,
-        });
+        let due_at = due_at.or_else(|| next_look(&progress, now));
         FlowWrite { progress, messages, due_at, contents }
     }
 }
@@ -161,10 +142,14 @@ impl FlowService {
         change: impl FnOnce(&FlowRecord, i64) -> Option<FlowChange> + Send,
     ) -> Result<Option<WrittenFlow>, ChangeError> {
         let written = self.change_in_session(id, change).await?;
-        if let Some(written) = &written {
-            self.0.directory.changed(vec![written.record.id.clone()]);
-        }
+        self.wake(written.iter());
         Ok(written)
+    }
+
+    /// Has the sessions of changed flows look at them, where there may be a step.
+    fn wake<'a>(&self, written: impl IntoIterator<Item = &'a WrittenFlow>) {
+        let has_step = |one: &&WrittenFlow| one.due_at.is_some();
+        self.0.directory.changed(written.into_iter().filter(has_step).map(|one| one.record.id.clone()).collect());
     }
 
     /// Changes a flow by a step of its own session, which knows of it.
@@ -205,7 +190,7 @@ impl FlowService {
         self.0.guard.note_write(begun.is_ok());
         let written = begun?.map_err(ChangeError::Refused)?;
         self.announce(&written).await;
-        self.0.directory.changed(vec![written.record.id.clone()]);
+        self.wake([&written]);
         Ok(written)
     }
 

@@ -17,7 +17,10 @@ use tracing::Instrument;
 pub(super) use self::{accept::is_issuer, issue::order_refused, stop::StepStop, validate::failure_of};
 use svc_kit::wall_clock::now_millis;
 
-use super::service::{ChangeError, FlowChange, FlowService, pause_of};
+use super::{
+    schedule::pause_of,
+    service::{ChangeError, FlowChange, FlowService},
+};
 use crate::flow_session::StepEnd;
 
 /// Pause behind a step that a node or a server has not answered.

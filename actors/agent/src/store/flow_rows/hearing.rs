@@ -5,7 +5,7 @@ use svc_didcomm::{
     Message,
     flow::{
         Arrived, Cause, FlowArrival, FlowRecord, Guard, MessageParts, NewFlow, OnboardingState, Outgoing, Progress,
-        RequestFault, Side, Trigger, Variant, begin, is_replaced, next_work, refusal_message, take,
+        RequestFault, Side, Trigger, Variant, begin, is_replaced, refusal_message, take,
     },
     protocol::{
         Content,
@@ -22,7 +22,7 @@ use super::{
     writes::{FlowRefusal, FlowWrite, WrittenFlow, write_beginning, write_flow},
 };
 use crate::{
-    flows::messages_of,
+    flows::{messages_of, next_look},
     store::{error::AgentStoreError, peer_rows::PeerLimits, sealing::ContentKey},
 };
 
@@ -250,7 +250,7 @@ async fn to_write(
         let offered = offered.as_ref().filter(|_| outgoing == Outgoing::OfferCredential);
         MessageParts { attachment: offered.and_then(|one| offer_of(id, one)), ..MessageParts::default() }
     });
-    let due_at = next_work(record).map(|_| now);
+    let due_at = next_look(&progress, now);
     Ok(FlowWrite { progress, messages, due_at, contents })
 }
 

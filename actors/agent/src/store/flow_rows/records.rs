@@ -210,6 +210,11 @@ impl AgentStore {
 
     /// Moves the next step of a flow to another time, or leaves it without one.
     pub(crate) async fn postpone_flow(&self, id: &str, due_at: Option<i64>) -> Result<(), AgentStoreError> {
+        let query = sqlx::query_scalar("SELECT due_at FROM flow WHERE id = $1").bind(id.to_owned());
+        let known: Option<Option<i64>> = query.fetch_optional(self.reader()).await?;
+        if known.is_none_or(|known| known == due_at) {
+            return Ok(());
+        }
         let mut transaction = self.begin().await?;
         let query = sqlx::query("UPDATE flow SET due_at = $2 WHERE id = $1").bind(id.to_owned()).bind(due_at);
         query.execute(&mut *transaction).await?;

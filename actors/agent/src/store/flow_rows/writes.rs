@@ -44,6 +44,8 @@ pub(crate) struct WrittenFlow {
     pub has_message: bool,
     /// Whether an event was queued.
     pub has_event: bool,
+    /// Time of its next step.
+    pub due_at: Option<i64>,
     /// Changes of the state, in order.
     pub changes: Vec<FlowState>,
     /// The reason for which the flow waits since this change.
@@ -103,6 +105,7 @@ pub(in crate::store) async fn write_flow(
         record: record.clone(),
         has_message: !write.messages.is_empty(),
         has_event: limits.max_events.is_some() && !events.is_empty(),
+        due_at: write.due_at,
         changes: write.progress.changes.clone(),
         blocked: record.blocked.as_ref().filter(|one| one.at == record.updated_at).map(|one| one.code.clone()),
     }))

@@ -1,0 +1,116 @@
+//! Flows: credentials without an onboarding between two agents, from the opening message to the acknowledgement, beside bare sessions of the
+//! same account.
+
+use std::time::{Duration, Instant};
+
+use futures::StreamExt;
+use serde_json::json;
+use svc::network::{LocalAgentConfig, LocalNetwork, LocalNetworkConfig};
+use svc_agent::{Agent, FlowRequest, FlowSettings, PeerSettings, ValidationTerms};
+use svc_devnet::DevnetConfig;
+use tempfile::TempDir;
+
+use super::credentials::measure_bare_writes;
+use crate::{BenchRow, median};
+
+/// Quick blocks, so that neither flows nor bare writes are bound by them alone.
+const BLOCK_TIME: Duration = Duration::from_millis(100);
+const AT_ONCE: usize = 50;
+const FLOWS: usize = 200;
+const ROUNDS: usize = 3;
+/// Pause between two looks at a flow.
+const LOOK: Duration = Duration::from_millis(5);
+
+struct FlowBench {
+    network: LocalNetwork,
+    schema_id: u64,
+    issuer_participant: u64,
+    _home: TempDir,
+}
+
+impl FlowBench {
+    async fn start() -> Self {
+        let home = tempfile::tempdir().expect("a directory");
+        let devnet = DevnetConfig { block_time: Some(BLOCK_TIME), scenario: "peers".into(), ..DevnetConfig::default() };
+        let agent = LocalAgentConfig {
+            home: Some(home.path().to_owned()),
+            flows: FlowSettings { per_peer: 1_000_000, ..FlowSettings::default() },
+            peers: PeerSettings { rate_per_peer: 10_000, outbox_per_peer: 100_000, ..PeerSettings::default() },
+            ..LocalAgentConfig::default()
+        };
+        let network = LocalNetwork::launch(LocalNetworkConfig { devnet, agent, ..LocalNetworkConfig::default() }).await;
+        let network = network.expect("starts");
+        let id = |name: &str| network.devnet.address(name).parse().expect("a number");
+        let (schema_id, issuer_participant) = (id("flows.badge.schema"), id("flows.badge.issuer"));
+        let bench = Self { network, schema_id, issuer_participant, _home: home };
+        // The documents are there once a first flow has ended.
+        bench.complete(0).await;
+        bench
+    }
+
+    fn agent(&self, place: usize) -> &Agent {
+        &self.network.agents[place].server.agent
+    }
+
+    async fn await_state(&self, place: usize, session: &str, state: &str) {
+        loop {
+            let found = self.agent(place).flows().get(session).await;
+            if found.is_ok_and(|flow| flow.record["flowState"] == state) {
+                return;
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// One flow, from its opening message to the acknowledgement.
+    async fn complete(&self, number: usize) {
+        let claims = json!({"grade": format!("Grade {number}")});
+        let request = FlowRequest {
+            did: Some(self.network.agents[0].server.did()),
+            schema_id: Some(self.schema_id),
+            claims: claims.as_object().cloned(),
+            ..FlowRequest::default()
+        };
+        let opened = loop {
+            match self.agent(1).flows().open(request.clone()).await {
+                Ok(opened) => break opened.record,
+                Err(refusal) => assert!(refusal.retry_after.is_some(), "{refusal:?}"),
+            }
+            tokio::time::sleep(LOOK).await;
+        };
+        let session = opened["participantSessionId"].as_str().expect("a session").to_owned();
+        self.await_state(0, &session, "VALIDATING").await;
+        while let Err(refusal) = self.agent(0).flows().validate(&session, &ValidationTerms::default()).await {
+            assert!(refusal.retry_after.is_some(), "{refusal:?}");
+            tokio::time::sleep(LOOK).await;
+        }
+        self.await_state(0, &session, "COMPLETED").await;
+    }
+
+    /// Flows completed a second.
+    async fn measure(&self) -> f64 {
+        let begun = Instant::now();
+        let flows = (0..FLOWS).map(|number| self.complete(number));
+        futures::stream::iter(flows).buffer_unordered(AT_ONCE).collect::<()>().await;
+        FLOWS as f64 / begun.elapsed().as_secs_f64()
+    }
+}
+
+pub async fn rows() -> Vec<BenchRow> {
+    let bench = FlowBench::start().await;
+    let (mut flows, mut bare) = (Vec::new(), Vec::new());
+    // In alternation, so that a busy moment of the machine meets both.
+    for _ in 0..ROUNDS {
+        flows.push(bench.measure().await);
+        let places = (bench.schema_id, bench.issuer_participant);
+        bare.push(measure_bare_writes(&bench.network, places, (FLOWS, AT_ONCE)).await);
+    }
+    bench.network.shutdown(Duration::from_secs(1)).await;
+    let (flows, bare) = (median(flows), median(bare));
+    vec![BenchRow::new(
+        format!("credentials by flows, {AT_ONCE} at once, {} ms blocks", BLOCK_TIME.as_millis()),
+        format!("{flows:.0}/s"),
+        format!("{bare:.0}/s, bare sessions of the same account"),
+        flows / bare,
+    )]
+}

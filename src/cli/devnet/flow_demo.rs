@@ -1,0 +1,127 @@
+//! `svc devnet --demo-flows`: a participant is validated and gets its credential between two agents, driven through MCP, and the
+//! credential is found again in its document and at the indexer.
+
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use serde_json::{Map, Value, json};
+use tokio::time::timeout;
+
+use super::agent_demo::WebhookConsumer;
+use crate::{cli::output::print_line, mcp_client::McpClient, network::LocalNetwork};
+
+/// Longest wait for one step.
+const STEP_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Runs the demo, and prints each step.
+pub(super) async fn run(network: &LocalNetwork, mut consumer: WebhookConsumer) -> anyhow::Result<()> {
+    let [validator, applicant, ..] = &network.agents[..] else { bail!("the scenario has not two agents") };
+    let (validator, applicant) = (validator.server.did(), applicant.server.did());
+    print_line(format!("The validator is {validator}\nThe applicant is {applicant}"));
+    let client = McpClient::connect(&network.mcp_url(), &network.bearer_token).await?;
+    let demo = FlowDemo { network, client };
+    let issuer: u64 = network.devnet.address("flows.license.issuer").parse().context("the scenario has no license")?;
+    let schema = network.devnet.address("flows.license.schema");
+
+    let started = json!({"role": "HOLDER", "validator_participant_id": issuer, "did": applicant});
+    let started = demo.call("svc.ledger.pp.startParticipantOp", started).await?;
+    let participant = &started["response"]["participant_id"];
+    print_line(format!(
+        "\n1. startParticipantOp: participant {participant} waits in block {}",
+        started["block_height"]
+    ));
+    let listed = json!({"agent_did": validator, "role": "validator", "applicantParticipantId": participant});
+    let flow = demo.await_flow(listed, "VALIDATING").await?;
+    let session = flow["participantSessionId"].clone();
+    print_line(format!("\n2. The applicant's agent has opened flow {session}; the validator's agent validates it"));
+
+    let of = |did: &str, mut given: Value| {
+        given["agent_did"] = did.into();
+        given["participantSessionId"] = session.clone();
+        given
+    };
+    let link = json!({"url": "https://agent.devnet.example/upload", "description": "Upload your certificate."});
+    demo.call("svc.vsa.flow.sendOobLink", of(&validator, link)).await?;
+    let waiting = demo.await_flow(of(&applicant, json!({})), "OOB_PENDING").await?;
+    print_line(format!("\n3. sendOobLink: the applicant reads {}", waiting["oobLink"]["description"]));
+    demo.call("svc.vsa.flow.startValidation", of(&validator, json!({}))).await?;
+    let claims = json!({"claims": {"grade": "A"}});
+    let stored = demo.call("svc.vsa.flow.editCredentialClaims", of(&validator, claims)).await?;
+    print_line(format!("\n4. editCredentialClaims: {stored}"));
+    let decided = demo.call("svc.vsa.flow.validateFlow", of(&validator, json!({}))).await?;
+    print_line(format!(
+        "\n5. validateFlow: {}, sent by the {}",
+        decided["flowState"], decided["validation"]["submission"]
+    ));
+    let held = demo.await_flow(of(&applicant, json!({})), "COMPLETED").await?;
+    let issued = demo.await_flow(of(&validator, json!({})), "COMPLETED").await?;
+    let credential = held["credentialId"].as_str().context("the applicant's flow names no credential")?;
+    ensure!(held["credentialId"] == issued["credentialId"], "the two sides name different credentials");
+    print_line(format!(
+        "\n6. Both flows are COMPLETED: {credential}\n   paid and anchored by {}",
+        issued["issuance"]["tx"]["hash"]
+    ));
+    timeout(STEP_TIMEOUT, demo.await_presentation(&applicant, credential)).await.context("the indexer lacks it")??;
+    print_line(format!("\n7. The indexer finds the credential of schema {schema} among the applicant's presentations"));
+    let completed = timeout(
+        STEP_TIMEOUT,
+        consumer.next(|body| {
+            body["type"] == "vt.flows.state-updated"
+                && body["data"]["credentialId"] == credential
+                && body["data"]["flowState"] == "COMPLETED"
+        }),
+    );
+    completed.await.context("no webhook came within a minute")??;
+    print_line("\n8. The validator's webhook consumer heard of every state, up to COMPLETED");
+    demo.client.close().await;
+    Ok(())
+}
+
+struct FlowDemo<'a> {
+    network: &'a LocalNetwork,
+    client: McpClient,
+}
+
+impl FlowDemo<'_> {
+    async fn call(&self, tool: &str, given: Value) -> anyhow::Result<Value> {
+        let Value::Object(arguments) = given else { bail!("arguments are an object") };
+        let called = self.client.call_tool(tool, arguments).await?;
+        let answer = called.structured_content.unwrap_or_default();
+        ensure!(called.is_error != Some(true), "{tool} failed: {answer}");
+        Ok(answer)
+    }
+
+    /// Waits until an agent lists a flow in a state.
+    async fn await_flow(&self, filter: Value, state: &str) -> anyhow::Result<Value> {
+        let mut heights = self.network.devnet.node.watch_heights();
+        let mut last = Value::Null;
+        let reached = async {
+            loop {
+                last = self.call("svc.vsa.flow.listFlows", filter.clone()).await?["items"][0].clone();
+                if last["flowState"] == state {
+                    return anyhow::Ok(last.clone());
+                }
+                heights.changed().await?;
+            }
+        };
+        match timeout(STEP_TIMEOUT, reached).await {
+            Ok(found) => found,
+            Err(_) => bail!("the flow is not in {state}: {last:#}"),
+        }
+    }
+
+    /// Waits until the indexer's judgement of a DID has a credential; it changes with blocks only.
+    async fn await_presentation(&self, did: &str, credential: &str) -> anyhow::Result<()> {
+        let client = reqwest::Client::new();
+        let url = format!("{}/v4/verifiable-trust/resolve", self.network.indexer_origin());
+        let mut heights = self.network.devnet.node.watch_heights();
+        loop {
+            let answer = client.post(&url).json(&json!({"did": did, "presentations": true})).send().await?;
+            let answer: Map<String, Value> = answer.json().await?;
+            if answer.get("presentations").is_some_and(|shown| shown.to_string().contains(credential)) {
+                return Ok(());
+            }
+            heights.changed().await?;
+        }
+    }
+}
