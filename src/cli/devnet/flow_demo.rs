@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::agent_demo::WebhookConsumer;
@@ -23,6 +23,9 @@ pub(super) async fn run(network: &LocalNetwork, mut consumer: WebhookConsumer) -
     let issuer: u64 = network.devnet.address("flows.license.issuer").parse().context("the scenario has no license")?;
     let schema = network.devnet.address("flows.license.schema");
 
+    // A validator hears trusted agents alone.
+    let trusted = demo.await_answer(&applicant, |answer| answer["trusted"] == true);
+    timeout(STEP_TIMEOUT, trusted).await.context("the applicant is not trusted")??;
     let started = json!({"role": "HOLDER", "validator_participant_id": issuer, "did": applicant});
     let started = demo.call("svc.ledger.pp.startParticipantOp", started).await?;
     let participant = &started["response"]["participant_id"];
@@ -61,7 +64,8 @@ pub(super) async fn run(network: &LocalNetwork, mut consumer: WebhookConsumer) -
         "\n6. Both flows are COMPLETED: {credential}\n   paid and anchored by {}",
         issued["issuance"]["tx"]["hash"]
     ));
-    timeout(STEP_TIMEOUT, demo.await_presentation(&applicant, credential)).await.context("the indexer lacks it")??;
+    let presented = demo.await_answer(&applicant, |answer| answer["presentations"].to_string().contains(credential));
+    timeout(STEP_TIMEOUT, presented).await.context("the indexer lacks it")??;
     print_line(format!("\n7. The indexer finds the credential of schema {schema} among the applicant's presentations"));
     let completed = timeout(
         STEP_TIMEOUT,
@@ -110,15 +114,14 @@ impl FlowDemo<'_> {
         }
     }
 
-    /// Waits until the indexer's judgement of a DID has a credential; it changes with blocks only.
-    async fn await_presentation(&self, did: &str, credential: &str) -> anyhow::Result<()> {
+    /// Waits for the indexer's judgement of a DID; it changes with blocks only.
+    async fn await_answer(&self, did: &str, is_wanted: impl Fn(&Value) -> bool) -> anyhow::Result<()> {
         let client = reqwest::Client::new();
         let url = format!("{}/v4/verifiable-trust/resolve", self.network.indexer_origin());
         let mut heights = self.network.devnet.node.watch_heights();
         loop {
             let answer = client.post(&url).json(&json!({"did": did, "presentations": true})).send().await?;
-            let answer: Map<String, Value> = answer.json().await?;
-            if answer.get("presentations").is_some_and(|shown| shown.to_string().contains(credential)) {
+            if is_wanted(&answer.json().await?) {
                 return Ok(());
             }
             heights.changed().await?;
