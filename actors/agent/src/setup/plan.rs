@@ -79,7 +79,10 @@ fn credential_step(credential: &CredentialFacts, own: u64) -> SetupStep {
         CredentialProgress::Issuing(reason) => SetupStep::new(id, StepState::Waiting, reason).of(own, own),
         CredentialProgress::Awaited { issuer, corporation_id } => {
             let issuer = issuer.as_deref().unwrap_or("the issuer of the HOLDER participant");
-            let reason = format!("{issuer} issues it as a file, which `svc agent credential import FILE` presents");
+            let reason = format!(
+                "{issuer} issues it: by a flow, which `svc agent flows list` shows, or as a file, which `svc agent credential import FILE` \
+                 presents"
+            );
             let step = SetupStep::new(id, StepState::Missing, reason).by_other();
             SetupStep { corporation_id: *corporation_id, ..step }
         }

@@ -7,7 +7,7 @@ use prost_types::Any;
 use serde_json::Value;
 use svc_didcomm::flow::{FlowCredential, FlowRecord, FlowTx, Progress, TxStatus, credential_message};
 use svc_kit::wall_clock::now_millis;
-use svc_otel::trace;
+use svc_otel::{metrics, trace};
 use svc_pipeline::EncodedMessage;
 use svc_wire::{proto::svc::pp::v1::MsgCreateOrUpdateParticipantSession, timestamp};
 use uuid::Uuid;
@@ -110,7 +110,7 @@ impl FlowService {
                 ));
             }
         }
-        self.check_cost(&order).await?;
+        let cost = self.check_cost(&order).await?;
         let grant =
             account.read_grant(&WantedGrant::to_issue(record.schema_id, Some(order.issuer_participant))).await?;
         let granter = grant.granter();
@@ -142,7 +142,12 @@ impl FlowService {
         }
         let span = trace::anchor_span(&account.did, credential.id.as_deref().unwrap_or_default(), record.schema_id);
         match write.send(message, granter, &span, &silent).await {
-            Ok(hash) => Ok(Paid::Sent(hash)),
+            Ok(hash) => {
+                if let Some(cost) = cost {
+                    metrics::record_flow_session_cost(u64::try_from(cost).unwrap_or(u64::MAX));
+                }
+                Ok(Paid::Sent(hash))
+            }
             Err(WriteStop::Blocked(reason)) => Err(WriteStop::Blocked(reason).into()),
             // Only the journal proves that no block has it.
             Err(WriteStop::Failed(reason)) => match write.find_earlier(&silent).await {

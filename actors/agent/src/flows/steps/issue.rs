@@ -6,7 +6,6 @@ use svc_didcomm::{
     protocol::{credential_format::CredentialFormat, vt_flow::VtFlow},
 };
 use svc_kit::wall_clock::now_millis;
-use svc_otel::metrics;
 use svc_trust::{EssentialCredential, proof::ProofSuite};
 use svc_wire::{proto::svc::pp::v1::Participant, timestamp};
 use uuid::Uuid;
@@ -133,8 +132,8 @@ impl FlowService {
     }
 
     /// The fees that beneficiaries of the session get, in base units of the denomination of fees. Where no bound is set nothing is asked.
-    pub(super) async fn check_cost(&self, order: &CredentialOrder) -> Result<(), StepStop> {
-        let Some(most) = self.0.settings.session_cost else { return Ok(()) };
+    pub(super) async fn check_cost(&self, order: &CredentialOrder) -> Result<Option<u128>, StepStop> {
+        let Some(most) = self.0.settings.session_cost else { return Ok(None) };
         let registry = order.issuer.registry();
         let discount = u128::from(order.authority.grant.participant.issuance_fee_discount).min(DISCOUNT_PARTS);
         let mut cost: u128 = 0;
@@ -149,8 +148,7 @@ impl FlowService {
             let text = format!("the session costs {cost}; FLOW_MAX_SESSION_COST is {most}");
             return Err(StepStop::blocked("SESSION_COST", text));
         }
-        metrics::record_flow_session_cost(u64::try_from(cost).unwrap_or(u64::MAX));
-        Ok(())
+        Ok(Some(cost))
     }
 
     /// Offers a credential, or waits for claims that fit.
