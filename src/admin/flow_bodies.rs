@@ -268,8 +268,8 @@ pub(super) struct FlowRejection {
     /// For the applicant.
     #[schema(min_length = 1, max_length = 2048)]
     description: String,
-    /// vt-flow.validation-refused when absent, vt-flow.session-terminated or vt-flow.oob-expired.
-    #[schema(nullable = false)]
+    /// vt-flow.validation-refused when absent.
+    #[schema(nullable = false, pattern = r"^vt-flow\.(validation-refused|session-terminated|oob-expired)$")]
     code: Option<String>,
 }
 

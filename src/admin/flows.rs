@@ -235,12 +235,14 @@ pub(super) async fn validate_flow(
         let mut members = BodyMembers::read_optional(request).await?;
         let fee = |members: &mut BodyMembers, name: &str| match members.take(name)? {
             None => Ok(None),
-            // The chain takes no more.
-            Some(value) => value
-                .as_u64()
-                .filter(|fee| i64::try_from(*fee).is_ok())
-                .map(Some)
-                .ok_or_else(|| invalid(name, "it is no whole number of 0 or more")),
+            // The chain takes no more; a whole number may be written with a fraction of zero.
+            Some(value) => {
+                let of_float =
+                    |number: f64| (number.fract() == 0.0 && (0.0..9e15).contains(&number)).then_some(number as u64);
+                let fee = value.as_u64().or_else(|| value.as_f64().and_then(of_float));
+                let fee = fee.filter(|fee| i64::try_from(*fee).is_ok());
+                fee.map(Some).ok_or_else(|| invalid(name, "it is no whole number of 0 or more"))
+            }
         };
         let discount = |members: &mut BodyMembers, name: &str| match members.take(name)? {
             None => Ok(None),
