@@ -28,6 +28,11 @@ use crate::{
     },
 };
 
+/// Sessions of before that a flow may have.
+const MAX_SESSIONS: usize = 100;
+/// Bytes of a link among the messages for people; a longer one stands in the record alone.
+const MAX_KEPT_LINK: usize = 2048;
+
 /// A message whose sender is proven.
 #[derive(Debug, Clone)]
 pub struct FlowArrival<'a> {
@@ -186,6 +191,10 @@ impl FlowArrival<'_> {
             if !may_change {
                 return Arrived::Refused(RequestFault::Participant);
             }
+            let has_room = record.previous_session_ids.len() < MAX_SESSIONS;
+            if !self.facts.contains(&Guard::SessionFree) || !has_room {
+                return Arrived::Refused(RequestFault::Session);
+            }
             let before = std::mem::replace(&mut record.session_id, request.participant_session_id.clone());
             record.previous_session_ids.push(before);
             record.paid_before = 0;
@@ -193,9 +202,17 @@ impl FlowArrival<'_> {
         if record.state == FlowState::CredRevoked {
             return Arrived::Refused(RequestFault::Participant);
         }
-        // Claims that an operator has edited since outlive a repetition of the request.
+        // Claims that an operator has edited since outlive a repetition of the request, and so do those that a decision was made about.
         let is_repeated = record.thread_id == cause.thread;
-        if !is_repeated {
+        let is_undecided = matches!(
+            record.state,
+            FlowState::AwaitingOr
+                | FlowState::AwaitingIr
+                | FlowState::Validating
+                | FlowState::OobPending
+                | FlowState::ValidatedPendingClaims
+        );
+        if !is_repeated && is_undecided {
             (record.claims, record.proofs) = (request.claims.clone(), request.proofs.clone());
         }
         record.connection_state = ConnectionState::Established;
@@ -219,7 +236,7 @@ impl FlowArrival<'_> {
             let expires_at = expires_time.map(|seconds| seconds.saturating_mul(1000));
             link = Some(OobLink { url: url.clone(), description: description.clone(), expires_at, at: self.now });
         }
-        let url = link.as_ref().map(|link| link.url.clone());
+        let url = link.as_ref().map(|link| link.url.clone()).filter(|url| url.len() <= MAX_KEPT_LINK);
         let kept = text.map(|text| KeptMessage { kind, text, at: self.now, url });
         let cause = Cause { kept: kept.clone(), oob_link: link, ..self.cause(trigger) };
         if progress.take(&cause) {

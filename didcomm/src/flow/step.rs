@@ -148,6 +148,7 @@ fn follow(mut record: FlowRecord, row: &Transition, cause: &Cause) -> FlowRecord
     }
     if row.to.is_terminal() {
         record.error_message = cause.reason.clone();
+        record.proofs = None;
         (record.held_offer, record.received) = (None, None);
     }
     if matches!(row.sends, Some(Outgoing::OnboardingRequest | Outgoing::IssuanceRequest)) {

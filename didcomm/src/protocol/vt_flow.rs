@@ -92,6 +92,14 @@ pub struct FlowRequest {
     pub proofs: Option<Vec<Value>>,
 }
 
+/// Bytes of the claims of a request as JSON, and those of its presentations.
+const MAX_CLAIMS: usize = 64 * 1024;
+const MAX_PROOFS: usize = 256 * 1024;
+
+fn is_within(value: &Value, bytes: usize) -> bool {
+    value.to_string().len() <= bytes
+}
+
 impl VtFlow {
     /// Reads a message of the protocol; nothing when it is of another.
     pub(super) fn read(message: &Message) -> Result<Option<Self>, ContentError> {
@@ -164,13 +172,28 @@ impl FlowRequest {
     fn read(message: &Message) -> Result<Self, ContentError> {
         let claims = match message.body.get("claims") {
             None | Some(Value::Null) => None,
-            Some(Value::Object(claims)) => Some(claims.clone()),
+            Some(Value::Object(claims)) if is_within(&message.body["claims"], MAX_CLAIMS) => {
+                let mut claims = claims.clone();
+                // The subject is the applicant, whatever it says.
+                claims.shift_remove("id");
+                Some(claims)
+            }
+            Some(Value::Object(_)) => return Err(ContentError::member("claims", "has more than 65536 bytes")),
             Some(_) => return Err(ContentError::member("claims", "is not an object")),
         };
         let proofs = match message.body.get("proofs~attach") {
             None | Some(Value::Null) => None,
-            Some(Value::Array(proofs)) if proofs.len() <= limits::MAX_ATTACHMENTS => Some(proofs.clone()),
-            Some(_) => return Err(ContentError::member("proofs~attach", "is not a list of at most 16 entries")),
+            Some(list @ Value::Array(proofs))
+                if proofs.len() <= limits::MAX_ATTACHMENTS && is_within(list, MAX_PROOFS) =>
+            {
+                Some(proofs.clone())
+            }
+            Some(_) => {
+                return Err(ContentError::member(
+                    "proofs~attach",
+                    "is not a list of at most 16 entries and 262144 bytes",
+                ));
+            }
         };
         Ok(Self { participant_session_id: body_text(message, "participant_session_id", MAX_ID)?, claims, proofs })
     }

@@ -1,12 +1,14 @@
 // Verifies the presentations and credentials of the agents of a devnet with node's own crypto and a canonical form of JSON: proofs of
 // eddsa-jcs-2022, holders, subjects, times, schemas, and digests of the chain. Each copy with one member changed or absent is refused.
 
+import { execFile } from "node:child_process";
 import { createHash, createPublicKey, verify } from "node:crypto";
 import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import canonicalize from "canonicalize";
 
-const indexer = process.env.SVC_INDEXER;
+const { SVC_BINARY, SVC_HOME, SVC_INDEXER: indexer } = process.env;
 const ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 const SPKI = Buffer.from("302a300506032b6570032100", "hex");
 const CREDENTIALS_V2 = "https://www.w3.org/ns/credentials/v2";
@@ -164,10 +166,24 @@ const verifyDigest = async (credential, algorithm) => {
   return Date.parse((await anchored.json()).digest.created);
 };
 
+// The devnet's agents trust their sockets alone.
+export const command = async ({ name }, ...words) => {
+  const env = { ...process.env, SVC_AGENT_SOCKET: `${SVC_HOME}/${name}.sock` };
+  const { stdout } = await promisify(execFile)(SVC_BINARY, ["agent", ...words, "--json"], { env });
+  return JSON.parse(stdout);
+};
+
 const participants = async (did, role, schemaId) => {
   const query = new URLSearchParams({ did, role, schema_id: schemaId });
   const found = (await getJson(`${indexer}/v4/participant/list?${query}`)).participants;
   return found.filter((one) => one.participant_state === "ACTIVE");
+};
+
+// The session of a credential is that of the flow that has issued it, or has the credential's own id.
+const sessionOf = async (credential, uuid) => {
+  const issuer = agents.find((agent) => agent.did === credential.issuer);
+  const flows = await command(issuer, "flows", "list", "--role", "validator");
+  return flows.find((flow) => flow.credentialId === credential.id)?.participantSessionId ?? uuid;
 };
 
 // A credential that an agent has issued: its session, and the earliest of the ends that it has to respect.
@@ -176,7 +192,7 @@ const verifyIssuance = async (credential, schema) => {
   const [did, uuid] = id.split("#");
   check(did === issuer && UUID_V4.test(uuid), `the id is ${id}`);
   check(list(credential.type).join() === "VerifiableCredential,VerifiableTrustCredential", `the types are ${credential.type}`);
-  const { session } = await getJson(`${indexer}/v4/participant/participant-session/${uuid}`);
+  const { session } = await getJson(`${indexer}/v4/participant/participant-session/${await sessionOf(credential, uuid)}`);
   check(session.session_records.length === 1, `${session.session_records.length} records in the session of ${id}`);
   const [own] = (await participants(issuer, "ISSUER", schema.id)).filter((one) => one.id === session.session_records[0].issuer_participant_id);
   check(own, `the session of ${id} is of another participant than the issuer's`);

@@ -2,24 +2,15 @@
 // pre-rotation, while their presentations verify and their verdicts stay. `stolen`: the document's keys of one agent, at once; the
 // credential that it has issued to the other one loses its proof, and a new one takes its place.
 
-import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { setTimeout } from "node:timers/promises";
-import { promisify } from "node:util";
-import { check, decode, isTrusted, list, until, verdict, verifyAgent } from "./credentials.mjs";
+import { check, command, decode, isTrusted, list, until, verdict, verifyAgent } from "./credentials.mjs";
 
-const { SVC_BINARY, SVC_HOME, SVC_SERVICE_SCHEMA } = process.env;
+const { SVC_SERVICE_SCHEMA } = process.env;
 const [agent, branch] = JSON.parse(process.env.SVC_AGENTS);
 // The three steps of a rotation have 30 seconds between them, and so has the look at retired keys.
 const ROTATION_SECONDS = 150;
-
-// The devnet's agents trust their sockets alone.
-const command = async ({ name }, ...words) => {
-  const env = { ...process.env, SVC_AGENT_SOCKET: `${SVC_HOME}/${name}.sock` };
-  const { stdout } = await promisify(execFile)(SVC_BINARY, ["agent", ...words, "--json"], { env });
-  return JSON.parse(stdout);
-};
 
 const keys = (state) => JSON.stringify([state.authentication, state.assertionMethod, state.keyAgreement]);
 const proofOf = (credentials, issuer) => credentials.find((one) => one.issuer === issuer).proof.verificationMethod;

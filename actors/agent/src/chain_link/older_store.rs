@@ -31,10 +31,13 @@ fn is_own_message(name: &str) -> bool {
     OWN_MESSAGES.contains(&name)
 }
 
-/// Whether the store must know a transaction of the journal: it was sent by an agent, and behind the height at which the store was made.
+/// Whether the store must know a transaction of the journal: it was sent by an agent, was not refused by every node, and lies behind the
+/// height at which the store was made.
 fn must_know(record: &JournalRecord, made_at: u64) -> bool {
     let name = record.msg_type.rsplit('.').next().unwrap_or_default();
-    is_own_message(name) && record.block_height.is_none_or(|height| !record.is_from_block() || height > made_at)
+    record.state != "refused"
+        && is_own_message(name)
+        && record.block_height.is_none_or(|height| !record.is_from_block() || height > made_at)
 }
 
 /// Refuses a journal with a transaction that the store does not know.
@@ -53,7 +56,11 @@ pub(super) async fn check_journal(
             (Some(session), _) => store.credential(&format!("{did}#{session}")).await?.is_some(),
             (None, Some((session, round))) => {
                 let flow = store.flow_of_session(session).await?;
-                flow.is_some_and(|flow| flow.has_signed_in(round))
+                // The credential of an earlier round, and that of a flow that has ended, may be dropped.
+                flow.is_some_and(|flow| {
+                    let number = flow.round.number;
+                    flow.has_signed_in(round) || round < number || (flow.state.is_terminal() && round == number)
+                })
             }
             (None, None) => resolution_version(did, key).is_some_and(|version| version <= progress.submitted),
         };
@@ -125,5 +132,7 @@ mod tests {
         ] {
             assert_eq!(must_know(&record(msg_type, is_from_block, height), 10), expected, "{msg_type} {height:?}");
         }
+        let refused = record("/svc.pp.v1.MsgTriggerResolver", false, None);
+        assert!(!must_know(&JournalRecord { state: "refused".to_owned(), ..refused }, 10), "no block can have it");
     }
 }

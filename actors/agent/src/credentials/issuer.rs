@@ -208,7 +208,7 @@ impl CredentialIssuer {
         let id = format!("{}#{}", self.account.did, Uuid::new_v4());
         let mut subject = Map::new();
         subject.insert("id".to_owned(), request.did.as_str().into());
-        subject.extend(request.claims.clone());
+        subject.extend(request.claims.clone().into_iter().filter(|(name, _)| name != "id"));
         let at = timestamp::iso_seconds(&now);
         let mut named = json!({"id": credential.url, "type": "JsonSchemaCredential"});
         if suite == ProofSuite::EddsaJcs2022 {
@@ -235,7 +235,7 @@ impl CredentialIssuer {
         }
         let mut subject = Map::new();
         subject.insert("id".to_owned(), request.did.as_str().into());
-        subject.extend(request.claims.clone());
+        subject.extend(request.claims.clone().into_iter().filter(|(name, _)| name != "id"));
         let at = timestamp::iso_seconds(&self.account.chain_time());
         let draft = CredentialDraft {
             id: format!("{}#{}", self.account.did, Uuid::new_v4()),

@@ -1,7 +1,7 @@
 //! Participants that the node shows, and the flows that follow them.
 
 use serde_json::{Map, Value};
-use svc_didcomm::flow::{FlowRecord, FlowState, OnboardingState, Progress, Side, Trigger};
+use svc_didcomm::flow::{FlowRecord, FlowState, OnboardingState, Progress, Side, Trigger, next_work};
 use svc_kit::wall_clock::now_millis;
 use svc_wire::{proto::svc::pp::v1::Participant, timestamp};
 
@@ -26,6 +26,12 @@ const PAGE: usize = 100;
 fn is_at_rest(flow: &FlowRecord) -> bool {
     matches!(flow.state, FlowState::Completed | FlowState::CredRevoked)
         || (flow.state == FlowState::Validated && !flow.is_holder)
+}
+
+/// Whether a flow has begun for this state of a participant: one that has ended is opened again by the operator alone.
+fn is_known(known: &[FlowRecord], shown: &ShownParticipant) -> bool {
+    let changed_at = shown.to_read().changed_at;
+    known.iter().any(|flow| flow.round.changed_at == changed_at)
 }
 
 fn words(error: impl std::fmt::Display) -> String {
@@ -155,8 +161,11 @@ impl FlowService {
                 Some(followed) => followed,
                 None => (Progress::of(record.clone()), Vec::new()),
             };
-            if let Some((code, text)) = &held_up {
-                progress.wait_for(code, text, now);
+            match &held_up {
+                Some((code, text)) => progress.wait_for(code, text, now),
+                // The renewal that was held up is not wanted any more.
+                None if record.side == Side::Applicant && next_work(&progress.record).is_none() => progress.go_on(now),
+                None => {}
             }
             if !has_outbox {
                 messages.clear();
@@ -202,7 +211,11 @@ impl FlowService {
         let trigger = match shown.to_read().state {
             OnboardingState::Pending => Trigger::ChainPending,
             // An agent that depends on another asks it for the credential that it lacks.
-            OnboardingState::Validated if self.awaits_parent(account, &shown.participant).await? => Trigger::FlowsOpen,
+            OnboardingState::Validated
+                if !is_known(known, shown) && self.awaits_parent(account, &shown.participant).await? =>
+            {
+                Trigger::FlowsOpen
+            }
             _ => return Ok(()),
         };
         match self.begin_application(account, shown, known, trigger, None).await? {

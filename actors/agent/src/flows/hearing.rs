@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use svc_didcomm::{
     Message,
-    flow::{FlowRecord, FlowState, Guard, ParticipantRead, ReportMeaning, Trigger, report_meaning},
+    flow::{FlowRecord, FlowState, Guard, ParticipantRead, ReportMeaning, Side, Trigger, Variant, report_meaning},
     protocol::{Content, vt_flow::VtFlow},
 };
 use svc_net::upstream::NodeClientError;
@@ -106,7 +106,8 @@ impl FlowHearing {
         Some(WritingAccount { store: self.0.store.clone(), access: self.0.chain.access()?, did, corporation_id })
     }
 
-    /// Whether a message goes on with a flow that has not ended.
+    /// Whether a message goes on with an onboarding that this agent validates, and that has not ended: its applicant may become trusted by
+    /// it.
     pub async fn is_of_live_flow(
         &self,
         peer_did: &str,
@@ -115,7 +116,8 @@ impl FlowHearing {
     ) -> Result<bool, AgentStoreError> {
         let may_be = matches!(content, Content::VtFlow(_) | Content::IssueCredential(_) | Content::ProblemReport(_));
         let found = if may_be { self.flow_of(peer_did, message).await? } else { None };
-        Ok(found.is_some_and(|flow| !flow.state.is_terminal()))
+        let is_validated_here = |flow: &FlowRecord| flow.side == Side::Validator && flow.variant == Variant::Onboarding;
+        Ok(found.is_some_and(|flow| !flow.state.is_terminal() && is_validated_here(&flow)))
     }
 
     /// Whether a message is of the thread of a flow.

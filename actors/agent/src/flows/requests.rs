@@ -20,7 +20,7 @@ use super::{
     messages::messages_of,
     payment::unknown_records,
     record_json::flow_json,
-    service::{FlowChange, FlowService},
+    service::{ChangeError, FlowChange, FlowService},
     steps::{StepStop, failure_of, is_issuer, order_refused},
 };
 use crate::{
@@ -29,7 +29,7 @@ use crate::{
     error::{Refusal, RefusalCode},
     peers::store_failed,
     registry::NodeRegistry,
-    store::FlowFilter,
+    store::{FlowFilter, FlowRefusal, QueueRefusal},
 };
 
 /// Attempts of a call on a flow that changes meanwhile.
@@ -116,7 +116,19 @@ impl FlowService {
             refusal = end.refusal;
             end.change.map(|(progress, messages)| FlowChange::with_messages(progress, messages))
         };
-        self.change(&record.id, change).await?;
+        match self.change(&record.id, change).await {
+            // An end needs no word to a peer that has gone.
+            Err(ChangeError::Refused(FlowRefusal::NotConnected | FlowRefusal::Queue(QueueRefusal::Ended)))
+                if matches!(call, FlowCall::End { .. } | FlowCall::Reject { .. }) =>
+            {
+                let silently = |found: &FlowRecord, now: i64| {
+                    let (progress, _) = call.perform(found, shown.as_ref(), now).change?;
+                    Some(FlowChange::with_messages(progress, Vec::new()))
+                };
+                self.change(&record.id, silently).await?;
+            }
+            changed => drop(changed?),
+        }
         match refusal {
             Some(refusal) => Err(refusal),
             None => self.get(session_id).await,

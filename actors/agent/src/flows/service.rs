@@ -64,6 +64,9 @@ impl From<ChangeError> for Refusal {
             ChangeError::Refused(FlowRefusal::SessionTaken) => {
                 Self::new(RefusalCode::InvalidState, "another flow has the session")
             }
+            ChangeError::Refused(FlowRefusal::AlreadyLive) => {
+                Self::new(RefusalCode::InvalidState, "a flow of the participant has not ended")
+            }
             ChangeError::Refused(FlowRefusal::NotConnected) => {
                 Self::new(RefusalCode::InvalidState, "the flow has no connection with its peer")
             }

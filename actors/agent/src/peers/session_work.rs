@@ -108,6 +108,11 @@ impl PeerService {
                 return (unavailable, None, "unknown_verdict");
             }
         };
+        let opens = content.as_ref().is_ok_and(is_opening);
+        if opens && verdict.is_none() {
+            inner.refusals.note("verdict_unknown", &"a flow begins with a verdict");
+            return (unavailable, None, "unknown_verdict");
+        }
         let is_trusted = verdict.is_some_and(|verdict| verdict.is_trusted);
         let standing = if is_trusted { Ok(false) } else { self.is_exempt(proven, content).await };
         let standing = match standing {
@@ -117,8 +122,9 @@ impl PeerService {
                 return (unavailable, None, "unknown_verdict");
             }
         };
-        let mut is_admitted =
-            inner.settings.admission == PeerAdmission::Any || standing.is_trusted || standing.is_exempt;
+        // Those that are not trusted begin no flows, also where they are heard.
+        let is_any = inner.settings.admission == PeerAdmission::Any && !opens;
+        let mut is_admitted = is_any || standing.is_trusted || standing.is_exempt;
         if let (false, Ok(content)) = (is_admitted, content) {
             // An applicant becomes trusted by the flow that it has begun.
             match inner.flows.is_of_live_flow(&proven.public_did, &proven.message, content).await {

@@ -30,7 +30,7 @@ use crate::{
     },
     participant::state_of,
     registry::NodeRegistry,
-    store::ContentKind,
+    store::{ContentKind, FlowContent},
 };
 
 /// Pause between two looks at the node.
@@ -96,6 +96,9 @@ impl FlowService {
                 }
             }
         }
+        if !facts.is_empty() {
+            self.require_verdict(&record.peer_did).await?;
+        }
         let cause = Cause { facts, ..Cause::new(Trigger::OfferCredential, now) };
         if progress.take_offer(&cause) {
             let messages = messages_of(Some(record), &progress, |outgoing, id| MessageParts {
@@ -133,7 +136,7 @@ impl FlowService {
         let received = record.received.clone().ok_or(StepStop::Outdated)?;
         let account = self.account()?;
         let content = self.0.store.flow_content(self.key(), &record.id, ContentKind::Received, received.round).await?;
-        let credential: Option<Value> = content.and_then(|content| serde_json::from_str(&content.body).ok());
+        let credential: Option<Value> = content.as_ref().and_then(|content| serde_json::from_str(&content.body).ok());
         let checked = match credential {
             None => Checked::Refused("credentials of this format are not taken".to_owned()),
             Some(credential) => self.judge_credential(&account, record, credential).await?,
@@ -163,7 +166,10 @@ impl FlowService {
                 if !progress.take(&Cause::new(Trigger::CredentialAccepted, now_millis())) {
                     return Err(StepStop::Outdated);
                 }
-                let done = self.finish(record, FlowChange::of(record, progress)).await?;
+                let mut change = FlowChange::of(record, progress);
+                // A later credential of the same round, of which nothing is proven, leaves it as it is.
+                change.contents.extend(content.map(|content| FlowContent { kind: ContentKind::Held, ..content }));
+                let done = self.finish(record, change).await?;
                 if is_published {
                     // A later publication has it too.
                     if let Err(refusal) = self.0.issuer.keeper.publish_credentials().await {
@@ -260,7 +266,10 @@ impl FlowService {
             self.0.store.withdraw_credentials(&[(id.clone(), "REVOKED".to_owned())]).await?;
             self.0.issuer.keeper.publish_credentials().await?;
         }
-        Ok(self.0.store.forget_flow_content(&record.id, ContentKind::Received, credential.round).await?)
+        for kind in [ContentKind::Held, ContentKind::Received] {
+            self.0.store.forget_flow_content(&record.id, kind, credential.round).await?;
+        }
+        Ok(())
     }
 }
 

@@ -245,9 +245,13 @@ impl FlowService {
         self.check_cost(&order).await?;
         let offered =
             self.0.store.flow_content(self.key(), &record.id, ContentKind::Offered, record.round.number).await?;
-        let format = offered.and_then(|offered| CredentialFormat::of_offer(&offered.format));
-        let format = format.unwrap_or_else(|| self.0.settings.format.to_wire());
-        let request = order.request(record);
+        // The claims are those that were offered: the operator has decided about them, and the applicant may have sent others since.
+        let missing = || StepStop::Failed("the store has no offer of the round".to_owned());
+        let offered = offered.ok_or_else(missing)?;
+        let format = CredentialFormat::of_offer(&offered.format).ok_or_else(missing)?;
+        let body: Value = serde_json::from_str(&offered.body).map_err(|_| missing())?;
+        let claims = body["credentialSubject"].as_object().cloned().ok_or_else(missing)?;
+        let request = IssueRequest { claims, ..order.request(record) };
         let named = (&order.schema, &order.credential);
         let signed = order.issuer.sign_checked(&request, named, &order.authority, suite_of(format)).await?;
         let mut progress = Progress::of(record.clone());

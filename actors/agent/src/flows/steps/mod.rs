@@ -21,7 +21,10 @@ use super::{
     schedule::pause_of,
     service::{ChangeError, FlowChange, FlowService},
 };
-use crate::flow_session::StepEnd;
+use crate::{
+    flow_session::StepEnd,
+    store::{FlowRefusal, QueueRefusal},
+};
 
 /// Pause behind a step that a node or a server has not answered.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
@@ -155,6 +158,12 @@ impl FlowService {
 
 impl From<ChangeError> for StepStop {
     fn from(error: ChangeError) -> Self {
-        Self::Failed(error.to_string())
+        match error {
+            ChangeError::Refused(FlowRefusal::NotConnected | FlowRefusal::Queue(QueueRefusal::Ended)) => Self::blocked(
+                "PEER_UNRESOLVABLE",
+                "the connection with the peer has ended: its applicant has to begin again",
+            ),
+            error => Self::Failed(error.to_string()),
+        }
     }
 }

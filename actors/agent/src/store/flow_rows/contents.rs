@@ -25,6 +25,8 @@ pub(crate) enum ContentKind {
     Signed,
     /// Come from the issuer, and not checked.
     Received,
+    /// Come from the issuer, and checked.
+    Held,
 }
 
 impl ContentKind {
@@ -33,6 +35,7 @@ impl ContentKind {
             Self::Offered => "offered",
             Self::Signed => "signed",
             Self::Received => "received",
+            Self::Held => "held",
         }
     }
 }

@@ -41,6 +41,7 @@ fn read() -> ParticipantRead {
 }
 
 /// A flow of an applicant that begins.
+/// The flow of a participant of the same number.
 fn begun(id: &str, session: &str, connection_id: Option<&str>) -> FlowWrite {
     let new = NewFlow {
         id: id.to_owned(),
@@ -49,7 +50,7 @@ fn begun(id: &str, session: &str, connection_id: Option<&str>) -> FlowWrite {
         peer_did: PEER.to_owned(),
         connection_id: connection_id.map(str::to_owned),
         schema_id: 4,
-        applicant_participant_id: Some(7),
+        applicant_participant_id: id.parse().ok(),
         validator_participant_id: Some(3),
         is_holder: true,
         session_id: session.to_owned(),
@@ -175,7 +176,7 @@ async fn flows_are_found_by_all_that_names_them() {
             (FlowFilter { state: Some(FlowState::OrSent), ..all() }, vec!["2"]),
             (FlowFilter { session_id: Some("s3".into()), ..all() }, vec!["3"]),
             (FlowFilter { peer_did: Some("did:web:other".into()), ..all() }, vec![]),
-            (FlowFilter { applicant_participant_id: Some(7), schema_id: Some(4), ..all() }, vec!["1", "2", "3"]),
+            (FlowFilter { applicant_participant_id: Some(2), schema_id: Some(4), ..all() }, vec!["2"]),
             (FlowFilter { validator_participant_id: Some(7), ..all() }, vec![]),
             (FlowFilter { is_live: Some(false), ..all() }, vec![]),
         ] {
@@ -185,13 +186,22 @@ async fn flows_are_found_by_all_that_names_them() {
             (ids(all(), None, 2).await, ids(all(), Some("2"), 2).await),
             (vec!["1".into(), "2".into()], vec!["3".into()])
         );
-        let newest = store.flows_of_applicant(Side::Applicant, 7).await.expect("read");
-        assert_eq!(newest.iter().map(|one| one.id.as_str()).collect::<BTreeSet<_>>().len(), 3);
-        assert_eq!(newest[0].id, "3");
         let due = store.due_flows(NOW, 10).await.expect("read");
         assert_eq!(due, ["1", "3"]);
         assert_eq!(store.next_flow_due().await.expect("read"), Some(NOW));
         assert!(store.due_flows(NOW - 1, 10).await.expect("read").is_empty());
+
+        // A participant has one flow that has not ended; the next one may take its place.
+        let mut next = begun("4", "s4", None);
+        next.progress.record.applicant_participant_id = Some(3);
+        let refused = store.begin_flow(&key, &next, None, 9, &LIMITS).await.expect("works");
+        assert_eq!(refused, Err(FlowRefusal::AlreadyLive));
+        let mut ended = Progress::of(store.flow_of_session("s3").await.expect("read").expect("there"));
+        assert!(ended.take(&Cause::new(Trigger::FlowsEnd, NOW + 2)));
+        let ended = FlowWrite { progress: ended, messages: Vec::new(), due_at: None, contents: Vec::new() };
+        store.begin_flow(&key, &next, Some(&ended), 9, &LIMITS).await.expect("works").expect("stored");
+        let newest = store.flows_of_applicant(Side::Applicant, 3).await.expect("read");
+        assert_eq!(newest.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["4", "3"]);
 
         // Flows of a connection that goes are kept without one.
         assert!(store.remove_connection(&connection).await.expect("works"));

@@ -61,6 +61,8 @@ pub(crate) enum FlowRefusal {
     NotConnected,
     /// Another flow has the session.
     SessionTaken,
+    /// A flow of the participant has not ended.
+    AlreadyLive,
     /// Too many flows of the peer have not ended.
     PeerFull,
 }
@@ -173,6 +175,13 @@ impl AgentStore {
         let record = &begun.progress.record;
         if records::of_session(&mut transaction, &record.session_id).await?.is_some() {
             return Ok(Err(FlowRefusal::SessionTaken));
+        }
+        if let Some(participant) = record.applicant_participant_id {
+            let known = records::of_applicant(&mut transaction, record.side, participant).await?;
+            let is_replaced = |id: &str| replaced.is_some_and(|write| write.progress.record.id == id);
+            if known.iter().any(|flow| !flow.state.is_terminal() && !is_replaced(&flow.id)) {
+                return Ok(Err(FlowRefusal::AlreadyLive));
+            }
         }
         let written = write_beginning(&mut transaction, key, (begun, replaced), max_per_peer, limits).await?;
         if written.is_ok() {
