@@ -174,7 +174,7 @@ impl FlowRequest {
             None | Some(Value::Null) => None,
             Some(Value::Object(claims)) if is_within(&message.body["claims"], MAX_CLAIMS) => {
                 let mut claims = claims.clone();
-                // The subject is the applicant, whatever it says.
+                // The subject is the applicant: no claim names another one.
                 claims.shift_remove("id");
                 Some(claims)
             }

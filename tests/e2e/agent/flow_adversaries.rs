@@ -196,7 +196,7 @@ async fn a_credential_without_proof_is_neither_stored_nor_acknowledged() {
         from_prior: Some(prior.clone()),
         ..message
     };
-    // A link is a text, whatever it leads to.
+    // A link is a text that the applicant does not fetch.
     let link = VtFlow::OobLink {
         url: "http://10.0.0.1/\u{202e}upload".to_owned(),
         description: "\u{202e}Pay".to_owned(),
