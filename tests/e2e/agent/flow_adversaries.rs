@@ -20,7 +20,7 @@ use uuid::Uuid;
 use super::{
     flows::{APPLICANT, VALIDATOR},
     identity::{start_agents, start_agents_with},
-    scripted_peer::{ScriptedPeer, now},
+    scripted_peer::{ScriptedPeer, apply, now},
 };
 use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork};
 
@@ -46,25 +46,8 @@ async fn start_applicant(world: &TestNetwork) -> (ScriptedPeer, String) {
     let schema: u64 = world.network.devnet.address("service.schema").parse().expect("a number");
     let rows = listed["participants"].as_array().expect("a list");
     let issuer = rows.iter().find(|one| one["schema_id"] == schema).expect("an issuer")["id"].clone();
-    let scenario: svc_devnet::scenario::Scenario = serde_json::from_value(json!({
-        "description": "an application",
-        "step": [{"name": "apply", "signer": "verifier_operator", "granter": "verifier", "messages": [{
-            "type": "pp.MsgStartParticipantOP",
-            "value": {"corporation": "$verifier", "operator": "$verifier_operator", "role": "HOLDER",
-                "validator_participant_id": issuer, "did": peer.keys.did},
-        }]}],
-    }))
-    .expect("a scenario");
-    world.network.devnet.run_steps(&scenario).await.expect("applied");
-    let applicants = json!({"did": peer.keys.did, "role": "HOLDER"});
-    let mut heights = world.network.devnet.node.watch_heights();
-    loop {
-        let listed = world.call_ok("svc.idx.pp.listParticipants", applicants.clone()).await;
-        if let Some(id) = listed["participants"][0]["id"].as_u64() {
-            return (peer, id.to_string());
-        }
-        heights.changed().await.expect("blocks");
-    }
+    let id = apply(world, &issuer, &peer.keys.did).await;
+    (peer, id.to_string())
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -16,7 +16,7 @@ use svc_didcomm::{
 
 use super::{
     identity::start_marketplace,
-    scripted_peer::{ScriptedPeer, now},
+    scripted_peer::{ScriptedPeer, apply, now},
 };
 
 async fn heard(agent: &Agent) -> BTreeSet<String> {
@@ -98,24 +98,7 @@ async fn an_applicant_is_heard_before_it_is_trusted_and_another_stranger_gets_on
         "nothing is stored, and one answer is enough"
     );
     // Another corporation applies for it at this agent.
-    let scenario: svc_devnet::scenario::Scenario = serde_json::from_value(json!({
-        "description": "an application",
-        "step": [{"name": "apply", "signer": "verifier_operator", "granter": "verifier", "messages": [{
-            "type": "pp.MsgStartParticipantOP",
-            "value": {"corporation": "$verifier", "operator": "$verifier_operator", "role": "HOLDER",
-                "validator_participant_id": issuer, "did": peer.keys.did},
-        }]}],
-    }))
-    .expect("a scenario");
-    world.network.devnet.run_steps(&scenario).await.expect("applied");
-    let mut applied = Value::Null;
-    let applicants = json!({"did": peer.keys.did, "role": "HOLDER"});
-    let mut heights = world.network.devnet.node.watch_heights();
-    while applied.is_null() {
-        heights.changed().await.expect("blocks");
-        applied =
-            world.call_ok("svc.idx.pp.listParticipants", applicants.clone()).await["participants"][0]["id"].clone();
-    }
+    let applied = apply(&world, &issuer, &peer.keys.did).await;
     assert_eq!(peer.post(peer.seal(&request("applicant", &applied.to_string()))).await, 202);
     let of_peer = ConnectionFilter { their_did: Some(peer.keys.did.clone()), ..ConnectionFilter::default() };
     let connections = world.agent(0).peers().connections(&of_peer, None, 10).await.expect("connections");

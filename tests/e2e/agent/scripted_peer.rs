@@ -28,6 +28,8 @@ use svc_wire::verification_method::{KeyKind, KeyRelation, did_of_url, method_key
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message as Frame;
 
+use crate::e2e::harness::TestNetwork;
+
 /// The keys of one of the peer's DIDs.
 #[derive(Clone)]
 pub struct PeerKeys {
@@ -240,4 +242,27 @@ async fn take(State(inbox): State<Inbox>, agent: Arc<Value>, body: Bytes) -> Sta
     let opened = envelope.open(&kid, &keys.agreement, &keys.did, Some(&document), now()).expect("it opens");
     let _ = inbox.arrived.send(opened.message);
     status
+}
+
+/// Has another corporation apply for a DID as a holder at an issuer; returns the participant, once the index has it.
+pub async fn apply(world: &TestNetwork, issuer: &Value, did: &str) -> u64 {
+    let scenario: svc_devnet::scenario::Scenario = serde_json::from_value(json!({
+        "description": "an application",
+        "step": [{"name": "apply", "signer": "verifier_operator", "granter": "verifier", "messages": [{
+            "type": "pp.MsgStartParticipantOP",
+            "value": {"corporation": "$verifier", "operator": "$verifier_operator", "role": "HOLDER",
+                "validator_participant_id": issuer, "did": did},
+        }]}],
+    }))
+    .expect("a scenario");
+    world.network.devnet.run_steps(&scenario).await.expect("applied");
+    let applicants = json!({"did": did, "role": "HOLDER"});
+    let mut heights = world.network.devnet.node.watch_heights();
+    loop {
+        let listed = world.call_ok("svc.idx.pp.listParticipants", applicants.clone()).await;
+        if let Some(id) = listed["participants"][0]["id"].as_u64() {
+            return id;
+        }
+        heights.changed().await.expect("blocks");
+    }
 }
