@@ -28,8 +28,10 @@ const UNDECIDED_LOOK: Duration = Duration::from_secs(60);
 pub(crate) enum WriteStop {
     /// It cannot be sent before grants, fees or funds change.
     Blocked(BlockedReason),
-    /// A later attempt may succeed.
+    /// The chain has refused it, or it cannot be made as it is.
     Failed(String),
+    /// Node, signer or journal have not answered. Nothing is known against it: a later attempt may succeed.
+    Unanswered(String),
 }
 
 impl WriteStop {
@@ -37,26 +39,26 @@ impl WriteStop {
     pub fn reason(&self) -> &str {
         match self {
             Self::Blocked(reason) => reason.as_str(),
-            Self::Failed(reason) => reason,
+            Self::Failed(reason) | Self::Unanswered(reason) => reason,
         }
     }
 }
 
 impl From<NodeClientError> for WriteStop {
     fn from(error: NodeClientError) -> Self {
-        Self::Failed(error.to_string())
+        Self::Unanswered(error.to_string())
     }
 }
 
 impl From<AgentStoreError> for WriteStop {
     fn from(error: AgentStoreError) -> Self {
-        Self::Failed(error.to_string())
+        Self::Unanswered(error.to_string())
     }
 }
 
 impl From<JournalError> for WriteStop {
     fn from(error: JournalError) -> Self {
-        Self::Failed(error.to_string())
+        Self::Unanswered(error.to_string())
     }
 }
 
@@ -80,7 +82,17 @@ impl From<SubmitError> for WriteStop {
             {
                 Self::Blocked(BlockedReason::NoFunds)
             }
-            other => Self::Failed(other.to_string()),
+            SubmitError::Simulation(_) => Self::Failed(error.to_string()),
+            // Nothing was sent. Of a write that was restored a block is known, which the next attempt finds at the node.
+            SubmitError::Node(_)
+            | SubmitError::Sequence(_)
+            | SubmitError::SequenceMoved { .. }
+            | SubmitError::NodeBehind { .. }
+            | SubmitError::Journal(_)
+            | SubmitError::Unrecorded(_)
+            | SubmitError::Restored { .. }
+            | SubmitError::Overloaded { .. }
+            | SubmitError::SigningFailed => Self::Unanswered(error.to_string()),
         }
     }
 }
@@ -133,6 +145,17 @@ impl WritingAccount {
     }
 }
 
+/// The knowledge of the journal about a write.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Decided {
+    /// A block has this transaction.
+    Included(String),
+    /// A block may still take this transaction.
+    Open(String),
+    /// No block has one, and none will have one that was sent.
+    NotSent,
+}
+
 /// One write of the account.
 pub(crate) struct AccountWrite<'a> {
     pub account: &'a WritingAccount,
@@ -166,23 +189,32 @@ impl AccountWrite<'_> {
         }
     }
 
+    /// The knowledge of the journal about this write. Nothing is waited for.
+    pub async fn find_decided(&self) -> Result<Decided, WriteStop> {
+        let found = self.pipeline().journal().find_by_key(DEFAULT_PRINCIPAL, &self.key).await?;
+        Ok(match found {
+            Some(record) if record.state == "included" => Decided::Included(record.tx_hash),
+            // No node may have the blocks that decide it. Behind its timeout height no block takes it any more.
+            Some(record) if is_open(&record) && self.height() <= record.timeout_height + GIVE_UP_BLOCKS => {
+                Decided::Open(record.tx_hash)
+            }
+            _ => Decided::NotSent,
+        })
+    }
+
     /// The transaction that an earlier process sent for this write, once a block has it.
     pub async fn find_earlier(&self, sent: &impl Fn(String)) -> Result<Option<String>, WriteStop> {
         let journal = self.pipeline().journal();
-        let mut found = journal.find_by_key(DEFAULT_PRINCIPAL, &self.key).await?;
+        let found = journal.find_by_key(DEFAULT_PRINCIPAL, &self.key).await?;
         if let Some(record) = found.as_ref().filter(|record| is_open(record)) {
             sent(record.tx_hash.clone());
             self.account.store.note_transaction(&record.tx_hash).await?;
             let _ = self.pipeline().await_outcome(&record.tx_hash).await;
-            found = journal.find_by_key(DEFAULT_PRINCIPAL, &self.key).await?;
         }
-        match found {
-            Some(record) if record.state == "included" => Ok(Some(record.tx_hash)),
-            // No node may have the blocks that decide it. Behind its timeout height no block takes it any more.
-            Some(record) if is_open(&record) && self.height() <= record.timeout_height + GIVE_UP_BLOCKS => {
-                Err(WriteStop::Failed(format!("transaction {} is not decided yet", record.tx_hash)))
-            }
-            _ => Ok(None),
+        match self.find_decided().await? {
+            Decided::Included(hash) => Ok(Some(hash)),
+            Decided::Open(hash) => Err(WriteStop::Unanswered(format!("transaction {hash} is not decided yet"))),
+            Decided::NotSent => Ok(None),
         }
     }
 
@@ -282,7 +314,10 @@ fn conclude(written: Result<DecidedWrite, WriteFailure<Infallible>>) -> Result<S
         {
             return Err(BlockedReason::NoFees.into());
         }
-        Err(failure) => return Err(WriteStop::Failed(failure.error.to_string())),
+        Err(WriteFailure { error: error @ WriteError::Rejected { .. }, .. }) => {
+            return Err(WriteStop::Failed(error.to_string()));
+        }
+        Err(failure) => return Err(WriteStop::Unanswered(failure.error.to_string())),
     };
     match decided.outcome {
         WriteOutcome::Included { result, .. } if result.code == 0 => Ok(decided.tx.hash),

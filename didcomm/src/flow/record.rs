@@ -311,6 +311,11 @@ impl FlowRecord {
         self.past.iter().filter_map(|past| past.credential.as_ref()).chain(&self.credential)
     }
 
+    /// The credentials of all rounds, to note the outcome of their transactions.
+    pub fn credentials_mut(&mut self) -> impl Iterator<Item = &mut FlowCredential> {
+        self.past.iter_mut().filter_map(|past| past.credential.as_mut()).chain(&mut self.credential)
+    }
+
     /// Stage of the last credential that was held by its applicant, or was revoked later.
     fn last_outcome(&self) -> Option<CredentialStage> {
         let has_ended = |stage: &CredentialStage| matches!(stage, CredentialStage::Held | CredentialStage::Revoked);

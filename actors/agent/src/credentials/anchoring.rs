@@ -67,7 +67,7 @@ impl CredentialIssuer {
         metrics::record_credential_anchor(match &sent {
             Ok(_) => "anchored",
             Err(WriteStop::Blocked(_)) => "blocked",
-            Err(WriteStop::Failed(_)) => "failed",
+            Err(WriteStop::Failed(_) | WriteStop::Unanswered(_)) => "failed",
         });
         let tx_hash = match sent {
             Ok(tx_hash) => tx_hash,

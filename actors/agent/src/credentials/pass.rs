@@ -50,7 +50,7 @@ pub struct PassReport {
 
 impl PassReport {
     fn wait(&mut self, name: &str, stop: &WriteStop) {
-        self.has_failure |= matches!(stop, WriteStop::Failed(_));
+        self.has_failure |= !matches!(stop, WriteStop::Blocked(_));
         self.waiting.insert(name.to_owned(), stop.reason().to_owned());
     }
 }

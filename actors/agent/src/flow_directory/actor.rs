@@ -29,6 +29,11 @@ const READ_ALL_PAUSE: Duration = Duration::from_secs(600);
 /// Time between two counts of the flows.
 const MEASURE_PAUSE: Duration = Duration::from_secs(60);
 
+/// The time until a time in milliseconds since the epoch.
+fn time_until(at: i64) -> Duration {
+    Duration::from_millis(at.saturating_sub(now_millis()).max(0).unsigned_abs())
+}
+
 /// Arguments of the directory.
 pub(crate) struct Args {
     pub work: Arc<dyn FlowWork>,
@@ -53,7 +58,8 @@ impl ActorBehaviour for FlowDirectoryActor {
     type State = State;
 
     async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
-        context.mailbox().send(Msg::Wake);
+        // A process that was killed has left flows whose sessions would have gone on by now.
+        context.mailbox().send(Msg::GrantsChanged);
         context.mailbox().send(Msg::ReadAll);
         context.mailbox().send(Msg::Measure);
         context.send_after(READ_ALL_PAUSE, Msg::ReadUnfinished);
@@ -72,6 +78,7 @@ impl ActorBehaviour for FlowDirectoryActor {
                     }
                 }
             }
+            Msg::DueAt(at) => state.wake_after(context, time_until(at).clamp(MIN_PAUSE, MAX_PAUSE)),
             Msg::AtRest(id, wakes) => {
                 let was_full = !directory.has_place();
                 directory.end(&id, wakes).await;
@@ -144,8 +151,7 @@ impl State {
                     }
                     directory.start(&id, work).await;
                 }
-                let left = first_at.map(|next| Duration::from_millis(next.saturating_sub(now_millis()).max(0) as u64));
-                match (has_more, left) {
+                match (has_more, first_at.map(time_until)) {
                     (true, _) => MIN_PAUSE,
                     (false, Some(left)) => left.clamp(Duration::from_secs(1), MAX_PAUSE),
                     (false, None) => MAX_PAUSE,

@@ -65,6 +65,8 @@ pub(crate) enum Msg {
     Wake,
     /// A flow has changed.
     Changed(Vec<String>),
+    /// A flow is due at a time, in milliseconds since the epoch.
+    DueAt(i64),
     /// A session has nothing to do, behind a number of wakes.
     AtRest(Arc<str>, u64),
     /// Registry events name participants.
@@ -86,6 +88,7 @@ impl ActorMessage for Msg {
         match self {
             Self::Wake => "wake",
             Self::Changed(_) => "changed",
+            Self::DueAt(_) => "due_at",
             Self::AtRest(..) => "at_rest",
             Self::Participants(_) => "participants",
             Self::ReadAll => "read_all",
@@ -189,6 +192,11 @@ impl FlowDirectory {
         if !flow_ids.is_empty() {
             self.0.actor.notify(Msg::Changed(flow_ids));
         }
+    }
+
+    /// Tells of a flow that is due at a time, in milliseconds since the epoch.
+    pub fn due_at(&self, at: i64) {
+        self.0.actor.notify(Msg::DueAt(at));
     }
 
     /// Tells of participants that registry events name.

@@ -12,6 +12,7 @@ use svc_wire::proto::svc::pp::v1::{Participant, ParticipantRole};
 use uuid::Uuid;
 
 use super::{facts::ShownParticipant, messages::messages_of};
+use crate::store::FlowRefusal;
 
 /// The circumstances of a read. Times are milliseconds since the epoch.
 #[derive(Debug, Clone, Default)]
@@ -22,6 +23,8 @@ pub(crate) struct ReadContext {
     pub is_gate_passed: bool,
     /// Claims for a renewal.
     pub claims: Option<Map<String, Value>>,
+    /// Connection for a renewal.
+    pub connection_id: Option<String>,
     /// Time.
     pub now: i64,
 }
@@ -51,6 +54,7 @@ pub(crate) fn after_read(
     }
     if progress.sends.contains(&Outgoing::OnboardingRequest) {
         progress.record.claims.clone_from(&context.claims);
+        progress.record.connection_id = context.connection_id.clone().or(progress.record.connection_id);
     }
     if progress.record == *record {
         return None;
@@ -82,6 +86,8 @@ pub(crate) enum NoApplication {
     LateRead,
     /// A condition does not hold.
     Unmet(Guard),
+    /// The store has no place for it.
+    Refused(FlowRefusal),
 }
 
 impl Application<'_> {
@@ -246,12 +252,14 @@ mod tests {
         let completed = FlowRecord { state: FlowState::Completed, ..progress.record.clone() };
         let renewed = shown(WireState::Pending, 8, 14);
         let claims = serde_json::json!({"name": "n"}).as_object().cloned();
-        let with_claims = ReadContext { claims: claims.clone(), ..context.clone() };
+        let connection_id = Some("another".to_owned());
+        let with_claims = ReadContext { claims: claims.clone(), connection_id, ..context.clone() };
         let (again, messages) = after_read(&completed, Some(&renewed), None, &with_claims).expect("it is renewed");
         assert_eq!(
             (again.record.state, again.record.round.number, &again.record.claims),
             (FlowState::OrSent, 2, &claims)
         );
+        assert_eq!(again.record.connection_id.as_deref(), Some("another"), "the one of before may have ended");
         assert_eq!(
             messages.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(),
             [again.record.thread_id.as_deref().expect("a thread")]

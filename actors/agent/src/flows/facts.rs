@@ -68,6 +68,12 @@ impl ShownParticipant {
     pub fn is_validated(&self, now: i128) -> bool {
         self.participant.op_state() == WireState::Validated && is_active(&self.participant, now)
     }
+
+    /// Whether it is validated and its time is over, at a time in nanoseconds since the epoch: only a renewal gives it another.
+    pub fn has_expired(&self, now: i128) -> bool {
+        self.participant.op_state() == WireState::Validated
+            && state_of(&self.participant, now) == ParticipantState::Expired
+    }
 }
 
 fn is_active(participant: &Participant, now: i128) -> bool {

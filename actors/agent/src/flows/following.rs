@@ -10,6 +10,7 @@ use super::{
     facts::ShownParticipant,
     schedule::BLOCKED_PAUSE,
     service::{ChangeError, FlowChange, FlowService},
+    steps::Opening,
 };
 use crate::{
     account_write::WritingAccount,
@@ -150,9 +151,13 @@ impl FlowService {
         let mut context = ReadContext { is_newest, now: now_millis(), ..ReadContext::default() };
         let mut held_up = None;
         if renews {
-            match self.judge_renewal(account, flow).await {
-                Ok(claims) => (context.is_gate_passed, context.claims) = (true, claims),
-                Err(block) => held_up = Some(block),
+            match self.judge_opening(account, flow, true).await {
+                Ok(Opening { claims, connection }) => {
+                    (context.is_gate_passed, context.claims) = (true, claims);
+                    // The connection of the last round may have ended.
+                    context.connection_id = Some(connection.connection.id);
+                }
+                Err(stop) => held_up = Some(stop.into_notice()),
             }
         }
         let change = |record: &FlowRecord, now: i64, has_outbox: bool| {
@@ -176,26 +181,16 @@ impl FlowService {
             let differs = progress.record != *record && !(is_at_rest(record) && is_height_alone);
             differs.then(|| FlowChange::with_messages(progress, messages))
         };
-        match self.change(&flow.id, |record, now| change(record, now, record.connection_id.is_some())).await {
+        match self.change(&flow.id, |record, now| change(record, now, renews || record.connection_id.is_some())).await {
             Ok(_) => Ok(()),
-            // The chain's fact counts without a word to a peer that has gone.
-            Err(ChangeError::Refused(FlowRefusal::Queue(QueueRefusal::Ended))) => {
+            // The chain's fact counts without a word to a peer that has gone. An opening message is one that has to get there.
+            Err(ChangeError::Refused(FlowRefusal::Queue(QueueRefusal::Ended))) if !renews => {
                 self.change(&flow.id, |record, now| change(record, now, false)).await.map(drop).map_err(words)
             }
             // It is read again when there may be a place.
-            Err(ChangeError::Refused(_)) => self.postpone(&flow.id, BLOCKED_PAUSE).await.map_err(words),
+            Err(ChangeError::Refused(_)) => self.look_within(&flow.id, BLOCKED_PAUSE).await.map_err(words),
             Err(ChangeError::Store(error)) => Err(words(error)),
         }
-    }
-
-    /// The claims of a renewal, once nothing is against its opening message.
-    async fn judge_renewal(
-        &self,
-        account: &WritingAccount,
-        flow: &FlowRecord,
-    ) -> Result<Option<Map<String, Value>>, (String, String)> {
-        let opening = self.judge_opening(account, flow, true).await.map_err(|stop| stop.into_notice())?;
-        Ok(opening.claims)
     }
 
     /// Begins the flow of an application of ours that the node shows.
@@ -220,6 +215,11 @@ impl FlowService {
         };
         match self.begin_application(account, shown, known, trigger, None).await? {
             Ok(_) | Err(NoApplication::LateRead | NoApplication::Unmet(_)) => Ok(()),
+            // The next reading of all finds it again; the participants behind it do not wait for a place.
+            Err(NoApplication::Refused(refusal)) => {
+                tracing::warn!(participant = shown.participant.id, ?refusal, "an application begins no flow");
+                Ok(())
+            }
         }
     }
 
@@ -266,7 +266,10 @@ impl FlowService {
             Ok(progress) => progress,
             Err(reason) => return Ok(Err(reason)),
         };
-        let written = self.begin(FlowChange::with_messages(progress, Vec::new())).await.map_err(words)?;
-        Ok(Ok(written.record))
+        match self.begin(FlowChange::with_messages(progress, Vec::new())).await {
+            Ok(written) => Ok(Ok(written.record)),
+            Err(ChangeError::Refused(refusal)) => Ok(Err(NoApplication::Refused(refusal))),
+            Err(ChangeError::Store(error)) => Err(words(error)),
+        }
     }
 }

@@ -26,6 +26,7 @@ mod settings;
 mod steps;
 #[cfg(test)]
 mod testing;
+mod validation_call;
 
 pub use self::{
     calls::FlowCall,

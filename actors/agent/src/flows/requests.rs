@@ -1,39 +1,27 @@
 //! Requests of callers about flows.
 
-use std::collections::BTreeSet;
-
 use serde_json::{Map, Value};
-use svc_didcomm::flow::{
-    ALREADY_ISSUED, Cause, FlowRecord, FlowState, Guard, NewFlow, Progress, Side, Submission, Trigger, Variant, begin,
-};
+use svc_didcomm::flow::{Cause, FlowRecord, Guard, NewFlow, Side, Trigger, Variant, begin};
 use svc_kit::wall_clock::now_millis;
-use svc_trust::EssentialCredential;
-use svc_wire::proto::svc::{cs::v1::HolderOnboardingMode, pp::v1::ParticipantRole};
+use svc_wire::proto::svc::cs::v1::HolderOnboardingMode;
 use uuid::Uuid;
 
 use super::{
     calls::{FlowCall, check_claims},
     chain::NoApplication,
     claims::WantedSchema,
-    decision::{ValidationTerms, wrong_state},
     facts::ShownParticipant,
     messages::messages_of,
-    payment::unknown_records,
     record_json::flow_json,
     service::{ChangeError, FlowChange, FlowService},
-    steps::{StepStop, failure_of, is_issuer, order_refused},
+    steps::{is_issuer, order_refused},
 };
 use crate::{
-    account_write::{WriteStop, WritingAccount},
-    credentials::IssueRequest,
     error::{Refusal, RefusalCode},
     peers::store_failed,
     registry::NodeRegistry,
     store::{FlowFilter, FlowRefusal, QueueRefusal},
 };
-
-/// Attempts of a call on a flow that changes meanwhile.
-const MAX_ATTEMPTS: usize = 5;
 
 /// A flow that a caller opens.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -63,7 +51,7 @@ impl ShownFlow {
     }
 }
 
-fn unreadable(error: impl std::fmt::Display) -> Refusal {
+pub(super) fn unreadable(error: impl std::fmt::Display) -> Refusal {
     Refusal {
         retry_after: Some(5),
         ..Refusal::new(RefusalCode::ResolverUnavailable, format!("the registry cannot be read: {error}"))
@@ -91,7 +79,7 @@ impl FlowService {
         Ok(ShownFlow::of(&self.flow_of(session_id).await?))
     }
 
-    async fn flow_of(&self, session_id: &str) -> Result<FlowRecord, Refusal> {
+    pub(super) async fn flow_of(&self, session_id: &str) -> Result<FlowRecord, Refusal> {
         let found = self.0.store.flow_of_session(session_id).await.map_err(|error| store_failed(&error))?;
         let unknown = || Refusal::new(RefusalCode::UnknownId, format!("no flow has the session {session_id:?}"));
         found.ok_or_else(unknown)
@@ -166,6 +154,7 @@ impl FlowService {
         let begun = self.begin_application(&account, &shown, &known, Trigger::FlowsOpen, claims).await;
         match begun.map_err(unreadable)? {
             Ok(record) => Ok(ShownFlow::of(&record)),
+            Err(NoApplication::Refused(refusal)) => Err(ChangeError::Refused(refusal).into()),
             Err(NoApplication::LateRead) => Err(unreadable("the node lags behind an earlier read")),
             Err(NoApplication::Unmet(guard)) => {
                 let reason = match guard {
@@ -229,161 +218,5 @@ impl FlowService {
         let messages = messages_of(None, &progress, |_, _| svc_didcomm::flow::MessageParts::default());
         let written = self.begin(FlowChange::with_messages(progress, messages)).await?;
         Ok(ShownFlow::of(&written.record))
-    }
-
-    /// Validates the applicant of a flow, or orders its credential. The answer does not wait for a block.
-    pub async fn validate(&self, session_id: &str, terms: &ValidationTerms) -> Result<ShownFlow, Refusal> {
-        for _ in 0..MAX_ATTEMPTS {
-            let record = self.flow_of(session_id).await?;
-            if record.side != Side::Validator {
-                return Err(wrong_state(&record));
-            }
-            if let Some(id) = record.applicant_participant_id {
-                self.read_participant(id).await.map_err(unreadable)?;
-                if self.flow_of(session_id).await? != record {
-                    continue;
-                }
-            }
-            let change = match (record.variant, record.state) {
-                (_, FlowState::CredOffered) if record.has_failed_anchoring() => {
-                    let mut progress = Progress::of(record.clone());
-                    progress.go_on(now_millis());
-                    progress.take(&Cause::new(Trigger::ValidateFlow, now_millis()));
-                    FlowChange::of(&record, progress)
-                }
-                (
-                    Variant::Onboarding,
-                    FlowState::OobPending | FlowState::Validating | FlowState::ValidationTxFailed,
-                ) => self.decide(&record, terms).await?,
-                (Variant::Direct, FlowState::OobPending) => {
-                    let mut progress = Progress::of(record.clone());
-                    let cause = Cause::new(Trigger::ValidateFlow, now_millis()).with_facts([Guard::TermsFit]);
-                    if !progress.take(&cause) {
-                        return Err(wrong_state(&record));
-                    }
-                    self.change_from(&record, FlowChange::of(&record, progress)).await?;
-                    continue;
-                }
-                (Variant::Direct, FlowState::Validating)
-                | (Variant::Onboarding, FlowState::ValidatedPendingClaims | FlowState::Validated)
-                    if record.is_holder =>
-                {
-                    match self.order_credential(&record).await? {
-                        Some(change) => change,
-                        None => continue,
-                    }
-                }
-                _ => return Err(wrong_state(&record)),
-            };
-            if self.change_from(&record, change).await? {
-                return self.get(session_id).await;
-            }
-        }
-        Err(Refusal {
-            retry_after: Some(1),
-            ..Refusal::new(RefusalCode::InvalidState, "the flow changes at this moment; call again")
-        })
-    }
-
-    /// The decision of the operator: the agent sends the validation where its grant allows that.
-    async fn decide(&self, record: &FlowRecord, terms: &ValidationTerms) -> Result<FlowChange, Refusal> {
-        let account = self.account()?;
-        let registry = NodeRegistry(&account);
-        let id = record.applicant_participant_id.unwrap_or_default();
-        let participant = registry.participant(id).await.map_err(unreadable)?;
-        let participant =
-            participant.ok_or_else(|| unreadable("the node does not show the applicant's participant"))?;
-        let schema = registry.schema(record.schema_id).await.map_err(unreadable)?;
-        let schema = schema.ok_or_else(|| unreadable("the node does not show the schema"))?;
-        if record.is_holder {
-            let request = IssueRequest {
-                did: record.peer_did.clone(),
-                schema_id: record.schema_id,
-                claims: record.claims.clone().unwrap_or_default(),
-                valid_until: None,
-            };
-            self.issuer()?.check_claims(&request, &schema).map_err(crate::credentials::IssueStop::into_refusal)?;
-        }
-        let needs_end =
-            matches!(self.essential(&schema), Some(EssentialCredential::Organization | EssentialCredential::Persona))
-                && participant.role() == ParticipantRole::Holder
-                && schema.schema.holder_validation_validity_period == 0;
-        let now = now_millis();
-        let mut validation = terms.decide(&participant, needs_end, now, account.chain_time().seconds)?;
-        let (facts, failure) = self.choose_path(&account, record, &mut validation).await?;
-        let mut progress = Progress::of(record.clone());
-        progress.go_on(now);
-        let cause = Cause { validation: Some(validation), failure, ..Cause::new(Trigger::ValidateFlow, now) };
-        let cause = cause.with_facts(facts);
-        if record.state == FlowState::OobPending && !progress.take(&cause) {
-            return Err(wrong_state(record));
-        }
-        if !progress.take(&cause) {
-            return Err(wrong_state(record));
-        }
-        Ok(FlowChange::of(record, progress))
-    }
-
-    /// The sender of the validation, and the failure of its simulation.
-    async fn choose_path(
-        &self,
-        account: &WritingAccount,
-        record: &FlowRecord,
-        validation: &mut svc_didcomm::flow::Validation,
-    ) -> Result<(BTreeSet<Guard>, Option<(String, String)>), Refusal> {
-        let mut facts = BTreeSet::from([Guard::TermsFit]);
-        let grant = self.validation_grant(account, record).await;
-        let grant = match grant.map_err(|stop| unreadable(stop.reason()))? {
-            Ok(grant) => grant,
-            // An operator of the corporation sends it.
-            Err(_) => return Ok((facts, None)),
-        };
-        facts.insert(Guard::GrantUsable);
-        validation.submission = Submission::Agent;
-        match self.preflight(account, record, &grant, validation).await {
-            Ok(_) => {
-                facts.insert(Guard::PreflightPassed);
-                Ok((facts, None))
-            }
-            Err(stop) => {
-                // A node that answers nothing has stated nothing.
-                let id = record.applicant_participant_id.unwrap_or_default();
-                NodeRegistry(account).participant(id).await.map_err(unreadable)?;
-                let mut failure = failure_of(&stop);
-                if matches!(stop, WriteStop::Failed(_)) {
-                    failure.0 = "PREFLIGHT_ERROR".to_owned();
-                }
-                Ok((facts, Some(failure)))
-            }
-        }
-    }
-
-    /// The order of a credential that the registry already allows. Nothing where the flow has changed.
-    async fn order_credential(&self, record: &FlowRecord) -> Result<Option<FlowChange>, Refusal> {
-        let order = match self.order(record).await {
-            Err(StepStop::Outdated) => return Err(order_refused(StepStop::Outdated)),
-            order => order.map_err(order_refused)?,
-        };
-        let other = self.has_other_issued(record, order.applicant.as_ref()).await.map_err(order_refused)?;
-        let registry = order.issuer.registry();
-        let session = registry.session(&record.session_id).await.map_err(unreadable)?;
-        let unknown = unknown_records(record, &record.session_id, session.as_ref(), order.issuer_participant);
-        let mut ordered = record.clone();
-        if other || unknown > 0 {
-            let now = now_millis();
-            let mut progress = Progress::of(record.clone());
-            if !progress.may_pay_again(now) {
-                self.change_from(record, FlowChange::of(record, progress)).await?;
-                let message = format!(
-                    "{ALREADY_ISSUED}: the node shows a credential of this validation that was paid under another session, or by another \
-                     copy of this store; the same call again pays once more"
-                );
-                return Err(Refusal::new(RefusalCode::InvalidState, message));
-            }
-            // The operator has seen them: the next one is unpaid.
-            ordered.paid_before += unknown;
-        }
-        let change = self.offer_by(&ordered, Trigger::ValidateFlow, &order);
-        change.map_err(crate::credentials::IssueStop::into_refusal)?.map(Some).ok_or_else(|| wrong_state(record))
     }
 }

@@ -75,6 +75,11 @@ impl From<ChangeError> for Refusal {
     }
 }
 
+/// The time behind a pause, in milliseconds since the epoch.
+pub(super) fn time_behind(pause: Duration) -> i64 {
+    now_millis().saturating_add(i64::try_from(pause.as_millis()).unwrap_or(i64::MAX))
+}
+
 /// A change of a flow that is to be stored.
 pub(super) struct FlowChange {
     pub progress: Progress,
@@ -149,10 +154,17 @@ impl FlowService {
         Ok(written)
     }
 
-    /// Has the sessions of changed flows look at them, where there may be a step.
+    /// Has the sessions of changed flows look at them, where there may be a step. One that waits for people is looked at in its time.
     fn wake<'a>(&self, written: impl IntoIterator<Item = &'a WrittenFlow>) {
-        let has_step = |one: &&WrittenFlow| one.due_at.is_some();
-        self.0.directory.changed(written.into_iter().filter(has_step).map(|one| one.record.id.clone()).collect());
+        let (now, mut changed) = (now_millis(), Vec::new());
+        for one in written {
+            match one.due_at {
+                Some(at) if at <= now => changed.push(one.record.id.clone()),
+                Some(at) => self.0.directory.due_at(at),
+                None => {}
+            }
+        }
+        self.0.directory.changed(changed);
     }
 
     /// Changes a flow by a step of its own session, which knows of it.
@@ -179,10 +191,12 @@ impl FlowService {
         Ok(self.change(&before.id, is_same).await?.is_some())
     }
 
-    /// Has a flow looked at behind a pause.
-    pub(super) async fn postpone(&self, id: &str, pause: Duration) -> Result<(), AgentStoreError> {
-        let due_at = now_millis().saturating_add(i64::try_from(pause.as_millis()).unwrap_or(i64::MAX));
-        self.0.store.postpone_flow(id, Some(due_at)).await
+    /// Has a flow looked at behind a pause at the latest.
+    pub(super) async fn look_within(&self, id: &str, pause: Duration) -> Result<(), AgentStoreError> {
+        let at = time_behind(pause);
+        self.0.store.look_at_flow_by(id, at).await?;
+        self.0.directory.due_at(at);
+        Ok(())
     }
 
     /// Stores a flow that begins.

@@ -25,7 +25,7 @@ impl Attempt {
         match self.run_to_end(&sent).await {
             Ok(tx_hash) => AttemptEnd::Done { tx_hash },
             Err(WriteStop::Blocked(reason)) => AttemptEnd::Blocked(reason),
-            Err(WriteStop::Failed(reason)) => AttemptEnd::Failed(reason),
+            Err(WriteStop::Failed(reason) | WriteStop::Unanswered(reason)) => AttemptEnd::Failed(reason),
         }
     }
 

@@ -24,7 +24,7 @@ pub use credential_rows::{CredentialKind, CredentialState, StoredCredential};
 pub(crate) use credential_rows::{KEY_REMOVED, NOT_SENT};
 pub use error::AgentStoreError;
 pub use flow_rows::FlowFilter;
-pub(crate) use flow_rows::{ContentKind, FlowContent, FlowRefusal, FlowWrite, RequestedFlow, WrittenFlow};
+pub(crate) use flow_rows::{ContentKind, FlowAtTime, FlowContent, FlowRefusal, FlowWrite, RequestedFlow, WrittenFlow};
 pub use head_file::{HeadFile, PublishedHead};
 pub use key_rows::{KeyUse, RotationPhase, StoredRotation};
 pub use outbox::{BlockEvents, DeadLetter, EventGap, OutboxEvent, OutboxSizes};

@@ -18,7 +18,7 @@ use svc_trust::{
 use svc_wire::{participant_state::ParticipantState, proto::svc::pp::v1::ParticipantRole, timestamp};
 use uuid::Uuid;
 
-use super::{Done, StepStop};
+use super::outcome::{Done, StepStop};
 use crate::{
     account_write::WritingAccount,
     credentials::{JudgedCredential, import},

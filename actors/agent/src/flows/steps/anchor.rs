@@ -5,16 +5,19 @@ use std::time::Duration;
 use prost::Message as _;
 use prost_types::Any;
 use serde_json::Value;
-use svc_didcomm::flow::{FlowCredential, FlowRecord, FlowTx, Progress, TxStatus, credential_message};
+use svc_didcomm::flow::{
+    ALREADY_ISSUED, ConnectionState, CredentialStage, FlowCredential, FlowRecord, FlowTx, Progress, TxStatus,
+    credential_message,
+};
 use svc_kit::wall_clock::now_millis;
 use svc_otel::{metrics, trace};
 use svc_pipeline::EncodedMessage;
 use svc_wire::{proto::svc::pp::v1::MsgCreateOrUpdateParticipantSession, timestamp};
 use uuid::Uuid;
 
-use super::{Done, StepStop};
+use super::outcome::{Done, StepStop, peer_has_gone};
 use crate::{
-    account_write::{AccountWrite, WriteStop, WritingAccount},
+    account_write::{AccountWrite, Decided, WriteStop, WritingAccount},
     credentials::proof_method,
     flows::{
         payment::PaymentStep,
@@ -31,25 +34,30 @@ const DIGEST_PAUSE: Duration = Duration::from_millis(250);
 /// Pause behind a transaction that is not decided.
 const UNDECIDED_PAUSE: Duration = Duration::from_secs(5);
 
+/// The write that pays for a credential.
+fn session_write<'a>(account: &'a WritingAccount, credential: &FlowCredential) -> AccountWrite<'a> {
+    AccountWrite {
+        account,
+        key: flow_session_key(&credential.session_id, credential.round),
+        origin: "flow",
+        allows_repetition: false,
+    }
+}
+
 fn sent_tx(status: TxStatus, hash: Option<String>) -> FlowTx {
     FlowTx { status, hash, height: None, reason: None, error: None }
 }
 
 impl FlowService {
     /// Pays for the credential and anchors its digest, or finds the block of an earlier attempt.
-    pub(super) async fn anchor(&self, record: &FlowRecord) -> Result<Done, StepStop> {
+    pub(super) async fn anchor(&self, record: &FlowRecord, waited: Duration) -> Result<Done, StepStop> {
         let credential = record.credential.clone().ok_or(StepStop::Outdated)?;
         let account = self.account()?;
-        let write = AccountWrite {
-            account: &account,
-            key: flow_session_key(&credential.session_id, credential.round),
-            origin: "flow",
-            allows_repetition: false,
-        };
+        let write = session_write(&account, &credential);
         let silent = |_: String| {};
         let mut hash = match write.find_earlier(&silent).await {
             Ok(hash) => hash,
-            Err(WriteStop::Failed(reason)) => {
+            Err(WriteStop::Failed(reason) | WriteStop::Unanswered(reason)) => {
                 tracing::debug!(flow = record.id, reason, "a session is not decided");
                 return Ok(Done::Later(UNDECIDED_PAUSE));
             }
@@ -77,6 +85,13 @@ impl FlowService {
         }
         let digest = credential.digest.clone().unwrap_or_default();
         if NodeRegistry(&account).anchored_at(&digest).await?.is_none() {
+            // A block has the session and the digest together: the record of the session is that of another credential.
+            if hash.is_none() && waited >= self.0.settings.verify_time {
+                return Err(StepStop::blocked(
+                    ALREADY_ISSUED,
+                    "the session at the node has a record that this agent does not know, and not the digest of this credential",
+                ));
+            }
             return Ok(Done::Later(DIGEST_PAUSE));
         }
         // Rotations of keys see it among the credentials that the DID has issued.
@@ -86,6 +101,26 @@ impl FlowService {
         progress.go_on(now_millis());
         progress.note_anchoring(sent_tx(TxStatus::Succeeded, hash), now_millis());
         self.finish(record, FlowChange::of(record, progress)).await
+    }
+
+    /// The record in which the signed credentials are noted whose sessions a block has: those of earlier rounds too, since a renewal can come
+    /// while one is on its way. Nothing where none is new. Fails while one of them is not decided.
+    pub(in crate::flows) async fn settle_payments(&self, record: &FlowRecord) -> Result<Option<FlowRecord>, StepStop> {
+        let account = self.account()?;
+        let mut settled = record.clone();
+        for credential in settled.credentials_mut().filter(|one| one.stage == CredentialStage::Signed) {
+            match session_write(&account, credential).find_decided().await? {
+                Decided::Included(hash) => {
+                    credential.stage = CredentialStage::Anchored;
+                    credential.tx = Some(sent_tx(TxStatus::Succeeded, Some(hash)));
+                }
+                Decided::NotSent => {}
+                Decided::Open(hash) => {
+                    return Err(StepStop::Failed(format!("the transaction {hash} of a session is not decided yet")));
+                }
+            }
+        }
+        Ok((settled != *record).then_some(settled))
     }
 
     /// Sends the session, unless the node shows that it was paid.
@@ -100,6 +135,9 @@ impl FlowService {
             Err(StepStop::Outdated) => return self.follow_applicant(record).await.map(|_| Paid::Undecided),
             order => order?,
         };
+        if record.connection_state != ConnectionState::Established {
+            return Err(peer_has_gone());
+        }
         match self.payment(record, &credential.session_id, order.issuer_participant).await?.before_sending() {
             PaymentStep::GoOn => {}
             PaymentStep::FindDigest => return Ok(Paid::Before),
@@ -130,11 +168,8 @@ impl FlowService {
             Ok(granter) => granter,
             Err(WriteStop::Blocked(reason)) => return Err(WriteStop::Blocked(reason).into()),
             // The chain states a reason: the operator sees it, and calls again.
-            Err(WriteStop::Failed(reason)) => {
-                // A node that answers nothing has stated nothing.
-                NodeRegistry(account).session(&credential.session_id).await?;
-                return Ok(Paid::failed("PREFLIGHT_ERROR", reason));
-            }
+            Err(WriteStop::Failed(reason)) => return Ok(Paid::failed("PREFLIGHT_ERROR", reason)),
+            Err(stop @ WriteStop::Unanswered(_)) => return Err(stop.into()),
         };
         // An earlier incarnation may have been killed while the signer had its write.
         if let Some(hash) = write.find_earlier(&silent).await? {
@@ -149,10 +184,13 @@ impl FlowService {
                 Ok(Paid::Sent(hash))
             }
             Err(WriteStop::Blocked(reason)) => Err(WriteStop::Blocked(reason).into()),
-            // Only the journal proves that no block has it.
-            Err(WriteStop::Failed(reason)) => match write.find_earlier(&silent).await {
+            // Only the journal proves that no block has it, and without an answer the chain has refused nothing.
+            Err(stop @ (WriteStop::Failed(_) | WriteStop::Unanswered(_))) => match write.find_earlier(&silent).await {
                 Ok(Some(hash)) => Ok(Paid::Sent(hash)),
-                Ok(None) => Ok(Paid::failed("TX_FAILED", reason)),
+                Ok(None) => match stop {
+                    WriteStop::Failed(reason) => Ok(Paid::failed("TX_FAILED", reason)),
+                    stop => Err(stop.into()),
+                },
                 Err(_) => Ok(Paid::Undecided),
             },
         }

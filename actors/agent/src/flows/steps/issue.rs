@@ -2,7 +2,10 @@
 
 use serde_json::Value;
 use svc_didcomm::{
-    flow::{ALREADY_ISSUED, Cause, FlowRecord, Guard, MessageParts, Outgoing, Progress, Side, Trigger, Variant},
+    flow::{
+        ALREADY_ISSUED, Cause, ConnectionState, FlowRecord, Guard, MessageParts, Outgoing, Progress, Side, Trigger,
+        Variant,
+    },
     protocol::{credential_format::CredentialFormat, vt_flow::VtFlow},
 };
 use svc_kit::wall_clock::now_millis;
@@ -10,7 +13,7 @@ use svc_trust::{EssentialCredential, proof::ProofSuite};
 use svc_wire::{proto::svc::pp::v1::Participant, timestamp};
 use uuid::Uuid;
 
-use super::{Done, StepStop};
+use super::outcome::{Done, RETRY_PAUSE, StepStop, peer_has_gone};
 use crate::{
     credentials::{Authority, CredentialIssuer, IssueRequest, IssueStop},
     error::{Refusal, RefusalCode},
@@ -79,7 +82,14 @@ impl FlowService {
             let shown = ShownParticipant { participant, height };
             let now = timestamp::unix_nanos(&issuer.account.chain_time());
             // A node that lags says nothing, and one that shows another end has the flow follow it.
-            if height < record.round.read_at || !shown.is_validated(now) {
+            if height < record.round.read_at {
+                return Err(unshown());
+            }
+            if shown.has_expired(now) {
+                let text = format!("participant {id} of the applicant has expired: a renewal by the applicant goes on");
+                return Err(StepStop::blocked("PEER_NOT_TRUSTED", text));
+            }
+            if !shown.is_validated(now) {
                 return Err(unshown());
             }
             applicant = Some(shown);
@@ -157,6 +167,9 @@ impl FlowService {
             Err(StepStop::Outdated) => return self.follow_applicant(record).await,
             order => order?,
         };
+        if let Some(settled) = self.settle_payments(record).await? {
+            return self.finish(record, FlowChange::of(record, Progress::of(settled))).await;
+        }
         if self.has_other_issued(record, order.applicant.as_ref()).await? {
             return Err(StepStop::blocked(
                 ALREADY_ISSUED,
@@ -229,7 +242,7 @@ impl FlowService {
             self.read_participant(id).await.map_err(StepStop::Failed)?;
         }
         let now = self.0.store.flow(&record.id).await?;
-        if now.as_ref() == Some(record) { Ok(Done::Later(super::RETRY_PAUSE)) } else { Err(StepStop::Outdated) }
+        if now.as_ref() == Some(record) { Ok(Done::Later(RETRY_PAUSE)) } else { Err(StepStop::Outdated) }
     }
 
     /// Signs the credential that was requested, and stores it before anything is paid.
@@ -238,6 +251,12 @@ impl FlowService {
             Err(StepStop::Outdated) => return self.follow_applicant(record).await,
             order => order?,
         };
+        if record.connection_state != ConnectionState::Established {
+            return Err(peer_has_gone());
+        }
+        if let Some(settled) = self.settle_payments(record).await? {
+            return self.finish(record, FlowChange::of(record, Progress::of(settled))).await;
+        }
         let payment = self.payment(record, &record.session_id, order.issuer_participant).await?;
         if let PaymentStep::Block(code) = payment.before_signing() {
             return Err(StepStop::blocked(code, "the session at the node has records that this agent does not know"));

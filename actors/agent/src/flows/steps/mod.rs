@@ -5,7 +5,7 @@ mod accept;
 mod anchor;
 mod issue;
 mod open;
-mod stop;
+mod outcome;
 mod validate;
 
 use std::time::{Duration, Instant};
@@ -14,29 +14,20 @@ use svc_didcomm::flow::{FlowRecord, FlowState, FlowWork, Progress, next_work};
 use svc_otel::{metrics, trace};
 use tracing::Instrument;
 
-pub(super) use self::{accept::is_issuer, issue::order_refused, stop::StepStop, validate::failure_of};
+use self::outcome::{Done, RETRY_PAUSE};
+pub(super) use self::{
+    accept::is_issuer, issue::order_refused, open::Opening, outcome::StepStop, validate::failure_of,
+};
 use svc_kit::wall_clock::now_millis;
 
 use super::{
-    schedule::pause_of,
-    service::{ChangeError, FlowChange, FlowService},
+    schedule::{BLOCKED_PAUSE, pause_of},
+    service::{FlowChange, FlowService, time_behind},
 };
-use crate::{
-    flow_session::StepEnd,
-    store::{FlowRefusal, QueueRefusal},
-};
+use crate::{flow_session::StepEnd, store::FlowAtTime};
 
-/// Pause behind a step that a node or a server has not answered.
-const RETRY_PAUSE: Duration = Duration::from_secs(5);
-
-/// The end of a step that went well.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Done {
-    /// The flow has changed.
-    Changed,
-    /// The step waits for something that is about to come.
-    Later(Duration),
-}
+/// Time behind its pause at which a session that has died is noticed.
+const HOLD: Duration = Duration::from_secs(10);
 
 /// The name of a step in traces and metrics.
 fn name_of(work: FlowWork) -> &'static str {
@@ -55,25 +46,48 @@ fn name_of(work: FlowWork) -> &'static str {
 impl FlowService {
     /// Takes the next step of a flow.
     pub(super) async fn take_step(&self, flow_id: &str, waited: Duration) -> StepEnd {
-        let record = match self.0.store.flow(flow_id).await {
-            Ok(Some(record)) => record,
+        let seen = match self.0.store.flow_with_time(flow_id).await {
+            Ok(Some(seen)) => seen,
             Ok(None) => return StepEnd::AtRest,
             Err(error) => {
                 tracing::warn!(%error, "a flow cannot be read");
                 return StepEnd::After(RETRY_PAUSE);
             }
         };
-        let Some(work) = next_work(&record) else { return self.look(&record).await };
-        let (name, started) = (name_of(work), Instant::now());
-        let span = trace::flow_step_span(&record.id, name);
-        let taken = self.take_work(&record, work, waited).instrument(span).await;
-        let (outcome, end) = match taken {
-            Ok(Done::Changed) => ("done", StepEnd::Again),
-            Ok(Done::Later(pause)) => ("waits", StepEnd::After(pause)),
-            Err(stop) => self.stop(&record, work, stop).await,
+        let end = match next_work(&seen.record) {
+            None => self.look(&seen).await,
+            Some(work) => {
+                let (name, started) = (name_of(work), Instant::now());
+                let span = trace::flow_step_span(flow_id, name);
+                let taken = self.take_work(&seen.record, work, waited).instrument(span).await;
+                let (outcome, end) = match taken {
+                    Ok(Done::Changed) => ("done", StepEnd::Again),
+                    Ok(Done::Later(pause)) => ("waits", StepEnd::After(pause)),
+                    Err(stop) => self.stop(&seen, work, stop).await,
+                };
+                metrics::record_flow_step(name, outcome, started.elapsed());
+                end
+            }
         };
-        metrics::record_flow_step(name, outcome, started.elapsed());
-        end
+        match end {
+            StepEnd::After(pause) => self.hold(&seen, pause).await,
+            end => end,
+        }
+    }
+
+    /// A session waits for a pause. Its flow is not due meanwhile: flows that wait would take the places of those behind them.
+    async fn hold(&self, seen: &FlowAtTime, pause: Duration) -> StepEnd {
+        if seen.due_at.is_some_and(|at| at > time_behind(pause)) {
+            return StepEnd::After(pause);
+        }
+        match self.0.store.postpone_flow(seen, Some(time_behind(pause + HOLD))).await {
+            Ok(true) => StepEnd::After(pause),
+            Ok(false) => StepEnd::Again,
+            Err(error) => {
+                tracing::debug!(%error, flow = seen.record.id, "the pause of a flow cannot be stored");
+                StepEnd::After(pause)
+            }
+        }
     }
 
     async fn take_work(&self, record: &FlowRecord, work: FlowWork, waited: Duration) -> Result<Done, StepStop> {
@@ -84,13 +98,14 @@ impl FlowService {
             FlowWork::SendValidation => self.send_validation(record).await,
             FlowWork::Offer => self.offer(record).await,
             FlowWork::Sign => self.sign(record).await,
-            FlowWork::Anchor => self.anchor(record).await,
+            FlowWork::Anchor => self.anchor(record, waited).await,
             FlowWork::Deliver => self.deliver(record).await,
         }
     }
 
     /// A flow that was due has no step: its participant is read.
-    async fn look(&self, record: &FlowRecord) -> StepEnd {
+    async fn look(&self, seen: &FlowAtTime) -> StepEnd {
+        let record = &seen.record;
         let participant = record.applicant_participant_id.or(record.validator_participant_id);
         if record.state == FlowState::CredRevoked
             && let Err(stop) = self.drop_revoked(record).await
@@ -98,31 +113,35 @@ impl FlowService {
             tracing::warn!(flow = record.id, reason = stop.into_notice().1, "a revoked credential is not gone yet");
             return StepEnd::After(RETRY_PAUSE);
         }
-        if record.blocked.is_none() || record.state.is_terminal() {
-            return self.rest(record, None).await;
+        if record.state.is_terminal() {
+            return self.rest(seen, None).await;
         }
-        if let Some(id) = participant
+        // The flow rests before the read: a change or another time that the read leaves behind counts.
+        let end = self.rest(seen, record.blocked.as_ref().map(|_| pause_of(record, now_millis()))).await;
+        if end == StepEnd::AtRest
+            && let Some(id) = participant
             && let Err(reason) = self.read_participant(id).await
         {
             tracing::debug!(participant = id, reason, "a participant cannot be read");
+            if let Err(error) = self.look_within(&record.id, BLOCKED_PAUSE).await {
+                tracing::warn!(%error, flow = record.id, "a flow cannot be noted for another look");
+            }
         }
-        self.rest(record, Some(pause_of(record, now_millis()))).await
+        end
     }
 
     /// The flow has no step now, and is looked at again behind a pause, if any.
-    async fn rest(&self, record: &FlowRecord, pause: Option<Duration>) -> StepEnd {
-        let stored = match pause {
-            Some(pause) => self.postpone(&record.id, pause).await,
-            None => self.0.store.postpone_flow(&record.id, None).await,
-        };
-        match stored {
-            Ok(()) => StepEnd::AtRest,
+    async fn rest(&self, seen: &FlowAtTime, pause: Option<Duration>) -> StepEnd {
+        match self.0.store.postpone_flow(seen, pause.map(time_behind)).await {
+            Ok(true) => StepEnd::AtRest,
+            Ok(false) => StepEnd::Again,
             Err(_) => StepEnd::After(RETRY_PAUSE),
         }
     }
 
     /// Ends a step that was not taken: people have to act, or a later attempt may succeed.
-    async fn stop(&self, record: &FlowRecord, work: FlowWork, stop: StepStop) -> (&'static str, StepEnd) {
+    async fn stop(&self, seen: &FlowAtTime, work: FlowWork, stop: StepStop) -> (&'static str, StepEnd) {
+        let record = &seen.record;
         let (code, text) = match stop {
             StepStop::Blocked(code, text) => (code, text),
             StepStop::Outdated => return ("outdated", StepEnd::Again),
@@ -142,7 +161,7 @@ impl FlowService {
         match self.change_in_session(&record.id, change).await {
             // The change has the time of the next attempt.
             Ok(Some(_)) => ("blocked", StepEnd::AtRest),
-            Ok(None) if is_same => ("blocked", self.rest(record, Some(pause_of(record, now_millis()))).await),
+            Ok(None) if is_same => ("blocked", self.rest(seen, Some(pause_of(record, now_millis()))).await),
             Ok(None) => ("outdated", StepEnd::Again),
             Err(_) => ("failed", StepEnd::After(RETRY_PAUSE)),
         }
@@ -153,17 +172,5 @@ impl FlowService {
         let is_same = |record: &FlowRecord, _| (record == before).then_some(change);
         let changed = self.change_in_session(&before.id, is_same).await?;
         if changed.is_some() { Ok(Done::Changed) } else { Err(StepStop::Outdated) }
-    }
-}
-
-impl From<ChangeError> for StepStop {
-    fn from(error: ChangeError) -> Self {
-        match error {
-            ChangeError::Refused(FlowRefusal::NotConnected | FlowRefusal::Queue(QueueRefusal::Ended)) => Self::blocked(
-                "PEER_UNRESOLVABLE",
-                "the connection with the peer has ended: its applicant has to begin again",
-            ),
-            error => Self::Failed(error.to_string()),
-        }
     }
 }

@@ -8,7 +8,7 @@ use svc_kit::wall_clock::now_millis;
 use svc_trust::{EssentialCredential, EssentialSchemas};
 use uuid::Uuid;
 
-use super::{Done, StepStop};
+use super::outcome::{Done, StepStop};
 use crate::{
     account_write::WritingAccount,
     credentials::CredentialMode,

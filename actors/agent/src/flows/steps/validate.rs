@@ -10,7 +10,7 @@ use svc_otel::trace;
 use svc_pipeline::{EncodedMessage, FeeGranter};
 use svc_wire::proto::svc::pp::v1::MsgSetParticipantOpToValidated;
 
-use super::{Done, StepStop, stop::blocked_by};
+use super::outcome::{Done, StepStop, blocked_by};
 use crate::{
     account_write::{AccountWrite, WriteStop, WritingAccount},
     flows::service::{FlowChange, FlowService},
@@ -68,7 +68,7 @@ pub(in crate::flows) fn failure_of(stop: &WriteStop) -> (String, String) {
             (code, blocked_by(*reason).1.to_owned())
         }
         WriteStop::Failed(reason) if reason.contains(" was expired") => ("TX_NOT_FOUND", reason.clone()),
-        WriteStop::Failed(reason) => ("TX_FAILED", reason.clone()),
+        WriteStop::Failed(reason) | WriteStop::Unanswered(reason) => ("TX_FAILED", reason.clone()),
     };
     (reason.to_owned(), text)
 }
@@ -124,7 +124,7 @@ impl FlowService {
                         let span = trace::flow_validation_span(&account.did, &record.id);
                         write.send(message, granter, &span, &silent).await
                     }
-                    // Nothing was sent: an error of the node says nothing, and the chain's own reason is final.
+                    // Nothing was sent.
                     Err(stop) => Err(stop),
                 };
                 match sent {
@@ -134,6 +134,8 @@ impl FlowService {
                         self.read_participant(applicant).await.map_err(StepStop::Failed)?;
                         match write.find_earlier(&silent).await {
                             Ok(Some(hash)) => hash,
+                            // Without an answer nothing is proven.
+                            Ok(None) if matches!(stop, WriteStop::Unanswered(_)) => return Err(stop.into()),
                             Ok(None) => return self.fail_validation(record, &stop).await,
                             Err(_) => return Ok(Done::Later(UNDECIDED_PAUSE)),
                         }

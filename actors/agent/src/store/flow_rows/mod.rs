@@ -15,5 +15,6 @@ pub use self::records::FlowFilter;
 pub(crate) use self::{
     contents::{ContentKind, FlowContent},
     hearing::RequestedFlow,
+    records::FlowAtTime,
     writes::{FlowRefusal, FlowWrite, WrittenFlow},
 };

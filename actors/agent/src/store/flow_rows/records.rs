@@ -40,6 +40,15 @@ pub struct FlowFilter {
 /// The columns that a record is read from.
 const COLUMNS: &str = "record, connection_id, connection_state";
 
+/// A flow as it was read, with the time of its next step.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct FlowAtTime {
+    /// The record.
+    pub record: FlowRecord,
+    /// The time, in milliseconds since the epoch; none while nothing is to be done.
+    pub due_at: Option<i64>,
+}
+
 fn read(row: &AnyRow) -> Result<FlowRecord, AgentStoreError> {
     let corrupt = || AgentStoreError::CorruptRow("a flow".to_owned());
     let (record, state): (String, String) = (row.try_get("record")?, row.try_get("connection_state")?);
@@ -208,16 +217,31 @@ impl AgentStore {
         Ok(query.bind(now).bind(to_column(limit as u64)).fetch_all(self.reader()).await?)
     }
 
-    /// Moves the next step of a flow to another time, or leaves it without one.
-    pub(crate) async fn postpone_flow(&self, id: &str, due_at: Option<i64>) -> Result<(), AgentStoreError> {
-        let query = sqlx::query_scalar("SELECT due_at FROM flow WHERE id = $1").bind(id.to_owned());
-        let known: Option<Option<i64>> = query.fetch_optional(self.reader()).await?;
-        if known.is_none_or(|known| known == due_at) {
-            return Ok(());
-        }
+    /// Returns a flow with the time of its next step.
+    pub(crate) async fn flow_with_time(&self, id: &str) -> Result<Option<FlowAtTime>, AgentStoreError> {
+        let sql = format!("SELECT {COLUMNS}, due_at FROM flow WHERE id = $1");
+        let query = sqlx::query(AssertSqlSafe(sql)).bind(id.to_owned());
+        let Some(row) = query.fetch_optional(self.reader()).await? else { return Ok(None) };
+        Ok(Some(FlowAtTime { record: read(&row)?, due_at: row.try_get("due_at")? }))
+    }
+
+    /// Moves the next step of a flow to another time, or leaves it without one. False where the flow was changed or woken since it was
+    /// read: then its time stays.
+    pub(crate) async fn postpone_flow(&self, seen: &FlowAtTime, due_at: Option<i64>) -> Result<bool, AgentStoreError> {
         let mut transaction = self.begin().await?;
-        let query = sqlx::query("UPDATE flow SET due_at = $2 WHERE id = $1").bind(id.to_owned()).bind(due_at);
-        query.execute(&mut *transaction).await?;
+        // No time is before the epoch.
+        let sql = "UPDATE flow SET due_at = $2 WHERE id = $1 AND updated_at = $3 AND COALESCE(due_at, -1) = $4";
+        let query = sqlx::query(sql).bind(seen.record.id.clone()).bind(due_at).bind(seen.record.updated_at);
+        let moved = query.bind(seen.due_at.unwrap_or(-1)).execute(&mut *transaction).await?.rows_affected();
+        transaction.commit().await?;
+        Ok(moved == 1)
+    }
+
+    /// Has a flow looked at by a time, unless it is looked at before.
+    pub(crate) async fn look_at_flow_by(&self, id: &str, due_at: i64) -> Result<(), AgentStoreError> {
+        let mut transaction = self.begin().await?;
+        let sql = "UPDATE flow SET due_at = $2 WHERE id = $1 AND (due_at IS NULL OR due_at > $2)";
+        sqlx::query(sql).bind(id.to_owned()).bind(due_at).execute(&mut *transaction).await?;
         Ok(transaction.commit().await?)
     }
 

@@ -191,6 +191,24 @@ async fn flows_are_found_by_all_that_names_them() {
         assert_eq!(store.next_flow_due().await.expect("read"), Some(NOW));
         assert!(store.due_flows(NOW - 1, 10).await.expect("read").is_empty());
 
+        // A flow that was changed or woken since it was read keeps its time.
+        let seen = store.flow_with_time("1").await.expect("read").expect("there");
+        assert_eq!(seen.due_at, Some(NOW));
+        assert!(store.postpone_flow(&seen, Some(NOW + 9)).await.expect("works"));
+        assert!(!store.postpone_flow(&seen, None).await.expect("works"), "it has another time");
+        let seen = store.flow_with_time("1").await.expect("read").expect("there");
+        store.wake_waiting_flows(NOW + 5).await.expect("works");
+        assert!(!store.postpone_flow(&seen, None).await.expect("works"), "it was woken");
+        let seen = store.flow_with_time("1").await.expect("read").expect("there");
+        store.change_flow(&key, "1", &LIMITS, |record| opened(record, "t1")).await.expect("works").expect("room");
+        assert!(!store.postpone_flow(&seen, Some(NOW + 9)).await.expect("works"), "it was changed");
+        let time = async || store.flow_with_time("1").await.expect("read").expect("there").due_at;
+        assert_eq!(time().await, None);
+        for (by, expected) in [(NOW + 9, NOW + 9), (NOW + 20, NOW + 9), (NOW, NOW)] {
+            store.look_at_flow_by("1", by).await.expect("works");
+            assert_eq!(time().await, Some(expected));
+        }
+
         // A participant has one flow that has not ended; the next one may take its place.
         let mut next = begun("4", "s4", None);
         next.progress.record.applicant_participant_id = Some(3);

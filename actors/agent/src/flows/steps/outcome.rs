@@ -1,10 +1,29 @@
-//! The reasons for which a step is not taken.
+//! The ends of a step: its effect, and the reasons for which it was not taken.
+
+use std::time::Duration;
 
 use svc_net::upstream::NodeClientError;
 
 use crate::{
-    account_write::WriteStop, credentials::IssueStop, error::Refusal, grant::BlockedReason, store::AgentStoreError,
+    account_write::WriteStop,
+    credentials::IssueStop,
+    error::Refusal,
+    flows::service::ChangeError,
+    grant::BlockedReason,
+    store::{AgentStoreError, FlowRefusal, QueueRefusal},
 };
+
+/// Pause behind a step that a node or a server has not answered.
+pub(super) const RETRY_PAUSE: Duration = Duration::from_secs(5);
+
+/// The end of a step that went well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Done {
+    /// The flow has changed.
+    Changed,
+    /// The step waits for something that is about to come.
+    Later(Duration),
+}
 
 /// A step that was not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,7 +66,7 @@ impl From<AgentStoreError> for StepStop {
 impl From<WriteStop> for StepStop {
     fn from(stop: WriteStop) -> Self {
         match stop {
-            WriteStop::Failed(reason) => Self::Failed(reason),
+            WriteStop::Failed(reason) | WriteStop::Unanswered(reason) => Self::Failed(reason),
             WriteStop::Blocked(reason) => {
                 let (code, text) = blocked_by(reason);
                 Self::blocked(code, text)
@@ -65,10 +84,26 @@ impl From<IssueStop> for StepStop {
     }
 }
 
+impl From<ChangeError> for StepStop {
+    fn from(error: ChangeError) -> Self {
+        match error {
+            ChangeError::Refused(FlowRefusal::NotConnected | FlowRefusal::Queue(QueueRefusal::Ended)) => {
+                peer_has_gone()
+            }
+            error => Self::Failed(error.to_string()),
+        }
+    }
+}
+
 impl From<Refusal> for StepStop {
     fn from(refusal: Refusal) -> Self {
         Self::Failed(refusal.message)
     }
+}
+
+/// The peer has ended the connection.
+pub(super) fn peer_has_gone() -> StepStop {
+    StepStop::blocked("PEER_UNRESOLVABLE", "the connection with the peer has ended: its applicant has to begin again")
 }
 
 /// The code of the contract for a grant or a payer that is missing.

@@ -1,0 +1,223 @@
+//! The call of a validator's operator that validates an applicant, or orders its credential.
+
+use std::collections::BTreeSet;
+
+use svc_didcomm::flow::{
+    ALREADY_ISSUED, Cause, FlowRecord, FlowState, Guard, Progress, Side, Submission, Trigger, Variant,
+};
+use svc_kit::wall_clock::now_millis;
+use svc_trust::EssentialCredential;
+use svc_wire::proto::svc::pp::v1::ParticipantRole;
+
+use super::{
+    decision::{ValidationTerms, wrong_state},
+    payment::unknown_records,
+    requests::{ShownFlow, unreadable},
+    service::{FlowChange, FlowService},
+    steps::{StepStop, failure_of, order_refused},
+};
+use crate::{
+    account_write::{WriteStop, WritingAccount},
+    credentials::IssueRequest,
+    error::{Refusal, RefusalCode},
+    registry::NodeRegistry,
+};
+
+/// Attempts of a call on a flow that changes meanwhile.
+const MAX_ATTEMPTS: usize = 5;
+
+/// Whether a flow waits since its session was paid by another than this store.
+fn is_blocked_as_issued(record: &FlowRecord) -> bool {
+    record.blocked.as_ref().is_some_and(|blocked| blocked.code == ALREADY_ISSUED)
+}
+
+impl FlowService {
+    /// Validates the applicant of a flow, or orders its credential. The answer does not wait for a block.
+    pub async fn validate(&self, session_id: &str, terms: &ValidationTerms) -> Result<ShownFlow, Refusal> {
+        for _ in 0..MAX_ATTEMPTS {
+            let record = self.flow_of(session_id).await?;
+            if record.side != Side::Validator {
+                return Err(wrong_state(&record));
+            }
+            if let Some(id) = record.applicant_participant_id {
+                self.read_participant(id).await.map_err(unreadable)?;
+                if self.flow_of(session_id).await? != record {
+                    continue;
+                }
+            }
+            let change = match (record.variant, record.state) {
+                (_, FlowState::CredOffered) if record.has_failed_anchoring() => {
+                    let mut progress = Progress::of(record.clone());
+                    progress.go_on(now_millis());
+                    progress.take(&Cause::new(Trigger::ValidateFlow, now_millis()));
+                    FlowChange::of(&record, progress)
+                }
+                (_, FlowState::CredOffered) if is_blocked_as_issued(&record) => {
+                    match self.pay_once_more(&record).await? {
+                        Some(change) => change,
+                        None => continue,
+                    }
+                }
+                (
+                    Variant::Onboarding,
+                    FlowState::OobPending | FlowState::Validating | FlowState::ValidationTxFailed,
+                ) => self.decide(&record, terms).await?,
+                (Variant::Direct, FlowState::OobPending) => {
+                    let mut progress = Progress::of(record.clone());
+                    let cause = Cause::new(Trigger::ValidateFlow, now_millis()).with_facts([Guard::TermsFit]);
+                    if !progress.take(&cause) {
+                        return Err(wrong_state(&record));
+                    }
+                    self.change_from(&record, FlowChange::of(&record, progress)).await?;
+                    continue;
+                }
+                (Variant::Direct, FlowState::Validating)
+                | (Variant::Onboarding, FlowState::ValidatedPendingClaims | FlowState::Validated)
+                    if record.is_holder =>
+                {
+                    match self.order_credential(&record).await? {
+                        Some(change) => change,
+                        None => continue,
+                    }
+                }
+                _ => return Err(wrong_state(&record)),
+            };
+            if self.change_from(&record, change).await? {
+                return self.get(session_id).await;
+            }
+        }
+        Err(Refusal {
+            retry_after: Some(1),
+            ..Refusal::new(RefusalCode::InvalidState, "the flow changes at this moment; call again")
+        })
+    }
+
+    /// The decision of the operator: the agent sends the validation where its grant allows that.
+    async fn decide(&self, record: &FlowRecord, terms: &ValidationTerms) -> Result<FlowChange, Refusal> {
+        let account = self.account()?;
+        let registry = NodeRegistry(&account);
+        let id = record.applicant_participant_id.unwrap_or_default();
+        let participant = registry.participant(id).await.map_err(unreadable)?;
+        let participant =
+            participant.ok_or_else(|| unreadable("the node does not show the applicant's participant"))?;
+        let schema = registry.schema(record.schema_id).await.map_err(unreadable)?;
+        let schema = schema.ok_or_else(|| unreadable("the node does not show the schema"))?;
+        if record.is_holder {
+            let request = IssueRequest {
+                did: record.peer_did.clone(),
+                schema_id: record.schema_id,
+                claims: record.claims.clone().unwrap_or_default(),
+                valid_until: None,
+            };
+            self.issuer()?.check_claims(&request, &schema).map_err(crate::credentials::IssueStop::into_refusal)?;
+        }
+        let needs_end =
+            matches!(self.essential(&schema), Some(EssentialCredential::Organization | EssentialCredential::Persona))
+                && participant.role() == ParticipantRole::Holder
+                && schema.schema.holder_validation_validity_period == 0;
+        let now = now_millis();
+        let mut validation = terms.decide(&participant, needs_end, now, account.chain_time().seconds)?;
+        let (facts, failure) = self.choose_path(&account, record, &mut validation).await?;
+        let mut progress = Progress::of(record.clone());
+        progress.go_on(now);
+        let cause = Cause { validation: Some(validation), failure, ..Cause::new(Trigger::ValidateFlow, now) };
+        let cause = cause.with_facts(facts);
+        if record.state == FlowState::OobPending && !progress.take(&cause) {
+            return Err(wrong_state(record));
+        }
+        if !progress.take(&cause) {
+            return Err(wrong_state(record));
+        }
+        Ok(FlowChange::of(record, progress))
+    }
+
+    /// The sender of the validation, and the failure of its simulation.
+    async fn choose_path(
+        &self,
+        account: &WritingAccount,
+        record: &FlowRecord,
+        validation: &mut svc_didcomm::flow::Validation,
+    ) -> Result<(BTreeSet<Guard>, Option<(String, String)>), Refusal> {
+        let mut facts = BTreeSet::from([Guard::TermsFit]);
+        let grant = self.validation_grant(account, record).await;
+        let grant = match grant.map_err(|stop| unreadable(stop.reason()))? {
+            Ok(grant) => grant,
+            // An operator of the corporation sends it.
+            Err(_) => return Ok((facts, None)),
+        };
+        facts.insert(Guard::GrantUsable);
+        validation.submission = Submission::Agent;
+        match self.preflight(account, record, &grant, validation).await {
+            Ok(_) => {
+                facts.insert(Guard::PreflightPassed);
+                Ok((facts, None))
+            }
+            // A node that answers nothing has stated nothing.
+            Err(WriteStop::Unanswered(reason)) => Err(unreadable(reason)),
+            Err(stop) => {
+                let mut failure = failure_of(&stop);
+                if matches!(stop, WriteStop::Failed(_)) {
+                    failure.0 = "PREFLIGHT_ERROR".to_owned();
+                }
+                Ok((facts, Some(failure)))
+            }
+        }
+    }
+
+    /// The flow goes on with a credential whose session has records at the node that this store does not know: the operator has seen them.
+    /// Nothing where the flow has changed.
+    async fn pay_once_more(&self, record: &FlowRecord) -> Result<Option<FlowChange>, Refusal> {
+        if let Some(settled) = self.settle_payments(record).await.map_err(order_refused)? {
+            self.change_from(record, FlowChange::of(record, Progress::of(settled))).await?;
+            return Ok(None);
+        }
+        let account = self.account()?;
+        let registry = NodeRegistry(&account);
+        let mut progress = Progress::of(record.clone());
+        progress.go_on(now_millis());
+        let digest = record.credential.as_ref().and_then(|credential| credential.digest.as_deref());
+        let is_anchored = match digest {
+            Some(digest) => registry.anchored_at(digest).await.map_err(unreadable)?.is_some(),
+            None => false,
+        };
+        // A digest that has come since was paid with one of these records.
+        if let (false, Some(issuer)) = (is_anchored, record.validator_participant_id) {
+            let session = registry.session(&record.session_id).await.map_err(unreadable)?;
+            progress.record.paid_before += unknown_records(record, &record.session_id, session.as_ref(), issuer);
+        }
+        Ok(Some(FlowChange::of(record, progress)))
+    }
+
+    /// The order of a credential that the registry already allows. Nothing where the flow has changed.
+    async fn order_credential(&self, record: &FlowRecord) -> Result<Option<FlowChange>, Refusal> {
+        let order = match self.order(record).await {
+            Err(StepStop::Outdated) => return Err(order_refused(StepStop::Outdated)),
+            order => order.map_err(order_refused)?,
+        };
+        if let Some(settled) = self.settle_payments(record).await.map_err(order_refused)? {
+            self.change_from(record, FlowChange::of(record, Progress::of(settled))).await?;
+            return Ok(None);
+        }
+        let other = self.has_other_issued(record, order.applicant.as_ref()).await.map_err(order_refused)?;
+        let registry = order.issuer.registry();
+        let session = registry.session(&record.session_id).await.map_err(unreadable)?;
+        let unknown = unknown_records(record, &record.session_id, session.as_ref(), order.issuer_participant);
+        let mut ordered = record.clone();
+        if other || unknown > 0 {
+            let now = now_millis();
+            let mut progress = Progress::of(record.clone());
+            if !progress.may_pay_again(now) {
+                self.change_from(record, FlowChange::of(record, progress)).await?;
+                let message = format!(
+                    "{ALREADY_ISSUED}: the node shows a credential of this validation that was paid under another session, or by another \
+                     copy of this store; the same call again pays once more"
+                );
+                return Err(Refusal::new(RefusalCode::InvalidState, message));
+            }
+            // The operator has seen them: the next one is unpaid.
+            ordered.paid_before += unknown;
+        }
+        let change = self.offer_by(&ordered, Trigger::ValidateFlow, &order);
+        change.map_err(crate::credentials::IssueStop::into_refusal)?.map(Some).ok_or_else(|| wrong_state(record))
+    }
+}
