@@ -40,6 +40,8 @@ pub struct LocalAgentConfig {
     pub block_time: Option<Duration>,
     /// Pauses between the steps of a rotation of their keys.
     pub rotation_pauses: RotationPauses,
+    /// Longest wait for a block with a transaction; 30 seconds when absent.
+    pub tx_timeout: Option<Duration>,
     /// Receiver of the first one's events.
     pub receiver: Option<ReceiverConfig>,
     /// Their peers.
@@ -61,6 +63,8 @@ pub struct ReceiverConfig {
 const STORE_KEY: [u8; 32] = [7; 32];
 /// Shortest silence of the indexer that ends a connection to it.
 const LEAST_SILENCE: Duration = Duration::from_secs(10);
+/// Usual longest wait for a block with a transaction of an agent.
+const TX_TIMEOUT: Duration = Duration::from_secs(30);
 /// Longest wait for the credential of an agent.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Events that a devnet's agent stores at most.
@@ -293,7 +297,7 @@ async fn start(
             expected,
             key: AccountKey::from_mnemonic(&account.mnemonic)?,
             journal: JournalPlace { file: journal, min_free_space: 0 },
-            tx_timeout: Duration::from_secs(30),
+            tx_timeout: config.tx_timeout.unwrap_or(TX_TIMEOUT),
             gas_adjustment: 150,
             resolves_changes: is_timed,
         },

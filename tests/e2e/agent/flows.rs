@@ -9,7 +9,7 @@ use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork};
 pub(super) const VALIDATOR: usize = 0;
 pub(super) const APPLICANT: usize = 1;
 
-fn claims(grade: &str) -> Map<String, Value> {
+pub(super) fn claims(grade: &str) -> Map<String, Value> {
     json!({"grade": grade}).as_object().cloned().expect("an object")
 }
 
@@ -48,16 +48,19 @@ impl TestNetwork {
         self.await_newest(place, &filter, is_wanted).await
     }
 
-    async fn await_state(&self, session: &str, applicant: &str, validator: &str) -> (Value, Value) {
+    pub(super) async fn await_state(&self, session: &str, applicant: &str, validator: &str) -> (Value, Value) {
         let applicant = self.await_flow(APPLICANT, session, |flow| flow["flowState"] == applicant).await;
         (applicant, self.await_flow(VALIDATOR, session, |flow| flow["flowState"] == validator).await)
     }
 
     /// The applicant's operator starts an application; returns the participant, and the session of the flow that follows.
     pub(super) async fn apply(&self, role: &str, validator: &str) -> (u64, String) {
-        let given = json!({
-            "role": role, "validator_participant_id": self.id_of(validator), "did": self.agent_did(APPLICANT),
-        });
+        self.apply_under(role, self.id_of(validator)).await
+    }
+
+    /// The same under any participant.
+    pub(super) async fn apply_under(&self, role: &str, validator: u64) -> (u64, String) {
+        let given = json!({"role": role, "validator_participant_id": validator, "did": self.agent_did(APPLICANT)});
         let started = self.call_ok("svc.ledger.pp.startParticipantOp", given).await;
         let id = started["response"]["participant_id"].as_str().and_then(|id| id.parse().ok()).expect("an id");
         let filter =

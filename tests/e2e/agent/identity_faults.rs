@@ -1,10 +1,12 @@
 //! Credentials under a node that refuses, forgets or lags, and credentials of hostile issuers.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use svc_agent::{CredentialState, IssueRequest, RefusalCode, SetupOptions, StepState};
 use svc_devnet::node::CheckTxRefusal;
 
-use super::identity::start_marketplace;
+use super::identity::{start_agents_with, start_marketplace};
 use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork};
 
 impl TestNetwork {
@@ -27,7 +29,7 @@ impl TestNetwork {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_credential_whose_transaction_is_refused_waits_and_is_anchored_later_by_one_session() {
-    let world = start_marketplace().await;
+    let world = start_agents_with("marketplace", |agents| agents.tx_timeout = Some(Duration::from_secs(2))).await;
     let before = world.session_records().await;
     // The node takes no fee of this size: nothing is in a block, and the credential is not handed out.
     let refusal = CheckTxRefusal::sdk(1_000, 13, "insufficient fees; got: 1usvc required: 2usvc: insufficient fee");

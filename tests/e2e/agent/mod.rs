@@ -3,6 +3,7 @@
 mod admin_routes;
 mod events;
 mod flow_adversaries;
+mod flow_faults;
 mod flows;
 mod identity;
 mod identity_faults;

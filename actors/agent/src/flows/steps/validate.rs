@@ -159,11 +159,15 @@ impl FlowService {
 
     /// The validation is on no block, and will be on none.
     async fn fail_validation(&self, record: &FlowRecord, stop: &WriteStop) -> Result<Done, StepStop> {
-        let mut progress = Progress::of(record.clone());
-        let cause = Cause { failure: Some(failure_of(stop)), ..Cause::new(Trigger::ValidationFailed, now_millis()) };
-        if !progress.take(&cause) {
-            return Err(StepStop::Outdated);
-        }
-        self.finish(record, FlowChange::of(record, progress)).await
+        let attempt_of = |record: &FlowRecord| record.validation.as_ref().map(|validation| validation.attempts);
+        // The read of the participant has changed the record too.
+        let change = |found: &FlowRecord, now: i64| {
+            let mut progress = Progress::of(found.clone());
+            let cause = Cause { failure: Some(failure_of(stop)), ..Cause::new(Trigger::ValidationFailed, now) };
+            let has_failed = attempt_of(found) == attempt_of(record) && progress.take(&cause);
+            has_failed.then(|| FlowChange::of(found, progress))
+        };
+        let failed = self.change_in_session(&record.id, change).await?;
+        if failed.is_some() { Ok(Done::Changed) } else { Err(StepStop::Outdated) }
     }
 }
