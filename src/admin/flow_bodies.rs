@@ -72,6 +72,8 @@ pub(super) struct Flow {
     blocked: Option<FlowBlock>,
     #[schema(nullable = false)]
     refusal: Option<FlowRefusal>,
+    #[schema(nullable = false)]
+    unanswered: Option<FlowUnanswered>,
     /// The reason of an end, in words.
     #[schema(nullable = false)]
     error_message: Option<String>,
@@ -79,6 +81,19 @@ pub(super) struct Flow {
     created_at: String,
     #[schema(format = DateTime)]
     updated_at: String,
+}
+
+/// The last message to the peer, where it went out and nothing says whether it arrived: the applicant sends its opening message again.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+#[allow(dead_code)]
+struct FlowUnanswered {
+    message_id: String,
+    /// Its type, a URI.
+    #[schema(rename = "type")]
+    kind: String,
+    #[schema(format = DateTime)]
+    since: String,
 }
 
 /// A link at which the applicant has something to do. It is a text of the validator: show it as one.

@@ -300,6 +300,7 @@ impl FlowArrival<'_> {
             round,
             session_id: record.session_id.clone(),
             round_changed_at,
+            paid_before: 0,
             validated_until: None,
             stage: CredentialStage::Received,
             id: None,

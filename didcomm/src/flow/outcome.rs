@@ -89,6 +89,7 @@ impl Progress {
             round,
             session_id: self.record.session_id.clone(),
             round_changed_at,
+            paid_before: self.record.paid_before,
             validated_until,
             stage: CredentialStage::Signed,
             id,

@@ -159,6 +159,9 @@ pub struct FlowCredential {
     /// The change of the participant's state that began that round.
     #[serde(default)]
     pub round_changed_at: Option<i128>,
+    /// Records of the session that others had paid for by then, which the key of its transaction names too.
+    #[serde(default)]
+    pub paid_before: usize,
     /// End of the participant's validation at the time of the signature.
     #[serde(default)]
     pub validated_until: Option<i128>,

@@ -78,7 +78,7 @@ async fn between_offer_and_credential_nothing_is_paid_once_cost_trust_or_issuer_
     let service = service.expect("that of its service credential")["id"].clone();
     world.call_ok("svc.ledger.pp.revokeParticipant", json!({"id": service})).await;
     world.await_blocked(&session, "PEER_NOT_TRUSTED").await;
-    // The issuer loses its participant: both sides end, by what the node shows.
+    // The issuer loses its participant: both sides end, as the node shows it.
     world.call_ok("svc.ledger.pp.revokeParticipant", json!({"id": issuer})).await;
     world.await_state(&session, "PARTICIPANT_REVOKED", "PARTICIPANT_REVOKED").await;
     assert_eq!(world.records_of(&session).await, 0, "nothing was paid");

@@ -7,10 +7,10 @@ use svc::network::received_claims;
 use svc_devnet::DevnetConfig;
 use svc_store::small_disk::{SmallDisk, fill};
 
-use super::process::{AgentHome, AgentProcess};
+use super::agent_process::{AgentHome, AgentProcess};
 use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork, network_config, start_network};
 
-const BRANCH_PHRASE: &str = "board flee heavy tunnel powder denial science ski answer betray cargo cat";
+pub(super) const BRANCH_PHRASE: &str = "board flee heavy tunnel powder denial science ski answer betray cargo cat";
 const LINKED: &str = "/v2/vt/linked-credentials";
 const ISSUED: &str = "/v2/vt/issued-credentials";
 const ROTATE: &str = "/v2/agent/keys/rotate";
@@ -24,7 +24,7 @@ async fn start_without_agents() -> TestNetwork {
 }
 
 /// The home of an agent that stands for itself.
-fn standalone(world: &TestNetwork) -> AgentHome {
+pub(super) fn standalone(world: &TestNetwork) -> AgentHome {
     let mut home = AgentHome::at(&world.network.devnet, world.network.indexer_origin());
     let ecosystem = world.network.devnet.ecosystem_did().expect("an ecosystem").to_owned();
     home.settings = BTreeMap::from([
@@ -40,12 +40,12 @@ fn standalone(world: &TestNetwork) -> AgentHome {
     home
 }
 
-async fn did_of(agent: &AgentProcess) -> String {
+pub(super) async fn did_of(agent: &AgentProcess) -> String {
     agent.info().await["did"].as_str().expect("a DID").to_owned()
 }
 
 /// Asks until an answer is 200; an agent that has just started has to find its chain first.
-async fn ask_until_ok(world: &TestNetwork, agent: &AgentProcess, path: &str, body: &Value) -> Value {
+pub(super) async fn ask_until_ok(world: &TestNetwork, agent: &AgentProcess, path: &str, body: &Value) -> Value {
     let mut heights = world.network.devnet.node.watch_heights();
     let mut last = Value::Null;
     let asked = tokio::time::timeout(TEST_TIMEOUT, async {
@@ -62,7 +62,7 @@ async fn ask_until_ok(world: &TestNetwork, agent: &AgentProcess, path: &str, bod
 }
 
 /// Imports the credential of the organisation, which the chamber issues.
-async fn import_organisation(world: &TestNetwork, agent: &AgentProcess, did: &str) {
+pub(super) async fn import_organisation(world: &TestNetwork, agent: &AgentProcess, did: &str) {
     let mut subject = Map::from_iter([("id".to_owned(), Value::from(did))]);
     subject.extend(received_claims("organization"));
     let devnet = &world.network.devnet;
@@ -76,7 +76,7 @@ fn issue_body(world: &TestNetwork, did: &str, round: usize) -> Value {
 }
 
 /// All items of a list.
-async fn all(agent: &AgentProcess, path: &str) -> Vec<Value> {
+pub(super) async fn all(agent: &AgentProcess, path: &str) -> Vec<Value> {
     let mut items = Vec::new();
     let mut next = format!("{path}?limit=500");
     loop {
@@ -89,7 +89,7 @@ async fn all(agent: &AgentProcess, path: &str) -> Vec<Value> {
 }
 
 /// Kills of one test: few in the gate, and as many as are wished otherwise.
-fn kills() -> usize {
+pub(super) fn kills() -> usize {
     std::env::var("SVC_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(16)
 }
 

@@ -1,9 +1,11 @@
 //! The agent's admin API and the public files of its DID, over real sockets.
 
 mod admin_routes;
+mod agent_process;
 mod events;
 mod flow_adversaries;
 mod flow_faults;
+mod flow_process;
 mod flows;
 mod identity;
 mod identity_faults;

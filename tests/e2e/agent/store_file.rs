@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use svc_agent::{DidMethod, ImportError, ImportReport, StoreKey, StoreKeys, StoreSettings, import_store};
 use svc_store::postgres_server::PostgresServer;
 
-use super::{AdminAnswer, AgentServer, Mode, process::AgentHome, request, resolution::start_registry, sqlite_url};
+use super::{
+    AdminAnswer, AgentServer, Mode, agent_process::AgentHome, request, resolution::start_registry, sqlite_url,
+};
 
 const EXPORT: &str = "/v2/agent/export";
 const ENDPOINTS: &str = "/v2/vt/service-endpoints";

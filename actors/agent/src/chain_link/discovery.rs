@@ -9,8 +9,11 @@ use svc_pipeline::{
 };
 use svc_wire::account_key::AccountKey;
 
-use super::{ChainError, older_store::check_journal};
-use crate::store::{AgentStore, StoredChain};
+use super::{
+    ChainError,
+    older_store::{check_journal, take_journal},
+};
+use crate::store::{AgentStore, KnownChain, StoredChain};
 
 /// The settings of a search.
 #[derive(Clone)]
@@ -45,7 +48,9 @@ pub(super) async fn search(
     // No clock knows a height yet: one that only a single node has is not believed.
     node.select_current(Some(0)).await;
     let chain = discover_chain(&node, &settings.expected).await?;
-    let stored = store.chain().await?;
+    let found = store.chain().await?;
+    let is_recovered = found == KnownChain::Recovered;
+    let stored = if let KnownChain::Met(stored) = found { Some(stored) } else { None };
     if let Some(stored) = stored.as_ref().filter(|stored| stored.chain_id != chain.params.chain_id) {
         let found = chain.params.chain_id.clone();
         return Err(ChainError::OtherChain { stored: stored.chain_id.clone(), found });
@@ -56,6 +61,9 @@ pub(super) async fn search(
     let known = stored.filter(|stored| stored.account == account);
     let made_at = known.as_ref().map_or(head.height, |known| known.height);
     let recovered = RecoveredJournal::open(&settings.journal, &chain.params, &identity, &node).await?;
+    if is_recovered {
+        take_journal(store, &recovered).await?;
+    }
     check_journal(store, did, &recovered, made_at).await?;
     if known.is_none() {
         store.write_chain(&StoredChain { chain_id: chain.params.chain_id.clone(), account, height: made_at }).await?;

@@ -40,6 +40,13 @@ fn must_know(record: &JournalRecord, made_at: u64) -> bool {
         && record.block_height.is_none_or(|height| !record.is_from_block() || height > made_at)
 }
 
+/// Takes the transactions of the journal for those of a store that was recovered from a backup: its flows count the paid records at the node.
+pub(super) async fn take_journal(store: &AgentStore, journal: &RecoveredJournal) -> Result<(), ChainError> {
+    let records = journal.newest_records(MAX_RECORDS).await?;
+    let hashes: Vec<&str> = records.iter().map(|record| record.tx_hash.as_str()).collect();
+    Ok(store.note_transactions(&hashes).await?)
+}
+
 /// Refuses a journal with a transaction that the store does not know.
 pub(super) async fn check_journal(
     store: &AgentStore,

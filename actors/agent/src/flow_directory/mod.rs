@@ -16,11 +16,12 @@ use futures::future::BoxFuture;
 use svc_kit::{
     ActorMessage, Handle,
     supervision::{ChildSpec, Supervisor},
+    wall_clock::now_millis,
 };
 
 use crate::{
     flow_session::{self, FlowSessionHandle, FlowSteps},
-    store::AgentStoreError,
+    store::{AgentStoreError, WrittenFlow},
 };
 
 /// Messages that may wait: events of one block, and one of each other kind.
@@ -187,10 +188,18 @@ impl FlowDirectory {
         }
     }
 
-    /// Tells of flows that were changed by a message or a call.
-    pub fn changed(&self, flow_ids: Vec<String>) {
-        if !flow_ids.is_empty() {
-            self.0.actor.notify(Msg::Changed(flow_ids));
+    /// Tells of flows that were changed by a message or a call. One with a step is taken at once, one that waits for people in its time.
+    pub fn flows_changed(&self, flows: &[WrittenFlow]) {
+        let (now, mut changed) = (now_millis(), Vec::new());
+        for flow in flows {
+            match flow.due_at {
+                Some(at) if at <= now => changed.push(flow.record.id.clone()),
+                Some(at) => self.due_at(at),
+                None => {}
+            }
+        }
+        if !changed.is_empty() {
+            self.0.actor.notify(Msg::Changed(changed));
         }
     }
 

@@ -96,8 +96,7 @@ impl FlowHearing {
         // The chain may have decided before the request came, and no event follows.
         let begun = flows.iter().filter(|flow| flow.changes.contains(&FlowState::Validating));
         self.0.directory.participants_changed(begun.filter_map(|flow| flow.record.applicant_participant_id).collect());
-        let due = flows.into_iter().filter(|flow| flow.due_at.is_some());
-        self.0.directory.changed(due.map(|flow| flow.record.id).collect());
+        self.0.directory.flows_changed(&flows);
     }
 
     /// The account of this agent on its chain, once that is found.
@@ -167,7 +166,7 @@ impl FlowHearing {
                     Some(applicant) => registry.participant(applicant.participant.validator_participant_id).await?,
                     None => None,
                 };
-                let is_free = is_free(&registry, &request.participant_session_id).await?;
+                let is_free = self.is_free(&account, &request.participant_session_id).await?;
                 let (own, now) = (account.agent(), timestamp::unix_nanos(&account.chain_time()));
                 let found = onboarding_facts((peer_did, &own), applicant.as_ref(), validator.as_ref(), is_free, now);
                 Ok(heard(found, applicant.as_ref().map(ShownParticipant::to_read)))
@@ -180,7 +179,7 @@ impl FlowHearing {
                     Err(_) => None,
                 };
                 let issuers = registry.participants(&account.did).await?;
-                let is_free = is_free(&registry, &request.participant_session_id).await?;
+                let is_free = self.is_free(&account, &request.participant_session_id).await?;
                 let (own, now) = (account.agent(), timestamp::unix_nanos(&account.chain_time()));
                 let schema = schema.as_ref().map(|schema| &schema.schema);
                 Ok(heard(issuance_facts(&own, schema, &issuers, is_free, now), None))
@@ -206,13 +205,20 @@ impl FlowHearing {
             _ => Ok(HeardFacts::default()),
         }
     }
+
+    /// Whether a session has the form of the contract, and may be that of another flow. One of our account that this store does not know may:
+    /// the store was recovered from a backup, and the flow counts the records of the session before it pays.
+    async fn is_free(&self, account: &WritingAccount, session_id: &str) -> Result<bool, UnknownFacts> {
+        if !is_session_id(session_id) {
+            return Ok(false);
+        }
+        let Some(session) = NodeRegistry(account).session(session_id).await? else { return Ok(true) };
+        let own = account.agent();
+        let is_own = session.corporation_id == own.corporation_id && session.vs_operator == own.address;
+        Ok(is_own && self.0.store.credential(&format!("{}#{session_id}", own.did)).await?.is_none())
+    }
 }
 
 fn heard((facts, requested): RequestFacts, read: Option<ParticipantRead>) -> HeardFacts {
     HeardFacts { facts, read, requested }
-}
-
-/// Whether a session has the form of the contract, and stands on no chain.
-async fn is_free(registry: &NodeRegistry<'_>, session_id: &str) -> Result<bool, NodeClientError> {
-    Ok(is_session_id(session_id) && registry.session(session_id).await?.is_none())
 }

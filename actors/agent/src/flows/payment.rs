@@ -111,6 +111,7 @@ mod tests {
             round: 1,
             session_id: "s".to_owned(),
             round_changed_at: None,
+            paid_before: 0,
             validated_until: None,
             stage,
             id: None,

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use svc_didcomm::flow::{FlowRecord, FlowTx, Notice, Validation, Variant};
 
-use crate::peers::millis_text;
+use crate::{peers::millis_text, store::UnansweredMessage};
 
 /// Parts of a discount that are one.
 const DISCOUNT_PARTS: f64 = 10_000.0;
@@ -73,6 +73,11 @@ pub(crate) fn flow_json(record: &FlowRecord, now: i64) -> Value {
         "createdAt": millis_text(record.created_at),
         "updatedAt": millis_text(record.updated_at),
     }))
+}
+
+/// A message of a flow of which nothing says whether it arrived.
+pub(super) fn unanswered_json(message: &UnansweredMessage) -> Value {
+    json!({"messageId": message.id, "type": message.kind, "since": millis_text(message.since.saturating_mul(1000))})
 }
 
 fn validation_json(validation: &Validation) -> Value {
@@ -155,6 +160,7 @@ mod tests {
                 round: 1,
                 session_id: "s".into(),
                 round_changed_at: None,
+                paid_before: 0,
                 validated_until: None,
                 stage: CredentialStage::Signed,
                 id: Some("did:web:v#1".into()),

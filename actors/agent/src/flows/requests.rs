@@ -12,7 +12,7 @@ use super::{
     claims::WantedSchema,
     facts::ShownParticipant,
     messages::messages_of,
-    record_json::flow_json,
+    record_json::{flow_json, unanswered_json},
     service::{ChangeError, FlowChange, FlowService},
     steps::{is_issuer, order_refused},
 };
@@ -45,12 +45,6 @@ pub struct ShownFlow {
     pub record: Value,
 }
 
-impl ShownFlow {
-    fn of(record: &FlowRecord) -> Self {
-        Self { id: record.id.clone(), record: flow_json(record, now_millis()) }
-    }
-}
-
 pub(super) fn unreadable(error: impl std::fmt::Display) -> Refusal {
     Refusal {
         retry_after: Some(5),
@@ -71,12 +65,29 @@ impl FlowService {
         limit: usize,
     ) -> Result<Vec<ShownFlow>, Refusal> {
         let found = self.0.store.flows(filter, after, limit).await.map_err(|error| store_failed(&error))?;
-        Ok(found.iter().map(ShownFlow::of).collect())
+        let mut shown = Vec::with_capacity(found.len());
+        for record in &found {
+            shown.push(self.show(record).await?);
+        }
+        Ok(shown)
     }
 
     /// Returns the flow of a session, its present one or one of before.
     pub async fn get(&self, session_id: &str) -> Result<ShownFlow, Refusal> {
-        Ok(ShownFlow::of(&self.flow_of(session_id).await?))
+        self.show(&self.flow_of(session_id).await?).await
+    }
+
+    /// The record as callers see it: also the last message to the peer, where its arrival is not known.
+    async fn show(&self, record: &FlowRecord) -> Result<ShownFlow, Refusal> {
+        let mut shown = flow_json(record, now_millis());
+        if let (Some(connection_id), Some(thread)) = (&record.connection_id, &record.thread_id) {
+            let exchange = record.exchange.as_ref().map_or(thread, |exchange| &exchange.thread);
+            let found = self.0.store.unanswered_message(connection_id, [thread, exchange]).await;
+            if let Some(message) = found.map_err(|error| store_failed(&error))? {
+                shown["unanswered"] = unanswered_json(&message);
+            }
+        }
+        Ok(ShownFlow { id: record.id.clone(), record: shown })
     }
 
     pub(super) async fn flow_of(&self, session_id: &str) -> Result<FlowRecord, Refusal> {
@@ -153,7 +164,7 @@ impl FlowService {
         let known = self.0.store.flows_of_applicant(Side::Applicant, id).await.map_err(|error| store_failed(&error))?;
         let begun = self.begin_application(&account, &shown, &known, Trigger::FlowsOpen, claims).await;
         match begun.map_err(unreadable)? {
-            Ok(record) => Ok(ShownFlow::of(&record)),
+            Ok(record) => self.show(&record).await,
             Err(NoApplication::Refused(refusal)) => Err(ChangeError::Refused(refusal).into()),
             Err(NoApplication::LateRead) => Err(unreadable("the node lags behind an earlier read")),
             Err(NoApplication::Unmet(guard)) => {
@@ -217,6 +228,6 @@ impl FlowService {
         let progress = begin(new, &cause.with_facts(facts)).map_err(refused)?;
         let messages = messages_of(None, &progress, |_, _| svc_didcomm::flow::MessageParts::default());
         let written = self.begin(FlowChange::with_messages(progress, messages)).await?;
-        Ok(ShownFlow::of(&written.record))
+        self.show(&written.record).await
     }
 }

@@ -150,21 +150,8 @@ impl FlowService {
         change: impl FnOnce(&FlowRecord, i64) -> Option<FlowChange> + Send,
     ) -> Result<Option<WrittenFlow>, ChangeError> {
         let written = self.change_in_session(id, change).await?;
-        self.wake(written.iter());
+        self.0.directory.flows_changed(written.as_slice());
         Ok(written)
-    }
-
-    /// Has the sessions of changed flows look at them, where there may be a step. One that waits for people is looked at in its time.
-    fn wake<'a>(&self, written: impl IntoIterator<Item = &'a WrittenFlow>) {
-        let (now, mut changed) = (now_millis(), Vec::new());
-        for one in written {
-            match one.due_at {
-                Some(at) if at <= now => changed.push(one.record.id.clone()),
-                Some(at) => self.0.directory.due_at(at),
-                None => {}
-            }
-        }
-        self.0.directory.changed(changed);
     }
 
     /// Changes a flow by a step of its own session, which knows of it.
@@ -207,7 +194,7 @@ impl FlowService {
         self.0.guard.note_write(begun.is_ok());
         let written = begun?.map_err(ChangeError::Refused)?;
         self.announce(&written).await;
-        self.wake([&written]);
+        self.0.directory.flows_changed(std::slice::from_ref(&written));
         Ok(written)
     }
 

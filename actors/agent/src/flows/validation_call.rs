@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     account_write::{WriteStop, WritingAccount},
-    credentials::IssueRequest,
+    credentials::{IssueRequest, IssueStop},
     error::{Refusal, RefusalCode},
     registry::NodeRegistry,
 };
@@ -109,7 +109,7 @@ impl FlowService {
                 claims: record.claims.clone().unwrap_or_default(),
                 valid_until: None,
             };
-            self.issuer()?.check_claims(&request, &schema).map_err(crate::credentials::IssueStop::into_refusal)?;
+            self.issuer()?.check_claims(&request, &schema).map_err(IssueStop::into_refusal)?;
         }
         let needs_end =
             matches!(self.essential(&schema), Some(EssentialCredential::Organization | EssentialCredential::Persona))
@@ -183,7 +183,10 @@ impl FlowService {
         // A digest that has come since was paid with one of these records.
         if let (false, Some(issuer)) = (is_anchored, record.validator_participant_id) {
             let session = registry.session(&record.session_id).await.map_err(unreadable)?;
-            progress.record.paid_before += unknown_records(record, &record.session_id, session.as_ref(), issuer);
+            let record = &mut progress.record;
+            record.paid_before += unknown_records(record, &record.session_id, session.as_ref(), issuer);
+            let paid_before = record.paid_before;
+            record.credential.iter_mut().for_each(|credential| credential.paid_before = paid_before);
         }
         Ok(Some(FlowChange::of(record, progress)))
     }
@@ -217,7 +220,24 @@ impl FlowService {
             // The operator has seen them: the next one is unpaid.
             ordered.paid_before += unknown;
         }
-        let change = self.offer_by(&ordered, Trigger::ValidateFlow, &order);
-        change.map_err(crate::credentials::IssueStop::into_refusal)?.map(Some).ok_or_else(|| wrong_state(record))
+        match self.offer_by(&ordered, Trigger::ValidateFlow, &order) {
+            Ok(change) => change.map(Some).ok_or_else(|| wrong_state(record)),
+            Err(stop) => {
+                if matches!(stop, IssueStop::Refused(_)) {
+                    self.await_claims(record).await?;
+                }
+                Err(stop.into_refusal())
+            }
+        }
+    }
+
+    /// A validated flow whose claims do not fit waits for others, which the operator can give it then. It stays blocked, if it is.
+    async fn await_claims(&self, record: &FlowRecord) -> Result<(), Refusal> {
+        let mut progress = Progress::of(record.clone());
+        if progress.take(&Cause::new(Trigger::ClaimsMissing, now_millis())) {
+            progress.record.blocked.clone_from(&record.blocked);
+            self.change_from(record, FlowChange::of(record, progress)).await?;
+        }
+        Ok(())
     }
 }

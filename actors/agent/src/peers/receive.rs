@@ -253,6 +253,12 @@ impl PeerService {
                 }
             }
         }
+        let own_did = self.0.keeper.published().document.did().to_owned();
+        if recipients.iter().any(|key_id| did_of_url(key_id) == own_did) {
+            // A key that `svc agent recover` has replaced. A message that is refused for good would be lost, and its sender would not know it.
+            let reason = "the sender has an earlier document of this agent".to_owned();
+            return Err(Stop::Unavailable("recipient_key", reason));
+        }
         Err(Refusal::RecipientKey.into())
     }
 

@@ -241,8 +241,10 @@ impl AgentStore {
             insert_version(&mut transaction, version).await?;
         }
         sqlx::query("UPDATE resolution SET submitted = wanted, done = 0").execute(&mut *transaction).await?;
-        // The store meets the chain once more, at its height of then.
+        // The store meets the chain once more, at its height of then, and takes the transactions that the journal has by then.
         sqlx::query("DELETE FROM chain").execute(&mut *transaction).await?;
+        let sql = "INSERT INTO chain (one, chain_id, account, height) VALUES (1, '', '', 0)";
+        sqlx::query(sql).execute(&mut *transaction).await?;
         Ok(transaction.commit().await?)
     }
 

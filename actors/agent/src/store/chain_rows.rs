@@ -7,6 +7,17 @@ use super::{
     error::AgentStoreError,
 };
 
+/// The knowledge of a store about its chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KnownChain {
+    /// It has met none.
+    Unmet,
+    /// It was recovered from a backup: the account's transactions until it meets the chain count as its own.
+    Recovered,
+    /// The chain that it has met.
+    Met(StoredChain),
+}
+
 /// The chain for which a store was made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredChain {
@@ -83,8 +94,15 @@ impl AgentStore {
 
     /// Notes a transaction of the agent's account.
     pub async fn note_transaction(&self, hash: &str) -> Result<(), AgentStoreError> {
+        self.note_transactions(&[hash]).await
+    }
+
+    /// Notes transactions of the agent's account.
+    pub async fn note_transactions(&self, hashes: &[&str]) -> Result<(), AgentStoreError> {
         let mut transaction = self.begin().await?;
-        insert_transaction(&mut transaction, hash).await?;
+        for hash in hashes {
+            insert_transaction(&mut transaction, hash).await?;
+        }
         Ok(transaction.commit().await?)
     }
 
@@ -103,19 +121,22 @@ impl AgentStore {
         Ok(transaction.commit().await?)
     }
 
-    /// Returns the chain of the store; `None` before it has met one.
-    pub async fn chain(&self) -> Result<Option<StoredChain>, AgentStoreError> {
+    /// Returns the chain of the store.
+    pub async fn chain(&self) -> Result<KnownChain, AgentStoreError> {
         let row = sqlx::query("SELECT chain_id, account, height FROM chain").fetch_optional(self.reader()).await?;
-        let Some(row) = row else { return Ok(None) };
-        let height = from_column(row.try_get("height")?);
-        Ok(Some(StoredChain { chain_id: row.try_get("chain_id")?, account: row.try_get("account")?, height }))
+        let Some(row) = row else { return Ok(KnownChain::Unmet) };
+        let (chain_id, height): (String, _) = (row.try_get("chain_id")?, from_column(row.try_get("height")?));
+        if chain_id.is_empty() {
+            return Ok(KnownChain::Recovered);
+        }
+        Ok(KnownChain::Met(StoredChain { chain_id, account: row.try_get("account")?, height }))
     }
 
     /// Writes the chain of a store, or its new account there.
     pub async fn write_chain(&self, chain: &StoredChain) -> Result<(), AgentStoreError> {
         let mut transaction = self.begin().await?;
         let sql = "INSERT INTO chain (one, chain_id, account, height) VALUES (1, $1, $2, $3) \
-                   ON CONFLICT (one) DO UPDATE SET account = $2, height = $3";
+                   ON CONFLICT (one) DO UPDATE SET chain_id = $1, account = $2, height = $3";
         sqlx::query(sql)
             .bind(&chain.chain_id)
             .bind(&chain.account)

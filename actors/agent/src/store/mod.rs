@@ -19,7 +19,7 @@ mod sealing;
 mod tests;
 
 pub use agent_store::{AgentStore, DocumentVersion, StoreSettings, StoredIdentity};
-pub use chain_rows::{ResolutionProgress, StoredChain};
+pub use chain_rows::{KnownChain, ResolutionProgress, StoredChain};
 pub use credential_rows::{CredentialKind, CredentialState, StoredCredential};
 pub(crate) use credential_rows::{KEY_REMOVED, NOT_SENT};
 pub use error::AgentStoreError;
@@ -32,6 +32,7 @@ pub use outbox::{BlockEvents, DeadLetter, EventGap, OutboxEvent, OutboxSizes};
 pub(crate) use peer_rows::testing::no_flows;
 pub(crate) use peer_rows::{
     ArrivedMessage, FlowPart, MessageRoute, PeerLimits, QueueRefusal, QueuedMessage, SentMessage, TakenMessage,
+    UnansweredMessage,
 };
 pub use peer_rows::{
     BasicMessageFilter, ConnectionFilter, ConnectionRole, ExchangeFilter, ExchangeState, MessageRole, OwnPeerDid,

@@ -72,6 +72,7 @@ fn credential(stage: CredentialStage) -> FlowCredential {
         round: 1,
         session_id: "session".into(),
         round_changed_at: Some(10),
+        paid_before: 0,
         validated_until: None,
         stage,
         id: Some("credential".into()),

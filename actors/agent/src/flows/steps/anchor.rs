@@ -38,7 +38,7 @@ const UNDECIDED_PAUSE: Duration = Duration::from_secs(5);
 fn session_write<'a>(account: &'a WritingAccount, credential: &FlowCredential) -> AccountWrite<'a> {
     AccountWrite {
         account,
-        key: flow_session_key(&credential.session_id, credential.round),
+        key: flow_session_key(&credential.session_id, credential.round, credential.paid_before),
         origin: "flow",
         allows_repetition: false,
     }
@@ -85,8 +85,9 @@ impl FlowService {
         }
         let digest = credential.digest.clone().unwrap_or_default();
         if NodeRegistry(&account).anchored_at(&digest).await?.is_none() {
-            // A block has the session and the digest together: the record of the session is that of another credential.
-            if hash.is_none() && waited >= self.0.settings.verify_time {
+            // A block has the session and the digest together: the record of the session is that of another credential. The journal may name
+            // one that a later state of this store has signed.
+            if waited >= self.0.settings.verify_time {
                 return Err(StepStop::blocked(
                     ALREADY_ISSUED,
                     "the session at the node has a record that this agent does not know, and not the digest of this credential",

@@ -22,7 +22,7 @@ pub use self::types::{
 pub(crate) use self::{
     arrival::{ArrivedMessage, FlowPart, TakenMessage},
     outbound::QueueRefusal,
-    outbox_turn::{MessageRoute, QueuedMessage, SentMessage},
+    outbox_turn::{MessageRoute, QueuedMessage, SentMessage, UnansweredMessage},
     types::PeerLimits,
 };
 pub(super) use self::{

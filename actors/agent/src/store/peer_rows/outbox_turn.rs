@@ -30,6 +30,17 @@ pub(crate) struct QueuedMessage {
     pub has_followers: bool,
 }
 
+/// A message that went out, and of which nothing says whether it arrived.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct UnansweredMessage {
+    /// Id of the message.
+    pub id: String,
+    /// Its type, a URI.
+    pub kind: String,
+    /// Time of its first sending, in seconds since the epoch.
+    pub since: i64,
+}
+
 /// The two ends of a connection when its message was taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct MessageRoute {
@@ -261,6 +272,20 @@ impl AgentStore {
             sqlx::query("UPDATE peer_total SET waiting = waiting - 1").execute(&mut *transaction).await?;
         }
         Ok(transaction.commit().await?)
+    }
+
+    /// Returns the newest message of some threads of a connection that went out, and of which nothing says whether it arrived.
+    pub(crate) async fn unanswered_message(
+        &self,
+        connection_id: &str,
+        [one, other]: [&str; 2],
+    ) -> Result<Option<UnansweredMessage>, AgentStoreError> {
+        let sql = "SELECT id, kind, unknown_since FROM peer_message WHERE connection_id = $1 AND unknown_since IS NOT NULL \
+                   AND thread IN ($2, $3) ORDER BY number DESC LIMIT 1";
+        let query = sqlx::query(sql).bind(connection_id.to_owned()).bind(one.to_owned()).bind(other.to_owned());
+        let Some(row) = query.fetch_optional(self.reader()).await? else { return Ok(None) };
+        let since: i64 = row.try_get("unknown_since")?;
+        Ok(Some(UnansweredMessage { id: row.try_get("id")?, kind: row.try_get("kind")?, since }))
     }
 
     /// Returns the number of messages that wait or are unanswered.

@@ -1,0 +1,208 @@
+//! `svc agent` as a process of its own, in a directory that it keeps.
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, BufReader, Read},
+    path::Path,
+    process::{Child, Command, Stdio},
+};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use svc::network::ChainAndIndexer;
+use svc_devnet::Devnet;
+use svc_store::small_disk::SmallDisk;
+
+use super::{AdminAnswer, answer, request, resolution::registry_id, take_port};
+use crate::e2e::{harness::TEST_TIMEOUT, secrets::SERVER_PROGRAM};
+
+/// The phrase of the agent's account; other tests derive it from bytes.
+const PHRASE: &str = "jelly better achieve collect unaware mountain thought cargo oxygen act hood bridge";
+pub(super) const STORE_KEY: &str = "AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=";
+
+pub(super) fn own_account() -> String {
+    let key = svc_wire::account_key::AccountKey::from_mnemonic(PHRASE).expect("a phrase");
+    key.public_key().address("svc").expect("an address").to_string()
+}
+
+/// The settings of an agent in a directory, whose ports it keeps.
+pub(super) struct AgentHome {
+    pub(super) directory: tempfile::TempDir,
+    rpc: String,
+    indexer: String,
+    corporation_id: u64,
+    admin: u16,
+    pub(super) public: u16,
+    pub(super) webhook: Option<String>,
+    /// Other settings than the usual ones.
+    pub(super) settings: BTreeMap<&'static str, String>,
+    /// The small disk on which the process runs.
+    pub(super) disk: Option<SmallDisk>,
+}
+
+impl AgentHome {
+    pub(super) fn new(network: &ChainAndIndexer) -> Self {
+        Self::at(&network.devnet, network.indexer_origin())
+    }
+
+    pub(super) fn at(devnet: &Devnet, indexer: String) -> Self {
+        let (admin, public) = (take_port(0), take_port(0));
+        Self {
+            directory: tempfile::tempdir().expect("a directory"),
+            rpc: devnet.node.origin(),
+            indexer,
+            corporation_id: registry_id(devnet),
+            admin: admin.1.port(),
+            public: public.1.port(),
+            webhook: None,
+            settings: BTreeMap::new(),
+            disk: None,
+        }
+    }
+
+    pub(super) fn path(&self, name: &str) -> std::path::PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Copies a file of the directory.
+    pub(super) fn keep(&self, name: &str, copy: &str) {
+        std::fs::copy(self.path(name), self.path(copy)).expect("copied");
+    }
+
+    /// Puts a copy in the place of the store.
+    pub(super) fn restore(&self, copy: &str) {
+        for suffix in ["-wal", "-shm"] {
+            let _ = std::fs::remove_file(self.path(&format!("agent.db{suffix}")));
+        }
+        self.keep(copy, "agent.db");
+        // The lock file has the newest commit of the store, which a backup of the whole directory would have too.
+        for file in std::fs::read_dir(self.directory.path()).expect("readable").flatten() {
+            if file.file_name().to_string_lossy().starts_with("agent.db.") {
+                std::fs::remove_file(file.path()).expect("removed");
+            }
+        }
+    }
+
+    /// The log of the DID as the running agent serves it.
+    pub(super) async fn published_log(&self) -> Vec<u8> {
+        let log = reqwest::get(format!("http://localhost:{}/.well-known/did.jsonl", self.public)).await;
+        log.expect("served").bytes().await.expect("a log").to_vec()
+    }
+
+    pub(super) fn command(&self, words: &[&str]) -> Command {
+        let text = |path: &Path| path.to_str().expect("a text").to_owned();
+        let mut command =
+            self.disk.as_ref().map_or_else(|| Command::new(SERVER_PROGRAM), |disk| disk.command(SERVER_PROGRAM));
+        command
+            .arg("agent")
+            .args(words)
+            .env_clear()
+            .envs([
+                ("SVC_ACCOUNT_MNEMONIC", PHRASE.to_owned()),
+                ("SVC_AGENT_STORE_KEY", STORE_KEY.to_owned()),
+                ("SVC_AGENT_DB", format!("sqlite://{}?mode=rwc", text(&self.path("agent.db")))),
+                ("AGENT_MODE", "delegated".to_owned()),
+                ("AGENT_DELEGATED_PARENT_VS_DID", "did:web:parent.example".to_owned()),
+                ("SVC_CORPORATION_ID", self.corporation_id.to_string()),
+                ("SVC_RPC_ENDPOINT_URL", self.rpc.clone()),
+                ("SVC_INDEXER_BASE_URL", self.indexer.clone()),
+                ("SVC_INDEXER_SUBSCRIPTION_SCOPE", "corporation".to_owned()),
+                ("PUBLIC_API_BASE_URL", format!("http://localhost:{}", self.public)),
+                ("PUBLIC_API_PORT", self.public.to_string()),
+                ("PUBLIC_API_BIND", "127.0.0.1".to_owned()),
+                ("ADMIN_API_PORT", self.admin.to_string()),
+                ("SVC_ALLOW_PRIVATE_HOSTS", "true".to_owned()),
+                ("AGENT_LOG_LEVEL", "info".to_owned()),
+            ])
+            .envs(self.webhook.iter().map(|url| ("EVENTS_WEBHOOK_URL", url.clone())))
+            .envs(&self.settings)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Starts the agent, and returns when it serves.
+    pub(super) fn start(&self) -> AgentProcess {
+        let mut child = self.command(&[]).spawn().expect("svc starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("piped"));
+        let mut log = String::new();
+        loop {
+            let mut line = String::new();
+            assert!(lines.read_line(&mut line).expect("readable") > 0, "svc ended: {log}");
+            log.push_str(&line);
+            let parsed: Value = serde_json::from_str(&line).unwrap_or_default();
+            if parsed["msg"] == "serving the agent" {
+                break;
+            }
+        }
+        // A pipe without a reader would stop the process.
+        let log = std::thread::spawn(move || {
+            let _ = lines.read_to_string(&mut log);
+            log
+        });
+        AgentProcess { child, admin: format!("http://127.0.0.1:{}", self.admin), log }
+    }
+
+    /// Runs a command, or an agent that does not start: success and output.
+    pub(super) async fn run(&self, words: &[&str]) -> (bool, String) {
+        let mut command = tokio::process::Command::from(self.command(words));
+        command.kill_on_drop(true);
+        let output = tokio::time::timeout(TEST_TIMEOUT, command.output()).await.expect("in time").expect("it runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.success(), text(&output.stdout) + &text(&output.stderr))
+    }
+}
+
+pub(super) struct AgentProcess {
+    pub(super) child: Child,
+    admin: String,
+    log: std::thread::JoinHandle<String>,
+}
+
+impl AgentProcess {
+    pub(super) async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> AdminAnswer {
+        let request = request(method, &format!("{}{path}", self.admin));
+        answer(match body {
+            Some(body) => request.header("content-type", "application/json").body(body.to_string()),
+            None => request,
+        })
+        .await
+    }
+
+    pub(super) async fn info(&self) -> Value {
+        self.send("GET", "/v2/agent/info", None).await.body
+    }
+
+    pub(super) async fn add(&self, id: &str) -> AdminAnswer {
+        let body = json!({"id": id, "type": "MCP", "serviceEndpoint": "https://example.com/mcp"});
+        self.send("POST", "/v2/vt/service-endpoints", Some(&body)).await
+    }
+
+    /// Waits until the newest document is resolved; that changes with blocks.
+    pub(super) async fn await_idle(&self, network: &ChainAndIndexer) -> Value {
+        let mut heights = network.devnet.node.watch_heights();
+        let waited = tokio::time::timeout(TEST_TIMEOUT, async {
+            loop {
+                let info = self.info().await;
+                if info["resolution"]["state"] == "idle" {
+                    return info;
+                }
+                heights.changed().await.expect("blocks");
+            }
+        });
+        waited.await.expect("idle in time")
+    }
+
+    pub(super) fn kill(mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("gone");
+    }
+
+    /// Stops as a service manager does; returns whether the exit code was 0, and the log.
+    pub(super) fn terminate(mut self) -> (bool, String) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM).expect("sent");
+        let is_ok = self.child.wait().expect("ends").success();
+        (is_ok, self.log.join().expect("a log"))
+    }
+}

@@ -1,0 +1,252 @@
+//! Two agents as processes of their own, with flows between them: killed at any moment, with a restored backup, and without space on the
+//! disk. The chain counts the credentials that were paid for.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde_json::{Value, json};
+use svc_devnet::DevnetConfig;
+use svc_store::small_disk::{SmallDisk, fill};
+
+use super::{
+    agent_process::{AgentHome, AgentProcess},
+    identity_process::{BRANCH_PHRASE, all, ask_until_ok, did_of, import_organisation, kills, standalone},
+};
+use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork, network_config, start_network};
+
+/// Anchors the credentials of the schemas that an agent's ecosystem has, as the operator of its corporation does.
+async fn anchor_schemas(world: &TestNetwork, agent: &AgentProcess) {
+    let signed = async || all(agent, SCHEMAS).await;
+    let wanted = world.network.devnet.schemas_of_agents();
+    world.wait_until("the credentials of the schemas", async || signed().await.len() >= wanted).await;
+    for one in signed().await.iter().filter(|one| one["state"] == "signed") {
+        world.call_ok("svc.ledger.di.storeDigest", json!({"digest": one["digest"]})).await;
+    }
+}
+
+const SCHEMAS: &str = "/v2/vt/schema-credentials";
+
+/// A validator with an ecosystem of its own, and an applicant that it has made trusted by a flow.
+struct TwoAgents {
+    world: TestNetwork,
+    validator_home: AgentHome,
+    applicant_home: AgentHome,
+    validator: AgentProcess,
+    applicant: AgentProcess,
+    applicant_did: String,
+}
+
+impl TwoAgents {
+    async fn start(disk: Option<SmallDisk>) -> Self {
+        let mut config = network_config(100);
+        config.devnet = DevnetConfig { scenario: "peers".to_owned(), ..config.devnet };
+        config.agent.is_off = true;
+        let world = start_network(config).await;
+        let mut validator_home = standalone(&world);
+        if let Some(disk) = disk {
+            let url = format!("sqlite://{}?mode=rwc", disk.path("agent.db"));
+            validator_home.settings.extend([("SVC_AGENT_DB", url), ("SVC_MIN_FREE_DISK", "0".to_owned())]);
+            validator_home.disk = Some(disk);
+        }
+        let validator = validator_home.start();
+        let did = did_of(&validator).await;
+        let mut applicant_home = AgentHome::at(&world.network.devnet, world.network.indexer_origin());
+        applicant_home.settings = BTreeMap::from([
+            ("AGENT_DELEGATED_PARENT_VS_DID", did.clone()),
+            ("SVC_ACCOUNT_MNEMONIC", BRANCH_PHRASE.to_owned()),
+            ("TRUSTED_ECS_ECOSYSTEM_DIDS", world.network.devnet.ecosystem_did().expect("an ecosystem").to_owned()),
+            ("ECS_CLAIMS_SERVICE_NAME", "Branch".to_owned()),
+            ("ECS_CLAIMS_SERVICE_TYPE", "DevnetService".to_owned()),
+            ("ECS_CLAIMS_SERVICE_DESCRIPTION", "Depends on another.".to_owned()),
+            ("ECS_CLAIMS_SERVICE_MINIMUM_AGE_REQUIRED", "0".to_owned()),
+            ("ECS_CLAIMS_SERVICE_TERMS_AND_CONDITIONS_URI", "https://branch.example/terms".to_owned()),
+            ("ECS_CLAIMS_SERVICE_PRIVACY_POLICY_URI", "https://branch.example/privacy".to_owned()),
+        ]);
+        let applicant = applicant_home.start();
+        let applicant_did = did_of(&applicant).await;
+        let stranger = "did:web:stranger.example".to_owned();
+        let dids = [("agent", &did), ("branch", &applicant_did), ("stranger", &stranger)];
+        let dids = dids.map(|(name, did)| (name.to_owned(), did.clone()));
+        world.network.devnet.admit_agents(&dids).await.expect("admitted");
+        import_organisation(&world, &validator, &did).await;
+        for (did, pattern) in [(&did, "self"), (&applicant_did, "parent")] {
+            world.await_verdict_on(did, |verdict| verdict["trusted"] == true && verdict["pattern"] == pattern).await;
+        }
+        anchor_schemas(&world, &validator).await;
+        Self { world, validator_home, applicant_home, validator, applicant, applicant_did }
+    }
+
+    /// The operator of the applicant's corporation starts the application for a license; returns the participant.
+    async fn apply(&self) -> u64 {
+        let issuer = self.world.id_of("flows.license.issuer");
+        let given = json!({"role": "HOLDER", "validator_participant_id": issuer, "did": self.applicant_did});
+        let started = self.world.call_ok("svc.ledger.pp.startParticipantOp", given).await;
+        started["response"]["participant_id"].as_str().and_then(|id| id.parse().ok()).expect("an id")
+    }
+
+    /// The newest flow of a participant at an agent.
+    async fn flow(&self, agent: &AgentProcess, participant: u64) -> Value {
+        let path = format!("/v2/vt/flows?applicantParticipantId={participant}");
+        let found = agent.send("GET", &path, None).await.body;
+        found["items"].as_array().and_then(|all| all.last()).cloned().unwrap_or_default()
+    }
+
+    /// Waits for the flow of a participant at an agent; it changes with blocks.
+    async fn await_flow(&self, agent: &AgentProcess, participant: u64, is_wanted: impl Fn(&Value) -> bool) -> Value {
+        let mut last = Value::Null;
+        let mut heights = self.world.network.devnet.node.watch_heights();
+        let waited = tokio::time::timeout(TEST_TIMEOUT, async {
+            loop {
+                last = self.flow(agent, participant).await;
+                if is_wanted(&last) {
+                    return;
+                }
+                heights.changed().await.expect("blocks");
+            }
+        });
+        let in_time = waited.await.is_ok();
+        let sides = [self.flow(&self.applicant, participant).await, self.flow(&self.validator, participant).await];
+        assert!(in_time, "the flow is {last:#}, on both sides {sides:#?}");
+        last
+    }
+
+    /// Validates the applicant with claims of a grade; returns the session.
+    async fn validate(&self, participant: u64, grade: &str) -> String {
+        let flow = self.await_flow(&self.validator, participant, |flow| flow["flowState"] == "VALIDATING").await;
+        let session = flow["participantSessionId"].as_str().expect("a session").to_owned();
+        let path = format!("/v2/vt/flows/{session}");
+        let claims = json!({"claims": {"grade": grade}});
+        let edited = self.validator.send("PUT", &format!("{path}/claims"), Some(&claims)).await;
+        assert_eq!(edited.status, 200, "{}", edited.body);
+        ask_until_ok(&self.world, &self.validator, &format!("{path}/validate"), &json!({})).await;
+        session
+    }
+
+    /// Waits until both sides have completed a round. Where a message was lost with the process that it was for, its sender shows that, and
+    /// the applicant's operator has it begin again.
+    async fn await_completed(&self, participant: u64, round: u64) -> (Value, Value) {
+        let mut heights = self.world.network.devnet.node.watch_heights();
+        let mut handled = Value::Null;
+        let completed = tokio::time::timeout(TEST_TIMEOUT, async {
+            loop {
+                let sides =
+                    [self.flow(&self.applicant, participant).await, self.flow(&self.validator, participant).await];
+                if sides.iter().all(|flow| flow["flowState"] == "COMPLETED" && flow["round"] == round) {
+                    return sides;
+                }
+                if let Some(lost) =
+                    sides.iter().map(|flow| &flow["unanswered"]).find(|one| one.is_object() && **one != handled)
+                {
+                    let path = format!(
+                        "/v2/vt/flows/{}/resend",
+                        sides[0]["participantSessionId"].as_str().expect("a session")
+                    );
+                    self.applicant.send("POST", &path, Some(&json!({}))).await;
+                    handled = lost.clone();
+                }
+                heights.changed().await.expect("blocks");
+            }
+        });
+        match completed.await {
+            Ok([held, issued]) => (held, issued),
+            Err(_) => {
+                let sides =
+                    [self.flow(&self.applicant, participant).await, self.flow(&self.validator, participant).await];
+                panic!("round {round} is not completed: {sides:#?}")
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn flows_of_agents_that_are_killed_at_any_moment_are_paid_once_for_each_validation() {
+    let mut agents = TwoAgents::start(None).await;
+    let participant = agents.apply().await;
+    let session = agents.validate(participant, "A").await;
+    agents.await_completed(participant, 1).await;
+    let mut random = fastrand::Rng::with_seed(26);
+    let rounds = (kills() / 4).max(2) as u64;
+    for round in 2..=rounds {
+        agents.world.call_ok("svc.ledger.pp.renewParticipantOp", json!({"id": participant})).await;
+        let same = agents.validate(participant, &format!("B{round}")).await;
+        assert_eq!(same, session);
+        // The kills come before, within or behind each step of either side.
+        for _ in 0..4 {
+            tokio::time::sleep(Duration::from_millis(random.u64(0..500))).await;
+            if random.bool() {
+                agents.validator.kill();
+                agents.validator = agents.validator_home.start();
+            } else {
+                agents.applicant.kill();
+                agents.applicant = agents.applicant_home.start();
+            }
+        }
+        let (held, issued) = agents.await_completed(participant, round).await;
+        assert_eq!(held["credentialId"], issued["credentialId"], "round {round}");
+        assert_eq!(agents.world.records_of(&session).await as u64, round, "one for each validation");
+    }
+    assert!(agents.validator.terminate().0 && agents.applicant.terminate().0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_restored_backup_pays_for_no_credential_that_the_chain_has_already() {
+    let mut agents = TwoAgents::start(None).await;
+    // The backup knows the applicant, and not its license.
+    assert!(agents.validator.terminate().0);
+    agents.validator_home.keep("agent.db", "backup.db");
+    agents.validator = agents.validator_home.start();
+    let participant = agents.apply().await;
+    let session = agents.validate(participant, "A").await;
+    let (first, _) = agents.await_completed(participant, 1).await;
+    let log = agents.validator_home.published_log().await;
+    std::fs::write(agents.validator_home.path("published.jsonl"), log).expect("written");
+    assert!(agents.validator.terminate().0);
+    agents.validator_home.restore("backup.db");
+    let (is_ok, shown) = agents.validator_home.run(&[]).await;
+    assert!(!is_ok && shown.contains("older than"), "{shown}");
+    let log = agents.validator_home.path("published.jsonl");
+    let (is_ok, shown) = agents.validator_home.run(&["recover", "--log", log.to_str().expect("a text")]).await;
+    assert!(is_ok, "{shown}");
+    agents.validator = agents.validator_home.start();
+    let validator = &agents.validator;
+    let path = format!("/v2/vt/flows/{session}");
+    let asked = agents.applicant.send("POST", &format!("{path}/resend"), Some(&json!({}))).await;
+    assert_eq!(asked.status, 200, "{}", asked.body);
+    let blocked = |flow: &Value| flow["blocked"]["reason"] == "ALREADY_ISSUED";
+    agents.await_flow(validator, participant, blocked).await;
+    assert_eq!(agents.world.records_of(&session).await, 1, "nothing is paid again");
+    // The operator has seen it, and has another one issued. The claims of the first have gone with the store.
+    let refused = validator.send("POST", &format!("{path}/validate"), Some(&json!({}))).await;
+    assert_eq!(refused.error(), (422, "INVALID_CLAIMS"), "{}", refused.body);
+    let claims = json!({"claims": {"grade": "A"}});
+    let edited = validator.send("PUT", &format!("{path}/claims"), Some(&claims)).await;
+    assert_eq!(edited.status, 200, "{}", edited.body);
+    ask_until_ok(&agents.world, validator, &format!("{path}/validate"), &json!({})).await;
+    let is_another = |flow: &Value| flow["flowState"] == "COMPLETED" && flow["credentialId"] != first["credentialId"];
+    agents.await_flow(&agents.applicant, participant, is_another).await;
+    assert_eq!(agents.world.records_of(&session).await, 2);
+    assert!(agents.validator.terminate().0 && agents.applicant.terminate().0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_space_on_the_disk_a_flow_stands_still_and_with_space_again_it_goes_on() {
+    let Some(disk) = SmallDisk::mount("size=8m") else { return };
+    let outside = disk.outside();
+    let agents = TwoAgents::start(Some(disk)).await;
+    let participant = agents.apply().await;
+    let waits = |flow: &Value| flow["flowState"] == "VALIDATING";
+    let flow = agents.await_flow(&agents.validator, participant, waits).await;
+    let session = flow["participantSessionId"].as_str().expect("a session").to_owned();
+    let filler = fill(&outside);
+    let path = format!("/v2/vt/flows/{session}");
+    let claims = json!({"claims": {"grade": "A"}});
+    let refused = agents.validator.send("PUT", &format!("{path}/claims"), Some(&claims)).await;
+    assert_eq!(refused.error(), (503, "NOT_READY"), "{}", refused.body);
+    // The applicant's next message stays with it.
+    let asked = agents.applicant.send("POST", &format!("{path}/resend"), Some(&json!({}))).await;
+    assert_eq!(asked.status, 200, "{}", asked.body);
+    std::fs::remove_file(filler).expect("removed");
+    agents.validate(participant, "A").await;
+    agents.await_completed(participant, 1).await;
+    assert_eq!(agents.world.records_of(&session).await, 1);
+    assert!(agents.validator.terminate().0 && agents.applicant.terminate().0);
+}
