@@ -36,6 +36,11 @@ pub(crate) fn flow_session_of(key: &str) -> Option<(&str, u32)> {
     Some((session, round.parse().ok()?))
 }
 
+/// Returns the name of the transactions of one attempt to validate a participant.
+pub(crate) fn validation_key(session: &str, round: u32, attempt: u32) -> String {
+    format!("validation:{session}:{round}:{attempt}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,9 +53,4 @@ mod tests {
         }
         assert_eq!(flow_session_of("session/did:web:a/b"), None);
     }
-}
-
-/// Returns the name of the transactions of one attempt to validate a participant.
-pub(crate) fn validation_key(session: &str, round: u32, attempt: u32) -> String {
-    format!("validation:{session}:{round}:{attempt}")
 }
