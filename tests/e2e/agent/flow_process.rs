@@ -1,7 +1,11 @@
 //! Two agents as processes of their own, with flows between them: killed at any moment, with a restored backup, and without space on the
 //! disk. The chain counts the credentials that were paid for.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use serde_json::{Value, json};
 use svc_devnet::DevnetConfig;
@@ -12,6 +16,39 @@ use super::{
     identity_process::{BRANCH_PHRASE, all, ask_until_ok, did_of, import_organisation, kills, standalone},
 };
 use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork, network_config, start_network};
+
+/// The changes of flows that a webhook consumer has heard, by id and in order: at least once, and the same each time.
+#[derive(Clone, Default)]
+struct HeardChanges(Arc<Mutex<Vec<(String, Value)>>>);
+
+impl HeardChanges {
+    /// Starts a consumer; its URL.
+    async fn start(&self) -> String {
+        let hears = self.clone();
+        let route = axum::routing::post(async move |axum::Json(body): axum::Json<Value>| {
+            if body["type"] == "vt.flows.state-updated" {
+                let id = body["id"].as_str().expect("an id").to_owned();
+                let mut heard = hears.0.lock().expect("not poisoned");
+                match heard.iter().find(|(known, _)| *known == id) {
+                    Some((_, before)) => assert_eq!(*before, body["data"], "one id is one change"),
+                    None => heard.push((id, body["data"].clone())),
+                }
+            }
+        });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}/", listener.local_addr().expect("an address"));
+        tokio::spawn(async move { axum::serve(listener, axum::Router::new().route("/", route)).await });
+        url
+    }
+
+    /// The states of a session's flow in a round, in order.
+    fn states(&self, session: &str, round: u64) -> Vec<String> {
+        let heard = self.0.lock().expect("not poisoned");
+        let of_round =
+            heard.iter().filter(|(_, data)| data["participantSessionId"] == session && data["round"] == round);
+        of_round.map(|(_, data)| data["flowState"].as_str().expect("a state").to_owned()).collect()
+    }
+}
 
 /// Anchors the credentials of the schemas that an agent's ecosystem has, as the operator of its corporation does.
 async fn anchor_schemas(world: &TestNetwork, agent: &AgentProcess) {
@@ -33,6 +70,8 @@ struct TwoAgents {
     validator: AgentProcess,
     applicant: AgentProcess,
     applicant_did: String,
+    heard_by_validator: HeardChanges,
+    heard_by_applicant: HeardChanges,
 }
 
 impl TwoAgents {
@@ -41,7 +80,9 @@ impl TwoAgents {
         config.devnet = DevnetConfig { scenario: "peers".to_owned(), ..config.devnet };
         config.agent.is_off = true;
         let world = start_network(config).await;
+        let [heard_by_validator, heard_by_applicant] = [HeardChanges::default(), HeardChanges::default()];
         let mut validator_home = standalone(&world);
+        validator_home.webhook = Some(heard_by_validator.start().await);
         if let Some(disk) = disk {
             let url = format!("sqlite://{}?mode=rwc", disk.path("agent.db"));
             validator_home.settings.extend([("SVC_AGENT_DB", url), ("SVC_MIN_FREE_DISK", "0".to_owned())]);
@@ -50,6 +91,7 @@ impl TwoAgents {
         let validator = validator_home.start();
         let did = did_of(&validator).await;
         let mut applicant_home = AgentHome::at(&world.network.devnet, world.network.indexer_origin());
+        applicant_home.webhook = Some(heard_by_applicant.start().await);
         applicant_home.settings = BTreeMap::from([
             ("AGENT_DELEGATED_PARENT_VS_DID", did.clone()),
             ("SVC_ACCOUNT_MNEMONIC", BRANCH_PHRASE.to_owned()),
@@ -72,7 +114,16 @@ impl TwoAgents {
             world.await_verdict_on(did, |verdict| verdict["trusted"] == true && verdict["pattern"] == pattern).await;
         }
         anchor_schemas(&world, &validator).await;
-        Self { world, validator_home, applicant_home, validator, applicant, applicant_did }
+        Self {
+            world,
+            validator_home,
+            applicant_home,
+            validator,
+            applicant,
+            applicant_did,
+            heard_by_validator,
+            heard_by_applicant,
+        }
     }
 
     /// The operator of the applicant's corporation starts the application for a license; returns the participant.
@@ -163,6 +214,14 @@ async fn flows_of_agents_that_are_killed_at_any_moment_are_paid_once_for_each_va
     let participant = agents.apply().await;
     let session = agents.validate(participant, "A").await;
     agents.await_completed(participant, 1).await;
+    // Each change of state is one webhook, on both sides.
+    let of_validator = "AWAITING_OR VALIDATING VALIDATION_TX_SUBMITTED VALIDATED CRED_OFFERED COMPLETED";
+    let of_applicant = "AWAITING_OP OR_SENT VALIDATING VALIDATED CRED_OFFERED COMPLETED";
+    for (heard, expected) in [(&agents.heard_by_validator, of_validator), (&agents.heard_by_applicant, of_applicant)] {
+        let states = async || heard.states(&session, 1).join(" ");
+        agents.world.wait_until("the webhooks are there", async || states().await.ends_with("COMPLETED")).await;
+        assert_eq!(states().await, expected);
+    }
     let mut random = fastrand::Rng::with_seed(26);
     let rounds = (kills() / 4).max(2) as u64;
     for round in 2..=rounds {
@@ -183,6 +242,10 @@ async fn flows_of_agents_that_are_killed_at_any_moment_are_paid_once_for_each_va
         let (held, issued) = agents.await_completed(participant, round).await;
         assert_eq!(held["credentialId"], issued["credentialId"], "round {round}");
         assert_eq!(agents.world.records_of(&session).await as u64, round, "one for each validation");
+        for heard in [&agents.heard_by_validator, &agents.heard_by_applicant] {
+            let is_over = async || heard.states(&session, round).last().is_some_and(|state| state == "COMPLETED");
+            agents.world.wait_until("the webhooks of the round are there", is_over).await;
+        }
     }
     assert!(agents.validator.terminate().0 && agents.applicant.terminate().0);
 }

@@ -120,6 +120,16 @@ async fn a_holder_is_validated_by_the_agent_gets_its_credential_and_loses_it_wit
     let shown = format!("vpr-schemas-cs-{}-vtc-vp", world.id_of("flows.license.schema"));
     let is_presented = async || world.presented(APPLICANT).contains(&shown);
     world.wait_until("the document presents it", async || is_presented().await).await;
+    // Everyone who resolves the DID sees it, verified.
+    let url = format!("{}/v4/verifiable-trust/resolve", world.network.indexer_origin());
+    let wanted = json!({"did": world.agent_did(APPLICANT), "presentations": true});
+    world
+        .wait_until("the index has it among the presentations", async || {
+            let answer = reqwest::Client::new().post(&url).json(&wanted).send().await.expect("an answer");
+            let shown: Value = answer.json().await.expect("JSON");
+            shown["presentations"].to_string().contains(held["credentialId"].as_str().expect("an id"))
+        })
+        .await;
 
     // It asks once more: the same credential comes again, and nothing is paid.
     applicant.call(&session, &FlowCall::Resend { claims: None }).await.expect("sent again");
