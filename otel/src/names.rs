@@ -31,6 +31,10 @@ pub mod span {
     pub const TRIGGER_RESOLUTION: &str = "trigger_resolution";
     /// Transaction that anchors the digest of a credential.
     pub const ANCHOR_CREDENTIAL: &str = "anchor_credential";
+    /// One request to the agent's admin API; exported as `<method> <route>`.
+    pub const ADMIN: &str = "admin_request";
+    /// A participant that is read for its flows.
+    pub const READ_PARTICIPANT: &str = "read_participant";
     /// A step of this agent in a flow.
     pub const FLOW_STEP: &str = "flow_step";
     /// Transaction that validates a participant in a flow.
@@ -47,6 +51,10 @@ pub mod span {
 pub mod attribute {
     /// Id of a flow.
     pub const FLOW: &str = "svc.flow.id";
+    /// Route of the admin API, with its parameters in braces.
+    pub const HTTP_ROUTE: &str = "http.route";
+    /// Id of a participant.
+    pub const PARTICIPANT: &str = "svc.participant.id";
     /// Step of a flow.
     pub const FLOW_STEP: &str = "svc.flow.step";
     /// The beginning of a hash of the peer's DID.

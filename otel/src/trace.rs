@@ -235,10 +235,10 @@ pub fn trigger_span(did: &str, version: u64) -> Span {
     )
 }
 
-/// Opens the span of the transaction that anchors the digest of a credential. It begins a trace.
-pub fn anchor_span(did: &str, credential: &str, schema_id: u64) -> Span {
+/// Opens the span of the transaction that anchors the digest of a credential. Without a parent it begins a trace.
+pub fn anchor_span(parent: &Span, did: &str, credential: &str, schema_id: u64) -> Span {
     tracing::info_span!(
-        parent: None,
+        parent: parent.id(),
         span::ANCHOR_CREDENTIAL,
         { attribute::DID } = did,
         { attribute::CREDENTIAL } = credential,
@@ -246,9 +246,34 @@ pub fn anchor_span(did: &str, credential: &str, schema_id: u64) -> Span {
     )
 }
 
-/// Opens the span of a step of a flow.
-pub fn flow_step_span(flow: &str, step: &'static str) -> Span {
-    tracing::info_span!(span::FLOW_STEP, { attribute::FLOW } = flow, { attribute::FLOW_STEP } = step)
+/// Opens the server span of one request to the agent's admin API, below the span of its caller.
+pub fn admin_span(method: &str, route: &str, headers: &http::HeaderMap) -> Span {
+    let span = tracing::info_span!(
+        parent: None,
+        span::ADMIN,
+        otel.name = format!("{method} {route}"),
+        otel.kind = "server",
+        { attribute::HTTP_METHOD } = method,
+        { attribute::HTTP_ROUTE } = route,
+        { attribute::HTTP_STATUS } = Empty,
+    );
+    adopt_remote_parent(&span, &|_| None, Some(headers));
+    span
+}
+
+/// Opens the span of the read of a participant for its flows. It begins a trace.
+pub fn participant_read_span(participant: u64) -> Span {
+    let id = i64::try_from(participant).unwrap_or(i64::MAX);
+    tracing::info_span!(parent: None, span::READ_PARTICIPANT, { attribute::PARTICIPANT } = id)
+}
+
+/// Opens the span of a step of a flow, below the one that the work goes back to.
+pub fn flow_step_span(flow: &str, step: &'static str, traceparent: Option<&str>) -> Span {
+    let span =
+        tracing::info_span!(parent: None, span::FLOW_STEP, { attribute::FLOW } = flow, { attribute::FLOW_STEP } = step);
+    let of_record = |key: &str| traceparent.filter(|_| key == "traceparent").map(str::to_owned);
+    adopt_remote_parent(&span, &of_record, None);
+    span
 }
 
 /// Opens the span of the transaction that validates the applicant of a flow.

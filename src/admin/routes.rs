@@ -18,9 +18,10 @@ use axum::{
 };
 use svc_agent::{AgentPart, Refusal, RefusalCode, TokenCheck};
 use svc_net::listener::{ClientConnection, HttpListener};
-use svc_otel::metrics;
+use svc_otel::{metrics, trace};
 use svc_wire::secret::SecretString;
 use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument;
 use utoipa::openapi::{
     ComponentsBuilder, InfoBuilder, OpenApi, OpenApiBuilder, RefOr, Schema,
     security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme},
@@ -164,7 +165,10 @@ async fn admit(State(api): State<AdminApi>, mut request: Request, next: Next) ->
     let response = match admitted {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
-            next.run(request).await
+            let span = trace::admin_span(request.method().as_str(), &route, request.headers());
+            let response = next.run(request).instrument(span.clone()).await;
+            trace::record_http_status(&span, response.status().as_u16());
+            response
         }
         Err(refusal) => refuse(refusal),
     };

@@ -300,6 +300,9 @@ pub struct FlowRecord {
     /// Paid credentials of the present session in rounds that are not kept any more.
     #[serde(default)]
     pub paid_before: usize,
+    /// W3C traceparent of the call, the event or the message that the present work goes back to.
+    #[serde(default)]
+    pub traceparent: Option<String>,
     /// Time at which the record was made.
     pub created_at: i64,
     /// Time of the last change.

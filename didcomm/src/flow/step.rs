@@ -250,6 +250,7 @@ fn begin_round(mut record: FlowRecord, cause: &Cause) -> FlowRecord {
     (record.held_offer, record.received) = (None, None);
     record.refusal = None;
     record.oob_link = None;
+    record.traceparent = None;
     record.round = match &cause.read {
         Some(read) => record.round.next(read),
         None => RoundStart { number: record.round.number.saturating_add(1), ..record.round },

@@ -161,12 +161,15 @@ pub(super) struct AgentProcess {
 
 impl AgentProcess {
     pub(super) async fn send(&self, method: &str, path: &str, body: Option<&Value>) -> AdminAnswer {
+        answer(self.request(method, path, body)).await
+    }
+
+    pub(super) fn request(&self, method: &str, path: &str, body: Option<&Value>) -> reqwest::RequestBuilder {
         let request = request(method, &format!("{}{path}", self.admin));
-        answer(match body {
+        match body {
             Some(body) => request.header("content-type", "application/json").body(body.to_string()),
             None => request,
-        })
-        .await
+        }
     }
 
     pub(super) async fn info(&self) -> Value {

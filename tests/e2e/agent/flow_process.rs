@@ -7,12 +7,14 @@ use std::{
     time::Duration,
 };
 
+use fake_opentelemetry_collector::{ExportedSpan, FakeCollectorServer};
 use serde_json::{Value, json};
 use svc_devnet::DevnetConfig;
 use svc_store::small_disk::{SmallDisk, fill};
 
 use super::{
     agent_process::{AgentHome, AgentProcess},
+    answer,
     identity_process::{BRANCH_PHRASE, all, ask_until_ok, did_of, import_organisation, kills, standalone},
 };
 use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork, network_config, start_network};
@@ -312,4 +314,59 @@ async fn without_space_on_the_disk_a_flow_stands_still_and_with_space_again_it_g
     agents.await_completed(participant, 1).await;
     assert_eq!(agents.world.records_of(&session).await, 1);
     assert!(agents.validator.terminate().0 && agents.applicant.terminate().0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_from_the_call_to_the_delivered_credential_is_one_trace() {
+    const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+    let mut collector = FakeCollectorServer::start().await.expect("a receiver");
+    let endpoint = collector.endpoint();
+    let spans: Arc<Mutex<Vec<ExportedSpan>>> = Arc::default();
+    let exported = Arc::clone(&spans);
+    // The receiver keeps few spans.
+    tokio::spawn(async move {
+        loop {
+            let batch = collector.exported_spans(1, TEST_TIMEOUT).await;
+            exported.lock().expect("not poisoned").extend(batch);
+        }
+    });
+    let mut agents = TwoAgents::start(None).await;
+    assert!(agents.validator.terminate().0);
+    agents.validator_home.settings.extend([
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc".to_owned()),
+        ("OTEL_METRICS_EXPORTER", "none".to_owned()),
+    ]);
+    agents.validator = agents.validator_home.start();
+    let participant = agents.apply().await;
+    let flow = agents.await_flow(&agents.validator, participant, |flow| flow["flowState"] == "VALIDATING").await;
+    let session = flow["participantSessionId"].as_str().expect("a session");
+    let path = format!("/v2/vt/flows/{session}");
+    let claims = json!({"claims": {"grade": "A"}});
+    assert_eq!(agents.validator.send("PUT", &format!("{path}/claims"), Some(&claims)).await.status, 200);
+    let call = agents.validator.request("POST", &format!("{path}/validate"), Some(&json!({})));
+    let called = answer(call.header("traceparent", format!("00-{TRACE}-b7ad6b7169203331-01"))).await;
+    assert_eq!(called.status, 200, "{}", called.body);
+    agents.await_completed(participant, 1).await;
+    assert!(agents.validator.terminate().0);
+    // The last spans of a process are exported when it ends.
+    let is_delivered =
+        |span: &ExportedSpan| span.name == "flow_step" && format!("{:?}", span.attributes).contains("deliver");
+    let has_all = async || spans.lock().expect("not poisoned").iter().any(is_delivered);
+    agents.world.wait_until("the spans are exported", has_all).await;
+    let spans = spans.lock().expect("not poisoned").clone();
+    let of_trace: Vec<&ExportedSpan> = spans.iter().filter(|span| span.trace_id == TRACE).collect();
+    let names: Vec<&str> = of_trace.iter().map(|span| span.name.as_str()).collect();
+    assert!(names.contains(&"POST /v2/vt/flows/{participantSessionId}/validate"), "{names:?}");
+    for name in ["validate_participant", "anchor_credential", "simulate", "sign", "broadcast", "await_inclusion"] {
+        assert!(names.contains(&name), "{name} in {names:?}");
+    }
+    let steps: String =
+        of_trace.iter().filter(|span| span.name == "flow_step").map(|span| format!("{:?}", span.attributes)).collect();
+    for step in ["send_validation", "offer", "sign", "anchor", "deliver"] {
+        assert!(steps.contains(step), "{step} in {steps}");
+    }
+    let begun = spans.iter().find(|span| span.name == "read_participant").expect("a read that an event prompted");
+    assert_eq!(begun.parent_span_id, "", "it begins a trace");
+    assert!(agents.applicant.terminate().0);
 }

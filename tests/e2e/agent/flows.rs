@@ -120,7 +120,7 @@ async fn a_holder_is_validated_by_the_agent_gets_its_credential_and_loses_it_wit
     let shown = format!("vpr-schemas-cs-{}-vtc-vp", world.id_of("flows.license.schema"));
     let is_presented = async || world.presented(APPLICANT).contains(&shown);
     world.wait_until("the document presents it", async || is_presented().await).await;
-    // Everyone who resolves the DID sees it, verified.
+    // The index has verified it, for all readers of the DID.
     let url = format!("{}/v4/verifiable-trust/resolve", world.network.indexer_origin());
     let wanted = json!({"did": world.agent_did(APPLICANT), "presentations": true});
     world

@@ -7,6 +7,7 @@ use prost_types::Any;
 use svc_otel::{metrics, trace};
 use svc_pipeline::EncodedMessage;
 use svc_wire::proto::svc::pp::v1::MsgCreateOrUpdateParticipantSession;
+use tracing::Span;
 
 use super::issuer::CredentialIssuer;
 use crate::{
@@ -55,7 +56,7 @@ impl CredentialIssuer {
         let (issuer, sent_row) = (self.clone(), row.clone());
         // A caller that goes away does not stop a sending: the signer would have its write, and the next caller would send another.
         let sending = tokio::spawn(async move {
-            let span = trace::anchor_span(&issuer.account.did, &sent_row.id, sent_row.schema_id);
+            let span = trace::anchor_span(&Span::none(), &issuer.account.did, &sent_row.id, sent_row.schema_id);
             let _held = issuer.sessions.hold(session_id(&sent_row.id)).await;
             issuer.send_session(&sent_row, &span).await
         });

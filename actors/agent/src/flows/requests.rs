@@ -113,7 +113,7 @@ impl FlowService {
         let change = |found: &FlowRecord, now: i64| {
             let end = call.perform(found, shown.as_ref(), now);
             refusal = end.refusal;
-            end.change.map(|(progress, messages)| FlowChange::with_messages(progress, messages))
+            end.change.map(|(progress, messages)| FlowChange::with_messages(progress, messages).of_call())
         };
         match self.change(&record.id, change).await {
             // An end needs no word to a peer that has gone.

@@ -8,7 +8,8 @@ use svc_didcomm::{
     flow::{FlowRecord, FlowState, Progress},
 };
 use svc_kit::wall_clock::now_millis;
-use svc_otel::metrics;
+use svc_otel::{metrics, trace};
+use tracing::{Instrument, Span};
 
 use super::{
     change_notes::note_changes, claims::ClaimSources, hearing::FlowHearing, messages::messages_of, schedule::next_look,
@@ -101,6 +102,12 @@ impl FlowChange {
         Self { progress, messages, contents: Vec::new(), due_at: None }
     }
 
+    /// The change of a call, whose trace has everything that follows.
+    pub fn of_call(mut self) -> Self {
+        self.progress.record.traceparent = trace::traceparent(&Span::current());
+        self
+    }
+
     pub fn with_content(mut self, content: FlowContent) -> Self {
         self.contents.push(content);
         self
@@ -109,7 +116,7 @@ impl FlowChange {
     fn into_write(self, now: i64) -> FlowWrite {
         let Self { progress, messages, contents, due_at } = self;
         let due_at = due_at.or_else(|| next_look(&progress, now));
-        FlowWrite { progress, messages, due_at, contents }
+        FlowWrite { progress, messages, due_at, contents }.in_trace()
     }
 }
 
@@ -254,7 +261,7 @@ impl FlowWork for FlowService {
 
     fn follow_participant(&self, id: u64) -> BoxFuture<'_, bool> {
         async move {
-            let followed = self.read_participant(id).await;
+            let followed = self.read_participant(id).instrument(trace::participant_read_span(id)).await;
             if let Err(reason) = &followed {
                 tracing::debug!(participant = id, reason, "a participant cannot be read");
             }

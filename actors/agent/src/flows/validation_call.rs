@@ -82,7 +82,7 @@ impl FlowService {
                 }
                 _ => return Err(wrong_state(&record)),
             };
-            if self.change_from(&record, change).await? {
+            if self.change_from(&record, change.of_call()).await? {
                 return self.get(session_id).await;
             }
         }

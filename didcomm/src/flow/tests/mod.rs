@@ -61,6 +61,7 @@ fn record(side: Side, variant: Variant, state: FlowState) -> FlowRecord {
         error_message: None,
         past: Vec::new(),
         paid_before: 0,
+        traceparent: None,
         created_at: NOW - 1_000,
         updated_at: NOW - 1_000,
         last_event_at: NOW - 1_000,

@@ -13,6 +13,7 @@ use svc_kit::wall_clock::now_millis;
 use svc_otel::{metrics, trace};
 use svc_pipeline::EncodedMessage;
 use svc_wire::{proto::svc::pp::v1::MsgCreateOrUpdateParticipantSession, timestamp};
+use tracing::Span;
 use uuid::Uuid;
 
 use super::outcome::{Done, StepStop, peer_has_gone};
@@ -176,7 +177,12 @@ impl FlowService {
         if let Some(hash) = write.find_earlier(&silent).await? {
             return Ok(Paid::Sent(hash));
         }
-        let span = trace::anchor_span(&account.did, credential.id.as_deref().unwrap_or_default(), record.schema_id);
+        let span = trace::anchor_span(
+            &Span::current(),
+            &account.did,
+            credential.id.as_deref().unwrap_or_default(),
+            record.schema_id,
+        );
         match write.send(message, granter, &span, &silent).await {
             Ok(hash) => {
                 if let Some(cost) = cost {

@@ -58,7 +58,7 @@ impl FlowService {
             None => self.look(&seen).await,
             Some(work) => {
                 let (name, started) = (name_of(work), Instant::now());
-                let span = trace::flow_step_span(flow_id, name);
+                let span = trace::flow_step_span(flow_id, name, seen.record.traceparent.as_deref());
                 let taken = self.take_work(&seen.record, work, waited).instrument(span).await;
                 let (outcome, end) = match taken {
                     Ok(Done::Changed) => ("done", StepEnd::Again),

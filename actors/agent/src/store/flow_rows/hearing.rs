@@ -251,7 +251,7 @@ async fn to_write(
         MessageParts { attachment: offered.and_then(|one| offer_of(id, one)), ..MessageParts::default() }
     });
     let due_at = next_look(&progress, now);
-    Ok(FlowWrite { progress, messages, due_at, contents })
+    Ok(FlowWrite { progress, messages, due_at, contents }.in_trace())
 }
 
 /// A stored offer as an attachment.

@@ -5,7 +5,9 @@ use svc_didcomm::{
     Message,
     flow::{FlowRecord, FlowState, Progress},
 };
+use svc_otel::trace;
 use svc_store::StatementBatch;
+use tracing::Span;
 
 use super::{
     contents::{self, FlowContent},
@@ -33,6 +35,17 @@ pub(crate) struct FlowWrite {
     pub due_at: Option<i64>,
     /// Credentials.
     pub contents: Vec<FlowContent>,
+}
+
+impl FlowWrite {
+    /// The write, with the trace that its flow belongs to: that of the first call, event or message that has prompted the present work.
+    pub fn in_trace(mut self) -> Self {
+        let record = &mut self.progress.record;
+        if record.traceparent.is_none() {
+            record.traceparent = trace::traceparent(&Span::current());
+        }
+        self
+    }
 }
 
 /// A flow that was stored.
