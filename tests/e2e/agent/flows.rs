@@ -1,9 +1,9 @@
 //! Flows of two agents on a chain: one validates and issues, the other applies.
 
 use serde_json::{Map, Value, json};
-use svc_agent::{FlowCall, FlowFilter, FlowRequest, FlowSide, RefusalCode, ValidationTerms};
+use svc_agent::{FlowCall, FlowFilter, FlowFormat, FlowRequest, FlowSide, RefusalCode, ValidationTerms};
 
-use super::identity::start_agents;
+use super::identity::{start_agents, start_agents_with};
 use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork};
 
 pub(super) const VALIDATOR: usize = 0;
@@ -69,6 +69,18 @@ impl TestNetwork {
         (id, begun["participantSessionId"].as_str().unwrap_or_default().to_owned())
     }
 
+    /// Waits until the index shows a credential among the presentations of the applicant, which it has verified.
+    async fn await_presentation(&self, credential: &Value) {
+        let url = format!("{}/v4/verifiable-trust/resolve", self.network.indexer_origin());
+        let wanted = json!({"did": self.agent_did(APPLICANT), "presentations": true});
+        self.wait_until("the index has it among the presentations", async || {
+            let answer = reqwest::Client::new().post(&url).json(&wanted).send().await.expect("an answer");
+            let shown: Value = answer.json().await.expect("JSON");
+            shown["presentations"].to_string().contains(credential.as_str().expect("an id"))
+        })
+        .await;
+    }
+
     pub(super) async fn records_of(&self, session: &str) -> usize {
         self.sessions().await.iter().filter(|(id, _)| id == session).map(|(_, records)| records).sum()
     }
@@ -120,16 +132,7 @@ async fn a_holder_is_validated_by_the_agent_gets_its_credential_and_loses_it_wit
     let shown = format!("vpr-schemas-cs-{}-vtc-vp", world.id_of("flows.license.schema"));
     let is_presented = async || world.presented(APPLICANT).contains(&shown);
     world.wait_until("the document presents it", async || is_presented().await).await;
-    // The index has verified it, for all readers of the DID.
-    let url = format!("{}/v4/verifiable-trust/resolve", world.network.indexer_origin());
-    let wanted = json!({"did": world.agent_did(APPLICANT), "presentations": true});
-    world
-        .wait_until("the index has it among the presentations", async || {
-            let answer = reqwest::Client::new().post(&url).json(&wanted).send().await.expect("an answer");
-            let shown: Value = answer.json().await.expect("JSON");
-            shown["presentations"].to_string().contains(held["credentialId"].as_str().expect("an id"))
-        })
-        .await;
+    world.await_presentation(&held["credentialId"]).await;
 
     // It asks once more: the same credential comes again, and nothing is paid.
     applicant.call(&session, &FlowCall::Resend { claims: None }).await.expect("sent again");
@@ -231,4 +234,24 @@ async fn a_credential_without_an_onboarding_and_a_renewal_are_paid_once_each() {
     let (kept, _) = world.await_state(&session, "COMPLETED", "COMPLETED").await;
     assert_eq!(kept["credentialId"], second["credentialId"]);
     assert_eq!(world.records_of(&session).await, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn credentials_in_the_older_format_are_issued_believed_and_presented() {
+    let world = start_agents_with("peers", |agents| agents.flows.format = FlowFormat::LdProof).await;
+    // The branch is trusted by a credential of this format already: the index has verified it.
+    let held = world.agent(APPLICANT).store().held_credentials().await.expect("read");
+    let service = held.iter().find(|one| one.schema_id == world.id_of("service.schema")).expect("a service credential");
+    let service: Value = serde_json::from_str(&service.body).expect("JSON");
+    assert_eq!(service["proof"]["type"], "Ed25519Signature2020");
+    assert_eq!(service["@context"][0], "https://www.w3.org/2018/credentials/v1");
+
+    let (_, session) = world.apply("HOLDER", "flows.license.issuer").await;
+    world.await_state(&session, "VALIDATING", "VALIDATING").await;
+    let validator = world.agent(VALIDATOR).flows();
+    validator.call(&session, &FlowCall::EditClaims(claims("A"))).await.expect("stored");
+    validator.validate(&session, &ValidationTerms::default()).await.expect("decided");
+    let (license, _) = world.await_state(&session, "COMPLETED", "COMPLETED").await;
+    assert_eq!(world.records_of(&session).await, 1);
+    world.await_presentation(&license["credentialId"]).await;
 }
