@@ -18,6 +18,8 @@ const BLOCK_TIME: Duration = Duration::from_millis(100);
 const AT_ONCE: usize = 50;
 const FLOWS: usize = 200;
 const ROUNDS: usize = 3;
+/// Longest wait for a state of a flow.
+const LONGEST: Duration = Duration::from_secs(60);
 /// Pause between two looks at a flow.
 const LOOK: Duration = Duration::from_millis(5);
 
@@ -43,8 +45,8 @@ impl FlowBench {
         let id = |name: &str| network.devnet.address(name).parse().expect("a number");
         let (schema_id, issuer_participant) = (id("flows.badge.schema"), id("flows.badge.issuer"));
         let bench = Self { network, schema_id, issuer_participant, _home: home };
-        // The documents are there once a first flow has ended.
-        bench.complete(0).await;
+        // The documents are there, and both are trusted, once a first flow has ended well.
+        while !bench.complete(0).await {}
         bench
     }
 
@@ -52,18 +54,25 @@ impl FlowBench {
         &self.network.agents[place].server.agent
     }
 
-    async fn await_state(&self, place: usize, session: &str, state: &str) {
+    /// Waits for a state of the validator's flow. False when the applicant's has ended otherwise.
+    async fn await_state(&self, session: &str, state: &str) -> bool {
+        let begun = Instant::now();
         loop {
-            let found = self.agent(place).flows().get(session).await;
+            let found = self.agent(0).flows().get(session).await;
             if found.is_ok_and(|flow| flow.record["flowState"] == state) {
-                return;
+                return true;
             }
+            let asked = self.agent(1).flows().get(session).await.expect("the applicant's flow").record;
+            if asked["flowState"] == "ERROR" {
+                return false;
+            }
+            assert!(begun.elapsed() < LONGEST, "the flow is {asked:#}");
             tokio::time::sleep(LOOK).await;
         }
     }
 
-    /// One flow, from its opening message to the acknowledgement.
-    async fn complete(&self, number: usize) {
+    /// One flow, from its opening message to the acknowledgement. False when it has ended before.
+    async fn complete(&self, number: usize) -> bool {
         let claims = json!({"grade": format!("Grade {number}")});
         let request = FlowRequest {
             did: Some(self.network.agents[0].server.did()),
@@ -79,19 +88,22 @@ impl FlowBench {
             tokio::time::sleep(LOOK).await;
         };
         let session = opened["participantSessionId"].as_str().expect("a session").to_owned();
-        self.await_state(0, &session, "VALIDATING").await;
+        if !self.await_state(&session, "VALIDATING").await {
+            return false;
+        }
         while let Err(refusal) = self.agent(0).flows().validate(&session, &ValidationTerms::default()).await {
             assert!(refusal.retry_after.is_some(), "{refusal:?}");
             tokio::time::sleep(LOOK).await;
         }
-        self.await_state(0, &session, "COMPLETED").await;
+        self.await_state(&session, "COMPLETED").await
     }
 
     /// Flows completed a second.
     async fn measure(&self) -> f64 {
         let begun = Instant::now();
         let flows = (0..FLOWS).map(|number| self.complete(number));
-        futures::stream::iter(flows).buffer_unordered(AT_ONCE).collect::<()>().await;
+        let ended: Vec<bool> = futures::stream::iter(flows).buffer_unordered(AT_ONCE).collect().await;
+        assert!(ended.iter().all(|is_completed| *is_completed), "a flow has failed");
         FLOWS as f64 / begun.elapsed().as_secs_f64()
     }
 }

@@ -14,6 +14,7 @@ use std::{
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
+use svc_agent::{FlowFormat, FlowSettings};
 use svc_devnet::{DevnetConfig, GenesisFile, scenario::Scenario};
 
 use self::{
@@ -84,6 +85,9 @@ pub(super) struct DevnetArgs {
     /// Port of the public files of the scenario's first agent; the second one's is two higher. 0 takes free ones. The DIDs name them.
     #[arg(long, default_value_t = 3004)]
     agent_public_port: u16,
+    /// Format of the credentials that the agents issue in flows: w3c-di, or ld-proof, which agents of the first generation need.
+    #[arg(long, default_value = "w3c-di", value_parser = parse_issue_format)]
+    issue_format: FlowFormat,
     /// Start no agents.
     #[arg(long, conflicts_with_all = ["demo_agent", "demo_flows"])]
     no_agents: bool,
@@ -144,6 +148,10 @@ struct SnapshotArgs {
 /// Time between blocks; `None` makes blocks on order only.
 #[derive(Debug, Clone, Copy)]
 struct BlockTime(Option<Duration>);
+
+fn parse_issue_format(text: &str) -> Result<FlowFormat, String> {
+    FlowFormat::parse(text).ok_or_else(|| "w3c-di or ld-proof".to_owned())
+}
 
 fn parse_block_time(text: &str) -> Result<BlockTime, String> {
     if text == "order" {
@@ -309,6 +317,7 @@ impl DevnetArgs {
                     .collect(),
                 is_off: self.no_agents,
                 home: self.home.clone(),
+                flows: FlowSettings { format: self.issue_format, ..FlowSettings::default() },
                 ..LocalAgentConfig::default()
             },
             indexer_listen: port(self.indexer_port),

@@ -68,7 +68,7 @@ def install():
     run([didcomm, "-m", "pip", "install", "--quiet", "didcomm==0.3.2", "authlib<2", "websockets==17.4"])
     for name in ("package.json", "mcp_typescript.mjs", "mcp_typescript_v1.mjs", "cosmjs.mjs", "scenario.mjs", "subscription.mjs", "walk.mjs"):
         (WORK / name).write_text((HERE / name).read_text())
-    for script in ("logs.mjs", "client.mjs", "verify.mjs", "credentials.mjs", "didcomm.mjs", "keys.mjs"):
+    for script in ("logs.mjs", "client.mjs", "verify.mjs", "credentials.mjs", "older_credentials.mjs", "didcomm.mjs", "keys.mjs"):
         (WORK / script).write_text((HERE / "agent" / script).read_text())
     run(["npm", "install", "--no-audit", "--no-fund", "--silent", "--ignore-scripts"], cwd=WORK)
     return python
@@ -344,6 +344,13 @@ def identity(python):
         verify_logs(python, logs)
 
 
+def older_credentials():
+    """Credentials that flows issue in the format of the first generation, by the library of the authors of their suite."""
+    with Devnet("--scenario", "peers", "--block-time", "200ms", "--issue-format", "ld-proof") as told:
+        environment = os.environ | {"SVC_AGENTS": json.dumps(told["agents"]), "SVC_INDEXER": told["indexer"]}
+        run([NODE, "older_credentials.mjs"], cwd=WORK, env=environment)
+
+
 def peers():
     """Messages between an agent and the two libraries of DIDComm v2 that are kept, by POST and WebSocket."""
     with Devnet("--block-time", "200ms") as told:
@@ -402,6 +409,7 @@ def main():
     fuzz(python)
     agent(python)
     identity(python)
+    older_credentials()
     peers()
     conformance()
     scenario()

@@ -44,11 +44,7 @@ pub(super) fn read_flows<E: Environment>(
         |text| text.parse().ok().filter(|seconds| (1..=3_600).contains(seconds)),
     );
     let format =
-        reader.read_parsed("FLOW_ISSUE_FORMAT", "w3c-di, ld-proof", Some(FlowFormat::default()), |text| match text {
-            "w3c-di" => Some(FlowFormat::DataIntegrity),
-            "ld-proof" => Some(FlowFormat::LdProof),
-            _ => None,
-        });
+        reader.read_parsed("FLOW_ISSUE_FORMAT", "w3c-di, ld-proof", Some(FlowFormat::default()), FlowFormat::parse);
     let sends_terms = reader.read_flag("FLOW_SEND_TERMS");
     Some(FlowSettings {
         claims_directory: claims_directory?,

@@ -61,7 +61,7 @@ const place = (did) => {
 
 const readLog = async (did) => (await get(`${place(did)}/did.jsonl`)).trim().split("\n").map((line) => JSON.parse(line));
 
-const resolve = async (did) => {
+export const resolve = async (did) => {
   const isLogged = did.startsWith("did:webvh:");
   const document = isLogged ? (await readLog(did)).at(-1).state : await getJson(`${place(did)}/did.json`);
   check(document.id === did, `the document of ${did} is of ${document.id}`);

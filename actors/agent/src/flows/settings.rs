@@ -40,6 +40,15 @@ pub enum FlowFormat {
 }
 
 impl FlowFormat {
+    /// Reads the name of a setting.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "w3c-di" => Some(Self::DataIntegrity),
+            "ld-proof" => Some(Self::LdProof),
+            _ => None,
+        }
+    }
+
     pub(crate) fn to_wire(self) -> CredentialFormat {
         match self {
             Self::DataIntegrity => CredentialFormat::DataIntegrity,

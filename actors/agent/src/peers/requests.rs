@@ -101,7 +101,9 @@ impl PeerService {
         let verdict = self.require_trust(did).await?;
         let document =
             self.0.resolver.resolve(did, true, DocumentUse::Outbound).await.map_err(|error| match error {
-                PeerDocumentError::Passing(reason) => Refusal::new(RefusalCode::ResolverUnavailable, reason),
+                PeerDocumentError::Passing(reason) => {
+                    Refusal { retry_after: Some(1), ..Refusal::new(RefusalCode::ResolverUnavailable, reason) }
+                }
                 PeerDocumentError::Final(reason) => wrong(&reason),
             })?;
         let known = self.0.store.connection_with_peer(did).await.map_err(|error| store_failed(&error))?;
