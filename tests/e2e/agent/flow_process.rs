@@ -342,6 +342,23 @@ async fn everything_from_the_call_to_the_delivered_credential_is_one_trace() {
     let flow = agents.await_flow(&agents.validator, participant, |flow| flow["flowState"] == "VALIDATING").await;
     let session = flow["participantSessionId"].as_str().expect("a session");
     let path = format!("/v2/vt/flows/{session}");
+    // Claims that are too large, too deep or ambiguous are refused, and nothing of them is kept.
+    let deep = format!("{}1{}", "[".repeat(33), "]".repeat(33));
+    for claims in [
+        format!(r#"{{"grade":"{}"}}"#, "x".repeat(65_536)),
+        format!(r#"{{"grade":{deep}}}"#),
+        r#"{"grade":"A","grade":"B"}"#.to_owned(),
+        r#"["A"]"#.to_owned(),
+    ] {
+        let request = agents.validator.request("PUT", &format!("{path}/claims"), None);
+        let body = format!(r#"{{"claims":{claims}}}"#);
+        let refused = answer(request.header("content-type", "application/json").body(body)).await;
+        let (status, code) = refused.error();
+        assert!([400, 413, 422].contains(&status), "{status} {}", refused.body);
+        assert!(["INVALID_INPUT", "INVALID_CLAIMS", "INVALID_BODY"].contains(&code), "{code} {}", refused.body);
+    }
+    let kept = agents.flow(&agents.validator, participant).await;
+    assert!(kept["claims"].is_null(), "{kept:#}");
     let claims = json!({"claims": {"grade": "A"}});
     assert_eq!(agents.validator.send("PUT", &format!("{path}/claims"), Some(&claims)).await.status, 200);
     let call = agents.validator.request("POST", &format!("{path}/validate"), Some(&json!({})));
