@@ -1,7 +1,10 @@
 //! Flows: credentials without an onboarding between two agents, from the opening message to the acknowledgement, beside bare sessions of the
 //! same account.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeSet,
+    time::{Duration, Instant},
+};
 
 use futures::StreamExt;
 use serde_json::json;
@@ -36,7 +39,12 @@ impl FlowBench {
         let devnet = DevnetConfig { block_time: Some(BLOCK_TIME), scenario: "peers".into(), ..DevnetConfig::default() };
         let agent = LocalAgentConfig {
             home: Some(home.path().to_owned()),
-            flows: FlowSettings { per_peer: 1_000_000, ..FlowSettings::default() },
+            // Credentials are kept and not presented, as usual for those of many schemas. No schema has this id.
+            flows: FlowSettings {
+                per_peer: 1_000_000,
+                published_schemas: BTreeSet::from([u64::MAX]),
+                ..FlowSettings::default()
+            },
             peers: PeerSettings { rate_per_peer: 10_000, outbox_per_peer: 100_000, ..PeerSettings::default() },
             ..LocalAgentConfig::default()
         };

@@ -313,10 +313,15 @@ async fn start(
             max_stored: MAX_STORED,
         },
         peers: config.peers.clone(),
-        // It presents every credential that it gets.
-        flows: FlowSettings { claim_texts, published_schemas: (1..=MAX_SCHEMAS).collect(), ..config.flows.clone() },
+        flows: FlowSettings { claim_texts, published_schemas: presented_schemas(config), ..config.flows.clone() },
     };
     AgentServer::start(agent, server, listeners).await
+}
+
+/// The schemas whose credentials an agent presents: those that are configured, or all.
+fn presented_schemas(config: &LocalAgentConfig) -> BTreeSet<u64> {
+    let configured = &config.flows.published_schemas;
+    if configured.is_empty() { (1..=MAX_SCHEMAS).collect() } else { configured.clone() }
 }
 
 /// The settings of an agent's credentials: its own claims, or the DID of its parent.
