@@ -26,6 +26,9 @@ use super::{
 };
 use crate::{flow_session::StepEnd, store::FlowAtTime};
 
+/// The pause, and the wait in shorter ones, from which on a flow that waits is not due.
+const HELD_PAUSE: Duration = Duration::from_secs(1);
+const HELD_WAIT: Duration = Duration::from_secs(2);
 /// Time behind its pause at which a session that has died is noticed.
 const HOLD: Duration = Duration::from_secs(10);
 
@@ -70,7 +73,8 @@ impl FlowService {
             }
         };
         match end {
-            StepEnd::After(pause) => self.hold(&seen, pause).await,
+            // Most flows wait for one block: that is worth no write.
+            StepEnd::After(pause) if pause >= HELD_PAUSE || waited >= HELD_WAIT => self.hold(&seen, pause).await,
             end => end,
         }
     }
