@@ -3,20 +3,17 @@
 use super::{
     chain_read::ParticipantRead,
     progress::Progress,
-    record::{CredentialStage, FlowCredential, FlowTx, HeldOffer, Notice, TxStatus},
+    record::{ALREADY_ISSUED, CredentialStage, FlowCredential, FlowTx, HeldOffer, Notice, TxStatus},
     state::{FlowState, Side, Variant},
     step::Cause,
     trigger::{Outgoing, Trigger},
 };
 
-/// The code of a flow that waits because another session was paid for the same validation.
-pub const ALREADY_ISSUED: &str = "ALREADY_ISSUED";
-
 impl Progress {
     /// Whether a call of the operator may pay for another credential of a validation. It may once the record has shown that one was paid;
     /// else the record shows it now, and the call is refused.
     pub fn may_pay_again(&mut self, now: i64) -> bool {
-        let has_shown = self.record.blocked.as_ref().is_some_and(|blocked| blocked.code == ALREADY_ISSUED);
+        let has_shown = self.record.is_blocked_as_issued();
         if !has_shown {
             self.block(ALREADY_ISSUED, "a credential of this validation was paid under another session", now);
         }

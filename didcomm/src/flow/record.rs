@@ -9,6 +9,9 @@ use super::{
     state::{ConnectionState, FlowState, PendingAction, Side, Variant},
 };
 
+/// The code of a flow that waits because another session was paid for the same validation.
+pub const ALREADY_ISSUED: &str = "ALREADY_ISSUED";
+
 /// A link at which the applicant has something to do. It is a text and nothing more.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -365,6 +368,11 @@ impl FlowRecord {
     /// Whether a credential was signed in a round.
     pub fn has_signed_in(&self, round: u32) -> bool {
         self.credentials().any(|one| one.round == round && one.stage != CredentialStage::Received)
+    }
+
+    /// Whether the flow waits since a credential of its validation was paid that the record does not know.
+    pub fn is_blocked_as_issued(&self) -> bool {
+        self.blocked.as_ref().is_some_and(|blocked| blocked.code == ALREADY_ISSUED)
     }
 
     /// Whether a credential is signed whose transaction failed.

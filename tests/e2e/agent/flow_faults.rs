@@ -23,13 +23,7 @@ impl TestNetwork {
             claims: Some(claims("A")),
             ..FlowRequest::default()
         };
-        let opened = loop {
-            match self.agent(APPLICANT).flows().open(request.clone()).await {
-                Ok(opened) => break opened.record,
-                Err(refusal) => assert!(refusal.retry_after.is_some(), "{refusal:?}"),
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        };
+        let opened = self.agent(APPLICANT).flows().open(request).await.expect("opened").record;
         let session = opened["participantSessionId"].as_str().expect("a session").to_owned();
         self.await_state(&session, "VALIDATING", "VALIDATING").await;
         self.validate(&session).await;

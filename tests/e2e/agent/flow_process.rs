@@ -15,9 +15,15 @@ use svc_store::small_disk::{SmallDisk, fill};
 use super::{
     agent_process::{AgentHome, AgentProcess},
     answer,
-    identity_process::{BRANCH_PHRASE, all, ask_until_ok, did_of, import_organisation, kills, standalone},
+    identity_process::{
+        BRANCH_PHRASE, all, ask_until_ok, did_of, import_organisation, kills, service_claims, standalone,
+    },
 };
 use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork, network_config, start_network};
+
+/// Writes of 60 kB that fill the small disk for certain.
+const WRITES_OF_A_DISK: usize = 200;
+const SCHEMAS: &str = "/v2/vt/schema-credentials";
 
 /// The changes of flows that a webhook consumer has heard, by id and in order: at least once, and the same each time.
 #[derive(Clone, Default)]
@@ -62,8 +68,6 @@ async fn anchor_schemas(world: &TestNetwork, agent: &AgentProcess) {
     }
 }
 
-const SCHEMAS: &str = "/v2/vt/schema-credentials";
-
 /// A validator with an ecosystem of its own, and an applicant that it has made trusted by a flow.
 struct TwoAgents {
     world: TestNetwork,
@@ -98,13 +102,8 @@ impl TwoAgents {
             ("AGENT_DELEGATED_PARENT_VS_DID", did.clone()),
             ("SVC_ACCOUNT_MNEMONIC", BRANCH_PHRASE.to_owned()),
             ("TRUSTED_ECS_ECOSYSTEM_DIDS", world.network.devnet.ecosystem_did().expect("an ecosystem").to_owned()),
-            ("ECS_CLAIMS_SERVICE_NAME", "Branch".to_owned()),
-            ("ECS_CLAIMS_SERVICE_TYPE", "DevnetService".to_owned()),
-            ("ECS_CLAIMS_SERVICE_DESCRIPTION", "Depends on another.".to_owned()),
-            ("ECS_CLAIMS_SERVICE_MINIMUM_AGE_REQUIRED", "0".to_owned()),
-            ("ECS_CLAIMS_SERVICE_TERMS_AND_CONDITIONS_URI", "https://branch.example/terms".to_owned()),
-            ("ECS_CLAIMS_SERVICE_PRIVACY_POLICY_URI", "https://branch.example/privacy".to_owned()),
         ]);
+        applicant_home.settings.extend(service_claims("Branch", "branch.example"));
         let applicant = applicant_home.start();
         let applicant_did = did_of(&applicant).await;
         let stranger = "did:web:stranger.example".to_owned();
@@ -208,6 +207,26 @@ impl TwoAgents {
             }
         }
     }
+
+    /// Claims that are too large, too deep or ambiguous are refused, and nothing of them is kept.
+    async fn refuse_hostile_claims(&self, participant: u64, path: &str) {
+        let deep = format!("{}1{}", "[".repeat(33), "]".repeat(33));
+        for claims in [
+            format!(r#"{{"grade":"{}"}}"#, "x".repeat(65_536)),
+            format!(r#"{{"grade":{deep}}}"#),
+            r#"{"grade":"A","grade":"B"}"#.to_owned(),
+            r#"["A"]"#.to_owned(),
+        ] {
+            let request = self.validator.request("PUT", &format!("{path}/claims"), None);
+            let body = format!(r#"{{"claims":{claims}}}"#);
+            let refused = answer(request.header("content-type", "application/json").body(body)).await;
+            let (status, code) = refused.error();
+            assert!([400, 413, 422].contains(&status), "{status} {}", refused.body);
+            assert!(["INVALID_INPUT", "INVALID_CLAIMS", "INVALID_BODY"].contains(&code), "{code} {}", refused.body);
+        }
+        let kept = self.flow(&self.validator, participant).await;
+        assert!(kept["claims"].is_null(), "{kept:#}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -303,8 +322,17 @@ async fn without_space_on_the_disk_a_flow_stands_still_and_with_space_again_it_g
     let session = flow["participantSessionId"].as_str().expect("a session").to_owned();
     let filler = fill(&outside);
     let path = format!("/v2/vt/flows/{session}");
-    let claims = json!({"claims": {"grade": "A"}});
-    let refused = agents.validator.send("PUT", &format!("{path}/claims"), Some(&claims)).await;
+    // The file of the write-ahead log may have room for some writes yet.
+    let mut refused = None;
+    for number in 0..WRITES_OF_A_DISK {
+        let claims = json!({"claims": {"grade": format!("{number}{}", "x".repeat(60_000))}});
+        let edited = agents.validator.send("PUT", &format!("{path}/claims"), Some(&claims)).await;
+        if edited.status != 200 {
+            refused = Some(edited);
+            break;
+        }
+    }
+    let refused = refused.expect("the disk is full");
     assert_eq!(refused.error(), (503, "NOT_READY"), "{}", refused.body);
     // The applicant's next message stays with it.
     let asked = agents.applicant.send("POST", &format!("{path}/resend"), Some(&json!({}))).await;
@@ -342,23 +370,7 @@ async fn everything_from_the_call_to_the_delivered_credential_is_one_trace() {
     let flow = agents.await_flow(&agents.validator, participant, |flow| flow["flowState"] == "VALIDATING").await;
     let session = flow["participantSessionId"].as_str().expect("a session");
     let path = format!("/v2/vt/flows/{session}");
-    // Claims that are too large, too deep or ambiguous are refused, and nothing of them is kept.
-    let deep = format!("{}1{}", "[".repeat(33), "]".repeat(33));
-    for claims in [
-        format!(r#"{{"grade":"{}"}}"#, "x".repeat(65_536)),
-        format!(r#"{{"grade":{deep}}}"#),
-        r#"{"grade":"A","grade":"B"}"#.to_owned(),
-        r#"["A"]"#.to_owned(),
-    ] {
-        let request = agents.validator.request("PUT", &format!("{path}/claims"), None);
-        let body = format!(r#"{{"claims":{claims}}}"#);
-        let refused = answer(request.header("content-type", "application/json").body(body)).await;
-        let (status, code) = refused.error();
-        assert!([400, 413, 422].contains(&status), "{status} {}", refused.body);
-        assert!(["INVALID_INPUT", "INVALID_CLAIMS", "INVALID_BODY"].contains(&code), "{code} {}", refused.body);
-    }
-    let kept = agents.flow(&agents.validator, participant).await;
-    assert!(kept["claims"].is_null(), "{kept:#}");
+    agents.refuse_hostile_claims(participant, &path).await;
     let claims = json!({"claims": {"grade": "A"}});
     assert_eq!(agents.validator.send("PUT", &format!("{path}/claims"), Some(&claims)).await.status, 200);
     let call = agents.validator.request("POST", &format!("{path}/validate"), Some(&json!({})));

@@ -27,17 +27,22 @@ async fn start_without_agents() -> TestNetwork {
 pub(super) fn standalone(world: &TestNetwork) -> AgentHome {
     let mut home = AgentHome::at(&world.network.devnet, world.network.indexer_origin());
     let ecosystem = world.network.devnet.ecosystem_did().expect("an ecosystem").to_owned();
-    home.settings = BTreeMap::from([
-        ("AGENT_MODE", "standalone".to_owned()),
-        ("TRUSTED_ECS_ECOSYSTEM_DIDS", ecosystem),
-        ("ECS_CLAIMS_SERVICE_NAME", "Agent".to_owned()),
-        ("ECS_CLAIMS_SERVICE_TYPE", "DevnetService".to_owned()),
-        ("ECS_CLAIMS_SERVICE_DESCRIPTION", "Stands for itself.".to_owned()),
-        ("ECS_CLAIMS_SERVICE_MINIMUM_AGE_REQUIRED", "0".to_owned()),
-        ("ECS_CLAIMS_SERVICE_TERMS_AND_CONDITIONS_URI", "https://agent.example/terms".to_owned()),
-        ("ECS_CLAIMS_SERVICE_PRIVACY_POLICY_URI", "https://agent.example/privacy".to_owned()),
-    ]);
+    home.settings =
+        BTreeMap::from([("AGENT_MODE", "standalone".to_owned()), ("TRUSTED_ECS_ECOSYSTEM_DIDS", ecosystem)]);
+    home.settings.extend(service_claims("Agent", "agent.example"));
     home
+}
+
+/// The settings with the claims of a service.
+pub(super) fn service_claims(name: &str, host: &str) -> [(&'static str, String); 6] {
+    [
+        ("ECS_CLAIMS_SERVICE_NAME", name.to_owned()),
+        ("ECS_CLAIMS_SERVICE_TYPE", "DevnetService".to_owned()),
+        ("ECS_CLAIMS_SERVICE_DESCRIPTION", "A service of a test.".to_owned()),
+        ("ECS_CLAIMS_SERVICE_MINIMUM_AGE_REQUIRED", "0".to_owned()),
+        ("ECS_CLAIMS_SERVICE_TERMS_AND_CONDITIONS_URI", format!("https://{host}/terms")),
+        ("ECS_CLAIMS_SERVICE_PRIVACY_POLICY_URI", format!("https://{host}/privacy")),
+    ]
 }
 
 pub(super) async fn did_of(agent: &AgentProcess) -> String {

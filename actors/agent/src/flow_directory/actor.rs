@@ -59,7 +59,7 @@ impl ActorBehaviour for FlowDirectoryActor {
 
     async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
         // A process that was killed has left flows whose sessions would have gone on by now.
-        context.mailbox().send(Msg::GrantsChanged);
+        context.mailbox().send(Msg::WakeWaiting);
         context.mailbox().send(Msg::ReadAll);
         context.mailbox().send(Msg::Measure);
         context.send_after(READ_ALL_PAUSE, Msg::ReadUnfinished);
@@ -98,7 +98,7 @@ impl ActorBehaviour for FlowDirectoryActor {
                 state.read(context);
                 context.send_after(READ_ALL_PAUSE, Msg::ReadUnfinished);
             }
-            Msg::GrantsChanged => {
+            Msg::WakeWaiting => {
                 let (work, mailbox) = (Arc::clone(work), context.mailbox());
                 context.spawn(async move {
                     work.wake_waiting().await;

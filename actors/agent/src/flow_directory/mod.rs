@@ -76,8 +76,8 @@ pub(crate) enum Msg {
     ReadAll,
     /// The participants of those under way are to be read.
     ReadUnfinished,
-    /// A grant may have changed.
-    GrantsChanged,
+    /// The flows that wait for people are to be looked at.
+    WakeWaiting,
     /// The flows are counted.
     Measure,
     /// A reading of participants has ended.
@@ -94,7 +94,7 @@ impl ActorMessage for Msg {
             Self::Participants(_) => "participants",
             Self::ReadAll => "read_all",
             Self::ReadUnfinished => "read_unfinished",
-            Self::GrantsChanged => "grants_changed",
+            Self::WakeWaiting => "wake_waiting",
             Self::Measure => "measure",
             Self::Read(_) => "read",
         }
@@ -217,7 +217,7 @@ impl FlowDirectory {
 
     /// Tells of grants that registry events name.
     pub fn grants_changed(&self) {
-        self.0.actor.notify(Msg::GrantsChanged);
+        self.0.actor.notify(Msg::WakeWaiting);
     }
 
     /// Has the participants of all flows read: events may have been missed.

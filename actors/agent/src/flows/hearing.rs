@@ -14,6 +14,7 @@ use tokio::time::timeout;
 use super::{
     change_notes::note_changes,
     facts::{RequestFacts, ShownParticipant, is_session_id, issuance_facts, onboarding_facts},
+    payment::is_own_session,
 };
 use crate::{
     account_write::WritingAccount,
@@ -214,8 +215,8 @@ impl FlowHearing {
         }
         let Some(session) = NodeRegistry(account).session(session_id).await? else { return Ok(true) };
         let own = account.agent();
-        let is_own = session.corporation_id == own.corporation_id && session.vs_operator == own.address;
-        Ok(is_own && self.0.store.credential(&format!("{}#{session_id}", own.did)).await?.is_none())
+        Ok(is_own_session(&session, &own)
+            && self.0.store.credential(&format!("{}#{session_id}", own.did)).await?.is_none())
     }
 }
 

@@ -30,6 +30,11 @@ pub(crate) fn unknown_records(
     of_issuer.count().saturating_sub(record.paid_under(session_id))
 }
 
+/// Whether a session is that of our corporation and account.
+pub(crate) fn is_own_session(session: &ParticipantSession, own: &AgentAccount) -> bool {
+    session.corporation_id == own.corporation_id && session.vs_operator == own.address
+}
+
 /// Compares a session at the node with a record.
 pub(crate) fn session_payment(
     record: &FlowRecord,
@@ -39,7 +44,7 @@ pub(crate) fn session_payment(
     issuer_participant_id: u64,
 ) -> SessionPayment {
     let Some(session) = found else { return SessionPayment::AsKnown };
-    if session.corporation_id != own.corporation_id || session.vs_operator != own.address {
+    if !is_own_session(session, own) {
         return SessionPayment::Foreign;
     }
     match unknown_records(record, session_id, found, issuer_participant_id) {

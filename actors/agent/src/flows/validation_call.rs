@@ -26,11 +26,6 @@ use crate::{
 /// Attempts of a call on a flow that changes meanwhile.
 const MAX_ATTEMPTS: usize = 5;
 
-/// Whether a flow waits since its session was paid by another than this store.
-fn is_blocked_as_issued(record: &FlowRecord) -> bool {
-    record.blocked.as_ref().is_some_and(|blocked| blocked.code == ALREADY_ISSUED)
-}
-
 impl FlowService {
     /// Validates the applicant of a flow, or orders its credential. The answer does not wait for a block.
     pub async fn validate(&self, session_id: &str, terms: &ValidationTerms) -> Result<ShownFlow, Refusal> {
@@ -52,7 +47,7 @@ impl FlowService {
                     progress.take(&Cause::new(Trigger::ValidateFlow, now_millis()));
                     FlowChange::of(&record, progress)
                 }
-                (_, FlowState::CredOffered) if is_blocked_as_issued(&record) => {
+                (_, FlowState::CredOffered) if record.is_blocked_as_issued() => {
                     match self.pay_once_more(&record).await? {
                         Some(change) => change,
                         None => continue,
