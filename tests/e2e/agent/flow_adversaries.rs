@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use svc_agent::{Agent, FlowRequest, IssueRequest};
+use svc_agent::{FlowRequest, IssueRequest};
 use svc_didcomm::{
     Message,
-    from_prior::make_from_prior,
     protocol::{
         Attachment, AttachmentData, Content,
         credential_format::issued_credential,
@@ -20,25 +19,12 @@ use uuid::Uuid;
 use super::{
     flows::{APPLICANT, VALIDATOR},
     identity::{start_agents, start_agents_with},
-    scripted_peer::{ScriptedPeer, apply, now},
+    scripted_peer::{ScriptedPeer, apply},
 };
 use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork};
 
-/// The next message of a kind that arrives at a script; others before it are dropped.
-async fn next(peer: &mut ScriptedPeer, kind: &str) -> Message {
-    let found = async {
-        loop {
-            let message = peer.inbox.recv().await.expect("a message");
-            if message.kind == kind {
-                return message;
-            }
-        }
-    };
-    tokio::time::timeout(TEST_TIMEOUT, found).await.unwrap_or_else(|_| panic!("no {kind}"))
-}
-
 /// An applicant of another corporation for the service credential of the first agent, with its participant.
-async fn start_applicant(world: &TestNetwork) -> (ScriptedPeer, String) {
+pub(super) async fn start_applicant(world: &TestNetwork) -> (ScriptedPeer, String) {
     let mut peer = ScriptedPeer::start(&world.agent_did(VALIDATOR)).await;
     peer.go_public(&peer.endpoint());
     let issuers = json!({"did": world.agent_did(VALIDATOR), "role": "ISSUER"});
@@ -69,7 +55,7 @@ async fn an_applicant_that_repeats_everything_gets_one_credential_that_is_paid_o
     let ack = || IssueCredential::Ack { status: "OK".to_owned() };
     // A session without the form of one is refused with its code, and the applicant may come again.
     assert_eq!(peer.post(peer.seal(&opening(&peer, "session", "wrong"))).await, 202);
-    let refused = next(&mut peer, PROBLEM_REPORT).await;
+    let refused = peer.next(PROBLEM_REPORT).await;
     assert_eq!(
         (refused.body["description"]["code"].as_str(), refused.thread()),
         (Some("vt-flow.invalid-participant-session-id"), "wrong")
@@ -79,7 +65,7 @@ async fn an_applicant_that_repeats_everything_gets_one_credential_that_is_paid_o
     for _ in 0..3 {
         assert_eq!(peer.post(request.clone()).await, 202, "the same envelope is handled once");
     }
-    assert_eq!(next(&mut peer, VALIDATING).await.thread(), "first");
+    assert_eq!(peer.next(VALIDATING).await.thread(), "first");
     // An acknowledgement of nothing, and one in a thread that is not its own.
     for thread in ["first", "of another"] {
         assert_eq!(peer.post(peer.seal(&step(&peer, ack(), thread, "first"))).await, 202);
@@ -88,13 +74,13 @@ async fn an_applicant_that_repeats_everything_gets_one_credential_that_is_paid_o
     assert_eq!(shown().await["flowState"], "VALIDATING");
     let call = json!({"agent_did": world.agent_did(VALIDATOR), "participantSessionId": session});
     world.call_ok("svc.vsa.flow.validateFlow", call).await;
-    let mut offer = next(&mut peer, OFFER).await;
+    let mut offer = peer.next(OFFER).await;
     assert_eq!(offer.pthid.as_deref(), Some("first"));
     // It begins again and again, each time in a thread of its own: the offer comes again, and nothing is signed.
     for number in 0..20 {
         let thread = format!("again {number}");
         assert_eq!(peer.post(peer.seal(&opening(&peer, &session, &thread))).await, 202);
-        offer = next(&mut peer, OFFER).await;
+        offer = peer.next(OFFER).await;
         assert_eq!(offer.pthid.as_deref(), Some(thread.as_str()));
     }
     let (exchange, parent) = (offer.thread().to_owned(), offer.pthid.clone().expect("a thread"));
@@ -103,7 +89,7 @@ async fn an_applicant_that_repeats_everything_gets_one_credential_that_is_paid_o
         let message = Message { body: request_body(&offer), ..message };
         assert_eq!(peer.post(peer.seal(&message)).await, 202);
     }
-    let issued = next(&mut peer, ISSUE).await;
+    let issued = peer.next(ISSUE).await;
     assert_eq!(world.records_of(&session).await, 1, "it was paid before it came");
     let credential = credential_of(&issued);
     assert_eq!(credential["credentialSubject"]["id"], peer.keys.did);
@@ -116,13 +102,13 @@ async fn an_applicant_that_repeats_everything_gets_one_credential_that_is_paid_o
     assert_eq!(shown().await["flowState"], "COMPLETED");
     // Another session for the same validation is refused; the same one gets the same bytes.
     assert_eq!(peer.post(peer.seal(&opening(&peer, &Uuid::new_v4().to_string(), "other"))).await, 202);
-    let refused = next(&mut peer, PROBLEM_REPORT).await;
+    let refused = peer.next(PROBLEM_REPORT).await;
     assert_eq!(refused.body["description"]["code"], "vt-flow.invalid-participant-id");
     assert_eq!(peer.post(peer.seal(&opening(&peer, &session, "later"))).await, 202);
-    let offer = next(&mut peer, OFFER).await;
+    let offer = peer.next(OFFER).await;
     let message = step(&peer, IssueCredential::Request(Vec::new()), offer.thread(), "later");
     assert_eq!(peer.post(peer.seal(&Message { body: request_body(&offer), ..message })).await, 202);
-    assert_eq!(credential_of(&next(&mut peer, ISSUE).await), credential);
+    assert_eq!(credential_of(&peer.next(ISSUE).await), credential);
     let of_peer = world.sessions().await.into_iter().filter(|(id, _)| *id == session).collect::<Vec<_>>();
     assert_eq!(of_peer, [(session, 1)]);
     world.await_verdict_on(&peer.keys.did, |verdict| verdict["did"] == peer.keys.did).await;
@@ -138,7 +124,7 @@ fn request_body(offer: &Message) -> serde_json::Map<String, Value> {
     body
 }
 
-fn credential_of(message: &Message) -> Value {
+pub(super) fn credential_of(message: &Message) -> Value {
     match Content::read(message).expect("read") {
         Content::IssueCredential(IssueCredential::Issue(attachments)) => {
             issued_credential(&attachments).expect("a credential").1
@@ -147,27 +133,12 @@ fn credential_of(message: &Message) -> Value {
     }
 }
 
-/// A script that goes on with the connection of the first agent, as one that has its keys may.
-async fn take_over(world: &TestNetwork) -> (ScriptedPeer, String) {
-    let issuer: &Agent = world.agent(VALIDATOR);
-    let peer = ScriptedPeer::start(&world.agent_did(APPLICANT)).await;
-    let keys = issuer.store().private_keys(&world.agent_did(VALIDATOR)).await.expect("keys");
-    let signing = keys.iter().filter(|key| key.name == "signing").max_by_key(|key| key.version).expect("a key");
-    let signing = ed25519_dalek::SigningKey::from_bytes(&signing.secret);
-    let published = issuer.keeper().published();
-    let method = published.document.as_json()["authentication"][0].as_str().expect("a method").to_owned();
-    let prior = make_from_prior(&signing, &method, &world.agent_did(VALIDATOR), Some(&peer.keys.did), now());
-    let hello = Message { from_prior: Some(prior.clone()), ..peer.text("hello", "another key") };
-    assert_eq!(peer.post(peer.seal(&hello)).await, 202);
-    (peer, prior)
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_credential_without_proof_is_neither_stored_nor_acknowledged() {
     let world = start_agents_with("peers", |agents| agents.flows.verify_time = Duration::from_secs(2)).await;
-    let (mut peer, prior) = take_over(&world).await;
+    let (mut peer, prior) = ScriptedPeer::take_over(&world, VALIDATOR, APPLICANT).await;
     let (participant, session) = world.apply("HOLDER", "flows.license.issuer").await;
-    let mut opening = next(&mut peer, ONBOARDING_REQUEST).await;
+    let mut opening = peer.next(ONBOARDING_REQUEST).await;
     assert_eq!(
         (opening.body["participant_id"].as_str(), opening.body["participant_session_id"].as_str()),
         (Some(participant.to_string().as_str()), Some(session.as_str()))
@@ -204,7 +175,7 @@ async fn a_credential_without_proof_is_neither_stored_nor_acknowledged() {
     let wanted = json!({"credentialSubject": {"id": world.agent_did(APPLICANT), "grade": "A"}});
     let early = offer("didcomm/w3c-di-vc-offer@v0.1", json!({"credential": wanted}), "early", opening.thread());
     assert_eq!(peer.post(peer.seal(&from_script(early, &peer))).await, 202);
-    assert_eq!(next(&mut peer, PROBLEM).await.thread(), "early");
+    assert_eq!(peer.next(PROBLEM).await.thread(), "early");
     let given = json!({"id": participant, "effective_until": "2027-01-01T00:00:00Z"});
     world.call_ok("svc.ledger.pp.setParticipantOpToValidated", given).await;
     world.await_flow(APPLICANT, &session, |flow| flow["flowState"] == "VALIDATED").await;
@@ -244,7 +215,7 @@ async fn a_credential_without_proof_is_neither_stored_nor_acknowledged() {
         let detail = json!({"credential": wanted, "options": {"proofType": "Ed25519Signature2020"}});
         let offered = offer("aries/ld-proof-vc-detail@v1.0", detail, &exchange, opening.thread());
         assert_eq!(peer.post(peer.seal(&from_script(offered, &peer))).await, 202);
-        let requested = next(&mut peer, REQUEST).await;
+        let requested = peer.next(REQUEST).await;
         assert_eq!(
             (requested.thread(), requested.pthid.as_deref()),
             (exchange.as_str(), Some(opening.thread())),
@@ -262,7 +233,7 @@ async fn a_credential_without_proof_is_neither_stored_nor_acknowledged() {
         assert_eq!(world.presented(APPLICANT), presented, "{name}");
         let request = FlowRequest { participant_id: Some(participant), ..FlowRequest::default() };
         world.agent(APPLICANT).flows().open(request).await.expect(name);
-        opening = next(&mut peer, ONBOARDING_REQUEST).await;
+        opening = peer.next(ONBOARDING_REQUEST).await;
     }
     let held = world.agent(APPLICANT).store().held_credentials().await.expect("read");
     assert!(held.iter().all(|one| one.id != paid_elsewhere.id), "nothing is stored");

@@ -31,7 +31,7 @@ impl TestNetwork {
     }
 
     /// Validates the applicant of a session, as soon as the registry and the documents show all that it needs.
-    async fn validate(&self, session: &str) {
+    pub(super) async fn validate(&self, session: &str) {
         let validator = self.agent(VALIDATOR).flows();
         self.wait_until("the flow is validated", async || {
             match validator.validate(session, &ValidationTerms::default()).await {

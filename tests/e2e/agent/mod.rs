@@ -6,6 +6,7 @@ mod events;
 mod flow_adversaries;
 mod flow_faults;
 mod flow_process;
+mod flow_reference;
 mod flows;
 mod identity;
 mod identity_faults;

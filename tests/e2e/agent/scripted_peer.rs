@@ -15,6 +15,7 @@ use axum::{
 use ed25519_dalek::SigningKey;
 use futures::{SinkExt, StreamExt};
 use serde_json::{Value, json};
+use svc_agent::Agent;
 use svc_didcomm::{
     Message,
     endpoint::{Transport, endpoints},
@@ -28,7 +29,7 @@ use svc_wire::verification_method::{KeyKind, KeyRelation, did_of_url, method_key
 use tokio::sync::mpsc;
 use tokio_tungstenite::tungstenite::Message as Frame;
 
-use crate::e2e::harness::TestNetwork;
+use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork};
 
 /// The keys of one of the peer's DIDs.
 #[derive(Clone)]
@@ -92,6 +93,33 @@ impl ScriptedPeer {
             .with_state(state);
         tokio::spawn(async move { axum::serve(listener, routes).await });
         Self { keys, known, inbox, status, posts, endpoint, agent, document: served, pause }
+    }
+
+    /// A peer of one agent that goes on with the connection of another, as one that has its keys may; also the proof of it, which its messages
+    /// bring along.
+    pub async fn take_over(world: &TestNetwork, taken: usize, other: usize) -> (Self, String) {
+        let agent = world.agent(taken);
+        let peer = Self::start(&world.agent_did(other)).await;
+        let published = agent.keeper().published();
+        let method = published.document.as_json()["authentication"][0].as_str().expect("a method").to_owned();
+        let did = world.agent_did(taken);
+        let prior = make_from_prior(&signing_key(agent).await, &method, &did, Some(&peer.keys.did), now());
+        let hello = Message { from_prior: Some(prior.clone()), ..peer.text("hello", "another key") };
+        assert_eq!(peer.post(peer.seal(&hello)).await, 202);
+        (peer, prior)
+    }
+
+    /// The next message of a kind that arrives; others before it are dropped.
+    pub async fn next(&mut self, kind: &str) -> Message {
+        let found = async {
+            loop {
+                let message = self.inbox.recv().await.expect("a message");
+                if message.kind == kind {
+                    return message;
+                }
+            }
+        };
+        tokio::time::timeout(TEST_TIMEOUT, found).await.unwrap_or_else(|_| panic!("no {kind}"))
     }
 
     fn make_keys(endpoint: &str) -> PeerKeys {
@@ -215,6 +243,13 @@ impl ScriptedPeer {
         }
         answers
     }
+}
+
+/// The key with which an agent signs.
+pub async fn signing_key(agent: &Agent) -> SigningKey {
+    let keys = agent.store().private_keys(&agent.keeper().published().document.did()).await.expect("keys");
+    let signing = keys.iter().filter(|key| key.name == "signing").max_by_key(|key| key.version).expect("a key");
+    SigningKey::from_bytes(&signing.secret)
 }
 
 /// The document, which caches may keep.

@@ -23,6 +23,7 @@ use super::{
     core::{HeldFacts, reason_to_withdraw},
     judge::{CredentialJudge, JudgedCredential},
     session_locks::SessionLocks,
+    unsigned::{SignedCredential, UnsignedCredential},
 };
 use crate::{
     account_write::{WriteStop, WritingAccount},
@@ -98,23 +99,6 @@ pub(crate) struct CredentialIssuer {
     pub sessions: SessionLocks,
 }
 
-/// A credential before its proof. Its end is in seconds since the epoch.
-pub(crate) struct UnsignedCredential {
-    pub id: String,
-    pub body: Value,
-    pub until: i64,
-    /// Time of its beginning, as its members have it.
-    at: String,
-}
-
-/// A signed credential, and its digest in the schema's algorithm. Its end is in seconds since the epoch.
-pub(crate) struct SignedCredential {
-    pub id: String,
-    pub body: Value,
-    pub digest: String,
-    pub until: i64,
-}
-
 /// The registry's side of a credential that may be issued.
 pub(crate) struct Authority {
     pub grant: AgentGrant,
@@ -135,8 +119,10 @@ impl CredentialIssuer {
         kind: CredentialKind,
         authority: &Authority,
     ) -> Result<StoredCredential, IssueStop> {
+        let suite = ProofSuite::EddsaJcs2022;
+        let unsigned = self.draft(request, (schema, credential), authority, suite)?;
         let SignedCredential { id, body, digest, until } =
-            self.sign_checked(request, (schema, credential), authority, ProofSuite::EddsaJcs2022).await?;
+            self.sign_checked(unsigned, (&request.did, schema), suite).await?;
         let now = self.account.chain_time();
         let row = StoredCredential {
             id,
@@ -164,16 +150,15 @@ impl CredentialIssuer {
     /// Signs a credential, and judges it as if its digest were anchored. Nothing is stored.
     pub async fn sign_checked(
         &self,
-        request: &IssueRequest,
-        (schema, credential): (&SchemaOnChain, &SchemaCredential),
-        authority: &Authority,
+        unsigned: UnsignedCredential,
+        (subject, schema): (&str, &SchemaOnChain),
         suite: ProofSuite,
     ) -> Result<SignedCredential, IssueStop> {
-        let UnsignedCredential { id, mut body, until, at } =
-            self.draft(request, (schema, credential), authority, suite)?;
+        let UnsignedCredential { id, mut body, until, made_at } = unsigned;
         let prover = self.keeper.prover(ProofPurpose::AssertionMethod);
         let prover = prover.ok_or_else(|| WriteStop::Failed("the document has no key for assertions".to_owned()))?;
-        sign_credential(&mut body, &prover, suite, &at).map_err(|reason| WriteStop::Failed(reason.message))?;
+        sign_credential(&mut body, &prover, suite, &timestamp::iso_seconds(&made_at))
+            .map_err(|reason| WriteStop::Failed(reason.message))?;
         let length = body.to_string().len();
         if length > MAX_CREDENTIAL_BYTES {
             let rule =
@@ -184,7 +169,7 @@ impl CredentialIssuer {
             .ok_or_else(|| WriteStop::Failed(format!("schema {} names no digest algorithm", schema.schema.id)))?;
         let digest = anchored_digest(&body, algorithm)
             .ok_or_else(|| invalid_claims(vec![violation("claims", "they have no canonical form")]))?;
-        self.check((&request.did, schema), &body, &digest).await?;
+        self.check((subject, schema), &body, &digest).await?;
         Ok(SignedCredential { id, body, digest, until })
     }
 
@@ -209,7 +194,6 @@ impl CredentialIssuer {
         let mut subject = Map::new();
         subject.insert("id".to_owned(), request.did.as_str().into());
         subject.extend(request.claims.clone().into_iter().filter(|(name, _)| name != "id"));
-        let at = timestamp::iso_seconds(&now);
         let mut named = json!({"id": credential.url, "type": "JsonSchemaCredential"});
         if suite == ProofSuite::EddsaJcs2022 {
             named["digestSRI"] = credential.digest_sri.clone().into();
@@ -220,12 +204,12 @@ impl CredentialIssuer {
             kind: "VerifiableTrustCredential".to_owned(),
             subject: Value::Object(subject),
             schema: Some(named),
-            valid_from: at.clone(),
+            valid_from: timestamp::iso_seconds(&now),
             valid_until: Some(timestamp::iso_seconds(&Timestamp { seconds: until, nanos: 0 })),
         };
         let body = draft.into_credential(suite);
         check_schema(schema, &body)?;
-        Ok(UnsignedCredential { id, body, until, at })
+        Ok(UnsignedCredential { id, body, until, made_at: now })
     }
 
     /// Checks the claims of a credential that nothing authorises yet.

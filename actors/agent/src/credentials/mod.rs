@@ -16,6 +16,7 @@ mod judge;
 mod pass;
 mod session_locks;
 mod settings;
+mod unsigned;
 
 use std::{collections::BTreeSet, time::Duration};
 

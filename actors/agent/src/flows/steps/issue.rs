@@ -207,11 +207,7 @@ impl FlowService {
         order: &CredentialOrder,
     ) -> Result<Option<FlowChange>, IssueStop> {
         let format = self.0.settings.format.to_wire();
-        let mut offered = order.draft(record, format)?;
-        // The id is that of the credential that will be signed.
-        if let Some(members) = offered.as_object_mut() {
-            members.shift_remove("id");
-        }
+        let offered = order.draft(record, format)?;
         let mut progress = Progress::of(record.clone());
         progress.go_on(now_millis());
         let cause = Cause { new_id: Uuid::new_v4().to_string(), ..Cause::new(trigger, now_millis()) };
@@ -271,8 +267,9 @@ impl FlowService {
         let body: Value = serde_json::from_str(&offered.body).map_err(|_| missing())?;
         let claims = body["credentialSubject"].as_object().cloned().ok_or_else(missing)?;
         let request = IssueRequest { claims, ..order.request(record) };
-        let named = (&order.schema, &order.credential);
-        let signed = order.issuer.sign_checked(&request, named, &order.authority, suite_of(format)).await?;
+        let (named, suite) = ((&order.schema, &order.credential), suite_of(format));
+        let unsigned = order.issuer.draft(&request, named, &order.authority, suite)?.as_offered(body);
+        let signed = order.issuer.sign_checked(unsigned, (&request.did, &order.schema), suite).await?;
         let mut progress = Progress::of(record.clone());
         let now = now_millis();
         progress.go_on(now);
