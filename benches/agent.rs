@@ -2,6 +2,7 @@
 //! and a lone change beside one durable commit. The rows of its credentials are in a file of their own.
 
 mod credentials;
+mod flow_history;
 pub mod flows;
 
 use std::{
@@ -74,7 +75,7 @@ pub async fn launch_at(
             expected: ChainExpectation {
                 chain_id: None,
                 denom: None,
-                gas_price_denom: None,
+                set_price: None,
                 fees: FeePolicy::at_price(25_000),
                 uses_live_descriptors: false,
             },

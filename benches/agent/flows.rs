@@ -13,7 +13,10 @@ use svc_agent::{Agent, FlowRequest, FlowSettings, PeerSettings, ValidationTerms}
 use svc_devnet::DevnetConfig;
 use tempfile::TempDir;
 
-use super::credentials::measure_bare_writes;
+use super::{
+    credentials::measure_bare_writes,
+    flow_history::{self, SampleFlow},
+};
 use crate::{BenchRow, median};
 
 /// Quick blocks, so that neither flows nor bare writes are bound by them alone.
@@ -30,7 +33,7 @@ struct FlowBench {
     network: LocalNetwork,
     schema_id: u64,
     issuer_participant: u64,
-    _home: TempDir,
+    home: TempDir,
 }
 
 impl FlowBench {
@@ -52,7 +55,7 @@ impl FlowBench {
         let network = network.expect("starts");
         let id = |name: &str| network.devnet.address(name).parse().expect("a number");
         let (schema_id, issuer_participant) = (id("flows.badge.schema"), id("flows.badge.issuer"));
-        let bench = Self { network, schema_id, issuer_participant, _home: home };
+        let bench = Self { network, schema_id, issuer_participant, home };
         for agent in bench.network.agents.iter().take(2) {
             bench.await_trust(&agent.server.did()).await;
         }
@@ -144,11 +147,14 @@ pub async fn rows() -> Vec<BenchRow> {
         bare.push(measure_bare_writes(&bench.network, places, (FLOWS, AT_ONCE)).await);
     }
     bench.network.shutdown(Duration::from_secs(1)).await;
+    let sample = SampleFlow::read(&bench.home.path().join("agent.db")).await;
     let (flows, bare) = (median(flows), median(bare));
-    vec![BenchRow::new(
+    let mut rows = vec![BenchRow::new(
         format!("credentials by flows, {AT_ONCE} at once, {} ms blocks", BLOCK_TIME.as_millis()),
         format!("{flows:.0}/s"),
         format!("{bare:.0}/s, bare sessions of the same account"),
         flows / bare,
-    )]
+    )];
+    rows.extend(flow_history::rows(&sample).await);
+    rows
 }

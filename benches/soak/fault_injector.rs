@@ -102,7 +102,9 @@ const FAULT_KINDS: &[(&str, u32, FaultAction)] = &[
     ("node down", 4, |chaos| {
         let node = chaos.random_node();
         // A node that dies between commit and indexing never indexes the block.
-        node.update_faults(|faults| faults.unindexed_blocks += 1);
+        node.update_faults(|faults| {
+            (faults.unindexed_blocks, faults.starts_like_a_node) = (faults.unindexed_blocks + 1, true)
+        });
         node.stop();
         chaos.schedule_repair(50..2_000, async move { start_node(&node).await });
     }),

@@ -22,11 +22,12 @@ use crate::{
     genesis_file::GenesisFile,
     node::{HeaderTimeMode, Node, NodeConfig, NodeError},
     scenario::{
-        AgentSpec, GAS_PRICE_MICROS, Scenario, ScenarioAccount, ScenarioError, ScenarioRunner, SeedError, run_scenario,
+        AgentSpec, GAS_PRICE_MICROS, Scenario, ScenarioAccount, ScenarioError, ScenarioRunner, SeedError,
+        build_genesis, run_scenario,
     },
     services::{DevnetServices, EcosystemSpec, ServiceProvisioner, ServicesError, StoredServices},
 };
-use svc_ledger::{BLOCKS_PER_YEAR, ChainConfig, GenesisAccount, GenesisState};
+use svc_ledger::{BLOCKS_PER_YEAR, ChainConfig, GenesisState};
 
 /// Configuration of a devnet.
 #[derive(Debug, Clone)]
@@ -51,6 +52,9 @@ pub struct DevnetConfig {
     pub services_listen: SocketAddr,
     /// Number of newest heights whose state the node has once the scenario is there; 0 for all.
     pub kept_states: u64,
+    /// Whether the node has the weaknesses of a real one: after a start it refuses transactions until its next block, and the results of a
+    /// block come behind it.
+    pub is_like_a_node: bool,
     /// Genesis of another chain, with which this one begins: it has that chain's id, namespace and denom.
     pub genesis: Option<GenesisFile>,
 }
@@ -68,6 +72,7 @@ impl Default for DevnetConfig {
             control_port: None,
             services_listen: ([127, 0, 0, 1], 0).into(),
             kept_states: 0,
+            is_like_a_node: false,
             genesis: None,
         }
     }
@@ -148,6 +153,9 @@ pub enum DevnetError {
     Services(#[from] ServicesError),
 }
 
+/// Milliseconds between a block and its results, as measured at a node without load.
+const LATE_RESULTS_MS: u64 = 5;
+
 /// The document in a home that records a completed seeding.
 #[derive(Serialize, Deserialize)]
 struct SeedRecord {
@@ -195,10 +203,18 @@ impl Devnet {
             listen: config.listen,
             home: config.home.clone(),
         })?;
+        let is_resumed = node.read_seed_record()?.is_some();
         let (values, services) = seed(&node, &accounts, &scenario, &config).await?;
         let operator_slot = resolve_operator_slot(&scenario, &values)?;
         let (agents, ecosystem) = (scenario.agents, scenario.ecosystem);
-        node.update_faults(|faults| faults.kept_states = config.kept_states);
+        node.update_faults(|faults| {
+            faults.kept_states = config.kept_states;
+            if config.is_like_a_node {
+                faults.starts_like_a_node = true;
+                faults.has_just_started = is_resumed;
+                faults.late_results_ms = LATE_RESULTS_MS;
+            }
+        });
         let accounts = Arc::new(accounts);
         let control = match config.control_port {
             Some(port) => Some(ControlServer::start(port, node.clone(), Arc::clone(&accounts)).await?),
@@ -315,29 +331,6 @@ impl Drop for Devnet {
     fn drop(&mut self) {
         self.node.close();
     }
-}
-
-fn build_genesis(scenario: &Scenario, accounts: &BTreeMap<String, ScenarioAccount>, denom: &str) -> GenesisState {
-    let funded = scenario.accounts.iter().filter_map(|part| {
-        let coins = part.coins.iter().map(|(name, amount)| {
-            let name = if name == "FEE" { denom } else { name };
-            (name.to_owned(), u128::from(*amount))
-        });
-        Some(GenesisAccount {
-            address: accounts.get(&part.name)?.address.to_string(),
-            coins: coins.collect(),
-            bonded: u128::from(part.bonded),
-        })
-    });
-    let mut genesis = GenesisState {
-        accounts: funded.collect(),
-        yield_pool: u128::from(scenario.genesis.yield_pool),
-        ..GenesisState::default()
-    };
-    if let Some(seconds) = scenario.genesis.gov_voting_seconds {
-        genesis.gov_voting_seconds = seconds;
-    }
-    genesis
 }
 
 /// Runs the scenario, unless the home is seeded already; returns the saved values and the services.

@@ -94,6 +94,9 @@ pub(super) struct DevnetArgs {
     /// Keep the state of this number of newest heights only, and all blocks, as a public node does; 0 keeps all.
     #[arg(long, default_value_t = 0)]
     prune_state: u64,
+    /// Have the weaknesses of a real node: after each start it refuses transactions until its next block, and results come behind blocks.
+    #[arg(long)]
+    like_a_node: bool,
     /// Store of the indexer: a file path; the home's own, or in memory, when left out.
     #[arg(long)]
     indexer_db: Option<PathBuf>,
@@ -305,6 +308,7 @@ impl DevnetArgs {
                 control_port: self.control_port,
                 services_listen: ([127, 0, 0, 1], if takes_free_ports { 0 } else { self.services_port }).into(),
                 kept_states: self.prune_state,
+                is_like_a_node: self.like_a_node,
                 genesis,
             },
             database,

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, net::IpAddr, path::PathBuf, sync::Arc};
 
 use svc_net::host_policy::HostPolicy;
-use svc_operator::{BOOT_TIMEOUT, BootPatience, FeePolicy, OperatorConfig, WindowBound};
+use svc_operator::{BOOT_TIMEOUT, BootPatience, FeePolicy, OperatorConfig, SetGasPrice, WindowBound};
 use svc_wire::{account_key::AccountKey, secret::SecretString};
 use tracing::level_filters::LevelFilter;
 
@@ -136,7 +136,7 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
             Some(unbound_logins),
             Some(allows_plaintext_node),
             Some(uses_live_descriptors),
-            Some((fees, gas_price_denom)),
+            Some((fees, set_price)),
             Some(tx_timeout),
             Some(indexer_timeout),
             Some(refresh_period),
@@ -157,7 +157,7 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
                 chain_id,
                 denom,
                 fees,
-                gas_price_denom,
+                set_price,
                 tx_timeout,
                 indexer_timeout,
                 refresh_period,
@@ -284,12 +284,15 @@ pub(super) fn read_min_free_disk<E: Environment>(reader: &mut EnvironmentReader<
     reader.read_parsed("SVC_MIN_FREE_DISK", "a number of bytes", Some(DEFAULT_MIN_FREE_DISK), bytes)
 }
 
-/// The gas price with its denom, if it has one, and the ceilings of a transaction.
-pub(super) fn read_fees<E: Environment>(reader: &mut EnvironmentReader<'_, E>) -> Option<(FeePolicy, Option<String>)> {
+/// The gas price and the ceilings of a transaction, and whether the price is set.
+pub(super) fn read_fees<E: Environment>(
+    reader: &mut EnvironmentReader<'_, E>,
+) -> Option<(FeePolicy, Option<SetGasPrice>)> {
     let price_allowed =
         "a decimal such as 0.025 with at most six digits behind the point, and the fee denom or nothing behind it";
-    let price =
-        reader.read_parsed("SVC_GAS_PRICE", price_allowed, Some((DEFAULT_GAS_PRICE_MICROS, None)), parse_gas_price);
+    let price = reader.read_parsed("SVC_GAS_PRICE", price_allowed, Some((DEFAULT_GAS_PRICE_MICROS, None)), |text| {
+        parse_gas_price(text).map(|(micros, denom)| (micros, Some(SetGasPrice { denom })))
+    });
     let defaults = FeePolicy::at_price(price.as_ref().map_or(DEFAULT_GAS_PRICE_MICROS, |(price, _)| *price));
     let max_gas = reader.read_parsed("SVC_MAX_GAS", "a gas limit, 1 or more", Some(defaults.max_gas), |text| {
         parse_digits(text).filter(|gas| *gas > 0)
@@ -299,9 +302,9 @@ pub(super) fn read_fees<E: Environment>(reader: &mut EnvironmentReader<'_, E>) -
     let day_allowed = "an amount of the fee denom in digits, or nothing for no limit";
     let max_fee_per_day =
         reader.read_parsed("SVC_MAX_FEE_PER_DAY", day_allowed, Some(None), |text| parse_digits(text).map(Some));
-    let (price, denom) = price?;
+    let (price, set_price) = price?;
     let (max_gas, max_fee, max_fee_per_day) = (max_gas?, max_fee?, max_fee_per_day?);
-    Some((FeePolicy { gas_price_micros: price, max_gas, max_fee, max_fee_per_day }, denom))
+    Some((FeePolicy { gas_price_micros: price, max_gas, max_fee, max_fee_per_day }, set_price))
 }
 
 /// Free bytes below which a full disk is near.

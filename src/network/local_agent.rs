@@ -257,7 +257,7 @@ async fn start(
     let expected = ChainExpectation {
         chain_id: None,
         denom: None,
-        gas_price_denom: None,
+        set_price: None,
         fees: FeePolicy::at_price(GAS_PRICE_MICROS),
         uses_live_descriptors: false,
     };

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use svc_kit::{AskError, actor::ActorStatus};
 use svc_net::upstream::{NodeClientError, UpstreamError};
 use svc_wire::{
-    chain_error::{ChainError, ChainErrorKind},
+    chain_error::{ChainError, ChainErrorKind, FeeShortage},
     error_envelope::{ErrorEnvelope, FailureCode, NextStep},
 };
 
@@ -176,7 +176,11 @@ pub fn ask_error(error: &AskError) -> ErrorEnvelope {
 }
 
 fn chain_details(error: &ChainError) -> Value {
-    json!({"codespace": error.codespace, "code": error.code, "raw_log": error.raw_log})
+    let mut details = json!({"codespace": error.codespace, "code": error.code, "raw_log": error.bounded_text()});
+    if let Some(gas) = error.gas_used() {
+        details["gas_used"] = gas.into();
+    }
+    details
 }
 
 /// A write that the signer brought into flight with no transaction.
@@ -194,12 +198,12 @@ pub fn submit_error(error: &SubmitError) -> ErrorEnvelope {
         }
         SubmitError::Simulation(chain) => {
             let hint = "nothing was sent; the raw log says which rule of the chain the message breaks";
-            let message = format!("simulation failed: {}", chain.raw_log);
+            let message = format!("simulation failed: {}", chain.sentence());
             ErrorEnvelope::new(FailureCode::SimulationFailed, message, hint).with_details(chain_details(chain))
         }
         SubmitError::Sequence(chain) => {
             let hint = "another process may be using the same key; try again when it is quiet";
-            let message = format!("the account sequence stayed wrong: {}", chain.raw_log);
+            let message = format!("the account sequence stayed wrong: {}", chain.sentence());
             ErrorEnvelope::new(FailureCode::SequenceMismatch, message, hint).with_details(chain_details(chain))
         }
         SubmitError::SequenceMoved { .. } => {
@@ -280,8 +284,10 @@ fn refusal_error(refusal: &TxRefusal) -> ErrorEnvelope {
         insufficient_fees(chain)
     } else {
         let message = match block_height {
-            Some(height) => format!("the transaction failed in block {height} before its message: {}", chain.raw_log),
-            None => format!("the node refused the transaction: {}", chain.raw_log),
+            Some(height) => {
+                format!("the transaction failed in block {height} before its message: {}", chain.sentence())
+            }
+            None => format!("the node refused the transaction: {}", chain.sentence()),
         };
         let hint = "nothing was executed and no sequence was used; the raw log says why";
         ErrorEnvelope::new(FailureCode::BroadcastRejected, message, hint).with_details(chain_details(chain))
@@ -354,7 +360,23 @@ pub fn record_unavailable(record: &str, reason: &str) -> ErrorEnvelope {
 }
 
 fn insufficient_fees(chain: &ChainError) -> ErrorEnvelope {
-    let message = format!("the fee cannot be paid: {}", chain.raw_log);
+    let message = format!("the fee cannot be paid: {}", chain.sentence());
+    if let Some(FeeShortage { offered, required }) = chain.fee_shortage() {
+        let factor = required.saturating_mul(100).div_ceil(offered.max(1));
+        let hint = format!(
+            "the node wants {required} where the configured price of gas makes {offered}: SVC_GAS_PRICE has to be {}.{:02} times as \
+             high, or be left out, so that the node's own price is taken at the start",
+            factor / 100,
+            factor % 100
+        );
+        let mut details = chain_details(chain);
+        details["fee_required"] = required.to_string().into();
+        details["fee_offered"] = offered.to_string().into();
+        return ErrorEnvelope::new(FailureCode::InsufficientFees, message, hint)
+            .with_details(details)
+            .with_next_step(NextStep::ConfigureNode)
+            .not_retryable();
+    }
     let hint = "fund the operator, or renew the corporation's fee allowance";
     ErrorEnvelope::new(FailureCode::InsufficientFees, message, hint)
         .with_details(chain_details(chain))
@@ -374,7 +396,7 @@ pub fn tx_failed_error(hash: &str, height: u64, chain: &ChainError) -> ErrorEnve
     };
     let hint =
         "the transaction is final: at most its fee is spent and nothing else changed; the raw log says why it failed";
-    ErrorEnvelope::new(code, format!("the transaction failed in block {height}: {}", chain.raw_log), hint)
+    ErrorEnvelope::new(code, format!("the transaction failed in block {height}: {}", chain.sentence()), hint)
         .with_details(details)
 }
 

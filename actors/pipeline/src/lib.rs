@@ -45,7 +45,7 @@ pub use chain::{
     account::{AccountIdentity, AccountState, query_account, query_balance},
     block_clock::{BlockClock, BlockHead},
     discovery::{
-        ChainExpectation, DiscoveryError, PlaintextNode, RegistryChain, check_encryption, describe_index,
+        ChainExpectation, DiscoveryError, PlaintextNode, RegistryChain, SetGasPrice, check_encryption, describe_index,
         discover_chain,
     },
     fee_allowance::{FeeAllowance, query_fee_allowance},
@@ -69,7 +69,7 @@ pub use recovery::{RecoveredJournal, RecoveryError};
 pub use signer::{SignerHandle, TextSignature, window::WindowBound};
 pub use write::{
     error::{SubmitError, WriteError, WriteFailure},
-    fee::{Ceiling, CeilingExceeded, FeeBudget, FeeGranter, FeeLimits, FeePolicy},
+    fee::{Ceiling, CeilingExceeded, FeeBudget, FeeGranter, FeeLimits, FeePolicy, decimal_price},
     in_flight::{InFlightTable, InFlightTx},
     intent::{DEFAULT_PRINCIPAL, WriteIntent, WriteOrigin},
     message::EncodedMessage,

@@ -2,6 +2,11 @@
 
 use std::fmt::Display;
 
+use crate::registered_texts::registered_text;
+
+/// Code of a recovered panic.
+const PANIC: u32 = 111_222;
+
 /// A refused transaction, message or query.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text}")]
@@ -26,9 +31,28 @@ pub enum QueryStatus {
 }
 
 impl LedgerError {
-    /// Creates a registered error.
-    pub fn new(codespace: &'static str, code: u32, text: impl Into<String>) -> Self {
-        Self { codespace, code, text: text.into() }
+    /// Creates a registered error. Behind the detail stands the text that a module of the registry has registered for the code.
+    pub fn new(codespace: &'static str, code: u32, detail: impl Into<String>) -> Self {
+        let detail = detail.into();
+        let text = match registered_text(codespace, code) {
+            Some(registered) => format!("{detail}: {registered}"),
+            None => detail,
+        };
+        Self { codespace, code, text }
+    }
+
+    /// Creates the error of a handler that panics. A node's text has its stack behind the reason.
+    pub fn panic(reason: &str) -> Self {
+        let text = format!(
+            "recovered: {reason}\nstack:\ngoroutine 1 [running]:\nruntime/debug.Stack()\n\t/usr/local/go/src/runtime/debug/stack.go:26 \
+             +0x5e\n: panic"
+        );
+        Self { codespace: "sdk", code: PANIC, text }
+    }
+
+    /// Whether a handler has panicked.
+    pub fn is_panic(&self) -> bool {
+        (self.codespace, self.code) == ("sdk", PANIC)
     }
 
     /// Creates an unregistered error: plain text, gRPC status errors and store misses inside message handlers.

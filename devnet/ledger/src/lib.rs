@@ -37,6 +37,7 @@ mod exec;
 mod genesis;
 mod modules;
 mod query;
+mod registered_texts;
 mod state;
 mod values;
 
@@ -47,7 +48,9 @@ pub use exec::{
     context::{BlockContext, ChainConfig, LedgerEvent},
     tx::{TxOutcome, deliver, simulate},
 };
-pub use genesis::{AppStateError, GenesisAccount, GenesisState, export_app_state, params::BLOCKS_PER_YEAR};
+pub use genesis::{
+    AppStateError, GenesisAccount, GenesisRate, GenesisState, export_app_state, params::BLOCKS_PER_YEAR,
+};
 pub use modules::authority::authority_address;
 pub use query::query;
 pub use state::{LedgerState, invariants::broken_invariant};

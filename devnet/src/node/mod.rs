@@ -133,6 +133,7 @@ impl Node {
         if running.is_some() {
             return Ok(());
         }
+        self.0.shared.core().note_start();
         let mut address = lock(&self.0.address);
         let listen = |cause| NodeError::Listen { address: *address, cause };
         let listener = TcpListener::bind(*address).map_err(listen)?;
@@ -187,6 +188,7 @@ impl Node {
     pub fn update_faults<R>(&self, change: impl FnOnce(&mut NodeFaults) -> R) -> R {
         let mut core = self.0.shared.core();
         let result = change(&mut core.faults);
+        core.apply_gas_price();
         self.0.shared.stalled.send_replace(core.faults.stall_websockets);
         self.0.shared.lag.send_replace(core.faults.lag_blocks);
         result

@@ -4,10 +4,12 @@
 //! node, and `run_scenario` runs all steps with the services they ask for.
 
 mod batch;
+mod genesis;
 mod run;
 mod runner;
 mod spec;
 
+pub(crate) use genesis::build_genesis;
 pub(crate) use run::run_scenario;
 pub use runner::{GAS_PRICE_MICROS, ScenarioAccount, ScenarioRunner, SeedError, delegable_types, send_foreign_tx};
 pub use spec::{

@@ -6,6 +6,7 @@ use std::{collections::BTreeMap, path::Path};
 
 use serde::Deserialize;
 use serde_json::Value;
+use svc_ledger::GenesisRate;
 
 use crate::services::{EcosystemSpec, ProvisioningPhase, SchemaSpec, ServiceSpec};
 
@@ -69,6 +70,9 @@ pub struct GenesisSpec {
     pub yield_pool: u64,
     /// Voting period of governance proposals, in seconds; 30 when left out.
     pub gov_voting_seconds: Option<i64>,
+    /// Exchange rates in use, in the order of their ids. The asset `FEE` stands for the fee denom.
+    #[serde(rename = "exchange_rate")]
+    pub exchange_rates: Vec<GenesisRate>,
 }
 
 /// An account with a key.

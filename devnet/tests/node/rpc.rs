@@ -100,8 +100,40 @@ async fn uris_quote_text_and_unknown_paths_are_not_found() {
     for path in ["/nothing", "/a/b", "/subscribe?query=%22a%22"] {
         assert_eq!(get(&devnet, path).await.0, 404, "{path}");
     }
+    // Numbers come with and without quotes, and bytes as the quoted ones or as hex.
+    for (path, is_accepted) in [
+        ("/tx_search?query=\"tx.height>0\"&per_page=1", true),
+        ("/tx_search?query=%22tx.height>0%22&per_page=\"1\"&unknown=1", true),
+        ("/tx_search?query=0x74782e6865696768743e30", true),
+        ("/tx_search?query=tx.height>0", false),
+        ("/block?height=\"1\"", true),
+        ("/block?height=0x01", false),
+        ("/block_by_hash?hash=\"abc\"", true),
+        ("/block_by_hash?hash=YWJj", false),
+        ("/check_tx?tx=0xzz", false),
+        ("/check_tx?tx=\"nothing\"", true),
+    ] {
+        let (status, answer) = get(&devnet, path).await;
+        assert_eq!(answer["error"]["code"] != -32602, is_accepted, "{path}: {answer}");
+        assert_eq!(status == 200, is_accepted, "{path}: {answer}");
+    }
     let (status, page) = get(&devnet, "/").await;
     assert!(status == 200 && page.as_str().is_some_and(|page| page.contains("/block_results?height=_")), "{page}");
+}
+
+/// One hash in 4,096 begins with `0x` in base64.
+#[tokio::test]
+async fn a_text_in_a_json_body_is_base64_even_behind_0x() {
+    let devnet = devnet("empty").await;
+    let hash = |text: &str| json!({"hash": text});
+    let text = base64(&[vec![0xd3, 0x1c, 0x3f], vec![7; 29]].concat());
+    assert!(text.starts_with("0xw/"), "{text}");
+    let error = call(&devnet, "tx", hash(&text)).await.expect_err("not found");
+    assert_eq!(error["data"], format!("tx (D31C3F{}) not found", "07".repeat(29)));
+    let error = call(&devnet, "tx", hash("0xD5")).await.expect_err("not found");
+    assert_eq!(error["data"], "tx (D310F9) not found", "{error}");
+    let error = call(&devnet, "tx", hash("0xzz=")).await.expect_err("not base64");
+    assert_eq!(error["code"], -32602);
 }
 
 #[tokio::test]

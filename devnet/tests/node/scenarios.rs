@@ -75,7 +75,10 @@ async fn a_scenario_that_fails_names_its_step() {
     std::fs::write(&file, text).expect("written");
     let config = DevnetConfig { scenario: file.display().to_string(), ..config("empty") };
     let error = Devnet::launch(config).await.err().expect("refused");
-    assert_eq!(error.to_string(), "step \"create corporation\": invalid DID: \"web:corporation.devnet.example\"");
+    assert_eq!(
+        error.to_string(),
+        "step \"create corporation\": invalid DID: \"web:corporation.devnet.example\": invalid DID syntax"
+    );
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ pub(super) fn read_chain<E: Environment>(
     let resolves_changes =
         reader.read_parsed("SVC_AUTO_TRIGGER_RESOLVER", "true or false", Some(true), |text| text.parse().ok());
     let min_free_space = read_min_free_disk(reader);
-    let (fees, gas_price_denom) = fees?;
+    let (fees, set_price) = fees?;
     let journal = paths?.journal.to_str().map(str::to_owned);
     if journal.is_none() {
         reader.add_problem("SVC_JOURNAL", "a path that is no text", "the path of a file");
@@ -47,7 +47,7 @@ pub(super) fn read_chain<E: Environment>(
         corporation_id: corporation_id?,
         rpc: rpc?,
         allows_plaintext_node: allows_plaintext_node?,
-        expected: ChainExpectation { chain_id, denom, gas_price_denom, fees, uses_live_descriptors: false },
+        expected: ChainExpectation { chain_id, denom, set_price, fees, uses_live_descriptors: false },
         key: key?,
         journal: JournalPlace { file: journal, min_free_space: min_free_space? },
         tx_timeout: tx_timeout?,

@@ -103,7 +103,7 @@ pub fn chain_config(rpc: &str, corporation_id: u64, directory: &Path, key: Accou
         expected: ChainExpectation {
             chain_id: None,
             denom: None,
-            gas_price_denom: None,
+            set_price: None,
             fees: FeePolicy::at_price(25_000),
             uses_live_descriptors: false,
         },

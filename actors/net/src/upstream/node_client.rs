@@ -40,7 +40,7 @@ pub enum NodeClientError {
     #[error(transparent)]
     Disputed(#[from] Box<HistoryDispute>),
     /// The application refused a query.
-    #[error("query {path} failed with {}/{}: {}", error.codespace, error.code, error.raw_log)]
+    #[error("query {path} failed with {}/{}: {}", error.codespace, error.code, error.sentence())]
     Query {
         /// gRPC path.
         path: String,

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use svc_net::{host_policy::HostPolicy, upstream::UpstreamOrigins};
-use svc_pipeline::{ChainExpectation, FeePolicy, WindowBound};
+use svc_pipeline::{ChainExpectation, FeePolicy, SetGasPrice, WindowBound};
 use tokio::sync::watch;
 
 /// Longest wait for node and indexer at the start.
@@ -34,8 +34,8 @@ pub struct OperatorConfig {
     pub denom: Option<String>,
     /// Price of gas, and the ceilings of a transaction.
     pub fees: FeePolicy,
-    /// Denom that the gas price was given in; it must be the fee denom.
-    pub gas_price_denom: Option<String>,
+    /// The price of gas as it was set; `None` uses the node's minimum where that is higher.
+    pub set_price: Option<SetGasPrice>,
     /// Longest wait of a caller for inclusion.
     pub tx_timeout: Duration,
     /// Longest wait of a caller for the indexer.
@@ -76,7 +76,7 @@ impl OperatorConfig {
         ChainExpectation {
             chain_id: self.chain_id.clone(),
             denom: self.denom.clone(),
-            gas_price_denom: self.gas_price_denom.clone(),
+            set_price: self.set_price.clone(),
             fees: self.fees,
             uses_live_descriptors: self.uses_live_descriptors,
         }
@@ -96,7 +96,7 @@ impl OperatorConfig {
             chain_id: None,
             denom: None,
             fees: FeePolicy::at_price(25_000),
-            gas_price_denom: None,
+            set_price: None,
             tx_timeout: Duration::from_secs(30),
             indexer_timeout: Duration::from_secs(15),
             refresh_period: Duration::from_secs(60),

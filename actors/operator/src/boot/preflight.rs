@@ -2,7 +2,7 @@
 
 use svc_kit::{RetainedState, wall_clock};
 use svc_net::upstream::{NodeClient, NodeClientError, UpstreamError, UpstreamKind};
-use svc_pipeline::describe_index;
+use svc_pipeline::{decimal_price, describe_index};
 use svc_wire::account_key::AccountKey;
 
 use super::{
@@ -109,12 +109,24 @@ fn check_operator(config: &OperatorConfig, discovery: &BootDiscovery) -> Vec<Pre
         (None, Some(_)) => "no fee allowance: the operator's own balance pays",
         (_, None) => "the operator's account does not exist yet: it must be sent coins before it writes",
     };
+    let price = match (discovery.chain.price_problem(), discovery.chain.minimum_price) {
+        (Some(problem), _) => PreflightFinding::failed(BootSubject::GasPrice, problem),
+        (None, Some(minimum)) => {
+            let (price, minimum) = (discovery.chain.params.fees.gas_price_micros, decimal_price(minimum));
+            PreflightFinding::passed(
+                BootSubject::GasPrice,
+                format!("{} per gas; the node takes no fee below {minimum}", decimal_price(price)),
+            )
+        }
+        (None, None) => PreflightFinding::passed(BootSubject::GasPrice, "the node states no minimum"),
+    };
     let corporation = format!("{} is {name}, {}", config.corporation_id, snapshot.policy_address());
     vec![
         PreflightFinding::passed(BootSubject::Key, format!("is the key of {}", discovery.identity.address)),
         PreflightFinding::passed(BootSubject::Corporation, corporation),
         PreflightFinding::passed(BootSubject::Authorizations, authorizations),
         PreflightFinding::passed(BootSubject::Fees, fees),
+        price,
         PreflightFinding::passed(BootSubject::Agents, format!("{} agents of the corporation", snapshot.agents.len())),
     ]
 }

@@ -11,8 +11,11 @@ use svc_wire::{
     proto_registry::{DescriptorComparison, DescriptorDifference, Namespace, ProtoRegistry, ProtoRegistryError},
 };
 
-use super::params::{ChainParams, query_address_prefix, query_bond_denom};
-use crate::write::fee::FeePolicy;
+use super::{
+    gas_price::query_minimum_price,
+    params::{ChainParams, query_address_prefix, query_bond_denom},
+};
+use crate::write::fee::{FeePolicy, decimal_price};
 
 /// The chain of the registry: parameters of its transactions, and its messages.
 #[derive(Debug, Clone)]
@@ -21,6 +24,28 @@ pub struct RegistryChain {
     pub params: ChainParams,
     /// All messages, under the chain's own namespace word.
     pub registry: Arc<ProtoRegistry>,
+    /// Minimum price of gas of the node, in millionths of the fee denom; `None` where it states none.
+    pub minimum_price: Option<u64>,
+}
+
+impl RegistryChain {
+    /// The reason for which the node refuses every transaction at this price of gas.
+    pub fn price_problem(&self) -> Option<String> {
+        let (price, denom) = (self.params.fees.gas_price_micros, &self.params.denom);
+        let minimum = self.minimum_price.filter(|minimum| *minimum > price)?;
+        Some(format!(
+            "the node takes no fee below {}{denom} per gas, and the price is set to {}{denom}",
+            decimal_price(minimum),
+            decimal_price(price)
+        ))
+    }
+}
+
+/// The configured price of gas.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SetGasPrice {
+    /// Denom that it was given in; it must be the fee denom.
+    pub denom: Option<String>,
 }
 
 /// The configuration of a chain that is still to be discovered.
@@ -30,8 +55,8 @@ pub struct ChainExpectation {
     pub chain_id: Option<String>,
     /// Fee denom; `None` means the chain's bond denom.
     pub denom: Option<String>,
-    /// Denom that the gas price was given in; it must be the fee denom.
-    pub gas_price_denom: Option<String>,
+    /// The price of gas as it was set; `None` uses the node's minimum where that is higher.
+    pub set_price: Option<SetGasPrice>,
     /// Price of gas, and the ceilings of a transaction.
     pub fees: FeePolicy,
     /// Whether messages and fields that only the node's descriptors have can be used.
@@ -146,10 +171,21 @@ pub async fn discover_chain(node: &NodeClient, expected: &ChainExpectation) -> R
         Some(denom) => denom.clone(),
         None => query_bond_denom(node).await?,
     };
-    if let Some(priced) = expected.gas_price_denom.as_ref().filter(|priced| **priced != denom) {
+    let set_denom = expected.set_price.as_ref().and_then(|price| price.denom.as_ref());
+    if let Some(priced) = set_denom.filter(|priced| **priced != denom) {
         return Err(DiscoveryError::GasPriceDenom { priced: priced.clone(), denom });
     }
-    Ok(RegistryChain { params: ChainParams { chain_id, denom, prefix, fees: expected.fees }, registry })
+    let minimum_price = query_minimum_price(node, &denom).await;
+    let fees = match expected.set_price {
+        Some(_) => expected.fees,
+        None => expected.fees.at_least(minimum_price.unwrap_or_default()),
+    };
+    let params = ChainParams { chain_id, denom, prefix, fees };
+    let chain = RegistryChain { params, registry, minimum_price };
+    if let Some(reason) = chain.price_problem() {
+        tracing::warn!(origin = node.origin(), "{reason}");
+    }
+    Ok(chain)
 }
 
 /// The compiled-in descriptors under the chain's namespace word, after a comparison with those that the node serves: the signer signs

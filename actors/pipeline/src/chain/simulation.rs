@@ -13,7 +13,7 @@ use svc_wire::{
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SimulationError {
     /// The chain refused the transaction.
-    #[error("{}", .0.raw_log)]
+    #[error("{}", .0.sentence())]
     Refused(ChainError),
     /// The node did not answer.
     #[error(transparent)]

@@ -19,10 +19,10 @@ pub enum SubmitError {
         address: String,
     },
     /// The chain refused the message in simulation.
-    #[error("simulation failed: {}", .0.raw_log)]
+    #[error("simulation failed: {}", .0.sentence())]
     Simulation(ChainError),
     /// The node refused every sequence that was tried.
-    #[error("the sequence stayed wrong: {}", .0.raw_log)]
+    #[error("the sequence stayed wrong: {}", .0.sentence())]
     Sequence(ChainError),
     /// The sequence that the write required has gone to another transaction.
     #[error("sequence {required} is required, and {expected} is the next")]
@@ -78,7 +78,7 @@ pub enum WriteError<R> {
     #[error(transparent)]
     Submit(SubmitError),
     /// The transaction was refused. It may still execute until its timeout height.
-    #[error("transaction {} was refused: {}", .tx.hash, .refusal.error.raw_log)]
+    #[error("transaction {} was refused: {}", .tx.hash, .refusal.error.sentence())]
     Rejected {
         /// The transaction.
         tx: SubmittedTx,

@@ -51,6 +51,11 @@ impl FeePolicy {
         Self { max_fee: policy.fee(DEFAULT_MAX_GAS), ..policy }
     }
 
+    /// The same ceilings at a price that is not below a node's minimum. The ceilings bound it: a node that states a high one is refused.
+    pub fn at_least(self, minimum_price: u64) -> Self {
+        Self { gas_price_micros: self.gas_price_micros.max(minimum_price), ..self }
+    }
+
     /// Fee of a gas limit: the smallest amount that is not below the gas price.
     pub fn fee(&self, gas_limit: u64) -> u128 {
         (u128::from(gas_limit) * u128::from(self.gas_price_micros)).div_ceil(1_000_000)
@@ -84,6 +89,12 @@ impl FeePolicy {
         }
         Ok(fee)
     }
+}
+
+/// A price in millionths as a decimal, as `SVC_GAS_PRICE` has it.
+pub fn decimal_price(micros: u64) -> String {
+    let text = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// Ceilings of one principal in the fee denom; `None` for no limit of its own.
@@ -158,6 +169,19 @@ mod tests {
         let price = u64::MAX / 1_000_000;
         let largest = (u128::from(u64::MAX) * u128::from(price)).div_ceil(1_000_000);
         assert_eq!(FeePolicy::at_price(price).fee(u64::MAX), largest);
+    }
+
+    #[test]
+    fn the_minimum_of_a_node_raises_the_price_and_no_ceiling() {
+        let policy = FeePolicy::at_price(25_000);
+        assert_eq!(policy.at_least(24_999), policy);
+        assert_eq!(policy.at_least(250_000), FeePolicy { gas_price_micros: 250_000, ..policy });
+        let greedy = policy.at_least(u64::MAX);
+        let exceeded = greedy.fee_below_ceiling(200_000, SpentToday::default(), FeeLimits::default());
+        assert_eq!(exceeded.expect_err("above").limit, policy.max_fee);
+        for (micros, text) in [(0, "0"), (25_000, "0.025"), (1_000_000, "1"), (12_500_001, "12.500001")] {
+            assert_eq!(decimal_price(micros), text);
+        }
     }
 
     #[test]

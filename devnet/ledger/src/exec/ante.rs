@@ -36,6 +36,7 @@ pub const SIG_VERIFY_COST_ED25519: u64 = 590;
 pub const SIG_VERIFY_COST_SECP256K1: u64 = 1_000;
 /// Bytes that the SDK charges for the missing signature of a simulated transaction.
 const SIGNATURE_BYTES: u64 = 64;
+const PUBLIC_KEY_BYTES: usize = 33;
 
 /// The mode in which the ante chain runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,7 +129,7 @@ fn run_decorators(exec: &mut ExecContext<'_>, tx: &DecodedTx, mode: ExecMode) ->
         return Err(exec.gas.out_of_gas_error("txSize"));
     }
     deduct_fee(exec, tx, &signers, mode)?;
-    set_public_keys(exec, tx, &signers)?;
+    set_public_keys(exec, tx, &signers, mode)?;
     if signers.len() as u64 > TX_SIG_LIMIT {
         return Err(LedgerError::sdk(14, format!("signatures: {}, limit: {TX_SIG_LIMIT}", signers.len())));
     }
@@ -236,10 +237,23 @@ fn deduct_fee(
     Ok(())
 }
 
-fn set_public_keys(exec: &mut ExecContext<'_>, tx: &DecodedTx, signers: &[String]) -> Result<(), LedgerError> {
+/// Notes the public keys of accounts that have none yet. In a simulation nothing is compared with them, and a placeholder takes the place of
+/// a key that is missing or has no bytes, as clients in Go send it.
+fn set_public_keys(
+    exec: &mut ExecContext<'_>,
+    tx: &DecodedTx,
+    signers: &[String],
+    mode: ExecMode,
+) -> Result<(), LedgerError> {
     for (signer, info) in signers.iter().zip(&tx.signers) {
         let mut account = load_account(exec, signer)?;
-        if account.pub_key.is_none()
+        if mode == ExecMode::Simulate {
+            require_known_kind(info)?;
+            if account.pub_key.is_none() {
+                account.pub_key = Some(pack_any(SECP256K1_PUBKEY_URL, &PubKey { key: vec![2; PUBLIC_KEY_BYTES] }));
+                exec.state.accounts.put(signer.clone(), account, exec.gas);
+            }
+        } else if account.pub_key.is_none()
             && let Some(key) = decode_public_key(info)?
         {
             let address = key.address(&exec.chain.prefix).map_err(|error| LedgerError::sdk(8, error))?;
@@ -259,11 +273,18 @@ fn set_public_keys(exec: &mut ExecContext<'_>, tx: &DecodedTx, signers: &[String
     Ok(())
 }
 
+fn require_known_kind(info: &SignerInfo) -> Result<(), LedgerError> {
+    match &info.public_key {
+        Some(packed) if packed.type_url != SECP256K1_PUBKEY_URL => {
+            Err(LedgerError::sdk(8, format!("unsupported key type {}", packed.type_url)))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn decode_public_key(info: &SignerInfo) -> Result<Option<PublicKey>, LedgerError> {
     let Some(packed) = &info.public_key else { return Ok(None) };
-    if packed.type_url != SECP256K1_PUBKEY_URL {
-        return Err(LedgerError::sdk(8, format!("unsupported key type {}", packed.type_url)));
-    }
+    require_known_kind(info)?;
     let key = PubKey::decode(packed.value.as_slice()).map_err(|error| LedgerError::sdk(8, error))?;
     PublicKey::from_bytes(&key.key).map(Some).map_err(|error| LedgerError::sdk(8, error))
 }

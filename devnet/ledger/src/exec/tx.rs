@@ -92,7 +92,10 @@ fn run_messages(
     let (mut msg_responses, mut events) = (Vec::new(), Vec::new());
     for (index, message) in passed.body.messages.iter().enumerate() {
         let mut exec = ExecContext { state, chain, block, gas, fee: Some(&passed.fee), events: Vec::new() };
-        let failed = |error: LedgerError| error.wrap(format!("failed to execute message; message index: {index}"));
+        let failed = |error: LedgerError| match error.is_panic() {
+            true => error,
+            false => error.wrap(format!("failed to execute message; message index: {index}")),
+        };
         let response = routes::run(&mut exec, message);
         // Out of gas overrides the result of the handler.
         if gas.is_exceeded() {

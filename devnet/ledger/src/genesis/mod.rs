@@ -2,14 +2,15 @@
 
 mod app_state;
 pub mod params;
+mod rate;
 mod transfer;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_wire::proto::cosmos::bank::v1beta1::{DenomUnit, Metadata};
 
-use self::transfer::import_app_state;
-pub use self::{app_state::AppStateError, transfer::export_app_state};
+use self::transfer::{import_app_state, put_rate};
+pub use self::{app_state::AppStateError, rate::GenesisRate, transfer::export_app_state};
 use crate::{
     exec::{context::ChainConfig, gas::GasMeter},
     genesis::params::gov_params,
@@ -33,6 +34,9 @@ pub struct GenesisState {
     /// Voting period of an expedited governance proposal, in seconds.
     #[serde(default = "expedited_seconds")]
     pub gov_expedited_seconds: i64,
+    /// Exchange rates, in the order of their ids.
+    #[serde(default)]
+    pub exchange_rates: Vec<GenesisRate>,
     /// `app_state` of a genesis document, with which the chain begins instead of the fields above.
     #[serde(default)]
     pub app_state: Option<Value>,
@@ -53,6 +57,7 @@ impl Default for GenesisState {
             yield_pool: 0,
             gov_voting_seconds: voting_seconds(),
             gov_expedited_seconds: expedited_seconds(),
+            exchange_rates: Vec::new(),
             app_state: None,
         }
     }
@@ -95,6 +100,11 @@ impl GenesisState {
         }
         state.params.td.yield_intermediate_pool = pool;
         state.params.gov = gov_params(&chain.denom, self.gov_voting_seconds, self.gov_expedited_seconds);
+        for (place, rate) in self.exchange_rates.iter().enumerate() {
+            let id = place as u64 + 1;
+            put_rate(&mut state, &rate.to_rate(id)?, &gas);
+            state.next_rate = id;
+        }
         state.denoms.put(chain.denom.clone(), denom_metadata(&chain.denom), &gas);
         Ok(state)
     }

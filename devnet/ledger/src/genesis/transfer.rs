@@ -303,14 +303,7 @@ fn import_participants(state: &mut LedgerState, from: &AppState) {
         state.digests.put(one.digest.clone(), one.clone(), &gas);
     }
     for one in &from.xr.exchange_rates {
-        let key = RatePairKey {
-            base_type: one.base_asset_type,
-            base: one.base_asset.clone(),
-            quote_type: one.quote_asset_type,
-            quote: one.quote_asset.clone(),
-        };
-        state.rate_index.put(key, PlainValue(one.id), &gas);
-        state.rates.put(one.id, one.clone(), &gas);
+        put_rate(state, one, &gas);
     }
     state.next_rate = last_id(&state.rates);
     for one in &from.xr.exchange_rate_authorizations {
@@ -325,6 +318,18 @@ fn import_participants(state: &mut LedgerState, from: &AppState) {
     if let Some(params) = from.xr.params {
         state.params.xr = params;
     }
+}
+
+/// Stores an exchange rate, and finds it by its pair.
+pub(super) fn put_rate(state: &mut LedgerState, rate: &svc_wire::proto::svc::xr::v1::ExchangeRate, gas: &GasMeter) {
+    let key = RatePairKey {
+        base_type: rate.base_asset_type,
+        base: rate.base_asset.clone(),
+        quote_type: rate.quote_asset_type,
+        quote: rate.quote_asset.clone(),
+    };
+    state.rate_index.put(key, PlainValue(rate.id), gas);
+    state.rates.put(rate.id, rate.clone(), gas);
 }
 
 /// Authorizations and fee grants.

@@ -102,6 +102,8 @@ fn query_sdk(view: &QueryContext<'_>, path: &str, data: &[u8]) -> Result<Vec<u8>
         "/cosmos.authz.v1beta1.Query/Grants" => reply!(view, data, sdk::authz_grants),
         "/cosmos.authz.v1beta1.Query/GranterGrants" => reply!(view, data, sdk::authz_granter_grants),
         "/cosmos.authz.v1beta1.Query/GranteeGrants" => reply!(view, data, sdk::authz_grantee_grants),
+        "/cosmos.base.node.v1beta1.Service/Config" => reply!(view, data, sdk::node_config),
+        "/cosmos.base.node.v1beta1.Service/Status" => reply!(view, data, sdk::node_status),
         "/cosmos.bank.v1beta1.Query/Balance" => reply!(view, data, sdk::balance),
         "/cosmos.bank.v1beta1.Query/AllBalances" => reply!(view, data, sdk::all_balances),
         "/cosmos.bank.v1beta1.Query/SupplyOf" => reply!(view, data, sdk::supply_of),

@@ -47,6 +47,33 @@ pub fn auth_params(
     Ok(auth::v1beta1::QueryParamsResponse { params: Some(params) })
 }
 
+pub fn node_config(
+    view: &QueryContext<'_>,
+    _: base::node::v1beta1::ConfigRequest,
+) -> Result<base::node::v1beta1::ConfigResponse, LedgerError> {
+    let micros = view.chain.min_gas_price_micros;
+    let price = format!("{}.{:06}000000000000{}", micros / 1_000_000, micros % 1_000_000, view.chain.denom);
+    Ok(base::node::v1beta1::ConfigResponse {
+        minimum_gas_price: price,
+        pruning_keep_recent: "0".to_owned(),
+        pruning_interval: "0".to_owned(),
+        halt_height: 0,
+    })
+}
+
+pub fn node_status(
+    view: &QueryContext<'_>,
+    _: base::node::v1beta1::StatusRequest,
+) -> Result<base::node::v1beta1::StatusResponse, LedgerError> {
+    Ok(base::node::v1beta1::StatusResponse {
+        earliest_store_height: 1,
+        height: view.block.height,
+        timestamp: Some(view.block.time),
+        app_hash: view.state.hash().to_vec(),
+        validator_hash: Vec::new(),
+    })
+}
+
 pub fn balance(
     view: &QueryContext<'_>,
     request: bank_pb::v1beta1::QueryBalanceRequest,

@@ -182,6 +182,112 @@ fn simulation_needs_no_signature_and_changes_nothing() {
     assert_eq!(world.state.hash(), before);
 }
 
+/// The signer infos that clients simulate with, beside the real one: those of the SDK in Go have a key without bytes, and others no key or
+/// no mode.
+#[test]
+fn simulation_takes_the_signers_of_every_client() {
+    let world = TestLedger::new();
+    let message = world
+        .pack("ec.MsgCreateEcosystem", &world.operator_message("a", "ec.MsgCreateEcosystem", &ecosystem("did:web:x")));
+    let raw =
+        TxRaw::decode(world.unsigned("alice", vec![message]).simulation_bytes(&key("alice").public_key()).as_slice())
+            .expect("decodes");
+    let with = |change: &dyn Fn(&mut AuthInfo), signatures: Vec<Vec<u8>>| {
+        let mut auth = AuthInfo::decode(raw.auth_info_bytes.as_slice()).expect("decodes");
+        change(&mut auth);
+        TxRaw { auth_info_bytes: auth.encode_to_vec(), signatures, ..raw.clone() }.encode_to_vec()
+    };
+    let empty_key = |auth: &mut AuthInfo| {
+        let packed = prost_types::Any { type_url: "/cosmos.crypto.secp256k1.PubKey".into(), value: Vec::new() };
+        auth.signer_infos[0].public_key = Some(packed);
+    };
+    // A key that the chain knows, and one that it does not know yet.
+    let mut unknown = world.clone();
+    let gas = svc_ledger::simulate(&unknown.state, &unknown.chain, unknown.block(), &raw.encode_to_vec()).gas_used;
+    for (name, world) in [
+        ("a new account", world.clone()),
+        ("a known account", {
+            let message = world.operator_message("a", "ec.MsgCreateEcosystem", &ecosystem("did:web:first"));
+            assert_eq!(unknown.send_message("alice", "ec.MsgCreateEcosystem", &message).code, 0);
+            unknown
+        }),
+    ] {
+        let sequence = world.unsigned("alice", vec![]).sequence;
+        let cases: [(&str, Vec<u8>); 5] = [
+            (
+                "no bytes",
+                with(
+                    &|auth| {
+                        empty_key(auth);
+                        auth.signer_infos[0].sequence = sequence;
+                    },
+                    vec![vec![]],
+                ),
+            ),
+            (
+                "no key",
+                with(
+                    &|auth| {
+                        auth.signer_infos[0].public_key = None;
+                        auth.signer_infos[0].sequence = sequence;
+                    },
+                    vec![vec![]],
+                ),
+            ),
+            (
+                "no mode",
+                with(
+                    &|auth| {
+                        auth.signer_infos[0].mode_info = None;
+                        auth.signer_infos[0].sequence = sequence;
+                    },
+                    vec![vec![]],
+                ),
+            ),
+            ("a real signature", with(&|auth| auth.signer_infos[0].sequence = sequence, vec![vec![7; 64]])),
+            (
+                "no fee",
+                with(
+                    &|auth| {
+                        auth.fee = None;
+                        auth.signer_infos[0].sequence = sequence;
+                    },
+                    vec![vec![]],
+                ),
+            ),
+        ];
+        for (case, bytes) in cases {
+            let outcome = simulate(&world.state, &world.chain, world.block(), &bytes);
+            assert_eq!(outcome.code, 0, "{name}, {case}: {}", outcome.log);
+            assert!(
+                outcome.gas_used > gas / 2 && outcome.gas_used < gas + 5_000,
+                "{name}, {case}: {} and {gas}",
+                outcome.gas_used
+            );
+        }
+        let wrong = with(
+            &|auth| {
+                empty_key(auth);
+                auth.signer_infos[0].sequence = sequence + 1;
+            },
+            vec![vec![]],
+        );
+        assert_eq!(simulate(&world.state, &world.chain, world.block(), &wrong).code, 32, "{name}");
+        let other = with(
+            &|auth| {
+                let packed = prost_types::Any { type_url: "/cosmos.crypto.other.PubKey".into(), value: Vec::new() };
+                auth.signer_infos[0].public_key = Some(packed);
+            },
+            vec![vec![]],
+        );
+        assert_eq!(simulate(&world.state, &world.chain, world.block(), &other).code, 8, "{name}");
+    }
+    // Delivered, a key without bytes is none.
+    let mut world = world;
+    let outcome = world.run_block(&[with(&empty_key, vec![vec![0; 64]])]).remove(0);
+    assert_eq!((outcome.code, outcome.log.contains("invalid pubkey")), (8, true), "{}", outcome.log);
+}
+
 #[test]
 fn all_messages_of_a_transaction_take_effect_or_none() {
     let mut world = TestLedger::new();

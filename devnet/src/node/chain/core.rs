@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet, VecDeque},
     sync::Arc,
+    time::Instant,
 };
 
 use prost_types::Timestamp;
@@ -69,6 +70,8 @@ pub struct NodeCore {
     /// Heights whose transactions the index never got.
     unindexed_heights: BTreeSet<u64>,
     snapshots: BTreeMap<String, ChainHistory>,
+    /// Time of the newest block; none before the first one of this run.
+    pub(super) newest_at: Option<Instant>,
 }
 
 impl NodeCore {
@@ -90,6 +93,7 @@ impl NodeCore {
             is_replica: false,
             unindexed_heights: BTreeSet::new(),
             snapshots: BTreeMap::new(),
+            newest_at: None,
         })
     }
 
@@ -293,6 +297,7 @@ impl NodeCore {
             self.tx_cache.remove(&tx::tx_hash(bytes));
         }
         let block = self.history.append_block(&self.chain, &self.validator, time, txs)?;
+        self.newest_at = Some(Instant::now());
         self.note_block(&block);
         self.recheck();
         Ok(block)

@@ -6,6 +6,7 @@ mod core;
 mod genesis;
 mod header_clock;
 mod history;
+mod node_ways;
 pub(super) mod pubsub_query;
 pub(super) mod seal;
 mod tx_service;

@@ -29,6 +29,8 @@ use crate::node::faults::take_one;
 use svc_ledger::{LedgerError, LedgerEvent};
 
 const TX_SERVICE: &str = "/cosmos.tx.v1beta1.Service/";
+/// Place in the SDK at which the error of a message is wrapped, as a node's text names it.
+const WRAPPED_AT: &str = "cosmos/cosmos-sdk@v0.53.4/baseapp/baseapp.go:1051";
 const DEFAULT_PAGE_SIZE: u64 = 100;
 
 impl NodeCore {
@@ -80,8 +82,11 @@ impl NodeCore {
         let outcome = svc_ledger::simulate(&self.check_state, &self.chain, self.block_context(), &bytes);
         if outcome.code != 0 {
             // The SDK turns every failure into a gRPC status of kind Unknown; the code is lost.
-            let text = format!("{} with gas used: '{}'", outcome.log, outcome.gas_used);
-            return Err(LedgerError::new("sdk", 6, text));
+            let text = format!(
+                "rpc error: code = Unknown desc = {} [{WRAPPED_AT}] with gas used: '{}'",
+                outcome.log, outcome.gas_used
+            );
+            return Err(LedgerError::sdk(6, text));
         }
         let result = SimulationResult {
             data: outcome.data.clone(),

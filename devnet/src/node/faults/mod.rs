@@ -89,6 +89,8 @@ pub struct NodeFaults {
     pub refuse: Option<CheckTxRefusal>,
     /// Until the next block CheckTx refuses every signature with account number 0, as a node does that has just started.
     pub has_just_started: bool,
+    /// Each start of a node whose chain has blocks makes it one that has just started.
+    pub starts_like_a_node: bool,
     /// The mempool is full.
     pub mempool_full: bool,
     /// Number of simulations that fail, and their error text.
@@ -113,6 +115,10 @@ pub struct NodeFaults {
     pub pruned_below: u64,
     /// Number of newest heights whose state the node has; 0 for all. Blocks and results stay.
     pub kept_states: u64,
+    /// Milliseconds between a block and its results: until then `block_results` has none, and subscribers hear nothing.
+    pub late_results_ms: u64,
+    /// Minimum price of gas in millionths of the fee denom; the usual one when absent.
+    pub gas_price_micros: Option<u64>,
     /// Delay of answers, in milliseconds.
     pub delay_ms: u64,
     /// Method of the delayed answers; empty for every method.

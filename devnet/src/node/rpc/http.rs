@@ -8,8 +8,9 @@ use axum::{
     extract::{Path, Query as UriQuery, Request, State},
     http::StatusCode,
     response::{Html, IntoResponse, Response},
-    routing::{get, post},
+    routing::{any, get},
 };
+use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 use svc_net::{
     listener::{HttpListener, ListenerSettings, TowerService},
@@ -20,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     call::{answer_request, call_method, parse_error, rpc_response},
-    params::{self, RpcParams},
+    params::{self, RpcParams, method_not_found},
     websocket,
 };
 use crate::node::{faults::garble, shared::SharedChain};
@@ -32,9 +33,9 @@ const MAX_HEAD_BYTES: usize = 1 << 20;
 
 pub async fn serve(listener: TcpListener, shared: Arc<SharedChain>) {
     let router = Router::new()
-        .route("/", post(json_rpc).get(|| async { Html(render_index()) }))
+        .route("/", any(json_rpc).get(|| async { Html(render_index()) }))
         .route("/websocket", get(websocket))
-        .route("/{method}", get(call_by_uri))
+        .route("/{method}", any(call_by_uri))
         .fallback(|| async { (StatusCode::NOT_FOUND, "404 page not found\n") })
         .with_state(shared);
     let settings = ListenerSettings { max_head_bytes: MAX_HEAD_BYTES, ..ListenerSettings::for_one_machine() };
@@ -104,20 +105,51 @@ async fn call_by_uri(
     Path(method): Path<String>,
     UriQuery(query): UriQuery<HashMap<String, String>>,
 ) -> Response {
-    if params::parameter_names(&method).is_none() || method.contains("subscribe") {
+    let id = json!(-1);
+    if params::parameter_names(&method).is_none() {
         return (StatusCode::NOT_FOUND, "404 page not found\n").into_response();
     }
-    let params: Map<String, Value> =
-        query.into_iter().map(|(key, value)| (key.clone(), parse_uri_value(&key, &value))).collect();
-    let outcome = call_method(&shared, &method, &RpcParams(params)).await;
+    if method.contains("subscribe") {
+        return json_response(StatusCode::NOT_FOUND, &rpc_response(Some(&id), Err(method_not_found())));
+    }
+    let outcome = match parse_uri_params(&method, query) {
+        Ok(params) => call_method(&shared, &method, &params).await,
+        Err(error) => Err(error),
+    };
     let status = if outcome.is_ok() { StatusCode::OK } else { StatusCode::INTERNAL_SERVER_ERROR };
-    json_response(status, &rpc_response(Some(&json!(-1)), outcome))
+    json_response(status, &rpc_response(Some(&id), outcome))
 }
 
-/// Parses a parameter of a URI: text is quoted; a quoted text for bytes means the bytes of the text.
-fn parse_uri_value(name: &str, value: &str) -> Value {
-    let Some(text) = value.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) else { return value.into() };
-    if name == "tx" { format!("0x{}", hex::encode(text)).into() } else { text.into() }
+/// Parses the parameters of a URI, in the forms that a node takes. Parameters that the method does not have are ignored.
+fn parse_uri_params(method: &str, query: HashMap<String, String>) -> Result<RpcParams, RpcError> {
+    let names = params::parameter_names(method).unwrap_or_default();
+    let known = query.into_iter().filter(|(name, value)| names.contains(&name.as_str()) && !value.is_empty());
+    let parsed = known.map(|(name, value)| parse_uri_value(&name, &value).map(|value| (name, value)));
+    Ok(RpcParams(parsed.collect::<Result<Map<String, Value>, RpcError>>()?))
+}
+
+/// Parses a parameter of a URI: bytes are hex behind `0x`, or those of a quoted text; a text is quoted, or hex; others are JSON.
+fn parse_uri_value(name: &str, value: &str) -> Result<Value, RpcError> {
+    let refused =
+        |reason: String| params::invalid_params(format!("error converting http params to arguments: {reason}"));
+    let is_quoted = value.len() > 1 && value.starts_with('"') && value.ends_with('"');
+    let digits = value.strip_prefix("0x").or_else(|| value.strip_prefix("0X"));
+    let (takes_bytes, takes_hex) = (params::BYTES.contains(&name), name == "data");
+    let bytes = match digits {
+        Some(digits) => Some(hex::decode(digits).map_err(|error| refused(format!("encoding/hex: {error}")))?),
+        None if is_quoted && (takes_bytes || takes_hex) => {
+            let text: String = serde_json::from_str(value).map_err(|error| refused(error.to_string()))?;
+            Some(text.into_bytes())
+        }
+        None => None,
+    };
+    match bytes {
+        Some(bytes) if takes_bytes => Ok(STANDARD.encode(bytes).into()),
+        Some(bytes) if takes_hex => Ok(hex::encode(bytes).into()),
+        Some(bytes) if params::TEXTS.contains(&name) => Ok(String::from_utf8_lossy(&bytes).into_owned().into()),
+        Some(_) => Err(refused("got a hex string arg, but expected another".to_owned())),
+        None => serde_json::from_str(value).map_err(|error| refused(error.to_string())),
+    }
 }
 
 async fn websocket(State(shared): State<Arc<SharedChain>>, mut request: Request) -> Response {

@@ -45,7 +45,13 @@ pub fn dispatch_method(core: &mut NodeCore, method: &str, params: &RpcParams) ->
         "block" => answer_at_height(core, params, encode::block),
         "header" => answer_at_height(core, params, |_, block| json!({"header": encode::header(block)})),
         "commit" => answer_at_height(core, params, encode::signed_header),
-        "block_results" => answer_at_height(core, params, |_, block| encode::block_results(block)),
+        "block_results" => {
+            let height = params.number("height")?.unwrap_or(core.height());
+            if core.lacks_results(height) {
+                return Err(internal_error(format!("could not find results for height #{height}")));
+            }
+            answer_at_height(core, params, |_, block| encode::block_results(block))
+        }
         "block_by_hash" => {
             let hash = hex::encode_upper(params.bytes("hash")?);
             Ok(core.block_by_hash(&hash).map_or_else(encode::empty_block, |block| encode::block(core, block)))

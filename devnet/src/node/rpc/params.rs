@@ -46,7 +46,11 @@ pub fn methods() -> impl Iterator<Item = (&'static str, &'static [&'static str])
     METHODS.into_iter()
 }
 
-fn invalid_params(data: impl Into<String>) -> RpcError {
+/// The parameters that are bytes, and those that are texts. `data` is bytes in hex, and the others are numbers and flags.
+pub const BYTES: [&str; 2] = ["tx", "hash"];
+pub const TEXTS: [&str; 3] = ["query", "path", "order_by"];
+
+pub fn invalid_params(data: impl Into<String>) -> RpcError {
     RpcError { code: -32602, message: "Invalid params".to_owned(), data: data.into() }
 }
 
@@ -104,17 +108,14 @@ impl RpcParams {
         matches!(self.0.get(name), Some(Value::Bool(true))) || self.text(name) == Some("true")
     }
 
-    /// Decodes bytes: base64 in JSON, hex with 0x in a URI.
+    /// Decodes bytes, which are base64: a text that begins with `0x` is base64 too.
     pub fn bytes(&self, name: &str) -> Result<Vec<u8>, RpcError> {
         let Some(text) = self.text(name) else {
             return Err(invalid_params(format!("error converting json params to arguments: {name} is missing")));
         };
-        let decoded = match text.strip_prefix("0x") {
-            Some(digits) => hex::decode(digits).ok(),
-            None => STANDARD.decode(text).ok(),
-        };
-        decoded
-            .ok_or_else(|| invalid_params(format!("error converting json params to arguments: {name} is not base64")))
+        STANDARD
+            .decode(text)
+            .map_err(|_| invalid_params(format!("error converting json params to arguments: {name} is not base64")))
     }
 
     /// Decodes hex, the encoding of `data` in `abci_query`.

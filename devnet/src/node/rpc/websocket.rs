@@ -1,6 +1,9 @@
 //! WebSocket sessions: requests and subscriptions.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use futures::{SinkExt, StreamExt, stream::SplitSink};
 use serde_json::{Value, json};
@@ -67,6 +70,10 @@ pub async fn serve_websocket(socket: ServerSocket, shared: Arc<SharedChain>) {
             block = blocks.recv(), if !is_stalled => {
                 // CometBFT closes a client that is too slow for its buffer.
                 let Ok(block) = block else { return };
+                let late = client.shared.core().faults.late_results_ms;
+                if late > 0 {
+                    tokio::time::sleep(Duration::from_millis(late)).await;
+                }
                 for message in client.notifications(&block) {
                     if send(&mut sink, &message).await.is_err() {
                         return;

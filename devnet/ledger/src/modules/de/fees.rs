@@ -30,7 +30,7 @@ pub fn grant_fees(
         None => feegrant::basic_for(&message.msg_types, &limit, message.expiration),
     };
     feegrant::remove_allowance(exec, &message.corporation, &message.grantee);
-    feegrant::set_allowance(exec, &message.corporation, &message.grantee, allowance);
+    feegrant::set_allowance_of_module(exec, &message.corporation, &message.grantee, allowance)?;
     let record = FeeGrant {
         grantor_corporation_id: corporation_id,
         grantee: message.grantee.clone(),

@@ -88,13 +88,12 @@ pub fn create_record(
     exec.state.vs_participant_index.put(new.participant_id, PlainValue(id), exec.gas);
     emit_change(exec, "grant_vs_operator_authorization", &authorization, new.participant_id);
     exec.state.vs_authorizations.put(id, authorization.clone(), exec.gas);
-    recompute_fees(exec, corporation, &authorization);
-    Ok(())
+    recompute_fees(exec, corporation, &authorization)
 }
 
 /// Removes the record of a participant, and the authorization with its last record. No record is a success.
-pub fn remove_record(exec: &mut ExecContext<'_>, corporation: &str, participant_id: u64) {
-    let Some(mut authorization) = find_authorization(exec, participant_id) else { return };
+pub fn remove_record(exec: &mut ExecContext<'_>, corporation: &str, participant_id: u64) -> Result<(), LedgerError> {
+    let Some(mut authorization) = find_authorization(exec, participant_id) else { return Ok(()) };
     authorization.records.retain(|record| record.participant_id != participant_id);
     exec.state.vs_participant_index.remove(&participant_id, exec.gas);
     if authorization.records.is_empty() {
@@ -104,18 +103,23 @@ pub fn remove_record(exec: &mut ExecContext<'_>, corporation: &str, participant_
         exec.state.vs_authorizations.put(authorization.id, authorization.clone(), exec.gas);
     }
     emit_change(exec, "revoke_vs_operator_authorization", &authorization, participant_id);
-    recompute_fees(exec, corporation, &authorization);
+    recompute_fees(exec, corporation, &authorization)
 }
 
 /// Sets the expiration of a record to the end of its participant; `None` means no end. No record is a success.
-pub fn set_expiration(exec: &mut ExecContext<'_>, corporation: &str, participant_id: u64, until: Option<Timestamp>) {
-    let Some(mut authorization) = find_authorization(exec, participant_id) else { return };
+pub fn set_expiration(
+    exec: &mut ExecContext<'_>,
+    corporation: &str,
+    participant_id: u64,
+    until: Option<Timestamp>,
+) -> Result<(), LedgerError> {
+    let Some(mut authorization) = find_authorization(exec, participant_id) else { return Ok(()) };
     for record in authorization.records.iter_mut().filter(|record| record.participant_id == participant_id) {
         record.expiration = until;
     }
     exec.state.vs_authorizations.put(authorization.id, authorization.clone(), exec.gas);
     emit_change(exec, "update_vs_operator_authorization", &authorization, participant_id);
-    recompute_fees(exec, corporation, &authorization);
+    recompute_fees(exec, corporation, &authorization)
 }
 
 fn find_authorization(exec: &ExecContext<'_>, participant_id: u64) -> Option<VsOperatorAuthorization> {
@@ -141,7 +145,11 @@ fn emit_change(exec: &mut ExecContext<'_>, kind: &str, authorization: &VsOperato
 /// latest expiration, for the union of their messages. Without such a record there is no allowance.
 ///
 /// Quirk: the renewal of a record by its period does not recompute the allowance.
-fn recompute_fees(exec: &mut ExecContext<'_>, corporation: &str, authorization: &VsOperatorAuthorization) {
+fn recompute_fees(
+    exec: &mut ExecContext<'_>,
+    corporation: &str,
+    authorization: &VsOperatorAuthorization,
+) -> Result<(), LedgerError> {
     let now = exec.block_time();
     let paid = authorization.records.iter().filter(|record| {
         record.with_feegrant && record.expiration.as_ref().is_some_and(|until| !timestamp::is_at_or_before(until, &now))
@@ -158,11 +166,11 @@ fn recompute_fees(exec: &mut ExecContext<'_>, corporation: &str, authorization: 
     let (corporation_id, grantee) = (authorization.corporation_id, &authorization.vs_operator);
     if messages.is_empty() {
         revoke_fees(exec, corporation, corporation_id, grantee);
-        return;
+        return Ok(());
     }
     let allowance = feegrant::basic_for(&messages, &[], latest);
     feegrant::remove_allowance(exec, corporation, grantee);
-    feegrant::set_allowance(exec, corporation, grantee, allowance);
+    feegrant::set_allowance_of_module(exec, corporation, grantee, allowance)?;
     let record = FeeGrant {
         grantor_corporation_id: corporation_id,
         grantee: grantee.clone(),
@@ -172,6 +180,7 @@ fn recompute_fees(exec: &mut ExecContext<'_>, corporation: &str, authorization: 
     };
     exec.state.fee_grants.put((corporation_id, grantee.clone()), record, exec.gas);
     emit_fee_event(exec, "grant_fee_allowance", corporation_id, grantee, &now);
+    Ok(())
 }
 
 /// AUTHZ-CHECK-3: requires a record of the participant that lets this VS operator send this message.

@@ -63,7 +63,7 @@ pub fn set_effective_until(
     participant.modified = Some(now);
     let owner = policy_address(exec, participant.corporation_id)?;
     store_participant(exec, participant);
-    vs::set_expiration(exec, &owner, message.id, Some(until));
+    vs::set_expiration(exec, &owner, message.id, Some(until))?;
     exec.emit(
         "set_participant_effective_until",
         [
@@ -137,7 +137,7 @@ pub fn revoke(
     participant.revoked = Some(now);
     participant.modified = Some(now);
     store_participant(exec, participant);
-    vs::remove_record(exec, &owner, message.id);
+    vs::remove_record(exec, &owner, message.id)?;
     exec.emit(
         "revoke_participant",
         [
@@ -192,7 +192,7 @@ pub fn slash(
     participant.slashed_deposit =
         td::ensure_int64(u128::from(participant.slashed_deposit) + u128::from(message.amount))?;
     store_participant(exec, participant);
-    vs::remove_record(exec, &owner, message.id);
+    vs::remove_record(exec, &owner, message.id)?;
     exec.emit(
         "slash_participant_trust_deposit",
         [

@@ -295,7 +295,7 @@ pub fn set_validated(
     participant.op_current_fees = 0;
     participant.op_current_deposit = 0;
     let owner = policy_address(exec, participant.corporation_id)?;
-    vs::set_expiration(exec, &owner, participant.id, effective_until);
+    vs::set_expiration(exec, &owner, participant.id, effective_until)?;
     exec.emit(
         "set_participant_op_to_validated",
         [
@@ -336,7 +336,7 @@ pub fn cancel(
     let denom = fee_denom(exec.chain, &load_schema(exec, &participant)?);
     if participant.op_exp.is_none() {
         participant.set_op_state(OnboardingState::Terminated);
-        vs::remove_record(exec, &message.corporation, participant.id);
+        vs::remove_record(exec, &message.corporation, participant.id)?;
     } else {
         participant.set_op_state(OnboardingState::Validated);
     }

@@ -1,0 +1,55 @@
+//! The minimum price of gas of a node.
+
+use svc_net::upstream::NodeClient;
+use svc_wire::proto::cosmos::base::node::v1beta1::{ConfigRequest, ConfigResponse};
+
+/// The price below which the node refuses transactions, in millionths of the fee denom, rounded up. `None` where it states none in that
+/// denom, or does not answer the question.
+pub async fn query_minimum_price(node: &NodeClient, denom: &str) -> Option<u64> {
+    let path = "/cosmos.base.node.v1beta1.Service/Config";
+    match node.query::<_, ConfigResponse>(path, &ConfigRequest {}, 0).await {
+        Ok(config) => parse_minimum_price(&config.minimum_gas_price, denom),
+        Err(error) => {
+            tracing::info!(%error, "the node does not state its minimum price of gas");
+            None
+        }
+    }
+}
+
+/// Parses decimal coins: `0.250000000000000000usvc,1.5other`.
+fn parse_minimum_price(text: &str, denom: &str) -> Option<u64> {
+    let number = text.split(',').find_map(|coin| coin.trim().strip_suffix(denom))?;
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
+    let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_digits(whole) || !is_digits(fraction) || fraction.len() > 18 {
+        return None;
+    }
+    let parts: u64 = format!("{fraction:0<18}").parse().ok()?;
+    whole.parse::<u64>().ok()?.checked_mul(1_000_000)?.checked_add(parts.div_ceil(1_000_000_000_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimal_coins_are_read_and_rounded_up() {
+        for (text, micros) in [
+            ("0.250000000000000000usvc", Some(250_000)),
+            ("0.025usvc", Some(25_000)),
+            ("1.5other,0.000000000000000001usvc", Some(1)),
+            ("0.000001000000000001usvc", Some(2)),
+            ("3usvc", Some(3_000_000)),
+            ("0.000000000000000000usvc", Some(0)),
+            ("", None),
+            ("0.1other", None),
+            ("0.1xusvc", None),
+            ("-1usvc", None),
+            ("1e3usvc", None),
+            ("99999999999999999999usvc", None),
+            ("0.1234567890123456789usvc", None),
+        ] {
+            assert_eq!(parse_minimum_price(text, "usvc"), micros, "{text:?}");
+        }
+    }
+}
