@@ -24,6 +24,7 @@ mod e2e {
     mod principals;
     mod recovery;
     mod secrets;
+    mod service_starts;
     mod sessions;
     mod stdio_start;
     mod tool_list_changes;

@@ -9,13 +9,9 @@ use std::{
 };
 
 use anyhow::Context;
-use axum::http::StatusCode;
 use ipnet::IpNet;
 use svc_agent::{Agent, AgentBootError, AgentConfig};
-use tokio::{
-    task::{JoinHandle, JoinSet},
-    time::timeout,
-};
+use tokio::{task::JoinSet, time::timeout};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use super::{
@@ -24,7 +20,10 @@ use super::{
     public::{PublicApi, public_router},
     routes::{bind_socket, serve_address, serve_socket},
 };
-use crate::listener::{self, ListenerConfig, bind_listener};
+use crate::{
+    listener::{self, ListenerConfig, bind_listener},
+    status::StartupResponder,
+};
 
 /// The listener of the admin API, and the trust in its callers.
 #[derive(Debug, Clone)]
@@ -74,9 +73,6 @@ impl AgentListeners {
     }
 }
 
-/// Time that the answers of before the start get to end.
-const START_CLOSE: Duration = Duration::from_millis(500);
-
 /// A running agent with its listeners.
 pub struct AgentServer {
     /// The agent.
@@ -101,14 +97,9 @@ impl AgentServer {
     ) -> anyhow::Result<Self> {
         let location = agent.location.clone();
         // The agent compares its log with that at its public URL, which may lead here.
-        let started = CancellationToken::new();
-        // A start that is cancelled ends it too.
-        let _ended = started.clone().drop_guard();
-        let starting = answer_starting(listeners.public.try_clone()?, &config.listener, started.clone())?;
+        let starting = StartupResponder::start("public", listeners.public.try_clone()?, &config.listener, || None)?;
         let launched = Agent::launch(agent).await.map_err(|error: AgentBootError| anyhow::Error::new(error));
-        // Connections of before end with it, so that their next requests reach the agent.
-        started.cancel();
-        let _ = timeout(START_CLOSE, starting).await;
+        starting.stop().await;
         let agent = launched?;
         let (admin, public) = listeners.addresses()?;
         let AdminConfig { trusted_networks, allowed_hosts, public_host, .. } = config.admin;
@@ -176,14 +167,4 @@ impl AgentServer {
             let _ = std::fs::remove_file(path);
         }
     }
-}
-
-/// Answers 503 to every request until the agent has started.
-fn answer_starting(
-    socket: TcpListener,
-    config: &ListenerConfig,
-    started: CancellationToken,
-) -> std::io::Result<JoinHandle<()>> {
-    let routes = axum::Router::new().fallback(async || StatusCode::SERVICE_UNAVAILABLE);
-    listener::serve("public", socket, routes, config, started)
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Subcommand;
-use svc_indexer::{Indexer, check_start, verify_index};
+use svc_indexer::{Indexer, IndexerConfig, IndexerError, check_start, verify_index};
 
 use super::output::{OutputForm, print_content};
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
     indexer::{IndexerApi, serve},
     listener::bind_listener,
     shutdown::stop_signal,
+    status::StartupResponder,
 };
 
 #[derive(Debug, Subcommand)]
@@ -28,6 +29,9 @@ pub enum IndexerCommand {
 
 /// Longest wait for open connections after a stop signal.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
+/// Pauses before a node that did not answer is asked again: each is twice the one before.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Runs an inspection.
 pub(super) async fn inspect(
@@ -51,16 +55,37 @@ pub(super) async fn inspect(
     }
 }
 
+/// Starts the indexer as soon as its node answers.
+async fn launch_patiently(config: IndexerConfig) -> Result<Indexer, IndexerError> {
+    let (mut has_logged, mut pause) = (false, FIRST_PAUSE);
+    loop {
+        match Indexer::launch(config.clone()).await {
+            Err(error) if error.is_passing() => {
+                if !has_logged {
+                    tracing::warn!(%error, "waiting for the node to come up");
+                    has_logged = true;
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
+            }
+            launched => return launched,
+        }
+    }
+}
+
 /// Runs the indexer until a stop signal or until its supervisor gives up, then closes every connection.
 pub(super) async fn run(settings: IndexerServerConfig) -> anyhow::Result<()> {
     // The port is taken before the start of the indexer, so that a wrong port fails at once.
     let listener = bind_listener(settings.listen).with_context(|| format!("cannot listen on {}", settings.listen))?;
     let address = listener.local_addr()?;
     let rpc = settings.indexer.rpc.clone();
-    let indexer = tokio::select! {
-        launched = Indexer::launch(settings.indexer) => launched?,
+    let starting = StartupResponder::start("indexer", listener.try_clone()?, &settings.listener, || Some("node"))?;
+    let launched = tokio::select! {
+        launched = launch_patiently(settings.indexer) => launched,
         () = stop_signal()? => return Ok(()),
     };
+    starting.stop().await;
+    let indexer = launched?;
     let api = IndexerApi::new(&indexer);
     let shutdown = api.shutdown_token();
     let _metrics = settings.listener.start_metrics()?;

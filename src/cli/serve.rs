@@ -4,18 +4,18 @@ use std::{net::SocketAddr, pin::Pin, sync::Arc, time::Duration};
 
 use anyhow::{Context, bail};
 use rmcp::ServiceExt;
-use svc_operator::{BootError, Operator};
+use svc_operator::{BootError, BootSubject, MissingServer, Operator};
 use svc_wire::error_envelope::{ErrorEnvelope, FailureCode};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     config::{HttpTransportConfig, ServeConfig, TransportConfig, named_boot_error},
-    listener::{self, ListenerConfig, bind_listener},
+    listener::{ListenerConfig, bind_listener},
     mcp::{HttpServer, HttpServerConfig, McpSession, ServerSlot, Startup, StartupPublisher, ToolSelection, ToolServer},
     principals::OauthVerifier,
     shutdown::{DRAIN_TIMEOUT, stop_signal},
-    status::{HealthStatus, health_response},
+    status::StartupResponder,
 };
 
 /// Boots the operator, serves until a stop signal or until its supervisor gives up, and drains.
@@ -41,7 +41,11 @@ pub(super) async fn run(config: ServeConfig) -> anyhow::Result<()> {
             let listener = bind_listener(address).with_context(|| format!("cannot listen on {address}"))?;
             front.warn_of_clear_text(address);
             let _metrics = front.start_metrics()?;
-            let responder = StartupResponder::start(listener.try_clone()?, &front)?;
+            let responder = {
+                let waiting_for = config.operator.patience.waiting_for.subscribe();
+                let missing = move || waiting_for.borrow().as_ref().map(name_of_missing);
+                StartupResponder::start("mcp", listener.try_clone()?, &front, missing)?
+            };
             let booted = tokio::select! {
                 booted = Operator::boot(config.operator, config.key) => Some(booted),
                 () = &mut stop => None,
@@ -58,6 +62,10 @@ pub(super) async fn run(config: ServeConfig) -> anyhow::Result<()> {
             serve_until_stopped(stop, &mut hang_ups, &operator, &server, http, &front).await
         }
     }
+}
+
+fn name_of_missing(missing: &MissingServer) -> &'static str {
+    if missing.subject == BootSubject::Indexer { "indexer" } else { "node" }
 }
 
 /// Boots the operator behind sessions that are served already, and publishes the outcome to them.
@@ -166,27 +174,4 @@ async fn reread_files(hang_ups: &mut Signal, operator: &Operator, front: Option<
         }
     }
     std::future::pending().await
-}
-
-/// Answers `starting` to every request until the boot is over.
-struct StartupResponder {
-    stop: CancellationToken,
-    task: tokio::task::JoinHandle<()>,
-}
-
-impl StartupResponder {
-    fn start(socket: std::net::TcpListener, front: &ListenerConfig) -> anyhow::Result<Self> {
-        let router = axum::Router::new().fallback(async || health_response(HealthStatus::Starting));
-        let stop = CancellationToken::new();
-        let task = listener::serve("mcp", socket, router, front, stop.clone())?;
-        Ok(Self { stop, task })
-    }
-
-    async fn stop(self) {
-        self.stop.cancel();
-        let abort = self.task.abort_handle();
-        if tokio::time::timeout(Duration::from_millis(500), self.task).await.is_err() {
-            abort.abort();
-        }
-    }
 }

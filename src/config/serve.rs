@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, net::IpAddr, path::PathBuf, sync::Arc};
 
 use svc_net::host_policy::HostPolicy;
-use svc_operator::{BOOT_TIMEOUT, BootPatience, FeePolicy, OperatorConfig, SetGasPrice, WindowBound};
+use svc_operator::{BootPatience, FeePolicy, OperatorConfig, SetGasPrice, WindowBound};
 use svc_wire::{account_key::AccountKey, secret::SecretString};
 use tracing::level_filters::LevelFilter;
 
@@ -165,7 +165,8 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
                 journal,
                 min_free_disk,
                 audit,
-                patience: patience_under(&transport),
+                // Services that start together wait for each other; `/healthz` and the status say so meanwhile.
+                patience: BootPatience::limited(None),
             },
             key,
             transport,
@@ -173,12 +174,6 @@ pub fn read_serve(environment: &impl Environment, secrets: &mut ProcessSecrets) 
         }),
         _ => Err(ConfigError::Variables(reader.problems)),
     }
-}
-
-/// The wait for node and indexer: a service that cannot start ends, so that its supervisor sees it; under stdio a client is served
-/// meanwhile.
-fn patience_under(transport: &TransportConfig) -> BootPatience {
-    BootPatience::limited(matches!(transport, TransportConfig::Http(_)).then_some(BOOT_TIMEOUT))
 }
 
 fn read_transport<E: Environment>(

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use rmcp::model::{CallToolResponse, Prompt, Tool};
 use serde_json::{Value, json};
+use svc_operator::MissingServer;
 use svc_wire::error_envelope::{ErrorEnvelope, FailureCode};
 use tokio::sync::watch;
 
@@ -36,7 +37,7 @@ pub struct ServerSlot {
     corporation_id: u64,
     startup: watch::Receiver<Startup>,
     /// The reason for which the start takes longer.
-    waiting_for: watch::Receiver<Option<String>>,
+    waiting_for: watch::Receiver<Option<MissingServer>>,
     /// The one tool that answers before the chain is known.
     status_tool: Option<Arc<CatalogEntry>>,
     /// Whether names are listed with underscores.
@@ -57,7 +58,7 @@ impl ServerSlot {
     /// A slot for a tool server that is being started. Fails when the embedded table cannot be read.
     pub fn starting(
         corporation_id: u64,
-        waiting_for: watch::Receiver<Option<String>>,
+        waiting_for: watch::Receiver<Option<MissingServer>>,
         selection: &ToolSelection,
     ) -> Result<(Self, StartupPublisher), CatalogError> {
         let (sender, startup) = watch::channel(Startup::Starting);
@@ -110,7 +111,7 @@ impl ServerSlot {
     }
 
     fn starting_error(&self) -> ErrorEnvelope {
-        let reason = self.waiting_for.borrow().clone();
+        let reason = self.waiting_for.borrow().as_ref().map(|missing| missing.reason.clone());
         let message = match &reason {
             Some(reason) => format!("the chain is not known yet: {reason}"),
             None => "the chain is not known yet".to_owned(),

@@ -23,7 +23,7 @@ pub(crate) enum HealthStatus {
 }
 
 impl HealthStatus {
-    fn as_str(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Starting => "starting",

@@ -45,6 +45,19 @@ pub async fn start_quick_network() -> TestNetwork {
     start_network(network_config(100)).await
 }
 
+/// A network with a short block time whose operator cannot pay a fee itself.
+pub async fn start_penniless_network() -> TestNetwork {
+    let scenario = include_str!("../../devnet/scenarios/corporation.toml");
+    let poor = scenario.replace("coins = { FEE = 10_000_000 }", "coins = { FEE = 1 }");
+    assert_ne!(scenario, poor);
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("penniless.toml");
+    std::fs::write(&file, poor).expect("written");
+    let mut config = network_config(100);
+    config.devnet.scenario = file.to_str().expect("a text").to_owned();
+    start_network(config).await
+}
+
 pub fn into_arguments(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(members) => members,

@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use serde_json::json;
+use svc_operator::{BootSubject, FeePolicy, Operator, OperatorConfig, SetGasPrice, preflight};
+use svc_wire::account_key::AccountKey;
 
 use super::harness::{CREATE_ECOSYSTEM, ecosystem_arguments, network_config, start_network, start_quick_network};
 
@@ -144,4 +146,69 @@ async fn a_refused_simulation_sends_nothing() {
     assert_eq!((&error["details"]["codespace"], &error["stage"]), (&json!("sdk"), &json!("broadcast")));
     assert_eq!(world.operator_txs_in_blocks(), 0);
     world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments("fine")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_price_below_the_minimum_of_the_node_is_named_with_its_variable() {
+    let world = start_quick_network().await;
+    let node = &world.network.devnet.node;
+    node.update_faults(|faults| faults.gas_price_micros = Some(250_000));
+    let error = world.call_error(CREATE_ECOSYSTEM, ecosystem_arguments("cheap"), "INSUFFICIENT_FEES").await;
+    let message = error["message"].as_str().expect("a message");
+    assert!(message.contains("SVC_GAS_PRICE has to be 10.00 times as high"), "{message}");
+    assert!(error["details"]["fee_required"].is_string(), "{error:#}");
+
+    // Without a configured price the node's own is taken at the start, below the ceiling of a fee.
+    let operator = |set_price, fees| OperatorConfig {
+        set_price,
+        fees,
+        ..OperatorConfig::new(1, node.origin(), world.network.indexer_origin())
+    };
+    let key = || AccountKey::from_mnemonic(super::harness::OPERATOR_MNEMONIC).expect("a key");
+    let usual = FeePolicy::at_price(25_000);
+    let price = async |config: OperatorConfig| {
+        let found = preflight(&config, &key()).await;
+        let finding = found.into_iter().find(|one| one.subject == BootSubject::GasPrice).expect("a finding");
+        (finding.has_passed, finding.detail)
+    };
+    let raised = "0.25 per gas; the node takes no fee below 0.25".to_owned();
+    assert_eq!(price(operator(None, usual)).await, (true, raised));
+    let (has_passed, reason) = price(operator(Some(SetGasPrice::default()), usual)).await;
+    assert!(!has_passed && reason.contains("0.25usvc per gas") && reason.contains("set to 0.025usvc"), "{reason}");
+    let dearer = "0.5 per gas; the node takes no fee below 0.25".to_owned();
+    assert_eq!(price(operator(Some(SetGasPrice::default()), FeePolicy::at_price(500_000))).await, (true, dearer));
+    let booted = Operator::boot(operator(None, usual), key()).await.expect("boots");
+    assert_eq!(booted.chain().params.fees, usual.at_least(250_000));
+    booted.shutdown(Duration::from_secs(5)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_frame_of_a_node_does_not_reach_the_model() {
+    let world = start_quick_network().await;
+    let unknown = json!({"id": 77, "archive": true});
+    let error = world.call_error("svc.ledger.es.archiveEcosystem", unknown, "SIMULATION_FAILED").await;
+    let message = error["message"].as_str().expect("a message");
+    assert!(!message.contains("rpc error") && !message.contains(".go:") && !message.contains("gas used"), "{message}");
+    assert!(error["details"]["gas_used"].as_u64().is_some_and(|gas| gas > 0), "{error:#}");
+    let raw = error["details"]["raw_log"].as_str().expect("a text");
+    assert!(raw.contains("failed to execute message") && !raw.contains(".go:"), "{raw}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arguments_that_belong_together_are_checked_before_the_indexer_is_asked() {
+    let world = start_quick_network().await;
+    for (tool, given, named) in [
+        ("svc.idx.gf.listGovernanceFrameworkVersions", json!({}), "either ecosystem_id or corporation_id"),
+        ("svc.idx.gf.listGovernanceFrameworkVersions", json!({"ecosystem_id": 1, "corporation_id": 1}), "either"),
+        ("svc.idx.pp.findBeneficiaries", json!({}), "issuer_participant_id or verifier_participant_id"),
+        ("svc.idx.gr.listVotes", json!({}), "proposal_id or voter"),
+        ("svc.idx.xr.getExchangeRate", json!({}), "either id or base_asset_type"),
+        ("svc.idx.stats.getStats", json!({}), "either id or granularity"),
+        ("svc.idx.stats.getStatsSnapshot", json!({"entity_type": "ECOSYSTEM"}), "entity_id is required"),
+        ("svc.idx.stats.countParticipants", json!({"entity_kind": 1, "role_type": 0}), "entity_id is required"),
+    ] {
+        let error = world.call_error(tool, given, "INPUT_INVALID").await;
+        assert!(error["message"].as_str().is_some_and(|text| text.contains(named)), "{tool}: {error:#}");
+    }
+    world.call_ok("svc.idx.gf.listGovernanceFrameworkVersions", json!({"corporation_id": 1})).await;
 }

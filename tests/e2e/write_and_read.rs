@@ -73,8 +73,9 @@ async fn the_effect_of_each_write_tool_shows_in_its_read() {
         "did": "did:web:daughter.example", "language": "de", "doc_url": "https://daughter.example/v1.pdf",
         "doc_digest_sri": "sha256-AAEC",
     });
-    // This message type cannot be granted, so no allowance pays for it: the operator needs coins.
-    world.call_error("svc.ledger.co.createCorporation", founded, "INSUFFICIENT_FEES").await;
+    // This message type cannot be granted, so no allowance pays for it: the operator does.
+    let created = world.call_ok("svc.ledger.co.createCorporation", founded).await;
+    assert_eq!(created["fee_payer"], "operator", "{created:#}");
     let list = world.call_ok("svc.idx.co.listCorporations", json!({"did": "did:web:renamed.example"})).await;
     assert_eq!(list["corporations"].as_array().map(Vec::len), Some(1));
 }

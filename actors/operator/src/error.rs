@@ -363,19 +363,17 @@ fn insufficient_fees(chain: &ChainError) -> ErrorEnvelope {
     let message = format!("the fee cannot be paid: {}", chain.sentence());
     if let Some(FeeShortage { offered, required }) = chain.fee_shortage() {
         let factor = required.saturating_mul(100).div_ceil(offered.max(1));
-        let hint = format!(
-            "the node wants {required} where the configured price of gas makes {offered}: SVC_GAS_PRICE has to be {}.{:02} times as \
-             high, or be left out, so that the node's own price is taken at the start",
+        let message = format!(
+            "{message}: the node wants {required} where the price of gas makes {offered}, so that SVC_GAS_PRICE has to be {}.{:02} times \
+             as high",
             factor / 100,
             factor % 100
         );
+        let hint = "raise SVC_GAS_PRICE, or leave it out: then the node's own price is taken at the start";
         let mut details = chain_details(chain);
         details["fee_required"] = required.to_string().into();
         details["fee_offered"] = offered.to_string().into();
-        return ErrorEnvelope::new(FailureCode::InsufficientFees, message, hint)
-            .with_details(details)
-            .with_next_step(NextStep::ConfigureNode)
-            .not_retryable();
+        return ErrorEnvelope::new(FailureCode::InsufficientFees, message, hint).with_details(details).not_retryable();
     }
     let hint = "fund the operator, or renew the corporation's fee allowance";
     ErrorEnvelope::new(FailureCode::InsufficientFees, message, hint)

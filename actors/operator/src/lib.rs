@@ -43,7 +43,7 @@ mod write;
 pub use agent_directory::{AgentDirectory, AgentEndpoint};
 pub use agent_session::AgentRequest;
 pub use boot::{
-    config::{BOOT_TIMEOUT, BootPatience, OperatorConfig},
+    config::{BootPatience, MissingServer, OperatorConfig},
     error::{BootError, BootSubject},
     preflight::{PreflightFinding, preflight},
 };

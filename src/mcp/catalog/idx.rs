@@ -218,7 +218,7 @@ impl IdxTool {
         ToolDefinition {
             name: format!("svc.idx.{}", text.operation),
             title: text.title.clone(),
-            description: text.description.clone(),
+            description: self.described(&text.description),
             input,
             required: required.map(|param| param.name.clone()).collect(),
             definitions: None,
@@ -226,6 +226,12 @@ impl IdxTool {
             effect: ToolEffect::Reads,
             listed,
         }
+    }
+
+    /// The description of the tool, with the rules that no single argument can state.
+    fn described(&self, text: &str) -> String {
+        let rules = self.endpoint.rules.iter().map(|rule| format!(" {}", rule.describe()));
+        std::iter::once(text.to_owned()).chain(rules).collect()
     }
 
     /// Adds the argument for bounds of figures to a list that has them. Dispatch takes each bound as an argument of its own too.
@@ -275,6 +281,15 @@ impl IdxTool {
         if Self::is_raw(arguments) && arguments.get(FIELDS).is_some() {
             let reason = format!("excludes {RAW}: an unchanged answer has every member");
             violations.push(ArgumentViolation { pointer: format!("/{FIELDS}"), reason });
+        }
+        let given = |name: &str| match &arguments[name] {
+            Value::Null => None,
+            Value::Array(items) if items.is_empty() => None,
+            Value::String(text) => Some(text.clone()),
+            other => Some(other.to_string()),
+        };
+        for (name, reason) in self.endpoint.rules.iter().filter_map(|rule| rule.violation(given)) {
+            violations.push(ArgumentViolation { pointer: format!("/{name}"), reason });
         }
         for (name, bound) in arguments[FIGURES].as_object().into_iter().flatten() {
             if arguments.get(name).is_some_and(|other| other != bound) {

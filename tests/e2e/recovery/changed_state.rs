@@ -6,12 +6,13 @@ use serde_json::json;
 use svc_devnet::node::CheckTxRefusal;
 
 use super::super::harness::{
-    CREATE_ECOSYSTEM, assert_envelope, ecosystem_arguments, network_config, start_network, start_quick_network,
+    CREATE_ECOSYSTEM, assert_envelope, ecosystem_arguments, network_config, start_network, start_penniless_network,
+    start_quick_network,
 };
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_allowance_that_ends_after_the_simulation_is_left_out() {
-    let world = start_quick_network().await;
+    let world = start_penniless_network().await;
     let refusal =
         CheckTxRefusal { codespace: "feegrant".to_owned(), ..CheckTxRefusal::sdk(1, 3, "fee allowance expired") };
     world.network.devnet.node.update_faults(|faults| faults.refuse = Some(refusal));

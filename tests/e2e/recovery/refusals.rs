@@ -9,7 +9,7 @@ use svc_wire::tx::tx_hash;
 
 use super::super::harness::{
     CREATE_ECOSYSTEM, TestNetwork, assert_envelope, ecosystem_arguments, network_config, start_network,
-    start_quick_network,
+    start_penniless_network, start_quick_network,
 };
 
 fn keyed_arguments(name: &str) -> Value {
@@ -136,7 +136,7 @@ async fn a_node_that_lies_about_sequences_and_passes_everything_on_executes_a_ca
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_its_allowance_a_write_that_was_passed_on_is_not_paid_for_twice() {
-    let world = start_quick_network().await;
+    let world = start_penniless_network().await;
     let ended =
         CheckTxRefusal { codespace: "feegrant".to_owned(), ..CheckTxRefusal::sdk(1, 3, "fee allowance expired") };
     hold_blocks(&world, true);

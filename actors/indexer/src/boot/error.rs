@@ -3,7 +3,7 @@
 use svc_kit::supervision::SupervisorError;
 use svc_net::{
     fetch::HttpClientError,
-    upstream::{NodeClientError, UpstreamError},
+    upstream::{FailoverError, NodeClientError, UpstreamError},
 };
 use svc_wire::proto_registry::ProtoRegistryError;
 
@@ -71,4 +71,11 @@ pub enum IndexerError {
     /// The actors did not start.
     #[error(transparent)]
     Supervise(#[from] SupervisorError),
+}
+
+impl IndexerError {
+    /// Whether the node is not there yet: it, or another one, may answer later. Every other error stays.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::Node(error) if error.allows_failover())
+    }
 }

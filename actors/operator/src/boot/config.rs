@@ -6,6 +6,8 @@ use svc_net::{host_policy::HostPolicy, upstream::UpstreamOrigins};
 use svc_pipeline::{ChainExpectation, FeePolicy, SetGasPrice, WindowBound};
 use tokio::sync::watch;
 
+use super::error::BootSubject;
+
 /// Longest wait for node and indexer at the start.
 pub const BOOT_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -59,8 +61,17 @@ pub struct OperatorConfig {
 pub struct BootPatience {
     /// The longest wait; `None` waits for as long as it takes.
     pub limit: Option<Duration>,
-    /// The error of the server that the start waits for; `None` when it waits for none.
-    pub waiting_for: watch::Sender<Option<String>>,
+    /// The server that the start waits for; `None` when it waits for none.
+    pub waiting_for: watch::Sender<Option<MissingServer>>,
+}
+
+/// A server that a start waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingServer {
+    /// Its part: the node or the indexer.
+    pub subject: BootSubject,
+    /// Its last error.
+    pub reason: String,
 }
 
 impl BootPatience {

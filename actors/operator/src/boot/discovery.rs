@@ -9,7 +9,7 @@ use svc_wire::account_key::AccountKey;
 use tokio::time::{Instant, sleep};
 
 use super::{
-    config::{BootPatience, OperatorConfig},
+    config::{BootPatience, MissingServer, OperatorConfig},
     error::BootError,
 };
 use crate::{
@@ -19,8 +19,9 @@ use crate::{
     snapshot::CorporationSnapshot,
 };
 
-/// Pause before a server that did not answer is asked again.
-const RETRY_DELAY: Duration = Duration::from_millis(500);
+/// Pauses before a server that did not answer is asked again: each is twice the one before.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// The result of the discovery.
 pub struct BootDiscovery {
@@ -60,7 +61,7 @@ where
     F: Future<Output = Result<T, E>>,
     E: Into<BootError> + std::fmt::Display,
 {
-    let mut has_logged = false;
+    let (mut has_logged, mut pause) = (false, FIRST_PAUSE);
     loop {
         match request().await {
             Ok(answer) => {
@@ -83,8 +84,10 @@ where
                     tracing::warn!(%error, budget_s, "waiting for a server to come up");
                     has_logged = true;
                 }
-                wait.patience.waiting_for.send_replace(Some(error.to_string()));
-                sleep(RETRY_DELAY).await;
+                let missing = MissingServer { subject: error.subject(), reason: error.to_string() };
+                wait.patience.waiting_for.send_replace(Some(missing));
+                sleep(pause).await;
+                pause = (pause * 2).min(LONGEST_PAUSE);
             }
         }
     }

@@ -4,12 +4,14 @@
 //! tool server makes its read tools from it.
 
 mod response_schema;
+mod rules;
 
 use std::{collections::HashMap, sync::LazyLock};
 
 use serde::Deserialize;
 
 pub use response_schema::{SchemaDetail, field_words};
+pub use rules::ArgumentRule;
 
 /// One read.
 #[derive(Debug, Deserialize)]
@@ -23,6 +25,9 @@ pub struct ReadEndpoint {
     pub path: String,
     /// Parameters.
     pub params: Vec<ReadParam>,
+    /// Rules about several of them.
+    #[serde(default)]
+    pub rules: Vec<ArgumentRule>,
     /// Shape of the answer.
     pub response: ResponseShape,
 }
