@@ -3,7 +3,7 @@
 use rmcp::model::{ReadResourceRequestParams, ResourceContents};
 use serde_json::{Value, json};
 
-use super::harness::{CREATE_ECOSYSTEM, TestNetwork, ecosystem_arguments, start_quick_network};
+use super::harness::{CREATE_ECOSYSTEM, TestNetwork, ecosystem_arguments, schema_arguments, start_quick_network};
 
 async fn resource(world: &TestNetwork, uri: &str) -> Value {
     let read = world.client.service().read_resource(ReadResourceRequestParams::new(uri)).await.expect("readable");
@@ -123,4 +123,45 @@ async fn resources_and_wallet_tools_agree_with_the_chain() {
     assert_eq!(names.iter().filter(|name| name.starts_with("svc.ledger.")).count(), 26, "all but sessions");
     // This network has no graph and no agents.
     assert_eq!((names.iter().filter(|name| name.starts_with("svc.idx.")).count(), names.len()), (56, 26 + 56 + 11 + 5));
+}
+
+/// The default scenario has a price of the trust unit, so that fees can be asked and paid; a renewal has to repeat them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_participant_with_fees_is_validated_and_its_renewal_is_told_which_values_it_repeats() {
+    let world = start_quick_network().await;
+    let ecosystem = world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments("guild")).await;
+    let mut schema = schema_arguments(&ecosystem["response"]["ecosystem_id"]);
+    schema["issuer_onboarding_mode"] = "ECOSYSTEM_ONBOARDING_PROCESS".into();
+    let schema = world.call_ok("svc.ledger.cs.createCredentialSchema", schema).await;
+    let soon = || {
+        let now = svc_wire::timestamp::unix_nanos(&svc_kit::wall_clock::now()) + 1_500_000_000;
+        svc_wire::timestamp::iso_millis(&svc_wire::timestamp::from_unix_nanos(now))
+    };
+    let root = json!({
+        "schema_id": schema["response"]["id"], "did": "did:web:root.example", "effective_from": soon(),
+        "effective_until": "2030-01-01T00:00:00Z", "validation_fees": 2, "issuance_fees": 0, "verification_fees": 0,
+    });
+    let root = world.call_ok("svc.ledger.pp.createRootParticipant", root).await["response"]["id"].clone();
+    let read = json!({"id": root});
+    world
+        .wait_until("the root is in effect", async || {
+            world.call_ok("svc.idx.pp.getParticipant", read.clone()).await["participant"]["participant_state"]
+                == "ACTIVE"
+        })
+        .await;
+    let apply = json!({"role": "ISSUER", "validator_participant_id": root, "did": "did:web:issuer.example"});
+    let started = world.call_ok("svc.ledger.pp.startParticipantOp", apply).await;
+    let id = started["response"]["participant_id"].clone();
+    let terms = json!({"id": id, "validation_fees": 3, "issuance_fees": 5});
+    let validate = "svc.ledger.pp.setParticipantOpToValidated";
+    world.call_ok(validate, terms.clone()).await;
+    world.call_ok("svc.ledger.pp.renewParticipantOp", json!({"id": id})).await;
+    let refused = world.call_error(validate, json!({"id": id}), "SIMULATION_FAILED").await;
+    assert!(
+        refused["message"].as_str().is_some_and(|text| text.contains("validation_fees cannot be changed")),
+        "{refused:#}"
+    );
+    let hint = refused["hint"].as_str().expect("a hint");
+    assert!(hint.contains("validation_fees 3, issuance_fees 5, verification_fees 0"), "{hint}");
+    world.call_ok(validate, terms).await;
 }

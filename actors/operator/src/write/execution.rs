@@ -24,6 +24,7 @@ use super::{
     receipt::{WriteAnswer, WriteReceipt, build_receipt},
     recorded::StoredAnswer,
     recovery::{DecidingTransaction, deciding_transaction},
+    renewal_terms::with_terms_to_repeat,
     request::decode_message,
 };
 use crate::{
@@ -138,7 +139,8 @@ async fn answer_failure(
         }
         WriteError::Submit(error) => {
             let was_refused = matches!(error, SubmitError::Simulation(_));
-            explain_refusal(context, &intent.encoded, submit_error(&error), was_refused).await
+            let envelope = explain_refusal(context, &intent.encoded, submit_error(&error), was_refused).await;
+            with_terms_to_repeat(context, &intent.encoded, envelope).await
         }
         WriteError::Rejected { tx, refusal } => {
             explain_refusal(context, &intent.encoded, rejected_error(&tx, &refusal), true).await

@@ -11,4 +11,5 @@ pub mod grant;
 pub mod receipt;
 pub mod recorded;
 pub mod recovery;
+mod renewal_terms;
 pub mod request;

@@ -58,7 +58,7 @@ pub fn ensure_valid_terms(
             ("verification_fee_discount", message.verification_fee_discount, participant.verification_fee_discount),
         ] {
             if asked != stored {
-                return unregistered_error(format!("{name} cannot change with a renewal: {stored}, got {asked}"));
+                return unregistered_error(format!("{name} cannot be changed during renewal"));
             }
         }
     }
