@@ -89,7 +89,7 @@ impl HostPolicy {
     pub(crate) fn client_builder(self) -> reqwest::ClientBuilder {
         let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy();
         match self {
-            Self::AllowPrivate => builder,
+            Self::AllowPrivate => builder.dns_resolver(std::sync::Arc::new(AnyResolver)),
             Self::PublicOnly => builder.dns_resolver(std::sync::Arc::new(PublicDnsResolver)),
         }
     }
@@ -102,7 +102,7 @@ impl Resolve for PublicDnsResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let host = name.as_str().to_owned();
         Box::pin(async move {
-            let found = tokio::net::lookup_host((host.as_str(), 0)).await?;
+            let found = lookup(&host, 0).await?.into_iter();
             let public: Vec<SocketAddr> = found.filter(|address| is_public(address.ip())).collect();
             if public.is_empty() {
                 return Err(Box::new(HostError::PrivateAddress(host)) as Box<dyn std::error::Error + Send + Sync>);
@@ -110,6 +110,25 @@ impl Resolve for PublicDnsResolver {
             Ok(Box::new(public.into_iter()) as Addrs)
         })
     }
+}
+
+/// Resolves names.
+struct AnyResolver;
+
+impl Resolve for AnyResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let host = name.as_str().to_owned();
+        Box::pin(async move { Ok(Box::new(lookup(&host, 0).await?.into_iter()) as Addrs) })
+    }
+}
+
+/// The addresses of a host. `localhost` and every name under it are this machine, which no resolver is asked about (RFC 6761, 6.3).
+pub(crate) async fn lookup(host: &str, port: u16) -> std::io::Result<Vec<SocketAddr>> {
+    if is_loopback(&Host::Domain(host)) {
+        let own = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
+        return Ok(own.map(|address| SocketAddr::new(address, port)).into());
+    }
+    Ok(tokio::net::lookup_host((host, port)).await?.collect())
 }
 
 pub(crate) fn is_loopback<S: AsRef<str>>(host: &Host<S>) -> bool {
@@ -169,6 +188,25 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn names_under_localhost_are_this_machine_without_a_resolver() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        for name in ["localhost", "agent.localhost", "a.b.localhost"] {
+            let found = lookup(name, 7).await.expect("addresses");
+            assert_eq!(found, ["127.0.0.1:7".parse().expect("an address"), "[::1]:7".parse().expect("an address")]);
+        }
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            let _ = stream.read(&mut [0; 1024]).await;
+            let _ = stream.write_all(b"HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n").await;
+        });
+        let client = HostPolicy::AllowPrivate.client_builder().build().expect("a client");
+        let answer = client.get(format!("http://no-such-name.localhost:{port}/")).send().await.expect("an answer");
+        assert_eq!(answer.status(), 204);
+    }
 
     #[test]
     fn only_public_hosts_over_https_pass_by_default() {

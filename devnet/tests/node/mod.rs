@@ -1,6 +1,7 @@
 //! Tests of the node over real sockets: methods, limits, subscriptions, faults, persistence.
 
 mod faults;
+mod gas;
 pub mod harness;
 mod persistence;
 mod replicas;

@@ -20,7 +20,7 @@ use url::Url;
 
 use crate::{
     fetch::HttpClientError,
-    host_policy::{HostError, HostPolicy},
+    host_policy::{HostError, HostPolicy, lookup},
     upstream::innermost_cause,
 };
 
@@ -120,7 +120,7 @@ impl OutboundClient {
         let url = self.policy.check_url(&format!("{scheme}://{rest}")).map_err(|error| error.to_string())?;
         let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         let port = url.port_or_known_default().unwrap_or(443);
-        let found = tokio::net::lookup_host((host.as_str(), port)).await.map_err(|error| error.to_string())?;
+        let found = lookup(&host, port).await.map_err(|error| error.to_string())?.into_iter();
         let mut last = HostError::PrivateAddress(host.clone()).to_string();
         for address in found.filter(|address| self.policy.allows_address(address.ip())) {
             match TcpStream::connect(address).await {

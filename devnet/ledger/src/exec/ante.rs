@@ -37,6 +37,8 @@ pub const SIG_VERIFY_COST_SECP256K1: u64 = 1_000;
 /// Bytes that the SDK charges for the missing signature of a simulated transaction.
 const SIGNATURE_BYTES: u64 = 64;
 const PUBLIC_KEY_BYTES: usize = 33;
+/// Gas of the reads that a node makes for every transaction, and this ledger does not.
+const ANTE_READS: u64 = 11_000;
 
 /// The mode in which the ante chain runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,7 +126,7 @@ fn run_decorators(exec: &mut ExecContext<'_>, tx: &DecodedTx, mode: ExecMode) ->
         return Err(LedgerError::sdk(12, text));
     }
     let missing_signature = if mode == ExecMode::Simulate { SIGNATURE_BYTES } else { 0 };
-    exec.gas.consume((tx.size + missing_signature) * TX_SIZE_COST_PER_BYTE);
+    exec.gas.consume((tx.size + missing_signature) * TX_SIZE_COST_PER_BYTE + ANTE_READS);
     if exec.gas.is_exceeded() {
         return Err(exec.gas.out_of_gas_error("txSize"));
     }
