@@ -52,6 +52,10 @@ pub struct DevnetConfig {
     pub services_listen: SocketAddr,
     /// Number of newest heights whose state the node has once the scenario is there; 0 for all.
     pub kept_states: u64,
+    /// Address of REST; `None` serves none.
+    pub rest_listen: Option<SocketAddr>,
+    /// Address of gRPC; `None` serves none.
+    pub grpc_listen: Option<SocketAddr>,
     /// Whether the node has the weaknesses of a real one: after a start it refuses transactions until its next block, and the results of a
     /// block come behind it.
     pub is_like_a_node: bool,
@@ -72,6 +76,8 @@ impl Default for DevnetConfig {
             control_port: None,
             services_listen: ([127, 0, 0, 1], 0).into(),
             kept_states: 0,
+            rest_listen: None,
+            grpc_listen: None,
             is_like_a_node: false,
             genesis: None,
         }
@@ -201,6 +207,8 @@ impl Devnet {
             block_time: config.block_time,
             header_time,
             listen: config.listen,
+            rest_listen: config.rest_listen,
+            grpc_listen: config.grpc_listen,
             home: config.home.clone(),
         })?;
         let is_resumed = node.read_seed_record()?.is_some();

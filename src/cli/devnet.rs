@@ -67,6 +67,12 @@ pub(super) struct DevnetArgs {
     /// Port of the node's RPC; 0 takes a free one.
     #[arg(long, default_value_t = 26657)]
     rpc_port: u16,
+    /// Port of the node's REST; 0 takes a free one. There is none when left out.
+    #[arg(long)]
+    rest_port: Option<u16>,
+    /// Port of the node's gRPC; 0 takes a free one. There is none when left out.
+    #[arg(long)]
+    grpc_port: Option<u16>,
     /// Port of the indexer; 0 takes a free one.
     #[arg(long, default_value_t = 3001)]
     indexer_port: u16,
@@ -303,6 +309,8 @@ impl DevnetArgs {
                 denom: self.denom.clone(),
                 block_time: self.block_time.0,
                 listen: port(self.rpc_port),
+                rest_listen: self.rest_port.map(port),
+                grpc_listen: self.grpc_port.map(port),
                 scenario: if genesis.is_some() { "empty".to_owned() } else { scenario.to_owned() },
                 home: self.home.clone(),
                 control_port: self.control_port,

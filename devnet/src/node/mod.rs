@@ -8,6 +8,7 @@ mod chain;
 mod chain_store;
 mod error;
 mod faults;
+mod gateway;
 mod replica;
 mod rpc;
 mod shared;
@@ -50,14 +51,26 @@ pub struct NodeConfig {
     pub header_time: HeaderTimeMode,
     /// Address of the listener; port 0 takes a free one, which a restart keeps.
     pub listen: SocketAddr,
+    /// Address of REST; `None` serves none.
+    pub rest_listen: Option<SocketAddr>,
+    /// Address of gRPC; `None` serves none.
+    pub grpc_listen: Option<SocketAddr>,
     /// Directory of the chain; `None` keeps it in memory.
     pub home: Option<PathBuf>,
+}
+
+/// Addresses of the listeners. A restart keeps them.
+#[derive(Debug, Clone, Copy)]
+struct NodeAddresses {
+    rpc: SocketAddr,
+    rest: Option<SocketAddr>,
+    grpc: Option<SocketAddr>,
 }
 
 struct NodeProcess {
     shared: Arc<SharedChain>,
     block_time: Option<Duration>,
-    address: Mutex<SocketAddr>,
+    addresses: Mutex<NodeAddresses>,
     runtime: Mutex<Option<Runtime>>,
 }
 
@@ -98,12 +111,17 @@ impl Node {
             }
             None => core.clock.advance(-age),
         }
-        Self::run(SharedChain::new(core, home, None), config.block_time, config.listen)
+        let addresses = NodeAddresses { rpc: config.listen, rest: config.rest_listen, grpc: config.grpc_listen };
+        Self::run(SharedChain::new(core, home, None), config.block_time, addresses)
     }
 
-    fn run(shared: Arc<SharedChain>, block_time: Option<Duration>, listen: SocketAddr) -> Result<Self, NodeError> {
-        let (address, runtime) = (Mutex::new(listen), Mutex::new(None));
-        let node = Self(Arc::new(NodeProcess { shared, block_time, address, runtime }));
+    fn run(
+        shared: Arc<SharedChain>,
+        block_time: Option<Duration>,
+        addresses: NodeAddresses,
+    ) -> Result<Self, NodeError> {
+        let (addresses, runtime) = (Mutex::new(addresses), Mutex::new(None));
+        let node = Self(Arc::new(NodeProcess { shared, block_time, addresses, runtime }));
         node.start()?;
         Ok(node)
     }
@@ -124,7 +142,7 @@ impl Node {
             if core.faults.no_gossip { Vec::new() } else { core.mempool_txs().cloned().collect() }
         };
         shared.receive_gossip(&waiting);
-        Self::run(shared, None, listen)
+        Self::run(shared, None, NodeAddresses { rpc: listen, rest: None, grpc: None })
     }
 
     /// Starts a stopped node again on the same port.
@@ -134,11 +152,10 @@ impl Node {
             return Ok(());
         }
         self.0.shared.core().note_start();
-        let mut address = lock(&self.0.address);
-        let listen = |cause| NodeError::Listen { address: *address, cause };
-        let listener = TcpListener::bind(*address).map_err(listen)?;
-        listener.set_nonblocking(true).map_err(listen)?;
-        *address = listener.local_addr().map_err(listen)?;
+        let mut addresses = lock(&self.0.addresses);
+        let listener = bind(&mut addresses.rpc)?;
+        let rest = addresses.rest.as_mut().map(bind).transpose()?;
+        let grpc = addresses.grpc.as_mut().map(bind).transpose()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("devnet-node")
@@ -146,6 +163,12 @@ impl Node {
             .build()
             .map_err(NodeError::Runtime)?;
         runtime.spawn(rpc::http::serve(listener, Arc::clone(&self.0.shared)));
+        if let Some(listener) = rest {
+            runtime.spawn(gateway::serve_rest(listener, Arc::clone(&self.0.shared)));
+        }
+        if let Some(listener) = grpc {
+            runtime.spawn(gateway::serve_grpc(listener, Arc::clone(&self.0.shared)));
+        }
         if let Some(block_time) = self.0.block_time {
             runtime.spawn(produce_blocks(Arc::clone(&self.0.shared), block_time));
         }
@@ -171,7 +194,17 @@ impl Node {
 
     /// Returns the origin of the RPC, for example `http://127.0.0.1:26657`.
     pub fn origin(&self) -> String {
-        format!("http://{}", lock(&self.0.address))
+        format!("http://{}", lock(&self.0.addresses).rpc)
+    }
+
+    /// Returns the origin of REST, if it is served.
+    pub fn rest_origin(&self) -> Option<String> {
+        lock(&self.0.addresses).rest.map(|address| format!("http://{address}"))
+    }
+
+    /// Returns the address of gRPC, if it is served.
+    pub fn grpc_address(&self) -> Option<SocketAddr> {
+        lock(&self.0.addresses).grpc
     }
 
     /// Returns a receiver of the newest height.
@@ -292,4 +325,14 @@ async fn produce_blocks(shared: Arc<SharedChain>, block_time: Duration) {
             return;
         }
     }
+}
+
+/// Takes a port, and keeps it for the next start.
+fn bind(address: &mut SocketAddr) -> Result<TcpListener, NodeError> {
+    let wanted = *address;
+    let failed = |cause| NodeError::Listen { address: wanted, cause };
+    let listener = TcpListener::bind(wanted).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    *address = listener.local_addr().map_err(failed)?;
+    Ok(listener)
 }

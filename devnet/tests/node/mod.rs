@@ -2,6 +2,7 @@
 
 mod faults;
 mod gas;
+mod gateway;
 pub mod harness;
 mod persistence;
 mod replicas;

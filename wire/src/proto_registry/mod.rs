@@ -7,6 +7,7 @@ mod comparison;
 mod input_schema;
 mod json_mapping;
 mod namespace;
+mod query_string;
 mod registry;
 
 pub use comparison::{DescriptorComparison, DescriptorDifference};

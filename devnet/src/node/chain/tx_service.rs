@@ -11,8 +11,8 @@ use svc_wire::{
                 query::v1beta1::PageResponse,
             },
             tx::v1beta1::{
-                AuthInfo, GetTxRequest, GetTxResponse, GetTxsEventRequest, GetTxsEventResponse, OrderBy,
-                SimulateRequest, SimulateResponse, Tx, TxBody, TxRaw,
+                AuthInfo, BroadcastTxRequest, BroadcastTxResponse, GetTxRequest, GetTxResponse, GetTxsEventRequest,
+                GetTxsEventResponse, OrderBy, SimulateRequest, SimulateResponse, Tx, TxBody, TxRaw,
             },
         },
         tendermint,
@@ -21,7 +21,7 @@ use svc_wire::{
 };
 
 use super::{
-    core::NodeCore,
+    core::{CheckTxOutcome, NodeCore},
     history::BlockRecord,
     pubsub_query::{self, PubsubQuery},
 };
@@ -38,6 +38,7 @@ impl NodeCore {
     pub fn query(&mut self, path: &str, data: &[u8], height: u64) -> (u64, Result<Vec<u8>, LedgerError>) {
         if let Some(method) = path.strip_prefix(TX_SERVICE) {
             let answer = match method {
+                "BroadcastTx" => self.broadcast(data),
                 "Simulate" => self.simulate(data),
                 "GetTx" => self.get_tx(data),
                 "GetTxsEvent" => self.get_txs(data),
@@ -96,6 +97,26 @@ impl NodeCore {
         };
         let gas_info = GasInfo { gas_wanted: outcome.gas_wanted, gas_used: self.faults.reported_gas(outcome.gas_used) };
         Ok(SimulateResponse { gas_info: Some(gas_info), result: Some(result) }.encode_to_vec())
+    }
+
+    /// Offers a transaction to the mempool, and answers with the outcome of CheckTx.
+    fn broadcast(&mut self, data: &[u8]) -> Result<Vec<u8>, LedgerError> {
+        let request = BroadcastTxRequest::decode(data).map_err(|error| LedgerError::sdk(18, error))?;
+        if request.tx_bytes.is_empty() {
+            return Err(LedgerError::sdk(18, "invalid empty tx"));
+        }
+        let txhash = tx::tx_hash(&request.tx_bytes);
+        let response = match self.check_tx(request.tx_bytes) {
+            CheckTxOutcome::Response(outcome) => TxResponse {
+                txhash,
+                codespace: outcome.codespace,
+                code: outcome.code,
+                raw_log: outcome.log,
+                ..TxResponse::default()
+            },
+            CheckTxOutcome::MempoolRejection(text) => return Err(LedgerError::sdk(6, text)),
+        };
+        Ok(BroadcastTxResponse { tx_response: Some(response) }.encode_to_vec())
     }
 
     fn get_tx(&self, data: &[u8]) -> Result<Vec<u8>, LedgerError> {

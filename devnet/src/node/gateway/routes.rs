@@ -1,0 +1,146 @@
+//! The routes of REST, by the method that answers.
+
+/// Methods of the registry, without its namespace, with their paths. A first segment `svc` is the namespace.
+const REGISTRY: [(&str, &str); 34] = [
+    ("co.v1.Query/Params", "/co/v1/params"),
+    ("co.v1.Query/GetCorporation", "/co/v1/get"),
+    ("co.v1.Query/ListCorporations", "/co/v1/list"),
+    ("ec.v1.Query/Params", "/ec/v1/params"),
+    ("ec.v1.Query/GetEcosystem", "/ec/v1/get"),
+    ("ec.v1.Query/ListEcosystems", "/ec/v1/list"),
+    ("gf.v1.Query/Params", "/svc/gf/v1/params"),
+    ("gf.v1.Query/GetGovernanceFrameworkVersion", "/gf/v1/get"),
+    ("gf.v1.Query/ListGovernanceFrameworkVersions", "/gf/v1/list"),
+    ("cs.v1.Query/Params", "/cs/v1/params"),
+    ("cs.v1.Query/ListCredentialSchemas", "/svc/cs/v1/list"),
+    ("cs.v1.Query/GetCredentialSchema", "/svc/cs/v1/get/{id}"),
+    ("cs.v1.Query/RenderJsonSchema", "/svc/cs/v1/js/{id}"),
+    ("cs.v1.Query/GetSchemaAuthorizationPolicy", "/svc/cs/v1/sap/get/{id}"),
+    ("cs.v1.Query/ListSchemaAuthorizationPolicies", "/svc/cs/v1/sap/list"),
+    ("pp.v1.Query/Params", "/svc/pp/v1/params"),
+    ("pp.v1.Query/ListParticipants", "/svc/pp/v1/list"),
+    ("pp.v1.Query/GetParticipant", "/svc/pp/v1/get/{id}"),
+    ("pp.v1.Query/GetParticipantSession", "/svc/pp/v1/session/get/{id}"),
+    ("pp.v1.Query/ListParticipantSessions", "/svc/pp/v1/list_session"),
+    ("pp.v1.Query/FindBeneficiaries", "/svc/pp/v1/beneficiaries"),
+    ("de.v1.Query/Params", "/svc/de/v1/params"),
+    ("de.v1.Query/ListOperatorAuthorizations", "/svc/de/v1/authz/list"),
+    ("de.v1.Query/ListVSOperatorAuthorizations", "/svc/de/v1/vs-authz/list"),
+    ("de.v1.Query/GetOperatorAuthorization", "/svc/de/v1/authz/get/{id}"),
+    ("de.v1.Query/GetVSOperatorAuthorization", "/svc/de/v1/vs-authz/get/{id}"),
+    ("di.v1.Query/Params", "/svc/di/v1/params"),
+    ("di.v1.Query/GetDigest", "/svc/di/v1/get"),
+    ("td.v1.Query/Params", "/td/v1/params"),
+    ("td.v1.Query/GetTrustDeposit", "/svc/td/v1/get/{corporation_id}"),
+    ("xr.v1.Query/Params", "/svc-labs/svc/xr/v1/params"),
+    ("xr.v1.Query/GetExchangeRate", "/svc/xr/v1/get"),
+    ("xr.v1.Query/ListExchangeRates", "/svc/xr/v1/list"),
+    ("xr.v1.Query/GetPrice", "/svc/xr/v1/price"),
+];
+
+/// Methods of the SDK with their paths.
+const SDK: [(&str, &str); 33] = [
+    ("cosmos.auth.v1beta1.Query/Account", "/cosmos/auth/v1beta1/accounts/{address}"),
+    ("cosmos.auth.v1beta1.Query/AccountInfo", "/cosmos/auth/v1beta1/account_info/{address}"),
+    ("cosmos.auth.v1beta1.Query/Params", "/cosmos/auth/v1beta1/params"),
+    ("cosmos.auth.v1beta1.Query/Bech32Prefix", "/cosmos/auth/v1beta1/bech32"),
+    ("cosmos.authz.v1beta1.Query/Grants", "/cosmos/authz/v1beta1/grants"),
+    ("cosmos.authz.v1beta1.Query/GranterGrants", "/cosmos/authz/v1beta1/grants/granter/{granter}"),
+    ("cosmos.authz.v1beta1.Query/GranteeGrants", "/cosmos/authz/v1beta1/grants/grantee/{grantee}"),
+    ("cosmos.bank.v1beta1.Query/Balance", "/cosmos/bank/v1beta1/balances/{address}/by_denom"),
+    ("cosmos.bank.v1beta1.Query/AllBalances", "/cosmos/bank/v1beta1/balances/{address}"),
+    ("cosmos.bank.v1beta1.Query/SupplyOf", "/cosmos/bank/v1beta1/supply/by_denom"),
+    ("cosmos.bank.v1beta1.Query/DenomsMetadata", "/cosmos/bank/v1beta1/denoms_metadata"),
+    ("cosmos.base.node.v1beta1.Service/Config", "/cosmos/base/node/v1beta1/config"),
+    ("cosmos.base.node.v1beta1.Service/Status", "/cosmos/base/node/v1beta1/status"),
+    ("cosmos.feegrant.v1beta1.Query/Allowance", "/cosmos/feegrant/v1beta1/allowance/{granter}/{grantee}"),
+    ("cosmos.feegrant.v1beta1.Query/Allowances", "/cosmos/feegrant/v1beta1/allowances/{grantee}"),
+    ("cosmos.feegrant.v1beta1.Query/AllowancesByGranter", "/cosmos/feegrant/v1beta1/issued/{granter}"),
+    ("cosmos.gov.v1.Query/Params", "/cosmos/gov/v1/params/{params_type}"),
+    ("cosmos.gov.v1.Query/Proposal", "/cosmos/gov/v1/proposals/{proposal_id}"),
+    ("cosmos.gov.v1.Query/Proposals", "/cosmos/gov/v1/proposals"),
+    ("cosmos.gov.v1.Query/Votes", "/cosmos/gov/v1/proposals/{proposal_id}/votes"),
+    ("cosmos.gov.v1.Query/TallyResult", "/cosmos/gov/v1/proposals/{proposal_id}/tally"),
+    ("cosmos.group.v1.Query/GroupInfo", "/cosmos/group/v1/group_info/{group_id}"),
+    ("cosmos.group.v1.Query/GroupPolicyInfo", "/cosmos/group/v1/group_policy_info/{address}"),
+    ("cosmos.group.v1.Query/GroupMembers", "/cosmos/group/v1/group_members/{group_id}"),
+    ("cosmos.group.v1.Query/GroupsByMember", "/cosmos/group/v1/groups_by_member/{address}"),
+    ("cosmos.group.v1.Query/Proposal", "/cosmos/group/v1/proposal/{proposal_id}"),
+    ("cosmos.group.v1.Query/ProposalsByGroupPolicy", "/cosmos/group/v1/proposals_by_group_policy/{address}"),
+    ("cosmos.group.v1.Query/VotesByProposal", "/cosmos/group/v1/votes_by_proposal/{proposal_id}"),
+    ("cosmos.group.v1.Query/TallyResult", "/cosmos/group/v1/proposals/{proposal_id}/tally"),
+    ("cosmos.mint.v1beta1.Query/Params", "/cosmos/mint/v1beta1/params"),
+    ("cosmos.staking.v1beta1.Query/Params", "/cosmos/staking/v1beta1/params"),
+    ("cosmos.tx.v1beta1.Service/GetTx", "/cosmos/tx/v1beta1/txs/{hash}"),
+    ("cosmos.tx.v1beta1.Service/GetTxsEvent", "/cosmos/tx/v1beta1/txs"),
+];
+
+/// Routes whose request is a JSON body.
+const POSTS: [(&str, &str); 2] = [
+    ("cosmos.tx.v1beta1.Service/Simulate", "/cosmos/tx/v1beta1/simulate"),
+    ("cosmos.tx.v1beta1.Service/BroadcastTx", "/cosmos/tx/v1beta1/txs"),
+];
+
+/// A route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GatewayRoute {
+    /// `/<package>.<Service>/<Method>`
+    pub method: String,
+    /// Path with its parameters in braces.
+    pub path: String,
+    /// Whether the request is a JSON body.
+    pub is_post: bool,
+}
+
+/// All routes under a namespace.
+pub fn routes(namespace: &str) -> Vec<GatewayRoute> {
+    let of_sdk = |is_post: bool| {
+        move |(method, path): &(&str, &str)| GatewayRoute {
+            method: format!("/{method}"),
+            path: (*path).to_owned(),
+            is_post,
+        }
+    };
+    let of_registry = |(method, path): &(&str, &str)| {
+        let renamed =
+            path.strip_prefix("/svc").map_or_else(|| (*path).to_owned(), |rest| format!("/{namespace}{rest}"));
+        GatewayRoute { method: format!("/{namespace}.{method}"), path: renamed, is_post: false }
+    };
+    let sdk = SDK.iter().map(of_sdk(false)).chain(POSTS.iter().map(of_sdk(true)));
+    REGISTRY.iter().map(of_registry).chain(sdk).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn every_query_of_the_registry_has_the_path_of_the_contract() {
+        let contract = include_str!("../../../../wire/tests/fixtures/messages.json");
+        let contract: Value = serde_json::from_str(contract).expect("JSON");
+        let services = contract["query_services"].as_array().expect("a list");
+        let rpcs = services.iter().flat_map(|service| service["rpcs"].as_array().expect("a list"));
+        let expected: BTreeSet<(String, String)> = rpcs
+            .map(|rpc| {
+                (
+                    rpc["grpc_path"].as_str().expect("a path").to_owned(),
+                    rpc["http"]["get"].as_str().expect("a path").to_owned(),
+                )
+            })
+            .collect();
+        let known: BTreeSet<(String, String)> = routes("svc")
+            .into_iter()
+            .filter(|route| route.method.starts_with("/svc."))
+            .map(|route| (route.method, route.path))
+            .collect();
+        assert_eq!(known, expected);
+        let renamed = routes("other");
+        assert!(renamed.iter().any(
+            |route| route.path == "/other/cs/v1/list" && route.method == "/other.cs.v1.Query/ListCredentialSchemas"
+        ));
+    }
+}

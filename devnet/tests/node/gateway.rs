@@ -1,0 +1,221 @@
+//! REST and gRPC beside the RPC: the same answers, and the errors of a node's gateway.
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use prost::Message;
+use serde_json::{Value, json};
+use svc_devnet::{Devnet, DevnetConfig};
+use svc_wire::proto::cosmos::{
+    bank::v1beta1::{QueryAllBalancesRequest, QueryAllBalancesResponse},
+    base::node::v1beta1::{ConfigRequest, ConfigResponse},
+    tx::v1beta1::{BroadcastMode, BroadcastTxRequest, BroadcastTxResponse},
+};
+use tonic::{Code, client::Grpc, transport::Channel};
+use tonic_prost::ProstCodec;
+
+use super::harness::{call_ok, config, payment};
+
+async fn start(scenario: &str) -> Devnet {
+    let free = Some(([127, 0, 0, 1], 0).into());
+    let config = DevnetConfig { rest_listen: free, grpc_listen: free, ..config(scenario) };
+    Devnet::launch(config).await.expect("starts")
+}
+
+async fn rest(devnet: &Devnet, path: &str) -> (u16, Value, Option<String>) {
+    let url = format!("{}{path}", devnet.node.rest_origin().expect("it is served"));
+    let answer = reqwest::get(url).await.expect("an answer");
+    let height =
+        answer.headers().get("x-cosmos-block-height").map(|height| height.to_str().expect("a text").to_owned());
+    (answer.status().as_u16(), answer.json().await.expect("JSON"), height)
+}
+
+/// The answer of `abci_query` as the gateway prints it.
+async fn by_rpc(devnet: &Devnet, method: &str, request: (&str, Value), response: &str) -> Value {
+    let registry = devnet.node.read_core(|core| core.chain.registry.clone());
+    let data = hex::encode(registry.encode(request.0, &request.1).expect("encodes"));
+    let answer = call_ok(devnet, "abci_query", json!({"path": method, "data": data})).await;
+    let value = answer["response"]["value"].as_str().unwrap_or_default();
+    registry.decode(response, &BASE64_STANDARD.decode(value).expect("base64")).expect("decodes")
+}
+
+async fn grpc<Q, R>(
+    devnet: &Devnet,
+    method: &'static str,
+    request: Q,
+    height: Option<&'static str>,
+) -> Result<tonic::Response<R>, tonic::Status>
+where
+    Q: Message + Send + Sync + 'static,
+    R: Message + Default + Send + Sync + 'static,
+{
+    let address = devnet.node.grpc_address().expect("it is served");
+    let channel = Channel::from_shared(format!("http://{address}")).expect("a URL").connect().await.expect("connects");
+    let mut client = Grpc::new(channel);
+    client.ready().await.expect("ready");
+    let mut request = tonic::Request::new(request);
+    if let Some(height) = height {
+        request.metadata_mut().insert("x-cosmos-block-height", height.parse().expect("a value"));
+    }
+    client.unary(request, method.parse().expect("a path"), ProstCodec::<Q, R>::default()).await
+}
+
+#[tokio::test]
+async fn rest_has_the_answers_of_the_rpc() {
+    let devnet = start("marketplace").await;
+    let member = devnet.address("member").to_owned();
+    let diploma = devnet.address("diploma").to_owned();
+    let policy = devnet.address("registry").to_owned();
+    for (path, method, request, given, response) in [
+        (
+            "/co/v1/list",
+            "/svc.co.v1.Query/ListCorporations",
+            "svc.co.v1.QueryListCorporationsRequest",
+            json!({}),
+            "svc.co.v1.QueryListCorporationsResponse",
+        ),
+        (
+            "/svc/pp/v1/list?response_max_size=3",
+            "/svc.pp.v1.Query/ListParticipants",
+            "svc.pp.v1.QueryListParticipantsRequest",
+            json!({"response_max_size": 3}),
+            "svc.pp.v1.QueryListParticipantsResponse",
+        ),
+        (
+            &*format!("/svc/cs/v1/get/{diploma}"),
+            "/svc.cs.v1.Query/GetCredentialSchema",
+            "svc.cs.v1.QueryGetCredentialSchemaRequest",
+            json!({"id": diploma}),
+            "svc.cs.v1.QueryGetCredentialSchemaResponse",
+        ),
+        (
+            &*format!("/cosmos/bank/v1beta1/balances/{member}?pagination.limit=1&pagination.reverse=true"),
+            "/cosmos.bank.v1beta1.Query/AllBalances",
+            "cosmos.bank.v1beta1.QueryAllBalancesRequest",
+            json!({"address": member, "pagination": {"limit": 1, "reverse": true}}),
+            "cosmos.bank.v1beta1.QueryAllBalancesResponse",
+        ),
+        (
+            &*format!("/cosmos/auth/v1beta1/accounts/{member}"),
+            "/cosmos.auth.v1beta1.Query/Account",
+            "cosmos.auth.v1beta1.QueryAccountRequest",
+            json!({"address": member}),
+            "cosmos.auth.v1beta1.QueryAccountResponse",
+        ),
+        (
+            &*format!("/cosmos/group/v1/group_policy_info/{policy}"),
+            "/cosmos.group.v1.Query/GroupPolicyInfo",
+            "cosmos.group.v1.QueryGroupPolicyInfoRequest",
+            json!({"address": policy}),
+            "cosmos.group.v1.QueryGroupPolicyInfoResponse",
+        ),
+    ] {
+        let (status, answer, height) = rest(&devnet, path).await;
+        assert_eq!(status, 200, "{path}: {answer}");
+        assert_eq!(answer, by_rpc(&devnet, method, (request, given), response).await, "{path}");
+        assert_eq!(height, Some(devnet.node.watch_heights().borrow().to_string()), "{path}");
+    }
+    // Every route answers in the form of the gateway, also where it finds nothing.
+    let every = [
+        "/cosmos/mint/v1beta1/params",
+        "/cosmos/gov/v1/params/voting",
+        "/cosmos/base/node/v1beta1/config",
+        "/svc-labs/svc/xr/v1/params",
+    ];
+    for path in every {
+        assert_eq!(rest(&devnet, path).await.0, 200, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_gateway_of_rest_refuses_in_its_own_form_and_reads_past_heights() {
+    let devnet = start("corporation").await;
+    for (path, status, code) in [
+        ("/cosmos/auth/v1beta1/accounts/nobody", 404, 5),
+        ("/svc/cs/v1/get/77", 404, 5),
+        ("/svc/cs/v1/get/x", 400, 3),
+        ("/cosmos/bank/v1beta1/balances/a?pagination.limit=x", 400, 3),
+        ("/no/such/path", 501, 12),
+    ] {
+        let (found, answer, _) = rest(&devnet, path).await;
+        assert_eq!(
+            (found, &answer["code"], &answer["details"]),
+            (status, &json!(code), &json!([])),
+            "{path}: {answer}"
+        );
+        let message = answer["message"].as_str().expect("a message");
+        assert!(!message.is_empty() && !message.ends_with("key not found"), "{path}: {message}");
+    }
+    let origin = devnet.node.rest_origin().expect("it is served");
+    let balances = format!("{origin}/cosmos/bank/v1beta1/balances/{}", devnet.address("operator"));
+    let at = async |height: &str| {
+        let request = reqwest::Client::new().get(&balances).header("x-cosmos-block-height", height);
+        let answer = request.send().await.expect("an answer");
+        (answer.headers()["x-cosmos-block-height"].clone(), answer.json::<Value>().await.expect("JSON"))
+    };
+    let (height, then) = at("1").await;
+    assert_eq!((height.to_str().expect("a text"), &then["balances"][0]["amount"]), ("1", &json!("10000000")));
+
+    // A transaction is simulated and broadcast over REST, and found there once it is in a block.
+    let tx = payment(&devnet, 0, 5);
+    let bytes = BASE64_STANDARD.encode(&tx.bytes);
+    let client = reqwest::Client::new();
+    let simulated =
+        client.post(format!("{origin}/cosmos/tx/v1beta1/simulate")).body(json!({"tx_bytes": bytes}).to_string());
+    let simulated: Value = simulated.send().await.expect("an answer").json().await.expect("JSON");
+    assert!(
+        simulated["gas_info"]["gas_used"].as_str().is_some_and(|gas| gas.parse::<u64>().is_ok_and(|gas| gas > 50_000)),
+        "{simulated}"
+    );
+    let sent = json!({"tx_bytes": bytes, "mode": "BROADCAST_MODE_SYNC"}).to_string();
+    let sent = client.post(format!("{origin}/cosmos/tx/v1beta1/txs")).body(sent).send().await.expect("an answer");
+    let sent: Value = sent.json().await.expect("JSON");
+    assert_eq!((&sent["tx_response"]["code"], &sent["tx_response"]["txhash"]), (&json!(0), &json!(tx.hash)));
+    let (status, missing, _) = rest(&devnet, &format!("/cosmos/tx/v1beta1/txs/{}", tx.hash)).await;
+    assert_eq!((status, &missing["code"]), (404, &json!(5)));
+    let height = devnet.node.produce_block().expect("made").height;
+    let (_, found, _) = rest(&devnet, &format!("/cosmos/tx/v1beta1/txs/{}", tx.hash)).await;
+    assert_eq!(found["tx_response"]["height"], height.to_string());
+    let (_, listed, _) = rest(&devnet, &format!("/cosmos/tx/v1beta1/txs?query=tx.height={height}")).await;
+    assert_eq!(listed["tx_responses"][0]["txhash"], tx.hash, "{listed}");
+    let refused = json!({"tx_bytes": BASE64_STANDARD.encode(b"none")}).to_string();
+    let refused =
+        client.post(format!("{origin}/cosmos/tx/v1beta1/simulate")).body(refused).send().await.expect("an answer");
+    let refused: Value = refused.json().await.expect("JSON");
+    assert!(refused["message"].as_str().is_some_and(|text| text.contains("with gas used")), "{refused}");
+}
+
+#[tokio::test]
+async fn grpc_has_the_same_answers_and_survives_a_restart_of_the_node() {
+    let devnet = start("corporation").await;
+    let request = QueryAllBalancesRequest { address: devnet.address("member").to_owned(), ..Default::default() };
+    let method = "/cosmos.bank.v1beta1.Query/AllBalances";
+    let answer = grpc::<_, QueryAllBalancesResponse>(&devnet, method, request.clone(), None).await.expect("an answer");
+    let height = devnet.node.watch_heights().borrow().to_string();
+    assert_eq!(
+        answer.metadata().get("x-cosmos-block-height").and_then(|height| height.to_str().ok()),
+        Some(height.as_str())
+    );
+    let (_, shown, _) = rest(&devnet, &format!("/cosmos/bank/v1beta1/balances/{}", request.address)).await;
+    assert_eq!(answer.get_ref().balances[0].amount, shown["balances"][0]["amount"]);
+    let then = grpc::<_, QueryAllBalancesResponse>(&devnet, method, request, Some("1")).await.expect("an answer");
+    assert_ne!(then.get_ref().balances, answer.get_ref().balances, "the first block is before the steps");
+    let unknown = grpc::<_, ConfigResponse>(&devnet, "/cosmos.nothing.v1.Query/Params", ConfigRequest {}, None).await;
+    assert_eq!(unknown.expect_err("unknown").code(), Code::Unimplemented);
+    let missing = QueryAllBalancesRequest { address: "a".into(), ..Default::default() };
+    let missing = grpc::<_, ConfigResponse>(&devnet, "/cosmos.auth.v1beta1.Query/AccountInfo", missing, None).await;
+    assert_eq!(missing.expect_err("no account").code(), Code::NotFound);
+    let tx = payment(&devnet, 0, 5);
+    let sent = BroadcastTxRequest { tx_bytes: tx.bytes.clone(), mode: BroadcastMode::Sync.into() };
+    let sent = grpc::<_, BroadcastTxResponse>(&devnet, "/cosmos.tx.v1beta1.Service/BroadcastTx", sent, None).await;
+    assert_eq!(
+        sent.expect("accepted").get_ref().tx_response.as_ref().map(|answer| answer.txhash.clone()),
+        Some(tx.hash)
+    );
+
+    let (address, origin) = (devnet.node.grpc_address(), devnet.node.rest_origin());
+    devnet.node.stop();
+    devnet.node.start().expect("starts again");
+    assert_eq!((devnet.node.grpc_address(), devnet.node.rest_origin()), (address, origin));
+    let config =
+        grpc::<_, ConfigResponse>(&devnet, "/cosmos.base.node.v1beta1.Service/Config", ConfigRequest {}, None).await;
+    assert_eq!(config.expect("an answer").get_ref().minimum_gas_price, "0.025000000000000000usvc");
+}
