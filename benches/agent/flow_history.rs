@@ -56,7 +56,7 @@ async fn connect(store: &Path) -> SqliteConnection {
 /// Fills the store of an agent.
 async fn fill(store: &Path, sample: &SampleFlow, at_rest: usize) {
     let mut connection = connect(store).await;
-    let mut transaction = connection.begin().await.expect("begun");
+    sqlx::query("BEGIN").execute(&mut connection).await.expect("begun");
     for number in 0..at_rest + PENDING {
         // Those that wait are among the others.
         let is_live = number < PENDING;
@@ -77,13 +77,13 @@ async fn fill(store: &Path, sample: &SampleFlow, at_rest: usize) {
             .bind(state)
             .bind(i64::from(is_live))
             .bind(record)
-            .execute(&mut *transaction)
+            .execute(&mut connection)
             .await
             .expect("inserted");
         let sql = "INSERT INTO flow_session (session_id, flow_id) VALUES ($1, $2)";
-        sqlx::query(sql).bind(session).bind(id).execute(&mut *transaction).await.expect("inserted");
+        sqlx::query(sql).bind(session).bind(id).execute(&mut connection).await.expect("inserted");
     }
-    transaction.commit().await.expect("committed");
+    sqlx::query("COMMIT").execute(&mut connection).await.expect("committed");
 }
 
 /// Figures of an agent.

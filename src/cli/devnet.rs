@@ -350,6 +350,7 @@ async fn run_without_tool_server(args: &DevnetArgs, config: LocalNetworkConfig) 
     print_line(if args.json {
         json!({
             "rpc": devnet.node.origin(), "indexer": network.indexer_origin(), "control": control, "services": describe_services(devnet),
+            "rest": devnet.node.rest_origin(), "grpc": devnet.node.grpc_address(),
             "values": devnet.saved_values, "delegable": devnet.delegable_types(),
             "namespace": devnet.namespace.as_str(), "chain_id": devnet.chain_id, "denom": devnet.denom,
         })
@@ -357,6 +358,8 @@ async fn run_without_tool_server(args: &DevnetArgs, config: LocalNetworkConfig) 
     } else {
         let rows = [("node RPC", devnet.node.origin()), ("indexer", network.indexer_origin())]
             .into_iter()
+            .chain(devnet.node.rest_origin().map(|origin| ("node REST", origin)))
+            .chain(devnet.node.grpc_address().map(|address| ("node gRPC", address.to_string())))
             .chain(control.map(|control| ("control", control)))
             .chain(devnet.services.as_ref().map(|services| ("services", services.origin())))
             .map(|(left, right)| (left.to_owned(), right));

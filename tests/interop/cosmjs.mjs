@@ -1,5 +1,6 @@
 // CosmJS against the devnet node: balances, account, a signed bank send, confirmed.
 import assert from "node:assert/strict";
+import { Secp256k1HdWallet } from "@cosmjs/amino";
 import { DirectSecp256k1HdWallet } from "@cosmjs/proto-signing";
 import { GasPrice, SigningStargateClient } from "@cosmjs/stargate";
 
@@ -40,5 +41,26 @@ const failed = await client.sendTokens(address, target, [{ denom, amount: "9".re
 assert.equal(failed.code, 5, failed.rawLog);
 const block = await client.getBlock(sent.height);
 assert.equal(block.txs.length >= 1, true);
+
+// A wallet with a hardware key signs amino JSON.
+const amino = await Secp256k1HdWallet.fromMnemonic(env.SVC_MEMBER_MNEMONIC, { prefix: env.SVC_PREFIX });
+const hardware = await SigningStargateClient.connectWithSigner(env.SVC_RPC, amino, {
+  gasPrice: GasPrice.fromString(`0.025${denom}`),
+  broadcastPollIntervalMs: 200,
+});
+const signed = await hardware.sendTokens(address, target, [{ denom, amount: "7" }], 1.5, "<from a wallet>");
+assert.equal(signed.code, 0, signed.rawLog);
+hardware.disconnect();
+
+// REST has the account and the transaction too.
+const rest = async (path) => (await fetch(`${env.SVC_REST}${path}`)).json();
+const account = (await rest(`/cosmos/auth/v1beta1/accounts/${address}`)).account;
+assert.equal(account["@type"], "/cosmos.auth.v1beta1.BaseAccount");
+assert.equal(account.sequence, String((await client.getAccount(address)).sequence));
+const listed = await rest(`/cosmos/tx/v1beta1/txs/${signed.transactionHash}`);
+assert.equal(listed.tx_response.height, String(signed.height));
+assert.equal(listed.tx.auth_info.signer_infos[0].mode_info.single.mode, "SIGN_MODE_LEGACY_AMINO_JSON");
+const balance = await rest(`/cosmos/bank/v1beta1/balances/${target}/by_denom?denom=${denom}`);
+assert.deepEqual(balance.balance, await client.getBalance(target, denom));
 console.log(`cosmjs: sent in block ${sent.height}, gas ${sent.gasUsed} of ${sent.gasWanted}`);
 client.disconnect();

@@ -96,8 +96,11 @@ class Devnet:
 
 
 def clients(python):
-    with Devnet("--block-time", "200ms") as told:
+    with Devnet("--block-time", "200ms", "--scenario", "marketplace", "--no-agents", "--rest-port", "0", "--grpc-port", "0") as told:
+        run([python, HERE / "node_grpc.py", told["rpc"], told["rest"], told["grpc"]])
+    with Devnet("--block-time", "200ms", "--rest-port", "0") as told:
         environment = os.environ | {
+            "SVC_REST": told["rest"],
             "SVC_MCP_URL": told["mcp"],
             "MCP_BEARER_TOKEN": told["bearer"],
             "SVC_RPC": told["rpc"],

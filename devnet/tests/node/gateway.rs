@@ -113,16 +113,52 @@ async fn rest_has_the_answers_of_the_rpc() {
         assert_eq!(answer, by_rpc(&devnet, method, (request, given), response).await, "{path}");
         assert_eq!(height, Some(devnet.node.watch_heights().borrow().to_string()), "{path}");
     }
-    // Every route answers in the form of the gateway, also where it finds nothing.
-    let every = [
+    // The queries of command lines and wallets.
+    let found = async |path: &str| {
+        let (status, answer, _) = rest(&devnet, path).await;
+        assert_eq!(status, 200, "{path}: {answer}");
+        answer
+    };
+    for path in [
         "/cosmos/mint/v1beta1/params",
         "/cosmos/gov/v1/params/voting",
-        "/cosmos/base/node/v1beta1/config",
+        "/cosmos/distribution/v1beta1/params",
+        "/cosmos/slashing/v1beta1/params",
+        "/cosmos/upgrade/v1beta1/current_plan",
         "/svc-labs/svc/xr/v1/params",
-    ];
-    for path in every {
-        assert_eq!(rest(&devnet, path).await.0, 200, "{path}");
+    ] {
+        found(path).await;
     }
+    let supply = found("/cosmos/bank/v1beta1/supply").await;
+    assert_eq!(supply["supply"][1]["denom"], "usvc", "{supply}");
+    assert_eq!(found("/cosmos/bank/v1beta1/denom_owners/uother").await["denom_owners"][0]["address"], member);
+    let spendable = found(&format!("/cosmos/bank/v1beta1/spendable_balances/{member}")).await;
+    assert_eq!(spendable["balances"], found(&format!("/cosmos/bank/v1beta1/balances/{member}")).await["balances"]);
+    let accounts = found("/cosmos/auth/v1beta1/accounts?pagination.limit=2").await;
+    assert_eq!(accounts["accounts"][0]["@type"], "/cosmos.auth.v1beta1.BaseAccount", "{accounts}");
+    let modules = found("/cosmos/auth/v1beta1/module_accounts").await;
+    assert!(modules["accounts"].as_array().is_some_and(|all| all.iter().any(|one| one["name"] == "td")), "{modules}");
+    let groups = found("/cosmos/group/v1/groups").await["groups"].clone();
+    assert!(groups.as_array().is_some_and(|groups| groups.len() >= 4), "{groups}");
+    let of_group = found("/cosmos/group/v1/group_policies_by_group/1").await["group_policies"][0].clone();
+    let admin = of_group["admin"].as_str().expect("an account");
+    let of_admin = found(&format!("/cosmos/group/v1/group_policies_by_admin/{admin}")).await;
+    assert_eq!(of_admin["group_policies"][0], of_group);
+    let by_admin =
+        found(&format!("/cosmos/group/v1/groups_by_admin/{}", groups[0]["admin"].as_str().expect("an account"))).await;
+    assert_eq!(by_admin["groups"][0], groups[0]);
+    found(&format!("/cosmos/group/v1/votes_by_voter/{member}")).await;
+    assert_eq!(found("/cosmos/staking/v1beta1/validators").await["validators"], json!([]));
+    assert_eq!(
+        found(&format!("/cosmos/staking/v1beta1/delegations/{member}")).await["delegation_responses"],
+        json!([])
+    );
+    assert_eq!(found("/cosmos/staking/v1beta1/pool").await["pool"]["bonded_tokens"], "1000000000");
+    let versions = found("/cosmos/upgrade/v1beta1/module_versions?module_name=pp").await;
+    assert_eq!(versions["module_versions"], json!([{"name": "pp", "version": "1"}]));
+    let consensus = found("/cosmos/consensus/v1/params").await["params"].clone();
+    let by_rpc = call_ok(&devnet, "consensus_params", json!({})).await["consensus_params"].clone();
+    assert_eq!((&consensus["block"], &consensus["validator"]), (&by_rpc["block"], &by_rpc["validator"]));
 }
 
 #[tokio::test]

@@ -34,6 +34,7 @@ pub(super) fn describe_network(network: &LocalNetwork, as_json: bool) -> anyhow:
     if as_json {
         let all = json!({
             "mcp": network.mcp_url(), "bearer": network.bearer_token, "rpc": devnet.node.origin(), "indexer": network.indexer_origin(),
+            "rest": devnet.node.rest_origin(), "grpc": devnet.node.grpc_address(),
             "control": control, "services": describe_services(devnet), "agents": describe_agents(network),
             "corporation_id": seat.corporation_id, "policy_address": seat.policy_address,
             "operator": seat.operator_address, "member": devnet.address("member"), "values": devnet.saved_values,
@@ -53,6 +54,8 @@ pub(super) fn describe_network(network: &LocalNetwork, as_json: bool) -> anyhow:
     ];
     let rows: Vec<_> = rows
         .into_iter()
+        .chain(devnet.node.rest_origin().map(|origin| ("node REST", origin)))
+        .chain(devnet.node.grpc_address().map(|address| ("node gRPC", address.to_string())))
         .chain(control.map(|control| ("control", control)))
         .chain(devnet.services.as_ref().map(|services| ("services", services.origin())))
         .chain(network.agents.iter().map(|LocalAgent { name, server }| {

@@ -496,7 +496,7 @@ async fn apply_to_the_recorded_validator(format: FlowFormat) {
     validator.reference.hears("direct-issuance", ISSUANCE_REQUEST).await;
     validator.issue(&world, "direct-issuance", &session, badge).await;
     world.await_flow(APPLICANT, &session, |flow| flow["flowState"] == "COMPLETED").await;
-    // It declines a credential about somebody else, and waits for its own.
+    // It declines a credential about another DID, and waits for its own.
     let opened = applicant.open(request).await.expect("opened").record;
     let session = text(&opened["participantSessionId"]).to_owned();
     validator.reference.hears("credential-decline", ISSUANCE_REQUEST).await;

@@ -247,7 +247,7 @@ impl ScriptedPeer {
 
 /// The key with which an agent signs.
 pub async fn signing_key(agent: &Agent) -> SigningKey {
-    let keys = agent.store().private_keys(&agent.keeper().published().document.did()).await.expect("keys");
+    let keys = agent.store().private_keys(agent.keeper().published().document.did()).await.expect("keys");
     let signing = keys.iter().filter(|key| key.name == "signing").max_by_key(|key| key.version).expect("a key");
     SigningKey::from_bytes(&signing.secret)
 }

@@ -3,6 +3,7 @@
 //! The package names of a live network begin with its own namespace instead of `svc`. The registry finds that namespace in the
 //! descriptors. It encodes, decodes and describes any message of the network, including fields that a newer chain added.
 
+mod amino;
 mod comparison;
 mod input_schema;
 mod json_mapping;

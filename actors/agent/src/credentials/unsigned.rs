@@ -24,7 +24,7 @@ pub(crate) struct SignedCredential {
 impl UnsignedCredential {
     /// The credential that was offered, since a holder may take nothing else; this one where the offer has no id or has ended, lasts longer
     /// than is allowed now, or names another schema.
-    pub fn as_offered(self, offered: Value) -> Self {
+    pub fn or_offered(self, offered: Value) -> Self {
         let end = offered["validUntil"].as_str().or_else(|| offered["expirationDate"].as_str());
         let until = end.and_then(timestamp::parse_rfc3339).map(|end| end.seconds);
         let is_same = ["issuer", "credentialSchema"].iter().all(|name| offered[name] == self.body[name]);
@@ -59,7 +59,7 @@ mod tests {
         for end in [("validUntil", 1_000), ("validUntil", 101), ("expirationDate", 900)] {
             let offered = credential("offered", end);
             let expected = UnsignedCredential { id: "offered".into(), body: offered.clone(), until: end.1, made_at };
-            assert_eq!(made.clone().as_offered(offered), expected, "{end:?}");
+            assert_eq!(made.clone().or_offered(offered), expected, "{end:?}");
         }
         let changed = |name: &str, value: Value| {
             let mut offered = credential("offered", ("validUntil", 900));
@@ -74,7 +74,7 @@ mod tests {
             changed("id", Value::Null),
             changed("validUntil", Value::Null),
         ] {
-            assert_eq!(made.clone().as_offered(offered.clone()), made, "{offered}");
+            assert_eq!(made.clone().or_offered(offered.clone()), made, "{offered}");
         }
     }
 }

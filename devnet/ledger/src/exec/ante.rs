@@ -314,14 +314,24 @@ fn verify_signatures(
         if mode == ExecMode::Simulate {
             continue;
         }
-        let single = info.mode_info.as_ref().and_then(|mode| mode.sum.as_ref());
-        let is_direct = matches!(single, Some(mode_info::Sum::Single(single)) if single.mode() == SignMode::Direct);
-        if !is_direct {
-            return Err(LedgerError::sdk(37, "only SIGN_MODE_DIRECT is supported by this node"));
-        }
+        let mode = match info.mode_info.as_ref().and_then(|mode| mode.sum.as_ref()) {
+            Some(mode_info::Sum::Single(single)) => single.mode(),
+            _ => SignMode::Unspecified,
+        };
         let context = SigningContext { chain_id: exec.chain.chain_id.clone(), account_number: account.account_number };
-        let document = direct_sign_bytes(&tx.raw.body_bytes, &tx.raw.auth_info_bytes, &context)
-            .map_err(|error| LedgerError::sdk(4, error))?;
+        let document = match mode {
+            SignMode::Direct => direct_sign_bytes(&tx.raw.body_bytes, &tx.raw.auth_info_bytes, &context)
+                .map_err(|error| LedgerError::sdk(4, error))?,
+            SignMode::LegacyAminoJson => exec
+                .chain
+                .registry
+                .amino_sign_bytes(&tx.body, &tx.fee, info.sequence, &context)
+                .map_err(|error| LedgerError::sdk(4, error))?,
+            other => {
+                let text = format!("{} is not verified by this node: sign with SIGN_MODE_DIRECT", other.as_str_name());
+                return Err(LedgerError::sdk(37, text));
+            }
+        };
         let key = account.pub_key.as_ref().and_then(|packed| PubKey::decode(packed.value.as_slice()).ok());
         let Some(key) = key.and_then(|key| PublicKey::from_bytes(&key.key).ok()) else {
             return Err(LedgerError::sdk(8, "pubkey on account is not set"));

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use crate::error::LedgerError;
 
-/// Prices of the SDK's key-value store. A read is dearer than its 1,000 there: a node reads indexes, counters and parameters besides, as
+/// Prices of the SDK's key-value store. A read is dearer than its 1,000 there: a node also reads indexes, counters and parameters, as
 /// its gas for each message shows.
 const READ_FLAT: u64 = 3_500;
 const READ_PER_BYTE: u64 = 3;

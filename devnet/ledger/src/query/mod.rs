@@ -1,5 +1,6 @@
 //! Queries, as `abci_query` answers them: the path is a full gRPC method, the data is the encoded request.
 
+mod clients;
 mod delegation;
 mod framework;
 mod schemas;
@@ -94,6 +95,8 @@ fn query_registry(view: &QueryContext<'_>, path: &str, data: &[u8]) -> Result<Ve
 fn query_sdk(view: &QueryContext<'_>, path: &str, data: &[u8]) -> Result<Vec<u8>, LedgerError> {
     match path {
         "/cosmos.auth.v1beta1.Query/Account" => reply!(view, data, sdk::account),
+        "/cosmos.auth.v1beta1.Query/Accounts" => reply!(view, data, clients::accounts),
+        "/cosmos.auth.v1beta1.Query/ModuleAccounts" => reply!(view, data, clients::module_accounts),
         "/cosmos.auth.v1beta1.Query/AccountInfo" => reply!(view, data, sdk::account_info),
         "/cosmos.auth.v1beta1.Query/Params" => reply!(view, data, sdk::auth_params),
         "/cosmos.auth.v1beta1.Query/Bech32Prefix" => {
@@ -106,8 +109,13 @@ fn query_sdk(view: &QueryContext<'_>, path: &str, data: &[u8]) -> Result<Vec<u8>
         "/cosmos.base.node.v1beta1.Service/Status" => reply!(view, data, sdk::node_status),
         "/cosmos.bank.v1beta1.Query/Balance" => reply!(view, data, sdk::balance),
         "/cosmos.bank.v1beta1.Query/AllBalances" => reply!(view, data, sdk::all_balances),
+        "/cosmos.bank.v1beta1.Query/TotalSupply" => reply!(view, data, clients::total_supply),
+        "/cosmos.bank.v1beta1.Query/SpendableBalances" => reply!(view, data, clients::spendable_balances),
+        "/cosmos.bank.v1beta1.Query/DenomOwners" => reply!(view, data, clients::denom_owners),
         "/cosmos.bank.v1beta1.Query/SupplyOf" => reply!(view, data, sdk::supply_of),
         "/cosmos.bank.v1beta1.Query/DenomsMetadata" => reply!(view, data, sdk::denoms_metadata),
+        "/cosmos.consensus.v1.Query/Params" => reply!(view, data, clients::consensus_params),
+        "/cosmos.distribution.v1beta1.Query/Params" => reply!(view, data, clients::distribution_params),
         "/cosmos.feegrant.v1beta1.Query/Allowance" => reply!(view, data, sdk::allowance),
         "/cosmos.feegrant.v1beta1.Query/Allowances" => reply!(view, data, sdk::allowances),
         "/cosmos.feegrant.v1beta1.Query/AllowancesByGranter" => reply!(view, data, sdk::allowances_by_granter),
@@ -119,12 +127,23 @@ fn query_sdk(view: &QueryContext<'_>, path: &str, data: &[u8]) -> Result<Vec<u8>
         "/cosmos.group.v1.Query/GroupInfo" => reply!(view, data, sdk::group_info),
         "/cosmos.group.v1.Query/GroupPolicyInfo" => reply!(view, data, sdk::group_policy_info),
         "/cosmos.group.v1.Query/GroupMembers" => reply!(view, data, sdk::group_members),
+        "/cosmos.group.v1.Query/Groups" => reply!(view, data, clients::groups),
+        "/cosmos.group.v1.Query/GroupsByAdmin" => reply!(view, data, clients::groups_by_admin),
+        "/cosmos.group.v1.Query/GroupPoliciesByGroup" => reply!(view, data, clients::group_policies_by_group),
+        "/cosmos.group.v1.Query/GroupPoliciesByAdmin" => reply!(view, data, clients::group_policies_by_admin),
+        "/cosmos.group.v1.Query/VotesByVoter" => reply!(view, data, clients::votes_by_voter),
         "/cosmos.group.v1.Query/GroupsByMember" => reply!(view, data, sdk::groups_by_member),
         "/cosmos.group.v1.Query/Proposal" => reply!(view, data, sdk::proposal),
         "/cosmos.group.v1.Query/ProposalsByGroupPolicy" => reply!(view, data, sdk::proposals),
         "/cosmos.group.v1.Query/VotesByProposal" => reply!(view, data, sdk::votes),
         "/cosmos.group.v1.Query/TallyResult" => reply!(view, data, sdk::tally_result),
         "/cosmos.mint.v1beta1.Query/Params" => reply!(view, data, sdk::mint_params),
+        "/cosmos.slashing.v1beta1.Query/Params" => reply!(view, data, clients::slashing_params),
+        "/cosmos.staking.v1beta1.Query/Validators" => reply!(view, data, clients::validators),
+        "/cosmos.staking.v1beta1.Query/DelegatorDelegations" => reply!(view, data, clients::delegator_delegations),
+        "/cosmos.staking.v1beta1.Query/Pool" => reply!(view, data, clients::staking_pool),
+        "/cosmos.upgrade.v1beta1.Query/CurrentPlan" => reply!(view, data, clients::current_plan),
+        "/cosmos.upgrade.v1beta1.Query/ModuleVersions" => reply!(view, data, clients::module_versions),
         "/cosmos.staking.v1beta1.Query/Params" => reply!(view, data, sdk::staking_params),
         "/cosmos.reflection.v1.ReflectionService/FileDescriptors" => Ok(view.chain.registry.file_descriptors()),
         _ => Err(unknown_path(path)),

@@ -6,7 +6,10 @@ use svc_ledger::simulate;
 use svc_wire::{
     proto::cosmos::{
         base::v1beta1::Coin,
-        tx::v1beta1::{AuthInfo, TxBody, TxRaw},
+        tx::{
+            signing::v1beta1::SignMode,
+            v1beta1::{AuthInfo, ModeInfo, TxBody, TxRaw, mode_info},
+        },
     },
     tx::{SigningContext, UnsignedTx},
 };
@@ -286,6 +289,41 @@ fn simulation_takes_the_signers_of_every_client() {
     let mut world = world;
     let outcome = world.run_block(&[with(&empty_key, vec![vec![0; 64]])]).remove(0);
     assert_eq!((outcome.code, outcome.log.contains("invalid pubkey")), (8, true), "{}", outcome.log);
+}
+
+#[test]
+fn amino_json_is_verified_and_other_modes_are_refused_by_name() {
+    let world = TestLedger::new();
+    let message = world
+        .pack("ec.MsgCreateEcosystem", &world.operator_message("a", "ec.MsgCreateEcosystem", &ecosystem("did:web:x")));
+    let unsigned = world.unsigned("alice", vec![message]);
+    let raw = TxRaw::decode(world.sign("alice", &unsigned).as_slice()).expect("decodes");
+    let body = TxBody::decode(raw.body_bytes.as_slice()).expect("decodes");
+    let mut auth = AuthInfo::decode(raw.auth_info_bytes.as_slice()).expect("decodes");
+    let info = world.query("/cosmos.auth.v1beta1.Query/AccountInfo", json!({"address": account("alice")}));
+    let account_number = info["info"]["account_number"].as_str().expect("a number").parse().expect("a number");
+    let context = SigningContext { chain_id: CHAIN_ID.into(), account_number };
+    let mut signed_in = |mode: SignMode, context: &SigningContext| {
+        let single = mode_info::Single { mode: mode.into() };
+        auth.signer_infos[0].mode_info = Some(ModeInfo { sum: Some(mode_info::Sum::Single(single)) });
+        let fee = auth.fee.clone().expect("a fee");
+        let document = world.chain.registry.amino_sign_bytes(&body, &fee, auth.signer_infos[0].sequence, context);
+        let signature = key("alice").sign(&document.expect("a document")).expect("signs").to_vec();
+        TxRaw { auth_info_bytes: auth.encode_to_vec(), signatures: vec![signature], ..raw.clone() }.encode_to_vec()
+    };
+    let amino = signed_in(SignMode::LegacyAminoJson, &context);
+    let elsewhere =
+        signed_in(SignMode::LegacyAminoJson, &SigningContext { chain_id: "other".into(), ..context.clone() });
+    let (aux, textual) = (signed_in(SignMode::DirectAux, &context), signed_in(SignMode::Textual, &context));
+    for (bytes, code, text) in [
+        (amino, 0, ""),
+        (elsewhere, 4, "signature verification failed"),
+        (aux, 37, "SIGN_MODE_DIRECT_AUX is not verified by this node"),
+        (textual, 37, "SIGN_MODE_TEXTUAL is not verified by this node"),
+    ] {
+        let outcome = world.clone().run_block(&[bytes]).remove(0);
+        assert!(outcome.code == code && outcome.log.contains(text), "{code}: {}", outcome.log);
+    }
 }
 
 #[test]

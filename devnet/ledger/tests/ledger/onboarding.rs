@@ -300,7 +300,7 @@ fn set_participant_op_to_validated() {
         &good,
         &[
             (json!({"validation_fees": 501}), unregistered("validation_fees cannot be changed")),
-            (json!({"issuance_fee_discount": 1}), unregistered("issuance_fee_discount cannot change")),
+            (json!({"issuance_fee_discount": 1}), unregistered("issuance_fee_discount cannot be changed")),
             (json!({"effective_until": end}), unregistered("must be after the present effective_until")),
         ],
     );

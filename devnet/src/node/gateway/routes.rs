@@ -39,7 +39,7 @@ const REGISTRY: [(&str, &str); 34] = [
 ];
 
 /// Methods of the SDK with their paths.
-const SDK: [(&str, &str); 33] = [
+const SDK: [(&str, &str); 51] = [
     ("cosmos.auth.v1beta1.Query/Account", "/cosmos/auth/v1beta1/accounts/{address}"),
     ("cosmos.auth.v1beta1.Query/AccountInfo", "/cosmos/auth/v1beta1/account_info/{address}"),
     ("cosmos.auth.v1beta1.Query/Params", "/cosmos/auth/v1beta1/params"),
@@ -73,6 +73,24 @@ const SDK: [(&str, &str); 33] = [
     ("cosmos.staking.v1beta1.Query/Params", "/cosmos/staking/v1beta1/params"),
     ("cosmos.tx.v1beta1.Service/GetTx", "/cosmos/tx/v1beta1/txs/{hash}"),
     ("cosmos.tx.v1beta1.Service/GetTxsEvent", "/cosmos/tx/v1beta1/txs"),
+    ("cosmos.auth.v1beta1.Query/Accounts", "/cosmos/auth/v1beta1/accounts"),
+    ("cosmos.auth.v1beta1.Query/ModuleAccounts", "/cosmos/auth/v1beta1/module_accounts"),
+    ("cosmos.bank.v1beta1.Query/TotalSupply", "/cosmos/bank/v1beta1/supply"),
+    ("cosmos.bank.v1beta1.Query/SpendableBalances", "/cosmos/bank/v1beta1/spendable_balances/{address}"),
+    ("cosmos.bank.v1beta1.Query/DenomOwners", "/cosmos/bank/v1beta1/denom_owners/{denom}"),
+    ("cosmos.consensus.v1.Query/Params", "/cosmos/consensus/v1/params"),
+    ("cosmos.distribution.v1beta1.Query/Params", "/cosmos/distribution/v1beta1/params"),
+    ("cosmos.group.v1.Query/Groups", "/cosmos/group/v1/groups"),
+    ("cosmos.group.v1.Query/GroupsByAdmin", "/cosmos/group/v1/groups_by_admin/{admin}"),
+    ("cosmos.group.v1.Query/GroupPoliciesByGroup", "/cosmos/group/v1/group_policies_by_group/{group_id}"),
+    ("cosmos.group.v1.Query/GroupPoliciesByAdmin", "/cosmos/group/v1/group_policies_by_admin/{admin}"),
+    ("cosmos.group.v1.Query/VotesByVoter", "/cosmos/group/v1/votes_by_voter/{voter}"),
+    ("cosmos.slashing.v1beta1.Query/Params", "/cosmos/slashing/v1beta1/params"),
+    ("cosmos.staking.v1beta1.Query/Validators", "/cosmos/staking/v1beta1/validators"),
+    ("cosmos.staking.v1beta1.Query/DelegatorDelegations", "/cosmos/staking/v1beta1/delegations/{delegator_addr}"),
+    ("cosmos.staking.v1beta1.Query/Pool", "/cosmos/staking/v1beta1/pool"),
+    ("cosmos.upgrade.v1beta1.Query/CurrentPlan", "/cosmos/upgrade/v1beta1/current_plan"),
+    ("cosmos.upgrade.v1beta1.Query/ModuleVersions", "/cosmos/upgrade/v1beta1/module_versions"),
 ];
 
 /// Routes whose request is a JSON body.

@@ -268,7 +268,7 @@ impl FlowService {
         let claims = body["credentialSubject"].as_object().cloned().ok_or_else(missing)?;
         let request = IssueRequest { claims, ..order.request(record) };
         let (named, suite) = ((&order.schema, &order.credential), suite_of(format));
-        let unsigned = order.issuer.draft(&request, named, &order.authority, suite)?.as_offered(body);
+        let unsigned = order.issuer.draft(&request, named, &order.authority, suite)?.or_offered(body);
         let signed = order.issuer.sign_checked(unsigned, (&request.did, &order.schema), suite).await?;
         let mut progress = Progress::of(record.clone());
         let now = now_millis();

@@ -1,0 +1,205 @@
+//! Queries that command lines and wallets make. A devnet has neither delegation nor upgrades: the answers about them are empty.
+
+use svc_wire::proto::{
+    cosmos::{auth, bank as bank_pb, base, consensus, distribution, group as group_pb, slashing, staking, upgrade},
+    tendermint::types::{BlockParams, ConsensusParams, EvidenceParams, ValidatorParams},
+};
+
+use super::view::{QueryContext, paginate};
+use crate::{error::LedgerError, modules::bank, values::any::pack_any};
+
+/// Bytes of a block, as in the answer of `consensus_params`.
+const MAX_BLOCK_BYTES: i64 = 22_020_096;
+const MAX_EVIDENCE_BYTES: i64 = 1_048_576;
+/// The modules of the registry, beside the SDK's with accounts of their own.
+const MODULES: [&str; 9] = ["co", "cs", "de", "di", "ec", "gf", "pp", "td", "xr"];
+const MODULE_ACCOUNTS: [&str; 6] = ["bonded_tokens_pool", "fee_collector", "gov", "pp", "protocolpool", "td"];
+
+pub fn accounts(
+    view: &QueryContext<'_>,
+    request: auth::v1beta1::QueryAccountsRequest,
+) -> Result<auth::v1beta1::QueryAccountsResponse, LedgerError> {
+    let packed = view.state.accounts.values().map(|account| pack_any("/cosmos.auth.v1beta1.BaseAccount", account));
+    let (accounts, pagination) = paginate(packed, request.pagination)?;
+    Ok(auth::v1beta1::QueryAccountsResponse { accounts, pagination })
+}
+
+pub fn module_accounts(
+    view: &QueryContext<'_>,
+    _: auth::v1beta1::QueryModuleAccountsRequest,
+) -> Result<auth::v1beta1::QueryModuleAccountsResponse, LedgerError> {
+    let accounts = MODULE_ACCOUNTS.iter().filter_map(|name| {
+        let base = view.state.accounts.peek(&bank::module_address(view.chain, name))?.clone();
+        let account = auth::v1beta1::ModuleAccount {
+            base_account: Some(base),
+            name: (*name).to_owned(),
+            permissions: Vec::new(),
+        };
+        Some(pack_any("/cosmos.auth.v1beta1.ModuleAccount", &account))
+    });
+    Ok(auth::v1beta1::QueryModuleAccountsResponse { accounts: accounts.collect() })
+}
+
+pub fn total_supply(
+    view: &QueryContext<'_>,
+    request: bank_pb::v1beta1::QueryTotalSupplyRequest,
+) -> Result<bank_pb::v1beta1::QueryTotalSupplyResponse, LedgerError> {
+    let amounts: Vec<_> = view.state.supply.iter().map(|(denom, amount)| (denom.clone(), amount.0)).collect();
+    let (supply, pagination) = paginate(bank::to_coins(&amounts).into_iter(), request.pagination)?;
+    Ok(bank_pb::v1beta1::QueryTotalSupplyResponse { supply, pagination })
+}
+
+/// No account of the devnet vests: all coins can be spent.
+pub fn spendable_balances(
+    view: &QueryContext<'_>,
+    request: bank_pb::v1beta1::QuerySpendableBalancesRequest,
+) -> Result<bank_pb::v1beta1::QuerySpendableBalancesResponse, LedgerError> {
+    let own = view.state.balances.iter().filter(|((address, _), _)| *address == request.address);
+    let amounts: Vec<_> = own.map(|((_, denom), amount)| (denom.clone(), amount.0)).collect();
+    let (balances, pagination) = paginate(bank::to_coins(&amounts).into_iter(), request.pagination)?;
+    Ok(bank_pb::v1beta1::QuerySpendableBalancesResponse { balances, pagination })
+}
+
+pub fn denom_owners(
+    view: &QueryContext<'_>,
+    request: bank_pb::v1beta1::QueryDenomOwnersRequest,
+) -> Result<bank_pb::v1beta1::QueryDenomOwnersResponse, LedgerError> {
+    let owners = view.state.balances.iter().filter(|((_, denom), amount)| *denom == request.denom && amount.0 > 0);
+    let owners = owners.map(|((address, denom), amount)| {
+        let balance = base::v1beta1::Coin { denom: denom.clone(), amount: amount.0.to_string() };
+        bank_pb::v1beta1::DenomOwner { address: address.clone(), balance: Some(balance) }
+    });
+    let (denom_owners, pagination) = paginate(owners, request.pagination)?;
+    Ok(bank_pb::v1beta1::QueryDenomOwnersResponse { denom_owners, pagination })
+}
+
+pub fn validators(
+    _: &QueryContext<'_>,
+    request: staking::v1beta1::QueryValidatorsRequest,
+) -> Result<staking::v1beta1::QueryValidatorsResponse, LedgerError> {
+    let (validators, pagination) = paginate(std::iter::empty(), request.pagination)?;
+    Ok(staking::v1beta1::QueryValidatorsResponse { validators, pagination })
+}
+
+pub fn delegator_delegations(
+    _: &QueryContext<'_>,
+    request: staking::v1beta1::QueryDelegatorDelegationsRequest,
+) -> Result<staking::v1beta1::QueryDelegatorDelegationsResponse, LedgerError> {
+    let (delegation_responses, pagination) = paginate(std::iter::empty(), request.pagination)?;
+    Ok(staking::v1beta1::QueryDelegatorDelegationsResponse { delegation_responses, pagination })
+}
+
+pub fn staking_pool(
+    view: &QueryContext<'_>,
+    _: staking::v1beta1::QueryPoolRequest,
+) -> Result<staking::v1beta1::QueryPoolResponse, LedgerError> {
+    let bonded: u128 = view.state.bonded.values().map(|amount| amount.0).sum();
+    let pool = staking::v1beta1::Pool { not_bonded_tokens: "0".to_owned(), bonded_tokens: bonded.to_string() };
+    Ok(staking::v1beta1::QueryPoolResponse { pool: Some(pool) })
+}
+
+pub fn groups(
+    view: &QueryContext<'_>,
+    request: group_pb::v1::QueryGroupsRequest,
+) -> Result<group_pb::v1::QueryGroupsResponse, LedgerError> {
+    let (groups, pagination) = paginate(view.state.groups.values().cloned(), request.pagination)?;
+    Ok(group_pb::v1::QueryGroupsResponse { groups, pagination })
+}
+
+pub fn groups_by_admin(
+    view: &QueryContext<'_>,
+    request: group_pb::v1::QueryGroupsByAdminRequest,
+) -> Result<group_pb::v1::QueryGroupsByAdminResponse, LedgerError> {
+    let found = view.state.groups.values().filter(|group| group.admin == request.admin).cloned();
+    let (groups, pagination) = paginate(found, request.pagination)?;
+    Ok(group_pb::v1::QueryGroupsByAdminResponse { groups, pagination })
+}
+
+pub fn group_policies_by_group(
+    view: &QueryContext<'_>,
+    request: group_pb::v1::QueryGroupPoliciesByGroupRequest,
+) -> Result<group_pb::v1::QueryGroupPoliciesByGroupResponse, LedgerError> {
+    let found = view.state.group_policies.values().filter(|policy| policy.group_id == request.group_id).cloned();
+    let (group_policies, pagination) = paginate(found, request.pagination)?;
+    Ok(group_pb::v1::QueryGroupPoliciesByGroupResponse { group_policies, pagination })
+}
+
+pub fn group_policies_by_admin(
+    view: &QueryContext<'_>,
+    request: group_pb::v1::QueryGroupPoliciesByAdminRequest,
+) -> Result<group_pb::v1::QueryGroupPoliciesByAdminResponse, LedgerError> {
+    let found = view.state.group_policies.values().filter(|policy| policy.admin == request.admin).cloned();
+    let (group_policies, pagination) = paginate(found, request.pagination)?;
+    Ok(group_pb::v1::QueryGroupPoliciesByAdminResponse { group_policies, pagination })
+}
+
+pub fn votes_by_voter(
+    view: &QueryContext<'_>,
+    request: group_pb::v1::QueryVotesByVoterRequest,
+) -> Result<group_pb::v1::QueryVotesByVoterResponse, LedgerError> {
+    let found = view.state.votes.values().filter(|vote| vote.voter == request.voter).cloned();
+    let (votes, pagination) = paginate(found, request.pagination)?;
+    Ok(group_pb::v1::QueryVotesByVoterResponse { votes, pagination })
+}
+
+/// Defaults of the SDK, as for the other parameters below: nothing of the devnet reads them.
+pub fn distribution_params(
+    _: &QueryContext<'_>,
+    _: distribution::v1beta1::QueryParamsRequest,
+) -> Result<distribution::v1beta1::QueryParamsResponse, LedgerError> {
+    let params = distribution::v1beta1::Params {
+        community_tax: "20000000000000000".to_owned(),
+        withdraw_addr_enabled: true,
+        ..distribution::v1beta1::Params::default()
+    };
+    Ok(distribution::v1beta1::QueryParamsResponse { params: Some(params) })
+}
+
+pub fn slashing_params(
+    _: &QueryContext<'_>,
+    _: slashing::v1beta1::QueryParamsRequest,
+) -> Result<slashing::v1beta1::QueryParamsResponse, LedgerError> {
+    let params = slashing::v1beta1::Params {
+        signed_blocks_window: 100,
+        min_signed_per_window: b"500000000000000000".to_vec(),
+        downtime_jail_duration: Some(prost_types::Duration { seconds: 600, nanos: 0 }),
+        slash_fraction_double_sign: b"50000000000000000".to_vec(),
+        slash_fraction_downtime: b"10000000000000000".to_vec(),
+    };
+    Ok(slashing::v1beta1::QueryParamsResponse { params: Some(params) })
+}
+
+pub fn consensus_params(
+    _: &QueryContext<'_>,
+    _: consensus::v1::QueryParamsRequest,
+) -> Result<consensus::v1::QueryParamsResponse, LedgerError> {
+    let params = ConsensusParams {
+        block: Some(BlockParams { max_bytes: MAX_BLOCK_BYTES, max_gas: -1 }),
+        evidence: Some(EvidenceParams {
+            max_age_num_blocks: 100_000,
+            max_age_duration: Some(prost_types::Duration { seconds: 172_800, nanos: 0 }),
+            max_bytes: MAX_EVIDENCE_BYTES,
+        }),
+        validator: Some(ValidatorParams { pub_key_types: vec!["ed25519".to_owned()] }),
+        ..ConsensusParams::default()
+    };
+    Ok(consensus::v1::QueryParamsResponse { params: Some(params) })
+}
+
+pub fn current_plan(
+    _: &QueryContext<'_>,
+    _: upgrade::v1beta1::QueryCurrentPlanRequest,
+) -> Result<upgrade::v1beta1::QueryCurrentPlanResponse, LedgerError> {
+    Ok(upgrade::v1beta1::QueryCurrentPlanResponse { plan: None })
+}
+
+pub fn module_versions(
+    _: &QueryContext<'_>,
+    request: upgrade::v1beta1::QueryModuleVersionsRequest,
+) -> Result<upgrade::v1beta1::QueryModuleVersionsResponse, LedgerError> {
+    let wanted = |name: &&&str| request.module_name.is_empty() || request.module_name == **name;
+    let version = |name: &&str| upgrade::v1beta1::ModuleVersion { name: (*name).to_owned(), version: 1 };
+    Ok(upgrade::v1beta1::QueryModuleVersionsResponse {
+        module_versions: MODULES.iter().filter(wanted).map(version).collect(),
+    })
+}
