@@ -133,10 +133,13 @@ impl LocalNetwork {
     }
 
     /// Stops the tool server; running writes end within `timeout`.
-    pub async fn shutdown(self, timeout: Duration) {
+    pub async fn shutdown(mut self, timeout: Duration) {
         self.tool_server.drain();
         self.operator.shutdown(timeout).await;
         self.http_server.stop(Duration::from_secs(2)).await;
         futures::future::join_all(self.agents.into_iter().map(|agent| agent.server.stop(Duration::from_secs(3)))).await;
+        // Before their node, whose end they would report.
+        self.indexer.kill();
+        self.extra_indexers.iter_mut().for_each(LocalIndexer::kill);
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! [`NodeCore`] decides; it has no I/O. The time of a block and the transactions come from its caller.
 
+mod base_service;
 mod core;
 mod genesis;
 mod header_clock;

@@ -21,6 +21,7 @@ use svc_wire::{
 };
 
 use super::{
+    base_service::BASE_SERVICE,
     core::{CheckTxOutcome, NodeCore},
     history::BlockRecord,
     pubsub_query::{self, PubsubQuery},
@@ -45,6 +46,9 @@ impl NodeCore {
                 _ => Err(LedgerError::sdk(6, format!("unknown query path: {path}"))),
             };
             return (self.height(), answer);
+        }
+        if let Some(method) = path.strip_prefix(BASE_SERVICE) {
+            return (self.height(), self.base_service(method, data));
         }
         let height = if height == 0 { self.height() } else { height };
         let Some(state) = self.history.state_at(height) else {

@@ -39,7 +39,7 @@ const REGISTRY: [(&str, &str); 34] = [
 ];
 
 /// Methods of the SDK with their paths.
-const SDK: [(&str, &str); 51] = [
+const SDK: [(&str, &str); 57] = [
     ("cosmos.auth.v1beta1.Query/Account", "/cosmos/auth/v1beta1/accounts/{address}"),
     ("cosmos.auth.v1beta1.Query/AccountInfo", "/cosmos/auth/v1beta1/account_info/{address}"),
     ("cosmos.auth.v1beta1.Query/Params", "/cosmos/auth/v1beta1/params"),
@@ -91,6 +91,18 @@ const SDK: [(&str, &str); 51] = [
     ("cosmos.staking.v1beta1.Query/Pool", "/cosmos/staking/v1beta1/pool"),
     ("cosmos.upgrade.v1beta1.Query/CurrentPlan", "/cosmos/upgrade/v1beta1/current_plan"),
     ("cosmos.upgrade.v1beta1.Query/ModuleVersions", "/cosmos/upgrade/v1beta1/module_versions"),
+    ("cosmos.base.tendermint.v1beta1.Service/GetNodeInfo", "/cosmos/base/tendermint/v1beta1/node_info"),
+    ("cosmos.base.tendermint.v1beta1.Service/GetSyncing", "/cosmos/base/tendermint/v1beta1/syncing"),
+    ("cosmos.base.tendermint.v1beta1.Service/GetLatestBlock", "/cosmos/base/tendermint/v1beta1/blocks/latest"),
+    ("cosmos.base.tendermint.v1beta1.Service/GetBlockByHeight", "/cosmos/base/tendermint/v1beta1/blocks/{height}"),
+    (
+        "cosmos.base.tendermint.v1beta1.Service/GetLatestValidatorSet",
+        "/cosmos/base/tendermint/v1beta1/validatorsets/latest",
+    ),
+    (
+        "cosmos.base.tendermint.v1beta1.Service/GetValidatorSetByHeight",
+        "/cosmos/base/tendermint/v1beta1/validatorsets/{height}",
+    ),
 ];
 
 /// Routes whose request is a JSON body.
