@@ -156,6 +156,17 @@ async fn rest_has_the_answers_of_the_rpc() {
     assert_eq!(found("/cosmos/staking/v1beta1/pool").await["pool"]["bonded_tokens"], "1000000000");
     let versions = found("/cosmos/upgrade/v1beta1/module_versions?module_name=pp").await;
     assert_eq!(versions["module_versions"], json!([{"name": "pp", "version": "1"}]));
+    let voting = found("/cosmos/gov/v1beta1/params/voting").await;
+    assert!(voting["voting_params"]["voting_period"].is_string() && voting["tally_params"].is_null(), "{voting}");
+    let tallying = found("/cosmos/gov/v1beta1/params/tallying").await;
+    let quorum = BASE64_STANDARD.decode(tallying["tally_params"]["quorum"].as_str().expect("a text")).expect("base64");
+    assert_eq!(quorum, b"334000000000000000");
+    let votes = found("/cosmos/gov/v1beta1/proposals/1/votes").await;
+    assert_eq!(votes["votes"], json!([]), "a decided proposal has its tally alone");
+    let tally = found("/cosmos/gov/v1beta1/proposals/1/tally").await;
+    let newer = found("/cosmos/gov/v1/proposals/1/tally").await;
+    assert_eq!(tally["tally"]["yes"], newer["tally"]["yes_count"], "{tally}");
+    assert_eq!(rest(&devnet, "/cosmos/gov/v1beta1/proposals").await.0, 500, "no proposal has legacy content");
     let info = found("/cosmos/base/tendermint/v1beta1/node_info").await;
     assert_eq!(info["default_node_info"]["network"], "svc-devnet-1", "{info}");
     assert_eq!(found("/cosmos/base/tendermint/v1beta1/syncing").await["syncing"], false);

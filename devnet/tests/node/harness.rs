@@ -11,7 +11,10 @@ use svc_wire::{
     proto::cosmos::base::v1beta1::Coin,
     tx::{SignedTx, SigningContext, UnsignedTx},
 };
-use tokio::net::TcpStream;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async, tungstenite::Message};
 
 pub fn config(scenario: &str) -> DevnetConfig {
@@ -56,6 +59,19 @@ pub async fn get(to: &impl RpcEndpoint, path: &str) -> (u16, Value) {
     let status = answer.status().as_u16();
     let text = answer.text().await.expect("a body");
     (status, serde_json::from_str(&text).unwrap_or(Value::String(text)))
+}
+
+/// The same without the escapes that HTTP clients make.
+pub async fn get_unescaped(to: &impl RpcEndpoint, path: &str) -> (u16, Value) {
+    let authority = to.origin().trim_start_matches("http://").to_owned();
+    let mut stream = TcpStream::connect(&authority).await.expect("connects");
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {authority}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("written");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.expect("an answer");
+    let status = answer.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    (status, serde_json::from_str(body).unwrap_or_else(|_| Value::String(answer.clone())))
 }
 
 pub async fn call(to: &impl RpcEndpoint, method: &str, params: Value) -> Result<Value, Value> {

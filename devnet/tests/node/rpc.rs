@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::harness::{WebSocketClient, base64, broadcast, call, call_ok, devnet, get, payment, post};
+use super::harness::{WebSocketClient, base64, broadcast, call, call_ok, devnet, get, get_unescaped, payment, post};
 
 #[tokio::test]
 async fn every_method_has_the_answer_format_of_cometbft() {
@@ -100,7 +100,11 @@ async fn uris_quote_text_and_unknown_paths_are_not_found() {
     for path in ["/nothing", "/a/b", "/subscribe?query=%22a%22"] {
         assert_eq!(get(&devnet, path).await.0, 404, "{path}");
     }
-    // Numbers come with and without quotes, and bytes as the quoted ones or as hex.
+    for path in ["/nothing", "/subscribe"] {
+        let answer = reqwest::Client::new().post(format!("{}{path}", devnet.node.origin())).send().await;
+        assert_eq!(answer.expect("answers").status(), 404, "{path}");
+    }
+    // Quotes are taken as they are. Numbers come with and without quotes, and bytes as the quoted ones or as hex.
     for (path, is_accepted) in [
         ("/tx_search?query=\"tx.height>0\"&per_page=1", true),
         ("/tx_search?query=%22tx.height>0%22&per_page=\"1\"&unknown=1", true),
@@ -113,7 +117,7 @@ async fn uris_quote_text_and_unknown_paths_are_not_found() {
         ("/check_tx?tx=0xzz", false),
         ("/check_tx?tx=\"nothing\"", true),
     ] {
-        let (status, answer) = get(&devnet, path).await;
+        let (status, answer) = get_unescaped(&devnet, path).await;
         assert_eq!(answer["error"]["code"] != -32602, is_accepted, "{path}: {answer}");
         assert_eq!(status == 200, is_accepted, "{path}: {answer}");
     }

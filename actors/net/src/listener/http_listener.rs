@@ -26,6 +26,7 @@ use super::{
     guarded_stream::GuardedStream,
     refusal::Refusal,
     settings::ListenerSettings,
+    target_escape::EscapedStream,
     tls::TlsIdentity,
 };
 
@@ -196,6 +197,11 @@ impl ListenerTask {
         let refusal = match (client, &self.tls) {
             (AcceptedSocket::Unix(stream), _) => {
                 self.drive(GuardedStream::new(stream, connection.clone(), descriptor), &connection, service).await
+            }
+            (AcceptedSocket::Tcp(stream, _), None) if self.settings.escapes_targets => {
+                let stream = GuardedStream::new(stream, connection.clone(), descriptor);
+                let stream = EscapedStream::new(stream, self.settings.max_head_bytes);
+                self.drive(stream, &connection, service).await
             }
             (AcceptedSocket::Tcp(stream, _), None) => {
                 self.drive(GuardedStream::new(stream, connection.clone(), descriptor), &connection, service).await

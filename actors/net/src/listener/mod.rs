@@ -23,6 +23,7 @@ mod refusal;
 mod refusal_log;
 mod request_host;
 mod settings;
+mod target_escape;
 mod tls;
 
 pub use address_key::AddressKey;

@@ -3,6 +3,7 @@
 mod clients;
 mod delegation;
 mod framework;
+mod old_gov;
 mod schemas;
 mod sdk;
 mod view;
@@ -119,6 +120,10 @@ fn query_sdk(view: &QueryContext<'_>, path: &str, data: &[u8]) -> Result<Vec<u8>
         "/cosmos.feegrant.v1beta1.Query/Allowance" => reply!(view, data, sdk::allowance),
         "/cosmos.feegrant.v1beta1.Query/Allowances" => reply!(view, data, sdk::allowances),
         "/cosmos.feegrant.v1beta1.Query/AllowancesByGranter" => reply!(view, data, sdk::allowances_by_granter),
+        "/cosmos.gov.v1beta1.Query/Params" => reply!(view, data, old_gov::params),
+        "/cosmos.gov.v1beta1.Query/Proposals" => reply!(view, data, old_gov::proposals),
+        "/cosmos.gov.v1beta1.Query/Votes" => reply!(view, data, old_gov::votes),
+        "/cosmos.gov.v1beta1.Query/TallyResult" => reply!(view, data, old_gov::tally),
         "/cosmos.gov.v1.Query/Params" => reply!(view, data, sdk::gov_params),
         "/cosmos.gov.v1.Query/Proposal" => reply!(view, data, sdk::gov_proposal),
         "/cosmos.gov.v1.Query/Proposals" => reply!(view, data, sdk::gov_proposals),

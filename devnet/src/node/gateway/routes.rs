@@ -39,7 +39,7 @@ const REGISTRY: [(&str, &str); 34] = [
 ];
 
 /// Methods of the SDK with their paths.
-const SDK: [(&str, &str); 57] = [
+const SDK: [(&str, &str); 61] = [
     ("cosmos.auth.v1beta1.Query/Account", "/cosmos/auth/v1beta1/accounts/{address}"),
     ("cosmos.auth.v1beta1.Query/AccountInfo", "/cosmos/auth/v1beta1/account_info/{address}"),
     ("cosmos.auth.v1beta1.Query/Params", "/cosmos/auth/v1beta1/params"),
@@ -103,6 +103,10 @@ const SDK: [(&str, &str); 57] = [
         "cosmos.base.tendermint.v1beta1.Service/GetValidatorSetByHeight",
         "/cosmos/base/tendermint/v1beta1/validatorsets/{height}",
     ),
+    ("cosmos.gov.v1beta1.Query/Params", "/cosmos/gov/v1beta1/params/{params_type}"),
+    ("cosmos.gov.v1beta1.Query/Proposals", "/cosmos/gov/v1beta1/proposals"),
+    ("cosmos.gov.v1beta1.Query/Votes", "/cosmos/gov/v1beta1/proposals/{proposal_id}/votes"),
+    ("cosmos.gov.v1beta1.Query/TallyResult", "/cosmos/gov/v1beta1/proposals/{proposal_id}/tally"),
 ];
 
 /// Routes whose request is a JSON body.

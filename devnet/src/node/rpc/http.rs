@@ -38,7 +38,11 @@ pub async fn serve(listener: TcpListener, shared: Arc<SharedChain>) {
         .route("/{method}", any(call_by_uri))
         .fallback(|| async { (StatusCode::NOT_FOUND, "404 page not found\n") })
         .with_state(shared);
-    let settings = ListenerSettings { max_head_bytes: MAX_HEAD_BYTES, ..ListenerSettings::for_one_machine() };
+    let settings = ListenerSettings {
+        max_head_bytes: MAX_HEAD_BYTES,
+        escapes_targets: true,
+        ..ListenerSettings::for_one_machine()
+    };
     match HttpListener::tcp("node", listener, settings) {
         Ok(listener) => listener.serve(TowerService::new(router), CancellationToken::new()).await,
         Err(error) => tracing::error!(%error, "the listener of the node cannot be used"),
