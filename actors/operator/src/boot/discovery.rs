@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use svc_kit::RetainedState;
-use svc_net::upstream::NodeClient;
+use svc_net::upstream::{NodeClient, NodeClientError, UpstreamError, UpstreamKind};
 use svc_pipeline::{AccountIdentity, BlockHead, RegistryChain, check_encryption, discover_chain, query_head};
 use svc_wire::account_key::AccountKey;
 use tokio::time::{Instant, sleep};
@@ -121,6 +121,16 @@ pub async fn discover(config: &OperatorConfig, key: &AccountKey) -> Result<BootD
     Ok(discovery)
 }
 
+/// Height of the newest block that the indexer has.
+pub(super) async fn indexer_height(indexer: &IndexerClient) -> Result<u64, UpstreamError> {
+    let answer = indexer.get("block-height", "/v4/indexer/block-height", &[], None).await?;
+    answer["height"].as_u64().ok_or_else(|| UpstreamError::Protocol {
+        kind: UpstreamKind::Indexer,
+        reason: "its block-height has no height".to_owned(),
+        body: answer.to_string(),
+    })
+}
+
 async fn discover_snapshot(
     config: &OperatorConfig,
     discovery: &BootDiscovery,
@@ -128,7 +138,16 @@ async fn discover_snapshot(
 ) -> Result<CorporationSnapshot, BootError> {
     let sources = discovery.sources(config.corporation_id);
     let none = CorporationSnapshot::default();
-    let snapshot = match retry_until_deadline(wait, || read_snapshot(&sources, &none)).await {
+    let read = async || match read_snapshot(&sources, &none).await {
+        Err(error) if is_unknown_corporation(&error) => {
+            // An indexer that has just begun may not have reached the block that founds it.
+            let indexed = indexer_height(&discovery.indexer).await.map_err(NodeClientError::from)?;
+            let head = discovery.head.height;
+            Err(if indexed < head { BootError::IndexerBehind { indexed, head } } else { error.into() })
+        }
+        read => read.map_err(BootError::from),
+    };
+    let snapshot = match retry_until_deadline(wait, read).await {
         Err(BootError::Unreachable(error)) if is_unknown_corporation(&error) => {
             return Err(BootError::UnknownCorporation { id: config.corporation_id, indexer: config.indexer.clone() });
         }

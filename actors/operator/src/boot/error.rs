@@ -62,6 +62,14 @@ pub enum BootError {
         /// The indexer.
         indexer: UpstreamOrigins,
     },
+    /// The indexer does not know the corporation, and lacks blocks that could have it.
+    #[error("the indexer is at block {indexed}, the node at {head}: it does not know the corporation yet")]
+    IndexerBehind {
+        /// Height of the indexer.
+        indexed: u64,
+        /// Height of the node.
+        head: u64,
+    },
     /// The node or the indexer did not answer in time.
     #[error(transparent)]
     Unreachable(#[from] NodeClientError),
@@ -99,6 +107,7 @@ impl BootError {
         match self {
             Self::Unreachable(error) => error.allows_failover(),
             Self::Chain(error) => error.is_passing(),
+            Self::IndexerBehind { .. } => true,
             _ => false,
         }
     }
@@ -107,6 +116,7 @@ impl BootError {
     pub(super) fn is_permanent(&self) -> bool {
         match self {
             Self::Unreachable(error) => is_unknown_corporation(error),
+            Self::IndexerBehind { .. } => false,
             other => !matches!(other, Self::Chain(DiscoveryError::Node(_) | DiscoveryError::Schema(_))),
         }
     }
@@ -120,6 +130,7 @@ impl BootError {
             Self::Chain(DiscoveryError::Node(error)) => node_or_indexer(error),
             Self::PlaintextNode(_) => BootSubject::PlaintextNode,
             Self::UnknownCorporation { .. } => BootSubject::Corporation,
+            Self::IndexerBehind { .. } => BootSubject::Indexer,
             Self::Unreachable(error) => node_or_indexer(error),
             Self::Journal(_) | Self::DidVersions { .. } => BootSubject::Journal,
             Self::Audit(_) => BootSubject::Audit,

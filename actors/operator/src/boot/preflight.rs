@@ -1,13 +1,15 @@
 //! The preflight check: every part that an operator depends on, each with a finding in words. Nothing is changed and nothing is signed.
 
+use std::time::Duration;
+
 use svc_kit::{RetainedState, wall_clock};
-use svc_net::upstream::{NodeClient, NodeClientError, UpstreamError, UpstreamKind};
+use svc_net::upstream::{NodeClient, NodeClientError, UpstreamError};
 use svc_pipeline::{decimal_price, describe_index};
 use svc_wire::account_key::AccountKey;
 
 use super::{
-    config::OperatorConfig,
-    discovery::{BootDiscovery, discover},
+    config::{BootPatience, OperatorConfig},
+    discovery::{BootDiscovery, discover, indexer_height},
     error::BootSubject,
 };
 use crate::{
@@ -54,6 +56,8 @@ pub async fn preflight(config: &OperatorConfig, key: &AccountKey) -> Vec<Preflig
         findings.push(PreflightFinding::of(BootSubject::Graph, check_graph(origin).await));
     }
     if has_node_and_indexer {
+        // A check says how things are, and does not wait for them to change.
+        let config = &OperatorConfig { patience: BootPatience::limited(Some(PATIENCE)), ..config.clone() };
         findings.extend(match discover(config, key).await {
             Ok(discovery) => check_operator(config, &discovery),
             Err(error) => vec![PreflightFinding::failed(error.subject(), error.to_string())],
@@ -61,6 +65,9 @@ pub async fn preflight(config: &OperatorConfig, key: &AccountKey) -> Vec<Preflig
     }
     findings
 }
+
+/// The wait of a check for an indexer that has just begun.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 async fn check_node(config: &OperatorConfig) -> Result<String, NodeClientError> {
     let status = NodeClient::new(&config.rpc)?.status().await?;
@@ -72,12 +79,7 @@ async fn check_node(config: &OperatorConfig) -> Result<String, NodeClientError> 
 
 async fn check_indexer(config: &OperatorConfig) -> Result<String, UpstreamError> {
     let indexer = IndexerClient::new(&config.indexer, RetainedState::default())?;
-    let answer = indexer.get("block-height", "/v4/indexer/block-height", &[], None).await?;
-    let height = answer["height"].as_u64().ok_or_else(|| UpstreamError::Protocol {
-        kind: UpstreamKind::Indexer,
-        reason: "its block-height has no height".to_owned(),
-        body: answer.to_string(),
-    })?;
+    let height = indexer_height(&indexer).await?;
     Ok(format!("{} is at block {height}", config.indexer))
 }
 
