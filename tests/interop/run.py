@@ -98,6 +98,10 @@ class Devnet:
 def clients(python):
     with Devnet("--block-time", "200ms", "--scenario", "marketplace", "--no-agents", "--rest-port", "0", "--grpc-port", "0") as told:
         run([python, HERE / "node_grpc.py", told["rpc"], told["rest"], told["grpc"]])
+        if shutil.which("go"):
+            run(["go", "build", "-o", WORK / "go_client", "."], cwd=HERE / "go")
+            sender = [told["grpc"], told["chain_id"], told["namespace"], told["denom"], MEMBER, told["operator"]]
+            run([WORK / "go_client", *sender])
     with Devnet("--block-time", "200ms", "--rest-port", "0") as told:
         environment = os.environ | {
             "SVC_REST": told["rest"],

@@ -246,6 +246,19 @@ async fn the_gateway_of_rest_refuses_in_its_own_form_and_reads_past_heights() {
     assert!(refused["message"].as_str().is_some_and(|text| text.contains("with gas used")), "{refused}");
 }
 
+/// The very bytes with which the SDK's client in Go simulates a payment of the member: its public key has no bytes, and its fee is 0.
+const SIMULATED_BY_GO: &str = "CocBCoQBChwvY29zbW9zLmJhbmsudjFiZXRhMS5Nc2dTZW5kEmQKKnN2YzE5cmw0Y20yaG1yOGFmeTRrbGRweHozZmthNGpndXEwYWZ1N2s2OBIqc3ZjMWF2Z3loNzd5Y245OTdqYTQ1cTVxOHNzOHk5bXI0MjRqNHgzY3NuGgoKBHVzdmMSAjExEjoKKwohCh8vY29zbW9zLmNyeXB0by5zZWNwMjU2azEuUHViS2V5EgQKAggBGAMSCwoJCgR1c3ZjEgEwGgA=";
+
+#[tokio::test]
+async fn the_simulation_of_a_client_in_go_is_taken() {
+    let devnet = start("corporation").await;
+    let origin = devnet.node.rest_origin().expect("it is served");
+    let simulated = reqwest::Client::new().post(format!("{origin}/cosmos/tx/v1beta1/simulate"));
+    let simulated = simulated.body(json!({"tx_bytes": SIMULATED_BY_GO}).to_string()).send().await.expect("an answer");
+    let simulated: Value = simulated.json().await.expect("JSON");
+    assert!(simulated["gas_info"]["gas_used"].is_string(), "{simulated}");
+}
+
 #[tokio::test]
 async fn grpc_has_the_same_answers_and_survives_a_restart_of_the_node() {
     let devnet = start("corporation").await;

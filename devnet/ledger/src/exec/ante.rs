@@ -6,6 +6,7 @@ use svc_wire::{
     account_key::PublicKey,
     proto::cosmos::{
         auth::v1beta1::BaseAccount,
+        base::v1beta1::Coin,
         crypto::secp256k1::PubKey,
         tx::{
             signing::v1beta1::SignMode,
@@ -37,6 +38,8 @@ pub const SIG_VERIFY_COST_SECP256K1: u64 = 1_000;
 /// Bytes that the SDK charges for the missing signature of a simulated transaction.
 const SIGNATURE_BYTES: u64 = 64;
 const PUBLIC_KEY_BYTES: usize = 33;
+/// Gas of the deduction of a fee, which a simulation without a fee reports too: it names the gas that the block then uses.
+const FEE_DEDUCTION: u64 = 15_200;
 /// Gas of the reads that a node makes for every transaction, and this ledger does not.
 const ANTE_READS: u64 = 11_000;
 
@@ -208,7 +211,10 @@ fn deduct_fee(
     signers: &[String],
     mode: ExecMode,
 ) -> Result<(), LedgerError> {
-    let coins = bank::parse_coins(&tx.fee.amount).map_err(|text| LedgerError::sdk(10, text))?;
+    // Clients in Go simulate with the price of no gas: a coin of amount 0.
+    let is_simulated_nothing = |coin: &&Coin| mode == ExecMode::Simulate && coin.amount == "0";
+    let offered: Vec<Coin> = tx.fee.amount.iter().filter(|coin| !is_simulated_nothing(coin)).cloned().collect();
+    let coins = bank::parse_coins(&offered).map_err(|text| LedgerError::sdk(10, text))?;
     if mode == ExecMode::Check {
         let required = u128::from(tx.fee.gas_limit) * u128::from(exec.chain.min_gas_price_micros);
         let required = required.div_ceil(1_000_000);
@@ -229,6 +235,9 @@ fn deduct_fee(
     }
     if !exec.state.accounts.contains(&from, exec.gas) {
         return Err(LedgerError::sdk(9, format!("fee payer address: {from} does not exist")));
+    }
+    if coins.is_empty() && mode == ExecMode::Simulate {
+        exec.gas.consume(FEE_DEDUCTION);
     }
     if !coins.is_empty() {
         let collector = bank::module_address(exec.chain, "fee_collector");

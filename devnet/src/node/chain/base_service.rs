@@ -31,6 +31,9 @@ use svc_ledger::LedgerError;
 pub(super) const BASE_SERVICE: &str = "/cosmos.base.tendermint.v1beta1.Service/";
 const CONSENSUS_ADDRESS: &str = "valcons";
 
+/// A block in both forms, with its id.
+type ShownBlock = (Option<comet::BlockId>, Option<comet::Block>, Option<Block>);
+
 impl NodeCore {
     /// Answers a method of the service.
     pub(super) fn base_service(&self, method: &str, data: &[u8]) -> Result<Vec<u8>, LedgerError> {
@@ -68,10 +71,7 @@ impl NodeCore {
         })
     }
 
-    fn shown_block(
-        &self,
-        height: u64,
-    ) -> Result<(Option<comet::BlockId>, Option<comet::Block>, Option<Block>), LedgerError> {
+    fn shown_block(&self, height: u64) -> Result<ShownBlock, LedgerError> {
         let record = self.block_at(height)?;
         let last = self.block(record.height.saturating_sub(1));
         let id: comet::BlockId = converted(&raw::BlockId::from(record.seal.id))?;
