@@ -1,6 +1,7 @@
 //! de: operator authorizations, their renewal, and the fee allowances that come with them.
 
 use serde_json::{Value, json};
+use svc_wire::account_key::AccountKey;
 
 use super::{
     outcomes::{assert_event, assert_has, attribute, event_types},
@@ -79,6 +80,24 @@ fn grant_operator_authorization() {
     // A grant without a fee grant removes the allowance.
     let outcome = world.send_as_operator("a", GRANT, good);
     assert_eq!(event_types(&outcome)[1..3], ["revoke_feegrant", "revoke_fee_allowance"]);
+}
+
+#[test]
+fn a_fee_allowance_for_an_account_without_state_panics_as_on_a_node() {
+    let mut world = TestLedger::new();
+    let newcomer =
+        AccountKey::from_bytes(&[99; 32]).expect("a key").public_key().address("svc").expect("an address").to_string();
+    let terms = grant_to("dave", json!({"grantee": newcomer, "with_feegrant": true}));
+    let message = world.operator_message("a", GRANT, &terms);
+    let unsigned = world.unsigned("alice", vec![world.pack(GRANT, &message)]);
+    let bytes = world.sign("alice", &unsigned);
+    let outcome = world.run_block(&[bytes]).remove(0);
+    assert_eq!((outcome.codespace.as_str(), outcome.code), ("sdk", 111_222));
+    let start = "recovered: runtime error: invalid memory address or nil pointer dereference\nstack:\n";
+    assert!(outcome.log.starts_with(start), "{}", outcome.log);
+    let granted = world.query("de.ListOperatorAuthorizations", json!({"operator": newcomer}));
+    assert_eq!(granted["operator_authorizations"], json!([]), "the authorization is undone with the allowance");
+    world.send_as_operator("a", GRANT, grant_to("dave", json!({"grantee": newcomer})));
 }
 
 #[test]
