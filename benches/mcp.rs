@@ -249,7 +249,10 @@ async fn answer_from_cache(State(quick): State<CachedIndexer>, mut request: Requ
         return StatusCode::BAD_GATEWAY.into_response();
     };
     let status = StatusCode::from_u16(response.status().as_u16()).expect("a status");
-    (status, json, response.bytes().await.expect("a body")).into_response()
+    match response.bytes().await {
+        Ok(body) => (status, json, body).into_response(),
+        Err(_) => StatusCode::BAD_GATEWAY.into_response(),
+    }
 }
 
 async fn serve(router: Router) -> String {

@@ -155,9 +155,11 @@ pub async fn forward(node: String) -> String {
     tokio::spawn(async move {
         let (stream, _) = listener.accept().await.expect("a subscriber");
         let _ = stream.set_nodelay(true);
-        let mut client = accept_async(stream).await.expect("accepted");
-        let (mut node, _) = connect_async(node).await.expect("connects");
-        node.send(Message::text(NODE_SUBSCRIBE)).await.expect("sent");
+        let Ok(mut client) = accept_async(stream).await else { return };
+        let Ok((mut node, _)) = connect_async(node).await else { return };
+        if node.send(Message::text(NODE_SUBSCRIBE)).await.is_err() {
+            return;
+        }
         while let Some(Ok(message)) = node.next().await {
             if client.send(message).await.is_err() {
                 return;
@@ -194,7 +196,9 @@ pub async fn record_requests(node: String, latency: Duration) -> RequestRecorder
         let request = client.post(&node).body(body);
         async move {
             tokio::time::sleep(latency).await;
-            request.send().await.expect("an answer").bytes().await.expect("a body")
+            // The node may have ended meanwhile.
+            let answer = async { request.send().await?.bytes().await };
+            answer.await.map_err(|_| axum::http::StatusCode::BAD_GATEWAY)
         }
     };
     let router = axum::Router::new().fallback(axum::routing::post(forward));
