@@ -75,25 +75,28 @@ async fn launch_patiently(config: IndexerConfig) -> Result<Indexer, IndexerError
 
 /// Runs the indexer until a stop signal or until its supervisor gives up, then closes every connection.
 pub(super) async fn run(settings: IndexerServerConfig) -> anyhow::Result<()> {
-    // The port is taken before the start of the indexer, so that a wrong port fails at once.
+    // One future for the whole run: between two of them a signal would be lost.
+    let stop = stop_signal()?;
+    tokio::pin!(stop);
+    // The ports are taken before the start of the indexer, so that a wrong port fails at once.
     let listener = bind_listener(settings.listen).with_context(|| format!("cannot listen on {}", settings.listen))?;
     let address = listener.local_addr()?;
     let rpc = settings.indexer.rpc.clone();
+    let _metrics = settings.listener.start_metrics()?;
+    let _reload = settings.listener.reload_at_hang_ups()?;
     let starting = StartupResponder::start("indexer", listener.try_clone()?, &settings.listener, || Some("node"))?;
     let launched = tokio::select! {
         launched = launch_patiently(settings.indexer) => launched,
-        () = stop_signal()? => return Ok(()),
+        () = &mut stop => return Ok(()),
     };
     starting.stop().await;
     let indexer = launched?;
     let api = IndexerApi::new(&indexer);
     let shutdown = api.shutdown_token();
-    let _metrics = settings.listener.start_metrics()?;
-    let _reload = settings.listener.reload_at_hang_ups()?;
     let serving = tokio::spawn(serve(listener, api, settings.listener.clone()));
     tracing::info!(%address, %rpc, "serving reads and the block subscription");
     let end_reason = tokio::select! {
-        () = stop_signal()? => None,
+        () = &mut stop => None,
         reason = indexer.supervisor.wait_until_ended() => Some(reason),
     };
     shutdown.cancel();

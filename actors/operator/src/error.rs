@@ -362,13 +362,13 @@ pub fn record_unavailable(record: &str, reason: &str) -> ErrorEnvelope {
 fn insufficient_fees(chain: &ChainError) -> ErrorEnvelope {
     let message = format!("the fee cannot be paid: {}", chain.sentence());
     if let Some(FeeShortage { offered, required }) = chain.fee_shortage() {
-        let factor = required.saturating_mul(100).div_ceil(offered.max(1));
-        let message = format!(
-            "{message}: the node wants {required} where the price of gas makes {offered}, so that SVC_GAS_PRICE has to be {}.{:02} times \
-             as high",
-            factor / 100,
-            factor % 100
-        );
+        let mut message = format!("{message}: the node wants {required} where the price of gas makes {offered}");
+        // No multiple of a price of 0 helps.
+        if offered > 0 {
+            let factor = required.saturating_mul(100).div_ceil(offered);
+            let times = format!("{}.{:02}", factor / 100, factor % 100);
+            message = format!("{message}, so that SVC_GAS_PRICE has to be {times} times as high");
+        }
         let hint = "raise SVC_GAS_PRICE, or leave it out: then the node's own price is taken at the start";
         let mut details = chain_details(chain);
         details["fee_required"] = required.to_string().into();

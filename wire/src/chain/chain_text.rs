@@ -44,7 +44,9 @@ impl ChainError {
         let sentence = self.sentence();
         let (offered, rest) = sentence.strip_prefix("insufficient fees; got: ")?.split_once(" required: ")?;
         let required = rest.split(':').next()?;
-        Some(FeeShortage { offered: amount_of(offered)?, required: amount_of(required)? })
+        let (required, denom) = coin_of(required)?;
+        let (offered, offered_denom) = if offered.is_empty() { (0, denom) } else { coin_of(offered)? };
+        (offered_denom == denom).then_some(FeeShortage { offered, required })
     }
 }
 
@@ -57,14 +59,10 @@ pub struct FeeShortage {
     pub required: u128,
 }
 
-/// The amount of one coin; an empty text is no coin.
-fn amount_of(coins: &str) -> Option<u128> {
-    let digits = coins.find(|one: char| !one.is_ascii_digit()).unwrap_or(coins.len());
-    match (coins.is_empty(), coins.contains(',')) {
-        (true, _) => Some(0),
-        (false, true) => None,
-        (false, false) => coins[..digits].parse().ok(),
-    }
+/// Amount and denom of one coin; nothing for several.
+fn coin_of(coins: &str) -> Option<(u128, &str)> {
+    let (amount, denom) = coins.split_at(coins.find(|one: char| !one.is_ascii_digit())?);
+    (!denom.contains(',')).then_some((amount.parse().ok()?, denom))
 }
 
 /// The text before the Go stack of a panic.
@@ -117,6 +115,7 @@ mod tests {
             ("insufficient fees; got: 7500usvc required: 75000usvc: insufficient fee", shortage(7_500, 75_000)),
             ("insufficient fees; got:  required: 75000usvc: insufficient fee", shortage(0, 75_000)),
             ("insufficient fees; got: 1usvc required: 2other,3usvc: insufficient fee", None),
+            ("insufficient fees; got: 7500usvc required: 7500other: insufficient fee", None),
             ("spendable balance 0usvc is smaller than 10usvc: insufficient funds", None),
             ("insufficient fees; got: x", None),
         ] {

@@ -18,7 +18,11 @@ pub async fn query_minimum_price(node: &NodeClient, denom: &str) -> Option<u64> 
 
 /// Parses decimal coins: `0.250000000000000000usvc,1.5other`.
 fn parse_minimum_price(text: &str, denom: &str) -> Option<u64> {
-    let number = text.split(',').find_map(|coin| coin.trim().strip_suffix(denom))?;
+    text.split(',').find_map(|coin| parse_price(coin.trim().strip_suffix(denom)?))
+}
+
+/// Parses a decimal number to millionths, rounded up.
+fn parse_price(number: &str) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !is_digits(whole) || !is_digits(fraction) || fraction.len() > 18 {
@@ -44,6 +48,7 @@ mod tests {
             ("", None),
             ("0.1other", None),
             ("0.1xusvc", None),
+            ("0.1factory/addr/usvc,0.1xusvc,0.25usvc", Some(250_000)),
             ("-1usvc", None),
             ("1e3usvc", None),
             ("99999999999999999999usvc", None),
