@@ -308,6 +308,26 @@ fn load_account(exec: &ExecContext<'_>, address: &str) -> Result<BaseAccount, Le
         .ok_or_else(|| LedgerError::sdk(9, format!("account {address} does not exist")))
 }
 
+/// The amino JSON that a signature covers. A body with content outside of it is refused, since a third party could change that
+/// content — x/tx/signing/aminojson, SignModeHandler.
+fn amino_document(
+    chain: &ChainConfig,
+    tx: &DecodedTx,
+    sequence: u64,
+    context: &SigningContext,
+) -> Result<Vec<u8>, LedgerError> {
+    let unauthorized = |error| LedgerError::sdk(4, error);
+    let body = &tx.raw.body_bytes;
+    chain
+        .registry
+        .refuse_unknown_fields("cosmos.tx.v1beta1.TxBody", body, UnknownFieldPolicy::RefuseAll)
+        .map_err(unauthorized)?;
+    if !tx.body.non_critical_extension_options.is_empty() {
+        return Err(LedgerError::sdk(4, "SIGN_MODE_LEGACY_AMINO_JSON covers no extension options"));
+    }
+    chain.registry.amino_sign_bytes(&tx.body, &tx.fee, sequence, context).map_err(unauthorized)
+}
+
 fn verify_signatures(
     exec: &ExecContext<'_>,
     tx: &DecodedTx,
@@ -331,11 +351,7 @@ fn verify_signatures(
         let document = match mode {
             SignMode::Direct => direct_sign_bytes(&tx.raw.body_bytes, &tx.raw.auth_info_bytes, &context)
                 .map_err(|error| LedgerError::sdk(4, error))?,
-            SignMode::LegacyAminoJson => exec
-                .chain
-                .registry
-                .amino_sign_bytes(&tx.body, &tx.fee, info.sequence, &context)
-                .map_err(|error| LedgerError::sdk(4, error))?,
+            SignMode::LegacyAminoJson => amino_document(exec.chain, tx, info.sequence, &context)?,
             other => {
                 let text = format!("{} is not verified by this node: sign with SIGN_MODE_DIRECT", other.as_str_name());
                 return Err(LedgerError::sdk(37, text));

@@ -314,10 +314,14 @@ fn amino_json_is_verified_and_other_modes_are_refused_by_name() {
     let amino = signed_in(SignMode::LegacyAminoJson, &context);
     let elsewhere =
         signed_in(SignMode::LegacyAminoJson, &SigningContext { chain_id: "other".into(), ..context.clone() });
+    // Field 1024 of the body, which no signature covers.
+    let mut changed = TxRaw::decode(amino.as_slice()).expect("decodes");
+    changed.body_bytes.extend([0x80, 0x40, 1]);
     let (aux, textual) = (signed_in(SignMode::DirectAux, &context), signed_in(SignMode::Textual, &context));
     for (bytes, code, text) in [
         (amino, 0, ""),
         (elsewhere, 4, "signature verification failed"),
+        (changed.encode_to_vec(), 4, "1024"),
         (aux, 37, "SIGN_MODE_DIRECT_AUX is not verified by this node"),
         (textual, 37, "SIGN_MODE_TEXTUAL is not verified by this node"),
     ] {
