@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::Subcommand;
 use svc_indexer::{Indexer, IndexerConfig, IndexerError, check_start, verify_index};
+use svc_kit::backoff::Backoff;
 
 use super::output::{OutputForm, print_content};
 use crate::{
@@ -29,9 +30,6 @@ pub enum IndexerCommand {
 
 /// Longest wait for open connections after a stop signal.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
-/// Pauses before a node that did not answer is asked again: each is twice the one before.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Runs an inspection.
 pub(super) async fn inspect(
@@ -57,16 +55,15 @@ pub(super) async fn inspect(
 
 /// Starts the indexer as soon as its node answers.
 async fn launch_patiently(config: IndexerConfig) -> Result<Indexer, IndexerError> {
-    let (mut has_logged, mut pause) = (false, FIRST_PAUSE);
+    let mut attempt = 0_u32;
     loop {
         match Indexer::launch(config.clone()).await {
             Err(error) if error.is_passing() => {
-                if !has_logged {
+                if attempt == 0 {
                     tracing::warn!(%error, "waiting for the node to come up");
-                    has_logged = true;
                 }
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                tokio::time::sleep(Backoff::STARTUP.delay(attempt, 0.5)).await;
+                attempt = attempt.saturating_add(1);
             }
             launched => return launched,
         }

@@ -24,6 +24,10 @@ impl Backoff {
     pub const RESTART: Self =
         Self { initial: Duration::from_millis(5), max: Duration::from_secs(5), factor: 4.0, jitter: 0.2 };
 
+    /// Backoff of a start whose upstreams are not there yet: 500 ms to 5 s, without spread.
+    pub const STARTUP: Self =
+        Self { initial: Duration::from_millis(500), max: Duration::from_secs(5), factor: 2.0, jitter: 0.0 };
+
     /// Returns the delay before retry number `attempt` (0 is the first); `random` is uniform in 0..1.
     pub fn delay(&self, attempt: u32, random: f64) -> Duration {
         let exponent = i32::try_from(attempt).unwrap_or(i32::MAX);

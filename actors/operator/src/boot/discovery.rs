@@ -1,8 +1,6 @@
 //! Discovery: the chain, the operator's account on it, and the corporation.
 
-use std::time::Duration;
-
-use svc_kit::RetainedState;
+use svc_kit::{RetainedState, backoff::Backoff};
 use svc_net::upstream::{NodeClient, NodeClientError, UpstreamError, UpstreamKind};
 use svc_pipeline::{AccountIdentity, BlockHead, RegistryChain, check_encryption, discover_chain, query_head};
 use svc_wire::account_key::AccountKey;
@@ -18,10 +16,6 @@ use crate::{
     refresher::{SnapshotSources, is_unknown_corporation, read_snapshot},
     snapshot::CorporationSnapshot,
 };
-
-/// Pauses before a server that did not answer is asked again: each is twice the one before.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// The result of the discovery.
 pub struct BootDiscovery {
@@ -61,7 +55,7 @@ where
     F: Future<Output = Result<T, E>>,
     E: Into<BootError> + std::fmt::Display,
 {
-    let (mut has_logged, mut pause) = (false, FIRST_PAUSE);
+    let mut attempt = 0_u32;
     loop {
         match request().await {
             Ok(answer) => {
@@ -79,15 +73,14 @@ where
                 if is_final {
                     return Err(error);
                 }
-                if !has_logged {
+                if attempt == 0 {
                     let budget_s = wait.patience.limit.map(|limit| limit.as_secs() as i64);
                     tracing::warn!(%error, budget_s, "waiting for a server to come up");
-                    has_logged = true;
                 }
                 let missing = MissingServer { subject: error.subject(), reason: error.to_string() };
                 wait.patience.waiting_for.send_replace(Some(missing));
-                sleep(pause).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                sleep(Backoff::STARTUP.delay(attempt, 0.5)).await;
+                attempt = attempt.saturating_add(1);
             }
         }
     }
