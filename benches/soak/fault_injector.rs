@@ -24,7 +24,7 @@ use svc_wire::{
 use tokio::{task::JoinSet, time::sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::{server_processes::ServerProcess, writer_pool::WriterPool};
+use crate::{SoakPlan, server_processes::ServerProcess, writer_pool::WriterPool};
 
 /// Between two strikes, times the calm that is asked for.
 const PAUSE_MS: Range<u64> = 100..700;
@@ -35,8 +35,10 @@ const METHODS: [&str; 5] = ["broadcast_tx_sync", "", "tx", "abci_query", "status
 
 type FaultAction = fn(&mut FaultInjector);
 
-/// Each with its weight.
-const FAULT_KINDS: &[(&str, u32, FaultAction)] = &[
+/// A kind of faults, with its weight.
+pub type FaultKind = (&'static str, u32, FaultAction);
+
+const FAULT_KINDS: &[FaultKind] = &[
     ("dropped after CheckTx", 8, |chaos| {
         let count = chaos.rng.u32(1..=3);
         chaos.random_node().update_faults(|faults| faults.drop_after_check += count);
@@ -111,6 +113,10 @@ const FAULT_KINDS: &[(&str, u32, FaultAction)] = &[
     ("node has just started", 3, |chaos| {
         chaos.random_node().update_faults(|faults| faults.has_just_started = true);
     }),
+    ("results come late", 3, |chaos| {
+        let on = |faults: &mut NodeFaults, rng: &mut fastrand::Rng| faults.late_results_ms = rng.u64(20..400);
+        chaos.apply_for(300..4_000, on, |faults| faults.late_results_ms = 0);
+    }),
     ("block missing in the index", 4, |chaos| {
         let count = chaos.rng.u32(1..=2);
         chaos.random_node().update_faults(|faults| (faults.unindexed_blocks, faults.lose_events) = (count, count));
@@ -167,6 +173,22 @@ pub struct FaultInjector {
     tasks: JoinSet<Option<&'static str>>,
     fault_counts: FaultCounts,
     pause_factor: u64,
+    /// The kinds that may be chosen.
+    kinds: Vec<&'static FaultKind>,
+}
+
+/// The kinds whose names are listed, separated by commas; all without a list.
+///
+/// # Panics
+/// When a name is none of a kind.
+pub fn fault_kinds(names: Option<&str>) -> Vec<&'static FaultKind> {
+    let Some(names) = names else { return FAULT_KINDS.iter().collect() };
+    let kind_of = |name: &str| {
+        let found = FAULT_KINDS.iter().find(|(kind, ..)| *kind == name.trim());
+        let known: Vec<&str> = FAULT_KINDS.iter().map(|(kind, ..)| *kind).collect();
+        found.unwrap_or_else(|| panic!("SOAK_FAULTS: {name:?} is none of {}", known.join(", ")))
+    };
+    names.split(',').map(kind_of).collect()
 }
 
 /// The port may still be in use for a moment.
@@ -177,11 +199,21 @@ async fn start_node(node: &Node) {
 }
 
 impl FaultInjector {
-    pub fn new(devnet: &Devnet, targets: FaultTargets, rng: fastrand::Rng, calm: u64) -> Self {
+    pub fn new(devnet: &Devnet, targets: FaultTargets, rng: fastrand::Rng, plan: &SoakPlan) -> Self {
+        let (pause_factor, kinds) = (plan.pause_factor, plan.kinds.clone());
         let seat = devnet.operator_slot.as_ref().expect("a seat");
         let key = AccountKey::from_mnemonic(&devnet.accounts[&seat.operator_name].mnemonic).expect("a key");
         let address = seat.operator_address.clone();
-        Self { targets, key, address, rng, tasks: JoinSet::new(), fault_counts: FaultCounts::new(), pause_factor: calm }
+        Self {
+            targets,
+            key,
+            address,
+            rng,
+            tasks: JoinSet::new(),
+            fault_counts: FaultCounts::new(),
+            pause_factor,
+            kinds,
+        }
     }
 
     /// Nothing can be written to the disk of a server for a while.
@@ -217,7 +249,7 @@ impl FaultInjector {
 
     /// Causes faults until `calm` is cancelled, then repairs everything.
     pub async fn run(mut self, calm: CancellationToken) -> FaultCounts {
-        let weights: u32 = FAULT_KINDS.iter().map(|(_, weight, _)| weight).sum();
+        let weights: u32 = self.kinds.iter().map(|(_, weight, _)| weight).sum();
         loop {
             let pause = Duration::from_millis(self.pause_factor * self.rng.u64(PAUSE_MS));
             tokio::select! {
@@ -225,12 +257,12 @@ impl FaultInjector {
                 () = sleep(pause) => {}
             }
             let mut drawn = self.rng.u32(..weights);
-            let chosen = FAULT_KINDS.iter().find(|(_, weight, _)| {
+            let chosen = self.kinds.iter().find(|(_, weight, _)| {
                 let is_it = drawn < *weight;
                 drawn = drawn.saturating_sub(*weight);
                 is_it
             });
-            let Some((name, _, strike)) = chosen else { continue };
+            let Some((name, _, strike)) = chosen.copied() else { continue };
             strike(&mut self);
             if !CONDITIONAL_KINDS.contains(name) {
                 *self.fault_counts.entry(name).or_default() += 1;

@@ -2,7 +2,8 @@
 //! is final and true: none lost, none made twice, none undecided.
 //!
 //! The chain runs in this process, the tool server and its indexer as processes of their own that are killed and started
-//! again. `SOAK_WRITES`, `SOAK_SECONDS`, `SOAK_SEED` and `SOAK_CALM` set the size, repeat the order of the faults, and make them rarer.
+//! again. `SOAK_WRITES`, `SOAK_SECONDS`, `SOAK_SEED` and `SOAK_CALM` set the size, repeat the order of the faults, and make them rarer;
+//! `SOAK_FAULTS` names the kinds that strike, separated by commas.
 #![allow(missing_docs, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
 mod fault_injector;
@@ -20,7 +21,7 @@ use svc_store::small_disk::SmallDisk;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use fault_injector::{FaultInjector, FaultTargets};
+use fault_injector::{FaultInjector, FaultKind, FaultTargets, fault_kinds};
 use report::SoakReport;
 use server_processes::{ServerProcess, copy_program, free_port, remove_program};
 use verdict::SoakVerdict;
@@ -49,6 +50,7 @@ pub struct SoakPlan {
     pub seed: u64,
     /// How much rarer strikes are than usual.
     pub pause_factor: u64,
+    pub kinds: Vec<&'static FaultKind>,
 }
 
 impl SoakPlan {
@@ -59,7 +61,14 @@ impl SoakPlan {
         };
         let writes = usize::try_from(number("SOAK_WRITES", 2_000)).expect("a size");
         let seed = number("SOAK_SEED", fastrand::u64(..1_000_000));
-        Self { writes, seconds: number("SOAK_SECONDS", 180), seed, pause_factor: number("SOAK_CALM", 1) }
+        let faults = std::env::var("SOAK_FAULTS").ok();
+        Self {
+            writes,
+            seconds: number("SOAK_SECONDS", 180),
+            seed,
+            pause_factor: number("SOAK_CALM", 1),
+            kinds: fault_kinds(faults.as_deref()),
+        }
     }
 }
 
@@ -183,7 +192,7 @@ async fn run_soak(plan: &SoakPlan, home: &Path) -> SoakReport {
         writers: Arc::clone(&writers),
         records: records.clone(),
     };
-    let chaos = FaultInjector::new(&devnet, targets, rng.fork(), plan.pause_factor);
+    let chaos = FaultInjector::new(&devnet, targets, rng.fork(), plan);
     let chaos = tokio::spawn(chaos.run(calm.clone()));
     writers.await_all_begun(Duration::from_secs(plan.seconds)).await;
     calm.cancel();
