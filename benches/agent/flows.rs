@@ -9,9 +9,11 @@ use std::{
 use futures::StreamExt;
 use serde_json::json;
 use svc::network::{LocalAgentConfig, LocalNetwork, LocalNetworkConfig};
-use svc_agent::{Agent, FlowRequest, FlowSettings, PeerSettings, ValidationTerms};
+use svc_agent::{Agent, FlowRequest, FlowSettings, FlowStateChange, PeerSettings, ValidationTerms};
 use svc_devnet::DevnetConfig;
+use svc_didcomm::flow::FlowState;
 use tempfile::TempDir;
+use tokio::sync::broadcast;
 
 use super::{
     credentials::measure_bare_writes,
@@ -26,8 +28,11 @@ const FLOWS: usize = 200;
 const ROUNDS: usize = 3;
 /// Longest wait for a state of a flow.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Pause between two looks at a flow: so many flows are looked at that shorter ones would be a load of their own.
+/// Pause between two attempts at something that is refused for the moment.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// The changes of the validator, and those of the applicant.
+type Changes = [broadcast::Receiver<FlowStateChange>; 2];
 
 struct FlowBench {
     network: LocalNetwork,
@@ -84,24 +89,28 @@ impl FlowBench {
     }
 
     /// Waits for a state of the validator's flow. False when the applicant's has ended otherwise.
-    async fn await_state(&self, session: &str, state: &str) -> bool {
-        let begun = Instant::now();
-        loop {
-            let found = self.agent(0).flows().get(session).await;
-            if found.is_ok_and(|flow| flow.record["flowState"] == state) {
-                return true;
+    async fn await_state(&self, [own, theirs]: &mut Changes, session: &str, state: FlowState) -> bool {
+        let reached = async {
+            loop {
+                let (change, is_own) = tokio::select! {
+                    change = own.recv() => (change, true),
+                    change = theirs.recv() => (change, false),
+                };
+                let change = change.expect("no change is missed");
+                if change.session_id == session && is_own && change.state == state {
+                    return true;
+                }
+                if change.session_id == session && !is_own && change.state == FlowState::Error {
+                    return false;
+                }
             }
-            let asked = self.agent(1).flows().get(session).await.expect("the applicant's flow").record;
-            if asked["flowState"] == "ERROR" {
-                return false;
-            }
-            assert!(begun.elapsed() < LONGEST, "the flow is {asked:#}");
-            tokio::time::sleep(LOOK).await;
-        }
+        };
+        tokio::time::timeout(LONGEST, reached).await.unwrap_or_else(|_| panic!("{session} is not {state:?} in time"))
     }
 
     /// One flow, from its opening message to the acknowledgement. False when it has ended before.
     async fn complete(&self, number: usize) -> bool {
+        let mut changes = [0, 1].map(|place| self.agent(place).flows().state_changes());
         let claims = json!({"grade": format!("Grade {number}")});
         let request = FlowRequest {
             did: Some(self.network.agents[0].server.did()),
@@ -117,14 +126,14 @@ impl FlowBench {
             tokio::time::sleep(LOOK).await;
         };
         let session = opened["participantSessionId"].as_str().expect("a session").to_owned();
-        if !self.await_state(&session, "VALIDATING").await {
+        if !self.await_state(&mut changes, &session, FlowState::Validating).await {
             return false;
         }
         while let Err(refusal) = self.agent(0).flows().validate(&session, &ValidationTerms::default()).await {
             assert!(refusal.retry_after.is_some(), "{refusal:?}");
             tokio::time::sleep(LOOK).await;
         }
-        self.await_state(&session, "COMPLETED").await
+        self.await_state(&mut changes, &session, FlowState::Completed).await
     }
 
     /// Flows completed a second.

@@ -45,7 +45,9 @@ pub use credentials::{
 };
 pub use delivery::DeliveryHandle;
 pub use error::{AgentPart, Refusal, RefusalCode, Violation};
-pub use flows::{FlowCall, FlowFormat, FlowRequest, FlowService, FlowSettings, ShownFlow, ValidationTerms};
+pub use flows::{
+    FlowCall, FlowFormat, FlowRequest, FlowService, FlowSettings, FlowStateChange, ShownFlow, ValidationTerms,
+};
 pub use grant::{AgentAccount, AgentGrant, BlockedReason, RegistryEnd, WantedGrant, read_ends, read_grant};
 pub use identity::{DidMethod, PublicLocation};
 pub use keeper::{

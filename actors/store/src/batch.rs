@@ -66,6 +66,16 @@ impl StatementBatch {
         self.statements.push((sql.into(), values));
     }
 
+    /// The number of statements, and so that of the rows of those which are still to be added.
+    pub fn len(&self) -> usize {
+        self.statements.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.statements.is_empty()
+    }
+
     /// Puts statements before the others. Only SQLite takes several in one text.
     pub(crate) fn add_first(&mut self, sql: &'static str, values: Vec<BatchValue>) {
         self.statements.insert(0, (sql.into(), values));

@@ -21,3 +21,15 @@ pub enum StoreError {
     #[error("{0}; nothing more is written until the next start")]
     Lost(String),
 }
+
+impl StoreError {
+    /// The same failure, for another one whose commit it was.
+    pub(crate) fn to_shared(&self) -> Self {
+        match self {
+            Self::Database(error) => Self::Database(sqlx::Error::Protocol(error.to_string())),
+            Self::NotDurable { expected, found } => Self::NotDurable { expected: *expected, found: *found },
+            Self::Changed(change) => Self::Changed(change.clone()),
+            Self::Lost(loss) => Self::Lost(loss.clone()),
+        }
+    }
+}

@@ -12,6 +12,7 @@ mod engine;
 mod error;
 mod file_watch;
 mod free_space;
+mod group_commit;
 mod lock;
 #[cfg(any(test, feature = "testing"))]
 pub mod postgres_server;
@@ -26,5 +27,6 @@ pub use database::{AnyDatabase, DatabaseSettings, Durability, OpenError, TableMi
 pub use engine::StoreEngine;
 pub use error::StoreError;
 pub use free_space::free_space;
+pub use group_commit::{GroupTransaction, GroupWriter};
 pub use lock::{LockError, LockHolder, StoreHead, StoreLock};
 pub use writer::{ConnectionCounter, StoreTransaction, StoreWriter};

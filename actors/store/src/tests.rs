@@ -1,5 +1,6 @@
 //! The writer against a real SQLite file: full, removed, replaced, shortened.
 
+mod group_commits;
 mod whole_writes;
 
 use std::{

@@ -22,14 +22,14 @@ const CREATE_TABLE_SQL: &str = "CREATE TABLE IF NOT EXISTS store_commit (one INT
                                 INSERT INTO store_commit (one, number) VALUES (1, 0) ON CONFLICT (one) DO NOTHING";
 const READ_SQL: &str = "SELECT number FROM store_commit WHERE one = 1";
 /// SQLite locks at once instead of with the first write, where it could no longer wait for another connection.
-const BEGIN_SQLITE_SQL: &str =
+pub(crate) const BEGIN_SQLITE_SQL: &str =
     "BEGIN IMMEDIATE; UPDATE store_commit SET number = number + 1 WHERE one = 1 RETURNING number";
 /// The same, which fails when the number is below `$1`: the statements behind it in one text must not run in a database
 /// that has lost commits.
 const BEGIN_CHECKED_SQLITE_SQL: &str = "BEGIN IMMEDIATE; UPDATE store_commit SET number = \
      CASE WHEN number >= $1 THEN number + 1 ELSE json('commits are lost') END WHERE one = 1 RETURNING number";
 /// Statements of these two.
-const BEGIN_STATEMENTS: usize = 2;
+pub(crate) const BEGIN_STATEMENTS: usize = 2;
 const BEGIN_POSTGRES_SQL: &str = "BEGIN; UPDATE store_commit SET number = number + 1 WHERE one = 1 RETURNING number";
 /// Within an unfinished transaction the second BEGIN fails, and so the number is that of the database.
 const COMMIT_SQL: &str = "COMMIT; BEGIN; SELECT number FROM store_commit WHERE one = 1; ROLLBACK";
@@ -118,11 +118,16 @@ impl<DB: StoreEngine> StoreWriter<DB> {
         self.accept_number(transaction, number).await
     }
 
+    /// Whether the database is SQLite.
+    pub(crate) fn is_sqlite(&self) -> bool {
+        self.0.is_sqlite
+    }
+
     fn begin_sql(&self) -> &'static str {
         if self.0.is_sqlite { BEGIN_SQLITE_SQL } else { BEGIN_POSTGRES_SQL }
     }
 
-    async fn open_transaction(&self) -> Result<StoreTransaction<DB>, StoreError> {
+    pub(crate) async fn open_transaction(&self) -> Result<StoreTransaction<DB>, StoreError> {
         self.check_loss()?;
         let connection = self.0.pool.acquire().await?;
         let transaction =
@@ -132,7 +137,7 @@ impl<DB: StoreEngine> StoreWriter<DB> {
     }
 
     /// Compares the number of a transaction that has begun with the last one.
-    async fn accept_number(
+    pub(crate) async fn accept_number(
         &self,
         mut transaction: StoreTransaction<DB>,
         number: i64,
@@ -159,7 +164,7 @@ impl<DB: StoreEngine> StoreWriter<DB> {
         self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn check_loss(&self) -> Result<(), StoreError> {
+    pub(crate) fn check_loss(&self) -> Result<(), StoreError> {
         self.known().loss.clone().map_or(Ok(()), |loss| Err(StoreError::Lost(loss)))
     }
 
@@ -233,7 +238,7 @@ impl StoreWriter<Any> {
     }
 }
 
-fn number_of(rows: &[Vec<AnyRow>]) -> Result<i64, sqlx::Error> {
+pub(crate) fn number_of(rows: &[Vec<AnyRow>]) -> Result<i64, sqlx::Error> {
     rows.iter().flatten().next_back().ok_or(sqlx::Error::RowNotFound)?.try_get(0)
 }
 
@@ -264,7 +269,7 @@ impl<DB: StoreEngine> StoreTransaction<DB> {
     }
 
     /// Accepts a commit that a new transaction has shown.
-    fn accept_commit(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn accept_commit(&mut self) -> Result<(), StoreError> {
         if self.shown < self.number {
             return Err(StoreError::NotDurable { expected: self.number, found: self.shown });
         }
@@ -292,7 +297,7 @@ impl StoreTransaction<Any> {
     }
 
     /// A statement that fails ends the text: those behind it, and the commit, do not run.
-    async fn run_and_commit(&mut self, batch: &mut StatementBatch) -> Result<Vec<Vec<AnyRow>>, StoreError> {
+    pub(crate) async fn run_and_commit(&mut self, batch: &mut StatementBatch) -> Result<Vec<Vec<AnyRow>>, StoreError> {
         batch.add(COMMIT_SQL, []);
         let mut rows = batch.run(self).await?;
         let commit = rows.split_off(rows.len().saturating_sub(COMMIT_STATEMENTS));

@@ -9,7 +9,7 @@ use svc_didcomm::{
 };
 use svc_net::upstream::NodeClientError;
 use svc_wire::timestamp;
-use tokio::time::timeout;
+use tokio::{sync::broadcast, time::timeout};
 
 use super::{
     change_notes::note_changes,
@@ -72,13 +72,45 @@ pub(crate) struct HearingParts {
     pub directory: FlowDirectory,
 }
 
+/// Changes of state that a receiver may be behind.
+const CHANGES: usize = 1_024;
+
+/// A flow that has another state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FlowStateChange {
+    /// Id of the flow.
+    pub flow_id: String,
+    /// Its participant session.
+    pub session_id: String,
+    /// Side of this agent.
+    pub side: Side,
+    /// The state.
+    pub state: FlowState,
+}
+
 /// Hears messages about flows. Clones share everything.
 #[derive(Clone)]
-pub(crate) struct FlowHearing(Arc<HearingParts>);
+pub(crate) struct FlowHearing(Arc<HearingParts>, broadcast::Sender<FlowStateChange>);
 
 impl FlowHearing {
     pub fn new(parts: HearingParts) -> Self {
-        Self(Arc::new(parts))
+        Self(Arc::new(parts), broadcast::Sender::new(CHANGES))
+    }
+
+    /// The changes of state from now on.
+    pub fn state_changes(&self) -> broadcast::Receiver<FlowStateChange> {
+        self.1.subscribe()
+    }
+
+    /// Tells of a flow that has changed those who watch: the log, the metrics and the receivers.
+    pub fn note_changes(&self, written: &WrittenFlow) {
+        note_changes(written);
+        let WrittenFlow { record, changes, .. } = written;
+        for state in changes {
+            let (flow_id, session_id) = (record.id.clone(), record.session_id.clone());
+            // Nobody has to listen.
+            let _ = self.1.send(FlowStateChange { flow_id, session_id, side: record.side, state: *state });
+        }
     }
 
     /// The key of the credentials in the store.
@@ -93,7 +125,7 @@ impl FlowHearing {
 
     /// Tells of flows that have changed.
     pub fn changed(&self, flows: Vec<WrittenFlow>) {
-        flows.iter().for_each(note_changes);
+        flows.iter().for_each(|flow| self.note_changes(flow));
         // The chain may have decided before the request came, and no event follows.
         let begun = flows.iter().filter(|flow| flow.changes.contains(&FlowState::Validating));
         self.0.directory.participants_changed(begun.filter_map(|flow| flow.record.applicant_participant_id).collect());

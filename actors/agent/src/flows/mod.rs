@@ -31,6 +31,7 @@ mod validation_call;
 pub use self::{
     calls::FlowCall,
     decision::ValidationTerms,
+    hearing::FlowStateChange,
     requests::{FlowRequest, ShownFlow},
     service::FlowService,
     settings::{FlowFormat, FlowSettings},

@@ -9,10 +9,14 @@ use svc_didcomm::{
 };
 use svc_kit::wall_clock::now_millis;
 use svc_otel::{metrics, trace};
+use tokio::sync::broadcast;
 use tracing::{Instrument, Span};
 
 use super::{
-    change_notes::note_changes, claims::ClaimSources, hearing::FlowHearing, messages::messages_of, schedule::next_look,
+    claims::ClaimSources,
+    hearing::{FlowHearing, FlowStateChange},
+    messages::messages_of,
+    schedule::next_look,
     settings::FlowSettings,
 };
 use crate::{
@@ -135,6 +139,12 @@ impl FlowService {
         self.0.directory.session_count()
     }
 
+    /// The changes of state from now on, of every flow. A receiver that falls behind loses the oldest ones, is told so, and has to read
+    /// the flows.
+    pub fn state_changes(&self) -> broadcast::Receiver<FlowStateChange> {
+        self.0.hearing.state_changes()
+    }
+
     pub(super) fn key(&self) -> &ContentKey {
         self.0.hearing.key()
     }
@@ -211,7 +221,7 @@ impl FlowService {
         if *has_event {
             self.0.peers.notify_courier();
         }
-        note_changes(written);
+        self.0.hearing.note_changes(written);
         if let (true, Some(connection_id)) = (*has_message, &record.connection_id) {
             self.0.peers.message_queued(connection_id, &record.peer_did).await;
         }

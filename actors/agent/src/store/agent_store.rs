@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sqlx::{Any, AnyConnection, Row, any::AnyRow, pool::PoolConnection};
-use svc_store::{AnyDatabase, DatabaseSettings, Durability, StatementBatch, StoreTransaction, TableMigration};
+use svc_store::{AnyDatabase, DatabaseSettings, Durability, GroupTransaction, StatementBatch, TableMigration};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
@@ -147,21 +147,21 @@ impl AgentStore {
     }
 
     /// Begins a write.
-    pub(super) async fn begin(&self) -> Result<StoreTransaction<sqlx::Any>, AgentStoreError> {
-        self.ownership.begin(&self.database).await
+    pub(super) async fn begin(&self) -> Result<GroupTransaction, AgentStoreError> {
+        self.ownership.begin().await
     }
 
     /// Begins a write with its first statements; returns their rows too.
     pub(super) async fn begin_with(
         &self,
         batch: &mut StatementBatch,
-    ) -> Result<(StoreTransaction<sqlx::Any>, Vec<Vec<AnyRow>>), AgentStoreError> {
-        self.ownership.begin_with(&self.database, batch).await
+    ) -> Result<(GroupTransaction, Vec<Vec<AnyRow>>), AgentStoreError> {
+        self.ownership.begin_with(batch).await
     }
 
     /// Writes statements in a transaction of their own; returns their rows.
     pub(super) async fn write(&self, batch: &mut StatementBatch) -> Result<Vec<Vec<AnyRow>>, AgentStoreError> {
-        self.ownership.write(&self.database, batch).await
+        self.ownership.write(batch).await
     }
 
     /// Returns the DID of the store; `None` for an empty store.

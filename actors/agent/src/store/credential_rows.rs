@@ -1,7 +1,7 @@
 //! The credentials of a store: those that the DID presents, and those that it has issued.
 
-use sqlx::{Any, AnyConnection, Row, any::AnyRow};
-use svc_store::StoreTransaction;
+use sqlx::{AnyConnection, Row, any::AnyRow};
+use svc_store::GroupTransaction;
 
 use super::{
     agent_store::{AgentStore, to_column},
@@ -302,7 +302,7 @@ impl AgentStore {
 }
 
 async fn insert_credential(
-    transaction: &mut StoreTransaction<Any>,
+    transaction: &mut GroupTransaction,
     credential: &StoredCredential,
 ) -> Result<bool, AgentStoreError> {
     let sql = sqlx::AssertSqlSafe(format!(
@@ -334,7 +334,7 @@ async fn insert_credential(
 
 /// A DID presents one credential of a name: the others about it are replaced, also those of an earlier schema.
 async fn withdraw_others(
-    transaction: &mut StoreTransaction<Any>,
+    transaction: &mut GroupTransaction,
     credential: &StoredCredential,
 ) -> Result<(), AgentStoreError> {
     let sql = "UPDATE credential SET state = 'withdrawn', reason = 'REPLACED' \

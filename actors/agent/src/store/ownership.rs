@@ -7,7 +7,7 @@ use std::{
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row, any::AnyRow};
 use svc_kit::wall_clock;
-use svc_store::{AnyDatabase, LockHolder, StatementBatch, StoreLock, StoreTransaction};
+use svc_store::{AnyDatabase, GroupTransaction, GroupWriter, LockHolder, StatementBatch, StoreLock};
 use tokio::time::sleep;
 
 use super::error::AgentStoreError;
@@ -24,6 +24,8 @@ const LOCKED_RENEWAL: Duration = Duration::from_secs(1);
 pub(super) struct Ownership {
     term: i64,
     is_sqlite: bool,
+    /// Writes that come at the same time share a commit.
+    writer: GroupWriter,
     /// Held until the release, or until the end of the process.
     lock: Mutex<Option<StoreLock>>,
     /// The last renewal under a lock, which keeps other processes away meanwhile.
@@ -92,21 +94,21 @@ impl Ownership {
             .await?;
         let term = row.try_get("term")?;
         transaction.commit().await?;
-        Ok(Self { term, is_sqlite, lock: Mutex::new(lock.take()), renewed: Mutex::default() })
+        let writer = GroupWriter::new(database.writer.clone());
+        Ok(Self { term, is_sqlite, writer, lock: Mutex::new(lock.take()), renewed: Mutex::default() })
     }
 
     /// Begins a write, which renews the lease. Fails when another process has taken the store over.
-    pub async fn begin(&self, database: &AnyDatabase) -> Result<StoreTransaction<sqlx::Any>, AgentStoreError> {
-        Ok(self.begin_with(database, &mut StatementBatch::default()).await?.0)
+    pub async fn begin(&self) -> Result<GroupTransaction, AgentStoreError> {
+        Ok(self.begin_with(&mut StatementBatch::default()).await?.0)
     }
 
     /// Begins a write with its first statements; returns their rows too.
     pub async fn begin_with(
         &self,
-        database: &AnyDatabase,
         batch: &mut StatementBatch,
-    ) -> Result<(StoreTransaction<sqlx::Any>, Vec<Vec<AnyRow>>), AgentStoreError> {
-        let (mut transaction, rows) = database.writer.begin_with(batch).await?;
+    ) -> Result<(GroupTransaction, Vec<Vec<AnyRow>>), AgentStoreError> {
+        let (mut transaction, rows) = self.writer.begin_with(batch).await?;
         if self.is_renewal_due() {
             self.set_renewed(&mut transaction, now_sql(self.is_sqlite)).await?;
         }
@@ -114,15 +116,11 @@ impl Ownership {
     }
 
     /// Writes statements in a transaction of their own; returns their rows.
-    pub async fn write(
-        &self,
-        database: &AnyDatabase,
-        batch: &mut StatementBatch,
-    ) -> Result<Vec<Vec<AnyRow>>, AgentStoreError> {
+    pub async fn write(&self, batch: &mut StatementBatch) -> Result<Vec<Vec<AnyRow>>, AgentStoreError> {
         if !self.is_renewal_due() {
-            return Ok(database.writer.write(batch).await?);
+            return Ok(self.writer.write(batch).await?);
         }
-        let (mut transaction, rows) = database.writer.begin_with(batch).await?;
+        let (mut transaction, rows) = self.writer.begin_with(batch).await?;
         self.set_renewed(&mut transaction, now_sql(self.is_sqlite)).await?;
         transaction.commit().await?;
         Ok(rows)

@@ -7,7 +7,7 @@ use crate::{
     postgres_server::PostgresServer,
 };
 
-const SETTINGS: DatabaseSettings = DatabaseSettings {
+pub(super) const SETTINGS: DatabaseSettings = DatabaseSettings {
     durability: Durability::Machine,
     read_connections: 2,
     migrations: &[TableMigration {
@@ -18,7 +18,7 @@ const SETTINGS: DatabaseSettings = DatabaseSettings {
     postgres_settings: &[],
 };
 
-fn insert(numbers: &[i64], size: usize) -> StatementBatch {
+pub(super) fn insert(numbers: &[i64], size: usize) -> StatementBatch {
     let mut batch = StatementBatch::default();
     for number in numbers {
         let body = "x".repeat(size);
@@ -28,7 +28,7 @@ fn insert(numbers: &[i64], size: usize) -> StatementBatch {
 }
 
 /// The numbers that another program finds.
-async fn numbers(url: &str) -> Vec<i64> {
+pub(super) async fn numbers(url: &str) -> Vec<i64> {
     let mut connection = AnyConnection::connect(url).await.expect("connected");
     let rows = sqlx::query("SELECT number FROM entry ORDER BY number").fetch_all(&mut connection).await.expect("read");
     connection.close().await.expect("closed");

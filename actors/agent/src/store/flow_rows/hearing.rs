@@ -104,12 +104,12 @@ async fn follow(
         Arrived::Ignored => Ok(Ok(Heard::Ignored)),
         Arrived::Refused(fault) => Ok(Ok(refused(fault, heard.arrival.message))),
         Arrived::Changed(progress) => {
-            let mut progress = *progress;
+            let (mut progress, thread) = (*progress, record.thread_id.as_deref());
             progress.record.connection_id = Some(heard.connection_id.to_owned());
             let had_credential = record.received.is_some();
             let contents = received(&progress.record, heard.arrival.content).filter(|_| !had_credential);
             let write = to_write(connection, key, progress, contents.into_iter().collect(), heard.arrival.now).await?;
-            Ok(write_flow(connection, key, &write, limits).await?.map(|written| Heard::Changed(vec![written])))
+            Ok(write_flow(connection, key, &write, thread, limits).await?.map(|written| Heard::Changed(vec![written])))
         }
     }
 }

@@ -49,7 +49,8 @@ pub(crate) struct FlowAtTime {
     pub due_at: Option<i64>,
 }
 
-fn read(row: &AnyRow) -> Result<FlowRecord, AgentStoreError> {
+/// Reads a record from its row.
+pub(super) fn read(row: &AnyRow) -> Result<FlowRecord, AgentStoreError> {
     let corrupt = || AgentStoreError::CorruptRow("a flow".to_owned());
     let (record, state): (String, String) = (row.try_get("record")?, row.try_get("connection_state")?);
     let record: FlowRecord = serde_json::from_str(&record).map_err(|_| corrupt())?;
@@ -91,11 +92,9 @@ pub(super) fn put(batch: &mut StatementBatch, record: &FlowRecord, due_at: Optio
     Ok(())
 }
 
-/// The thread of a flow as it stands in the store.
-pub(super) async fn thread_of(connection: &mut AnyConnection, id: &str) -> Result<Option<String>, AgentStoreError> {
-    let query = sqlx::query_scalar("SELECT thread_id FROM flow WHERE id = $1").bind(id.to_owned());
-    let found: Option<Option<String>> = query.fetch_optional(connection).await?;
-    Ok(found.flatten())
+/// Asks for the flow of an id, whose row [`read`] takes.
+pub(super) fn ask_of_id(batch: &mut StatementBatch, id: &str) {
+    batch.add(format!("SELECT {COLUMNS} FROM flow WHERE id = $1"), [id.into()]);
 }
 
 /// The flow of an id.

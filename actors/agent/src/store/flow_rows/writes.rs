@@ -19,7 +19,7 @@ use crate::{
         agent_store::AgentStore,
         error::AgentStoreError,
         outbox::queue_peer_events,
-        peer_rows::{PeerLimits, QueueRefusal, drop_openings, queue_message},
+        peer_rows::{PeerLimits, QueueRefusal, add_to_outbox, drop_openings, queued_for, why_refused},
         sealing::ContentKey,
     },
 };
@@ -80,19 +80,19 @@ pub(crate) enum FlowRefusal {
     PeerFull,
 }
 
-/// Stores a flow.
+/// Stores a flow. `thread_before` is the thread of its opening message so far.
 pub(in crate::store) async fn write_flow(
     connection: &mut AnyConnection,
     key: &ContentKey,
     write: &FlowWrite,
+    thread_before: Option<&str>,
     limits: &PeerLimits,
 ) -> Result<Result<WrittenFlow, FlowRefusal>, AgentStoreError> {
     let record = &write.progress.record;
     let seconds = record.updated_at / 1000;
     let mut batch = StatementBatch::default();
-    let before = records::thread_of(connection, &record.id).await?;
-    if let (Some(connection_id), Some(thread)) = (&record.connection_id, &before)
-        && record.thread_id != before
+    if let (Some(connection_id), Some(thread)) = (&record.connection_id, thread_before)
+        && record.thread_id.as_deref() != thread_before
     {
         // The new opening message takes the place of the one that still waits.
         drop_openings(&mut batch, connection_id, thread, seconds);
@@ -106,11 +106,16 @@ pub(in crate::store) async fn write_flow(
     {
         drop_openings(&mut batch, connection_id, thread, seconds);
     }
-    batch.run(connection).await?;
+    let mut places = Vec::new();
     for message in &write.messages {
         let Some(connection_id) = &record.connection_id else { return Ok(Err(FlowRefusal::NotConnected)) };
-        if let Err(refusal) = queue_message(connection, connection_id, message, seconds, limits).await? {
-            return Ok(Err(FlowRefusal::Queue(refusal)));
+        places.push(batch.len());
+        add_to_outbox(&mut batch, (connection_id, message), None, seconds, limits);
+    }
+    let rows = batch.run(connection).await?;
+    for place in places {
+        if let (None, Some(connection_id)) = (queued_for(&rows[place..])?, &record.connection_id) {
+            return Ok(Err(FlowRefusal::Queue(why_refused(connection, connection_id, limits).await?)));
         }
     }
     let event = |state| PeerEvent::flow(&FlowRecord { state, ..record.clone() }, record.updated_at);
@@ -144,15 +149,18 @@ pub(super) async fn write_beginning(
 ) -> Result<Result<WrittenBeginning, FlowRefusal>, AgentStoreError> {
     let replaced = match replaced {
         None => None,
-        Some(replaced) => match write_flow(connection, key, replaced, limits).await? {
-            Ok(ended) => Some(ended),
-            Err(refusal) => return Ok(Err(refusal)),
-        },
+        Some(replaced) => {
+            let thread = replaced.progress.record.thread_id.as_deref();
+            match write_flow(connection, key, replaced, thread, limits).await? {
+                Ok(ended) => Some(ended),
+                Err(refusal) => return Ok(Err(refusal)),
+            }
+        }
     };
     if records::count_live(connection, &begun.progress.record.peer_did).await? >= max_per_peer {
         return Ok(Err(FlowRefusal::PeerFull));
     }
-    let begun = write_flow(connection, key, begun, limits).await?;
+    let begun = write_flow(connection, key, begun, None, limits).await?;
     Ok(begun.map(|begun| WrittenBeginning { begun, replaced }))
 }
 
@@ -165,10 +173,14 @@ impl AgentStore {
         limits: &PeerLimits,
         change: impl FnOnce(FlowRecord) -> Option<FlowWrite> + Send,
     ) -> Result<Result<Option<WrittenFlow>, FlowRefusal>, AgentStoreError> {
-        let mut transaction = self.begin().await?;
-        let Some(record) = records::of_id(&mut transaction, id).await? else { return Ok(Ok(None)) };
+        let mut batch = StatementBatch::default();
+        records::ask_of_id(&mut batch, id);
+        let (mut transaction, rows) = self.begin_with(&mut batch).await?;
+        let Some(row) = rows.iter().flatten().next() else { return Ok(Ok(None)) };
+        let record = records::read(row)?;
+        let thread = record.thread_id.clone();
         let Some(write) = change(record) else { return Ok(Ok(None)) };
-        let written = write_flow(&mut transaction, key, &write, limits).await?;
+        let written = write_flow(&mut transaction, key, &write, thread.as_deref(), limits).await?;
         if written.is_ok() {
             transaction.commit().await?;
         }

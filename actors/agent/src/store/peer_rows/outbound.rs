@@ -47,7 +47,7 @@ pub(in crate::store) async fn queue_message(
 }
 
 /// Puts a message into the outbox, and its record, if there is room.
-pub(super) fn add_to_outbox(
+pub(in crate::store) fn add_to_outbox(
     batch: &mut StatementBatch,
     (connection_id, message): (&str, &Message),
     record: Option<&StoredBasicMessage>,
@@ -99,13 +99,13 @@ pub(super) fn add_to_outbox(
 }
 
 /// The DID by which the peer of a queued message is known, by the rows of [`add_to_outbox`]; none when it was refused.
-pub(super) fn queued_for(rows: &[Vec<AnyRow>]) -> Result<Option<String>, AgentStoreError> {
+pub(in crate::store) fn queued_for(rows: &[Vec<AnyRow>]) -> Result<Option<String>, AgentStoreError> {
     let counted = rows.iter().skip(1).find_map(|rows| rows.first());
     Ok(counted.map(|row| row.try_get("public_did")).transpose()?)
 }
 
 /// Why a message got no place in the outbox.
-pub(super) async fn why_refused(
+pub(in crate::store) async fn why_refused(
     connection: &mut AnyConnection,
     connection_id: &str,
     limits: &PeerLimits,
