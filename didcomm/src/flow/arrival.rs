@@ -10,7 +10,9 @@ use serde_json::Value;
 use super::{
     chain_read::ParticipantRead,
     progress::Progress,
-    record::{CredentialStage, FlowCredential, FlowRecord, HeldOffer, KeptKind, KeptMessage, Notice, OobLink},
+    record::{
+        CredentialStage, EarlyRequest, FlowCredential, FlowRecord, HeldOffer, KeptKind, KeptMessage, Notice, OobLink,
+    },
     report::{ReportMeaning, report_meaning},
     state::{ConnectionState, FlowState, Side, Variant},
     step::Cause,
@@ -214,6 +216,10 @@ impl FlowArrival<'_> {
         );
         if !is_repeated && is_undecided {
             (record.claims, record.proofs) = (request.claims.clone(), request.proofs.clone());
+        }
+        if !is_repeated && is_onboarding && !is_undecided {
+            let (claims, proofs) = (request.claims.clone(), request.proofs.clone());
+            record.early_request = Some(EarlyRequest { claims, proofs, at: self.now });
         }
         record.connection_state = ConnectionState::Established;
         record.thread_id.clone_from(&cause.thread);

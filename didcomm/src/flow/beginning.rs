@@ -82,6 +82,7 @@ pub fn begin(new: NewFlow, cause: &Cause) -> Result<Progress, Guard> {
         error_message: None,
         past: Vec::new(),
         paid_before: 0,
+        early_request: None,
         traceparent: None,
         created_at: cause.now,
         updated_at: cause.now,

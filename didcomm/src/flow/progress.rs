@@ -7,6 +7,9 @@ use super::{
     trigger::{Outgoing, Trigger},
 };
 
+/// Milliseconds by which the clock of this agent may be behind that of the chain.
+const CLOCK_TOLERANCE: i64 = 30_000;
+
 /// A record with everything that a message, a read or a call has changed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
@@ -42,9 +45,21 @@ impl Progress {
         for trigger in self.record.round.triggers(&read) {
             has_moved |= self.take(&Cause { trigger, ..cause.clone() });
         }
+        if has_moved && self.record.state == FlowState::AwaitingOr {
+            self.take_early_request(cause.now);
+        }
         // The record knows the height even when nothing follows.
         self.record.round.read_at = self.record.round.read_at.max(read.height);
         has_moved
+    }
+
+    /// A new round has begun. Its request may have come before: the applicant's node was ahead of ours.
+    fn take_early_request(&mut self, now: i64) {
+        let Some(early) = self.record.early_request.take() else { return };
+        let begun = self.record.round.changed_at.map_or(0, |nanos| nanos / 1_000_000);
+        if i128::from(early.at + CLOCK_TOLERANCE) >= begun && self.accept_request(now) {
+            (self.record.claims, self.record.proofs) = (early.claims, early.proofs);
+        }
     }
 
     /// Keeps a message for people.

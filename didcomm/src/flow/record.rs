@@ -235,6 +235,18 @@ pub struct PastRound {
 /// Earlier rounds that a record keeps; the oldest go.
 pub const MAX_PAST: usize = 20;
 
+/// An opening message that came to a flow at rest: of an applicant that begins again, or of one whose node shows its renewal before ours.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EarlyRequest {
+    /// Claims of the credential.
+    pub claims: Option<Map<String, Value>>,
+    /// Presentations of the applicant.
+    pub proofs: Option<Vec<Value>>,
+    /// Time of its arrival, in milliseconds since the epoch.
+    pub at: i64,
+}
+
 /// A flow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -274,6 +286,9 @@ pub struct FlowRecord {
     pub claims: Option<Map<String, Value>>,
     /// Presentations of the applicant, which are kept and not read.
     pub proofs: Option<Vec<Value>>,
+    /// A request that may be that of a round which no read has shown yet.
+    #[serde(default)]
+    pub early_request: Option<EarlyRequest>,
     /// The link that is outstanding.
     pub oob_link: Option<OobLink>,
     /// Messages for people, in order.

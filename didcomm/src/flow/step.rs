@@ -222,8 +222,15 @@ fn perform(mut record: FlowRecord, effect: Effect, cause: &Cause) -> FlowRecord 
         Effect::FillValidation => {
             // A message prompts a read without the terms: those of the operator stay until the next one.
             if let Some(shown) = cause.validation.clone() {
-                let own = record.validation.take().and_then(|own| own.tx);
-                record.validation = Some(Validation { tx: own, ..shown });
+                // The chain has the terms, and the own record how they came there. Behind an own transaction that failed another one did it.
+                let has_failed = |own: &Validation| own.tx.as_ref().is_some_and(|tx| tx.status == TxStatus::Failed);
+                record.validation = Some(match record.validation.take() {
+                    None => shown,
+                    Some(own) if has_failed(&own) => Validation { attempts: own.attempts, ..shown },
+                    Some(Validation { decided_at, submission, attempts, tx, .. }) => {
+                        Validation { decided_at, submission, attempts, tx, ..shown }
+                    }
+                });
             }
             if let Some(tx) = record.validation.as_mut().and_then(|validation| validation.tx.as_mut()) {
                 (tx.status, tx.reason, tx.error) = (TxStatus::Succeeded, None, None);

@@ -2,210 +2,32 @@
 //! disk. The chain counts the credentials that were paid for.
 
 use std::{
-    collections::BTreeMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use fake_opentelemetry_collector::{ExportedSpan, FakeCollectorServer};
 use serde_json::{Value, json};
-use svc_devnet::DevnetConfig;
 use svc_store::small_disk::{SmallDisk, fill};
 
 use super::{
-    agent_process::{AgentHome, AgentProcess},
     answer,
-    identity_process::{
-        BRANCH_PHRASE, all, ask_until_ok, did_of, import_organisation, kills, service_claims, standalone,
-    },
+    identity_process::{ask_until_ok, kills},
+    resolution::registry_id,
+    two_agents::{TwoAgents, ValidatorPlace},
 };
-use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork, network_config, start_network};
+use crate::e2e::harness::TEST_TIMEOUT;
 
 /// Writes of 60 kB that fill the small disk for certain.
 const WRITES_OF_A_DISK: usize = 200;
-const SCHEMAS: &str = "/v2/vt/schema-credentials";
-
-/// The changes of flows that a webhook consumer has heard, by id and in order: at least once, and the same each time.
-#[derive(Clone, Default)]
-struct HeardChanges(Arc<Mutex<Vec<(String, Value)>>>);
-
-impl HeardChanges {
-    /// Starts a consumer; its URL.
-    async fn start(&self) -> String {
-        let hears = self.clone();
-        let route = axum::routing::post(async move |axum::Json(body): axum::Json<Value>| {
-            if body["type"] == "vt.flows.state-updated" {
-                let id = body["id"].as_str().expect("an id").to_owned();
-                let mut heard = hears.0.lock().expect("not poisoned");
-                match heard.iter().find(|(known, _)| *known == id) {
-                    Some((_, before)) => assert_eq!(*before, body["data"], "one id is one change"),
-                    None => heard.push((id, body["data"].clone())),
-                }
-            }
-        });
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
-        let url = format!("http://{}/", listener.local_addr().expect("an address"));
-        tokio::spawn(async move { axum::serve(listener, axum::Router::new().route("/", route)).await });
-        url
-    }
-
-    /// The states of a session's flow in a round, in order.
-    fn states(&self, session: &str, round: u64) -> Vec<String> {
-        let heard = self.0.lock().expect("not poisoned");
-        let of_round =
-            heard.iter().filter(|(_, data)| data["participantSessionId"] == session && data["round"] == round);
-        of_round.map(|(_, data)| data["flowState"].as_str().expect("a state").to_owned()).collect()
-    }
-}
-
-/// Anchors the credentials of the schemas that an agent's ecosystem has, as the operator of its corporation does.
-async fn anchor_schemas(world: &TestNetwork, agent: &AgentProcess) {
-    let signed = async || all(agent, SCHEMAS).await;
-    let wanted = world.network.devnet.schemas_of_agents();
-    world.wait_until("the credentials of the schemas", async || signed().await.len() >= wanted).await;
-    for one in signed().await.iter().filter(|one| one["state"] == "signed") {
-        world.call_ok("svc.ledger.di.storeDigest", json!({"digest": one["digest"]})).await;
-    }
-}
-
-/// A validator with an ecosystem of its own, and an applicant that it has made trusted by a flow.
-struct TwoAgents {
-    world: TestNetwork,
-    validator_home: AgentHome,
-    applicant_home: AgentHome,
-    validator: AgentProcess,
-    applicant: AgentProcess,
-    applicant_did: String,
-    heard_by_validator: HeardChanges,
-    heard_by_applicant: HeardChanges,
-}
 
 impl TwoAgents {
-    async fn start(disk: Option<SmallDisk>) -> Self {
-        let mut config = network_config(100);
-        config.devnet = DevnetConfig { scenario: "peers".to_owned(), ..config.devnet };
-        config.agent.is_off = true;
-        let world = start_network(config).await;
-        let [heard_by_validator, heard_by_applicant] = [HeardChanges::default(), HeardChanges::default()];
-        let mut validator_home = standalone(&world);
-        validator_home.webhook = Some(heard_by_validator.start().await);
-        if let Some(disk) = disk {
-            let url = format!("sqlite://{}?mode=rwc", disk.path("agent.db"));
-            validator_home.settings.extend([("SVC_AGENT_DB", url), ("SVC_MIN_FREE_DISK", "0".to_owned())]);
-            validator_home.disk = Some(disk);
-        }
-        let validator = validator_home.start();
-        let did = did_of(&validator).await;
-        let mut applicant_home = AgentHome::at(&world.network.devnet, world.network.indexer_origin());
-        applicant_home.webhook = Some(heard_by_applicant.start().await);
-        applicant_home.settings = BTreeMap::from([
-            ("AGENT_DELEGATED_PARENT_VS_DID", did.clone()),
-            ("SVC_ACCOUNT_MNEMONIC", BRANCH_PHRASE.to_owned()),
-            ("TRUSTED_ECS_ECOSYSTEM_DIDS", world.network.devnet.ecosystem_did().expect("an ecosystem").to_owned()),
-        ]);
-        applicant_home.settings.extend(service_claims("Branch", "branch.example"));
-        let applicant = applicant_home.start();
-        let applicant_did = did_of(&applicant).await;
-        let stranger = "did:web:stranger.example".to_owned();
-        let dids = [("agent", &did), ("branch", &applicant_did), ("stranger", &stranger)];
-        let dids = dids.map(|(name, did)| (name.to_owned(), did.clone()));
-        world.network.devnet.admit_agents(&dids).await.expect("admitted");
-        import_organisation(&world, &validator, &did).await;
-        for (did, pattern) in [(&did, "self"), (&applicant_did, "parent")] {
-            world.await_verdict_on(did, |verdict| verdict["trusted"] == true && verdict["pattern"] == pattern).await;
-        }
-        anchor_schemas(&world, &validator).await;
-        Self {
-            world,
-            validator_home,
-            applicant_home,
-            validator,
-            applicant,
-            applicant_did,
-            heard_by_validator,
-            heard_by_applicant,
-        }
-    }
-
-    /// The operator of the applicant's corporation starts the application for a license; returns the participant.
-    async fn apply(&self) -> u64 {
-        let issuer = self.world.id_of("flows.license.issuer");
-        let given = json!({"role": "HOLDER", "validator_participant_id": issuer, "did": self.applicant_did});
-        let started = self.world.call_ok("svc.ledger.pp.startParticipantOp", given).await;
-        started["response"]["participant_id"].as_str().and_then(|id| id.parse().ok()).expect("an id")
-    }
-
-    /// The newest flow of a participant at an agent.
-    async fn flow(&self, agent: &AgentProcess, participant: u64) -> Value {
-        let path = format!("/v2/vt/flows?applicantParticipantId={participant}");
-        let found = agent.send("GET", &path, None).await.body;
-        found["items"].as_array().and_then(|all| all.last()).cloned().unwrap_or_default()
-    }
-
-    /// Waits for the flow of a participant at an agent; it changes with blocks.
-    async fn await_flow(&self, agent: &AgentProcess, participant: u64, is_wanted: impl Fn(&Value) -> bool) -> Value {
-        let mut last = Value::Null;
-        let mut heights = self.world.network.devnet.node.watch_heights();
-        let waited = tokio::time::timeout(TEST_TIMEOUT, async {
-            loop {
-                last = self.flow(agent, participant).await;
-                if is_wanted(&last) {
-                    return;
-                }
-                heights.changed().await.expect("blocks");
-            }
-        });
-        let in_time = waited.await.is_ok();
-        let sides = [self.flow(&self.applicant, participant).await, self.flow(&self.validator, participant).await];
-        assert!(in_time, "the flow is {last:#}, on both sides {sides:#?}");
-        last
-    }
-
-    /// Validates the applicant with claims of a grade; returns the session.
-    async fn validate(&self, participant: u64, grade: &str) -> String {
-        let flow = self.await_flow(&self.validator, participant, |flow| flow["flowState"] == "VALIDATING").await;
-        let session = flow["participantSessionId"].as_str().expect("a session").to_owned();
-        let path = format!("/v2/vt/flows/{session}");
-        let claims = json!({"claims": {"grade": grade}});
-        let edited = self.validator.send("PUT", &format!("{path}/claims"), Some(&claims)).await;
-        assert_eq!(edited.status, 200, "{}", edited.body);
-        ask_until_ok(&self.world, &self.validator, &format!("{path}/validate"), &json!({})).await;
-        session
-    }
-
-    /// Waits until both sides have completed a round. Where a message was lost with the process that it was for, its sender shows that, and
-    /// the applicant's operator has it begin again.
-    async fn await_completed(&self, participant: u64, round: u64) -> (Value, Value) {
-        let mut heights = self.world.network.devnet.node.watch_heights();
-        let mut handled = Value::Null;
-        let completed = tokio::time::timeout(TEST_TIMEOUT, async {
-            loop {
-                let sides =
-                    [self.flow(&self.applicant, participant).await, self.flow(&self.validator, participant).await];
-                if sides.iter().all(|flow| flow["flowState"] == "COMPLETED" && flow["round"] == round) {
-                    return sides;
-                }
-                if let Some(lost) =
-                    sides.iter().map(|flow| &flow["unanswered"]).find(|one| one.is_object() && **one != handled)
-                {
-                    let path = format!(
-                        "/v2/vt/flows/{}/resend",
-                        sides[0]["participantSessionId"].as_str().expect("a session")
-                    );
-                    self.applicant.send("POST", &path, Some(&json!({}))).await;
-                    handled = lost.clone();
-                }
-                heights.changed().await.expect("blocks");
-            }
-        });
-        match completed.await {
-            Ok([held, issued]) => (held, issued),
-            Err(_) => {
-                let sides =
-                    [self.flow(&self.applicant, participant).await, self.flow(&self.validator, participant).await];
-                panic!("round {round} is not completed: {sides:#?}")
-            }
-        }
+    /// The trust deposit of the corporation of the root, to which a part of every session goes.
+    async fn deposit_of_beneficiary(&self) -> i64 {
+        let read = json!({"corporation_id": registry_id(&self.world.network.devnet)});
+        let found = self.world.call_ok("svc.idx.td.getTrustDeposit", read).await;
+        let deposit = &found["trust_deposit"]["deposit"];
+        deposit.as_i64().unwrap_or_else(|| panic!("a deposit in {found:#}"))
     }
 
     /// Claims that are too large, too deep or ambiguous are refused, and nothing of them is kept.
@@ -231,10 +53,14 @@ impl TwoAgents {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn flows_of_agents_that_are_killed_at_any_moment_are_paid_once_for_each_validation() {
-    let mut agents = TwoAgents::start(None).await;
+    let mut agents = TwoAgents::start(ValidatorPlace::default()).await;
+    let deposit = agents.deposit_of_beneficiary().await;
     let participant = agents.apply().await;
     let session = agents.validate(participant, "A").await;
     agents.await_completed(participant, 1).await;
+    let mut last = agents.deposit_of_beneficiary().await;
+    let share = last - deposit;
+    assert!(share > 0, "the root above the issuer gets a part of each session");
     // Each change of state is one webhook, on both sides.
     let of_validator = "AWAITING_OR VALIDATING VALIDATION_TX_SUBMITTED VALIDATED CRED_OFFERED COMPLETED";
     let of_applicant = "AWAITING_OP OR_SENT VALIDATING VALIDATED CRED_OFFERED COMPLETED";
@@ -263,6 +89,9 @@ async fn flows_of_agents_that_are_killed_at_any_moment_are_paid_once_for_each_va
         let (held, issued) = agents.await_completed(participant, round).await;
         assert_eq!(held["credentialId"], issued["credentialId"], "round {round}");
         assert_eq!(agents.world.records_of(&session).await as u64, round, "one for each validation");
+        let deposit = agents.deposit_of_beneficiary().await;
+        assert_eq!(deposit - last, share, "round {round}: the beneficiary is paid once");
+        last = deposit;
         for heard in [&agents.heard_by_validator, &agents.heard_by_applicant] {
             let is_over = async || heard.states(&session, round).last().is_some_and(|state| state == "COMPLETED");
             agents.world.wait_until("the webhooks of the round are there", is_over).await;
@@ -273,7 +102,7 @@ async fn flows_of_agents_that_are_killed_at_any_moment_are_paid_once_for_each_va
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restored_backup_pays_for_no_credential_that_the_chain_has_already() {
-    let mut agents = TwoAgents::start(None).await;
+    let mut agents = TwoAgents::start(ValidatorPlace::default()).await;
     // The backup knows the applicant, and not its license.
     assert!(agents.validator.terminate().0);
     agents.validator_home.keep("agent.db", "backup.db");
@@ -315,7 +144,7 @@ async fn a_restored_backup_pays_for_no_credential_that_the_chain_has_already() {
 async fn without_space_on_the_disk_a_flow_stands_still_and_with_space_again_it_goes_on() {
     let Some(disk) = SmallDisk::mount("size=8m") else { return };
     let outside = disk.outside();
-    let agents = TwoAgents::start(Some(disk)).await;
+    let agents = TwoAgents::start(ValidatorPlace { disk: Some(disk), ..ValidatorPlace::default() }).await;
     let participant = agents.apply().await;
     let waits = |flow: &Value| flow["flowState"] == "VALIDATING";
     let flow = agents.await_flow(&agents.validator, participant, waits).await;
@@ -358,7 +187,7 @@ async fn everything_from_the_call_to_the_delivered_credential_is_one_trace() {
             exported.lock().expect("not poisoned").extend(batch);
         }
     });
-    let mut agents = TwoAgents::start(None).await;
+    let mut agents = TwoAgents::start(ValidatorPlace::default()).await;
     assert!(agents.validator.terminate().0);
     agents.validator_home.settings.extend([
         ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),

@@ -12,6 +12,7 @@ mod identity;
 mod identity_faults;
 mod identity_process;
 mod login;
+mod lying_index;
 mod peer_adversaries;
 mod peer_faults;
 mod peer_load;
@@ -22,6 +23,7 @@ mod public_files;
 mod resolution;
 mod scripted_peer;
 mod store_file;
+mod two_agents;
 
 use std::{collections::BTreeSet, net::SocketAddr, path::Path, sync::LazyLock, time::Duration};
 

@@ -11,7 +11,7 @@ use tokio::{task::AbortHandle, time::Instant};
 
 use super::{
     DueFlows, FlowDirectory, FlowWork, Msg, ParticipantPage,
-    reading::{ReadEnd, ReadStep, Reading},
+    reading::{NamedParticipant, ReadEnd, ReadStep, Reading},
 };
 
 /// Flows that are started at a time.
@@ -44,6 +44,8 @@ pub(crate) struct Args {
 pub(crate) struct State {
     args: Arc<Args>,
     reading: Reading,
+    /// Whether participants are read again behind a pause.
+    is_pausing: bool,
     timer: Option<(Instant, AbortHandle)>,
     looked_at: Option<Instant>,
 }
@@ -63,7 +65,13 @@ impl ActorBehaviour for FlowDirectoryActor {
         context.mailbox().send(Msg::ReadAll);
         context.mailbox().send(Msg::Measure);
         context.send_after(READ_ALL_PAUSE, Msg::ReadUnfinished);
-        Ok(State { args: Arc::clone(args), reading: Reading::default(), timer: None, looked_at: None })
+        Ok(State {
+            args: Arc::clone(args),
+            reading: Reading::default(),
+            is_pausing: false,
+            timer: None,
+            looked_at: None,
+        })
     }
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
@@ -85,8 +93,13 @@ impl ActorBehaviour for FlowDirectoryActor {
                 // A change that came in between has left the flow due.
                 state.wake_after(context, if was_full { Duration::ZERO } else { MIN_PAUSE });
             }
-            Msg::Participants(ids) => {
-                state.reading.name(ids);
+            Msg::Participants(named) => {
+                state.reading.name(named);
+                state.read(context);
+            }
+            Msg::ReadAgain => {
+                state.is_pausing = false;
+                state.reading.pause_over();
                 state.read(context);
             }
             Msg::ReadAll => {
@@ -111,11 +124,13 @@ impl ActorBehaviour for FlowDirectoryActor {
                 context.send_after(MEASURE_PAUSE, Msg::Measure);
             }
             Msg::Read(end) => {
-                if state.reading.ended(end) {
+                let is_read = state.reading.ended(end);
+                if !is_read && !state.is_pausing {
+                    state.is_pausing = true;
+                    context.send_after(READ_PAUSE, Msg::ReadAgain);
+                }
+                if is_read || state.reading.has_named() {
                     state.read(context);
-                } else {
-                    // It begins again with the next message, the latest behind the pause.
-                    context.send_after(READ_PAUSE, Msg::Participants(Vec::new()));
                 }
             }
         }
@@ -187,11 +202,12 @@ impl State {
 
 async fn read_step(work: &dyn FlowWork, step: ReadStep) -> ReadEnd {
     match step {
-        ReadStep::Named(ids) => ReadEnd::Named(follow_all(work, ids).await),
+        ReadStep::Named(named) => ReadEnd::Named(follow_all(work, named).await),
         ReadStep::Page { after, is_whole } => match work.participants(after.as_deref(), is_whole).await {
             None => ReadEnd::Page(None),
             Some(ParticipantPage { ids, next }) => {
-                let has_read = follow_all(work, ids).await.is_empty();
+                let named = ids.into_iter().map(|id| NamedParticipant { id, height: 0 });
+                let has_read = follow_all(work, named.collect()).await.is_empty();
                 ReadEnd::Page(has_read.then_some(next))
             }
         },
@@ -199,7 +215,7 @@ async fn read_step(work: &dyn FlowWork, step: ReadStep) -> ReadEnd {
 }
 
 /// Reads participants, and returns those that have to be read again.
-async fn follow_all(work: &dyn FlowWork, ids: Vec<u64>) -> Vec<u64> {
-    let follow = |id: u64| async move { (!work.follow_participant(id).await).then_some(id) };
-    stream::iter(ids).map(follow).buffer_unordered(READ_AT_ONCE).filter_map(async |again| again).collect().await
+async fn follow_all(work: &dyn FlowWork, named: Vec<NamedParticipant>) -> Vec<NamedParticipant> {
+    let follow = |one: NamedParticipant| async move { (!work.follow_participant(one).await).then_some(one) };
+    stream::iter(named).map(follow).buffer_unordered(READ_AT_ONCE).filter_map(async |again| again).collect().await
 }

@@ -19,6 +19,7 @@ use svc_kit::{
     wall_clock::now_millis,
 };
 
+pub(crate) use self::reading::NamedParticipant;
 use crate::{
     flow_session::{self, FlowSessionHandle, FlowSteps},
     store::{AgentStoreError, WrittenFlow},
@@ -35,8 +36,9 @@ pub(crate) trait FlowWork: FlowSteps {
     fn wake_waiting(&self) -> BoxFuture<'_, ()>;
     /// Counts the flows.
     fn measure(&self) -> BoxFuture<'_, ()>;
-    /// Reads a participant at the node, and has its flows follow. False when it has to be read again.
-    fn follow_participant(&self, id: u64) -> BoxFuture<'_, bool>;
+    /// Reads a participant at the node, and has its flows follow. False when it has to be read again: the node does not answer, or is behind
+    /// the event that names the participant.
+    fn follow_participant(&self, named: NamedParticipant) -> BoxFuture<'_, bool>;
     /// The participants of a part of the flows that have not ended, behind a flow: with the participants of our DID at the begin. Nothing
     /// when they cannot be read.
     fn participants<'a>(&'a self, after: Option<&'a str>, is_whole: bool) -> BoxFuture<'a, Option<ParticipantPage>>;
@@ -71,7 +73,9 @@ pub(crate) enum Msg {
     /// A session has nothing to do, behind a number of wakes.
     AtRest(Arc<str>, u64),
     /// Registry events name participants.
-    Participants(Vec<u64>),
+    Participants(Vec<NamedParticipant>),
+    /// The pause is over behind which some of them are read again.
+    ReadAgain,
     /// The participants of all flows are to be read.
     ReadAll,
     /// The participants of those under way are to be read.
@@ -92,6 +96,7 @@ impl ActorMessage for Msg {
             Self::DueAt(_) => "due_at",
             Self::AtRest(..) => "at_rest",
             Self::Participants(_) => "participants",
+            Self::ReadAgain => "read_again",
             Self::ReadAll => "read_all",
             Self::ReadUnfinished => "read_unfinished",
             Self::WakeWaiting => "wake_waiting",
@@ -209,9 +214,9 @@ impl FlowDirectory {
     }
 
     /// Tells of participants that registry events name.
-    pub fn participants_changed(&self, ids: Vec<u64>) {
-        if !ids.is_empty() {
-            self.0.actor.notify(Msg::Participants(ids));
+    pub fn participants_changed(&self, named: Vec<NamedParticipant>) {
+        if !named.is_empty() {
+            self.0.actor.notify(Msg::Participants(named));
         }
     }
 

@@ -1,15 +1,27 @@
 //! The participants that are still to be read at the node, a bounded number at a time. Pure.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 /// Participants that events have named and that wait; beyond them, all flows are read.
 const MAX_NAMED: usize = 10_000;
+/// Attempts to read a participant before the next reading of all has to find it: a node may be silent or behind for long, and an index
+/// may name heights that never come.
+const MAX_ATTEMPTS: u32 = 30;
+
+/// A participant that is to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NamedParticipant {
+    /// Its id.
+    pub id: u64,
+    /// Height of the event that names it, 0 without one: a read of an earlier state says nothing about it.
+    pub height: u64,
+}
 
 /// A part of the work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReadStep {
     /// These participants.
-    Named(Vec<u64>),
+    Named(Vec<NamedParticipant>),
     /// A page of flows, behind one of them.
     Page {
         /// The flow before the page; none for the first.
@@ -23,7 +35,7 @@ pub(crate) enum ReadStep {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ReadEnd {
     /// Participants of events; those that have to be read again.
-    Named(Vec<u64>),
+    Named(Vec<NamedParticipant>),
     /// The page; the flow to go on behind, and none behind the last one. `None` when the page was not read.
     Page(Option<Option<String>>),
 }
@@ -31,7 +43,12 @@ pub(crate) enum ReadEnd {
 /// The reading of participants.
 #[derive(Debug, Default)]
 pub(crate) struct Reading {
-    named: BTreeSet<u64>,
+    /// The least height of each.
+    named: BTreeMap<u64, u64>,
+    /// Those that are read again behind a pause: the least height, and the attempts so far.
+    late: BTreeMap<u64, (u64, u32)>,
+    /// Whether one of them was given up.
+    has_missed: bool,
     /// The page that is next.
     page: Option<(Option<String>, bool)>,
     /// The reading that begins when the present one has ended, and whether it is whole.
@@ -44,17 +61,29 @@ const AT_ONCE: usize = 100;
 
 impl Reading {
     /// Events name participants.
-    pub fn name(&mut self, ids: impl IntoIterator<Item = u64>) {
-        self.named.extend(ids);
-        if self.named.len() > MAX_NAMED {
+    pub fn name(&mut self, participants: impl IntoIterator<Item = NamedParticipant>) {
+        for NamedParticipant { id, height } in participants {
+            let least = self.named.entry(id).or_default();
+            *least = height.max(*least);
+        }
+        if self.named.len() + self.late.len() > MAX_NAMED {
             self.named.clear();
+            self.late.clear();
             self.want(true);
         }
     }
 
-    /// All flows are to be read, or those that are under way.
+    /// The pause is over behind which some are read again.
+    pub fn pause_over(&mut self) {
+        let late: Vec<_> =
+            self.late.iter().map(|(id, (height, _))| NamedParticipant { id: *id, height: *height }).collect();
+        self.name(late);
+    }
+
+    /// All flows are to be read, or those that are under way and, once one was given up, all.
     pub fn want(&mut self, is_whole: bool) {
-        self.wanted = Some(is_whole || self.wanted == Some(true));
+        let has_missed = std::mem::take(&mut self.has_missed);
+        self.wanted = Some(is_whole || has_missed || self.wanted == Some(true));
     }
 
     /// The next part, unless one is being read. Events go before pages.
@@ -69,22 +98,35 @@ impl Reading {
             let (after, is_whole) = self.page.clone()?;
             ReadStep::Page { after, is_whole }
         } else {
-            let some: Vec<u64> = self.named.iter().take(AT_ONCE).copied().collect();
-            self.named.retain(|id| !some.contains(id));
+            let some =
+                self.named.iter().take(AT_ONCE).map(|(id, height)| NamedParticipant { id: *id, height: *height });
+            let some: Vec<NamedParticipant> = some.collect();
+            self.named.retain(|id, _| !some.iter().any(|one| one.id == *id));
             ReadStep::Named(some)
         };
         self.step = Some(step.clone());
         Some(step)
     }
 
-    /// A part has ended. False when a pause is needed before the next one.
+    /// A part has ended. False when a pause is needed: before what was not read, and before the next page.
     pub fn ended(&mut self, end: ReadEnd) -> bool {
-        self.step = None;
+        let step = self.step.take();
         match end {
             ReadEnd::Named(again) => {
-                let is_done = again.is_empty();
-                self.name(again);
-                is_done
+                if let Some(ReadStep::Named(read)) = step {
+                    let is_done =
+                        |id: u64| read.iter().any(|one| one.id == id) && !again.iter().any(|one| one.id == id);
+                    self.late.retain(|id, _| !is_done(*id));
+                }
+                for NamedParticipant { id, height } in &again {
+                    let (least, attempts) = self.late.entry(*id).or_default();
+                    (*least, *attempts) = ((*least).max(*height), *attempts + 1);
+                    if *attempts >= MAX_ATTEMPTS {
+                        self.late.remove(id);
+                        self.has_missed = true;
+                    }
+                }
+                again.is_empty()
             }
             ReadEnd::Page(None) => false,
             ReadEnd::Page(Some(next)) => {
@@ -92,6 +134,11 @@ impl Reading {
                 true
             }
         }
+    }
+
+    /// Whether participants wait that need no pause.
+    pub fn has_named(&self) -> bool {
+        !self.named.is_empty()
     }
 }
 
@@ -103,19 +150,30 @@ mod tests {
         Some(ReadStep::Page { after: after.map(str::to_owned), is_whole })
     }
 
+    fn at(height: u64, ids: impl IntoIterator<Item = u64>) -> Vec<NamedParticipant> {
+        ids.into_iter().map(|id| NamedParticipant { id, height }).collect()
+    }
+
     #[test]
     fn events_go_before_pages_and_a_failed_part_is_read_again() {
         let mut reading = Reading::default();
         assert_eq!(reading.begin(), None);
         reading.want(false);
         assert_eq!(reading.begin(), page(None, false));
-        reading.name([3, 1]);
+        reading.name(at(7, [3, 1]));
         assert_eq!(reading.begin(), None, "one part at a time");
         assert!(reading.ended(ReadEnd::Page(Some(Some("f".into())))));
-        assert_eq!(reading.begin(), Some(ReadStep::Named(vec![1, 3])));
-        assert!(!reading.ended(ReadEnd::Named(vec![3])));
-        assert_eq!(reading.begin(), Some(ReadStep::Named(vec![3])));
+        assert_eq!(reading.begin(), Some(ReadStep::Named(at(7, [1, 3]))));
+        assert!(!reading.ended(ReadEnd::Named(at(7, [3]))));
+        assert!(!reading.has_named());
+        reading.name(at(8, [4]));
+        assert_eq!(reading.begin(), Some(ReadStep::Named(at(8, [4]))), "others do not wait for the pause");
         assert!(reading.ended(ReadEnd::Named(vec![])));
+        reading.pause_over();
+        reading.name(at(6, [3]));
+        assert_eq!(reading.begin(), Some(ReadStep::Named(at(7, [3]))), "the later height counts");
+        assert!(reading.ended(ReadEnd::Named(vec![])));
+        reading.pause_over();
         assert_eq!(reading.begin(), page(Some("f"), false));
         assert!(!reading.ended(ReadEnd::Page(None)));
         reading.want(true);
@@ -127,9 +185,31 @@ mod tests {
     }
 
     #[test]
+    fn a_height_that_never_comes_is_given_up_and_the_next_reading_is_whole() {
+        let mut reading = Reading::default();
+        let unreachable = at(u64::MAX, [5]);
+        for attempt in 0..MAX_ATTEMPTS {
+            reading.name(if attempt == 0 { unreachable.clone() } else { Vec::new() });
+            reading.pause_over();
+            assert_eq!(reading.begin(), Some(ReadStep::Named(unreachable.clone())), "attempt {attempt}");
+            assert!(!reading.ended(ReadEnd::Named(unreachable.clone())));
+        }
+        reading.pause_over();
+        assert_eq!(reading.begin(), None);
+        for is_whole in [true, false] {
+            reading.want(false);
+            assert_eq!(reading.begin(), page(None, is_whole));
+            assert!(reading.ended(ReadEnd::Page(Some(None))));
+        }
+    }
+
+    #[test]
     fn too_many_names_become_a_reading_of_all() {
         let mut reading = Reading::default();
-        reading.name(0..=MAX_NAMED as u64);
+        reading.name(at(1, 0..MAX_NAMED as u64));
+        let Some(ReadStep::Named(some)) = reading.begin() else { panic!("a part") };
+        assert!(!reading.ended(ReadEnd::Named(some)));
+        reading.name(at(1, [u64::MAX]));
         assert_eq!(reading.begin(), page(None, true));
     }
 }

@@ -77,12 +77,17 @@ impl FlowService {
         is_delegated && shown.to_read().state == OnboardingState::Validated
     }
 
-    /// Reads a participant at the node, and has its flows follow. Fails in words when node or store do not answer.
-    pub(super) async fn read_participant(&self, id: u64) -> Result<(), String> {
+    /// Reads a participant at the node, and has its flows follow. Fails in words when node or store do not answer, and when the state of the
+    /// node is below a height.
+    pub(super) async fn read_participant(&self, id: u64, least_height: u64) -> Result<(), String> {
         let account = self.0.hearing.account().ok_or("the chain is not found yet")?;
         let found = NodeRegistry(&account).participant_with_height(id).await.map_err(words)?;
-        // A node that does not show it may lag.
-        let Some((participant, height)) = found else { return Ok(()) };
+        // An answer that it is not there names no height.
+        let height = found.as_ref().map_or_else(|| account.pipeline().clock().height, |(_, height)| *height);
+        if height < least_height {
+            return Err(format!("the node is at height {height}, and the event at {least_height}"));
+        }
+        let Some((participant, _)) = found else { return Ok(()) };
         let shown = ShownParticipant { participant, height };
         for side in [Side::Applicant, Side::Validator] {
             let flows = self.0.store.flows_of_applicant(side, id).await.map_err(words)?;

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     account_write::WritingAccount,
     chain_link::ChainLinkHandle,
-    flow_directory::FlowDirectory,
+    flow_directory::{FlowDirectory, NamedParticipant},
     registry::NodeRegistry,
     store::{AgentStore, AgentStoreError, ContentKey, RequestedFlow, WrittenFlow},
 };
@@ -128,7 +128,8 @@ impl FlowHearing {
         flows.iter().for_each(|flow| self.note_changes(flow));
         // The chain may have decided before the request came, and no event follows.
         let begun = flows.iter().filter(|flow| flow.changes.contains(&FlowState::Validating));
-        self.0.directory.participants_changed(begun.filter_map(|flow| flow.record.applicant_participant_id).collect());
+        let begun = begun.filter_map(|flow| flow.record.applicant_participant_id);
+        self.0.directory.participants_changed(begun.map(|id| NamedParticipant { id, height: 0 }).collect());
         self.0.directory.flows_changed(&flows);
     }
 

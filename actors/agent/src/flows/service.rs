@@ -23,7 +23,7 @@ use crate::{
     account_write::WritingAccount,
     credentials::{CredentialIssuer, CredentialSettings, IssuerParts},
     error::{AgentPart, Refusal, RefusalCode},
-    flow_directory::{DueFlows, FlowDirectory, FlowWork, ParticipantPage},
+    flow_directory::{DueFlows, FlowDirectory, FlowWork, NamedParticipant, ParticipantPage},
     flow_session::{FlowSteps, StepEnd},
     peers::{PeerService, TrustGate},
     store::{AgentStore, AgentStoreError, ContentKey, FlowContent, FlowRefusal, FlowWrite, WrittenFlow},
@@ -269,9 +269,9 @@ impl FlowWork for FlowService {
         .boxed()
     }
 
-    fn follow_participant(&self, id: u64) -> BoxFuture<'_, bool> {
+    fn follow_participant(&self, NamedParticipant { id, height }: NamedParticipant) -> BoxFuture<'_, bool> {
         async move {
-            let followed = self.read_participant(id).instrument(trace::participant_read_span(id)).await;
+            let followed = self.read_participant(id, height).instrument(trace::participant_read_span(id)).await;
             if let Err(reason) = &followed {
                 tracing::debug!(participant = id, reason, "a participant cannot be read");
             }

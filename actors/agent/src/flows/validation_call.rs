@@ -35,7 +35,7 @@ impl FlowService {
                 return Err(wrong_state(&record));
             }
             if let Some(id) = record.applicant_participant_id {
-                self.read_participant(id).await.map_err(unreadable)?;
+                self.read_participant(id, 0).await.map_err(unreadable)?;
                 if self.flow_of(session_id).await? != record {
                     continue;
                 }

@@ -22,6 +22,7 @@ use super::{
 };
 use crate::{
     chain_link::ChainError,
+    flow_directory::NamedParticipant,
     store::{AgentStore, AgentStoreError, BlockEvents},
 };
 
@@ -252,7 +253,8 @@ impl State {
         }
         let participant = |event: &IndexerEvent| {
             let is_one = event.payload.entity_type.as_deref() == Some("Participant");
-            event.payload.entity_id.as_deref().filter(|_| is_one)?.parse().ok()
+            let id = event.payload.entity_id.as_deref().filter(|_| is_one)?.parse().ok()?;
+            Some(NamedParticipant { id, height: event.block_height })
         };
         let handled = events.iter().filter(|event| watcher.handled.contains(&event.event_type));
         watcher.flows.participants_changed(handled.filter_map(participant).collect());

@@ -3,6 +3,7 @@
 mod documented;
 mod meanings;
 mod model;
+mod reads;
 mod rows;
 
 use std::collections::BTreeSet;
@@ -61,6 +62,7 @@ fn record(side: Side, variant: Variant, state: FlowState) -> FlowRecord {
         error_message: None,
         past: Vec::new(),
         paid_before: 0,
+        early_request: None,
         traceparent: None,
         created_at: NOW - 1_000,
         updated_at: NOW - 1_000,

@@ -79,7 +79,7 @@ impl FlowService {
                     let shown = ShownParticipant { participant, height };
                     let read = shown.to_read();
                     if read.is_revoked || read.is_slashed {
-                        self.read_participant(id).await.map_err(StepStop::Failed)?;
+                        self.read_participant(id, 0).await.map_err(StepStop::Failed)?;
                         return self.decline(record, None).await;
                     }
                     let (read, validation) = (Some(read), Some(shown.to_validation(now)));

@@ -235,7 +235,7 @@ impl FlowService {
     /// The applicant's participant is read, since it is not as the record has it.
     pub(super) async fn follow_applicant(&self, record: &FlowRecord) -> Result<Done, StepStop> {
         if let Some(id) = record.applicant_participant_id {
-            self.read_participant(id).await.map_err(StepStop::Failed)?;
+            self.read_participant(id, 0).await.map_err(StepStop::Failed)?;
         }
         let now = self.0.store.flow(&record.id).await?;
         if now.as_ref() == Some(record) { Ok(Done::Later(RETRY_PAUSE)) } else { Err(StepStop::Outdated) }

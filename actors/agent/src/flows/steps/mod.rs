@@ -124,7 +124,7 @@ impl FlowService {
         let end = self.rest(seen, record.blocked.as_ref().map(|_| pause_of(record, now_millis()))).await;
         if end == StepEnd::AtRest
             && let Some(id) = participant
-            && let Err(reason) = self.read_participant(id).await
+            && let Err(reason) = self.read_participant(id, 0).await
         {
             tracing::debug!(participant = id, reason, "a participant cannot be read");
             if let Err(error) = self.look_within(&record.id, BLOCKED_PAUSE).await {

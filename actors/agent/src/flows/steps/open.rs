@@ -13,6 +13,7 @@ use crate::{
     account_write::WritingAccount,
     credentials::CredentialMode,
     error::RefusalCode,
+    flow_directory::NamedParticipant,
     flows::{
         claims::WantedSchema,
         service::{FlowChange, FlowService},
@@ -114,7 +115,8 @@ impl FlowService {
         }
         let done = self.finish(record, FlowChange::of(record, progress)).await?;
         // It may be validated already, and no event follows.
-        self.0.directory.participants_changed(record.applicant_participant_id.into_iter().collect());
+        let applicant = record.applicant_participant_id.map(|id| NamedParticipant { id, height: 0 });
+        self.0.directory.participants_changed(applicant.into_iter().collect());
         Ok(done)
     }
 }

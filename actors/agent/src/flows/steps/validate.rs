@@ -131,7 +131,7 @@ impl FlowService {
                     Ok(hash) => hash,
                     Err(stop) => {
                         // The chain may have it all the same, or another has sent it.
-                        self.read_participant(applicant).await.map_err(StepStop::Failed)?;
+                        self.read_participant(applicant, 0).await.map_err(StepStop::Failed)?;
                         match write.find_earlier(&silent).await {
                             Ok(Some(hash)) => hash,
                             // Without an answer nothing is proven.
@@ -153,7 +153,7 @@ impl FlowService {
             return self.finish(record, FlowChange::of(record, progress)).await;
         }
         // The block has it: the node shows the validation with the next read.
-        self.read_participant(applicant).await.map_err(StepStop::Failed)?;
+        self.read_participant(applicant, 0).await.map_err(StepStop::Failed)?;
         Ok(Done::Later(LOOK_PAUSE))
     }
 

@@ -1,0 +1,233 @@
+//! Two agents as processes of their own: a validator with an ecosystem, and an applicant that it has made trusted by a flow.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use serde_json::{Value, json};
+use svc_devnet::{DevnetConfig, node::Node};
+use svc_store::small_disk::SmallDisk;
+
+use super::{
+    agent_process::{AgentHome, AgentProcess},
+    identity_process::{BRANCH_PHRASE, all, ask_until_ok, did_of, import_organisation, service_claims, standalone},
+    lying_index::LyingIndex,
+};
+use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork, network_config, start_network};
+
+const SCHEMAS: &str = "/v2/vt/schema-credentials";
+
+/// The changes of flows that a webhook consumer has heard, by id and in order: at least once, and the same each time.
+#[derive(Clone, Default)]
+pub(super) struct HeardChanges(Arc<Mutex<Vec<(String, Value)>>>);
+
+impl HeardChanges {
+    /// Starts a consumer; its URL.
+    async fn start(&self) -> String {
+        let hears = self.clone();
+        let route = axum::routing::post(async move |axum::Json(body): axum::Json<Value>| {
+            if body["type"] == "vt.flows.state-updated" {
+                let id = body["id"].as_str().expect("an id").to_owned();
+                let mut heard = hears.0.lock().expect("not poisoned");
+                match heard.iter().find(|(known, _)| *known == id) {
+                    Some((_, before)) => assert_eq!(*before, body["data"], "one id is one change"),
+                    None => heard.push((id, body["data"].clone())),
+                }
+            }
+        });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}/", listener.local_addr().expect("an address"));
+        tokio::spawn(async move { axum::serve(listener, axum::Router::new().route("/", route)).await });
+        url
+    }
+
+    /// The states of a session's flow in a round, in order.
+    pub(super) fn states(&self, session: &str, round: u64) -> Vec<String> {
+        let heard = self.0.lock().expect("not poisoned");
+        let of_round =
+            heard.iter().filter(|(_, data)| data["participantSessionId"] == session && data["round"] == round);
+        of_round.map(|(_, data)| data["flowState"].as_str().expect("a state").to_owned()).collect()
+    }
+}
+
+/// Anchors the credentials of the schemas that an agent's ecosystem has, as the operator of its corporation does.
+async fn anchor_schemas(world: &TestNetwork, agent: &AgentProcess) {
+    let signed = async || all(agent, SCHEMAS).await;
+    let wanted = world.network.devnet.schemas_of_agents();
+    world.wait_until("the credentials of the schemas", async || signed().await.len() >= wanted).await;
+    for one in signed().await.iter().filter(|one| one["state"] == "signed") {
+        world.call_ok("svc.ledger.di.storeDigest", json!({"digest": one["digest"]})).await;
+    }
+}
+
+/// A validator with an ecosystem of its own, and an applicant that it has made trusted by a flow.
+pub(super) struct TwoAgents {
+    pub(super) world: TestNetwork,
+    /// The validator's own node.
+    pub(super) node: Option<Node>,
+    pub(super) validator_home: AgentHome,
+    pub(super) applicant_home: AgentHome,
+    pub(super) validator: AgentProcess,
+    pub(super) applicant: AgentProcess,
+    pub(super) applicant_did: String,
+    pub(super) heard_by_validator: HeardChanges,
+    pub(super) heard_by_applicant: HeardChanges,
+}
+
+/// The circumstances of the validator.
+#[derive(Default)]
+pub(super) struct ValidatorPlace {
+    /// The small disk of its store.
+    pub disk: Option<SmallDisk>,
+    /// Whether it reads and writes at a node of its own, which follows that of the chain.
+    pub has_own_node: bool,
+    /// The index that both agents ask, which stands before the true one.
+    pub index: Option<LyingIndex>,
+}
+
+impl TwoAgents {
+    pub(super) async fn start(place: ValidatorPlace) -> Self {
+        let ValidatorPlace { disk, has_own_node, index } = place;
+        let mut config = network_config(100);
+        config.devnet = DevnetConfig { scenario: "peers".to_owned(), ..config.devnet };
+        config.agent.is_off = true;
+        let world = start_network(config).await;
+        let node = has_own_node.then(|| world.network.devnet.node.start_replica(([127, 0, 0, 1], 0).into()));
+        let node = node.transpose().expect("a replica");
+        let indexer = match &index {
+            Some(index) => index.start(world.network.indexer_origin()).await,
+            None => world.network.indexer_origin(),
+        };
+        let [heard_by_validator, heard_by_applicant] = [HeardChanges::default(), HeardChanges::default()];
+        let mut validator_home = standalone(&world);
+        validator_home.webhook = Some(heard_by_validator.start().await);
+        if let Some(disk) = disk {
+            let url = format!("sqlite://{}?mode=rwc", disk.path("agent.db"));
+            validator_home.settings.extend([("SVC_AGENT_DB", url), ("SVC_MIN_FREE_DISK", "0".to_owned())]);
+            validator_home.disk = Some(disk);
+        }
+        validator_home.settings.insert("SVC_INDEXER_BASE_URL", indexer.clone());
+        if let Some(node) = &node {
+            validator_home.settings.insert("SVC_RPC_ENDPOINT_URL", node.origin());
+        }
+        let validator = validator_home.start();
+        let did = did_of(&validator).await;
+        let mut applicant_home = AgentHome::at(&world.network.devnet, indexer);
+        applicant_home.webhook = Some(heard_by_applicant.start().await);
+        applicant_home.settings = BTreeMap::from([
+            ("AGENT_DELEGATED_PARENT_VS_DID", did.clone()),
+            ("SVC_ACCOUNT_MNEMONIC", BRANCH_PHRASE.to_owned()),
+            ("TRUSTED_ECS_ECOSYSTEM_DIDS", world.network.devnet.ecosystem_did().expect("an ecosystem").to_owned()),
+        ]);
+        applicant_home.settings.extend(service_claims("Branch", "branch.example"));
+        let applicant = applicant_home.start();
+        let applicant_did = did_of(&applicant).await;
+        let stranger = "did:web:stranger.example".to_owned();
+        let dids = [("agent", &did), ("branch", &applicant_did), ("stranger", &stranger)];
+        let dids = dids.map(|(name, did)| (name.to_owned(), did.clone()));
+        world.network.devnet.admit_agents(&dids).await.expect("admitted");
+        import_organisation(&world, &validator, &did).await;
+        for (did, pattern) in [(&did, "self"), (&applicant_did, "parent")] {
+            world.await_verdict_on(did, |verdict| verdict["trusted"] == true && verdict["pattern"] == pattern).await;
+        }
+        anchor_schemas(&world, &validator).await;
+        Self {
+            world,
+            node,
+            validator_home,
+            applicant_home,
+            validator,
+            applicant,
+            applicant_did,
+            heard_by_validator,
+            heard_by_applicant,
+        }
+    }
+
+    /// The operator of the applicant's corporation starts the application for a license; returns the participant.
+    pub(super) async fn apply(&self) -> u64 {
+        let issuer = self.world.id_of("flows.license.issuer");
+        let given = json!({"role": "HOLDER", "validator_participant_id": issuer, "did": self.applicant_did});
+        let started = self.world.call_ok("svc.ledger.pp.startParticipantOp", given).await;
+        started["response"]["participant_id"].as_str().and_then(|id| id.parse().ok()).expect("an id")
+    }
+
+    /// The newest flow of a participant at an agent.
+    pub(super) async fn flow(&self, agent: &AgentProcess, participant: u64) -> Value {
+        let path = format!("/v2/vt/flows?applicantParticipantId={participant}");
+        let found = agent.send("GET", &path, None).await.body;
+        found["items"].as_array().and_then(|all| all.last()).cloned().unwrap_or_default()
+    }
+
+    /// Waits for the flow of a participant at an agent; it changes with blocks.
+    pub(super) async fn await_flow(
+        &self,
+        agent: &AgentProcess,
+        participant: u64,
+        is_wanted: impl Fn(&Value) -> bool,
+    ) -> Value {
+        let mut last = Value::Null;
+        let mut heights = self.world.network.devnet.node.watch_heights();
+        let waited = tokio::time::timeout(TEST_TIMEOUT, async {
+            loop {
+                last = self.flow(agent, participant).await;
+                if is_wanted(&last) {
+                    return;
+                }
+                heights.changed().await.expect("blocks");
+            }
+        });
+        let in_time = waited.await.is_ok();
+        let sides = [self.flow(&self.applicant, participant).await, self.flow(&self.validator, participant).await];
+        assert!(in_time, "the flow is {last:#}, on both sides {sides:#?}");
+        last
+    }
+
+    /// Validates the applicant with claims of a grade; returns the session.
+    pub(super) async fn validate(&self, participant: u64, grade: &str) -> String {
+        let flow = self.await_flow(&self.validator, participant, |flow| flow["flowState"] == "VALIDATING").await;
+        let session = flow["participantSessionId"].as_str().expect("a session").to_owned();
+        let path = format!("/v2/vt/flows/{session}");
+        let claims = json!({"claims": {"grade": grade}});
+        let edited = self.validator.send("PUT", &format!("{path}/claims"), Some(&claims)).await;
+        assert_eq!(edited.status, 200, "{}", edited.body);
+        ask_until_ok(&self.world, &self.validator, &format!("{path}/validate"), &json!({})).await;
+        session
+    }
+
+    /// Waits until both sides have completed a round. Where a message was lost with the process that it was for, its sender shows that, and
+    /// the applicant's operator has it begin again.
+    pub(super) async fn await_completed(&self, participant: u64, round: u64) -> (Value, Value) {
+        let mut heights = self.world.network.devnet.node.watch_heights();
+        let mut handled = Value::Null;
+        let completed = tokio::time::timeout(TEST_TIMEOUT, async {
+            loop {
+                let sides =
+                    [self.flow(&self.applicant, participant).await, self.flow(&self.validator, participant).await];
+                if sides.iter().all(|flow| flow["flowState"] == "COMPLETED" && flow["round"] == round) {
+                    return sides;
+                }
+                if let Some(lost) =
+                    sides.iter().map(|flow| &flow["unanswered"]).find(|one| one.is_object() && **one != handled)
+                {
+                    let path = format!(
+                        "/v2/vt/flows/{}/resend",
+                        sides[0]["participantSessionId"].as_str().expect("a session")
+                    );
+                    self.applicant.send("POST", &path, Some(&json!({}))).await;
+                    handled = lost.clone();
+                }
+                heights.changed().await.expect("blocks");
+            }
+        });
+        match completed.await {
+            Ok([held, issued]) => (held, issued),
+            Err(_) => {
+                let sides =
+                    [self.flow(&self.applicant, participant).await, self.flow(&self.validator, participant).await];
+                panic!("round {round} is not completed: {sides:#?}")
+            }
+        }
+    }
+}
