@@ -166,14 +166,14 @@ impl GroupWriter {
         self.members().has_open_part = false;
     }
 
-    /// Keeps the part of the caller, who still has the turn.
+    /// Keeps the part of the caller, which still has the turn.
     fn keep(&self) -> Answer {
         let (sender, answer) = oneshot::channel();
         let mut members = self.members();
         members.has_open_part = false;
         members.kept.push(sender);
         if members.kept.len() == 1 {
-            // A task of its own: the commit does not depend on a caller, who may go away.
+            // A task of its own: the commit does not depend on a caller, which may go away.
             let group = self.clone();
             tokio::spawn(async move { group.commit().await });
         }
@@ -210,12 +210,12 @@ async fn answered(answer: Answer) -> Result<(), StoreError> {
     answer.await.unwrap_or_else(|_| Err(sqlx::Error::WorkerCrashed.into()))
 }
 
-/// Ends a transaction that nobody is in any more, once its last caller has given the turn back.
+/// Ends a transaction without any part, once its last caller has given the turn back.
 struct Leave(GroupWriter);
 
 impl Drop for Leave {
     fn drop(&mut self) {
-        // Otherwise the one who has the turn does it.
+        // Otherwise the caller that has the turn does it.
         if let Ok(mut slot) = Arc::clone(&self.0.0.turn).try_lock_owned()
             && self.0.members().kept.is_empty()
         {

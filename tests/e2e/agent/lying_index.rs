@@ -1,5 +1,5 @@
 //! An index that tells two agents of decisions which are in no block, of earlier heights, or of nothing, and a node that is behind the index:
-//! what an index says prompts a read at the node, and the read decides.
+//! a word of the index prompts a read at the node, and the read decides.
 
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -239,7 +239,7 @@ async fn an_event_is_followed_once_a_node_that_is_behind_has_its_block() {
     agents.validate(participant, "B").await;
     agents.await_completed(participant, 2).await;
     assert_eq!(agents.world.records_of(&session).await, 2);
-    // Nobody else tells of this one.
+    // No message of the applicant tells of this one.
     node.update_faults(|faults| faults.lag_blocks = 30);
     agents.world.call_ok("svc.ledger.pp.revokeParticipant", json!({"id": participant})).await;
     agents.await_flow(&agents.validator, participant, |flow| flow["flowState"] == "CRED_REVOKED").await;

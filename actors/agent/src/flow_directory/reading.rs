@@ -108,7 +108,7 @@ impl Reading {
         Some(step)
     }
 
-    /// A part has ended. False when a pause is needed: before what was not read, and before the next page.
+    /// A part has ended. False when a pause is needed: before the participants that were not read, and before the next page.
     pub fn ended(&mut self, end: ReadEnd) -> bool {
         let step = self.step.take();
         match end {

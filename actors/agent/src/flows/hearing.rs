@@ -102,13 +102,13 @@ impl FlowHearing {
         self.1.subscribe()
     }
 
-    /// Tells of a flow that has changed those who watch: the log, the metrics and the receivers.
+    /// Tells the log, the metrics and the receivers of a flow that has changed.
     pub fn note_changes(&self, written: &WrittenFlow) {
         note_changes(written);
         let WrittenFlow { record, changes, .. } = written;
         for state in changes {
             let (flow_id, session_id) = (record.id.clone(), record.session_id.clone());
-            // Nobody has to listen.
+            // There may be no receiver.
             let _ = self.1.send(FlowStateChange { flow_id, session_id, side: record.side, state: *state });
         }
     }

@@ -139,8 +139,8 @@ impl FlowService {
         self.0.directory.session_count()
     }
 
-    /// The changes of state from now on, of every flow. A receiver that falls behind loses the oldest ones, is told so, and has to read
-    /// the flows.
+    /// The changes of state from now on, of every flow. A receiver that falls behind loses the oldest ones, gets an error that says so, and
+    /// has to read the flows.
     pub fn state_changes(&self) -> broadcast::Receiver<FlowStateChange> {
         self.0.hearing.state_changes()
     }

@@ -1,4 +1,4 @@
-//! Reads of the node that come behind a message, and what a record keeps of its own beside what the chain shows.
+//! Reads of the node that come behind a message, and the parts of a record that outlive a read.
 
 use super::{NOW, PEER, cause, credential, failed_tx, record};
 use crate::{
