@@ -9,7 +9,7 @@ use super::{
     harness::{TestNetwork, assert_output_schema, network_config, start_network},
 };
 
-const LIST: &str = "svc.vsa.flow.listFlows";
+const LIST: &str = "svc.vsa.se.listServiceEndpoints";
 
 /// A corporation with an agent: a participant with the agent's DID, and an authorized VS operator.
 async fn world_with(agent: &FakeAgent) -> TestNetwork {
@@ -30,7 +30,7 @@ fn of(agent: &FakeAgent, mut given: Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn all_agent_tools_share_one_login() {
+async fn the_tools_of_an_agent_share_one_login() {
     let agent = FakeAgent::start().await;
     let without = start_network(network_config(100)).await;
     assert!(!without.tool_names().await.iter().any(|name| name.starts_with("svc.vsa.")), "no agents, no tools");
@@ -43,47 +43,8 @@ async fn all_agent_tools_share_one_login() {
         (&agents["vs_agents"][0]["did"], &agents["vs_agents"][0]["admin_url"]),
         (&json!(agent.did), &json!(agent.origin))
     );
-    let session = "0b0e5a39-6c3f-4b8e-9d43-0d2f9b8c7a61";
-    let flow = |rest: &str| format!("/v2/vt/flows/{session}{rest}");
     for (tool, given, method, path, body) in [
-        (LIST, json!({"role": "validator"}), "GET", "/v2/vt/flows".to_owned(), Value::Null),
-        ("svc.vsa.flow.getFlow", json!({"participantSessionId": session}), "GET", flow(""), Value::Null),
-        (
-            "svc.vsa.flow.editCredentialClaims",
-            json!({"participantSessionId": session, "claims": {"name": "x"}}),
-            "PUT",
-            flow("/claims"),
-            json!({"claims": {"name": "x"}}),
-        ),
-        (
-            "svc.vsa.flow.sendOobLink",
-            json!({"participantSessionId": session, "url": "https://x.example", "description": "d"}),
-            "POST",
-            flow("/oob-link"),
-            json!({"url": "https://x.example", "description": "d"}),
-        ),
-        (
-            "svc.vsa.flow.startValidation",
-            json!({"participantSessionId": session}),
-            "POST",
-            flow("/start-validation"),
-            json!({}),
-        ),
-        (
-            "svc.vsa.flow.validateFlow",
-            json!({"participantSessionId": session, "issuanceFees": 5}),
-            "POST",
-            flow("/validate"),
-            json!({"issuanceFees": 5}),
-        ),
-        (
-            "svc.vsa.flow.rejectFlow",
-            json!({"participantSessionId": session, "description": "no"}),
-            "POST",
-            flow("/reject"),
-            json!({"description": "no"}),
-        ),
-        ("svc.vsa.se.listServiceEndpoints", json!({}), "GET", "/v2/vt/service-endpoints".to_owned(), Value::Null),
+        (LIST, json!({}), "GET", "/v2/vt/service-endpoints".to_owned(), Value::Null),
         (
             "svc.vsa.se.addServiceEndpoint",
             json!({"type": "MCP", "serviceEndpoint": "https://a.example"}),

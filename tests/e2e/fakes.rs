@@ -185,7 +185,7 @@ impl Default for FakeAgentConfig {
     }
 }
 
-/// An agent: its DID Document, its login, and an echo of every other request.
+/// An agent whose login fails as a test wants it: its DID Document, its login, and an echo of every other request.
 pub struct FakeAgent {
     pub did: String,
     pub origin: String,
@@ -321,20 +321,9 @@ async fn echo(
     if uri.path().ends_with("/missing") {
         return refusal(StatusCode::NOT_FOUND, "UNKNOWN_ID");
     }
-    let flow = json!({
-        "role": "validator", "peerDid": "did:web:peer.example", "schemaId": 1, "participantSessionId": "s",
-        "flowState": "VALIDATING", "connectionState": "ESTABLISHED", "pendingAction": "VALIDATOR",
-        "lastEventAt": "2026-01-01T00:00:00Z",
-    });
     let endpoint = json!({"id": "did:web:a.example#mcp", "type": "MCP", "serviceEndpoint": "https://a.example"});
-    let is_flow = uri.path().starts_with("/v2/vt/flows");
-    let is_list = method == Method::GET && (uri.path().ends_with("flows") || uri.path().ends_with("service-endpoints"));
-    let mut answer = match (is_flow, is_list) {
-        (true, true) => json!({"items": [flow], "nextCursor": null}),
-        (false, true) => json!({"items": [endpoint], "nextCursor": null}),
-        (true, false) => flow,
-        (false, false) => endpoint,
-    };
+    let is_list = method == Method::GET && uri.path().ends_with("service-endpoints");
+    let mut answer = if is_list { json!({"items": [endpoint], "nextCursor": null}) } else { endpoint };
     // The answer repeats the request, so that a test can compare it.
     answer["asked"] = json!({
         "method": method.as_str(), "path": uri.path(), "query": uri.query(),

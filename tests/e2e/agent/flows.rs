@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use svc_agent::{FlowCall, FlowFilter, FlowFormat, FlowRequest, FlowSide, RefusalCode, ValidationTerms};
 
 use super::identity::{start_agents, start_agents_with};
-use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork};
+use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork, assert_output_schema};
 
 pub(super) const VALIDATOR: usize = 0;
 pub(super) const APPLICANT: usize = 1;
@@ -105,6 +105,12 @@ async fn a_holder_is_validated_by_the_agent_gets_its_credential_and_loses_it_wit
     let listed = json!({"role": "validator", "flowState": "VALIDATING"});
     let listed = world.call_ok("svc.vsa.flow.listFlows", of(VALIDATOR, listed)).await;
     assert_eq!(listed["items"][0]["participantSessionId"], session);
+    let shown = world.call_ok("svc.vsa.flow.getFlow", of(VALIDATOR, json!({}))).await;
+    assert_eq!((&shown["peerDid"], &shown["flowState"]), (&json!(world.agent_did(APPLICANT)), &json!("VALIDATING")));
+    let tools = world.client.list_tools().await.expect("listed");
+    for (name, answer) in [("svc.vsa.flow.listFlows", &listed), ("svc.vsa.flow.getFlow", &shown)] {
+        assert_output_schema(tools.iter().find(|tool| tool.name == name).expect("listed"), answer);
+    }
     // Without claims that fit nothing is decided.
     let refused = world.call_error("svc.vsa.flow.validateFlow", of(VALIDATOR, json!({})), "UPSTREAM_HTTP_ERROR").await;
     assert!(refused.to_string().contains("INVALID_CLAIMS"), "{refused:#}");
