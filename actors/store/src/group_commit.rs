@@ -156,12 +156,20 @@ impl GroupWriter {
         };
         if is_empty {
             slot.0 = None;
+        } else if slot.0.is_none() {
+            // A caller that was ending the transaction here went away meanwhile.
+            self.answer_all(&Err(sqlx::Error::WorkerCrashed.into()));
         } else if let (true, Some(open)) = (has_open_part, &mut slot.0)
             && let Err(error) = Any::run(open, DROP_PART_SQL).await
         {
-            // SQLite has undone the whole transaction by itself, as it does when the disk is full.
-            slot.0 = None;
-            self.answer_all(&Err(error.into()));
+            // Without the savepoint either the part was kept, and its caller went away before it knew, or SQLite has undone the whole
+            // transaction by itself, as it does when the disk is full: the commit shows which. After other errors nothing is committed.
+            let is_gone = error.to_string().contains("no such savepoint");
+            let committed = match slot.0.take() {
+                Some(open) if is_gone => open.commit().await,
+                _ => Err(error.into()),
+            };
+            self.answer_all(&committed);
         }
         self.members().has_open_part = false;
     }

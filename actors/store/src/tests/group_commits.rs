@@ -205,3 +205,35 @@ async fn a_commit_that_fails_is_told_to_all_whose_it_was() {
     }
     assert_eq!(database.writer.last_commit(), 0);
 }
+
+/// A caller runs a statement in its part, and goes away, while the part before it waits for the commit of both.
+async fn leave_behind(statement: &'static str) -> (Result<(), StoreError>, Vec<i64>) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let url = file_url(directory.path());
+    let (_database, group) = open(&url).await;
+    let (first, _) = group.begin_with(&mut insert(&[1], 10)).await.expect("begun");
+    let mut callers = JoinSet::new();
+    let other = group.clone();
+    let caller = async move {
+        let (mut part, _) = other.begin_with(&mut insert(&[2], 10)).await.expect("begun");
+        sqlx::raw_sql(statement).execute(&mut *part).await.expect("runs");
+    };
+    queue(&mut callers, caller).await;
+    let committed = first.commit().await;
+    callers.join_all().await;
+    let found = numbers(&url).await;
+    group.write(&mut insert(&[3], 10)).await.expect("goes on");
+    (committed, found)
+}
+
+#[tokio::test]
+async fn a_savepoint_that_is_gone_says_nothing_and_the_commit_decides() {
+    // The caller went away when its part was kept, and before it knew.
+    let (committed, found) = leave_behind("RELEASE part").await;
+    committed.expect("the part of the other is in the same transaction");
+    assert_eq!(found, [1, 2]);
+    // SQLite does this by itself on some errors.
+    let (committed, found) = leave_behind("ROLLBACK").await;
+    assert!(matches!(committed, Err(StoreError::Database(_))), "{committed:?}");
+    assert!(found.is_empty(), "{found:?}");
+}
