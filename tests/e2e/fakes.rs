@@ -1,4 +1,4 @@
-//! A fake graph service and a fake agent, as the contract describes them.
+//! A fake graph service and a fake agent, as the contract describes them, and the WebSocket of proxies before real services.
 
 use std::{
     collections::HashMap,
@@ -17,16 +17,48 @@ use axum::{
     routing::{any, get, post},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
+use futures::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use svc_net::websocket::server as websocket_server;
 use svc_wire::{account_key::PublicKey, address::Address, adr036, timestamp};
 use tokio::sync::watch;
+use tokio_tungstenite::{connect_async, tungstenite::Message};
 
 async fn serve_router(router: Router) -> SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     tokio::spawn(async move { axum::serve(listener, router).await });
     address
+}
+
+/// Forwards a WebSocket to a URL; `retell` makes the messages that a client hears in the place of one of the server.
+pub fn forward_websocket(
+    request: &mut Request,
+    url: String,
+    retell: impl Fn(Message) -> Vec<Message> + Send + Sync + 'static,
+) -> Response {
+    let pump = move |socket: websocket_server::ServerSocket| async move {
+        let (upstream, _) = connect_async(url).await.expect("the server is there");
+        let ((mut to_client, mut from_client), (mut to_server, mut from_server)) = (socket.split(), upstream.split());
+        let down = async {
+            while let Some(Ok(message)) = from_server.next().await {
+                for message in retell(message) {
+                    if to_client.send(message).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        };
+        let up = async {
+            while let Some(Ok(message)) = from_client.next().await {
+                if to_server.send(message).await.is_err() {
+                    return;
+                }
+            }
+        };
+        tokio::select! { () = down => {}, () = up => {} }
+    };
+    websocket_server::accept(request, 1 << 20, pump).map(Body::from)
 }
 
 /// A graph service: it answers per query, and its progress is set by the test.

@@ -7,12 +7,11 @@ use std::sync::{
 
 use axum::{
     Json, Router,
-    body::{Body, to_bytes},
+    body::to_bytes,
     extract::{Request, State},
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use futures::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use svc::{
     listener::ListenerConfig,
@@ -23,9 +22,11 @@ use svc::{
 use svc_net::{host_policy::HostPolicy, websocket::server as websocket_server};
 use svc_operator::{Operator, OperatorConfig};
 use svc_wire::{account_key::AccountKey, secret::SecretString};
-use tokio_tungstenite::connect_async;
 
-use super::harness::{OPERATOR_MNEMONIC, TEST_TIMEOUT, assert_output_schema, call_tool, start_quick_network};
+use super::{
+    fakes::forward_websocket,
+    harness::{OPERATOR_MNEMONIC, TEST_TIMEOUT, assert_output_schema, call_tool, start_quick_network},
+};
 
 /// A proxy that forwards all requests except the trust reads to an indexer.
 #[derive(Clone)]
@@ -43,27 +44,7 @@ async fn answer(State(stand_in): State<IndexerProxy>, mut request: Request) -> R
     let whole = request.uri().path_and_query().map_or_else(String::new, ToString::to_string);
     if websocket_server::is_upgrade(request.headers()) {
         let url = format!("{}{whole}", stand_in.indexer.replacen("http", "ws", 1));
-        let pump = move |socket: websocket_server::ServerSocket| async move {
-            let (upstream, _) = connect_async(url).await.expect("the indexer is there");
-            let ((mut to_client, mut from_client), (mut to_indexer, mut from_indexer)) =
-                (socket.split(), upstream.split());
-            let down = async {
-                while let Some(Ok(message)) = from_indexer.next().await {
-                    if to_client.send(message).await.is_err() {
-                        return;
-                    }
-                }
-            };
-            let up = async {
-                while let Some(Ok(message)) = from_client.next().await {
-                    if to_indexer.send(message).await.is_err() {
-                        return;
-                    }
-                }
-            };
-            tokio::select! { () = down => {}, () = up => {} }
-        };
-        return websocket_server::accept(&mut request, 1 << 20, pump).map(Body::from);
+        return forward_websocket(&mut request, url, |message| vec![message]);
     }
     let is_trust = path.starts_with("/v4/verifiable-trust/") || path.starts_with("/v4/trqp/");
     let height = request.headers().get("at-block-height").map(|value| value.to_str().expect("text").to_owned());

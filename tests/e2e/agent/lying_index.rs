@@ -5,20 +5,20 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use axum::{
     Router,
-    body::{Body, to_bytes},
+    body::to_bytes,
     extract::{Request, State},
     http::StatusCode,
     response::{IntoResponse, Response},
 };
-use futures::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use svc_net::websocket::server as websocket_server;
-use tokio_tungstenite::{connect_async, tungstenite::Message};
+use tokio_tungstenite::tungstenite::Message;
 
 use super::{
     identity_process::ask_until_ok,
     two_agents::{TwoAgents, ValidatorPlace},
 };
+use crate::e2e::fakes::forward_websocket;
 
 /// Blocks with lies that each of the two agents hears.
 const LIES: usize = 12;
@@ -123,28 +123,7 @@ async fn forward(State(index): State<LyingIndex>, mut request: Request) -> Respo
     let path = request.uri().path_and_query().map_or_else(String::new, ToString::to_string);
     if websocket_server::is_upgrade(request.headers()) {
         let url = format!("{}{path}", upstream.replacen("http", "ws", 1));
-        let pump = move |socket: websocket_server::ServerSocket| async move {
-            let (upstream, _) = connect_async(url).await.expect("the index is there");
-            let ((mut to_client, mut from_client), (mut to_index, mut from_index)) = (socket.split(), upstream.split());
-            let down = async {
-                while let Some(Ok(message)) = from_index.next().await {
-                    for message in index.retell(message) {
-                        if to_client.send(message).await.is_err() {
-                            return;
-                        }
-                    }
-                }
-            };
-            let up = async {
-                while let Some(Ok(message)) = from_client.next().await {
-                    if to_index.send(message).await.is_err() {
-                        return;
-                    }
-                }
-            };
-            tokio::select! { () = down => {}, () = up => {} }
-        };
-        return websocket_server::accept(&mut request, 1 << 20, pump).map(Body::from);
+        return forward_websocket(&mut request, url, move |message| index.retell(message));
     }
     let is_silent = matches!(*index.telling.lock().expect("not poisoned"), Telling::Silence);
     if is_silent && path.starts_with("/v4/indexer/") {
