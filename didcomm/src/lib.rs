@@ -3,12 +3,14 @@
 //! - [`envelope`]: encrypted messages, and every check of their sender and recipient.
 //! - [`peer_did`], [`from_prior`], [`connection`]: DIDs that change, and the peer that stays.
 //! - [`protocol`]: the messages by type.
+//! - [`access`]: access to endpoints, asked for and granted.
 //! - [`flow`]: participants that are validated, and credentials that are issued.
 //! - [`json_shape`]: bounds of JSON.
 //! - [`delivery`]: results of sending, and repetitions.
 //!
 //! The crate opens no connection and reads no clock: resolved documents, keys and the time are arguments.
 
+pub mod access;
 pub mod connection;
 pub mod delivery;
 pub mod endpoint;

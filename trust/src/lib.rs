@@ -2,6 +2,7 @@
 //!
 //! A verdict follows from the DID Document, the presentations it links to, the proofs and schemas of their credentials, and the
 //! participants and digests in the registry. The crate also signs documents ([`proof`]) and computes digests ([`digest`]).
+//! Tokens and presentations by which peers call endpoints are made and verified in [`access`].
 //!
 //! This crate is no resolver and no client. It opens no connection and reads no clock: an evaluation reports the evidence that
 //! it needs, the caller fetches it and evaluates again.
@@ -28,6 +29,7 @@
 //! assert_eq!(verdict.reasons[0].code, RejectionCode::NoPresentation);
 //! ```
 
+pub mod access;
 mod documents;
 mod evaluation;
 mod evidence;

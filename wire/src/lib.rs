@@ -6,6 +6,7 @@
 //! - `tx`, `comet_rpc`, `chain_error`: transactions, the JSON of a CometBFT node, the classes of chain failures.
 //! - `indexer_reads`, `event_stream`, `trust_stream`, `participant_state`: the JSON of the indexer; `block_subscription`: a subscriber's
 //!   side of its stream.
+//! - `endpoint_access`: the words, documents and lists of access to the endpoints of a DID.
 //! - `error_envelope`: the error of every tool call.
 //! - `timestamp`, `syntax`, `strict_json`, `secret`, `verification_method`: values inside of all of these.
 //!
@@ -38,6 +39,7 @@ mod chain;
 mod indexer;
 mod values;
 
+pub mod endpoint_access;
 pub mod error_envelope;
 pub mod proto_registry;
 

@@ -3,6 +3,7 @@
 pub mod basic_message;
 pub mod credential_format;
 pub mod discover_features;
+pub mod endpoint_access;
 pub mod issue_credential;
 pub mod out_of_band;
 pub mod problem_report;
@@ -19,6 +20,7 @@ pub use served::{EMPTY, FORWARD, PROBLEM_REPORT, PROTOCOLS};
 use self::{
     basic_message::BasicMessage,
     discover_features::{Disclosure, Query},
+    endpoint_access::AccessFrame,
     issue_credential::IssueCredential,
     problem_report::ProblemReport,
     vt_flow::VtFlow,
@@ -32,6 +34,8 @@ pub enum Content {
     Empty,
     /// A text for people or a backend.
     BasicMessage(BasicMessage),
+    /// A frame about access to an endpoint, in a basic message.
+    EndpointAccess(AccessFrame),
     /// Something went wrong at the peer.
     ProblemReport(ProblemReport),
     /// A question for the protocols of an agent.
@@ -49,7 +53,10 @@ impl Content {
     pub fn read(message: &Message) -> Result<Self, ContentError> {
         match message.kind.as_str() {
             EMPTY => Ok(Self::Empty),
-            basic_message::MESSAGE => BasicMessage::read(message).map(Self::BasicMessage),
+            basic_message::MESSAGE => {
+                let text = BasicMessage::read(message)?;
+                Ok(AccessFrame::read(&text.content).map_or(Self::BasicMessage(text), Self::EndpointAccess))
+            }
             PROBLEM_REPORT | problem_report::REPORT_1 | problem_report::REPORT_2 => {
                 Ok(Self::ProblemReport(ProblemReport::read(message)))
             }

@@ -1,4 +1,5 @@
-//! Whole envelopes: recorded ones of the reference agent, and ours, changed in every way that must be refused.
+//! Whole envelopes: recorded ones of the reference agent, and ours, changed in every way that must be refused. And the numbers of models.
 
+pub(crate) mod random;
 mod refusals;
 mod vectors;

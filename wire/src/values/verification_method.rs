@@ -15,6 +15,8 @@ pub enum KeyRelation {
     Authentication,
     /// Agrees on keys that encrypt messages.
     KeyAgreement,
+    /// Delegates access, by tokens, and signs nothing else.
+    CapabilityDelegation,
 }
 
 impl KeyRelation {
@@ -24,6 +26,7 @@ impl KeyRelation {
             Self::AssertionMethod => "assertionMethod",
             Self::Authentication => "authentication",
             Self::KeyAgreement => "keyAgreement",
+            Self::CapabilityDelegation => "capabilityDelegation",
         }
     }
 }

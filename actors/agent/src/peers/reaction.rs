@@ -68,8 +68,10 @@ pub(crate) fn react(
             Reaction { exchange, ..Reaction::default() }
         }
         Ok(Content::IssueCredential(step)) => react_to_step(message, step, connection_id, exchange, now),
-        // Flows have a part of their own.
-        Ok(Content::Empty | Content::Disclosures(_) | Content::VtFlow(_)) => Reaction::default(),
+        // Flows and access have parts of their own.
+        Ok(Content::Empty | Content::Disclosures(_) | Content::VtFlow(_) | Content::EndpointAccess(_)) => {
+            Reaction::default()
+        }
         Err(error) => not_understood(thread, error),
     }
 }

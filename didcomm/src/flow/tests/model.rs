@@ -8,18 +8,10 @@ use self::{
     agents::{Agent, Said},
     chain::Chain,
 };
-use crate::flow::{ConnectionState, FlowState, PendingAction, Side};
-
-/// Numbers that look random and follow from a seed.
-pub(super) struct Random(u64);
-
-impl Random {
-    pub fn below(&mut self, end: u64) -> u64 {
-        // Numerical Recipes, "quick and dirty" 64-bit generator; its high bits are the good ones.
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
-}
+use crate::{
+    flow::{ConnectionState, FlowState, PendingAction, Side},
+    tests::random::Random,
+};
 
 struct World {
     random: Random,
@@ -45,7 +37,7 @@ fn other(side: Side) -> Side {
 impl World {
     fn new(seed: u64, is_hostile: bool) -> Self {
         Self {
-            random: Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1),
+            random: Random::new(seed),
             chain: Chain::default(),
             agents: [Agent::new(Side::Applicant), Agent::new(Side::Validator)],
             channel: Vec::new(),

@@ -1,0 +1,639 @@
+//! endpoint-access/1: a peer asks for the material that an endpoint needs. The frames travel as the content of basic messages, because
+//! backends of other agents can send and receive those.
+
+use std::fmt;
+
+use serde_json::{Map, Value, json};
+use svc_wire::{
+    endpoint_access::{MAX_SCOPES, Material, VERSION, VERSION_PREFIX, is_scope},
+    strict_json::parse_strict_json,
+    timestamp,
+};
+use zeroize::Zeroizing;
+
+use super::basic_message::BasicMessage;
+use crate::{limits, message::Message};
+
+/// Bytes of a frame.
+pub const MAX_FRAME_BYTES: usize = 16 * 1024;
+/// Levels of a frame; its own members are flat.
+const MAX_LEVELS: usize = 8;
+/// Bytes of a DID URL and of a URL.
+const MAX_URL_BYTES: usize = limits::MAX_DID_BYTES;
+/// Bytes of a text for people.
+const MAX_TEXT_BYTES: usize = 2048;
+/// Bytes of a name of a header and of its value.
+const MAX_HEADER_BYTES: usize = 8192;
+
+/// A frame of the protocol.
+#[derive(Debug, Clone, PartialEq)]
+pub enum AccessFrame {
+    /// A peer asks for access.
+    Request(AccessRequest),
+    /// The owner of an endpoint grants it.
+    Grant(Box<AccessGrant>),
+    /// The owner denies it.
+    Denial(AccessDenial),
+    /// The owner has taken a grant back.
+    Revocation(AccessRevocation),
+    /// A request that cannot be read, or is of another version. It is denied where its id can be read.
+    UnreadableRequest {
+        /// Its id.
+        id: Option<String>,
+        /// The reason.
+        code: DenyCode,
+        /// The rule that it breaks.
+        rule: String,
+    },
+    /// Any other frame that cannot be read. It is dropped.
+    Unreadable(String),
+}
+
+/// A request for the material of an endpoint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessRequest {
+    /// Id of the request, a UUID.
+    pub id: String,
+    /// DID URL of a service entry of the receiver.
+    pub endpoint: String,
+    /// The scopes that the sender wants; those of the entry by default.
+    pub scopes: Option<Vec<String>>,
+    /// The materials that the sender can use; all by default.
+    pub accept: Option<Vec<Material>>,
+}
+
+/// A grant.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AccessGrant {
+    /// Id of the request.
+    pub id: String,
+    /// DID URL of the service entry.
+    pub endpoint: String,
+    /// Its URL.
+    pub url: String,
+    /// The scopes that are granted.
+    pub scopes: Vec<String>,
+    /// End of the grant, in seconds since the epoch.
+    pub expires_at: Option<i64>,
+    /// The material.
+    pub material: GrantedMaterial,
+}
+
+/// The material of a grant.
+#[derive(Debug, Clone, PartialEq)]
+pub enum GrantedMaterial {
+    /// Nothing is needed.
+    None,
+    /// A token for the header `Authorization`.
+    Bearer {
+        /// The token.
+        token: MaterialSecret,
+    },
+    /// A header of a foreign endpoint.
+    Key {
+        /// Name of the header.
+        header: String,
+        /// Its value.
+        value: MaterialSecret,
+    },
+    /// A credential that the asker presents by itself.
+    Credential {
+        /// The schema.
+        schema_id: String,
+        /// DID of the issuer.
+        issuer: String,
+    },
+}
+
+impl GrantedMaterial {
+    /// Its kind.
+    pub fn kind(&self) -> Material {
+        match self {
+            Self::None => Material::None,
+            Self::Bearer { .. } => Material::Bearer,
+            Self::Key { .. } => Material::Key,
+            Self::Credential { .. } => Material::Credential,
+        }
+    }
+}
+
+/// A secret text of a grant. No format shows it, and its memory is wiped when it is dropped.
+#[derive(Clone, PartialEq, Eq)]
+pub struct MaterialSecret(Zeroizing<String>);
+
+impl MaterialSecret {
+    /// Takes ownership of the text.
+    pub fn new(text: String) -> Self {
+        Self(Zeroizing::new(text))
+    }
+
+    /// The text. The caller must not format or log it.
+    pub fn expose_secret(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for MaterialSecret {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("MaterialSecret")
+    }
+}
+
+/// A denial.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessDenial {
+    /// Id of the request.
+    pub id: String,
+    /// DID URL of the service entry, where the request named one.
+    pub endpoint: Option<String>,
+    /// The reason.
+    pub code: DenyCode,
+    /// For people.
+    pub message: String,
+    /// Seconds after which another request may be granted.
+    pub retry_after: Option<u64>,
+}
+
+/// The notice that a grant is void. It has no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessRevocation {
+    /// Id of the request.
+    pub id: String,
+    /// DID URL of the service entry.
+    pub endpoint: String,
+    /// For people.
+    pub reason: Option<String>,
+}
+
+/// The reason of a denial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DenyCode {
+    /// The peer is no verifiable service.
+    NotTrusted,
+    /// The document has no such entry.
+    UnknownEndpoint,
+    /// A scope is outside of those that the peer may have.
+    ScopeRefused,
+    /// The asker does not take the material that the endpoint needs.
+    MaterialUnsupported,
+    /// The peer is trusted, and not among those that may call.
+    NotAllowed,
+    /// Too many requests or grants of this peer.
+    RateLimited,
+    /// Storage, key or verdict is missing.
+    Unavailable,
+    /// Another version of the protocol.
+    UnsupportedVersion,
+    /// The request cannot be read.
+    InvalidRequest,
+    /// A code that this version does not have.
+    Other,
+}
+
+impl DenyCode {
+    /// The codes of this version.
+    pub const ALL: [Self; 9] = [
+        Self::NotTrusted,
+        Self::UnknownEndpoint,
+        Self::ScopeRefused,
+        Self::MaterialUnsupported,
+        Self::NotAllowed,
+        Self::RateLimited,
+        Self::Unavailable,
+        Self::UnsupportedVersion,
+        Self::InvalidRequest,
+    ];
+
+    /// Returns the name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotTrusted => "not_trusted",
+            Self::UnknownEndpoint => "unknown_endpoint",
+            Self::ScopeRefused => "scope_refused",
+            Self::MaterialUnsupported => "material_unsupported",
+            Self::NotAllowed => "not_allowed",
+            Self::RateLimited => "rate_limited",
+            Self::Unavailable => "unavailable",
+            Self::UnsupportedVersion => "unsupported_version",
+            Self::InvalidRequest => "invalid_request",
+            Self::Other => "other",
+        }
+    }
+
+    /// The code with this name.
+    pub fn from_name(name: &str) -> Self {
+        Self::ALL.into_iter().find(|one| one.as_str() == name).unwrap_or(Self::Other)
+    }
+}
+
+/// A rule that a frame breaks.
+struct BrokenRule(String);
+
+impl BrokenRule {
+    fn of(member: &str, rule: &str) -> Self {
+        Self(format!("{member} {rule}"))
+    }
+}
+
+impl AccessFrame {
+    /// Reads the content of a basic message; nothing when it is no frame of any version.
+    pub fn read(content: &str) -> Option<Self> {
+        let is_candidate = content.trim_start().starts_with('{') && content.contains(VERSION_PREFIX);
+        if !is_candidate {
+            return None;
+        }
+        // A text that only looks like a frame must not become a record: it could hold the token of a grant.
+        let Ok(Value::Object(members)) = parse_strict_json(content.as_bytes(), MAX_LEVELS) else {
+            let is_frame = content.contains("\"endpoint-access/") && content.contains("\"svc\"");
+            return is_frame.then(|| Self::Unreadable("it is no JSON object of a few levels".to_owned()));
+        };
+        let version = members.get("svc").and_then(Value::as_str).filter(|svc| svc.starts_with(VERSION_PREFIX))?;
+        let operation = members.get("op").and_then(Value::as_str).unwrap_or_default();
+        let is_request = operation == "request";
+        let id = uuid(&members).ok();
+        if version != VERSION {
+            let rule = format!("svc is not {VERSION}");
+            let code = DenyCode::UnsupportedVersion;
+            return Some(if is_request { Self::UnreadableRequest { id, code, rule } } else { Self::Unreadable(rule) });
+        }
+        let read = if content.len() > MAX_FRAME_BYTES {
+            Err(BrokenRule(format!("the frame is longer than {MAX_FRAME_BYTES} bytes")))
+        } else {
+            match operation {
+                "request" => AccessRequest::read(&members).map(Self::Request),
+                "grant" => AccessGrant::read(&members).map(|grant| Self::Grant(Box::new(grant))),
+                "deny" => AccessDenial::read(&members).map(Self::Denial),
+                "revoked" => AccessRevocation::read(&members).map(Self::Revocation),
+                _ => Err(BrokenRule("op is none of request, grant, deny and revoked".to_owned())),
+            }
+        };
+        Some(match read {
+            Ok(frame) => frame,
+            Err(BrokenRule(rule)) if is_request => Self::UnreadableRequest { id, code: DenyCode::InvalidRequest, rule },
+            Err(BrokenRule(rule)) => Self::Unreadable(rule),
+        })
+    }
+}
+
+fn text(members: &Map<String, Value>, name: &str, max_bytes: usize) -> Result<String, BrokenRule> {
+    optional_text(members, name, max_bytes)?.ok_or_else(|| BrokenRule::of(name, "is missing"))
+}
+
+fn optional_text(members: &Map<String, Value>, name: &str, max_bytes: usize) -> Result<Option<String>, BrokenRule> {
+    match members.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(text)) if !text.is_empty() && text.len() <= max_bytes => Ok(Some(text.clone())),
+        Some(_) => Err(BrokenRule::of(name, &format!("is no text of 1 to {max_bytes} bytes"))),
+    }
+}
+
+fn uuid(members: &Map<String, Value>) -> Result<String, BrokenRule> {
+    let id = text(members, "id", 36)?;
+    let is_digit = |(place, byte): (usize, u8)| match place {
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte),
+    };
+    let is_uuid = id.len() == 36 && id.bytes().enumerate().all(is_digit);
+    if is_uuid { Ok(id) } else { Err(BrokenRule::of("id", "is no UUID in lower case")) }
+}
+
+/// A DID URL with a fragment.
+fn did_url(members: &Map<String, Value>, name: &str) -> Result<String, BrokenRule> {
+    let url = text(members, name, MAX_URL_BYTES)?;
+    let is_url = url.starts_with("did:")
+        && url.split_once('#').is_some_and(|(did, fragment)| !did.contains(['?', '/']) && !fragment.is_empty())
+        && !url.chars().any(|one| one.is_control() || one.is_whitespace());
+    if is_url { Ok(url) } else { Err(BrokenRule::of(name, "is no DID URL with a fragment")) }
+}
+
+fn list<T>(
+    members: &Map<String, Value>,
+    name: &str,
+    max: usize,
+    item: impl Fn(&str) -> Option<T>,
+) -> Result<Option<Vec<T>>, BrokenRule> {
+    let wrong = || BrokenRule::of(name, &format!("is no list of at most {max} known texts"));
+    match members.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::Array(items)) if items.len() <= max => {
+            let read = items.iter().map(|one| one.as_str().and_then(&item)).collect::<Option<Vec<T>>>();
+            read.map(Some).ok_or_else(wrong)
+        }
+        Some(_) => Err(wrong()),
+    }
+}
+
+fn scopes(members: &Map<String, Value>) -> Result<Option<Vec<String>>, BrokenRule> {
+    let scopes = list(members, "scopes", MAX_SCOPES, |one| is_scope(one).then(|| one.to_owned()))?;
+    // One that is named twice is one.
+    Ok(scopes.map(|mut scopes| {
+        let mut seen = std::collections::BTreeSet::new();
+        scopes.retain(|scope| seen.insert(scope.clone()));
+        scopes
+    }))
+}
+
+impl AccessRequest {
+    fn read(members: &Map<String, Value>) -> Result<Self, BrokenRule> {
+        Ok(Self {
+            id: uuid(members)?,
+            endpoint: did_url(members, "endpoint")?,
+            scopes: scopes(members)?,
+            // A material of a later version is one that this endpoint does not need.
+            accept: list(members, "accept", MAX_SCOPES, |one| Some(Material::from_name(one)))?
+                .map(|named| named.into_iter().flatten().collect()),
+        })
+    }
+
+    /// The content of its message.
+    pub fn to_content(&self) -> String {
+        let mut frame = json!({"svc": VERSION, "op": "request", "id": self.id, "endpoint": self.endpoint});
+        if let Some(scopes) = &self.scopes {
+            frame["scopes"] = json!(scopes);
+        }
+        if let Some(accept) = &self.accept {
+            frame["accept"] = accept.iter().map(|one| one.as_str()).collect();
+        }
+        frame.to_string()
+    }
+}
+
+impl AccessGrant {
+    fn read(members: &Map<String, Value>) -> Result<Self, BrokenRule> {
+        let material = text(members, "material", MAX_TEXT_BYTES)?;
+        let secret = |name: &str, max: usize| text(members, name, max).map(MaterialSecret::new);
+        let material = match Material::from_name(&material) {
+            Some(Material::None) => GrantedMaterial::None,
+            Some(Material::Bearer) => {
+                if text(members, "token_type", MAX_TEXT_BYTES)? != "Bearer" {
+                    return Err(BrokenRule::of("token_type", "is not Bearer"));
+                }
+                GrantedMaterial::Bearer { token: secret("token", MAX_HEADER_BYTES)? }
+            }
+            Some(Material::Key) => GrantedMaterial::Key {
+                header: text(members, "header", MAX_TEXT_BYTES)?,
+                value: secret("value", MAX_HEADER_BYTES)?,
+            },
+            Some(Material::Credential) => {
+                if text(members, "presentation", MAX_TEXT_BYTES)? != "vp+jwt" {
+                    return Err(BrokenRule::of("presentation", "is not vp+jwt"));
+                }
+                GrantedMaterial::Credential {
+                    schema_id: text(members, "schema_id", MAX_TEXT_BYTES)?,
+                    issuer: text(members, "issuer", MAX_URL_BYTES)?,
+                }
+            }
+            None => return Err(BrokenRule::of("material", "is none of this version")),
+        };
+        let expires_at = match members.get("expires_at") {
+            Some(Value::Null) => None,
+            Some(Value::String(text)) => {
+                let end = timestamp::parse_rfc3339(text);
+                Some(end.ok_or_else(|| BrokenRule::of("expires_at", "is no instant"))?.seconds)
+            }
+            _ => return Err(BrokenRule::of("expires_at", "is neither an instant nor null")),
+        };
+        Ok(Self {
+            id: uuid(members)?,
+            endpoint: did_url(members, "endpoint")?,
+            url: text(members, "url", MAX_URL_BYTES)?,
+            scopes: scopes(members)?.ok_or_else(|| BrokenRule::of("scopes", "is missing"))?,
+            expires_at,
+            material,
+        })
+    }
+
+    /// The content of its message. Equal grants have equal texts.
+    pub fn to_content(&self) -> Zeroizing<String> {
+        let end = |seconds| timestamp::iso_millis(&timestamp::from_unix_nanos(i128::from(seconds) * 1_000_000_000));
+        let mut frame = json!({
+            "svc": VERSION,
+            "op": "grant",
+            "id": self.id,
+            "endpoint": self.endpoint,
+            "url": self.url,
+            "material": self.material.kind().as_str(),
+            "scopes": self.scopes,
+            "expires_at": self.expires_at.map(end),
+        });
+        let mut secret = None;
+        match &self.material {
+            GrantedMaterial::None => {}
+            GrantedMaterial::Bearer { token } => {
+                secret = Some(("token", token));
+                frame["token_type"] = json!("Bearer");
+            }
+            GrantedMaterial::Key { header, value } => {
+                secret = Some(("value", value));
+                frame["header"] = json!(header);
+            }
+            GrantedMaterial::Credential { schema_id, issuer } => {
+                frame["schema_id"] = json!(schema_id);
+                frame["issuer"] = json!(issuer);
+                frame["presentation"] = json!("vp+jwt");
+            }
+        }
+        let mut text = Zeroizing::new(frame.to_string());
+        if let Some((name, secret)) = secret {
+            // The secret never is a value of the tree, whose memory is not wiped.
+            let quoted = Zeroizing::new(serde_json::to_string(secret.expose_secret()).unwrap_or_default());
+            text.pop();
+            text.push_str(&format!(",\"{name}\":"));
+            text.push_str(&quoted);
+            text.push('}');
+        }
+        text
+    }
+}
+
+impl AccessDenial {
+    fn read(members: &Map<String, Value>) -> Result<Self, BrokenRule> {
+        let error = members.get("error").and_then(Value::as_object);
+        let error = error.ok_or_else(|| BrokenRule::of("error", "is no object"))?;
+        Ok(Self {
+            id: uuid(members)?,
+            endpoint: did_url(members, "endpoint").ok(),
+            code: DenyCode::from_name(&text(error, "code", MAX_TEXT_BYTES)?),
+            message: optional_text(error, "message", MAX_TEXT_BYTES)?.unwrap_or_default(),
+            retry_after: error.get("retry_after").and_then(Value::as_u64),
+        })
+    }
+
+    /// The content of its message.
+    pub fn to_content(&self) -> String {
+        let mut frame = json!({"svc": VERSION, "op": "deny", "id": self.id});
+        if let Some(endpoint) = &self.endpoint {
+            frame["endpoint"] = json!(endpoint);
+        }
+        frame["error"] = json!({"code": self.code.as_str(), "message": self.message});
+        if let Some(seconds) = self.retry_after {
+            frame["error"]["retry_after"] = json!(seconds);
+        }
+        frame.to_string()
+    }
+}
+
+impl AccessRevocation {
+    fn read(members: &Map<String, Value>) -> Result<Self, BrokenRule> {
+        Ok(Self {
+            id: uuid(members)?,
+            endpoint: did_url(members, "endpoint")?,
+            reason: optional_text(members, "reason", MAX_TEXT_BYTES)?,
+        })
+    }
+
+    /// The content of its message.
+    pub fn to_content(&self) -> String {
+        let mut frame = json!({"svc": VERSION, "op": "revoked", "id": self.id, "endpoint": self.endpoint});
+        if let Some(reason) = &self.reason {
+            frame["reason"] = json!(reason);
+        }
+        frame.to_string()
+    }
+}
+
+/// The message that carries a frame. An answer is in the thread of the request's message. `now` and `end` are in seconds since the epoch.
+pub fn frame_message(id: &str, content: &str, thread: Option<&str>, now: i64, end: Option<i64>) -> Message {
+    let message = BasicMessage { content: content.to_owned() }.to_message(id, now);
+    let message = Message { expires_time: end, ..message };
+    match thread {
+        Some(thread) => message.in_thread(thread),
+        None => message,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "018f4c5e-7a2b-4c3d-8e9f-0a1b2c3d4e5f";
+    const ENDPOINT: &str = "did:web:a.example#mcp";
+
+    fn grant(material: GrantedMaterial) -> AccessGrant {
+        AccessGrant {
+            id: ID.into(),
+            endpoint: ENDPOINT.into(),
+            url: "https://a.example/mcp".into(),
+            scopes: vec!["mcp:read".into()],
+            expires_at: Some(1_800_000_000),
+            material,
+        }
+    }
+
+    fn secret(text: &str) -> MaterialSecret {
+        MaterialSecret::new(text.to_owned())
+    }
+
+    #[test]
+    fn every_frame_is_read_as_it_is_written() {
+        let request = AccessRequest {
+            id: ID.into(),
+            endpoint: ENDPOINT.into(),
+            scopes: Some(vec!["mcp:read".into()]),
+            accept: Some(vec![Material::Bearer, Material::None]),
+        };
+        assert_eq!(AccessFrame::read(&request.to_content()), Some(AccessFrame::Request(request)));
+        for material in [
+            GrantedMaterial::None,
+            GrantedMaterial::Bearer { token: secret("a.b.c") },
+            GrantedMaterial::Key { header: "X-Key".into(), value: secret("a\"b\\c é") },
+            GrantedMaterial::Credential { schema_id: "7".into(), issuer: "did:web:issuer".into() },
+        ] {
+            let grant = grant(material);
+            let content = grant.to_content();
+            assert_eq!(AccessFrame::read(&content), Some(AccessFrame::Grant(Box::new(grant))), "{}", *content);
+        }
+        let denial = AccessDenial {
+            id: ID.into(),
+            endpoint: Some(ENDPOINT.into()),
+            code: DenyCode::RateLimited,
+            message: "too many".into(),
+            retry_after: Some(7),
+        };
+        assert_eq!(AccessFrame::read(&denial.to_content()), Some(AccessFrame::Denial(denial)));
+        let revocation = AccessRevocation { id: ID.into(), endpoint: ENDPOINT.into(), reason: None };
+        assert_eq!(AccessFrame::read(&revocation.to_content()), Some(AccessFrame::Revocation(revocation)));
+    }
+
+    #[test]
+    fn a_grant_shows_no_secret_in_formats_and_is_the_same_text_each_time() {
+        let granted = grant(GrantedMaterial::Bearer { token: secret("planted-secret") });
+        assert!(!format!("{granted:?}").contains("planted-secret"));
+        assert_eq!(
+            *granted.to_content(),
+            concat!(
+                r#"{"svc":"endpoint-access/1","op":"grant","id":"018f4c5e-7a2b-4c3d-8e9f-0a1b2c3d4e5f","#,
+                r#""endpoint":"did:web:a.example#mcp","url":"https://a.example/mcp","material":"bearer","scopes":["mcp:read"],"#,
+                r#""expires_at":"2027-01-15T08:00:00.000Z","token_type":"Bearer","token":"planted-secret"}"#
+            )
+        );
+    }
+
+    #[test]
+    fn texts_for_people_are_no_frames() {
+        for text in [
+            "hello",
+            "",
+            "{}",
+            r#"{"svc":"other/1"}"#,
+            r#"{"text":"see endpoint-access/1"}"#,
+            r#"{"svc":7,"text":"endpoint-access/1"}"#,
+            r#"see {"svc":"endpoint-access/1"}"#,
+            "{ this is endpoint-access/1, for people }",
+        ] {
+            assert_eq!(AccessFrame::read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_frame_that_cannot_be_read_is_no_text_either() {
+        let request = |change: fn(&mut Value)| {
+            let mut frame = json!({"svc": VERSION, "op": "request", "id": ID, "endpoint": ENDPOINT});
+            change(&mut frame);
+            AccessFrame::read(&frame.to_string())
+        };
+        let refused = |frame: Option<AccessFrame>| match frame {
+            Some(AccessFrame::UnreadableRequest { id, code, .. }) => (id.is_some(), code),
+            other => panic!("{other:?}"),
+        };
+        for (frame, expected) in [
+            (request(|frame| frame["endpoint"] = json!("did:web:a.example")), (true, DenyCode::InvalidRequest)),
+            (request(|frame| frame["endpoint"] = json!("https://a.example#mcp")), (true, DenyCode::InvalidRequest)),
+            (request(|frame| frame["endpoint"] = json!("did:web:a.example#a b")), (true, DenyCode::InvalidRequest)),
+            (request(|frame| frame["scopes"] = json!(["Not a scope"])), (true, DenyCode::InvalidRequest)),
+            (request(|frame| frame["scopes"] = json!(vec!["a"; 17])), (true, DenyCode::InvalidRequest)),
+            (request(|frame| frame["scopes"] = json!("a")), (true, DenyCode::InvalidRequest)),
+            (request(|frame| frame["accept"] = json!([7])), (true, DenyCode::InvalidRequest)),
+            (request(|frame| frame["more"] = json!("x".repeat(MAX_FRAME_BYTES))), (true, DenyCode::InvalidRequest)),
+            (request(|frame| frame["svc"] = json!("endpoint-access/2")), (true, DenyCode::UnsupportedVersion)),
+            (request(|frame| frame["id"] = json!("7")), (false, DenyCode::InvalidRequest)),
+            (request(|frame| frame["id"] = json!(ID.to_uppercase())), (false, DenyCode::InvalidRequest)),
+        ] {
+            assert_eq!(refused(frame), expected);
+        }
+        let readable = request(|frame| frame["unknown"] = json!({"a": 1}));
+        assert!(matches!(readable, Some(AccessFrame::Request(_))), "unknown members are ignored");
+        let later = request(|frame| frame["accept"] = json!(["gold", "none"]));
+        assert!(matches!(later, Some(AccessFrame::Request(request)) if request.accept == Some(vec![Material::None])));
+        let twice = request(|frame| frame["scopes"] = json!(["a", "a"]));
+        assert!(matches!(twice, Some(AccessFrame::Request(request)) if request.scopes == Some(vec!["a".to_owned()])));
+        let valid = grant(GrantedMaterial::Bearer { token: secret("t") }).to_content();
+        for (from, to) in [
+            ("\"Bearer\"", "\"MAC\""),
+            ("\"bearer\"", "\"gold\""),
+            (",\"token\":\"t\"", ""),
+            ("\"2027-01-15T08:00:00.000Z\"", "1800000000"),
+            ("\"expires_at\":\"2027-01-15T08:00:00.000Z\",", ""),
+            ("\"grant\"", "\"gift\""),
+            ("\"grant\"", "\"deny\""),
+            ("\"grant\",", "\"grant\",\"op\":\"grant\","),
+            ("\"t\"}", "\"t\""),
+            ("endpoint-access/1", "endpoint-access/2"),
+        ] {
+            let wrong = valid.replacen(from, to, 1);
+            assert_ne!(wrong, *valid, "{from}");
+            let read = AccessFrame::read(&wrong);
+            assert!(matches!(read, Some(AccessFrame::Unreadable(_))), "{wrong} is {read:?}");
+        }
+    }
+}
