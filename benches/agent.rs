@@ -20,9 +20,9 @@ use ed25519_dalek::{Signer, SigningKey};
 use serde_json::json;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use svc_agent::{
-    Agent, AgentConfig, AgentStore, BlockEvents, ChainConfig, CourierConfig, CredentialSettings, DidMethod,
-    EventsConfig, FlowSettings, HandledEvents, Notification, PeerSettings, PublicLocation, RotationPauses, StoreKey,
-    StoreKeys, StoreSettings,
+    AccessSettings, Agent, AgentConfig, AgentStore, BlockEvents, ChainConfig, CourierConfig, CredentialSettings,
+    DidMethod, EventsConfig, FlowSettings, HandledEvents, Notification, PeerSettings, PublicLocation, RotationPauses,
+    StoreKey, StoreKeys, StoreSettings,
     document::{DidDocument, DocumentKeys, ServiceChange, ServiceIdPath},
     log::{EntryKeys, SCID_PLACEHOLDER, encode_multikey, first_entry, next_entry},
 };
@@ -98,6 +98,7 @@ pub async fn launch_at(
         },
         peers,
         flows: FlowSettings::default(),
+        access: AccessSettings::default(),
     };
     Agent::launch(config).await.expect("an agent")
 }

@@ -120,7 +120,12 @@ async fn start_with(directory: &Path, settings: PeerSettings) -> (Agent, SocketA
     let location = PublicLocation::parse(&format!("http://localhost:{}", address.port())).expect("a location");
     let peers = PeerSettings { admission: PeerAdmission::Any, idle: Duration::from_secs(2), ..settings };
     let agent = launch_at(directory, None, location.clone(), HostPolicy::AllowPrivate, peers).await;
-    let api = PublicApi { keeper: agent.keeper().clone(), location, peers: agent.peers().clone() };
+    let api = PublicApi {
+        keeper: agent.keeper().clone(),
+        location,
+        peers: agent.peers().clone(),
+        access: agent.access().clone(),
+    };
     let front = ListenerConfig::for_local_network();
     listener::serve("public", socket, public_router(api), &front, CancellationToken::new()).expect("served");
     (agent, address)

@@ -43,6 +43,8 @@ pub mod span {
     pub const PEER_RECEIVE: &str = "peer_receive";
     /// A message to a peer.
     pub const PEER_SEND: &str = "peer_send";
+    /// A request of this agent for access to an endpoint of a peer.
+    pub const REQUEST_ACCESS: &str = "request_access";
     /// Fetch and verification of one DID Document.
     pub const RESOLVE_DID: &str = "resolve_did";
 }

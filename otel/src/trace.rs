@@ -302,6 +302,11 @@ pub fn peer_send_span(protocol: &'static str) -> Span {
     )
 }
 
+/// Opens the span of a request for access to an endpoint of a peer, by the beginning of a hash of its DID.
+pub fn access_request_span(peer: &str) -> Span {
+    tracing::info_span!(span::REQUEST_ACCESS, { attribute::PEER } = peer, { attribute::PEER_OUTCOME } = Empty)
+}
+
 /// Records the peer of the current message, by the beginning of a hash of its DID, and the protocol of a received one.
 pub fn record_peer(hash: &str, protocol: Option<&'static str>) {
     let span = Span::current();

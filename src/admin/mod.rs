@@ -1,6 +1,8 @@
 //! The agent's two HTTP surfaces: the admin API for its owner, and the public files of its DID. Each route parses the request, asks one
 //! handle and shapes the answer.
 
+mod access;
+mod access_bodies;
 mod agent_info;
 mod answer;
 mod api;

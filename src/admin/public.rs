@@ -11,11 +11,12 @@ use axum::{
     routing::get,
 };
 use http_body_util::BodyExt;
-use svc_agent::{KeeperHandle, PeerService, PeerTransport, PublicLocation, PublishedFile};
+use svc_agent::{AccessGranterHandle, KeeperHandle, PeerService, PeerTransport, PublicLocation, PublishedFile};
 use svc_net::{
     didcomm::{InboundDoor, PostBody},
     websocket::server::is_upgrade,
 };
+use svc_wire::endpoint_access::{DOCUMENT_FILE, JWKS_FILE, REVOKED_FILE};
 
 use super::answer::set_header;
 
@@ -28,12 +29,15 @@ pub struct PublicApi {
     pub location: PublicLocation,
     /// Takes messages of peers.
     pub peers: PeerService,
+    /// The conditions of access, the keys of tokens, and the revoked grants.
+    pub access: AccessGranterHandle,
 }
 
 /// The state of a request.
 #[derive(Clone)]
 struct PublicState {
     keeper: KeeperHandle,
+    access: AccessGranterHandle,
     door: InboundDoor<PeerService>,
     transports: Arc<[PeerTransport]>,
 }
@@ -45,10 +49,18 @@ pub fn public_router(api: PublicApi) -> Router {
     let settings = api.peers.settings();
     let state = PublicState {
         keeper: api.keeper,
+        access: api.access,
         transports: settings.transports.clone().into(),
         door: InboundDoor::new(api.peers.clone(), settings.inbound_limits()),
     };
-    let router = Router::new().route(&document, get(did_document)).route(&log, get(did_log));
+    let [conditions, keys, revoked] =
+        [DOCUMENT_FILE, JWKS_FILE, REVOKED_FILE].map(|file| format!("{}/{file}", api.location.url_path("")));
+    let router = Router::new()
+        .route(&document, get(did_document))
+        .route(&log, get(did_log))
+        .route(&conditions, get(access_conditions))
+        .route(&keys, get(access_keys))
+        .route(&revoked, get(revoked_grants));
     router.route(&base, get(open_socket).post(take_message)).fallback(presentation).with_state(state)
 }
 
@@ -92,6 +104,35 @@ async fn did_document(State(api): State<PublicState>, request: Request) -> Respo
 
 async fn did_log(State(api): State<PublicState>, request: Request) -> Response {
     serve_file(api.keeper.published().did_log.as_ref(), "text/jsonl", request.headers())
+}
+
+/// The material that each endpoint needs.
+async fn access_conditions(State(api): State<PublicState>, request: Request) -> Response {
+    serve_file(api.access.document_file().as_ref(), "application/json", request.headers())
+}
+
+/// The keys of tokens, for verifiers without a resolver of DIDs.
+async fn access_keys(State(api): State<PublicState>, request: Request) -> Response {
+    serve_file(api.access.jwks_file().as_ref(), "application/jwk-set+json", request.headers())
+}
+
+/// The grants that were taken back. Without the store there is none: an older list could lack the newest.
+async fn revoked_grants(State(api): State<PublicState>, request: Request) -> Response {
+    match api.access.revoked_file().await {
+        Ok(file) => {
+            let mut response = serve_file(file.as_ref(), "application/json", request.headers());
+            if file.is_some() {
+                set_header(&mut response, header::CACHE_CONTROL, "max-age=30");
+            }
+            response
+        }
+        Err(error) => {
+            tracing::warn!(%error, "the list of revoked grants cannot be read");
+            let mut response = StatusCode::SERVICE_UNAVAILABLE.into_response();
+            set_header(&mut response, header::RETRY_AFTER, "5");
+            response
+        }
+    }
 }
 
 /// The presentations of the document, and the credentials of its schemas.

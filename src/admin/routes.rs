@@ -29,7 +29,7 @@ use utoipa::openapi::{
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use super::{
-    agent_info,
+    access, agent_info,
     answer::{no_store, refuse},
     api::AdminApi,
     caller::{Caller, Peer},
@@ -84,6 +84,11 @@ fn described_routes() -> OpenApiRouter<AdminApi> {
         .routes(routes!(flows::reject_flow))
         .routes(routes!(flows::resend_flow))
         .routes(routes!(flows::end_flow))
+        .routes(routes!(access::request_access))
+        .routes(routes!(access::list_grants))
+        .routes(routes!(access::revoke_grant))
+        .routes(routes!(access::void_tokens))
+        .routes(routes!(access::rotate_key))
         .routes(routes!(export::export))
         .routes(routes!(events::list_dead_letters))
         .routes(routes!(events::remove_dead_letter))

@@ -117,7 +117,12 @@ impl AgentServer {
             }
         };
         serving.spawn(serve_address(listeners.admin, api, config.listener.clone()));
-        let files = public_router(PublicApi { keeper: agent.keeper().clone(), location, peers: agent.peers().clone() });
+        let files = public_router(PublicApi {
+            keeper: agent.keeper().clone(),
+            location,
+            peers: agent.peers().clone(),
+            access: agent.access().clone(),
+        });
         let served = listener::serve("public", listeners.public, files, &config.listener, stop_public.clone())?;
         serving.spawn(async move { AbortOnDropHandle::new(served).await.map_err(std::io::Error::other) });
         Ok(Self { agent, admin, public, stop_admin, stop_public, serving, socket })

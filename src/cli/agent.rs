@@ -1,5 +1,6 @@
 //! `svc agent`: the agent, configured by the environment, and the commands of its machine.
 
+mod access;
 mod check;
 mod flows;
 pub(super) mod init;
@@ -17,8 +18,10 @@ use anyhow::{Context, bail};
 use bytes::Bytes;
 use clap::Subcommand;
 use serde_json::{Value, json};
-use svc_agent::{AgentStore, recover_log};
+use svc_agent::{AccessGranterHandle, AgentStore, recover_log};
 use svc_net::{fetch::BoundedFetcher, host_policy::HostPolicy};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::task::AbortOnDropHandle;
 
 use self::local_api::LocalApi;
 use super::output::{OutputForm, print_content, print_json, print_line};
@@ -52,6 +55,11 @@ pub enum AgentCommand {
     Flows {
         #[command(subcommand)]
         command: flows::FlowCommand,
+    },
+    /// The access that peers have to endpoints of the DID.
+    Access {
+        #[command(subcommand)]
+        command: access::AccessCommand,
     },
     /// Gives the running agent other keys.
     Rotate {
@@ -175,6 +183,7 @@ pub(super) async fn run(
         Some(AgentCommand::Webhooks { command }) => run_webhooks(&local()?, command, as_json).await,
         Some(AgentCommand::Credential { command }) => run_credentials(&local()?, command, as_json).await,
         Some(AgentCommand::Flows { command }) => flows::run(&local()?, command, as_json).await,
+        Some(AgentCommand::Access { command }) => access::run(&local()?, command, as_json).await,
         Some(AgentCommand::Rotate { kind, reissue, compromised }) => {
             let mut body = json!({"kind": kind.as_str()});
             for (name, flag) in [("reissue", reissue), ("compromised", compromised)] {
@@ -300,6 +309,17 @@ async fn read_log(source: &str) -> anyhow::Result<Bytes> {
     Ok(Bytes::from(std::fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?))
 }
 
+/// Reads the conditions of access again at each SIGHUP. Fails when no signal handler can be installed.
+fn reload_access_at_hang_ups(access: AccessGranterHandle) -> anyhow::Result<AbortOnDropHandle<()>> {
+    let mut hang_ups = signal(SignalKind::hangup())?;
+    Ok(AbortOnDropHandle::new(tokio::spawn(async move {
+        while hang_ups.recv().await.is_some() {
+            // The granter reports the problems of a bad file.
+            let _ = access.reload().await;
+        }
+    })))
+}
+
 /// Time that the actors and the store get after the last answer.
 const STOP_TIME: Duration = Duration::from_secs(8);
 
@@ -330,6 +350,7 @@ async fn serve(settings: AgentSettings) -> anyhow::Result<()> {
     let did = server.did();
     tracing::info!(did, admin = %server.admin, public = %server.public, "serving the agent");
     front.warn_of_clear_text(server.admin);
+    let _access = reload_access_at_hang_ups(server.agent.access().clone())?;
     let reason = tokio::select! {
         () = &mut stop => None,
         reason = server.wait_until_ended() => Some(reason),

@@ -6,9 +6,9 @@ use anyhow::Context;
 use heck::ToShoutySnakeCase;
 use serde_json::{Map, Value, json};
 use svc_agent::{
-    Agent, AgentConfig, ChainConfig, ClaimTexts, CourierConfig, CredentialKind, CredentialMode, CredentialSettings,
-    CredentialState, DidMethod, EventsConfig, FlowSettings, HandledEvents, LoginRules, PeerSettings, PublicLocation,
-    Refusal, RotationPauses, StoreKey, StoreKeys, StoreSettings, WebhookSecrets,
+    AccessSettings, Agent, AgentConfig, ChainConfig, ClaimTexts, CourierConfig, CredentialKind, CredentialMode,
+    CredentialSettings, CredentialState, DidMethod, EventsConfig, FlowSettings, HandledEvents, LoginRules,
+    PeerSettings, PublicLocation, Refusal, RotationPauses, StoreKey, StoreKeys, StoreSettings, WebhookSecrets,
 };
 use svc_devnet::{
     Devnet,
@@ -48,6 +48,8 @@ pub struct LocalAgentConfig {
     pub peers: PeerSettings,
     /// Their flows, but for the claims that they ask for.
     pub flows: FlowSettings,
+    /// Their access, by their places; that of the default for the others.
+    pub access: Vec<AccessSettings>,
 }
 
 /// The receiver of an agent's events.
@@ -314,6 +316,7 @@ async fn start(
         },
         peers: config.peers.clone(),
         flows: FlowSettings { claim_texts, published_schemas: presented_schemas(config), ..config.flows.clone() },
+        access: config.access.get(place).cloned().unwrap_or_default(),
     };
     AgentServer::start(agent, server, listeners).await
 }

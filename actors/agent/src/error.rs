@@ -1,6 +1,7 @@
 //! Refused requests: the error envelope of the admin API.
 
 use serde_json::{Value, json};
+use svc_didcomm::protocol::endpoint_access::DenyCode;
 
 /// The code of a refusal. Each has one HTTP status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,6 +36,12 @@ pub enum RefusalCode {
     PeerNotAuthorized,
     /// The registry or an issuer's server does not answer, so that nothing can be decided.
     ResolverUnavailable,
+    /// A peer denies access to its endpoint.
+    AccessDenied,
+    /// No endpoint of a peer takes messages.
+    PeerUnreachable,
+    /// A peer does not answer in time.
+    PeerUnanswered,
     /// Another entry has this id.
     DuplicateId,
     /// The agent manages its DIDComm entry itself.
@@ -68,6 +75,9 @@ impl RefusalCode {
             Self::NotAuthorized => ("NOT_AUTHORIZED", 409),
             Self::PeerNotAuthorized => ("PEER_NOT_AUTHORIZED", 409),
             Self::ResolverUnavailable => ("RESOLVER_UNAVAILABLE", 503),
+            Self::AccessDenied => ("ACCESS_DENIED", 409),
+            Self::PeerUnreachable => ("PEER_UNREACHABLE", 502),
+            Self::PeerUnanswered => ("PEER_UNANSWERED", 504),
             Self::DuplicateId => ("DUPLICATE_ID", 409),
             Self::DidCommEntry => ("DIDCOMM_ENTRY", 409),
             Self::LinkedPresentationEntry => ("LINKED_VP_ENTRY", 409),
@@ -129,12 +139,30 @@ pub struct Refusal {
     pub waiting: Vec<AgentPart>,
     /// Seconds after which a repetition may succeed.
     pub retry_after: Option<u64>,
+    /// The denial of a peer, for [`RefusalCode::AccessDenied`].
+    pub denial: Option<DenialDetails>,
+}
+
+/// The denial of a peer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DenialDetails {
+    /// Its code.
+    pub code: DenyCode,
+    /// Seconds after which the peer wants to be asked again.
+    pub retry_after: Option<u64>,
 }
 
 impl Refusal {
     /// A refusal without details.
     pub fn new(code: RefusalCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), violations: Vec::new(), waiting: Vec::new(), retry_after: None }
+        Self {
+            code,
+            message: message.into(),
+            violations: Vec::new(),
+            waiting: Vec::new(),
+            retry_after: None,
+            denial: None,
+        }
     }
 
     /// A refusal of one member of a body.
@@ -158,6 +186,12 @@ impl Refusal {
         }
         if !self.waiting.is_empty() {
             error["details"]["waiting"] = self.waiting.iter().map(|part| part.as_str()).collect();
+        }
+        if let Some(denial) = &self.denial {
+            error["details"]["code"] = json!(denial.code.as_str());
+            if let Some(seconds) = denial.retry_after {
+                error["details"]["retryAfter"] = json!(seconds);
+            }
         }
         json!({"error": error})
     }

@@ -4,6 +4,9 @@
 //! This crate is no HTTP server: a front end parses requests, asks a handle and shapes the answer. Each actor has a folder; the
 //! decisions are in code without I/O and clock.
 
+mod access;
+mod access_asker;
+mod access_granter;
 mod account_write;
 mod boot;
 mod chain_link;
@@ -36,6 +39,8 @@ mod token;
 mod trust_watch;
 mod watcher;
 
+pub use access::{AccessSettings, TermsFileError};
+pub use access_granter::{AccessGranterHandle, RevokedSelection};
 pub use boot::{Agent, AgentBootError, AgentConfig, EventsConfig, OtherPublicLog};
 pub use chain_link::{ChainAccess, ChainConfig, ChainError, ChainLinkHandle, ChainLinkState, OlderStore};
 pub use courier::{CourierConfig, CourierHandle, InvalidWebhookSecret, WebhookSecrets};
@@ -44,7 +49,7 @@ pub use credentials::{
     IssueRequest, PassReport, claims_for, texts_without_property,
 };
 pub use delivery::DeliveryHandle;
-pub use error::{AgentPart, Refusal, RefusalCode, Violation};
+pub use error::{AgentPart, DenialDetails, Refusal, RefusalCode, Violation};
 pub use flows::{
     FlowCall, FlowFormat, FlowRequest, FlowService, FlowSettings, FlowStateChange, ShownFlow, ValidationTerms,
 };
@@ -55,20 +60,26 @@ pub use keeper::{
     recover_log,
 };
 pub use notification::{Notification, NotificationMaker};
-pub use peers::{InvitationRequest, PeerAdmission, PeerService, PeerSettings, PeerTransport, SentInvitation};
+pub use peers::{
+    InvitationRequest, PeerAccessRequest, PeerAdmission, PeerService, PeerSettings, PeerTransport, SentInvitation,
+};
 pub use resolution::{ResolutionHandle, ResolutionPhase, ResolutionReport};
 pub use rotation::{RotationAnswer, RotationHandle, RotationKind, RotationPauses, RotationRequest};
 pub use setup::{Setup, SetupOptions, SetupStep, StepActor, StepState};
 pub use store::{
-    AgentStore, AgentStoreError, BasicMessageFilter, BlockEvents, ConnectionFilter, ConnectionRole, CredentialKind,
-    CredentialState, DeadLetter, EventGap, ExchangeFilter, ExchangeState, ExportError, FlowFilter, HeadFile,
-    ImportError, ImportReport, MessageRole, OutboxEvent, OutboxSizes, PublishedHead, ResolutionProgress, RotationPhase,
-    SealingError, StoreExport, StoreKey, StoreKeys, StoreSettings, StoredBasicMessage, StoredChain, StoredConnection,
-    StoredCredential, StoredExchange, Verdict, has_export_end, import_store,
+    AccessGrantFilter, AgentStore, AgentStoreError, BasicMessageFilter, BlockEvents, ConnectionFilter, ConnectionRole,
+    CredentialKind, CredentialState, DeadLetter, EventGap, ExchangeFilter, ExchangeState, ExportError, FlowFilter,
+    GrantState, HeadFile, ImportError, ImportReport, MessageRole, OutboxEvent, OutboxSizes, PublishedHead,
+    ResolutionProgress, RotationPhase, SealingError, StoreExport, StoreKey, StoreKeys, StoreSettings,
+    StoredBasicMessage, StoredChain, StoredConnection, StoredCredential, StoredExchange, StoredGrant, Verdict,
+    has_export_end, import_store,
 };
 pub use svc_didcomm::{
     flow::{ConnectionState as FlowConnectionState, FlowState, Side as FlowSide},
-    protocol::PROTOCOLS,
+    protocol::{
+        PROTOCOLS,
+        endpoint_access::{AccessGrant as PeerGrant, GrantedMaterial, MaterialSecret},
+    },
 };
 pub use token::{AccessToken, LoginChallenge, LoginProof, LoginRules, TokenCheck, TokenIssuerHandle};
 pub use watcher::{HandledEvents, WatcherHandle, WatcherState};

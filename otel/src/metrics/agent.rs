@@ -218,3 +218,36 @@ pub fn record_flow_session_cost(cost: u64) {
     )
     .add(cost, []);
 }
+
+/// Records the answer to a peer's request for access: `granted`, or the code of the denial.
+pub fn record_access_answer(outcome: &'static str) {
+    instrument!(Counter, "svc_agent_access_answers_total", "Answers to requests of peers for access, by outcome.")
+        .increment([("outcome", outcome)]);
+}
+
+/// Records the number of valid grants of access.
+pub fn record_access_active(grants: u64) {
+    instrument!(Gauge, "svc_agent_access_grants", "Grants of access that are valid.").set(grants, []);
+}
+
+/// Records grants that were taken back.
+pub fn record_access_revocations(grants: usize) {
+    instrument!(Counter, "svc_agent_access_revocations_total", "Grants of access that were taken back.")
+        .add(u64::try_from(grants).unwrap_or(u64::MAX), []);
+}
+
+/// Records a request of this agent for access to an endpoint of a peer.
+pub fn record_access_request(outcome: &'static str, took: Duration) {
+    instrument!(
+        DurationHistogram,
+        "svc_agent_access_request_seconds",
+        "Seconds a request for access to a peer's endpoint took, by outcome."
+    )
+    .record(took, [("outcome", outcome)]);
+}
+
+/// Records a frame of a peer that was dropped, by reason.
+pub fn record_access_drop(reason: &'static str) {
+    instrument!(Counter, "svc_agent_access_drops_total", "Frames about access that were dropped, by reason.")
+        .increment([("reason", reason)]);
+}

@@ -20,6 +20,7 @@ pub use actors::{
     record_actor_restart, record_mailbox_depth, record_message_duration, record_message_rejected, record_message_wait,
 };
 pub use agent::{
+    record_access_active, record_access_answer, record_access_drop, record_access_request, record_access_revocations,
     record_admin_request, record_agent_store, record_credential_anchor, record_credentials_waiting,
     record_document_size, record_document_version, record_flow_blocked, record_flow_completed,
     record_flow_session_cost, record_flow_sessions, record_flow_step, record_flows, record_login, record_peer_message,

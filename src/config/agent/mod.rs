@@ -1,5 +1,6 @@
 //! The variables of `svc agent`.
 
+mod access;
 mod account;
 mod credentials;
 mod events;
@@ -55,6 +56,7 @@ pub fn read_agent(environment: &impl Environment, secrets: &mut ProcessSecrets) 
     let flows = flows::read_flows(&mut reader, claim_texts);
     let events = read_events(&mut reader, secrets, &mut warnings);
     let peers = peers::read_peers(&mut reader);
+    let access = access::read_access(&mut reader);
     let policy = hosts.unwrap_or(HostPolicy::PublicOnly);
     let admin = read_admin(&mut reader, policy);
     let location = read_location(&mut reader, policy);
@@ -71,13 +73,13 @@ pub fn read_agent(environment: &impl Environment, secrets: &mut ProcessSecrets) 
     check_ports(&mut reader, admin.as_ref(), public_bind, public_port);
     let listener = read_listener(&mut reader);
     let server = (admin, location, public_bind, public_port, listener);
-    match (hosts, store, chain, credentials, (events, peers, flows), server, method, pre_rotation) {
+    match (hosts, store, chain, credentials, (events, peers, flows, access), server, method, pre_rotation) {
         (
             Some(hosts),
             Some(StoppedAgent { store, paths }),
             Some(chain),
             Some((credentials, _)),
-            (Some(events), Some(peers), Some(flows)),
+            (Some(events), Some(peers), Some(flows), Some(access)),
             (Some(admin), Some(location), Some(public_bind), Some(public_port), Some(listener)),
             Some(method),
             Some(pre_rotation),
@@ -97,6 +99,7 @@ pub fn read_agent(environment: &impl Environment, secrets: &mut ProcessSecrets) 
                 events,
                 peers,
                 flows,
+                access,
             },
             server: AgentServerConfig {
                 admin: admin.admin,

@@ -344,6 +344,7 @@ async fn the_description_names_the_routes_as_they_answer() {
         "getReadiness",
         "getSetup",
         "issueCredential",
+        "listAccessGrants",
         "listBasicMessages",
         "listConnections",
         "listCredentialExchanges",
@@ -361,8 +362,11 @@ async fn the_description_names_the_routes_as_they_answer() {
         "rejectFlow",
         "removeDeadLetter",
         "removeLinkedCredential",
+        "requestAccess",
         "resendFlow",
         "retryDeadLetter",
+        "revokeAccessGrant",
+        "rotateAccessKey",
         "rotateKeys",
         "sendBasicMessage",
         "sendInvitation",
@@ -371,6 +375,7 @@ async fn the_description_names_the_routes_as_they_answer() {
         "token",
         "updateServiceEndpoint",
         "validateFlow",
+        "voidAccessTokens",
     ];
     assert_eq!(operations, expected);
     let page = request("GET", &format!("{}/docs", server.admin)).send().await.expect("answered");

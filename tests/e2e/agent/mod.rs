@@ -1,5 +1,6 @@
 //! The agent's admin API and the public files of its DID, over real sockets.
 
+mod access;
 mod admin_routes;
 mod agent_process;
 mod events;
@@ -34,8 +35,9 @@ use svc::{
     listener::{self, ListenerConfig},
 };
 use svc_agent::{
-    Agent, AgentBootError, AgentConfig, ChainConfig, CredentialSettings, DidMethod, EventsConfig, FlowSettings,
-    HandledEvents, LoginRules, PeerSettings, PublicLocation, RotationPauses, StoreKey, StoreKeys, StoreSettings,
+    AccessSettings, Agent, AgentBootError, AgentConfig, ChainConfig, CredentialSettings, DidMethod, EventsConfig,
+    FlowSettings, HandledEvents, LoginRules, PeerSettings, PublicLocation, RotationPauses, StoreKey, StoreKeys,
+    StoreSettings,
 };
 use svc_net::host_policy::HostPolicy;
 use svc_pipeline::{ChainExpectation, FeePolicy, JournalPlace};
@@ -202,6 +204,7 @@ impl AgentServer {
             events,
             peers,
             flows: FlowSettings::default(),
+            access: AccessSettings::default(),
         };
         let agent = Agent::launch(config).await?;
         let trusted = if is_corporation { Vec::new() } else { vec!["127.0.0.0/8".parse().expect("a network")] };
@@ -215,7 +218,12 @@ impl AgentServer {
         tokio::spawn(serve_address(admin_listener, api.clone(), ListenerConfig::for_local_network()));
         let socket = bind_socket(&directory.join("agent.sock")).expect("a socket");
         tokio::spawn(serve_socket(socket, api.clone()));
-        let files = public_router(PublicApi { keeper: agent.keeper().clone(), location, peers: agent.peers().clone() });
+        let files = public_router(PublicApi {
+            keeper: agent.keeper().clone(),
+            location,
+            peers: agent.peers().clone(),
+            access: agent.access().clone(),
+        });
         let front = ListenerConfig::for_local_network();
         listener::serve("public", public_listener, files, &front, api.shutdown_token()).expect("served");
         Ok(Self { agent, admin, public, api })

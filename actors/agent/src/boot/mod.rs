@@ -15,6 +15,8 @@
 //! ├── flow_directory      starts and ends the sessions of flows, and has participants read
 //! ├── flow_sessions
 //! │   └── flow_session/<id>   one flow with work: its steps, one after the other
+//! ├── access_granter    decides about requests for access, and takes grants back
+//! ├── access_asker      requests for access to endpoints of peers, and their grants
 //! ├── chain_link        finds the chain, and then starts the rest
 //! ├── journal, signer, confirmer, node_link   the write pipeline of the agent's account
 //! └── registry_watcher  registry events, each stored once and in order
@@ -39,17 +41,20 @@ use svc_net::{
     host_policy::HostPolicy,
     upstream::{UpstreamEndpoints, UpstreamError, UpstreamKind, UpstreamOrigins},
 };
-use svc_wire::block_subscription::SubscriptionScope;
+use svc_wire::{block_subscription::SubscriptionScope, endpoint_access::AccessDocument};
 use tokio::sync::Mutex;
 
 pub use self::older_log::OtherPublicLog;
 use self::older_log::check_public_log;
 use crate::{
+    access::{AccessOwner, AccessSettings, TermsFileError},
+    access_asker::AccessAskerHandle,
+    access_granter::{AccessGranterHandle, GranterParts},
     chain_link::{ChainAccess, ChainConfig, ChainError, ChainLinkHandle, ChainLinkState, ChainUsers, OwnWrites},
     courier::{CourierConfig, CourierHandle},
     credentials::{CredentialHandle, CredentialKeeperArgs, CredentialSettings, IssuerParts},
     delivery::{Delivery, DeliveryHandle},
-    document::ManagedEntries,
+    document::{AccessEntries, ManagedEntries},
     error::{AgentPart, Refusal, RefusalCode},
     flow_directory::FlowDirectory,
     flows::{ClaimSources, FlowHearing, FlowParts, FlowService, FlowSettings, HearingParts},
@@ -104,6 +109,8 @@ pub struct AgentConfig {
     pub peers: PeerSettings,
     /// Flows with them.
     pub flows: FlowSettings,
+    /// Access of peers to endpoints, and to those of peers.
+    pub access: AccessSettings,
 }
 
 /// The registry events of an agent, and their receiver.
@@ -150,6 +157,9 @@ pub enum AgentBootError {
     /// The chain cannot be used.
     #[error(transparent)]
     Chain(Arc<ChainError>),
+    /// The file of the conditions of access cannot be used.
+    #[error("ENDPOINT_ACCESS_FILE: {0}")]
+    AccessFile(#[from] TermsFileError),
     /// The origins of the indexer cannot be used.
     #[error(transparent)]
     Indexer(#[from] UpstreamError),
@@ -206,13 +216,22 @@ impl Agent {
             resolution: resolution.clone(),
             method: config.method,
             location: config.location,
-            managed: ManagedEntries { admin_api: config.admin_api, messaging: config.peers.endpoint_uris(&base_url) },
+            managed: ManagedEntries {
+                admin_api: config.admin_api,
+                messaging: config.peers.endpoint_uris(&base_url),
+                // The keys are those of the store.
+                access: config
+                    .access
+                    .is_published()
+                    .then(|| AccessEntries { url: AccessDocument::url(&base_url), keys: Vec::new() }),
+            },
             pre_rotation: config.pre_rotation,
             hosts: config.hosts,
             head,
         };
         let (keeper, keeper_child) = KeeperHandle::prepare(args).await?;
         check_public_log(&keeper.published()).await?;
+        let owner = AccessOwner::open(config.access, &base_url, store.clone(), keeper.clone())?;
         let did = keeper.published().document.did().to_owned();
         let mut children = vec![guard_child, keeper_child];
         let tokens = config.logins.map(|rules| {
@@ -265,6 +284,21 @@ impl Agent {
             max_per_peer: config.flows.per_peer,
             directory: flow_directory.clone(),
         });
+        let (access, access_child) = AccessGranterHandle::child_spec(GranterParts {
+            owner,
+            keeper: keeper.clone(),
+            store: store.clone(),
+            guard: guard.clone(),
+            gate: gate.clone(),
+            outbox_changed: {
+                let directory = directory.clone();
+                Arc::new(move || directory.outbox_changed())
+            },
+            courier: courier.clone(),
+            limits: config.peers.limits(max_events),
+        });
+        let (asker, asker_child) = AccessAskerHandle::child_spec();
+        children.extend([access_child, asker_child]);
         let peers = PeerService::new(PeerParts {
             settings: config.peers,
             store: store.clone(),
@@ -276,6 +310,8 @@ impl Agent {
             courier: courier.clone(),
             client: OutboundClient::new(config.hosts)?,
             flows: hearing.clone(),
+            access,
+            asker,
             max_events,
         });
         children.push(ChildSpec::supervisor(&sessions, || SupervisorSpec::one_for_one(Vec::new())));
@@ -378,6 +414,11 @@ impl Agent {
     /// The peers.
     pub fn peers(&self) -> &PeerService {
         &self.0.peers
+    }
+
+    /// The grants of access to endpoints of the agent.
+    pub fn access(&self) -> &AccessGranterHandle {
+        self.0.peers.access()
     }
 
     /// The flows.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use svc_trust::digest::canonical_json;
 
-use super::service_entry::ServiceEntry;
+use super::{access_entries::AccessEntries, service_entry::ServiceEntry};
 
 /// Largest document, in bytes of canonical JSON.
 pub const MAX_DOCUMENT_BYTES: usize = 65_536;
@@ -24,6 +24,8 @@ pub struct ManagedEntries {
     pub admin_api: Option<String>,
     /// Endpoints for messages of peers, in their order.
     pub messaging: Vec<String>,
+    /// The requirements of endpoints, and the keys of tokens; none while the agent grants no access by conditions.
+    pub access: Option<AccessEntries>,
 }
 
 /// The public keys of a document, as Multikey texts.
@@ -99,7 +101,7 @@ impl DidDocument {
 
     /// Returns the document with the entries of the settings and no others of their types.
     pub fn with_managed(&self, managed: &ManagedEntries) -> Self {
-        let document = self.with_admin_api(managed.admin_api.as_deref());
+        let document = self.with_admin_api(managed.admin_api.as_deref()).with_access(managed.access.as_ref());
         let did = document.did();
         let wanted = managed.messaging.iter().enumerate().map(|(index, uri)| ServiceEntry {
             id: format!("{did}#{MESSAGING_FRAGMENT}-{index}"),

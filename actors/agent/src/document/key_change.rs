@@ -9,6 +9,7 @@
 use serde_json::{Value, json};
 use svc_net::did::check_own_document;
 
+use super::access_entries::DELEGATION;
 use super::did_document::{DidDocument, DocumentKeys, MAX_DOCUMENT_BYTES, multikey_method};
 use crate::error::{Refusal, RefusalCode};
 
@@ -61,7 +62,7 @@ impl KeyChange {
                 relations.assertion.retain(|id| !methods.contains(id));
             }
             Self::Replace(keys) => {
-                relations = KeyRelations::only(KeyPairIds::new(&did, keys));
+                relations = relations.only(KeyPairIds::new(&did, keys));
                 added = vec![&keys.signing, &keys.agreement];
             }
             Self::ReplaceAgreement(key) => {
@@ -106,6 +107,8 @@ struct KeyRelations {
     authentication: Vec<String>,
     assertion: Vec<String>,
     agreement: Vec<String>,
+    /// The keys of tokens, which a rotation leaves as they are.
+    delegation: Vec<String>,
 }
 
 impl KeyRelations {
@@ -115,12 +118,12 @@ impl KeyRelations {
             members.into_iter().flatten().filter_map(|id| id.as_str().map(str::to_owned)).collect()
         };
         let (authentication, assertion) = (ids("authentication"), ids("assertionMethod"));
-        Self { authentication, assertion, agreement: ids("keyAgreement") }
+        Self { authentication, assertion, agreement: ids("keyAgreement"), delegation: ids(DELEGATION) }
     }
 
-    fn only(pair: KeyPairIds) -> Self {
+    fn only(self, pair: KeyPairIds) -> Self {
         let KeyPairIds { signing, agreement } = pair;
-        Self { authentication: vec![signing.clone()], assertion: vec![signing], agreement: vec![agreement] }
+        Self { authentication: vec![signing.clone()], assertion: vec![signing], agreement: vec![agreement], ..self }
     }
 
     fn has(&self, pair: &KeyPairIds) -> bool {
@@ -130,7 +133,8 @@ impl KeyRelations {
     }
 
     fn names(&self, id: &str) -> bool {
-        [&self.authentication, &self.assertion, &self.agreement].into_iter().flatten().any(|named| named == id)
+        let relations = [&self.authentication, &self.assertion, &self.agreement, &self.delegation];
+        relations.into_iter().flatten().any(|named| named == id)
     }
 
     /// Each relation with the member of a pair that it concerns.

@@ -1,5 +1,6 @@
 //! The DID Document and the changes of its service entries and keys. Pure.
 
+mod access_entries;
 mod did_document;
 mod key_change;
 mod service_endpoint;
@@ -8,6 +9,7 @@ mod service_id;
 #[cfg(test)]
 mod tests;
 
+pub use access_entries::AccessEntries;
 pub use did_document::{DidDocument, DocumentKeys, LINKED_PRESENTATION_TYPE, MAX_DOCUMENT_BYTES, ManagedEntries};
 pub use key_change::KeyChange;
 pub use service_entry::{ServiceChange, ServiceEntry, ServiceUpdate};

@@ -37,7 +37,7 @@ impl ServiceIdPath {
     pub fn resolve_new(&self, did: &str) -> Result<String, Refusal> {
         let id = self.resolve(did)?;
         if is_reserved(fragment_of(&id)) {
-            let rule = "files, whois, admin-api and ids that begin with vpr-schemas- or didcomm are the agent's own";
+            let rule = "files, whois, admin-api, endpoint-access and ids that begin with vpr-schemas- or didcomm are the agent's own";
             return Err(Refusal::of_member(RefusalCode::InvalidInput, "id", rule));
         }
         Ok(id)
@@ -50,7 +50,7 @@ pub(super) fn fragment_of(id: &str) -> &str {
 }
 
 fn is_reserved(fragment: &str) -> bool {
-    matches!(fragment, "files" | "whois" | "admin-api")
+    matches!(fragment, "files" | "whois" | "admin-api" | "endpoint-access")
         || fragment.starts_with("vpr-schemas-")
         || fragment.starts_with("didcomm")
 }

@@ -119,9 +119,9 @@ impl ActorBehaviour for DocumentKeeper {
             publications: Publications::default(),
         };
         state.make_presentations(context);
-        let wanted = published.document.with_managed(&args.managed);
-        if wanted != published.document {
-            let change = DocumentChange::Managed(args.managed.clone());
+        let managed = state.managed();
+        if published.document.with_managed(&managed) != published.document {
+            let change = DocumentChange::Managed(managed);
             let effects = state.core.submit_own(change, state.clocks());
             state.perform(context, effects);
         }
@@ -146,6 +146,10 @@ impl ActorBehaviour for DocumentKeeper {
             }
             Msg::RotateUpdateKey { reply } => {
                 state.core.submit_keys(DocumentChange::UpdateKey, ChangeCaller::Keys(reply), now)
+            }
+            Msg::AccessKeysChanged { reply } => {
+                let change = DocumentChange::Managed(state.managed());
+                state.core.submit_keys(change, ChangeCaller::Keys(reply), now)
             }
             Msg::Written(result) => {
                 state.args.guard.note_write(!matches!(result, Err(DocumentError::Store(_))));
@@ -187,6 +191,15 @@ impl ActorBehaviour for DocumentKeeper {
 impl State {
     fn clocks(&self) -> Clocks {
         Clocks { running: self.started.elapsed(), wall: timestamp::unix_nanos(&wall_clock::now()) }
+    }
+
+    /// The entries of the settings, with the keys of tokens that the store has.
+    fn managed(&self) -> ManagedEntries {
+        let mut managed = self.args.managed.clone();
+        if let Some(access) = &mut managed.access {
+            access.keys = self.args.writer.access_keys().public();
+        }
+        managed
     }
 
     fn go_on(&mut self, now: Clocks) -> Vec<KeeperEffect<ChangeCaller>> {

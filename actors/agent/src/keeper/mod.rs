@@ -5,6 +5,7 @@
 //! the version with it is in the store, verified and served. When it dies, the next incarnation begins with the newest version of the
 //! store; waiting callers ask again.
 
+mod access_keys;
 mod actor;
 mod core;
 mod document_keys;
@@ -29,10 +30,11 @@ use crate::{
     error::{AgentPart, Refusal},
     identity::{DidMethod, PublicLocation},
     resolution::ResolutionHandle,
-    store::{AgentStore, HeadFile},
+    store::{AgentStore, AgentStoreError, HeadFile},
     store_guard::StoreGuardHandle,
 };
 
+pub(crate) use self::access_keys::AccessKeyring;
 use self::core::MAX_CHANGE_WAIT;
 pub(crate) use self::document_keys::DocumentKeyring;
 pub(crate) use self::presentations::MAX_PRESENTED;
@@ -79,6 +81,11 @@ pub enum Msg {
         /// The answer.
         reply: ReplyPort<KeysAnswer>,
     },
+    /// The keys of tokens that the store has now.
+    AccessKeysChanged {
+        /// The answer.
+        reply: ReplyPort<KeysAnswer>,
+    },
     /// A version was written, or could not be.
     Written(Result<Arc<PublishedDocument>, DocumentError>),
     /// After a failure of the store: a version that may have been committed is gone.
@@ -100,6 +107,7 @@ impl ActorMessage for Msg {
             Self::Change { .. } => "change",
             Self::ChangeKeys { .. } => "change_keys",
             Self::RotateUpdateKey { .. } => "rotate_update_key",
+            Self::AccessKeysChanged { .. } => "access_keys_changed",
             Self::Written(_) => "written",
             Self::Discarded => "discarded",
             Self::CredentialsChanged { .. } => "credentials_changed",
@@ -202,6 +210,36 @@ impl KeeperHandle {
     /// Gives the log another update key, by an entry that the old one signs.
     pub(crate) async fn rotate_update_key(&self) -> KeysAnswer {
         self.ask_for_version(|reply| Msg::RotateUpdateKey { reply }).await
+    }
+
+    /// Returns the keys of tokens.
+    pub(crate) fn access_keys(&self) -> Arc<AccessKeyring> {
+        self.writer.access_keys()
+    }
+
+    /// Makes another key of tokens, which signs from a time on, and publishes it.
+    pub(crate) async fn add_access_key(&self, used_from: i64) -> KeysAnswer {
+        let failed = |error: DocumentError| {
+            tracing::error!(%error, "a key of tokens cannot be made");
+            Refusal::not_ready(AgentPart::Store, "a key of tokens cannot be made now; nothing is published", 5)
+        };
+        self.writer.add_access_key(used_from).await.map_err(failed)?;
+        self.ask_for_version(|reply| Msg::AccessKeysChanged { reply }).await
+    }
+
+    /// Notes the time from which a key of tokens is used, in seconds since the epoch.
+    pub(crate) async fn use_access_key(&self, version: u64, used_from: i64) -> Result<(), AgentStoreError> {
+        self.writer.use_access_key(version, used_from).await
+    }
+
+    /// Takes keys of tokens out of the document, and forgets them.
+    pub(crate) async fn drop_access_keys(&self, versions: &[u64]) -> KeysAnswer {
+        let failed = |error: DocumentError| {
+            tracing::error!(%error, "old keys of tokens cannot be removed");
+            Refusal::not_ready(AgentPart::Store, "old keys of tokens cannot be removed now", 5)
+        };
+        self.writer.drop_access_keys(versions).await.map_err(failed)?;
+        self.ask_for_version(|reply| Msg::AccessKeysChanged { reply }).await
     }
 
     async fn ask_for_version(&self, message: impl FnOnce(ReplyPort<KeysAnswer>) -> Msg) -> KeysAnswer {

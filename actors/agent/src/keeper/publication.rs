@@ -10,17 +10,18 @@ use svc_trust::{did_document::ProofPurpose, digest::matches_jcs, proof::ProofKey
 
 use super::{
     KeeperArgs,
+    access_keys::{AccessKeyring, TOKEN_KEY},
     document_keys::{DocumentKeyring, KeyPair},
     loading::{NewIdentity, create_identity, entry_time, load_newest, verify, web_version},
     presentations::{PresentationSet, PresentationSource, make_presentations, shown_credentials},
     published::{DocumentError, MAX_ENTRIES, MAX_LOG_BYTES, PublishedDocument},
-    update_keys::UpdateKeys,
+    update_keys::{UpdateKeys, new_secret},
 };
 use crate::{
     document::DocumentKeys,
     identity::PublicLocation,
     log::{LogEntry, next_entry},
-    store::{AgentStore, AgentStoreError, DocumentVersion, HeadFile, PublishedHead, StoredCredential},
+    store::{AgentStore, AgentStoreError, DocumentVersion, HeadFile, PrivateKey, PublishedHead, StoredCredential},
 };
 
 /// The keys of a version.
@@ -40,6 +41,7 @@ pub(super) struct DocumentWriter {
     /// `None` for did:web.
     update_keys: Mutex<Option<UpdateKeys>>,
     keyring: ArcSwap<DocumentKeyring>,
+    access_keys: ArcSwap<AccessKeyring>,
     current: ArcSwap<PublishedDocument>,
 }
 
@@ -66,8 +68,13 @@ impl DocumentWriter {
         let did = published.document.did().to_owned();
         let keyring = DocumentKeyring::new(&did, &store.private_keys(&did).await?);
         let (update_keys, keyring) = (Mutex::new(update_keys), ArcSwap::from_pointee(keyring));
-        let current = ArcSwap::from_pointee(published);
-        let writer = Self { store, location, head, pre_rotation, update_keys, keyring, current };
+        let (access_keys, current) = (ArcSwap::default(), ArcSwap::from_pointee(published));
+        let writer = Self { store, location, head, pre_rotation, update_keys, keyring, access_keys, current };
+        writer.load_access_keys().await?;
+        // The first key of tokens is used at once: no resolver has a document with another one.
+        if managed.access.is_some() && writer.access_keys().newest_version() == 0 {
+            writer.add_access_key(0).await?;
+        }
         let published = writer.published();
         writer.install(writer.load_presentations(published.document.as_json()).await?);
         writer.record_head();
@@ -100,6 +107,39 @@ impl DocumentWriter {
         let made = keyring.public(version).cloned();
         self.keyring.store(Arc::new(keyring));
         made.ok_or_else(|| AgentStoreError::CorruptRow(format!("the keys of version {version} are not there")).into())
+    }
+
+    /// Returns the keys of tokens.
+    pub fn access_keys(&self) -> Arc<AccessKeyring> {
+        self.access_keys.load_full()
+    }
+
+    async fn load_access_keys(&self) -> Result<(), AgentStoreError> {
+        let did = self.published().document.did().to_owned();
+        let (stored, times) = (self.store.private_keys(&did).await?, self.store.access_key_times().await?);
+        self.access_keys.store(Arc::new(AccessKeyring::new(&did, &stored, &times)));
+        Ok(())
+    }
+
+    /// Makes another key of tokens. No document names it yet.
+    pub async fn add_access_key(&self, used_from: i64) -> Result<(), DocumentError> {
+        let version = self.access_keys.load().newest_version() + 1;
+        let key = PrivateKey { name: TOKEN_KEY.to_owned(), version, secret: new_secret()? };
+        let did = self.published().document.did().to_owned();
+        self.store.add_access_key(&did, &key, used_from).await?;
+        Ok(self.load_access_keys().await?)
+    }
+
+    /// Notes the time from which a key of tokens is used.
+    pub async fn use_access_key(&self, version: u64, used_from: i64) -> Result<(), AgentStoreError> {
+        self.store.use_access_key(version, used_from).await?;
+        self.load_access_keys().await
+    }
+
+    /// Forgets keys of tokens.
+    pub async fn drop_access_keys(&self, versions: &[u64]) -> Result<(), DocumentError> {
+        self.store.drop_access_keys(TOKEN_KEY, versions).await?;
+        Ok(self.load_access_keys().await?)
     }
 
     /// Makes the presentations of the credentials that the store has now, for a document that may not be published yet. Equal ones are not

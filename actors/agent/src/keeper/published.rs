@@ -57,7 +57,7 @@ pub struct PublishedFile {
 }
 
 impl PublishedFile {
-    pub(super) fn new(body: impl Into<Bytes>) -> Self {
+    pub(crate) fn new(body: impl Into<Bytes>) -> Self {
         let body = body.into();
         let etag = format!("\"{}\"", multibase::encode(multibase::Base::Base16Lower, &Sha256::digest(&body)[..16]));
         Self { body, etag }

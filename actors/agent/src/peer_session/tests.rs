@@ -83,6 +83,7 @@ impl Model {
             prior: None,
             verdict: None,
             flows: no_flows(),
+            access: None,
             now: self.now * 1000,
         };
         let taken = self.sides[to].store.take_message(&arrived, &LIMITS).await.expect("the store works");

@@ -52,6 +52,9 @@ impl PeerService {
         proven: &ProvenMessage,
         content: &Result<Content, ContentError>,
     ) -> Option<Box<Message>> {
+        if let Ok(Content::EndpointAccess(frame)) = content {
+            return self.denial_to_untrusted(proven, frame);
+        }
         opening(content)?;
         self.0.untrusted_answers.take(&peer_tag(&proven.public_did), Instant::now()).ok()?;
         let text = "the registry does not show this DID as a verifiable service, nor as an applicant";

@@ -6,7 +6,7 @@ use svc_didcomm::flow::FlowRecord;
 use svc_wire::timestamp;
 
 use crate::flows::flow_json;
-use crate::store::{StoredBasicMessage, StoredConnection, StoredExchange};
+use crate::store::{StoredBasicMessage, StoredConnection, StoredExchange, StoredGrant};
 
 /// An event for the receiver.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +31,11 @@ impl PeerEvent {
     /// A flow has begun, or has another state. `at` is in milliseconds since the epoch.
     pub fn flow(record: &FlowRecord, at: i64) -> Self {
         Self { kind: "vt.flows.state-updated", data: flow_json(record, at) }
+    }
+
+    /// A grant of access has begun, or was taken back. `now` is in seconds since the epoch.
+    pub fn access_grant(grant: &StoredGrant, now: i64) -> Self {
+        Self { kind: "vt.access-grants.state-updated", data: grant.to_json(now) }
     }
 
     /// An exchange has another state.
@@ -85,6 +90,31 @@ impl StoredBasicMessage {
         });
         if let Some(delivery) = self.delivery {
             record["delivery"] = delivery.into();
+        }
+        record
+    }
+}
+
+impl StoredGrant {
+    /// Returns the record of the admin API. It has no token and no key.
+    pub fn to_json(&self, now: i64) -> Value {
+        let instant = |seconds: i64| millis_text(seconds * 1000);
+        let mut record = json!({
+            "id": self.id,
+            "peerDid": self.peer,
+            "endpoint": self.endpoint,
+            "url": self.url,
+            "material": self.material.as_str(),
+            "scopes": self.scopes,
+            "issuedAt": instant(self.issued_at),
+            "expiresAt": instant(self.expires_at),
+            "state": self.state(now).as_str(),
+        });
+        if let Some(revoked_at) = self.revoked_at {
+            record["revokedAt"] = json!(instant(revoked_at));
+        }
+        if let Some(reason) = &self.reason {
+            record["reason"] = json!(reason);
         }
         record
     }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{
     event::PeerEvent,
-    requests::{queue_refused, store_failed},
+    refusals::{queue_refused, store_failed},
     service::PeerService,
 };
 use crate::{

@@ -125,6 +125,11 @@ impl TrustGate {
         self.verdicts.invalidate(did).await;
     }
 
+    /// The number of times that decisions were forgotten: it grows with each change of a verdict that the stream names.
+    pub fn forgotten(&self) -> u64 {
+        self.forgotten.load(Ordering::Acquire)
+    }
+
     /// Forgets every decision.
     pub fn forget_all(&self) {
         self.forgotten.fetch_add(1, Ordering::AcqRel);

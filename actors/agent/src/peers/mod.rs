@@ -5,6 +5,8 @@
 //! request or answer -> outbox in the store -> session of the peer -> sending: document, envelope, endpoints
 //! ```
 
+mod access_arrival;
+mod access_requests;
 mod admission;
 mod applicant;
 mod event;
@@ -16,6 +18,7 @@ mod proven_message;
 mod reaction;
 mod receive;
 mod refusal_log;
+mod refusals;
 mod requests;
 mod resolver;
 mod sending;
@@ -23,18 +26,19 @@ mod service;
 mod session_work;
 mod settings;
 
+pub use self::{
+    access_requests::PeerAccessRequest,
+    requests::{InvitationRequest, SentInvitation},
+    service::PeerService,
+    settings::{PeerAdmission, PeerSettings, PeerTransport},
+};
 pub(crate) use self::{
     event::{PeerEvent, millis_text},
     gate::TrustGate,
     prepared_message::PreparedMessage,
     proven_message::ProvenMessage,
     reaction::{Reaction, react},
-    requests::{queue_refused, store_failed},
+    refusals::{queue_refused, store_failed},
     resolver::PeerResolver,
     service::PeerParts,
-};
-pub use self::{
-    requests::{InvitationRequest, SentInvitation},
-    service::PeerService,
-    settings::{PeerAdmission, PeerSettings, PeerTransport},
 };

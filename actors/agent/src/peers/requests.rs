@@ -18,6 +18,7 @@ use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use super::{
+    refusals::{queue_refused, store_failed},
     resolver::{DocumentUse, PeerDocumentError},
     sending::OWN_PEER_KEY,
     service::PeerService,
@@ -26,8 +27,8 @@ use super::{
 use crate::{
     error::{AgentPart, Refusal, RefusalCode},
     store::{
-        AgentStoreError, BasicMessageFilter, ConnectionFilter, ConnectionRole, MessageRole, OwnPeerDid, PrivateKey,
-        QueueRefusal, StoredBasicMessage, StoredConnection, Verdict,
+        BasicMessageFilter, ConnectionFilter, ConnectionRole, MessageRole, OwnPeerDid, PrivateKey, QueueRefusal,
+        StoredBasicMessage, StoredConnection, Verdict,
     },
 };
 
@@ -53,22 +54,8 @@ pub struct SentInvitation {
     pub out_of_band_id: Option<String>,
 }
 
-pub(crate) fn store_failed(error: &AgentStoreError) -> Refusal {
-    tracing::error!(%error, "the store of peers cannot be used");
-    Refusal::not_ready(AgentPart::Store, "the store cannot be used now", 5)
-}
-
 pub(super) fn unknown_connection(id: &str) -> Refusal {
     Refusal::new(RefusalCode::UnknownId, format!("no connection has the id {id:?}"))
-}
-
-pub(crate) fn queue_refused(refusal: QueueRefusal) -> Refusal {
-    let reason = match refusal {
-        QueueRefusal::Ended => "the peer has ended the connection",
-        QueueRefusal::PeerFull => "too many messages wait for this peer",
-        QueueRefusal::Full => "too many messages wait for all peers",
-    };
-    Refusal::new(RefusalCode::InvalidState, format!("{reason}; nothing is sent"))
 }
 
 impl PeerService {

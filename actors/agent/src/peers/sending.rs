@@ -28,7 +28,12 @@ use super::{
     service::{PeerService, is_small, known_protocol},
     settings::allows_clear_text,
 };
-use crate::{peer_session::SendEnd, peer_tag::peer_tag, store::QueuedMessage};
+use crate::{
+    access::FrameProblem,
+    peer_session::SendEnd,
+    peer_tag::peer_tag,
+    store::{QueuedMessage, grant_of_message},
+};
 
 /// Time for which a message that was encrypted ahead may be sent: documents are kept for as long.
 const PREPARED_KEPT: Duration = Duration::from_secs(10);
@@ -66,6 +71,7 @@ impl PeerService {
     async fn prepare_next(&self, sent: &QueuedMessage) -> Option<PreparedMessage> {
         let next = self.0.store.next_message(&sent.connection_id, wall_clock::now().seconds).await;
         let (number, message) = next.ok().flatten()?;
+        let message = self.fill_grant(message).await.ok()?;
         let route = sent.route.clone();
         let sealed = self.seal_for((&route.our_did, &route.their_did), message, false).await.ok()?;
         Some(PreparedMessage { number, route, sealed, prepared_at: Instant::now() })
@@ -118,8 +124,24 @@ impl PeerService {
         if route.has_ended {
             return Err(NotReady { attempt: Attempt::Rejected, reason: "the connection has ended".to_owned() });
         }
+        if queued.message.has_expired(wall_clock::now().seconds) {
+            return Err(NotReady { attempt: Attempt::Rejected, reason: "the time of the message is over".to_owned() });
+        }
         trace::record_peer(&peer_tag(comparable(&route.public_did)), None);
-        self.seal_for((&route.our_did, &route.their_did), queued.message.clone(), fresh).await
+        let message = self.fill_grant(queued.message.clone()).await?;
+        self.seal_for((&route.our_did, &route.their_did), message, fresh).await
+    }
+
+    /// Makes the frame of a grant, whose message in the outbox has its id only.
+    async fn fill_grant(&self, message: Message) -> Result<Message, NotReady> {
+        let Some(id) = grant_of_message(&message) else { return Ok(message) };
+        let grant = self.0.store.access_grant(id).await;
+        let grant = grant.map_err(|error| NotReady::passing(error.to_string()))?;
+        let filled = self.0.access.owner().fill(&message, grant.as_ref(), wall_clock::now().seconds);
+        filled.map_err(|problem| match problem {
+            FrameProblem::Ended => NotReady { attempt: Attempt::Rejected, reason: problem.to_string() },
+            FrameProblem::KeyMissing => NotReady::passing(problem.to_string()),
+        })
     }
 
     /// Encrypts a message from a DID of ours for one of a peer.

@@ -16,6 +16,8 @@ use super::{
     settings::PeerSettings,
 };
 use crate::{
+    access_asker::AccessAskerHandle,
+    access_granter::AccessGranterHandle,
     courier::CourierHandle,
     flows::FlowHearing,
     keeper::KeeperHandle,
@@ -34,6 +36,9 @@ pub(super) const RETRY_SECONDS: u64 = 5;
 const FRESH_PER_SECOND: f64 = 0.1;
 /// Answers to one peer that is not trusted, and those to one that names an unknown flow.
 const UNTRUSTED_ANSWERS_PER_SECOND: f64 = 1.0 / 60.0;
+
+/// Denials to one peer that are not stored, because nothing can be.
+const DENIALS_PER_SECOND: f64 = 0.1;
 
 /// Talks to peers. Clones share everything.
 #[derive(Clone)]
@@ -55,7 +60,10 @@ pub(super) struct Inner {
     pub fresh: Rates,
     pub untrusted_answers: Rates,
     pub unknown_flow_answers: Rates,
+    pub denials: Rates,
     pub flows: FlowHearing,
+    pub access: AccessGranterHandle,
+    pub asker: AccessAskerHandle,
     pub refusals: RefusalLog,
     pub known_peers: KnownPeers,
     /// Grows with each basic message that is stored: callers wait for it.
@@ -74,14 +82,16 @@ pub(crate) struct PeerParts {
     pub courier: Option<CourierHandle>,
     pub client: OutboundClient,
     pub flows: FlowHearing,
+    pub access: AccessGranterHandle,
+    pub asker: AccessAskerHandle,
     /// Events that are stored for the receiver; `None` without one.
     pub max_events: Option<u64>,
 }
 
 impl PeerService {
     pub(crate) fn new(parts: PeerParts) -> Self {
-        let PeerParts { settings, store, guard, keeper, resolver, gate, directory, courier, client, flows, max_events } =
-            parts;
+        let PeerParts { settings, store, guard, keeper, resolver, gate, directory, courier, client, .. } = parts;
+        let PeerParts { flows, access, asker, max_events, .. } = parts;
         let per_peer = f64::from(settings.rate_per_peer);
         let strangers = f64::from(settings.new_peers_per_minute);
         Self(Arc::new(Inner {
@@ -91,7 +101,10 @@ impl PeerService {
             fresh: Rates::new(FRESH_PER_SECOND, 1.0),
             untrusted_answers: Rates::new(UNTRUSTED_ANSWERS_PER_SECOND, 1.0),
             unknown_flow_answers: Rates::new(UNTRUSTED_ANSWERS_PER_SECOND, 1.0),
+            denials: Rates::new(DENIALS_PER_SECOND, 1.0),
             flows,
+            access,
+            asker,
             refusals: RefusalLog::default(),
             known_peers: KnownPeers::default(),
             records: watch::Sender::new(0),
@@ -124,6 +137,11 @@ impl PeerService {
     /// Sessions that run.
     pub fn session_count(&self) -> usize {
         self.0.directory.session_count()
+    }
+
+    /// The grants of access to endpoints of this agent.
+    pub fn access(&self) -> &AccessGranterHandle {
+        &self.0.access
     }
 
     pub(crate) async fn end_idle_session(&self, peer: &str) {

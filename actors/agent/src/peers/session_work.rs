@@ -86,10 +86,14 @@ impl PeerService {
     /// Judges and stores a message.
     async fn take_message(&self, proven: ProvenMessage) -> TakenReceipt {
         let protocol = proven.message.protocol().to_owned();
-        let content = Content::read(&proven.message);
+        let content = self.read_content(&proven.message);
         let (receipt, queued_for, outcome) = self.judge_and_store(&proven, &content).await;
         metrics::record_peer_message("in", known_protocol(&protocol), outcome);
-        let answer = if outcome == "untrusted" { self.answer_to_untrusted(&proven, &content) } else { None };
+        let answer = match outcome {
+            "untrusted" => self.answer_to_untrusted(&proven, &content),
+            "store_failed" | "unknown_verdict" => self.denial_for_now(&proven, &content),
+            _ => None,
+        };
         TakenReceipt { receipt, queued_for, answer }
     }
 
@@ -153,6 +157,7 @@ impl PeerService {
                 return (unavailable, None, "unknown_flow");
             }
         };
+        let access = self.access_part(proven, content, standing.is_trusted).await;
         let arrived = ArrivedMessage {
             message: &proven.message,
             content,
@@ -162,6 +167,7 @@ impl PeerService {
             prior: proven.prior.as_ref(),
             verdict,
             flows,
+            access: access.as_ref(),
             now: now_millis(),
         };
         let taken = inner.store.take_message(&arrived, &inner.limits).await;
@@ -191,8 +197,12 @@ impl PeerService {
             Ok(Ok(TakenMessage::Repeated { connection_id, has_answer })) => {
                 (Receipt::Taken, has_answer.then_some(connection_id), "repeated")
             }
-            Ok(Ok(TakenMessage::New { connection_id, has_answer, has_event, has_record, flows })) => {
+            Ok(Ok(TakenMessage::New { connection_id, has_answer, has_event, has_record, flows, access })) => {
                 inner.flows.changed(flows);
+                if let Some(outcome) = access {
+                    metrics::record_access_answer(outcome);
+                }
+                self.hear_access(proven, content);
                 if has_event {
                     self.notify_courier();
                 }

@@ -3,24 +3,27 @@
 use std::sync::Arc;
 
 use sqlx::{Any, AnyConnection, Row, any::AnyRow, pool::PoolConnection};
+use svc_kit::wall_clock;
 use svc_store::{AnyDatabase, DatabaseSettings, Durability, GroupTransaction, StatementBatch, TableMigration};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    access_rows::void_tokens,
     chain_rows::want_resolution,
     error::AgentStoreError,
     ownership::{Ownership, lock_file},
     sealing::{PrivateKey, StoreKeys},
 };
 
-const MIGRATIONS: [TableMigration; 6] = [
+const MIGRATIONS: [TableMigration; 7] = [
     TableMigration { version: 1, name: "agent", sql: include_str!("../../migrations/0001_agent.sql") },
     TableMigration { version: 2, name: "credentials", sql: include_str!("../../migrations/0002_credentials.sql") },
     TableMigration { version: 3, name: "key_rotation", sql: include_str!("../../migrations/0003_key_rotation.sql") },
     TableMigration { version: 4, name: "presented", sql: include_str!("../../migrations/0004_presented.sql") },
     TableMigration { version: 5, name: "peers", sql: include_str!("../../migrations/0005_peers.sql") },
     TableMigration { version: 6, name: "flows", sql: include_str!("../../migrations/0006_flows.sql") },
+    TableMigration { version: 7, name: "access", sql: include_str!("../../migrations/0007_access.sql") },
 ];
 
 /// Number of the last migration.
@@ -241,6 +244,8 @@ impl AgentStore {
             insert_version(&mut transaction, version).await?;
         }
         sqlx::query("UPDATE resolution SET submitted = wanted, done = 0").execute(&mut *transaction).await?;
+        // The store does not know the grants that were revoked since it was copied.
+        void_tokens(&mut transaction, wall_clock::now().seconds).await?;
         // The store meets the chain once more, at its height of then, and takes the transactions that the journal has by then.
         sqlx::query("DELETE FROM chain").execute(&mut *transaction).await?;
         let sql = "INSERT INTO chain (one, chain_id, account, height) VALUES (1, '', '', 0)";

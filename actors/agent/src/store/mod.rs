@@ -3,6 +3,7 @@
 //!
 //! One process owns a store. Every write shows that the process still owns it; after an error nothing of it has happened, or all has.
 
+mod access_rows;
 mod agent_store;
 mod chain_rows;
 mod credential_rows;
@@ -18,6 +19,8 @@ mod sealing;
 #[cfg(test)]
 mod tests;
 
+pub use access_rows::{AccessGrantFilter, AccessKeyTime, GrantDetails, GrantState, StoredGrant};
+pub(crate) use access_rows::{AccessPart, OfferedGrant, RevokedGrants, grant_of_message};
 pub use agent_store::{AgentStore, DocumentVersion, StoreSettings, StoredIdentity};
 pub use chain_rows::{KnownChain, ResolutionProgress, StoredChain};
 pub use credential_rows::{CredentialKind, CredentialState, StoredCredential};

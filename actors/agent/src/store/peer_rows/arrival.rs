@@ -25,6 +25,7 @@ use crate::{
     flows::HeardFacts,
     peers::{PeerEvent, Reaction, react},
     store::{
+        access_rows::{AccessPart, answer_request},
         agent_store::AgentStore,
         error::AgentStoreError,
         flow_rows::{FlowRefusal, Heard, HeardMessage, WrittenFlow, hear},
@@ -51,6 +52,8 @@ pub(crate) struct ArrivedMessage<'a> {
     pub verdict: Option<Verdict>,
     /// The part of flows.
     pub flows: FlowPart<'a>,
+    /// The part of access, in a request for it.
+    pub access: Option<&'a AccessPart>,
     /// Milliseconds since the epoch.
     pub now: i64,
 }
@@ -82,6 +85,8 @@ pub(crate) enum TakenMessage {
         has_record: bool,
         /// Flows that have changed.
         flows: Vec<WrittenFlow>,
+        /// The answer to a request for access, by its name for telemetry.
+        access: Option<&'static str>,
     },
     /// It was handled before.
     Repeated {
@@ -234,6 +239,13 @@ impl AgentStore {
             Some(of_flow) => Reaction { answer: of_flow.answer.clone(), ..Reaction::default() },
             None => react(message, arrived.content, &connection_id, known, now),
         };
+        let (mut access, mut answer, mut granted) = (None, answer, None);
+        if let Some(part) = arrived.access {
+            batch.run(&mut transaction).await?;
+            let peer = (connection.connection.public_did.as_str(), connection_id.as_str(), message.id.as_str());
+            let answered = answer_request(&mut transaction, part, peer, seconds).await?;
+            (answer, access, granted) = (Some(answered.message), Some(answered.outcome), answered.grant);
+        }
         if is_new && exchange.is_some() && !make_room(&mut transaction, &connection_id).await? {
             exchange = None;
         }
@@ -253,6 +265,11 @@ impl AgentStore {
                 note_answer(&mut batch, key, answer.to_json().to_string());
             }
         }
+        // A grant whose message has no room is none.
+        if let Some(grant) = granted.filter(|_| has_answer) {
+            grant.insert(&mut batch);
+            events.push(PeerEvent::access_grant(&grant, seconds));
+        }
         let has_own_event = limits.max_events.is_some() && !events.is_empty();
         if has_own_event {
             queue_peer_events(&mut transaction, &events, seconds, limits.max_events).await?;
@@ -265,6 +282,7 @@ impl AgentStore {
             has_event: has_own_event || of_flow.has_event,
             has_record: record.is_some(),
             flows: of_flow.changed,
+            access,
         }))
     }
 

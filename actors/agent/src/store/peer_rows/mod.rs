@@ -27,5 +27,5 @@ pub(crate) use self::{
 };
 pub(super) use self::{
     connections::Conditions,
-    outbound::{add_to_outbox, drop_openings, queued_for, why_refused},
+    outbound::{add_to_outbox, drop_openings, queue_message, queued_for, why_refused},
 };

@@ -210,6 +210,14 @@ impl AgentStore {
         Ok(Some((row.try_get("number")?, read_message(&row)?.0)))
     }
 
+    /// Whether a message waits in the outbox of a connection, and no byte of it was sent.
+    pub(crate) async fn was_never_sent(&self, connection_id: &str, id: &str) -> Result<bool, AgentStoreError> {
+        let sql = "SELECT COUNT(*) FROM peer_message WHERE connection_id = $1 AND id = $2 AND unknown_since IS NULL AND sending = 0";
+        let query = sqlx::query_scalar(sql).bind(connection_id.to_owned()).bind(id.to_owned());
+        let count: i64 = query.fetch_one(self.reader()).await?;
+        Ok(count > 0)
+    }
+
     /// Settles the messages that were being sent when a session or the process ended: their result is unknown.
     pub(crate) async fn settle_interrupted(
         &self,

@@ -77,6 +77,7 @@ pub async fn take_with(
         prior,
         verdict: Some(Verdict { is_trusted: true, at: SECONDS }),
         flows: no_flows(),
+        access: None,
         now: NOW,
     };
     store.take_message(&arrived, limits).await.expect("the store works")

@@ -244,6 +244,26 @@ pub(super) const TABLES: &[PortableTable] = &[
     ),
     table("flow_session", &[text("session_id"), text("flow_id")]),
     table("flow_content", &[text("flow_id"), text("kind"), integer("round"), text("format"), text("sealed")]),
+    table(
+        "access_grant",
+        &[
+            text("id"),
+            text("peer"),
+            text("request_id"),
+            text("connection_id"),
+            text("endpoint"),
+            text("url"),
+            text("material"),
+            text("details"),
+            text("scopes"),
+            integer("issued_at"),
+            integer("expires_at"),
+            optional_integer("revoked_at"),
+            optional_text("reason"),
+        ],
+    ),
+    table("access_key", &[integer("version"), integer("used_from")]),
+    seeded("access_validity", &[integer("one"), integer("valid_from")]),
 ];
 
 /// Tables that no export has. They state facts about one database, and would be false in another:

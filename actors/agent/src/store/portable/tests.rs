@@ -47,6 +47,10 @@ const ROWS: &str = "
         ('f', 'A', 'did:web:b', 'c', 'ESTABLISHED', 't', NULL, 7, 8, NULL, 's', 'OR_SENT', 1, NULL, '{}', 5);
     INSERT INTO flow_session VALUES ('s', 'f');
     INSERT INTO flow_content VALUES ('f', 'signed', 1, 'x', 'AA');
+    INSERT INTO access_grant VALUES
+        ('g', 'did:web:b', 'q', 'c', 'did:web:a#mcp', 'https://a/mcp', 'bearer', '{}', 'mcp:read', 5, 605, NULL, NULL);
+    INSERT INTO access_key VALUES (1, 0);
+    UPDATE access_validity SET valid_from = 4;
 ";
 
 fn store_key(byte: u8) -> StoreKey {

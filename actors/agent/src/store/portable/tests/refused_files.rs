@@ -75,8 +75,8 @@ async fn files_of_other_releases_are_refused_with_both_versions() {
     for (member, value, expected) in [
         ("version", json!(2), "version 2 of the format; this release imports version 1"),
         ("version", json!(0), "version 0 of the format"),
-        ("schema", json!(7), "migration 7, and this release has those of migration 6"),
-        ("schema", json!(5), "migration 5, and this release has those of migration 6"),
+        ("schema", json!(8), "migration 8, and this release has those of migration 7"),
+        ("schema", json!(6), "migration 6, and this release has those of migration 7"),
         ("format", json!("other"), "no export of an agent"),
         ("extra", json!(1), "no export of an agent"),
         ("did", json!("did:web:other.example"), "its header names another DID"),

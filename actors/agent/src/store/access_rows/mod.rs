@@ -1,0 +1,20 @@
+//! Access of peers to endpoints, in the store: the grants, the keys of tokens, and the time from which tokens are valid.
+
+mod grants;
+mod keys;
+mod requests;
+#[cfg(test)]
+mod tests;
+mod types;
+
+pub(in crate::store) use self::keys::void_tokens;
+pub(in crate::store) use self::requests::answer_request;
+pub use self::{
+    grants::AccessGrantFilter,
+    keys::AccessKeyTime,
+    types::{GrantDetails, GrantState, StoredGrant},
+};
+pub(crate) use self::{
+    grants::RevokedGrants,
+    requests::{AccessPart, OfferedGrant, grant_of_message},
+};
