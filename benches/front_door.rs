@@ -63,6 +63,7 @@ async fn serve(network: &LocalNetwork) -> (HttpServer, String) {
     let config = HttpServerConfig {
         principals: PrincipalDirectory::open(&bearer, None, ToolNames::load().expect("tables")).expect("no file"),
         oauth: None,
+        peers: None,
         allowed_hosts: Vec::new(),
         sessions: SessionLimits::default(),
         listener: ListenerConfig::default(),

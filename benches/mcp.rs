@@ -174,6 +174,7 @@ async fn serve_tool_server(network: &LocalNetwork, indexer: &str, sessions: Sess
     let http = HttpServerConfig {
         principals: PrincipalDirectory::open(&bearer, None, ToolNames::load().expect("tables")).expect("no file"),
         oauth: None,
+        peers: None,
         allowed_hosts: Vec::new(),
         sessions,
         listener: ListenerConfig::for_local_network(),

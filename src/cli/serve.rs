@@ -13,7 +13,7 @@ use crate::{
     config::{HttpTransportConfig, ServeConfig, TransportConfig, named_boot_error},
     listener::{ListenerConfig, bind_listener},
     mcp::{HttpServer, HttpServerConfig, McpSession, ServerSlot, Startup, StartupPublisher, ToolSelection, ToolServer},
-    principals::OauthVerifier,
+    principals::{OauthVerifier, PeerVerifier},
     shutdown::{DRAIN_TIMEOUT, stop_signal},
     status::StartupResponder,
 };
@@ -35,7 +35,11 @@ pub(super) async fn run(config: ServeConfig) -> anyhow::Result<()> {
         }
         TransportConfig::Http(http) => {
             // The port is taken before the boot, so that a wrong port fails at once and not after a minute.
-            let HttpTransportConfig { bind, port, principals, oauth, allowed_hosts, sessions, listener: front } = *http;
+            let HttpTransportConfig { bind, port, principals, oauth, peers, allowed_hosts, sessions, listener: front } =
+                *http;
+            let has_other_jwts = oauth.is_some();
+            let peers =
+                peers.map(|peers| PeerVerifier::new(peers, Arc::clone(&principals), !has_other_jwts)).transpose()?;
             let oauth = oauth.map(|oauth| OauthVerifier::new(oauth, Arc::clone(&principals))).transpose()?;
             let address = SocketAddr::new(bind, port);
             let listener = bind_listener(address).with_context(|| format!("cannot listen on {address}"))?;
@@ -56,7 +60,7 @@ pub(super) async fn run(config: ServeConfig) -> anyhow::Result<()> {
                 return Ok(());
             };
             let server = ToolServer::start(operator.clone(), &config.selection)?;
-            let http = HttpServerConfig { principals, oauth, allowed_hosts, sessions, listener: front.clone() };
+            let http = HttpServerConfig { principals, oauth, peers, allowed_hosts, sessions, listener: front.clone() };
             let http = HttpServer::start(listener, Arc::clone(&server), http)?;
             tracing::info!(address = %http.address, "serving MCP over HTTP");
             serve_until_stopped(stop, &mut hang_ups, &operator, &server, http, &front).await

@@ -15,7 +15,7 @@ use super::{
 use crate::{
     listener::ListenerConfig,
     mcp::{SessionLimits, ToolNames, ToolSelection},
-    principals::{OauthConfig, PrincipalDirectory},
+    principals::{OauthConfig, PeerConfig, PrincipalDirectory},
     secrets::ProcessSecrets,
 };
 
@@ -37,6 +37,8 @@ pub struct HttpTransportConfig {
     pub principals: Arc<PrincipalDirectory>,
     /// Issuer of access tokens.
     pub oauth: Option<OauthConfig>,
+    /// The agent whose tokens for peers are accepted.
+    pub peers: Option<PeerConfig>,
     /// Host names that clients may use, in addition to the loopback names and the bound address.
     pub allowed_hosts: Vec<String>,
     /// Limits of the sessions.
@@ -196,6 +198,7 @@ fn read_transport<E: Environment>(
     let allowed_hosts = hosts.split(',').map(str::trim).filter(|host| !host.is_empty()).map(str::to_owned).collect();
     let allowed = format!("at least {MIN_TOKEN_CHARACTERS} visible ASCII characters");
     let oauth = read_oauth(reader, policy);
+    let peers = read_peers(reader, policy);
     let bearer = secrets.take("MCP_BEARER_TOKEN");
     let characters = bearer.as_ref().map_or(0, |token| token.expose_secret().chars().count());
     match &bearer {
@@ -217,6 +220,7 @@ fn read_transport<E: Environment>(
         port: port?,
         principals: principals?,
         oauth: oauth?,
+        peers: peers?,
         allowed_hosts,
         sessions: sessions?,
         listener: listener?,
@@ -238,6 +242,32 @@ fn read_principals<E: Environment>(
             None
         }
     }
+}
+
+/// Reads the agent whose tokens for peers are accepted, and this server as they name it. Both or none are set.
+fn read_peers<E: Environment>(reader: &mut EnvironmentReader<'_, E>, hosts: HostPolicy) -> Option<Option<PeerConfig>> {
+    let (issuer, audience) = (reader.environment.get("SVC_PEER_ISSUER"), reader.environment.get("SVC_PEER_AUDIENCE"));
+    if issuer.is_none() && audience.is_none() {
+        return Some(None);
+    }
+    let is_did = |did: &String| {
+        (did.starts_with("did:web:") || did.starts_with("did:webvh:")) && !did.contains(['#', '?', '/', ' '])
+    };
+    let mut check = |name: &'static str, value: Option<String>, is_good: bool, allowed: &str| {
+        if !is_good {
+            let found = if value.is_some() { "no such value" } else { "not set" };
+            reader.add_problem(name, found, allowed);
+        }
+        value.filter(|_| is_good)
+    };
+    let is_good = issuer.as_ref().is_some_and(is_did);
+    let allowed = "the DID of the agent whose tokens are accepted, of the method web or webvh";
+    let issuer = check("SVC_PEER_ISSUER", issuer, is_good, allowed);
+    // It is compared byte for byte, so that it stays the text that was set.
+    let is_good = audience.as_ref().is_some_and(|text| hosts.check_url(text).is_ok());
+    let allowed = "the URL of the MCP entry in the agent's document, such as https://svc.example/mcp";
+    let audience = check("SVC_PEER_AUDIENCE", audience, is_good, allowed);
+    Some(Some(PeerConfig { issuer: issuer?, audience: audience?, hosts }))
 }
 
 /// Reads the issuer of access tokens, and this server as they name it. Both or none are set.

@@ -150,7 +150,15 @@ impl ServerHandler for McpSession {
         });
     }
 
-    async fn set_level(&self, request: SetLevelRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+    async fn set_level(
+        &self,
+        request: SetLevelRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        // The log is about the operator.
+        if is_peer(&context) {
+            return Ok(());
+        }
         #[cfg(feature = "conformance")]
         conformance::set_level(request.level);
         self.state.set_level(request.level);
@@ -202,10 +210,13 @@ impl ServerHandler for McpSession {
     async fn list_prompts(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListPromptsResult, ErrorData> {
-        let prompts =
+        let mut prompts =
             self.slot.server().map_or_else(|_| ServerSlot::prompts_before_ready(), |server| server.listed_prompts());
+        if is_peer(&context) {
+            prompts.clear();
+        }
         let (prompts, next) = paginate(&prompts, request)?;
         let mut result =
             ListPromptsResult::with_all_items(prompts).with_cache_scope(CacheScope::Public).with_ttl_ms(LIST_TTL_MS);
@@ -223,6 +234,9 @@ impl ServerHandler for McpSession {
             #[cfg(feature = "conformance")]
             if let Some(outcome) = conformance::get_prompt(&request, &context).await {
                 return outcome;
+            }
+            if is_peer(&context) {
+                return Err(ErrorData::invalid_params(format!("there is no prompt {:?}", request.name), None));
             }
             self.server()?.render_prompt(&request)
         };
@@ -249,7 +263,7 @@ impl ServerHandler for McpSession {
         self.trace_request("completion/complete", name, &context, async {
             // Before the chain is known there are no values.
             let Ok(server) = self.slot.server() else { return Ok(CompleteResult::default()) };
-            if let Some(prompt) = server.prompts.get(name) {
+            if let Some(prompt) = server.prompts.get(name).filter(|_| !is_peer(&context)) {
                 return Ok(CompleteResult::new(server.complete(prompt.completion_source(argument), typed).await));
             }
             let entry = server.find_entry(name, &principal_of(&context)).ok_or_else(|| unknown(name))?;
@@ -261,9 +275,13 @@ impl ServerHandler for McpSession {
     async fn list_resources(
         &self,
         request: Option<PaginatedRequestParams>,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<ListResourcesResult, ErrorData> {
-        let (resources, next) = paginate(&ToolServer::listed_resources(), request)?;
+        let mut resources = ToolServer::listed_resources();
+        if is_peer(&context) {
+            resources.clear();
+        }
+        let (resources, next) = paginate(&resources, request)?;
         let mut result = ListResourcesResult::with_all_items(resources)
             .with_cache_scope(CacheScope::Public)
             .with_ttl_ms(LIST_TTL_MS);
@@ -294,7 +312,8 @@ impl ServerHandler for McpSession {
             if let Some(result) = conformance::read(&uri) {
                 return Ok(result.into());
             }
-            let own = OwnResource::from_uri(&uri).ok_or_else(|| unknown_resource(&uri))?;
+            let own = OwnResource::from_uri(&uri).filter(|_| !is_peer(&context));
+            let own = own.ok_or_else(|| unknown_resource(&uri))?;
             let content = match self.slot.server() {
                 Ok(server) => server.read_own_resource(own, &principal_of(&context)).await,
                 Err(_) if own == OwnResource::Status => self.slot.status(),
@@ -308,12 +327,17 @@ impl ServerHandler for McpSession {
         self.trace_request("resources/read", &uri, &context, work).await
     }
 
-    async fn subscribe(&self, request: SubscribeRequestParams, _: RequestContext<RoleServer>) -> Result<(), ErrorData> {
+    async fn subscribe(
+        &self,
+        request: SubscribeRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
         #[cfg(feature = "conformance")]
         if conformance::is_fixture_uri(&request.uri) {
             return Ok(());
         }
-        OwnResource::from_uri(&request.uri).ok_or_else(|| unknown_resource(&request.uri))?;
+        let own = OwnResource::from_uri(&request.uri).filter(|_| !is_peer(&context));
+        own.ok_or_else(|| unknown_resource(&request.uri))?;
         self.state.with_subscribed_uris(|uris| uris.insert(request.uri));
         Ok(())
     }
@@ -343,6 +367,8 @@ impl ServerHandler for McpSession {
             let _ = context.sink().notify_tool_list_changed().await;
         }
         match server {
+            // A peer has no resources whose changes it could hear of.
+            Ok(_) if is_peer(context.request_context()) => context.cancelled().await,
             Ok(server) => notifications::serve_subscription(&server, &context).await,
             Err(_) => context.cancelled().await,
         }
@@ -369,6 +395,11 @@ impl ServerHandler for McpSession {
     fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
         Cow::Borrowed(ProtocolVersion::KNOWN_VERSIONS)
     }
+}
+
+/// Whether a peer of an agent asks: it sees tools of the registry, and nothing of the operator.
+fn is_peer(context: &RequestContext<RoleServer>) -> bool {
+    principal_of(context).rights.is_peer
 }
 
 /// The error of the protocol for a request to a server that does not serve.

@@ -83,6 +83,7 @@ impl LocalNetwork {
                 ToolNames::load()?,
             )?,
             oauth: None,
+            peers: None,
             allowed_hosts: Vec::new(),
             sessions: config.sessions,
             listener: ListenerConfig::for_local_network(),

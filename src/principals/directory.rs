@@ -18,7 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     authenticator::{TokenVerdict, TokenVerifier},
-    file::{self, FilePrincipal, TokenDigest, token_digest},
+    file::{self, FilePrincipal, PEERS_LINE, TokenDigest, token_digest},
     principal::Principal,
 };
 use crate::mcp::ToolNames;
@@ -81,6 +81,10 @@ impl PrincipalDirectory {
     /// Whether a principal still has the token and the rights that it had.
     pub fn is_current(&self, principal: &Principal) -> bool {
         let now = wall_clock::now().seconds;
+        if principal.rights.is_peer {
+            let generation = self.peers_row().map_or(0, |row| row.generation);
+            return principal.generation == generation && !principal.rights.has_expired(now);
+        }
         let is_same = |one: &FilePrincipal| {
             let current = &one.principal;
             current.name == principal.name
@@ -88,6 +92,12 @@ impl PrincipalDirectory {
                 && !current.rights.has_expired(now)
         };
         principal.is_default() || self.principals.load().iter().any(is_same)
+    }
+
+    /// The line that narrows the rights of all peers.
+    pub(super) fn peers_row(&self) -> Option<Arc<Principal>> {
+        let principals = self.principals.load();
+        principals.iter().find(|one| *one.principal.name == *PEERS_LINE).map(|one| Arc::clone(&one.principal))
     }
 
     /// The principal of the first scope that is one's; with it, all scopes that are.

@@ -71,6 +71,8 @@ struct PrincipalRow {
     may_approve: bool,
 }
 
+/// Name of the line that narrows the rights of all peers.
+pub(super) const PEERS_LINE: &str = "peers";
 /// Most characters of a name.
 const MAX_NAME: usize = 64;
 
@@ -114,9 +116,10 @@ fn read_row(row: PrincipalRow, names: &ToolNames) -> Result<FilePrincipal, Vec<S
         (1..=MAX_NAME).contains(&text.len())
             && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
     };
-    if !is_name(&row.name) || row.name == DEFAULT_PRINCIPAL || row.name.starts_with("peer") {
+    let is_peers_line = row.name == PEERS_LINE;
+    if !is_name(&row.name) || row.name == DEFAULT_PRINCIPAL || (row.name.starts_with("peer") && !is_peers_line) {
         problems.push(format!(
-            "a name has 1 to {MAX_NAME} letters, digits or - _ . and is not {DEFAULT_PRINCIPAL}, nor begins with peer"
+            "a name has 1 to {MAX_NAME} letters, digits or - _ . and is not {DEFAULT_PRINCIPAL}, nor begins with peer, but for {PEERS_LINE}"
         ));
     }
     let token = row.token_sha256.as_deref().map(|text| {
@@ -131,7 +134,11 @@ fn read_row(row: PrincipalRow, names: &ToolNames) -> Result<FilePrincipal, Vec<S
     if row.oauth_scope.as_deref().is_some_and(|scope| scope.is_empty() || scope.contains(char::is_whitespace)) {
         problems.push("oauth_scope is one scope, without blanks".to_owned());
     }
-    if token.is_none() && row.oauth_scope.is_none() {
+    let has_proof = token.is_some() || row.oauth_scope.is_some();
+    if is_peers_line && (has_proof || row.may_approve || row.expires.is_some()) {
+        problems.push("peers prove themselves by tokens of SVC_PEER_ISSUER: allowed are surfaces and tools".to_owned());
+    }
+    if !has_proof && !is_peers_line {
         problems.push("it needs token_sha256 or oauth_scope".to_owned());
     }
     for surface in &row.surfaces {
@@ -182,6 +189,7 @@ fn read_row(row: PrincipalRow, names: &ToolNames) -> Result<FilePrincipal, Vec<S
         fee_limits,
         expires_at,
         may_approve: row.may_approve,
+        is_peer: is_peers_line,
     };
     let principal = Arc::new(Principal::new(&row.name, rights));
     Ok(FilePrincipal { principal, token, oauth_scope: row.oauth_scope })
@@ -212,6 +220,7 @@ mod tests {
             ("[[principal]]\nname = \"default\"\noauth_scope = \"a\"", "a name has"),
             ("[[principal]]\nname = \"peer:x\"\noauth_scope = \"a\"", "a name has"),
             ("[[principal]]\nname = \"a\"", "needs token_sha256 or oauth_scope"),
+            ("[[principal]]\nname = \"peers\"\noauth_scope = \"a\"", "peers prove themselves"),
             ("[[principal]]\nname = \"a\"\ntoken_sha256 = \"secret\"", "64 hexadecimal digits"),
             ("[[principal]]\nname = \"a\"\noauth_scope = \"a\"\nsurfaces = [\"ledgers\"]", "no surface"),
             ("[[principal]]\nname = \"a\"\noauth_scope = \"a\"\ntools = [\"svc.ledgers.*\"]", "matches no tool"),

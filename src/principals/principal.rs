@@ -37,6 +37,8 @@ pub struct PrincipalRights {
     pub expires_at: Option<i64>,
     /// Whether it may approve the calls of others.
     pub may_approve: bool,
+    /// Whether it is a peer of an agent: it sees tools of the registry alone, and neither resources nor prompts nor approvals.
+    pub is_peer: bool,
 }
 
 /// The facts about a tool that rights are decided by.
@@ -86,7 +88,7 @@ impl PrincipalRights {
     /// Whether a tool is within the rights. The wallet's reads, which explain every refusal, always are.
     pub fn allow(&self, tool: &ToolFacts<'_>) -> bool {
         if tool.surface == "wallet" {
-            return true;
+            return !self.is_peer;
         }
         let has_surface = self.surfaces.is_empty() || self.surfaces.contains(tool.surface);
         let has_tool = self.tools.is_empty() || self.tools.iter().any(|pattern| pattern.matches(tool.name));

@@ -130,6 +130,7 @@ async fn trust_reads_are_listed_while_the_indexer_answers_them_and_follow_the_co
         )
         .expect("no file"),
         oauth: None,
+        peers: None,
         allowed_hosts: Vec::new(),
         sessions: SessionLimits::default(),
         listener: ListenerConfig::for_local_network(),

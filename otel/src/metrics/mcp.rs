@@ -26,3 +26,8 @@ pub fn record_tool_call(tool: &str, error_code: &str, took: Duration) {
         ("error_code", error_code),
     ]);
 }
+
+/// Records a token of a peer: `accepted`, `unavailable`, or the check that it did not pass.
+pub fn record_peer_token(outcome: &'static str) {
+    instrument!(Counter, "svc_mcp_peer_tokens_total", "Tokens of peers, by outcome.").increment([("outcome", outcome)]);
+}

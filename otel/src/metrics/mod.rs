@@ -34,7 +34,7 @@ pub use indexer::{
     record_indexer_progress, record_indexer_read, record_indexer_stage, record_subscriber_close, record_subscribers,
     record_trust_evaluation, record_trust_height,
 };
-pub use mcp::{record_bootstrap, record_tool_call, record_tools_advertised};
+pub use mcp::{record_bootstrap, record_peer_token, record_tool_call, record_tools_advertised};
 pub use net::{
     record_did_resolution, record_document_fetch, record_endpoint_switch, record_http_connections, record_http_refused,
     record_node_dispute, record_upstream_request, record_ws_connected, record_ws_last_block, record_ws_reconnect,

@@ -23,7 +23,14 @@ pub(super) fn routes() -> Router<Arc<ToolServer>> {
 }
 
 async fn list(State(server): State<Arc<ToolServer>>, Extension(principal): Extension<Arc<Principal>>) -> Response {
+    if principal.rights.is_peer {
+        return not_for_peers();
+    }
     Json(json!({"approvals": server.confirmations.approvals.list(&principal)})).into_response()
+}
+
+fn not_for_peers() -> Response {
+    json_response(StatusCode::FORBIDDEN, &json!({"error": "forbidden", "message": "approvals are not for peers"}))
 }
 
 /// The decision about a call.
@@ -41,6 +48,9 @@ async fn decide(
     Path(id): Path<String>,
     Json(decision): Json<Decision>,
 ) -> Response {
+    if principal.rights.is_peer {
+        return not_for_peers();
+    }
     let approvals = &server.confirmations.approvals;
     let is_read = approvals.list(&principal).iter().any(|one| one.id == id && one.digest == decision.digest);
     let decided = match is_read {

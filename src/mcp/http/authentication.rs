@@ -28,6 +28,8 @@ use crate::{
 pub(super) struct BearerGuard {
     pub authenticator: Authenticator,
     pub oauth: Option<Arc<OauthVerifier>>,
+    /// Whether tokens of peers are accepted.
+    pub has_peers: bool,
     pub server: Arc<ToolServer>,
     pub throttle: Arc<Mutex<WrongTokenThrottle>>,
 }
@@ -85,7 +87,7 @@ impl BearerGuard {
         let (status, error, message) = match &rejection {
             None => (StatusCode::UNAUTHORIZED, None, "a bearer token is required".to_owned()),
             // The static tokens have no details: to a guesser every wrong one is the same.
-            Some(TokenRejection::Invalid(reason)) if self.oauth.is_some() => {
+            Some(TokenRejection::Invalid(reason)) if self.oauth.is_some() || self.has_peers => {
                 (StatusCode::UNAUTHORIZED, Some("invalid_token"), reason.clone())
             }
             Some(TokenRejection::Invalid(_)) => {

@@ -32,7 +32,7 @@ use super::{
 };
 use crate::{
     listener::{ListenerConfig, serve},
-    principals::{Authenticator, OauthVerifier, PrincipalDirectory, TokenVerifier, WrongTokenThrottle},
+    principals::{Authenticator, OauthVerifier, PeerVerifier, PrincipalDirectory, TokenVerifier, WrongTokenThrottle},
     status::{HealthStatus, health_response},
 };
 pub use admission::check_message;
@@ -52,6 +52,8 @@ pub struct HttpServerConfig {
     pub principals: Arc<PrincipalDirectory>,
     /// Verifies access tokens of an OAuth issuer.
     pub oauth: Option<Arc<OauthVerifier>>,
+    /// Verifies tokens of peers; `None` while none are accepted.
+    pub peers: Option<Arc<PeerVerifier>>,
     /// Host names that clients may use, in addition to the loopback names and the bound address.
     pub allowed_hosts: Vec<String>,
     /// Limits of the sessions.
@@ -76,9 +78,9 @@ pub struct HttpServer {
     pub address: SocketAddr,
     stop: CancellationToken,
     task: JoinHandle<()>,
-    /// Watch the file of the principals, and end idle sessions and those of principals that are gone.
+    /// Watch the file of the principals, and end idle sessions and those of principals and peers that are gone.
     #[expect(dead_code, reason = "held as long as requests are served")]
-    helpers: [AbortOnDropHandle<()>; 3],
+    helpers: [AbortOnDropHandle<()>; 4],
 }
 
 impl HttpServer {
@@ -95,11 +97,13 @@ impl HttpServer {
         let sessions = Arc::new(BoundedSessionManager::new(config.sessions));
         let router = router(Arc::clone(&server), &config, (address.ip(), &stop), &sessions);
         let task = serve("mcp", listener, router, &config.listener, stop.clone()).map_err(failed)?;
+        let peer_follower = follow_peers(config.peers.clone(), Arc::clone(&sessions));
         let follower = follow_principals(Arc::clone(&config.principals), Arc::clone(&sessions), server);
         let helpers = [
             config.principals.spawn_watch(),
             sessions.spawn_idle_cleanup(),
             AbortOnDropHandle::new(tokio::spawn(follower)),
+            AbortOnDropHandle::new(tokio::spawn(peer_follower)),
         ];
         Ok(Self { address, stop, task, helpers })
     }
@@ -113,6 +117,22 @@ impl HttpServer {
         }
     }
 }
+
+/// Ends the sessions of peers whose newest token has ended or was revoked. Each request is verified by itself; streams are not.
+async fn follow_peers(peers: Option<Arc<PeerVerifier>>, sessions: Arc<BoundedSessionManager>) {
+    let Some(peers) = peers else { return };
+    loop {
+        tokio::time::sleep(PEER_LOOK).await;
+        for owner in sessions.owners(|owner| owner.rights.is_peer) {
+            if !peers.is_live(&owner).await {
+                sessions.close_sessions_of(|one| one.id == owner.id).await;
+            }
+        }
+    }
+}
+
+/// Time between two looks at the sessions of peers.
+const PEER_LOOK: Duration = Duration::from_secs(10);
 
 /// Ends the sessions of principals that have lost their rights, and announces that lists of tools may have changed.
 async fn follow_principals(
@@ -149,10 +169,12 @@ fn router(
     let slot = ServerSlot::ready(Arc::clone(&server));
     let service = StreamableHttpService::new(move || Ok(McpSession::new(slot.clone())), Arc::clone(sessions), settings);
     let directory = Arc::clone(&config.principals) as Arc<dyn TokenVerifier>;
+    let peers = config.peers.clone().map(|peers| peers as Arc<dyn TokenVerifier>);
     let oauth = config.oauth.clone().map(|oauth| oauth as Arc<dyn TokenVerifier>);
     let guard = BearerGuard {
-        authenticator: Authenticator::new([directory].into_iter().chain(oauth)),
+        authenticator: Authenticator::new([directory].into_iter().chain(peers).chain(oauth)),
         oauth: config.oauth.clone(),
+        has_peers: config.peers.is_some(),
         server: Arc::clone(&server),
         throttle: Arc::new(Mutex::new(WrongTokenThrottle::default())),
     };

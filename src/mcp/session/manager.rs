@@ -165,6 +165,16 @@ impl BoundedSessionManager {
         })
     }
 
+    /// The principals of sessions for which something holds, each once.
+    pub fn owners(&self, is_wanted: impl Fn(&Principal) -> bool) -> Vec<Arc<Principal>> {
+        let mut owners: Vec<Arc<Principal>> = self.with_usages(|usages| {
+            usages.values().filter_map(|usage| usage.owner.clone()).filter(|owner| is_wanted(owner)).collect()
+        });
+        owners.sort_by(|one, other| one.id.cmp(&other.id));
+        owners.dedup_by(|one, other| one.id == other.id);
+        owners
+    }
+
     /// Ends the sessions of principals that are not valid any more.
     pub async fn close_sessions_of(&self, is_gone: impl Fn(&Principal) -> bool) {
         let gone: Vec<SessionId> = self.with_usages(|usages| {

@@ -15,7 +15,7 @@ use svc_wire::endpoint_access::{AccessDocument, Material, RevocationList};
 use super::{identity::start_agents_with, scripted_peer::now};
 use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork};
 
-const URL: &str = "http://127.0.0.1:9/mcp";
+pub(super) const URL: &str = "http://127.0.0.1:9/mcp";
 
 /// Writes a file that only its owner can read.
 pub(super) fn write_private(path: &Path, text: &str) {
@@ -24,16 +24,16 @@ pub(super) fn write_private(path: &Path, text: &str) {
 }
 
 /// The agents of the scenario, of which the first has conditions for its endpoints.
-struct AccessWorld {
-    world: TestNetwork,
-    home: tempfile::TempDir,
+pub(super) struct AccessWorld {
+    pub(super) world: TestNetwork,
+    pub(super) home: tempfile::TempDir,
 }
 
 const CONDITIONS: &str = r##"
     [[endpoint]]
     id = "mcp"
     material = "bearer"
-    scopes = ["mcp:read", "mcp:tool:x"]
+    scopes = ["mcp:read", "mcp:tool:svc.idx.es.getecosystem", "ledger"]
     default_scopes = ["mcp:read"]
     allow = "*"
     [[endpoint]]
@@ -55,7 +55,7 @@ const CONDITIONS: &str = r##"
 "##;
 
 impl AccessWorld {
-    async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let home = tempfile::tempdir().expect("a directory");
         write_private(&home.path().join("api.key"), "planted-key-value\n");
         let file = home.path().join("access.toml");
@@ -86,21 +86,21 @@ impl AccessWorld {
         self.world.agent(0).keeper().change(add).await.expect("added");
     }
 
-    fn endpoint(&self, fragment: &str) -> String {
+    pub(super) fn endpoint(&self, fragment: &str) -> String {
         format!("{}#{fragment}", self.world.agent_did(0))
     }
 
     /// A request of the second agent.
-    async fn ask(&self, fragment: &str) -> Result<Box<PeerGrant>, Refusal> {
+    pub(super) async fn ask(&self, fragment: &str) -> Result<Box<PeerGrant>, Refusal> {
         self.ask_with(PeerAccessRequest { endpoint: self.endpoint(fragment), ..PeerAccessRequest::default() }).await
     }
 
-    async fn ask_with(&self, request: PeerAccessRequest) -> Result<Box<PeerGrant>, Refusal> {
+    pub(super) async fn ask_with(&self, request: PeerAccessRequest) -> Result<Box<PeerGrant>, Refusal> {
         self.world.agent(1).peers().request_access(request).await
     }
 
     /// Asks in the place of a material that the endpoint has refused.
-    async fn ask_again(&self, fragment: &str, refused: &PeerGrant) -> Result<Box<PeerGrant>, Refusal> {
+    pub(super) async fn ask_again(&self, fragment: &str, refused: &PeerGrant) -> Result<Box<PeerGrant>, Refusal> {
         let (endpoint, replaces) = (self.endpoint(fragment), Some(refused.id.clone()));
         self.ask_with(PeerAccessRequest { endpoint, replaces, ..PeerAccessRequest::default() }).await
     }
@@ -137,7 +137,7 @@ impl AccessWorld {
     }
 }
 
-fn token_of(grant: &PeerGrant) -> &str {
+pub(super) fn token_of(grant: &PeerGrant) -> &str {
     match &grant.material {
         GrantedMaterial::Bearer { token } => token.expose_secret(),
         other => panic!("{other:?}"),
@@ -182,7 +182,7 @@ async fn a_trusted_peer_gets_the_material_of_each_endpoint_and_a_stranger_none()
         accept,
         ..PeerAccessRequest::default()
     };
-    assert_eq!(denial(access.ask_with(with(Some(vec!["ledger".into()]), None)).await), "scope_refused");
+    assert_eq!(denial(access.ask_with(with(Some(vec!["other".into()]), None)).await), "scope_refused");
     assert_eq!(denial(access.ask_with(with(None, Some(vec![Material::None]))).await), "material_unsupported");
     for entry in ["admin-api", "endpoint-access", "missing"] {
         let refused = access.ask(entry).await.expect_err("no such endpoint");

@@ -17,6 +17,7 @@ mod lying_index;
 mod peer_adversaries;
 mod peer_faults;
 mod peer_load;
+mod peer_tokens;
 mod peer_trust;
 mod peers;
 mod process;

@@ -186,3 +186,15 @@ async fn a_grant_without_room_for_its_message_is_none() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recovered_store_has_no_valid_token() {
+    on_both(|store| async move {
+        let long_ago = -40_000_000;
+        ask(&store, "1", request(1, "mcp"), offered(5, 10), long_ago).await;
+        store.replace_versions(&[]).await.expect("recovered");
+        let list = store.revocation_list(OURS, SECONDS).await.expect("read");
+        assert!(list.valid_from > SECONDS + long_ago);
+    })
+    .await;
+}
