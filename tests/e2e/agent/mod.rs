@@ -1,6 +1,7 @@
 //! The agent's admin API and the public files of its DID, over real sockets.
 
 mod access;
+mod access_adversaries;
 mod admin_routes;
 mod agent_process;
 mod events;
