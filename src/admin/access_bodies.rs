@@ -10,15 +10,16 @@ use super::schema::ErrorBody;
 #[allow(dead_code)]
 pub(super) struct NewAccessRequest {
     /// DID URL of a service entry of the peer.
+    #[schema(pattern = "^did:[^#]+#.+$", max_length = 2048)]
     endpoint: String,
     /// Scopes, at most 16; those of the endpoint by default.
-    #[schema(nullable = false)]
+    #[schema(nullable = false, max_items = 16)]
     scopes: Option<Vec<String>>,
     /// Materials that the caller can use: none, bearer, key, credential; all by default.
-    #[schema(nullable = false)]
+    #[schema(nullable = false, max_items = 16)]
     accept: Option<Vec<String>>,
     /// Wait for the peer's answer, from 1000 to 120000 milliseconds; ENDPOINT_ACCESS_TIMEOUT_MS by default.
-    #[schema(nullable = false)]
+    #[schema(nullable = false, minimum = 1000, maximum = 120_000)]
     timeout_ms: Option<u32>,
     /// requestId of a material that the endpoint has refused: it is not used again, and the peer is asked for another one.
     #[schema(nullable = false)]
@@ -94,8 +95,8 @@ pub(super) struct AccessGrant {
 #[derive(ToSchema)]
 #[allow(dead_code)]
 pub(super) struct RevocationReason {
-    /// For people, and for the peer; at most 500 characters.
-    #[schema(nullable = false)]
+    /// For people, and for the peer; no control characters.
+    #[schema(nullable = false, min_length = 1, max_length = 500)]
     reason: Option<String>,
 }
 
