@@ -21,6 +21,7 @@ mod e2e {
     mod oauth;
     mod other_namespace;
     mod otlp_trace;
+    mod peer_issuer;
     mod principals;
     mod recovery;
     mod secrets;

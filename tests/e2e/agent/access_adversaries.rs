@@ -154,3 +154,25 @@ async fn a_grant_that_does_not_fit_its_request_is_dropped() {
     let refused = asker.peers().request_access(silent).await.expect_err("no answer");
     assert_eq!(refused.code, RefusalCode::PeerUnanswered);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_ends_with_the_trust_in_its_peer() {
+    let access = AccessWorld::start().await;
+    let world = &access.world;
+    let granted = access.ask("mcp").await.expect("granted");
+    assert_eq!(access.active_grants().await, 1);
+    let holders = json!({"did": world.agent_did(ASKER), "role": "HOLDER"});
+    let listed = world.call_ok("svc.idx.pp.listParticipants", holders).await;
+    let schema: u64 = world.network.devnet.address("service.schema").parse().expect("a number");
+    let rows = listed["participants"].as_array().expect("a list");
+    let holder = rows.iter().find(|one| one["schema_id"] == schema).expect("a holder")["id"].clone();
+    world.call_ok("svc.ledger.pp.revokeParticipant", json!({"id": holder})).await;
+    world.await_verdict(ASKER, |verdict| verdict["trusted"] == false).await;
+    world.wait_until("the grant is taken back", async || access.active_grants().await == 0).await;
+    let filter = AccessGrantFilter { state: Some(GrantState::Revoked), ..AccessGrantFilter::default() };
+    let revoked = world.agent(OWNER).access().grants(&filter, None, 10).await.expect("read");
+    let reason = revoked[0].reason.as_deref().unwrap_or_default();
+    assert!(reason.contains("verifiable service any more"), "{reason}");
+    let refused = access.ask_again("mcp", &granted).await.expect_err("not trusted");
+    assert_eq!(refused.denial.expect("a denial").code.as_str(), "not_trusted");
+}
