@@ -4,12 +4,9 @@ use clap::Parser;
 use svc_otel::Telemetry;
 
 use crate::{
-    cli::{CommandLine, StepsLeft},
+    cli::{self, CommandLine},
     config, secrets,
 };
-
-/// Exit status of a command that others have to complete.
-const STEPS_LEFT: u8 = 3;
 
 /// Runs the program with the arguments and the environment of the process.
 pub fn run_program() -> std::process::ExitCode {
@@ -17,7 +14,7 @@ pub fn run_program() -> std::process::ExitCode {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             print_error(&error);
-            if error.is::<StepsLeft>() { STEPS_LEFT.into() } else { std::process::ExitCode::FAILURE }
+            cli::exit_status(&error).into()
         }
     }
 }

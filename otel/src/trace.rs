@@ -307,6 +307,16 @@ pub fn access_request_span(peer: &str) -> Span {
     tracing::info_span!(span::REQUEST_ACCESS, { attribute::PEER } = peer, { attribute::PEER_OUTCOME } = Empty)
 }
 
+/// Opens the span of a call of an endpoint of a peer, by the type of the endpoint.
+pub fn call_peer_span(protocol: &'static str) -> Span {
+    tracing::info_span!(
+        span::CALL_PEER,
+        otel.kind = "client",
+        { attribute::PEER_PROTOCOL } = protocol,
+        { attribute::PEER_OUTCOME } = Empty,
+    )
+}
+
 /// Records the peer of the current message, by the beginning of a hash of its DID, and the protocol of a received one.
 pub fn record_peer(hash: &str, protocol: Option<&'static str>) {
     let span = Span::current();

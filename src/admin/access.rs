@@ -14,11 +14,15 @@ use svc_kit::wall_clock;
 use svc_wire::endpoint_access::Material;
 
 use super::{
-    access_bodies::{AccessGrant, AccessMaterial, AccessRefusals, NewAccessRequest, RevocationReason, TokenKey},
+    access_bodies::{
+        AccessGrant, AccessMaterial, AccessPresentation, AccessRefusals, NewAccessPresentation, NewAccessRequest,
+        RevocationReason, TokenKey,
+    },
     answer::{Answer, iso_seconds, to_response},
     api::AdminApi,
     page::{page, parse_cursor},
     peer_bodies::{PeerRefusals, Record},
+    peer_resolution_bodies::{PeerResolutionBody, ResolvedDid},
     peers::take_word,
     request::{BodyMembers, QueryParameters, parse_path},
     schema::{BodyRefusals, Page, ReadRefusals},
@@ -107,6 +111,36 @@ pub(super) async fn request_access(State(api): State<AdminApi>, request: Request
         members.finish("endpoint, scopes, accept, timeoutMs, replaces")?;
         let granted = api.agent.peers().request_access(asked).await?;
         Ok(material_json(&granted))
+    };
+    to_response(answer().await)
+}
+
+/// Presents the credential that a grant of material credential asks for: a `vp+jwt` for the endpoint's URL, which the endpoint takes once.
+#[utoipa::path(post, path = "/v2/vt/access-presentations", operation_id = "presentForAccess", tag = "access",
+    request_body = NewAccessPresentation,
+    responses((status = 200, body = AccessPresentation), ReadRefusals, BodyRefusals, PeerRefusals))]
+pub(super) async fn present_for_access(State(api): State<AdminApi>, request: Request) -> Response {
+    let answer = async || -> Answer<Value> {
+        QueryParameters::parse(request.uri().query())?.finish("none")?;
+        let mut members = BodyMembers::read(request).await?;
+        let id = members.require_text("requestId")?;
+        members.finish("requestId")?;
+        let made = api.agent.peers().present_for_grant(&id).await?;
+        Ok(json!({"url": made.url, "presentation": made.presentation.expose_secret()}))
+    };
+    to_response(answer().await)
+}
+
+/// Decides about a DID now, and describes its endpoints with what each requires.
+#[utoipa::path(post, path = "/v2/vt/peer-resolutions", operation_id = "resolvePeer", tag = "access", request_body = ResolvedDid,
+    responses((status = 200, body = PeerResolutionBody), ReadRefusals, BodyRefusals))]
+pub(super) async fn resolve_peer(State(api): State<AdminApi>, request: Request) -> Response {
+    let answer = async || -> Answer<PeerResolutionBody> {
+        QueryParameters::parse(request.uri().query())?.finish("none")?;
+        let mut members = BodyMembers::read(request).await?;
+        let did = members.require_text("did")?;
+        members.finish("did")?;
+        Ok(api.agent.peers().resolve_peer(&did).await?.into())
     };
     to_response(answer().await)
 }

@@ -61,6 +61,27 @@ pub(super) struct AccessMaterial {
     issuer: Option<String>,
 }
 
+/// The grant for whose endpoint a credential is presented.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+#[allow(dead_code)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewAccessPresentation {
+    /// requestId of a material of kind credential.
+    #[schema(max_length = 128)]
+    request_id: String,
+}
+
+/// A presentation for one endpoint.
+#[derive(ToSchema)]
+#[allow(dead_code)]
+pub(super) struct AccessPresentation {
+    /// The endpoint's URL, to which alone it may be sent.
+    url: String,
+    /// `vp+jwt`, for the header Authorization; valid for five minutes, and once.
+    presentation: String,
+}
+
 /// A grant of this agent. It has no token and no key.
 #[derive(ToSchema)]
 #[schema(rename_all = "camelCase")]

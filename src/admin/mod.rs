@@ -20,6 +20,7 @@ mod login;
 mod page;
 mod peer_bodies;
 mod peer_exchanges;
+mod peer_resolution_bodies;
 mod peers;
 mod public;
 mod request;

@@ -85,6 +85,8 @@ fn described_routes() -> OpenApiRouter<AdminApi> {
         .routes(routes!(flows::resend_flow))
         .routes(routes!(flows::end_flow))
         .routes(routes!(access::request_access))
+        .routes(routes!(access::present_for_access))
+        .routes(routes!(access::resolve_peer))
         .routes(routes!(access::list_grants))
         .routes(routes!(access::revoke_grant))
         .routes(routes!(access::void_tokens))

@@ -4,7 +4,6 @@ mod access;
 mod check;
 mod flows;
 pub(super) mod init;
-mod local_api;
 mod messaging_check;
 mod store_file;
 mod trust;
@@ -20,10 +19,10 @@ use clap::Subcommand;
 use serde_json::{Value, json};
 use svc_agent::{AccessGranterHandle, AgentStore, recover_log};
 use svc_net::{fetch::BoundedFetcher, host_policy::HostPolicy};
+use svc_peer::{AgentAddress, AgentApi};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::task::AbortOnDropHandle;
 
-use self::local_api::LocalApi;
 use super::output::{OutputForm, print_content, print_json, print_line};
 use crate::{
     admin::{AgentListeners, AgentServer},
@@ -169,7 +168,7 @@ pub(super) async fn run(
     secrets: &mut ProcessSecrets,
 ) -> anyhow::Result<()> {
     let environment = ProcessEnvironment;
-    let mut local = || LocalApi::new(&read_paths(&environment, &mut *secrets).socket);
+    let mut local = || local_api(&read_paths(&environment, &mut *secrets).socket);
     match command {
         None => serve(read_agent(&environment, secrets)?).await,
         Some(AgentCommand::Check) => check::run(read_agent(&environment, secrets)?, as_json).await,
@@ -210,7 +209,13 @@ pub(super) async fn run(
     }
 }
 
-async fn run_webhooks(api: &LocalApi, command: WebhookCommand, as_json: bool) -> anyhow::Result<()> {
+/// A client of the local socket of the running agent.
+fn local_api(socket: &Path) -> anyhow::Result<AgentApi> {
+    let settings = "with the same SVC_AGENT_SOCKET or SVC_AGENT_DB";
+    Ok(AgentApi::new(AgentAddress::Socket(socket.to_owned()), settings)?)
+}
+
+async fn run_webhooks(api: &AgentApi, command: WebhookCommand, as_json: bool) -> anyhow::Result<()> {
     match command {
         WebhookCommand::Dead => {
             let letters = api.all("/v2/events/dead-letters").await?;
@@ -239,7 +244,7 @@ async fn run_webhooks(api: &LocalApi, command: WebhookCommand, as_json: bool) ->
     }
 }
 
-async fn run_credentials(api: &LocalApi, command: CredentialCommand, as_json: bool) -> anyhow::Result<()> {
+async fn run_credentials(api: &AgentApi, command: CredentialCommand, as_json: bool) -> anyhow::Result<()> {
     match command {
         CredentialCommand::List => {
             let mut all = api.all("/v2/vt/linked-credentials").await?;
@@ -283,7 +288,7 @@ fn text(value: &Value) -> &str {
 }
 
 /// A path segment.
-fn urlencoding(text: &str) -> String {
+pub(super) fn urlencoding(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }
 

@@ -14,12 +14,11 @@ mod findings;
 mod indexer;
 mod journal;
 mod output;
+mod peer;
 mod resource;
 mod serve;
 mod token;
 mod tools;
-
-pub(crate) use agent::init::StepsLeft;
 
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
@@ -63,6 +62,15 @@ enum CliCommand {
         #[command(subcommand)]
         command: Option<agent::AgentCommand>,
         /// Print JSON instead of a table.
+        #[arg(long, global = true)]
+        json: bool,
+    },
+    /// Peers of the own agent: their trust, a talk, a call of their endpoints. Exit status: 0 done, 2 usage, 3 not trusted, 4 not known
+    /// whether trusted, 5 denied, 6 unreachable or unanswered, 7 refused by the endpoint, 8 type of endpoint not spoken, 1 else.
+    Peer {
+        #[command(subcommand)]
+        command: peer::PeerCommand,
+        /// Print JSON, also of a failure.
         #[arg(long, global = true)]
         json: bool,
     },
@@ -145,6 +153,17 @@ enum CliCommand {
     Completions { shell: Shell },
 }
 
+/// Exit status of a command that others have to complete.
+const STEPS_LEFT: u8 = 3;
+
+/// The exit status of a command that has failed.
+pub(crate) fn exit_status(error: &anyhow::Error) -> u8 {
+    if error.is::<agent::init::StepsLeft>() {
+        return STEPS_LEFT;
+    }
+    peer::exit_status(error).unwrap_or(1)
+}
+
 impl CommandLine {
     /// The log levels of the command, from the environment or by default.
     pub fn log_levels(&self, environment: &impl Environment) -> LogLevels {
@@ -167,6 +186,7 @@ impl CommandLine {
             | CliCommand::Indexer { .. }
             | CliCommand::Journal { .. }
             | CliCommand::Audit { .. }
+            | CliCommand::Peer { .. }
             | CliCommand::Call { .. }
             | CliCommand::Approve { .. }
             | CliCommand::Token { .. }
@@ -192,6 +212,7 @@ impl CommandLine {
                 }
             }
             CliCommand::Agent { command, json } => agent::run(command, json, &mut secrets).await,
+            CliCommand::Peer { command, json } => peer::run(command, json, &mut secrets).await,
             CliCommand::Audit { command, json } => audit::run(command, json),
             CliCommand::Journal { command, json } => journal::run(command, json).await,
             CliCommand::Devnet(args) => devnet::run(*args, &mut secrets).await,

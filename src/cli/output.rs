@@ -65,7 +65,7 @@ pub(super) fn is_output_closed() -> bool {
 }
 
 /// JSON text with the same characters escaped as JSON does.
-fn visible_json(text: &str) -> String {
+pub(super) fn visible_json(text: &str) -> String {
     let escape = |one: char| {
         let mut units = [0; 2];
         one.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>()

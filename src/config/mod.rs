@@ -5,6 +5,7 @@ mod boot_subject;
 mod environment;
 mod indexer;
 mod listener;
+mod peer;
 mod serve;
 mod tool_selection;
 
@@ -12,4 +13,5 @@ pub use agent::{AgentPaths, AgentSettings, StoppedAgent, read_agent, read_paths,
 pub use boot_subject::{named_boot_error, subject_name};
 pub use environment::{ConfigError, Environment, ProcessEnvironment, VariableProblem};
 pub use indexer::{IndexerServerConfig, read_indexer};
+pub use peer::{PeerCommandConfig, read_peer};
 pub use serve::{HttpTransportConfig, MIN_TOKEN_CHARACTERS, ServeConfig, TransportConfig, read_log_level, read_serve};

@@ -61,7 +61,8 @@ pub use keeper::{
 };
 pub use notification::{Notification, NotificationMaker};
 pub use peers::{
-    InvitationRequest, PeerAccessRequest, PeerAdmission, PeerService, PeerSettings, PeerTransport, SentInvitation,
+    GrantPresentation, InvitationRequest, PeerAccessRequest, PeerAdmission, PeerEndpoint, PeerResolution, PeerService,
+    PeerSettings, PeerTransport, SentInvitation,
 };
 pub use resolution::{ResolutionHandle, ResolutionPhase, ResolutionReport};
 pub use rotation::{RotationAnswer, RotationHandle, RotationKind, RotationPauses, RotationRequest};

@@ -85,6 +85,17 @@ impl HostPolicy {
         self == Self::AllowPrivate || is_public(address)
     }
 
+    /// Makes an HTTP client for untrusted servers: it resolves names under this policy, follows no redirect, decodes nothing, and keeps no
+    /// connection. The URL of each request is still to be checked.
+    ///
+    /// # Errors
+    /// When the client cannot be built.
+    pub fn client(self) -> Result<reqwest::Client, reqwest::Error> {
+        // A decoded body could be much longer than the one that was sent; features of other crates could enable decoders.
+        let client = self.client_builder().no_gzip().no_brotli().no_zstd().no_deflate().pool_max_idle_per_host(0);
+        client.build()
+    }
+
     /// Returns a client builder that resolves names under this policy and follows no redirect.
     pub(crate) fn client_builder(self) -> reqwest::ClientBuilder {
         let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy();

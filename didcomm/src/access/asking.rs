@@ -139,6 +139,11 @@ impl AskerTable {
         self.held.values().filter(is_usable).max_by_key(|held| held.ends_at).map(|held| &held.grant)
     }
 
+    /// Returns the grant of a request, while it is held.
+    pub fn grant(&self, id: &str, now: i64) -> Option<&AccessGrant> {
+        self.held.get(id).filter(|held| held.ends_at > now).map(|held| &held.grant)
+    }
+
     /// Notes a request before it is sent.
     pub fn ask(&mut self, open: OpenRequest, now: i64) -> Result<(), TooManyRequests> {
         self.asked.retain(|_, asked| asked.open.deadline > now);

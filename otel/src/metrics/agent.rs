@@ -246,6 +246,16 @@ pub fn record_access_request(outcome: &'static str, took: Duration) {
     .record(took, [("outcome", outcome)]);
 }
 
+/// Records a call of an endpoint of a peer: `ok`, or the step that failed.
+pub fn record_peer_call(protocol: &'static str, outcome: &'static str, took: Duration) {
+    instrument!(
+        DurationHistogram,
+        "svc_peer_call_seconds",
+        "Seconds a call of a peer's endpoint took, by type of the endpoint and outcome."
+    )
+    .record(took, [("protocol", protocol), ("outcome", outcome)]);
+}
+
 /// Records a frame of a peer that was dropped, by reason.
 pub fn record_access_drop(reason: &'static str) {
     instrument!(Counter, "svc_agent_access_drops_total", "Frames about access that were dropped, by reason.")

@@ -23,10 +23,10 @@ pub use agent::{
     record_access_active, record_access_answer, record_access_drop, record_access_request, record_access_revocations,
     record_admin_request, record_agent_store, record_credential_anchor, record_credentials_waiting,
     record_document_size, record_document_version, record_flow_blocked, record_flow_completed,
-    record_flow_session_cost, record_flow_sessions, record_flow_step, record_flows, record_login, record_peer_message,
-    record_peer_outbox, record_peer_refusal, record_peer_resolution, record_peer_sessions, record_peer_sockets,
-    record_peer_verdict, record_registry_events, record_resolution, record_resolution_state, record_webhook,
-    record_webhook_time,
+    record_flow_session_cost, record_flow_sessions, record_flow_step, record_flows, record_login, record_peer_call,
+    record_peer_message, record_peer_outbox, record_peer_refusal, record_peer_resolution, record_peer_sessions,
+    record_peer_sockets, record_peer_verdict, record_registry_events, record_resolution, record_resolution_state,
+    record_webhook, record_webhook_time,
 };
 pub use devnet::record_devnet_block;
 pub use indexer::{

@@ -3,8 +3,9 @@
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::{local_api::LocalApi, print_items, text, urlencoding};
+use super::{print_items, text, urlencoding};
 use crate::cli::output::{OutputForm, print_content, print_line};
+use svc_peer::{AgentApi, AgentApiError};
 
 #[derive(Debug, Subcommand)]
 pub enum AccessCommand {
@@ -46,7 +47,7 @@ pub enum AccessCommand {
 }
 
 /// Runs a command.
-pub(super) async fn run(api: &LocalApi, command: AccessCommand, as_json: bool) -> anyhow::Result<()> {
+pub(super) async fn run(api: &AgentApi, command: AccessCommand, as_json: bool) -> anyhow::Result<()> {
     match command {
         AccessCommand::List { peer, endpoint, state } => {
             let grants = grants(api, peer, endpoint, state).await?;
@@ -65,8 +66,8 @@ pub(super) async fn run(api: &LocalApi, command: AccessCommand, as_json: bool) -
                 match revoke(text(&grant["id"])).await {
                     Ok(one) => revoked.push(one),
                     // One that has ended meanwhile needs no revocation.
-                    Err(error) if error.to_string().starts_with("INVALID_STATE") => {}
-                    Err(error) => return Err(error),
+                    Err(AgentApiError::Refused { code, .. }) if code == "INVALID_STATE" => {}
+                    Err(error) => return Err(error.into()),
                 }
             }
             print_items(&revoked, as_json, line_of)
@@ -84,7 +85,7 @@ pub(super) async fn run(api: &LocalApi, command: AccessCommand, as_json: bool) -
 }
 
 async fn grants(
-    api: &LocalApi,
+    api: &AgentApi,
     peer: Option<String>,
     endpoint: Option<String>,
     state: Option<String>,
@@ -93,7 +94,7 @@ async fn grants(
         .into_iter()
         .filter_map(|(name, value)| Some(format!("{name}={}", urlencoding(&value?))))
         .collect();
-    api.all_of("/v2/vt/access-grants", &filters).await
+    Ok(api.all_of("/v2/vt/access-grants", &filters).await?)
 }
 
 /// A grant in one line.

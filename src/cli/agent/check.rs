@@ -16,7 +16,7 @@ use svc_wire::timestamp;
 use tokio::time::timeout;
 
 use super::{
-    local_api::LocalApi,
+    local_api,
     messaging_check::check_messaging,
     trust::{check_registry_ends, check_trust},
 };
@@ -34,7 +34,7 @@ const LATE_SECONDS: i64 = 600;
 pub(super) async fn run(settings: AgentSettings, as_json: bool) -> anyhow::Result<()> {
     let mut findings = vec![CheckFinding::good("configuration", "every variable can be used")];
     let AgentSettings { agent, server, .. } = settings;
-    let info = match server.socket.as_deref().map(LocalApi::new).transpose()? {
+    let info = match server.socket.as_deref().map(local_api).transpose()? {
         None => None,
         Some(api) => match timeout(CHECK_TIMEOUT, api.get("/v2/agent/info")).await {
             Ok(Ok(info)) => Some(info),
@@ -54,7 +54,7 @@ pub(super) async fn run(settings: AgentSettings, as_json: bool) -> anyhow::Resul
         Err(_) => CheckFinding::bad("SVC_INDEXER_BASE_URL", format!("no answer within {CHECK_TIMEOUT:?}")),
     });
     let has_receiver = events.receiver.is_some();
-    let api = server.socket.as_deref().map(LocalApi::new).transpose()?.filter(|_| info.is_some());
+    let api = server.socket.as_deref().map(local_api).transpose()?.filter(|_| info.is_some());
     if let (Some(api), Some(did)) = (&api, info.as_ref().and_then(|info| info["did"].as_str())) {
         let checked = timeout(CHECK_TIMEOUT, check_trust(api, &events.indexer, did)).await;
         findings.extend(

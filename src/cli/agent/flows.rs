@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use super::{local_api::LocalApi, print_items, read_json, text, urlencoding};
+use super::{print_items, read_json, text, urlencoding};
 use crate::cli::output::{OutputForm, print_content};
+use svc_peer::AgentApi;
 
 #[derive(Debug, Subcommand)]
 pub enum FlowCommand {
@@ -62,7 +63,7 @@ pub enum FlowCommand {
 }
 
 /// Runs a command.
-pub(super) async fn run(api: &LocalApi, command: FlowCommand, as_json: bool) -> anyhow::Result<()> {
+pub(super) async fn run(api: &AgentApi, command: FlowCommand, as_json: bool) -> anyhow::Result<()> {
     let shown = match command {
         FlowCommand::List { role, state } => {
             let filters: Vec<String> = [("role", role), ("flowState", state)]

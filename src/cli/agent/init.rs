@@ -7,7 +7,6 @@ use clap::Args;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::local_api::LocalApi;
 use crate::{
     cli::{
         confirm::ask_person,
@@ -19,6 +18,7 @@ use crate::{
     secrets::ProcessSecrets,
     visible_text::visible,
 };
+use svc_peer::AgentApi;
 
 /// Pause between two looks at the steps.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
@@ -76,12 +76,12 @@ impl InitArgs {
 /// Runs the command. Fails with [`StepsLeft`] when steps are left that no tool sends.
 pub(super) async fn run(
     args: &InitArgs,
-    api: &LocalApi,
+    api: &AgentApi,
     as_json: bool,
     secrets: &mut ProcessSecrets,
 ) -> anyhow::Result<()> {
     let path = args.path();
-    let read = async || api.get(&path).await;
+    let read = async || Ok(api.get(&path).await?);
     let setup = match &args.operator {
         None => read().await?,
         Some(url) => {

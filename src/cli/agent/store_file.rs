@@ -11,14 +11,14 @@ use anyhow::{Context, bail};
 use serde_json::{Value, json};
 use svc_agent::{has_export_end, import_store};
 
-use super::local_api::LocalApi;
 use crate::config::StoppedAgent;
+use svc_peer::AgentApi;
 
 /// Bytes of the end of a file that are kept to look at; the last line is shorter.
 const TAIL_BYTES: usize = 256;
 
 /// Writes an export of the running agent to a file. The file appears whole or not at all.
-pub(super) async fn export(api: &LocalApi, file: &Path, overwrites: bool) -> anyhow::Result<Value> {
+pub(super) async fn export(api: &AgentApi, file: &Path, overwrites: bool) -> anyhow::Result<Value> {
     refuse_existing(file, overwrites)?;
     let mut partial = PartialFile::create(file)?;
     let mut response = api.download("/v2/agent/export").await?;

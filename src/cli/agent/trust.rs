@@ -8,8 +8,8 @@ use svc_net::upstream::{NodeClient, UpstreamEndpoints, UpstreamError, UpstreamKi
 use svc_pipeline::RegistryChain;
 use svc_wire::timestamp;
 
-use super::local_api::LocalApi;
 use crate::cli::findings::CheckFinding;
+use svc_peer::AgentApi;
 
 /// Seconds before an end from which on it is a warning.
 const WARNED_SECONDS: i64 = 30 * 86_400;
@@ -17,7 +17,7 @@ const WARNED_SECONDS: i64 = 30 * 86_400;
 const MAX_REASONS: usize = 4;
 
 /// The verdict of the indexer on the DID, and the ends of the credentials that it presents.
-pub(super) async fn check_trust(api: &LocalApi, origins: &UpstreamOrigins, did: &str) -> Vec<CheckFinding> {
+pub(super) async fn check_trust(api: &AgentApi, origins: &UpstreamOrigins, did: &str) -> Vec<CheckFinding> {
     let held = match api.all("/v2/vt/linked-credentials").await {
         Ok(held) => held,
         Err(error) => return vec![CheckFinding::bad("credentials", format!("{error:#}"))],

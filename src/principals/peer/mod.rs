@@ -3,7 +3,6 @@
 //! A principal of such a token only reads: the tools of the registry's surfaces, as far as its scopes go. It never sees
 //! tools for writes, own agents, the wallet, own resources or approvals.
 
-mod evidence;
 mod rights;
 
 use std::{
@@ -15,13 +14,12 @@ use async_trait::async_trait;
 use svc_kit::wall_clock;
 use svc_net::host_policy::HostPolicy;
 use svc_otel::metrics;
-use svc_trust::access::{AccessClaims, AccessRejection, AccessRules, AccessToken};
+use svc_peer::verifier::{
+    AccessClaims, AccessRejection, AccessToken, TokenRejection as PeerRejection, TokenVerifier as PeerTokens,
+};
 use svc_wire::secret::SecretString;
 
-use self::{
-    evidence::{IssuerEvidence, IssuerReader},
-    rights::{knows_scope, rights_of},
-};
+use self::rights::{knows_scope, rights_of};
 use super::{
     authenticator::{TokenRejection, TokenVerdict, TokenVerifier},
     directory::PrincipalDirectory,
@@ -47,10 +45,9 @@ pub struct PeerConfig {
 
 /// Verifies tokens of peers.
 pub struct PeerVerifier {
-    config: PeerConfig,
     directory: Arc<PrincipalDirectory>,
     names: ToolNames,
-    evidence: IssuerReader,
+    tokens: PeerTokens,
     /// Whether no other verifier knows tokens that are JWTs.
     is_only_one_for_jwts: bool,
     /// The newest token of each peer, by its id as a principal.
@@ -64,25 +61,9 @@ impl PeerVerifier {
         directory: Arc<PrincipalDirectory>,
         is_only_one_for_jwts: bool,
     ) -> anyhow::Result<Arc<Self>> {
-        let evidence = IssuerReader::new(config.issuer.clone(), config.hosts)?;
+        let tokens = PeerTokens::new(&config.issuer, &config.audience, config.hosts)?;
         let (names, newest) = (ToolNames::load()?, Mutex::default());
-        Ok(Arc::new(Self { config, directory, names, evidence, is_only_one_for_jwts, newest }))
-    }
-
-    async fn judge(&self, token: &AccessToken) -> Result<AccessClaims, PeerRejection> {
-        token.check_issuer(&self.config.issuer)?;
-        let now = wall_clock::now().seconds;
-        let mut evidence = self.evidence.read(now).await.map_err(PeerRejection::Unavailable)?;
-        // A key that was just published is in a newer document.
-        if !token.has_key_in(&evidence.document, now)
-            && let Some(newer) = self.evidence.read_for_unknown_key(now).await
-        {
-            evidence = newer;
-        }
-        let IssuerEvidence { document, revoked } = evidence;
-        let knows = |scope: &str| knows_scope(scope, &self.names);
-        let rules = AccessRules { issuer: &self.config.issuer, audience: &self.config.audience, knows_scope: &knows };
-        Ok(token.verify(&rules, &document, &revoked, now)?)
+        Ok(Arc::new(Self { directory, names, tokens, is_only_one_for_jwts, newest }))
     }
 
     /// The principal of verified claims.
@@ -106,26 +87,11 @@ impl PeerVerifier {
 
     /// Whether the newest token of a peer is still valid, as far as the lists that were read say. A peer without one is not.
     pub async fn is_live(&self, principal: &Principal) -> bool {
-        let now = wall_clock::now().seconds;
         let claims = self.newest.lock().unwrap_or_else(PoisonError::into_inner).get(&principal.id).cloned();
-        let Some(claims) = claims.filter(|claims| claims.expires_at > now) else { return false };
-        match self.evidence.read(now).await {
-            Ok(evidence) => !evidence.revoked.has(&claims.id) && claims.issued_at >= evidence.revoked.valid_from,
-            // Without a list nothing is served either.
-            Err(_) => false,
+        match claims {
+            Some(claims) => self.tokens.is_live(&claims, wall_clock::now().seconds).await,
+            None => false,
         }
-    }
-}
-
-/// A token that is not accepted.
-enum PeerRejection {
-    Invalid(AccessRejection),
-    Unavailable(String),
-}
-
-impl From<AccessRejection> for PeerRejection {
-    fn from(rejection: AccessRejection) -> Self {
-        Self::Invalid(rejection)
     }
 }
 
@@ -138,7 +104,10 @@ impl TokenVerifier for PeerVerifier {
             return TokenVerdict::Unknown;
         }
         let judged = match AccessToken::read(text) {
-            Ok(token) => self.judge(&token).await,
+            Ok(token) => {
+                let knows = |scope: &str| knows_scope(scope, &self.names);
+                self.tokens.verify(&token, &knows, wall_clock::now().seconds).await
+            }
             Err(rejection) => Err(rejection.into()),
         };
         match judged {

@@ -42,6 +42,7 @@ impl ActorBehaviour for AccessAsker {
                 state.table.note_url(&endpoint, Some(&url));
                 reply.send(state.table.held(&endpoint, &question, now).cloned().map(Box::new));
             }
+            Msg::Grant { id, reply } => reply.send(state.table.grant(&id, now).cloned().map(Box::new)),
             Msg::Ask { open, waiter, reply } => {
                 let id = open.request.id.clone();
                 let asked = state.table.ask(*open, now);

@@ -34,6 +34,13 @@ pub(crate) enum Msg {
         /// The grant.
         reply: ReplyPort<Option<Box<AccessGrant>>>,
     },
+    /// The grant of a request.
+    Grant {
+        /// Id of the request.
+        id: String,
+        /// The grant, while it is held.
+        reply: ReplyPort<Option<Box<AccessGrant>>>,
+    },
     /// A request is about to be sent.
     Ask {
         /// The request.
@@ -73,6 +80,7 @@ impl ActorMessage for Msg {
     fn name(&self) -> &'static str {
         match self {
             Self::Held { .. } => "held",
+            Self::Grant { .. } => "grant",
             Self::Ask { .. } => "ask",
             Self::Hear { .. } => "hear",
             Self::Settle { .. } => "settle",
@@ -109,6 +117,12 @@ impl AccessAskerHandle {
     ) -> Result<Option<Box<AccessGrant>>, AskError> {
         let (endpoint, question, url) = (endpoint.to_owned(), question.clone(), url.to_owned());
         self.0.ask_within(TABLE_TIME, |reply| Msg::Held { endpoint, question, url, reply }).await
+    }
+
+    /// Returns the grant of a request, while it is held.
+    pub async fn grant(&self, id: &str) -> Result<Option<Box<AccessGrant>>, AskError> {
+        let id = id.to_owned();
+        self.0.ask_within(TABLE_TIME, |reply| Msg::Grant { id, reply }).await
     }
 
     /// Notes a request that is about to be sent; its answer comes by the receiver.

@@ -18,8 +18,8 @@ use tracing::Instrument;
 use uuid::Uuid;
 
 use super::{
-    refusals::{queue_refused, store_failed},
-    resolver::{DocumentUse, PeerDocumentError},
+    refusals::{document_refused, not_trusted, queue_refused, store_failed, verdict_unknown},
+    resolver::DocumentUse,
     service::PeerService,
     settings::allows_clear_text,
 };
@@ -107,25 +107,16 @@ impl PeerService {
             Ok(verdict) if verdict.is_trusted => Ok(()),
             Ok(_) => {
                 self.0.asker.forget_peer(did);
-                let message = format!("{did} is no verifiable service: the registry does not call it trusted");
-                Err(Refusal::new(RefusalCode::PeerNotAuthorized, message))
+                Err(not_trusted(did))
             }
-            Err(error) => {
-                let refusal = Refusal::new(RefusalCode::ResolverUnavailable, error.to_string());
-                Err(Refusal { retry_after: Some(5), ..refusal })
-            }
+            Err(error) => Err(verdict_unknown(&error)),
         }
     }
 
     /// The URL of an entry in the document as its server has it now.
-    async fn endpoint_now(&self, peer: &str, endpoint: &str) -> Result<Option<String>, Refusal> {
+    pub(super) async fn endpoint_now(&self, peer: &str, endpoint: &str) -> Result<Option<String>, Refusal> {
         let resolved = self.0.resolver.resolve(peer, true, DocumentUse::Outbound).await;
-        let document = resolved.map_err(|error| match error {
-            PeerDocumentError::Passing(reason) => {
-                Refusal { retry_after: Some(1), ..Refusal::new(RefusalCode::ResolverUnavailable, reason) }
-            }
-            PeerDocumentError::Final(reason) => wrong("endpoint", &reason),
-        })?;
+        let document = resolved.map_err(|error| document_refused("endpoint", error))?;
         let mut services = document["service"].as_array().into_iter().flatten();
         let is_entry = |id: &str| absolute_did_url(peer, id) == endpoint;
         let entry = services.find(|entry| entry["id"].as_str().is_some_and(is_entry));
@@ -232,7 +223,7 @@ fn wrong(member: &str, rule: &str) -> Refusal {
     Refusal::of_member(RefusalCode::InvalidInput, member, rule)
 }
 
-fn asker_down(error: AskError) -> Refusal {
+pub(super) fn asker_down(error: AskError) -> Refusal {
     Refusal::not_ready(AgentPart::Store, format!("requests for access do not work now: {error}"), 1)
 }
 

@@ -35,6 +35,9 @@ const MAX_VERDICTS: u64 = 20_000;
 const UNKNOWN_KEPT: Duration = Duration::from_secs(1);
 /// Longest wait for a decision.
 const MAX_WAIT: Duration = Duration::from_secs(10);
+/// Reasons against a DID that are kept, and characters of each.
+const MAX_REASONS: usize = 8;
+const MAX_REASON_CHARACTERS: usize = 300;
 /// The essential credential that makes a service.
 const SERVICE_CREDENTIAL: &str = "ServiceCredential";
 
@@ -42,6 +45,28 @@ const SERVICE_CREDENTIAL: &str = "ServiceCredential";
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("nothing can be decided about the peer now: {0}")]
 pub(crate) struct UnknownVerdict(pub String);
+
+/// A decision about a DID, and the facts that it stands on.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TrustDecision {
+    /// Whether the DID is a verifiable service.
+    pub is_trusted: bool,
+    /// The participant that the indexer names for the service credential.
+    pub participant: Option<u64>,
+    /// The reasons against it: those that the indexer states, and what the node contradicts.
+    pub reasons: Vec<(String, String)>,
+    /// End of the indexer's verdict, as the indexer writes it.
+    pub expires_at: Option<String>,
+    /// Time for which it may be kept.
+    lasts: Duration,
+}
+
+impl TrustDecision {
+    fn against(code: &str, message: impl Into<String>, ttl: Duration) -> Self {
+        let reasons = vec![(code.to_owned(), message.into())];
+        Self { is_trusted: false, participant: None, reasons, expires_at: None, lasts: ttl }
+    }
+}
 
 /// Decides about peers.
 #[derive(Clone)]
@@ -86,30 +111,44 @@ impl TrustGate {
         if let Some(unknown) = self.unknown.get(&key).await {
             return Err(unknown);
         }
-        let started = Instant::now();
+        let decision = self.decide_and_keep(key).await?;
+        Ok(Verdict { is_trusted: decision.is_trusted, at: now })
+    }
+
+    /// Decides once more, with the facts that the decision stands on.
+    pub async fn explain(&self, did: &str) -> Result<TrustDecision, UnknownVerdict> {
+        if !may_be_trusted(did) {
+            let message = "only a DID of the methods web and webvh can have participants";
+            return Ok(TrustDecision::against("method_not_supported", message, self.ttl));
+        }
+        self.decide_and_keep(did.into()).await
+    }
+
+    async fn decide_and_keep(&self, key: Arc<str>) -> Result<TrustDecision, UnknownVerdict> {
+        let (started, now) = (Instant::now(), wall_clock::now().seconds);
         let forgotten = self.forgotten.load(Ordering::Acquire);
-        let decided = timeout(MAX_WAIT, self.decide(did)).await;
+        let decided = timeout(MAX_WAIT, self.decide(&key)).await;
         let decided = decided.unwrap_or_else(|_| Err(UnknownVerdict(format!("no answer within {MAX_WAIT:?}"))));
         let outcome = match &decided {
-            Ok((true, _)) => "trusted",
-            Ok((false, _)) => "untrusted",
+            Ok(decision) if decision.is_trusted => "trusted",
+            Ok(_) => "untrusted",
             Err(_) => "unknown",
         };
         metrics::record_peer_verdict(outcome, started.elapsed());
-        let (is_trusted, lasts) = match decided {
-            Ok(decided) => decided,
+        let decision = match decided {
+            Ok(decision) => decision,
             Err(error) => {
                 tracing::debug!(%error, "no verdict");
                 self.unknown.insert(key, error.clone()).await;
                 return Err(error);
             }
         };
-        let verdict = Verdict { is_trusted, at: now };
-        self.verdicts.insert(Arc::clone(&key), (verdict, Instant::now() + lasts)).await;
+        let verdict = Verdict { is_trusted: decision.is_trusted, at: now };
+        self.verdicts.insert(Arc::clone(&key), (verdict, Instant::now() + decision.lasts)).await;
         if self.forgotten.load(Ordering::Acquire) != forgotten {
             self.verdicts.invalidate(&key).await;
         }
-        Ok(verdict)
+        Ok(decision)
     }
 
     /// Asks for a decision that is not older than this call.
@@ -174,23 +213,30 @@ impl TrustGate {
         Ok(WritingAccount { store: self.store.clone(), access, did, corporation_id })
     }
 
-    /// The decision, and the time for which it may be kept.
-    async fn decide(&self, did: &str) -> Result<(bool, Duration), UnknownVerdict> {
+    async fn decide(&self, did: &str) -> Result<TrustDecision, UnknownVerdict> {
         let unknown = |error: UpstreamError| UnknownVerdict(format!("indexer: {error}"));
         let asked = self.indexer.read_with_failover(0, |one| ask(one, did), indexer_reach).await;
-        let Some(record) = asked.map_err(unknown)? else { return Ok((false, self.ttl)) };
+        let Some(record) = asked.map_err(unknown)? else {
+            return Ok(TrustDecision::against("unknown_did", "the registry does not name the DID", self.ttl));
+        };
         let Some((participant, lasts)) = claimed_participant(&record, did, wall_clock::now().seconds, self.ttl) else {
-            return Ok((false, self.ttl));
+            let reasons = stated_reasons(&record);
+            return Ok(TrustDecision { reasons, ..TrustDecision::against("", "", self.ttl) });
         };
         let account = self.account()?;
         let found = NodeRegistry(&account).participant(participant).await;
         let found = found.map_err(|error| UnknownVerdict(format!("node: {error}")))?;
         let now = timestamp::unix_nanos(&account.chain_time());
         let is_active = found.is_some_and(|one| one.did == did && state_of(&one, now) == ParticipantState::Active);
-        if !is_active {
+        let expires_at = record["expiresAtTime"].as_str().map(str::to_owned);
+        let reasons = if is_active {
+            Vec::new()
+        } else {
             tracing::warn!(participant, "the indexer calls a peer trusted whose participant is not active at the node");
-        }
-        Ok((is_active, lasts))
+            let message = format!("participant {participant} of the DID is not active at the node");
+            vec![("participant_not_active".to_owned(), message)]
+        };
+        Ok(TrustDecision { is_trusted: is_active, participant: Some(participant), reasons, expires_at, lasts })
     }
 }
 
@@ -208,6 +254,18 @@ async fn ask(indexer: UpstreamEndpoints, did: &str) -> Result<Option<Value>, Ups
         Err(UpstreamError::Http { status: 404, .. }) => Ok(None),
         Err(error) => Err(error),
     }
+}
+
+/// The reasons of a record against its DID, cut: they are texts of a server.
+fn stated_reasons(record: &Value) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().chars().take(MAX_REASON_CHARACTERS).collect();
+    let stated = record["reasons"].as_array().into_iter().flatten().take(MAX_REASONS);
+    let stated: Vec<(String, String)> = stated.map(|one| (text(&one["code"]), text(&one["message"]))).collect();
+    if stated.is_empty() {
+        let message = "the indexer does not call the DID trusted, and states no reason";
+        return vec![("not_trusted".to_owned(), message.to_owned())];
+    }
+    stated
 }
 
 /// The participant by which a record makes a DID trusted, and the time for which that holds; `None` when it does not. It is the holder of

@@ -6,6 +6,7 @@
 //! ```
 
 mod access_arrival;
+mod access_presentations;
 mod access_requests;
 mod admission;
 mod applicant;
@@ -13,6 +14,7 @@ mod event;
 mod exchange_requests;
 mod gate;
 mod known_peers;
+mod peer_resolution;
 mod prepared_message;
 mod proven_message;
 mod reaction;
@@ -27,7 +29,9 @@ mod session_work;
 mod settings;
 
 pub use self::{
+    access_presentations::GrantPresentation,
     access_requests::PeerAccessRequest,
+    peer_resolution::{PeerEndpoint, PeerResolution},
     requests::{InvitationRequest, SentInvitation},
     service::PeerService,
     settings::{PeerAdmission, PeerSettings, PeerTransport},

@@ -18,8 +18,8 @@ use uuid::Uuid;
 use zeroize::Zeroizing;
 
 use super::{
-    refusals::{queue_refused, store_failed},
-    resolver::{DocumentUse, PeerDocumentError},
+    refusals::{document_refused, not_trusted, queue_refused, store_failed, verdict_unknown},
+    resolver::DocumentUse,
     sending::OWN_PEER_KEY,
     service::PeerService,
     settings::PeerAdmission,
@@ -86,13 +86,8 @@ impl PeerService {
             return Err(wrong("it is the DID of this agent"));
         }
         let verdict = self.require_trust(did).await?;
-        let document =
-            self.0.resolver.resolve(did, true, DocumentUse::Outbound).await.map_err(|error| match error {
-                PeerDocumentError::Passing(reason) => {
-                    Refusal { retry_after: Some(1), ..Refusal::new(RefusalCode::ResolverUnavailable, reason) }
-                }
-                PeerDocumentError::Final(reason) => wrong(&reason),
-            })?;
+        let document = self.0.resolver.resolve(did, true, DocumentUse::Outbound).await;
+        let document = document.map_err(|error| document_refused("did", error))?;
         let known = self.0.store.connection_with_peer(did).await.map_err(|error| store_failed(&error))?;
         if let Some(known) = known {
             return Ok(StoredConnection { verdict: verdict.or(known.verdict), ..known });
@@ -126,15 +121,9 @@ impl PeerService {
     pub(super) async fn require_trust(&self, did: &str) -> Result<Option<Verdict>, Refusal> {
         match self.0.gate.fresh_verdict(did).await {
             Ok(verdict) if verdict.is_trusted || self.0.settings.admission == PeerAdmission::Any => Ok(Some(verdict)),
-            Ok(_) => Err(Refusal::new(
-                RefusalCode::PeerNotAuthorized,
-                format!("{did} is no verifiable service: the registry does not call it trusted"),
-            )),
+            Ok(_) => Err(not_trusted(did)),
             Err(_) if self.0.settings.admission == PeerAdmission::Any => Ok(None),
-            Err(error) => Err(Refusal {
-                retry_after: Some(5),
-                ..Refusal::new(RefusalCode::ResolverUnavailable, error.to_string())
-            }),
+            Err(error) => Err(verdict_unknown(&error)),
         }
     }
 

@@ -7,7 +7,7 @@ use std::{
 
 use svc_didcomm::Refusal as MessageRefusal;
 use svc_kit::wall_clock;
-use svc_net::didcomm::OutboundClient;
+use svc_net::{didcomm::OutboundClient, fetch::BoundedFetcher};
 use svc_otel::metrics;
 use tokio::sync::watch;
 
@@ -50,6 +50,7 @@ pub(super) struct Inner {
     pub guard: StoreGuardHandle,
     pub keeper: KeeperHandle,
     pub resolver: PeerResolver,
+    pub fetcher: BoundedFetcher,
     pub gate: TrustGate,
     pub directory: PeerDirectory,
     pub courier: Option<CourierHandle>,
@@ -77,6 +78,7 @@ pub(crate) struct PeerParts {
     pub guard: StoreGuardHandle,
     pub keeper: KeeperHandle,
     pub resolver: PeerResolver,
+    pub fetcher: BoundedFetcher,
     pub gate: TrustGate,
     pub directory: PeerDirectory,
     pub courier: Option<CourierHandle>,
@@ -90,7 +92,8 @@ pub(crate) struct PeerParts {
 
 impl PeerService {
     pub(crate) fn new(parts: PeerParts) -> Self {
-        let PeerParts { settings, store, guard, keeper, resolver, gate, directory, courier, client, .. } = parts;
+        let PeerParts { settings, store, guard, keeper, resolver, fetcher, gate, directory, courier, client, .. } =
+            parts;
         let PeerParts { flows, access, asker, max_events, .. } = parts;
         let per_peer = f64::from(settings.rate_per_peer);
         let strangers = f64::from(settings.new_peers_per_minute);
@@ -113,6 +116,7 @@ impl PeerService {
             guard,
             keeper,
             resolver,
+            fetcher,
             gate,
             directory,
             courier,

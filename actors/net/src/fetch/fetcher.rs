@@ -89,7 +89,7 @@ impl BoundedFetcher {
         Ok(Self(Arc::new(BoundedFetcherInner {
             policy,
             limits,
-            client: build_client(policy)?,
+            client: policy.client()?,
             known_bodies: KnownBodies::new(),
             #[cfg(test)]
             test_origin: None,
@@ -166,7 +166,7 @@ impl BoundedFetcher {
         if !response.status().is_success() {
             return Err(FetchError::HttpStatus { url: at, status: response.status().as_u16() });
         }
-        // The client decodes nothing, so that a short body cannot become a long one. See `build_client`.
+        // The client decodes nothing, so that a short body cannot become a long one. See [`HostPolicy::client`].
         if let Some(coding) = response.headers().get(header::CONTENT_ENCODING)
             && !coding.as_bytes().eq_ignore_ascii_case(b"identity")
         {
@@ -219,13 +219,6 @@ fn check_limits(url: &Url, body: &Bytes, limits: &FetchLimits) -> Result<(), Fet
         return Err(FetchError::JsonTooLarge { url: excerpt(url.as_str()), limit });
     }
     Ok(())
-}
-
-/// Builds the client without decoders, which features of other crates could enable: a decoded body could exceed the limit.
-/// Connections to untrusted servers are not pooled.
-fn build_client(policy: HostPolicy) -> Result<reqwest::Client, HttpClientError> {
-    let client = policy.client_builder().no_gzip().no_brotli().no_zstd().no_deflate().pool_max_idle_per_host(0);
-    Ok(client.build()?)
 }
 
 /// Converts the error of a request. A name with private addresses only is refused during the connection.

@@ -56,7 +56,7 @@ fn public_fetcher_with(origin: &str) -> BoundedFetcher {
     BoundedFetcher(Arc::new(BoundedFetcherInner {
         policy,
         limits,
-        client: build_client(policy).expect("a client"),
+        client: policy.client().expect("a client"),
         known_bodies: KnownBodies::new(),
         test_origin: exempt,
     }))

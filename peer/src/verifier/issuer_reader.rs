@@ -9,7 +9,7 @@ use std::{
 use serde_json::Value;
 use svc_net::{
     did::DidResolver,
-    fetch::{BoundedFetcher, FetchLimits},
+    fetch::{BoundedFetcher, FetchLimits, HttpClientError},
     host_policy::HostPolicy,
 };
 use svc_wire::{
@@ -82,9 +82,9 @@ struct KeptEvidence {
 }
 
 impl IssuerReader {
-    pub fn new(issuer: String, hosts: HostPolicy) -> anyhow::Result<Self> {
+    pub fn new(issuer: String, hosts: HostPolicy) -> Result<Self, HttpClientError> {
         let fetcher = BoundedFetcher::new(hosts, DOCUMENT_LIMITS)?;
-        let resolver = DidResolver::new(hosts)?;
+        let resolver = DidResolver::with_fetcher(fetcher.clone());
         let (kept, reading) = (Mutex::default(), AsyncMutex::default());
         Ok(Self(Arc::new(ReaderParts { issuer, resolver, fetcher, kept, reading })))
     }
@@ -142,7 +142,7 @@ impl IssuerReader {
             Err(problem) => {
                 tracing::warn!(
                     problem,
-                    "the document of SVC_PEER_ISSUER, or the list of its revoked grants, cannot be read"
+                    "the document of the issuer of peers' tokens, or the list of its revoked grants, cannot be read"
                 );
                 kept.problem = problem;
             }

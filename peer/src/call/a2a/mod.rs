@@ -1,0 +1,150 @@
+//! A text for an A2A agent, over JSON-RPC: the Agent Card says where, and in which version.
+//!
+//! The official client of A2A in Rust speaks 1.0 only and reads answers of any length; this module reads the few members that one text and
+//! its answer need, of 1.0 and 0.3.
+
+mod card;
+mod reply;
+
+use std::time::Duration;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use serde_json::{Value, json};
+use url::Url;
+use uuid::Uuid;
+
+use self::{
+    card::{A2aInterface, A2aVersion, card_urls, read_card},
+    reply::{A2aReply, read_reply},
+};
+use super::{CallAnswer, CallFault, CallProof, HttpCaller, answer_of, failed, is_same_origin, not_of_protocol};
+use crate::error::PeerFailure;
+
+const PROTOCOL: &str = "A2A";
+const VERSION_HEADER: HeaderName = HeaderName::from_static("a2a-version");
+/// Pauses between two questions for a task that is not done yet: the first, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(4);
+
+/// Sends a text, and waits until the agent's task has ended or needs something.
+pub(super) async fn send_text(
+    http: &HttpCaller,
+    entry: &Url,
+    proof: &CallProof,
+    text: &str,
+) -> Result<CallAnswer, CallFault> {
+    let interface = find_interface(http, entry, proof).await?;
+    let (method, params) = interface.version.message(&Uuid::new_v4().to_string(), text);
+    let mut reply = ask(http, &interface, proof, method, params).await?;
+    let mut pause = FIRST_PAUSE;
+    while reply.is_working {
+        let Some(task) = reply.task.clone() else { break };
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+        let (method, params) = interface.version.task(&task);
+        reply = ask(http, &interface, proof, method, params).await?;
+    }
+    if reply.has_failed {
+        let message = format!("the agent has not done it ({}): {}", reply.state, reply.text);
+        let mut error = failed(PeerFailure::Refused, "TASK_FAILED", message, "the text is that of the endpoint");
+        error.details = reply.content;
+        return Err(error.into());
+    }
+    Ok(answer_of(reply.content, reply.text))
+}
+
+/// Reads the Agent Card. It is public as a rule; one that is not is asked for with the proof, at the same origin.
+async fn find_interface(http: &HttpCaller, entry: &Url, proof: &CallProof) -> Result<A2aInterface, CallFault> {
+    let mut problem = None;
+    for url in card_urls(entry) {
+        let mut answer = http.send((Method::GET, &url), &CallProof::None, HeaderMap::new(), None).await;
+        if let Err(CallFault::Unauthorized) = answer {
+            answer = http.send((Method::GET, &url), proof, HeaderMap::new(), None).await;
+        }
+        match answer {
+            Ok(answer) => {
+                let card: Value = serde_json::from_slice(&answer.body)
+                    .map_err(|_| not_of_protocol(PROTOCOL, format!("{url} is no JSON")))?;
+                let interface = read_card(&card).map_err(|offered| not_spoken(&offered))?;
+                return allowed(interface, entry);
+            }
+            Err(fault) => problem = problem.or(Some(fault)),
+        }
+    }
+    Err(problem.unwrap_or_else(|| not_of_protocol(PROTOCOL, "there is no Agent Card")))
+}
+
+/// The interface, where it is at the origin of the entry: the secret goes nowhere else.
+fn allowed(interface: A2aInterface, entry: &Url) -> Result<A2aInterface, CallFault> {
+    if is_same_origin(&interface.url, entry) {
+        return Ok(interface);
+    }
+    let message = format!("the Agent Card leads to {}, and the entry of the document to {entry}", interface.url);
+    let hint = "no secret goes to another origin; its operator should publish one of them";
+    Err(failed(PeerFailure::Unreachable, "OTHER_ORIGIN", message, hint).into())
+}
+
+fn not_spoken(offered: &str) -> CallFault {
+    let message = format!("the Agent Card offers no JSON-RPC of A2A 1.0 or 0.3; it offers {offered}");
+    failed(PeerFailure::NotSpoken, "NOT_SPOKEN", message, "call it with a client of its own binding").into()
+}
+
+/// One JSON-RPC request.
+async fn ask(
+    http: &HttpCaller,
+    interface: &A2aInterface,
+    proof: &CallProof,
+    method: &str,
+    params: Value,
+) -> Result<A2aReply, CallFault> {
+    let mut headers = HeaderMap::new();
+    headers.insert(VERSION_HEADER, HeaderValue::from_static(interface.version.as_str()));
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+    let answer = http.send((Method::POST, &interface.url), proof, headers, Some(&body)).await?;
+    let mut answer: Value =
+        serde_json::from_slice(&answer.body).map_err(|_| not_of_protocol(PROTOCOL, "its answer is no JSON"))?;
+    if let Some(message) = answer["error"]["message"].as_str() {
+        let message = format!("the agent refuses the message: {message}");
+        let mut error = failed(PeerFailure::Refused, "CALL_REFUSED", message, "the text is that of the endpoint");
+        error.details = answer["error"].take();
+        return Err(error.into());
+    }
+    read_reply(answer["result"].take())
+        .ok_or_else(|| not_of_protocol(PROTOCOL, "its result is neither message nor task"))
+}
+
+impl A2aVersion {
+    /// The version as its header has it.
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::V1 => "1.0",
+            Self::V03 => "0.3",
+        }
+    }
+
+    /// The request with a text, whose answer may wait for the end of the task.
+    fn message(self, id: &str, text: &str) -> (&'static str, Value) {
+        let modes = json!(["text/plain", "application/json"]);
+        match self {
+            Self::V1 => {
+                let message = json!({"messageId": id, "role": "ROLE_USER", "parts": [{"text": text}]});
+                let wait = json!({"acceptedOutputModes": modes, "returnImmediately": false});
+                ("SendMessage", json!({"message": message, "configuration": wait}))
+            }
+            Self::V03 => {
+                let parts = json!([{"kind": "text", "text": text}]);
+                let message = json!({"kind": "message", "messageId": id, "role": "user", "parts": parts});
+                let wait = json!({"acceptedOutputModes": modes, "blocking": true});
+                ("message/send", json!({"message": message, "configuration": wait}))
+            }
+        }
+    }
+
+    /// The question for a task.
+    fn task(self, id: &str) -> (&'static str, Value) {
+        match self {
+            Self::V1 => ("GetTask", json!({"id": id})),
+            Self::V03 => ("tasks/get", json!({"id": id})),
+        }
+    }
+}

@@ -1,0 +1,161 @@
+//! The verifier of credentials that peers present by themselves to one endpoint.
+
+use std::{
+    collections::BTreeSet,
+    pin::pin,
+    sync::{Mutex, PoisonError},
+};
+
+use futures::StreamExt;
+use svc_kit::wall_clock;
+use svc_net::{
+    did::DidResolver,
+    evidence::{EvidenceBudget, EvidenceFetcher, insert_evidence},
+    fetch::{BoundedFetcher, FetchLimits},
+    host_policy::HostPolicy,
+};
+use svc_trust::{
+    EssentialSchemas, EvaluationRules, Evidence, EvidenceRequest,
+    access::{AccessPresentation, AccessRejection, PresentedCredential, SeenPresentations},
+    evaluate_credential,
+};
+use tokio::{sync::Semaphore, time::Instant};
+
+use super::{registry_reads::RegistryReads, tokens::TokenRejection};
+
+/// Most runs of one evaluation, as of the agent's own.
+const MAX_RUNS: usize = 12;
+/// Presentations that are remembered as used.
+const MAX_SEEN: usize = 100_000;
+/// Presentations that are verified at the same time: each makes this side read the servers of strangers.
+const MAX_AT_ONCE: usize = 8;
+
+/// The credential that an endpoint asks for, and the registry that vouches for it.
+#[derive(Debug, Clone)]
+pub struct PresentationRules {
+    /// URL of the endpoint, byte for byte.
+    pub audience: String,
+    /// Schema of the credential.
+    pub schema_id: u64,
+    /// DID of its issuer.
+    pub issuer: String,
+    /// Origin of an indexer of the registry.
+    pub indexer: String,
+    /// `vpr:<namespace>:<chain id>:cs:`, the beginning of every reference to a schema of this registry.
+    pub schema_prefix: String,
+    /// Hosts that may be asked for documents.
+    pub hosts: HostPolicy,
+}
+
+/// The peer that has presented the credential.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PresentedBy {
+    /// DID.
+    pub did: String,
+    /// Id of the credential.
+    pub credential: String,
+}
+
+/// Verifies presentations.
+pub struct PresentationVerifier {
+    rules: PresentationRules,
+    resolver: DidResolver,
+    fetcher: EvidenceFetcher,
+    registry: RegistryReads,
+    seen: Mutex<SeenPresentations>,
+    places: Semaphore,
+}
+
+impl PresentationVerifier {
+    /// A verifier that has read nothing yet. It knows the presentations that it has taken only as long as it lives: one process verifies
+    /// those of an endpoint, or each is valid once at each.
+    ///
+    /// # Errors
+    /// With the HTTP client, or the origin of the indexer, that cannot be used.
+    pub fn new(rules: PresentationRules) -> Result<Self, Box<dyn std::error::Error + Send + Sync>> {
+        let fetcher = BoundedFetcher::new(rules.hosts, FetchLimits::default())?;
+        let registry = RegistryReads::new(&rules.indexer)?;
+        Ok(Self {
+            resolver: DidResolver::with_fetcher(fetcher.clone()),
+            fetcher: EvidenceFetcher::new(fetcher),
+            registry,
+            seen: Mutex::new(SeenPresentations::new(MAX_SEEN)),
+            places: Semaphore::new(MAX_AT_ONCE),
+            rules,
+        })
+    }
+
+    /// Verifies a presentation, and its credential as a verdict would: proof, issuer, schema, participants and anchored digest.
+    ///
+    /// # Errors
+    /// Every [`TokenRejection`]. A presentation that is refused for a server that does not answer may be presented again.
+    pub async fn verify(&self, text: &str) -> Result<PresentedBy, TokenRejection> {
+        let presentation = AccessPresentation::read(text)?;
+        let Ok(_place) = self.places.try_acquire() else {
+            return Err(TokenRejection::Unavailable("too many presentations at once".to_owned()));
+        };
+        let document = self.resolver.resolve_fresh(presentation.holder()).await;
+        let document = document.map_err(|error| TokenRejection::Unavailable(error.to_string()))?;
+        let now = wall_clock::now();
+        let presented = presentation.verify(&self.rules.audience, &document, now.seconds)?;
+        // Each counts once, whatever its credential is worth: it is noted before anything waits for a server.
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).note(&presented, now.seconds)?;
+        self.check_credential(&presented).await?;
+        let credential = presented.credential["id"].as_str().unwrap_or_default().to_owned();
+        Ok(PresentedBy { did: presented.holder, credential })
+    }
+
+    async fn check_credential(&self, presented: &PresentedCredential) -> Result<(), TokenRejection> {
+        let rules = EvaluationRules {
+            schema_prefix: self.rules.schema_prefix.clone(),
+            essential_schemas: EssentialSchemas::default(),
+            allowed_ecosystems: BTreeSet::new(),
+            now: svc_wire::timestamp::unix_nanos(&wall_clock::now()),
+        };
+        let mut evidence = Evidence::default();
+        let mut budget = EvidenceBudget::new(&evidence);
+        for _ in 0..MAX_RUNS {
+            let (did, credential) = (presented.holder.clone(), presented.credential.clone());
+            let (known, with_rules) = (evidence.clone(), rules.clone());
+            // Signatures and schemas take processor time.
+            let run = tokio::task::spawn_blocking(move || evaluate_credential(&did, &credential, &known, &with_rules));
+            match run.await {
+                Ok(Ok(Ok(accepted))) => {
+                    let is_over = accepted.expires_at().is_some_and(|end| end <= rules.now);
+                    let is_wanted = accepted.schema_id == self.rules.schema_id && accepted.issuer == self.rules.issuer;
+                    return if is_wanted && !is_over { Ok(()) } else { Err(AccessRejection::Claims.into()) };
+                }
+                Ok(Ok(Err(reason))) => {
+                    tracing::debug!(code = ?reason.code, "the credential of a presentation is not accepted");
+                    return Err(AccessRejection::Claims.into());
+                }
+                Ok(Err(missing)) => self.gather(missing, rules.now, &mut evidence, &mut budget).await?,
+                Err(_) => return Err(AccessRejection::Claims.into()),
+            }
+        }
+        Err(AccessRejection::Claims.into())
+    }
+
+    async fn gather(
+        &self,
+        missing: BTreeSet<EvidenceRequest>,
+        now: i128,
+        evidence: &mut Evidence,
+        budget: &mut EvidenceBudget,
+    ) -> Result<(), TokenRejection> {
+        let is_remote =
+            |one: &EvidenceRequest| matches!(one, EvidenceRequest::Document(_) | EvidenceRequest::Resource(_));
+        let (remote, of_registry): (BTreeSet<_>, BTreeSet<_>) = missing.into_iter().partition(is_remote);
+        for request in of_registry {
+            let read = self.registry.add(&request, now, evidence).await;
+            read.map_err(|error| TokenRejection::Unavailable(error.to_string()))?;
+        }
+        let started = Instant::now();
+        let mut fetches = pin!(self.fetcher.fetch_all(remote, budget));
+        while let Some((request, fetched)) = fetches.next().await {
+            insert_evidence(evidence, &request, budget.accept(fetched));
+        }
+        budget.spend(started.elapsed());
+        Ok(())
+    }
+}
