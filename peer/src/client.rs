@@ -1,6 +1,6 @@
 //! The client of the peer flow: trust, request, call.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use svc_net::host_policy::HostPolicy;
@@ -10,7 +10,7 @@ use tracing::Instrument;
 
 use crate::{
     agent_api::{AgentApi, AgentApiError},
-    call::{CallAnswer, CallFault, CallProof, EndpointCaller, EndpointProtocol, PeerCall},
+    call::{CALL_TIMEOUT, CallAnswer, CallFault, CallProof, EndpointCaller, EndpointProtocol, PeerCall},
     error::{PeerError, PeerFailure, PeerStep},
     material::{AccessMaterial, MaterialKind},
     resolution::{PeerEndpoint, PeerResolution},
@@ -36,6 +36,8 @@ pub struct CallOptions {
     pub scopes: Option<Vec<String>>,
     /// Whether the peer is not asked for access, and its endpoint is called plainly.
     pub without_session: bool,
+    /// Longest call of the endpoint; two minutes by default.
+    pub timeout: Option<Duration>,
 }
 
 /// Resolves peers, obtains access to their endpoints through the own agent, and calls them.
@@ -152,9 +154,10 @@ impl PeerClient {
         if EndpointProtocol::of_type(&endpoint.kind) != Some(call.protocol()) {
             return Err(not_spoken(endpoint));
         }
+        let longest = options.timeout.unwrap_or(CALL_TIMEOUT);
         if options.without_session {
             let url = endpoint.url.as_deref().ok_or_else(|| without_url(endpoint))?;
-            let called = self.caller.call(url, &CallProof::None, call).await;
+            let called = self.caller.call(url, &CallProof::None, call, longest).await;
             return called.map_err(CallFault::into_error);
         }
         let mut question = AccessQuestion {
@@ -163,17 +166,22 @@ impl PeerClient {
             ..AccessQuestion::default()
         };
         let material = self.request(&question).await?;
-        match self.call_with(&material, call).await {
+        match self.call_with(&material, call, longest).await {
             Err(CallFault::Unauthorized) if !matches!(material.secret, MaterialKind::None) => {}
             called => return called.map_err(CallFault::into_error),
         }
         question.replaces = Some(material.request_id);
         let renewed = self.request(&question).await?;
-        self.call_with(&renewed, call).await.map_err(CallFault::into_error)
+        self.call_with(&renewed, call, longest).await.map_err(CallFault::into_error)
     }
 
     /// Calls an endpoint with material that was granted for it.
-    async fn call_with(&self, material: &AccessMaterial, call: &PeerCall) -> Result<CallAnswer, CallFault> {
+    async fn call_with(
+        &self,
+        material: &AccessMaterial,
+        call: &PeerCall,
+        longest: Duration,
+    ) -> Result<CallAnswer, CallFault> {
         let proof = match &material.secret {
             MaterialKind::None => CallProof::None,
             MaterialKind::Bearer(token) => CallProof::Bearer(SecretString::new(token.expose_secret().to_owned())),
@@ -182,7 +190,7 @@ impl PeerClient {
             }
             MaterialKind::Credential { .. } => CallProof::Bearer(self.present(material).await?),
         };
-        self.caller.call(&material.url, &proof, call).await
+        self.caller.call(&material.url, &proof, call, longest).await
     }
 
     /// A presentation of an own credential to the endpoint of a grant.

@@ -20,8 +20,8 @@ use url::Url;
 pub(crate) use self::http_call::HttpCaller;
 use crate::error::{PeerError, PeerFailure, PeerStep};
 
-/// Longest call, with everything that it needs.
-const CALL_TIMEOUT: Duration = Duration::from_secs(120);
+/// Longest call by default, with everything that it needs.
+pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A protocol that this client speaks, by the type of a service entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,7 +176,13 @@ impl EndpointCaller {
     }
 
     /// Calls an endpoint at its URL.
-    pub async fn call(&self, url: &str, proof: &CallProof, call: &PeerCall) -> Result<CallAnswer, CallFault> {
+    pub async fn call(
+        &self,
+        url: &str,
+        proof: &CallProof,
+        call: &PeerCall,
+        longest: Duration,
+    ) -> Result<CallAnswer, CallFault> {
         let url = self.http.check(url)?;
         let called = async {
             match call {
@@ -186,8 +192,8 @@ impl EndpointCaller {
                 PeerCall::Page(path) => website::get_page(&self.http, &url, proof, path).await,
             }
         };
-        timeout(CALL_TIMEOUT, called).await.unwrap_or_else(|_| {
-            let message = format!("the endpoint has not ended its answer within {} s", CALL_TIMEOUT.as_secs());
+        timeout(longest, called).await.unwrap_or_else(|_| {
+            let message = format!("the endpoint has not ended its answer within {} s", longest.as_secs());
             Err(failed(PeerFailure::Unreachable, "TIMEOUT", message, "whether it has acted is unknown").into())
         })
     }

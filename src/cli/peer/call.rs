@@ -1,5 +1,7 @@
 //! `svc peer call`: a call of an endpoint in the protocol of its type.
 
+use std::time::Duration;
+
 use clap::Args;
 use serde_json::Map;
 use svc_peer::{
@@ -26,6 +28,9 @@ pub struct CallArgs {
     /// Do not ask the peer for access: its endpoint is called plainly. For endpoints that need nothing.
     #[arg(long, conflicts_with = "scopes")]
     no_session: bool,
+    /// Seconds that the endpoint may take.
+    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=600))]
+    timeout: u64,
 }
 
 /// Calls the endpoint and prints its answer.
@@ -38,7 +43,11 @@ pub(super) async fn run(client: &PeerClient, args: CallArgs, as_json: bool) -> a
     }
     let endpoint = client.find_endpoint(&args.endpoint).await?;
     let call = call_of(&endpoint, &args)?;
-    let options = CallOptions { scopes: args.scopes, without_session: args.no_session };
+    let options = CallOptions {
+        scopes: args.scopes,
+        without_session: args.no_session,
+        timeout: Some(Duration::from_secs(args.timeout)),
+    };
     let answer = client.call(&endpoint, &call, &options).await?;
     if as_json {
         print_json(&answer.content)?
@@ -87,7 +96,8 @@ mod tests {
             let endpoint: PeerEndpoint = serde_json::from_value(json!({"id": "did:web:a#x", "type": kind,
                 "url": "https://a", "material": "none", "scopes": [], "defaultScopes": [], "schemaId": null, "issuer": null}))?;
             let words = words.iter().map(|word| (*word).to_owned()).collect();
-            let args = CallArgs { endpoint: "did:web:a#x".into(), words, list, scopes: None, no_session: false };
+            let args =
+                CallArgs { endpoint: "did:web:a#x".into(), words, list, scopes: None, no_session: false, timeout: 1 };
             call_of(&endpoint, &args)
         };
         let tool = |arguments: Value| PeerCall::Tool {

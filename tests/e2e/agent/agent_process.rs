@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use svc::network::ChainAndIndexer;
 use svc_devnet::Devnet;
 use svc_store::small_disk::SmallDisk;
+use tokio::io::AsyncWriteExt;
 
 use super::{AdminAnswer, answer, request, resolution::registry_id, take_port};
 use crate::e2e::{harness::TEST_TIMEOUT, secrets::SERVER_PROGRAM};
@@ -89,6 +90,28 @@ impl AgentHome {
         log.expect("served").bytes().await.expect("a log").to_vec()
     }
 
+    /// `svc peer` as the owner of this agent runs it: it exits with a status, and prints.
+    pub(super) async fn peer(&self, words: &[&str]) -> PeerOutput {
+        self.peer_with(words, "", &[]).await
+    }
+
+    /// The same with text on standard input, and other settings.
+    pub(super) async fn peer_with(&self, words: &[&str], input: &str, settings: &[(&str, &str)]) -> PeerOutput {
+        let mut command = tokio::process::Command::new(SERVER_PROGRAM);
+        let socket = self.path("agent.sock");
+        command.arg("peer").args(words).env_clear().env("SVC_AGENT_SOCKET", socket);
+        command.env("SVC_ALLOW_PRIVATE_HOSTS", "true").envs(settings.iter().copied());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        let mut child = command.spawn().expect("svc starts");
+        let mut standard_input = child.stdin.take().expect("piped");
+        standard_input.write_all(input.as_bytes()).await.expect("written");
+        drop(standard_input);
+        let ended =
+            tokio::time::timeout(TEST_TIMEOUT, child.wait_with_output()).await.expect("in time").expect("it runs");
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        PeerOutput { status: ended.status.code(), output: text(&ended.stdout), errors: text(&ended.stderr) }
+    }
+
     pub(super) fn command(&self, words: &[&str]) -> Command {
         let text = |path: &Path| path.to_str().expect("a text").to_owned();
         let mut command =
@@ -150,6 +173,30 @@ impl AgentHome {
         let output = tokio::time::timeout(TEST_TIMEOUT, command.output()).await.expect("in time").expect("it runs");
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         (output.status.success(), text(&output.stdout) + &text(&output.stderr))
+    }
+}
+
+/// The end of a command.
+#[derive(Debug)]
+pub(super) struct PeerOutput {
+    pub(super) status: Option<i32>,
+    pub(super) output: String,
+    pub(super) errors: String,
+}
+
+impl PeerOutput {
+    /// The output of a command that has succeeded.
+    #[track_caller]
+    pub(super) fn done(&self) -> &str {
+        assert_eq!(self.status, Some(0), "{self:?}");
+        &self.output
+    }
+
+    /// Asserts the status of a failure, and words of its error.
+    #[track_caller]
+    pub(super) fn failed(&self, status: i32, words: &str) {
+        assert_eq!(self.status, Some(status), "{self:?}");
+        assert!(self.errors.contains(words), "{words:?} in {self:?}");
     }
 }
 

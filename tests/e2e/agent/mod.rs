@@ -17,6 +17,8 @@ mod login;
 mod lying_index;
 mod peer_adversaries;
 mod peer_faults;
+mod peer_flow;
+mod peer_flow_adversaries;
 mod peer_load;
 mod peer_tokens;
 mod peer_trust;

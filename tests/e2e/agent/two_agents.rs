@@ -84,11 +84,20 @@ pub(super) struct ValidatorPlace {
     pub has_own_node: bool,
     /// The index that both agents ask, which stands before the true one.
     pub index: Option<LyingIndex>,
+    /// Other settings.
+    pub settings: BTreeMap<&'static str, String>,
 }
 
 impl TwoAgents {
     pub(super) async fn start(place: ValidatorPlace) -> Self {
-        let ValidatorPlace { disk, has_own_node, index } = place;
+        let agents = Self::start_unknown(place).await;
+        agents.admit().await;
+        agents
+    }
+
+    /// Starts both agents, of which the registry knows nothing yet.
+    pub(super) async fn start_unknown(place: ValidatorPlace) -> Self {
+        let ValidatorPlace { disk, has_own_node, index, settings } = place;
         let mut config = network_config(100);
         config.devnet = DevnetConfig { scenario: "peers".to_owned(), ..config.devnet };
         config.agent.is_off = true;
@@ -111,6 +120,7 @@ impl TwoAgents {
         if let Some(node) = &node {
             validator_home.settings.insert("SVC_RPC_ENDPOINT_URL", node.origin());
         }
+        validator_home.settings.extend(settings);
         let validator = validator_home.start();
         let did = did_of(&validator).await;
         let mut applicant_home = AgentHome::at(&world.network.devnet, indexer);
@@ -123,15 +133,6 @@ impl TwoAgents {
         applicant_home.settings.extend(service_claims("Branch", "branch.example"));
         let applicant = applicant_home.start();
         let applicant_did = did_of(&applicant).await;
-        let stranger = "did:web:stranger.example".to_owned();
-        let dids = [("agent", &did), ("branch", &applicant_did), ("stranger", &stranger)];
-        let dids = dids.map(|(name, did)| (name.to_owned(), did.clone()));
-        world.network.devnet.admit_agents(&dids).await.expect("admitted");
-        import_organisation(&world, &validator, &did).await;
-        for (did, pattern) in [(&did, "self"), (&applicant_did, "parent")] {
-            world.await_verdict_on(did, |verdict| verdict["trusted"] == true && verdict["pattern"] == pattern).await;
-        }
-        anchor_schemas(&world, &validator).await;
         Self {
             world,
             node,
@@ -143,6 +144,21 @@ impl TwoAgents {
             heard_by_validator,
             heard_by_applicant,
         }
+    }
+
+    /// Makes both participants, and waits until the validator has made the applicant trusted by a flow.
+    pub(super) async fn admit(&self) {
+        let (world, validator) = (&self.world, &self.validator);
+        let (did, applicant_did) = (did_of(validator).await, &self.applicant_did);
+        let stranger = "did:web:stranger.example".to_owned();
+        let dids = [("agent", &did), ("branch", applicant_did), ("stranger", &stranger)];
+        let dids = dids.map(|(name, did)| (name.to_owned(), did.clone()));
+        world.network.devnet.admit_agents(&dids).await.expect("admitted");
+        import_organisation(world, validator, &did).await;
+        for (did, pattern) in [(&did, "self"), (applicant_did, "parent")] {
+            world.await_verdict_on(did, |verdict| verdict["trusted"] == true && verdict["pattern"] == pattern).await;
+        }
+        anchor_schemas(world, validator).await;
     }
 
     /// The operator of the applicant's corporation starts the application for a license; returns the participant.

@@ -1,0 +1,296 @@
+//! The peer flow, whole: `svc peer` of an owner of an agent, the endpoints of another one, and the websites of `examples/peer`.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
+
+use axum::{
+    http::{HeaderMap, StatusCode},
+    response::IntoResponse,
+    routing::get,
+};
+use serde_json::{Value, json};
+use svc_net::host_policy::HostPolicy;
+use svc_peer::verifier::{
+    AccessRejection, AccessToken, PresentationRules, PresentationVerifier, TokenRejection, TokenVerifier,
+};
+
+use self::website::Website;
+use super::{
+    access::write_private,
+    identity_process::did_of,
+    scripted_peer::now,
+    take_port,
+    two_agents::{TwoAgents, ValidatorPlace},
+};
+use crate::e2e::secrets::{ServerChild, spawn_server};
+
+#[path = "../../../examples/peer/website.rs"]
+mod website;
+
+const CONDITIONS: &str = r##"
+    [[endpoint]]
+    id = "mcp"
+    material = "bearer"
+    scopes = ["mcp:read", "mcp:tool:svc.idx.es.getecosystem"]
+    default_scopes = ["mcp:read"]
+    allow = "*"
+    [[endpoint]]
+    id = "read"
+    material = "bearer"
+    scopes = ["read"]
+    default_scopes = ["read"]
+    token_seconds = 60
+    allow = "*"
+    [[endpoint]]
+    id = "turnstile"
+    material = "bearer"
+    scopes = []
+    allow = "*"
+    [[endpoint]]
+    id = "members"
+    material = "credential"
+    schema_id = SCHEMA
+    issuer = "ISSUER"
+    allow = "*"
+    [[endpoint]]
+    id = "api"
+    material = "key"
+    header = "X-Api-Key"
+    value_file = "api.key"
+    allow = ["CALLER"]
+    [[endpoint]]
+    id = "closed"
+    material = "bearer"
+    allow = []
+"##;
+
+/// Two agents, and servers behind endpoints of the validator.
+pub(super) struct PeerWorld {
+    pub(super) agents: TwoAgents,
+    /// DID of the validator, whose endpoints are called.
+    pub(super) owner: String,
+    terms: tempfile::TempDir,
+    /// Reserved for the tool server.
+    mcp: SocketAddr,
+}
+
+impl PeerWorld {
+    pub(super) async fn start_unknown(place: ValidatorPlace) -> Self {
+        let terms = tempfile::tempdir().expect("a directory");
+        write_private(&terms.path().join("api.key"), "planted-key-value\n");
+        write_private(&terms.path().join("access.toml"), "");
+        let file = terms.path().join("access.toml").to_str().expect("a text").to_owned();
+        let mut settings =
+            BTreeMap::from([("ENDPOINT_ACCESS_FILE", file), ("ENDPOINT_ACCESS_RATE_PER_PEER", "600".to_owned())]);
+        settings.extend(place.settings.clone());
+        let agents = TwoAgents::start_unknown(ValidatorPlace { settings, ..place }).await;
+        let owner = did_of(&agents.validator).await;
+        let (listener, mcp) = take_port(0);
+        drop(listener);
+        Self { agents, owner, terms, mcp }
+    }
+
+    /// Sets the conditions, once every DID in them is known.
+    async fn set_conditions(&self) {
+        let schema = self.agents.world.network.devnet.address("service.schema").to_owned();
+        let text = CONDITIONS.replace("SCHEMA", &schema).replace("ISSUER", &self.owner);
+        write_private(&self.terms.path().join("access.toml"), &text.replace("CALLER", &self.agents.applicant_did));
+        let pid = rustix::process::Pid::from_child(&self.agents.validator.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("sent");
+        let url = format!("http://localhost:{}/endpoint-access.json", self.agents.validator_home.public);
+        let read = async || reqwest::get(&url).await.expect("served").json::<Value>().await.expect("JSON");
+        self.agents
+            .world
+            .wait_until("the conditions are published", async || {
+                read().await["endpoints"].as_array().is_some_and(|all| all.len() == 6)
+            })
+            .await;
+    }
+
+    pub(super) async fn put_entry(&self, fragment: &str, kind: &str, url: &str) {
+        let body = json!({"id": fragment, "type": kind, "serviceEndpoint": url});
+        let added = self.agents.validator.send("POST", "/v2/vt/service-endpoints", Some(&body)).await;
+        assert_eq!(added.status, 200, "{}", added.body);
+    }
+
+    pub(super) fn endpoint(&self, fragment: &str) -> String {
+        format!("{}#{fragment}", self.owner)
+    }
+
+    /// The tool server behind the entry mcp, at its own URL.
+    async fn serve_tools(&self) -> ServerChild {
+        let network = &self.agents.world.network;
+        let (rpc, indexer, issuer) = (network.devnet.node.origin(), network.indexer_origin(), self.owner.clone());
+        let (port, audience) = (self.mcp.port().to_string(), format!("http://{}/mcp", self.mcp));
+        let served = tokio::task::spawn_blocking(move || {
+            let settings = [
+                ("SVC_PEER_ISSUER", issuer.as_str()),
+                ("SVC_PEER_AUDIENCE", audience.as_str()),
+                ("SVC_ALLOW_PRIVATE_HOSTS", "true"),
+                ("MCP_HTTP_PORT", port.as_str()),
+            ];
+            spawn_server(&rpc, &indexer, &settings)
+        });
+        served.await.expect("joins")
+    }
+
+    /// The websites of the example, and two pages of software that knows nothing of this project.
+    async fn serve_pages(&self) -> (String, Arc<Mutex<Vec<String>>>) {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let origin = format!("http://{}", listener.local_addr().expect("an address"));
+        let devnet = &self.agents.world.network.devnet;
+        let rules = PresentationRules {
+            audience: format!("{origin}/members"),
+            schema_id: self.agents.world.id_of("service.schema"),
+            issuer: self.owner.clone(),
+            indexer: self.agents.world.network.indexer_origin(),
+            schema_prefix: format!("vpr:{}:{}:cs:", devnet.namespace.as_str(), devnet.chain_id),
+            hosts: HostPolicy::AllowPrivate,
+        };
+        let site = Website {
+            tokens: TokenVerifier::new(&self.owner, &format!("{origin}/read"), HostPolicy::AllowPrivate)
+                .expect("a verifier"),
+            members: Some(PresentationVerifier::new(rules).expect("a verifier")),
+        };
+        let by_key = get(async |headers: HeaderMap| match headers.get("x-api-key") {
+            Some(key) if key == "planted-key-value" => "hello key".into_response(),
+            _ => StatusCode::UNAUTHORIZED.into_response(),
+        });
+        // The first token that it sees is not good enough.
+        let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+        let noted = Arc::clone(&seen);
+        let turnstile = get(async move |headers: HeaderMap| {
+            let token = headers.get("authorization").map(|value| value.to_str().expect("text").to_owned());
+            let mut seen = noted.lock().expect("not poisoned");
+            seen.extend(token);
+            if seen.len() == 1 { StatusCode::UNAUTHORIZED.into_response() } else { "hello again".into_response() }
+        });
+        let pages = website::router(Arc::new(site))
+            .route("/api", by_key)
+            .route("/turnstile", turnstile)
+            .route("/open", get(async || "hello \u{1b}[2Jall"));
+        tokio::spawn(async move { axum::serve(listener, pages).await });
+        (origin, seen)
+    }
+
+    /// A token of the owner for the caller, by the admin API of the caller's agent.
+    async fn token_for(&self, fragment: &str) -> String {
+        let body = json!({"endpoint": self.endpoint(fragment)});
+        let granted = self.agents.applicant.send("POST", "/v2/vt/access-requests", Some(&body)).await;
+        granted.body["token"].as_str().unwrap_or_else(|| panic!("{}", granted.body)).to_owned()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_a_flow_has_made_trusted_calls_each_kind_of_endpoint() {
+    let world = PeerWorld::start_unknown(ValidatorPlace::default()).await;
+    let (owner_home, caller_home) = (&world.agents.validator_home, &world.agents.applicant_home);
+    // Step 1 refuses whoever the registry does not name.
+    let caller_did = world.agents.applicant_did.clone();
+    for unknown in [caller_did.as_str(), "did:web:stranger.example"] {
+        owner_home.peer(&["trust", unknown]).await.failed(3, "is not trusted");
+        owner_home.peer(&["call", &format!("{unknown}#mcp"), "--list"]).await.failed(3, "unknown_did");
+    }
+    world.agents.admit().await;
+    let tools = world.serve_tools().await;
+    let (pages, seen_at_turnstile) = world.serve_pages().await;
+    world.put_entry("mcp", "MCP", &tools.url).await;
+    for page in ["read", "members", "api", "turnstile", "open", "closed"] {
+        world.put_entry(page, "Website", &format!("{pages}/{page}")).await;
+    }
+    world.put_entry("other", "LinkedDomains", &pages).await;
+    world.set_conditions().await;
+    let call = async |words: &[&str]| {
+        let endpoint = world.endpoint(words[0]);
+        caller_home.peer(&[&["call", endpoint.as_str()], &words[1..]].concat()).await
+    };
+
+    let trust = caller_home.peer(&["trust", &world.owner]).await;
+    for expected in ["trusted   yes: participant", "over DIDComm", "requires: bearer [mcp:read", "credential of schema"]
+    {
+        assert!(trust.done().contains(expected), "{expected} in {trust:?}");
+    }
+    let resolved = caller_home.peer(&["trust", &world.owner, "--json"]).await;
+    let resolved: Value = serde_json::from_str(resolved.done()).expect("JSON");
+    assert_eq!((&resolved["trusted"], &resolved["canBeAsked"]), (&json!(true), &json!(true)));
+
+    // Each material ends in a call.
+    let ecosystem = call(&["mcp", "svc.idx.es.getEcosystem", "{\"id\": 1}"]).await;
+    assert!(ecosystem.done().contains("did:"), "{ecosystem:?}");
+    assert!(call(&["mcp", "--list"]).await.done().contains("getEcosystem"));
+    assert_eq!(call(&["read"]).await.done(), format!("hello {caller_did}\n"));
+    assert_eq!(call(&["members"]).await.done(), format!("hello member {caller_did}\n"));
+    assert_eq!(call(&["members"]).await.done(), format!("hello member {caller_did}\n"), "a presentation for each call");
+    assert_eq!(call(&["api"]).await.done(), "hello key\n");
+    // A page cannot command the terminal.
+    assert_eq!(call(&["open"]).await.done(), "hello \\u{1b}[2Jall\n");
+    assert_eq!(call(&["open", "--no-session"]).await.done(), "hello \\u{1b}[2Jall\n");
+    // A 401 is answered by another token, once.
+    assert_eq!(call(&["turnstile"]).await.done(), "hello again\n");
+    {
+        let seen = seen_at_turnstile.lock().expect("not poisoned");
+        assert!(seen.len() == 2 && seen[0] != seen[1] && seen[0].starts_with("Bearer "), "two tokens");
+    }
+    // Everything that can go wrong says its step and the way on.
+    call(&["mcp", "--list", "--scopes", "other"]).await.failed(5, "step request");
+    let one_tool = ["mcp", "--list", "--scopes", "mcp:tool:svc.idx.es.getecosystem"];
+    assert_eq!(call(&one_tool).await.done().lines().count(), 1);
+    call(&["closed"]).await.failed(5, "must name the DID of this agent");
+    call(&["mcp", "svc.ledger.es.createEcosystem", "{}"]).await.failed(7, "step call");
+    call(&["mcp", "svc.idx.es.getEcosystem", "{}"]).await.failed(7, "step call");
+    call(&["other"]).await.failed(8, "LinkedDomains");
+    call(&["missing"]).await.failed(2, "has no endpoint");
+    call(&["mcp"]).await.failed(2, "--list");
+    call(&["read", "--no-session"]).await.failed(7, "401");
+    caller_home.peer(&["call", "nonsense"]).await.failed(2, "is no DID URL");
+    let away = [("SVC_PEER_AGENT", "unix:/nowhere/at/all.sock")];
+    caller_home.peer_with(&["trust", &world.owner], "", &away).await.failed(6, "no agent answers");
+    let private = [("SVC_ALLOW_PRIVATE_HOSTS", "false")];
+    caller_home.peer_with(&["call", &world.endpoint("open")], "", &private).await.failed(6, "nothing was sent");
+    let refused = call(&["closed", "--json"]).await;
+    let envelope: Value = serde_json::from_str(&refused.output).expect("JSON");
+    assert_eq!(
+        (&envelope["error"]["stage"], &envelope["error"]["code"], &envelope["error"]["retryable"]),
+        (&json!("request"), &json!("not_allowed"), &json!(false))
+    );
+
+    // A token is for one endpoint, and ends.
+    let token = world.token_for("read").await;
+    let verifier = |audience: &str| TokenVerifier::new(&world.owner, audience, HostPolicy::AllowPrivate).expect("one");
+    let verify = async |audience: &str, at: i64| {
+        let token = AccessToken::read(&token).expect("readable");
+        verifier(audience).verify(&token, &|_| true, at).await
+    };
+    let page = format!("{pages}/read");
+    assert_eq!(verify(&page, now()).await.expect("valid").subject, caller_did);
+    let invalid = |reason| Err(TokenRejection::Invalid(reason));
+    assert_eq!(verify(&tools.url, now()).await, invalid(AccessRejection::Audience));
+    assert_eq!(verify(&page, now() + 95).await, invalid(AccessRejection::Time), "a minute and the leeway later");
+
+    // Revoked grants are replaced by the next call; those of a peer that has lost its trust are not.
+    let (is_ok, revoked) = owner_home.run(&["access", "revoke", "--all"]).await;
+    assert!(is_ok && revoked.contains("revoked"), "{revoked}");
+    assert!(call(&["mcp", "--list"]).await.done().contains("getEcosystem"));
+    let holders = json!({"did": caller_did, "role": "HOLDER"});
+    let listed = world.agents.world.call_ok("svc.idx.pp.listParticipants", holders).await;
+    let schema = world.agents.world.id_of("service.schema");
+    let rows = listed["participants"].as_array().expect("a list");
+    let holder = rows.iter().find(|one| one["schema_id"] == schema).expect("a holder")["id"].clone();
+    world.agents.world.call_ok("svc.ledger.pp.revokeParticipant", json!({"id": holder})).await;
+    world.agents.world.await_verdict_on(&caller_did, |verdict| verdict["trusted"] == false).await;
+    // It is told once a minute only, so that the first denial counts.
+    let denied = loop {
+        let last = call(&["mcp", "--list"]).await;
+        if last.status != Some(0) {
+            break last;
+        }
+    };
+    denied.failed(5, "`svc agent init`");
+    owner_home.peer(&["trust", &caller_did]).await.failed(3, "is not trusted");
+    let (code, log) = tokio::task::spawn_blocking(move || tools.terminate()).await.expect("joins");
+    assert_eq!(code, Some(0));
+    assert!(!log.contains(&token), "no log has a token");
+}

@@ -1,0 +1,1 @@
+//! Endpoints that would lead a caller astray.
