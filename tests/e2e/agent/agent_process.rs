@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use svc::network::ChainAndIndexer;
 use svc_devnet::Devnet;
 use svc_store::small_disk::SmallDisk;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 
 use super::{AdminAnswer, answer, request, resolution::registry_id, take_port};
 use crate::e2e::{harness::TEST_TIMEOUT, secrets::SERVER_PROGRAM};
@@ -112,6 +112,14 @@ impl AgentHome {
         PeerOutput { status: ended.status.code(), output: text(&ended.stdout), errors: text(&ended.stderr) }
     }
 
+    /// Starts `svc peer talk` with a standard input that stays open.
+    pub(super) fn talk(&self, did: &str) -> Talk {
+        let mut command = tokio::process::Command::new(SERVER_PROGRAM);
+        command.args(["peer", "talk", did]).env_clear().env("SVC_AGENT_SOCKET", self.path("agent.sock"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+        Talk(command.spawn().expect("svc starts"))
+    }
+
     pub(super) fn command(&self, words: &[&str]) -> Command {
         let text = |path: &Path| path.to_str().expect("a text").to_owned();
         let mut command =
@@ -197,6 +205,28 @@ impl PeerOutput {
     pub(super) fn failed(&self, status: i32, words: &str) {
         assert_eq!(self.status, Some(status), "{self:?}");
         assert!(self.errors.contains(words), "{words:?} in {self:?}");
+    }
+}
+
+/// A running talk with a peer.
+pub(super) struct Talk(tokio::process::Child);
+
+impl Talk {
+    /// The first line that it prints, while others are said again and again: it shows none of before its start.
+    pub(super) async fn read_after(mut self, say: impl AsyncFn()) -> String {
+        let mut lines = tokio::io::BufReader::new(self.0.stdout.take().expect("piped"));
+        let mut line = String::new();
+        let heard = async {
+            loop {
+                tokio::select! {
+                    read = lines.read_line(&mut line) => return read.expect("readable"),
+                    () = async { say().await; std::future::pending::<()>().await } => {}
+                    () = tokio::time::sleep(std::time::Duration::from_secs(5)) => {}
+                }
+            }
+        };
+        tokio::time::timeout(TEST_TIMEOUT, heard).await.expect("a line in time");
+        line
     }
 }
 

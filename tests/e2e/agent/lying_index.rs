@@ -45,6 +45,8 @@ pub(super) struct LyingIndex {
     upstream: Arc<OnceLock<String>>,
     telling: Arc<Mutex<Telling>>,
     lies_told: Arc<Mutex<usize>>,
+    /// A DID that it calls trusted by a participant.
+    vouched: Arc<Mutex<Option<(String, u64)>>>,
 }
 
 impl LyingIndex {
@@ -56,6 +58,20 @@ impl LyingIndex {
         let router = Router::new().fallback(forward).with_state(self.clone());
         tokio::spawn(async move { axum::serve(listener, router).await });
         origin
+    }
+
+    /// Calls a DID trusted by a participant of another one.
+    pub(super) fn vouch_for(&self, did: &str, participant: u64) {
+        *self.vouched.lock().expect("not poisoned") = Some((did.to_owned(), participant));
+    }
+
+    /// The verdict on a DID that it vouches for.
+    fn false_verdict(&self, asked: &[u8]) -> Option<Value> {
+        let (did, participant) = self.vouched.lock().expect("not poisoned").clone()?;
+        let asked: Value = serde_json::from_slice(asked).ok()?;
+        let credential = json!({"ecsSchema": "ServiceCredential", "participantId": participant});
+        (asked["did"] == did.as_str())
+            .then(|| json!({"did": did, "trusted": true, "expiresAtTime": null, "ecsCredentials": [credential]}))
     }
 
     fn tell(&self, telling: Telling) {
@@ -131,6 +147,11 @@ async fn forward(State(index): State<LyingIndex>, mut request: Request) -> Respo
     }
     let (parts, body) = request.into_parts();
     let body = to_bytes(body, 1 << 20).await.expect("a body");
+    if path.starts_with("/v4/verifiable-trust/resolve")
+        && let Some(verdict) = index.false_verdict(&body)
+    {
+        return axum::Json(verdict).into_response();
+    }
     let onward = reqwest::Client::new().request(parts.method, format!("{upstream}{path}")).headers(parts.headers);
     match onward.body(body).send().await {
         Ok(response) => {

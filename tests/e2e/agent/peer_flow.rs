@@ -20,6 +20,7 @@ use svc_peer::verifier::{
 use self::website::Website;
 use super::{
     access::write_private,
+    agent_process::PeerOutput,
     identity_process::did_of,
     scripted_peer::now,
     take_port,
@@ -93,21 +94,22 @@ impl PeerWorld {
         Self { agents, owner, terms, mcp }
     }
 
-    /// Sets the conditions, once every DID in them is known.
-    async fn set_conditions(&self) {
-        let schema = self.agents.world.network.devnet.address("service.schema").to_owned();
-        let text = CONDITIONS.replace("SCHEMA", &schema).replace("ISSUER", &self.owner);
-        write_private(&self.terms.path().join("access.toml"), &text.replace("CALLER", &self.agents.applicant_did));
+    /// Sets the conditions of entries that the document has, and waits until they are published.
+    pub(super) async fn set_conditions(&self, text: &str) {
+        let count = text.matches("[[endpoint]]").count();
+        write_private(&self.terms.path().join("access.toml"), text);
         let pid = rustix::process::Pid::from_child(&self.agents.validator.child);
         rustix::process::kill_process(pid, rustix::process::Signal::HUP).expect("sent");
         let url = format!("http://localhost:{}/endpoint-access.json", self.agents.validator_home.public);
         let read = async || reqwest::get(&url).await.expect("served").json::<Value>().await.expect("JSON");
-        self.agents
-            .world
-            .wait_until("the conditions are published", async || {
-                read().await["endpoints"].as_array().is_some_and(|all| all.len() == 6)
-            })
-            .await;
+        let is_published = async || read().await["endpoints"].as_array().is_some_and(|all| all.len() == count);
+        self.agents.world.wait_until("the conditions are published", is_published).await;
+    }
+
+    /// `svc peer call` of the caller, by the fragment of the endpoint.
+    pub(super) async fn call(&self, words: &[&str]) -> PeerOutput {
+        let endpoint = self.endpoint(words[0]);
+        self.agents.applicant_home.peer(&[&["call", endpoint.as_str()], &words[1..]].concat()).await
     }
 
     pub(super) async fn put_entry(&self, fragment: &str, kind: &str, url: &str) {
@@ -202,11 +204,10 @@ async fn a_peer_that_a_flow_has_made_trusted_calls_each_kind_of_endpoint() {
         world.put_entry(page, "Website", &format!("{pages}/{page}")).await;
     }
     world.put_entry("other", "LinkedDomains", &pages).await;
-    world.set_conditions().await;
-    let call = async |words: &[&str]| {
-        let endpoint = world.endpoint(words[0]);
-        caller_home.peer(&[&["call", endpoint.as_str()], &words[1..]].concat()).await
-    };
+    let schema = world.agents.world.network.devnet.address("service.schema").to_owned();
+    let conditions = CONDITIONS.replace("SCHEMA", &schema).replace("ISSUER", &world.owner);
+    world.set_conditions(&conditions.replace("CALLER", &caller_did)).await;
+    let call = async |words: &[&str]| world.call(words).await;
 
     let trust = caller_home.peer(&["trust", &world.owner]).await;
     for expected in ["trusted   yes: participant", "over DIDComm", "requires: bearer [mcp:read", "credential of schema"]
