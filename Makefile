@@ -1,6 +1,6 @@
 # The commands people type. `make` explains them.
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-agent demo-flows test check interop bench soak fuzz deny devnet fmt model
+.PHONY: help demo demo-agent demo-flows demo-peers test check interop bench soak fuzz deny devnet fmt model
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -16,6 +16,10 @@ demo-agent: ## Add a service entry to an agent's DID Document through MCP, and f
 demo-flows: ## Have one agent validate another and issue its credential, driven through MCP
 	cargo build --quiet
 	SVC_LOG_LEVEL=warn target/debug/svc devnet --demo-flows
+
+demo-peers: ## From two fresh agents to a tool call by a peer: trust, access over DIDComm, the call
+	cargo build --quiet
+	SVC_LOG_LEVEL=warn target/debug/svc devnet --demo-peers
 
 devnet: ## Run the whole network with its tool server until Ctrl-C
 	cargo build --quiet

@@ -259,7 +259,7 @@ pub fn agent_failed(step: PeerStep, error: AgentApiError) -> PeerError {
     };
     let retry_after = details["retryAfter"].as_u64().or(retry_after);
     let code = if failure == PeerFailure::Denied && !denial.is_empty() { denial } else { code };
-    PeerError { details, retry_after, ..PeerError::new((step, failure), &code, message, hint) }
+    PeerError { details: Box::new(details), retry_after, ..PeerError::new((step, failure), &code, message, hint) }
 }
 
 fn hint_of_denial(code: &str) -> &'static str {

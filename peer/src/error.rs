@@ -37,7 +37,7 @@ pub enum PeerFailure {
     Denied,
     /// The own agent, the peer or its endpoint does not answer, or must not be called where it says that it is.
     Unreachable,
-    /// The endpoint refuses the call, or answers what its protocol does not have.
+    /// The endpoint refuses the call, or gives an answer that its protocol does not have.
     Refused,
     /// The type of the endpoint is one that this client does not speak.
     NotSpoken,
@@ -65,7 +65,7 @@ pub struct PeerError {
     /// The offending thing, in words. It may quote a server.
     pub message: String,
     /// Details of the agent.
-    pub details: Value,
+    pub details: Box<Value>,
     /// Seconds after which a repetition may succeed.
     pub retry_after: Option<u64>,
     /// The way on.
@@ -81,7 +81,7 @@ impl PeerError {
         hint: impl Into<String>,
     ) -> Self {
         let (message, hint) = (message.into(), hint.into());
-        Self { step, failure, code: code.to_owned(), message, details: Value::Null, retry_after: None, hint }
+        Self { step, failure, code: code.to_owned(), message, details: Box::default(), retry_after: None, hint }
     }
 
     /// Whether the same call may succeed later.
@@ -91,7 +91,7 @@ impl PeerError {
 
     /// The envelope of an error.
     pub fn to_json(&self) -> Value {
-        let mut details = self.details.clone();
+        let mut details = (*self.details).clone();
         if let (Some(seconds), Value::Null | Value::Object(_)) = (self.retry_after, &details) {
             details["retryAfter"] = seconds.into();
         }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde_json::Value;
 use svc_wire::{endpoint_access::Material, secret::SecretString};
 
-/// What an endpoint requires of the caller that has been granted access.
+/// The material of an endpoint that the caller has been granted access to.
 #[derive(Debug)]
 pub struct AccessMaterial {
     /// Id of the request, by which another material is asked for when the endpoint has refused this one.

@@ -35,7 +35,7 @@ pub struct TrustReason {
     pub message: String,
 }
 
-/// An endpoint of a peer, with what it requires as far as that is published. The answer in the session decides.
+/// An endpoint of a peer, with its requirement as far as that is published. The answer in the session decides.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PeerEndpoint {

@@ -131,7 +131,7 @@ pub(super) async fn present_for_access(State(api): State<AdminApi>, request: Req
     to_response(answer().await)
 }
 
-/// Decides about a DID now, and describes its endpoints with what each requires.
+/// Decides about a DID now, and describes its endpoints with their requirements.
 #[utoipa::path(post, path = "/v2/vt/peer-resolutions", operation_id = "resolvePeer", tag = "access", request_body = ResolvedDid,
     responses((status = 200, body = PeerResolutionBody), ReadRefusals, BodyRefusals))]
 pub(super) async fn resolve_peer(State(api): State<AdminApi>, request: Request) -> Response {

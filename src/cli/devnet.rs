@@ -3,6 +3,7 @@
 mod agent_demo;
 mod description;
 mod flow_demo;
+mod peer_demo;
 mod setup_demo;
 
 use std::{
@@ -14,7 +15,7 @@ use std::{
 use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
-use svc_agent::{FlowFormat, FlowSettings};
+use svc_agent::{AccessSettings, FlowFormat, FlowSettings};
 use svc_devnet::{DevnetConfig, GenesisFile, scenario::Scenario};
 
 use self::{
@@ -94,8 +95,12 @@ pub(super) struct DevnetArgs {
     /// Format of the credentials that the agents issue in flows: w3c-di, or ld-proof, which agents of the first generation need.
     #[arg(long, default_value = "w3c-di", value_parser = parse_issue_format)]
     issue_format: FlowFormat,
+    /// File with the conditions of access to endpoints of the scenario's first agent (docs/access.md). The tool server takes the tokens of
+    /// its peers then.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["no_agents", "demo_peers"])]
+    access: Option<PathBuf>,
     /// Start no agents.
-    #[arg(long, conflicts_with_all = ["demo_agent", "demo_flows"])]
+    #[arg(long, conflicts_with_all = ["demo_agent", "demo_flows", "demo_peers"])]
     no_agents: bool,
     /// Keep the state of this number of newest heights only, and all blocks, as a public node does; 0 keeps all.
     #[arg(long, default_value_t = 0)]
@@ -117,6 +122,10 @@ pub(super) struct DevnetArgs {
     /// indexer, stop. The scenario is peers.
     #[arg(long, conflicts_with_all = ["demo", "demo_agent", "scenario", "genesis"])]
     demo_flows: bool,
+    /// Take free ports, make two fresh agents trusted, have one of them open the tool server to peers and the other one call it as
+    /// `svc peer call` does, stop. The scenario is marketplace.
+    #[arg(long, conflicts_with_all = ["demo", "demo_agent", "demo_flows", "scenario", "genesis"])]
+    demo_peers: bool,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
@@ -205,6 +214,9 @@ pub(super) async fn run(args: DevnetArgs, secrets: &mut ProcessSecrets) -> anyho
     if args.demo_flows {
         return run_flow_demo(config).await;
     }
+    if args.demo_peers {
+        return run_peer_demo(config).await;
+    }
     let scenario = Scenario::load(&config.devnet.scenario)?;
     args.check_ports(&config, &scenario)?;
     if scenario.operator_slot.is_none() {
@@ -256,6 +268,19 @@ async fn run_flow_demo(mut config: LocalNetworkConfig) -> anyhow::Result<()> {
     outcome
 }
 
+/// Runs the demo of the peer flow on a network of its own.
+async fn run_peer_demo(mut config: LocalNetworkConfig) -> anyhow::Result<()> {
+    if config.devnet.block_time.is_none() {
+        bail!("the demo needs a time between the blocks");
+    }
+    let home = peer_demo::DemoHome::make()?;
+    home.configure(&mut config.agent);
+    let network = LocalNetwork::launch(config).await?;
+    let outcome = peer_demo::run(&network, &home).await;
+    network.shutdown(Duration::from_secs(5)).await;
+    outcome
+}
+
 /// Agents that have ports of their own.
 const AGENTS: u16 = 3;
 
@@ -290,9 +315,9 @@ impl DevnetArgs {
 
     fn network_config(&self) -> anyhow::Result<LocalNetworkConfig> {
         let genesis = self.genesis.as_deref().map(GenesisFile::load).transpose()?;
-        let takes_free_ports = self.demo || self.demo_agent || self.demo_flows;
+        let takes_free_ports = self.demo || self.demo_agent || self.demo_flows || self.demo_peers;
         let port = |port: u16| (self.bind, if takes_free_ports { 0 } else { port }).into();
-        let scenario = match (self.demo_agent, self.demo_flows) {
+        let scenario = match (self.demo_agent || self.demo_peers, self.demo_flows) {
             (true, _) => "marketplace",
             (false, true) => "peers",
             (false, false) => &self.scenario,
@@ -329,6 +354,7 @@ impl DevnetArgs {
                     .collect(),
                 is_off: self.no_agents,
                 home: self.home.clone(),
+                access: self.access.iter().map(access_settings).collect(),
                 flows: FlowSettings { format: self.issue_format, ..FlowSettings::default() },
                 ..LocalAgentConfig::default()
             },
@@ -337,6 +363,11 @@ impl DevnetArgs {
             ..LocalNetworkConfig::default()
         })
     }
+}
+
+/// Access by the conditions of a file.
+fn access_settings(file: &PathBuf) -> AccessSettings {
+    AccessSettings { terms_file: Some(file.clone()), ..AccessSettings::default() }
 }
 
 /// Runs a scenario without a seat: the chain and its indexer.

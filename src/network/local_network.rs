@@ -16,7 +16,7 @@ use super::{
 use crate::{
     listener::{ListenerConfig, bind_listener},
     mcp::{HttpServer, HttpServerConfig, ToolNames, ToolServer},
-    principals::PrincipalDirectory,
+    principals::{PeerConfig, PeerVerifier, PrincipalDirectory},
 };
 
 /// A running network.
@@ -76,14 +76,22 @@ impl LocalNetwork {
         let bearer = config.bearer_token.unwrap_or_else(|| uuid::Uuid::new_v4().simple().to_string());
         let listener =
             bind_listener(config.mcp_listen).with_context(|| format!("cannot listen on {}", config.mcp_listen))?;
+        let secret = SecretString::new(bearer.clone());
+        let principals = PrincipalDirectory::open(&secret, config.principals.clone(), ToolNames::load()?)?;
+        // The peers of the first agent may call the tool server where its conditions are configured.
+        let has_conditions = config.agent.access.first().is_some_and(|access| access.terms_file.is_some());
+        let peers = match agents.first().filter(|_| has_conditions) {
+            None => None,
+            Some(agent) => {
+                let (issuer, audience) = (agent.server.did(), format!("http://{}/mcp", listener.local_addr()?));
+                let peers = PeerConfig { issuer, audience, hosts: HostPolicy::AllowPrivate };
+                Some(PeerVerifier::new(peers, Arc::clone(&principals), true)?)
+            }
+        };
         let http = HttpServerConfig {
-            principals: PrincipalDirectory::open(
-                &SecretString::new(bearer.clone()),
-                config.principals.clone(),
-                ToolNames::load()?,
-            )?,
+            principals,
             oauth: None,
-            peers: None,
+            peers,
             allowed_hosts: Vec::new(),
             sessions: config.sessions,
             listener: ListenerConfig::for_local_network(),

@@ -7,7 +7,10 @@ use svc_otel::trace;
 use tracing::Span;
 use url::Url;
 
-use super::{CallFault, CallProof, failed};
+use super::{
+    outcome::{CallFault, failed},
+    proof::CallProof,
+};
 use crate::error::{PeerError, PeerFailure};
 
 /// Longest answer, in bytes.
@@ -135,4 +138,9 @@ pub(super) fn unreachable(url: &Url, error: &reqwest::Error) -> CallFault {
     }
     let message = format!("{host} does not answer: {innermost}");
     failed(PeerFailure::Unreachable, "ENDPOINT_UNREACHABLE", message, "try again later").into()
+}
+
+/// Whether two URLs have the same scheme, host and port.
+pub(super) fn is_same_origin(one: &Url, other: &Url) -> bool {
+    one.origin() == other.origin()
 }

@@ -30,9 +30,9 @@ use tracing::Span;
 use url::Url;
 
 use super::{
-    CallAnswer, CallFault, CallProof, HttpCaller, answer_of, failed,
-    http_call::{fault_of_status, unreachable},
-    not_of_protocol,
+    http_call::{HttpCaller, fault_of_status, unreachable},
+    outcome::{CallAnswer, CallFault, answer_of, failed, not_of_protocol},
+    proof::CallProof,
 };
 use crate::error::PeerFailure;
 
@@ -75,7 +75,7 @@ pub(super) async fn call_tool(
         let message = format!("the tool {name} has failed: {text}");
         let hint = "the text is that of the endpoint; `--list` shows its tools and their arguments";
         let mut error = failed(PeerFailure::Refused, "TOOL_FAILED", message, hint);
-        error.details = content;
+        error.details = Box::new(content);
         return Err(error.into());
     }
     Ok(answer_of(content, text))
@@ -173,14 +173,13 @@ impl FaultNote {
         &self,
         outcome: Result<T, StreamableHttpError<reqwest::Error>>,
     ) -> Result<T, StreamableHttpError<reqwest::Error>> {
-        let outcome = outcome.map_err(|error| {
+        outcome.map_err(|error| {
             let (fault, error) = classify(error);
             if let Some(fault) = fault {
                 *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
             }
             error
-        });
-        outcome
+        })
     }
 
     fn take(&self, url: &Url) -> Option<CallFault> {

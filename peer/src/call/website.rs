@@ -4,7 +4,11 @@ use http::{HeaderMap, Method};
 use serde_json::json;
 use url::Url;
 
-use super::{CallAnswer, CallFault, CallProof, HttpCaller, answer_of, failed, is_same_origin};
+use super::{
+    http_call::{HttpCaller, is_same_origin},
+    outcome::{CallAnswer, CallFault, answer_of, failed},
+    proof::CallProof,
+};
 use crate::error::{PeerError, PeerFailure};
 
 /// Reads a page below the URL of the entry.

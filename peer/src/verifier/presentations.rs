@@ -98,7 +98,7 @@ impl PresentationVerifier {
         let document = document.map_err(|error| TokenRejection::Unavailable(error.to_string()))?;
         let now = wall_clock::now();
         let presented = presentation.verify(&self.rules.audience, &document, now.seconds)?;
-        // Each counts once, whatever its credential is worth: it is noted before anything waits for a server.
+        // Each counts once, also with a worthless credential: it is noted before anything waits for a server.
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).note(&presented, now.seconds)?;
         self.check_credential(&presented).await?;
         let credential = presented.credential["id"].as_str().unwrap_or_default().to_owned();

@@ -20,7 +20,7 @@ impl RegistryReads {
         HttpUpstream::new(UpstreamKind::Indexer, origin).map(Self)
     }
 
-    /// Reads what a request for registry evidence asks for, and adds it. Requests for documents and resources are not its own.
+    /// Reads the evidence of a request, and adds it. Requests for documents and resources are not its own.
     pub async fn add(
         &self,
         request: &EvidenceRequest,

@@ -22,7 +22,7 @@ impl From<AccessRejection> for TokenRejection {
     }
 }
 
-/// Verifies tokens. Clones share what was read.
+/// Verifies tokens. Clones share the evidence.
 #[derive(Clone)]
 pub struct TokenVerifier {
     issuer: String,

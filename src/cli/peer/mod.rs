@@ -2,7 +2,7 @@
 
 mod call;
 mod talk;
-mod trust;
+pub(super) mod trust;
 
 use clap::Subcommand;
 use serde_json::Value;
@@ -16,7 +16,7 @@ use crate::{
 
 #[derive(Debug, Subcommand)]
 pub enum PeerCommand {
-    /// Shows whether a DID is trusted and why, and its endpoints with what they require.
+    /// Shows whether a DID is trusted and why, and its endpoints with their requirements.
     Trust {
         /// DID.
         did: String,

@@ -29,7 +29,7 @@ pub(super) async fn run(client: &PeerClient, did: &str, as_json: bool) -> anyhow
 #[error("the DID is not trusted")]
 pub(crate) struct NotTrusted;
 
-fn describe(peer: &PeerResolution) -> String {
+pub(in crate::cli) fn describe(peer: &PeerResolution) -> String {
     let mut rows = vec![("did".to_owned(), peer.did.clone())];
     let row = |rows: &mut Vec<(String, String)>, name: &str, text: String| rows.push((name.to_owned(), text));
     match (peer.trusted, &peer.participant_id) {

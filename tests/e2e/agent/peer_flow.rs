@@ -190,7 +190,7 @@ impl PeerWorld {
 async fn a_peer_that_a_flow_has_made_trusted_calls_each_kind_of_endpoint() {
     let world = PeerWorld::start_unknown(ValidatorPlace::default()).await;
     let (owner_home, caller_home) = (&world.agents.validator_home, &world.agents.applicant_home);
-    // Step 1 refuses whoever the registry does not name.
+    // Step 1 refuses a DID that the registry does not name.
     let caller_did = world.agents.applicant_did.clone();
     for unknown in [caller_did.as_str(), "did:web:stranger.example"] {
         owner_home.peer(&["trust", unknown]).await.failed(3, "is not trusted");
@@ -282,7 +282,7 @@ async fn a_peer_that_a_flow_has_made_trusted_calls_each_kind_of_endpoint() {
     let holder = rows.iter().find(|one| one["schema_id"] == schema).expect("a holder")["id"].clone();
     world.agents.world.call_ok("svc.ledger.pp.revokeParticipant", json!({"id": holder})).await;
     world.agents.world.await_verdict_on(&caller_did, |verdict| verdict["trusted"] == false).await;
-    // It is told once a minute only, so that the first denial counts.
+    // An untrusted peer gets one answer a minute, so that the first denial counts.
     let denied = loop {
         let last = call(&["mcp", "--list"]).await;
         if last.status != Some(0) {

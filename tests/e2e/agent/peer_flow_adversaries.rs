@@ -185,7 +185,7 @@ async fn lines_go_both_ways_and_the_last_one_is_waited_for() {
     let texts: Vec<&str> =
         heard["items"].as_array().expect("a list").iter().map(|one| one["content"].as_str().expect("text")).collect();
     assert_eq!(texts.join("\n") + "\n", said);
-    // The other side answers while it listens, and what was said before is not shown again.
+    // The other side answers while it listens, and earlier lines are not shown again.
     let listens = owner.talk(&world.agents.applicant_did);
     let line = listens.read_after(async || {
         caller.peer_with(&["talk", &world.owner], "again \u{1b}[2J\n", &[]).await.done();

@@ -53,7 +53,7 @@ pub(crate) struct TrustDecision {
     pub is_trusted: bool,
     /// The participant that the indexer names for the service credential.
     pub participant: Option<u64>,
-    /// The reasons against it: those that the indexer states, and what the node contradicts.
+    /// The reasons against it: those that the indexer states, and those of the node.
     pub reasons: Vec<(String, String)>,
     /// End of the indexer's verdict, as the indexer writes it.
     pub expires_at: Option<String>,

@@ -1,4 +1,4 @@
-//! The description of a peer for a caller: the decision about its DID, the facts behind it, and the endpoints with what they require.
+//! The description of a peer for a caller: the decision about its DID, the facts behind it, and the endpoints with their requirements.
 
 use std::time::Duration;
 
@@ -24,8 +24,15 @@ const REQUIREMENTS_LIMITS: FetchLimits = FetchLimits {
     timeout: Duration::from_secs(4),
     max_redirects: 0,
 };
-/// Types of entries that are for messages, presentations and this protocol itself: no endpoints for a peer to call.
-const OWN_TYPES: [&str; 4] = ["DIDCommMessaging", "did-communication", "LinkedVerifiablePresentation", SERVICE_TYPE];
+/// Types of entries that are for messages, presentations, files, the owner and this protocol itself: no endpoints for a peer to call.
+const OWN_TYPES: [&str; 6] = [
+    "DIDCommMessaging",
+    "did-communication",
+    "LinkedVerifiablePresentation",
+    "VsAgentAdminAPI",
+    "relativeRef",
+    SERVICE_TYPE,
+];
 
 /// A peer as this agent sees it now.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,7 +66,7 @@ pub struct PeerEndpoint {
     pub kind: String,
     /// URL of the entry.
     pub url: Option<String>,
-    /// What it requires; none while that is not known.
+    /// Its requirement; none while that is not known.
     pub requirement: Option<EndpointLine>,
 }
 

@@ -17,7 +17,11 @@ use self::{
     card::{A2aInterface, A2aVersion, card_urls, read_card},
     reply::{A2aReply, read_reply},
 };
-use super::{CallAnswer, CallFault, CallProof, HttpCaller, answer_of, failed, is_same_origin, not_of_protocol};
+use super::{
+    http_call::{HttpCaller, is_same_origin},
+    outcome::{CallAnswer, CallFault, answer_of, failed, not_of_protocol},
+    proof::CallProof,
+};
 use crate::error::PeerFailure;
 
 const PROTOCOL: &str = "A2A";
@@ -47,7 +51,7 @@ pub(super) async fn send_text(
     if reply.has_failed {
         let message = format!("the agent has not done it ({}): {}", reply.state, reply.text);
         let mut error = failed(PeerFailure::Refused, "TASK_FAILED", message, "the text is that of the endpoint");
-        error.details = reply.content;
+        error.details = Box::new(reply.content);
         return Err(error.into());
     }
     Ok(answer_of(reply.content, reply.text))
@@ -106,7 +110,7 @@ async fn ask(
     if let Some(message) = answer["error"]["message"].as_str() {
         let message = format!("the agent refuses the message: {message}");
         let mut error = failed(PeerFailure::Refused, "CALL_REFUSED", message, "the text is that of the endpoint");
-        error.details = answer["error"].take();
+        error.details = Box::new(answer["error"].take());
         return Err(error.into());
     }
     read_reply(answer["result"].take())
@@ -145,6 +149,27 @@ impl A2aVersion {
         match self {
             Self::V1 => ("GetTask", json!({"id": id})),
             Self::V03 => ("tasks/get", json!({"id": id})),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_card_leads_to_the_origin_of_the_entry_only() {
+        let entry = Url::parse("https://a.example/agent").expect("a URL");
+        for (url, expected) in [
+            ("https://a.example/rpc", true),
+            ("https://a.example:443/", true),
+            ("http://a.example/rpc", false),
+            ("https://a.example:8443/rpc", false),
+            ("https://b.example/rpc", false),
+            ("https://a.example.b.example/rpc", false),
+        ] {
+            let interface = A2aInterface { url: Url::parse(url).expect("a URL"), version: A2aVersion::V1 };
+            assert_eq!(allowed(interface, &entry).is_ok(), expected, "{url}");
         }
     }
 }
