@@ -60,7 +60,8 @@ model: ## Explore the write pipeline, and the messages and flows of two agents w
 
 # The parsers that strangers reach.
 FUZZ_TARGETS = http_head json_rpc websocket access_token did credential comet_answer control ledger \
-  didcomm_envelope didcomm_message peer_did from_prior
+  didcomm_envelope didcomm_message peer_did from_prior \
+  peer_token peer_presentation access_frame access_file
 
 fuzz: ## Fuzz every parser that strangers reach, ten minutes each; needs a nightly compiler and cargo-fuzz
 	@echo "targets: $(FUZZ_TARGETS)"

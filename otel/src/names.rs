@@ -45,6 +45,8 @@ pub mod span {
     pub const PEER_SEND: &str = "peer_send";
     /// A request of this agent for access to an endpoint of a peer.
     pub const REQUEST_ACCESS: &str = "request_access";
+    /// A run of `svc peer`; exported as `peer <command>`.
+    pub const PEER_COMMAND: &str = "peer_command";
     /// A call of an endpoint of a peer, with the request for access before it.
     pub const CALL_PEER: &str = "call_peer";
     /// Fetch and verification of one DID Document.

@@ -307,6 +307,11 @@ pub fn access_request_span(peer: &str) -> Span {
     tracing::info_span!(span::REQUEST_ACCESS, { attribute::PEER } = peer, { attribute::PEER_OUTCOME } = Empty)
 }
 
+/// Opens the span of a run of `svc peer`. It begins a trace.
+pub fn peer_command_span(command: &'static str) -> Span {
+    tracing::info_span!(parent: None, span::PEER_COMMAND, otel.name = format!("peer {command}"))
+}
+
 /// Opens the span of a call of an endpoint of a peer, by the type of the endpoint.
 pub fn call_peer_span(protocol: &'static str) -> Span {
     tracing::info_span!(

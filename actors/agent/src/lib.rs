@@ -39,7 +39,7 @@ mod token;
 mod trust_watch;
 mod watcher;
 
-pub use access::{AccessSettings, TermsFileError};
+pub use access::{AccessSettings, AccessTerms, TermsFileError};
 pub use access_granter::{AccessGranterHandle, RevokedSelection};
 pub use boot::{Agent, AgentBootError, AgentConfig, EventsConfig, OtherPublicLog};
 pub use chain_link::{ChainAccess, ChainConfig, ChainError, ChainLinkHandle, ChainLinkState, OlderStore};

@@ -4,7 +4,9 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use svc_agent::{AgentAccount, AgentConfig, ChainConfig, PublicLocation, WantedGrant, read_grant};
+use svc_agent::{
+    AccessSettings, AccessTerms, AgentAccount, AgentConfig, ChainConfig, PublicLocation, WantedGrant, read_grant,
+};
 use svc_kit::wall_clock;
 use svc_net::{
     did::DidResolver,
@@ -48,7 +50,7 @@ pub(super) async fn run(settings: AgentSettings, as_json: bool) -> anyhow::Resul
             }
         },
     };
-    let AgentConfig { location, chain, events, peers, hosts, .. } = agent;
+    let AgentConfig { location, chain, events, peers, access, hosts, .. } = agent;
     findings.push(match timeout(CHECK_TIMEOUT, check_indexer(&events.indexer)).await {
         Ok(finding) => finding,
         Err(_) => CheckFinding::bad("SVC_INDEXER_BASE_URL", format!("no answer within {CHECK_TIMEOUT:?}")),
@@ -69,7 +71,17 @@ pub(super) async fn run(settings: AgentSettings, as_json: bool) -> anyhow::Resul
         Ok(found) => findings.extend(found),
         Err(_) => findings.push(CheckFinding::bad("DIDCOMM_TRANSPORTS", format!("no end after {CHECK_TIMEOUT:?}"))),
     }
+    findings.extend(check_conditions(&access));
     report(&findings, as_json)
+}
+
+/// Whether the conditions of access can be used.
+fn check_conditions(access: &AccessSettings) -> Option<CheckFinding> {
+    let (file, subject) = (access.terms_file.as_ref()?, "ENDPOINT_ACCESS_FILE");
+    Some(match AccessTerms::read(file, access.token_seconds) {
+        Ok(terms) => CheckFinding::good(subject, format!("conditions of {} endpoints", terms.endpoints().count())),
+        Err(error) => CheckFinding::bad(subject, error.to_string()),
+    })
 }
 
 async fn check_parts(

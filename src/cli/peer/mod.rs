@@ -6,7 +6,9 @@ pub(super) mod trust;
 
 use clap::Subcommand;
 use serde_json::Value;
+use svc_otel::trace;
 use svc_peer::{AgentApi, PeerClient, PeerError, PeerFailure};
+use tracing::Instrument;
 
 use super::output::print_json;
 use crate::{
@@ -28,6 +30,16 @@ pub enum PeerCommand {
     },
     /// Calls an endpoint of a DID: decides about the DID, obtains access in a DIDComm session, and calls the endpoint in its protocol.
     Call(call::CallArgs),
+}
+
+impl PeerCommand {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Trust { .. } => "trust",
+            Self::Talk { .. } => "talk",
+            Self::Call(_) => "call",
+        }
+    }
 }
 
 /// The exit status of a failed command of the peer flow; `None` for an error of another kind.
@@ -57,11 +69,15 @@ pub(super) async fn run(command: PeerCommand, as_json: bool, secrets: &mut Proce
     let config = read_peer(&ProcessEnvironment, secrets)?;
     let agent = AgentApi::new(config.agent, "where SVC_PEER_AGENT or SVC_AGENT_SOCKET say")?;
     let client = PeerClient::new(agent, config.hosts)?;
-    let outcome = match command {
-        PeerCommand::Trust { did } => trust::run(&client, &did, as_json).await,
-        PeerCommand::Talk { did } => talk::run(&client, &did, as_json).await,
-        PeerCommand::Call(args) => call::run(&client, args, as_json).await,
+    let span = trace::peer_command_span(command.name());
+    let outcome = async {
+        match command {
+            PeerCommand::Trust { did } => trust::run(&client, &did, as_json).await,
+            PeerCommand::Talk { did } => talk::run(&client, &did, as_json).await,
+            PeerCommand::Call(args) => call::run(&client, args, as_json).await,
+        }
     };
+    let outcome = outcome.instrument(span).await;
     if let (Err(error), true) = (&outcome, as_json)
         && let Some(failed) = error.downcast_ref::<PeerError>()
     {

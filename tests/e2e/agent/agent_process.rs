@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Read},
+    ops::{Deref, DerefMut},
     path::Path,
     process::{Child, Command, Stdio},
 };
@@ -171,7 +172,7 @@ impl AgentHome {
             let _ = lines.read_to_string(&mut log);
             log
         });
-        AgentProcess { child, admin: format!("http://127.0.0.1:{}", self.admin), log }
+        AgentProcess { child: OwnedChild(child), admin: format!("http://127.0.0.1:{}", self.admin), log }
     }
 
     /// Runs a command, or an agent that does not start: success and output.
@@ -230,8 +231,33 @@ impl Talk {
     }
 }
 
+/// A child that does not outlive its owner.
+pub(super) struct OwnedChild(Child);
+
+impl Deref for OwnedChild {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.0
+    }
+}
+
+impl DerefMut for OwnedChild {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.0
+    }
+}
+
+impl Drop for OwnedChild {
+    fn drop(&mut self) {
+        // One that has ended already is not there any more.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 pub(super) struct AgentProcess {
-    pub(super) child: Child,
+    pub(super) child: OwnedChild,
     admin: String,
     log: std::thread::JoinHandle<String>,
 }

@@ -19,6 +19,7 @@ mod peer_adversaries;
 mod peer_faults;
 mod peer_flow;
 mod peer_flow_adversaries;
+mod peer_flow_traces;
 mod peer_load;
 mod peer_tokens;
 mod peer_trust;

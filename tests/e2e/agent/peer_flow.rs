@@ -31,7 +31,7 @@ use crate::e2e::secrets::{ServerChild, spawn_server};
 #[path = "../../../examples/peer/website.rs"]
 mod website;
 
-const CONDITIONS: &str = r##"
+pub(super) const CONDITIONS: &str = r##"
     [[endpoint]]
     id = "mcp"
     material = "bearer"
@@ -106,6 +106,13 @@ impl PeerWorld {
         self.agents.world.wait_until("the conditions are published", is_published).await;
     }
 
+    /// The conditions of the six endpoints with one.
+    pub(super) fn conditions(&self) -> String {
+        let schema = self.agents.world.network.devnet.address("service.schema").to_owned();
+        let text = CONDITIONS.replace("SCHEMA", &schema).replace("ISSUER", &self.owner);
+        text.replace("CALLER", &self.agents.applicant_did)
+    }
+
     /// `svc peer call` of the caller, by the fragment of the endpoint.
     pub(super) async fn call(&self, words: &[&str]) -> PeerOutput {
         let endpoint = self.endpoint(words[0]);
@@ -123,24 +130,27 @@ impl PeerWorld {
     }
 
     /// The tool server behind the entry mcp, at its own URL.
-    async fn serve_tools(&self) -> ServerChild {
+    pub(super) async fn serve_tools(&self, more: &[(&'static str, String)]) -> ServerChild {
+        let more = more.to_vec();
         let network = &self.agents.world.network;
         let (rpc, indexer, issuer) = (network.devnet.node.origin(), network.indexer_origin(), self.owner.clone());
         let (port, audience) = (self.mcp.port().to_string(), format!("http://{}/mcp", self.mcp));
         let served = tokio::task::spawn_blocking(move || {
-            let settings = [
+            let own = [
                 ("SVC_PEER_ISSUER", issuer.as_str()),
                 ("SVC_PEER_AUDIENCE", audience.as_str()),
                 ("SVC_ALLOW_PRIVATE_HOSTS", "true"),
                 ("MCP_HTTP_PORT", port.as_str()),
             ];
+            let settings: Vec<(&str, &str)> =
+                own.into_iter().chain(more.iter().map(|(name, value)| (*name, value.as_str()))).collect();
             spawn_server(&rpc, &indexer, &settings)
         });
         served.await.expect("joins")
     }
 
     /// The websites of the example, and two pages of software that knows nothing of this project.
-    async fn serve_pages(&self) -> (String, Arc<Mutex<Vec<String>>>) {
+    pub(super) async fn serve_pages(&self) -> (String, Arc<Mutex<Vec<String>>>) {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let origin = format!("http://{}", listener.local_addr().expect("an address"));
         let devnet = &self.agents.world.network.devnet;
@@ -179,7 +189,7 @@ impl PeerWorld {
     }
 
     /// A token of the owner for the caller, by the admin API of the caller's agent.
-    async fn token_for(&self, fragment: &str) -> String {
+    pub(super) async fn token_for(&self, fragment: &str) -> String {
         let body = json!({"endpoint": self.endpoint(fragment)});
         let granted = self.agents.applicant.send("POST", "/v2/vt/access-requests", Some(&body)).await;
         granted.body["token"].as_str().unwrap_or_else(|| panic!("{}", granted.body)).to_owned()
@@ -197,16 +207,14 @@ async fn a_peer_that_a_flow_has_made_trusted_calls_each_kind_of_endpoint() {
         owner_home.peer(&["call", &format!("{unknown}#mcp"), "--list"]).await.failed(3, "unknown_did");
     }
     world.agents.admit().await;
-    let tools = world.serve_tools().await;
+    let tools = world.serve_tools(&[]).await;
     let (pages, seen_at_turnstile) = world.serve_pages().await;
     world.put_entry("mcp", "MCP", &tools.url).await;
     for page in ["read", "members", "api", "turnstile", "open", "closed"] {
         world.put_entry(page, "Website", &format!("{pages}/{page}")).await;
     }
     world.put_entry("other", "LinkedDomains", &pages).await;
-    let schema = world.agents.world.network.devnet.address("service.schema").to_owned();
-    let conditions = CONDITIONS.replace("SCHEMA", &schema).replace("ISSUER", &world.owner);
-    world.set_conditions(&conditions.replace("CALLER", &caller_did)).await;
+    world.set_conditions(&world.conditions()).await;
     let call = async |words: &[&str]| world.call(words).await;
 
     let trust = caller_home.peer(&["trust", &world.owner]).await;

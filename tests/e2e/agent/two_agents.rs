@@ -20,16 +20,20 @@ const SCHEMAS: &str = "/v2/vt/schema-credentials";
 
 /// The changes of flows that a webhook consumer has heard, by id and in order: at least once, and the same each time.
 #[derive(Clone, Default)]
-pub(super) struct HeardChanges(Arc<Mutex<Vec<(String, Value)>>>);
+pub(super) struct HeardChanges {
+    flows: Arc<Mutex<Vec<(String, Value)>>>,
+    bodies: Arc<Mutex<Vec<Value>>>,
+}
 
 impl HeardChanges {
     /// Starts a consumer; its URL.
     async fn start(&self) -> String {
         let hears = self.clone();
         let route = axum::routing::post(async move |axum::Json(body): axum::Json<Value>| {
+            hears.bodies.lock().expect("not poisoned").push(body.clone());
             if body["type"] == "vt.flows.state-updated" {
                 let id = body["id"].as_str().expect("an id").to_owned();
-                let mut heard = hears.0.lock().expect("not poisoned");
+                let mut heard = hears.flows.lock().expect("not poisoned");
                 match heard.iter().find(|(known, _)| *known == id) {
                     Some((_, before)) => assert_eq!(*before, body["data"], "one id is one change"),
                     None => heard.push((id, body["data"].clone())),
@@ -42,9 +46,14 @@ impl HeardChanges {
         url
     }
 
+    /// Every body that was heard.
+    pub(super) fn bodies(&self) -> Vec<Value> {
+        self.bodies.lock().expect("not poisoned").clone()
+    }
+
     /// The states of a session's flow in a round, in order.
     pub(super) fn states(&self, session: &str, round: u64) -> Vec<String> {
-        let heard = self.0.lock().expect("not poisoned");
+        let heard = self.flows.lock().expect("not poisoned");
         let of_round =
             heard.iter().filter(|(_, data)| data["participantSessionId"] == session && data["round"] == round);
         of_round.map(|(_, data)| data["flowState"].as_str().expect("a state").to_owned()).collect()
@@ -86,6 +95,8 @@ pub(super) struct ValidatorPlace {
     pub index: Option<LyingIndex>,
     /// Other settings.
     pub settings: BTreeMap<&'static str, String>,
+    /// Settings of both agents.
+    pub of_both: BTreeMap<&'static str, String>,
 }
 
 impl TwoAgents {
@@ -97,7 +108,7 @@ impl TwoAgents {
 
     /// Starts both agents, of which the registry knows nothing yet.
     pub(super) async fn start_unknown(place: ValidatorPlace) -> Self {
-        let ValidatorPlace { disk, has_own_node, index, settings } = place;
+        let ValidatorPlace { disk, has_own_node, index, settings, of_both } = place;
         let mut config = network_config(100);
         config.devnet = DevnetConfig { scenario: "peers".to_owned(), ..config.devnet };
         config.agent.is_off = true;
@@ -121,6 +132,7 @@ impl TwoAgents {
             validator_home.settings.insert("SVC_RPC_ENDPOINT_URL", node.origin());
         }
         validator_home.settings.extend(settings);
+        validator_home.settings.extend(of_both.clone());
         let validator = validator_home.start();
         let did = did_of(&validator).await;
         let mut applicant_home = AgentHome::at(&world.network.devnet, indexer);
@@ -131,6 +143,7 @@ impl TwoAgents {
             ("TRUSTED_ECS_ECOSYSTEM_DIDS", world.network.devnet.ecosystem_did().expect("an ecosystem").to_owned()),
         ]);
         applicant_home.settings.extend(service_claims("Branch", "branch.example"));
+        applicant_home.settings.extend(of_both);
         let applicant = applicant_home.start();
         let applicant_did = did_of(&applicant).await;
         Self {

@@ -6,4 +6,7 @@ mod settings;
 mod terms_file;
 
 pub(crate) use self::{frames::FrameProblem, owner::AccessOwner};
-pub use self::{settings::AccessSettings, terms_file::TermsFileError};
+pub use self::{
+    settings::AccessSettings,
+    terms_file::{AccessTerms, TermsFileError},
+};

@@ -91,7 +91,8 @@ impl AccessTerms {
         Self::parse(text.expose_secret(), token_seconds, read_value).map_err(failed)
     }
 
-    fn parse(
+    /// Reads the text of a file; `read_value` reads the files that it names. Fails with all of its problems.
+    pub fn parse(
         text: &str,
         token_seconds: i64,
         read_value: impl Fn(&Path) -> Result<MaterialSecret, String>,
