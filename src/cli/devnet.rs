@@ -27,7 +27,7 @@ use crate::{
     config,
     listener::bind_listener,
     mcp_client::McpClient,
-    network::{ChainAndIndexer, LocalAgentConfig, LocalNetwork, LocalNetworkConfig},
+    network::{ChainAndIndexer, LocalAgentConfig, LocalNetwork, LocalNetworkConfig, ReceiverConfig},
     secrets::ProcessSecrets,
     shutdown::{DRAIN_TIMEOUT, stop_signal},
 };
@@ -99,6 +99,12 @@ pub(super) struct DevnetArgs {
     /// its peers then.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["no_agents", "demo_peers"])]
     access: Option<PathBuf>,
+    /// Leave the answers to requests for access to a backend of the scenario's first agent: they are basic messages then.
+    #[arg(long, conflicts_with_all = ["access", "no_agents", "demo_peers"])]
+    access_by_backend: bool,
+    /// URL that gets the events of the scenario's first agent.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["no_agents", "demo_agent", "demo_flows", "demo_peers"])]
+    agent_webhook: Option<url::Url>,
     /// Start no agents.
     #[arg(long, conflicts_with_all = ["demo_agent", "demo_flows", "demo_peers"])]
     no_agents: bool,
@@ -313,6 +319,12 @@ impl DevnetArgs {
         Ok(())
     }
 
+    /// Access to endpoints of the first agent, where an option says something about it.
+    fn first_access(&self) -> Option<AccessSettings> {
+        let by_backend = AccessSettings { is_answered_by_backend: true, ..AccessSettings::default() };
+        self.access.as_ref().map(access_settings).or_else(|| self.access_by_backend.then_some(by_backend))
+    }
+
     fn network_config(&self) -> anyhow::Result<LocalNetworkConfig> {
         let genesis = self.genesis.as_deref().map(GenesisFile::load).transpose()?;
         let takes_free_ports = self.demo || self.demo_agent || self.demo_flows || self.demo_peers;
@@ -354,7 +366,8 @@ impl DevnetArgs {
                     .collect(),
                 is_off: self.no_agents,
                 home: self.home.clone(),
-                access: self.access.iter().map(access_settings).collect(),
+                access: self.first_access().into_iter().collect(),
+                receiver: self.agent_webhook.clone().map(|url| ReceiverConfig { url, secret: None }),
                 flows: FlowSettings { format: self.issue_format, ..FlowSettings::default() },
                 ..LocalAgentConfig::default()
             },
@@ -365,9 +378,12 @@ impl DevnetArgs {
     }
 }
 
+/// Requests for access of one peer in a minute: trials ask more often than a peer does.
+const ACCESS_RATE: u32 = 600;
+
 /// Access by the conditions of a file.
 fn access_settings(file: &PathBuf) -> AccessSettings {
-    AccessSettings { terms_file: Some(file.clone()), ..AccessSettings::default() }
+    AccessSettings { terms_file: Some(file.clone()), rate_per_peer: ACCESS_RATE, ..AccessSettings::default() }
 }
 
 /// Runs a scenario without a seat: the chain and its indexer.

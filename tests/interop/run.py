@@ -70,6 +70,8 @@ def install():
         (WORK / name).write_text((HERE / name).read_text())
     for script in ("logs.mjs", "client.mjs", "verify.mjs", "credentials.mjs", "older_credentials.mjs", "didcomm.mjs", "keys.mjs"):
         (WORK / script).write_text((HERE / "agent" / script).read_text())
+    for script in ("mcp_server.mjs", "mcp_server_v1.mjs", "a2a_server.mjs", "token_check.mjs"):
+        (WORK / script).write_text((HERE / "endpoints" / script).read_text())
     run(["npm", "install", "--no-audit", "--no-fund", "--silent", "--ignore-scripts"], cwd=WORK)
     return python
 
@@ -368,6 +370,100 @@ def peers():
             run([NODE, "didcomm.mjs", running.url, running.files], cwd=WORK)
 
 
+CONDITIONS = """
+[[endpoint]]
+id = "{name}"
+material = "bearer"
+scopes = ["greet"]
+default_scopes = ["greet"]
+allow = "*"
+"""
+
+
+def await_trust(told):
+    """Waits until the indexer calls the first two agents trusted: their credentials are a few blocks old."""
+    for agent in told["agents"][:2]:
+        body = json.dumps({"did": agent["did"]}).encode()
+        request = urllib.request.Request(f"{told['indexer']}/v4/verifiable-trust/resolve", body, {"content-type": "application/json"})
+        for _ in range(300):
+            with urllib.request.urlopen(request) as answer:
+                if json.load(answer)["trusted"]:
+                    break
+            time.sleep(0.1)
+        else:
+            sys.exit(f"{agent['did']} is not trusted")
+
+
+def endpoints(python):
+    """`svc peer` calls servers of others, each behind a check of the agent's tokens by a library of others; and a backend of a few
+    lines answers the requests for access behind an agent."""
+    home = WORK / "peers_home"
+    servers = {
+        "mcp-python": ("MCP", [python, HERE / "endpoints" / "mcp_server.py"], "/mcp", []),
+        "mcp-typescript": ("MCP", [NODE, "mcp_server.mjs"], "/mcp", []),
+        "mcp-typescript-v1": ("MCP", [NODE, "mcp_server_v1.mjs"], "/mcp", []),
+        "a2a-python": ("A2A", [python, HERE / "endpoints" / "a2a_server.py"], "/a2a", []),
+        "a2a-python-03": ("A2A", [python, HERE / "endpoints" / "a2a_server.py"], "/a2a", ["0.3"]),
+        "a2a-typescript": ("A2A", [NODE, "a2a_server.mjs"], "/a2a", []),
+        "a2a-typescript-03": ("A2A", [NODE, "a2a_server.mjs"], "/a2a", ["0.3"]),
+    }
+    conditions = WORK / "access.toml"
+    conditions.unlink(missing_ok=True)
+    with open(os.open(conditions, os.O_WRONLY | os.O_CREAT, 0o600), "w") as out:
+        out.write("".join(CONDITIONS.format(name=name) for name in servers))
+    shutil.rmtree(home, ignore_errors=True)
+    with Devnet("--scenario", "peers", "--block-time", "200ms", "--home", home, "--access", conditions) as told:
+        await_trust(told)
+        owner = told["agents"][0]
+        files = [f"{owner['public']}/endpoint-access-{file}.json" for file in ("jwks", "revoked")]
+        running, entries = [], []
+        try:
+            for name, (kind, command, path, mode) in servers.items():
+                port = free_port()
+                url = f"http://127.0.0.1:{port}{path}"
+                arguments = [str(port), owner["did"], url, *files, *mode]
+                server = subprocess.Popen([*command, *arguments], cwd=WORK, stdout=subprocess.PIPE, text=True)
+                running.append(server)
+                if "listening" not in server.stdout.readline():
+                    sys.exit(f"{name} does not serve")
+                entries.append({"name": name, "kind": kind, "url": url})
+            environment = os.environ | {
+                "SVC_BINARY": str(BINARY),
+                "SVC_MCP_URL": told["mcp"],
+                "MCP_BEARER_TOKEN": told["bearer"],
+                "SVC_OWNER": owner["did"],
+                "SVC_CALLER": told["agents"][1]["did"],
+                "SVC_ENTRIES": json.dumps(entries),
+                "SVC_OWNER_SOCKET": str(home / "agent.sock"),
+                "SVC_AGENT_SOCKET": str(home / "branch.sock"),
+                "SVC_ALLOW_PRIVATE_HOSTS": "true",
+                "SVC_CONDITIONS": f"{owner['public']}/endpoint-access.json",
+            }
+            run([python, HERE / "endpoints" / "call.py"], env=environment)
+        finally:
+            for server in running:
+                server.terminate()
+    shutil.rmtree(home, ignore_errors=True)
+    port = free_port()
+    webhook = f"http://127.0.0.1:{port}/"
+    # It hears the events of the start too: one that came later would be found behind a pause.
+    backend = subprocess.Popen([python, HERE / "endpoints" / "backend.py", str(port)], stdin=subprocess.PIPE, text=True)
+    with Devnet("--scenario", "peers", "--block-time", "200ms", "--home", home, "--access-by-backend", "--agent-webhook", webhook) as told:
+        await_trust(told)
+        settings = {
+            "SVC_BINARY": str(BINARY),
+            "SVC_MCP_URL": told["mcp"],
+            "MCP_BEARER_TOKEN": told["bearer"],
+            "SVC_OWNER": told["agents"][0]["did"],
+            "SVC_OWNER_SOCKET": str(home / "agent.sock"),
+            "SVC_AGENT_SOCKET": str(home / "branch.sock"),
+            "SVC_ALLOW_PRIVATE_HOSTS": "true",
+        }
+        backend.communicate(json.dumps(settings), timeout=120)
+        if backend.returncode != 0:
+            sys.exit("the backend has not answered")
+
+
 def rotate_store_key(agent):
     """Encrypts the private keys of a store with another store key: afterwards that one alone opens them."""
     new = base64.b64encode(bytes(range(32, 64))).decode()
@@ -418,6 +514,7 @@ def main():
     identity(python)
     older_credentials()
     peers()
+    endpoints(python)
     conformance()
     scenario()
     print("all passed")
