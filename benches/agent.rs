@@ -1,6 +1,7 @@
 //! The agent: webhooks beside a bare client, changes that wait together beside single ones, the verification of a log beside its signatures,
 //! and a lone change beside one durable commit. The rows of its credentials are in a file of their own.
 
+pub mod access;
 mod credentials;
 mod flow_history;
 pub mod flows;

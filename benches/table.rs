@@ -159,6 +159,9 @@ fn main() {
         if is_wanted("flows") {
             agent::flows::rows().await.iter().for_each(print_row);
         }
+        if is_wanted("access") {
+            agent::access::rows().await.iter().for_each(print_row);
+        }
         if is_wanted("writes") {
             writes::rows().await.iter().for_each(print_row);
         }

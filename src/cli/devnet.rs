@@ -8,7 +8,7 @@ mod setup_demo;
 
 use std::{
     net::{IpAddr, SocketAddr},
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -322,7 +322,7 @@ impl DevnetArgs {
     /// Access to endpoints of the first agent, where an option says something about it.
     fn first_access(&self) -> Option<AccessSettings> {
         let by_backend = AccessSettings { is_answered_by_backend: true, ..AccessSettings::default() };
-        self.access.as_ref().map(access_settings).or_else(|| self.access_by_backend.then_some(by_backend))
+        self.access.as_deref().map(access_settings).or_else(|| self.access_by_backend.then_some(by_backend))
     }
 
     fn network_config(&self) -> anyhow::Result<LocalNetworkConfig> {
@@ -382,8 +382,8 @@ impl DevnetArgs {
 const ACCESS_RATE: u32 = 600;
 
 /// Access by the conditions of a file.
-fn access_settings(file: &PathBuf) -> AccessSettings {
-    AccessSettings { terms_file: Some(file.clone()), rate_per_peer: ACCESS_RATE, ..AccessSettings::default() }
+fn access_settings(file: &Path) -> AccessSettings {
+    AccessSettings { terms_file: Some(file.to_owned()), rate_per_peer: ACCESS_RATE, ..AccessSettings::default() }
 }
 
 /// Runs a scenario without a seat: the chain and its indexer.
