@@ -61,6 +61,16 @@ async fn a_repeated_request_is_one_grant_and_a_flood_is_bounded() {
     assert_eq!(code_of(&first), "granted");
     assert_eq!(first, again, "byte for byte");
     assert_eq!(access.active_grants().await, 1);
+    // An envelope that another one relays is a repetition, and a sender that is not the owner of the key is none.
+    let request = access.request(&Uuid::new_v4().to_string(), "open");
+    let envelope = peer.seal(&peer.text(&Uuid::new_v4().to_string(), &request.to_string()));
+    assert_eq!(peer.post(envelope.clone()).await, 202);
+    assert_eq!(code_of(peer.next(MESSAGE).await.body_text("content").expect("a text")), "granted");
+    peer.post(envelope).await;
+    let content = access.request(&Uuid::new_v4().to_string(), "open").to_string();
+    let claimed = Message { from: Some(access.world.agent_did(2)), ..peer.text(&Uuid::new_v4().to_string(), &content) };
+    assert_ne!(peer.post(peer.seal(&claimed)).await, 202);
+    assert_eq!(access.active_grants().await, 2);
     // The id of a grant is not used for another endpoint.
     assert_eq!(code_of(&exchange(&mut peer, &access.request(&id, "open")).await), "invalid_request");
     let mut later = access.request(&Uuid::new_v4().to_string(), "mcp");
@@ -80,14 +90,14 @@ async fn a_repeated_request_is_one_grant_and_a_flood_is_bounded() {
     }
     assert_eq!(outcomes.iter().filter(|outcome| *outcome == "granted").count(), 4, "{outcomes:?}");
     assert!(outcomes[4..].iter().all(|outcome| outcome == "rate_limited"), "{outcomes:?}");
-    assert_eq!(access.active_grants().await, 5);
+    assert_eq!(access.active_grants().await, 6);
     // An envelope without a sender asks for nothing.
     let (key_id, key) = peer.agent_key();
     let content = access.request(&Uuid::new_v4().to_string(), "open").to_string();
     let message = Message { from: None, ..peer.text(&Uuid::new_v4().to_string(), &content) };
     let envelope = seal_anonymously(&message, (&key_id, &key)).expect("an envelope");
     assert_ne!(peer.post(envelope).await, 202);
-    assert_eq!(access.active_grants().await, 5);
+    assert_eq!(access.active_grants().await, 6);
     // A text that cannot be read, and could be a frame, is no record and has no answer.
     let broken = peer.text(&Uuid::new_v4().to_string(), r#"{"svc":"endpoint-access/1","op":"grant","token":"planted""#);
     assert_eq!(peer.post(peer.seal(&broken)).await, 202);

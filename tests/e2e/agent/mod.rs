@@ -2,6 +2,7 @@
 
 mod access;
 mod access_adversaries;
+mod access_process;
 mod admin_routes;
 mod agent_process;
 mod events;

@@ -233,6 +233,17 @@ async fn a_peer_that_a_flow_has_made_trusted_calls_each_kind_of_endpoint() {
     assert_eq!(call(&["read"]).await.done(), format!("hello {caller_did}\n"));
     assert_eq!(call(&["members"]).await.done(), format!("hello member {caller_did}\n"));
     assert_eq!(call(&["members"]).await.done(), format!("hello member {caller_did}\n"), "a presentation for each call");
+    // Each presentation opens the page once, and one that is too long never.
+    let body = json!({"endpoint": world.endpoint("members")});
+    let material = world.agents.applicant.send("POST", "/v2/vt/access-requests", Some(&body)).await.body;
+    let body = json!({"requestId": material["requestId"]});
+    let presented = world.agents.applicant.send("POST", "/v2/vt/access-presentations", Some(&body)).await.body;
+    let presentation = presented["presentation"].as_str().expect("a presentation").to_owned();
+    let long = format!("{presentation}{}", "x".repeat(9_000));
+    for (presentation, expected) in [(&long, 401), (&presentation, 200), (&presentation, 401)] {
+        let request = reqwest::Client::new().get(format!("{pages}/members")).bearer_auth(presentation);
+        assert_eq!(request.send().await.expect("an answer").status(), expected);
+    }
     assert_eq!(call(&["api"]).await.done(), "hello key\n");
     // A page cannot command the terminal.
     assert_eq!(call(&["open"]).await.done(), "hello \\u{1b}[2Jall\n");
