@@ -33,7 +33,7 @@ enum Side {
         #[arg(long)]
         allow_private: bool,
         #[command(flatten)]
-        members: Option<Members>,
+        members: Members,
     },
     /// Reads a page of a peer through the own agent.
     Call {
@@ -47,24 +47,37 @@ enum Side {
     },
 }
 
-/// The page for holders of a credential.
+/// The page for holders of a credential: all of these, or none.
 #[derive(clap::Args)]
 struct Members {
     /// URL of the page `/members` in the document.
     #[arg(long, requires_all = ["schema", "credential_issuer", "indexer", "schema_prefix"])]
-    members_audience: String,
+    members_audience: Option<String>,
     /// Schema of the credential.
     #[arg(long)]
-    schema: u64,
+    schema: Option<u64>,
     /// DID of its issuer.
     #[arg(long)]
-    credential_issuer: String,
+    credential_issuer: Option<String>,
     /// Origin of an indexer of the registry.
     #[arg(long)]
-    indexer: String,
+    indexer: Option<String>,
     /// vpr:NAMESPACE:CHAIN:cs:
     #[arg(long)]
-    schema_prefix: String,
+    schema_prefix: Option<String>,
+}
+
+impl Members {
+    fn rules(self, hosts: HostPolicy) -> Option<PresentationRules> {
+        Some(PresentationRules {
+            audience: self.members_audience?,
+            schema_id: self.schema?,
+            issuer: self.credential_issuer?,
+            indexer: self.indexer?,
+            schema_prefix: self.schema_prefix?,
+            hosts,
+        })
+    }
 }
 
 fn hosts(allows_private: bool) -> HostPolicy {
@@ -76,15 +89,11 @@ async fn main() -> anyhow::Result<()> {
     match Side::parse() {
         Side::Website { issuer, audience, listen, allow_private, members } => {
             let hosts = hosts(allow_private);
-            let members = members.map(|members| PresentationRules {
-                audience: members.members_audience,
-                schema_id: members.schema,
-                issuer: members.credential_issuer,
-                indexer: members.indexer,
-                schema_prefix: members.schema_prefix,
-                hosts,
-            });
-            let members = members.map(PresentationVerifier::new).transpose().map_err(|error| anyhow::anyhow!(error))?;
+            let members = members
+                .rules(hosts)
+                .map(PresentationVerifier::new)
+                .transpose()
+                .map_err(|error| anyhow::anyhow!(error))?;
             let site = Website { tokens: TokenVerifier::new(&issuer, &audience, hosts)?, members };
             let listener = tokio::net::TcpListener::bind(listen).await?;
             axum::serve(listener, website::router(Arc::new(site))).await?;
