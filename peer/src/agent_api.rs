@@ -8,6 +8,8 @@ use svc_otel::trace;
 use tracing::Span;
 use url::Url;
 
+use crate::json_member::{take_member, take_text};
+
 /// Items of a page.
 const PAGE: usize = 500;
 /// Longest wait for an answer: a request for access waits for the peer for up to two minutes.
@@ -218,13 +220,10 @@ async fn read_refusal(path: &str, answer: Response) -> AgentApiError {
     let header = answer.headers().get(http::header::RETRY_AFTER).and_then(|value| value.to_str().ok());
     let retry_after = header.and_then(|seconds| seconds.parse().ok());
     let Ok(mut body) = answer.json::<Value>().await else { return no_json(path, status) };
-    let mut error = body["error"].take();
-    let mut text = |name: &str| match error[name].take() {
-        Value::String(text) => text,
-        _ => String::new(),
-    };
+    let mut error = take_member(&mut body, "error");
+    let mut text = |name: &str| take_text(&mut error, name).unwrap_or_default();
     let (code, message) = (text("code"), text("message"));
-    AgentApiError::Refused { status, code, message, details: error["details"].take(), retry_after }
+    AgentApiError::Refused { status, code, message, details: take_member(&mut error, "details"), retry_after }
 }
 
 #[cfg(test)]

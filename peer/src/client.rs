@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use svc_net::host_policy::HostPolicy;
 use svc_otel::{metrics, trace};
 use svc_wire::{endpoint_access::Material, secret::SecretString, verification_method::did_of_url};
@@ -12,6 +12,7 @@ use crate::{
     agent_api::{AgentApi, AgentApiError},
     call::{CALL_TIMEOUT, CallAnswer, CallFault, CallProof, EndpointCaller, EndpointProtocol, PeerCall},
     error::{PeerError, PeerFailure, PeerStep},
+    json_member::take_text,
     material::{AccessMaterial, MaterialKind},
     resolution::{PeerEndpoint, PeerResolution},
 };
@@ -166,13 +167,15 @@ impl PeerClient {
             ..AccessQuestion::default()
         };
         let material = self.request(&question).await?;
+        let started = Instant::now();
         match self.call_with(&material, call, longest).await {
-            Err(CallFault::Unauthorized) if !matches!(material.secret, MaterialKind::None) => {}
+            Err(CallFault::Unauthorized) => {}
             called => return called.map_err(CallFault::into_error),
         }
         question.replaces = Some(material.request_id);
         let renewed = self.request(&question).await?;
-        self.call_with(&renewed, call, longest).await.map_err(CallFault::into_error)
+        let left = longest.saturating_sub(started.elapsed());
+        self.call_with(&renewed, call, left).await.map_err(CallFault::into_error)
     }
 
     /// Calls an endpoint with material that was granted for it.
@@ -198,8 +201,8 @@ impl PeerClient {
         let body = json!({"requestId": material.request_id});
         let answer = self.agent.post_json("/v2/vt/access-presentations", &body).await;
         let mut answer = answer.map_err(|error| agent_failed(PeerStep::Request, error))?;
-        match (answer["url"] == material.url.as_str(), answer["presentation"].take()) {
-            (true, Value::String(presentation)) => Ok(SecretString::new(presentation)),
+        match (answer["url"] == material.url.as_str(), take_text(&mut answer, "presentation")) {
+            (true, Some(presentation)) => Ok(SecretString::new(presentation)),
             _ => Err(other_version(PeerStep::Request)),
         }
     }
@@ -242,7 +245,7 @@ pub fn agent_failed(step: PeerStep, error: AgentApiError) -> PeerError {
     let denial = details["code"].as_str().unwrap_or_default().to_owned();
     let (failure, hint): (PeerFailure, &str) = match (code.as_str(), status) {
         ("PEER_NOT_AUTHORIZED", _) => (PeerFailure::NotTrusted, "`svc peer trust DID` shows the reasons"),
-        ("RESOLVER_UNAVAILABLE", _) => (PeerFailure::VerdictUnknown, "try again later; nothing was sent"),
+        ("RESOLVER_UNAVAILABLE", _) => (PeerFailure::VerdictUnknown, "try again later"),
         ("ACCESS_DENIED", _) => (PeerFailure::Denied, hint_of_denial(&denial)),
         ("PEER_UNREACHABLE", _) => (
             PeerFailure::Unreachable,
@@ -276,6 +279,8 @@ fn hint_of_denial(code: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     #[test]

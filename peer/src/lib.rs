@@ -23,6 +23,7 @@ mod agent_api;
 mod call;
 mod client;
 mod error;
+mod json_member;
 mod material;
 mod resolution;
 pub mod verifier;

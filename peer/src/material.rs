@@ -5,6 +5,8 @@ use std::fmt;
 use serde_json::Value;
 use svc_wire::{endpoint_access::Material, secret::SecretString};
 
+use crate::json_member::take_text;
+
 /// The material of an endpoint that the caller has been granted access to.
 #[derive(Debug)]
 pub struct AccessMaterial {
@@ -60,10 +62,7 @@ impl fmt::Debug for MaterialKind {
 impl AccessMaterial {
     /// Takes the answer of the agent apart; `None` when it has another form.
     pub fn from_json(mut answer: Value) -> Option<Self> {
-        let mut text = |name: &str| match answer[name].take() {
-            Value::String(text) => Some(text),
-            _ => None,
-        };
+        let mut text = |name: &str| take_text(&mut answer, name);
         let secret = match Material::from_name(&text("material")?)? {
             Material::None => MaterialKind::None,
             Material::Bearer => MaterialKind::Bearer(SecretString::new(text("token")?)),

@@ -13,6 +13,8 @@ use super::{
 };
 use crate::error::{PeerError, PeerFailure};
 
+/// Code of an answer 404.
+pub(super) const NOT_FOUND: &str = "NOT_FOUND";
 /// Longest answer, in bytes.
 const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 const UNSAFE_HINT: &str = "nothing was sent there; SVC_ALLOW_PRIVATE_HOSTS=true allows hosts of this network";
@@ -86,6 +88,10 @@ pub(super) fn fault_of_status(status: StatusCode) -> Option<CallFault> {
             let message = format!("the endpoint redirects (HTTP status {status}), and no secret goes to another place");
             let hint = "the operator of the endpoint should publish the URL that answers";
             fault(PeerFailure::Unreachable, "REDIRECT_REFUSED", message, hint)
+        }
+        404 => {
+            let message = "there is nothing at the URL of the endpoint (HTTP status 404)".to_owned();
+            fault(PeerFailure::Refused, NOT_FOUND, message, "its document may name a wrong URL; its operator can say")
         }
         403 => {
             let message = "the endpoint does not allow the call (HTTP status 403)".to_owned();

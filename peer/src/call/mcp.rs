@@ -2,7 +2,11 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use futures::stream::BoxStream;
@@ -26,6 +30,7 @@ use rmcp::{
 use serde_json::{Map, Value, json};
 use sse_stream::Sse;
 use svc_otel::trace;
+use tokio::time::timeout;
 use tracing::Span;
 use url::Url;
 
@@ -39,8 +44,14 @@ use crate::error::PeerFailure;
 const PROTOCOL: &str = "MCP";
 /// Resumptions of a stream that has broken off.
 const MAX_STREAM_RESUMPTIONS: usize = 2;
-/// Tools of a server that are listed.
+/// Tools of a server that are listed, their bytes and their pages.
 const MAX_TOOLS: usize = 2_000;
+const MAX_LIST_BYTES: usize = 16 * 1024 * 1024;
+const MAX_PAGES: usize = 100;
+/// Streams of one call: a server that ends each at once would have it ask again and again.
+const MAX_STREAMS: usize = 16;
+/// Longest wait for the end of a session, which changes nothing about the answer.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Lists the tools.
 pub(super) async fn list_tools(http: &HttpCaller, url: &Url, proof: &CallProof) -> Result<CallAnswer, CallFault> {
@@ -111,7 +122,7 @@ impl McpSession {
         let mut resumption = ExponentialBackoff::default();
         resumption.max_times = Some(MAX_STREAM_RESUMPTIONS);
         config.retry_config = Arc::new(resumption);
-        let client = NotingClient { client: http.client.clone(), faults: faults.clone() };
+        let client = NotingClient { client: http.client.clone(), faults: faults.clone(), streams: Arc::default() };
         let transport = StreamableHttpClientTransport::with_client(client, config);
         let info = Implementation::new("svc-peer", env!("CARGO_PKG_VERSION"));
         let mode = ClientLifecycleMode::Auto {
@@ -126,15 +137,23 @@ impl McpSession {
     }
 
     async fn tools(&self) -> Result<Vec<Tool>, CallFault> {
-        let mut tools = Vec::new();
+        let (mut tools, mut bytes, mut pages) = (Vec::new(), 0, 0);
         let mut cursor = None;
         loop {
             let params = cursor.map(|cursor| rmcp::model::PaginatedRequestParams::default().with_cursor(Some(cursor)));
             let page = self.client.list_tools(params).await.map_err(|error| self.fault(error))?;
-            tools.extend(page.tools);
+            for tool in page.tools {
+                bytes += serde_json::to_vec(&tool).map_or(0, |text| text.len());
+                tools.push(tool);
+            }
+            if bytes > MAX_LIST_BYTES || tools.len() > MAX_TOOLS {
+                let message = format!("the list has more than {MAX_TOOLS} tools or {MAX_LIST_BYTES} bytes");
+                let hint = "it was not read to its end; a tool can be called by its name";
+                return Err(failed(PeerFailure::Refused, "ANSWER_TOO_LONG", message, hint).into());
+            }
+            pages += 1;
             cursor = page.next_cursor;
-            if cursor.is_none() || tools.len() >= MAX_TOOLS {
-                tools.truncate(MAX_TOOLS);
+            if cursor.is_none() || pages >= MAX_PAGES {
                 return Ok(tools);
             }
         }
@@ -154,7 +173,7 @@ impl McpSession {
     }
 
     async fn close(self) {
-        let _ = self.client.cancel().await;
+        let _ = timeout(CLOSE_TIMEOUT, self.client.cancel()).await;
     }
 }
 
@@ -204,7 +223,9 @@ fn classify(
         StreamableHttpError::InsufficientScope(_) => status(403),
         StreamableHttpError::HttpStatus(failed) => status(failed.status),
         StreamableHttpError::UnexpectedServerResponse(text) => {
-            let code = text.strip_prefix("HTTP ").and_then(|rest| rest.get(..3)?.parse().ok());
+            // A challenge that cannot be read is one all the same.
+            let code = if text.contains("www-authenticate") { Some(401) } else { None };
+            let code = code.or_else(|| text.strip_prefix("HTTP ").and_then(|rest| rest.get(..3)?.parse().ok()));
             Some(code.and_then(status).unwrap_or_else(|| TransportFault::Other("its answer is no JSON-RPC".to_owned())))
         }
         StreamableHttpError::ResponseBodyTooLarge { max_size } => {
@@ -232,6 +253,7 @@ fn classify(
 struct NotingClient {
     client: reqwest::Client,
     faults: FaultNote,
+    streams: Arc<AtomicUsize>,
 }
 
 type Headers = HashMap<HeaderName, HeaderValue>;
@@ -270,6 +292,10 @@ impl StreamableHttpClient for NotingClient {
         auth_header: Option<String>,
         custom_headers: Headers,
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, StreamableHttpError<reqwest::Error>> {
-        self.client.get_stream(uri, session_id, last_event_id, auth_header, custom_headers).await
+        if self.streams.fetch_add(1, Ordering::Relaxed) >= MAX_STREAMS {
+            return Err(StreamableHttpError::ServerDoesNotSupportSse);
+        }
+        let opened = self.client.get_stream(uri, session_id, last_event_id, auth_header, custom_headers).await;
+        self.faults.note(opened)
     }
 }

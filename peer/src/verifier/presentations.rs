@@ -88,7 +88,7 @@ impl PresentationVerifier {
     /// Verifies a presentation, and its credential as a verdict would: proof, issuer, schema, participants and anchored digest.
     ///
     /// # Errors
-    /// Every [`TokenRejection`]. A presentation that is refused for a server that does not answer may be presented again.
+    /// Every [`TokenRejection`]. After one for a server that does not answer the peer makes another presentation: each counts once.
     pub async fn verify(&self, text: &str) -> Result<PresentedBy, TokenRejection> {
         let presentation = AccessPresentation::read(text)?;
         let Ok(_place) = self.places.try_acquire() else {

@@ -9,6 +9,8 @@ use svc_trust::{Evidence, EvidenceRequest, RegistryParticipant, RegistrySchema};
 use svc_wire::{participant_state::ParticipantState, timestamp};
 use url::form_urlencoded;
 
+use crate::json_member::take_member;
+
 /// Participants of one DID that are read.
 const MAX_PARTICIPANTS: usize = 1_024;
 
@@ -35,7 +37,7 @@ impl RegistryReads {
                     .append_pair("response_max_size", &MAX_PARTICIPANTS.to_string())
                     .finish();
                 let list = self.read("participants", &format!("/v4/participant/list?{query}")).await?;
-                let list = list.map(|mut list| list["participants"].take()).unwrap_or_default();
+                let list = list.map(|mut list| take_member(&mut list, "participants")).unwrap_or_default();
                 let read = list.as_array().into_iter().flatten().filter_map(|body| participant(body, now));
                 let found: Vec<RegistryParticipant> = read.collect();
                 evidence.participants.insert(did.clone(), found.into());

@@ -7,7 +7,7 @@ pub(super) mod trust;
 use clap::Subcommand;
 use serde_json::Value;
 use svc_otel::trace;
-use svc_peer::{AgentApi, PeerClient, PeerError, PeerFailure};
+use svc_peer::{AgentApi, PeerClient, PeerError, PeerFailure, PeerStep};
 use tracing::Instrument;
 
 use super::output::print_json;
@@ -66,11 +66,11 @@ fn status_of(failure: PeerFailure) -> u8 {
 
 /// Runs a command. With `as_json` a failure is printed as its envelope, too.
 pub(super) async fn run(command: PeerCommand, as_json: bool, secrets: &mut ProcessSecrets) -> anyhow::Result<()> {
-    let config = read_peer(&ProcessEnvironment, secrets)?;
-    let agent = AgentApi::new(config.agent, "where SVC_PEER_AGENT or SVC_AGENT_SOCKET say")?;
-    let client = PeerClient::new(agent, config.hosts)?;
     let span = trace::peer_command_span(command.name());
     let outcome = async {
+        let config = read_peer(&ProcessEnvironment, secrets)?;
+        let agent = AgentApi::new(config.agent, "where SVC_PEER_AGENT or SVC_AGENT_SOCKET say")?;
+        let client = PeerClient::new(agent, config.hosts)?;
         match command {
             PeerCommand::Trust { did } => trust::run(&client, &did, as_json).await,
             PeerCommand::Talk { did } => talk::run(&client, &did, as_json).await,
@@ -79,9 +79,13 @@ pub(super) async fn run(command: PeerCommand, as_json: bool, secrets: &mut Proce
     };
     let outcome = outcome.instrument(span).await;
     if let (Err(error), true) = (&outcome, as_json)
-        && let Some(failed) = error.downcast_ref::<PeerError>()
+        && !error.is::<trust::NotTrusted>()
     {
-        print_json(&failed.to_json())?;
+        let other = || {
+            let failure = (PeerStep::Trust, PeerFailure::Other);
+            PeerError::new(failure, "COMMAND_FAILED", format!("{error:#}"), "see the message")
+        };
+        print_json(&error.downcast_ref::<PeerError>().cloned().unwrap_or_else(other).to_json())?;
     }
     outcome
 }

@@ -20,19 +20,18 @@ pub(super) struct A2aInterface {
     pub version: A2aVersion,
 }
 
-/// The places of the card: the entry itself where it is a JSON file, else the well-known path below the entry and that of its host.
-pub(super) fn card_urls(entry: &Url) -> Vec<Url> {
+/// The places of the card: the entry itself where it is a JSON file, else the well-known path below the entry, and that of its host.
+pub(super) fn card_urls(entry: &Url) -> (Url, Option<Url>) {
     if entry.path().ends_with(".json") {
-        return vec![entry.clone()];
+        return (entry.clone(), None);
     }
     let mut base = entry.clone();
     base.set_query(None);
     base.set_fragment(None);
     base.set_path(&format!("{}/", entry.path().trim_end_matches('/')));
-    let mut urls: Vec<Url> =
-        [base.join(CARD_PATH), base.join(&format!("/{CARD_PATH}"))].into_iter().flatten().collect();
-    urls.dedup();
-    urls
+    let own = base.join(CARD_PATH).unwrap_or_else(|_| base.clone());
+    let of_host = base.join(&format!("/{CARD_PATH}")).ok().filter(|of_host| *of_host != own);
+    (own, of_host)
 }
 
 /// The newest JSON-RPC interface of a card. Fails with the bindings that it offers.
@@ -77,7 +76,8 @@ mod tests {
     #[test]
     fn the_card_is_looked_for_below_the_entry_and_at_its_host() {
         let urls = |entry: &str| -> Vec<String> {
-            card_urls(&Url::parse(entry).expect("a URL")).into_iter().map(String::from).collect()
+            let (own, of_host) = card_urls(&Url::parse(entry).expect("a URL"));
+            [Some(own), of_host].into_iter().flatten().map(String::from).collect()
         };
         assert_eq!(urls("https://a/x/card.json"), ["https://a/x/card.json"]);
         assert_eq!(

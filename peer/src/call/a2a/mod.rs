@@ -18,11 +18,11 @@ use self::{
     reply::{A2aReply, read_reply},
 };
 use super::{
-    http_call::{HttpCaller, is_same_origin},
+    http_call::{HttpAnswer, HttpCaller, NOT_FOUND, is_same_origin},
     outcome::{CallAnswer, CallFault, answer_of, failed, not_of_protocol},
     proof::CallProof,
 };
-use crate::error::PeerFailure;
+use crate::{error::PeerFailure, json_member::take_member};
 
 const PROTOCOL: &str = "A2A";
 const VERSION_HEADER: HeaderName = HeaderName::from_static("a2a-version");
@@ -46,7 +46,17 @@ pub(super) async fn send_text(
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LONGEST_PAUSE);
         let (method, params) = interface.version.task(&task);
-        reply = ask(http, &interface, proof, method, params).await?;
+        reply = ask(http, &interface, proof, method, params).await.map_err(|fault| match fault {
+            // The message was taken: with other material it would be sent once more.
+            CallFault::Unauthorized => failed(
+                PeerFailure::Refused,
+                "UNAUTHENTICATED",
+                format!("the agent works on task {task}, and does not accept the material any more (HTTP status 401)"),
+                "the message was taken; ask again for a new answer only",
+            )
+            .into(),
+            fault => fault,
+        })?;
     }
     if reply.has_failed {
         let message = format!("the agent has not done it ({}): {}", reply.state, reply.text);
@@ -57,34 +67,39 @@ pub(super) async fn send_text(
     Ok(answer_of(reply.content, reply.text))
 }
 
-/// Reads the Agent Card. It is public as a rule; one that is not is asked for with the proof, at the same origin.
+/// Reads the Agent Card. It is public as a rule; one below the entry that is not is asked for with the proof. That of the host is looked at
+/// where the entry has none, and without the proof: it may be of another agent there.
 async fn find_interface(http: &HttpCaller, entry: &Url, proof: &CallProof) -> Result<A2aInterface, CallFault> {
-    let mut problem = None;
-    for url in card_urls(entry) {
-        let mut answer = http.send((Method::GET, &url), &CallProof::None, HeaderMap::new(), None).await;
-        if let Err(CallFault::Unauthorized) = answer {
-            answer = http.send((Method::GET, &url), proof, HeaderMap::new(), None).await;
-        }
-        match answer {
-            Ok(answer) => {
-                let card: Value = serde_json::from_slice(&answer.body)
-                    .map_err(|_| not_of_protocol(PROTOCOL, format!("{url} is no JSON")))?;
-                let interface = read_card(&card).map_err(|offered| not_spoken(&offered))?;
-                return allowed(interface, entry);
-            }
-            Err(fault) => problem = problem.or(Some(fault)),
-        }
+    let (own, of_host) = card_urls(entry);
+    let mut answer = http.send((Method::GET, &own), &CallProof::None, HeaderMap::new(), None).await;
+    if let Err(CallFault::Unauthorized) = answer {
+        answer = http.send((Method::GET, &own), proof, HeaderMap::new(), None).await;
     }
-    Err(problem.unwrap_or_else(|| not_of_protocol(PROTOCOL, "there is no Agent Card")))
+    match (answer, of_host) {
+        (Ok(answer), _) => allowed(parse_card(&answer, &own)?, entry, false),
+        (Err(CallFault::Failed(error)), Some(of_host)) if error.code == NOT_FOUND => {
+            let answer = http.send((Method::GET, &of_host), &CallProof::None, HeaderMap::new(), None).await?;
+            allowed(parse_card(&answer, &of_host)?, entry, true)
+        }
+        (Err(fault), _) => Err(fault),
+    }
 }
 
-/// The interface, where it is at the origin of the entry: the secret goes nowhere else.
-fn allowed(interface: A2aInterface, entry: &Url) -> Result<A2aInterface, CallFault> {
-    if is_same_origin(&interface.url, entry) {
+fn parse_card(answer: &HttpAnswer, url: &Url) -> Result<A2aInterface, CallFault> {
+    let card: Value =
+        serde_json::from_slice(&answer.body).map_err(|_| not_of_protocol(PROTOCOL, format!("{url} is no JSON")))?;
+    read_card(&card).map_err(|offered| not_spoken(&offered))
+}
+
+/// The interface, where it is at the origin of the entry, and for a card of the host at or below the entry: the secret goes nowhere else.
+fn allowed(interface: A2aInterface, entry: &Url, is_of_host: bool) -> Result<A2aInterface, CallFault> {
+    let (path, base) = (interface.url.path(), entry.path().trim_end_matches('/'));
+    let is_within = path == entry.path() || path.strip_prefix(base).is_some_and(|rest| rest.starts_with('/'));
+    if is_same_origin(&interface.url, entry) && (is_within || !is_of_host) {
         return Ok(interface);
     }
     let message = format!("the Agent Card leads to {}, and the entry of the document to {entry}", interface.url);
-    let hint = "no secret goes to another origin; its operator should publish one of them";
+    let hint = "no secret goes to another origin or agent; its operator should publish one of them";
     Err(failed(PeerFailure::Unreachable, "OTHER_ORIGIN", message, hint).into())
 }
 
@@ -110,10 +125,10 @@ async fn ask(
     if let Some(message) = answer["error"]["message"].as_str() {
         let message = format!("the agent refuses the message: {message}");
         let mut error = failed(PeerFailure::Refused, "CALL_REFUSED", message, "the text is that of the endpoint");
-        error.details = Box::new(answer["error"].take());
+        error.details = Box::new(take_member(&mut answer, "error"));
         return Err(error.into());
     }
-    read_reply(answer["result"].take())
+    read_reply(take_member(&mut answer, "result"))
         .ok_or_else(|| not_of_protocol(PROTOCOL, "its result is neither message nor task"))
 }
 
@@ -160,16 +175,19 @@ mod tests {
     #[test]
     fn an_agent_card_leads_to_the_origin_of_the_entry_only() {
         let entry = Url::parse("https://a.example/agent").expect("a URL");
-        for (url, expected) in [
-            ("https://a.example/rpc", true),
-            ("https://a.example:443/", true),
-            ("http://a.example/rpc", false),
-            ("https://a.example:8443/rpc", false),
-            ("https://b.example/rpc", false),
-            ("https://a.example.b.example/rpc", false),
+        for (url, by_own_card, by_card_of_host) in [
+            ("https://a.example/agent", true, true),
+            ("https://a.example/agent/rpc", true, true),
+            ("https://a.example/agents", true, false),
+            ("https://a.example:443/", true, false),
+            ("http://a.example/agent", false, false),
+            ("https://a.example:8443/agent", false, false),
+            ("https://b.example/agent", false, false),
+            ("https://a.example.b.example/agent", false, false),
         ] {
             let interface = A2aInterface { url: Url::parse(url).expect("a URL"), version: A2aVersion::V1 };
-            assert_eq!(allowed(interface, &entry).is_ok(), expected, "{url}");
+            assert_eq!(allowed(interface.clone(), &entry, false).is_ok(), by_own_card, "{url}");
+            assert_eq!(allowed(interface, &entry, true).is_ok(), by_card_of_host, "{url}");
         }
     }
 }
