@@ -62,7 +62,8 @@ fn card(url: &str) -> Value {
 const CARD: &str = "/.well-known/agent-card.json";
 
 /// The endpoints: fragment, type, path.
-const ENDPOINTS: [(&str, &str, &str); 11] = [
+const ENDPOINTS: [(&str, &str, &str); 12] = [
+    ("agent-odd", "A2A", "/agent-odd"),
     ("site-away", "Website", "/away"),
     ("mcp-away", "MCP", "/mcp-away"),
     ("agent-away", "A2A", "/agent-away"),
@@ -79,7 +80,7 @@ const ENDPOINTS: [(&str, &str, &str); 11] = [
 fn hostile(origin: &str, thief: &str) -> Router {
     let (site_target, mcp_target, card_target) = (format!("{thief}/a"), format!("{thief}/b"), format!("{thief}/c"));
     let own = |path: &str| Json(card(&format!("{origin}{path}")));
-    let (endless_card, card_of_all) = (own("/agent-endless"), own("/agent"));
+    let (endless_card, card_of_all, odd_card) = (own("/agent-endless"), own("/agent"), own("/agent-odd"));
     let answer = async || {
         let text = "hello \u{1b}]0;owned\u{7}";
         Json(
@@ -116,6 +117,8 @@ fn hostile(origin: &str, thief: &str) -> Router {
         .route("/agent-endless", post(async || endless("application/json", "[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[")))
         .route(&format!("/agent{CARD}"), get(async move || card_of_all))
         .route("/agent", post(answer))
+        .route(&format!("/agent-odd{CARD}"), get(async move || odd_card))
+        .route("/agent-odd", post(async || Json(json!([]))))
         .route("/no", any(async || StatusCode::NOT_FOUND))
 }
 
@@ -144,6 +147,7 @@ async fn a_caller_is_not_led_away_not_flooded_and_not_deceived() {
         (&["mcp-idle", "--list", "--timeout", "3"], 6, "within 3 s"),
         (&["agent-endless", "hello"], 7, "longer than"),
         (&["mcp-no", "--list"], 7, "step call"),
+        (&["agent-odd", "hello"], 7, "neither message nor task"),
     ] {
         world.call(words).await.failed(status, expected);
     }
