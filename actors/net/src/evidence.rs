@@ -1,6 +1,6 @@
 //! Evidence that an evaluation of trust needs from web servers, fetched within the limits of one evaluation.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, pin::pin, sync::Arc, time::Duration};
 
 use futures::{Stream, StreamExt, stream};
 use serde_json::Value;
@@ -127,6 +127,21 @@ impl EvidenceFetcher {
             }
         });
         stream::iter(refused).chain(fetches.buffer_unordered(FETCH_CONCURRENCY))
+    }
+
+    /// Fetches documents and resources, charges them, and adds them to the evidence.
+    pub async fn add_all(
+        &self,
+        requests: BTreeSet<EvidenceRequest>,
+        evidence: &mut Evidence,
+        budget: &mut EvidenceBudget,
+    ) {
+        let started = Instant::now();
+        let mut fetches = pin!(self.fetch_all(requests, budget));
+        while let Some((request, fetched)) = fetches.next().await {
+            insert_evidence(evidence, &request, budget.accept(fetched));
+        }
+        budget.spend(started.elapsed());
     }
 
     /// Fetches one document or resource as its server has it now.

@@ -2,15 +2,13 @@
 
 use std::{
     collections::BTreeSet,
-    pin::pin,
     sync::{Mutex, PoisonError},
 };
 
-use futures::StreamExt;
 use svc_kit::wall_clock;
 use svc_net::{
     did::DidResolver,
-    evidence::{EvidenceBudget, EvidenceFetcher, insert_evidence},
+    evidence::{EvidenceBudget, EvidenceFetcher},
     fetch::{BoundedFetcher, FetchLimits},
     host_policy::HostPolicy,
 };
@@ -19,7 +17,7 @@ use svc_trust::{
     access::{AccessPresentation, AccessRejection, PresentedCredential, SeenPresentations},
     evaluate_credential,
 };
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::sync::Semaphore;
 
 use super::{registry_reads::RegistryReads, tokens::TokenRejection};
 
@@ -150,12 +148,7 @@ impl PresentationVerifier {
             let read = self.registry.add(&request, now, evidence).await;
             read.map_err(|error| TokenRejection::Unavailable(error.to_string()))?;
         }
-        let started = Instant::now();
-        let mut fetches = pin!(self.fetcher.fetch_all(remote, budget));
-        while let Some((request, fetched)) = fetches.next().await {
-            insert_evidence(evidence, &request, budget.accept(fetched));
-        }
-        budget.spend(started.elapsed());
+        self.fetcher.add_all(remote, evidence, budget).await;
         Ok(())
     }
 }

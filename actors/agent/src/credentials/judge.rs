@@ -1,11 +1,10 @@
 //! The verdict on one credential, before it is stored: the same evaluation that indexers run, with the registry read at the node.
 
-use std::{collections::BTreeSet, pin::pin, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
-use futures::StreamExt;
 use serde_json::Value;
 use svc_net::{
-    evidence::{EvidenceBudget, EvidenceFetcher, insert_evidence},
+    evidence::{EvidenceBudget, EvidenceFetcher},
     upstream::NodeClientError,
 };
 use svc_trust::{
@@ -13,7 +12,6 @@ use svc_trust::{
     evaluate_credential,
 };
 use svc_wire::timestamp;
-use tokio::time::Instant;
 
 use crate::{
     account_write::WritingAccount,
@@ -114,12 +112,7 @@ impl CredentialJudge {
                 }
             }
         }
-        let started = Instant::now();
-        let mut fetches = pin!(self.fetcher.fetch_all(remote, budget));
-        while let Some((request, fetched)) = fetches.next().await {
-            insert_evidence(evidence, &request, budget.accept(fetched));
-        }
-        budget.spend(started.elapsed());
+        self.fetcher.add_all(remote, evidence, budget).await;
         Ok(())
     }
 }
