@@ -1,5 +1,7 @@
 //! The rights of a peer, by the scopes of its token. Pure.
 
+use std::collections::BTreeSet;
+
 use wildmatch::WildMatch;
 
 use crate::{mcp::ToolNames, principals::PrincipalRights};
@@ -28,28 +30,18 @@ pub(super) fn knows_scope(scope: &str, names: &ToolNames) -> bool {
 
 /// The rights of a peer with these scopes, narrowed by the line `peers` of the configuration.
 pub(super) fn rights_of(scopes: &[String], names: &ToolNames, line: Option<&PrincipalRights>) -> PrincipalRights {
-    let mut tools: Vec<&str> = scopes.iter().filter_map(|scope| tool_of(scope, names)).collect();
-    if scopes.iter().any(|scope| scope == READ_ALL) {
-        tools = names.iter().filter(|name| PEER_SURFACES.contains(&surface_of(name))).collect();
+    let line = line.cloned().unwrap_or_default();
+    let has_surface = |surface: &&str| line.surfaces.is_empty() || line.surfaces.contains(*surface);
+    let has_tool = |name: &&str| line.tools.is_empty() || line.tools.iter().any(|pattern| pattern.matches(name));
+    let surfaces: BTreeSet<String> = PEER_SURFACES.into_iter().filter(has_surface).map(str::to_owned).collect();
+    let reads_all = scopes.iter().any(|scope| scope == READ_ALL);
+    let one_by_one = || scopes.iter().filter_map(|scope| tool_of(scope, names)).filter(has_tool).map(WildMatch::new);
+    let mut tools = if reads_all { line.tools.clone() } else { one_by_one().collect() };
+    // An empty list permits everything.
+    if surfaces.is_empty() || (tools.is_empty() && !reads_all) {
+        tools = vec![WildMatch::new("")];
     }
-    let is_within = |name: &&str| {
-        line.is_none_or(|line| {
-            (line.surfaces.is_empty() || line.surfaces.contains(surface_of(name)))
-                && (line.tools.is_empty() || line.tools.iter().any(|pattern| pattern.matches(name)))
-        })
-    };
-    let mut patterns: Vec<WildMatch> = tools.into_iter().filter(is_within).map(WildMatch::new).collect();
-    if patterns.is_empty() {
-        // An empty list would permit everything.
-        patterns.push(WildMatch::new(""));
-    }
-    PrincipalRights {
-        surfaces: PEER_SURFACES.map(str::to_owned).into(),
-        tools: patterns,
-        is_read_only: true,
-        is_peer: true,
-        ..PrincipalRights::default()
-    }
+    PrincipalRights { surfaces, tools, is_read_only: true, is_peer: true, ..PrincipalRights::default() }
 }
 
 #[cfg(test)]
@@ -61,6 +53,9 @@ mod tests {
     fn a_peer_reads_the_registry_as_far_as_its_scopes_go_and_nothing_else() {
         let names = ToolNames::load().expect("the tables");
         let line = PrincipalRights { tools: vec![WildMatch::new("svc.idx.es.*")], ..PrincipalRights::default() };
+        let surfaces =
+            |name: &str| PrincipalRights { surfaces: [name.to_owned()].into(), ..PrincipalRights::default() };
+        let (idx, ledger) = (surfaces("idx"), surfaces("ledger"));
         let allowed = |scopes: &[&str], line: Option<&PrincipalRights>, name: &str, effect: ToolEffect| {
             let scopes: Vec<String> = scopes.iter().map(|scope| (*scope).to_owned()).collect();
             let facts = ToolFacts { name, surface: surface_of(name), effect, msg_type: None };
@@ -74,7 +69,13 @@ mod tests {
             (&["mcp:read"], None, other, read, true),
             (&["mcp:read"], Some(&line), one, read, true),
             (&["mcp:read"], Some(&line), other, read, false),
+            (&["mcp:read"], Some(&idx), one, read, true),
+            (&["mcp:read"], Some(&idx), "svc.cosmos.bank.getBalance", read, false),
+            (&["mcp:read"], Some(&ledger), one, read, false),
+            (&["mcp:read"], Some(&ledger), "svc.ledger.es.createEcosystem", create, false),
             (&[&one_tool], None, one, read, true),
+            (&[&one_tool], Some(&line), one, read, true),
+            (&[&one_tool], Some(&ledger), one, read, false),
             (&[&one_tool], None, other, read, false),
             (&[], None, one, read, false),
             (&["mcp:read"], None, "svc.wallet.getStatus", read, false),
