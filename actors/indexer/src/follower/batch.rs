@@ -14,7 +14,7 @@ use tracing::{Instrument, Span};
 
 use super::Args;
 use crate::{
-    ingest::{BlockIngester, FetchedBlock, IngestError, NodeReader},
+    ingest::{BlockIngester, FetchedBlock, IngestError, NodeReader, RegistryCache},
     store::{BlockWrite, Checkpoint, IndexStore, iso_millis},
 };
 
@@ -50,46 +50,45 @@ async fn write_batch(
 ) -> Result<(), IngestError> {
     let checkpoint = args.store.checkpoint().await?;
     let mut due = DueClock::read(&args.store, &checkpoint).await?;
-    let block = match due.quiet_block(first) {
-        Some(block) => block,
-        None => {
-            match gather_block(args, BlockSource { store: &args.store, checkpoint: &checkpoint, is_free: true }, first)
-                .await
-            {
-                Err(IngestError::Node(error)) if error.is_pruned() => {
-                    return Err(args.pruned_height(first.facts.height).await?.into());
-                }
-                gathered => gathered?,
-            }
+    let source =
+        BlockSource { store: &args.store, cache: &RegistryCache::default(), checkpoint: &checkpoint, is_free: true };
+    let block = match gather_block(args, &due, source, first).await {
+        Err(IngestError::Node(error)) if error.is_pruned() => {
+            return Err(args.pruned_height(first.facts.height).await?.into());
         }
+        gathered => gathered?,
     };
     let (started, mut failure) = (Instant::now(), Ok(()));
     let mut batch = args.store.begin_blocks().await?;
     due.note(&block);
     batch.write(&block).await?;
-    let mut gathered = vec![block];
+    let (mut gathered, cache) = (vec![block], RegistryCache::default());
     for fetched in others {
         if started.elapsed() > MAX_BATCH_TIME {
             break;
         }
-        let block = match due.quiet_block(fetched) {
-            Some(block) => block,
-            None => {
-                let checkpoint = batch.checkpoint().clone();
-                let source = BlockSource { store: batch.store().await?, checkpoint: &checkpoint, is_free: false };
-                match gather_block(args, source, fetched).await {
-                    Ok(block) => block,
-                    // The state of the transaction is unknown after an error of the store.
-                    Err(error @ IngestError::Store(_)) => return Err(error),
-                    Err(error) => {
-                        failure = Err(error);
-                        break;
-                    }
-                }
+        let checkpoint = batch.checkpoint().clone();
+        if checkpoint.height + 1 != fetched.facts.height {
+            // Another process has written blocks: what is known is of another height.
+            cache.clear();
+        }
+        let source = BlockSource { store: batch.store(), cache: &cache, checkpoint: &checkpoint, is_free: false };
+        let block = match gather_block(args, &due, source, fetched).await {
+            Ok(block) => block,
+            // The state of the transaction is unknown after an error of the store.
+            Err(error @ IngestError::Store(_)) => return Err(error),
+            Err(error) => {
+                failure = Err(error);
+                break;
             }
         };
-        due.note(&block);
         batch.write(&block).await?;
+        cache.apply(&block.changes);
+        if due.is_reached(block.time) {
+            due = DueClock::read(batch.store(), batch.checkpoint()).await?;
+        } else {
+            due.note(&block);
+        }
         gathered.push(block);
     }
     batch.commit().await?;
@@ -115,14 +114,19 @@ impl DueClock {
         Ok(Self { next: store.next_due_after(checkpoint.time).await?, is_empty: checkpoint.height == 0 })
     }
 
+    /// Whether time alone may change an entity up to an instant.
+    fn is_reached(&self, time: i128) -> bool {
+        self.next.is_some_and(|next| next <= time)
+    }
+
     /// The rows of a block without content; `None` for any other block.
     fn quiet_block(&self, fetched: &FetchedBlock) -> Option<BlockWrite> {
         let facts = &fetched.facts;
-        let is_quiet = !self.is_empty && facts.is_empty() && self.next.is_none_or(|next| next > facts.time);
+        let is_quiet = !self.is_empty && facts.is_empty() && !self.is_reached(facts.time);
         is_quiet.then(|| BlockWrite { height: facts.height, time: facts.time, ..BlockWrite::default() })
     }
 
-    /// Takes in the instants that a block schedules. Those that are over by then are found by the next batch.
+    /// Takes in the instants that a block schedules.
     fn note(&mut self, block: &BlockWrite) {
         self.is_empty = false;
         let earliest = block.schedule.iter().map(|change| change.due).chain(self.next).min();
@@ -133,18 +137,33 @@ impl DueClock {
 /// The state that a block is gathered from.
 struct BlockSource<'a> {
     store: &'a IndexStore,
+    cache: &'a RegistryCache,
     checkpoint: &'a Checkpoint,
     /// Whether no transaction waits, so that the node may be asked.
     is_free: bool,
 }
 
 /// Gathers the rows of a block.
-async fn gather_block(args: &Args, source: BlockSource<'_>, fetched: &FetchedBlock) -> Result<BlockWrite, IngestError> {
+async fn gather_block(
+    args: &Args,
+    due: &DueClock,
+    source: BlockSource<'_>,
+    fetched: &FetchedBlock,
+) -> Result<BlockWrite, IngestError> {
+    if let Some(block) = due.quiet_block(fetched) {
+        return Ok(block);
+    }
     let gather = async {
-        let node = NodeReader { node: &args.node, registry: &args.registry };
-        let BlockSource { store, checkpoint, is_free } = source;
-        let known_messages = &args.known_messages;
-        let ingester = BlockIngester { node, store, checkpoint, may_ask_node: is_free, known_messages };
+        let BlockSource { store, cache, checkpoint, is_free } = source;
+        let ingester = BlockIngester {
+            node: NodeReader { node: &args.node, registry: &args.registry },
+            store,
+            cache,
+            checkpoint,
+            may_be_due: due.is_reached(fetched.facts.time),
+            may_ask_node: is_free,
+            known_messages: &args.known_messages,
+        };
         let started = Instant::now();
         let block = ingester.ingest(fetched).await?;
         metrics::record_indexer_stage(BlockStage::Gather, started.elapsed());

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::{
     FetchedBlock, IngestError, event_builder,
     node_reader::{EntityReading, NodeReader},
-    registry_view::{EntityBody, EntityTransition, RegistryView},
+    registry_cache::{EntityBody, RegistryCache},
+    registry_view::{EntityTransition, RegistryView},
     stats_deltas::{self, BlockTimes},
     transitions,
 };
@@ -24,8 +25,12 @@ use crate::{
 pub struct BlockIngester<'a> {
     pub node: NodeReader<'a>,
     pub store: &'a IndexStore,
+    /// What is known of the store's newest state.
+    pub cache: &'a RegistryCache,
     /// The newest block of the store.
     pub checkpoint: &'a Checkpoint,
+    /// Whether time alone may change an entity up to the block.
+    pub may_be_due: bool,
     /// Whether the node may be asked for entities that only the store names: not while a transaction is open.
     pub may_ask_node: bool,
     pub known_messages: &'a KnownMessages,
@@ -39,14 +44,17 @@ impl BlockIngester<'_> {
         let checkpoint = self.checkpoint;
         // The first block has no predecessor, so its own time stands for the time before it.
         let before = if checkpoint.height == 0 { facts.time } else { checkpoint.time };
-        let mut view = RegistryView::new(self.store, height);
+        let mut view = RegistryView::new(self.store, self.cache, height);
         if checkpoint.height == 0 {
             let start = ChangeCause { message: "Start".to_owned(), account: None };
             for module in PARAMETER_MODULES {
                 facts.record_entity(EntityRef::Params(module), &start);
             }
         }
-        let due = if checkpoint.height == 0 { Vec::new() } else { self.store.list_due(before, facts.time).await? };
+        let due = match checkpoint.height > 0 && self.may_be_due {
+            true => self.store.list_due(before, facts.time).await?,
+            false => Vec::new(),
+        };
         self.expand_proposals(&view, &mut facts).await?;
         self.resolve_refs(&view, &mut facts, &due, &fetched.readings).await?;
 

@@ -8,8 +8,11 @@ mod bootstrap;
 mod event_builder;
 mod horizon;
 mod node_reader;
+mod registry_cache;
 mod registry_view;
 mod stats_deltas;
+#[cfg(test)]
+mod tests;
 mod transitions;
 mod verification;
 
@@ -25,6 +28,7 @@ pub use block_ingester::BlockIngester;
 pub use bootstrap::{discover_entities, find_missing_corporation};
 pub use horizon::{PrunedHeight, has_height, oldest_height};
 pub use node_reader::{EntityReading, NodeReader};
+pub use registry_cache::RegistryCache;
 pub use verification::{IndexDifference, Verification, compare_with_node};
 
 /// A failure to fetch or to write a block.

@@ -1,19 +1,14 @@
 //! The registry around one block: the stored state before it, and the changes that it makes.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::registry_cache::{EntityBody, FoundEntity, RegistryCache};
 use crate::{
     block::ChangeCause,
     store::{EntityChange, EntityFilter, EntityKind, IndexStore, IndexStoreError},
 };
-
-/// The state of an entity; `None` when it does not exist. Shared, since one block reads the same entity many times.
-pub type EntityBody = Option<Arc<Value>>;
 
 /// A change with the state before it, and its causes.
 #[derive(Debug)]
@@ -38,24 +33,20 @@ impl EntityTransition {
 /// The state before a block and after it.
 pub struct RegistryView<'a> {
     store: &'a IndexStore,
+    /// The state before the block, as far as it was read.
+    cache: &'a RegistryCache,
     height: u64,
-    before: Mutex<HashMap<(EntityKind, u64), EntityBody>>,
     pub transitions: Vec<EntityTransition>,
 }
 
 impl<'a> RegistryView<'a> {
-    pub fn new(store: &'a IndexStore, height: u64) -> Self {
-        Self { store, height, before: Mutex::default(), transitions: Vec::new() }
+    pub fn new(store: &'a IndexStore, cache: &'a RegistryCache, height: u64) -> Self {
+        Self { store, cache, height, transitions: Vec::new() }
     }
 
     /// Returns the state of an entity before the block.
     pub async fn entity_before(&self, kind: EntityKind, id: u64) -> Result<EntityBody, IndexStoreError> {
-        if let Some(known) = self.before.lock().unwrap_or_else(PoisonError::into_inner).get(&(kind, id)) {
-            return Ok(known.clone());
-        }
-        let body = self.store.entity(kind, id, self.height).await?.map(Arc::new);
-        self.before.lock().unwrap_or_else(PoisonError::into_inner).insert((kind, id), body.clone());
-        Ok(body)
+        self.cache.entity(self.store, (kind, id), self.height).await
     }
 
     /// Returns the state before the block of an entity that its id or its name identifies.
@@ -63,13 +54,12 @@ impl<'a> RegistryView<'a> {
         if let Some(id) = change.id {
             return self.entity_before(change.kind, id).await;
         }
-        let filter = EntityFilter {
-            corporation_id: change.corporation_id,
-            parent_id: change.parent_id,
-            name: change.name.clone(),
-            did: None,
-        };
-        Ok(self.store.find_entity(change.kind, &filter, self.height).await?.map(|stored| Arc::new(stored.body)))
+        let found = self.find_before(change.kind, EntityFilter::identity(change)).await?;
+        Ok(found.map(|(_, body)| body))
+    }
+
+    async fn find_before(&self, kind: EntityKind, filter: EntityFilter) -> Result<FoundEntity, IndexStoreError> {
+        self.cache.find(self.store, kind, filter, self.height).await
     }
 
     /// Returns the state of an entity after the block.
@@ -92,7 +82,7 @@ impl<'a> RegistryView<'a> {
             return Ok(step.change.id);
         }
         let filter = EntityFilter { name: Some(name.to_owned()), ..EntityFilter::default() };
-        Ok(self.store.find_entity(kind, &filter, self.height).await?.map(|stored| stored.id))
+        Ok(self.find_before(kind, filter).await?.map(|(id, _)| id))
     }
 
     /// Returns corporation and policy address of a group.
@@ -103,11 +93,8 @@ impl<'a> RegistryView<'a> {
             return Ok(step.change.id.zip(step.change.name.clone()));
         }
         let filter = EntityFilter { parent_id: Some(group_id), ..EntityFilter::default() };
-        let found = self.store.find_entity(EntityKind::Group, &filter, self.height).await?;
-        Ok(found.and_then(|stored| {
-            let address = stored.body["policy"]["address"].as_str()?.to_owned();
-            Some((stored.id, address))
-        }))
+        let found = self.find_before(EntityKind::Group, filter).await?;
+        Ok(found.and_then(|(id, body)| Some((id, body["policy"]["address"].as_str()?.to_owned()))))
     }
 
     /// Returns the entities of a kind that a corporation owns before the block, each with its id.

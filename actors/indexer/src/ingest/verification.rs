@@ -124,12 +124,7 @@ async fn compare_entity(
             let stored = match change.id {
                 Some(id) => store.entity(change.kind, id, height).await?,
                 None => {
-                    let filter = EntityFilter {
-                        corporation_id: change.corporation_id,
-                        parent_id: change.parent_id,
-                        name: change.name.clone(),
-                        did: None,
-                    };
+                    let filter = EntityFilter::identity(&change);
                     store.find_entity(change.kind, &filter, height).await?.map(|stored| stored.body)
                 }
             };

@@ -6,10 +6,13 @@ use std::{
 };
 
 use sqlx::{Any, AnyConnection, AnyPool, Row, pool::PoolConnection};
-use svc_store::{AnyDatabase, DatabaseSettings, Durability, StoreTransaction, StoreWriter, TableMigration};
-use tokio::sync::MutexGuard;
+use svc_store::{AnyDatabase, DatabaseSettings, Durability, StoreWriter, TableMigration};
+use tokio::sync::{Mutex, MutexGuard};
 
-use super::error::IndexStoreError;
+use super::{
+    chain::block_transaction::{BlockTransaction, ReadScope},
+    error::IndexStoreError,
+};
 
 pub(super) const MIGRATIONS: [TableMigration; 5] = [
     TableMigration { version: 1, name: "store", sql: include_str!("../../migrations/0001_store.sql") },
@@ -45,13 +48,13 @@ pub struct IndexStore {
 #[derive(Clone)]
 enum StoreSource {
     Pool(AnyPool),
-    Transaction(Arc<tokio::sync::Mutex<StoreTransaction<Any>>>),
+    Transaction(Arc<Mutex<BlockTransaction>>),
 }
 
 /// A connection of a store.
 pub(super) enum StoreConnection<'a> {
     Pooled(PoolConnection<Any>),
-    Transaction(MutexGuard<'a, StoreTransaction<Any>>),
+    Transaction(MutexGuard<'a, BlockTransaction>),
 }
 
 impl Deref for StoreConnection<'_> {
@@ -90,15 +93,24 @@ impl IndexStore {
     }
 
     /// Returns the same store within an open transaction, whose changes it shows.
-    pub(super) fn within(&self, transaction: &Arc<tokio::sync::Mutex<StoreTransaction<Any>>>) -> Self {
+    pub(super) fn within(&self, transaction: &Arc<Mutex<BlockTransaction>>) -> Self {
         Self { source: StoreSource::Transaction(Arc::clone(transaction)), ..self.clone() }
     }
 
     /// A connection to read with. Within a transaction there is only one.
-    pub(super) async fn connection(&self) -> Result<StoreConnection<'_>, sqlx::Error> {
+    pub(super) async fn connection(&self) -> Result<StoreConnection<'_>, IndexStoreError> {
+        self.connection_for(ReadScope::All).await
+    }
+
+    /// A connection for a read that depends on some rows only: within a transaction the others may wait on.
+    pub(super) async fn connection_for(&self, scope: ReadScope) -> Result<StoreConnection<'_>, IndexStoreError> {
         match &self.source {
             StoreSource::Pool(pool) => Ok(StoreConnection::Pooled(pool.acquire().await?)),
-            StoreSource::Transaction(transaction) => Ok(StoreConnection::Transaction(transaction.lock().await)),
+            StoreSource::Transaction(transaction) => {
+                let mut transaction = transaction.lock().await;
+                transaction.flush_for(scope).await?;
+                Ok(StoreConnection::Transaction(transaction))
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use super::error::IndexStoreError;
 /// A value of a column.
 pub(super) enum ColumnValue {
     Number(i64),
+    OptionalNumber(Option<i64>),
     Text(String),
     OptionalText(Option<String>),
 }
@@ -14,6 +15,12 @@ pub(super) enum ColumnValue {
 impl From<i64> for ColumnValue {
     fn from(value: i64) -> Self {
         Self::Number(value)
+    }
+}
+
+impl From<Option<i64>> for ColumnValue {
+    fn from(value: Option<i64>) -> Self {
+        Self::OptionalNumber(value)
     }
 }
 
@@ -61,6 +68,10 @@ impl<const WIDTH: usize> RowInsert<WIDTH> {
         self.rows.push(row);
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Inserts all rows, in their order.
     pub async fn execute(&mut self, connection: &mut AnyConnection) -> Result<(), IndexStoreError> {
         let mut rows = std::mem::take(&mut self.rows).into_iter();
@@ -75,6 +86,7 @@ impl<const WIDTH: usize> RowInsert<WIDTH> {
             for value in rows.by_ref().take(count).flatten() {
                 insert = match value {
                     ColumnValue::Number(number) => insert.bind(number),
+                    ColumnValue::OptionalNumber(number) => insert.bind(number),
                     ColumnValue::Text(text) => insert.bind(text),
                     ColumnValue::OptionalText(text) => insert.bind(text),
                 };

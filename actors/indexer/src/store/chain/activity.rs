@@ -39,30 +39,49 @@ pub struct StoredActivity {
     pub changes: Option<Value>,
 }
 
-pub(in crate::store) async fn write_activity(
-    connection: &mut AnyConnection,
-    (height, time): (u64, i128),
-    activity: &[EntityActivity],
-) -> Result<(), IndexStoreError> {
-    if activity.is_empty() {
-        return Ok(());
+/// The activity that a transaction writes.
+pub(in crate::store) struct ActivityRows {
+    rows: RowInsert<8>,
+    next_id: Option<u64>,
+}
+
+impl ActivityRows {
+    pub fn new() -> Self {
+        let rows = RowInsert::new("activity (id, height, time, entity_type, entity_key, msg, account, changes)");
+        Self { rows, next_id: None }
     }
-    let mut id = next_id(connection, "SELECT COALESCE(MAX(id), 0) FROM activity").await?;
-    let mut rows = RowInsert::new("activity (id, height, time, entity_type, entity_key, msg, account, changes)");
-    for row in activity {
-        rows.push([
-            to_column(id).into(),
-            to_column(height).into(),
-            time_to_column(time).into(),
-            row.entity_type.into(),
-            row.entity_key.as_str().into(),
-            row.message.as_str().into(),
-            row.account.clone().into(),
-            row.changes.as_ref().map(Value::to_string).into(),
-        ]);
-        id += 1;
+
+    /// Takes in the activity of a block.
+    pub async fn write(
+        &mut self,
+        connection: &mut AnyConnection,
+        (height, time): (u64, i128),
+        activity: &[EntityActivity],
+    ) -> Result<(), IndexStoreError> {
+        for row in activity {
+            let id = match self.next_id {
+                Some(next) => next,
+                None => next_id(connection, "SELECT COALESCE(MAX(id), 0) FROM activity").await?,
+            };
+            self.next_id = Some(id + 1);
+            self.rows.push([
+                to_column(id).into(),
+                to_column(height).into(),
+                time_to_column(time).into(),
+                row.entity_type.into(),
+                row.entity_key.as_str().into(),
+                row.message.as_str().into(),
+                row.account.clone().into(),
+                row.changes.as_ref().map(Value::to_string).into(),
+            ]);
+        }
+        Ok(())
     }
-    rows.execute(connection).await
+
+    /// Gives all rows to the database.
+    pub async fn flush(&mut self, connection: &mut AnyConnection) -> Result<(), IndexStoreError> {
+        self.rows.execute(connection).await
+    }
 }
 
 const SELECT_ACTIVITY: &str =

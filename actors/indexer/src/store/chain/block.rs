@@ -2,17 +2,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use sqlx::{Any, AnyConnection, Row};
-use svc_store::StoreTransaction;
+use sqlx::{AnyConnection, Row};
 use svc_wire::event_stream::IndexerEvent;
 use tokio::sync::Mutex;
 
 use super::{
-    activity::{EntityActivity, write_activity},
+    activity::EntityActivity,
+    block_transaction::BlockTransaction,
     entity::{EntityChange, EntityKind},
-    entity_write::{EntityWriter, write_schedule},
-    event::write_events,
-    stats::write_measures,
 };
 use crate::{
     derive::stats::StatsDeltas,
@@ -20,7 +17,6 @@ use crate::{
         columns::{from_column, time_to_column, to_column},
         error::IndexStoreError,
         index_store::IndexStore,
-        row_insert::RowInsert,
     },
 };
 
@@ -43,7 +39,7 @@ pub struct ScheduledChange {
 }
 
 /// All rows of one block.
-#[derive(Default)]
+#[derive(Debug, Clone, Default)]
 pub struct BlockWrite {
     pub height: u64,
     /// Nanoseconds since the epoch.
@@ -111,9 +107,17 @@ impl IndexStore {
     pub async fn begin_blocks(&self) -> Result<BlockBatch, IndexStoreError> {
         let mut transaction = self.writer.begin().await?;
         let checkpoint = read_checkpoint(&mut transaction).await?;
-        let transaction = Arc::new(Mutex::new(transaction));
-        let block_rows = RowInsert::new("block (height, time)");
-        Ok(BlockBatch { store: self.within(&transaction), transaction, checkpoint, block_rows })
+        let transaction = Arc::new(Mutex::new(BlockTransaction::new(transaction)));
+        Ok(BlockBatch { store: self.within(&transaction), transaction, checkpoint })
+    }
+
+    /// Returns the texts that a statement selects, in order.
+    #[cfg(test)]
+    pub async fn texts(&self, statement: &'static str) -> Vec<String> {
+        let rows = sqlx::query(statement).fetch_all(&mut *self.connection().await.expect("a connection")).await;
+        let mut texts: Vec<String> = rows.expect("reads").iter().map(|row| row.try_get(0).expect("a text")).collect();
+        texts.sort();
+        texts
     }
 
     /// Writes a block in a transaction of its own.
@@ -128,10 +132,8 @@ impl IndexStore {
 /// A transaction of several blocks. Nothing of it happens unless it is committed.
 pub struct BlockBatch {
     store: IndexStore,
-    transaction: Arc<Mutex<StoreTransaction<Any>>>,
+    transaction: Arc<Mutex<BlockTransaction>>,
     checkpoint: Checkpoint,
-    /// The blocks' own rows, which are written together before the next read and the commit.
-    block_rows: RowInsert<2>,
 }
 
 impl BlockBatch {
@@ -141,13 +143,8 @@ impl BlockBatch {
     }
 
     /// The store with the blocks that were written so far.
-    pub async fn store(&mut self) -> Result<&IndexStore, IndexStoreError> {
-        self.write_block_rows().await?;
-        Ok(&self.store)
-    }
-
-    async fn write_block_rows(&mut self) -> Result<(), IndexStoreError> {
-        self.block_rows.execute(&mut *self.transaction.lock().await).await
+    pub fn store(&self) -> &IndexStore {
+        &self.store
     }
 
     /// Writes a block. A block that is already stored is left unchanged, so a writer that does not know whether its last attempt
@@ -156,28 +153,16 @@ impl BlockBatch {
         if self.checkpoint.height >= block.height {
             return Ok(());
         }
-        let mut transaction = self.transaction.lock().await;
-        let mut writer = EntityWriter::new(block.height);
-        for change in &block.changes {
-            writer.write(&mut transaction, change).await?;
-        }
-        writer.finish(&mut transaction).await?;
-        write_schedule(&mut transaction, &block.schedule).await?;
-        write_events(&mut transaction, block.height, &block.events).await?;
-        write_activity(&mut transaction, (block.height, block.time), &block.activity).await?;
-        write_measures(&mut transaction, block.height, block.time, &block.deltas).await?;
-        drop(transaction);
+        self.transaction.lock().await.write(block).await?;
         self.checkpoint = Checkpoint { height: block.height, time: block.time };
-        self.block_rows.push([to_column(block.height).into(), time_to_column(block.time).into()]);
         Ok(())
     }
 
     /// Commits all blocks.
-    pub async fn commit(mut self) -> Result<(), IndexStoreError> {
-        self.write_block_rows().await?;
+    pub async fn commit(self) -> Result<(), IndexStoreError> {
         drop(self.store);
         match Arc::into_inner(self.transaction) {
-            Some(transaction) => Ok(transaction.into_inner().commit().await?),
+            Some(transaction) => transaction.into_inner().commit().await,
             None => Err(IndexStoreError::Busy),
         }
     }

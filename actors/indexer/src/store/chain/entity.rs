@@ -3,6 +3,7 @@
 use serde_json::Value;
 use sqlx::{AssertSqlSafe, Row};
 
+use super::block_transaction::ReadScope;
 use crate::store::{
     columns::{from_column, index_key, time_to_column, to_column},
     error::IndexStoreError,
@@ -106,7 +107,7 @@ impl EntityKind {
     }
 
     /// Whether the JSON has an `id`; the other kinds have a name.
-    pub(super) fn has_id_member(self) -> bool {
+    fn has_id_member(self) -> bool {
         !matches!(self, Self::Session | Self::TrustDeposit | Self::Digest | Self::Group | Self::Params | Self::Verdict)
     }
 }
@@ -132,6 +133,15 @@ impl EntityChange {
     /// Creates a change of an entity that only its id identifies.
     pub fn new(kind: EntityKind, id: Option<u64>, body: Option<Value>) -> Self {
         Self { kind, id, corporation_id: None, parent_id: None, name: None, did: None, body }
+    }
+
+    /// Returns the new state as the store has it, with the id of the entity.
+    pub fn stored_body(&self, id: u64) -> Option<Value> {
+        let mut body = self.body.clone()?;
+        if self.kind.has_id_member() {
+            body["id"] = id.into();
+        }
+        Some(body)
     }
 }
 
@@ -160,7 +170,7 @@ pub struct IdRange {
 }
 
 /// The filters that the database applies. All others are applied to the bodies.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct EntityFilter {
     pub corporation_id: Option<u64>,
     pub parent_id: Option<u64>,
@@ -169,6 +179,27 @@ pub struct EntityFilter {
 }
 
 impl EntityFilter {
+    /// The filter that finds an entity by the attributes that identify it beside an id.
+    pub fn identity(change: &EntityChange) -> Self {
+        Self {
+            corporation_id: change.corporation_id,
+            parent_id: change.parent_id,
+            name: change.name.clone(),
+            did: None,
+        }
+    }
+
+    /// Whether an entity passes the filter after a change.
+    pub fn passes(&self, change: &EntityChange) -> bool {
+        fn is_wanted<T: PartialEq>(wanted: &Option<T>, found: &Option<T>) -> bool {
+            wanted.is_none() || wanted == found
+        }
+        is_wanted(&self.corporation_id, &change.corporation_id)
+            && is_wanted(&self.parent_id, &change.parent_id)
+            && is_wanted(&self.name, &change.name)
+            && is_wanted(&self.did, &change.did)
+    }
+
     /// The attribute with the fewest entities by which they are looked up, and its value.
     fn narrowest(&self) -> (&'static str, String) {
         let text = |text: &String| index_key(text).into_owned();
@@ -203,7 +234,7 @@ impl IndexStore {
         .bind(kind.as_str())
         .bind(to_column(id))
         .bind(to_column(height))
-        .fetch_optional(&mut *self.connection().await?)
+        .fetch_optional(&mut *self.connection_for(ReadScope::Entity(kind, id)).await?)
         .await?;
         row.map(|row| parse_entity(&row).map(|stored| stored.body)).transpose()
     }
@@ -259,7 +290,8 @@ impl IndexStore {
         for text in [&filter.name, &filter.did].into_iter().flatten() {
             query = query.bind(index_key(text).into_owned());
         }
-        query.fetch_all(&mut *self.connection().await?).await?.iter().map(parse_entity).collect()
+        let mut connection = self.connection_for(ReadScope::Kind(kind)).await?;
+        query.fetch_all(&mut *connection).await?.iter().map(parse_entity).collect()
     }
 
     /// Returns all entities that are valid at `height` and pass the filter, in the order of ids.
@@ -287,7 +319,7 @@ impl IndexStore {
         let rows = sqlx::query("SELECT DISTINCT kind, id FROM schedule WHERE due > $1 AND due <= $2 ORDER BY kind, id")
             .bind(time_to_column(after))
             .bind(time_to_column(until))
-            .fetch_all(&mut *self.connection().await?)
+            .fetch_all(&mut *self.connection_for(ReadScope::Schedule).await?)
             .await?;
         let mut found = Vec::new();
         for row in &rows {
@@ -303,7 +335,7 @@ impl IndexStore {
     pub async fn next_due_after(&self, after: i128) -> Result<Option<i128>, IndexStoreError> {
         let row = sqlx::query("SELECT MIN(due) FROM schedule WHERE due > $1")
             .bind(time_to_column(after))
-            .fetch_one(&mut *self.connection().await?)
+            .fetch_one(&mut *self.connection_for(ReadScope::Schedule).await?)
             .await?;
         Ok(row.try_get::<Option<i64>, _>(0)?.map(i128::from))
     }

@@ -1,15 +1,12 @@
-//! The write of entities: their versions, the values by which they are found, and the instants at which time changes them.
+//! The write of entities: their versions, and the values by which they are found.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
-use super::{
-    block::ScheduledChange,
-    entity::{EntityChange, EntityKind, NEWEST_VERSION},
-};
+use super::entity::{EntityChange, EntityKind, NEWEST_VERSION};
 use crate::store::{
-    columns::{from_column, index_key, time_to_column, to_column},
+    columns::{from_column, index_key, to_column},
     error::IndexStoreError,
     row_insert::RowInsert,
 };
@@ -18,108 +15,209 @@ const DELETE_VERSION: &str = "DELETE FROM entity WHERE kind = $1 AND id = $2 AND
 const CLOSE_VERSION: &str = "UPDATE entity SET until_height = $3 WHERE kind = $1 AND id = $2 AND until_height IS NULL \
     AND from_height = (SELECT MAX(from_height) FROM entity WHERE kind = $1 AND id = $2)";
 
-/// Writes the changes of one height.
-pub(in crate::store) struct EntityWriter {
-    height: u64,
-    /// Entities that have a version of this height already.
-    written: BTreeSet<(&'static str, u64)>,
+/// The versions of entities that a transaction writes, those of several heights together.
+pub(in crate::store) struct EntityRows {
+    waiting: BTreeMap<(EntityKind, u64), WaitingVersions>,
     lookups: RowInsert<4>,
+    /// The lookup rows of this transaction so far: most changes of an entity repeat them.
+    known_lookups: HashSet<(EntityKind, u64, &'static str, String)>,
+    /// Height of the last change, and the entities that it has changed so far.
+    height: u64,
+    changed: HashSet<(EntityKind, u64)>,
+    ids: AssignedIds,
 }
 
-impl EntityWriter {
-    pub fn new(height: u64) -> Self {
+/// The versions of one entity that are not in the database yet.
+struct WaitingVersions {
+    /// Height at which the version in the database ends.
+    stored_until: u64,
+    /// Whether a version in the database begins at that height: these versions replace it.
+    is_stored_replaced: bool,
+    versions: Vec<Version>,
+}
+
+struct Version {
+    from: u64,
+    until: Option<u64>,
+    corporation: Option<i64>,
+    parent: Option<i64>,
+    name: Option<String>,
+    did: Option<String>,
+    body: String,
+}
+
+impl EntityRows {
+    pub fn new() -> Self {
         let lookups = RowInsert::with_ending(
             "entity_lookup (kind, attribute, value, id)",
             "ON CONFLICT (kind, attribute, value, id) DO NOTHING",
         );
-        Self { height, written: BTreeSet::new(), lookups }
+        Self {
+            waiting: BTreeMap::new(),
+            lookups,
+            known_lookups: HashSet::new(),
+            height: 0,
+            changed: HashSet::new(),
+            ids: AssignedIds::default(),
+        }
     }
 
-    /// Writes a change: the previous version ends at this height, and a second change of the height replaces the first.
+    /// Whether versions of an entity wait.
+    pub fn has_entity(&self, kind: EntityKind, id: u64) -> bool {
+        self.waiting.contains_key(&(kind, id))
+    }
+
+    /// Whether versions of any entity of a kind wait.
+    pub fn has_kind(&self, kind: EntityKind) -> bool {
+        self.waiting.range((kind, 0)..=(kind, u64::MAX)).next().is_some()
+    }
+
+    /// Takes in a change of a height, which is not below that of the last change: the previous version ends at this height, and a second
+    /// change of the height replaces the first.
     pub async fn write(
         &mut self,
         connection: &mut AnyConnection,
+        height: u64,
         change: &EntityChange,
     ) -> Result<(), IndexStoreError> {
-        let kind = change.kind.as_str();
-        let id = match change.id {
-            Some(id) => id,
-            None => {
-                // The search needs the values of the changes before.
-                self.finish(connection).await?;
-                find_or_assign_id(connection, change).await?
+        if self.height != height {
+            self.height = height;
+            self.changed.clear();
+        }
+        let kind = change.kind;
+        let id = match (change.id, self.ids.find(change)) {
+            (Some(id), _) | (None, Some(id)) => id,
+            (None, None) => {
+                // The search in the database needs the changes before.
+                self.flush(connection).await?;
+                match self.ids.find_or_assign(connection, change).await? {
+                    Some(id) => id,
+                    None => return Ok(()),
+                }
             }
         };
-        let is_repeated = !self.written.insert((kind, id));
-        let statements: &[&'static str] = if is_repeated { &[DELETE_VERSION, CLOSE_VERSION] } else { &[CLOSE_VERSION] };
-        for statement in statements {
-            sqlx::query(*statement)
-                .bind(kind)
-                .bind(to_column(id))
-                .bind(to_column(self.height))
-                .execute(&mut *connection)
-                .await?;
+        let is_stored_replaced = !self.changed.insert((kind, id));
+        let waiting = self.waiting.entry((kind, id));
+        let waiting =
+            waiting.or_insert(WaitingVersions { stored_until: height, is_stored_replaced, versions: Vec::new() });
+        match waiting.versions.last_mut() {
+            Some(last) if last.from == height => drop(waiting.versions.pop()),
+            Some(last) => last.until = last.until.or(Some(height)),
+            None => {}
         }
-        let Some(body) = &change.body else { return Ok(()) };
-        let mut body = body.clone();
-        if change.kind.has_id_member() {
-            body["id"] = id.into();
-        }
+        let Some(body) = change.stored_body(id) else {
+            // One that came and went within a block has no id any more.
+            self.ids.forget(change);
+            return Ok(());
+        };
         let [corporation, parent] = [change.corporation_id, change.parent_id].map(|id| id.map(to_column));
         let [name, did] =
             [&change.name, &change.did].map(|text| text.as_deref().map(|text| index_key(text).into_owned()));
-        sqlx::query(
-            "INSERT INTO entity (kind, id, from_height, until_height, corporation_id, parent_id, name, did, body) \
-             VALUES ($1, $2, $3, NULL, $4, $5, $6, $7, $8)",
-        )
-        .bind(kind)
-        .bind(to_column(id))
-        .bind(to_column(self.height))
-        .bind(corporation)
-        .bind(parent)
-        .bind(name.as_deref())
-        .bind(did.as_deref())
-        .bind(body.to_string())
-        .execute(&mut *connection)
-        .await?;
         let values = [
             ("all", Some(String::new())),
             ("corporation", corporation.map(|id| id.to_string())),
             ("parent", parent.map(|id| id.to_string())),
-            ("name", name),
-            ("did", did),
+            ("name", name.clone()),
+            ("did", did.clone()),
         ];
+        let body = body.to_string();
+        waiting.versions.push(Version { from: height, until: None, corporation, parent, name, did, body });
         for (attribute, value) in values {
-            if let Some(value) = value {
-                self.lookups.push([kind.into(), attribute.into(), value.into(), to_column(id).into()]);
+            let Some(value) = value else { continue };
+            if self.known_lookups.insert((kind, id, attribute, value.clone())) {
+                self.lookups.push([kind.as_str().into(), attribute.into(), value.into(), to_column(id).into()]);
             }
         }
         Ok(())
     }
 
-    /// Writes the values by which the entities are found, at any height.
-    pub async fn finish(&mut self, connection: &mut AnyConnection) -> Result<(), IndexStoreError> {
+    /// Gives all versions to the database, and the values by which the entities are found at any height.
+    pub async fn flush(&mut self, connection: &mut AnyConnection) -> Result<(), IndexStoreError> {
+        let mut rows =
+            RowInsert::new("entity (kind, id, from_height, until_height, corporation_id, parent_id, name, did, body)");
+        for ((kind, id), waiting) in std::mem::take(&mut self.waiting) {
+            let (kind, id) = (kind.as_str(), to_column(id));
+            let statements: &[&'static str] =
+                if waiting.is_stored_replaced { &[DELETE_VERSION, CLOSE_VERSION] } else { &[CLOSE_VERSION] };
+            for statement in statements {
+                let query = sqlx::query(*statement).bind(kind).bind(id).bind(to_column(waiting.stored_until));
+                query.execute(&mut *connection).await?;
+            }
+            for version in waiting.versions {
+                rows.push([
+                    kind.into(),
+                    id.into(),
+                    to_column(version.from).into(),
+                    version.until.map(to_column).into(),
+                    version.corporation.into(),
+                    version.parent.into(),
+                    version.name.into(),
+                    version.did.into(),
+                    version.body.into(),
+                ]);
+            }
+        }
+        rows.execute(connection).await?;
         self.lookups.execute(connection).await
     }
 }
 
-/// Returns the id of an entity that its name identifies: the one it has, or the next free one of its kind.
-async fn find_or_assign_id(connection: &mut AnyConnection, change: &EntityChange) -> Result<u64, IndexStoreError> {
-    let statement = format!(
-        "SELECT e.id FROM entity_lookup k CROSS JOIN entity e WHERE k.kind = $1 AND k.attribute = 'name' AND k.value = $2 \
-         AND e.kind = k.kind AND e.id = k.id AND e.from_height = ({NEWEST_VERSION}) \
-         AND COALESCE(e.corporation_id, 0) = $3 AND COALESCE(e.parent_id, 0) = $4 LIMIT 1"
-    );
-    let known = sqlx::query(AssertSqlSafe(statement))
-        .bind(change.kind.as_str())
-        .bind(change.name.as_deref().map(|name| index_key(name).into_owned()))
-        .bind(change.corporation_id.map_or(0, to_column))
-        .bind(change.parent_id.map_or(0, to_column))
-        .fetch_optional(&mut *connection)
-        .await?;
-    match known {
-        Some(row) => Ok(from_column(row.try_get(0)?)),
-        None => next_entity_id(connection, change.kind).await,
+/// The ids of entities that their names identify, as far as a transaction has found or assigned them.
+#[derive(Default)]
+struct AssignedIds {
+    known: HashMap<(EntityKind, u64, u64, Option<String>), u64>,
+    /// The next free id of each kind that got one.
+    next: HashMap<EntityKind, u64>,
+}
+
+impl AssignedIds {
+    fn key(change: &EntityChange) -> (EntityKind, u64, u64, Option<String>) {
+        let (corporation, parent) = (change.corporation_id.unwrap_or(0), change.parent_id.unwrap_or(0));
+        (change.kind, corporation, parent, change.name.as_deref().map(|name| index_key(name).into_owned()))
+    }
+
+    fn find(&self, change: &EntityChange) -> Option<u64> {
+        self.known.get(&Self::key(change)).copied()
+    }
+
+    fn forget(&mut self, change: &EntityChange) {
+        self.known.remove(&Self::key(change));
+    }
+
+    /// Returns the id that the entity has in the database, or the next free one of its kind; `None` for the removal of an entity that
+    /// the database does not have.
+    async fn find_or_assign(
+        &mut self,
+        connection: &mut AnyConnection,
+        change: &EntityChange,
+    ) -> Result<Option<u64>, IndexStoreError> {
+        let key = Self::key(change);
+        let statement = format!(
+            "SELECT e.id FROM entity_lookup k CROSS JOIN entity e WHERE k.kind = $1 AND k.attribute = 'name' AND k.value = $2 \
+             AND e.kind = k.kind AND e.id = k.id AND e.from_height = ({NEWEST_VERSION}) \
+             AND COALESCE(e.corporation_id, 0) = $3 AND COALESCE(e.parent_id, 0) = $4 LIMIT 1"
+        );
+        let stored = sqlx::query(AssertSqlSafe(statement))
+            .bind(key.0.as_str())
+            .bind(key.3.clone())
+            .bind(to_column(key.1))
+            .bind(to_column(key.2))
+            .fetch_optional(&mut *connection)
+            .await?;
+        let id = match stored {
+            Some(row) => from_column(row.try_get(0)?),
+            None if change.body.is_none() => return Ok(None),
+            None => {
+                let next = match self.next.get(&change.kind) {
+                    Some(next) => *next,
+                    None => next_entity_id(connection, change.kind).await?,
+                };
+                self.next.insert(change.kind, next + 1);
+                next
+            }
+        };
+        self.known.insert(key, id);
+        Ok(Some(id))
     }
 }
 
@@ -131,16 +229,4 @@ pub(in crate::store) async fn next_entity_id(
     let sql = "SELECT COALESCE(MAX(id), 0) FROM entity_lookup WHERE kind = $1 AND attribute = 'all' AND value = ''";
     let highest: i64 = sqlx::query(sql).bind(kind.as_str()).fetch_one(connection).await?.try_get(0)?;
     Ok(from_column(highest) + 1)
-}
-
-/// Writes the instants at which time alone changes entities.
-pub(in crate::store) async fn write_schedule(
-    connection: &mut AnyConnection,
-    schedule: &[ScheduledChange],
-) -> Result<(), IndexStoreError> {
-    let mut rows = RowInsert::with_ending("schedule (due, kind, id)", "ON CONFLICT (due, kind, id) DO NOTHING");
-    for ScheduledChange { due, kind, id } in schedule {
-        rows.push([time_to_column(*due).into(), kind.as_str().into(), to_column(*id).into()]);
-    }
-    rows.execute(connection).await
 }

@@ -39,24 +39,38 @@ impl EventRoute {
     }
 }
 
-/// Writes the events of a block.
-pub(in crate::store) async fn write_events(
-    connection: &mut AnyConnection,
-    height: u64,
-    events: &[IndexerEvent],
-) -> Result<(), IndexStoreError> {
-    let mut rows = RowInsert::new("event (height, position, body)");
-    let mut routes = RowInsert::new("event_route (route, height, position)");
-    for (position, event) in events.iter().enumerate() {
-        let (height, position) = (to_column(height), to_column(position as u64));
-        let body = serde_json::to_string(event).map_err(|error| IndexStoreError::CorruptRow(error.to_string()))?;
-        rows.push([height.into(), position.into(), body.into()]);
-        for route in EventRoute::list_for_event(event) {
-            routes.push([route.to_key().into(), height.into(), position.into()]);
+/// The events that a transaction writes.
+pub(in crate::store) struct EventRows {
+    events: RowInsert<3>,
+    routes: RowInsert<3>,
+}
+
+impl EventRows {
+    pub fn new() -> Self {
+        Self {
+            events: RowInsert::new("event (height, position, body)"),
+            routes: RowInsert::new("event_route (route, height, position)"),
         }
     }
-    rows.execute(connection).await?;
-    routes.execute(connection).await
+
+    /// Takes in the events of a block.
+    pub fn write(&mut self, height: u64, events: &[IndexerEvent]) -> Result<(), IndexStoreError> {
+        for (position, event) in events.iter().enumerate() {
+            let (height, position) = (to_column(height), to_column(position as u64));
+            let body = serde_json::to_string(event).map_err(|error| IndexStoreError::CorruptRow(error.to_string()))?;
+            self.events.push([height.into(), position.into(), body.into()]);
+            for route in EventRoute::list_for_event(event) {
+                self.routes.push([route.to_key().into(), height.into(), position.into()]);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives all rows to the database.
+    pub async fn flush(&mut self, connection: &mut AnyConnection) -> Result<(), IndexStoreError> {
+        self.events.execute(connection).await?;
+        self.routes.execute(connection).await
+    }
 }
 
 fn parse_event(body: &str) -> Result<IndexerEvent, IndexStoreError> {

@@ -2,6 +2,7 @@
 
 pub mod activity;
 pub mod block;
+pub mod block_transaction;
 pub mod entity;
 pub mod entity_write;
 pub mod event;

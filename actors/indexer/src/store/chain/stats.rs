@@ -1,6 +1,6 @@
 //! Measures of each scope by height, and the buckets of the statistics.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use sqlx::{AnyConnection, Row};
 use time::{OffsetDateTime, Time};
@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Length of a bucket, in UTC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Granularity {
     Hour,
     Day,
@@ -74,61 +74,116 @@ pub struct StatsBucket {
     pub scope: StatsScope,
 }
 
-pub(in crate::store) async fn write_measures(
-    connection: &mut AnyConnection,
-    height: u64,
-    time: i128,
-    deltas: &StatsDeltas,
-) -> Result<(), IndexStoreError> {
-    let mut buckets = RowInsert::new("bucket (id, granularity, opens, scope, scope_id, from_height)");
-    let mut next_bucket: Option<u64> = None;
-    for (scope, change) in deltas.changes() {
-        let (kind, id) = scope.key();
-        let before = read_measures(&mut *connection, scope, height).await?;
-        sqlx::query("INSERT INTO measure (scope, scope_id, height, time, body) VALUES ($1, $2, $3, $4, $5)")
-            .bind(kind)
-            .bind(to_column(id))
-            .bind(to_column(height))
-            .bind(time_to_column(time))
-            .bind(before.plus(change).to_text())
-            .execute(&mut *connection)
-            .await?;
-        if let StatsScope::Corporation(_) = scope {
-            continue;
+/// The measures and buckets that a transaction writes.
+pub(in crate::store) struct MeasureRows {
+    measures: RowInsert<5>,
+    buckets: RowInsert<6>,
+    /// The newest measures of the scopes that this transaction has read or written.
+    newest: HashMap<StatsScope, StatsMeasures>,
+    known_buckets: HashSet<(StatsScope, Granularity, i128)>,
+    next_bucket: Option<u64>,
+}
+
+impl MeasureRows {
+    pub fn new() -> Self {
+        Self {
+            measures: RowInsert::new("measure (scope, scope_id, height, time, body)"),
+            buckets: RowInsert::new("bucket (id, granularity, opens, scope, scope_id, from_height)"),
+            newest: HashMap::new(),
+            known_buckets: HashSet::new(),
+            next_bucket: None,
         }
-        let [month, day, hour] =
-            Granularity::ALL.map(|granularity| (granularity.as_str(), time_to_column(granularity.bucket_start(time))));
-        let known: Vec<String> = sqlx::query(
-            "SELECT granularity FROM bucket WHERE scope = $1 AND scope_id = $2 AND ((granularity = $3 AND opens = $4) \
-             OR (granularity = $5 AND opens = $6) OR (granularity = $7 AND opens = $8))",
-        )
-        .bind(kind)
-        .bind(to_column(id))
-        .bind(hour.0)
-        .bind(hour.1)
-        .bind(day.0)
-        .bind(day.1)
-        .bind(month.0)
-        .bind(month.1)
-        .fetch_all(&mut *connection)
-        .await?
-        .iter()
-        .map(|row| row.try_get(0))
-        .collect::<Result<_, _>>()?;
-        for (granularity, opens) in [month, day, hour] {
-            if known.iter().any(|known| known == granularity) {
+    }
+
+    /// Takes in the changes of a block.
+    pub async fn write(
+        &mut self,
+        connection: &mut AnyConnection,
+        (height, time): (u64, i128),
+        deltas: &StatsDeltas,
+    ) -> Result<(), IndexStoreError> {
+        for (scope, change) in deltas.changes() {
+            let before = match self.newest.remove(&scope) {
+                Some(known) => known,
+                None => read_measures(&mut *connection, scope, height).await?,
+            };
+            let (kind, id) = scope.key();
+            let after = before.plus(change);
+            self.measures.push([
+                kind.into(),
+                to_column(id).into(),
+                to_column(height).into(),
+                time_to_column(time).into(),
+                after.to_text().into(),
+            ]);
+            self.newest.insert(scope, after);
+            if !matches!(scope, StatsScope::Corporation(_)) {
+                self.write_buckets(connection, (height, time), scope).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in the buckets that a change of a scope opens.
+    async fn write_buckets(
+        &mut self,
+        connection: &mut AnyConnection,
+        (height, time): (u64, i128),
+        scope: StatsScope,
+    ) -> Result<(), IndexStoreError> {
+        let all = Granularity::ALL.map(|granularity| (scope, granularity, granularity.bucket_start(time)));
+        if all.iter().all(|bucket| self.known_buckets.contains(bucket)) {
+            return Ok(());
+        }
+        self.known_buckets
+            .extend(stored_buckets(connection, scope, all.map(|(_, length, start)| (length, start))).await?);
+        let (kind, id) = scope.key();
+        for bucket @ (_, granularity, opens) in all {
+            if !self.known_buckets.insert(bucket) {
                 continue;
             }
-            let next = match next_bucket {
+            let number = match self.next_bucket {
                 Some(next) => next,
                 None => next_id(connection, "SELECT COALESCE(MAX(id), 0) FROM bucket").await?,
             };
-            next_bucket = Some(next + 1);
-            let [number, height, id] = [next, height, id].map(|number| to_column(number).into());
-            buckets.push([number, granularity.into(), opens.into(), kind.into(), id, height]);
+            self.next_bucket = Some(number + 1);
+            let [number, height, id] = [number, height, id].map(|number| to_column(number).into());
+            let opens = time_to_column(opens).into();
+            self.buckets.push([number, granularity.as_str().into(), opens, kind.into(), id, height]);
         }
+        Ok(())
     }
-    buckets.execute(connection).await
+
+    /// Gives all rows to the database.
+    pub async fn flush(&mut self, connection: &mut AnyConnection) -> Result<(), IndexStoreError> {
+        self.measures.execute(connection).await?;
+        self.buckets.execute(connection).await
+    }
+}
+
+/// Returns those of the buckets that the database has.
+async fn stored_buckets(
+    connection: &mut AnyConnection,
+    scope: StatsScope,
+    buckets: [(Granularity, i128); 3],
+) -> Result<Vec<(StatsScope, Granularity, i128)>, IndexStoreError> {
+    let (kind, id) = scope.key();
+    let mut query = sqlx::query(
+        "SELECT granularity FROM bucket WHERE scope = $1 AND scope_id = $2 AND ((granularity = $3 AND opens = $4) \
+         OR (granularity = $5 AND opens = $6) OR (granularity = $7 AND opens = $8))",
+    )
+    .bind(kind)
+    .bind(to_column(id));
+    for (granularity, opens) in buckets {
+        query = query.bind(granularity.as_str()).bind(time_to_column(opens));
+    }
+    let mut stored = Vec::new();
+    for row in query.fetch_all(connection).await? {
+        let name: String = row.try_get(0)?;
+        let found = buckets.iter().find(|(granularity, _)| granularity.as_str() == name);
+        stored.extend(found.map(|(granularity, opens)| (scope, *granularity, *opens)));
+    }
+    Ok(stored)
 }
 
 fn parse_measures(text: &str) -> Result<StatsMeasures, IndexStoreError> {

@@ -9,7 +9,7 @@ use svc_wire::trust_stream::RecordedDidChange;
 use crate::store::{
     chain::{
         entity::{EntityChange, EntityKind},
-        entity_write::{EntityWriter, next_entity_id},
+        entity_write::{EntityRows, next_entity_id},
     },
     columns::{from_column, index_key, to_column},
     error::IndexStoreError,
@@ -137,9 +137,9 @@ async fn write_verdict(
         name: Some(verdict.did.clone()),
         ..EntityChange::new(EntityKind::Verdict, Some(id), verdict.body.clone())
     };
-    let mut writer = EntityWriter::new(height);
-    writer.write(connection, &change).await?;
-    writer.finish(connection).await?;
+    let mut rows = EntityRows::new();
+    rows.write(connection, height, &change).await?;
+    rows.flush(connection).await?;
     let rows = sqlx::query("SELECT need FROM trust_input WHERE did_key = $1").bind(did_key.as_str());
     let mut former: BTreeSet<String> = verdict.fetched_keys.iter().map(|need| index_key(need).into_owned()).collect();
     for row in rows.fetch_all(&mut *connection).await? {

@@ -1,0 +1,116 @@
+//! A transaction of several blocks. Its rows wait, and go to the database together before the next read that they concern and before
+//! the commit: each statement is a way to the database and back.
+
+use std::ops::{Deref, DerefMut};
+
+use sqlx::{Any, AnyConnection};
+use svc_store::StoreTransaction;
+
+use super::{
+    activity::ActivityRows,
+    block::{BlockWrite, ScheduledChange},
+    entity::EntityKind,
+    entity_write::EntityRows,
+    event::EventRows,
+    stats::MeasureRows,
+};
+use crate::store::{
+    columns::{time_to_column, to_column},
+    error::IndexStoreError,
+    row_insert::RowInsert,
+};
+
+/// The rows that a read depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::store) enum ReadScope {
+    /// The versions of one entity.
+    Entity(EntityKind, u64),
+    /// All entities of a kind.
+    Kind(EntityKind),
+    /// The instants at which time alone changes entities.
+    Schedule,
+    /// Any rows.
+    All,
+}
+
+/// A transaction with the rows that wait.
+pub(in crate::store) struct BlockTransaction {
+    transaction: StoreTransaction<Any>,
+    entities: EntityRows,
+    schedule: RowInsert<3>,
+    events: EventRows,
+    activity: ActivityRows,
+    measures: MeasureRows,
+    blocks: RowInsert<2>,
+}
+
+impl Deref for BlockTransaction {
+    type Target = AnyConnection;
+
+    fn deref(&self) -> &AnyConnection {
+        &self.transaction
+    }
+}
+
+impl DerefMut for BlockTransaction {
+    fn deref_mut(&mut self) -> &mut AnyConnection {
+        &mut self.transaction
+    }
+}
+
+impl BlockTransaction {
+    pub fn new(transaction: StoreTransaction<Any>) -> Self {
+        Self {
+            transaction,
+            entities: EntityRows::new(),
+            schedule: RowInsert::with_ending("schedule (due, kind, id)", "ON CONFLICT (due, kind, id) DO NOTHING"),
+            events: EventRows::new(),
+            activity: ActivityRows::new(),
+            measures: MeasureRows::new(),
+            blocks: RowInsert::new("block (height, time)"),
+        }
+    }
+
+    /// Takes in the rows of a block.
+    pub async fn write(&mut self, block: &BlockWrite) -> Result<(), IndexStoreError> {
+        let (connection, at) = (&mut *self.transaction, (block.height, block.time));
+        for change in &block.changes {
+            self.entities.write(connection, block.height, change).await?;
+        }
+        for ScheduledChange { due, kind, id } in &block.schedule {
+            self.schedule.push([time_to_column(*due).into(), kind.as_str().into(), to_column(*id).into()]);
+        }
+        self.events.write(block.height, &block.events)?;
+        self.activity.write(connection, at, &block.activity).await?;
+        self.measures.write(connection, at, &block.deltas).await?;
+        self.blocks.push([to_column(block.height).into(), time_to_column(block.time).into()]);
+        Ok(())
+    }
+
+    /// Gives the rows to the database if a read depends on them.
+    pub async fn flush_for(&mut self, scope: ReadScope) -> Result<(), IndexStoreError> {
+        let is_concerned = match scope {
+            ReadScope::Entity(kind, id) => self.entities.has_entity(kind, id),
+            ReadScope::Kind(kind) => self.entities.has_kind(kind),
+            ReadScope::Schedule => !self.schedule.is_empty(),
+            ReadScope::All => true,
+        };
+        if is_concerned { self.flush().await } else { Ok(()) }
+    }
+
+    async fn flush(&mut self) -> Result<(), IndexStoreError> {
+        let connection = &mut *self.transaction;
+        self.entities.flush(connection).await?;
+        self.schedule.execute(connection).await?;
+        self.events.flush(connection).await?;
+        self.activity.flush(connection).await?;
+        self.measures.flush(connection).await?;
+        self.blocks.execute(connection).await
+    }
+
+    /// Commits all rows.
+    pub async fn commit(mut self) -> Result<(), IndexStoreError> {
+        self.flush().await?;
+        Ok(self.transaction.commit().await?)
+    }
+}
