@@ -69,7 +69,7 @@ async fn write_batch(
         }
         let checkpoint = batch.checkpoint().clone();
         if checkpoint.height + 1 != fetched.facts.height {
-            // Another process has written blocks: what is known is of another height.
+            // Another process has written blocks, so that the cache is of another height.
             cache.clear();
         }
         let source = BlockSource { store: batch.store(), cache: &cache, checkpoint: &checkpoint, is_free: false };

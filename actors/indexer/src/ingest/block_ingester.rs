@@ -25,7 +25,7 @@ use crate::{
 pub struct BlockIngester<'a> {
     pub node: NodeReader<'a>,
     pub store: &'a IndexStore,
-    /// What is known of the store's newest state.
+    /// The store's newest state, as far as it is known.
     pub cache: &'a RegistryCache,
     /// The newest block of the store.
     pub checkpoint: &'a Checkpoint,

@@ -1,4 +1,4 @@
-//! The newest state of entities, as the blocks of a transaction have read and changed it. What is known here is not read again.
+//! The newest state of entities, as the blocks of a transaction have read and changed it. An entity that is known here is not read again.
 
 use std::{
     collections::HashMap,
@@ -18,7 +18,7 @@ pub type EntityBody = Option<Arc<Value>>;
 /// An entity that a search has found, with its id.
 pub type FoundEntity = Option<(u64, Arc<Value>)>;
 
-/// What is known of the newest state. Valid as long as every change of the store is taken in.
+/// The newest state, as far as it is known. Valid as long as every change of the store is taken in.
 #[derive(Debug, Default)]
 pub struct RegistryCache(Mutex<KnownEntities>);
 

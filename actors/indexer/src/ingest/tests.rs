@@ -1,4 +1,4 @@
-//! Blocks of one transaction leave in the store, and show while it is open, what blocks of their own do.
+//! Blocks of one transaction leave the same rows in the store, and show the same while it is open, as blocks with a transaction each.
 
 use proptest::{collection::vec, option, prelude::*};
 use serde_json::{Value, json};
@@ -146,7 +146,7 @@ async fn compare(transactions: Vec<Vec<(BlockWrite, Vec<Question>)>>) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
     #[test]
-    fn blocks_of_one_transaction_leave_what_blocks_of_their_own_do(
+    fn blocks_of_one_transaction_leave_and_show_the_same_as_blocks_with_one_each(
         transactions in vec(vec((blocks(), vec(questions(), 0..4)), 1..8), 1..5),
     ) {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().expect("a runtime");

@@ -5,14 +5,12 @@ use std::{
     sync::Arc,
 };
 
+use futures::future::BoxFuture;
 use sqlx::{Any, AnyConnection, AnyPool, Row, pool::PoolConnection};
 use svc_store::{AnyDatabase, DatabaseSettings, Durability, StoreWriter, TableMigration};
 use tokio::sync::{Mutex, MutexGuard};
 
-use super::{
-    chain::block_transaction::{BlockTransaction, ReadScope},
-    error::IndexStoreError,
-};
+use super::{chain::entity_kind::EntityKind, error::IndexStoreError};
 
 pub(super) const MIGRATIONS: [TableMigration; 5] = [
     TableMigration { version: 1, name: "store", sql: include_str!("../../migrations/0001_store.sql") },
@@ -48,13 +46,32 @@ pub struct IndexStore {
 #[derive(Clone)]
 enum StoreSource {
     Pool(AnyPool),
-    Transaction(Arc<Mutex<BlockTransaction>>),
+    Transaction(Arc<Mutex<dyn OpenTransaction>>),
+}
+
+/// The rows that a read depends on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReadScope {
+    /// The versions of one entity.
+    Entity(EntityKind, u64),
+    /// All entities of a kind.
+    Kind(EntityKind),
+    /// The instants at which time alone changes entities.
+    Schedule,
+    /// Any rows.
+    All,
+}
+
+/// An open transaction, of which rows may wait.
+pub(super) trait OpenTransaction: DerefMut<Target = AnyConnection> + Send {
+    /// Gives the rows that wait to the database if a read depends on them.
+    fn flush_for(&mut self, scope: ReadScope) -> BoxFuture<'_, Result<(), IndexStoreError>>;
 }
 
 /// A connection of a store.
 pub(super) enum StoreConnection<'a> {
     Pooled(PoolConnection<Any>),
-    Transaction(MutexGuard<'a, BlockTransaction>),
+    Transaction(MutexGuard<'a, dyn OpenTransaction + 'static>),
 }
 
 impl Deref for StoreConnection<'_> {
@@ -93,8 +110,8 @@ impl IndexStore {
     }
 
     /// Returns the same store within an open transaction, whose changes it shows.
-    pub(super) fn within(&self, transaction: &Arc<Mutex<BlockTransaction>>) -> Self {
-        Self { source: StoreSource::Transaction(Arc::clone(transaction)), ..self.clone() }
+    pub(super) fn within(&self, transaction: Arc<Mutex<dyn OpenTransaction>>) -> Self {
+        Self { source: StoreSource::Transaction(transaction), ..self.clone() }
     }
 
     /// A connection to read with. Within a transaction there is only one.

@@ -16,7 +16,8 @@ mod trust;
 pub use chain::{
     activity::{EntityActivity, StoredActivity},
     block::{BlockWrite, Checkpoint, ScheduledChange},
-    entity::{DueEntity, EntityChange, EntityFilter, EntityKind, IdRange, StoredEntity},
+    entity::{DueEntity, EntityChange, EntityFilter, IdRange, StoredEntity},
+    entity_kind::EntityKind,
     event::{EventCursor, EventQuery, EventRoute, StoredEvent},
     stats::{Granularity, StatsBucket},
 };

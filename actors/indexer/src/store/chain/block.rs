@@ -7,9 +7,7 @@ use svc_wire::event_stream::IndexerEvent;
 use tokio::sync::Mutex;
 
 use super::{
-    activity::EntityActivity,
-    block_transaction::BlockTransaction,
-    entity::{EntityChange, EntityKind},
+    activity::EntityActivity, block_transaction::BlockTransaction, entity::EntityChange, entity_kind::EntityKind,
 };
 use crate::{
     derive::stats::StatsDeltas,
@@ -108,7 +106,8 @@ impl IndexStore {
         let mut transaction = self.writer.begin().await?;
         let checkpoint = read_checkpoint(&mut transaction).await?;
         let transaction = Arc::new(Mutex::new(BlockTransaction::new(transaction)));
-        Ok(BlockBatch { store: self.within(&transaction), transaction, checkpoint })
+        let store = self.within(Arc::<Mutex<BlockTransaction>>::clone(&transaction));
+        Ok(BlockBatch { store, transaction, checkpoint })
     }
 
     /// Returns the texts that a statement selects, in order.

@@ -3,13 +3,13 @@
 
 use std::ops::{Deref, DerefMut};
 
+use futures::{FutureExt, future::BoxFuture};
 use sqlx::{Any, AnyConnection};
 use svc_store::StoreTransaction;
 
 use super::{
     activity::ActivityRows,
     block::{BlockWrite, ScheduledChange},
-    entity::EntityKind,
     entity_write::EntityRows,
     event::EventRows,
     stats::MeasureRows,
@@ -17,21 +17,12 @@ use super::{
 use crate::store::{
     columns::{time_to_column, to_column},
     error::IndexStoreError,
+    index_store::{OpenTransaction, ReadScope},
     row_insert::RowInsert,
 };
 
-/// The rows that a read depends on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) enum ReadScope {
-    /// The versions of one entity.
-    Entity(EntityKind, u64),
-    /// All entities of a kind.
-    Kind(EntityKind),
-    /// The instants at which time alone changes entities.
-    Schedule,
-    /// Any rows.
-    All,
-}
+/// Changes, events and actions that wait at most: their memory is bounded, and the time of the transaction includes their statements.
+const MAX_WAITING: usize = if cfg!(test) { 12 } else { 1_024 };
 
 /// A transaction with the rows that wait.
 pub(in crate::store) struct BlockTransaction {
@@ -42,6 +33,7 @@ pub(in crate::store) struct BlockTransaction {
     activity: ActivityRows,
     measures: MeasureRows,
     blocks: RowInsert<2>,
+    waiting: usize,
 }
 
 impl Deref for BlockTransaction {
@@ -58,6 +50,18 @@ impl DerefMut for BlockTransaction {
     }
 }
 
+impl OpenTransaction for BlockTransaction {
+    fn flush_for(&mut self, scope: ReadScope) -> BoxFuture<'_, Result<(), IndexStoreError>> {
+        let is_concerned = match scope {
+            ReadScope::Entity(kind, id) => self.entities.has_entity(kind, id),
+            ReadScope::Kind(kind) => self.entities.has_kind(kind),
+            ReadScope::Schedule => !self.schedule.is_empty(),
+            ReadScope::All => true,
+        };
+        async move { if is_concerned { self.flush().await } else { Ok(()) } }.boxed()
+    }
+}
+
 impl BlockTransaction {
     pub fn new(transaction: StoreTransaction<Any>) -> Self {
         Self {
@@ -68,6 +72,7 @@ impl BlockTransaction {
             activity: ActivityRows::new(),
             measures: MeasureRows::new(),
             blocks: RowInsert::new("block (height, time)"),
+            waiting: 0,
         }
     }
 
@@ -84,21 +89,12 @@ impl BlockTransaction {
         self.activity.write(connection, at, &block.activity).await?;
         self.measures.write(connection, at, &block.deltas).await?;
         self.blocks.push([to_column(block.height).into(), time_to_column(block.time).into()]);
-        Ok(())
-    }
-
-    /// Gives the rows to the database if a read depends on them.
-    pub async fn flush_for(&mut self, scope: ReadScope) -> Result<(), IndexStoreError> {
-        let is_concerned = match scope {
-            ReadScope::Entity(kind, id) => self.entities.has_entity(kind, id),
-            ReadScope::Kind(kind) => self.entities.has_kind(kind),
-            ReadScope::Schedule => !self.schedule.is_empty(),
-            ReadScope::All => true,
-        };
-        if is_concerned { self.flush().await } else { Ok(()) }
+        self.waiting += 1 + block.changes.len() + block.events.len() + block.activity.len();
+        if self.waiting > MAX_WAITING { self.flush().await } else { Ok(()) }
     }
 
     async fn flush(&mut self) -> Result<(), IndexStoreError> {
+        self.waiting = 0;
         let connection = &mut *self.transaction;
         self.entities.flush(connection).await?;
         self.schedule.execute(connection).await?;

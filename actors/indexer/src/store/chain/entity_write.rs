@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use sqlx::{AnyConnection, AssertSqlSafe, Row};
 
-use super::entity::{EntityChange, EntityKind, NEWEST_VERSION};
+use super::{
+    entity::{EntityChange, NEWEST_VERSION},
+    entity_kind::EntityKind,
+};
 use crate::store::{
     columns::{from_column, index_key, to_column},
     error::IndexStoreError,

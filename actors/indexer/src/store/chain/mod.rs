@@ -4,6 +4,7 @@ pub mod activity;
 pub mod block;
 pub mod block_transaction;
 pub mod entity;
+pub mod entity_kind;
 pub mod entity_write;
 pub mod event;
 pub mod stats;

@@ -8,7 +8,7 @@ use sqlx::Row;
 use crate::{
     derive::stats::StatsScope,
     store::{
-        chain::entity::{EntityFilter, EntityKind},
+        chain::{entity::EntityFilter, entity_kind::EntityKind},
         columns::{from_column, to_column},
         error::IndexStoreError,
         index_store::IndexStore,

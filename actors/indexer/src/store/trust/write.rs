@@ -8,7 +8,8 @@ use svc_wire::trust_stream::RecordedDidChange;
 
 use crate::store::{
     chain::{
-        entity::{EntityChange, EntityKind},
+        entity::EntityChange,
+        entity_kind::EntityKind,
         entity_write::{EntityRows, next_entity_id},
     },
     columns::{from_column, index_key, to_column},
