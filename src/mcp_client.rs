@@ -17,6 +17,7 @@ use rmcp::{
     },
 };
 use serde_json::{Map, Value, json};
+use svc_net::client_tls::http_client_builder;
 use tokio::sync::mpsc;
 
 /// Resumptions of a lost stream, after a backoff of one second, two, four and so on.
@@ -181,7 +182,7 @@ fn http_client(url: &str) -> anyhow::Result<reqwest::Client> {
         None => false,
     };
     // A reused connection whose last answer was not read to its end costs a delayed acknowledgement.
-    let builder = reqwest::Client::builder().pool_max_idle_per_host(0).redirect(reqwest::redirect::Policy::none());
+    let builder = http_client_builder().pool_max_idle_per_host(0).redirect(reqwest::redirect::Policy::none());
     let builder = if is_own_machine { builder.no_proxy() } else { builder };
     builder.build().map_err(|error| anyhow!("no HTTP client: {}", root_cause(&error)))
 }

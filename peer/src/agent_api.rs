@@ -4,6 +4,7 @@ use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
 use reqwest::{Method, Response};
 use serde_json::Value;
+use svc_net::client_tls::http_client_builder;
 use svc_otel::trace;
 use tracing::Span;
 use url::Url;
@@ -112,7 +113,7 @@ impl AgentApi {
     /// When the HTTP client cannot be built.
     pub fn new(address: AgentAddress, settings: &'static str) -> Result<Self, reqwest::Error> {
         // A redirect could lead the request of a trusted caller elsewhere.
-        let builder = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
+        let builder = http_client_builder().no_proxy().redirect(reqwest::redirect::Policy::none());
         let builder = builder.connect_timeout(CONNECT_TIMEOUT);
         let builder = match &address {
             AgentAddress::Socket(path) => builder.unix_socket(path.as_path()),

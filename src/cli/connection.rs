@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
+use svc_net::client_tls::http_client_builder;
 use svc_wire::secret::SecretString;
 use tokio::sync::mpsc;
 
@@ -49,7 +50,7 @@ impl ClientArgs {
 
 /// A client for the routes beside MCP. No proxy stands before the server.
 pub(super) fn http_client() -> anyhow::Result<reqwest::Client> {
-    let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
+    let client = http_client_builder().no_proxy().redirect(reqwest::redirect::Policy::none());
     Ok(client.timeout(Duration::from_secs(30)).build()?)
 }
 

@@ -5,7 +5,7 @@ use std::{net::SocketAddr, time::Duration};
 use anyhow::Context;
 use svc_devnet::{Devnet, node::Node};
 use svc_indexer::{Indexer, IndexerConfig, TrustConfig};
-use svc_net::host_policy::HostPolicy;
+use svc_net::{client_tls::http_client_builder, host_policy::HostPolicy};
 
 use super::{config::LocalNetworkConfig, isolated_runtime::IsolatedRuntime};
 use crate::{
@@ -118,9 +118,9 @@ impl LocalIndexer {
 async fn wait_until_indexed(devnet: &Devnet, indexer: SocketAddr) -> anyhow::Result<()> {
     let wanted = *devnet.node.watch_heights().borrow();
     let url = format!("http://{indexer}/v4/indexer/status");
-    let mut heights = devnet.node.watch_heights();
+    let (client, mut heights) = (http_client_builder().no_proxy().build()?, devnet.node.watch_heights());
     loop {
-        let status: serde_json::Value = reqwest::get(&url).await?.json().await?;
+        let status: serde_json::Value = client.get(&url).send().await?.json().await?;
         let is_judged = status["trust"]["block_height"].as_u64().is_some_and(|height| height >= wanted);
         if is_judged && status["trust"]["dids_to_judge"] == 0 {
             return Ok(());

@@ -8,6 +8,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use url::{Host, Url};
 
+use crate::client_tls::http_client_builder;
+
 /// Hosts that untrusted URLs may lead to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HostPolicy {
@@ -98,7 +100,7 @@ impl HostPolicy {
 
     /// Returns a client builder that resolves names under this policy and follows no redirect.
     pub(crate) fn client_builder(self) -> reqwest::ClientBuilder {
-        let builder = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).no_proxy();
+        let builder = http_client_builder().redirect(reqwest::redirect::Policy::none()).no_proxy();
         match self {
             Self::AllowPrivate => builder.dns_resolver(std::sync::Arc::new(AnyResolver)),
             Self::PublicOnly => builder.dns_resolver(std::sync::Arc::new(PublicDnsResolver)),

@@ -8,6 +8,8 @@
 //! body within limits of time, size and memory, [`json_memory`] estimates the memory of JSON, `did`, a feature, resolves DID
 //! Documents, and `evidence`, another one, fetches those that an evaluation of trust needs.
 //!
+//! [`client_tls`] begins every HTTP client.
+//!
 //! [`didcomm`] carries messages of DIDComm in and out.
 //!
 //! [`listener`] is the HTTP listener of all front ends: it bounds connections, heads, bodies and time.
@@ -44,6 +46,7 @@
 //! # }
 //! ```
 
+pub mod client_tls;
 #[cfg(feature = "did")]
 pub mod did;
 pub mod didcomm;

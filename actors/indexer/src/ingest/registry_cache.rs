@@ -26,7 +26,6 @@ pub struct RegistryCache(Mutex<KnownEntities>);
 struct KnownEntities {
     by_id: HashMap<(EntityKind, u64), EntityBody>,
     searches: HashMap<EntityKind, HashMap<EntityFilter, FoundEntity>>,
-    search_count: usize,
 }
 
 impl RegistryCache {
@@ -61,9 +60,7 @@ impl RegistryCache {
             return Ok(known.clone());
         }
         let found = store.find_entity(kind, &filter, height).await?.map(|found| (found.id, Arc::new(found.body)));
-        let mut known = self.known();
-        known.search_count += 1;
-        known.searches.entry(kind).or_default().insert(filter, found.clone());
+        self.known().searches.entry(kind).or_default().insert(filter, found.clone());
         Ok(found)
     }
 
@@ -78,7 +75,8 @@ impl RegistryCache {
         for change in changes {
             known.apply(change);
         }
-        if known.by_id.len() + known.search_count > MAX_KEPT {
+        let searches: usize = known.searches.values().map(HashMap::len).sum();
+        if known.by_id.len() + searches > MAX_KEPT {
             *known = KnownEntities::default();
         }
     }
