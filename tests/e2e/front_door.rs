@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     harness::{TEST_TIMEOUT, TestNetwork, call_tool, network_config, start_network},
-    secrets::{ServerChild, spawn_server},
+    secrets::{SERVER_PROGRAM, ServerChild, spawn_server},
 };
 
 /// Addresses of the attackers, beside that of the clients.
@@ -262,4 +262,20 @@ async fn metrics_have_an_address_of_their_own_and_every_client_speaks_tls() {
     let request = client.post(format!("{origin}/mcp")).bearer_auth(server.token()).json(&message);
     let opened = request.header("accept", "application/json, text/event-stream").send().await.expect("an answer");
     assert_eq!(opened.status(), 200);
+    // A command trusts the certificates of the machine, and no others.
+    let stranger = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+    let stranger = write("stranger.pem", stranger.cert.pem());
+    let call = async |certificates: &str| {
+        let output = tokio::process::Command::new(SERVER_PROGRAM)
+            .args(["call", "svc.wallet.getStatus", "--url", &format!("{origin}/mcp")])
+            .env_remove("SSL_CERT_DIR")
+            .envs([("SSL_CERT_FILE", certificates), ("MCP_BEARER_TOKEN", server.token())])
+            .output();
+        let output = output.await.expect("it runs");
+        (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+    };
+    let (is_answered, text) = call(&certificate).await;
+    assert!(is_answered, "{text}");
+    let (is_answered, text) = call(&stranger).await;
+    assert!(!is_answered && text.to_lowercase().contains("certificate"), "{text}");
 }
