@@ -242,7 +242,7 @@ async fn metrics_have_an_address_of_their_own_and_every_client_speaks_tls() {
     let (certificate, key) = (write("cert.pem", made.cert.pem()), write("key.pem", made.signing_key.serialize_pem()));
     let metrics = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").to_string();
     let (rpc, indexer) = (world.network.devnet.node.origin(), world.network.indexer_origin());
-    let bind = metrics.clone();
+    let (bind, trusted) = (metrics.clone(), certificate.clone());
     let served = tokio::task::spawn_blocking(move || {
         let settings = [("SVC_TLS_CERT", &*certificate), ("SVC_TLS_KEY", &key), ("SVC_METRICS_BIND", &bind)];
         spawn_server(&rpc, &indexer, &settings)
@@ -274,7 +274,7 @@ async fn metrics_have_an_address_of_their_own_and_every_client_speaks_tls() {
         let output = output.await.expect("it runs");
         (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
     };
-    let (is_answered, text) = call(&certificate).await;
+    let (is_answered, text) = call(&trusted).await;
     assert!(is_answered, "{text}");
     let (is_answered, text) = call(&stranger).await;
     assert!(!is_answered && text.to_lowercase().contains("certificate"), "{text}");
