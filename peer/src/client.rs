@@ -251,7 +251,9 @@ pub fn agent_failed(step: PeerStep, error: AgentApiError) -> PeerError {
             PeerFailure::Unreachable,
             "try again later; an endpoint that needs no material can be called with --no-session",
         ),
-        ("PEER_UNANSWERED", _) => (PeerFailure::Unreachable, "try again; the same answer is given to the same request"),
+        ("PEER_UNANSWERED", _) => {
+            (PeerFailure::Unreachable, "the peer may be slow, or not see this agent as trusted: try again in a minute")
+        }
         ("UNKNOWN_ID", 404) if step == PeerStep::Request => {
             (PeerFailure::Usage, "`svc peer trust DID` lists the endpoints")
         }

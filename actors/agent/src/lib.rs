@@ -40,7 +40,7 @@ mod trust_watch;
 mod watcher;
 
 pub use access::{AccessSettings, AccessTerms, TermsFileError};
-pub use access_granter::{AccessGranterHandle, RevokedSelection};
+pub use access_granter::AccessGranterHandle;
 pub use boot::{Agent, AgentBootError, AgentConfig, EventsConfig, OtherPublicLog};
 pub use chain_link::{ChainAccess, ChainConfig, ChainError, ChainLinkHandle, ChainLinkState, OlderStore};
 pub use courier::{CourierConfig, CourierHandle, InvalidWebhookSecret, WebhookSecrets};

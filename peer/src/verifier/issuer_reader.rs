@@ -58,6 +58,8 @@ pub(super) struct IssuerEvidence {
     pub document: Arc<Value>,
     /// The grants that it has revoked.
     pub revoked: Arc<RevocationList>,
+    /// Age of that list when it was read, as far as clocks tell.
+    list_age: Duration,
 }
 
 /// Reads and keeps the evidence of one issuer.
@@ -136,8 +138,10 @@ impl IssuerReader {
         kept.tried_at = Some(Instant::now());
         match read {
             Ok(evidence) => {
+                // A list that was old already is not asked for again at once.
+                kept.tried_at = (evidence.list_age > Duration::ZERO).then(Instant::now);
                 kept.evidence = Some((evidence, Instant::now()));
-                kept.tried_at = None;
+                kept.problem = "its list of revoked grants is older than two minutes".to_owned();
             }
             Err(problem) => {
                 tracing::warn!(
@@ -167,10 +171,12 @@ impl IssuerReader {
         let list = self.json(&conditions.revocation_list, &LIST_LIMITS).await?;
         let list =
             RevocationList::read(&list, issuer).ok_or("its list of revoked grants is of another issuer or form")?;
-        if list.generated_at < now - LIST_MAX_AGE_SECONDS - CLOCK_SKEW {
+        // A host between may have kept the list for a while.
+        let list_age = Duration::from_secs((now - CLOCK_SKEW).saturating_sub(list.generated_at).max(0).unsigned_abs());
+        if list_age > MAX_AGE {
             return Err("its list of revoked grants is older than two minutes".to_owned());
         }
-        Ok(IssuerEvidence { document, revoked: Arc::new(list) })
+        Ok(IssuerEvidence { document, revoked: Arc::new(list), list_age })
     }
 
     async fn json(&self, url: &str, limits: &FetchLimits) -> Result<Value, String> {
@@ -187,7 +193,7 @@ impl KeptEvidence {
     fn usable(&self) -> Option<(IssuerEvidence, Duration)> {
         let (evidence, read_at) = self.evidence.as_ref()?;
         let age = read_at.elapsed();
-        (age < MAX_AGE).then(|| (evidence.clone(), age))
+        (evidence.list_age + age < MAX_AGE).then(|| (evidence.clone(), age))
     }
 
     fn may_try(&self) -> bool {

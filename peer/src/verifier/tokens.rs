@@ -59,7 +59,7 @@ impl TokenVerifier {
         {
             evidence = newer;
         }
-        let IssuerEvidence { document, revoked } = evidence;
+        let IssuerEvidence { document, revoked, .. } = evidence;
         let rules = AccessRules { issuer: &self.issuer, audience: &self.audience, knows_scope: &knows_scope };
         Ok(token.verify(&rules, &document, &revoked, now)?)
     }

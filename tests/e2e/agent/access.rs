@@ -105,6 +105,20 @@ impl AccessWorld {
         self.world.agent(1).peers().request_access(request).await
     }
 
+    /// Asks until the grant is another one, since the notice of the end of the last has come.
+    async fn await_another_than(&self, ended: &PeerGrant) -> Box<PeerGrant> {
+        let next = async {
+            loop {
+                let next = self.ask("mcp").await.expect("granted");
+                if next.id != ended.id {
+                    return next;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::time::timeout(TEST_TIMEOUT, next).await.expect("the notice arrives")
+    }
+
     /// Asks in the place of a material that the endpoint has refused.
     pub(super) async fn ask_again(&self, fragment: &str, refused: &PeerGrant) -> Result<Box<PeerGrant>, Refusal> {
         let (endpoint, replaces) = (self.endpoint(fragment), Some(refused.id.clone()));
@@ -337,16 +351,7 @@ async fn a_grant_ends_by_hand_with_its_entry_with_its_url_and_with_stricter_cond
     assert_eq!(access.verify(token_of(&granted), URL).await, Err(AccessRejection::Revoked), "at once");
     assert_eq!(owner.revoke(&id, "again").await.expect_err("once").code, RefusalCode::InvalidState);
     // The notice reaches the asker: it asks for another one.
-    let next = async {
-        loop {
-            let next = access.ask("mcp").await.expect("granted");
-            if next.id != granted.id {
-                return next;
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    };
-    let next = tokio::time::timeout(TEST_TIMEOUT, next).await.expect("the notice arrives");
+    let next = access.await_another_than(&granted).await;
     // Another URL.
     let id = access.verify(token_of(&next), URL).await.expect("valid").id;
     let keeper = access.world.agent(0).keeper();
@@ -381,6 +386,11 @@ async fn keys_of_tokens_turn_and_a_void_ends_every_token() {
     let keys = access.public_file("endpoint-access-jwks.json").await;
     assert_eq!(keys["keys"].as_array().map(Vec::len), Some(2));
     owner.void().await.expect("void");
+    let filter = AccessGrantFilter { state: Some(GrantState::Revoked), ..AccessGrantFilter::default() };
+    let revoked = owner.grants(&filter, None, 10).await.expect("read");
+    assert!(revoked.len() == 1 && revoked[0].reason.as_deref() == Some("every token of before is void"), "{revoked:?}");
+    // The notice reaches the asker: it asks for another one.
+    access.await_another_than(&granted).await;
     assert_eq!(access.verify(token_of(&granted), URL).await, Err(AccessRejection::Void));
     let next = access.ask_again("mcp", &granted).await.expect("granted");
     assert!(access.verify(token_of(&next), URL).await.is_ok(), "a token behind the void is valid");

@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     net::SocketAddr,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use axum::{
@@ -26,7 +27,10 @@ use super::{
     take_port,
     two_agents::{TwoAgents, ValidatorPlace},
 };
-use crate::e2e::secrets::{ServerChild, spawn_server};
+use crate::e2e::{
+    harness::TEST_TIMEOUT,
+    secrets::{ServerChild, spawn_server},
+};
 
 #[path = "../../../examples/peer/website.rs"]
 mod website;
@@ -280,15 +284,26 @@ async fn a_peer_that_a_flow_has_made_trusted_calls_each_kind_of_endpoint() {
     // A token is for one endpoint, and ends.
     let token = world.token_for("read").await;
     let verifier = |audience: &str| TokenVerifier::new(&world.owner, audience, HostPolicy::AllowPrivate).expect("one");
-    let verify = async |audience: &str, at: i64| {
-        let token = AccessToken::read(&token).expect("readable");
+    let verify_token = async |token: &str, audience: &str, at: i64| {
+        let token = AccessToken::read(token).expect("readable");
         verifier(audience).verify(&token, &|_| true, at).await
     };
+    let verify = async |audience: &str, at: i64| verify_token(&token, audience, at).await;
     let page = format!("{pages}/read");
     assert_eq!(verify(&page, now()).await.expect("valid").subject, caller_did);
     let invalid = |reason| Err(TokenRejection::Invalid(reason));
     assert_eq!(verify(&tools.url, now()).await, invalid(AccessRejection::Audience));
     assert_eq!(verify(&page, now() + 95).await, invalid(AccessRejection::Time), "a minute and the leeway later");
+
+    // Each endpoint refuses the token of the other.
+    let client = reqwest::Client::new();
+    let swapped = [
+        client.get(&page).bearer_auth(world.token_for("mcp").await),
+        client.post(&tools.url).bearer_auth(&token).json(&json!({})),
+    ];
+    for request in swapped {
+        assert_eq!(request.send().await.expect("an answer").status(), 401);
+    }
 
     // Revoked grants are replaced by the next call; those of a peer that has lost its trust are not.
     let (is_ok, revoked) = owner_home.run(&["access", "revoke", "--all"]).await;
@@ -299,6 +314,7 @@ async fn a_peer_that_a_flow_has_made_trusted_calls_each_kind_of_endpoint() {
     let schema = world.agents.world.id_of("service.schema");
     let rows = listed["participants"].as_array().expect("a list");
     let holder = rows.iter().find(|one| one["schema_id"] == schema).expect("a holder")["id"].clone();
+    let last = world.token_for("mcp").await;
     world.agents.world.call_ok("svc.ledger.pp.revokeParticipant", json!({"id": holder})).await;
     world.agents.world.await_verdict_on(&caller_did, |verdict| verdict["trusted"] == false).await;
     // An untrusted peer gets one answer a minute, so that the first denial counts.
@@ -310,6 +326,13 @@ async fn a_peer_that_a_flow_has_made_trusted_calls_each_kind_of_endpoint() {
     };
     denied.failed(5, "`svc agent init`");
     owner_home.peer(&["trust", &caller_did]).await.failed(3, "is not trusted");
+    // Its grant ends with its trust, before the token does by itself.
+    let ended = async {
+        while verify_token(&last, &tools.url, now()).await != invalid(AccessRejection::Revoked) {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(TEST_TIMEOUT, ended).await.expect("the grant is revoked");
     let (code, log) = tokio::task::spawn_blocking(move || tools.terminate()).await.expect("joins");
     assert_eq!(code, Some(0));
     assert!(!log.contains(&token), "no log has a token");

@@ -95,15 +95,8 @@ const MAILBOX: usize = 1_024;
 const DECISION_TIME: Duration = Duration::from_secs(5);
 /// Grants of one page of a selection that is revoked.
 const PAGE: usize = 500;
-
-/// The grants that an operator takes back.
-#[derive(Debug, Clone, Default)]
-pub struct RevokedSelection {
-    /// DID of the peer.
-    pub peer: Option<String>,
-    /// DID URL of the entry.
-    pub endpoint: Option<String>,
-}
+/// The reason for which a grant ends when every token of before becomes void.
+const VOID: &str = "every token of before is void";
 
 /// The address of the granter.
 #[derive(Clone)]
@@ -181,30 +174,27 @@ impl AccessGranterHandle {
         })
     }
 
-    /// Takes every valid grant of a selection back. Returns their number.
-    pub async fn revoke_all(&self, selection: &RevokedSelection, reason: &str) -> Result<usize, Refusal> {
-        let RevokedSelection { peer, endpoint } = selection.clone();
-        let filter = AccessGrantFilter { peer, endpoint, state: Some(GrantState::Active) };
-        let (mut count, mut after): (usize, Option<String>) = (0, None);
-        loop {
-            let page = self.grants(&filter, after.as_deref(), PAGE).await?;
-            let Some(last) = page.last() else { return Ok(count) };
-            after = Some(last.id.clone());
-            let ids: Vec<String> = page.into_iter().map(|grant| grant.id).collect();
-            count += self.revoke_ids(&ids, reason).await.map_err(|error| store_failed(&error))?.len();
-        }
-    }
-
     async fn revoke_ids(&self, ids: &[String], reason: &str) -> Result<Vec<StoredGrant>, AgentStoreError> {
         self.parts.revoke(&self.list, ids, reason).await
     }
 
-    /// Makes every token of before void. Returns when that is durable.
+    /// Makes every token of before void, and takes their grants back. Returns when that is durable.
     pub async fn void(&self) -> Result<(), Refusal> {
         let voided = self.parts.store.void_access_tokens(wall_clock::now().seconds).await;
         self.parts.guard.note_write(voided.is_ok());
         self.list.forget().await;
-        voided.map_err(|error| store_failed(&error))
+        let valid_from = voided.map_err(|error| store_failed(&error))?;
+        // No token is valid any more. If this fails, the sweep takes the other grants back.
+        let filter = AccessGrantFilter { state: Some(GrantState::Active), ..AccessGrantFilter::default() };
+        let mut after: Option<String> = None;
+        loop {
+            let page = self.grants(&filter, after.as_deref(), PAGE).await?;
+            let Some(last) = page.last() else { return Ok(()) };
+            after = Some(last.id.clone());
+            let of_before = page.into_iter().filter(|grant| grant.issued_at < valid_from);
+            let ids: Vec<String> = of_before.map(|grant| grant.id).collect();
+            self.revoke_ids(&ids, VOID).await.map_err(|error| store_failed(&error))?;
+        }
     }
 
     /// Publishes another key of tokens, which is used a minute later. Returns the id of its verification method.

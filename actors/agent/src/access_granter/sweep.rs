@@ -4,7 +4,7 @@ use futures::{StreamExt, stream};
 use svc_kit::wall_clock;
 use svc_otel::metrics;
 
-use super::{GranterParts, revoked_list::RevokedListCache};
+use super::{GranterParts, VOID, revoked_list::RevokedListCache};
 use crate::store::{AccessGrantFilter, AgentStoreError, GrantState, StoredGrant};
 
 /// Time from which a key is used that no resolver is known to have.
@@ -61,6 +61,7 @@ pub(super) async fn use_published_keys(parts: &GranterParts) -> Result<(), Agent
 
 async fn end_grants(parts: &GranterParts, list: &RevokedListCache) -> Result<(), AgentStoreError> {
     let filter = AccessGrantFilter { state: Some(GrantState::Active), ..AccessGrantFilter::default() };
+    let valid_from = parts.store.tokens_valid_from().await?;
     let (mut after, mut active): (Option<String>, u64) = (None, 0);
     loop {
         let now = wall_clock::now().seconds;
@@ -68,7 +69,7 @@ async fn end_grants(parts: &GranterParts, list: &RevokedListCache) -> Result<(),
         let Some(last) = page.last() else { break };
         after = Some(last.id.clone());
         active += page.len() as u64;
-        let judged = stream::iter(page).map(|grant| async { (end_reason(parts, &grant).await, grant) });
+        let judged = stream::iter(page).map(|grant| async { (end_reason(parts, valid_from, &grant).await, grant) });
         let judged: Vec<(Option<&'static str>, StoredGrant)> =
             judged.buffer_unordered(VERDICTS_AT_ONCE).collect().await;
         for (reason, grant) in judged {
@@ -81,7 +82,11 @@ async fn end_grants(parts: &GranterParts, list: &RevokedListCache) -> Result<(),
 }
 
 /// The reason for which a valid grant ends.
-async fn end_reason(parts: &GranterParts, grant: &StoredGrant) -> Option<&'static str> {
+async fn end_reason(parts: &GranterParts, valid_from: i64, grant: &StoredGrant) -> Option<&'static str> {
+    // A store that was recovered, or a void that has failed halfway.
+    if grant.issued_at < valid_from {
+        return Some(VOID);
+    }
     if let Some(reason) = parts.owner.outdated(grant) {
         return Some(reason);
     }

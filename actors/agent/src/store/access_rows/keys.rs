@@ -19,14 +19,11 @@ pub struct AccessKeyTime {
     pub used_from: i64,
 }
 
-/// Makes every token void that was issued until a time, in seconds since the epoch.
+/// Makes every token void that was issued until a time, in seconds since the epoch. The granter takes their grants back.
 pub(in crate::store) async fn void_tokens(connection: &mut AnyConnection, now: i64) -> Result<(), sqlx::Error> {
     // A token of this very second may be older than the call.
     let sql = "UPDATE access_validity SET valid_from = $1 WHERE valid_from < $1";
     sqlx::query(sql).bind(now + 1).execute(&mut *connection).await?;
-    let sql = "UPDATE access_grant SET revoked_at = $1, reason = 'every token of before is void' \
-               WHERE revoked_at IS NULL AND expires_at > $1";
-    sqlx::query(sql).bind(now).execute(&mut *connection).await?;
     Ok(())
 }
 
@@ -88,17 +85,23 @@ impl AgentStore {
         Ok(transaction.commit().await?)
     }
 
-    /// Makes every token void that was issued until now, and ends their grants.
-    pub(crate) async fn void_access_tokens(&self, now: i64) -> Result<(), AgentStoreError> {
+    /// Makes every token void that was issued until now. Returns the time from which tokens are valid.
+    pub(crate) async fn void_access_tokens(&self, now: i64) -> Result<i64, AgentStoreError> {
         let mut transaction = self.begin().await?;
         void_tokens(&mut transaction, now).await?;
-        Ok(transaction.commit().await?)
+        transaction.commit().await?;
+        self.tokens_valid_from().await
+    }
+
+    /// Returns the time from which tokens are valid, in seconds since the epoch.
+    pub(crate) async fn tokens_valid_from(&self) -> Result<i64, AgentStoreError> {
+        let sql = "SELECT valid_from FROM access_validity WHERE one = 1";
+        Ok(sqlx::query_scalar(sql).fetch_one(self.reader()).await?)
     }
 
     /// Returns the list of revoked grants at a time, in seconds since the epoch.
     pub(crate) async fn revocation_list(&self, did: &str, now: i64) -> Result<RevocationList, AgentStoreError> {
-        let sql = "SELECT valid_from FROM access_validity WHERE one = 1";
-        let valid_from: i64 = sqlx::query_scalar(sql).fetch_one(self.reader()).await?;
+        let valid_from = self.tokens_valid_from().await?;
         let sql = "SELECT id, expires_at FROM access_grant WHERE expires_at > $1 AND revoked_at IS NOT NULL";
         // Those that ended a minute ago are still listed: clocks differ.
         let rows = sqlx::query(sql).bind(now - 60).fetch_all(self.reader()).await?;

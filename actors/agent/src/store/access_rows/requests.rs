@@ -107,9 +107,11 @@ async fn grant(
     let row = query.fetch_optional(&mut *connection).await?;
     let known = row.as_ref().map(StoredGrant::read).transpose()?;
     let counts = counts(connection, (peer, &request.endpoint), offered.limits, now).await?;
+    let sql = "SELECT valid_from FROM access_validity WHERE one = 1";
+    let valid_from: i64 = sqlx::query_scalar(sql).fetch_one(&mut *connection).await?;
     let shown = known.as_ref().map(|known| KnownGrant {
         endpoint: known.endpoint.clone(),
-        is_active: known.revoked_at.is_none() && known.expires_at > now,
+        is_active: known.revoked_at.is_none() && known.expires_at > now && known.issued_at >= valid_from,
     });
     let is_known = match judge_row(request, shown.as_ref(), counts, offered.limits) {
         Ok(is_known) => is_known,
@@ -118,8 +120,6 @@ async fn grant(
     if let (true, Some(known)) = (is_known, known) {
         return Ok(Ok((known, false)));
     }
-    let sql = "SELECT valid_from FROM access_validity WHERE one = 1";
-    let valid_from: i64 = sqlx::query_scalar(sql).fetch_one(connection).await?;
     // A token of the second in which all others became void is none of them.
     let issued_at = now.max(valid_from);
     let GrantTerms { url, scopes, material, seconds } = offered.terms.clone();

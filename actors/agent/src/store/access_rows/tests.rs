@@ -160,12 +160,13 @@ async fn a_revocation_is_in_the_list_with_its_notice_and_happens_once() {
 async fn a_void_ends_every_token_of_before_and_none_behind_it() {
     on_both(|store| async move {
         ask(&store, "1", request(1, "mcp"), offered(5, 10), 0).await;
-        store.void_access_tokens(SECONDS).await.expect("stored");
+        let valid_from = store.void_access_tokens(SECONDS).await.expect("stored");
+        assert_eq!(ask(&store, "1 again", request(1, "mcp"), offered(5, 10), 0).await, Some("invalid_request"));
         ask(&store, "2", request(2, "mcp"), offered(5, 10), 0).await;
         let list = store.revocation_list(OURS, SECONDS).await.expect("read");
         let stored = grants(&store, None, 0).await;
         let [before, behind] = stored.as_slice() else { panic!("{stored:?}") };
-        assert!(before.issued_at < list.valid_from && before.state(SECONDS) == GrantState::Revoked);
+        assert!(before.issued_at < list.valid_from && list.valid_from == valid_from);
         assert!(behind.issued_at >= list.valid_from && behind.state(SECONDS) == GrantState::Active);
         assert_eq!(ask(&store, "3", request(1, "mcp"), offered(5, 10), 1).await, Some("invalid_request"));
     })
