@@ -159,8 +159,8 @@ pub(super) struct Invitation {
 pub(super) struct NewBasicMessage {
     /// The connection.
     connection_id: String,
-    /// 1 to 65,536 bytes of UTF-8.
-    #[schema(min_length = 1, max_length = 65536)]
+    /// 1 to 65,536 bytes of UTF-8, without the character U+0000.
+    #[schema(min_length = 1, max_length = 65536, pattern = r"^[^\x00]+$")]
     content: String,
 }
 
@@ -234,7 +234,7 @@ pub(super) struct CredentialExchange {
 #[serde(deny_unknown_fields)]
 pub(super) struct Decline {
     /// For people at the peer.
-    #[schema(nullable = false, max_length = 1024)]
+    #[schema(nullable = false, max_length = 1024, pattern = r"^[^\x00]*$")]
     reason: Option<String>,
 }
 
