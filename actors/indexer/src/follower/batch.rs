@@ -68,10 +68,6 @@ async fn write_batch(
             break;
         }
         let checkpoint = batch.checkpoint().clone();
-        if checkpoint.height + 1 != fetched.facts.height {
-            // Another process has written blocks, so that the cache is of another height.
-            cache.clear();
-        }
         let source = BlockSource { store: batch.store(), cache: &cache, checkpoint: &checkpoint, is_free: false };
         let block = match gather_block(args, &due, source, fetched).await {
             Ok(block) => block,
@@ -82,8 +78,12 @@ async fn write_batch(
                 break;
             }
         };
-        batch.write(&block).await?;
-        cache.apply(&block.changes);
+        if batch.write(&block).await? {
+            cache.apply(&block.changes);
+        } else {
+            // Another process has written it, so that the cache is of another height.
+            cache.clear();
+        }
         if due.is_reached(block.time) {
             due = DueClock::read(batch.store(), batch.checkpoint()).await?;
         } else {

@@ -1,7 +1,7 @@
 //! The index store: all versions of all entities, their activity, events with their routes, statistics, blocks,
 //! verdicts, and the two checkpoints.
 //!
-//! A block is one database transaction, and so is a round of verdicts. The SQL is the common subset of SQLite and
+//! Blocks are whole in a database transaction, one or several, and so is a round of verdicts. The SQL is the common subset of SQLite and
 //! PostgreSQL.
 
 mod chain;

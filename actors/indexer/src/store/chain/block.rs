@@ -147,14 +147,14 @@ impl BlockBatch {
     }
 
     /// Writes a block. A block that is already stored is left unchanged, so a writer that does not know whether its last attempt
-    /// was committed can repeat it.
-    pub async fn write(&mut self, block: &BlockWrite) -> Result<(), IndexStoreError> {
+    /// was committed can repeat it. Returns whether it was written.
+    pub async fn write(&mut self, block: &BlockWrite) -> Result<bool, IndexStoreError> {
         if self.checkpoint.height >= block.height {
-            return Ok(());
+            return Ok(false);
         }
         self.transaction.lock().await.write(block).await?;
         self.checkpoint = Checkpoint { height: block.height, time: block.time };
-        Ok(())
+        Ok(true)
     }
 
     /// Commits all blocks.

@@ -21,7 +21,7 @@ use crate::store::{
     row_insert::RowInsert,
 };
 
-/// Changes, events and actions that wait at most: their memory is bounded, and the time of the transaction includes their statements.
+/// Rows that wait at most, about: their memory is bounded, and the time of the transaction includes their statements.
 const MAX_WAITING: usize = if cfg!(test) { 12 } else { 1_024 };
 
 /// A transaction with the rows that wait.
@@ -89,7 +89,9 @@ impl BlockTransaction {
         self.activity.write(connection, at, &block.activity).await?;
         self.measures.write(connection, at, &block.deltas).await?;
         self.blocks.push([to_column(block.height).into(), time_to_column(block.time).into()]);
-        self.waiting += 1 + block.changes.len() + block.events.len() + block.activity.len();
+        // An event has a few routes, and a change of measures may open buckets.
+        let of_stats = block.deltas.changes().count() + block.schedule.len();
+        self.waiting += 1 + block.changes.len() + 4 * block.events.len() + block.activity.len() + of_stats;
         if self.waiting > MAX_WAITING { self.flush().await } else { Ok(()) }
     }
 
