@@ -34,6 +34,7 @@ const LEAST_PAUSE: Duration = Duration::from_secs(5);
 const UNKNOWN_KEY_PAUSE: Duration = Duration::from_secs(30);
 /// Longest reading of document and lists together.
 const READING_TIMEOUT: Duration = Duration::from_secs(8);
+const OLD_LIST: &str = "its list of revoked grants is older than two minutes";
 /// Seconds that two clocks may differ.
 const CLOCK_SKEW: i64 = 30;
 
@@ -141,7 +142,7 @@ impl IssuerReader {
                 // A list that was old already is not asked for again at once.
                 kept.tried_at = (evidence.list_age > Duration::ZERO).then(Instant::now);
                 kept.evidence = Some((evidence, Instant::now()));
-                kept.problem = "its list of revoked grants is older than two minutes".to_owned();
+                kept.problem = OLD_LIST.to_owned();
             }
             Err(problem) => {
                 tracing::warn!(
@@ -174,7 +175,7 @@ impl IssuerReader {
         // A host between may have kept the list for a while.
         let list_age = Duration::from_secs((now - CLOCK_SKEW).saturating_sub(list.generated_at).max(0).unsigned_abs());
         if list_age > MAX_AGE {
-            return Err("its list of revoked grants is older than two minutes".to_owned());
+            return Err(OLD_LIST.to_owned());
         }
         Ok(IssuerEvidence { document, revoked: Arc::new(list), list_age })
     }

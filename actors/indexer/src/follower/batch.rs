@@ -50,8 +50,12 @@ async fn write_batch(
 ) -> Result<(), IngestError> {
     let checkpoint = args.store.checkpoint().await?;
     let mut due = DueClock::read(&args.store, &checkpoint).await?;
-    let source =
-        BlockSource { store: &args.store, cache: &RegistryCache::default(), checkpoint: &checkpoint, is_free: true };
+    let source = BlockSource {
+        store: &args.store,
+        cache: &RegistryCache::default(),
+        checkpoint: &checkpoint,
+        may_ask_node: true,
+    };
     let block = match gather_block(args, &due, source, first).await {
         Err(IngestError::Node(error)) if error.is_pruned() => {
             return Err(args.pruned_height(first.facts.height).await?.into());
@@ -62,13 +66,14 @@ async fn write_batch(
     let mut batch = args.store.begin_blocks().await?;
     due.note(&block);
     batch.write(&block).await?;
+    // Another process may have written between the first block's reads and the transaction: a cache begins with it.
     let (mut gathered, cache) = (vec![block], RegistryCache::default());
     for fetched in others {
         if started.elapsed() > MAX_BATCH_TIME {
             break;
         }
         let checkpoint = batch.checkpoint().clone();
-        let source = BlockSource { store: batch.store(), cache: &cache, checkpoint: &checkpoint, is_free: false };
+        let source = BlockSource { store: batch.store(), cache: &cache, checkpoint: &checkpoint, may_ask_node: false };
         let block = match gather_block(args, &due, source, fetched).await {
             Ok(block) => block,
             // The state of the transaction is unknown after an error of the store.
@@ -84,6 +89,7 @@ async fn write_batch(
             // Another process has written it, so that the cache is of another height.
             cache.clear();
         }
+        // An instant that is over makes way for the next one.
         if due.is_reached(block.time) {
             due = DueClock::read(batch.store(), batch.checkpoint()).await?;
         } else {
@@ -139,8 +145,8 @@ struct BlockSource<'a> {
     store: &'a IndexStore,
     cache: &'a RegistryCache,
     checkpoint: &'a Checkpoint,
-    /// Whether no transaction waits, so that the node may be asked.
-    is_free: bool,
+    /// Whether no transaction waits for the node's answers.
+    may_ask_node: bool,
 }
 
 /// Gathers the rows of a block.
@@ -154,14 +160,14 @@ async fn gather_block(
         return Ok(block);
     }
     let gather = async {
-        let BlockSource { store, cache, checkpoint, is_free } = source;
+        let BlockSource { store, cache, checkpoint, may_ask_node } = source;
         let ingester = BlockIngester {
             node: NodeReader { node: &args.node, registry: &args.registry },
             store,
             cache,
             checkpoint,
             may_be_due: due.is_reached(fetched.facts.time),
-            may_ask_node: is_free,
+            may_ask_node,
             known_messages: &args.known_messages,
         };
         let started = Instant::now();

@@ -34,8 +34,8 @@ pub(in crate::store) struct EntityRows {
 struct WaitingVersions {
     /// Height at which the version in the database ends.
     stored_until: u64,
-    /// Whether a version in the database begins at that height: these versions replace it.
-    is_stored_replaced: bool,
+    /// Whether a version in the database may begin at that height: these versions replace it.
+    may_replace_stored: bool,
     versions: Vec<Version>,
 }
 
@@ -88,9 +88,9 @@ impl EntityRows {
             self.changed.clear();
         }
         let kind = change.kind;
-        let id = match (change.id, self.ids.find(change)) {
-            (Some(id), _) | (None, Some(id)) => id,
-            (None, None) => {
+        let id = match change.id.or_else(|| self.ids.find(change)) {
+            Some(id) => id,
+            None => {
                 // The search in the database needs the changes before.
                 self.flush(connection).await?;
                 match self.ids.find_or_assign(connection, change).await? {
@@ -99,10 +99,10 @@ impl EntityRows {
                 }
             }
         };
-        let is_stored_replaced = !self.changed.insert((kind, id));
+        let may_replace_stored = !self.changed.insert((kind, id));
         let waiting = self.waiting.entry((kind, id));
         let waiting =
-            waiting.or_insert(WaitingVersions { stored_until: height, is_stored_replaced, versions: Vec::new() });
+            waiting.or_insert(WaitingVersions { stored_until: height, may_replace_stored, versions: Vec::new() });
         match waiting.versions.last_mut() {
             Some(last) if last.from == height => drop(waiting.versions.pop()),
             Some(last) => last.until = last.until.or(Some(height)),
@@ -141,7 +141,7 @@ impl EntityRows {
         for ((kind, id), waiting) in std::mem::take(&mut self.waiting) {
             let (kind, id) = (kind.as_str(), to_column(id));
             let statements: &[&'static str] =
-                if waiting.is_stored_replaced { &[DELETE_VERSION, CLOSE_VERSION] } else { &[CLOSE_VERSION] };
+                if waiting.may_replace_stored { &[DELETE_VERSION, CLOSE_VERSION] } else { &[CLOSE_VERSION] };
             for statement in statements {
                 let query = sqlx::query(*statement).bind(kind).bind(id).bind(to_column(waiting.stored_until));
                 query.execute(&mut *connection).await?;
