@@ -191,7 +191,7 @@ fn cosmjs_script() -> Option<String> {
     let has_node = Command::new("node").arg("--version").output().is_ok_and(|output| output.status.success());
     if !has_node || !Path::new(&packages).exists() {
         eprintln!(
-            "no node, or no {packages}: rows beside CosmJS are left out; tests/interop/run.py install makes them"
+            "no node, or no {packages}: rows beside CosmJS are left out; tests/interop/install.py npm makes them"
         );
         return None;
     }

@@ -35,6 +35,7 @@ pub mod indexer;
 pub mod listener;
 pub mod mcp;
 pub mod mcp_client;
+#[cfg(feature = "devnet")]
 pub mod network;
 pub mod principals;
 pub mod program;

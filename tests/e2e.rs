@@ -1,6 +1,9 @@
 //! End-to-end tests: a file per promise, each against a devnet over real sockets.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::print_stdout, clippy::print_stderr)]
 
+#[path = "conformance/suite/mod.rs"]
+mod conformance_suite;
+
 mod e2e {
     pub mod harness;
 
@@ -17,6 +20,7 @@ mod e2e {
     mod graph_tools;
     mod indexer;
     mod light_answers;
+    mod mcp_extension;
     mod mcp_features;
     mod oauth;
     mod other_namespace;

@@ -12,7 +12,7 @@ use svc_devnet::{
 };
 use svc_ledger::query;
 use svc_net::upstream::{BroadcastOutcome, NodeClient};
-use svc_store::small_disk;
+use svc_test_support::small_disk;
 use svc_wire::{
     account_key::AccountKey,
     proto::cosmos::{

@@ -17,7 +17,7 @@ use std::{path::Path, process::ExitCode, sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
 use svc_devnet::{Devnet, DevnetConfig, node::Node, scenario::Scenario};
-use svc_store::small_disk::SmallDisk;
+use svc_test_support::small_disk::SmallDisk;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 

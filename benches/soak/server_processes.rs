@@ -11,7 +11,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use svc_store::small_disk::SmallDisk;
+use svc_test_support::small_disk::SmallDisk;
 use tokio::{
     process::{Child, Command},
     time::{sleep, timeout},

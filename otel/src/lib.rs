@@ -21,6 +21,8 @@
 //! ```
 
 mod exporters;
+#[cfg(test)]
+mod exposition_tests;
 mod log;
 pub mod metrics;
 pub mod names;

@@ -5,7 +5,6 @@ use axum::{
     response::{Html, IntoResponse, Response},
 };
 use minijinja::{Environment, UndefinedBehavior, context};
-use serde_json::Value;
 use utoipa::openapi::OpenApi;
 
 use super::answer::{no_store, set_header};
@@ -37,7 +36,8 @@ fn render(document: &OpenApi) -> Result<String, minijinja::Error> {
     });
     environment
         .add_filter("pretty", |value: minijinja::Value| serde_json::to_string_pretty(&value).unwrap_or_default());
-    let document = serde_json::to_value(document).unwrap_or(Value::Null);
+    let document: minijinja::Value =
+        serde_json::to_value(document).and_then(serde_json::from_value).unwrap_or_default();
     environment.render_named_str("docs.html", TEMPLATE, context! { document })
 }
 

@@ -16,6 +16,7 @@ mod flow_bodies;
 mod flows;
 mod key_bodies;
 mod keys;
+mod local_socket;
 mod login;
 mod page;
 mod peer_bodies;
@@ -32,7 +33,8 @@ mod setup;
 
 pub use api::AdminApi;
 pub use caller::CallerRules;
+pub use local_socket::{SOCKET_PATH, bind_socket, is_short_enough};
 pub use public::{PublicApi, public_router};
-pub use routes::{bind_socket, openapi, router, serve_address, serve_socket};
+pub use routes::{openapi, router, serve_address, serve_socket};
 pub use server::{AdminConfig, AgentListeners, AgentServer, AgentServerConfig};
 pub use setup::setup_body;

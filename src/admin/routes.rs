@@ -1,9 +1,7 @@
 //! The routes of the admin API, and the order of its checks: the caller, the login, the path, the method, the body.
 
 use std::{
-    io::ErrorKind,
     net::{IpAddr, Ipv4Addr, TcpListener},
-    path::{Path, PathBuf},
     sync::Arc,
     time::Instant,
 };
@@ -255,36 +253,6 @@ pub async fn serve_address(socket: TcpListener, api: AdminApi, config: ListenerC
     let shutdown = api.shutdown.clone();
     let serving = listener::serve("admin", socket, router(api, &config), &config, shutdown)?;
     AbortOnDropHandle::new(serving).await.map_err(std::io::Error::other)
-}
-
-/// Makes a Unix socket that only the user of the process can open. A file that is no socket stays, and so does the socket of a process that
-/// answers.
-pub fn bind_socket(path: &Path) -> std::io::Result<tokio::net::UnixListener> {
-    use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
-    match std::fs::symlink_metadata(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
-        Ok(found) if !found.file_type().is_socket() => {
-            return Err(std::io::Error::new(ErrorKind::AlreadyExists, "a file that is no socket is there"));
-        }
-        Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => {
-            return Err(std::io::Error::new(ErrorKind::AddrInUse, "another process serves it"));
-        }
-        Ok(_) => std::fs::remove_file(path)?,
-    }
-    // The socket is made in a directory of its own, so that it is never open to others.
-    let mut directory = path.as_os_str().to_owned();
-    directory.push(format!(".{}", uuid::Uuid::new_v4().simple()));
-    let directory = PathBuf::from(directory);
-    std::fs::DirBuilder::new().mode(0o700).create(&directory)?;
-    let hidden = directory.join("s");
-    let made = tokio::net::UnixListener::bind(&hidden).and_then(|listener| {
-        std::fs::set_permissions(&hidden, std::fs::Permissions::from_mode(0o600))?;
-        std::fs::rename(&hidden, path)?;
-        Ok(listener)
-    });
-    std::fs::remove_dir(&directory)?;
-    made
 }
 
 /// Serves the routes on a Unix socket until the API is shut down.

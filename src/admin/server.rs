@@ -17,8 +17,9 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use super::{
     api::AdminApi,
     caller::CallerRules,
+    local_socket::bind_socket,
     public::{PublicApi, public_router},
-    routes::{bind_socket, serve_address, serve_socket},
+    routes::{serve_address, serve_socket},
 };
 use crate::{
     listener::{self, ListenerConfig, bind_listener},
@@ -162,7 +163,8 @@ impl AgentServer {
                 break;
             }
         }
-        self.agent.shutdown(Duration::from_secs(1)).await;
+        let left = wait_limit.saturating_sub(begun.elapsed());
+        self.agent.shutdown(left.max(Duration::from_secs(1))).await;
         self.stop_public.cancel();
         let _ = timeout(Duration::from_secs(1), self.serving.join_next()).await;
         self.serving.shutdown().await;

@@ -89,7 +89,7 @@ pub fn setup_body(setup: Setup) -> anyhow::Result<Value> {
             description = "Most of the corporation's coins that the agent may spend by an ISSUER participant, such as 10000000ufee; 10000000 base units when absent."),
         ("feeLimit" = Option<String>, Query, pattern = "^[1-9][0-9]{0,37}[a-zA-Z][a-zA-Z0-9/:._-]{2,127}$",
             description = "Most fees that the corporation pays for each participant; no limit when absent."),
-        ("applyTo" = Option<String>, Query, pattern = "^[1-9][0-9]{0,18}$",
+        ("applyTo" = Option<String>, Query, pattern = "^[1-9][0-9]{0,17}$",
             description = "The ISSUER participant under which the DID becomes a HOLDER; the only one that there is when absent.")),
     responses((status = 200, body = SetupState), ReadRefusals))]
 pub(super) async fn setup(State(api): State<AdminApi>, request: Request) -> Response {

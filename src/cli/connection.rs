@@ -17,7 +17,7 @@ use crate::{
 /// Arguments that all client commands share.
 #[derive(Debug, Args)]
 pub(super) struct ClientArgs {
-    /// MCP endpoint.
+    /// MCP endpoint of the server. Its bearer token is read from MCP_BEARER_TOKEN.
     #[arg(long, env = "SVC_MCP_URL", default_value = "http://127.0.0.1:3000/mcp")]
     pub(super) url: String,
     /// Print JSON instead of a table.

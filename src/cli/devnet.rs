@@ -40,101 +40,99 @@ const INDEXER_FILE: &str = "indexer.db";
 pub(super) struct DevnetArgs {
     #[command(subcommand)]
     action: Option<DevnetAction>,
-    /// Time between blocks: 1s, 20ms, …; `order` makes blocks on order only, with header times a second apart.
-    #[arg(long, default_value = "1s", value_parser = parse_block_time)]
-    block_time: BlockTime,
-    /// Initial content of the chain: empty, corporation, marketplace, peers, services, or a TOML file (docs/devnet.md).
-    #[arg(long, default_value = "corporation")]
-    scenario: String,
-    /// Directory that keeps the chain and the indexer between runs; in memory when left out.
-    #[arg(long)]
-    home: Option<PathBuf>,
-    /// Genesis document of another chain to begin with, as `svc devnet export` writes it: its accounts, coins and registry, its
-    /// id, namespace and denom. The devnet then has no scenario and no tool server.
-    #[arg(long, conflicts_with_all = ["scenario", "namespace", "chain_id", "denom", "demo"])]
-    genesis: Option<PathBuf>,
-    /// Namespace word of packages and account prefix.
-    #[arg(long, default_value = "svc")]
-    namespace: String,
-    /// Chain id.
-    #[arg(long, default_value = "svc-devnet-1")]
-    chain_id: String,
-    /// Fee and bond denom.
-    #[arg(long, default_value = "usvc")]
-    denom: String,
-    /// Address to listen on.
-    #[arg(long, default_value = "127.0.0.1")]
-    bind: IpAddr,
-    /// Port of the node's RPC; 0 takes a free one.
-    #[arg(long, default_value_t = 26657)]
-    rpc_port: u16,
-    /// Port of the node's REST; 0 takes a free one. There is none when left out.
-    #[arg(long)]
-    rest_port: Option<u16>,
-    /// Port of the node's gRPC; 0 takes a free one. There is none when left out.
-    #[arg(long)]
-    grpc_port: Option<u16>,
-    /// Port of the indexer; 0 takes a free one.
-    #[arg(long, default_value_t = 3001)]
-    indexer_port: u16,
-    /// Port of the tool server; 0 takes a free one.
-    #[arg(long, default_value_t = 3000)]
-    mcp_port: u16,
-    /// Port of the control endpoint, always on loopback; 0 takes a free one. There is none when left out.
-    #[arg(long)]
-    control_port: Option<u16>,
-    /// Port of the services a scenario brings, always on loopback; 0 takes a free one. A home keeps its first port: DIDs name it.
-    #[arg(long, default_value_t = 3002)]
-    services_port: u16,
-    /// Port of the admin API of the scenario's first agent; the second one's is two higher. 0 takes free ones.
-    #[arg(long, default_value_t = 3003)]
-    agent_admin_port: u16,
-    /// Port of the public files of the scenario's first agent; the second one's is two higher. 0 takes free ones. The DIDs name them.
-    #[arg(long, default_value_t = 3004)]
-    agent_public_port: u16,
-    /// Format of the credentials that the agents issue in flows: w3c-di, or ld-proof, which agents of the first generation need.
-    #[arg(long, default_value = "w3c-di", value_parser = parse_issue_format)]
-    issue_format: FlowFormat,
-    /// File with the conditions of access to endpoints of the scenario's first agent (docs/access.md). The tool server takes the tokens of
-    /// its peers then.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["no_agents", "demo_peers"])]
-    access: Option<PathBuf>,
-    /// Leave the answers to requests for access to a backend of the scenario's first agent: they are basic messages then.
-    #[arg(long, conflicts_with_all = ["access", "no_agents", "demo_peers"])]
-    access_by_backend: bool,
-    /// URL that gets the events of the scenario's first agent.
-    #[arg(long, value_name = "URL", conflicts_with_all = ["no_agents", "demo_agent", "demo_flows", "demo_peers"])]
-    agent_webhook: Option<url::Url>,
-    /// Start no agents.
-    #[arg(long, conflicts_with_all = ["demo_agent", "demo_flows", "demo_peers"])]
-    no_agents: bool,
-    /// Keep the state of this number of newest heights only, and all blocks, as a public node does; 0 keeps all.
-    #[arg(long, default_value_t = 0)]
-    prune_state: u64,
-    /// Have the weaknesses of a real node: after each start it refuses transactions until its next block, and results come behind blocks.
-    #[arg(long)]
-    like_a_node: bool,
-    /// Store of the indexer: a file path; the home's own, or in memory, when left out.
-    #[arg(long)]
-    indexer_db: Option<PathBuf>,
-    /// Take free ports, create an ecosystem through a real MCP client, read it back, print both, stop.
+    /// Show the main job and stop: create an ecosystem through a real MCP client, and read it back.
     #[arg(long)]
     demo: bool,
-    /// Take free ports, add a service entry to the agent's DID Document through a real MCP client, find it in a block, in the
-    /// indexer and at a webhook consumer, stop. The scenario is marketplace.
+    /// Show an agent and stop: make its DID trusted, add a service entry through MCP, and follow it to the document, a block, the indexer
+    /// and a webhook.
     #[arg(long, conflicts_with_all = ["demo", "scenario", "genesis"])]
     demo_agent: bool,
-    /// Take free ports, have one agent validate another and issue its credential, through a real MCP client, find the credential at the
-    /// indexer, stop. The scenario is peers.
+    /// Show a flow and stop: one agent validates an applicant and issues its credential, driven through MCP.
     #[arg(long, conflicts_with_all = ["demo", "demo_agent", "scenario", "genesis"])]
     demo_flows: bool,
-    /// Take free ports, make two fresh agents trusted, have one of them open the tool server to peers and the other one call it as
-    /// `svc peer call` does, stop. The scenario is marketplace.
+    /// Show a peer and stop: make two agents trusted; one opens the tool server to peers, and the other calls it as `svc peer call` does.
     #[arg(long, conflicts_with_all = ["demo", "demo_agent", "demo_flows", "scenario", "genesis"])]
     demo_peers: bool,
+    /// Content of the chain: corporation, empty, marketplace, peers, services, or a TOML file (docs/devnet.md).
+    #[arg(long, value_name = "NAME|FILE", default_value = "corporation")]
+    scenario: String,
+    /// Directory that keeps the chain and the indexer between runs; in memory when left out.
+    #[arg(long, value_name = "DIR")]
+    home: Option<PathBuf>,
+    /// Time between blocks: 1s, 20ms, …; `order` makes blocks only at the control endpoint, with header times a second apart.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_block_time)]
+    block_time: BlockTime,
     /// Print one JSON object instead of text.
     #[arg(long)]
     json: bool,
+    /// Namespace of the protobuf packages, and prefix of addresses.
+    #[arg(long, help_heading = "Chain", value_name = "WORD", default_value = "svc")]
+    namespace: String,
+    /// Chain id.
+    #[arg(long, help_heading = "Chain", value_name = "ID", default_value = "svc-devnet-1")]
+    chain_id: String,
+    /// Fee and bond denom.
+    #[arg(long, help_heading = "Chain", value_name = "DENOM", default_value = "usvc")]
+    denom: String,
+    /// Genesis document of another chain to begin with, as `svc devnet export` writes it: its accounts, coins and registry, its
+    /// id, namespace and denom. The devnet then has no scenario and no tool server.
+    #[arg(long, help_heading = "Chain", value_name = "FILE", conflicts_with_all = ["scenario", "namespace", "chain_id", "denom", "demo"])]
+    genesis: Option<PathBuf>,
+    /// Keep the state of this number of newest heights, as `pruning-keep-recent` does; blocks stay. 0 keeps all.
+    #[arg(long, help_heading = "Chain", value_name = "HEIGHTS", default_value_t = 0)]
+    prune_state: u64,
+    /// Have the weaknesses of a real node: after each start it refuses transactions until its next block, and results come behind blocks.
+    #[arg(long, help_heading = "Chain")]
+    like_a_node: bool,
+    /// Address to listen on.
+    #[arg(long, help_heading = "Ports", value_name = "ADDRESS", default_value = "127.0.0.1")]
+    bind: IpAddr,
+    /// Port of the tool server; 0 takes a free one.
+    #[arg(long, help_heading = "Ports", value_name = "PORT", default_value_t = 3000)]
+    mcp_port: u16,
+    /// Port of the node's RPC; 0 takes a free one.
+    #[arg(long, help_heading = "Ports", value_name = "PORT", default_value_t = 26657)]
+    rpc_port: u16,
+    /// Port of the node's REST; 0 takes a free one. There is none when left out.
+    #[arg(long, help_heading = "Ports", value_name = "PORT")]
+    rest_port: Option<u16>,
+    /// Port of the node's gRPC; 0 takes a free one. There is none when left out.
+    #[arg(long, help_heading = "Ports", value_name = "PORT")]
+    grpc_port: Option<u16>,
+    /// Port of the indexer; 0 takes a free one.
+    #[arg(long, help_heading = "Ports", value_name = "PORT", default_value_t = 3001)]
+    indexer_port: u16,
+    /// Port of the services a scenario brings, always on loopback; 0 takes a free one. A home keeps its first port: DIDs name it.
+    #[arg(long, help_heading = "Ports", value_name = "PORT", default_value_t = 3002)]
+    services_port: u16,
+    /// Port of the admin API of the scenario's first agent; the second one's is two higher. 0 takes free ones.
+    #[arg(long, help_heading = "Ports", value_name = "PORT", default_value_t = 3003)]
+    agent_admin_port: u16,
+    /// Port of the public files of the scenario's first agent; the second one's is two higher. 0 takes free ones. The DIDs name them.
+    #[arg(long, help_heading = "Ports", value_name = "PORT", default_value_t = 3004)]
+    agent_public_port: u16,
+    /// Port of the control endpoint, always on loopback; 0 takes a free one. Without it there is no control endpoint.
+    #[arg(long, help_heading = "Ports", value_name = "PORT")]
+    control_port: Option<u16>,
+    /// Start no agents.
+    #[arg(long, help_heading = "Agents", conflicts_with_all = ["demo_agent", "demo_flows", "demo_peers"])]
+    no_agents: bool,
+    /// Format of the credentials that the agents issue in flows: w3c-di, or ld-proof, which agents of the first generation need.
+    #[arg(long, help_heading = "Agents", value_name = "FORMAT", default_value = "w3c-di", value_parser = parse_issue_format)]
+    issue_format: FlowFormat,
+    /// File with the conditions of access to endpoints of the scenario's first agent (docs/access.md). The tool server takes the tokens of
+    /// its peers then.
+    #[arg(long, help_heading = "Agents", value_name = "FILE", conflicts_with_all = ["no_agents", "demo_peers"])]
+    access: Option<PathBuf>,
+    /// Leave the answers to requests for access to a backend of the scenario's first agent: they are basic messages then.
+    #[arg(long, help_heading = "Agents", conflicts_with_all = ["access", "no_agents", "demo_peers"])]
+    access_by_backend: bool,
+    /// URL that gets the events of the scenario's first agent.
+    #[arg(long, help_heading = "Agents", value_name = "URL", conflicts_with_all = ["no_agents", "demo_agent", "demo_flows", "demo_peers"])]
+    agent_webhook: Option<url::Url>,
+    /// Store of the indexer: a file path; the home's own, or in memory, when left out.
+    #[arg(long, help_heading = "Indexer", value_name = "FILE")]
+    indexer_db: Option<PathBuf>,
 }
 
 /// Commands other than running a devnet.
@@ -420,12 +418,31 @@ async fn run_without_tool_server(args: &DevnetArgs, config: LocalNetworkConfig) 
     Ok(())
 }
 
+/// The names of the agents that have files in a home; a scenario chooses them.
+fn agents_of_home(home: &std::path::Path) -> std::io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    if !home.exists() {
+        return Ok(names);
+    }
+    for entry in std::fs::read_dir(home)? {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "head") {
+            names.extend(path.file_stem().and_then(|name| name.to_str()).map(str::to_owned));
+        }
+    }
+    Ok(names)
+}
+
 fn reset_home(home: &std::path::Path) -> anyhow::Result<()> {
     let had_chain = svc_devnet::node::reset_home(home)?;
-    let databases = [INDEXER_FILE, "agent.db", "agent.journal", "branch.db", "branch.journal"];
-    let with_suffixes =
-        databases.iter().flat_map(|file| ["", "-wal", "-shm", ".lock"].map(|suffix| format!("{file}{suffix}")));
-    for file in with_suffixes.chain(["agent.head".to_owned(), "branch.head".to_owned()]) {
+    let agents = agents_of_home(home).context("cannot reset")?;
+    let databases = agents.iter().flat_map(|name| [format!("{name}.db"), format!("{name}.journal")]);
+    let with_suffixes = databases
+        .chain([INDEXER_FILE.to_owned()])
+        .flat_map(|file| ["", "-wal", "-shm", ".lock"].map(|suffix| format!("{file}{suffix}")));
+    // The head files name the agents, so they go last.
+    let others = agents.iter().flat_map(|name| [format!("{name}.sock"), format!("{name}.head")]);
+    for file in with_suffixes.chain(others) {
         match std::fs::remove_file(home.join(file)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error).context("cannot reset"),
             _ => {}

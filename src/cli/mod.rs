@@ -9,11 +9,15 @@ mod check;
 mod complete;
 mod confirm;
 mod connection;
+#[cfg(feature = "devnet")]
 mod devnet;
 mod findings;
 mod indexer;
 mod journal;
 mod output;
+#[cfg(feature = "devnet")]
+#[cfg(test)]
+mod pages;
 mod peer;
 mod resource;
 mod serve;
@@ -33,23 +37,36 @@ use crate::{
 
 /// Operates one corporation's place in a public trust registry.
 #[derive(Debug, Parser)]
-#[command(name = "svc", version, about)]
+#[command(name = "svc", version, about, after_help = FIRST_STEPS)]
 pub struct CommandLine {
     #[command(subcommand)]
     command: CliCommand,
 }
 
+#[cfg(feature = "devnet")]
+const FIRST_STEPS: &str = "\
+To try it:          svc devnet --demo   a write through MCP on a network in one process, and its read-back
+To go on:           svc devnet          a network that prints its endpoints, its bearer token and a host's configuration
+On a live network:  svc check           a test of the configuration of svc serve (docs/operating.md)";
+#[cfg(not(feature = "devnet"))]
+const FIRST_STEPS: &str =
+    "On a live network:  svc check   a test of the configuration of svc serve (docs/operating.md)";
+
 #[derive(Debug, Subcommand)]
 enum CliCommand {
-    /// The tool server, configured by the environment (docs/operating.md lists the variables).
+    /// Runs chain, indexer, agents and tool server in one process, to try and to test; nothing in it is worth anything.
+    #[cfg(feature = "devnet")]
+    Devnet(Box<devnet::DevnetArgs>),
+    /// Runs the tool server: MCP over HTTP or stdio for one corporation, configured by the environment (docs/operating.md).
     Serve,
-    /// Tests the tool server's configuration and everything it depends on, and reports each problem.
+    /// Tests the tool server's configuration and everything that it depends on, and names each problem.
     Check {
         /// Print JSON instead of a table.
         #[arg(long)]
         json: bool,
     },
-    /// The indexer: reads and the block subscription of any node, configured by the environment (docs/indexer.md).
+    /// Runs the indexer of a node: reads at every height, verdicts on DIDs and a WebSocket of blocks, configured by the environment
+    /// (docs/indexer.md).
     Indexer {
         #[command(subcommand)]
         command: Option<indexer::IndexerCommand>,
@@ -57,7 +74,9 @@ enum CliCommand {
         #[arg(long, global = true)]
         json: bool,
     },
-    /// The agent of one DID: its document, its admin API, its webhooks; configured by the environment (docs/agent.md).
+    /// Runs the agent of one DID, configured by the environment (docs/agent.md). Most of its commands ask the running agent.
+    ///
+    /// `import` and `recover` need a stopped agent, and `check` reads the environment.
     Agent {
         #[command(subcommand)]
         command: Option<agent::AgentCommand>,
@@ -65,8 +84,10 @@ enum CliCommand {
         #[arg(long, global = true)]
         json: bool,
     },
-    /// Peers of the own agent: their trust, a talk, a call of their endpoints. Exit status: 0 done, 2 usage, 3 not trusted, 4 not known
-    /// whether trusted, 5 denied, 6 unreachable or unanswered, 7 refused by the endpoint, 8 type of endpoint not spoken, 1 else.
+    /// Asks for the trust in a DID, talks with it, or calls one of its endpoints, through your agent.
+    ///
+    /// Exit status: 0 done, 2 usage, 3 not trusted, 4 not known whether trusted, 5 denied, 6 unreachable or unanswered, 7 refused by the
+    /// endpoint, 8 type of endpoint not spoken, 1 any other failure.
     Peer {
         #[command(subcommand)]
         command: peer::PeerCommand,
@@ -74,25 +95,14 @@ enum CliCommand {
         #[arg(long, global = true)]
         json: bool,
     },
-    /// Copies and checks the journal of a tool server, which may run meanwhile.
-    Journal {
-        #[command(subcommand)]
-        command: journal::JournalCommand,
-        /// Print JSON instead of a table.
-        #[arg(long, global = true)]
-        json: bool,
+    /// Lists the tools of a running server, or explains one of them.
+    Tools {
+        /// Explain this tool and its arguments.
+        name: Option<String>,
+        #[command(flatten)]
+        server: ClientArgs,
     },
-    /// Checks the audit of a tool server, which may run meanwhile.
-    Audit {
-        #[command(subcommand)]
-        command: audit::AuditCommand,
-        /// Print JSON instead of a table.
-        #[arg(long, global = true)]
-        json: bool,
-    },
-    /// A whole network with its tool server in one process, for trying and testing. Nothing in it is worth anything.
-    Devnet(Box<devnet::DevnetArgs>),
-    /// Calls a tool of a running server; its bearer token is read from MCP_BEARER_TOKEN.
+    /// Calls a tool of a running server.
     Call {
         /// Tool name, for example svc.ledger.es.createEcosystem; `svc tools NAME` explains its arguments.
         tool: String,
@@ -104,14 +114,7 @@ enum CliCommand {
         #[command(flatten)]
         server: ClientArgs,
     },
-    /// Lists the tools of a running server, or explains one of them; its bearer token is read from MCP_BEARER_TOKEN.
-    Tools {
-        /// Explain this tool and its arguments.
-        name: Option<String>,
-        #[command(flatten)]
-        server: ClientArgs,
-    },
-    /// Lists the resources of a running server, or reads one; its bearer token is read from MCP_BEARER_TOKEN.
+    /// Lists the resources of a running server, or reads one.
     Resource {
         /// URI, for example svc://own/status.
         uri: Option<String>,
@@ -121,7 +124,7 @@ enum CliCommand {
         #[command(flatten)]
         server: ClientArgs,
     },
-    /// Lists the calls that wait for the approval of another principal, or approves one; its bearer token is read from MCP_BEARER_TOKEN.
+    /// Lists the calls that wait for the approval of another principal, or approves one.
     Approve {
         /// Id of the call.
         id: Option<String>,
@@ -134,10 +137,26 @@ enum CliCommand {
         #[command(flatten)]
         server: ClientArgs,
     },
-    /// Bearer tokens of the principals of a tool server.
+    /// Makes bearer tokens for the principals of a tool server.
     Token {
         #[command(subcommand)]
         command: token::TokenCommand,
+    },
+    /// Checks the audit of a tool server, which may run meanwhile.
+    Audit {
+        #[command(subcommand)]
+        command: audit::AuditCommand,
+        /// Print JSON instead of a table.
+        #[arg(long, global = true)]
+        json: bool,
+    },
+    /// Copies and checks the journal of a tool server, which may run meanwhile.
+    Journal {
+        #[command(subcommand)]
+        command: journal::JournalCommand,
+        /// Print JSON instead of a table.
+        #[arg(long, global = true)]
+        json: bool,
     },
     /// Values an argument of a tool can have, one per line: the shell completion of `svc call` runs this.
     #[command(hide = true)]
@@ -150,7 +169,10 @@ enum CliCommand {
         server: ClientArgs,
     },
     /// Prints the completion script of a shell.
-    Completions { shell: Shell },
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
 }
 
 /// Exit status of a command that others have to complete.
@@ -180,7 +202,9 @@ impl CommandLine {
     /// Log level when none is configured. Client commands log nothing: their own output says all.
     fn default_log_level(&self) -> LevelFilter {
         match self.command {
-            CliCommand::Serve | CliCommand::Indexer { command: None, .. } | CliCommand::Devnet(_) => LevelFilter::INFO,
+            CliCommand::Serve | CliCommand::Indexer { command: None, .. } => LevelFilter::INFO,
+            #[cfg(feature = "devnet")]
+            CliCommand::Devnet(_) => LevelFilter::INFO,
             CliCommand::Check { .. }
             | CliCommand::Agent { .. }
             | CliCommand::Indexer { .. }
@@ -215,6 +239,7 @@ impl CommandLine {
             CliCommand::Peer { command, json } => peer::run(command, json, &mut secrets).await,
             CliCommand::Audit { command, json } => audit::run(command, json),
             CliCommand::Journal { command, json } => journal::run(command, json).await,
+            #[cfg(feature = "devnet")]
             CliCommand::Devnet(args) => devnet::run(*args, &mut secrets).await,
             CliCommand::Call { tool, arguments, yes, server } => {
                 call::run(&tool, &arguments, yes, &server, &mut secrets).await

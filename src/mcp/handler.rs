@@ -24,8 +24,6 @@ use svc_otel::trace::{self, CallContext};
 use svc_wire::error_envelope::ErrorEnvelope;
 use tracing::Instrument;
 
-#[cfg(feature = "conformance")]
-use super::conformance;
 use super::{
     listing::{paginate, server_capabilities},
     notifications,
@@ -118,10 +116,6 @@ impl ServerHandler for McpSession {
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
-        #[cfg(feature = "conformance")]
-        if let Some(tool) = conformance::tools().iter().find(|tool| tool.name == name) {
-            return Some(tool.clone());
-        }
         match self.slot.server() {
             Ok(server) => server.catalog.get(name).map(|entry| server.catalog.listed_tool(entry)),
             Err(_) => self.slot.tools_before_ready().into_iter().find(|tool| tool.name == name),
@@ -129,8 +123,6 @@ impl ServerHandler for McpSession {
     }
 
     async fn on_initialized(&self, context: NotificationContext<RoleServer>) {
-        #[cfg(feature = "conformance")]
-        conformance::notify_session(context.peer.clone());
         let (peer, state) = (context.peer, Arc::clone(&self.state));
         if let Ok(server) = self.slot.server() {
             return server.subscribers.add(peer, state);
@@ -159,8 +151,6 @@ impl ServerHandler for McpSession {
         if is_peer(&context) {
             return Ok(());
         }
-        #[cfg(feature = "conformance")]
-        conformance::set_level(request.level);
         self.state.set_level(request.level);
         Ok(())
     }
@@ -190,10 +180,6 @@ impl ServerHandler for McpSession {
     ) -> Result<CallToolResponse, ErrorData> {
         let name = request.name.to_string();
         let work = async {
-            #[cfg(feature = "conformance")]
-            if let Some(outcome) = conformance::call(&request, &context).await {
-                return outcome;
-            }
             let server = match self.slot.server_for_call(&name).await {
                 Ok(server) => server,
                 Err(answer) => return Ok(answer),
@@ -231,10 +217,6 @@ impl ServerHandler for McpSession {
     ) -> Result<GetPromptResponse, ErrorData> {
         let name = request.name.clone();
         let work = async {
-            #[cfg(feature = "conformance")]
-            if let Some(outcome) = conformance::get_prompt(&request, &context).await {
-                return outcome;
-            }
             if is_peer(&context) {
                 return Err(ErrorData::invalid_params(format!("there is no prompt {:?}", request.name), None));
             }
@@ -248,10 +230,6 @@ impl ServerHandler for McpSession {
         request: CompleteRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CompleteResult, ErrorData> {
-        #[cfg(feature = "conformance")]
-        if let Some(result) = conformance::complete(&request) {
-            return Ok(result);
-        }
         let unknown = |reference: &str| {
             let hint = "a prompt's name, or a tool's full name to complete its arguments";
             ErrorData::invalid_params(format!("nothing completes {reference:?}: {hint}"), None)
@@ -294,11 +272,7 @@ impl ServerHandler for McpSession {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListResourceTemplatesResult, ErrorData> {
-        #[cfg(feature = "conformance")]
-        let templates = conformance::templates();
-        #[cfg(not(feature = "conformance"))]
-        let templates = Vec::new();
-        Ok(ListResourceTemplatesResult::with_all_items(templates).with_cache_scope(CacheScope::Public))
+        Ok(ListResourceTemplatesResult::with_all_items(Vec::new()).with_cache_scope(CacheScope::Public))
     }
 
     async fn read_resource(
@@ -308,10 +282,6 @@ impl ServerHandler for McpSession {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let uri = request.uri;
         let work = async {
-            #[cfg(feature = "conformance")]
-            if let Some(result) = conformance::read(&uri) {
-                return Ok(result.into());
-            }
             let own = OwnResource::from_uri(&uri).filter(|_| !is_peer(&context));
             let own = own.ok_or_else(|| unknown_resource(&uri))?;
             let content = match self.slot.server() {
@@ -332,10 +302,6 @@ impl ServerHandler for McpSession {
         request: SubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        #[cfg(feature = "conformance")]
-        if conformance::is_fixture_uri(&request.uri) {
-            return Ok(());
-        }
         let own = OwnResource::from_uri(&request.uri).filter(|_| !is_peer(&context));
         own.ok_or_else(|| unknown_resource(&request.uri))?;
         self.state.with_subscribed_uris(|uris| uris.insert(request.uri));
@@ -356,8 +322,6 @@ impl ServerHandler for McpSession {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        #[cfg(feature = "conformance")]
-        let _fixtures = conformance::notify_subscription(context.sink().clone());
         let is_starting = self.slot.server().is_err();
         let server = tokio::select! {
             outcome = self.slot.outcome() => outcome,

@@ -8,8 +8,6 @@ use rmcp::{
     model::{PaginatedRequestParams, Prompt, Resource, ServerCapabilities, Tool},
 };
 
-#[cfg(feature = "conformance")]
-use super::conformance;
 use super::{prompts::PromptTemplate, resources::OwnResource, server::ToolServer};
 use crate::principals::Principal;
 
@@ -20,46 +18,32 @@ const PAGE_SIZE: usize = 250;
 impl ToolServer {
     /// The tools that are available to a principal now.
     pub fn listed_tools(&self, principal: &Principal) -> Vec<Tool> {
-        #[cfg(feature = "conformance")]
-        let first = conformance::tools().iter();
-        #[cfg(not(feature = "conformance"))]
-        let first = [].iter();
-        let own = self.listed_entries().filter(|entry| principal.rights.allow(&entry.facts()));
-        first.cloned().chain(own.map(|entry| self.catalog.listed_tool(entry))).collect()
+        let entries = self.listed_entries().filter(|entry| principal.rights.allow(&entry.facts()));
+        entries.map(|entry| self.catalog.listed_tool(entry)).collect()
     }
 
     /// The prompts.
     pub fn listed_prompts(&self) -> Vec<Prompt> {
-        let own = self.prompts.iter().map(PromptTemplate::listing);
-        #[cfg(feature = "conformance")]
-        let own = own.chain(conformance::prompts());
-        own.collect()
+        self.prompts.iter().map(PromptTemplate::listing).collect()
     }
 
     /// The resources.
     pub fn listed_resources() -> Vec<Resource> {
-        let own = OwnResource::ALL.into_iter().map(OwnResource::listing);
-        #[cfg(feature = "conformance")]
-        let own = own.chain(conformance::resources());
-        own.collect()
+        OwnResource::ALL.into_iter().map(OwnResource::listing).collect()
     }
 }
 
 /// The capabilities that a tool server declares.
 pub fn server_capabilities() -> ServerCapabilities {
-    let builder = ServerCapabilities::builder()
+    ServerCapabilities::builder()
         .enable_tools()
         .enable_tool_list_changed()
         .enable_resources()
         .enable_resources_subscribe()
         .enable_prompts()
         .enable_completions()
-        .enable_logging();
-    #[cfg_attr(not(feature = "conformance"), allow(unused_mut))]
-    let mut capabilities = builder.build();
-    #[cfg(feature = "conformance")]
-    conformance::declare_capabilities(&mut capabilities);
-    capabilities
+        .enable_logging()
+        .build()
 }
 
 /// One page of a list, and the cursor of the next page. Fails on a cursor that this function did not give.

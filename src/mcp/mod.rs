@@ -9,8 +9,7 @@
 mod call;
 mod catalog;
 mod completion;
-#[cfg(feature = "conformance")]
-mod conformance;
+mod extension;
 mod handler;
 mod http;
 mod listing;
@@ -29,10 +28,12 @@ use tokio::sync::watch;
 
 use catalog::ToolCatalog;
 
+pub use call::error_result;
 pub use catalog::{
     CallPolicy, CatalogError, DESTRUCTIVE_VERBS, PolicyRule, SURFACES, ToolEffect, ToolNames, ToolPattern,
     ToolSelection,
 };
+pub use extension::{McpExtension, NoExtension};
 pub use handler::McpSession;
 pub use http::{HttpServer, HttpServerConfig, HttpServerError, check_message};
 pub use prompts::PromptError;

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use svc_kit::actor::ActorStatus;
 
-use super::harness::{CREATE_ECOSYSTEM, CallResult, TestNetwork, call_tool, ecosystem_arguments, start_quick_network};
+use super::harness::{
+    CREATE_ECOSYSTEM, CallResult, TestNetwork, call_tool, ecosystem_arguments, pause, start_quick_network,
+};
 
 const ACTORS: [&str; 6] = ["signer", "confirmer", "node_link", "barrier", "refresher", "subscription/1"];
 
@@ -106,7 +108,7 @@ async fn every_actor_restarts_after_a_kill() {
             break;
         }
         assert!(tokio::time::Instant::now() < deadline, "{report:#?}");
-        tokio::task::yield_now().await;
+        pause().await;
     }
     assert_eq!(world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments("after")).await["indexer_synced"], true);
 }

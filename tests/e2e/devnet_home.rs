@@ -9,7 +9,7 @@ use std::{
 use serde_json::{Value, json};
 use svc::mcp_client::McpClient;
 
-use super::harness::{CREATE_ECOSYSTEM, ecosystem_arguments, into_arguments};
+use super::harness::{CREATE_ECOSYSTEM, ecosystem_arguments, into_arguments, pause};
 
 struct DevnetChild {
     child: Child,
@@ -98,6 +98,10 @@ async fn a_killed_devnet_continues_with_the_same_chain() {
     let process = devnet(home.path());
     assert!(process.height().await >= blocks.len() as u64);
     process.kill();
+    // A scenario names its agents.
+    for file in ["stranger.head", "stranger.db", "stranger.db-wal", "stranger.journal", "stranger.sock"] {
+        std::fs::write(home.path().join(file), "").expect("written");
+    }
     let reset = Command::new(env!("CARGO_BIN_EXE_svc")).args(["devnet", "reset", "--home"]).arg(home.path()).output();
     assert!(reset.expect("runs").status.success());
     assert_eq!(std::fs::read_dir(home.path()).expect("readable").count(), 0, "nothing is left");
@@ -150,7 +154,7 @@ async fn a_chain_begins_with_the_exported_state_of_another() {
             let list = process.get("indexer", "v4/corporation/list").await;
             match list["corporations"].as_array() {
                 Some(found) if !found.is_empty() => break list["corporations"].clone(),
-                _ => tokio::task::yield_now().await,
+                _ => pause().await,
             }
         }
     };

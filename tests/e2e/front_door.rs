@@ -8,6 +8,7 @@ use std::{
 
 use serde_json::{Value, json};
 use svc::mcp_client::McpClient;
+use svc_test_support::ports::free_address;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::{TcpSocket, TcpStream},
@@ -240,7 +241,7 @@ async fn metrics_have_an_address_of_their_own_and_every_client_speaks_tls() {
         path.to_str().expect("text").to_owned()
     };
     let (certificate, key) = (write("cert.pem", made.cert.pem()), write("key.pem", made.signing_key.serialize_pem()));
-    let metrics = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").to_string();
+    let metrics = free_address().to_string();
     let (rpc, indexer) = (world.network.devnet.node.origin(), world.network.indexer_origin());
     let (bind, trusted) = (metrics.clone(), certificate.clone());
     let served = tokio::task::spawn_blocking(move || {

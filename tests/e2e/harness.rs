@@ -8,9 +8,15 @@ use svc::{
     network::{LocalNetwork, LocalNetworkConfig},
 };
 use svc_devnet::DevnetConfig;
+use svc_test_support::ports::free_address;
 
-/// Longest wait of a test; a test that reaches it has failed.
-pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
+/// Longest wait of a test; a test that reaches it has failed. It is long, because a machine may be busy with other tests.
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Pauses between two polls of a state that announces no change. Without a pause the loop occupies a core that other programs need.
+pub async fn pause() {
+    tokio::time::sleep(Duration::from_millis(5)).await;
+}
 
 pub struct TestNetwork {
     pub network: LocalNetwork,
@@ -29,7 +35,13 @@ pub const OPERATOR_MNEMONIC: &str = "legal winner thank year wave sausage worth 
 
 pub fn network_config(block_time_ms: u64) -> LocalNetworkConfig {
     LocalNetworkConfig {
-        devnet: DevnetConfig { block_time: Some(Duration::from_millis(block_time_ms)), ..DevnetConfig::default() },
+        devnet: DevnetConfig {
+            block_time: Some(Duration::from_millis(block_time_ms)),
+            // Node and indexer come back at their ports.
+            listen: free_address(),
+            ..DevnetConfig::default()
+        },
+        indexer_listen: free_address(),
         ..LocalNetworkConfig::default()
     }
 }
@@ -231,6 +243,16 @@ impl TestNetwork {
         });
         waited.await.unwrap_or_else(|_| panic!("{what}: not within {TEST_TIMEOUT:?}"));
     }
+}
+
+/// Waits until a condition holds that no event announces.
+pub async fn poll_until(expected: &str, holds: impl AsyncFn() -> bool) {
+    let waited = tokio::time::timeout(TEST_TIMEOUT, async {
+        while !holds().await {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    waited.await.unwrap_or_else(|_| panic!("{expected}: not within {TEST_TIMEOUT:?}"));
 }
 
 pub fn assert_envelope(content: &Value, code: &str) {

@@ -1,13 +1,11 @@
 //! The spans of one call, as an OTLP receiver gets them.
 
-use std::time::Duration;
-
-use fake_opentelemetry_collector::{ExportedSpan, FakeCollectorServer};
 use rmcp::model::{CallToolRequestParams, RequestParamsMeta};
 use svc::mcp_client::{McpClient, result_content};
+use svc_test_support::otlp_receiver::{ExportedSpan, OtlpReceiver};
 
 use super::{
-    harness::{CREATE_ECOSYSTEM, TestNetwork, ecosystem_arguments, into_arguments, start_quick_network},
+    harness::{CREATE_ECOSYSTEM, TEST_TIMEOUT, TestNetwork, ecosystem_arguments, into_arguments, start_quick_network},
     secrets::{ServerChild, assert_no_secret, spawn_server},
 };
 
@@ -15,9 +13,9 @@ const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
 
 /// A server that exports its spans to a receiver.
-async fn traced(world: &TestNetwork, timeout_ms: &str) -> (FakeCollectorServer, ServerChild) {
-    let collector = FakeCollectorServer::start().await.expect("a receiver");
-    let (endpoint, timeout) = (collector.endpoint(), timeout_ms.to_owned());
+async fn traced(world: &TestNetwork, timeout_ms: &str) -> (OtlpReceiver, ServerChild) {
+    let receiver = OtlpReceiver::start().await;
+    let (endpoint, timeout) = (receiver.endpoint(), timeout_ms.to_owned());
     let (rpc, indexer) = (world.network.devnet.node.origin(), world.network.indexer_origin());
     let served = tokio::task::spawn_blocking(move || {
         let export = [
@@ -28,26 +26,19 @@ async fn traced(world: &TestNetwork, timeout_ms: &str) -> (FakeCollectorServer, 
         ];
         spawn_server(&rpc, &indexer, &export)
     });
-    (collector, served.await.expect("joins"))
+    (receiver, served.await.expect("joins"))
 }
 
-/// The exported spans, once there is a span of each name or the wait has ended.
-async fn until_exported(collector: &mut FakeCollectorServer, names: &[&str]) -> Vec<ExportedSpan> {
-    let mut spans: Vec<ExportedSpan> = Vec::new();
-    loop {
-        let batch = collector.exported_spans(1, Duration::from_secs(10)).await;
-        let is_last = batch.is_empty();
-        spans.extend(batch);
-        if is_last || names.iter().all(|name| spans.iter().any(|span| span.name == *name)) {
-            return spans;
-        }
-    }
+/// The exported spans, once there is a span of each name.
+async fn until_exported(receiver: &OtlpReceiver, names: &[&str]) -> Vec<ExportedSpan> {
+    let has_all = |spans: &[ExportedSpan]| names.iter().all(|name| spans.iter().any(|span| span.name == *name));
+    receiver.spans_when(TEST_TIMEOUT, has_all).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_reconciliation_after_a_timeout_is_a_trace_linked_to_the_call() {
     let world = start_quick_network().await;
-    let (mut collector, served) = traced(&world, "500").await;
+    let (receiver, served) = traced(&world, "500").await;
     world.network.devnet.node.update_faults(|faults| faults.hold_inclusion = true);
     let client = McpClient::connect(&served.url, served.token()).await.expect("connects");
     let mut request =
@@ -58,7 +49,7 @@ async fn the_reconciliation_after_a_timeout_is_a_trace_linked_to_the_call() {
     client.close().await;
     // The span of the call ends with its answer, and that of the reconciliation with the outcome: the transaction expires.
     let call = format!("tools/call {CREATE_ECOSYSTEM}");
-    let spans = until_exported(&mut collector, &[&call, "reconcile"]).await;
+    let spans = until_exported(&receiver, &[&call, "reconcile"]).await;
     let server = spans.iter().find(|span| span.name == call).expect("the call's span");
     let reconcile = spans.iter().find(|span| span.name == "reconcile").expect("a span of what followed");
     assert_eq!(reconcile.parent_span_id, "");
@@ -72,7 +63,7 @@ async fn the_reconciliation_after_a_timeout_is_a_trace_linked_to_the_call() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_spans_of_all_stages_of_a_call_are_one_trace() {
     let world = start_quick_network().await;
-    let (mut collector, served) = traced(&world, "30000").await;
+    let (receiver, served) = traced(&world, "30000").await;
     let client = McpClient::connect(&served.url, served.token()).await.expect("connects");
     let mut request =
         CallToolRequestParams::new(CREATE_ECOSYSTEM).with_arguments(into_arguments(ecosystem_arguments("traced")));
@@ -83,7 +74,7 @@ async fn the_spans_of_all_stages_of_a_call_are_one_trace() {
 
     let terminated = tokio::task::spawn_blocking(move || served.terminate());
     let call = format!("tools/call {CREATE_ECOSYSTEM}");
-    let spans = until_exported(&mut collector, &[&call, "await_index"]).await;
+    let spans = until_exported(&receiver, &[&call, "await_index"]).await;
     let of_trace: Vec<&ExportedSpan> = spans.iter().filter(|span| span.trace_id == TRACE).collect();
     let names: Vec<&str> = of_trace.iter().map(|span| span.name.as_str()).collect();
     let find =

@@ -4,6 +4,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 use svc_devnet::{Devnet, DevnetConfig};
+use svc_test_support::ports::free_port;
 
 use super::harness::{OPERATOR_MNEMONIC, TEST_TIMEOUT};
 
@@ -22,16 +23,6 @@ impl Drop for Service {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-/// A port that is free for long: the system gives none of these to others that ask for any.
-fn free_port() -> u16 {
-    loop {
-        let port = fastrand::u16(12_000..32_000);
-        if std::net::TcpListener::bind(("127.0.0.1", port)).is_ok() {
-            return port;
-        }
     }
 }
 

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { Secp256k1HdWallet } from "@cosmjs/amino";
 import { DirectSecp256k1HdWallet } from "@cosmjs/proto-signing";
 import { GasPrice, SigningStargateClient } from "@cosmjs/stargate";
+import { Comet38Client } from "@cosmjs/tendermint-rpc";
 
 const { env } = process;
 const denom = env.SVC_DENOM;
@@ -26,7 +27,15 @@ const gas = await client.simulate(address, [{
   value: { fromAddress: address, toAddress: target, amount: [{ denom, amount: "1000" }] },
 }], "");
 assert(gas > 10_000, `simulated ${gas}`);
+// The library's WebSocket client hears of every block and of the transaction.
+const watcher = await Comet38Client.connect(env.SVC_RPC.replace("http", "ws"));
+const first = (stream) => new Promise((next, error) => stream.take(1).subscribe({ next, error }));
+const heard = Promise.all([first(watcher.subscribeNewBlock()), first(watcher.subscribeTx())]);
 const sent = await client.sendTokens(address, target, [{ denom, amount: "1000" }], 1.5, "from CosmJS");
+const [newest, told] = await heard;
+assert(newest.header.height <= sent.height);
+assert.deepEqual([told.height, Buffer.from(told.hash).toString("hex").toUpperCase()], [sent.height, sent.transactionHash]);
+watcher.disconnect();
 assert.equal(sent.code, 0, sent.rawLog);
 assert.equal(BigInt((await client.getBalance(target, denom)).amount) - held, 1000n);
 const after = await client.getAccount(address);
@@ -64,3 +73,5 @@ const balance = await rest(`/cosmos/bank/v1beta1/balances/${target}/by_denom?den
 assert.deepEqual(balance.balance, await client.getBalance(target, denom));
 console.log(`cosmjs: sent in block ${sent.height}, gas ${sent.gasUsed} of ${sent.gasWanted}`);
 client.disconnect();
+// The closed WebSocket of the library keeps the program alive.
+process.exit(0);

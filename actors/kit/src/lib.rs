@@ -101,6 +101,8 @@ mod retained_state;
 pub mod runtime;
 pub mod supervision;
 mod task_group;
+#[cfg(test)]
+mod tests;
 pub mod wall_clock;
 
 pub use actor::{ActorBehaviour, ActorContext, ActorFailure, ActorMessage, AskError, Handle, Mailbox, ReplyPort};

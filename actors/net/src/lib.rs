@@ -58,6 +58,8 @@ pub mod host_policy;
 pub mod json_memory;
 pub mod listener;
 pub mod plaintext;
+#[cfg(test)]
+mod tests;
 pub mod upstream;
 pub mod webhook;
 pub mod websocket;

@@ -156,7 +156,7 @@ mod tests {
     use sqlx::Row;
 
     use super::*;
-    use crate::postgres_server::PostgresServer;
+    use svc_test_support::postgres_server::PostgresServer;
 
     async fn check(url: &str) {
         sqlx::any::install_default_drivers();

@@ -14,10 +14,6 @@ mod file_watch;
 mod free_space;
 mod group_commit;
 mod lock;
-#[cfg(any(test, feature = "testing"))]
-pub mod postgres_server;
-#[cfg(any(test, feature = "testing"))]
-pub mod small_disk;
 #[cfg(test)]
 mod tests;
 mod writer;

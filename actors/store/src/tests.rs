@@ -16,7 +16,9 @@ use sqlx::{
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
 };
 
-use crate::{ConnectionCounter, StoreError, StoreWriter, small_disk};
+use svc_test_support::small_disk;
+
+use crate::{ConnectionCounter, StoreError, StoreWriter};
 
 struct TestStore {
     path: PathBuf,

@@ -9,4 +9,3 @@ mod replicas;
 mod rpc;
 mod scenarios;
 mod subscriptions;
-mod tendermint;

@@ -63,9 +63,11 @@ pub(super) fn describe_network(network: &LocalNetwork, as_json: bool) -> anyhow:
         }))
         .map(|(left, right)| (left.to_owned(), right))
         .collect();
+    // The program may not be on the path of the other terminal.
+    let program = std::env::args().next().unwrap_or_else(|| "svc".to_owned());
     Ok(format!(
         "The devnet is running. Stop it with Ctrl-C.\n\n{}\nFor an MCP client:\n\n{}\n\nIn another terminal:\n\n  export \
-         SVC_MCP_URL={}\n  export MCP_BEARER_TOKEN={}\n  svc tools",
+         SVC_MCP_URL={}\n  export MCP_BEARER_TOKEN={}\n  {program} tools",
         render_table(&rows),
         serde_json::to_string_pretty(&client)?,
         network.mcp_url(),

@@ -6,6 +6,7 @@ use svc_agent::{StoreKey, StoreKeys, StoreSettings};
 use svc_wire::secret::SecretString;
 
 use crate::{
+    admin::{SOCKET_PATH, is_short_enough},
     config::environment::{Environment, EnvironmentReader},
     secrets::ProcessSecrets,
 };
@@ -71,6 +72,10 @@ pub(super) fn read_store<E: Environment>(
         if others.chain(database.as_ref()).any(|other| other == *path) {
             reader.add_problem(*variable, format!("{}", path.display()), "a file of its own");
         }
+    }
+    if !is_short_enough(&paths.socket) {
+        let length = paths.socket.as_os_str().len();
+        reader.add_problem("SVC_AGENT_SOCKET", format!("{}, {length} bytes", paths.socket.display()), SOCKET_PATH);
     }
     let current = read_key(reader, secrets, ("SVC_AGENT_STORE_KEY", "SVC_AGENT_STORE_KEY_FILE"), CREDENTIAL);
     if current.is_none()

@@ -314,6 +314,14 @@ fn files_beside_the_database_have_its_name_and_each_is_a_file_of_its_own() {
     assert_eq!(paths("postgres://db/agent"), ["svc-agent.sock", "svc-agent.head", "svc-agent.journal"]);
     let found = problems(&minimal(), with_database("sqlite://a.head"));
     assert!(found.contains("SVC_AGENT_HEAD: a.head; allowed: a file of its own"), "{found}");
+    let long = format!("/{}/a.sock", "d".repeat(120));
+    let mut environment = minimal();
+    environment.extend([("SVC_AGENT_SOCKET", long.as_str())]);
+    let found = problems(&environment, secrets());
+    assert!(
+        found.contains(&format!("SVC_AGENT_SOCKET: {long}, 128 bytes; allowed: a path that the system takes")),
+        "{found}"
+    );
     let mut environment = minimal();
     environment.extend([("ADMIN_API_PORT", "3001"), ("PUBLIC_API_BIND", "0.0.0.0")]);
     assert!(problems(&environment, secrets()).contains("another port than ADMIN_API_PORT"));

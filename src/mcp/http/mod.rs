@@ -25,6 +25,7 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::{
+    extension::{McpExtension, NoExtension},
     handler::McpSession,
     server::ToolServer,
     session::{BoundedSessionManager, SessionLimits},
@@ -90,12 +91,22 @@ impl HttpServer {
         server: Arc<ToolServer>,
         config: HttpServerConfig,
     ) -> Result<Self, HttpServerError> {
+        Self::start_extended(listener, server, config, &NoExtension)
+    }
+
+    /// Serves a tool server whose sessions another program extends. Fails as [`HttpServer::start`] does.
+    pub fn start_extended(
+        listener: TcpListener,
+        server: Arc<ToolServer>,
+        config: HttpServerConfig,
+        extension: &impl McpExtension,
+    ) -> Result<Self, HttpServerError> {
         let unbound = SocketAddr::from(([0, 0, 0, 0], 0));
         let address = listener.local_addr().map_err(|cause| HttpServerError { address: unbound, cause })?;
         let failed = |cause| HttpServerError { address, cause };
         let stop = CancellationToken::new();
         let sessions = Arc::new(BoundedSessionManager::new(config.sessions));
-        let router = router(Arc::clone(&server), &config, (address.ip(), &stop), &sessions);
+        let router = router(Arc::clone(&server), &config, (address.ip(), &stop), &sessions, extension);
         let task = serve("mcp", listener, router, &config.listener, stop.clone()).map_err(failed)?;
         let peer_follower = follow_peers(config.peers.clone(), Arc::clone(&sessions));
         let follower = follow_principals(Arc::clone(&config.principals), Arc::clone(&sessions), server);
@@ -152,6 +163,7 @@ fn router(
     config: &HttpServerConfig,
     (bound, stop): (IpAddr, &CancellationToken),
     sessions: &Arc<BoundedSessionManager>,
+    extension: &impl McpExtension,
 ) -> Router {
     let mut hosts = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "[::1]".to_owned(), "::1".to_owned()];
     if !bound.is_unspecified() {
@@ -167,7 +179,11 @@ fn router(
         .with_sse_retry(None)
         .with_cancellation_token(stop.child_token());
     let slot = ServerSlot::ready(Arc::clone(&server));
-    let service = StreamableHttpService::new(move || Ok(McpSession::new(slot.clone())), Arc::clone(sessions), settings);
+    let session = {
+        let extension = extension.clone();
+        move || Ok(extension.extend_session(McpSession::new(slot.clone())))
+    };
+    let service = StreamableHttpService::new(session, Arc::clone(sessions), settings);
     let directory = Arc::clone(&config.principals) as Arc<dyn TokenVerifier>;
     let peers = config.peers.clone().map(|peers| peers as Arc<dyn TokenVerifier>);
     let oauth = config.oauth.clone().map(|oauth| oauth as Arc<dyn TokenVerifier>);
@@ -178,9 +194,7 @@ fn router(
         server: Arc::clone(&server),
         throttle: Arc::new(Mutex::new(WrongTokenThrottle::default())),
     };
-    let mcp = Router::new().route_service("/mcp", service);
-    #[cfg(feature = "conformance")]
-    let mcp = mcp.layer(middleware::from_fn(super::conformance::with_stream_cut));
+    let mcp = extension.extend_endpoint(Router::new().route_service("/mcp", service));
     let admission = HttpAdmission { sessions: Arc::clone(sessions), principals: Arc::clone(&config.principals) };
     let mcp = mcp.layer(middleware::from_fn_with_state(admission, admit_request));
     let approvals =

@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 use svc_agent::DidMethod;
 use svc_net::{did::DidResolver, host_policy::HostPolicy};
-use svc_store::postgres_server::PostgresServer;
+use svc_test_support::postgres_server::PostgresServer;
 
 use super::{AgentServer, Mode, answer, request, sqlite_url};
+use crate::e2e::harness::pause;
 
 const ENDPOINTS: &str = "/v2/vt/service-endpoints";
 
@@ -403,7 +404,7 @@ async fn without_its_database_file_nothing_is_published() {
     assert_eq!(server.agent.keeper().published().version, before);
     let mut ready = server.send("GET", "/v2/agent/health/ready", None).await;
     while ready.body["error"]["details"]["waiting"][0] != "store" {
-        tokio::task::yield_now().await;
+        pause().await;
         ready = server.send("GET", "/v2/agent/health/ready", None).await;
     }
     assert_eq!(ready.status, 503);

@@ -12,10 +12,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use svc::network::ChainAndIndexer;
 use svc_devnet::Devnet;
-use svc_store::small_disk::SmallDisk;
+use svc_test_support::{ports::free_port, small_disk::SmallDisk};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 
-use super::{AdminAnswer, answer, request, resolution::registry_id, take_port};
+use super::{AdminAnswer, answer, request, resolution::registry_id};
 use crate::e2e::{harness::TEST_TIMEOUT, secrets::SERVER_PROGRAM};
 
 /// The phrase of the agent's account; other tests derive it from bytes.
@@ -48,14 +48,13 @@ impl AgentHome {
     }
 
     pub(super) fn at(devnet: &Devnet, indexer: String) -> Self {
-        let (admin, public) = (take_port(0), take_port(0));
         Self {
             directory: tempfile::tempdir().expect("a directory"),
             rpc: devnet.node.origin(),
             indexer,
             corporation_id: registry_id(devnet),
-            admin: admin.1.port(),
-            public: public.1.port(),
+            admin: free_port(),
+            public: free_port(),
             webhook: None,
             settings: BTreeMap::new(),
             disk: None,
@@ -89,6 +88,22 @@ impl AgentHome {
     pub(super) async fn published_log(&self) -> Vec<u8> {
         let log = reqwest::get(format!("http://localhost:{}/.well-known/did.jsonl", self.public)).await;
         log.expect("served").bytes().await.expect("a log").to_vec()
+    }
+
+    /// Stops the agent, and keeps the log of its DID in a file, whose path it returns. The agent may write a version until it has stopped.
+    pub(super) async fn stop_with_log(&self, mut agent: AgentProcess) -> String {
+        let path = self.path("published.jsonl");
+        loop {
+            let log = self.published_log().await;
+            std::fs::write(&path, &log).expect("written");
+            assert!(agent.terminate().0);
+            let head: Value =
+                serde_json::from_slice(&std::fs::read(self.path("agent.head")).expect("a head")).expect("JSON");
+            if String::from_utf8_lossy(&log).contains(head["version_id"].as_str().expect("a version")) {
+                return path.to_str().expect("a text").to_owned();
+            }
+            agent = self.start();
+        }
     }
 
     /// `svc peer` as the owner of this agent runs it: it exits with a status, and prints.
@@ -172,7 +187,7 @@ impl AgentHome {
             let _ = lines.read_to_string(&mut log);
             log
         });
-        AgentProcess { child: OwnedChild(child), admin: format!("http://127.0.0.1:{}", self.admin), log }
+        AgentProcess { child: OwnedChild(child), admin: format!("http://127.0.0.1:{}", self.admin), log: Some(log) }
     }
 
     /// Runs a command, or an agent that does not start: success and output.
@@ -259,7 +274,17 @@ impl Drop for OwnedChild {
 pub(super) struct AgentProcess {
     pub(super) child: OwnedChild,
     admin: String,
-    log: std::thread::JoinHandle<String>,
+    log: Option<std::thread::JoinHandle<String>>,
+}
+
+impl Drop for AgentProcess {
+    fn drop(&mut self) {
+        // A test that fails shows the agent's side of it.
+        if let Some(log) = self.log.take().filter(|_| std::thread::panicking()) {
+            let _ = self.child.kill();
+            eprintln!("the log of the agent at {}:\n{}", self.admin, log.join().unwrap_or_default());
+        }
+    }
 }
 
 impl AgentProcess {
@@ -309,6 +334,6 @@ impl AgentProcess {
         let pid = Pid::from_child(&self.child);
         kill_process(pid, Signal::TERM).expect("sent");
         let is_ok = self.child.wait().expect("ends").success();
-        (is_ok, self.log.join().expect("a log"))
+        (is_ok, self.log.take().expect("not taken before").join().expect("a log"))
     }
 }

@@ -14,7 +14,10 @@ use svc_wire::secret::SecretString;
 use tokio::sync::Notify;
 
 use super::{AgentServer, Mode, chain_config, login::key, sqlite_url};
-use crate::e2e::indexer::{MARKETPLACE_SCENARIO, read_ok, start_chain_and_indexer};
+use crate::e2e::{
+    harness::pause,
+    indexer::{MARKETPLACE_SCENARIO, read_ok, start_chain_and_indexer},
+};
 
 /// A backend that keeps the bodies that it takes.
 #[derive(Clone)]
@@ -127,7 +130,7 @@ async fn every_event_of_the_corporation_reaches_the_backend_once_and_in_order_ac
     let bodies = backend.wait_for(expected.len()).await;
     assert_eq!(bodies.iter().map(delivered_position).collect::<Vec<_>>(), expected);
     while server.send("GET", "/v2/agent/health/ready", None).await.status != 200 {
-        tokio::task::yield_now().await;
+        pause().await;
     }
     server.stop().await;
 
@@ -159,7 +162,7 @@ async fn dropped_events_are_gaps_that_a_refill_delivers_and_refused_ones_are_dea
         if dropped as usize == expected.len() - 2 {
             break gaps;
         }
-        tokio::task::yield_now().await;
+        pause().await;
     };
     assert_eq!(server.send("GET", "/v2/agent/info", None).await.body["events"]["stored"], 2);
     assert_eq!(gaps["nextCursor"], Value::Null);
@@ -174,7 +177,7 @@ async fn dropped_events_are_gaps_that_a_refill_delivers_and_refused_ones_are_dea
         delivered = backend.wait_for(1).await.iter().map(delivered_position).collect();
         delivered.sort_by_key(|position| expected.iter().position(|known| known == position));
         delivered.dedup();
-        tokio::task::yield_now().await;
+        pause().await;
     }
     assert_eq!(delivered, expected, "the delivered ones and the refilled ones are all");
 
@@ -185,7 +188,7 @@ async fn dropped_events_are_gaps_that_a_refill_delivers_and_refused_ones_are_dea
         if let Some(letter) = letters["items"].get(0) {
             break letter.clone();
         }
-        tokio::task::yield_now().await;
+        pause().await;
     };
     assert_eq!(
         (&letter["lastStatus"], &letter["attempts"], &letter["data"]["eventType"]),

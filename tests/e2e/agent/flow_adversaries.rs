@@ -19,9 +19,9 @@ use uuid::Uuid;
 use super::{
     flows::{APPLICANT, VALIDATOR},
     identity::{start_agents, start_agents_with},
-    scripted_peer::{ScriptedPeer, apply},
+    scripted_peer::{ScriptedPeer, apply, next_message},
 };
-use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork};
+use crate::e2e::harness::TestNetwork;
 
 /// An applicant of another corporation for the service credential of the first agent, with its participant.
 pub(super) async fn start_applicant(world: &TestNetwork) -> (ScriptedPeer, String) {
@@ -224,7 +224,7 @@ async fn a_credential_without_proof_is_neither_stored_nor_acknowledged() {
         let issue = IssueCredential::Issue(attached(format, json!({"credential": credential})));
         let issue = issue.to_message(&Uuid::new_v4().to_string(), &exchange, Some(opening.thread()));
         assert_eq!(peer.post(peer.seal(&from_script(issue, &peer))).await, 202);
-        let answer = tokio::time::timeout(TEST_TIMEOUT, peer.inbox.recv()).await.expect(name).expect("a message");
+        let answer = next_message(&mut peer.inbox, name).await;
         assert_ne!(answer.kind, ACK, "{name}");
         assert_eq!((answer.kind.as_str(), answer.thread()), (PROBLEM, exchange.as_str()), "{name}");
         let session = opening.body["participant_session_id"].as_str().expect("a session").to_owned();

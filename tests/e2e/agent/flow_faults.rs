@@ -1,6 +1,6 @@
 //! Flows under a validator that may not pay or has lost its place, a node that refuses or forgets, and calls at the wrong moment.
 
-use std::time::Duration;
+use std::{sync::OnceLock, time::Duration};
 
 use serde_json::{Value, json};
 use svc_agent::{FlowCall, FlowRequest, RefusalCode, ValidationTerms};
@@ -35,12 +35,13 @@ impl TestNetwork {
         session
     }
 
-    /// Validates the applicant of a session, as soon as the registry and the documents show all that it needs.
-    pub(super) async fn validate(&self, session: &str) {
+    /// Validates the applicant of a session, as soon as the registry and the documents show all that it needs; returns the flow.
+    pub(super) async fn validate(&self, session: &str) -> Value {
         let validator = self.agent(VALIDATOR).flows();
+        let decided = OnceLock::new();
         self.wait_until("the flow is validated", async || {
             match validator.validate(session, &ValidationTerms::default()).await {
-                Ok(_) => true,
+                Ok(shown) => decided.set(shown.record).is_ok(),
                 Err(refusal) if refusal.retry_after.is_some() || refusal.code == RefusalCode::ResolverUnavailable => {
                     false
                 }
@@ -48,6 +49,7 @@ impl TestNetwork {
             }
         })
         .await;
+        decided.into_inner().expect("validated")
     }
 
     /// Waits until a participant that was just made is in effect; its id.
@@ -238,7 +240,7 @@ async fn a_rejection_that_meets_a_validation_leaves_the_way_to_the_credential() 
     let bare = world.id_of("flows.accreditation.root");
     let (participant, session) = world.apply_under("ISSUER", bare).await;
     world.await_state(&session, "VALIDATING", "VALIDATING").await;
-    let decided = validator.validate(&session, &ValidationTerms::default()).await.expect("decided").record;
+    let decided = world.validate(&session).await;
     assert_eq!(decided["flowState"], "AWAITING_VALIDATION_TX");
     validator.call(&session, &reject).await.expect("rejected");
     world.await_state(&session, "TERMINATED_BY_VALIDATOR", "TERMINATED_BY_VALIDATOR").await;

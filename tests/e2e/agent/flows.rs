@@ -1,7 +1,7 @@
 //! Flows of two agents on a chain: one validates and issues, the other applies.
 
 use serde_json::{Map, Value, json};
-use svc_agent::{FlowCall, FlowFilter, FlowFormat, FlowRequest, FlowSide, RefusalCode, ValidationTerms};
+use svc_agent::{FlowCall, FlowFilter, FlowFormat, FlowRequest, FlowSide, RefusalCode};
 
 use super::identity::{start_agents, start_agents_with};
 use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork, assert_output_schema};
@@ -158,7 +158,7 @@ async fn an_issuer_is_validated_by_an_operator_and_a_rejected_one_begins_anew() 
     let (participant, session) = world.apply("ISSUER", "flows.accreditation.root").await;
     world.await_state(&session, "VALIDATING", "VALIDATING").await;
     let validator = world.agent(VALIDATOR).flows();
-    let decided = validator.validate(&session, &ValidationTerms::default()).await.expect("decided").record;
+    let decided = world.validate(&session).await;
     assert_eq!(
         (&decided["flowState"], &decided["validation"]["submission"]),
         (&json!("AWAITING_VALIDATION_TX"), &json!("OPERATOR"))
@@ -205,15 +205,7 @@ async fn a_credential_without_an_onboarding_and_a_renewal_are_paid_once_each() {
     let session = opened["participantSessionId"].as_str().expect("a session").to_owned();
     world.await_state(&session, "VALIDATING", "VALIDATING").await;
     // The document of the ecosystem may not present the credential of its new schema yet.
-    world
-        .wait_until("the credential is ordered", async || {
-            match validator.validate(&session, &ValidationTerms::default()).await {
-                Ok(_) => true,
-                Err(refusal) if refusal.code == RefusalCode::ResolverUnavailable => false,
-                Err(refusal) => panic!("{refusal:?}"),
-            }
-        })
-        .await;
+    world.validate(&session).await;
     world.await_state(&session, "COMPLETED", "COMPLETED").await;
     assert_eq!(world.records_of(&session).await, 1);
     let needs_onboarding = FlowRequest { schema_id: Some(world.id_of("flows.license.schema")), ..request };
@@ -223,13 +215,13 @@ async fn a_credential_without_an_onboarding_and_a_renewal_are_paid_once_each() {
     let (participant, session) = world.apply("HOLDER", "flows.license.issuer").await;
     world.await_state(&session, "VALIDATING", "VALIDATING").await;
     validator.call(&session, &FlowCall::EditClaims(claims("A"))).await.expect("stored");
-    validator.validate(&session, &ValidationTerms::default()).await.expect("decided");
+    world.validate(&session).await;
     let (first, _) = world.await_state(&session, "COMPLETED", "COMPLETED").await;
     world.call_ok("svc.ledger.pp.renewParticipantOp", json!({"id": participant})).await;
     let (renewing, _) = world.await_state(&session, "VALIDATING", "VALIDATING").await;
     assert_eq!(renewing["round"], 2);
     validator.call(&session, &FlowCall::EditClaims(claims("B"))).await.expect("stored");
-    validator.validate(&session, &ValidationTerms::default()).await.expect("decided");
+    world.validate(&session).await;
     let (second, _) = world.await_state(&session, "COMPLETED", "COMPLETED").await;
     assert_ne!(first["credentialId"], second["credentialId"]);
     assert_eq!(world.records_of(&session).await, 2, "one for each validation");
@@ -256,7 +248,7 @@ async fn credentials_in_the_older_format_are_issued_believed_and_presented() {
     world.await_state(&session, "VALIDATING", "VALIDATING").await;
     let validator = world.agent(VALIDATOR).flows();
     validator.call(&session, &FlowCall::EditClaims(claims("A"))).await.expect("stored");
-    validator.validate(&session, &ValidationTerms::default()).await.expect("decided");
+    world.validate(&session).await;
     let (license, _) = world.await_state(&session, "COMPLETED", "COMPLETED").await;
     assert_eq!(world.records_of(&session).await, 1);
     world.await_presentation(&license["credentialId"]).await;

@@ -24,7 +24,7 @@ pub(super) async fn start_agents(scenario: &str) -> TestNetwork {
 
 /// A scenario with agents that are configured otherwise.
 pub(super) async fn start_agents_with(scenario: &str, configure: impl FnOnce(&mut LocalAgentConfig)) -> TestNetwork {
-    let mut config = network_config(100);
+    let mut config = network_config(200);
     configure(&mut config.agent);
     config.devnet = DevnetConfig { scenario: scenario.to_owned(), ..config.devnet };
     let second = Duration::from_secs(1);

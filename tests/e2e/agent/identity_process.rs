@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use serde_json::{Map, Value, json};
 use svc::network::received_claims;
 use svc_devnet::DevnetConfig;
-use svc_store::small_disk::{SmallDisk, fill};
+use svc_test_support::small_disk::{SmallDisk, fill};
 
 use super::agent_process::{AgentHome, AgentProcess};
 use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork, network_config, start_network};
@@ -17,7 +17,7 @@ const ROTATE: &str = "/v2/agent/keys/rotate";
 
 /// The marketplace without agents of its own.
 async fn start_without_agents() -> TestNetwork {
-    let mut config = network_config(100);
+    let mut config = network_config(200);
     config.devnet = DevnetConfig { scenario: "marketplace".to_owned(), ..config.devnet };
     config.agent.is_off = true;
     start_network(config).await

@@ -47,6 +47,7 @@ use svc_agent::{
 };
 use svc_net::host_policy::HostPolicy;
 use svc_pipeline::{ChainExpectation, FeePolicy, JournalPlace};
+use svc_test_support::ports::free_port;
 use svc_wire::account_key::AccountKey;
 
 /// The callers of an agent.
@@ -179,7 +180,7 @@ impl AgentServer {
     ) -> Result<Self, AgentBootError> {
         // A DID names its port, which a restart therefore keeps.
         let kept = directory.join("public-address");
-        let port = std::fs::read_to_string(&kept).ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+        let port = std::fs::read_to_string(&kept).ok().and_then(|text| text.parse().ok()).unwrap_or_else(free_port);
         let ((public_listener, public_address), (admin_listener, admin_address)) = (take_port(port), take_port(0));
         std::fs::write(&kept, public_address.port().to_string()).expect("written");
         // did:webvh takes names only.

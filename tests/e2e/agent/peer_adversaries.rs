@@ -12,6 +12,7 @@ use std::{
 use axum::body::Bytes;
 use futures::{SinkExt, StreamExt};
 use serde_json::{Value, json};
+use sqlx::{Connection, SqliteConnection};
 use svc_agent::{ConnectionFilter, PeerAdmission, PeerSettings, PeerTransport};
 use svc_didcomm::{Message, envelope::seal_anonymously, from_prior::make_from_prior, limits, protocol::basic_message};
 use tokio_tungstenite::tungstenite::{Message as Frame, protocol::frame::coding::CloseCode};
@@ -19,9 +20,10 @@ use tokio_tungstenite::tungstenite::{Message as Frame, protocol::frame::coding::
 use super::{
     AgentServer, no_events,
     peers::{any_peers, await_answer},
-    scripted_peer::{ScriptedPeer, now},
+    scripted_peer::{ScriptedPeer, next_message, now},
     sqlite_url,
 };
+use crate::e2e::harness::poll_until;
 
 async fn start(peers: PeerSettings) -> (tempfile::TempDir, AgentServer, ScriptedPeer) {
     let directory = tempfile::tempdir().expect("a directory");
@@ -127,13 +129,13 @@ async fn a_replay_is_handled_once_on_every_transport_and_after_a_restart() {
         peer.send_frames(vec![Frame::Binary(envelope.clone().into()), Frame::Text(envelope.clone().into())]).await;
     assert!(answers.len() == 2 && answers.iter().all(Frame::is_pong), "{answers:?}");
     assert_eq!(peer.post(asked.clone()).await, 202);
-    let first = peer.inbox.recv().await.expect("an answer");
+    let first = next_message(&mut peer.inbox, "an answer").await;
     await_answer(&server, "/v2/didcomm/connections", |body| body["items"][0]["outbox"]["waiting"] == 0).await;
     server.stop().await;
     let server =
         AgentServer::start_for_peers(directory.path(), &sqlite_url(directory.path()), any_peers(), no_events()).await;
     assert_eq!((peer.post(envelope).await, peer.post(asked).await), (202, 202));
-    let again = peer.inbox.recv().await.expect("the answer once more");
+    let again = next_message(&mut peer.inbox, "the answer once more").await;
     assert_eq!(again, first, "with its own id");
     assert_eq!(texts(&server).await, ["once"]);
     server.stop().await;
@@ -305,7 +307,7 @@ async fn without_a_verdict_nothing_is_stored_and_the_sender_may_come_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_crash_of_a_session_changes_nothing_for_others_and_loses_no_message() {
-    let (_directory, server, mut peer) = start(any_peers()).await;
+    let (directory, server, mut peer) = start(any_peers()).await;
     let other = peer.new_keys();
     assert_eq!(peer.post(peer.seal(&peer.text("1", "one"))).await, 202);
     let text = Message { from: Some(other.did.clone()), ..peer.text("2", "two") };
@@ -322,14 +324,19 @@ async fn the_crash_of_a_session_changes_nothing_for_others_and_loses_no_message(
     let record = records["items"].as_array().expect("items").iter().find(|one| one["theirDid"] == peer.keys.did);
     let body = json!({"connectionId": record.expect("a connection")["id"], "content": "to you"}).to_string();
     assert_eq!(server.send("POST", "/v2/didcomm/basic-messages", Some(&body)).await.status, 200);
-    while peer.posts.load(Ordering::SeqCst) == 0 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    // A message whose attempt was interrupted may have arrived, so it is not sent again. The session is killed between two attempts.
+    let url = sqlite_url(directory.path());
+    let refused = async || {
+        let mut connection = SqliteConnection::connect(&url).await.expect("connects");
+        let sql = "SELECT COUNT(*) FROM peer_message WHERE sending = 0 AND failures >= 2";
+        sqlx::query_scalar::<_, i64>(sql).fetch_one(&mut connection).await.expect("counted") == 1
+    };
+    poll_until("two refused attempts", refused).await;
     assert!(server.agent.supervisor().kill(&format!("peer_session/{}", tag(&peer.keys.did))).await);
     let text = Message { from: Some(other.did.clone()), ..peer.text("3", "three") };
     assert_eq!(peer.post(peer.seal_as(&other, &text)).await, 202);
     peer.status.store(202, Ordering::SeqCst);
-    assert_eq!(peer.inbox.recv().await.expect("the message").body["content"], "to you");
+    assert_eq!(next_message(&mut peer.inbox, "the message").await.body["content"], "to you");
     assert_eq!(peer.post(peer.seal(&peer.text("4", "four"))).await, 202);
     assert_eq!(texts(&server).await.len(), 4);
     server.stop().await;
@@ -340,9 +347,7 @@ async fn a_session_ends_when_it_is_idle() {
     let (_directory, server, peer) = start(PeerSettings { idle: Duration::from_secs(1), ..any_peers() }).await;
     assert_eq!(peer.post(peer.seal(&peer.text("1", "one"))).await, 202);
     assert_eq!(server.agent.peers().session_count(), 1);
-    while server.agent.peers().session_count() > 0 {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    poll_until("the session ends", async || server.agent.peers().session_count() == 0).await;
     assert_eq!(peer.post(peer.seal(&peer.text("2", "two"))).await, 202, "it is started again on demand");
     server.stop().await;
 }
@@ -354,7 +359,7 @@ async fn an_invitation_makes_a_connection_under_a_did_of_its_own() {
     let parent = server.send("GET", "/v2/didcomm/connections", None).await.body["items"][0]["id"].clone();
     let body = json!({"connectionId": parent, "goal": "talk apart", "label": "x"}).to_string();
     let sent = server.send("POST", "/v2/didcomm/invitations", Some(&body)).await.body;
-    let invitation = peer.inbox.recv().await.expect("an invitation");
+    let invitation = next_message(&mut peer.inbox, "an invitation").await;
     assert_eq!(
         (invitation.id.as_str(), invitation.body["goal"].as_str()),
         (sent["id"].as_str().expect("an id"), Some("talk apart"))
@@ -385,7 +390,7 @@ async fn an_invitation_makes_a_connection_under_a_did_of_its_own() {
     assert_eq!(connections(&server).await, 2);
     let body = json!({"connectionId": apart["id"], "content": "apart too"}).to_string();
     assert_eq!(server.send("POST", "/v2/didcomm/basic-messages", Some(&body)).await.status, 200);
-    let answer = peer.inbox.recv().await.expect("a message");
+    let answer = next_message(&mut peer.inbox, "a message").await;
     assert_eq!((answer.from.as_deref(), answer.body["content"].as_str()), (Some(own.as_str()), Some("apart too")));
     server.stop().await;
 }

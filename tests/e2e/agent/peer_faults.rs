@@ -11,14 +11,14 @@ use std::{
 use axum::{Json, Router, extract::State, routing::post};
 use serde_json::{Value, json};
 use svc_agent::{ConnectionFilter, EventsConfig, PeerSettings};
-use svc_store::small_disk::{self, fill};
+use svc_test_support::small_disk::{self, fill};
 
 use super::{
     AgentServer, chain_config,
     identity::start_marketplace,
     login, no_events,
     peers::{any_peers, await_answer},
-    scripted_peer::ScriptedPeer,
+    scripted_peer::{ScriptedPeer, next_message},
     sqlite_url,
 };
 
@@ -45,7 +45,7 @@ async fn a_document_with_another_key_is_read_again_and_one_with_another_endpoint
     assert_eq!(connections["items"].as_array().map(Vec::len), Some(1), "{connections}");
     let body = json!({"connectionId": connections["items"][0]["id"], "content": "to you"}).to_string();
     assert_eq!(server.send("POST", "/v2/didcomm/basic-messages", Some(&body)).await.status, 200);
-    assert_eq!(peer.inbox.recv().await.expect("a message").body["content"], "to you");
+    assert_eq!(next_message(&mut peer.inbox, "a message").await.body["content"], "to you");
     // It moves. The message finds it, because a document that leads nowhere is read again.
     peer.status.store(503, Ordering::SeqCst);
     let mut moved = ScriptedPeer::start(&peer.agent_did()).await;
@@ -56,7 +56,7 @@ async fn a_document_with_another_key_is_read_again_and_one_with_another_endpoint
     *peer.document.lock().expect("a lock") = document;
     let body = body.replace("to you", "to the new place");
     assert_eq!(server.send("POST", "/v2/didcomm/basic-messages", Some(&body)).await.status, 200);
-    assert_eq!(moved.inbox.recv().await.expect("a message").body["content"], "to the new place");
+    assert_eq!(next_message(&mut moved.inbox, "a message").await.body["content"], "to the new place");
     server.stop().await;
 }
 
@@ -173,7 +173,7 @@ fn on_a_full_disk_nothing_is_acknowledged_and_nothing_is_lost() {
             assert_eq!(status, 202, "with space it goes on");
             let sent = server.send("POST", "/v2/didcomm/basic-messages", Some(&body)).await;
             assert_eq!(sent.status, 200, "{}", sent.body);
-            let arrived = peer.inbox.recv().await.expect("a message");
+            let arrived = next_message(&mut peer.inbox, "a message").await;
             assert_eq!(arrived.body["content"].as_str(), Some(large.as_str()));
             let path = "/v2/didcomm/basic-messages?role=receiver";
             let stored = await_answer(&server, path, |body| body["items"].as_array().is_some_and(|all| all.len() == 2));

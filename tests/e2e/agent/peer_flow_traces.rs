@@ -3,12 +3,10 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
-    sync::{Arc, Mutex},
-    time::Duration,
 };
 
-use fake_opentelemetry_collector::{ExportedSpan, FakeCollectorServer};
 use serde_json::json;
+use svc_test_support::otlp_receiver::OtlpReceiver;
 
 use super::{peer_flow::PeerWorld, two_agents::ValidatorPlace};
 
@@ -17,9 +15,9 @@ const PLANTED: &str = "planted-key-value";
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_call_is_one_trace_and_its_secrets_are_in_no_output() {
-    let (endpoint, collected) = collect_spans().await;
+    let receiver = OtlpReceiver::start().await;
     let export = [
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint()),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc".to_owned()),
         ("OTEL_METRICS_EXPORTER", "none".to_owned()),
     ];
@@ -61,7 +59,7 @@ async fn a_call_is_one_trace_and_its_secrets_are_in_no_output() {
         tool,
     ];
     let is_one_trace = async || {
-        let spans = collected.lock().expect("not poisoned");
+        let spans = receiver.spans();
         let Some(called) = spans.iter().find(|span| span.name == tool) else { return false };
         let of_trace: BTreeSet<&str> =
             spans.iter().filter(|span| span.trace_id == called.trace_id).map(|span| span.name.as_str()).collect();
@@ -85,7 +83,7 @@ async fn a_call_is_one_trace_and_its_secrets_are_in_no_output() {
     };
     world.agents.world.wait_until("the webhooks", is_complete).await;
 
-    let spans = format!("{:?}", collected.lock().expect("not poisoned"));
+    let spans = format!("{:?}", receiver.spans());
     let agents = world.agents;
     let pids = [agents.validator.child.id(), agents.applicant.child.id(), tools.child.id()];
     let mut outputs = vec![("the output of the commands", output), ("the spans", spans)];
@@ -120,20 +118,6 @@ async fn a_call_is_one_trace_and_its_secrets_are_in_no_output() {
     for home in &homes {
         assert_eq!(files_with(home, &secrets), Vec::<String>::new());
     }
-}
-
-/// Collects every span that is exported: a collector that is not read would hold the exporters up.
-async fn collect_spans() -> (String, Arc<Mutex<Vec<ExportedSpan>>>) {
-    let mut collector = FakeCollectorServer::start().await.expect("a receiver");
-    let (endpoint, collected) = (collector.endpoint(), Arc::<Mutex<Vec<ExportedSpan>>>::default());
-    let kept = Arc::clone(&collected);
-    tokio::spawn(async move {
-        loop {
-            let batch = collector.exported_spans(1, Duration::from_secs(10)).await;
-            kept.lock().expect("not poisoned").extend(batch);
-        }
-    });
-    (endpoint, collected)
 }
 
 /// The files of a directory in which a text stands.

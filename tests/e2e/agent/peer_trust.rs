@@ -16,7 +16,7 @@ use svc_didcomm::{
 
 use super::{
     identity::start_marketplace,
-    scripted_peer::{ScriptedPeer, apply, now},
+    scripted_peer::{ScriptedPeer, apply, next_message, now},
 };
 
 async fn heard(agent: &Agent) -> BTreeSet<String> {
@@ -87,7 +87,7 @@ async fn an_applicant_is_heard_before_it_is_trusted_and_another_stranger_gets_on
         let id = format!("stranger {place}");
         assert_eq!(peer.post(peer.seal(&request(&id, participant))).await, 202);
     }
-    let refusal = peer.inbox.recv().await.expect("an answer");
+    let refusal = next_message(&mut peer.inbox, "an answer").await;
     assert_eq!(refusal.body["description"]["code"], NOT_A_VERIFIABLE_SERVICE);
     assert_eq!((refusal.thread(), refusal.body["impact"].as_str()), ("stranger 0", Some("CONNECTION")));
     let text = peer.seal(&peer.text("t", "hello"));
@@ -105,7 +105,7 @@ async fn an_applicant_is_heard_before_it_is_trusted_and_another_stranger_gets_on
     assert_eq!((connections.len(), &connections[0].connection.public_did), (1, &peer.keys.did));
     assert_eq!(connections[0].verdict.map(|verdict| verdict.is_trusted), Some(false));
     // Its flow begins, and its other messages are not heard.
-    let answer = peer.inbox.recv().await.expect("an answer");
+    let answer = next_message(&mut peer.inbox, "an answer").await;
     assert_eq!((answer.kind.as_str(), answer.thread()), (VALIDATING, "applicant"));
     assert_eq!(peer.post(peer.seal(&peer.text("u", "and now?"))).await, 202);
     assert_eq!(heard(world.agent(0)).await.len(), 0);
@@ -149,7 +149,7 @@ async fn a_credential_that_its_issuer_sends_is_verified_presented_and_acknowledg
     };
     let id = exchange().await.id;
     holder.peers().accept_offer(&id).await.expect("requested");
-    assert_eq!(peer.inbox.recv().await.expect("a request").kind, REQUEST);
+    assert_eq!(next_message(&mut peer.inbox, "a request").await.kind, REQUEST);
     // A changed one is refused, and the exchange waits for the right one.
     let mut changed = credential.clone();
     changed["credentialSubject"]["name"] = json!("Changed");
@@ -164,7 +164,7 @@ async fn a_credential_that_its_issuer_sends_is_verified_presented_and_acknowledg
         Err(refusal) => panic!("{}", refusal.to_json()),
     };
     assert_eq!((accepted.state, exchange().await.state), (ExchangeState::Done, ExchangeState::Done));
-    let ack = peer.inbox.recv().await.expect("an ack");
+    let ack = next_message(&mut peer.inbox, "an ack").await;
     assert_eq!((ack.kind.as_str(), ack.thread(), &ack.body["status"]), (ACK, "exchange", &json!("OK")));
     let held = holder.store().held_credentials().await.expect("read");
     assert_eq!(held.iter().filter(|one| one.id == issued.id).count(), 1);

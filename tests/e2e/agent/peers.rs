@@ -13,9 +13,10 @@ use super::{
     AgentServer,
     identity::start_agents,
     no_events,
-    scripted_peer::{ScriptedPeer, now},
+    scripted_peer::{ScriptedPeer, next_message, now},
     sqlite_url,
 };
+use crate::e2e::harness::poll_until;
 
 const WAIT: Duration = Duration::from_secs(30);
 
@@ -68,14 +69,12 @@ async fn two_trusted_agents_talk_and_a_stranger_is_not_heard() {
     assert_eq!(refused.code, RefusalCode::PeerNotAuthorized);
     let connection = stranger.peers().open_connection(&world.agent_did(0)).await.expect("the other is trusted");
     stranger.peers().send_basic_message(&connection.connection.id, "let me in").await.expect("stored");
-    let unheard = async || {
+    let is_delivered = async || {
         let filter = BasicMessageFilter::default();
         let sent = stranger.peers().basic_messages(&filter, None, 10, Duration::ZERO).await.expect("messages");
-        sent[0].to_json()["delivery"] != "delivered"
+        sent[0].to_json()["delivery"] == "delivered"
     };
-    while unheard().await {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    poll_until("it is delivered", is_delivered).await;
     assert_eq!(one.peers().connections(&Default::default(), None, 100).await.expect("connections").len(), 1);
     let refused = one.peers().open_connection("did:web:nobody.example").await.expect_err("not trusted");
     assert_eq!(refused.code, RefusalCode::PeerNotAuthorized);
@@ -93,7 +92,7 @@ async fn a_peer_lives_through_its_rotations_and_its_end() {
     let query =
         Message { from: Some(first.clone()), to: vec![did.clone()], ..query_message("q", "https://didcomm.org/*") };
     assert_eq!(peer.post(peer.seal(&query)).await, 202);
-    let disclosed = peer.inbox.recv().await.expect("an answer");
+    let disclosed = next_message(&mut peer.inbox, "an answer").await;
     assert_eq!((disclosed.thread(), disclosed.body["disclosures"].as_array().map(Vec::len)), ("q", Some(6)));
     assert_eq!(peer.post(peer.seal(&peer.text("1", "one"))).await, 202);
     let records =
@@ -124,7 +123,7 @@ async fn a_peer_lives_through_its_rotations_and_its_end() {
     let body = json!({"connectionId": connection["id"], "content": "to you"}).to_string();
     let sent = server.send("POST", "/v2/didcomm/basic-messages", Some(&body)).await;
     assert_eq!(sent.status, 200);
-    let arrived = peer.inbox.recv().await.expect("a message");
+    let arrived = next_message(&mut peer.inbox, "a message").await;
     assert_eq!((arrived.body["content"].as_str(), &arrived.to), (Some("to you"), &vec![next.did.clone()]));
     assert!(arrived.from_prior.is_none() && arrived.created_time.is_some_and(|at| (at - now()).abs() < 60));
     await_answer(&server, "/v2/didcomm/basic-messages?role=sender", |body| body["items"][0]["delivery"] == "delivered")
@@ -136,7 +135,7 @@ async fn a_peer_lives_through_its_rotations_and_its_end() {
         ..Message::new("5", "https://didcomm.org/trust-ping/2.0/ping", json!({}))
     };
     assert_eq!(peer.post(peer.seal_as(&next, &unknown)).await, 202);
-    let report = peer.inbox.recv().await.expect("a report");
+    let report = next_message(&mut peer.inbox, "a report").await;
     assert_eq!(
         (report.pthid.as_deref(), report.body["description"]["code"].as_str()),
         (Some("5"), Some(problem_report::MESSAGE_PARSE_FAILURE))
@@ -184,12 +183,10 @@ async fn a_lost_answer_is_not_sent_twice_and_a_refused_one_is_sent_again() {
     // 503 says that it did not arrive.
     peer.status.store(503, Ordering::SeqCst);
     let waiting = say("again").await;
-    while peer.posts.load(Ordering::SeqCst) < 2 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    poll_until("two attempts", async || peer.posts.load(Ordering::SeqCst) >= 2).await;
     delivery(&waiting, "waiting").await;
     peer.status.store(202, Ordering::SeqCst);
-    assert_eq!(peer.inbox.recv().await.expect("a message").body["content"], "again");
+    assert_eq!(next_message(&mut peer.inbox, "a message").await.body["content"], "again");
     delivery(&waiting, "delivered").await;
     // 500 does not say whether it arrived, and a redirect is not followed.
     for status in [500, 307] {
@@ -206,7 +203,7 @@ async fn a_lost_answer_is_not_sent_twice_and_a_refused_one_is_sent_again() {
     // None of them holds up the next.
     peer.status.store(202, Ordering::SeqCst);
     let next = say("next").await;
-    assert_eq!(peer.inbox.recv().await.expect("a message").body["content"], "next");
+    assert_eq!(next_message(&mut peer.inbox, "a message").await.body["content"], "next");
     delivery(&next, "delivered").await;
     let outbox =
         await_answer(&server, "/v2/didcomm/connections", |body| body["items"][0]["outbox"]["waiting"] == 0).await;
@@ -249,7 +246,7 @@ async fn an_offered_credential_waits_for_a_caller_and_ends_as_the_caller_says() 
     assert_eq!(server.send("POST", &format!("{one}/accept-request"), None).await.error(), (409, "INVALID_STATE"));
     let accepted = server.send("POST", &format!("{one}/accept-offer"), Some("{}")).await;
     assert_eq!((accepted.status, &accepted.body["state"]), (200, &json!("request-sent")));
-    let request = peer.inbox.recv().await.expect("a request");
+    let request = next_message(&mut peer.inbox, "a request").await;
     assert_eq!((request.kind.as_str(), request.thread(), request.pthid.as_deref()), (REQUEST, "x", Some("parent")));
     assert_eq!(request.body["formats"][0]["format"], "didcomm/w3c-di-vc-request@v0.1");
     assert_eq!(server.send("POST", &format!("{one}/accept-offer"), Some("{}")).await.error(), (409, "INVALID_STATE"));
@@ -263,7 +260,7 @@ async fn an_offered_credential_waits_for_a_caller_and_ends_as_the_caller_says() 
     assert_eq!(refused.error(), (409, "PEER_NOT_AUTHORIZED"), "another one has issued it");
     let declined = server.send("POST", &format!("{one}/decline"), Some(r#"{"reason": "not that"}"#)).await;
     assert_eq!((&declined.body["state"], &declined.body["errorMessage"]), (&json!("declined"), &json!("not that")));
-    let problem = peer.inbox.recv().await.expect("a report");
+    let problem = next_message(&mut peer.inbox, "a report").await;
     assert_eq!(
         (problem.kind.as_str(), problem.body["description"]["code"].as_str()),
         (PROBLEM, Some(ISSUANCE_ABANDONED))
@@ -275,9 +272,9 @@ async fn an_offered_credential_waits_for_a_caller_and_ends_as_the_caller_says() 
     let exchange = await_answer(&server, path, |body| body["items"][0]["threadId"] == "y").await["items"][0].clone();
     let one = format!("{path}/{}", exchange["credentialExchangeId"].as_str().expect("an id"));
     assert_eq!(server.send("POST", &format!("{one}/accept-offer"), None).await.status, 200);
-    assert_eq!(peer.inbox.recv().await.expect("a request").body["formats"][0]["format"], older);
+    assert_eq!(next_message(&mut peer.inbox, "a request").await.body["formats"][0]["format"], older);
     assert_eq!(peer.post(peer.seal(&offer("4", "z", "anoncreds/credential-offer@v1.0"))).await, 202);
-    assert_eq!(peer.inbox.recv().await.expect("a report").thread(), "z");
+    assert_eq!(next_message(&mut peer.inbox, "a report").await.thread(), "z");
     let ended = server.send("GET", &format!("{path}?state=abandoned&threadId=z"), None).await.body;
     assert_eq!(ended["items"].as_array().map(Vec::len), Some(1), "{ended}");
     for (query, count) in

@@ -15,7 +15,7 @@ use super::{
     resolution::{self, registry_id, send_coins, start_registry},
 };
 use crate::e2e::{
-    harness::TEST_TIMEOUT,
+    harness::{TEST_TIMEOUT, pause},
     indexer::{await_indexed, read_ok},
     secrets::SERVER_PROGRAM,
 };
@@ -28,7 +28,7 @@ async fn an_agent_that_is_killed_again_and_again_agrees_with_the_chain_and_its_r
     home.webhook = Some(url);
     let mut agent = home.start();
     while agent.send("GET", "/v2/agent/health/ready", None).await.status != 200 {
-        tokio::task::yield_now().await;
+        pause().await;
     }
     let first_height = *network.devnet.node.watch_heights().borrow();
     let did = agent.info().await["did"].as_str().expect("a DID").to_owned();

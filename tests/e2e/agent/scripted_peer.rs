@@ -245,6 +245,12 @@ impl ScriptedPeer {
     }
 }
 
+/// The next message that arrives.
+pub async fn next_message(inbox: &mut mpsc::UnboundedReceiver<Message>, expected: &str) -> Message {
+    let received = tokio::time::timeout(TEST_TIMEOUT, inbox.recv()).await;
+    received.ok().flatten().unwrap_or_else(|| panic!("{expected}: nothing within {TEST_TIMEOUT:?}"))
+}
+
 /// The key with which an agent signs.
 pub async fn signing_key(agent: &Agent) -> SigningKey {
     let keys = agent.store().private_keys(agent.keeper().published().document.did()).await.expect("keys");

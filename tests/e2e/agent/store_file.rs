@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use svc_agent::{DidMethod, ImportError, ImportReport, StoreKey, StoreKeys, StoreSettings, import_store};
-use svc_store::postgres_server::PostgresServer;
+use svc_test_support::postgres_server::PostgresServer;
 
 use super::{
     AdminAnswer, AgentServer, Mode, agent_process::AgentHome, request, resolution::start_registry, sqlite_url,

@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 use svc_devnet::{DevnetConfig, node::Node};
-use svc_store::small_disk::SmallDisk;
+use svc_test_support::small_disk::SmallDisk;
 
 use super::{
     agent_process::{AgentHome, AgentProcess},
@@ -109,7 +109,7 @@ impl TwoAgents {
     /// Starts both agents, of which the registry knows nothing yet.
     pub(super) async fn start_unknown(place: ValidatorPlace) -> Self {
         let ValidatorPlace { disk, has_own_node, index, settings, of_both } = place;
-        let mut config = network_config(100);
+        let mut config = network_config(200);
         config.devnet = DevnetConfig { scenario: "peers".to_owned(), ..config.devnet };
         config.agent.is_off = true;
         let world = start_network(config).await;

@@ -20,7 +20,7 @@ use tokio::sync::watch;
 use tokio_tungstenite::{connect_async, tungstenite::Message};
 
 use super::{
-    super::harness::{self, CREATE_ECOSYSTEM, TEST_TIMEOUT, ecosystem_arguments, into_arguments},
+    super::harness::{self, CREATE_ECOSYSTEM, TEST_TIMEOUT, ecosystem_arguments, into_arguments, pause},
     IndexerReplica, await_indexed, connect, event_key, next_message, read_ok,
 };
 
@@ -57,7 +57,7 @@ impl CatchUpSubscriber {
         let url = self.origin.replace("http", "ws") + "/v4/indexer/subscribe";
         let Ok((mut socket, _)) = connect_async(url).await else {
             // The indexer is down.
-            tokio::task::yield_now().await;
+            pause().await;
             return false;
         };
         self.connections.send_modify(|count| *count += 1);
@@ -143,7 +143,7 @@ async fn a_hundred_interruptions_neither_lose_nor_repeat_events() {
                     let arguments = into_arguments(ecosystem_arguments(format!("w{writer}n{number}")));
                     if client.call_tool(CREATE_ECOSYSTEM, arguments).await.is_err() {
                         // A client without a server answers at once and for ever; this loop would never yield.
-                        tokio::task::yield_now().await;
+                        pause().await;
                         if let Ok(connected) = McpClient::connect(&url, &bearer).await {
                             client = connected;
                         }
@@ -302,7 +302,7 @@ async fn a_full_queue_closes_only_its_own_connection() {
     let first = *grounds.devnet.node.watch_heights().borrow() + 1;
     let indexed = async {
         while indexer.reader.checkpoint().await.expect("a checkpoint").height + 1 < first {
-            tokio::task::yield_now().await;
+            pause().await;
         }
     };
     tokio::time::timeout(TEST_TIMEOUT, indexed).await.expect("in time");

@@ -23,6 +23,7 @@ use futures::StreamExt;
 use serde_json::Value;
 use svc::network::{ChainAndIndexer, LocalNetworkConfig};
 use svc_devnet::DevnetConfig;
+use svc_test_support::ports::free_address;
 use tokio::net::TcpStream;
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async, tungstenite::Message};
 
@@ -36,7 +37,13 @@ pub const MARKETPLACE_SCENARIO: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/dev
 
 pub fn config(scenario: &str, block_time: Option<Duration>) -> LocalNetworkConfig {
     LocalNetworkConfig {
-        devnet: DevnetConfig { scenario: scenario.to_owned(), block_time, ..DevnetConfig::default() },
+        devnet: DevnetConfig {
+            scenario: scenario.to_owned(),
+            block_time,
+            listen: free_address(),
+            ..DevnetConfig::default()
+        },
+        indexer_listen: free_address(),
         ..LocalNetworkConfig::default()
     }
 }

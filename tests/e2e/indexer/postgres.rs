@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use svc_indexer::{IndexerConfig, TrustConfig, read_endpoints};
-use svc_store::postgres_server::PostgresServer;
+use svc_test_support::postgres_server::PostgresServer;
 
 use super::{
     IndexerReplica, MARKETPLACE_SCENARIO, await_indexed, await_verdicts, read_ok, read_shapes::send_sample,

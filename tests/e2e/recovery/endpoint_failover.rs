@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use svc::network::LocalNetworkConfig;
 use svc_devnet::{DevnetConfig, node::Node};
 
-use super::super::harness::{CREATE_ECOSYSTEM, TestNetwork, ecosystem_arguments, network_config, start_network};
+use super::super::harness::{CREATE_ECOSYSTEM, TestNetwork, ecosystem_arguments, network_config, pause, start_network};
 
 /// Makes blocks while the listener of the first node is down.
 struct BlockProducer(tokio::task::JoinHandle<()>);
@@ -104,7 +104,7 @@ async fn a_lagging_node_never_makes_a_pending_transaction_expire() {
     first.update_faults(|faults| faults.lose_events = u32::MAX);
     let stop = async {
         while world.times_on_chain("hidden") == 0 {
-            tokio::task::yield_now().await;
+            pause().await;
         }
         first.stop();
         await_endpoint(&world, "rpc", &second.origin()).await;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use svc::mcp_client::McpClient;
-use svc_store::small_disk::{SIZE, SmallDisk, fill};
+use svc_test_support::small_disk::{SIZE, SmallDisk, fill};
 
 use super::{
     super::{

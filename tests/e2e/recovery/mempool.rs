@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use svc_devnet::node::{CheckTxRefusal, GarbleFault, GarbleKind};
 
 use super::super::harness::{
-    CREATE_ECOSYSTEM, ecosystem_arguments, network_config, start_network, start_quick_network,
+    CREATE_ECOSYSTEM, ecosystem_arguments, network_config, pause, start_network, start_quick_network,
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -174,7 +174,7 @@ async fn a_websocket_cut_at_any_stage_loses_no_write() {
                 }
                 _ => {
                     while world.times_on_chain(&name) == 0 {
-                        tokio::task::yield_now().await;
+                        pause().await;
                     }
                     node.cut_websockets();
                 }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use svc_operator::{FeeLimits, Operator, OperatorConfig, WriteOrigin, WriteRequest};
 use svc_wire::account_key::AccountKey;
 
-use super::harness::{CallResult, OPERATOR_MNEMONIC, TestNetwork, ecosystem_arguments};
+use super::harness::{CallResult, OPERATOR_MNEMONIC, TEST_TIMEOUT, TestNetwork, ecosystem_arguments, pause};
 
 impl TestNetwork {
     /// Number of ecosystems with this name on chain.
@@ -39,9 +39,15 @@ impl TestNetwork {
 
     /// Waits until the node's mempool has `count` transactions.
     pub async fn await_mempool_size(&self, count: usize) {
-        while self.network.devnet.node.read_core(|core| core.mempool_txs().len()) != count {
-            tokio::task::yield_now().await;
-        }
+        let size = || self.network.devnet.node.read_core(|core| core.mempool_txs().len());
+        // Several transactions may come between two looks.
+        let filled = async {
+            while size() < count {
+                pause().await;
+            }
+        };
+        let in_time = tokio::time::timeout(TEST_TIMEOUT, filled).await.is_ok();
+        assert!(in_time, "the mempool has {} transactions, not {count}", size());
     }
 
     /// Waits for further blocks.

@@ -4,6 +4,7 @@ use std::{process::Command, time::Duration};
 
 use serde_json::{Value, json};
 use svc::mcp_client::McpClient;
+use svc_test_support::ports::free_port;
 
 use super::super::{
     harness::{
@@ -249,8 +250,7 @@ async fn the_next_boot_completes_an_audit_record_left_open_by_a_crash() {
 async fn a_call_running_at_a_server_replacement_ends_and_its_key_has_the_outcome() {
     let (world, files) = (start_network(network_config(100)).await, new_files());
     let node = &world.network.devnet.node;
-    let port =
-        std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").port().to_string();
+    let port = free_port().to_string();
     let serve_again = async || {
         let (rpc, indexer) = (node.origin(), world.network.indexer_origin());
         let (journal, port) = (files.path("journal.db"), port.clone());

@@ -20,7 +20,10 @@ class Consumer(http.server.BaseHTTPRequestHandler):
         attempts += 1
         body = self.rfile.read(int(self.headers["content-length"])).decode()
         headers = {name.lower(): value for name, value in self.headers.items()}
-        webhook.verify(body, headers)
+        try:
+            webhook.verify(body, headers)
+        except WebhookVerificationError as problem:
+            sys.exit(f"a signature of the agent does not verify: {problem}")
         try:
             webhook.verify(body.replace("vpr", "vpx"), headers)
             sys.exit("a changed body was accepted")

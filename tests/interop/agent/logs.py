@@ -12,6 +12,10 @@ from did_webvh.domain_path import DomainPath
 from did_webvh.provision import auto_provision_did
 from did_webvh.resolver import resolve
 from did_webvh.update import auto_update_did
+from multiformats import multihash
+
+# The library forgets a hash function that nobody holds, between the question whether it knows it and the use, and then does not know it.
+HELD = multihash.get("sha2-256")
 
 
 async def main():

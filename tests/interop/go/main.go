@@ -1,7 +1,7 @@
 // A client of the SDK in Go against the devnet's gRPC: it simulates with the two signers that the SDK has for that, signs, sends, and finds
-// its transaction.
+// its transaction. Beside it CometBFT's own client reads and verifies the whole chain over the RPC, and hears of blocks and transactions.
 //
-// Usage: interop GRPC CHAIN_ID PREFIX DENOM MNEMONIC RECIPIENT
+// Usage: interop RPC GRPC CHAIN_ID PREFIX DENOM MNEMONIC RECIPIENT
 package main
 
 import (
@@ -38,7 +38,7 @@ func must[T any](value T, err error) T {
 }
 
 func main() {
-	address, chainID, prefix, denom, mnemonic, recipient := os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5], os.Args[6]
+	rpc, address, chainID, prefix, denom, mnemonic, recipient := os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5], os.Args[6], os.Args[7]
 	config := sdk.GetConfig()
 	config.SetBech32PrefixForAccount(prefix, prefix+"pub")
 
@@ -56,6 +56,7 @@ func main() {
 	connection := must(grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials())))
 	defer connection.Close()
 	ctx := context.Background()
+	node := connectComet(ctx, rpc, chainID)
 	found := must(authtypes.NewQueryClient(connection).Account(ctx, &authtypes.QueryAccountRequest{Address: sender.String()}))
 	var account sdk.AccountI
 	if err := registry.UnpackAny(found.Account, &account); err != nil {
@@ -85,22 +86,17 @@ func main() {
 	bytes := must(txConfig.TxEncoder()(builder.GetTx()))
 	service := txtypes.NewServiceClient(connection)
 	sent := must(service.BroadcastTx(ctx, &txtypes.BroadcastTxRequest{TxBytes: bytes, Mode: txtypes.BroadcastMode_BROADCAST_MODE_SYNC}))
-	if sent.TxResponse.Code != 0 {
-		fmt.Fprintln(os.Stderr, sent.TxResponse.RawLog)
-		os.Exit(1)
-	}
+	check(sent.TxResponse.Code == 0, "refused: %s", sent.TxResponse.RawLog)
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		included, err := service.GetTx(ctx, &txtypes.GetTxRequest{Hash: sent.TxResponse.TxHash})
 		if err != nil {
 			continue
 		}
 		fmt.Printf("go: gas %d, with a key %d; in block %d with code %d\n", gas, withKey, included.TxResponse.Height, included.TxResponse.Code)
-		if included.TxResponse.Code != 0 {
-			os.Exit(1)
-		}
+		check(included.TxResponse.Code == 0, "the transaction failed")
+		node.checkTx(ctx, bytes, included.TxResponse.Height, recipient)
+		fmt.Printf("comet: %d blocks verified\n", node.checkChain(ctx, rpc))
 		return
 	}
-	fmt.Fprintln(os.Stderr, "the transaction is in no block")
-	os.Exit(1)
+	check(false, "the transaction is in no block")
 }
-

@@ -5,6 +5,8 @@
 
 mod amino;
 mod comparison;
+#[cfg(test)]
+mod contract_tests;
 mod input_schema;
 mod json_mapping;
 mod namespace;

@@ -484,12 +484,16 @@ impl Agent {
         }
     }
 
-    /// Stops the actors, then closes the store.
+    /// Settles the last deliveries, stops the actors, then closes the store.
     pub async fn shutdown(&self, wait_limit: Duration) {
-        if let Some(access) = self.0.chain.access() {
-            access.pipeline.shutdown(wait_limit).await;
-        }
-        self.0.supervisor.shutdown(wait_limit).await;
+        let begun = tokio::time::Instant::now();
+        let writes = async {
+            if let Some(access) = self.0.chain.access() {
+                access.pipeline.shutdown(wait_limit).await;
+            }
+        };
+        tokio::join!(self.0.delivery.finish(wait_limit), writes);
+        self.0.supervisor.shutdown(wait_limit.saturating_sub(begun.elapsed()).max(DROP_TIMEOUT)).await;
         // A database that does not answer keeps the lease until it ends by itself.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.0.store.close()).await;
     }

@@ -1,10 +1,13 @@
 //! The shell of the courier.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, wall_clock};
+use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, ReplyPort, wall_clock};
 use svc_otel::metrics;
 
 use super::{
@@ -20,6 +23,8 @@ pub struct State {
     core: CourierCore,
     /// Whether the last attempt failed.
     is_failing: bool,
+    /// Where the end of the last delivery is waited for.
+    finished: Vec<ReplyPort<bool>>,
 }
 
 /// The actor that delivers events.
@@ -33,7 +38,11 @@ impl ActorBehaviour for Courier {
 
     async fn start(context: &ActorContext<Msg>, args: &Arc<Args>) -> Result<State, ActorFailure> {
         context.mailbox().send(Msg::Stored);
-        Ok(State { args: Arc::clone(args), core: CourierCore::new(args.config.min_backoff), is_failing: false })
+        let mut core = CourierCore::new(args.config.min_backoff);
+        if args.is_ending.load(Ordering::Acquire) {
+            core.finish();
+        }
+        Ok(State { args: Arc::clone(args), core, is_failing: false, finished: Vec::new() })
     }
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
@@ -58,6 +67,10 @@ impl ActorBehaviour for Courier {
             }
             Msg::Wake => state.core.woken(),
             Msg::SettleAgain => state.core.settle_again(),
+            Msg::Finish(reply) => {
+                state.finished.push(reply);
+                state.core.finish()
+            }
         };
         for effect in effects {
             state.perform(context, effect);
@@ -83,7 +96,7 @@ impl State {
         self.is_failing = has_failed;
     }
 
-    fn perform(&self, context: &ActorContext<Msg>, effect: CourierEffect) {
+    fn perform(&mut self, context: &ActorContext<Msg>, effect: CourierEffect) {
         let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
         match effect {
             CourierEffect::Load(after) => drop(context.spawn(async move {
@@ -103,6 +116,11 @@ impl State {
             })),
             CourierEffect::Wake(pause) => drop(context.send_after(pause, Msg::Wake)),
             CourierEffect::SettleLater(pause) => drop(context.send_after(pause, Msg::SettleAgain)),
+            CourierEffect::Finished(is_settled) => {
+                for reply in self.finished.drain(..) {
+                    reply.send(is_settled);
+                }
+            }
         }
     }
 }

@@ -39,6 +39,8 @@ pub(super) enum CourierEffect {
     Wake(Duration),
     /// Settles again after a pause.
     SettleLater(Duration),
+    /// Says that nothing is under way any more, and whether all deliveries are settled.
+    Finished(bool),
 }
 
 /// The consequence of an attempt.
@@ -68,6 +70,8 @@ pub(super) struct CourierCore {
     has_more: bool,
     /// Whether events were stored since the last load began, which may not have seen them.
     is_stored_meanwhile: bool,
+    /// Whether the agent ends.
+    is_finishing: bool,
 }
 
 impl CourierCore {
@@ -87,6 +91,7 @@ impl CourierCore {
             is_settling_paused: false,
             has_more: true,
             is_stored_meanwhile: false,
+            is_finishing: false,
         }
     }
 
@@ -178,6 +183,14 @@ impl CourierCore {
         effects
     }
 
+    /// The agent ends: nothing more is sent, and the deliveries are settled, so that the next start does not repeat them.
+    pub fn finish(&mut self) -> Vec<CourierEffect> {
+        self.is_finishing = true;
+        // The pause after a failure of the store does not delay the end.
+        self.is_settling_paused = false;
+        self.advance()
+    }
+
     /// The pause is over.
     pub fn woken(&mut self) -> Vec<CourierEffect> {
         self.is_paused = false;
@@ -185,6 +198,9 @@ impl CourierCore {
     }
 
     fn pause(&mut self, pause: Duration) -> Vec<CourierEffect> {
+        if self.is_finishing {
+            return self.advance();
+        }
         let mut effects = Vec::new();
         // The deliveries before are settled at once: the pause may be an hour.
         self.settle(1, &mut effects);
@@ -206,6 +222,14 @@ impl CourierCore {
 
     fn advance(&mut self) -> Vec<CourierEffect> {
         let mut effects = Vec::new();
+        if self.is_finishing {
+            self.settle(1, &mut effects);
+            // A store that fails is not waited for.
+            if !self.is_sending && self.settling.is_none() {
+                effects.push(CourierEffect::Finished(self.delivered.is_empty() && self.dead.is_empty()));
+            }
+            return effects;
+        }
         if self.is_paused || self.is_sending {
             return effects;
         }
@@ -213,7 +237,7 @@ impl CourierCore {
         self.settle(if is_idle || !self.dead.is_empty() { 1 } else { BATCH }, &mut effects);
         // While the store fails, the number of deliveries that a crash would repeat does not grow.
         let settling = self.settling.as_ref().map_or(0, |(delivered, dead)| delivered.len() + dead.len());
-        let is_held_up = settling + self.delivered.len() >= 2 * BATCH;
+        let is_held_up = settling + self.delivered.len() + self.dead.len() >= 2 * BATCH;
         match self.queue.front() {
             Some(event) if !is_held_up => {
                 self.is_sending = true;

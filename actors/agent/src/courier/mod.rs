@@ -2,7 +2,7 @@
 //!
 //! It owns the events that it has read ahead, and the pause after a failure. The registry watcher tells it of new events. An event
 //! stays in the outbox until it was delivered or is a dead letter; deliveries are settled in batches, so that a crash repeats the last
-//! ones under the same ids. When it dies, the next incarnation begins with the oldest event of the outbox.
+//! ones under the same ids. An orderly end settles them. When it dies, the next incarnation begins with the oldest event of the outbox.
 
 mod actor;
 mod core;
@@ -10,9 +10,15 @@ mod request;
 #[cfg(test)]
 mod tests;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
-use svc_kit::{ActorMessage, Handle, supervision::ChildSpec};
+use svc_kit::{ActorMessage, Handle, ReplyPort, supervision::ChildSpec};
 use svc_net::webhook::WebhookClient;
 use svc_wire::secret::SecretString;
 
@@ -49,6 +55,8 @@ pub enum Msg {
     Wake,
     /// The pause after a failure of the store is over.
     SettleAgain,
+    /// The agent ends: the answer comes when nothing is under way any more, and says whether all deliveries are settled.
+    Finish(ReplyPort<bool>),
 }
 
 impl ActorMessage for Msg {
@@ -60,6 +68,7 @@ impl ActorMessage for Msg {
             Self::Settled(_) => "settled",
             Self::Wake => "wake",
             Self::SettleAgain => "settle_again",
+            Self::Finish(_) => "finish",
         }
     }
 }
@@ -69,6 +78,8 @@ pub struct Args {
     config: CourierConfig,
     store: AgentStore,
     guard: StoreGuardHandle,
+    /// Whether the agent ends, for an incarnation that starts meanwhile.
+    is_ending: Arc<AtomicBool>,
 }
 
 /// Messages that may wait; one of them is enough to look at the outbox.
@@ -76,23 +87,39 @@ const MAILBOX: usize = 64;
 
 /// The address of the courier.
 #[derive(Clone)]
-pub struct CourierHandle(Arc<Handle<Msg>>);
+pub struct CourierHandle {
+    handle: Arc<Handle<Msg>>,
+    is_ending: Arc<AtomicBool>,
+}
 
 impl CourierHandle {
     /// Returns the address, and the child specification that starts the actor.
     pub fn child_spec(config: CourierConfig, store: AgentStore, guard: StoreGuardHandle) -> (Self, ChildSpec) {
         let handle = Handle::new("courier", "courier", MAILBOX);
-        let child = ChildSpec::worker::<actor::Courier>(&handle, Args { config, store, guard });
-        (Self(Arc::new(handle)), child)
+        let is_ending = Arc::<AtomicBool>::default();
+        let args = Args { config, store, guard, is_ending: Arc::clone(&is_ending) };
+        let child = ChildSpec::worker::<actor::Courier>(&handle, args);
+        (Self { handle: Arc::new(handle), is_ending }, child)
     }
 
     #[cfg(test)]
     async fn observe(&self) -> Option<serde_json::Value> {
-        self.0.observe().await
+        self.handle.observe().await
+    }
+
+    /// Sends nothing more, waits for the delivery under way, and settles the last ones.
+    pub async fn finish(&self, wait_limit: Duration) {
+        self.is_ending.store(true, Ordering::Release);
+        let error = match self.handle.ask_within(wait_limit, Msg::Finish).await {
+            Ok(true) => return,
+            Ok(false) => "the store does not take them".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        tracing::warn!(error, "the last deliveries are not settled; the next start may repeat them");
     }
 
     /// Tells of events in the outbox.
     pub fn events_stored(&self) {
-        self.0.notify(Msg::Stored);
+        self.handle.notify(Msg::Stored);
     }
 }

@@ -1,7 +1,7 @@
 //! The headers of a webhook: authorization, and the signature of Standard Webhooks. Pure.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit, Mac};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use sha2::Sha256;
 use svc_wire::secret::SecretString;

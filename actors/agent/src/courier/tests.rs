@@ -1,7 +1,7 @@
 //! Tests of the order of deliveries, then of the actor with a receiver over HTTP.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, VecDeque},
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -55,6 +55,51 @@ fn events_are_sent_one_at_a_time_in_their_order_and_settled_together() {
     assert_eq!(core.loaded(vec![]), []);
     assert_eq!(core.settled(true), []);
     assert_eq!(core.stored(), [CourierEffect::Load(3)]);
+}
+
+#[test]
+fn an_orderly_end_waits_for_the_delivery_under_way_and_settles_it() {
+    let mut core = courier_with(1..=3);
+    assert_eq!(core.sent(&status(200), NOW, 0.5), [CourierEffect::Send(event(2))]);
+    assert_eq!(core.finish(), [CourierEffect::Settle(vec![1], vec![])]);
+    assert_eq!(core.settled(true), []);
+    assert_eq!(core.sent(&status(200), NOW, 0.5), [CourierEffect::Settle(vec![2], vec![])]);
+    assert_eq!(core.settled(true), [CourierEffect::Finished(true)]);
+    assert_eq!(core.stored(), [CourierEffect::Finished(true)]);
+
+    let mut failing = courier_with(1..=3);
+    assert_eq!(failing.finish(), []);
+    assert_eq!(failing.sent(&status(500), NOW, 0.5), [CourierEffect::Finished(true)]);
+
+    let mut without_store = courier_with(1..=3);
+    assert_eq!(without_store.sent(&status(200), NOW, 0.5), [CourierEffect::Send(event(2))]);
+    assert_eq!(without_store.sent(&status(500), NOW, 0.5).len(), 2);
+    assert_eq!(without_store.settled(false), [CourierEffect::SettleLater(Duration::from_secs(1))]);
+    assert_eq!(without_store.finish(), [CourierEffect::Settle(vec![1], vec![])], "it is tried once more");
+    assert_eq!(
+        without_store.settled(false),
+        [CourierEffect::SettleLater(Duration::from_secs(1)), CourierEffect::Finished(false)]
+    );
+}
+
+#[test]
+fn while_the_store_fails_refused_events_do_not_gather_either() {
+    let mut core = courier_with(1..=BATCH as i64);
+    let mut under_way = VecDeque::from([CourierEffect::Send(event(1))]);
+    let mut sent = 0;
+    while let Some(effect) = under_way.pop_front() {
+        under_way.extend(match effect {
+            CourierEffect::Send(_) => {
+                sent += 1;
+                core.sent(&status(400), NOW, 0.5)
+            }
+            CourierEffect::Load(after) => core.loaded((after + 1..=after + BATCH as i64).map(event).collect()),
+            CourierEffect::Settle(..) => core.settled(false),
+            CourierEffect::SettleLater(_) | CourierEffect::Wake(_) | CourierEffect::Finished(_) => Vec::new(),
+        });
+        assert!(sent <= 2 * BATCH, "{sent} events were sent that a crash would repeat");
+    }
+    assert_eq!(sent, 2 * BATCH);
 }
 
 #[test]
@@ -265,6 +310,22 @@ async fn a_receiver_that_fails_half_of_the_time_gets_every_event_in_order() {
     while store.outbox_sizes().await.expect("read").stored > BATCH as u64 {
         tokio::task::yield_now().await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_after_an_orderly_end_repeats_nothing() {
+    let (store, receiver) = (open_store().await, Receiver::default());
+    let url = receiver.listen().await;
+    store.store_blocks(&[block(1, 200)], NOW, 10_000).await.expect("stored");
+    let (courier, supervisor) = start_courier(&store, url.clone()).await;
+    receiver.wait_for(20).await;
+    courier.finish(Duration::from_secs(60)).await;
+    supervisor.shutdown(Duration::from_secs(5)).await;
+    let (_, supervisor) = start_courier(&store, url).await;
+    let taken = receiver.wait_for(200).await;
+    assert!(taken.is_sorted() && taken.len() == 200, "{}", taken.len());
+    assert_eq!(taken.iter().collect::<BTreeSet<_>>().len(), 200);
+    supervisor.shutdown(Duration::from_secs(5)).await;
 }
 
 #[tokio::test]

@@ -3,7 +3,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, OnceLock};
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use svc_kit::wall_clock;
 use svc_net::upstream::{UpstreamEndpoints, read_event_page, read_indexed_height, select_indexer};
@@ -61,6 +64,13 @@ fn no_letter(id: &str) -> Refusal {
 impl DeliveryHandle {
     pub(crate) fn new(delivery: Delivery) -> Self {
         Self(Arc::new(delivery))
+    }
+
+    /// Ends the deliveries in order, see [`CourierHandle::finish`].
+    pub(crate) async fn finish(&self, wait_limit: Duration) {
+        if let Some(courier) = &self.0.courier {
+            courier.finish(wait_limit).await;
+        }
     }
 
     /// Returns the numbers of the outbox.

@@ -30,15 +30,14 @@ impl FlowService {
     /// Validates the applicant of a flow, or orders its credential. The answer does not wait for a block.
     pub async fn validate(&self, session_id: &str, terms: &ValidationTerms) -> Result<ShownFlow, Refusal> {
         for _ in 0..MAX_ATTEMPTS {
-            let record = self.flow_of(session_id).await?;
+            let mut record = self.flow_of(session_id).await?;
             if record.side != Side::Validator {
                 return Err(wrong_state(&record));
             }
             if let Some(id) = record.applicant_participant_id {
                 self.read_participant(id, 0).await.map_err(unreadable)?;
-                if self.flow_of(session_id).await? != record {
-                    continue;
-                }
+                // The flow has followed the participant, and keeps at least the height of this read.
+                record = self.flow_of(session_id).await?;
             }
             let change = match (record.variant, record.state) {
                 (_, FlowState::CredOffered) if record.has_failed_anchoring() => {

@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use serde_json::{Value, json};
 use svc_kit::supervision::{Supervisor, SupervisorSpec};
 use svc_net::{did::verify_own_log, host_policy::HostPolicy};
-use svc_store::small_disk;
+use svc_test_support::small_disk;
 use svc_trust::did_document::ProofPurpose;
 
 use super::{
@@ -195,7 +195,9 @@ async fn a_webvh_document_is_changed_by_entries_that_verify_and_survives_a_resta
     assert!(answers[1].is_ok());
     assert_eq!(answers[2].as_ref().expect_err("there already").code, RefusalCode::DuplicateId);
     let published = keeper.handle.published();
-    assert_eq!((published.version.number, published.document.services().len()), (2, 3));
+    // Changes that come while a version is written go into the next one.
+    assert!((2..=3).contains(&published.version.number), "{}", published.version.number);
+    assert_eq!(published.document.services().len(), 3);
     assert_eq!(keeper.log_entries()[0]["parameters"]["portable"], false);
     let log = published.did_log.as_ref().expect("a log").body.clone();
     let proven = verify_own_log(&did, &log).expect("it verifies");

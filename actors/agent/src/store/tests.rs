@@ -1,6 +1,6 @@
 use std::path::Path;
 
-use svc_store::postgres_server::PostgresServer;
+use svc_test_support::postgres_server::PostgresServer;
 use zeroize::Zeroizing;
 
 use super::{key_rows::ResealedKeys, *};

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use sqlx::{Connection, SqliteConnection, sqlite::SqliteConnectOptions};
 use svc_kit::supervision::{ChildSpec, Supervisor, SupervisorSpec};
-use svc_store::small_disk;
+use svc_test_support::small_disk;
 
 use super::{
     JournalHandle, JournalWriter,

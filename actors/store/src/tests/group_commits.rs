@@ -6,7 +6,9 @@ use sqlx::AnyConnection;
 use tokio::task::JoinSet;
 
 use super::whole_writes::{SETTINGS, insert, numbers};
-use crate::{AnyDatabase, GroupWriter, StatementBatch, StoreError, postgres_server::PostgresServer, small_disk};
+use svc_test_support::{postgres_server::PostgresServer, small_disk};
+
+use crate::{AnyDatabase, GroupWriter, StatementBatch, StoreError};
 
 async fn open(url: &str) -> (AnyDatabase, GroupWriter) {
     let database = AnyDatabase::open(url, &SETTINGS).await.expect("opens");

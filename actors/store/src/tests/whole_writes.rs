@@ -1,11 +1,9 @@
 //! Transactions that go to the database as one text.
 
 use sqlx::{AnyConnection, Connection, Row};
+use svc_test_support::postgres_server::PostgresServer;
 
-use crate::{
-    AnyDatabase, DatabaseSettings, Durability, StatementBatch, StoreError, TableMigration,
-    postgres_server::PostgresServer,
-};
+use crate::{AnyDatabase, DatabaseSettings, Durability, StatementBatch, StoreError, TableMigration};
 
 pub(super) const SETTINGS: DatabaseSettings = DatabaseSettings {
     durability: Durability::Machine,

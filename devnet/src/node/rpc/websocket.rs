@@ -56,6 +56,11 @@ pub async fn serve_websocket(socket: ServerSocket, shared: Arc<SharedChain>) {
     loop {
         let is_stalled = *stalled.borrow_and_update();
         tokio::select! {
+            // A fault that was ordered before a block is seen before it.
+            biased;
+            // A drop of the socket ends the connection without a close frame.
+            _ = cut.changed() => return,
+            _ = stalled.changed() => {}
             incoming = stream.next() => match incoming {
                 Some(Ok(Message::Text(text))) => {
                     if let Some(answer) = client.handle_request(text.as_str()).await
@@ -80,9 +85,6 @@ pub async fn serve_websocket(socket: ServerSocket, shared: Arc<SharedChain>) {
                     }
                 }
             }
-            // A drop of the socket ends the connection without a close frame.
-            _ = cut.changed() => return,
-            _ = stalled.changed() => {}
         }
     }
 }

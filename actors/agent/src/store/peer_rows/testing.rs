@@ -7,7 +7,7 @@ use svc_didcomm::{
     from_prior::FromPrior,
     protocol::{Content, basic_message::BasicMessage},
 };
-use svc_store::postgres_server::PostgresServer;
+use svc_test_support::postgres_server::PostgresServer;
 
 use zeroize::Zeroizing;
 

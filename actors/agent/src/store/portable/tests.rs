@@ -5,7 +5,7 @@ use std::{
 };
 
 use sqlx::{AssertSqlSafe, Row, SqlitePool};
-use svc_store::postgres_server::PostgresServer;
+use svc_test_support::postgres_server::PostgresServer;
 use zeroize::Zeroizing;
 
 use super::{

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use svc_store::postgres_server::PostgresServer;
+use svc_test_support::postgres_server::PostgresServer;
 
 use super::plans::{ENTITIES, filled_store, take_statistics};
 use crate::{

@@ -1,7 +1,8 @@
 //! A store of the release before: a marketplace, in the rows that it had written.
 
 use sqlx::{Row, any::AnyPoolOptions};
-use svc_store::{migrate, postgres_server::PostgresServer};
+use svc_store::migrate;
+use svc_test_support::postgres_server::PostgresServer;
 
 use crate::store::{EntityFilter, EntityKind, IdRange, IndexStore, index_store::MIGRATIONS};
 

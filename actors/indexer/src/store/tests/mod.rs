@@ -1,4 +1,4 @@
-use svc_store::postgres_server::PostgresServer;
+use svc_test_support::postgres_server::PostgresServer;
 
 use super::*;
 
@@ -51,11 +51,9 @@ async fn an_in_memory_database_keeps_every_version() {
 
 #[tokio::test]
 async fn a_database_file_keeps_every_version() {
-    let path = std::env::temp_dir().join(format!("svc-store-{}.db", std::process::id()));
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("index.db");
     every_height_keeps_its_own_version(&format!("sqlite://{}?mode=rwc", path.display())).await;
-    for suffix in ["", "-wal", "-shm"] {
-        let _ = std::fs::remove_file(format!("{}{suffix}", path.display()));
-    }
 }
 
 /// A front end drops its query at any point when its client disconnects.
@@ -74,7 +72,7 @@ async fn cancelled_reads_lose_no_data() {
 #[test]
 fn on_a_disk_that_fills_and_empties_every_block_that_was_acknowledged_is_there() {
     let name = "store::tests::on_a_disk_that_fills_and_empties_every_block_that_was_acknowledged_is_there";
-    svc_store::small_disk::run(name, |directory| {
+    svc_test_support::small_disk::run(name, |directory| {
         tokio::runtime::Runtime::new().expect("a runtime").block_on(fill_and_empty(directory));
     });
 }
@@ -85,7 +83,7 @@ async fn fill_and_empty(directory: &std::path::Path) {
     let store = IndexStore::open(&url, "c").await.expect("opens").with_write_pool();
     let (mut height, mut failed) = (0, 0);
     for _ in 0..4 {
-        let filler = svc_store::small_disk::fill(directory);
+        let filler = svc_test_support::small_disk::fill(directory);
         for _ in 0..10 {
             match store.write_block(&block(height + 1)).await {
                 Ok(()) => height += 1,
@@ -108,12 +106,14 @@ async fn fill_and_empty(directory: &std::path::Path) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn on_a_full_disk_postgresql_keeps_every_block_that_was_acknowledged() {
-    let Some(disk) = svc_store::small_disk::SmallDisk::mount("size=64m").map(std::sync::Arc::new) else { return };
+    let Some(disk) = svc_test_support::small_disk::SmallDisk::mount("size=64m").map(std::sync::Arc::new) else {
+        return;
+    };
     let Some(mut postgres) = PostgresServer::start(Some(std::sync::Arc::clone(&disk))) else { return };
     let store = IndexStore::open(&postgres.url(), "c").await.expect("opens").with_write_pool();
     let mut height = 0;
     for _ in 0..2 {
-        let filler = svc_store::small_disk::fill(&disk.outside());
+        let filler = svc_test_support::small_disk::fill(&disk.outside());
         let mut failed = 0;
         while failed < 3 {
             match store.write_block(&block(height + 1)).await {

@@ -3,7 +3,7 @@
 use std::{fs::OpenOptions, io::Write, os::unix::fs::PermissionsExt};
 
 use svc_pipeline::{EncodedMessage, WriteOrigin};
-use svc_store::small_disk;
+use svc_test_support::small_disk;
 
 use super::*;
 

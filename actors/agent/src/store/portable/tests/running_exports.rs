@@ -3,7 +3,7 @@
 // The measurement prints its numbers.
 #![allow(clippy::print_stdout)]
 
-use svc_store::postgres_server::PostgresServer;
+use svc_test_support::postgres_server::PostgresServer;
 
 use super::*;
 use crate::notification::Notification;
@@ -129,7 +129,7 @@ async fn check_full_disk(disk: &Path) {
 #[test]
 fn an_import_on_a_full_disk_leaves_an_empty_store() {
     let name = "store::portable::tests::running_exports::an_import_on_a_full_disk_leaves_an_empty_store";
-    svc_store::small_disk::run(name, |disk| {
+    svc_test_support::small_disk::run(name, |disk| {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         runtime.block_on(check_full_disk(disk));
     });

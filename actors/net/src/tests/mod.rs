@@ -1,0 +1,6 @@
+//! Tests of connections over real sockets.
+
+#[cfg(feature = "did")]
+mod did;
+mod link;
+mod listener;
