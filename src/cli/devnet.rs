@@ -146,7 +146,7 @@ enum DevnetAction {
     },
     /// Keeps the chain of a running devnet under a name.
     Save(SnapshotArgs),
-    /// Takes the chain of a running devnet back to a snapshot. Restart its indexer and tool server afterwards.
+    /// Takes the chain of a running devnet back to a snapshot.
     Load(SnapshotArgs),
     /// Writes the newest state of a running devnet as a genesis document, for `--genesis`.
     Export {

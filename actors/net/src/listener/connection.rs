@@ -22,6 +22,7 @@ struct ConnectionState {
     ends: ConnectionEnds,
     address: Option<AddressKey>,
     is_proven: AtomicBool,
+    is_left_unread: AtomicBool,
     progress: Mutex<Progress>,
     replaced: CancellationToken,
     table: Weak<ConnectionTable>,
@@ -47,6 +48,7 @@ impl ClientConnection {
             ends,
             address,
             is_proven: AtomicBool::new(false),
+            is_left_unread: AtomicBool::new(false),
             progress: Mutex::new(Progress::new(Instant::now())),
             replaced: CancellationToken::new(),
             table,
@@ -128,6 +130,15 @@ impl ClientConnection {
     /// The address that the connection counts for; `None` where it counts for none.
     pub(super) fn address(&self) -> Option<AddressKey> {
         self.0.address
+    }
+
+    /// Records that the connection ends while its client may still send.
+    pub(super) fn leave_unread(&self) {
+        self.0.is_left_unread.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_left_unread(&self) -> bool {
+        self.0.is_left_unread.load(Ordering::Relaxed)
     }
 
     /// Cancelled when the connection makes room for another one.

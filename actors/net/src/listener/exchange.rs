@@ -9,24 +9,28 @@ use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use tokio::time::Instant;
 
-use super::connection::ClientConnection;
+use super::{connection::ClientConnection, unread_body::UnreadBody};
 
 /// The body of a request.
 #[derive(Debug)]
 pub struct RequestBody {
-    inner: Incoming,
+    inner: Option<Incoming>,
     connection: ClientConnection,
+    unread: UnreadBody,
 }
 
 impl RequestBody {
-    pub(super) fn new(inner: Incoming, connection: ClientConnection) -> Self {
-        Self { inner, connection }
+    pub(super) fn new(inner: Incoming, connection: ClientConnection, unread: UnreadBody) -> Self {
+        Self { inner: Some(inner), connection, unread }
     }
 }
 
 impl Drop for RequestBody {
     fn drop(&mut self) {
         self.connection.with_progress(|progress| progress.record_body(0, false, Instant::now()));
+        if let Some(rest) = self.inner.take().filter(|body| !body.is_end_stream()) {
+            self.unread.put(rest);
+        }
     }
 }
 
@@ -36,7 +40,11 @@ impl Body for RequestBody {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let this = self.get_mut();
-        let polled = Pin::new(&mut this.inner).poll_frame(cx);
+        let Some(inner) = &mut this.inner else { return Poll::Ready(None) };
+        let polled = Pin::new(inner).poll_frame(cx);
+        if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
+            this.inner = None;
+        }
         let bytes = match &polled {
             Poll::Ready(Some(Ok(frame))) => frame.data_ref().map_or(0, Buf::remaining),
             _ => 0,
@@ -47,11 +55,11 @@ impl Body for RequestBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.inner.is_end_stream()
+        self.inner.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.inner.size_hint()
+        self.inner.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
     }
 }
 

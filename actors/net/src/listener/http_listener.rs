@@ -3,7 +3,7 @@
 use std::{convert::Infallible, future::poll_fn, io, net::SocketAddr, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, header};
 use hyper::{
     body::{Body, Incoming},
     server::conn::http1,
@@ -28,6 +28,7 @@ use super::{
     settings::ListenerSettings,
     target_escape::EscapedStream,
     tls::TlsIdentity,
+    unread_body::UnreadBody,
 };
 
 /// Pause after a failed accept: the process has no descriptor, or the kernel no memory.
@@ -194,17 +195,20 @@ impl ListenerTask {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let connection = slot.connection.clone();
+        let patience = self.settings.unread_body_timeout();
         let refusal = match (client, &self.tls) {
             (AcceptedSocket::Unix(stream), _) => {
-                self.drive(GuardedStream::new(stream, connection.clone(), descriptor), &connection, service).await
+                self.drive(GuardedStream::new(stream, connection.clone(), descriptor, patience), &connection, service)
+                    .await
             }
             (AcceptedSocket::Tcp(stream, _), None) if self.settings.escapes_targets => {
-                let stream = GuardedStream::new(stream, connection.clone(), descriptor);
+                let stream = GuardedStream::new(stream, connection.clone(), descriptor, patience);
                 let stream = EscapedStream::new(stream, self.settings.max_head_bytes);
                 self.drive(stream, &connection, service).await
             }
             (AcceptedSocket::Tcp(stream, _), None) => {
-                self.drive(GuardedStream::new(stream, connection.clone(), descriptor), &connection, service).await
+                self.drive(GuardedStream::new(stream, connection.clone(), descriptor, patience), &connection, service)
+                    .await
             }
             (AcceptedSocket::Tcp(stream, _), Some(tls)) => {
                 let handshake = timeout(self.settings.header_timeout, tls.acceptor().accept(stream));
@@ -215,7 +219,7 @@ impl ListenerTask {
                 };
                 match handshake.and_then(|stream| stream.map_err(|error| error.to_string())) {
                     Ok(stream) => {
-                        let stream = GuardedStream::new(stream, connection.clone(), descriptor);
+                        let stream = GuardedStream::new(stream, connection.clone(), descriptor, patience);
                         self.drive(stream, &connection, service).await
                     }
                     Err(reason) => {
@@ -241,13 +245,17 @@ impl ListenerTask {
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         let of_requests = connection.clone();
+        let patience = self.settings.unread_body_timeout();
         let answer = service_fn(move |request: Request<Incoming>| {
-            let exchange = OpenExchange::begin(of_requests.clone());
-            let mut request = request.map(|body| RequestBody::new(body, of_requests.clone()));
-            request.extensions_mut().insert(of_requests.clone());
+            let (connection, unread) = (of_requests.clone(), UnreadBody::default());
+            let exchange = OpenExchange::begin(connection.clone());
+            let waits_for_continue = request.headers().contains_key(header::EXPECT);
+            let mut request = request.map(|body| RequestBody::new(body, connection.clone(), unread.clone()));
+            request.extensions_mut().insert(connection.clone());
             let answer = service.call(request);
             async move {
-                let response: Response<B> = answer.await?;
+                let mut response: Response<B> = answer.await?;
+                unread.settle(&connection, waits_for_continue, patience, response.headers_mut()).await;
                 Ok::<Response<ResponseBody<B>>, Infallible>(response.map(|body| exchange.answer_with(body)))
             }
         });

@@ -25,6 +25,7 @@ mod request_host;
 mod settings;
 mod target_escape;
 mod tls;
+mod unread_body;
 
 pub use address_key::AddressKey;
 pub use connection::ClientConnection;

@@ -49,6 +49,11 @@ impl ListenerSettings {
         Self { max_connections: most, max_per_address: most, ..Self::default() }
     }
 
+    /// Longest time for which the rest of a body is read that the service has not asked for.
+    pub(super) fn unread_body_timeout(&self) -> Duration {
+        self.header_timeout / 10
+    }
+
     /// Whether an address is that of a configured proxy.
     pub fn is_proxy(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();

@@ -62,6 +62,11 @@ async fn answer(mut request: Request<RequestBody>, release: Arc<Notify>) -> Resu
             release.notified().await;
             text(StatusCode::OK, "at last".to_owned())
         }
+        "/refused" => {
+            // A permit stays, so that the client learns that the service has not read its body.
+            release.notify_one();
+            text(StatusCode::FORBIDDEN, "refused".to_owned())
+        }
         "/large" => text(StatusCode::OK, "x".repeat(64 << 20)),
         "/socket" => {
             let response = websocket_server::accept(&mut request, 1024, |socket| async move {
@@ -170,6 +175,43 @@ async fn bytes_that_come_earn_a_body_its_time() {
     }
     let rest = "x".repeat(4096);
     assert!(request(&mut steady, &rest).await.contains("24576 bytes"));
+}
+
+#[tokio::test]
+async fn a_connection_goes_on_after_a_refusal_that_did_not_read_the_body() {
+    let server = start(patient(), None);
+    let mut stream = TcpStream::connect(server.address).await.expect("connects");
+    for _ in 0..3 {
+        stream.write_all(b"POST /refused HTTP/1.1\r\nhost: test\r\ncontent-length: 5\r\n\r\n").await.expect("sent");
+        // Clients send head and body apart, and the service has refused before the body comes.
+        server.release.notified().await;
+        let answer = request(&mut stream, "12345").await;
+        assert!(answer.starts_with("HTTP/1.1 403") && !answer.contains("connection: close"), "{answer}");
+    }
+    assert!(request(&mut stream, GET).await.starts_with("HTTP/1.1 200"));
+}
+
+#[tokio::test]
+async fn an_answer_says_that_a_connection_with_a_long_rest_ends_and_reaches_a_client_that_still_sends() {
+    let server = start(patient(), None);
+    let post = "POST /refused HTTP/1.1\r\nhost: test\r\n";
+    let long = format!("{post}content-length: {}\r\n\r\n", 32 << 20);
+    let chunked = format!("{post}transfer-encoding: chunked\r\n\r\n1ffffff\r\n");
+    for head in [long, chunked] {
+        let mut stream = TcpStream::connect(server.address).await.expect("connects");
+        stream.write_all(head.as_bytes()).await.expect("sent");
+        server.release.notified().await;
+        for _ in 0..256 {
+            stream.write_all(&[b'x'; 64 * 1024]).await.expect("the server reads what comes");
+        }
+        let answer = request(&mut stream, "").await;
+        assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("connection: close"), "{answer}");
+        drop(stream);
+    }
+    let mut stream = TcpStream::connect(server.address).await.expect("connects");
+    let asks = format!("{post}content-length: 5\r\nexpect: 100-continue\r\n\r\n");
+    let answer = request(&mut stream, &asks).await;
+    assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("connection: close"), "{answer}");
 }
 
 #[tokio::test]
