@@ -1,8 +1,11 @@
 //! The question before a call that takes something away or gives a right, where a person sits at the terminal.
 
-use std::io::{BufRead, BufReader, IsTerminal, Write};
+use std::{
+    fs::OpenOptions,
+    io::{BufRead, BufReader, IsTerminal, Write},
+};
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -26,7 +29,7 @@ pub(super) fn confirm(tool: &str, arguments: &Map<String, Value>, is_confirmed: 
     if is_confirmed || !is_grave(tool, arguments) { Ok(()) } else { ask_person(tool, arguments) }
 }
 
-/// Asks the person before a call. A program, which has no terminal, is not asked. Fails when the answer is not yes.
+/// Asks the person before a call. A program, which has no terminal for its input or its errors, is not asked. Fails when the answer is not yes.
 pub(super) fn ask_person(tool: &str, arguments: &Map<String, Value>) -> anyhow::Result<()> {
     ask_person_about(&describe_call(tool, arguments))
 }
@@ -40,18 +43,27 @@ fn describe_call(tool: &str, arguments: &Map<String, Value>) -> String {
 /// Asks the person about something that `shown` describes. A program, which has no terminal, is not asked. Fails when the answer is not
 /// yes.
 pub(super) fn ask_person_about(shown: &str) -> anyhow::Result<()> {
-    if !std::io::stderr().is_terminal() {
+    // Either may be a file: standard input with the arguments, standard error as a log.
+    let (reads, writes) = (std::io::stdin().is_terminal(), std::io::stderr().is_terminal());
+    if !reads && !writes {
         return Ok(());
     }
-    let mut output = std::io::stderr().lock();
-    if std::io::stdin().is_terminal() {
-        return ask(shown, &mut std::io::stdin().lock(), &mut output);
-    }
-    // Standard input has the arguments, or a script; the person is at the terminal of the process.
-    match std::fs::File::open("/dev/tty") {
-        Ok(terminal) => ask(shown, &mut BufReader::new(terminal), &mut output),
-        Err(_) => Ok(()),
-    }
+    let terminal = || OpenOptions::new().read(true).write(true).open("/dev/tty");
+    let mut input: Box<dyn BufRead> = if reads {
+        Box::new(std::io::stdin().lock())
+    } else {
+        match terminal() {
+            Ok(terminal) => Box::new(BufReader::new(terminal)),
+            // Standard error is the terminal of another process.
+            Err(_) => return Ok(()),
+        }
+    };
+    let mut output: Box<dyn Write> = if writes {
+        Box::new(std::io::stderr().lock())
+    } else {
+        Box::new(terminal().context("a question has no terminal to stand on; --yes does not ask")?)
+    };
+    ask(shown, &mut input, &mut output)
 }
 
 fn ask(shown: &str, input: &mut impl BufRead, output: &mut impl Write) -> anyhow::Result<()> {

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 
-from parts import ALL, BUILT, PARTS
+from parts import ALL, BUILT, PARTS, problem_of
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
 LOGS = ROOT / "target" / "gate"
@@ -173,6 +173,8 @@ def refuse_second_gate():
 
 def choose(names):
     """The parts to run. Without names it is all of them, each after those that it follows."""
+    if problem := problem_of(PARTS):
+        sys.exit(f"tests/gate/parts.py: {problem}")
     known = {part.name: part for part in PARTS}
     unknown = [name for name in names if name not in known]
     if unknown:

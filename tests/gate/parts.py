@@ -1,5 +1,6 @@
 """The parts of the gate, as data."""
 
+import re
 from dataclasses import dataclass
 
 from cores import CORES
@@ -56,3 +57,24 @@ PARTS = (
         for name, packages in INTEROP.items()
     ),
 )
+
+
+def problem_of(rows):
+    """What keeps the first such row from running as it says, or None."""
+    above = set()
+    for row in rows:
+        if row.name in above:
+            return f"{row.name!r}: a row above has the name"
+        if not re.fullmatch(r"[a-z0-9 -]+", row.name):
+            return f"{row.name!r}: a name has small letters, digits, spaces and dashes: it is a file too"
+        if not isinstance(row.after, tuple):
+            return f'{row.name!r}: `after` is a tuple, as ("compiler",)'
+        for name in row.after:
+            if name not in above:
+                return f"{row.name!r}: no row above has the name {name!r}"
+        if row.slots not in range(ALL + 1):
+            return f"{row.name!r}: `slots` is 0 to {ALL}"
+        if not isinstance(row.minutes, int) or row.minutes < 1:
+            return f"{row.name!r}: `minutes` is a number of 1 or more"
+        above.add(row.name)
+    return None

@@ -47,13 +47,19 @@ def is_alive(pid):
 
 
 class PartsTest(unittest.TestCase):
-    def test_every_part_follows_earlier_ones(self):
-        known = set()
-        for part in parts.PARTS:
-            self.assertLessEqual(set(part.after), known, part.name)
-            self.assertLessEqual(part.slots, parts.ALL, part.name)
-            self.assertNotIn(part.name, known)
-            known.add(part.name)
+    def test_every_row_can_run(self):
+        self.assertIsNone(parts.problem_of(parts.PARTS))
+        first = parts.Part("first", "true")
+        for row, problem in (
+            ({"name": "first"}, "'first': a row above has the name"),
+            ({"name": "a/b"}, "'a/b': a name has small letters, digits, spaces and dashes: it is a file too"),
+            ({"after": ("first")}, "'second': `after` is a tuple, as (\"compiler\",)"),
+            ({"after": ("frist",)}, "'second': no row above has the name 'frist'"),
+            ({"slots": parts.ALL + 1}, f"'second': `slots` is 0 to {parts.ALL}"),
+            ({"slots": 0.5}, f"'second': `slots` is 0 to {parts.ALL}"),
+            ({"minutes": "1"}, "'second': `minutes` is a number of 1 or more"),
+        ):
+            self.assertEqual(parts.problem_of((first, parts.Part(**{"name": "second", "command": "true"} | row))), problem)
 
     def test_every_part_of_interop_and_all_its_software_are_in_the_gate(self):
         listed = run_script("tests/interop/run.py", "--list")
