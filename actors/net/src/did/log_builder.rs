@@ -11,13 +11,28 @@ const SCID_PLACEHOLDER: &str = "{SCID}";
 pub struct LogSigningKey {
     signing: SigningKey,
     pub public: String,
+    method: String,
 }
 
 impl LogSigningKey {
     pub fn new(seed: u8) -> Self {
         let signing = SigningKey::from_bytes(&[seed; 32]);
         let multicodec = [&[0xed, 0x01][..], signing.verifying_key().as_bytes()].concat();
-        Self { signing, public: multibase::encode(Base::Base58Btc, multicodec) }
+        let public = multibase::encode(Base::Base58Btc, multicodec);
+        let method = format!("did:key:{public}#{public}");
+        Self { signing, public, method }
+    }
+
+    /// A key whose proofs name the did:key without a fragment, as agents of the first generation write them.
+    pub fn without_fragment(seed: u8) -> Self {
+        let key = Self::new(seed);
+        Self { method: key.did_key(), ..key }
+    }
+
+    /// A key whose proofs claim the key of another one in the fragment.
+    pub fn with_fragment_of(&self, other: &Self) -> Self {
+        let method = format!("did:key:{}#{}", self.public, other.public);
+        Self { signing: self.signing.clone(), public: self.public.clone(), method }
     }
 
     /// Returns the key as an item of `nextKeyHashes`.
@@ -34,7 +49,7 @@ impl LogSigningKey {
     pub fn proof(&self, document: &Value) -> Value {
         let mut proof = json!({
             "type": "DataIntegrityProof", "cryptosuite": "eddsa-jcs-2022", "created": "2020-01-01T00:00:00Z",
-            "verificationMethod": format!("did:key:{0}#{0}", self.public), "proofPurpose": "assertionMethod",
+            "verificationMethod": self.method, "proofPurpose": "assertionMethod",
         });
         let signed = [Sha256::digest(canonical(&proof)), Sha256::digest(canonical(document))].concat();
         proof["proofValue"] = multibase::encode(Base::Base58Btc, self.signing.sign(&signed).to_bytes()).into();

@@ -3,15 +3,17 @@
 #[cfg(test)]
 mod tests;
 
-use didwebvh_rs::{DIDWebVHState, log_entry::LogEntryMethods};
-use futures::FutureExt;
+use std::time::SystemTime;
+
+use didwebvh_rs::{DIDWebVHState, log_entry::LogEntryMethods, log_entry_state::LogEntryState};
 use serde_json::Value;
 use tracing::dispatcher::{self, Dispatch};
 
 use super::{
+    entry_chain::verify_entries,
     entry_checks::{EntryPosition, check_entry, check_entry_ids, check_scid},
     error::{DidLogError, to_log_error},
-    witness_checks::{check_witness_count, check_witness_proofs, verify_new_witnesses},
+    witness_checks::{check_witness_count, parse_witness_proofs, verify_witnesses},
 };
 use crate::{did::document, excerpt::excerpt};
 
@@ -22,7 +24,7 @@ const MAX_ENTRIES: usize = 10_000;
 #[derive(Debug)]
 pub(in crate::did) struct DidLog {
     did: String,
-    text: String,
+    entries: Vec<LogEntryState>,
     needs_witnesses: bool,
     version_ids: Vec<String>,
 }
@@ -59,7 +61,7 @@ impl DidLog {
             check_witness_count(&entries)?;
             let needs_witnesses = DIDWebVHState::needs_witness_proofs(&entries);
             let version_ids = entries.iter().map(|entry| entry.log_entry.get_version_id().to_owned()).collect();
-            Ok(Self { did: did.to_owned(), text: text.to_owned(), needs_witnesses, version_ids })
+            Ok(Self { did: did.to_owned(), entries, needs_witnesses, version_ids })
         })
     }
 
@@ -79,21 +81,23 @@ impl DidLog {
     /// Every [`DidLogError`] except `TooLong` and `ScidMismatch`.
     pub fn verify(&self, witnesses: Option<&[u8]>) -> Result<VerifiedDocument, DidLogError> {
         without_tracing(|| {
-            let witnesses = witnesses.map(check_witness_proofs).transpose()?;
-            let mut state = DIDWebVHState::default();
-            let resolved = state.resolve_log_owned(&self.did, &self.text, witnesses).now_or_never();
-            let (entry, metadata) = resolved
-                .ok_or_else(|| DidLogError::InvalidLog("its verification would block".to_owned()))?
-                .map_err(to_log_error)?;
-            verify_new_witnesses(&mut state)?;
-            if metadata.deactivated {
+            let proofs = witnesses.map(parse_witness_proofs).transpose()?.unwrap_or_default();
+            let in_force = verify_entries(&self.entries, SystemTime::now())?;
+            verify_witnesses(&self.entries, &in_force, &proofs)?;
+            let (Some(last), Some(parameters)) = (self.entries.last(), in_force.last()) else {
+                return Err(DidLogError::InvalidLog("it is empty".to_owned()));
+            };
+            if self.entries.iter().all(|entry| entry.log_entry.get_state()["id"] != self.did) {
+                return Err(DidLogError::InvalidLog("none of its entries is of this DID".to_owned()));
+            }
+            if parameters.deactivated == Some(true) {
                 return Err(DidLogError::Deactivated);
             }
+            let entry = &last.log_entry;
             document::check_document(entry.get_state(), &self.did).map_err(DidLogError::InvalidDocument)?;
             let document =
                 entry.get_did_document().map_err(|error| DidLogError::InvalidDocument(excerpt(&error.to_string())))?;
-            let ttl = state.log_entries().last().and_then(|last| last.validated_parameters.ttl);
-            Ok(VerifiedDocument { document, ttl })
+            Ok(VerifiedDocument { document, ttl: parameters.ttl })
         })
     }
 }

@@ -1,32 +1,37 @@
 //! Checks of the witnesses of a log and of their proofs.
 
-use std::sync::Arc;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
+use affinidi_data_integrity::DataIntegrityProof;
 use didwebvh_rs::{
-    DIDWebVHState,
     log_entry::LogEntryMethods,
     log_entry_state::LogEntryState,
-    witness::{WitnessVerifyOptions, Witnesses},
+    parameters::Parameters,
+    witness::{Witnesses, proofs::WitnessProof},
 };
+use serde_json::json;
 
 use super::{
     entry_checks::check_proof_lengths,
-    error::{DidLogError, to_log_error},
+    error::DidLogError,
+    proof_checks::{key_of_method, verify_proof},
 };
-use crate::did::document;
+use crate::{did::document, excerpt::excerpt};
 
 /// Largest number of witness checks of a log: the witnesses in force, summed over all entries.
 const MAX_WITNESS_CHECKS: usize = 10_000;
 
-/// Checks the text of the proofs of the witnesses, and returns it.
-pub(super) fn check_witness_proofs(body: &[u8]) -> Result<&str, DidLogError> {
-    let text = std::str::from_utf8(body).map_err(|error| DidLogError::InvalidWitness(error.to_string()))?;
-    let proofs = document::parse_json(body)
-        .map_err(|error| DidLogError::InvalidWitness(format!("did-witness.json: {error}")))?;
+/// Parses the proofs of the witnesses.
+pub(super) fn parse_witness_proofs(body: &[u8]) -> Result<Vec<WitnessProof>, DidLogError> {
+    let invalid = |reason: String| DidLogError::InvalidWitness(format!("did-witness.json: {reason}"));
+    let proofs = document::parse_json(body).map_err(invalid)?;
     for version in proofs.as_array().into_iter().flatten() {
         check_proof_lengths(&version["proof"]).map_err(DidLogError::InvalidWitness)?;
     }
-    Ok(text)
+    serde_json::from_value(proofs).map_err(|error| invalid(error.to_string()))
 }
 
 /// Limits the checks: each entry is checked against each witness in force at that entry.
@@ -45,23 +50,53 @@ pub(super) fn check_witness_count(entries: &[LogEntryState]) -> Result<(), DidLo
     Ok(())
 }
 
-/// Verifies that the first witnesses approve the entry that names them. The crate starts with the entry after it.
-pub(super) fn verify_new_witnesses(state: &mut DIDWebVHState) -> Result<(), DidLogError> {
-    let has_witnesses = |witnesses: &Option<Arc<Witnesses>>| witnesses.as_ref().is_some_and(|some| !some.is_empty());
-    let entries = state.log_entries();
-    let highest = entries.last().map_or(0, |last| last.version_number);
-    let naming_entries: Vec<LogEntryState> = entries
-        .iter()
-        .filter(|entry| {
-            has_witnesses(&entry.validated_parameters.witness)
-                && !has_witnesses(&entry.validated_parameters.active_witness)
-        })
-        .cloned()
-        .collect();
-    for mut entry in naming_entries {
-        entry.validated_parameters.active_witness = entry.validated_parameters.witness.clone();
-        let approval = state.witness_proofs_mut().validate_log_entry(&entry, highest, &WitnessVerifyOptions::new());
-        approval.map_err(to_log_error)?;
+/// Verifies that witnesses approve each entry while they are in force, and the entry that names the first ones. A witness that approves an
+/// entry approves those before it.
+pub(super) fn verify_witnesses(
+    entries: &[LogEntryState],
+    in_force: &[Parameters],
+    proofs: &[WitnessProof],
+) -> Result<(), DidLogError> {
+    let numbers: HashMap<&str, usize> =
+        entries.iter().enumerate().map(|(index, entry)| (entry.log_entry.get_version_id(), index + 1)).collect();
+    let mut newest: HashMap<&str, (usize, &str, &DataIntegrityProof)> = HashMap::new();
+    // A proof of a version that is not in this log says nothing about it: the witness may have approved another log.
+    for approved in proofs {
+        let Some(number) = numbers.get(approved.version_id.as_str()) else { continue };
+        for proof in &approved.proof {
+            let Some(witness) = key_of_method(&proof.verification_method) else { continue };
+            let known = newest.entry(witness).or_insert((*number, &approved.version_id, proof));
+            if *number > known.0 {
+                *known = (*number, &approved.version_id, proof);
+            }
+        }
+    }
+    let mut verified: HashSet<String> = HashSet::new();
+    for (index, parameters) in in_force.iter().enumerate() {
+        let some = |witnesses: &Option<Arc<Witnesses>>| witnesses.clone().filter(|some| !some.is_empty());
+        let Some(witnesses) = some(&parameters.active_witness).or_else(|| some(&parameters.witness)) else { continue };
+        let number = index + 1;
+        let mut approvals = 0;
+        for witness in witnesses.witnesses().unwrap_or_default() {
+            let did = witness.as_did();
+            let Some(key) = key_of_method(&did) else { continue };
+            let Some((_, version_id, proof)) = newest.get(key).filter(|(approved, ..)| *approved >= number) else {
+                continue;
+            };
+            if !verified.contains(key) {
+                verify_proof(proof, &json!({"versionId": version_id})).map_err(|reason| {
+                    DidLogError::InvalidWitness(format!("the approval of {version_id} by {}: {reason}", excerpt(&did)))
+                })?;
+                verified.insert(key.to_owned());
+            }
+            approvals += 1;
+        }
+        let threshold = witnesses.threshold().unwrap_or(u32::MAX);
+        if approvals < threshold {
+            return Err(DidLogError::InvalidWitness(format!(
+                "entry {number} has {approvals} approvals; its threshold is {threshold}"
+            )));
+        }
     }
     Ok(())
 }

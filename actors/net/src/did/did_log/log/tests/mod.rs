@@ -324,6 +324,50 @@ fn the_entry_that_names_witnesses_needs_their_approval() {
 }
 
 #[test]
+fn a_proof_may_leave_the_fragment_of_its_key_out() {
+    let bare = LogSigningKey::without_fragment;
+    let (first, second, third) = (bare(1), bare(2), bare(3));
+    let mut log = DidLogBuilder::new("example.org", &first, |_| {});
+    log.add_entry(&first, |entry| {
+        entry["parameters"] = json!({"updateKeys": [second.public], "nextKeyHashes": [third.hash()]});
+    });
+    log.add_entry(&third, |entry| entry["parameters"] = json!({"updateKeys": [third.public], "nextKeyHashes": []}));
+    // Another program goes on with the log.
+    log.add_entry(&LogSigningKey::new(3), |_| {});
+    assert_eq!(resolve_built_log(&log).expect("it resolves").document["id"], log.did.as_str());
+    assert_invalid(log.add_entry(&bare(4), |_| {}), "not authorized");
+    // The text is signed as it stands: the fragment cannot be added later.
+    let mut rewritten = DidLogBuilder::new("example.org", &first, |_| {});
+    rewritten.entries[0]["proof"][0]["verificationMethod"] = format!("did:key:{0}#{0}", first.public).into();
+    assert_invalid(&rewritten, "its signature does not verify");
+    let mut rewritten = DidLogBuilder::new("example.org", &LogSigningKey::new(1), |_| {});
+    rewritten.entries[0]["proof"][0]["verificationMethod"] = first.did_key().into();
+    assert_invalid(&rewritten, "its signature does not verify");
+    // A fragment that is there belongs to the key.
+    let thief = LogSigningKey::new(9);
+    for mixed in [thief.with_fragment_of(&first), first.with_fragment_of(&thief)] {
+        let mut log = DidLogBuilder::new("example.org", &first, |_| {});
+        assert_invalid(log.add_entry(&mixed, |_| {}), "not authorized");
+    }
+    // Witnesses.
+    let witnesses = |entry: &mut Value| entry["parameters"]["witness"] = witness_parameter(2, &[&bare(11), &bare(12)]);
+    let log = DidLogBuilder::new("example.org", &first, witnesses);
+    let verify = |by: &[&LogSigningKey]| {
+        let proofs = Value::Array(vec![log.witness_proof(0, by)]).to_string();
+        resolve(&log.did, log.text().as_bytes(), Some(proofs.as_bytes())).map(|_| ())
+    };
+    assert_eq!(verify(&[&bare(11), &bare(12)]), Ok(()));
+    assert_eq!(verify(&[&bare(11), &LogSigningKey::new(12)]), Ok(()));
+    for refused in [
+        &[&bare(11), &LogSigningKey::new(11)][..],
+        &[&bare(11), &thief.with_fragment_of(&bare(12))],
+        &[&bare(11), &bare(12).with_fragment_of(&thief)],
+    ] {
+        assert!(matches!(verify(refused), Err(DidLogError::InvalidWitness(_))));
+    }
+}
+
+#[test]
 fn the_limits_are_checked_before_the_work() {
     let own = LogSigningKey::new(1);
     let log = DidLogBuilder::new("example.org", &own, |_| {});
