@@ -51,14 +51,13 @@ fn signatures_equal_the_vectors_of_the_specification() {
         ),
     ] {
         let mut document = alumni();
-        if suite == ProofSuite::EddsaRdfc2022 {
-            // The inline form of the examples context; the RDF of the document is the same.
-            document["@context"][1] = json!({"@vocab": "https://www.w3.org/ns/credentials/examples#"});
-        }
         add_proof(&mut document, &prover(), suite, ProofPurpose::AssertionMethod, "2023-02-24T23:36:38Z")
             .expect("proved");
         assert_eq!(document["proof"]["proofValue"], expected, "{suite:?}");
         assert_eq!(verified(&document, &prover().key.verifying_key()), Ok(()));
+        // The RDF is the same where the vocabulary stands in the document itself; its canonical JSON is not.
+        document["@context"][1] = json!({"@vocab": "https://www.w3.org/ns/credentials/examples#"});
+        assert_eq!(verified(&document, &prover().key.verifying_key()).is_ok(), suite == ProofSuite::EddsaRdfc2022);
     }
 }
 
