@@ -135,7 +135,7 @@ async fn a_holder_is_validated_by_the_agent_gets_its_credential_and_loses_it_wit
     assert_eq!(issued["issuance"]["tx"]["status"], "SUCCEEDED");
     assert_eq!(issued["validation"]["tx"]["status"], "SUCCEEDED");
     assert_eq!(world.records_of(&session).await, 1, "paid once");
-    let shown = format!("vpr-schemas-cs-{}-vtc-vp", world.id_of("flows.license.schema"));
+    let shown = format!("vpr-schemas-{}-vtc-vp", world.id_of("flows.license.schema"));
     let is_presented = async || world.presented(APPLICANT).contains(&shown);
     world.wait_until("the document presents it", async || is_presented().await).await;
     world.await_presentation(&held["credentialId"]).await;

@@ -365,10 +365,10 @@ pub(crate) fn proof_method(credential: &Value) -> String {
     credential["proof"]["verificationMethod"].as_str().unwrap_or_default().to_owned()
 }
 
-/// The name of the presentation of a credential of a schema.
+/// The name of the presentation of a credential of a schema. Agents of the first generation look for the id where it is not essential.
 pub(crate) fn presentation_name(schema: &SchemaOnChain, judge: &CredentialJudge) -> String {
     match schema.essential(&judge.essential_schemas) {
-        Some(EssentialCredential::UserAgent) | None => format!("cs-{}", schema.schema.id),
+        Some(EssentialCredential::UserAgent) | None => schema.schema.id.to_string(),
         Some(essential) => name_of(essential).to_owned(),
     }
 }

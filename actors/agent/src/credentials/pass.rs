@@ -339,10 +339,11 @@ impl Pass<'_> {
         let chain = &account.access.chain;
         let id = schema.schema.id;
         let reference = format!("vpr:{}:{}:cs:{id}", chain.registry.namespace(), chain.params.chain_id);
-        // A new credential has a new URL: those that name the old one by its digest find it unchanged or not at all.
+        // A new credential has a new URL: those that name the old one by its digest find it unchanged or not at all. Agents of the first
+        // generation publish a credential only where the file of its schema credential is named so.
         let part = Uuid::new_v4().simple().to_string();
         let draft = CredentialDraft {
-            id: format!("{}/vt/cs-{id}-{}-jsc.json", self.base_url, &part[..8]),
+            id: format!("{}/vt/{}/schemas-{id}-jsc.json", self.base_url, &part[..8]),
             issuer: self.did().to_owned(),
             kind: "JsonSchemaCredential".to_owned(),
             subject: json!({
@@ -363,7 +364,7 @@ impl Pass<'_> {
         let row = StoredCredential {
             id: body["id"].as_str().unwrap_or_default().to_owned(),
             kind: CredentialKind::Schema,
-            name: format!("cs-{id}"),
+            name: id.to_string(),
             schema_id: id,
             issuer: self.did().to_owned(),
             subject: reference,

@@ -18,8 +18,6 @@ use crate::{
 
 /// Presentations of trust credentials in one document: an indexer looks at no more.
 pub(crate) const MAX_PRESENTED: usize = 16;
-/// Beginning of the names of presentations whose schema is not essential.
-const OTHER_SCHEMA_PREFIX: &str = "cs-";
 /// The presentation of all credentials.
 const WHOIS_FILE: &str = "/whois.vp";
 
@@ -30,7 +28,7 @@ pub struct PresentationSet {
     pub entries: Vec<ServiceEntry>,
     /// Their files, by the path of their URL.
     pub files: BTreeMap<String, PublishedFile>,
-    /// Ids of the credentials, and the key that has signed: equal ones make an equal set.
+    /// Names and ids of the credentials, and the key that has signed: equal ones make an equal set.
     pub(super) source: PresentationSource,
 }
 
@@ -43,11 +41,11 @@ pub(super) struct PresentationSource {
 
 impl PresentationSource {
     pub fn new(shown: &[&StoredCredential], key: &ProofKey) -> Self {
-        let credentials = shown.iter().map(|one| one.id.clone()).collect();
+        let credentials = shown.iter().map(|one| format!("{} {}", one.name, one.id)).collect();
         Self { credentials, signed_by: key.verification_method.clone() }
     }
 
-    /// Digest of the ids of the credentials; empty without one.
+    /// Digest of the names and ids of the credentials; empty without one.
     pub fn digest(&self) -> String {
         if self.credentials.is_empty() {
             return String::new();
@@ -66,7 +64,9 @@ impl PresentationSource {
 pub(super) fn shown_credentials(stored: &[StoredCredential]) -> Vec<&StoredCredential> {
     let anchored = stored.iter().filter(|one| one.state == CredentialState::Anchored && one.kind.is_presented());
     let place = |one: &StoredCredential| {
-        (one.kind == CredentialKind::Schema, one.name.starts_with(OTHER_SCHEMA_PREFIX), one.name.clone())
+        // The name of one that is not essential is the id of its schema.
+        let is_other = one.name.bytes().all(|byte| byte.is_ascii_digit());
+        (one.kind == CredentialKind::Schema, is_other, one.name.clone())
     };
     let by_place: BTreeMap<(bool, bool, String), &StoredCredential> = anchored.map(|one| (place(one), one)).collect();
     let (schemas, about_did): (Vec<_>, Vec<_>) =

@@ -16,7 +16,7 @@ use super::{
     sealing::{PrivateKey, StoreKeys},
 };
 
-const MIGRATIONS: [TableMigration; 7] = [
+const MIGRATIONS: [TableMigration; 8] = [
     TableMigration { version: 1, name: "agent", sql: include_str!("../../migrations/0001_agent.sql") },
     TableMigration { version: 2, name: "credentials", sql: include_str!("../../migrations/0002_credentials.sql") },
     TableMigration { version: 3, name: "key_rotation", sql: include_str!("../../migrations/0003_key_rotation.sql") },
@@ -24,6 +24,11 @@ const MIGRATIONS: [TableMigration; 7] = [
     TableMigration { version: 5, name: "peers", sql: include_str!("../../migrations/0005_peers.sql") },
     TableMigration { version: 6, name: "flows", sql: include_str!("../../migrations/0006_flows.sql") },
     TableMigration { version: 7, name: "access", sql: include_str!("../../migrations/0007_access.sql") },
+    TableMigration {
+        version: 8,
+        name: "presentation_names",
+        sql: include_str!("../../migrations/0008_presentation_names.sql"),
+    },
 ];
 
 /// Number of the last migration.

@@ -72,7 +72,7 @@ pub struct StoredCredential {
     pub id: String,
     /// Its part for the DID.
     pub kind: CredentialKind,
-    /// Name of its presentation: `service`, `org`, `persona`, `cs-<schema id>`.
+    /// Name of its presentation: `service`, `org`, `persona`, or the id of the schema.
     pub name: String,
     /// Schema of the registry.
     pub schema_id: u64,

@@ -257,3 +257,31 @@ async fn a_rotation_is_the_same_after_a_restart_on_both_databases() {
         check_rotations(&server.url()).await;
     }
 }
+
+#[tokio::test]
+async fn names_of_presentations_are_the_ids_of_schemas_after_the_migration() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let url = file_url(directory.path());
+    AgentStore::open(settings(&url, 1, None)).await.expect("opens").close().await;
+    let pool = sqlx::SqlitePool::connect(&url).await.expect("connects");
+    let columns: Vec<(String,)> =
+        sqlx::query_as("SELECT name FROM pragma_table_info('credential') WHERE name NOT IN ('id', 'name')")
+            .fetch_all(&pool)
+            .await
+            .expect("read");
+    let (names, values): (Vec<String>, Vec<&str>) = columns.into_iter().map(|(name,)| (name, "0")).unzip();
+    for (id, name) in [("https://agent.example.com/vt/cs-7-00000000-jsc.json", "cs-7"), ("urn:service", "service")] {
+        let sql = format!(
+            "INSERT INTO credential (id, name, {}) VALUES ('{id}', '{name}', {})",
+            names.join(", "),
+            values.join(", ")
+        );
+        sqlx::raw_sql(sqlx::AssertSqlSafe(sql)).execute(&pool).await.expect("inserted");
+    }
+    sqlx::raw_sql(include_str!("../../migrations/0008_presentation_names.sql")).execute(&pool).await.expect("migrated");
+    let sql = "SELECT id, name FROM credential ORDER BY name";
+    let rows: Vec<(String, String)> = sqlx::query_as(sql).fetch_all(&pool).await.expect("read");
+    // The id, and with it the URL, has been anchored by others.
+    assert_eq!(rows[0], ("https://agent.example.com/vt/cs-7-00000000-jsc.json".to_owned(), "7".to_owned()));
+    assert_eq!(rows[1], ("urn:service".to_owned(), "service".to_owned()));
+}

@@ -227,7 +227,7 @@ fn issued_row(
     StoredCredential {
         id: credential.id.clone().unwrap_or_default(),
         kind: CredentialKind::Issued,
-        name: format!("cs-{}", record.schema_id),
+        name: record.schema_id.to_string(),
         schema_id: record.schema_id,
         issuer: account.did.clone(),
         subject: record.peer_did.clone(),

@@ -9,6 +9,7 @@ use super::{
     },
     *,
 };
+use crate::store::agent_store::SCHEMA_VERSION;
 
 #[tokio::test]
 async fn every_flipped_byte_is_refused_before_a_database_is_made() {
@@ -72,11 +73,13 @@ async fn damaged_files_are_refused_with_the_line_and_the_reason() {
 async fn files_of_other_releases_are_refused_with_both_versions() {
     let home = Home::new();
     let all = lines(&export(&home.fill("first.db").await).await);
+    let own = SCHEMA_VERSION;
+    let other_tables = |other: i64| format!("migration {other}, and this release has those of migration {own}");
     for (member, value, expected) in [
         ("version", json!(2), "version 2 of the format; this release imports version 1"),
         ("version", json!(0), "version 0 of the format"),
-        ("schema", json!(8), "migration 8, and this release has those of migration 7"),
-        ("schema", json!(6), "migration 6, and this release has those of migration 7"),
+        ("schema", json!(own + 1), other_tables(own + 1).as_str()),
+        ("schema", json!(own - 1), other_tables(own - 1).as_str()),
         ("format", json!("other"), "no export of an agent"),
         ("extra", json!(1), "no export of an agent"),
         ("did", json!("did:web:other.example"), "its header names another DID"),
