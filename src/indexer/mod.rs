@@ -5,11 +5,13 @@ mod api;
 mod rest;
 mod websocket;
 
-use std::net::TcpListener;
+use std::{net::TcpListener, time::Duration};
 
 use axum::Router;
+use http::{HeaderName, Method};
 use svc_wire::indexer_reads::ReadTableError;
 use tokio_util::task::AbortOnDropHandle;
+use tower_http::cors::{Any, CorsLayer};
 
 pub use api::IndexerApi;
 
@@ -17,13 +19,22 @@ use crate::listener::{self, ListenerConfig};
 
 /// All routes.
 pub fn router(api: IndexerApi, config: &ListenerConfig) -> Result<Router, ReadTableError> {
-    let routes = config
-        .with_metrics(rest::routes()?)
+    let routes = rest::routes()?
         .merge(websocket::routes(&api))
         .fallback(rest::not_found)
         .method_not_allowed_fallback(rest::not_found)
-        .with_state(api);
-    Ok(routes)
+        .layer(cross_origin());
+    Ok(config.with_metrics(routes).with_state(api))
+}
+
+/// Pages of every origin may read: the data is public, and no route looks at credentials. `/metrics` stands outside.
+fn cross_origin() -> CorsLayer {
+    CorsLayer::new()
+        .allow_origin(Any)
+        .allow_methods([Method::GET, Method::POST])
+        .allow_headers(Any)
+        .expose_headers(rest::ANSWER_HEADERS.map(HeaderName::from_static))
+        .max_age(Duration::from_secs(24 * 3600))
 }
 
 /// Serves the routes on a listener until the task is aborted, or until the API is shut down and open requests have ended. Fails

@@ -27,6 +27,18 @@ use crate::status::{HealthStatus, health_response};
 /// Longest read: a longer one would keep other reads from the store. It is also the longest wait for a body.
 const READ_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// Headers of an answer, which pages of other origins may read too.
+pub(super) const ANSWER_HEADERS: [&str; 8] = [
+    "x-response-time-ms",
+    "x-indexer-status",
+    "x-crawling-status",
+    "x-crawling-stopped-at",
+    "x-index-ts",
+    "x-height",
+    "x-query-at",
+    "at-block-height",
+];
+
 /// The reason for which a request has no answer.
 enum RequestRejection {
     /// The read failed.

@@ -6,6 +6,7 @@
 
 mod chain;
 mod chain_store;
+mod cross_origin;
 mod error;
 mod faults;
 mod gateway;

@@ -295,3 +295,27 @@ async fn grpc_has_the_same_answers_and_survives_a_restart_of_the_node() {
         grpc::<_, ConfigResponse>(&devnet, "/cosmos.base.node.v1beta1.Service/Config", ConfigRequest {}, None).await;
     assert_eq!(config.expect("an answer").get_ref().minimum_gas_price, "0.025000000000000000usvc");
 }
+
+#[tokio::test]
+async fn pages_of_every_origin_ask_the_rpc_and_rest_as_at_a_public_node() {
+    let devnet = start("corporation").await;
+    let client = reqwest::Client::new();
+    let rest = devnet.node.rest_origin().expect("it is served");
+    for (url, method, header) in [
+        (format!("{rest}/cosmos/base/tendermint/v1beta1/node_info"), "GET", "x-cosmos-block-height"),
+        (format!("{}/", devnet.node.origin()), "POST", "content-type"),
+        (format!("{}/status", devnet.node.origin()), "GET", "x-requested-with"),
+    ] {
+        let asks = client.request(reqwest::Method::OPTIONS, &url).header("origin", "https://page.example");
+        let asks =
+            asks.header("access-control-request-method", method).header("access-control-request-headers", header);
+        let answer = asks.send().await.expect("answered");
+        assert!(answer.status().is_success(), "{url}: {}", answer.status());
+        let allowed = |name: &str| answer.headers()[name].to_str().expect("a text").to_owned();
+        assert_eq!(allowed("access-control-allow-origin"), "*", "{url}");
+        assert!(allowed("access-control-allow-methods").contains(method), "{url}");
+        assert!(allowed("access-control-allow-headers").contains(header), "{url}");
+        let answer = client.get(&url).header("origin", "https://page.example").send().await.expect("answered");
+        assert_eq!(answer.headers()["access-control-allow-origin"], "*", "{url}");
+    }
+}

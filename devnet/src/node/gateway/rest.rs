@@ -18,7 +18,7 @@ use super::{
     answer::{HEIGHT_HEADER, INVALID_ARGUMENT, NOT_FOUND, QueryFailure, UNIMPLEMENTED, UNKNOWN, ask},
     routes::{GatewayRoute, routes},
 };
-use crate::node::shared::SharedChain;
+use crate::node::{cross_origin::cross_origin, shared::SharedChain};
 
 /// Maximum size of a request body.
 const MAX_BODY_BYTES: usize = 1_000_000;
@@ -58,7 +58,8 @@ fn router(shared: &Arc<SharedChain>) -> Router {
         let handler: MethodRouter = if is_post { post(answer_body) } else { get(answer_query) }.with_state(served);
         router = router.route(&path, handler);
     }
-    router.fallback(async || failed(&QueryFailure::new(UNIMPLEMENTED, "Not Implemented")))
+    let router = router.fallback(async || failed(&QueryFailure::new(UNIMPLEMENTED, "Not Implemented")));
+    router.layer(cross_origin(["content-type", HEIGHT_HEADER]).expose_headers([HeaderName::from_static(HEIGHT_HEADER)]))
 }
 
 async fn answer_query(

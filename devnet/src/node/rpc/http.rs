@@ -24,7 +24,7 @@ use super::{
     params::{self, RpcParams, method_not_found},
     websocket,
 };
-use crate::node::{faults::garble, shared::SharedChain};
+use crate::node::{cross_origin::cross_origin, faults::garble, shared::SharedChain};
 
 /// Maximum size of a request body and of a WebSocket frame.
 pub const MAX_BODY_BYTES: usize = 1_000_000;
@@ -37,6 +37,8 @@ pub async fn serve(listener: TcpListener, shared: Arc<SharedChain>) {
         .route("/websocket", get(websocket))
         .route("/{method}", any(call_by_uri))
         .fallback(|| async { (StatusCode::NOT_FOUND, "404 page not found\n") })
+        // As the configuration of public nodes has it.
+        .layer(cross_origin(["origin", "accept", "content-type", "x-requested-with", "x-server-time"]))
         .with_state(shared);
     let settings = ListenerSettings {
         max_head_bytes: MAX_HEAD_BYTES,
