@@ -1,11 +1,12 @@
 //! The client of the peer flow: trust, request, call.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 use svc_net::host_policy::HostPolicy;
 use svc_otel::{metrics, trace};
 use svc_wire::{endpoint_access::Material, secret::SecretString, verification_method::did_of_url};
+use tokio::time::{Instant, timeout_at};
 use tracing::Instrument;
 
 use crate::{
@@ -16,6 +17,14 @@ use crate::{
     material::{AccessMaterial, MaterialKind},
     resolution::{PeerEndpoint, PeerResolution},
 };
+
+/// Waits that the own agent takes.
+const SHORTEST_WAIT: Duration = Duration::from_secs(1);
+const LONGEST_WAIT: Duration = Duration::from_secs(120);
+/// Time between the end of the agent's wait and that of the caller's.
+const ANSWER_MARGIN: Duration = Duration::from_millis(500);
+const NO_ANSWER_HINT: &str = "the peer may be slow, not see this agent as trusted, or not know endpoint-access, as agents of the first \
+                              generation: an endpoint that needs no material can be called with --no-session";
 
 /// A request for access to an endpoint.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -28,6 +37,8 @@ pub struct AccessQuestion {
     pub accept: Option<Vec<Material>>,
     /// Id of a request whose material the endpoint has refused.
     pub replaces: Option<String>,
+    /// Longest wait of the own agent for the peer's answer, 1 s to 120 s; its ENDPOINT_ACCESS_TIMEOUT_MS by default.
+    pub timeout: Option<Duration>,
 }
 
 /// Options of a call.
@@ -37,7 +48,8 @@ pub struct CallOptions {
     pub scopes: Option<Vec<String>>,
     /// Whether the peer is not asked for access, and its endpoint is called plainly.
     pub without_session: bool,
-    /// Longest call of the endpoint; two minutes by default.
+    /// Longest time of the request for access and the call together. By default the request takes as long as the own agent waits, and the
+    /// call two minutes.
     pub timeout: Option<Duration>,
 }
 
@@ -119,6 +131,10 @@ impl PeerClient {
         if let Some(replaces) = &question.replaces {
             body["replaces"] = json!(replaces);
         }
+        if let Some(timeout) = question.timeout {
+            let millis = timeout.clamp(SHORTEST_WAIT, LONGEST_WAIT).as_millis();
+            body["timeoutMs"] = json!(u64::try_from(millis).unwrap_or_default());
+        }
         let answer = self.agent.post_json("/v2/vt/access-requests", &body).await;
         let answer = answer.map_err(|error| agent_failed(PeerStep::Request, error))?;
         AccessMaterial::from_json(answer).ok_or_else(|| other_version(PeerStep::Request))
@@ -155,10 +171,11 @@ impl PeerClient {
         if EndpointProtocol::of_type(&endpoint.kind) != Some(call.protocol()) {
             return Err(not_spoken(endpoint));
         }
-        let longest = options.timeout.unwrap_or(CALL_TIMEOUT);
+        let deadline = options.timeout.map(|timeout| Instant::now() + timeout);
+        let left = || deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if options.without_session {
             let url = endpoint.url.as_deref().ok_or_else(|| without_url(endpoint))?;
-            let called = self.caller.call(url, &CallProof::None, call, longest).await;
+            let called = self.caller.call(url, &CallProof::None, call, left().unwrap_or(CALL_TIMEOUT)).await;
             return called.map_err(CallFault::into_error);
         }
         let mut question = AccessQuestion {
@@ -166,16 +183,32 @@ impl PeerClient {
             scopes: options.scopes.clone(),
             ..AccessQuestion::default()
         };
-        let material = self.request(&question).await?;
+        let material = self.request_until(&mut question, deadline).await?;
         let started = Instant::now();
-        match self.call_with(&material, call, longest).await {
+        match self.call_with(&material, call, left().unwrap_or(CALL_TIMEOUT)).await {
             Err(CallFault::Unauthorized) => {}
             called => return called.map_err(CallFault::into_error),
         }
         question.replaces = Some(material.request_id);
-        let renewed = self.request(&question).await?;
-        let left = longest.saturating_sub(started.elapsed());
+        let renewed = self.request_until(&mut question, deadline).await?;
+        let left = left().unwrap_or_else(|| CALL_TIMEOUT.saturating_sub(started.elapsed()));
         self.call_with(&renewed, call, left).await.map_err(CallFault::into_error)
+    }
+
+    /// Obtains material, until a deadline at the latest.
+    async fn request_until(
+        &self,
+        question: &mut AccessQuestion,
+        deadline: Option<Instant>,
+    ) -> Result<AccessMaterial, PeerError> {
+        let Some(deadline) = deadline else { return self.request(question).await };
+        let left = deadline.saturating_duration_since(Instant::now());
+        // The agent's answer, which names the reason, arrives before the deadline.
+        question.timeout = Some(left.saturating_sub(ANSWER_MARGIN));
+        timeout_at(deadline, self.request(question)).await.unwrap_or_else(|_| {
+            let message = format!("no access to {} in time", question.endpoint);
+            Err(PeerError::new((PeerStep::Request, PeerFailure::Unreachable), "TIMEOUT", message, NO_ANSWER_HINT))
+        })
     }
 
     /// Calls an endpoint with material that was granted for it.
@@ -251,9 +284,7 @@ pub fn agent_failed(step: PeerStep, error: AgentApiError) -> PeerError {
             PeerFailure::Unreachable,
             "try again later; an endpoint that needs no material can be called with --no-session",
         ),
-        ("PEER_UNANSWERED", _) => {
-            (PeerFailure::Unreachable, "the peer may be slow, or not see this agent as trusted: try again in a minute")
-        }
+        ("PEER_UNANSWERED", _) => (PeerFailure::Unreachable, NO_ANSWER_HINT),
         ("UNKNOWN_ID", 404) if step == PeerStep::Request => {
             (PeerFailure::Usage, "`svc peer trust DID` lists the endpoints")
         }
@@ -284,6 +315,38 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_peer_that_never_answers_takes_no_longer_than_the_whole_call_may() {
+        let (told, mut waits) = tokio::sync::mpsc::unbounded_channel();
+        let route = axum::routing::post(move |axum::Json(body): axum::Json<Value>| {
+            let told = told.clone();
+            async move {
+                told.send(body["timeoutMs"].as_u64()).expect("the test waits");
+                std::future::pending::<()>().await;
+            }
+        });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let router = axum::Router::new().route("/v2/vt/access-requests", route);
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        let agent = AgentApi::new(format!("http://{address}").parse().expect("an origin"), "SVC_PEER_AGENT");
+        let client = PeerClient::new(agent.expect("a client"), HostPolicy::default()).expect("a client");
+        let endpoint: PeerEndpoint = serde_json::from_value(json!({
+            "id": "did:web:peer.example#mcp", "type": "MCP", "url": "https://peer.example/mcp", "material": null,
+            "scopes": [], "defaultScopes": [], "schemaId": null, "issuer": null,
+        }))
+        .expect("an endpoint");
+        let options = CallOptions { timeout: Some(Duration::from_millis(1_800)), ..CallOptions::default() };
+        let refused = client.call(&endpoint, &PeerCall::ListTools, &options).await.expect_err("no answer");
+        assert_eq!(
+            (refused.step, refused.failure, refused.code.as_str()),
+            (PeerStep::Request, PeerFailure::Unreachable, "TIMEOUT")
+        );
+        assert!(refused.hint.contains("--no-session") && refused.message.contains("did:web:peer.example#mcp"));
+        let wait = waits.recv().await.flatten().expect("the agent is told how long it may wait");
+        assert!((1_000..=1_300).contains(&wait), "{wait}");
+    }
 
     #[test]
     fn refusals_of_the_agent_are_failures_with_a_way_on() {

@@ -7,6 +7,7 @@ use serde_json::Map;
 use svc_peer::{
     CallOptions, EndpointProtocol, PeerCall, PeerClient, PeerEndpoint, PeerError, PeerFailure, PeerStep, not_spoken,
 };
+use tokio::time::{Instant, timeout_at};
 
 use crate::cli::{
     arguments::{parse_arguments, read_words},
@@ -28,7 +29,7 @@ pub struct CallArgs {
     /// Do not ask the peer for access: its endpoint is called plainly. For endpoints that need nothing.
     #[arg(long, conflicts_with = "scopes")]
     no_session: bool,
-    /// Seconds that the endpoint may take.
+    /// Seconds that all of it may take: the decision about the DID, the peer's grant, and the endpoint.
     #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: u64,
 }
@@ -41,12 +42,17 @@ pub(super) async fn run(client: &PeerClient, args: CallArgs, as_json: bool) -> a
         let step = (PeerStep::Trust, PeerFailure::Usage);
         return Err(PeerError::new(step, "INVALID_ENDPOINT", message, hint).into());
     }
-    let endpoint = client.find_endpoint(&args.endpoint).await?;
+    let deadline = Instant::now() + Duration::from_secs(args.timeout);
+    let endpoint = timeout_at(deadline, client.find_endpoint(&args.endpoint)).await.unwrap_or_else(|_| {
+        let message = format!("nothing was decided about the DID within {} s", args.timeout);
+        let step = (PeerStep::Trust, PeerFailure::VerdictUnknown);
+        Err(PeerError::new(step, "TIMEOUT", message, "the document of the DID or the index may be slow: try again"))
+    })?;
     let call = call_of(&endpoint, &args)?;
     let options = CallOptions {
         scopes: args.scopes,
         without_session: args.no_session,
-        timeout: Some(Duration::from_secs(args.timeout)),
+        timeout: Some(deadline.saturating_duration_since(Instant::now())),
     };
     let answer = client.call(&endpoint, &call, &options).await?;
     if as_json {
