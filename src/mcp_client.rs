@@ -112,7 +112,7 @@ impl McpClient {
             Err(error) if error.is_authorization_required() => {
                 Err(anyhow!("the server at {url} refused the bearer token"))
             }
-            Err(_) => Err(explain_no_answer(url, bearer).await),
+            Err(error) => Err(explain_no_answer(url, bearer, &root_cause(&error)).await),
         }
     }
 
@@ -191,8 +191,8 @@ fn http_client(url: &str) -> anyhow::Result<reqwest::Client> {
 const PROBE_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The reason for which no MCP server answers at a URL, in words: the library's own names its types. The first request is sent once
-/// more, and its answer read.
-async fn explain_no_answer(url: &str, bearer: &str) -> anyhow::Error {
+/// more, and its answer read. `cause` is the library's reason, which counts where that request succeeds.
+async fn explain_no_answer(url: &str, bearer: &str, cause: &str) -> anyhow::Error {
     let client = match http_client(url) {
         Ok(client) => client,
         Err(error) => return error,
@@ -208,7 +208,13 @@ async fn explain_no_answer(url: &str, bearer: &str) -> anyhow::Error {
     match request.send().await {
         Ok(answer) => {
             let status = answer.status();
-            let body: Value = answer.json().await.unwrap_or_default();
+            let text = answer.text().await.unwrap_or_default();
+            if status.is_success() && text.contains("\"jsonrpc\"") {
+                return anyhow!(
+                    "the connection to {url} was lost while it began: {cause}; the server answers now: try again"
+                );
+            }
+            let body: Value = serde_json::from_str(&text).unwrap_or_default();
             match body["error"]["message"].as_str() {
                 Some(message) => {
                     anyhow!("the server at {url} refuses the connection: {message} (HTTP status {status})")
@@ -254,8 +260,15 @@ mod tests {
         let closed = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}/mcp", closed.local_addr().expect("an address"));
         drop(closed);
-        let error = explain_no_answer(&url, "t").await.to_string();
+        let error = explain_no_answer(&url, "t", "closed").await.to_string();
         assert_eq!(error, format!("cannot reach {url}: connection refused; is the server running?"));
+        let answer = || async { axum::Json(json!({"jsonrpc": "2.0", "id": 0, "result": {}})) };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let url = format!("http://{}/mcp", listener.local_addr().expect("an address"));
+        let router = axum::Router::new().route("/mcp", axum::routing::post(answer));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        let error = explain_no_answer(&url, "t", "closed").await.to_string();
+        assert!(error.contains("lost while it began: closed; the server answers now"), "{error}");
         let error = McpClient::connect("nonsense", "t").await.err().expect("no URL").to_string();
         assert!(error.contains("no http or https URL"), "{error}");
         let lost = plain_error(ServiceError::TransportClosed).to_string();

@@ -11,7 +11,8 @@ use super::{
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sixty_four_writes_over_one_connection_are_indexed_within_four_blocks() {
-    let world = start_network(network_config(1000)).await;
+    // Four blocks leave the writes their time on a machine that does other work too.
+    let world = start_network(network_config(3000)).await;
     let mut heights = world.network.devnet.node.watch_heights();
     heights.changed().await.expect("a block");
     let start = world.height();

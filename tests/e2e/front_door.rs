@@ -118,7 +118,8 @@ async fn idle_sockets_and_half_requests_keep_no_client_out() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_gigabyte_of_unfinished_bodies_is_neither_kept_nor_waited_for() {
     let world = start_network(network_config(500)).await;
-    let server = start_server(&world, &[("SVC_HTTP_HEADER_TIMEOUT_MS", "2000")]).await;
+    // The limits are the usual ones: the clients run beside the attackers, and each has its time on a busy machine too.
+    let server = start_server(&world, &[]).await;
     let address = address_of(&server);
     let (before, _) = usage_of(&server);
     let token = server.token().to_owned();

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 
-/// Time that a task has to reach its next await point.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+/// Longest wait for tasks to reach their next await points. A thread of a busy machine may not run for seconds, and a port that is still
+/// taken fails the next start.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Drops every task of a runtime at its next await point, as the end of the process would, and returns when all tasks are
 /// dropped: their ports are free and their files are closed.
