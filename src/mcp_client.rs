@@ -209,12 +209,16 @@ async fn explain_no_answer(url: &str, bearer: &str, cause: &str) -> anyhow::Erro
         Ok(answer) => {
             let status = answer.status();
             let text = answer.text().await.unwrap_or_default();
-            if status.is_success() && text.contains("\"jsonrpc\"") {
+            // JSON, or the line of an event that has it.
+            let events = text.lines().filter_map(|line| line.strip_prefix("data:"));
+            let body: Option<Value> =
+                std::iter::once(text.as_str()).chain(events).find_map(|part| serde_json::from_str(part).ok());
+            let body = body.unwrap_or_default();
+            if body["result"].is_object() {
                 return anyhow!(
-                    "the connection to {url} was lost while it began: {cause}; the server answers now: try again"
+                    "the connection to {url} failed while it began: {cause}; the server has answered since"
                 );
             }
-            let body: Value = serde_json::from_str(&text).unwrap_or_default();
             match body["error"]["message"].as_str() {
                 Some(message) => {
                     anyhow!("the server at {url} refuses the connection: {message} (HTTP status {status})")
@@ -268,7 +272,7 @@ mod tests {
         let router = axum::Router::new().route("/mcp", axum::routing::post(answer));
         tokio::spawn(async move { axum::serve(listener, router).await });
         let error = explain_no_answer(&url, "t", "closed").await.to_string();
-        assert!(error.contains("lost while it began: closed; the server answers now"), "{error}");
+        assert!(error.contains("failed while it began: closed; the server has answered since"), "{error}");
         let error = McpClient::connect("nonsense", "t").await.err().expect("no URL").to_string();
         assert!(error.contains("no http or https URL"), "{error}");
         let lost = plain_error(ServiceError::TransportClosed).to_string();

@@ -172,10 +172,9 @@ impl PeerClient {
             return Err(not_spoken(endpoint));
         }
         let deadline = options.timeout.map(|timeout| Instant::now() + timeout);
-        let left = || deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         if options.without_session {
             let url = endpoint.url.as_deref().ok_or_else(|| without_url(endpoint))?;
-            let called = self.caller.call(url, &CallProof::None, call, left().unwrap_or(CALL_TIMEOUT)).await;
+            let called = self.caller.call(url, &CallProof::None, call, options.timeout.unwrap_or(CALL_TIMEOUT)).await;
             return called.map_err(CallFault::into_error);
         }
         let mut question = AccessQuestion {
@@ -184,15 +183,14 @@ impl PeerClient {
             ..AccessQuestion::default()
         };
         let material = self.request_until(&mut question, deadline).await?;
-        let started = Instant::now();
-        match self.call_with(&material, call, left().unwrap_or(CALL_TIMEOUT)).await {
+        let end_of_call = deadline.unwrap_or_else(|| Instant::now() + CALL_TIMEOUT);
+        match self.call_with(&material, call, end_of_call).await {
             Err(CallFault::Unauthorized) => {}
             called => return called.map_err(CallFault::into_error),
         }
         question.replaces = Some(material.request_id);
         let renewed = self.request_until(&mut question, deadline).await?;
-        let left = left().unwrap_or_else(|| CALL_TIMEOUT.saturating_sub(started.elapsed()));
-        self.call_with(&renewed, call, left).await.map_err(CallFault::into_error)
+        self.call_with(&renewed, call, end_of_call).await.map_err(CallFault::into_error)
     }
 
     /// Obtains material, until a deadline at the latest.
@@ -205,10 +203,9 @@ impl PeerClient {
         let left = deadline.saturating_duration_since(Instant::now());
         // The agent's answer, which names the reason, arrives before the deadline.
         question.timeout = Some(left.saturating_sub(ANSWER_MARGIN));
-        timeout_at(deadline, self.request(question)).await.unwrap_or_else(|_| {
-            let message = format!("no access to {} in time", question.endpoint);
-            Err(PeerError::new((PeerStep::Request, PeerFailure::Unreachable), "TIMEOUT", message, NO_ANSWER_HINT))
-        })
+        timeout_at(deadline, self.request(question))
+            .await
+            .unwrap_or_else(|_| Err(no_access_in_time(&question.endpoint)))
     }
 
     /// Calls an endpoint with material that was granted for it.
@@ -216,7 +213,7 @@ impl PeerClient {
         &self,
         material: &AccessMaterial,
         call: &PeerCall,
-        longest: Duration,
+        end: Instant,
     ) -> Result<CallAnswer, CallFault> {
         let proof = match &material.secret {
             MaterialKind::None => CallProof::None,
@@ -224,9 +221,12 @@ impl PeerClient {
             MaterialKind::Key(name, value) => {
                 CallProof::Header(name.clone(), SecretString::new(value.expose_secret().to_owned()))
             }
-            MaterialKind::Credential { .. } => CallProof::Bearer(self.present(material).await?),
+            MaterialKind::Credential { .. } => {
+                let presented = timeout_at(end, self.present(material)).await;
+                CallProof::Bearer(presented.unwrap_or_else(|_| Err(no_access_in_time(&material.url)))?)
+            }
         };
-        self.caller.call(&material.url, &proof, call, longest).await
+        self.caller.call(&material.url, &proof, call, end.saturating_duration_since(Instant::now())).await
     }
 
     /// A presentation of an own credential to the endpoint of a grant.
@@ -251,6 +251,11 @@ pub fn not_spoken(endpoint: &PeerEndpoint) -> PeerError {
     );
     let hint = "POST /v2/vt/access-requests of your agent obtains the material for a client of its own";
     PeerError::new((PeerStep::Call, PeerFailure::NotSpoken), "NOT_SPOKEN", message, hint)
+}
+
+fn no_access_in_time(endpoint: &str) -> PeerError {
+    let message = format!("no access to {endpoint} in time");
+    PeerError::new((PeerStep::Request, PeerFailure::Unreachable), "TIMEOUT", message, NO_ANSWER_HINT)
 }
 
 fn without_url(endpoint: &PeerEndpoint) -> PeerError {

@@ -39,7 +39,8 @@ pub struct EvidenceFailure {
 
 impl From<&EvidenceFailure> for RejectionReason {
     fn from(failure: &EvidenceFailure) -> Self {
-        Self { message: failure.message.clone(), ..Self::from_code(failure.code) }
+        // It quotes the server.
+        Self::new(failure.code, failure.message.clone())
     }
 }
 

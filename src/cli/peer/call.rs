@@ -7,7 +7,7 @@ use serde_json::Map;
 use svc_peer::{
     CallOptions, EndpointProtocol, PeerCall, PeerClient, PeerEndpoint, PeerError, PeerFailure, PeerStep, not_spoken,
 };
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout};
 
 use crate::cli::{
     arguments::{parse_arguments, read_words},
@@ -29,9 +29,10 @@ pub struct CallArgs {
     /// Do not ask the peer for access: its endpoint is called plainly. For endpoints that need nothing.
     #[arg(long, conflicts_with = "scopes")]
     no_session: bool,
-    /// Seconds that all of it may take: the decision about the DID, the peer's grant, and the endpoint.
-    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=600))]
-    timeout: u64,
+    /// Seconds that all of it may take: the decision about the DID, the peer's grant, and the endpoint. By default the endpoint may take
+    /// two minutes, and the grant as long as the own agent waits for peers.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=600))]
+    timeout: Option<u64>,
 }
 
 /// Calls the endpoint and prints its answer.
@@ -42,18 +43,20 @@ pub(super) async fn run(client: &PeerClient, args: CallArgs, as_json: bool) -> a
         let step = (PeerStep::Trust, PeerFailure::Usage);
         return Err(PeerError::new(step, "INVALID_ENDPOINT", message, hint).into());
     }
-    let deadline = Instant::now() + Duration::from_secs(args.timeout);
-    let endpoint = timeout_at(deadline, client.find_endpoint(&args.endpoint)).await.unwrap_or_else(|_| {
-        let message = format!("nothing was decided about the DID within {} s", args.timeout);
-        let step = (PeerStep::Trust, PeerFailure::VerdictUnknown);
-        Err(PeerError::new(step, "TIMEOUT", message, "the document of the DID or the index may be slow: try again"))
-    })?;
+    let (started, longest) = (Instant::now(), args.timeout.map(Duration::from_secs));
+    let found = client.find_endpoint(&args.endpoint);
+    let endpoint = match longest {
+        None => found.await,
+        Some(longest) => timeout(longest, found).await.unwrap_or_else(|_| {
+            let message = format!("nothing was decided about the DID within {} s", longest.as_secs());
+            let step = (PeerStep::Trust, PeerFailure::VerdictUnknown);
+            Err(PeerError::new(step, "TIMEOUT", message, "the document of the DID or the index may be slow: try again"))
+        }),
+    }?;
+    let left = longest.map(|longest| longest.saturating_sub(started.elapsed()));
+    // It may read standard input, whose time is not the peer's.
     let call = call_of(&endpoint, &args)?;
-    let options = CallOptions {
-        scopes: args.scopes,
-        without_session: args.no_session,
-        timeout: Some(deadline.saturating_duration_since(Instant::now())),
-    };
+    let options = CallOptions { scopes: args.scopes, without_session: args.no_session, timeout: left };
     let answer = client.call(&endpoint, &call, &options).await?;
     if as_json {
         print_json(&answer.content)?
@@ -102,8 +105,14 @@ mod tests {
             let endpoint: PeerEndpoint = serde_json::from_value(json!({"id": "did:web:a#x", "type": kind,
                 "url": "https://a", "material": "none", "scopes": [], "defaultScopes": [], "schemaId": null, "issuer": null}))?;
             let words = words.iter().map(|word| (*word).to_owned()).collect();
-            let args =
-                CallArgs { endpoint: "did:web:a#x".into(), words, list, scopes: None, no_session: false, timeout: 1 };
+            let args = CallArgs {
+                endpoint: "did:web:a#x".into(),
+                words,
+                list,
+                scopes: None,
+                no_session: false,
+                timeout: None,
+            };
             call_of(&endpoint, &args)
         };
         let tool = |arguments: Value| PeerCall::Tool {

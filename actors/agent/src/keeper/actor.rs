@@ -280,7 +280,12 @@ impl State {
             let written = if is_unchanged {
                 writer.serve(presentations).await
             } else {
-                let written = writer.write(document.as_json().clone(), presentations, keys).await;
+                let written = writer.write(document.as_json().clone(), Arc::clone(&presentations), keys).await;
+                if matches!(written, Err(DocumentError::Bound)) {
+                    // The document stays, and with it its links.
+                    let served = writer.serve(presentations).await;
+                    served.err().into_iter().for_each(|error| tracing::error!(%error, "presentations are not served"));
+                }
                 metrics::record_document_version(count, started.elapsed(), written.is_ok());
                 written
             };

@@ -41,7 +41,12 @@ pub(super) struct PresentationSource {
 
 impl PresentationSource {
     pub fn new(shown: &[&StoredCredential], key: &ProofKey) -> Self {
-        let credentials = shown.iter().map(|one| format!("{} {}", one.name, one.id)).collect();
+        // The links of essential ones follow from the ids; those of the others had another name once.
+        let part = |one: &&StoredCredential| match is_schema_id(&one.name) {
+            true => format!("{} {}", one.name, one.id),
+            false => one.id.clone(),
+        };
+        let credentials = shown.iter().map(part).collect();
         Self { credentials, signed_by: key.verification_method.clone() }
     }
 
@@ -63,15 +68,17 @@ impl PresentationSource {
 /// presentations of trust credentials alone: the essential ones are before the others, and those behind the bound are left out.
 pub(super) fn shown_credentials(stored: &[StoredCredential]) -> Vec<&StoredCredential> {
     let anchored = stored.iter().filter(|one| one.state == CredentialState::Anchored && one.kind.is_presented());
-    let place = |one: &StoredCredential| {
-        // The name of one that is not essential is the id of its schema.
-        let is_other = one.name.bytes().all(|byte| byte.is_ascii_digit());
-        (one.kind == CredentialKind::Schema, is_other, one.name.clone())
-    };
+    let place =
+        |one: &StoredCredential| (one.kind == CredentialKind::Schema, is_schema_id(&one.name), one.name.clone());
     let by_place: BTreeMap<(bool, bool, String), &StoredCredential> = anchored.map(|one| (place(one), one)).collect();
     let (schemas, about_did): (Vec<_>, Vec<_>) =
         by_place.into_values().partition(|one| one.kind == CredentialKind::Schema);
     about_did.into_iter().take(MAX_PRESENTED).chain(schemas).collect()
+}
+
+/// Whether the name is that of a presentation whose schema is not essential.
+fn is_schema_id(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Makes and signs the presentations. `at` is the time of the proofs, in RFC 3339.
@@ -94,8 +101,13 @@ pub(super) fn make_presentations(
         let is_schema = one.kind == CredentialKind::Schema;
         let kind = if is_schema { "vtjsc" } else { "vtc" };
         let path = format!("/vt/{}-{kind}-vp.json", one.name);
-        let presentation = present(vec![credential.clone()])?;
-        set.files.insert(location.url_path(&path), PublishedFile::new(presentation.to_string()));
+        let presentation = PublishedFile::new(present(vec![credential.clone()])?.to_string());
+        if is_schema_id(&one.name) {
+            // Readers of an older document follow its links.
+            let former = format!("/vt/cs-{}-{kind}-vp.json", one.name);
+            set.files.insert(location.url_path(&former), presentation.clone());
+        }
+        set.files.insert(location.url_path(&path), presentation);
         if is_schema {
             // Its id is its URL: holders of its credentials name it.
             let path = one.id.strip_prefix(location.base_url()).unwrap_or(&path);

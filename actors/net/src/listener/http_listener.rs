@@ -3,7 +3,7 @@
 use std::{convert::Infallible, future::poll_fn, io, net::SocketAddr, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use bytes::Bytes;
-use http::{Request, Response, header};
+use http::{Request, Response, StatusCode, header};
 use hyper::{
     body::{Body, Incoming},
     server::conn::http1,
@@ -255,7 +255,10 @@ impl ListenerTask {
             let answer = service.call(request);
             async move {
                 let mut response: Response<B> = answer.await?;
-                unread.settle(&connection, waits_for_continue, patience, response.headers_mut()).await;
+                // An upgraded connection is no more one of requests.
+                if response.status() != StatusCode::SWITCHING_PROTOCOLS {
+                    unread.settle(&connection, waits_for_continue, patience, response.headers_mut()).await;
+                }
                 Ok::<Response<ResponseBody<B>>, Infallible>(response.map(|body| exchange.answer_with(body)))
             }
         });

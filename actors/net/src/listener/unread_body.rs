@@ -11,7 +11,7 @@ use std::{
 use bytes::Buf;
 use http::{HeaderMap, HeaderValue, header};
 use hyper::body::{Body, Incoming};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 
 use super::connection::ClientConnection;
 
@@ -36,13 +36,9 @@ impl UnreadBody {
         answer: &mut HeaderMap,
     ) {
         let Some(rest) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
-        // Reading would ask the client to send its body.
-        let is_read = !waits_for_continue && {
-            connection.with_progress(|progress| progress.record_body(0, true, Instant::now()));
-            let is_read = timeout(patience, read_to_the_end(rest)).await;
-            connection.with_progress(|progress| progress.record_body(0, false, Instant::now()));
-            is_read.unwrap_or(false)
-        };
+        // Reading would ask the client to send its body. The time is this one alone: that of the body may be over, and the answer is there.
+        let is_read = !waits_for_continue
+            && connection.hold_during(timeout(patience, read_to_the_end(rest))).await.unwrap_or(false);
         if !is_read {
             connection.leave_unread();
             answer.insert(header::CONNECTION, HeaderValue::from_static("close"));

@@ -192,6 +192,22 @@ async fn a_connection_goes_on_after_a_refusal_that_did_not_read_the_body() {
 }
 
 #[tokio::test]
+async fn an_answer_that_took_longer_than_a_body_may_is_sent() {
+    let server = start(settings(), None);
+    let mut stream = TcpStream::connect(server.address).await.expect("connects");
+    let head = "GET /slow HTTP/1.1\r\nhost: test\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n";
+    stream.write_all(head.as_bytes()).await.expect("sent");
+    for _ in 0..2 {
+        // Each silent connection is given up after the time of a body.
+        let mut probe = TcpStream::connect(server.address).await.expect("connects");
+        read_to_end(&mut probe).await;
+    }
+    server.release.notify_one();
+    let answer = request(&mut stream, "").await;
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("at last"), "{answer}");
+}
+
+#[tokio::test]
 async fn an_answer_says_that_a_connection_with_a_long_rest_ends_and_reaches_a_client_that_still_sends() {
     let server = start(patient(), None);
     let post = "POST /refused HTTP/1.1\r\nhost: test\r\n";

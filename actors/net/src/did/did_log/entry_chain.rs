@@ -26,7 +26,7 @@ pub(super) fn verify_entries(entries: &[LogEntryState], now: SystemTime) -> Resu
         let before = index.checked_sub(1).map(|previous| (&entries[previous].log_entry, &in_force[previous]));
         let number = index + 1;
         if before.is_some_and(|(_, parameters)| parameters.deactivated == Some(true)) {
-            return Err(DidLogError::InvalidLog(format!("entry {number} goes on past the deactivation")));
+            return Err(DidLogError::log(&format!("entry {number} goes on past the deactivation")));
         }
         let parameters = state
             .log_entry
@@ -34,7 +34,7 @@ pub(super) fn verify_entries(entries: &[LogEntryState], now: SystemTime) -> Resu
             .validate(before.map(|(_, parameters)| parameters))
             .map_err(|error| named(number, to_log_error(error)))?;
         verify_entry(&state.log_entry, before, &parameters, now)
-            .map_err(|reason| named(number, DidLogError::InvalidLog(reason)))?;
+            .map_err(|reason| DidLogError::log(&format!("entry {number}: {reason}")))?;
         in_force.push(parameters);
     }
     Ok(in_force)
@@ -44,7 +44,7 @@ pub(super) fn verify_entries(entries: &[LogEntryState], now: SystemTime) -> Resu
 fn named(number: usize, error: DidLogError) -> DidLogError {
     match error {
         DidLogError::InvalidLog(reason) | DidLogError::InvalidWitness(reason) => {
-            DidLogError::InvalidLog(format!("entry {number}: {reason}"))
+            DidLogError::log(&format!("entry {number}: {reason}"))
         }
         other => other,
     }

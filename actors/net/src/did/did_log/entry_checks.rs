@@ -86,6 +86,10 @@ pub(super) fn check_entry(entry: &LogEntry, line: &str, position: EntryPosition)
     if has_ended && !position.is_last {
         return Err("it takes all update keys away, yet entries follow".to_owned());
     }
+    let witnesses = parameters["witness"]["witnesses"].as_array().into_iter().flatten();
+    if witnesses.filter_map(|witness| witness["id"].as_str()).any(|id| id.len() > MAX_PROOF_CHARS) {
+        return Err(format!("it has a witness with an id of more than {MAX_PROOF_CHARS} characters"));
+    }
     for name in ["updateKeys", "nextKeyHashes"] {
         if parameters[name].as_array().is_some_and(|keys| keys.len() > MAX_KEYS) {
             return Err(format!("it has more than {MAX_KEYS} {name}"));

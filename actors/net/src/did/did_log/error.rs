@@ -18,13 +18,25 @@ pub(in crate::did) enum DidLogError {
     Deactivated,
 }
 
+impl DidLogError {
+    /// An invalid log. Reasons quote the log, whose texts may be long.
+    pub(super) fn log(reason: &str) -> Self {
+        Self::InvalidLog(truncate(reason, MAX_REASON_CHARS))
+    }
+
+    /// Approvals that do not hold.
+    pub(super) fn witness(reason: &str) -> Self {
+        Self::InvalidWitness(truncate(reason, MAX_REASON_CHARS))
+    }
+}
+
 /// Converts an error of the `didwebvh-rs` crate.
 pub(super) fn to_log_error(error: DIDWebVHError) -> DidLogError {
     match error {
         // The crate reports the key of an entry inside other errors; a plain `InvalidMethodIdentifier` is about a witness.
         DIDWebVHError::WitnessProofError(reason) | DIDWebVHError::InvalidMethodIdentifier(reason) => {
-            DidLogError::InvalidWitness(truncate(&reason, MAX_REASON_CHARS))
+            DidLogError::witness(&reason)
         }
-        other => DidLogError::InvalidLog(truncate(&other.to_string(), MAX_REASON_CHARS)),
+        other => DidLogError::log(&other.to_string()),
     }
 }

@@ -5,7 +5,7 @@ mod tests;
 
 use std::time::SystemTime;
 
-use didwebvh_rs::{DIDWebVHState, log_entry::LogEntryMethods, log_entry_state::LogEntryState};
+use didwebvh_rs::{DIDWebVHState, log_entry::LogEntryMethods};
 use serde_json::Value;
 use tracing::dispatcher::{self, Dispatch};
 
@@ -24,7 +24,8 @@ const MAX_ENTRIES: usize = 10_000;
 #[derive(Debug)]
 pub(in crate::did) struct DidLog {
     did: String,
-    entries: Vec<LogEntryState>,
+    /// The entries are parsed again when the witnesses are there: parsed ones take many times the memory of their text.
+    text: String,
     needs_witnesses: bool,
     version_ids: Vec<String>,
 }
@@ -61,7 +62,7 @@ impl DidLog {
             check_witness_count(&entries)?;
             let needs_witnesses = DIDWebVHState::needs_witness_proofs(&entries);
             let version_ids = entries.iter().map(|entry| entry.log_entry.get_version_id().to_owned()).collect();
-            Ok(Self { did: did.to_owned(), entries, needs_witnesses, version_ids })
+            Ok(Self { did: did.to_owned(), text: text.to_owned(), needs_witnesses, version_ids })
         })
     }
 
@@ -82,13 +83,14 @@ impl DidLog {
     pub fn verify(&self, witnesses: Option<&[u8]>) -> Result<VerifiedDocument, DidLogError> {
         without_tracing(|| {
             let proofs = witnesses.map(parse_witness_proofs).transpose()?.unwrap_or_default();
-            let in_force = verify_entries(&self.entries, SystemTime::now())?;
-            verify_witnesses(&self.entries, &in_force, &proofs)?;
-            let (Some(last), Some(parameters)) = (self.entries.last(), in_force.last()) else {
-                return Err(DidLogError::InvalidLog("it is empty".to_owned()));
+            let entries = DIDWebVHState::parse_log_entries(&self.text).map_err(to_log_error)?;
+            let in_force = verify_entries(&entries, SystemTime::now())?;
+            verify_witnesses(&entries, &in_force, &proofs)?;
+            let (Some(last), Some(parameters)) = (entries.last(), in_force.last()) else {
+                return Err(DidLogError::log("it is empty"));
             };
-            if self.entries.iter().all(|entry| entry.log_entry.get_state()["id"] != self.did) {
-                return Err(DidLogError::InvalidLog("none of its entries is of this DID".to_owned()));
+            if entries.iter().all(|entry| entry.log_entry.get_state()["id"] != self.did) {
+                return Err(DidLogError::log("none of its entries is of this DID"));
             }
             if parameters.deactivated == Some(true) {
                 return Err(DidLogError::Deactivated);

@@ -4,6 +4,8 @@ use affinidi_data_integrity::{DataIntegrityProof, VerifyOptions, crypto_suites::
 use didwebvh_rs::log_entry::PublicKey;
 use serde::Serialize;
 
+use crate::excerpt::excerpt;
+
 /// The key of a proof: its verification method is a did:key. The fragment repeats the key; agents of the first generation leave it out, and
 /// their logs can never be written again. A fragment of another key is no repetition: the signature is verified with the key before it.
 pub(super) fn key_of_method(method: &str) -> Option<&str> {
@@ -17,7 +19,8 @@ pub(super) fn key_of_method(method: &str) -> Option<&str> {
 /// Verifies the signature of a proof as it is written.
 pub(super) fn verify_proof(proof: &DataIntegrityProof, signed: &impl Serialize) -> Result<(), String> {
     if proof.proof_purpose != "assertionMethod" {
-        return Err(format!("the purpose of its proof is {:?}, not \"assertionMethod\"", proof.proof_purpose));
+        let purpose = excerpt(&proof.proof_purpose);
+        return Err(format!("the purpose of its proof is {purpose:?}, not \"assertionMethod\""));
     }
     // The bytes of the key say nothing about the suite: another one would take them for a key of its own.
     if proof.cryptosuite != CryptoSuite::EddsaJcs2022 {

@@ -26,12 +26,12 @@ const MAX_WITNESS_CHECKS: usize = 10_000;
 
 /// Parses the proofs of the witnesses.
 pub(super) fn parse_witness_proofs(body: &[u8]) -> Result<Vec<WitnessProof>, DidLogError> {
-    let invalid = |reason: String| DidLogError::InvalidWitness(format!("did-witness.json: {reason}"));
-    let proofs = document::parse_json(body).map_err(invalid)?;
+    let invalid = |reason: &str| DidLogError::witness(&format!("did-witness.json: {reason}"));
+    let proofs = document::parse_json(body).map_err(|reason| invalid(&reason))?;
     for version in proofs.as_array().into_iter().flatten() {
         check_proof_lengths(&version["proof"]).map_err(DidLogError::InvalidWitness)?;
     }
-    serde_json::from_value(proofs).map_err(|error| invalid(error.to_string()))
+    serde_json::from_value(proofs).map_err(|error| invalid(&error.to_string()))
 }
 
 /// Limits the checks: each entry is checked against each witness in force at that entry.
@@ -76,24 +76,29 @@ pub(super) fn verify_witnesses(
         let some = |witnesses: &Option<Arc<Witnesses>>| witnesses.clone().filter(|some| !some.is_empty());
         let Some(witnesses) = some(&parameters.active_witness).or_else(|| some(&parameters.witness)) else { continue };
         let number = index + 1;
-        let mut approvals = 0;
+        // One key counts once, in all of its forms.
+        let mut approved_by = HashSet::new();
         for witness in witnesses.witnesses().unwrap_or_default() {
             let did = witness.as_did();
             let Some(key) = key_of_method(&did) else { continue };
+            if approved_by.contains(key) {
+                continue;
+            }
             let Some((_, version_id, proof)) = newest.get(key).filter(|(approved, ..)| *approved >= number) else {
                 continue;
             };
             if !verified.contains(key) {
                 verify_proof(proof, &json!({"versionId": version_id})).map_err(|reason| {
-                    DidLogError::InvalidWitness(format!("the approval of {version_id} by {}: {reason}", excerpt(&did)))
+                    DidLogError::witness(&format!("the approval of {version_id} by {}: {reason}", excerpt(&did)))
                 })?;
                 verified.insert(key.to_owned());
             }
-            approvals += 1;
+            approved_by.insert(key.to_owned());
         }
-        let threshold = witnesses.threshold().unwrap_or(u32::MAX);
-        if approvals < threshold {
-            return Err(DidLogError::InvalidWitness(format!(
+        let threshold = witnesses.threshold().map_or(usize::MAX, |threshold| threshold as usize);
+        if approved_by.len() < threshold {
+            let approvals = approved_by.len();
+            return Err(DidLogError::witness(&format!(
                 "entry {number} has {approvals} approvals; its threshold is {threshold}"
             )));
         }

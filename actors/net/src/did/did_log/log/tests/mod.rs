@@ -358,6 +358,13 @@ fn a_proof_may_leave_the_fragment_of_its_key_out() {
     };
     assert_eq!(verify(&[&bare(11), &bare(12)]), Ok(()));
     assert_eq!(verify(&[&bare(11), &LogSigningKey::new(12)]), Ok(()));
+    // One key counts once, in all of its forms.
+    let twice = DidLogBuilder::new("example.org", &first, |entry| {
+        let (one, again) = (bare(11).did_key(), format!("{}#{}", bare(11).did_key(), bare(11).public));
+        entry["parameters"]["witness"] = json!({"threshold": 2, "witnesses": [{"id": one}, {"id": again}]});
+    });
+    let proofs = Value::Array(vec![twice.witness_proof(0, &[&bare(11)])]).to_string();
+    assert!(resolve(&twice.did, twice.text().as_bytes(), Some(proofs.as_bytes())).is_err());
     for refused in [
         &[&bare(11), &LogSigningKey::new(11)][..],
         &[&bare(11), &thief.with_fragment_of(&bare(12))],
@@ -400,6 +407,20 @@ fn the_limits_are_checked_before_the_work() {
     let proofs = json!([approval]).to_string();
     let refused = resolve(&witnessed.did, witnessed.text().as_bytes(), Some(proofs.as_bytes())).expect_err("refused");
     assert!(matches!(&refused, DidLogError::InvalidWitness(reason) if reason.contains("512")), "{refused:?}");
+    let named = DidLogBuilder::new("example.org", &own, |entry| {
+        entry["parameters"]["witness"] = json!({"threshold": 1, "witnesses": [{"id": "did:key:z".repeat(100)}]});
+    });
+    assert_invalid(&named, "a witness with an id of more than 512 characters");
+    // A message is short although it quotes a long text.
+    let long = "\u{7f}".repeat(1 << 20);
+    let mut purposed = DidLogBuilder::new("example.org", &own, |_| {});
+    purposed.entries[0]["proof"][0]["proofPurpose"] = long.as_str().into();
+    let texts = [json!(long).to_string(), json!([{"versionId": long, "proof": [{"type": 1}]}]).to_string()];
+    let refusals = texts.iter().map(|text| resolve(&witnessed.did, witnessed.text().as_bytes(), Some(text.as_bytes())));
+    for refused in refusals.chain([resolve_built_log(&purposed)]) {
+        let message = format!("{:?}", refused.expect_err("refused"));
+        assert!(message.len() < 8_000, "{} bytes", message.len());
+    }
     witnessed.entries.clear();
     assert_invalid(&witnessed, "empty");
     for text in [&b"\xff"[..], b"\n", b"{}", b"null", b"[]", b"<html>", b"{\"parameters\":{}}"] {
