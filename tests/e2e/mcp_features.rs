@@ -94,21 +94,30 @@ async fn a_write_reports_its_steps_as_progress_and_as_log_messages() {
     let world = start_network(network_config(300)).await;
     let (client, ear) = connect_recorder(&world).await;
     client.set_level(SetLevelRequestParams::new(LoggingLevel::Info)).await.expect("set");
-    let request =
-        CallToolRequestParams::new(CREATE_ECOSYSTEM).with_arguments(into_arguments(ecosystem_arguments("steps")));
-    client.call_tool(request).await.expect("an answer");
+    let mut arguments = ecosystem_arguments("steps");
+    arguments["idempotency_key"] = "steps".into();
+    let request = CallToolRequestParams::new(CREATE_ECOSYSTEM).with_arguments(into_arguments(arguments));
+    client.call_tool(request.clone()).await.expect("an answer");
     // The order of notifications and the answer is undefined.
     world.wait_until("all steps are heard", async || ear.progress.lock().expect("the list").len() >= 4).await;
-    let mut steps: Vec<(f64, Option<f64>)> =
-        ear.progress.lock().expect("the list").iter().map(|one| (one.progress, one.total)).collect();
-    steps.sort_by(|one, other| one.0.total_cmp(&other.0));
-    assert_eq!(steps, [(1.0, Some(4.0)), (2.0, Some(4.0)), (3.0, Some(4.0)), (4.0, Some(4.0))]);
+    let heard = || {
+        let mut steps: Vec<(f64, Option<f64>)> =
+            ear.progress.lock().expect("the list").drain(..).map(|one| (one.progress, one.total)).collect();
+        steps.sort_by(|one, other| one.0.total_cmp(&other.0));
+        steps
+    };
+    let all = [(1.0, Some(4.0)), (2.0, Some(4.0)), (3.0, Some(4.0)), (4.0, Some(4.0))];
+    assert_eq!(heard(), all);
     // Each of the four steps is a log message too; the next level excludes the warning of a failure.
     world.wait_until("all steps are logged", async || ear.logs.lock().expect("the list").len() == 4).await;
     let logged = |name: &str| ear.logs.lock().expect("the list").iter().any(|one| one.data.get(name).is_some());
     assert!(logged("tx_hash") && logged("block_height"));
     let refused = || CallToolRequestParams::new(CREATE_ECOSYSTEM).with_arguments(into_arguments(json!({})));
     client.set_level(SetLevelRequestParams::new(LoggingLevel::Error)).await.expect("set");
+    // The same write again has ended before its first status is looked at.
+    client.call_tool(request).await.expect("an answer");
+    world.wait_until("all steps are heard", async || ear.progress.lock().expect("the list").len() >= 4).await;
+    assert_eq!(heard(), all);
     client.call_tool(refused()).await.expect("an answer");
     client.set_level(SetLevelRequestParams::new(LoggingLevel::Warning)).await.expect("set");
     client.call_tool(refused()).await.expect("an answer");

@@ -196,27 +196,37 @@ impl WriteProgressReport<'_> {
     }
 
     async fn report(&mut self, status: &WriteStatus<WriteAnswer>) {
-        if let WriteStatus::InFlight { hash, timeout_height } | WriteStatus::Included { hash, timeout_height, .. } =
-            status
-            && self.hash.is_none()
-        {
-            self.hash = Some(hash.clone());
-            let detail = json!({"tool": self.tool, "tx_hash": hash, "timeout_height": timeout_height});
+        match status {
+            WriteStatus::InFlight { hash, timeout_height } => self.submitted(hash, Some(*timeout_height)).await,
+            WriteStatus::Included { hash, timeout_height, height } => {
+                self.submitted(hash, Some(*timeout_height)).await;
+                self.included(hash, *height).await;
+            }
+            // A quick block or indexer has left no time for the statuses before.
+            WriteStatus::Ended(Ok(receipt)) => {
+                self.submitted(&receipt.tx_hash, None).await;
+                self.included(&receipt.tx_hash, receipt.block_height).await;
+                self.step(STEPS_TOTAL, "done", json!({"tool": self.tool, "tx_hash": receipt.tx_hash})).await;
+            }
+            WriteStatus::Queued | WriteStatus::Ended(Err(_)) => {}
+        }
+    }
+
+    async fn submitted(&mut self, hash: &str, timeout_height: Option<u64>) {
+        if self.hash.is_none() {
+            self.hash = Some(hash.to_owned());
+            let mut detail = json!({"tool": self.tool, "tx_hash": hash});
+            if let Some(height) = timeout_height {
+                detail["timeout_height"] = height.into();
+            }
             self.step(2, "submitted, waiting for a block", detail).await;
         }
-        match status {
-            WriteStatus::Included { hash, height, .. } if !self.is_included => {
-                self.is_included = true;
-                let detail = json!({"tool": self.tool, "tx_hash": hash, "block_height": height});
-                self.step(3, "in a block, waiting for the indexer", detail).await;
-            }
-            WriteStatus::Ended(Ok(_)) => {
-                self.step(STEPS_TOTAL, "done", json!({"tool": self.tool, "tx_hash": self.hash})).await;
-            }
-            WriteStatus::Queued
-            | WriteStatus::InFlight { .. }
-            | WriteStatus::Included { .. }
-            | WriteStatus::Ended(Err(_)) => {}
+    }
+
+    async fn included(&mut self, hash: &str, height: u64) {
+        if !std::mem::replace(&mut self.is_included, true) {
+            let detail = json!({"tool": self.tool, "tx_hash": hash, "block_height": height});
+            self.step(3, "in a block, waiting for the indexer", detail).await;
         }
     }
 
