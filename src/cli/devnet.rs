@@ -232,8 +232,9 @@ pub(super) async fn run(args: DevnetArgs, secrets: &mut ProcessSecrets) -> anyho
         network.shutdown(Duration::from_secs(5)).await;
         return outcome;
     }
-    print_line(describe_network(&network, args.json)?);
+    // A program that reads the line may stop the network at once.
     let stop = stop_signal()?;
+    print_line(describe_network(&network, args.json)?);
     tokio::select! {
         () = stop => {}
         reason = network.operator.supervisor().wait_until_ended() => bail!("the operator has given up: {reason}"),
@@ -392,6 +393,7 @@ async fn run_without_tool_server(args: &DevnetArgs, config: LocalNetworkConfig) 
     let network = ChainAndIndexer::launch(&config).await?;
     let devnet = &network.devnet;
     let control = devnet.control.as_ref().map(|control| format!("http://{}", control.address));
+    let stop = stop_signal()?;
     print_line(if args.json {
         json!({
             "rpc": devnet.node.origin(), "indexer": network.indexer_origin(), "control": control, "services": describe_services(devnet),
@@ -414,7 +416,7 @@ async fn run_without_tool_server(args: &DevnetArgs, config: LocalNetworkConfig) 
             render_table(&rows).trim_end()
         )
     });
-    stop_signal()?.await;
+    stop.await;
     Ok(())
 }
 
