@@ -41,7 +41,7 @@ pub(super) struct PresentationSource {
 
 impl PresentationSource {
     pub fn new(shown: &[&StoredCredential], key: &ProofKey) -> Self {
-        // The links of essential ones follow from the ids; those of the others had another name once.
+        // The link of an essential credential has kept its name; that of another one has been renamed.
         let part = |one: &&StoredCredential| match is_schema_id(&one.name) {
             true => format!("{} {}", one.name, one.id),
             false => one.id.clone(),

@@ -73,7 +73,8 @@ fn verify_entry(
     }
 }
 
-/// Keys that may sign the entry: those of the entry before; those of its own where the entry before has announced them, and in the first.
+/// Keys that may sign the entry. They are those that the entry before leaves in force. Where that one announces the next keys, and in the
+/// first entry, they are the entry's own.
 fn authorized_keys<'a>(
     before: Option<(&LogEntry, &'a Parameters)>,
     parameters: &'a Parameters,

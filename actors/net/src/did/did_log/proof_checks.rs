@@ -22,7 +22,7 @@ pub(super) fn verify_proof(proof: &DataIntegrityProof, signed: &impl Serialize) 
         let purpose = excerpt(&proof.proof_purpose);
         return Err(format!("the purpose of its proof is {purpose:?}, not \"assertionMethod\""));
     }
-    // The bytes of the key say nothing about the suite: another one would take them for a key of its own.
+    // Another suite would read the same bytes as a key of its own.
     if proof.cryptosuite != CryptoSuite::EddsaJcs2022 {
         return Err("the cryptosuite of its proof is not eddsa-jcs-2022".to_owned());
     }
