@@ -119,7 +119,7 @@ pub async fn start_tree(limit: usize, adjust: impl Fn(ChildSpec) -> ChildSpec) -
     SupervisionFixture { root, probe, starts, fails_to_start }
 }
 
-pub const TEST_TIMEOUT: Duration = Duration::from_secs(10);
+pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Waits until the actor has started more than `before` times and is up.
 pub async fn wait_for_restart(tree: &SupervisionFixture, before: u32) {
