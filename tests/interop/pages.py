@@ -37,6 +37,7 @@ NOT_EXECUTED = {
     ("docs/access.md", "svc peer trust did:web:peer.example"): "names of another company; the part endpoints makes these calls",
     ("docs/access.md", "cargo run --example peer"): "a server that stays; e2e::agent::peer_flow runs the example",
     ("docs/peers.md", "curl"): "a conversation of two agents; e2e::agent::peers makes the same requests",
+    ("docs/how-to-add.md", "python3 tests/gate/gate.py --list"): "a part that the reader writes; the gate's self-test runs such parts",
     ("docs/hosts.md", "#!/bin/sh"): "a key store of a desktop",
     ("docs/hosts-terminal.md", "claude mcp add svc http"): "a host that is not installed; docs/hosts.md names the version that was run",
     ("docs/hosts-terminal.md", "claude mcp add svc --scope"): "a host that is not installed; docs/hosts.md names the version that was run",
