@@ -50,7 +50,7 @@ impl PresentationSource {
         Self { credentials, signed_by: key.verification_method.clone() }
     }
 
-    /// Digest of the names and ids of the credentials; empty without one.
+    /// Digest of the parts; empty without a credential.
     pub fn digest(&self) -> String {
         if self.credentials.is_empty() {
             return String::new();
