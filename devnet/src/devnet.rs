@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use svc_trust::digest::{DigestAlgorithm, anchored_digest};
 use svc_wire::{
     account_key::AccountKey,
-    proto_registry::{Namespace, ProtoRegistry},
+    proto_registry::{Namespace, NodeGeneration, ProtoRegistry},
     timestamp,
 };
 
@@ -59,6 +59,8 @@ pub struct DevnetConfig {
     /// Whether the node has the weaknesses of a real one: after a start it refuses transactions until its next block, and the results of a
     /// block come behind it.
     pub is_like_a_node: bool,
+    /// Generation of the node.
+    pub generation: NodeGeneration,
     /// Genesis of another chain, with which this one begins: it has that chain's id, namespace and denom.
     pub genesis: Option<GenesisFile>,
 }
@@ -79,6 +81,7 @@ impl Default for DevnetConfig {
             rest_listen: None,
             grpc_listen: None,
             is_like_a_node: false,
+            generation: NodeGeneration::N0,
             genesis: None,
         }
     }
@@ -191,7 +194,8 @@ impl Devnet {
             denom: config.denom.clone(),
             min_gas_price_micros: GAS_PRICE_MICROS,
             blocks_per_year: BLOCKS_PER_YEAR,
-            registry,
+            generation: config.generation,
+            registry: ChainConfig::executed(registry, config.generation).map_err(|error| parameter(&error))?,
         };
         let genesis = GenesisState {
             app_state: config.genesis.as_ref().map(|file| file.app_state.clone()),

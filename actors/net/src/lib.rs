@@ -14,7 +14,8 @@
 //!
 //! [`listener`] is the HTTP listener of all front ends: it bounds connections, heads, bodies and time.
 //!
-//! This crate serves no routes, it knows no tools and no registry, and it does not decide which DIDs are trusted.
+//! This crate serves no routes, it knows no tools, of the registry only the generations of its nodes, and it does not decide which DIDs are
+//! trusted.
 //!
 //! # Example
 //! An untrusted URL is checked, and a link reports each connection to its owner under a new epoch:

@@ -10,7 +10,7 @@
 //!
 //! ```
 //! use svc_ledger::{BLOCKS_PER_YEAR, BlockContext, ChainConfig, GenesisState, begin_block, broken_invariant, deliver};
-//! use svc_wire::proto_registry::{Namespace, ProtoRegistry};
+//! use svc_wire::proto_registry::{Namespace, NodeGeneration, ProtoRegistry};
 //!
 //! let registry = ProtoRegistry::compiled(&Namespace::compiled())?;
 //! let chain = ChainConfig {
@@ -19,6 +19,7 @@
 //!     denom: "usvc".to_owned(),
 //!     min_gas_price_micros: 0,
 //!     blocks_per_year: BLOCKS_PER_YEAR,
+//!     generation: NodeGeneration::N0,
 //!     registry,
 //! };
 //! let mut state = GenesisState { yield_pool: 1_000, ..GenesisState::default() }.build_state(&chain)?;

@@ -11,7 +11,7 @@ use axum::{
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
-use svc_wire::timestamp;
+use svc_wire::{proto_registry::NodeGeneration, timestamp};
 
 use crate::{
     node::{Node, NodeError, NodeFaults},
@@ -181,14 +181,22 @@ async fn cut_websockets(State(controlled): State<ControlState>) -> ControlResult
 struct RestartNodeRequest {
     #[serde(default)]
     down_ms: u64,
+    /// Generation that the node has afterwards.
+    generation: Option<String>,
 }
 
 async fn restart_node(
     State(controlled): State<ControlState>,
     body: Result<Json<RestartNodeRequest>, JsonRejection>,
 ) -> ControlResult {
-    let Json(RestartNodeRequest { down_ms }) = body?;
+    let Json(RestartNodeRequest { down_ms, generation }) = body?;
+    let unknown =
+        || bad_request(format!("generation: one of {}", NodeGeneration::ALL.map(NodeGeneration::as_str).join(", ")));
+    let generation = generation.map(|text| NodeGeneration::parse(&text).ok_or_else(unknown)).transpose()?;
     controlled.node.stop();
+    if let Some(generation) = generation {
+        controlled.node.upgrade(generation)?;
+    }
     tokio::time::sleep(Duration::from_millis(down_ms).min(MAX_DOWNTIME)).await;
     controlled.node.start()?;
     Ok(Json(describe_node(&controlled.node)))

@@ -33,6 +33,9 @@ pub enum NodeError {
     /// A block cannot be sealed.
     #[error(transparent)]
     Seal(#[from] SealError),
+    /// The descriptors of a generation cannot be used.
+    #[error(transparent)]
+    Generation(#[from] svc_wire::proto_registry::ProtoRegistryError),
     /// The node is closed.
     #[error("the node is closed")]
     Closed,

@@ -24,7 +24,7 @@ use std::{
 use prost_types::Timestamp;
 use svc_kit::wall_clock;
 use svc_ledger::{ChainConfig, GenesisState};
-use svc_wire::timestamp;
+use svc_wire::{proto_registry::NodeGeneration, timestamp};
 use tokio::{runtime::Runtime, sync::watch};
 
 pub use chain::{BlockRecord, GenesisDocument, HeaderTimeMode, NodeCore, ReplayError, SealError};
@@ -185,6 +185,15 @@ impl Node {
         if let Some(runtime) = lock(&self.0.runtime).take() {
             svc_kit::runtime::shut_down(runtime);
         }
+    }
+
+    /// Goes on as a node of another generation, as after an upgrade: the binary is another one, the chain the same. Stop the node before, and
+    /// start it again: a node is replaced without a connection to it. The home does not keep it.
+    ///
+    /// # Errors
+    /// When the descriptors of the generation cannot be used.
+    pub fn upgrade(&self, generation: NodeGeneration) -> Result<(), NodeError> {
+        Ok(self.0.shared.core().chain.become_generation(generation)?)
     }
 
     /// Stops the node for good and closes the file of the home.

@@ -1,6 +1,6 @@
 //! A minimal trust checker: it fetches the evidence of an evaluation with a plain client and reads the chain.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 use didwebvh_rs::DIDWebVHState;
 use serde_json::{Value, json};
@@ -45,8 +45,7 @@ impl<'a> TrustChecker<'a> {
                 .expect("answered"),
             rules: EvaluationRules {
                 schema_prefix: "vpr:svc:svc-devnet-1:cs:".into(),
-                essential_schemas: EssentialSchemas::default(),
-                allowed_ecosystems: BTreeSet::new(),
+                essential_schemas: EssentialSchemas::default().in_ecosystems(devnet.ecosystem_did()),
                 now,
             },
             evidence: Evidence::default(),

@@ -45,7 +45,7 @@ async fn every_reason_has_a_service() {
         ExpectedVerdict::Untrusted(code) => Some(code),
     });
     let expected: BTreeSet<RejectionCode> = expected.flatten().collect();
-    // The checker configures the ecosystems that it relies on, so no service can show `EcosystemNotAllowed`. No service serves a status
+    // The checker relies on the ecosystem of the services, so no service can show `EcosystemNotAllowed`. No service serves a status
     // list, or a proof of the future: the table of the evaluation in `trust` has them.
     let missing: Vec<_> = RejectionCode::ALL.iter().filter(|code| !expected.contains(code)).copied().collect();
     let without_service = [

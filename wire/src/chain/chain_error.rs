@@ -42,7 +42,7 @@ pub enum ChainErrorKind {
     OutOfGas,
     /// The operator authorization has expired (de/1106).
     AuthorizationExpired,
-    /// The authorization is missing (de/1105) or lacks the type (de/1107).
+    /// The authorization is missing (de/1105, de/1114), lacks the type (de/1107), or is of a participant that is not active (de/1116).
     AuthorizationMissing,
     /// A spend limit forbids it (de/1108).
     SpendLimitExceeded,
@@ -50,7 +50,52 @@ pub enum ChainErrorKind {
     OtherFailure,
 }
 
+/// Failures of later generations of nodes: codespace, code, registered text, and the way on. A simulation has the text and not the code.
+const ADVICE: [(&str, u32, &str, &str); 8] = [
+    (
+        "co",
+        1114,
+        "did is claimed by an entity owned by a different corporation",
+        "another corporation holds the DID, as its own, of an ecosystem or of a participant: take another DID",
+    ),
+    (
+        "de",
+        1116,
+        "participant is not an active participant",
+        "the participant of the record is not active: begin, renew or repay it first",
+    ),
+    (
+        "de",
+        1117,
+        "fee_spend_limit must be set and strictly positive iff with_feegrant is true",
+        "give a fee spend limit together with the fee grant, and none without it",
+    ),
+    ("poa", 2, "expected council authority as signer", "the council of validators alone sends it, by a proposal"),
+    ("poa", 3, "address is not a council member", "the address has no seat in the council of validators"),
+    (
+        "poa",
+        9,
+        "staking message not allowed under proof of authority",
+        "validators are the council's on this network: staking messages are refused, also inside of others",
+    ),
+    ("poa", 11, "cannot remove the last bonded validator", "one bonded validator has to stay"),
+    (
+        "poa",
+        12,
+        "message would break the council's self-administration",
+        "the council of validators has to stay in its own hands",
+    ),
+];
+
 impl ChainError {
+    /// The way on after a failure of a later generation of nodes.
+    pub fn advice(&self) -> Option<&'static str> {
+        let is_this = |(codespace, code, text, _): &&(&str, u32, &str, &str)| {
+            (self.codespace == *codespace && self.code == *code) || self.raw_log.contains(text)
+        };
+        ADVICE.iter().find(is_this).map(|(.., advice)| *advice)
+    }
+
     /// Whether a node has no state at the height of a query any more. The text ends in "not found", and says nothing of the entity.
     pub fn is_pruned_state(&self) -> bool {
         (self.codespace.as_str(), self.code) == ("sdk", 38) && self.raw_log.contains("failed to load state at height")
@@ -68,7 +113,7 @@ impl ChainError {
             ("sdk", 30 | 42) => ChainErrorKind::TimeoutHeightPassed,
             ("sdk", 11) => ChainErrorKind::OutOfGas,
             ("de", 1106) => ChainErrorKind::AuthorizationExpired,
-            ("de", 1105 | 1107 | 1114) => ChainErrorKind::AuthorizationMissing,
+            ("de", 1105 | 1107 | 1114 | 1116) => ChainErrorKind::AuthorizationMissing,
             ("de", 1108) => ChainErrorKind::SpendLimitExceeded,
             _ => ChainErrorKind::OtherFailure,
         }
@@ -136,6 +181,19 @@ mod tests {
 
     fn error(codespace: &str, code: u32, raw_log: &str) -> ChainError {
         ChainError { codespace: codespace.into(), code, raw_log: raw_log.into() }
+    }
+
+    #[test]
+    fn failures_of_later_generations_have_a_way_on_by_code_and_by_text() {
+        let by_code = error("de", 1116, "anything").advice();
+        let by_text = error(
+            "sdk",
+            6,
+            "failed to execute message; message index: 0: participant is not an active participant [x]",
+        );
+        assert!(by_code.is_some() && by_code == by_text.advice());
+        assert!(error("poa", 9, "x").advice().is_some_and(|advice| advice.contains("council")));
+        assert_eq!(error("poa", 77, "x").advice(), None, "never that of a neighbour");
     }
 
     #[test]

@@ -1,13 +1,17 @@
-//! Comparison of the descriptors that a node serves with the compiled-in ones.
+//! Comparison of the descriptors that a node serves with the compiled-in ones: which of the messages that this program signs the node
+//! takes.
 
-use std::fmt;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use prost_reflect::{Cardinality, EnumDescriptor, FieldDescriptor, Kind, MessageDescriptor};
 
 use super::registry::ProtoRegistry;
 
 /// A known field that the node describes otherwise, or a known value of its enum.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DescriptorDifference {
     /// `module.v1.Message.field`.
     pub path: String,
@@ -24,91 +28,206 @@ impl fmt::Display for DescriptorDifference {
     }
 }
 
-/// Differences between the descriptors of a node and the compiled-in ones.
+/// A message of transactions that cannot be sent to the node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MessageProblem {
+    /// The node has no such message.
+    Absent,
+    /// The bytes would mean something else there: fields of the message, of its answer, or of a message inside of them.
+    Differs(Vec<DescriptorDifference>),
+}
+
+impl fmt::Display for MessageProblem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => formatter.write_str("the node's release has no such message"),
+            Self::Differs(differences) => formatter.write_str(&describe_differences(differences)),
+        }
+    }
+}
+
+/// Differences that a text names.
+const MAX_NAMED_DIFFERENCES: usize = 5;
+
+/// Differences in one line; only the first ones are named.
+pub fn describe_differences(differences: &[DescriptorDifference]) -> String {
+    let mut named: Vec<String> = differences.iter().take(MAX_NAMED_DIFFERENCES).map(ToString::to_string).collect();
+    if differences.len() > MAX_NAMED_DIFFERENCES {
+        named.push(format!("and {} more", differences.len() - MAX_NAMED_DIFFERENCES));
+    }
+    named.join("; ")
+}
+
+/// Differences between the descriptors of a node and the compiled-in ones, by their consequence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DescriptorComparison {
-    /// Known fields that differ in number, type or name, sorted.
-    pub differences: Vec<DescriptorDifference>,
+    /// Those of the envelope that every signature covers: with them no transaction can be signed.
+    pub envelope: Vec<DescriptorDifference>,
+    /// The messages of transactions that cannot be sent, as `module.v1.Message`.
+    pub messages: BTreeMap<String, MessageProblem>,
+    /// Those of all other messages. They are read, and the node's own descriptors say how.
+    pub reads: Vec<DescriptorDifference>,
     /// Messages and fields of the registry's modules that are not compiled in, as `module.v1.Message.field`, sorted.
     pub unknown: Vec<String>,
 }
 
-/// Packages outside of the network's namespace whose messages are signed.
-const SIGNED_PACKAGES: [&str; 2] = ["cosmos.tx.v1beta1.", "cosmos.base.v1beta1."];
+/// The messages that every signature covers, with those inside of them.
+const ENVELOPE: [&str; 3] = ["cosmos.tx.v1beta1.TxBody", "cosmos.tx.v1beta1.AuthInfo", "cosmos.tx.v1beta1.SignDoc"];
+/// Fields of the envelope that this program never sets.
+const NEVER_SENT: [&str; 1] = ["cosmos.tx.v1beta1.AuthInfo.tip"];
 /// Messages of the applications' configuration are never sent.
 const CONFIGURATION_PACKAGE: &str = ".module.v1.";
+/// Types that belong to the language of descriptors.
+const LANGUAGE_PACKAGE: &str = "google.protobuf.";
 
 impl ProtoRegistry {
     /// Compares these descriptors, as a node serves them, with the compiled-in ones.
     pub fn compare_with_compiled(&self, compiled: &Self) -> DescriptorComparison {
-        let mut comparison = DescriptorComparison::default();
+        let mut comparer = Comparer { live: self, compiled, own: BTreeMap::new(), unknown: BTreeSet::new() };
+        let mut signed = BTreeSet::new();
+        let envelope = ENVELOPE.iter().filter_map(|name| compiled.pool().get_message_by_name(name)).collect();
+        let envelope = comparer.differences_within(envelope, &mut signed);
+        let messages = comparer.compare_transactions(&mut signed);
+        let mut reads = Vec::new();
         for known in compiled.pool().all_messages() {
-            let name = known.full_name();
-            let local = name.strip_prefix(compiled.namespace().as_str()).and_then(|rest| rest.strip_prefix('.'));
-            let live_name = match local {
-                Some(local) => format!("{}.{local}", self.namespace()),
-                None if SIGNED_PACKAGES.iter().any(|package| name.starts_with(package)) => name.to_owned(),
-                None => continue,
-            };
-            // A message that the node lacks cannot be sent to it, and nothing else is signed in its place.
-            if let Some(live) = self.pool().get_message_by_name(&live_name) {
-                self.compare_message(compiled, &known, &live, local.unwrap_or(name), &mut comparison);
+            let is_of_registry = local_name(known.full_name(), compiled).is_some();
+            if is_of_registry && !signed.contains(known.full_name()) {
+                reads.extend(comparer.own_differences(&known).iter().cloned());
             }
         }
+        reads.sort();
         for live in self.pool().all_messages() {
-            let local =
-                live.full_name().strip_prefix(self.namespace().as_str()).and_then(|rest| rest.strip_prefix('.'));
+            let local = local_name(live.full_name(), self);
             let Some(local) = local.filter(|_| !live.full_name().contains(CONFIGURATION_PACKAGE)) else { continue };
             if compiled.pool().get_message_by_name(&format!("{}.{local}", compiled.namespace())).is_none() {
-                comparison.unknown.push(local.to_owned());
+                comparer.unknown.insert(local.to_owned());
             }
         }
-        comparison.differences.sort_by(|one, other| one.path.cmp(&other.path));
-        comparison.unknown.sort();
-        // Several fields may have one enum.
-        comparison.unknown.dedup();
-        comparison
-    }
-
-    fn compare_message(
-        &self,
-        compiled: &Self,
-        known: &MessageDescriptor,
-        live: &MessageDescriptor,
-        path: &str,
-        comparison: &mut DescriptorComparison,
-    ) {
-        for field in known.fields() {
-            let expected = describe_field(&field, compiled.namespace().as_str());
-            let found = live.get_field(field.number()).map(|same| describe_field(&same, self.namespace().as_str()));
-            if let (Kind::Enum(known), Some(Kind::Enum(live))) =
-                (field.kind(), live.get_field(field.number()).map(|same| same.kind()))
-            {
-                compare_values(&known, &live, &format!("{path}.{}", field.name()), comparison);
-            }
-            if found.as_ref() != Some(&expected) {
-                let live = found.unwrap_or_else(|| "missing".to_owned());
-                let path = format!("{path}.{}", field.name());
-                comparison.differences.push(DescriptorDifference { path, compiled: expected, live });
-            }
-        }
-        let additions = live.fields().filter(|field| known.get_field(field.number()).is_none());
-        comparison.unknown.extend(additions.map(|field| format!("{path}.{}", field.name())));
+        DescriptorComparison { envelope, messages, reads, unknown: comparer.unknown.into_iter().collect() }
     }
 }
 
-/// A message contains the numbers of an enum's values: each known value keeps its own. New ones are unknown.
-fn compare_values(known: &EnumDescriptor, live: &EnumDescriptor, path: &str, comparison: &mut DescriptorComparison) {
-    for value in known.values() {
-        let found = live.get_value_by_name(value.name()).map(|same| same.number());
-        if found != Some(value.number()) {
-            let live = found.map_or_else(|| "missing".to_owned(), |number| number.to_string());
-            let path = format!("{path}.{}", value.name());
-            comparison.differences.push(DescriptorDifference { path, compiled: value.number().to_string(), live });
+/// The name of a message without the namespace of its registry.
+fn local_name<'a>(name: &'a str, registry: &ProtoRegistry) -> Option<&'a str> {
+    name.strip_prefix(registry.namespace().as_str()).and_then(|rest| rest.strip_prefix('.'))
+}
+
+struct Comparer<'a> {
+    live: &'a ProtoRegistry,
+    compiled: &'a ProtoRegistry,
+    /// Differences of the fields of each compared message, without those of messages inside.
+    own: BTreeMap<String, Vec<DescriptorDifference>>,
+    unknown: BTreeSet<String>,
+}
+
+impl Comparer<'_> {
+    /// The messages of the `Msg` services that cannot be sent. `signed` gets every message that one of them reaches.
+    fn compare_transactions(&mut self, signed: &mut BTreeSet<String>) -> BTreeMap<String, MessageProblem> {
+        let mut problems = BTreeMap::new();
+        let services = self.compiled.pool().services().filter(|service| service.name() == "Msg");
+        for method in services.flat_map(|service| service.methods().collect::<Vec<_>>()) {
+            let (request, answer) = (method.input(), method.output());
+            let Some(local) = local_name(request.full_name(), self.compiled).map(str::to_owned) else { continue };
+            let differences = self.differences_within(vec![request.clone(), answer], signed);
+            if self.live_message(&request).is_none() {
+                problems.insert(local, MessageProblem::Absent);
+            } else if !differences.is_empty() {
+                problems.insert(local, MessageProblem::Differs(differences));
+            }
+        }
+        problems
+    }
+
+    /// Differences of messages and of all that their fields lead to.
+    fn differences_within(
+        &mut self,
+        messages: Vec<MessageDescriptor>,
+        reached: &mut BTreeSet<String>,
+    ) -> Vec<DescriptorDifference> {
+        let (mut open, mut seen, mut found) = (messages, BTreeSet::new(), BTreeSet::new());
+        while let Some(message) = open.pop() {
+            if message.full_name().starts_with(LANGUAGE_PACKAGE) || !seen.insert(message.full_name().to_owned()) {
+                continue;
+            }
+            found.extend(self.own_differences(&message).iter().cloned());
+            let sent = message.fields().filter(|field| !NEVER_SENT.contains(&field.full_name()));
+            open.extend(sent.filter_map(|field| match field.kind() {
+                Kind::Message(inner) => Some(inner),
+                _ => None,
+            }));
+        }
+        reached.append(&mut seen);
+        found.into_iter().collect()
+    }
+
+    /// Differences of the fields of one message. A message that the node lacks has none: nothing is sent in its place.
+    fn own_differences(&mut self, known: &MessageDescriptor) -> &[DescriptorDifference] {
+        let name = known.full_name().to_owned();
+        if !self.own.contains_key(&name) {
+            let mut found = Vec::new();
+            if let Some(live) = self.live_message(known) {
+                self.compare_message(known, &live, &mut found);
+            }
+            self.own.insert(name.clone(), found);
+        }
+        self.own.get(&name).map_or(&[], Vec::as_slice)
+    }
+
+    fn live_message(&self, known: &MessageDescriptor) -> Option<MessageDescriptor> {
+        let name = known.full_name();
+        match local_name(name, self.compiled) {
+            Some(local) => self.live.pool().get_message_by_name(&format!("{}.{local}", self.live.namespace())),
+            None => self.live.pool().get_message_by_name(name),
         }
     }
-    let additions = live.values().filter(|value| known.get_value_by_name(value.name()).is_none());
-    comparison.unknown.extend(additions.map(|value| format!("{path}.{}", value.name())));
+
+    fn compare_message(
+        &mut self,
+        known: &MessageDescriptor,
+        live: &MessageDescriptor,
+        found: &mut Vec<DescriptorDifference>,
+    ) {
+        let local = local_name(known.full_name(), self.compiled);
+        let (is_of_registry, path) = (local.is_some(), local.unwrap_or(known.full_name()));
+        let compared = known.fields().filter(|field| !NEVER_SENT.contains(&field.full_name()));
+        for field in compared {
+            let path = format!("{path}.{}", field.name());
+            let compiled = describe_field(&field, self.compiled.namespace().as_str());
+            let same = live.get_field(field.number());
+            let served = same.as_ref().map(|same| describe_field(same, self.live.namespace().as_str()));
+            if let (Kind::Enum(known), Some(Kind::Enum(live))) = (field.kind(), same.map(|same| same.kind())) {
+                self.compare_values(&known, &live, (&path, is_of_registry), found);
+            }
+            if served.as_ref() != Some(&compiled) {
+                let live = served.unwrap_or_else(|| "missing".to_owned());
+                found.push(DescriptorDifference { path, compiled, live });
+            }
+        }
+        let additions = live.fields().filter(|field| is_of_registry && known.get_field(field.number()).is_none());
+        self.unknown.extend(additions.map(|field| format!("{path}.{}", field.name())));
+    }
+
+    /// A message contains the numbers of an enum's values: each known value keeps its own. New ones are unknown.
+    fn compare_values(
+        &mut self,
+        known: &EnumDescriptor,
+        live: &EnumDescriptor,
+        (path, is_of_registry): (&str, bool),
+        found: &mut Vec<DescriptorDifference>,
+    ) {
+        for value in known.values() {
+            let served = live.get_value_by_name(value.name()).map(|same| same.number());
+            // A value that the node has lost is refused there, and means nothing else unless another one has its number.
+            let is_free = served.is_none() && live.get_value(value.number()).is_none();
+            if served != Some(value.number()) && !is_free {
+                let live = served.map_or_else(|| "another value's".to_owned(), |number| number.to_string());
+                let path = format!("{path}.{}", value.name());
+                found.push(DescriptorDifference { path, compiled: value.number().to_string(), live });
+            }
+        }
+        let additions = live.values().filter(|value| is_of_registry && known.get_value_by_name(value.name()).is_none());
+        self.unknown.extend(additions.map(|value| format!("{path}.{}", value.name())));
+    }
 }
 
 /// Name, number and type of a field, without the namespace of the network.

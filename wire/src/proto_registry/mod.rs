@@ -7,13 +7,16 @@ mod amino;
 mod comparison;
 #[cfg(test)]
 mod contract_tests;
+mod derived;
+mod generation;
 mod input_schema;
 mod json_mapping;
 mod namespace;
 mod query_string;
 mod registry;
 
-pub use comparison::{DescriptorComparison, DescriptorDifference};
+pub use comparison::{DescriptorComparison, DescriptorDifference, MessageProblem, describe_differences};
+pub use generation::{GenerationAnswers, NodeGeneration};
 pub use input_schema::input_schema;
 pub use namespace::{COMPILED_NAMESPACE, Namespace, NamespaceError};
 pub use registry::{DescriptorSource, ProtoRegistry, ProtoRegistryError, RpcMethod, UnknownFieldPolicy};

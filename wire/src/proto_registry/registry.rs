@@ -106,7 +106,10 @@ impl ProtoRegistry {
         if namespace.as_str() == super::COMPILED_NAMESPACE {
             return Self::from_pool(compiled, DescriptorSource::Compiled);
         }
-        let bytes = encode_changed_set(&compiled, &compiled, |file| rename_file(file, namespace))?;
+        let bytes = encode_changed_set(&compiled, &compiled, |file| {
+            rename_file(file, namespace);
+            true
+        })?;
         let pool = DescriptorPool::decode(bytes.as_slice())
             .map_err(|error| ProtoRegistryError::Descriptors(error.to_string()))?;
         Self::from_pool(pool, DescriptorSource::Compiled)
@@ -119,12 +122,15 @@ impl ProtoRegistry {
         let unusable = |error: &dyn std::fmt::Display| ProtoRegistryError::Descriptors(error.to_string());
         let served = DescriptorPool::decode(response).map_err(|error| unusable(&error))?;
         let compiled = DescriptorPool::decode(COMPILED_DESCRIPTORS).map_err(|error| unusable(&error))?;
-        let bytes = encode_changed_set(&served, &compiled, |file| file.clear_field_by_name("source_code_info"))?;
+        let bytes = encode_changed_set(&served, &compiled, |file| {
+            file.clear_field_by_name("source_code_info");
+            true
+        })?;
         let pool = DescriptorPool::decode(bytes.as_slice()).map_err(|error| unusable(&error))?;
         Self::from_pool(pool, DescriptorSource::Live)
     }
 
-    fn from_pool(pool: DescriptorPool, source: DescriptorSource) -> Result<Self, ProtoRegistryError> {
+    pub(super) fn from_pool(pool: DescriptorPool, source: DescriptorSource) -> Result<Self, ProtoRegistryError> {
         let namespace = Namespace::find_in_pool(&pool).ok_or(ProtoRegistryError::NamespaceNotFound)?;
         let signer = pool.get_extension_by_name("cosmos.msg.v1.signer");
         Ok(Self { pool, namespace, source, signer })
@@ -299,12 +305,12 @@ impl ProtoRegistry {
     }
 }
 
-/// A `FileDescriptorSet` of the pool's files after a change to each. It works on the dynamic form, because the typed one drops custom
-/// options such as the signer annotation; `compiled` describes that form.
-fn encode_changed_set(
+/// A `FileDescriptorSet` of the pool's files after a change to each, which answers whether the file is kept. It works on the dynamic form,
+/// because the typed one drops custom options such as the signer annotation; `compiled` describes that form.
+pub(super) fn encode_changed_set(
     pool: &DescriptorPool,
     compiled: &DescriptorPool,
-    change: impl Fn(&mut DynamicMessage),
+    change: impl Fn(&mut DynamicMessage) -> bool,
 ) -> Result<Vec<u8>, ProtoRegistryError> {
     let unusable = |error: &dyn std::fmt::Display| ProtoRegistryError::Descriptors(error.to_string());
     let shape = compiled
@@ -314,11 +320,14 @@ fn encode_changed_set(
     for file in pool.files() {
         let mut dynamic =
             DynamicMessage::decode(shape.clone(), file.encode_to_vec().as_slice()).map_err(|error| unusable(&error))?;
-        change(&mut dynamic);
-        let bytes = dynamic.encode_to_vec();
-        prost::encoding::encode_key(1, prost::encoding::WireType::LengthDelimited, &mut set);
-        prost::encoding::encode_varint(bytes.len() as u64, &mut set);
-        set.extend_from_slice(&bytes);
+        if change(&mut dynamic) {
+            append_file(&mut set, &dynamic);
+        }
     }
     Ok(set)
+}
+
+/// Appends a `FileDescriptorProto` to a `FileDescriptorSet`.
+pub(super) fn append_file(set: &mut Vec<u8>, file: &DynamicMessage) {
+    prost::encoding::message::encode(1, file, set);
 }

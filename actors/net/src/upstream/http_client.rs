@@ -319,7 +319,8 @@ impl HttpUpstream {
         }
         let request = request.build().map_err(|error| self.protocol_error(innermost_cause(&error), b""))?;
         let received = async {
-            let response = inner.client.execute(request).await.map_err(|error| innermost_cause(&error))?;
+            let response =
+                inner.client.execute(request).await.map_err(|error| BodyError::Broken(innermost_cause(&error)))?;
             let (status, headers) = (response.status(), response.headers().clone());
             read_body(response, inner.kind.max_body_bytes()).await.map(|body| (status, headers, body))
         }
@@ -335,7 +336,12 @@ impl HttpUpstream {
                 let body = truncate_body(&String::from_utf8_lossy(&body)).to_owned();
                 Err(UpstreamError::Http { kind: inner.kind, status: status.as_u16(), body })
             }
-            Err(reason) => {
+            Err(BodyError::TooLong(limit)) => {
+                // The server is there, and other answers of it may be shorter.
+                self.with_breaker(CircuitBreaker::record_success);
+                Err(self.protocol_error(format!("the answer is longer than {limit} bytes"), b""))
+            }
+            Err(BodyError::Broken(reason)) => {
                 self.with_breaker(|breaker| breaker.record_failure(Instant::now()));
                 Err(unreachable(reason))
             }
@@ -371,11 +377,19 @@ impl HttpUpstream {
     }
 }
 
-async fn read_body(mut response: reqwest::Response, limit: usize) -> Result<Bytes, String> {
+/// A body that was not received.
+enum BodyError {
+    /// It is longer than the limit, in bytes.
+    TooLong(usize),
+    /// There was no answer, or its end is missing.
+    Broken(String),
+}
+
+async fn read_body(mut response: reqwest::Response, limit: usize) -> Result<Bytes, BodyError> {
     let mut body = BytesMut::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| innermost_cause(&error))? {
+    while let Some(chunk) = response.chunk().await.map_err(|error| BodyError::Broken(innermost_cause(&error)))? {
         if body.len() + chunk.len() > limit {
-            return Err(format!("the answer is longer than {limit} bytes"));
+            return Err(BodyError::TooLong(limit));
         }
         body.extend_from_slice(&chunk);
     }

@@ -2,6 +2,7 @@
 //! a circuit breaker; each request has a span, metrics and the caller's trace context.
 
 mod circuit_breaker;
+mod descriptors;
 mod endpoints;
 mod http_client;
 mod indexer_reads;
@@ -10,6 +11,7 @@ mod node_client;
 mod node_selection;
 mod pruning;
 
+pub use descriptors::{NodeDescriptors, NodeDescriptorsError, query_address_prefix, read_node_descriptors};
 pub use endpoints::{EndpointReach, FailoverError, UpstreamEndpoints, UpstreamOrigins};
 pub(crate) use http_client::innermost_cause;
 pub use http_client::{HttpUpstream, JsonDocument, UpstreamError, UpstreamKind, UpstreamResponse};

@@ -3,7 +3,7 @@
 use prost_types::Timestamp;
 use svc_wire::{
     proto::cosmos::tx::v1beta1::Fee,
-    proto_registry::{Namespace, ProtoRegistry},
+    proto_registry::{Namespace, NodeGeneration, ProtoRegistry, ProtoRegistryError},
 };
 
 use super::gas::GasMeter;
@@ -22,11 +22,42 @@ pub struct ChainConfig {
     pub min_gas_price_micros: u64,
     /// Blocks of a year, as the mint module counts them; the yearly yield is divided by it.
     pub blocks_per_year: u64,
-    /// Protobuf descriptors under the namespace of the chain.
+    /// Generation of the node: its messages, and the form of its answers.
+    pub generation: NodeGeneration,
+    /// Protobuf descriptors under the namespace of the chain, those of the generation.
     pub registry: ProtoRegistry,
 }
 
 impl ChainConfig {
+    /// Goes on as a node of another generation, as after an upgrade.
+    ///
+    /// # Errors
+    /// When the descriptors of the generation are no consistent set.
+    pub fn become_generation(&mut self, generation: NodeGeneration) -> Result<(), ProtoRegistryError> {
+        self.registry = Self::executed(ProtoRegistry::compiled(self.namespace())?, generation)?;
+        self.generation = generation;
+        Ok(())
+    }
+
+    /// The descriptors that a chain of a generation executes with. The newest one has no governance, and its genesis is still written with it.
+    ///
+    /// # Errors
+    /// When the descriptors of the generation are no consistent set.
+    pub fn executed(compiled: ProtoRegistry, generation: NodeGeneration) -> Result<ProtoRegistry, ProtoRegistryError> {
+        compiled.of_generation(generation.min(NodeGeneration::N3))
+    }
+
+    /// The descriptors that the node serves.
+    ///
+    /// # Errors
+    /// When the descriptors of the generation are no consistent set.
+    pub fn served(&self) -> Result<Vec<u8>, ProtoRegistryError> {
+        if self.generation < NodeGeneration::N4 {
+            return Ok(self.registry.file_descriptors());
+        }
+        Ok(ProtoRegistry::compiled(self.namespace())?.of_generation(self.generation)?.file_descriptors())
+    }
+
     /// Returns the namespace of the protobuf packages.
     pub fn namespace(&self) -> &Namespace {
         self.registry.namespace()

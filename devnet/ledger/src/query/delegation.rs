@@ -3,7 +3,7 @@
 use svc_wire::proto::svc::de;
 
 use super::view::{QueryContext, not_found, page_size};
-use crate::error::LedgerError;
+use crate::{error::LedgerError, exec::context::ChainConfig, modules::bank::module_address};
 
 pub fn get_authorization(
     view: &QueryContext<'_>,
@@ -32,7 +32,7 @@ pub fn get_vs_authorization(
     view: &QueryContext<'_>,
     request: de::v1::QueryGetVsOperatorAuthorizationRequest,
 ) -> Result<de::v1::QueryGetVsOperatorAuthorizationResponse, LedgerError> {
-    let found = view.state.vs_authorizations.peek(&request.id).cloned();
+    let found = view.state.vs_authorizations.peek(&request.id).cloned().map(|found| shown(view, found));
     let found = found.ok_or_else(|| not_found(format!("VS operator authorization {} not found", request.id)))?;
     Ok(de::v1::QueryGetVsOperatorAuthorizationResponse { vs_operator_authorization: Some(found) })
 }
@@ -46,7 +46,38 @@ pub fn list_vs_authorizations(
             && (request.vs_operator.is_empty() || one.vs_operator == request.vs_operator)
     };
     let size = page_size(request.response_max_size)?;
-    let vs_operator_authorizations =
-        view.state.vs_authorizations.values().filter(is_wanted).take(size).cloned().collect();
+    let vs_operator_authorizations = view
+        .state
+        .vs_authorizations
+        .values()
+        .filter(is_wanted)
+        .take(size)
+        .cloned()
+        .map(|one| shown(view, one))
+        .collect();
     Ok(de::v1::QueryListVsOperatorAuthorizationsResponse { vs_operator_authorizations })
+}
+
+/// An authorization as the node's generation shows it: later ones have no cap of fees for each record.
+fn shown(
+    view: &QueryContext<'_>,
+    mut authorization: de::v1::VsOperatorAuthorization,
+) -> de::v1::VsOperatorAuthorization {
+    if !view.chain.generation.has_own_record_limits() {
+        authorization.records.iter_mut().for_each(|record| record.remaining_fee_spend.clear());
+    }
+    authorization
+}
+
+/// The answer about the council of validators. The devnet's has no seats.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Council {
+    #[prost(string, tag = "1")]
+    authority: String,
+    #[prost(uint64, tag = "2")]
+    group_id: u64,
+}
+
+pub fn council(chain: &ChainConfig) -> Council {
+    Council { authority: module_address(chain, "council"), group_id: 1 }
 }

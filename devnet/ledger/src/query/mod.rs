@@ -4,15 +4,13 @@ mod clients;
 mod delegation;
 mod framework;
 mod old_gov;
+mod params;
 mod schemas;
 mod sdk;
 mod view;
 
 use prost::Message;
-use svc_wire::proto::{
-    cosmos::auth,
-    svc::{co, cs, de, di, ec, gf, pp, td, xr},
-};
+use svc_wire::{proto::cosmos::auth, proto_registry::NodeGeneration};
 
 use crate::{
     error::{LedgerError, QueryStatus},
@@ -32,10 +30,19 @@ pub fn query(
 ) -> Result<Vec<u8>, LedgerError> {
     let view = QueryContext { state, chain, block };
     let registry = format!("/{}.", chain.namespace());
+    if is_gone(chain.generation, path) {
+        return Err(unknown_path(path));
+    }
     match path.strip_prefix(&registry) {
         Some(local) => query_registry(&view, local, data),
         None => query_sdk(&view, path, data),
     }
+}
+
+/// Whether the node's generation has lost a query.
+fn is_gone(generation: NodeGeneration, path: &str) -> bool {
+    (generation >= NodeGeneration::N1 && path.contains("SchemaAuthorizationPolic"))
+        || (generation >= NodeGeneration::N4 && path.starts_with("/cosmos.gov."))
 }
 
 /// Decodes the request, calls the handler, encodes the response.
@@ -48,44 +55,35 @@ macro_rules! reply {
 }
 
 fn query_registry(view: &QueryContext<'_>, path: &str, data: &[u8]) -> Result<Vec<u8>, LedgerError> {
-    macro_rules! params {
-        ($module:ident, $params:expr) => {
-            Ok($module::v1::QueryParamsResponse { params: Some($params) }.encode_to_vec())
-        };
+    if let Some(module) = path.strip_suffix(".v1.Query/Params") {
+        return params::encode(view.chain, &view.state.params, module).ok_or_else(|| unknown_path(path));
     }
-    let params = &view.state.params;
+    if view.chain.generation >= NodeGeneration::N4 && path == "poa.v1.Query/Council" {
+        return Ok(delegation::council(view.chain).encode_to_vec());
+    }
     match path {
-        "co.v1.Query/Params" => params!(co, co::v1::Params {}),
         "co.v1.Query/GetCorporation" => reply!(view, data, framework::get_corporation),
         "co.v1.Query/ListCorporations" => reply!(view, data, framework::list_corporations),
-        "ec.v1.Query/Params" => params!(ec, params.ec),
         "ec.v1.Query/GetEcosystem" => reply!(view, data, framework::get_ecosystem),
         "ec.v1.Query/ListEcosystems" => reply!(view, data, framework::list_ecosystems),
-        "gf.v1.Query/Params" => params!(gf, gf::v1::Params {}),
         "gf.v1.Query/GetGovernanceFrameworkVersion" => reply!(view, data, framework::get_version),
         "gf.v1.Query/ListGovernanceFrameworkVersions" => reply!(view, data, framework::list_versions),
-        "cs.v1.Query/Params" => params!(cs, params.cs),
         "cs.v1.Query/ListCredentialSchemas" => reply!(view, data, schemas::list_schemas),
         "cs.v1.Query/GetCredentialSchema" => reply!(view, data, schemas::get_schema),
         "cs.v1.Query/RenderJsonSchema" => reply!(view, data, schemas::render_schema),
         "cs.v1.Query/GetSchemaAuthorizationPolicy" => reply!(view, data, schemas::get_policy),
         "cs.v1.Query/ListSchemaAuthorizationPolicies" => reply!(view, data, schemas::list_policies),
-        "pp.v1.Query/Params" => params!(pp, params.pp),
         "pp.v1.Query/ListParticipants" => reply!(view, data, schemas::list_participants),
         "pp.v1.Query/GetParticipant" => reply!(view, data, schemas::get_participant),
         "pp.v1.Query/GetParticipantSession" => reply!(view, data, schemas::get_session),
         "pp.v1.Query/ListParticipantSessions" => reply!(view, data, schemas::list_sessions),
         "pp.v1.Query/FindBeneficiaries" => reply!(view, data, schemas::find_beneficiaries),
-        "de.v1.Query/Params" => params!(de, de::v1::Params {}),
         "de.v1.Query/GetOperatorAuthorization" => reply!(view, data, delegation::get_authorization),
         "de.v1.Query/ListOperatorAuthorizations" => reply!(view, data, delegation::list_authorizations),
         "de.v1.Query/GetVSOperatorAuthorization" => reply!(view, data, delegation::get_vs_authorization),
         "de.v1.Query/ListVSOperatorAuthorizations" => reply!(view, data, delegation::list_vs_authorizations),
-        "di.v1.Query/Params" => params!(di, di::v1::Params {}),
         "di.v1.Query/GetDigest" => reply!(view, data, schemas::get_digest),
-        "td.v1.Query/Params" => params!(td, params.td.clone()),
         "td.v1.Query/GetTrustDeposit" => reply!(view, data, schemas::get_trust_deposit),
-        "xr.v1.Query/Params" => params!(xr, params.xr),
         "xr.v1.Query/GetExchangeRate" => reply!(view, data, schemas::get_rate),
         "xr.v1.Query/ListExchangeRates" => reply!(view, data, schemas::list_rates),
         "xr.v1.Query/GetPrice" => reply!(view, data, schemas::get_price),
@@ -150,7 +148,9 @@ fn query_sdk(view: &QueryContext<'_>, path: &str, data: &[u8]) -> Result<Vec<u8>
         "/cosmos.upgrade.v1beta1.Query/CurrentPlan" => reply!(view, data, clients::current_plan),
         "/cosmos.upgrade.v1beta1.Query/ModuleVersions" => reply!(view, data, clients::module_versions),
         "/cosmos.staking.v1beta1.Query/Params" => reply!(view, data, sdk::staking_params),
-        "/cosmos.reflection.v1.ReflectionService/FileDescriptors" => Ok(view.chain.registry.file_descriptors()),
+        "/cosmos.reflection.v1.ReflectionService/FileDescriptors" => {
+            view.chain.served().map_err(|error| LedgerError::sdk(1, error))
+        }
         _ => Err(unknown_path(path)),
     }
 }

@@ -12,7 +12,7 @@ use svc_ledger::{
 use svc_wire::{
     account_key::AccountKey,
     proto::cosmos::base::v1beta1::Coin,
-    proto_registry::{Namespace, ProtoRegistry},
+    proto_registry::{Namespace, NodeGeneration, ProtoRegistry},
     syntax::{DELEGABLE_MESSAGES, SESSION_MESSAGE},
     tx::{self, SigningContext, UnsignedTx},
 };
@@ -87,6 +87,7 @@ impl TestLedger {
             denom: DENOM.into(),
             min_gas_price_micros: 0,
             blocks_per_year: 17_280,
+            generation: NodeGeneration::N0,
             registry: ProtoRegistry::compiled(&Namespace::compiled()).expect("loads"),
         };
         let accounts = ACCOUNTS.map(|name| GenesisAccount {

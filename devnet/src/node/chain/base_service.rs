@@ -145,7 +145,7 @@ impl NodeCore {
             application_version: Some(VersionInfo {
                 name: "svc".to_owned(),
                 app_name: "svc devnet".to_owned(),
-                version: env!("CARGO_PKG_VERSION").to_owned(),
+                version: self.application_version(),
                 cosmos_sdk_version: "v0.53.4".to_owned(),
                 ..VersionInfo::default()
             }),

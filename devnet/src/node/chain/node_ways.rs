@@ -2,9 +2,20 @@
 
 use std::time::Duration;
 
+use svc_wire::proto_registry::NodeGeneration;
+
 use super::core::NodeCore;
 
 impl NodeCore {
+    /// Version of the application, as it is stated: that of this program, and the generation of an emulated later one.
+    pub fn application_version(&self) -> String {
+        let version = env!("CARGO_PKG_VERSION");
+        match self.chain.generation {
+            NodeGeneration::N0 => version.to_owned(),
+            generation => format!("{version}-{}", generation.as_str().to_lowercase()),
+        }
+    }
+
     /// Sets the minimum price of gas, which a fault may change.
     pub(in crate::node) fn apply_gas_price(&mut self) {
         let usual = self.genesis.chain.min_gas_price_micros;

@@ -4,7 +4,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use prost::Message;
 use prost_types::FileDescriptorSet;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use svc_wire::{proto::cosmos::auth::v1beta1::QueryAccountInfoResponse, timestamp};
 
 /// Lies in answers over HTTP POST.
@@ -27,7 +27,14 @@ pub struct NodeLies {
     pub failed_results: bool,
     /// The file descriptors give the fields `did` and `language` of `MsgCreateEcosystem` the numbers of each other.
     pub swapped_fields: bool,
+    /// The node has no reflection: the query of the file descriptors is unknown to it.
+    pub no_descriptors: bool,
+    /// The answer with the file descriptors is longer than any client reads.
+    pub endless_descriptors: bool,
 }
+
+/// Length of the endless answer, in bytes.
+const ENDLESS: usize = 72 << 20;
 
 const ACCOUNT_INFO: &str = "/cosmos.auth.v1beta1.Query/AccountInfo";
 const FILE_DESCRIPTORS: &str = "/cosmos.reflection.v1.ReflectionService/FileDescriptors";
@@ -42,6 +49,13 @@ impl NodeLies {
                 result["txs_results"].as_array_mut().into_iter().flatten().for_each(fail);
             }
             "block" if self.other_hashes => change_hash(&mut result["block_id"]["hash"]),
+            "abci_query" if self.no_descriptors && path == Some(FILE_DESCRIPTORS) => {
+                let log = format!("unknown query path: {FILE_DESCRIPTORS}");
+                result["response"] = json!({"code": 6, "codespace": "sdk", "log": log, "height": "0"});
+            }
+            "abci_query" if self.endless_descriptors && path == Some(FILE_DESCRIPTORS) => {
+                result["response"]["value"] = "A".repeat(ENDLESS).into();
+            }
             "abci_query" => {
                 let value = &mut result["response"]["value"];
                 let changed = match path {

@@ -25,7 +25,7 @@ pub fn dispatch_method(core: &mut NodeCore, method: &str, params: &RpcParams) ->
         "genesis" => Ok(json!({"genesis": encode::genesis(core)})),
         "genesis_chunked" => genesis_chunked(core, params),
         "abci_info" => Ok(json!({"response": {
-            "data": "svc devnet", "version": env!("CARGO_PKG_VERSION"), "app_version": "0",
+            "data": "svc devnet", "version": core.application_version(), "app_version": "0",
             "last_block_height": core.height().to_string(),
             "last_block_app_hash": STANDARD.encode(hex::decode(core.app_hash_hex()).unwrap_or_default()),
         }})),

@@ -22,6 +22,9 @@ use crate::{
 
 /// Digest algorithm of every schema and of every `digestSRI`.
 const DIGEST_ALGORITHM: DigestAlgorithm = DigestAlgorithm::Sha384;
+/// An image of one pixel, in base64.
+const SMALLEST_PNG: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==";
 const TEN_YEARS: i64 = 315_360_000;
 /// Id of a schema that the registry lacks.
 const UNKNOWN_SCHEMA_ID: &str = "999999";
@@ -201,6 +204,9 @@ impl ServiceProvisioner<'_> {
                 json!({"id": did, "name": format!("keeper of {name}"), "controllerCountryCode": "EE"})
             }
             Some(EssentialCredential::UserAgent) => json!({"id": did, "name": name, "version": "1"}),
+            Some(EssentialCredential::Badge) => {
+                json!({"id": did, "badgeNumber": "1", "name": name, "photo": format!("data:image/png;base64,{SMALLEST_PNG}")})
+            }
             None => json!({"id": did, "name": name}),
         })
     }
