@@ -197,7 +197,8 @@ pub fn submit_error(error: &SubmitError) -> ErrorEnvelope {
             insufficient_fees(chain)
         }
         SubmitError::Simulation(chain) => {
-            let hint = "nothing was sent; the raw log says which rule of the chain the message breaks";
+            let advice = chain.advice().unwrap_or("the raw log says which rule of the chain the message breaks");
+            let hint = format!("nothing was sent; {advice}");
             let message = format!("simulation failed: {}", chain.sentence());
             ErrorEnvelope::new(FailureCode::SimulationFailed, message, hint).with_details(chain_details(chain))
         }
@@ -260,6 +261,12 @@ pub fn submit_error(error: &SubmitError) -> ErrorEnvelope {
             let message = format!("{limit} writes are already waiting to be signed");
             ErrorEnvelope::new(FailureCode::Overloaded, message, "nothing was sent; try again in a moment")
         }
+        SubmitError::NotTaken { msg_type, .. } => {
+            let hint = "nothing was signed; the node runs another release of the chain: use a release of this server that knows it";
+            ErrorEnvelope::new(FailureCode::UpstreamProtocolError, error.to_string(), hint)
+                .with_details(json!({"kind": "rpc", "msg_type": msg_type}))
+                .not_retryable()
+        }
         SubmitError::SigningFailed => {
             ErrorEnvelope::new(FailureCode::NotReady, "the transaction could not be signed", "check the key")
         }
@@ -289,7 +296,8 @@ fn refusal_error(refusal: &TxRefusal) -> ErrorEnvelope {
             }
             None => format!("the node refused the transaction: {}", chain.sentence()),
         };
-        let hint = "nothing was executed and no sequence was used; the raw log says why";
+        let advice = chain.advice().unwrap_or("the raw log says why");
+        let hint = format!("nothing was executed and no sequence was used; {advice}");
         ErrorEnvelope::new(FailureCode::BroadcastRejected, message, hint).with_details(chain_details(chain))
     };
     if let Some(height) = block_height {
@@ -392,8 +400,8 @@ pub fn tx_failed_error(hash: &str, height: u64, chain: &ChainError) -> ErrorEnve
         ChainErrorKind::SpendLimitExceeded => FailureCode::AuthzPreconditionFailed,
         _ => FailureCode::TxFailed,
     };
-    let hint =
-        "the transaction is final: at most its fee is spent and nothing else changed; the raw log says why it failed";
+    let advice = chain.advice().unwrap_or("the raw log says why it failed");
+    let hint = format!("the transaction is final: at most its fee is spent and nothing else changed; {advice}");
     ErrorEnvelope::new(code, format!("the transaction failed in block {height}: {}", chain.sentence()), hint)
         .with_details(details)
 }

@@ -55,8 +55,8 @@ pub use snapshot::{
 };
 pub use svc_pipeline::{
     AccountIdentity, ChainParams, DEFAULT_PRINCIPAL, DiscoveryError, EncodedMessage, FeeAllowance, FeeBudget,
-    FeeLimits, FeePolicy, JournalError, JournalRecord, RecoverySummary, RegistryChain, SetGasPrice, WindowBound,
-    WriteOrigin, WriteStatus,
+    FeeLimits, FeePolicy, JournalError, JournalRecord, NodeRelease, RecoverySummary, RegistryChain, SetGasPrice,
+    WindowBound, WriteOrigin, WriteStatus,
 };
 pub use write::{
     active::ActiveWrite,

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::{
-    chain::params::ChainParams, journal::store::JournalPlace, signer::window::WindowBound,
+    chain::{node_release::ReleaseWatch, params::ChainParams},
+    journal::store::JournalPlace,
+    signer::window::WindowBound,
     write::fee::DEFAULT_GAS_ADJUSTMENT,
 };
 
@@ -15,6 +17,8 @@ pub(crate) const MAX_ACTIVE_WRITES: usize = 4_096;
 pub struct PipelineConfig {
     /// Parameters of the chain.
     pub chain: ChainParams,
+    /// The release of the node, from the discovery; the pipeline keeps it current.
+    pub release: ReleaseWatch,
     /// Longest wait of a caller for inclusion. Timeout heights are twice as far away.
     pub tx_timeout: Duration,
     /// Gas limit of a simulated transaction, in percent of its gas.
@@ -34,6 +38,7 @@ impl PipelineConfig {
     pub fn new(chain: ChainParams) -> Self {
         Self {
             chain,
+            release: ReleaseWatch::default(),
             tx_timeout: Duration::from_secs(30),
             gas_adjustment: DEFAULT_GAS_ADJUSTMENT,
             window: WindowBound::Adaptive,

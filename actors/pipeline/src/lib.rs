@@ -50,7 +50,8 @@ pub use chain::{
     },
     fee_allowance::{FeeAllowance, query_fee_allowance},
     head::query_head,
-    params::{ChainParams, query_address_prefix, query_bond_denom},
+    node_release::{NodeRelease, ReleaseWatch},
+    params::{ChainParams, query_bond_denom},
 };
 pub use config::PipelineConfig;
 pub use confirmer::core::describe_heights;

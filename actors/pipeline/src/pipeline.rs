@@ -21,7 +21,9 @@ use svc_kit::{
     supervision::{ChildSpec, Supervisor, SupervisorError, SupervisorSpec},
 };
 use svc_net::upstream::{NodeClient, NodeClientError};
-use svc_wire::{account_key::AccountKey, address::AddressError, comet_rpc::ExecTxResult};
+use svc_wire::{
+    account_key::AccountKey, address::AddressError, comet_rpc::ExecTxResult, proto_registry::ProtoRegistry,
+};
 use tokio::time::Instant;
 use tracing::Span;
 
@@ -30,6 +32,7 @@ use crate::{
         account::AccountIdentity,
         block_clock::{BlockClock, BlockHead},
         head::query_head,
+        node_release::{NodeRelease, ReleaseWatch},
         params::ChainParams,
     },
     config::{MAX_ACTIVE_WRITES, PipelineConfig},
@@ -40,7 +43,7 @@ use crate::{
     recovery::{RecoveredJournal, RecoveryError},
     signer::{self, Signer, SignerHandle, gas_history::GasHistory},
     write::{
-        error::WriteFailure,
+        error::{SubmitError, WriteFailure},
         fee::{FeeGranter, FeeLimits},
         in_flight::{InFlightTable, InFlightTx},
         intent::{WriteIntent, WriteOrigin},
@@ -82,6 +85,7 @@ pub struct Pipeline(Arc<PipelineRuntime>);
 
 struct PipelineRuntime {
     chain: ChainParams,
+    release: ReleaseWatch,
     identity: AccountIdentity,
     node: NodeClient,
     clock: RetainedState<BlockClock>,
@@ -176,6 +180,7 @@ impl Pipeline {
             key,
             identity: identity.clone(),
             chain: config.chain.clone(),
+            release: config.release.clone(),
             node: write_node.clone(),
             table: table.clone(),
             clock: clock.clone(),
@@ -196,6 +201,7 @@ impl Pipeline {
         };
         let link_args = node_link::Args {
             node: write_node,
+            release: config.release.clone(),
             address,
             clock: clock.clone(),
             journal: journal.clone(),
@@ -219,6 +225,7 @@ impl Pipeline {
         };
         let pipeline = Self(Arc::new(PipelineRuntime {
             chain: config.chain,
+            release: config.release,
             identity,
             node,
             clock,
@@ -284,6 +291,9 @@ impl Pipeline {
         (principal, fee_limits): (&str, FeeLimits),
     ) -> Result<TxEstimate, EstimateError> {
         let runtime = &self.0;
+        if let Some(refusal) = SubmitError::not_taken(&runtime.release.get(), message.msg_type()) {
+            return Err(refusal.into());
+        }
         let estimator = CostEstimator {
             chain: &runtime.chain,
             identity: &runtime.identity,
@@ -328,6 +338,16 @@ impl Pipeline {
                 task.finish(&actors, ());
             });
         }
+    }
+
+    /// The release of the node, as it was last read.
+    pub fn release(&self) -> Arc<NodeRelease> {
+        self.0.release.get()
+    }
+
+    /// The messages as the node describes them, as they were last read; `None` before the first answer.
+    pub fn served_messages(&self) -> Option<Arc<ProtoRegistry>> {
+        self.0.release.served()
     }
 
     /// Parameters of the chain.

@@ -1,6 +1,6 @@
 //! One tool call: looks the tool up, checks its availability and the arguments, dispatches it, and shapes the result.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use rmcp::model::{CallToolResponse, InputRequiredResult};
 use serde_json::{Value, json};
@@ -47,18 +47,23 @@ pub enum UnavailableReason {
     NotGranted,
     /// The network does not have the upstream of the tool.
     Unsupported(&'static str),
+    /// The release of the node does not take its message, with the fields in words.
+    NotTaken(String),
 }
 
 impl UnavailableReason {
     /// The reason as a text.
-    pub fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> Cow<'static, str> {
         match self {
             Self::Excluded => {
-                "this deployment leaves it out (SVC_TOOLSETS, SVC_READ_ONLY, SVC_TOOLS_ALLOW, SVC_TOOLS_DENY)"
+                "this deployment leaves it out (SVC_TOOLSETS, SVC_READ_ONLY, SVC_TOOLS_ALLOW, SVC_TOOLS_DENY)".into()
             }
-            Self::Denied => "the policy of this deployment denies it (SVC_TOOL_POLICY)",
-            Self::NotGranted => "the corporation does not grant its message type to this operator",
-            Self::Unsupported(reason) => reason,
+            Self::Denied => "the policy of this deployment denies it (SVC_TOOL_POLICY)".into(),
+            Self::NotGranted => "the corporation does not grant its message type to this operator".into(),
+            Self::Unsupported(reason) => (*reason).into(),
+            Self::NotTaken(reason) => {
+                format!("the node does not take its message as this release means it: {reason}").into()
+            }
         }
     }
 }
@@ -70,6 +75,11 @@ impl ToolServer {
             CallPolicy::Excluded => return Some(UnavailableReason::Excluded),
             CallPolicy::Deny => return Some(UnavailableReason::Denied),
             CallPolicy::Allow | CallPolicy::Ask | CallPolicy::Confirm => {}
+        }
+        if let ToolAction::Ledger(tool) = &entry.action
+            && let Some(reason) = self.operator.node_release().problem_of(&tool.msg_type)
+        {
+            return Some(UnavailableReason::NotTaken(reason));
         }
         let snapshot = self.operator.snapshot();
         match &entry.action {
@@ -172,6 +182,8 @@ impl ToolServer {
             }
             // The call of an agent fails with an error that names the DID.
             Some(UnavailableReason::Unsupported(_)) if matches!(entry.action, ToolAction::Vsa(_)) => {}
+            // An earlier call under this key may have been executed: its receipt is there, and a new write is refused by the signer.
+            Some(UnavailableReason::NotTaken(_)) if arguments["idempotency_key"].is_string() => {}
             Some(unavailable) => {
                 let message = format!("{name} is not there: {}", unavailable.reason());
                 let hint = "tools/list shows what there is";

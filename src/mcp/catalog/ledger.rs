@@ -103,7 +103,17 @@ const EXAMPLE_DENOM: &str = "usvc";
 pub(super) fn tools(chain: &RegistryChain) -> Result<Vec<(ToolDefinition, LedgerTool)>, CatalogError> {
     let text = include_str!("data/ledger.json").replace(EXAMPLE_DENOM, &chain.params.denom);
     let rows: Vec<LedgerRow> = read_table("ledger", &text)?;
+    let namespace = chain.registry.namespace();
+    let problem = |row: &LedgerRow| chain.release.problem_of(&namespace.type_url(&row.module, &row.message));
+    // A server whose every write the node would misread must not start.
+    if let Some(problems) = rows.iter().map(problem).collect::<Option<Vec<String>>>() {
+        return Err(CatalogError::NothingTaken(problems.into_iter().next().unwrap_or_default()));
+    }
+    // With the descriptors of the node a message that it lacks has no arguments.
+    let is_known =
+        |row: &LedgerRow| chain.registry.message_descriptor(&namespace.type_url(&row.module, &row.message)).is_ok();
     rows.into_iter()
+        .filter(is_known)
         .map(|row| {
             let msg_type = chain.registry.namespace().type_url(&row.module, &row.message);
             Ok(row.into_tool(&chain.registry, msg_type)?)

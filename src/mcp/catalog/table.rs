@@ -12,6 +12,9 @@ pub enum CatalogError {
     /// The chain does not have a message of the ledger table.
     #[error(transparent)]
     Schema(#[from] ProtoRegistryError),
+    /// The node takes none of the messages of the ledger table, with the reason for the first one.
+    #[error("the node takes no message of any tool as this release means it: {0}")]
+    NothingTaken(String),
     /// A table cannot be read.
     #[error("table of {surface}: {reason}")]
     Table {

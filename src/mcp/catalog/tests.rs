@@ -8,7 +8,13 @@ fn catalog() -> ToolCatalog {
     let registry = ProtoRegistry::compiled(&Namespace::compiled()).expect("compiled descriptors load");
     let params =
         ChainParams { chain_id: "c".into(), denom: "usvc".into(), prefix: "svc".into(), fees: FeePolicy::at_price(1) };
-    let chain = RegistryChain { params, registry: Arc::new(registry), minimum_price: None };
+    let chain = RegistryChain {
+        params,
+        served: Arc::new(registry.clone()),
+        registry: Arc::new(registry),
+        release: Arc::default(),
+        minimum_price: None,
+    };
     ToolCatalog::build(&chain, &ToolSelection::default()).expect("builds")
 }
 

@@ -60,7 +60,9 @@ impl ToolServer {
             }
             CompletionSource::MsgType => {
                 let namespace = operator.chain().registry.namespace().clone();
-                DELEGABLE_MESSAGES.iter().map(|(module, name)| namespace.type_url(module, name)).collect()
+                let release = operator.node_release();
+                let all = DELEGABLE_MESSAGES.iter().map(|(module, name)| namespace.type_url(module, name));
+                all.filter(|type_url| !release.lacks(type_url)).collect()
             }
             CompletionSource::AgentDid => snapshot.agents.iter().map(|agent| agent.did.clone()).collect(),
             CompletionSource::Proposal => self.list_field("/v4/group/proposals", "proposals", &own, "id").await,

@@ -41,6 +41,8 @@ pub enum BootSubject {
     Fees,
     /// The agents of the corporation.
     Agents,
+    /// The release of the node.
+    Release,
     /// Another part of the start.
     Boot,
 }

@@ -1,11 +1,12 @@
 //! The preflight check: every part that an operator depends on, each with a finding in words. Nothing is changed and nothing is signed.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
+use serde_json::Value;
 use svc_kit::{RetainedState, wall_clock};
 use svc_net::upstream::{NodeClient, NodeClientError, UpstreamError};
-use svc_pipeline::{decimal_price, describe_index};
-use svc_wire::account_key::AccountKey;
+use svc_pipeline::{RegistryChain, decimal_price, describe_index};
+use svc_wire::{account_key::AccountKey, syntax::DELEGABLE_MESSAGES};
 
 use super::{
     config::{BootPatience, OperatorConfig},
@@ -24,17 +25,23 @@ pub struct PreflightFinding {
     pub subject: BootSubject,
     /// Whether the operator can work with it.
     pub has_passed: bool,
+    /// Whether a person should look at it although the operator can work.
+    pub is_warning: bool,
     /// The finding in words.
     pub detail: String,
 }
 
 impl PreflightFinding {
     fn passed(subject: BootSubject, detail: impl Into<String>) -> Self {
-        Self { subject, has_passed: true, detail: detail.into() }
+        Self { subject, has_passed: true, is_warning: false, detail: detail.into() }
+    }
+
+    fn warning(subject: BootSubject, detail: impl Into<String>) -> Self {
+        Self { is_warning: true, ..Self::passed(subject, detail) }
     }
 
     fn failed(subject: BootSubject, detail: impl Into<String>) -> Self {
-        Self { subject, has_passed: false, detail: detail.into() }
+        Self { has_passed: false, ..Self::passed(subject, detail) }
     }
 
     fn of<E: std::fmt::Display>(subject: BootSubject, result: Result<String, E>) -> Self {
@@ -64,6 +71,39 @@ pub async fn preflight(config: &OperatorConfig, key: &AccountKey) -> Vec<Preflig
         });
     }
     findings
+}
+
+/// The message that needs no grant.
+const FOUNDING_MESSAGE: (&str, &str) = ("co", "MsgCreateCorporation");
+/// Part of the names of the messages that can be granted and have no tool.
+const WITHOUT_TOOL: &str = "SchemaAuthorizationPolic";
+
+/// The generation of the node, and the messages that it does not take.
+fn check_release(chain: &RegistryChain) -> PreflightFinding {
+    let (release, namespace) = (&chain.release, chain.registry.namespace());
+    let all = DELEGABLE_MESSAGES.iter().chain(&[FOUNDING_MESSAGE]);
+    let all: Vec<_> = all.map(|(module, name)| (*name, namespace.type_url(module, name))).collect();
+    let (without_tool, of_tools): (Vec<_>, Vec<_>) = all.into_iter().partition(|(name, _)| name.contains(WITHOUT_TOOL));
+    let not_taken = of_tools.iter().filter_map(|(name, url)| Some(format!("{name}: {}", release.problem_of(url)?)));
+    let not_taken: Vec<String> = not_taken.collect();
+    let description = &release.description;
+    if not_taken.len() == of_tools.len() {
+        let first = not_taken.first().map(String::as_str).unwrap_or_default();
+        let detail = format!("the node is of {description}; it takes no message of any tool: {first}");
+        return PreflightFinding::failed(BootSubject::Release, detail);
+    }
+    let lacked = without_tool.into_iter().filter(|(_, url)| release.lacks(url));
+    if !not_taken.is_empty() {
+        let detail = format!("the node is of {description}; it does not take {}", not_taken.join("; "));
+        return PreflightFinding::warning(BootSubject::Release, detail);
+    }
+    if !release.is_compared {
+        let detail = format!("the node is of {description}; messages are signed without a comparison of their fields");
+        return PreflightFinding::warning(BootSubject::Release, detail);
+    }
+    let lacked: Vec<&str> = lacked.map(|(name, _)| name).collect();
+    let without = if lacked.is_empty() { String::new() } else { format!("; it has no {}", lacked.join(", ")) };
+    PreflightFinding::passed(BootSubject::Release, format!("the node is of {description}{without}"))
 }
 
 /// The wait of a check for an indexer that has just begun.
@@ -99,9 +139,14 @@ async fn check_graph(origin: &str) -> Result<String, UpstreamError> {
 fn check_operator(config: &OperatorConfig, discovery: &BootDiscovery) -> Vec<PreflightFinding> {
     let (snapshot, now) = (&discovery.snapshot, wall_clock::now());
     let name = snapshot.corporation["did"].as_str().unwrap_or("without a DID");
-    let types = snapshot.authorizations.iter().flat_map(|authorization| &authorization.msg_types);
-    let is_granted = |msg_type: &&String| snapshot.grant_status(msg_type, &now) == GrantStatus::Granted;
-    let authorizations = match types.filter(is_granted).count() {
+    let own =
+        snapshot.authorizations.iter().flat_map(|authorization| authorization.msg_types.iter().map(String::as_str));
+    // A record of a VS operator is a grant for one participant.
+    let of_records =
+        snapshot.own_vs_records().flat_map(|(_, record)| record["msg_types"].as_array().into_iter().flatten());
+    let types: BTreeSet<&str> = own.chain(of_records.filter_map(Value::as_str)).collect();
+    let is_granted = |msg_type: &&str| snapshot.grant_status(msg_type, &now) == GrantStatus::Granted;
+    let authorizations = match types.into_iter().filter(is_granted).count() {
         // A server without grants serves reads.
         0 => "none is valid: reads will work, writes will not".to_owned(),
         count => format!("{count} message types are granted to this operator"),
@@ -129,6 +174,7 @@ fn check_operator(config: &OperatorConfig, discovery: &BootDiscovery) -> Vec<Pre
         PreflightFinding::passed(BootSubject::Authorizations, authorizations),
         PreflightFinding::passed(BootSubject::Fees, fees),
         price,
+        check_release(&discovery.chain),
         PreflightFinding::passed(BootSubject::Agents, format!("{} agents of the corporation", snapshot.agents.len())),
     ]
 }

@@ -15,7 +15,7 @@ use svc_kit::{
     supervision::{Supervisor, SupervisorSpec},
 };
 use svc_net::upstream::NodeClient;
-use svc_pipeline::{AccountIdentity, Pipeline, RegistryChain};
+use svc_pipeline::{AccountIdentity, NodeRelease, Pipeline, RegistryChain};
 use svc_wire::account_key::AccountKey;
 use tokio::{sync::watch, time::Instant};
 
@@ -111,6 +111,11 @@ impl Operator {
     /// The chain and its messages.
     pub fn chain(&self) -> &RegistryChain {
         &self.0.chain
+    }
+
+    /// The release of the node, with the messages of this program that it takes.
+    pub fn node_release(&self) -> Arc<NodeRelease> {
+        self.pipeline().release()
     }
 
     /// The newest snapshot of the corporation.

@@ -1,5 +1,7 @@
 //! Reads of the operator's upstreams: indexer, graph and chain. A read passes no actor, except the barrier when it waits for a height.
 
+use std::sync::Arc;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -111,7 +113,8 @@ impl Operator {
 
     /// A gRPC query of the chain, `/package.Query/Method`, with request and answer as JSON. Height 0 is the newest state.
     pub async fn chain_query(&self, path: &str, request: &Value, height: u64) -> Result<Value, ErrorEnvelope> {
-        let registry = &self.chain().registry;
+        // The answer is one of the node's release.
+        let registry = self.pipeline().served_messages().unwrap_or_else(|| Arc::clone(&self.chain().served));
         let rpc = registry.rpc_methods().find(|rpc| rpc.path == path).ok_or_else(|| {
             let hint = "the node runs a chain without this module";
             ErrorEnvelope::new(FailureCode::UpstreamProtocolError, format!("the chain has no query {path}"), hint)

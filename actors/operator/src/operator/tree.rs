@@ -21,7 +21,7 @@ use svc_kit::{
     supervision::{ChildSpec, Supervisor, SupervisorSpec},
 };
 use svc_net::did::{DidResolver, VersionMemory};
-use svc_pipeline::{JournalPlace, Pipeline, PipelineConfig, PipelineParts, RecoveredJournal};
+use svc_pipeline::{JournalPlace, Pipeline, PipelineConfig, PipelineParts, RecoveredJournal, ReleaseWatch};
 use svc_wire::account_key::AccountKey;
 
 use super::{Operator, OperatorRuntime};
@@ -70,6 +70,7 @@ pub async fn build(config: OperatorConfig, key: AccountKey) -> Result<(Operator,
         corporation_id: config.corporation_id,
     };
     let pipeline_config = PipelineConfig {
+        release: ReleaseWatch::new(&chain, node.origin()),
         tx_timeout: config.tx_timeout,
         window: config.window,
         journal,

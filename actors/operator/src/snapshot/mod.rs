@@ -102,13 +102,16 @@ impl CorporationSnapshot {
         own.flat_map(|one| one["records"].as_array().into_iter().flatten().map(move |record| (&one["id"], record)))
     }
 
-    /// The grant that this operator has as the VS operator of a participant. A record without an end grants nothing.
+    /// The grant that this operator has as the VS operator of a participant. The oldest nodes refuse a record without an end in simulation;
+    /// to all others it does not expire.
     fn record_grant_status(&self, msg_type: &str, now: &Timestamp) -> GrantStatus {
         let mut gate = GrantStatus::NotGranted;
         for (_, record) in self.own_vs_records().filter(|(_, record)| {
             record["msg_types"].as_array().is_some_and(|listed| listed.iter().any(|one| one == msg_type))
         }) {
-            let Some(until) = record["expiration"].as_str().and_then(timestamp::parse_rfc3339) else { continue };
+            let Some(until) = record["expiration"].as_str().and_then(timestamp::parse_rfc3339) else {
+                return GrantStatus::Granted;
+            };
             if !timestamp::is_at_or_before(&until, now) || record["period"].is_string() {
                 return GrantStatus::Granted;
             }
@@ -161,12 +164,13 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_a_vs_operator_counts_for_its_own_account_while_it_has_an_end_to_come() {
+    fn a_record_of_a_vs_operator_counts_for_its_own_account_until_its_end() {
         let record = |expiration: Value| serde_json::json!({"msg_types": ["/s"], "expiration": expiration});
         for (owner, expiration, is_granted) in [
             ("me", Value::from("1970-01-01T00:00:11Z"), true),
             ("me", Value::from("1970-01-01T00:00:10Z"), false),
-            ("me", Value::Null, false),
+            ("me", Value::Null, true),
+            ("you", Value::Null, false),
             ("you", Value::from("1970-01-01T00:00:11Z"), false),
         ] {
             let authorization = serde_json::json!({"vs_operator": owner, "records": [record(expiration.clone())]});

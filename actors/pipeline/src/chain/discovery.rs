@@ -4,16 +4,19 @@ use std::sync::Arc;
 
 use svc_net::{
     plaintext::PlaintextReach,
-    upstream::{FailoverError, NodeClient, NodeClientError, UpstreamOrigins},
+    upstream::{
+        FailoverError, NodeClient, NodeClientError, NodeDescriptorsError, UpstreamOrigins, query_address_prefix,
+    },
 };
 use svc_wire::{
     comet_rpc::NodeInfo,
-    proto_registry::{DescriptorComparison, DescriptorDifference, Namespace, ProtoRegistry, ProtoRegistryError},
+    proto_registry::{DescriptorDifference, ProtoRegistry, ProtoRegistryError, describe_differences},
 };
 
 use super::{
     gas_price::query_minimum_price,
-    params::{ChainParams, query_address_prefix, query_bond_denom},
+    node_release::{FoundRelease, NodeRelease, find_release},
+    params::{ChainParams, query_bond_denom},
 };
 use crate::write::fee::{FeePolicy, decimal_price};
 
@@ -22,8 +25,12 @@ use crate::write::fee::{FeePolicy, decimal_price};
 pub struct RegistryChain {
     /// Parameters of the chain.
     pub params: ChainParams,
-    /// All messages, under the chain's own namespace word.
+    /// All messages as this program signs them, under the chain's own namespace word.
     pub registry: Arc<ProtoRegistry>,
+    /// All messages as the node describes them, for its answers; the same where its descriptors cannot be used.
+    pub served: Arc<ProtoRegistry>,
+    /// The release of the node when it was discovered, with the messages of this program that it took.
+    pub release: Arc<NodeRelease>,
     /// Minimum price of gas of the node, in millionths of the fee denom; `None` where it states none.
     pub minimum_price: Option<u64>,
 }
@@ -76,8 +83,8 @@ pub enum DiscoveryError {
         /// The node.
         origin: String,
     },
-    /// The node describes known fields otherwise: the bytes that this program shows and signs would mean something else there.
-    #[error("the node at {origin} describes messages otherwise than this release: {}", describe_differences(.differences))]
+    /// The node describes the envelope of transactions otherwise: every signed transaction would mean something else there.
+    #[error("the node at {origin} describes the parts that every signature covers otherwise than this release: {}", describe_differences(.differences))]
     DescriptorMismatch {
         /// Origin of the node.
         origin: String,
@@ -98,6 +105,15 @@ pub enum DiscoveryError {
     /// The node did not answer.
     #[error(transparent)]
     Node(#[from] NodeClientError),
+}
+
+impl From<NodeDescriptorsError> for DiscoveryError {
+    fn from(error: NodeDescriptorsError) -> Self {
+        match error {
+            NodeDescriptorsError::Node(error) => error.into(),
+            NodeDescriptorsError::Registry(error) => error.into(),
+        }
+    }
 }
 
 impl DiscoveryError {
@@ -166,7 +182,18 @@ pub async fn discover_chain(node: &NodeClient, expected: &ChainExpectation) -> R
     }
     node.bind_to_chain(&chain_id);
     let prefix = query_address_prefix(node).await?;
-    let registry = Arc::new(discover_registry(node, &prefix, expected.uses_live_descriptors).await?);
+    let FoundRelease { served, release } = find_release(node, None).await?;
+    if !release.envelope.is_empty() {
+        let origin = node.origin().to_owned();
+        return Err(DiscoveryError::DescriptorMismatch { origin, differences: release.envelope });
+    }
+    if !release.is_compared {
+        tracing::warn!("the node is of {}: its messages are signed without a comparison", release.description);
+    }
+    let registry = match expected.uses_live_descriptors && release.is_compared {
+        true => Arc::clone(&served),
+        false => Arc::new(ProtoRegistry::compiled(served.namespace())?),
+    };
     let denom = match &expected.denom {
         Some(denom) => denom.clone(),
         None => query_bond_denom(node).await?,
@@ -181,58 +208,9 @@ pub async fn discover_chain(node: &NodeClient, expected: &ChainExpectation) -> R
         None => expected.fees.at_least(minimum_price.unwrap_or_default()),
     };
     let params = ChainParams { chain_id, denom, prefix, fees };
-    let chain = RegistryChain { params, registry, minimum_price };
+    let chain = RegistryChain { params, registry, served, release: Arc::new(release), minimum_price };
     if let Some(reason) = chain.price_problem() {
         tracing::warn!(origin = node.origin(), "{reason}");
     }
     Ok(chain)
 }
-
-/// The compiled-in descriptors under the chain's namespace word, after a comparison with those that the node serves: the signer signs
-/// the messages that were compiled. Those of the node are used only when the configuration says so.
-async fn discover_registry(
-    node: &NodeClient,
-    prefix: &str,
-    uses_live_descriptors: bool,
-) -> Result<ProtoRegistry, DiscoveryError> {
-    let served = node.query_bytes("/cosmos.reflection.v1.ReflectionService/FileDescriptors", &[], 0).await;
-    let live = served
-        .map_err(|error| error.to_string())
-        .and_then(|bytes| ProtoRegistry::from_live(&bytes).map_err(|error| error.to_string()));
-    let live = match live {
-        Ok(live) => live,
-        Err(reason) => {
-            tracing::warn!(
-                reason,
-                "the node's descriptors are unusable, and are not compared with the compiled-in ones"
-            );
-            let word = Namespace::new(prefix).map_err(|error| ProtoRegistryError::Descriptors(error.to_string()))?;
-            return Ok(ProtoRegistry::compiled(&word)?);
-        }
-    };
-    let compiled = ProtoRegistry::compiled(live.namespace())?;
-    let DescriptorComparison { differences, unknown } = live.compare_with_compiled(&compiled);
-    if !differences.is_empty() {
-        return Err(DiscoveryError::DescriptorMismatch { origin: node.origin().to_owned(), differences });
-    }
-    if !unknown.is_empty() {
-        let fields = unknown.join(", ");
-        tracing::info!(
-            fields,
-            used = uses_live_descriptors,
-            "the chain has messages or fields that this release does not know"
-        );
-    }
-    Ok(if uses_live_descriptors { live } else { compiled })
-}
-
-/// Differences in one line; a message names only the first ones.
-fn describe_differences(differences: &[DescriptorDifference]) -> String {
-    let mut named: Vec<String> = differences.iter().take(MAX_NAMED_DIFFERENCES).map(ToString::to_string).collect();
-    if differences.len() > MAX_NAMED_DIFFERENCES {
-        named.push(format!("and {} more", differences.len() - MAX_NAMED_DIFFERENCES));
-    }
-    named.join("; ")
-}
-
-const MAX_NAMED_DIFFERENCES: usize = 5;

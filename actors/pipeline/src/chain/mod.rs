@@ -6,5 +6,6 @@ pub mod discovery;
 pub mod fee_allowance;
 mod gas_price;
 pub mod head;
+pub mod node_release;
 pub mod params;
 pub mod simulation;

@@ -1,10 +1,7 @@
 //! Parameters of the chain, read from the node.
 
-use svc_net::upstream::{NodeClient, NodeClientError};
-use svc_wire::proto::cosmos::{
-    auth::v1beta1::{Bech32PrefixRequest, Bech32PrefixResponse},
-    staking::v1beta1::{QueryParamsRequest, QueryParamsResponse},
-};
+use svc_net::upstream::{NodeClient, NodeClientError, query_address_prefix};
+use svc_wire::proto::cosmos::staking::v1beta1::{QueryParamsRequest, QueryParamsResponse};
 
 use crate::write::fee::FeePolicy;
 
@@ -31,13 +28,6 @@ impl ChainParams {
             fees,
         })
     }
-}
-
-/// Bech32 prefix of the chain's accounts.
-pub async fn query_address_prefix(node: &NodeClient) -> Result<String, NodeClientError> {
-    let path = "/cosmos.auth.v1beta1.Query/Bech32Prefix";
-    let reply = node.query::<_, Bech32PrefixResponse>(path, &Bech32PrefixRequest {}, 0).await?;
-    Ok(reply.bech32_prefix)
 }
 
 /// Bond denom of the chain; empty when the chain has none.

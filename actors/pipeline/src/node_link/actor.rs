@@ -48,7 +48,11 @@ impl ActorBehaviour for NodeLink {
             async move { mailbox.send_with_backpressure(Msg::Link(event)).await }
         });
         context.send_after(STATUS_INTERVAL, Msg::CheckStatus);
-        Ok(State { args: Arc::clone(args), core: NodeLinkCore::default(), link, is_quiet: false })
+        let state = State { args: Arc::clone(args), core: NodeLinkCore::default(), link, is_quiet: false };
+        if !args.release.is_current(&args.node) {
+            state.verify_release(context);
+        }
+        Ok(state)
     }
 
     async fn handle(context: &ActorContext<Msg>, message: Msg, state: &mut State) -> Result<(), ActorFailure> {
@@ -66,7 +70,9 @@ impl ActorBehaviour for NodeLink {
             Msg::Link(LinkEvent::Down { .. }) => {
                 state.core.on_disconnected();
                 state.args.clock.with(|clock| clock.is_connected = false);
-                // Another node may accept the next connection.
+                // Another node may accept the next connection, or another release of this one.
+                state.args.release.doubt();
+                state.verify_release(context);
                 state.select_node(context);
             }
             Msg::StatusRead(head) => state.compare_status(context, head),
@@ -111,6 +117,9 @@ impl State {
         if check.compares_nodes {
             self.select_node(context);
         }
+        if check.compares_nodes || !self.args.release.is_current(&self.args.node) {
+            self.verify_release(context);
+        }
         // A block that other nodes deny must not pin the chain.
         if check.pins_block && self.args.node.dispute().is_none() {
             let plausible_height = self.args.clock.with(|clock| clock.plausible_height(Instant::now()));
@@ -135,6 +144,11 @@ impl State {
             });
         }
         context.send_after(STATUS_INTERVAL, Msg::CheckStatus);
+    }
+
+    fn verify_release(&self, context: &ActorContext<Msg>) {
+        let (node, release) = (self.args.node.clone(), self.args.release.clone());
+        context.spawn(async move { release.verify(&node).await });
     }
 
     fn select_node(&self, context: &ActorContext<Msg>) {

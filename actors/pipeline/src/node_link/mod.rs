@@ -19,7 +19,10 @@ use svc_net::{upstream::NodeClient, websocket::LinkEvent};
 pub use actor::NodeLink;
 
 use crate::{
-    chain::block_clock::{BlockClock, BlockHead},
+    chain::{
+        block_clock::{BlockClock, BlockHead},
+        node_release::ReleaseWatch,
+    },
     confirmer::ConfirmerHandle,
     journal::JournalHandle,
     signer::SignerHandle,
@@ -49,6 +52,8 @@ impl ActorMessage for Msg {
 pub struct Args {
     /// The node, or one of several.
     pub node: NodeClient,
+    /// Its release, which the link keeps current.
+    pub release: ReleaseWatch,
     /// Address of the signing account.
     pub address: String,
     /// Height and pace of the chain.

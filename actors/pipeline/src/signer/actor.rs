@@ -118,9 +118,9 @@ impl ActorBehaviour for Signer {
             Msg::BroadcastFinished { id, hash, answer } => {
                 table.with(|table| state.core.on_broadcast(id, &hash, answer, table))
             }
-            Msg::JournalFailed { id, hash, reason } => {
+            Msg::NotSent { id, hash, failure } => {
                 state.retract(&hash);
-                table.with(|table| state.core.on_send_failure(id, SubmitError::Journal(reason), table))
+                table.with(|table| state.core.on_send_failure(id, failure, table))
             }
             Msg::RebroadcastFinished { hash, answer } => {
                 table.with(|table| state.core.on_rebroadcast(hash.as_deref(), answer, table))

@@ -34,6 +34,7 @@ use crate::{
     chain::{
         account::{AccountIdentity, AccountState},
         block_clock::BlockClock,
+        node_release::ReleaseWatch,
         params::ChainParams,
         simulation::SimulationError,
     },
@@ -109,14 +110,14 @@ pub enum Msg {
         /// The answer.
         answer: Result<BroadcastOutcome, NodeClientError>,
     },
-    /// The journal could not record a transaction, which therefore was not sent.
-    JournalFailed {
+    /// A transaction was signed and not sent.
+    NotSent {
         /// The submission.
         id: SubmissionId,
         /// Upper-case hex.
         hash: String,
-        /// Error of the journal.
-        reason: String,
+        /// The reason: the journal could not record it, or the node's release does not take it.
+        failure: SubmitError,
     },
     /// The node answered a repeated broadcast, or did not.
     RebroadcastFinished {
@@ -140,7 +141,7 @@ impl ActorMessage for Msg {
             Self::AccountRead { .. } => "learned",
             Self::SimulationFinished { .. } => "simulated",
             Self::BroadcastFinished { .. } => "sent",
-            Self::JournalFailed { .. } => "not_written",
+            Self::NotSent { .. } => "not_written",
             Self::RebroadcastFinished { .. } => "resent",
         }
     }
@@ -156,6 +157,8 @@ pub struct Args {
     pub chain: ChainParams,
     /// The node, or one of several.
     pub node: NodeClient,
+    /// Its release, with the messages of this program that it takes.
+    pub release: ReleaseWatch,
     /// Transactions in flight.
     pub table: RetainedState<InFlightTable>,
     /// Height and pace of the chain.

@@ -24,7 +24,7 @@ use crate::{
     chain::{
         account::query_account,
         head::select_node,
-        simulation::{query_check_sequence, simulate_gas},
+        simulation::{SimulationError, query_check_sequence, simulate_gas},
     },
     journal::error::JournalError,
     write::{daily_fees::UtcDay, error::SubmitError, in_flight::InFlightTx, submission::SubmissionId},
@@ -39,9 +39,12 @@ impl State {
             SignerEffect::ReadAccount => self.read_account(context),
             SignerEffect::Simulate { id, sequence, with_granter } => self.simulate(context, id, sequence, with_granter),
             SignerEffect::SignAndBroadcast { id, sequence, offer } => {
-                if self.sign_and_broadcast(context, id, sequence, &offer).is_none() {
+                let signed = match self.not_taken(id) {
+                    Some(refusal) => Err(refusal),
+                    None => self.sign_and_broadcast(context, id, sequence, &offer).ok_or(SubmitError::SigningFailed),
+                };
+                if let Err(failure) = signed {
                     let table = self.args.table.clone();
-                    let failure = SubmitError::SigningFailed;
                     for effect in table.with(|table| self.core.on_send_failure(id, failure, table)) {
                         self.perform(context, effect);
                     }
@@ -72,6 +75,12 @@ impl State {
                 }
             }
         }
+    }
+
+    /// The refusal of a message that the node's release does not take as this program means it.
+    fn not_taken(&self, id: SubmissionId) -> Option<SubmitError> {
+        let msg_type = self.jobs.get(&id)?.request.intent.encoded.msg_type();
+        SubmitError::not_taken(&self.args.release.get(), msg_type)
     }
 
     /// Removes a transaction that was never sent.
@@ -126,9 +135,14 @@ impl State {
         let unsigned = self.unsigned_tx(job, sequence, with_granter, None);
         let tx_bytes = unsigned.simulation_bytes(&self.args.identity.public_key);
         let (node, mailbox) = (self.args.node.clone(), context.mailbox());
+        let (release, patience) = (self.args.release.clone(), self.args.tx_timeout);
         let span = trace::stage_span(WriteStage::Simulate, &job.request.span);
         let simulate = async move {
-            let answer = simulate_gas(&node, tx_bytes).await;
+            // Behind a new connection the same bytes may mean something else.
+            let answer = match tokio::time::timeout(patience, release.await_current(&node)).await {
+                Ok(()) => simulate_gas(&node, tx_bytes).await,
+                Err(_) => Err(SimulationError::NoAnswer(node.unsent_error("it does not state its release"))),
+            };
             mailbox.send(Msg::SimulationFinished { id, answer });
         };
         context.spawn(simulate.instrument(span));
@@ -167,8 +181,18 @@ impl State {
         trace::record_tx(&span, &signed.hash);
         let (node, journal, mailbox) = (args.node.clone(), args.journal.clone(), context.mailbox());
         let table = args.table.clone();
+        let (release, patience) = (args.release.clone(), args.tx_timeout);
         let broadcast = async move {
             let SignedTx { hash, bytes } = signed;
+            // The node may have been replaced since the simulation.
+            let withheld = match tokio::time::timeout(patience, release.await_current(&node)).await {
+                Ok(()) => SubmitError::not_taken(&release.get(), &msg_type),
+                Err(_) => Some(SubmitError::Node(node.unsent_error("it does not state its release"))),
+            };
+            if let Some(failure) = withheld {
+                mailbox.send(Msg::NotSent { id, hash, failure });
+                return;
+            }
             match journal.record_signed(tx).await {
                 Ok(()) => {}
                 // The next process may send it. It counts as sent, and is sent again once the journal has it.
@@ -178,7 +202,7 @@ impl State {
                     return;
                 }
                 Err(error) => {
-                    mailbox.send(Msg::JournalFailed { id, hash, reason: error.to_string() });
+                    mailbox.send(Msg::NotSent { id, hash, failure: SubmitError::Journal(error.to_string()) });
                     return;
                 }
             }

@@ -5,6 +5,7 @@ use svc_net::upstream::NodeClientError;
 use svc_wire::chain_error::ChainError;
 
 use super::{fee::CeilingExceeded, outcome::TxRefusal, submission::SubmittedTx};
+use crate::chain::node_release::NodeRelease;
 
 /// The reason why the signer signed nothing more for a submission.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -63,9 +64,25 @@ pub enum SubmitError {
         /// Capacity of the queue.
         limit: usize,
     },
+    /// The node's release has no such message, or reads its bytes otherwise. Nothing was signed.
+    #[error("the node does not take {msg_type} as this release means it: {reason}")]
+    NotTaken {
+        /// Type URL.
+        msg_type: String,
+        /// The fields that differ, in words.
+        reason: String,
+    },
     /// The key failed.
     #[error("signing failed")]
     SigningFailed,
+}
+
+impl SubmitError {
+    /// The refusal of a message that a release does not take.
+    pub(crate) fn not_taken(release: &NodeRelease, msg_type: &str) -> Option<Self> {
+        let reason = release.problem_of(msg_type)?;
+        Some(Self::NotTaken { msg_type: msg_type.to_owned(), reason })
+    }
 }
 
 /// The reason why a write ended without an outcome in a block.

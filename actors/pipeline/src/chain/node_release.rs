@@ -1,0 +1,252 @@
+//! The release of a node: its generation, and the messages of this program that it takes. A node is upgraded in place, and another one may
+//! be chosen, so that it is known of one node for the time of one connection only.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use svc_net::upstream::{NodeClient, NodeDescriptors, NodeDescriptorsError, read_node_descriptors};
+use svc_wire::proto_registry::{
+    DescriptorComparison, DescriptorDifference, MessageProblem, NodeGeneration, ProtoRegistry, describe_differences,
+};
+use tokio::{
+    sync::{Mutex, watch},
+    time::{Instant, sleep},
+};
+
+use super::discovery::RegistryChain;
+
+/// The release of a node.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NodeRelease {
+    /// Its generation; `None` where neither descriptors nor answers show it.
+    pub generation: Option<NodeGeneration>,
+    /// The generation in words, with the way in which it was found.
+    pub description: String,
+    /// Version of the application, as the node states it. Another one may have other messages.
+    pub version: Option<String>,
+    /// Whether its descriptors were compared with the compiled-in ones.
+    pub is_compared: bool,
+    /// Differences in the parts that every signature covers: nothing can be signed for it.
+    pub envelope: Vec<DescriptorDifference>,
+    /// The messages that cannot be sent to it, as `module.v1.Message`.
+    problems: BTreeMap<String, MessageProblem>,
+}
+
+impl NodeRelease {
+    /// The reason for which a message cannot be sent to the node.
+    pub fn problem_of(&self, type_url: &str) -> Option<String> {
+        if !self.envelope.is_empty() {
+            return Some(describe_differences(&self.envelope));
+        }
+        let (_, local) = type_url.trim_start_matches('/').split_once('.')?;
+        self.problems.get(local).map(ToString::to_string)
+    }
+
+    /// Whether the node's release has no such message.
+    pub fn lacks(&self, type_url: &str) -> bool {
+        let local = type_url.trim_start_matches('/').split_once('.').map(|(_, local)| local);
+        local.and_then(|local| self.problems.get(local)) == Some(&MessageProblem::Absent)
+    }
+
+    /// Whether the rules of VS operators' records before the third generation hold: each record has a cap and an end of its own. They do
+    /// where nothing else is known.
+    pub fn has_own_record_limits(&self) -> bool {
+        self.generation.is_none_or(NodeGeneration::has_own_record_limits)
+    }
+}
+
+/// The release of a node, and its messages as it describes them.
+pub(super) struct FoundRelease {
+    pub served: Arc<ProtoRegistry>,
+    pub release: NodeRelease,
+}
+
+/// Attempts to read version and descriptors of one release: behind one address may be several nodes.
+const MAX_READS: usize = 3;
+
+/// Compares the messages that are signed with those of the node; `None` compares the compiled-in ones.
+pub(super) async fn find_release(
+    node: &NodeClient,
+    signed: Option<&ProtoRegistry>,
+) -> Result<FoundRelease, NodeDescriptorsError> {
+    let node = node.pinned();
+    let mut version = node.application_version().await?;
+    let mut found = read_node_descriptors(&node).await?;
+    for _ in 1..MAX_READS {
+        let again = node.application_version().await?;
+        if again == version {
+            break;
+        }
+        (version, found) = (again, read_node_descriptors(&node).await?);
+    }
+    let description = found.describe_generation();
+    let NodeDescriptors { registry: served, unusable, generation } = found;
+    let served = Arc::new(served);
+    let mut release = NodeRelease { generation, description, version, ..NodeRelease::default() };
+    if unusable.is_some() {
+        return Ok(FoundRelease { served, release });
+    }
+    let compiled;
+    let signed = match signed {
+        Some(signed) => signed,
+        None => {
+            compiled = ProtoRegistry::compiled(served.namespace())?;
+            &compiled
+        }
+    };
+    let DescriptorComparison { envelope, messages, reads, unknown } = served.compare_with_compiled(signed);
+    if !messages.is_empty() || !reads.is_empty() || !unknown.is_empty() {
+        let not_taken = messages.iter().map(|(message, problem)| format!("{message}: {problem}"));
+        let not_taken = not_taken.collect::<Vec<_>>().join("; ");
+        let read_otherwise = reads.iter().map(|one| one.path.as_str()).collect::<Vec<_>>().join(", ");
+        let unknown = unknown.join(", ");
+        tracing::info!(not_taken, read_otherwise, unknown, "the node is of {}", release.description);
+    }
+    (release.is_compared, release.envelope, release.problems) = (true, envelope, messages);
+    Ok(FoundRelease { served, release })
+}
+
+/// Reads in a row without usable descriptors, of a node that had some, after which messages are signed uncompared.
+const MAX_UNUSABLE: u32 = 5;
+/// Pause between two attempts to find the release.
+const RETRY_PAUSE: Duration = Duration::from_millis(250);
+/// Time after which a release is read again that shows no change by itself: its node states no version, or its descriptors could not be used.
+const UNSURE_TIME: Duration = Duration::from_secs(60);
+
+/// The release of the node in use. Clones share it. The node link keeps it current.
+#[derive(Debug, Clone)]
+pub struct ReleaseWatch {
+    watched: watch::Sender<WatchedRelease>,
+    /// Held by the one verification that runs.
+    verifying: Arc<Mutex<()>>,
+}
+
+#[derive(Debug, Clone)]
+struct WatchedRelease {
+    release: Arc<NodeRelease>,
+    /// The messages as the node describes them, once they are read.
+    served: Option<Arc<ProtoRegistry>>,
+    /// The messages that are signed; `None` for the compiled-in ones.
+    signed: Option<Arc<ProtoRegistry>>,
+    /// Origin of the node whose release it is, while nothing has happened to its connection since; `None` in doubt.
+    origin: Option<String>,
+    /// Grows with each doubt: a verification that began before says nothing about the connection behind it.
+    doubts: u64,
+    /// Reads in a row without usable descriptors.
+    unusable: u32,
+    read_at: Instant,
+}
+
+impl ReleaseWatch {
+    /// Begins with the release of the discovery, which was that of the node at `origin`.
+    pub fn new(chain: &RegistryChain, origin: &str) -> Self {
+        Self::with(WatchedRelease {
+            release: Arc::clone(&chain.release),
+            served: Some(Arc::clone(&chain.served)),
+            signed: Some(Arc::clone(&chain.registry)),
+            origin: Some(origin.to_owned()),
+            doubts: 0,
+            unusable: 0,
+            read_at: Instant::now(),
+        })
+    }
+
+    fn with(watched: WatchedRelease) -> Self {
+        Self { watched: watch::Sender::new(watched), verifying: Arc::default() }
+    }
+
+    /// The release, as it was last read.
+    pub fn get(&self) -> Arc<NodeRelease> {
+        Arc::clone(&self.watched.borrow().release)
+    }
+
+    /// The messages as the node describes them, as they were last read.
+    pub(crate) fn served(&self) -> Option<Arc<ProtoRegistry>> {
+        self.watched.borrow().served.clone()
+    }
+
+    /// Whether it is the release of the node in use.
+    pub(crate) fn is_current(&self, node: &NodeClient) -> bool {
+        self.watched.borrow().origin.as_deref() == Some(node.origin())
+    }
+
+    /// The connection to the node has ended: another release may run behind the next one.
+    pub(crate) fn doubt(&self) {
+        self.watched.send_modify(|watched| {
+            watched.origin = None;
+            watched.doubts += 1;
+        });
+    }
+
+    /// Waits until the release is that of the node in use.
+    pub(crate) async fn await_current(&self, node: &NodeClient) {
+        while !self.is_current(node) {
+            self.verify(node).await;
+            if !self.is_current(node) {
+                sleep(RETRY_PAUSE).await;
+            }
+        }
+    }
+
+    /// Asks the node for its version, and compares its messages again where that is another one. Without an answer the doubt stays. One
+    /// verification runs at a time.
+    pub(crate) async fn verify(&self, node: &NodeClient) {
+        let _running = self.verifying.lock().await;
+        let (node, known) = (node.pinned(), self.watched.borrow().clone());
+        let (origin, is_doubted) = (node.origin().to_owned(), !self.is_current(&node));
+        let Ok(version) = node.application_version().await else { return };
+        let is_unsure = version.is_none() || !known.release.is_compared;
+        let is_due = is_doubted || known.unusable > 0 || known.read_at.elapsed() >= UNSURE_TIME;
+        let is_same = version == known.release.version && !(is_unsure && is_due);
+        if is_same {
+            self.settle(&known, origin, None);
+            return;
+        }
+        if version != known.release.version {
+            // Nothing is signed until the comparison has ended.
+            self.watched.send_modify(|watched| watched.origin = None);
+        }
+        match find_release(&node, known.signed.as_deref()).await {
+            Ok(found) => self.settle(&known, origin, Some(found)),
+            Err(error) => tracing::warn!(%error, "the messages of the node cannot be compared yet"),
+        }
+    }
+
+    /// Takes the result of a verification that began with `known`.
+    fn settle(&self, known: &WatchedRelease, origin: String, found: Option<FoundRelease>) {
+        self.watched.send_modify(|watched| {
+            let is_lost = found.as_ref().is_some_and(|found| !found.release.is_compared && known.release.is_compared);
+            // One bad answer does not end the comparison for good.
+            if is_lost && watched.unusable + 1 < MAX_UNUSABLE {
+                watched.unusable += 1;
+                return;
+            }
+            watched.unusable = 0;
+            if let Some(FoundRelease { release, served }) = found {
+                if release != *known.release {
+                    let (from, to) = (known.release.version.as_deref(), release.version.as_deref());
+                    tracing::warn!(from, to, "the node runs another release, of {}", release.description);
+                }
+                (watched.release, watched.served) = (Arc::new(release), Some(served));
+                watched.read_at = Instant::now();
+            }
+            if watched.doubts == known.doubts {
+                watched.origin = Some(origin);
+            }
+        });
+    }
+}
+
+impl Default for ReleaseWatch {
+    /// Nothing is known; the node link asks at its first connection.
+    fn default() -> Self {
+        Self::with(WatchedRelease {
+            release: Arc::default(),
+            served: None,
+            signed: None,
+            origin: None,
+            doubts: 0,
+            unusable: 0,
+            read_at: Instant::now(),
+        })
+    }
+}
