@@ -13,7 +13,7 @@ use svc_ledger::{
 use svc_wire::{
     account_key::AccountKey,
     proto::{cosmos::base::v1beta1::Coin, svc::pp::v1::Participant},
-    proto_registry::{Namespace, ProtoRegistry},
+    proto_registry::{Namespace, NodeGeneration, ProtoRegistry},
     tx::{SigningContext, UnsignedTx},
 };
 use tokio::time::Instant;
@@ -43,6 +43,7 @@ impl BenchLedger {
             denom: "usvc".into(),
             min_gas_price_micros: 0,
             blocks_per_year: BLOCKS_PER_YEAR,
+            generation: NodeGeneration::N0,
             registry: ProtoRegistry::compiled(&Namespace::compiled()).expect("loads"),
         };
         let account = GenesisAccount { address: address.clone(), coins: vec![("usvc".into(), 1 << 60)], bonded: 0 };

@@ -40,7 +40,11 @@ impl TrustBench {
         let config = DevnetConfig { block_time: None, scenario: "marketplace".into(), ..DevnetConfig::default() };
         let devnet = Devnet::launch(config).await.expect("a devnet");
         let patience = Some(Duration::from_secs(60));
-        let trust = TrustConfig { hosts: HostPolicy::AllowPrivate, wait_limit: patience, ..TrustConfig::default() };
+        let trust = TrustConfig {
+            hosts: HostPolicy::AllowPrivate,
+            essential_schemas: svc::network::essential_schemas(&devnet),
+            wait_limit: patience,
+        };
         let config = IndexerConfig { trust, ..IndexerConfig::new(devnet.node.origin(), "sqlite::memory:") };
         let indexer = Indexer::launch(config).await.expect("an indexer");
         let listener = svc::listener::bind_listener(([127, 0, 0, 1], 0).into()).expect("a port");
@@ -155,8 +159,7 @@ impl TrustBench {
         let status = self.get("/v4/indexer/block-height").await;
         let rules = EvaluationRules {
             schema_prefix: format!("vpr:svc:{}:cs:", DevnetConfig::default().chain_id),
-            essential_schemas: svc_indexer::EssentialSchemas::default(),
-            allowed_ecosystems: BTreeSet::new(),
+            essential_schemas: svc::network::essential_schemas(&self.devnet),
             now: time(&status["timestamp"]).expect("a time"),
         };
         let mut known = Evidence::default();

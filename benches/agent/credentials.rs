@@ -185,7 +185,7 @@ pub(super) async fn measure_bare_writes(
         address: pipeline.identity().address.to_string(),
     };
     let wanted = WantedGrant::to_issue(schema_id, Some(issuer_participant));
-    let grant = read_grant(pipeline.node(), chain, &account, &wanted, &now).await.expect("an answer");
+    let grant = read_grant(pipeline.node(), (chain, &chain.release), &account, &wanted, &now).await.expect("an answer");
     let grant = grant.expect("a grant");
     let granter = grant.granter();
     assert!(granter.is_some(), "the corporation pays");

@@ -1,15 +1,12 @@
 //! Flows: credentials without an onboarding between two agents, from the opening message to the acknowledgement, beside bare sessions of the
 //! same account.
 
-use std::{
-    collections::BTreeSet,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use serde_json::json;
 use svc::network::{LocalAgentConfig, LocalNetwork, LocalNetworkConfig};
-use svc_agent::{Agent, FlowRequest, FlowSettings, FlowStateChange, PeerSettings, ValidationTerms};
+use svc_agent::{Agent, FlowRequest, FlowSettings, FlowStateChange, PeerSettings, PublishedSchemas, ValidationTerms};
 use svc_devnet::DevnetConfig;
 use svc_didcomm::flow::FlowState;
 use tempfile::TempDir;
@@ -50,7 +47,7 @@ impl FlowBench {
             // Credentials are kept and not presented, as usual for those of many schemas. No schema has this id.
             flows: FlowSettings {
                 per_peer: 1_000_000,
-                published_schemas: BTreeSet::from([u64::MAX]),
+                published_schemas: PublishedSchemas::These([u64::MAX].into()),
                 ..FlowSettings::default()
             },
             peers: PeerSettings { rate_per_peer: 10_000, outbox_per_peer: 100_000, ..PeerSettings::default() },

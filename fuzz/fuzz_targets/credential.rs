@@ -16,7 +16,6 @@ const DID: &str = "did:web:a.example";
 static RULES: LazyLock<EvaluationRules> = LazyLock::new(|| EvaluationRules {
     schema_prefix: "vpr:svc:net:cs:".into(),
     essential_schemas: EssentialSchemas::default(),
-    allowed_ecosystems: [].into(),
     now: 1_800_000_000_000_000_000,
 });
 

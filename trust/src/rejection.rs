@@ -88,7 +88,7 @@ codes! {
     // The decision.
     NoServiceCredential "no_service_credential" "the DID has no valid service credential",
     NoOperatorCredential "no_operator_credential" "the service issued its own service credential, and has no valid organisation or persona credential",
-    EcosystemNotAllowed "ecosystem_not_allowed" "the essential schema belongs to an ecosystem that the configuration does not allow",
+    EcosystemNotAllowed "ecosystem_not_allowed" "the schema is like an essential one, and the configuration does not rely on its ecosystem: the credential is not essential",
     ParentNotTrusted "parent_not_trusted" "the service that issued the service credential is not trusted",
     TrustCycle "cycle" "the services vouch for each other in a cycle",
     TrustChainTooLong "too_deep" "the chain of services is too long",

@@ -79,7 +79,7 @@ pub struct TrustVerdict {
     /// Earliest end of the credentials that the verdict rests on and of the participants of their holders, nanoseconds since
     /// the epoch.
     pub expires_at: Option<i128>,
-    /// Every rejection. A trusted DID can have rejected credentials.
+    /// Every rejection, and the reasons for which accepted credentials are not essential. A trusted DID can have rejected credentials.
     pub reasons: Vec<RejectionReason>,
     /// Accepted credentials.
     pub credentials: Vec<AcceptedCredential>,
@@ -89,6 +89,9 @@ pub struct TrustVerdict {
     pub services: Vec<Value>,
     /// DIDs of the chain of services that vouch for it, the nearest first.
     pub parents: Vec<String>,
+    /// The credential of the operator that the verdict rests on. With [`TrustPattern::Parent`] another service presents it.
+    #[serde(default)]
+    pub operator: Option<Box<AcceptedCredential>>,
     /// DIDs of all services that the evaluation asked, trusted or not.
     pub consulted: BTreeSet<String>,
     /// Requests that the verdict depends on.
@@ -107,6 +110,7 @@ impl TrustVerdict {
             presentations: Vec::new(),
             services: Vec::new(),
             parents: Vec::new(),
+            operator: None,
             consulted: BTreeSet::new(),
             inputs: used.into_iter().chain(own).collect::<BTreeSet<_>>().into_iter().collect(),
         }

@@ -215,7 +215,9 @@ impl FlowArrival<'_> {
                 | FlowState::ValidatedPendingClaims
         );
         if !is_repeated && is_undecided {
-            (record.claims, record.proofs) = (request.claims.clone(), request.proofs.clone());
+            // A renewal of a peer may name no claims: those of the round before stand as its proposal.
+            record.claims = request.claims.clone().or_else(|| record.claims.take());
+            record.proofs.clone_from(&request.proofs);
         }
         if !is_repeated && is_onboarding && !is_undecided {
             let (claims, proofs) = (request.claims.clone(), request.proofs.clone());

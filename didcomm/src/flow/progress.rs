@@ -58,7 +58,8 @@ impl Progress {
         let Some(early) = self.record.early_request.take() else { return };
         let begun = self.record.round.changed_at.map_or(0, |nanos| nanos / 1_000_000);
         if i128::from(early.at + CLOCK_TOLERANCE) >= begun && self.accept_request(now) {
-            (self.record.claims, self.record.proofs) = (early.claims, early.proofs);
+            self.record.claims = early.claims.or_else(|| self.record.claims.take());
+            self.record.proofs = early.proofs;
         }
     }
 

@@ -107,7 +107,6 @@ impl PresentationVerifier {
         let rules = EvaluationRules {
             schema_prefix: self.rules.schema_prefix.clone(),
             essential_schemas: EssentialSchemas::default(),
-            allowed_ecosystems: BTreeSet::new(),
             now: svc_wire::timestamp::unix_nanos(&wall_clock::now()),
         };
         let mut evidence = Evidence::default();

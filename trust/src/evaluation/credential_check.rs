@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{TrustEvaluation, authorization};
 use crate::{
-    RegistrySchema, RejectionCode, RejectionReason,
+    EssentialCredential, RegistrySchema, RejectionCode, RejectionReason,
     did_document::{ProofPurpose, has_type},
     digest::{DigestAlgorithm, digest_jcs, matches_sri},
     documents::{
@@ -18,13 +18,14 @@ use crate::{
 };
 
 impl TrustEvaluation<'_> {
-    /// Checks a credential that a presentation of the DID contains.
+    /// Checks a credential that a presentation of the DID contains. Beside an accepted one is the reason for which it is not essential
+    /// although its schema is like one that is.
     pub(super) fn check_credential(
         &self,
         did: &str,
         id: &str,
         body: &Value,
-    ) -> Result<AcceptedCredential, MissingEvidence> {
+    ) -> Result<(AcceptedCredential, Option<RejectionReason>), MissingEvidence> {
         let credential = VerifiableCredential::parse(body)?;
         let (schema_url, schema_integrity) = credential.schema_reference()?;
         let statuses = status_entries(body)?;
@@ -48,11 +49,7 @@ impl TrustEvaluation<'_> {
             self.check_status(entry, list?, credential.issuer, issuer_document)?;
         }
         let schema = self.resolve_schema(schema_url, schema_integrity, schema_credential?)?;
-        let known = self.rules.essential_schemas.find(&schema.json_schema);
-        let essential = known.map(|(essential, version)| (essential, version.to_owned()));
-        if essential.is_some() && !self.allows_ecosystem(&schema.ecosystem_did) {
-            return Err(RejectionReason::new(RejectionCode::EcosystemNotAllowed, &schema.ecosystem_did).into());
-        }
+        let (essential, not_essential) = self.find_essential(schema);
         let text = body.to_string();
         self.view.verify_once(&[b"schema", schema.json_schema.as_bytes(), text.as_bytes()], || {
             schema_validation::validate_credential(&schema.json_schema, body, text.len())
@@ -65,15 +62,15 @@ impl TrustEvaluation<'_> {
         })?;
         let digest = digest_jcs(body, algorithm)
             .ok_or_else(|| RejectionReason::new(RejectionCode::CredentialInvalid, "it has no canonical form"))?;
-        // The chain stores digests as integrity texts; verdicts contain them without the name of the algorithm.
+        // The chain stores digests as integrity texts, agents of the first generation store them without the name of the algorithm, as
+        // verdicts have them. The first of both anchors is the issuance.
         let anchor = format!("{}-{digest}", algorithm.as_str());
-        let issued_at = self
-            .view
-            .digest(&anchor)?
-            .ok_or_else(|| RejectionReason::new(RejectionCode::DigestNotAnchored, &anchor))?;
+        let [first, second] = [&anchor, &digest].map(|form| self.view.digest(form));
+        let issued_at = first?.into_iter().chain(second?).min();
+        let issued_at = issued_at.ok_or_else(|| RejectionReason::new(RejectionCode::DigestNotAnchored, &anchor))?;
         let issuer = authorization::authorize_issuer(issuers?, schema.id, issued_at)?;
         let holder = authorization::authorize_holder(holders?, schema, credential.issuer == did)?;
-        Ok(AcceptedCredential {
+        let accepted = AcceptedCredential {
             id: id.to_owned(),
             essential,
             schema_id: schema.id,
@@ -87,11 +84,24 @@ impl TrustEvaluation<'_> {
             valid_until: credential.valid_until,
             anchored_until: holder.and_then(|holder| holder.effective_until),
             subject: credential.subject.clone(),
-        })
+        };
+        Ok((accepted, not_essential))
     }
 
-    fn allows_ecosystem(&self, ecosystem: &str) -> bool {
-        self.rules.allowed_ecosystems.is_empty() || self.rules.allowed_ecosystems.contains(ecosystem)
+    /// Kind and version of an essential schema; or the reason for which a schema with the content of one is none.
+    fn find_essential(
+        &self,
+        schema: &RegistrySchema,
+    ) -> (Option<(EssentialCredential, String)>, Option<RejectionReason>) {
+        let known = &self.rules.essential_schemas;
+        let Some((essential, version)) = known.content(&schema.json_schema) else { return (None, None) };
+        if known.relies_on(&schema.ecosystem_did) {
+            return (Some((essential, version.to_owned())), None);
+        }
+        let (did, kind, id) = (&schema.ecosystem_did, essential.as_str(), schema.id);
+        let relied_on = if known.is_empty() { ", and no ecosystem is relied on" } else { "" };
+        let detail = format!("{did}: its schema {id} has the content of {kind}{relied_on}");
+        (None, Some(RejectionReason::new(RejectionCode::EcosystemNotAllowed, detail)))
     }
 
     /// Checks that a status list of the issuer does not reject the credential with this entry.

@@ -29,8 +29,6 @@ pub struct EvaluationRules {
     pub schema_prefix: String,
     /// The essential schemas.
     pub essential_schemas: EssentialSchemas,
-    /// DIDs of the ecosystems whose essential schemas count. Empty: those of every ecosystem.
-    pub allowed_ecosystems: BTreeSet<String>,
     /// Time of the evaluated block, nanoseconds since the epoch.
     pub now: i128,
 }
@@ -81,7 +79,9 @@ pub fn evaluate_credential(
     let checked = TrustEvaluation::new(&view, rules).check_credential(did, id, credential);
     view.finish()?;
     // Without missing evidence a failure is a rejection.
-    Ok(checked.map_err(|missing| missing.into_rejection().unwrap_or_else(|| RejectionCode::EvaluationAbandoned.into())))
+    Ok(checked
+        .map(|(accepted, _)| accepted)
+        .map_err(|missing| missing.into_rejection().unwrap_or_else(|| RejectionCode::EvaluationAbandoned.into())))
 }
 
 /// One running evaluation.
@@ -100,6 +100,7 @@ struct TrustGrounds {
     pattern: TrustPattern,
     expires_at: Option<i128>,
     parents: Vec<String>,
+    operator: Option<Box<AcceptedCredential>>,
 }
 
 impl<'a> TrustEvaluation<'a> {
@@ -142,6 +143,7 @@ impl TrustEvaluation<'_> {
             presentations: Vec::new(),
             services: Vec::new(),
             parents: Vec::new(),
+            operator: None,
             consulted: BTreeSet::new(),
             inputs: Vec::new(),
         };
@@ -190,6 +192,7 @@ impl TrustEvaluation<'_> {
                         pattern: TrustPattern::SelfVouched,
                         expires_at: operator.expires_at(),
                         parents: Vec::new(),
+                        operator: Some(Box::new(operator.clone())),
                     })
                     .ok_or_else(|| vec![RejectionCode::NoOperatorCredential.into()])
             } else {
@@ -200,6 +203,7 @@ impl TrustEvaluation<'_> {
                     verdict.pattern = Some(grounds.pattern);
                     verdict.expires_at = service.expires_at().into_iter().chain(grounds.expires_at).min();
                     verdict.parents = grounds.parents;
+                    verdict.operator = grounds.operator;
                     return;
                 }
                 Err(reasons) => verdict.reasons.extend(reasons),
@@ -230,7 +234,12 @@ impl TrustEvaluation<'_> {
         let verdict = self.evaluate_service(parent, path);
         if verdict.is_trusted() {
             let parents = std::iter::once(parent.to_owned()).chain(verdict.parents).collect();
-            return Ok(TrustGrounds { pattern: TrustPattern::Parent, expires_at: verdict.expires_at, parents });
+            return Ok(TrustGrounds {
+                pattern: TrustPattern::Parent,
+                expires_at: verdict.expires_at,
+                parents,
+                operator: verdict.operator,
+            });
         }
         let inherited = verdict
             .reasons

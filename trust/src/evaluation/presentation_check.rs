@@ -69,7 +69,9 @@ impl TrustEvaluation<'_> {
                 .into()),
             };
             match outcome {
-                Ok(accepted) => {
+                Ok((accepted, not_essential)) => {
+                    let reason = not_essential.map(|reason| with_location(reason, linked, Some(id.clone())));
+                    check.reasons.extend(reason);
                     check.summary.credentials.push(id);
                     check.accepted.push(accepted);
                 }

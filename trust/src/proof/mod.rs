@@ -210,6 +210,11 @@ fn hash_rdf(value: &Value) -> Result<[u8; 32], RejectionReason> {
     Ok(Sha256::digest(text).into())
 }
 
+/// Whether every value of a document has a form as linked data. Only then can the suites that sign that form sign it.
+pub fn has_rdf_form(document: &Value) -> bool {
+    linked_data::canonical_rdf(document).is_ok()
+}
+
 /// A signing key with its verification method.
 pub struct ProofKey {
     /// DID URL of the verification method.

@@ -62,6 +62,14 @@ impl BlockFacts {
         }
     }
 
+    /// Records the parameters of every module to be read, for a cause that no transaction is.
+    pub fn record_params(&mut self, message: &str) {
+        let cause = ChangeCause { message: message.to_owned(), account: None };
+        for module in PARAMETER_MODULES {
+            self.record_entity(EntityRef::Params(module), &cause);
+        }
+    }
+
     pub(super) fn record_event_entities(&mut self, event: &AbciEvent, cause: &ChangeCause) {
         let id = |key: &str| parse_id(event, key);
         let text = |key: &str| event.get(key).map(strip_quotes).filter(|text| !text.is_empty()).map(str::to_owned);

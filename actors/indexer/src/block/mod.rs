@@ -245,9 +245,14 @@ impl BlockFacts {
         }
     }
 
-    /// Sorts the events by place and removes duplicates: clients distinguish events by place, type and entity.
+    /// Sorts the events by place and removes duplicates: clients distinguish events by place, type and entity. Of the events of one message
+    /// its own comes first, and the delegation events that it caused come behind it: a reader that knows events by their message keeps the
+    /// first one.
     pub fn order_events(&mut self) {
-        self.events.sort_by_key(|event| (event.position.tx_index, event.position.message_index));
+        self.events.sort_by_key(|event| {
+            let is_delegation = event.event_type.subject == EventSubject::Delegation;
+            (event.position.tx_index, event.position.message_index, is_delegation)
+        });
         let mut seen = std::collections::HashSet::new();
         self.events.retain(|event| {
             let at = &event.position;

@@ -3,7 +3,7 @@
 use svc_kit::supervision::SupervisorError;
 use svc_net::{
     fetch::HttpClientError,
-    upstream::{FailoverError, NodeClientError, UpstreamError},
+    upstream::{FailoverError, NodeClientError, NodeDescriptorsError, UpstreamError},
 };
 use svc_wire::proto_registry::ProtoRegistryError;
 
@@ -13,6 +13,15 @@ use crate::{
     ingest::{IngestError, PrunedHeight},
     store::IndexStoreError,
 };
+
+impl From<NodeDescriptorsError> for IndexerError {
+    fn from(error: NodeDescriptorsError) -> Self {
+        match error {
+            NodeDescriptorsError::Node(error) => error.into(),
+            NodeDescriptorsError::Registry(error) => error.into(),
+        }
+    }
+}
 
 /// A failure of the start of an indexer.
 #[derive(Debug, thiserror::Error)]

@@ -8,7 +8,6 @@ use svc_kit::{
     supervision::{Supervisor, SupervisorSpec},
 };
 use svc_net::upstream::NodeClient;
-use svc_wire::proto_registry::ProtoRegistry;
 
 use super::{
     config::IndexerConfig,
@@ -18,7 +17,7 @@ use super::{
 };
 use crate::{
     block::KnownMessages,
-    follower::{self, FollowerHandle},
+    follower::{self, FollowerHandle, NodeMessages},
     hub::{BlockTopic, HubHandle, HubSettings, TrustTopic},
     ingest::NodeReader,
     read::{IndexReader, ReadSubject},
@@ -64,8 +63,8 @@ impl Indexer {
         node.select_current(None).await;
         let status = node.status().await?;
         node.bind_to_chain(&status.node_info.network);
-        let descriptors = node.query_bytes("/cosmos.reflection.v1.ReflectionService/FileDescriptors", &[], 0).await?;
-        let registry = Arc::new(ProtoRegistry::from_live(&descriptors)?);
+        let messages = NodeMessages::read(&node).await?;
+        let registry = messages.get();
         let denom = bond_denom(&node).await?;
         let store = IndexStore::open(&config.database, &status.node_info.network).await?;
         assert_same_chain(&node, &store, &status).await?;
@@ -96,7 +95,7 @@ impl Indexer {
         let follower_args = follower::Args {
             node,
             known_messages: KnownMessages::compiled(registry.namespace())?,
-            registry: Arc::clone(&registry),
+            messages,
             store: store.with_write_pool(),
             hub: hub.clone(),
             trust_evaluator: trust_evaluator.clone(),

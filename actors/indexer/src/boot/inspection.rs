@@ -1,9 +1,8 @@
 //! Inspections of a node and a store, without an indexer.
 
 use serde::Serialize;
-use svc_net::upstream::NodeClient;
+use svc_net::upstream::{NodeClient, read_node_descriptors};
 use svc_store::{free_space, sqlite_file};
-use svc_wire::proto_registry::ProtoRegistry;
 
 use super::{
     config::IndexerConfig,
@@ -36,6 +35,8 @@ pub struct StartCheck {
     pub free_disk: Option<u64>,
     /// Words about everything that an index of these nodes would lack.
     pub missing: Vec<String>,
+    /// Settings that make verdicts useless, in words.
+    pub warnings: Vec<String>,
 }
 
 /// Asks the nodes for the heights that they still have.
@@ -64,7 +65,13 @@ pub async fn check_start(config: &IndexerConfig) -> Result<StartCheck, IndexerEr
         transaction_index: status.node_info.other.tx_index.clone(),
         free_disk: sqlite_file(&config.database).and_then(|file| free_space(&file)),
         missing,
+        warnings: trust_warnings(config),
     })
+}
+
+fn trust_warnings(config: &IndexerConfig) -> Vec<String> {
+    let warning = "SVC_ESSENTIAL_ECOSYSTEMS names no ecosystem: no schema is essential, and no DID trusted".to_owned();
+    Some(warning).filter(|_| config.trust.essential_schemas.is_empty()).into_iter().collect()
 }
 
 /// Compares every entity of a store with the node, at a height or at the newest of the store. An indexer may use the store meanwhile.
@@ -76,8 +83,7 @@ pub async fn verify_index(config: &IndexerConfig, height: Option<u64>) -> Result
     node.select_current(None).await;
     let status = node.status().await?;
     node.bind_to_chain(&status.node_info.network);
-    let descriptors = node.query_bytes("/cosmos.reflection.v1.ReflectionService/FileDescriptors", &[], 0).await?;
-    let registry = ProtoRegistry::from_live(&descriptors)?;
+    let registry = read_node_descriptors(&node).await?.registry;
     let store = IndexStore::open(&config.database, &status.node_info.network).await?;
     assert_same_chain(&node, &store, &status).await?;
     let heights = store.oldest_and_newest_block().await?;

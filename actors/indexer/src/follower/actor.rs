@@ -33,6 +33,9 @@ pub struct State {
     link: WebSocketLink,
     core: FollowerCore<Arc<FetchedBlock>>,
     is_retry_scheduled: bool,
+    /// Whether the connection has ended since the node was last asked for its version.
+    has_new_connection: bool,
+    polls: u32,
     /// The last new block, or the last moment without one to take in.
     moved_at: Instant,
 }
@@ -41,6 +44,8 @@ pub struct Follower;
 
 /// Interval of status polls. They find new heights while the WebSocket is silent or down.
 const STATUS_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Status polls between two questions for the version of the node's application.
+const POLLS_OF_A_VERSION: u32 = 10;
 /// Delay of a retry after a failure.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 /// The same for a height that no node has any more: only another configuration, or a node that comes back, can help.
@@ -69,6 +74,8 @@ impl ActorBehaviour for Follower {
             link,
             core: FollowerCore::new(checkpoint.height.max(args.start_height.saturating_sub(1))),
             is_retry_scheduled: false,
+            has_new_connection: false,
+            polls: 0,
             moved_at: Instant::now(),
         })
     }
@@ -84,7 +91,10 @@ impl ActorBehaviour for Follower {
                 Some(height) => state.core.tip_seen(height),
                 None => Vec::new(),
             },
-            Msg::Link { event: LinkEvent::Down { .. } } => Vec::new(),
+            Msg::Link { event: LinkEvent::Down { .. } } => {
+                state.has_new_connection = true;
+                Vec::new()
+            }
             Msg::TipSeen { height } => {
                 if height <= state.core.committed() {
                     state.moved_at = Instant::now();
@@ -163,6 +173,7 @@ impl State {
     fn publish(&mut self, blocks: Vec<BlockMessage>) {
         let (Some(newest), tip) = (blocks.last().map(|block| block.block), self.core.tip()) else { return };
         self.moved_at = Instant::now();
+        self.args.messages.blocks_written(newest);
         metrics::record_indexer_progress(newest, tip, Duration::ZERO);
         for block in &blocks {
             tracing::debug!(height = block.block, tip, events = block.events.len(), "block is indexed");
@@ -187,9 +198,15 @@ impl State {
         }
     }
 
-    fn poll_status(&self, context: &ActorContext<Msg>) {
-        let (node, mailbox) = (self.args.node.clone(), context.mailbox());
+    fn poll_status(&mut self, context: &ActorContext<Msg>) {
+        let (args, node, mailbox) = (Arc::clone(&self.args), self.args.node.clone(), context.mailbox());
+        self.polls = self.polls.wrapping_add(1);
+        let has_new_connection = std::mem::take(&mut self.has_new_connection);
+        let may_have_other_messages = has_new_connection || self.polls.is_multiple_of(POLLS_OF_A_VERSION);
         context.spawn(async move {
+            if may_have_other_messages {
+                args.messages.refresh(&args.node, has_new_connection).await;
+            }
             // With several nodes the best one is followed from now on.
             node.select_current(None).await;
             if let Ok(status) = node.status().await {
@@ -247,10 +264,14 @@ async fn fetch_from_nodes(args: &Args, height: u64, has_successor: bool) -> Resu
     let (block, results) = if has_successor { try_join!(block, results)? } else { (block.await?, results.await?) };
     let mut facts =
         block::decode_block(&block, &results, &args.known_messages).ok_or(IngestError::InvalidBlockTime(height))?;
-    let reader = NodeReader { node: &args.node, registry: &args.registry };
+    let registry = args.messages.get();
+    let reader = NodeReader { node: &args.node, registry: &registry };
     // An empty store needs the entities of earlier blocks, or of the genesis.
     if height == args.start_height && args.store.checkpoint().await?.height == 0 {
         discover_entities(reader, &mut facts).await?;
+    }
+    if args.messages.reads_params(height) {
+        facts.record_params("Upgrade");
     }
     let readings = reader.read_entities(facts.entities.keys().cloned().collect(), height).await?;
     Ok(FetchedBlock { facts, readings })

@@ -159,10 +159,11 @@ async fn gather_block(
     if let Some(block) = due.quiet_block(fetched) {
         return Ok(block);
     }
+    let registry = args.messages.get();
     let gather = async {
         let BlockSource { store, cache, checkpoint, may_ask_node } = source;
         let ingester = BlockIngester {
-            node: NodeReader { node: &args.node, registry: &args.registry },
+            node: NodeReader { node: &args.node, registry: &registry },
             store,
             cache,
             checkpoint,

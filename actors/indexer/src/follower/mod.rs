@@ -14,14 +14,15 @@
 mod actor;
 mod batch;
 mod core;
+mod node_messages;
 #[cfg(test)]
 mod tests;
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use svc_kit::{ActorMessage, Handle, RetainedState, supervision::ChildSpec};
 use svc_net::{upstream::NodeClient, websocket::LinkEvent};
-use svc_wire::{event_stream::BlockMessage, proto_registry::ProtoRegistry};
+use svc_wire::event_stream::BlockMessage;
 
 use crate::{
     block::KnownMessages,
@@ -31,6 +32,7 @@ use crate::{
     trust::TrustEvaluatorHandle,
 };
 use actor::Follower;
+pub use node_messages::NodeMessages;
 
 /// The observed state of the follower.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -81,7 +83,7 @@ impl FollowerHandle {
 /// Arguments of the follower.
 pub struct Args {
     pub node: NodeClient,
-    pub registry: Arc<ProtoRegistry>,
+    pub messages: NodeMessages,
     pub known_messages: KnownMessages,
     /// The store on the connection that is reserved for writes.
     pub store: IndexStore,

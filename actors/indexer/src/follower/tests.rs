@@ -1,17 +1,17 @@
 //! Tests of the follower's decisions, then of the actor with a fake node.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use svc_kit::{
     RetainedState,
     supervision::{Supervisor, SupervisorSpec},
 };
 use svc_net::upstream::NodeClient;
-use svc_wire::proto_registry::{Namespace, ProtoRegistry};
+use svc_wire::proto_registry::Namespace;
 use tokio::time::timeout;
 
 use super::{
-    Args, FollowerHandle,
+    Args, FollowerHandle, NodeMessages,
     core::{FollowerCore, FollowerEffect, MAX_BATCH, MAX_FETCH_AHEAD, MAX_IN_FETCH},
 };
 use crate::{
@@ -144,9 +144,10 @@ async fn start_follower(node: &FakeNode) -> FollowerFixture {
     let (hub, hub_child) = HubHandle::child_spec(BlockTopic(store.clone()), settings);
     let follower = FollowerHandle::new();
     let namespace = Namespace::compiled();
+    let node = NodeClient::new(&node.origin).expect("an origin");
     let args = Args {
-        node: NodeClient::new(&node.origin).expect("an origin"),
-        registry: Arc::new(ProtoRegistry::compiled(&namespace).expect("the compiled schema")),
+        messages: NodeMessages::read(&node).await.expect("its messages"),
+        node,
         known_messages: KnownMessages::compiled(&namespace).expect("the compiled schema"),
         store: store.clone(),
         hub: hub.clone(),

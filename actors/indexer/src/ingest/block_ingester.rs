@@ -13,10 +13,7 @@ use super::{
     transitions,
 };
 use crate::{
-    block::{
-        BlockFacts, ChangeCause, EntityRef, KnownMessages, NewAllowance, PARAMETER_MODULES, UnresolvedChange,
-        UnresolvedRef,
-    },
+    block::{BlockFacts, ChangeCause, EntityRef, KnownMessages, NewAllowance, UnresolvedChange, UnresolvedRef},
     projection::{authorizations, governance, groups},
     store::{BlockWrite, Checkpoint, DueEntity, EntityChange, EntityKind, IndexStore, iso_millis},
 };
@@ -46,10 +43,7 @@ impl BlockIngester<'_> {
         let before = if checkpoint.height == 0 { facts.time } else { checkpoint.time };
         let mut view = RegistryView::new(self.store, self.cache, height);
         if checkpoint.height == 0 {
-            let start = ChangeCause { message: "Start".to_owned(), account: None };
-            for module in PARAMETER_MODULES {
-                facts.record_entity(EntityRef::Params(module), &start);
-            }
+            facts.record_params("Start");
         }
         let due = match checkpoint.height > 0 && self.may_be_due {
             true => self.store.list_due(before, facts.time).await?,
@@ -227,7 +221,16 @@ impl BlockIngester<'_> {
             }
             view.transitions[index].change = change;
         }
+        // Anyone can make a group. A proposal that is no corporation's is no data of this index, and neither are its votes.
+        view.transitions.retain(|step| {
+            let is_known = step.before.as_ref().is_some_and(|before| before["corporation_id"] != 0);
+            step.change.kind != EntityKind::Proposal || step.change.corporation_id.is_some() || is_known
+        });
         for vote in &facts.votes {
+            let proposal = view.entity_after(EntityKind::Proposal, vote.proposal).await?;
+            if proposal.is_none_or(|proposal| proposal["corporation_id"] == 0) {
+                continue;
+            }
             let change = EntityChange {
                 parent_id: Some(vote.proposal),
                 name: Some(vote.voter.clone()),

@@ -26,7 +26,7 @@ pub fn entity_activity(step: &EntityTransition) -> Vec<EntityActivity> {
         entity_type: kind.entity_type(),
         entity_key: step.entity_key(),
         message: match kind {
-            EntityKind::TrustDeposit => deposit_action(&cause.message, step.before.is_none()),
+            EntityKind::TrustDeposit => deposit_action(&cause.message),
             _ => cause.message.clone(),
         },
         account: cause.account.clone(),
@@ -67,17 +67,13 @@ fn framework_activity(step: &EntityTransition) -> Vec<EntityActivity> {
 /// Name of a document of a governance framework in activity logs.
 const GOVERNANCE_DOCUMENT: &str = "GovernanceFrameworkDocument";
 
+/// Messages that are about trust deposits themselves. Every other one adjusts them.
+const DEPOSIT_MESSAGES: [&str; 4] =
+    ["SlashTrustDeposit", "BurnEcosystemSlashedTrustDeposit", "ReclaimTrustDepositYield", "RepaySlashedTrustDeposit"];
+
 /// Returns the name of a message in the activity log of a trust deposit.
-fn deposit_action(message: &str, is_new: bool) -> String {
-    let action = match message {
-        "SlashTrustDeposit" => "SLASH_TRUST_DEPOSIT",
-        "BurnEcosystemSlashedTrustDeposit" => "BURN_ECOSYSTEM_SLASHED_TRUST_DEPOSIT",
-        "ReclaimTrustDepositYield" => "RECLAIM_YIELD",
-        "RepaySlashedTrustDeposit" => "REPAY_SLASHED",
-        _ if is_new => "CREATE_TRUST_DEPOSIT",
-        _ => "ADJUST_TRUST_DEPOSIT",
-    };
-    action.to_owned()
+fn deposit_action(message: &str) -> String {
+    DEPOSIT_MESSAGES.into_iter().find(|own| *own == message).unwrap_or("AdjustTrustDeposit").to_owned()
 }
 
 /// Whether the block left the members of an entity that the node returns unchanged.

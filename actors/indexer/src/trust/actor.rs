@@ -50,6 +50,13 @@ impl ActorBehaviour for TrustEvaluator {
         let store = args.did_evaluator.store();
         // The evaluations of an earlier incarnation may not have been written.
         args.did_evaluator.forget_evidence();
+        let rules = args.did_evaluator.essential_schemas();
+        if rules.is_empty() {
+            tracing::warn!("no schema is essential, and no DID trusted: SVC_ESSENTIAL_ECOSYSTEMS names no ecosystem");
+        }
+        if args.write_store.adopt_trust_rules(&rules.fingerprint()).await.map_err(failed)? {
+            tracing::info!("the essential schemas are new: every verdict is made again");
+        }
         let pending = store.list_pending_dids().await.map_err(failed)?;
         args.write_store.delete_unused_evidence().await.map_err(failed)?;
         let newest = store.checkpoint().await.map_err(failed)?.height;

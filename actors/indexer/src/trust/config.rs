@@ -1,6 +1,6 @@
 //! The settings of the evaluation of trust.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::time::Duration;
 
 use svc_net::host_policy::HostPolicy;
 use svc_trust::EssentialSchemas;
@@ -10,10 +10,8 @@ use svc_trust::EssentialSchemas;
 pub struct TrustConfig {
     /// Hosts from which DID documents and the resources behind them may be fetched.
     pub hosts: HostPolicy,
-    /// The schemas that are essential.
+    /// The schemas that are essential, in the ecosystems that are relied on. None is by default.
     pub essential_schemas: EssentialSchemas,
-    /// DIDs of the ecosystems whose essential schemas count; every ecosystem when empty.
-    pub trusted_ecosystems: BTreeSet<String>,
     /// How long a round waits for web servers; by default half the block interval, within bounds.
     pub wait_limit: Option<Duration>,
 }

@@ -118,8 +118,7 @@ impl TrustFixture {
             failures: BTreeMap::new(),
             rules: EvaluationRules {
                 schema_prefix: "vpr:svc:net:cs:".into(),
-                essential_schemas: EssentialSchemas::default(),
-                allowed_ecosystems: [].into(),
+                essential_schemas: EssentialSchemas::default().in_ecosystems([ECOSYSTEM]),
                 now: at(1_000),
             },
             next: 1,

@@ -37,6 +37,26 @@ fn one_good_proof_among_others_is_enough() {
 }
 
 #[test]
+fn the_earlier_of_both_anchors_of_a_credential_is_its_issuance() {
+    let mut fixture = TrustFixture::harbor();
+    let credential = fixture.credential_of(HARBOR, SERVICE);
+    let anchor = crate::digest::anchored_digest(&credential, crate::digest::DigestAlgorithm::Sha384).expect("a digest");
+    let bare = anchor.trim_start_matches("sha384-").to_owned();
+    let issued_at = |fixture: &TrustFixture| {
+        let verdict = fixture.evaluate(HARBOR);
+        let held = verdict.credentials.iter().find(|held| held.digest_jcs == bare).expect("accepted");
+        (verdict.is_trusted(), held.issued_at)
+    };
+    let (_, before) = issued_at(&fixture);
+    fixture.digests.insert(bare.clone(), before - 5);
+    assert_eq!(issued_at(&fixture), (true, before - 5));
+    fixture.digests.insert(bare.clone(), before + 5);
+    assert_eq!(issued_at(&fixture), (true, before));
+    fixture.digests.remove(&anchor);
+    assert_eq!(issued_at(&fixture), (true, before + 5), "agents of the first generation write the bare form alone");
+}
+
+#[test]
 fn the_evaluation_of_many_connected_services_is_bounded() {
     let dids: Vec<String> = (0..20).map(|index| format!("did:web:s{index}")).collect();
     let mut fixture = TrustFixture::new();

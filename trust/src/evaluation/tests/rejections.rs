@@ -13,7 +13,7 @@ use super::{
     with,
 };
 use crate::{
-    EvidenceFailure, EvidenceRequest, RejectionCode, did_document::ProofPurpose,
+    EssentialSchemas, EvidenceFailure, EvidenceRequest, RejectionCode, did_document::ProofPurpose,
     documents::status_list::tests::encoded_list, proof,
 };
 
@@ -45,6 +45,23 @@ fn with_status(purpose: &str, set: &[usize], change: impl Fn(&mut Value)) -> Tru
     let signed = sign(list, &prover(HARBOR), ProofPurpose::AssertionMethod);
     fixture.resources.insert(STATUS_LIST.to_owned(), signed.to_string());
     fixture
+}
+
+#[test]
+fn a_credential_of_a_copied_schema_is_accepted_and_is_not_essential() {
+    for ecosystems in [&["did:web:other"][..], &[]] {
+        let mut fixture = TrustFixture::harbor();
+        fixture.rules.essential_schemas = EssentialSchemas::default().in_ecosystems(ecosystems.iter().copied());
+        let verdict = fixture.evaluate(HARBOR);
+        assert!(!verdict.is_trusted());
+        assert!(verdict.credentials.len() == 2 && verdict.credentials.iter().all(|one| one.essential.is_none()));
+        assert!(verdict.presentations.iter().all(|one| one.invalid.is_empty() && !one.credentials.is_empty()));
+        let told = verdict.reasons.iter().filter(|reason| reason.code == RejectionCode::EcosystemNotAllowed);
+        let told: Vec<&str> = told.map(|reason| reason.message.as_str()).collect();
+        assert_eq!(told.len(), 2);
+        assert!(told.iter().all(|text| text.contains(ECOSYSTEM)), "{told:?}");
+        assert_eq!(told.iter().all(|text| text.ends_with("no ecosystem is relied on")), ecosystems.is_empty());
+    }
 }
 
 #[test]
@@ -386,7 +403,9 @@ fn every_cause_has_its_code() {
         (RejectionCode::HolderNotEffective, in_state(HARBOR, "HOLDER", ORGANIZATION, ParticipantState::Future)),
         (
             RejectionCode::EcosystemNotAllowed,
-            with(|fixture| fixture.rules.allowed_ecosystems = ["did:web:other".to_owned()].into()),
+            with(|fixture| {
+                fixture.rules.essential_schemas = EssentialSchemas::default().in_ecosystems(["did:web:other"]);
+            }),
         ),
         // The decision.
         (

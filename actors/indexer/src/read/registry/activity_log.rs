@@ -118,7 +118,8 @@ impl IndexReader {
         }))
     }
 
-    /// Answers with events in order. A full page names the cursor of the next page, which may begin inside a block.
+    /// Answers with events in order. A full page names the cursor of the next page. A page without a cursor ends with a block, so that its
+    /// count may exceed the limit: readers without cursors go on behind the height of its last event. One with a cursor ends anywhere.
     pub(in crate::read) async fn events(&self, request: &ReadRequest<'_>) -> Result<Value, ReadError> {
         let params = request.params;
         let after_block_height = params.number("after_block_height").unwrap_or(0);
@@ -139,19 +140,35 @@ impl IndexReader {
             after,
             limit,
         };
-        let found = if is_empty { Vec::new() } else { self.store.list_events(&query).await? };
+        let found = match (is_empty, cursor) {
+            (true, _) => Vec::new(),
+            (false, Some(_)) => self.store.list_events(&query).await?,
+            (false, None) => self.store.list_events_of_whole_blocks(&query).await?,
+        };
         let last = found.last().map(|StoredEvent { height, position, .. }| format!("{height}.{position}"));
-        let next_cursor = last.filter(|_| found.len() == limit);
+        let next_cursor = last.filter(|_| found.len() >= limit);
         let events: Vec<IndexerEvent> = found.into_iter().map(|stored| stored.event).collect();
         let page = EventsPage { count: events.len(), events, after_block_height, next_cursor };
         serde_json::to_value(page).map_err(|error| IndexStoreError::CorruptRow(error.to_string()).into())
     }
 }
 
+/// The name of a movement of a trust deposit. Earlier releases stored names of their own.
+fn movement(stored: &str) -> &str {
+    match stored {
+        "CREATE_TRUST_DEPOSIT" | "ADJUST_TRUST_DEPOSIT" => "AdjustTrustDeposit",
+        "SLASH_TRUST_DEPOSIT" => "SlashTrustDeposit",
+        "BURN_ECOSYSTEM_SLASHED_TRUST_DEPOSIT" => "BurnEcosystemSlashedTrustDeposit",
+        "RECLAIM_YIELD" => "ReclaimTrustDepositYield",
+        "REPAY_SLASHED" => "RepaySlashedTrustDeposit",
+        other => other,
+    }
+}
+
 fn activity_json(row: StoredActivity) -> Value {
     let mut shown = json!({
         "id": row.id, "timestamp": iso_millis(row.time), "block_height": row.height, "entity_type": row.entity_type,
-        "entity_id": row.entity_key, "msg": row.message, "changes": row.changes,
+        "entity_id": row.entity_key, "msg": movement(&row.message), "changes": row.changes,
     });
     if let Some(account) = row.account {
         shown["account"] = account.into();

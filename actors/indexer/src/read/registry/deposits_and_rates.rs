@@ -45,9 +45,18 @@ impl IndexReader {
     }
 
     pub(in crate::read) async fn digest(&self, request: &ReadRequest<'_>) -> Result<Value, ReadError> {
-        let filter = EntityFilter { name: request.params.text("digest").map(str::to_owned), ..EntityFilter::default() };
-        let found = self.store.find_entity(EntityKind::Digest, &filter, request.height).await?;
-        Ok(wrap_member("digest", public_members(found.ok_or(ReadError::NotFound("Digest"))?.body)))
+        let mut first: Option<Value> = None;
+        for name in digest_forms(request.params.text("digest").unwrap_or_default()) {
+            let filter = EntityFilter { name: Some(name), ..EntityFilter::default() };
+            let Some(found) = self.store.find_entity(EntityKind::Digest, &filter, request.height).await? else {
+                continue;
+            };
+            let created = |body: &Value| parse_instant(body, "created");
+            if first.as_ref().is_none_or(|first| created(&found.body) < created(first)) {
+                first = Some(found.body);
+            }
+        }
+        Ok(wrap_member("digest", public_members(first.ok_or(ReadError::NotFound("Digest"))?)))
     }
 
     pub(in crate::read) async fn exchange_rate(&self, request: &ReadRequest<'_>) -> Result<Value, ReadError> {
@@ -123,5 +132,19 @@ impl IndexReader {
             answer.insert(key.to_owned(), rate[key].clone());
         }
         Ok(json!(answer))
+    }
+}
+/// Names of digest algorithms before a digest.
+const ALGORITHMS: [&str; 3] = ["sha256-", "sha384-", "sha512-"];
+
+/// The names under which a digest may be stored: as an integrity text, and without the name of the algorithm. The first of several anchors
+/// counts.
+fn digest_forms(digest: &str) -> Vec<String> {
+    let bare = ALGORITHMS.iter().find_map(|algorithm| digest.strip_prefix(algorithm));
+    match bare {
+        Some(bare) => vec![digest.to_owned(), bare.to_owned()],
+        None => std::iter::once(digest.to_owned())
+            .chain(ALGORITHMS.map(|algorithm| format!("{algorithm}{digest}")))
+            .collect(),
     }
 }

@@ -135,6 +135,21 @@ impl IndexStore {
         Ok(blocks)
     }
 
+    /// Returns events in order, and beyond the limit those that are left of the last block: a reader that goes on behind that height would
+    /// miss them.
+    pub async fn list_events_of_whole_blocks(&self, query: &EventQuery) -> Result<Vec<StoredEvent>, IndexStoreError> {
+        let mut found = self.list_events(query).await?;
+        let mut is_whole = found.len() < query.limit;
+        while let Some(StoredEvent { height, position, .. }) = found.last().filter(|_| !is_whole) {
+            let height = *height;
+            let behind = EventQuery { after: EventCursor { height, position: Some(*position) }, ..query.clone() };
+            let rest = self.list_events(&behind).await?;
+            is_whole = rest.len() < query.limit || rest.last().is_some_and(|last| last.height > height);
+            found.extend(rest.into_iter().take_while(|event| event.height == height));
+        }
+        Ok(found)
+    }
+
     /// Returns events in order.
     pub async fn list_events(&self, query: &EventQuery) -> Result<Vec<StoredEvent>, IndexStoreError> {
         if query.dids.len() <= MAX_ROUTES {

@@ -45,6 +45,30 @@ fn block(height: u64) -> BlockWrite {
 }
 
 #[tokio::test]
+async fn other_rules_have_every_verdict_made_again() {
+    let store = IndexStore::open("sqlite::memory:", "c").await.expect("opens");
+    assert!(store.adopt_trust_rules("first").await.expect("adopts"));
+    store.write_block(&block(1)).await.expect("writes");
+    let verdict = |did: &str| VerdictWrite {
+        did: did.to_owned(),
+        corporation_id: 1,
+        body: Some(serde_json::json!({"trusted": true})),
+        evidence_keys: vec!["a".to_owned(), "b".to_owned()],
+        fetched_keys: Vec::new(),
+    };
+    let verdicts = vec![verdict("did:web:a"), verdict("did:web:b")];
+    let pending = [("did:web:b".to_owned(), true)];
+    let round = TrustWrite { height: 1, verdicts, pending_dids: pending.clone().into(), ..TrustWrite::default() };
+    store.write_trust(&round).await.expect("writes");
+    assert!(!store.adopt_trust_rules("first").await.expect("knows them"));
+    assert_eq!(store.list_pending_dids().await.expect("reads"), pending.clone().into());
+    assert!(store.adopt_trust_rules("second").await.expect("adopts"));
+    // A DID whose evidence is to be fetched again stays one.
+    let all = [("did:web:a".to_owned(), false), pending[0].clone()];
+    assert_eq!(store.list_pending_dids().await.expect("reads"), all.into());
+}
+
+#[tokio::test]
 async fn an_in_memory_database_keeps_every_version() {
     every_height_keeps_its_own_version("sqlite::memory:").await;
 }

@@ -29,6 +29,31 @@ impl IndexStore {
         rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get::<i64, _>(1)? != 0))).collect()
     }
 
+    /// Has every DID with a verdict evaluated again when the verdicts were made with other rules than these. Returns whether they were.
+    pub async fn adopt_trust_rules(&self, rules: &str) -> Result<bool, IndexStoreError> {
+        let mut transaction = self.writer.begin().await?;
+        let known = sqlx::query("SELECT value FROM meta WHERE name = 'trust_rules'");
+        let known = known.fetch_optional(&mut *transaction).await?;
+        let known: Option<String> = known.map(|row| row.try_get(0)).transpose()?;
+        if known.as_deref() == Some(rules) {
+            return Ok(false);
+        }
+        sqlx::query(
+            "INSERT INTO trust_job (did_key, did, fresh) SELECT did_key, MIN(did), 0 FROM trust_input WHERE 1 = 1 GROUP BY did_key \
+             ON CONFLICT (did_key) DO NOTHING",
+        )
+        .execute(&mut *transaction)
+        .await?;
+        sqlx::query(
+            "INSERT INTO meta (name, value) VALUES ('trust_rules', $1) ON CONFLICT (name) DO UPDATE SET value = $1",
+        )
+        .bind(rules)
+        .execute(&mut *transaction)
+        .await?;
+        transaction.commit().await?;
+        Ok(true)
+    }
+
     /// Returns the heights of blocks that changed state on which verdicts can depend.
     pub async fn list_changed_heights(&self, first: u64, last: u64) -> Result<Vec<u64>, IndexStoreError> {
         let rows = sqlx::query(

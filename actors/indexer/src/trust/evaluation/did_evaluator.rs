@@ -16,7 +16,8 @@ use svc_net::{
     fetch::{BoundedFetcher, FetchLimits, HttpClientError},
 };
 use svc_trust::{
-    EvaluationRules, Evidence, EvidenceRequest, RegistryParticipant, RegistrySchema, TrustVerdict, evaluate_did,
+    EssentialSchemas, EvaluationRules, Evidence, EvidenceRequest, RegistryParticipant, RegistrySchema, TrustVerdict,
+    evaluate_did,
 };
 use tokio::{sync::Semaphore, time::Instant};
 
@@ -57,12 +58,7 @@ impl DidEvaluator {
         Ok(Self {
             store,
             fetcher: EvidenceFetcher::new(fetcher),
-            rules: EvaluationRules {
-                schema_prefix,
-                essential_schemas: config.essential_schemas.clone(),
-                allowed_ecosystems: config.trusted_ecosystems.clone(),
-                now: 0,
-            },
+            rules: EvaluationRules { schema_prefix, essential_schemas: config.essential_schemas.clone(), now: 0 },
             cpu_permits: Arc::new(Semaphore::new(cores)),
             judged_evidence: Cache::new(MAX_REMEMBERED_DIDS),
         })
@@ -71,6 +67,11 @@ impl DidEvaluator {
     /// Forgets the evidence of all evaluations: some of them may not have been written.
     pub fn forget_evidence(&self) {
         self.judged_evidence.invalidate_all();
+    }
+
+    /// The schemas that are essential.
+    pub fn essential_schemas(&self) -> &EssentialSchemas {
+        &self.rules.essential_schemas
     }
 
     /// Returns the store that the evaluations read.

@@ -92,9 +92,18 @@ pub fn verdict_body(did: &str, verdict: &TrustVerdict, occasion: VerdictOccasion
         "evaluatedAtTime": iso_millis(occasion.time), "evaluatedAtBlock": occasion.height,
         "expiresAtTime": verdict.expires_at.map(iso_millis), "corporationId": occasion.corporation_id,
         "parents": verdict.parents, "reasons": verdict.reasons, "services": verdict.services,
-        "ecsCredentials": verdict.credentials.iter().filter_map(essential_credential_json).collect::<Vec<_>>(),
+        "ecsCredentials": essential_credentials(verdict),
         "presentations": verdict.presentations.iter().map(presentation).collect::<Vec<_>>(),
     })
+}
+
+/// The essential credentials of a DID, and the operator's that its verdict rests on, which another service may present. None is there twice.
+fn essential_credentials(verdict: &TrustVerdict) -> Vec<Value> {
+    let mut digests = std::collections::BTreeSet::new();
+    let own = verdict.credentials.iter().chain(verdict.operator.as_deref());
+    own.filter(|held| held.essential.is_some() && digests.insert(held.digest_jcs.as_str()))
+        .filter_map(essential_credential_json)
+        .collect()
 }
 
 /// Whether two verdicts are equal, apart from the time and the height of their evaluation.

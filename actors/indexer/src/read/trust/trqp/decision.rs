@@ -83,6 +83,9 @@ impl AuthorizationFacts {
     }
 }
 
+/// Beginning of the denial of a recognition between other parties; clients compare it.
+const OUT_OF_SCOPE: &str = "out of v4 recognition scope (corporation → ecosystem only)";
+
 /// The registry state for a recognition.
 #[derive(Debug, Default)]
 pub struct RecognitionFacts {
@@ -102,10 +105,10 @@ impl RecognitionFacts {
     /// owner of an ecosystem never changes, so the control began with its creation.
     pub fn decide(&self, query: &TrqpQuery<'_>) -> TrqpDecision {
         let Some(corporation) = self.corporation else {
-            return TrqpDecision::deny("authority_id: is the DID of no corporation");
+            return TrqpDecision::deny(format!("{OUT_OF_SCOPE}: authority_id is the DID of no corporation"));
         };
         if self.ecosystems.is_empty() {
-            return TrqpDecision::deny("entity_id: is the DID of no ecosystem");
+            return TrqpDecision::deny(format!("{OUT_OF_SCOPE}: entity_id is the DID of no ecosystem"));
         }
         let owned: Vec<&Value> = self.ecosystems.iter().filter(|body| body["corporation_id"] == corporation).collect();
         if owned.is_empty() {
@@ -247,11 +250,20 @@ mod tests {
                 Some("entity_id: the ecosystem is controlled by another corporation"),
                 None,
             ),
-            (known(&[], Some(1)), false, Some("entity_id: is the DID of no ecosystem"), None),
+            (
+                known(&[], Some(1)),
+                false,
+                Some(
+                    "out of v4 recognition scope (corporation → ecosystem only): entity_id is the DID of no ecosystem",
+                ),
+                None,
+            ),
             (
                 RecognitionFacts { ecosystems: vec![row(1, 7, Value::Null)], ..RecognitionFacts::default() },
                 false,
-                Some("authority_id: is the DID of no corporation"),
+                Some(
+                    "out of v4 recognition scope (corporation → ecosystem only): authority_id is the DID of no corporation",
+                ),
                 None,
             ),
         ] {

@@ -87,7 +87,7 @@ impl IndexReader {
         if let Some(id) = context.session {
             let filter = EntityFilter { name: Some(id.to_owned()), ..EntityFilter::default() };
             let Some(session) = self.store.find_entity(EntityKind::Session, &filter, request.height).await? else {
-                let denial = format!("context.session_id: participant session {id} does not exist");
+                let denial = format!("session not found: participant session {id} does not exist");
                 return Ok((moment, Some(denial)));
             };
             moment.evaluated_time = session_time(&session.body).unwrap_or(request.block_time);
@@ -100,11 +100,9 @@ impl IndexReader {
         let Some(block) = self.store.block_before(until, request.height).await? else {
             let first =
                 self.store.oldest_and_newest_block().await?.first().map_or(request.block_time, |(_, time)| *time);
-            let denial = format!(
-                "{}: nothing is known of that time, the first block here is of {}",
-                if context.session.is_some() { "context.session_id" } else { "context.time" },
-                iso_millis(first)
-            );
+            let subject = if context.session.is_some() { "session out of window" } else { "context.time" };
+            let denial =
+                format!("{subject}: nothing is known of that time, the first block here is of {}", iso_millis(first));
             return Ok((moment, Some(denial)));
         };
         moment.height = block.height;

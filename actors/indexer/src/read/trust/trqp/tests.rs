@@ -107,7 +107,7 @@ async fn a_store_that_began_late_denies_queries_about_earlier_blocks() {
     );
     for (context, name, evaluated) in [
         (json!({"time": time(5)}), "context.time", 5),
-        (json!({"session_id": SESSION, "time": time(6)}), "context.session_id", 5),
+        (json!({"session_id": SESSION, "time": time(6)}), "session out of window", 5),
     ] {
         let answer = authorization_answer(&reader, context, None).await;
         let expected = format!("{name}: nothing is known of that time, the first block here is of {}", time(6));
