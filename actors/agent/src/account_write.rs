@@ -23,6 +23,10 @@ const GIVE_UP_BLOCKS: u64 = 100;
 /// Pause between two looks at a transaction that is not decided.
 const UNDECIDED_LOOK: Duration = Duration::from_secs(60);
 
+/// Registered texts of de/1106 and de/1116. A simulation has no code of its own.
+const RECORD_HAS_ENDED: &str = "operator authorization has expired";
+const PARTICIPANT_NOT_ACTIVE: &str = "participant is not an active participant";
+
 /// A write that ended without its effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum WriteStop {
@@ -82,7 +86,14 @@ impl From<SubmitError> for WriteStop {
             {
                 Self::Blocked(BlockedReason::NoFunds)
             }
-            SubmitError::Simulation(_) => Self::Failed(error.to_string()),
+            // The oldest nodes take a record without an end for one that has ended, and later ones look at its participant first.
+            SubmitError::Simulation(error) if error.raw_log.contains(RECORD_HAS_ENDED) => {
+                Self::Blocked(BlockedReason::NoGrant)
+            }
+            SubmitError::Simulation(error) if error.raw_log.contains(PARTICIPANT_NOT_ACTIVE) => {
+                Self::Blocked(BlockedReason::NoParticipant)
+            }
+            SubmitError::Simulation(_) | SubmitError::NotTaken { .. } => Self::Failed(error.to_string()),
             // Nothing was sent. Of a write that was restored a block is known, which the next attempt finds at the node.
             SubmitError::Node(_)
             | SubmitError::Sequence(_)
@@ -140,7 +151,8 @@ impl WritingAccount {
     /// Reads a grant of the account at the node.
     pub async fn read_grant(&self, wanted: &WantedGrant) -> Result<AgentGrant, WriteStop> {
         let agent = self.agent();
-        let found = read_grant(self.pipeline().node(), &self.access.chain, &agent, wanted, &self.chain_time()).await?;
+        let (node, release) = (self.pipeline().node(), self.pipeline().release());
+        let found = read_grant(node, (&self.access.chain, &release), &agent, wanted, &self.chain_time()).await?;
         Ok(found?)
     }
 }

@@ -46,12 +46,13 @@ pub use chain_link::{ChainAccess, ChainConfig, ChainError, ChainLinkHandle, Chai
 pub use courier::{CourierConfig, CourierHandle, InvalidWebhookSecret, WebhookSecrets};
 pub use credentials::{
     CLAIM_PREFIXES, ClaimProblem, ClaimTexts, CredentialAnswer, CredentialHandle, CredentialMode, CredentialSettings,
-    IssueRequest, PassReport, claims_for, texts_without_property,
+    IssueRequest, OWN_DID, PassReport, claims_for, texts_without_property,
 };
 pub use delivery::DeliveryHandle;
 pub use error::{AgentPart, DenialDetails, Refusal, RefusalCode, Violation};
 pub use flows::{
-    FlowCall, FlowFormat, FlowRequest, FlowService, FlowSettings, FlowStateChange, ShownFlow, ValidationTerms,
+    FlowCall, FlowFormat, FlowRequest, FlowService, FlowSettings, FlowStateChange, PublishedSchemas, ShownFlow,
+    ValidationTerms,
 };
 pub use grant::{AgentAccount, AgentGrant, BlockedReason, RegistryEnd, WantedGrant, read_ends, read_grant};
 pub use identity::{DidMethod, PublicLocation};

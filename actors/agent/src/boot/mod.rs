@@ -233,6 +233,7 @@ impl Agent {
         check_public_log(&keeper.published()).await?;
         let owner = AccessOwner::open(config.access, &base_url, store.clone(), keeper.clone())?;
         let did = keeper.published().document.did().to_owned();
+        let credential_settings = config.credentials.with_did(&did);
         let mut children = vec![guard_child, keeper_child];
         let tokens = config.logins.map(|rules| {
             let (tokens, child) = TokenIssuerHandle::child_spec(rules);
@@ -252,11 +253,11 @@ impl Agent {
             SubscriptionScope::Did(did.clone())
         };
         let own_parts = ((store.clone(), keeper.clone()), (did.clone(), corporation_id));
-        let issuer = IssuerParts::new(own_parts.0, own_parts.1, &config.credentials, fetcher.clone());
+        let issuer = IssuerParts::new(own_parts.0, own_parts.1, &credential_settings, fetcher.clone());
         children.push(credentials.child_spec(CredentialKeeperArgs {
             issuer: issuer.clone(),
             base_url,
-            settings: config.credentials.clone(),
+            settings: credential_settings.clone(),
             handles_events: events.handled.withdraws_credentials(),
         }));
         let (rotation, rotation_child) =
@@ -272,7 +273,16 @@ impl Agent {
         let sessions = Supervisor::new("peer_sessions");
         let directory = PeerDirectory::new(sessions.clone());
         let (ttl, resolve_timeout) = (config.peers.trust_ttl, config.peers.resolve_timeout);
-        let gate = TrustGate::new(indexer.clone(), chain.clone(), store.clone(), (own.1.clone(), corporation_id), ttl);
+        let essential_schemas =
+            (credential_settings.essential_schemas.clone(), credential_settings.own_essential_schemas());
+        let gate = TrustGate::new(
+            indexer.clone(),
+            chain.clone(),
+            store.clone(),
+            (own.1.clone(), corporation_id),
+            essential_schemas,
+            ttl,
+        );
         children.push(trust_watch::child_spec(trust_watch::Args { indexer: indexer.clone(), gate: gate.clone() }));
         let flow_sessions = Supervisor::new("flow_sessions");
         let flow_directory = FlowDirectory::new(flow_sessions.clone(), config.flows.actors);
@@ -322,7 +332,7 @@ impl Agent {
         let flows = FlowService::new(FlowParts {
             settings: config.flows,
             claims,
-            credentials: config.credentials,
+            credentials: credential_settings,
             store: store.clone(),
             guard: guard.clone(),
             peers: peers.clone(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use svc_kit::{ActorBehaviour, ActorContext, ActorFailure, backoff::Backoff, supervision::SupervisorError};
-use svc_pipeline::{Pipeline, PipelineConfig, PipelineParts};
+use svc_pipeline::{Pipeline, PipelineConfig, PipelineParts, ReleaseWatch};
 
 use super::{Args, ChainAccess, ChainError, ChainLinkState, Msg, OwnWrites, discovery, discovery::FoundChain};
 
@@ -76,6 +76,7 @@ impl State {
         );
         let account = identity.address.to_string();
         let config = PipelineConfig {
+            release: ReleaseWatch::new(&chain, node.origin()),
             tx_timeout: args.config.tx_timeout,
             gas_adjustment: args.config.gas_adjustment,
             journal: args.config.journal.clone(),

@@ -31,6 +31,8 @@ use crate::{
 const PASS_PAUSE: Duration = Duration::from_secs(600);
 /// Time behind an event: one block often has several.
 const AFTER_EVENT: Duration = Duration::from_secs(1);
+/// Time from the end of a pass to one that the read of a setup asks for: frequent reads of it cause few reads of the node.
+const AFTER_SETUP: Duration = Duration::from_secs(3);
 /// Pauses between passes that fail.
 const FAILURE_BACKOFF: Backoff =
     Backoff { initial: Duration::from_secs(1), max: Duration::from_secs(300), factor: 2.0, jitter: 0.2 };
@@ -43,6 +45,8 @@ const MAX_SETUPS: usize = 4;
 pub struct State {
     args: Arc<Args>,
     is_passing: bool,
+    /// The end of the last pass.
+    passed_at: Instant,
     /// Whether an event came during a pass.
     is_outdated: bool,
     failures: u32,
@@ -86,6 +90,7 @@ impl ActorBehaviour for CredentialKeeper {
         Ok(State {
             args: Arc::clone(args),
             is_passing: false,
+            passed_at: Instant::now(),
             is_outdated: false,
             failures: 0,
             asked_for: BTreeSet::new(),
@@ -115,7 +120,13 @@ impl ActorBehaviour for CredentialKeeper {
             }
             Msg::Import { credential, reply } => state.import(context, credential, reply),
             Msg::Setup { options, reply } => state.read_setup(context, options, reply),
-            Msg::SetupRead => state.setups = state.setups.saturating_sub(1),
+            Msg::SetupRead { has_agent_step } => {
+                state.setups = state.setups.saturating_sub(1);
+                // The node may show facts that the last pass has not seen: their writes make no event, or it comes later.
+                if has_agent_step && !state.is_passing {
+                    state.wake_within(context, AFTER_SETUP.saturating_sub(state.passed_at.elapsed()).max(AFTER_EVENT));
+                }
+            }
             Msg::Remove { id, reply } => state.remove(context, id, reply),
         }
         Ok(())
@@ -170,7 +181,7 @@ impl State {
     }
 
     fn end_pass(&mut self, context: &ActorContext<Msg>, ended: Result<PassReport, String>) {
-        self.is_passing = false;
+        (self.is_passing, self.passed_at) = (false, Instant::now());
         let mut longest = PASS_PAUSE;
         let has_failure = match ended {
             Ok(report) => {
@@ -268,12 +279,13 @@ impl State {
                 waiting: args.report.with(|report| report.waiting.clone()),
             };
             let read = read_setup(&source, &options).await;
+            let has_agent_step = read.as_ref().is_ok_and(Setup::has_agent_step);
             let unavailable = |stop: WriteStop| {
                 let message = format!("the registry cannot be read: {}", stop.reason());
                 Refusal::not_ready(AgentPart::Node, message, 5)
             };
             reply.send(read.map_err(unavailable));
-            mailbox.send(Msg::SetupRead);
+            mailbox.send(Msg::SetupRead { has_agent_step });
         });
     }
 

@@ -81,6 +81,8 @@ pub(super) struct OwnSituation<'a> {
     pub waiting: Option<&'a StoredCredential>,
     /// Whether the document still has the key of the one that waits.
     pub has_waiting_key: bool,
+    /// Whether the one that waits has the suite that the next one would have.
+    pub has_waiting_suite: bool,
     /// Digest of the claims as the settings have them.
     pub claims_digest: &'a str,
     /// Time and participant of the last own issue, also of a withdrawn one.
@@ -90,6 +92,8 @@ pub(super) struct OwnSituation<'a> {
     pub next_end: Option<i64>,
     /// Whether a person has asked for a new one.
     pub is_asked_for: bool,
+    /// Whether the next one would have another suite than the one that is presented.
+    pub has_other_suite: bool,
     /// Days before the end at which it is issued again.
     pub renew_days: u32,
     /// Time of the chain, seconds since the epoch.
@@ -116,6 +120,7 @@ pub(super) fn next_own_step(situation: &OwnSituation<'_>) -> OwnStep {
     if let Some(waiting) = situation.waiting {
         let is_stale = waiting.claims_digest != situation.claims_digest
             || !situation.has_waiting_key
+            || !situation.has_waiting_suite
             || waiting.valid_until.is_some_and(|until| until <= situation.now)
             || situation.issuer.is_some_and(|issuer| issuer != waiting.issuer_participant);
         return if is_stale { OwnStep::GiveUp } else { OwnStep::Anchor };
@@ -129,7 +134,10 @@ pub(super) fn next_own_step(situation: &OwnSituation<'_>) -> OwnStep {
             // Its participants may end with it: the next one would gain nothing.
             let gains = |until: i64| situation.next_end.is_none_or(|next| next >= until + LEAST_GAIN_SECONDS);
             let ends_soon = held.valid_until.is_some_and(|until| until - renewal <= situation.now && gains(until));
-            held.claims_digest != situation.claims_digest || ends_soon || situation.is_asked_for
+            held.claims_digest != situation.claims_digest
+                || ends_soon
+                || situation.is_asked_for
+                || situation.has_other_suite
         }
     };
     if !is_due {
@@ -190,11 +198,13 @@ mod tests {
             held,
             waiting: None,
             has_waiting_key: true,
+            has_waiting_suite: true,
             claims_digest: "c",
             last_issue: Some((NOW - 10 * DAY, 3)),
             issuer: Some(3),
             next_end: Some(NOW + 365 * DAY),
             is_asked_for: false,
+            has_other_suite: false,
             renew_days: 30,
             now: NOW,
         }
@@ -221,6 +231,7 @@ mod tests {
             (OwnSituation { waiting: Some(&waiting), issuer: Some(4), ..keep(&own) }, OwnStep::GiveUp),
             (OwnSituation { waiting: Some(&waiting), claims_digest: "d", ..keep(&own) }, OwnStep::GiveUp),
             (OwnSituation { waiting: Some(&waiting), has_waiting_key: false, ..keep(&own) }, OwnStep::GiveUp),
+            (OwnSituation { waiting: Some(&waiting), has_waiting_suite: false, ..keep(&own) }, OwnStep::GiveUp),
             (OwnSituation { waiting: Some(&waiting), now: NOW + 101 * DAY, ..keep(&own) }, OwnStep::GiveUp),
             // A renewal that ends with the same participants is none.
             (OwnSituation { next_end: ends.valid_until, ..keep(&ends) }, OwnStep::Keep),
@@ -228,6 +239,19 @@ mod tests {
         ] {
             assert_eq!(next_own_step(&situation), expected);
         }
+    }
+
+    #[test]
+    fn another_suite_is_a_reason_to_issue_again_once_a_day() {
+        let own = credential(CredentialKind::Own);
+        let with = |last_issue| OwnSituation {
+            claims_digest: &own.claims_digest,
+            has_other_suite: true,
+            last_issue,
+            ..situation(Some(&own))
+        };
+        assert_eq!(next_own_step(&with(None)), OwnStep::Issue);
+        assert_eq!(next_own_step(&with(Some((NOW - 10, own.issuer_participant)))), OwnStep::WaitForTomorrow);
     }
 
     #[test]

@@ -6,11 +6,11 @@ use std::{cmp::Reverse, sync::Arc};
 use prost_types::Timestamp;
 use serde_json::{Map, Value, json};
 use svc_trust::{
-    EssentialCredential, RejectionCode, RejectionReason, authorize_holder,
+    RejectionCode, RejectionReason, authorize_holder,
     did_document::ProofPurpose,
     digest::{DigestAlgorithm, anchored_digest},
     issuance::{CredentialDraft, sign_credential},
-    proof::ProofSuite,
+    proof::{ProofSuite, has_rdf_form},
 };
 use svc_wire::{
     proto::svc::pp::v1::{Participant, ParticipantRole},
@@ -23,10 +23,11 @@ use super::{
     core::{HeldFacts, reason_to_withdraw},
     judge::{CredentialJudge, JudgedCredential},
     session_locks::SessionLocks,
-    unsigned::{SignedCredential, UnsignedCredential},
+    unsigned::{SignedCredential, UnsignedCredential, has_signable_subject, subject_of},
 };
 use crate::{
     account_write::{WriteStop, WritingAccount},
+    document::{plain_method, prover_for},
     error::{Refusal, RefusalCode, Violation},
     grant::{AgentGrant, BlockedReason, WantedGrant},
     keeper::KeeperHandle,
@@ -96,6 +97,8 @@ pub(crate) struct CredentialIssuer {
     pub sources: SchemaSources,
     /// Longest validity.
     pub days: u32,
+    /// Suite of the credentials outside of flows.
+    pub suite: ProofSuite,
     pub sessions: SessionLocks,
 }
 
@@ -119,7 +122,7 @@ impl CredentialIssuer {
         kind: CredentialKind,
         authority: &Authority,
     ) -> Result<StoredCredential, IssueStop> {
-        let suite = ProofSuite::EddsaJcs2022;
+        let suite = self.suite_for(&subject_of(request));
         let unsigned = self.draft(request, (schema, credential), authority, suite)?;
         let SignedCredential { id, body, digest, until } =
             self.sign_checked(unsigned, (&request.did, schema), suite).await?;
@@ -147,6 +150,14 @@ impl CredentialIssuer {
         Ok(row)
     }
 
+    /// The suite of a credential outside of flows with this subject: that of the settings, where the document shows its form of the key and
+    /// the subject can be signed with it.
+    pub fn suite_for(&self, subject: &Value) -> ProofSuite {
+        let is_older = self.suite == ProofSuite::Ed25519Signature2020;
+        let is_usable = self.keeper.published().shows_older_keys() && has_signable_subject(&self.account.did, subject);
+        if is_older && !is_usable { ProofSuite::EddsaJcs2022 } else { self.suite }
+    }
+
     /// Signs a credential, and judges it as if its digest were anchored. Nothing is stored.
     pub async fn sign_checked(
         &self,
@@ -157,7 +168,7 @@ impl CredentialIssuer {
         let UnsignedCredential { id, mut body, until, made_at } = unsigned;
         let prover = self.keeper.prover(ProofPurpose::AssertionMethod);
         let prover = prover.ok_or_else(|| WriteStop::Failed("the document has no key for assertions".to_owned()))?;
-        sign_credential(&mut body, &prover, suite, &timestamp::iso_seconds(&made_at))
+        sign_credential(&mut body, &prover_for(suite, &prover), suite, &timestamp::iso_seconds(&made_at))
             .map_err(|reason| WriteStop::Failed(reason.message))?;
         let length = body.to_string().len();
         if length > MAX_CREDENTIAL_BYTES {
@@ -191,9 +202,6 @@ impl CredentialIssuer {
             return Err(IssueStop::Refused(Refusal::of_member(RefusalCode::InvalidInput, "validUntil", rule)));
         }
         let id = format!("{}#{}", self.account.did, Uuid::new_v4());
-        let mut subject = Map::new();
-        subject.insert("id".to_owned(), request.did.as_str().into());
-        subject.extend(request.claims.clone().into_iter().filter(|(name, _)| name != "id"));
         let mut named = json!({"id": credential.url, "type": "JsonSchemaCredential"});
         if suite == ProofSuite::EddsaJcs2022 {
             named["digestSRI"] = credential.digest_sri.clone().into();
@@ -202,13 +210,17 @@ impl CredentialIssuer {
             id: id.clone(),
             issuer: self.account.did.clone(),
             kind: "VerifiableTrustCredential".to_owned(),
-            subject: Value::Object(subject),
+            subject: subject_of(request),
             schema: Some(named),
             valid_from: timestamp::iso_seconds(&now),
             valid_until: Some(timestamp::iso_seconds(&Timestamp { seconds: until, nanos: 0 })),
         };
         let body = draft.into_credential(suite);
         check_schema(schema, &body)?;
+        if suite == ProofSuite::Ed25519Signature2020 && !has_rdf_form(&body) {
+            let rule = "some have no form as linked data, which credentials of this format are signed in";
+            return Err(invalid_claims(vec![violation("claims", rule)]));
+        }
         Ok(UnsignedCredential { id, body, until, made_at: now })
     }
 
@@ -217,15 +229,12 @@ impl CredentialIssuer {
         if let Err(violations) = check_claim_texts(&request.claims) {
             return Err(invalid_claims(violations));
         }
-        let mut subject = Map::new();
-        subject.insert("id".to_owned(), request.did.as_str().into());
-        subject.extend(request.claims.clone().into_iter().filter(|(name, _)| name != "id"));
         let at = timestamp::iso_seconds(&self.account.chain_time());
         let draft = CredentialDraft {
             id: format!("{}#{}", self.account.did, Uuid::new_v4()),
             issuer: self.account.did.clone(),
             kind: "VerifiableTrustCredential".to_owned(),
-            subject: Value::Object(subject),
+            subject: subject_of(request),
             schema: Some(json!({"id": self.account.did, "type": "JsonSchemaCredential"})),
             valid_from: at.clone(),
             valid_until: Some(at),
@@ -326,7 +335,7 @@ impl CredentialIssuer {
         let judged = JudgedCredential {
             subject,
             credential: body,
-            own_document: Arc::new(self.keeper.published().document.as_json().clone()),
+            own_document: Arc::new(self.keeper.published().document.published_json()),
             assumed_digest: Some(digest),
             known_schema: Some(schema),
         };
@@ -360,16 +369,16 @@ fn not_a_holder(did: &str, schema_id: u64, reason: &str) -> IssueStop {
     IssueStop::Refused(Refusal::new(RefusalCode::PeerNotAuthorized, message))
 }
 
-/// The verification method of the proof of a credential.
+/// The verification method of the proof of a credential. Both forms of a key are one.
 pub(crate) fn proof_method(credential: &Value) -> String {
-    credential["proof"]["verificationMethod"].as_str().unwrap_or_default().to_owned()
+    plain_method(credential["proof"]["verificationMethod"].as_str().unwrap_or_default()).to_owned()
 }
 
 /// The name of the presentation of a credential of a schema. Agents of the first generation look for the id where it is not essential.
 pub(crate) fn presentation_name(schema: &SchemaOnChain, judge: &CredentialJudge) -> String {
     match schema.essential(&judge.essential_schemas) {
-        Some(EssentialCredential::UserAgent) | None => schema.schema.id.to_string(),
-        Some(essential) => name_of(essential).to_owned(),
+        Some(essential) if essential.makes_trusted() => name_of(essential).to_owned(),
+        _ => schema.schema.id.to_string(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The parts that judge and issue credentials, but for the chain, which is found later. Clones share their caches and locks.
 
 use svc_net::{evidence::EvidenceFetcher, fetch::BoundedFetcher};
-use svc_trust::EssentialSchemas;
+use svc_trust::proof::ProofSuite;
 
 use super::{
     issuer::CredentialIssuer, judge::CredentialJudge, session_locks::SessionLocks, settings::CredentialSettings,
@@ -19,6 +19,7 @@ pub(crate) struct IssuerParts {
     pub did: String,
     pub corporation_id: u64,
     days: u32,
+    suite: ProofSuite,
     judge: CredentialJudge,
     sources: SchemaSources,
     sessions: SessionLocks,
@@ -33,13 +34,19 @@ impl IssuerParts {
         fetcher: BoundedFetcher,
     ) -> Self {
         let fetcher = EvidenceFetcher::new(fetcher);
-        let judge = CredentialJudge {
-            fetcher: fetcher.clone(),
-            essential_schemas: EssentialSchemas::default(),
-            allowed_ecosystems: settings.trusted_ecosystems.iter().cloned().collect(),
-        };
+        let judge = CredentialJudge { fetcher: fetcher.clone(), essential_schemas: settings.own_essential_schemas() };
         let (sources, sessions) = (SchemaSources::new(fetcher), SessionLocks::default());
-        Self { store, keeper, did, corporation_id, days: settings.days, judge, sources, sessions }
+        Self {
+            store,
+            keeper,
+            did,
+            corporation_id,
+            days: settings.days,
+            suite: settings.suite,
+            judge,
+            sources,
+            sessions,
+        }
     }
 
     /// The issuer on a chain.
@@ -56,6 +63,7 @@ impl IssuerParts {
             judge: self.judge.clone(),
             sources: self.sources.clone(),
             days: self.days,
+            suite: self.suite,
             sessions: self.sessions.clone(),
         }
     }

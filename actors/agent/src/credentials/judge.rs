@@ -40,8 +40,6 @@ pub(crate) struct JudgedCredential<'a> {
 pub(crate) struct CredentialJudge {
     pub fetcher: EvidenceFetcher,
     pub essential_schemas: EssentialSchemas,
-    /// DIDs of the ecosystems whose essential schemas count; all when empty.
-    pub allowed_ecosystems: BTreeSet<String>,
 }
 
 impl CredentialJudge {
@@ -56,7 +54,6 @@ impl CredentialJudge {
         let rules = EvaluationRules {
             schema_prefix: format!("vpr:{}:{}:cs:", chain.registry.namespace(), chain.params.chain_id),
             essential_schemas: self.essential_schemas.clone(),
-            allowed_ecosystems: self.allowed_ecosystems.clone(),
             now,
         };
         let mut evidence = Evidence::default();
@@ -107,7 +104,7 @@ impl CredentialJudge {
                     evidence.schemas.insert(*id, found);
                 }
                 EvidenceRequest::Digest(digest) => {
-                    let anchored_at = registry.anchored_at(digest).await?;
+                    let anchored_at = registry.anchor_of(digest).await?;
                     evidence.digest_anchors.insert(digest.clone(), anchored_at);
                 }
             }

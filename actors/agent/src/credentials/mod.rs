@@ -34,13 +34,14 @@ pub use self::{
     claims::{CLAIM_PREFIXES, ClaimProblem, ClaimTexts, claims_for, texts_without_property},
     issuer::IssueRequest,
     pass::PassReport,
-    settings::{CredentialMode, CredentialSettings},
+    settings::{CredentialMode, CredentialSettings, OWN_DID},
 };
 pub(crate) use self::{
     import::import,
     issuer::{Authority, CredentialIssuer, IssueStop, proof_method},
     issuer_parts::IssuerParts,
     judge::JudgedCredential,
+    pass::MAX_SCHEMAS,
 };
 
 /// The answer to a request for one credential.
@@ -92,7 +93,10 @@ pub enum Msg {
         reply: ReplyPort<Result<Setup, Refusal>>,
     },
     /// A comparison has ended.
-    SetupRead,
+    SetupRead {
+        /// Whether a step is left that the agent takes by itself.
+        has_agent_step: bool,
+    },
     /// Presents a received credential no more.
     Remove {
         /// Id of the credential.
@@ -114,7 +118,7 @@ impl ActorMessage for Msg {
             Self::Issued { .. } => "issued",
             Self::Import { .. } => "import",
             Self::Setup { .. } => "setup",
-            Self::SetupRead => "setup_read",
+            Self::SetupRead { .. } => "setup_read",
             Self::Remove { .. } => "remove",
         }
     }

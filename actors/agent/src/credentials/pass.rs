@@ -13,7 +13,6 @@ use svc_trust::{
     did_document::ProofPurpose,
     digest::{DigestAlgorithm, anchored_digest, sri_digest},
     issuance::{CredentialDraft, sign_credential},
-    proof::ProofSuite,
 };
 use svc_wire::timestamp;
 use uuid::Uuid;
@@ -26,6 +25,7 @@ use super::{
 };
 use crate::{
     account_write::WriteStop,
+    document::{proof_suite, prover_for},
     grant::BlockedReason,
     registry::{NodeRegistry, SchemaOnChain, all_to_evidence, name_of},
     store::{CredentialKind, CredentialState, KEY_REMOVED, StoredCredential},
@@ -35,7 +35,7 @@ use crate::{
 const MAX_ANCHORED: u32 = 64;
 const ANCHORED_AT_ONCE: usize = 16;
 /// Schemas of own ecosystems whose credentials are presented: a reader of their document looks at no more.
-const MAX_SCHEMAS: usize = 64;
+pub(crate) const MAX_SCHEMAS: usize = 64;
 
 /// The end of a pass.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -95,6 +95,12 @@ impl Pass<'_> {
         let published = self.issuer.keeper.published();
         has_old_proof
             && (self.asked_for.contains(&held.name) || !published.document.allows_assertion(&held.proof_method))
+    }
+
+    /// Whether an own credential would be signed with another suite now.
+    fn has_other_suite(&self, held: &StoredCredential) -> bool {
+        let body = serde_json::from_str(&held.body).unwrap_or(Value::Null);
+        held.kind == CredentialKind::Own && proof_suite(&body) != self.issuer.suite_for(&body["credentialSubject"])
     }
 
     /// Runs the pass. Fails when the store or the node does, before anything was decided.
@@ -266,6 +272,8 @@ impl Pass<'_> {
             issuer: authority.as_ref().ok().map(|one| one.grant.participant.id),
             next_end,
             is_asked_for: held.is_some_and(|held| self.is_asked_for(held)),
+            has_waiting_suite: waiting.is_none_or(|one| !self.has_other_suite(one)),
+            has_other_suite: held.is_some_and(|one| self.has_other_suite(one)),
             renew_days: self.settings.renew_days,
             now: self.now(),
         };
@@ -355,8 +363,9 @@ impl Pass<'_> {
         };
         let prover = self.issuer.keeper.prover(ProofPurpose::AssertionMethod);
         let prover = prover.ok_or_else(|| failed("the document has no key for assertions"))?;
-        let mut body: Value = draft.into_credential(ProofSuite::EddsaJcs2022);
-        sign_credential(&mut body, &prover, ProofSuite::EddsaJcs2022, &timestamp::iso_seconds(&now))
+        let suite = self.issuer.suite_for(&draft.subject);
+        let mut body: Value = draft.into_credential(suite);
+        sign_credential(&mut body, &prover_for(suite, &prover), suite, &timestamp::iso_seconds(&now))
             .map_err(|reason| WriteStop::Failed(reason.message))?;
         let algorithm = DigestAlgorithm::from_name(&schema.schema.digest_algorithm);
         let algorithm = algorithm.ok_or_else(|| failed("the schema names no digest algorithm"))?;

@@ -1,6 +1,12 @@
 //! The settings of the credentials.
 
+use svc_trust::{EssentialCredential, EssentialSchemas, proof::ProofSuite};
+
 use super::claims::ClaimTexts;
+use crate::registry::SchemaOnChain;
+
+/// The agent's own DID among the ecosystems: an operator cannot know it before the first start.
+pub const OWN_DID: &str = "self";
 
 /// The party that issues the service credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,12 +30,16 @@ pub enum CredentialMode {
 pub struct CredentialSettings {
     /// The party that issues the service credential.
     pub mode: CredentialMode,
-    /// DIDs of the ecosystems whose essential schemas count. The first that has a schema gives it.
+    /// DIDs of the ecosystems whose essential credentials the DID issues to itself and takes. The first that has a schema gives it.
     pub trusted_ecosystems: Vec<String>,
+    /// The schemas that are essential where this agent decides about others.
+    pub essential_schemas: EssentialSchemas,
     /// Longest validity of an issued credential, in days.
     pub days: u32,
     /// Days before the end of an own credential at which the next one is issued.
     pub renew_days: u32,
+    /// Suite of the credentials that are issued outside of flows, and of the credentials of schemas.
+    pub suite: ProofSuite,
 }
 
 impl CredentialSettings {
@@ -43,8 +53,45 @@ impl CredentialSettings {
         Self {
             mode: CredentialMode::Off,
             trusted_ecosystems: Vec::new(),
+            essential_schemas: EssentialSchemas::default(),
             days: Self::DEFAULT_DAYS,
             renew_days: Self::DEFAULT_RENEW_DAYS,
+            suite: ProofSuite::EddsaJcs2022,
+        }
+    }
+
+    /// The same settings with the DID in the place of [`OWN_DID`], once it is known.
+    #[must_use]
+    pub(crate) fn with_did(self, did: &str) -> Self {
+        let name = |one: &str| if one == OWN_DID { did.to_owned() } else { one.to_owned() };
+        let trusted_ecosystems = self.trusted_ecosystems.iter().map(|one| name(one)).collect();
+        let relied_on: Vec<String> = self.essential_schemas.ecosystems().map(name).collect();
+        let essential_schemas = self.essential_schemas.in_ecosystems(relied_on);
+        Self { trusted_ecosystems, essential_schemas, ..self }
+    }
+
+    /// The schemas that are essential for the DID's own credentials.
+    pub(crate) fn own_essential_schemas(&self) -> EssentialSchemas {
+        let known = self.essential_schemas.clone();
+        if self.trusted_ecosystems.is_empty() { known } else { known.in_ecosystems(self.trusted_ecosystems.clone()) }
+    }
+
+    /// Kind of a schema that is essential for the DID's own credentials.
+    pub(crate) fn own_essential(&self, schema: &SchemaOnChain) -> Option<EssentialCredential> {
+        self.essential_content(schema).filter(|_| self.counts(&schema.ecosystem_did))
+    }
+
+    /// Kind of an essential schema that has the content of this one.
+    pub(crate) fn essential_content(&self, schema: &SchemaOnChain) -> Option<EssentialCredential> {
+        self.essential_schemas.content(&schema.schema.json_schema).map(|(kind, _)| kind)
+    }
+
+    /// Whether essential credentials of an ecosystem count for the DID.
+    fn counts(&self, ecosystem: &str) -> bool {
+        if self.trusted_ecosystems.is_empty() {
+            self.essential_schemas.relies_on(ecosystem)
+        } else {
+            self.trusted_ecosystems.iter().any(|one| one == ecosystem)
         }
     }
 }

@@ -2,7 +2,13 @@
 
 use prost_types::Timestamp;
 use serde_json::Value;
+use svc_trust::{
+    issuance::CredentialDraft,
+    proof::{ProofSuite, has_rdf_form},
+};
 use svc_wire::timestamp;
+
+use super::issuer::IssueRequest;
 
 /// A credential before its proof. Its end is in seconds since the epoch.
 #[derive(Debug, Clone, PartialEq)]
@@ -35,6 +41,27 @@ impl UnsignedCredential {
             _ => self,
         }
     }
+}
+
+/// The subject of a credential that is asked for.
+pub(super) fn subject_of(request: &IssueRequest) -> Value {
+    let claims = request.claims.clone().into_iter().filter(|(name, _)| name != "id");
+    std::iter::once(("id".to_owned(), request.did.as_str().into())).chain(claims).collect()
+}
+
+/// Whether a credential of the older suite can have a subject: each value of it has a form as linked data.
+pub(super) fn has_signable_subject(issuer: &str, subject: &Value) -> bool {
+    const SUITE: ProofSuite = ProofSuite::Ed25519Signature2020;
+    let draft = CredentialDraft {
+        id: "urn:credential".to_owned(),
+        issuer: issuer.to_owned(),
+        kind: "VerifiableTrustCredential".to_owned(),
+        subject: subject.clone(),
+        schema: None,
+        valid_from: "2026-01-01T00:00:00Z".to_owned(),
+        valid_until: None,
+    };
+    has_rdf_form(&draft.into_credential(SUITE))
 }
 
 #[cfg(test)]
@@ -75,6 +102,19 @@ mod tests {
             changed("validUntil", Value::Null),
         ] {
             assert_eq!(made.clone().or_offered(offered.clone()), made, "{offered}");
+        }
+    }
+
+    #[test]
+    fn claims_without_a_form_as_linked_data_are_signed_as_json() {
+        let did = "did:web:agent.example.com";
+        for (claims, is_signable) in [
+            (json!({"id": did, "type": "WebShop", "name": "Ä shop"}), true),
+            (json!({"id": did, "type": "Weather service"}), false),
+            (json!({"id": did, "name": null}), false),
+            (json!({"id": did, "tags": ["a", "a"]}), false),
+        ] {
+            assert_eq!(has_signable_subject(did, &claims), is_signable, "{claims}");
         }
     }
 }

@@ -3,7 +3,11 @@
 use serde_json::{Value, json};
 use svc_trust::digest::canonical_json;
 
-use super::{access_entries::AccessEntries, service_entry::ServiceEntry};
+use super::{
+    access_entries::AccessEntries,
+    older_keys::{plain_method, with_older_forms, without_older_forms},
+    service_entry::ServiceEntry,
+};
 
 /// Largest document, in bytes of canonical JSON.
 pub const MAX_DOCUMENT_BYTES: usize = 65_536;
@@ -61,14 +65,19 @@ impl DidDocument {
         }))
     }
 
-    /// Takes a document that this agent has written.
+    /// Takes a document that this agent has published.
     pub fn from_json(document: Value) -> Self {
-        Self(document)
+        Self(without_older_forms(document))
     }
 
-    /// Returns the document.
+    /// Returns the document, with one form of each key.
     pub fn as_json(&self) -> &Value {
         &self.0
+    }
+
+    /// Returns the document as it is published, with both forms of each signing key.
+    pub fn published_json(&self) -> Value {
+        with_older_forms(&self.0)
     }
 
     /// Returns the DID.
@@ -132,7 +141,9 @@ impl DidDocument {
 
     /// Whether a verification method may make assertions.
     pub fn allows_assertion(&self, method: &str) -> bool {
-        self.0["assertionMethod"].as_array().is_some_and(|methods| methods.iter().any(|one| one == method))
+        self.0["assertionMethod"]
+            .as_array()
+            .is_some_and(|methods| methods.iter().any(|one| one == plain_method(method)))
     }
 
     /// Whether a service entry or a verification method has an id.
@@ -143,14 +154,14 @@ impl DidDocument {
 
     /// Returns the length of the document as canonical JSON.
     pub fn canonical_length(&self) -> usize {
-        canonical_json(&self.0).map_or(usize::MAX, |text| text.len())
+        canonical_json(&self.published_json()).map_or(usize::MAX, |text| text.len())
     }
 
     /// Returns the did:web document that stands beside a did:webvh document: every `did:webvh:<SCID>` is `did:web`, the did:webvh DID is
     /// an alias, and the entries that the method implies are written out. `base` is the URL of the directory of the DID's files.
     pub fn to_parallel_web(&self, scid: &str, base: &str) -> Value {
         let (did, prefix) = (self.did(), format!("did:webvh:{scid}"));
-        let text = self.0.to_string().replace(&prefix, "did:web");
+        let text = self.published_json().to_string().replace(&prefix, "did:web");
         let mut web: Value = serde_json::from_str(&text).unwrap_or_default();
         let web_did = did.replace(&prefix, "did:web");
         web["alsoKnownAs"] = json!([did]);

@@ -217,7 +217,10 @@ fn the_parallel_document_names_the_webvh_did_as_an_alias() {
         .to_parallel_web("QmS", "https://agent.example.com/a");
     assert_eq!(web["id"], "did:web:agent.example.com:a");
     assert_eq!(web["alsoKnownAs"], json!(["did:webvh:QmS:agent.example.com:a"]));
-    assert_eq!(web["authentication"], json!(["did:web:agent.example.com:a#z6Mk"]));
+    assert_eq!(
+        web["authentication"],
+        json!(["did:web:agent.example.com:a#z6Mk", "did:web:agent.example.com:a#z6Mk-2020"])
+    );
     assert_eq!(web["service"][0]["serviceEndpoint"], "https://agent.example.com/a");
     assert_eq!(web["service"][1]["serviceEndpoint"], "https://agent.example.com/a/whois.vp");
 }

@@ -34,7 +34,7 @@ pub use self::{
     hearing::FlowStateChange,
     requests::{FlowRequest, ShownFlow},
     service::FlowService,
-    settings::{FlowFormat, FlowSettings},
+    settings::{FlowFormat, FlowSettings, PublishedSchemas},
 };
 pub(crate) use self::{
     claims::ClaimSources,

@@ -14,7 +14,7 @@ pub struct FlowSettings {
     /// Texts of claims, by the essential credential that has them.
     pub claim_texts: ClaimTexts,
     /// Schemas whose received credentials stand in the DID Document beside essential ones.
-    pub published_schemas: BTreeSet<u64>,
+    pub published_schemas: PublishedSchemas,
     /// Flows of one peer that have not ended.
     pub per_peer: u64,
     /// Flows that work at the same time.
@@ -27,6 +27,40 @@ pub struct FlowSettings {
     pub format: FlowFormat,
     /// Whether the terms of a credential are sent before its offer.
     pub sends_terms: bool,
+}
+
+/// The schemas whose received credentials are presented.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PublishedSchemas {
+    /// Every schema, in the order of acceptance, up to the bound of presentations.
+    All,
+    /// Those with these ids.
+    These(BTreeSet<u64>),
+}
+
+impl Default for PublishedSchemas {
+    fn default() -> Self {
+        Self::These(BTreeSet::new())
+    }
+}
+
+impl PublishedSchemas {
+    /// Reads ids with commas between them, or `*`.
+    pub fn parse(text: &str) -> Option<Self> {
+        if text.trim() == "*" {
+            return Some(Self::All);
+        }
+        let ids = text.split(',').map(|id| id.trim().parse().ok().filter(|id| *id > 0));
+        ids.collect::<Option<BTreeSet<u64>>>().map(Self::These)
+    }
+
+    /// Whether credentials of a schema are presented.
+    pub fn contains(&self, schema_id: u64) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(ids) => ids.contains(&schema_id),
+        }
+    }
 }
 
 /// The format of the credentials that are offered.
@@ -62,7 +96,7 @@ impl Default for FlowSettings {
         Self {
             claims_directory: None,
             claim_texts: ClaimTexts::new(),
-            published_schemas: BTreeSet::new(),
+            published_schemas: PublishedSchemas::default(),
             per_peer: 100,
             actors: 1_000,
             session_cost: None,

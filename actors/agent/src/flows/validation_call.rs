@@ -214,7 +214,8 @@ impl FlowService {
             // The operator has seen them: the next one is unpaid.
             ordered.paid_before += unknown;
         }
-        match self.offer_by(&ordered, Trigger::ValidateFlow, &order) {
+        let format = self.offer_format(&record.peer_did).await.map_err(order_refused)?;
+        match self.offer_by(&ordered, Trigger::ValidateFlow, (&order, format)) {
             Ok(change) => change.map(Some).ok_or_else(|| wrong_state(record)),
             Err(stop) => {
                 if matches!(stop, IssueStop::Refused(_)) {

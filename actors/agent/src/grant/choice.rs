@@ -29,10 +29,18 @@ pub struct AgentAccount {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ChosenParticipant {
     pub id: u64,
-    pub expires_at: Timestamp,
+    /// End of the right; `None` where it ends with its participant.
+    pub expires_at: Option<Timestamp>,
     /// Whether the corporation pays fees for this record, and the rest of its limit; without a limit `None`.
     pub with_feegrant: bool,
     pub fees_left: Option<Vec<Coin>>,
+}
+
+/// Whether records have a cap of fees and an end of their own. Where they have, one without an end is the second choice: the oldest nodes
+/// refuse it, and to the others it does not expire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RecordRules {
+    pub has_own_limits: bool,
 }
 
 /// Returns the participant whose record has the message type, with the latest expiration, and of equal ones the lowest id.
@@ -41,7 +49,7 @@ pub(super) fn choose_participant(
     active: &[Participant],
     authorizations: &[VsOperatorAuthorization],
     msg_type: &str,
-    now: &Timestamp,
+    (now, rules): (&Timestamp, RecordRules),
 ) -> Result<ChosenParticipant, BlockedReason> {
     let own: Vec<u64> = active.iter().filter(|one| is_own(agent, wanted, one)).map(|one| one.id).collect();
     if own.is_empty() {
@@ -52,20 +60,34 @@ pub(super) fn choose_participant(
         .filter(|one| one.corporation_id == agent.corporation_id && one.vs_operator == agent.address)
         .flat_map(|one| &one.records)
         .filter(|record| own.contains(&record.participant_id) && record.msg_types.iter().any(|one| one == msg_type));
-    // The chain takes a record without an end for one that has ended.
-    let ends: Vec<(i128, &ParticipantAuthorizationRecord)> =
-        records.filter_map(|record| Some((timestamp::unix_nanos(record.expiration.as_ref()?), record))).collect();
-    if ends.is_empty() {
+    let records: Vec<&ParticipantAuthorizationRecord> = records.collect();
+    if records.is_empty() {
         return Err(BlockedReason::NoGrant);
     }
     let now = timestamp::unix_nanos(now);
-    let valid = ends.into_iter().filter(|(end, _)| *end > now);
-    let best = valid.max_by_key(|(end, record)| (*end, std::cmp::Reverse(record.participant_id)));
-    let chosen = |(end, record): (i128, &ParticipantAuthorizationRecord)| ChosenParticipant {
+    // Without ends of their own, an expiration is that of a spend cycle.
+    let end_of = |record: &ParticipantAuthorizationRecord| {
+        record.expiration.as_ref().filter(|_| rules.has_own_limits).map(timestamp::unix_nanos)
+    };
+    // With a period, the first use behind an end begins the next cycle.
+    let is_usable = |record: &&ParticipantAuthorizationRecord| {
+        record.period.is_some() || end_of(record).is_none_or(|end| end > now)
+    };
+    let rank = |record: &ParticipantAuthorizationRecord| match end_of(record) {
+        Some(end) if end > now => (2, Some(end)),
+        None => (1, None),
+        Some(end) => (0, Some(end)),
+    };
+    let best = records
+        .into_iter()
+        .filter(is_usable)
+        .max_by_key(|record| (rank(record), std::cmp::Reverse(record.participant_id)));
+    let chosen = |record: &ParticipantAuthorizationRecord| ChosenParticipant {
         id: record.participant_id,
-        expires_at: timestamp::from_unix_nanos(end),
+        expires_at: end_of(record).map(timestamp::from_unix_nanos),
         with_feegrant: record.with_feegrant,
-        fees_left: (!record.fee_spend_limit.is_empty()).then(|| record.remaining_fee_spend.clone()),
+        fees_left: (rules.has_own_limits && !record.fee_spend_limit.is_empty())
+            .then(|| record.remaining_fee_spend.clone()),
     };
     best.map(chosen).ok_or(BlockedReason::GrantExpired)
 }
@@ -120,26 +142,37 @@ mod tests {
 
     #[test]
     fn the_record_that_is_valid_longest_is_used() {
-        let now = Timestamp { seconds: 100, nanos: 0 };
         let all = [participant(1), participant(2), participant(3)];
         for (records, expected) in [
             (vec![(1, TYPE, Some(150)), (2, TYPE, Some(200)), (3, TYPE, Some(200))], Ok(2)),
             (vec![(1, TYPE, Some(101)), (2, TYPE, None)], Ok(1)),
             (vec![(1, TYPE, Some(100))], Err(BlockedReason::GrantExpired)),
-            (vec![(1, TYPE, None)], Err(BlockedReason::NoGrant)),
+            // A record without an end is the second choice.
+            (vec![(1, TYPE, None), (2, TYPE, Some(100))], Ok(1)),
             (vec![(1, "/svc.pp.v1.MsgOther", Some(200))], Err(BlockedReason::NoGrant)),
             (vec![(9, TYPE, Some(200))], Err(BlockedReason::NoGrant)),
             (vec![], Err(BlockedReason::NoGrant)),
         ] {
-            let found =
-                choose_participant((&agent(), &WantedGrant::TRIGGER), &all, &[authorization(&records)], TYPE, &now);
+            let found = choose(&all, &authorization(&records), true);
             assert_eq!(found.map(|chosen| chosen.id), expected, "{records:?}");
         }
+        // Where a right ends with its participant, an expiration in the past is that of a spend cycle.
+        let chosen = choose(&all, &authorization(&[(2, TYPE, Some(1))]), false).expect("a right");
+        assert_eq!((chosen.id, chosen.expires_at, chosen.fees_left), (2, None, None));
+    }
+
+    fn choose(
+        active: &[Participant],
+        records: &VsOperatorAuthorization,
+        has_own_limits: bool,
+    ) -> Result<ChosenParticipant, BlockedReason> {
+        let now = Timestamp { seconds: 100, nanos: 0 };
+        let at = (&now, RecordRules { has_own_limits });
+        choose_participant((&agent(), &WantedGrant::TRIGGER), active, std::slice::from_ref(records), TYPE, at)
     }
 
     #[test]
     fn participants_and_records_of_others_do_not_count() {
-        let now = Timestamp { seconds: 100, nanos: 0 };
         let record = authorization(&[(1, TYPE, Some(200))]);
         for stranger in [
             Participant { did: "did:web:b".to_owned(), ..participant(1) },
@@ -147,21 +180,14 @@ mod tests {
             Participant { vs_operator: "svc1other".to_owned(), ..participant(1) },
             Participant { role: ParticipantRole::Issuer as i32, ..participant(1) },
         ] {
-            let found = choose_participant(
-                (&agent(), &WantedGrant::TRIGGER),
-                &[stranger],
-                std::slice::from_ref(&record),
-                TYPE,
-                &now,
-            );
+            let found = choose(&[stranger], &record, true);
             assert_eq!(found, Err(BlockedReason::NoParticipant));
         }
         for foreign in [
             VsOperatorAuthorization { corporation_id: 8, ..record.clone() },
             VsOperatorAuthorization { vs_operator: "svc1other".to_owned(), ..record.clone() },
         ] {
-            let found =
-                choose_participant((&agent(), &WantedGrant::TRIGGER), &[participant(1)], &[foreign], TYPE, &now);
+            let found = choose(&[participant(1)], &foreign, true);
             assert_eq!(found, Err(BlockedReason::NoGrant));
         }
     }

@@ -2,7 +2,7 @@
 
 use prost_types::Timestamp;
 use svc_net::upstream::{NodeClient, NodeClientError};
-use svc_pipeline::{FeeBudget, FeeGranter, RegistryChain, query_fee_allowance};
+use svc_pipeline::{FeeBudget, FeeGranter, NodeRelease, RegistryChain, query_fee_allowance};
 use svc_wire::proto::svc::{
     co::v1::{QueryGetCorporationRequest, QueryGetCorporationResponse},
     de::v1::{
@@ -13,7 +13,7 @@ use svc_wire::proto::svc::{
 
 use super::{
     BlockedReason, WantedGrant,
-    choice::{AgentAccount, ChosenParticipant, choose_participant},
+    choice::{AgentAccount, ChosenParticipant, RecordRules, choose_participant},
 };
 
 /// Largest page of a list of the node.
@@ -24,8 +24,8 @@ pub(crate) const LIST_LIMIT: u32 = 1_024;
 pub struct AgentGrant {
     /// The participant.
     pub participant: Participant,
-    /// End of its record.
-    pub expires_at: Timestamp,
+    /// End of its record; `None` where the right ends with the participant.
+    pub expires_at: Option<Timestamp>,
     /// Account of the corporation.
     pub corporation: String,
     /// The largest fee that the corporation's allowance pays; `None` when it pays none.
@@ -45,7 +45,7 @@ impl AgentGrant {
 /// When the node does not answer. The inner error is the reason for which the agent has no grant.
 pub async fn read_grant(
     node: &NodeClient,
-    chain: &RegistryChain,
+    (chain, release): (&RegistryChain, &NodeRelease),
     agent: &AgentAccount,
     wanted: &WantedGrant,
     now: &Timestamp,
@@ -65,8 +65,9 @@ pub async fn read_grant(
     let authorizations = read_authorizations(node, chain, agent.corporation_id, &agent.address).await?;
     let msg_type = namespace.type_url("pp", wanted.message);
     let (active, records) = (&participants.participants, &authorizations);
+    let rules = RecordRules { has_own_limits: release.has_own_record_limits() };
     let ChosenParticipant { id, expires_at, with_feegrant, fees_left } =
-        match choose_participant((agent, wanted), active, records, &msg_type, now) {
+        match choose_participant((agent, wanted), active, records, &msg_type, (now, rules)) {
             Ok(chosen) => chosen,
             Err(reason) => return Ok(Err(reason)),
         };

@@ -19,7 +19,7 @@ pub use self::{
 pub enum BlockedReason {
     /// No active participant of the corporation with the role names the agent's DID and its account.
     NoParticipant,
-    /// No record of its participants has the message type and an expiration.
+    /// No record of its participants has the message type.
     NoGrant,
     /// Every such record has expired.
     GrantExpired,

@@ -120,7 +120,7 @@ impl ActorBehaviour for DocumentKeeper {
         };
         state.make_presentations(context);
         let managed = state.managed();
-        if published.document.with_managed(&managed) != published.document {
+        if published.is_outdated || published.document.with_managed(&managed) != published.document {
             let change = DocumentChange::Managed(managed);
             let effects = state.core.submit_own(change, state.clocks());
             state.perform(context, effects);
@@ -272,6 +272,7 @@ impl State {
         }
         // Other credentials behind equal links are a version too: indexers read them again after the resolution of one.
         let is_unchanged = document == published.document
+            && !published.is_outdated
             && keys == WriteKeys::default()
             && presentations.source.digest() == published.version.presented;
         let (writer, mailbox, count) = (Arc::clone(&self.args.writer), context.mailbox(), self.answers.len());
@@ -280,7 +281,7 @@ impl State {
             let written = if is_unchanged {
                 writer.serve(presentations).await
             } else {
-                let written = writer.write(document.as_json().clone(), Arc::clone(&presentations), keys).await;
+                let written = writer.write(document.published_json(), Arc::clone(&presentations), keys).await;
                 if matches!(written, Err(DocumentError::Bound)) {
                     // The document stays, and with it its links.
                     let served = writer.serve(presentations).await;

@@ -66,7 +66,7 @@ pub(super) async fn create_identity(
     let (version, log, document, update_keys) = match method {
         DidMethod::Web => {
             let did = format!("did:web:{}", location.did_location());
-            let document = DidDocument::new(&did, &public).with_managed(managed).as_json().clone();
+            let document = DidDocument::new(&did, &public).with_managed(managed).published_json();
             (web_version(1, written_at, &document), None, document, None)
         }
         DidMethod::WebVh => {
@@ -79,7 +79,7 @@ pub(super) async fn create_identity(
             let next_hashes = update_keys.next.as_ref().map(|next| vec![next.hash()]);
             let entry_keys = EntryKeys { update: &update_keys.active.key, named: None, next_hashes };
             let LogEntry { version_id, line, state } =
-                first_entry(document.as_json(), &entry_keys, &entry_time(written_at))?;
+                first_entry(&document.published_json(), &entry_keys, &entry_time(written_at))?;
             let log = Bytes::from(line.clone());
             verify(state["id"].as_str().unwrap_or_default(), log.clone()).await?;
             let version =

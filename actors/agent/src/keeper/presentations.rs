@@ -11,7 +11,7 @@ use svc_trust::{
 
 use super::published::{DocumentError, PublishedFile};
 use crate::{
-    document::{LINKED_PRESENTATION_TYPE, ServiceEntry},
+    document::{LINKED_PRESENTATION_TYPE, ServiceEntry, proof_suite, prover_for},
     identity::PublicLocation,
     store::{AgentStoreError, CredentialKind, CredentialState, StoredCredential},
 };
@@ -37,17 +37,26 @@ pub struct PresentationSet {
 pub(super) struct PresentationSource {
     credentials: Vec<String>,
     signed_by: String,
+    with_older_form: bool,
+}
+
+/// The key that signs presentations.
+pub(super) struct PresentationKey {
+    pub key: ProofKey,
+    /// Whether the document shows its older form too. Without it no proof may name that form.
+    pub has_older_form: bool,
 }
 
 impl PresentationSource {
-    pub fn new(shown: &[&StoredCredential], key: &ProofKey) -> Self {
+    pub fn new(shown: &[&StoredCredential], with: &PresentationKey) -> Self {
         // The link of an essential credential has kept its name; that of another one has been renamed.
         let part = |one: &&StoredCredential| match is_schema_id(&one.name) {
             true => format!("{} {}", one.name, one.id),
             false => one.id.clone(),
         };
         let credentials = shown.iter().map(part).collect();
-        Self { credentials, signed_by: key.verification_method.clone() }
+        let signed_by = with.key.verification_method.clone();
+        Self { credentials, signed_by, with_older_form: with.has_older_form }
     }
 
     /// Digest of the parts; empty without a credential.
@@ -59,8 +68,8 @@ impl PresentationSource {
     }
 
     /// Whether a key has signed the set.
-    pub fn is_signed_by(&self, key: &ProofKey) -> bool {
-        self.signed_by == key.verification_method
+    pub fn is_signed_by(&self, with: &PresentationKey) -> bool {
+        self.signed_by == with.key.verification_method && self.with_older_form == with.has_older_form
     }
 }
 
@@ -86,22 +95,31 @@ pub(super) fn make_presentations(
     did: &str,
     location: &PublicLocation,
     shown: &[&StoredCredential],
-    key: &ProofKey,
+    with: &PresentationKey,
     at: &str,
 ) -> Result<PresentationSet, DocumentError> {
-    let mut set = PresentationSet { source: PresentationSource::new(shown, key), ..PresentationSet::default() };
-    let present = |credentials: Vec<Value>| {
-        let signed = sign_presentation(did, credentials, key, ProofSuite::EddsaJcs2022, at);
+    let mut set = PresentationSet { source: PresentationSource::new(shown, with), ..PresentationSet::default() };
+    let sign = |credentials: Vec<Value>, suite: ProofSuite| {
+        sign_presentation(did, credentials, &prover_for(suite, &with.key), suite, at)
+    };
+    let present = |credentials: Vec<Value>, suite: ProofSuite| {
+        let suite = if with.has_older_form { suite } else { ProofSuite::EddsaJcs2022 };
+        let signed = sign(credentials.clone(), suite).or_else(|reason| {
+            // A credential of another maker may have a form as linked data alone, and none inside of a presentation.
+            tracing::warn!(reason = reason.message, "a presentation is signed as JSON");
+            sign(credentials, ProofSuite::EddsaJcs2022)
+        });
         signed.map_err(|reason| DocumentError::Presentation(reason.message))
     };
     let mut all = Vec::new();
+    // The models of both generations cannot be mixed: a presentation has the suite of its credential.
     for one in shown {
         let credential: Value = serde_json::from_str(&one.body)
             .map_err(|error| AgentStoreError::CorruptRow(format!("credential {:?}: {error}", one.id)))?;
         let is_schema = one.kind == CredentialKind::Schema;
         let kind = if is_schema { "vtjsc" } else { "vtc" };
         let path = format!("/vt/{}-{kind}-vp.json", one.name);
-        let presentation = PublishedFile::new(present(vec![credential.clone()])?.to_string());
+        let presentation = PublishedFile::new(present(vec![credential.clone()], proof_suite(&credential))?.to_string());
         if is_schema_id(&one.name) {
             // Readers of an older document follow its links.
             let former = format!("/vt/cs-{}-{kind}-vp.json", one.name);
@@ -122,7 +140,10 @@ pub(super) fn make_presentations(
         });
     }
     if !all.is_empty() {
-        set.files.insert(location.url_path(WHOIS_FILE), PublishedFile::new(present(all)?.to_string()));
+        set.files.insert(
+            location.url_path(WHOIS_FILE),
+            PublishedFile::new(present(all, ProofSuite::EddsaJcs2022)?.to_string()),
+        );
     }
     Ok(set)
 }

@@ -13,12 +13,12 @@ use super::{
     access_keys::{AccessKeyring, TOKEN_KEY},
     document_keys::{DocumentKeyring, KeyPair},
     loading::{NewIdentity, create_identity, entry_time, load_newest, verify, web_version},
-    presentations::{PresentationSet, PresentationSource, make_presentations, shown_credentials},
+    presentations::{PresentationKey, PresentationSet, PresentationSource, make_presentations, shown_credentials},
     published::{DocumentError, MAX_ENTRIES, MAX_LOG_BYTES, PublishedDocument},
     update_keys::{UpdateKeys, new_secret},
 };
 use crate::{
-    document::DocumentKeys,
+    document::{DocumentKeys, shows_older_form},
     identity::PublicLocation,
     log::{LogEntry, next_entry},
     store::{AgentStore, AgentStoreError, DocumentVersion, HeadFile, PrivateKey, PublishedHead, StoredCredential},
@@ -148,14 +148,22 @@ impl DocumentWriter {
         let stored = self.store.held_credentials().await?;
         let shown = shown_credentials(&stored);
         let published = self.published();
-        let prover = self.keyring.load().prover(document, ProofPurpose::Authentication);
-        let Some(key) = prover.filter(|_| !shown.is_empty()) else { return Ok(Arc::default()) };
+        let Some(key) = self.presentation_key(document).filter(|_| !shown.is_empty()) else {
+            return Ok(Arc::default());
+        };
         if published.presentations.source == PresentationSource::new(&shown, &key) {
             return Ok(Arc::clone(&published.presentations));
         }
         shown.iter().try_for_each(|one| check_row(one))?;
         let at = entry_time(wall_clock::now().seconds);
         Ok(Arc::new(make_presentations(published.document.did(), &self.location, &shown, &key, &at)?))
+    }
+
+    /// The key that signs the presentations beside a document, which may be the next one.
+    fn presentation_key(&self, document: &Value) -> Option<PresentationKey> {
+        let key = self.keyring.load().prover(document, ProofPurpose::Authentication)?;
+        let is_shown = shows_older_form(document, &key.verification_method);
+        Some(PresentationKey { has_older_form: is_shown || self.published().shows_older_keys(), key })
     }
 
     /// Returns presentations that the key of a document has signed: those given, or others in their place. They may have been made for a
@@ -165,8 +173,7 @@ impl DocumentWriter {
         presentations: Arc<PresentationSet>,
         document: &Value,
     ) -> Result<Arc<PresentationSet>, DocumentError> {
-        let prover = self.keyring.load().prover(document, ProofPurpose::Authentication);
-        let is_signed = prover.is_some_and(|key| presentations.source.is_signed_by(&key));
+        let is_signed = self.presentation_key(document).is_some_and(|key| presentations.source.is_signed_by(&key));
         if is_signed || presentations.files.is_empty() {
             return Ok(presentations);
         }

@@ -82,6 +82,8 @@ pub struct PublishedDocument {
     pub version: DocumentVersion,
     /// The document.
     pub document: DidDocument,
+    /// Whether an earlier release has published it in another form.
+    pub(super) is_outdated: bool,
     /// `did.json`.
     pub did_json: PublishedFile,
     /// `did.jsonl`; `None` for did:web.
@@ -120,13 +122,20 @@ impl PublishedDocument {
         location: &PublicLocation,
         presentations: Arc<PresentationSet>,
     ) -> Self {
-        let document = DidDocument::from_json(document);
+        let published = document;
+        let document = DidDocument::from_json(published.clone());
+        let is_outdated = document.published_json() != published;
         let did_json = match (&log, scid_of(document.did())) {
             (Some(_), Some(scid)) => document.to_parallel_web(scid, location.base_url()).to_string(),
-            _ => document.as_json().to_string(),
+            _ => document.published_json().to_string(),
         };
         let (did_json, did_log) = (PublishedFile::new(did_json), log.map(PublishedFile::new));
-        Self { version, document, did_json, did_log, presentations }
+        Self { version, document, is_outdated, did_json, did_log, presentations }
+    }
+
+    /// Whether it shows the older form of each signing key. One of an earlier release does not, until its next version is written.
+    pub fn shows_older_keys(&self) -> bool {
+        !self.is_outdated
     }
 
     /// Returns the file of a presentation, or of the credential of a schema, by the path of its URL.

@@ -21,6 +21,7 @@ use svc_wire::{
 };
 use tokio::time::{Instant, timeout};
 
+use super::trust_claim::{TrustClaim, claim_of};
 use crate::{
     account_write::WritingAccount,
     chain_link::ChainLinkHandle,
@@ -38,8 +39,6 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 /// Reasons against a DID that are kept, and characters of each.
 const MAX_REASONS: usize = 8;
 const MAX_REASON_CHARACTERS: usize = 300;
-/// The essential credential that makes a service.
-const SERVICE_CREDENTIAL: &str = "ServiceCredential";
 
 /// Neither trusted nor untrusted: the index or the node does not say.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -76,6 +75,10 @@ pub(crate) struct TrustGate {
     store: AgentStore,
     /// DID and corporation of this agent, for reads of the node.
     own: (String, u64),
+    /// Essential schemas for verdicts about peers.
+    essential_schemas: Arc<EssentialSchemas>,
+    /// Those of the ecosystems in which this agent takes part.
+    own_essential_schemas: Arc<EssentialSchemas>,
     ttl: Duration,
     verdicts: Cache<Arc<str>, (Verdict, Instant)>,
     unknown: Cache<Arc<str>, UnknownVerdict>,
@@ -89,11 +92,23 @@ impl TrustGate {
         chain: ChainLinkHandle,
         store: AgentStore,
         own: (String, u64),
+        (essential_schemas, own_essential_schemas): (EssentialSchemas, EssentialSchemas),
         ttl: Duration,
     ) -> Self {
         let verdicts = Cache::builder().max_capacity(MAX_VERDICTS).time_to_live(ttl).build();
         let unknown = Cache::builder().max_capacity(MAX_VERDICTS).time_to_live(UNKNOWN_KEPT).build();
-        Self { indexer, chain, store, own, ttl, verdicts, unknown, forgotten: Arc::default() }
+        Self {
+            indexer,
+            chain,
+            store,
+            own,
+            essential_schemas: Arc::new(essential_schemas),
+            own_essential_schemas: Arc::new(own_essential_schemas),
+            ttl,
+            verdicts,
+            unknown,
+            forgotten: Arc::default(),
+        }
     }
 
     /// Decides about a DID. Only a public one can be trusted.
@@ -203,8 +218,8 @@ impl TrustGate {
             return Ok(false);
         }
         let schema = registry.schema(applicant.schema_id).await.map_err(unknown)?;
-        let essential = schema.and_then(|schema| schema.essential(&EssentialSchemas::default()));
-        Ok(essential.is_some_and(|essential| essential != EssentialCredential::UserAgent))
+        let essential = schema.and_then(|schema| schema.essential(&self.own_essential_schemas));
+        Ok(essential.is_some_and(EssentialCredential::makes_trusted))
     }
 
     fn account(&self) -> Result<WritingAccount, UnknownVerdict> {
@@ -219,25 +234,87 @@ impl TrustGate {
         let Some(record) = asked.map_err(unknown)? else {
             return Ok(TrustDecision::against("unknown_did", "the registry does not name the DID", self.ttl));
         };
-        let Some((participant, lasts)) = claimed_participant(&record, did, wall_clock::now().seconds, self.ttl) else {
+        let Some((claim, lasts)) = claim_of(&record, did, wall_clock::now().seconds, self.ttl) else {
             let reasons = stated_reasons(&record);
             return Ok(TrustDecision { reasons, ..TrustDecision::against("", "", self.ttl) });
         };
-        let account = self.account()?;
-        let found = NodeRegistry(&account).participant(participant).await;
-        let found = found.map_err(|error| UnknownVerdict(format!("node: {error}")))?;
-        let now = timestamp::unix_nanos(&account.chain_time());
-        let is_active = found.is_some_and(|one| one.did == did && state_of(&one, now) == ParticipantState::Active);
-        let expires_at = record["expiresAtTime"].as_str().map(str::to_owned);
-        let reasons = if is_active {
-            Vec::new()
-        } else {
-            tracing::warn!(participant, "the indexer calls a peer trusted whose participant is not active at the node");
-            let message = format!("participant {participant} of the DID is not active at the node");
-            vec![("participant_not_active".to_owned(), message)]
+        let (participant, against) = match self.confirm(did, &claim).await? {
+            Ok(participant) => (participant, None),
+            Err(reason) => (claim.services.first().copied().unwrap_or_default(), Some(reason)),
         };
-        Ok(TrustDecision { is_trusted: is_active, participant: Some(participant), reasons, expires_at, lasts })
+        if let Some((code, message)) = &against {
+            tracing::warn!(participant, code, message, "the indexer calls a peer trusted, and the node does not agree");
+        }
+        let expires_at = record["expiresAtTime"].as_str().map(str::to_owned);
+        let (is_trusted, reasons) = (against.is_none(), against.into_iter().collect());
+        Ok(TrustDecision { is_trusted, participant: Some(participant), reasons, expires_at, lasts })
     }
+
+    /// Returns the participant of the service credential that the node confirms, or the reason for which it confirms none. The indexer may
+    /// rely on other ecosystems than this agent.
+    async fn confirm(&self, did: &str, claim: &TrustClaim) -> Result<Result<u64, (String, String)>, UnknownVerdict> {
+        let account = self.account()?;
+        let registry = NodeRegistry(&account);
+        let now = timestamp::unix_nanos(&account.chain_time());
+        let mut against = None;
+        let mut confirmed = None;
+        for participant in claim.services.iter().copied() {
+            let found = registry.participant(participant).await.map_err(unreadable)?;
+            let active = found.filter(|one| one.did == did && state_of(one, now) == ParticipantState::Active);
+            let Some(active) = active else {
+                let message = format!("participant {participant} of the DID is not active at the node");
+                against.get_or_insert(("participant_not_active".to_owned(), message));
+                continue;
+            };
+            match self.essential_at(&registry, active.schema_id).await? {
+                Ok(EssentialCredential::Service) => {
+                    confirmed = Some(participant);
+                    break;
+                }
+                found => {
+                    against.get_or_insert(not_relied_on("services", active.schema_id, found));
+                }
+            }
+        }
+        let Some(confirmed) = confirmed else { return Ok(Err(against.unwrap_or_default())) };
+        // Indexers before draft 12 do not name the credential of the party behind the service.
+        let mut against = None;
+        for schema_id in claim.operator_schemas.iter().copied() {
+            match self.essential_at(&registry, schema_id).await? {
+                Ok(EssentialCredential::Organization | EssentialCredential::Persona) => return Ok(Ok(confirmed)),
+                found => {
+                    against.get_or_insert(not_relied_on("organizations or persons", schema_id, found));
+                }
+            }
+        }
+        Ok(against.map_or(Ok(confirmed), Err))
+    }
+
+    /// The kind of an essential schema of the node; or the DID of its ecosystem where it is none for this agent.
+    async fn essential_at(
+        &self,
+        registry: &NodeRegistry<'_>,
+        schema_id: u64,
+    ) -> Result<Result<EssentialCredential, String>, UnknownVerdict> {
+        let schema = registry.schema(schema_id).await.map_err(unreadable)?;
+        let essential = schema.as_ref().and_then(|schema| schema.essential(&self.essential_schemas));
+        Ok(essential.ok_or_else(|| schema.map(|schema| schema.ecosystem_did).unwrap_or_default()))
+    }
+}
+
+fn unreadable(error: NodeClientError) -> UnknownVerdict {
+    UnknownVerdict(format!("node: {error}"))
+}
+
+fn not_relied_on(of: &str, schema_id: u64, found: Result<EssentialCredential, String>) -> (String, String) {
+    let found = match found {
+        Ok(other) => format!("it is one of {}", other.as_str()),
+        Err(ecosystem) => format!(
+            "its ecosystem is {ecosystem}; SVC_ESSENTIAL_ECOSYSTEMS, or else TRUSTED_ECS_ECOSYSTEM_DIDS, names those \
+             that are relied on"
+        ),
+    };
+    ("ecosystem_not_allowed".to_owned(), format!("schema {schema_id} is no essential schema of {of} here: {found}"))
 }
 
 /// Whether a registry can call a DID trusted: only a public one has participants and presents credentials.
@@ -266,60 +343,4 @@ fn stated_reasons(record: &Value) -> Vec<(String, String)> {
         return vec![("not_trusted".to_owned(), message.to_owned())];
     }
     stated
-}
-
-/// The participant by which a record makes a DID trusted, and the time for which that holds; `None` when it does not. It is the holder of
-/// the service credential, or its issuer where the service vouches for itself.
-fn claimed_participant(record: &Value, did: &str, now: i64, ttl: Duration) -> Option<(u64, Duration)> {
-    if record["did"] != did || record["trusted"] != true {
-        return None;
-    }
-    let credentials = record["ecsCredentials"].as_array()?;
-    let service = credentials.iter().find(|one| one["ecsSchema"] == SERVICE_CREDENTIAL)?;
-    let participant = service["participantId"].as_u64().or_else(|| service["issuerParticipantId"].as_u64())?;
-    let lasts = match &record["expiresAtTime"] {
-        Value::Null => ttl,
-        text => {
-            let end = timestamp::unix_nanos(&timestamp::parse_rfc3339(text.as_str()?)?) / 1_000_000_000;
-            let left = u64::try_from(i64::try_from(end).ok()? - now).ok().filter(|left| *left > 0)?;
-            ttl.min(Duration::from_secs(left))
-        }
-    };
-    Some((participant, lasts))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_record_must_be_of_the_peer_trusted_in_time_and_name_a_participant() {
-        let ttl = Duration::from_secs(60);
-        let record = json!({"did": "did:web:a", "trusted": true, "expiresAtTime": null,
-            "ecsCredentials": [{"ecsSchema": "OrganizationCredential", "participantId": 9},
-                {"ecsSchema": "ServiceCredential", "participantId": 7, "issuerParticipantId": 8}]});
-        let with = |change: fn(&mut Value)| {
-            let mut record = record.clone();
-            change(&mut record);
-            record
-        };
-        for (record, expected) in [
-            (record.clone(), Some((7, ttl))),
-            (with(|record| record["ecsCredentials"][1]["participantId"] = Value::Null), Some((8, ttl))),
-            (
-                with(|record| record["expiresAtTime"] = json!("1970-01-01T00:01:50.000Z")),
-                Some((7, Duration::from_secs(10))),
-            ),
-            (with(|record| record["expiresAtTime"] = json!("1970-01-01T00:01:40.000Z")), None),
-            (with(|record| record["expiresAtTime"] = json!("later")), None),
-            (with(|record| record["trusted"] = json!("true")), None),
-            (with(|record| record["trusted"] = json!(false)), None),
-            (with(|record| record["did"] = json!("did:web:b")), None),
-            (with(|record| record["ecsCredentials"] = json!([])), None),
-            (with(|record| record["ecsCredentials"][1]["ecsSchema"] = json!("Other")), None),
-            (json!([]), None),
-        ] {
-            assert_eq!(claimed_participant(&record, "did:web:a", 100, ttl), expected, "{record}");
-        }
-    }
 }

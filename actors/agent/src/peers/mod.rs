@@ -27,6 +27,7 @@ mod sending;
 mod service;
 mod session_work;
 mod settings;
+mod trust_claim;
 
 pub use self::{
     access_presentations::GrantPresentation,

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use serde_json::Value;
 use svc_didcomm::Refusal as MessageRefusal;
 use svc_kit::wall_clock;
 use svc_net::{didcomm::OutboundClient, fetch::BoundedFetcher};
@@ -12,7 +13,11 @@ use svc_otel::metrics;
 use tokio::sync::watch;
 
 use super::{
-    admission::Rates, gate::TrustGate, known_peers::KnownPeers, refusal_log::RefusalLog, resolver::PeerResolver,
+    admission::Rates,
+    gate::TrustGate,
+    known_peers::KnownPeers,
+    refusal_log::RefusalLog,
+    resolver::{DocumentUse, PeerDocumentError, PeerResolver},
     settings::PeerSettings,
 };
 use crate::{
@@ -150,6 +155,11 @@ impl PeerService {
 
     pub(crate) async fn end_idle_session(&self, peer: &str) {
         self.0.directory.end_idle(peer).await;
+    }
+
+    /// The document of a peer, as it was last resolved or as its server has it.
+    pub(crate) async fn document_of(&self, did: &str) -> Result<Arc<Value>, PeerDocumentError> {
+        self.0.resolver.resolve(did, false, DocumentUse::Outbound).await
     }
 
     pub(super) async fn session(&self, peer: &str) -> Result<SessionLease, SessionError> {

@@ -169,8 +169,16 @@ impl NodeRegistry<'_> {
         Ok(schemas)
     }
 
-    /// Time at which a digest was anchored, nanoseconds since the epoch; `None` when it is not.
+    /// Time at which a digest was anchored, nanoseconds since the epoch; `None` when it is not. Tools of the first generation store it
+    /// without the name of its algorithm. The first of both anchors counts.
     pub async fn anchored_at(&self, digest: &str) -> Result<Option<i128>, NodeClientError> {
+        let anchor = self.anchor_of(digest).await?;
+        let Some((_, bare)) = digest.split_once('-') else { return Ok(anchor) };
+        Ok([anchor, self.anchor_of(bare).await?].into_iter().flatten().min())
+    }
+
+    /// Time of the anchor of a digest in exactly this form.
+    pub async fn anchor_of(&self, digest: &str) -> Result<Option<i128>, NodeClientError> {
         let request = QueryGetDigestRequest { digest: digest.to_owned() };
         let found: Option<QueryGetDigestResponse> = self.find(("di", "GetDigest"), &request).await?;
         Ok(found.and_then(|found| found.digest).and_then(|digest| nanos(digest.created.as_ref())))

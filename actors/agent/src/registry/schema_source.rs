@@ -23,7 +23,7 @@ use crate::account_write::{WriteStop, WritingAccount};
 
 /// Time for which the schema credentials of an ecosystem are kept.
 const KEEP_TIME: Duration = Duration::from_secs(300);
-/// Time for which a credential that is missing among them is not looked for again: an ecosystem may just have made its schema.
+/// Time for which something that is missing among them is not looked for again: an ecosystem may just have made its schema.
 const ABSENCE_KEEP_TIME: Duration = Duration::from_secs(2);
 /// Presentations of one ecosystem that are read.
 const MAX_PRESENTATIONS: usize = 64;
@@ -92,16 +92,33 @@ impl SchemaSources {
         &self,
         account: &WritingAccount,
         ecosystems: &[String],
-        (essential, known): (EssentialCredential, &EssentialSchemas),
+        wanted: (EssentialCredential, &EssentialSchemas),
         in_use: Option<u64>,
     ) -> Result<Option<EssentialSource>, WriteStop> {
+        // The credentials of an ecosystem may have come since they were read.
+        for keep_time in [KEEP_TIME, ABSENCE_KEEP_TIME] {
+            let found = self.essential_kept(account, ecosystems, wanted, (in_use, keep_time)).await?;
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        Ok(None)
+    }
+
+    async fn essential_kept(
+        &self,
+        account: &WritingAccount,
+        ecosystems: &[String],
+        (essential, known): (EssentialCredential, &EssentialSchemas),
+        (in_use, keep_time): (Option<u64>, Duration),
+    ) -> Result<Option<EssentialSource>, WriteStop> {
         for ecosystem in ecosystems {
-            let found = self.credentials(account, ecosystem).await?;
+            let found = self.credentials_kept(account, ecosystem, keep_time).await?;
             let mut credentials = found.credentials.clone();
             credentials.sort_by_key(|one| std::cmp::Reverse(one.schema_id));
             for credential in credentials {
                 let Some(schema) = NodeRegistry(account).schema(credential.schema_id).await? else { continue };
-                let kind = known.find(&schema.schema.json_schema).map(|(kind, _)| kind);
+                let kind = known.content(&schema.schema.json_schema).map(|(kind, _)| kind);
                 let is_in_use = schema.schema.archived.is_none() && schema.ecosystem_did == *ecosystem;
                 if !is_in_use || kind != Some(essential) {
                     continue;
@@ -118,21 +135,14 @@ impl SchemaSources {
         Ok(None)
     }
 
-    async fn credentials(
-        &self,
-        account: &WritingAccount,
-        ecosystem: &str,
-    ) -> Result<Arc<EcosystemCredentials>, WriteStop> {
-        self.credentials_kept(account, ecosystem, KEEP_TIME).await
-    }
-
     async fn credentials_kept(
         &self,
         account: &WritingAccount,
         ecosystem: &str,
         keep_time: Duration,
     ) -> Result<Arc<EcosystemCredentials>, WriteStop> {
-        if let Some((at, found)) = self.known.lock().await.get(ecosystem)
+        // The agent changes its own ecosystem, and has to see that at once.
+        if let Some((at, found)) = self.known.lock().await.get(ecosystem).filter(|_| ecosystem != account.did)
             && at.elapsed() < keep_time
         {
             return Ok(Arc::clone(found));
@@ -220,12 +230,13 @@ pub(crate) fn name_of(essential: EssentialCredential) -> &'static str {
         EssentialCredential::Organization => "org",
         EssentialCredential::Persona => "persona",
         EssentialCredential::UserAgent => "user-agent",
+        EssentialCredential::Badge => "badge",
     }
 }
 
 impl SchemaOnChain {
     /// Kind of the schema, if it is essential.
     pub fn essential(&self, known: &EssentialSchemas) -> Option<EssentialCredential> {
-        known.find(&self.schema.json_schema).map(|(kind, _)| kind)
+        known.find(&self.schema.json_schema, &self.ecosystem_did).map(|(kind, _)| kind)
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::Value;
 use svc_trust::did_document::ProofPurpose;
 
 use super::{
@@ -182,9 +181,5 @@ fn report_of(published: &PublishedDocument, new_version: u64) -> StepReport {
 /// The names of own credentials that another key than this one proves.
 fn names_with_old_proof(held: &[StoredCredential], method: &str) -> BTreeSet<String> {
     let own = held.iter().filter(|one| one.kind == CredentialKind::Own && one.state == CredentialState::Anchored);
-    let has_old_proof = |one: &&StoredCredential| {
-        let body: Value = serde_json::from_str(&one.body).unwrap_or_default();
-        body["proof"]["verificationMethod"] != method
-    };
-    own.filter(has_old_proof).map(|one| one.name.clone()).collect()
+    own.filter(|one| one.proof_method != method).map(|one| one.name.clone()).collect()
 }

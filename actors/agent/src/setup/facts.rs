@@ -108,6 +108,8 @@ pub(super) enum CredentialProgress {
 /// The credential of a schema of an own ecosystem.
 pub(super) struct SchemaCredentialFacts {
     pub schema_id: u64,
-    pub digest: String,
+    /// `None` until the agent has signed it.
+    pub digest: Option<String>,
+    /// Whether the node has the digest.
     pub is_anchored: bool,
 }

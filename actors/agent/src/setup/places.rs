@@ -8,6 +8,7 @@ use svc_wire::{
         cs::v1::IssuerOnboardingMode,
         pp::v1::{Participant, ParticipantRole},
     },
+    proto_registry::NodeGeneration,
     timestamp,
 };
 
@@ -42,14 +43,32 @@ impl SetupSource<'_> {
             self.sources.essential(self.account, self.ecosystems, (essential, self.essential_schemas), None).await;
         match found {
             Ok(Some(source)) => Ok(source),
-            Ok(None) => Err(missing(format!(
-                "no ecosystem of TRUSTED_ECS_ECOSYSTEM_DIDS has a schema of {} in use",
-                essential.as_str()
-            ))),
+            Ok(None) => Err(self.missing_essential(essential).await),
             Err(stop) => {
                 Err(missing(format!("the schema of {} cannot be read: {}", essential.as_str(), stop.reason())))
             }
         }
+    }
+
+    /// The reason for which no ecosystem gives an essential schema.
+    async fn missing_essential(&self, essential: EssentialCredential) -> MissingPlace {
+        let kind = essential.as_str();
+        let is_own = self.ecosystems.contains(&self.account.did);
+        if is_own && let Ok(schemas) = self.registry().own_schemas().await {
+            let is_wanted = |one: &&SchemaOnChain| {
+                let content = self.essential_schemas.content(&one.schema.json_schema);
+                one.schema.archived.is_none() && content.is_some_and(|(content, _)| content == essential)
+            };
+            let Some(schema) = schemas.iter().filter(is_wanted).max_by_key(|one| one.schema.id) else {
+                return own_choice(format!("the ecosystem is this agent's own, and has no schema of {kind} yet"));
+            };
+            let id = schema.schema.id;
+            let reason = format!(
+                "the ecosystem is this agent's own, and the credential of its schema {id} is not presented yet: step schema-{id}"
+            );
+            return own_choice(reason);
+        }
+        missing(format!("no ecosystem of TRUSTED_ECS_ECOSYSTEM_DIDS has a schema of {kind} in use"))
     }
 
     /// The ISSUER participant of an essential schema.
@@ -218,8 +237,11 @@ impl SetupSource<'_> {
 
     fn usable(&self, found: Vec<Participant>, now: &Timestamp) -> Vec<Participant> {
         let now = timestamp::unix_nanos(now);
-        let is_usable =
-            |one: &Participant| one.effective_from.is_some() && state_of(one, now) == ParticipantState::Active;
+        // The oldest nodes take one without a beginning for one that has not begun; to the others it began with its block.
+        let may_begin_unsaid = self.account.pipeline().release().generation > Some(NodeGeneration::N0);
+        let is_usable = |one: &Participant| {
+            (one.effective_from.is_some() || may_begin_unsaid) && state_of(one, now) == ParticipantState::Active
+        };
         found.into_iter().filter(is_usable).collect()
     }
 }

@@ -95,7 +95,10 @@ fn schema_step(one: &SchemaCredentialFacts, facts: &SetupFacts) -> SetupStep {
     if one.is_anchored {
         return SetupStep::new(id, StepState::Done, "the digest of its credential is at the node").of(own, own);
     }
-    let message = json!({"digest": one.digest, "idempotency_key": facts.step_key(&id, &one.digest)});
+    let Some(digest) = &one.digest else {
+        return SetupStep::new(id, StepState::Waiting, "the agent signs its credential").of(own, own);
+    };
+    let message = json!({"digest": digest, "idempotency_key": facts.step_key(&id, digest)});
     SetupStep::new(id, StepState::Missing, "the digest of its credential is to be stored")
         .of(own, own)
         .with_message("svc.ledger.di.storeDigest", message)

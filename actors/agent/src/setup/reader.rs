@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     account_write::WriteStop,
-    credentials::CredentialMode,
+    credentials::{CredentialMode, MAX_SCHEMAS},
     grant::{AgentAccount, LIST_LIMIT, read_authorizations, read_corporation_account},
     registry::name_of,
     store::{CredentialKind, CredentialState, StoredCredential},
@@ -41,12 +41,7 @@ impl SetupSource<'_> {
         let account = self.read_account(&address, &records, serves, &now).await?;
         let held = self.account.store.held_credentials().await?;
         let (wanted, credentials) = self.read_wanted(options, &participants, &held, &now).await?;
-        let of_schemas = held.iter().filter(|one| one.kind == CredentialKind::Schema);
-        let schema_credentials = of_schemas.map(|one| SchemaCredentialFacts {
-            schema_id: one.schema_id,
-            digest: one.digest.clone(),
-            is_anchored: one.state == CredentialState::Anchored,
-        });
+        let schema_credentials = self.read_schema_credentials(&held).await?;
         Ok(SetupFacts {
             agent: AgentAccount { did: self.account.did.clone(), corporation_id: self.corporation_id(), address },
             now,
@@ -57,8 +52,36 @@ impl SetupSource<'_> {
             records,
             wanted,
             credentials,
-            schema_credentials: schema_credentials.collect(),
+            schema_credentials,
         })
+    }
+
+    /// The credentials of the schemas of own ecosystems. The node is asked for a digest first: another tool may have stored it, and it would
+    /// be paid for a second time.
+    async fn read_schema_credentials(
+        &self,
+        held: &[StoredCredential],
+    ) -> Result<Vec<SchemaCredentialFacts>, WriteStop> {
+        let mut found = Vec::new();
+        for one in held.iter().filter(|one| one.kind == CredentialKind::Schema) {
+            let is_anchored =
+                one.state == CredentialState::Anchored || self.registry().anchored_at(&one.digest).await?.is_some();
+            found.push(SchemaCredentialFacts {
+                schema_id: one.schema_id,
+                digest: Some(one.digest.clone()),
+                is_anchored,
+            });
+        }
+        let on_chain = self.registry().own_schemas().await?;
+        let in_use = on_chain.iter().filter(|one| one.schema.archived.is_none()).take(MAX_SCHEMAS);
+        let in_use = in_use.map(|one| one.schema.id);
+        let unsigned: Vec<u64> = in_use.filter(|id| found.iter().all(|known| known.schema_id != *id)).collect();
+        found.extend(unsigned.into_iter().map(|schema_id| SchemaCredentialFacts {
+            schema_id,
+            digest: None,
+            is_anchored: false,
+        }));
+        Ok(found)
     }
 
     /// The records of the account for the corporation, and another corporation that it acts for.

@@ -99,6 +99,13 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// Whether a step is left that the agent takes by itself.
+    pub(crate) fn has_agent_step(&self) -> bool {
+        self.steps.iter().any(|step| {
+            step.state == StepState::Waiting && step.by == StepActor::Operator && !step.id.ends_with("-issuer")
+        })
+    }
+
     /// Whether nothing is left to do.
     pub fn is_complete(&self) -> bool {
         self.steps.iter().all(|step| step.state == StepState::Done)

@@ -302,7 +302,7 @@ fn account_fees_credentials_and_digests_have_steps() {
         credentials: vec![named("service", CredentialProgress::Presented(Some(NOW + DAY)))],
         schema_credentials: vec![SchemaCredentialFacts {
             schema_id: 8,
-            digest: "sha384-a".to_owned(),
+            digest: Some("sha384-a".to_owned()),
             is_anchored: true,
         }],
         ..base()
@@ -312,7 +312,7 @@ fn account_fees_credentials_and_digests_have_steps() {
         credentials: vec![named("service", CredentialProgress::Issuing("later".to_owned())), named("org", awaited)],
         schema_credentials: vec![SchemaCredentialFacts {
             schema_id: 8,
-            digest: "sha384-a".to_owned(),
+            digest: Some("sha384-a".to_owned()),
             is_anchored: false,
         }],
         ..base()

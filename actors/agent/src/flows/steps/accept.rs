@@ -12,7 +12,7 @@ use svc_didcomm::{
 };
 use svc_kit::wall_clock::now_millis;
 use svc_trust::{
-    RejectionCode, RejectionReason,
+    EssentialCredential, RejectionCode, RejectionReason,
     digest::{DigestAlgorithm, anchored_digest},
 };
 use svc_wire::{participant_state::ParticipantState, proto::svc::pp::v1::ParticipantRole, timestamp};
@@ -195,7 +195,7 @@ impl FlowService {
         let judged = JudgedCredential {
             subject: &account.did,
             credential: &credential,
-            own_document: Arc::new(issuing.keeper.published().document.as_json().clone()),
+            own_document: Arc::new(issuing.keeper.published().document.published_json()),
             assumed_digest: None,
             known_schema: None,
         };
@@ -212,8 +212,8 @@ impl FlowService {
         let registry = NodeRegistry(account);
         let schema = registry.schema(record.schema_id).await?;
         let schema = schema.ok_or_else(|| StepStop::Failed(format!("no schema {}", record.schema_id)))?;
-        let is_wanted =
-            self.essential(&schema).is_some() || self.0.settings.published_schemas.contains(&record.schema_id);
+        let is_wanted = self.essential(&schema).is_some_and(EssentialCredential::makes_trusted)
+            || self.0.settings.published_schemas.contains(record.schema_id);
         let algorithm = DigestAlgorithm::from_name(&schema.schema.digest_algorithm);
         let digest = algorithm.and_then(|algorithm| anchored_digest(&credential, algorithm)).unwrap_or_default();
         let id = credential["id"].as_str().unwrap_or(&accepted.id).to_owned();

@@ -108,9 +108,20 @@ impl FlowService {
         })
     }
 
+    /// The format of an offer: that of the settings, or the older one for an agent of the first generation, which takes no other and says
+    /// nothing about it.
+    pub(in crate::flows) async fn offer_format(&self, peer: &str) -> Result<CredentialFormat, StepStop> {
+        let document = self.0.peers.document_of(peer).await;
+        let document = document.map_err(|error| StepStop::Failed(format!("the document of {peer}: {error}")))?;
+        if is_of_first_generation(&document) {
+            return Ok(CredentialFormat::LdProof);
+        }
+        Ok(self.0.settings.format.to_wire())
+    }
+
     /// The peer is a verifiable service, or becomes one by this credential.
     async fn require_peer(&self, record: &FlowRecord, schema: &SchemaOnChain) -> Result<(), StepStop> {
-        let makes_trusted = self.essential(schema).is_some_and(|one| one != EssentialCredential::UserAgent);
+        let makes_trusted = self.essential(schema).is_some_and(EssentialCredential::makes_trusted);
         if record.variant == Variant::Onboarding && makes_trusted {
             return Ok(());
         }
@@ -180,7 +191,8 @@ impl FlowService {
         if let PaymentStep::Block(code) = payment.before_signing() {
             return Err(StepStop::blocked(code, "the session at the node has records that this agent does not know"));
         }
-        match self.offer_by(record, Trigger::ClaimsFit, &order) {
+        let format = self.offer_format(&record.peer_did).await?;
+        match self.offer_by(record, Trigger::ClaimsFit, (&order, format)) {
             Ok(change) => self.finish(record, change.ok_or(StepStop::Outdated)?).await,
             Err(IssueStop::Refused(refusal)) => {
                 let mut progress = Progress::of(record.clone());
@@ -204,9 +216,8 @@ impl FlowService {
         &self,
         record: &FlowRecord,
         trigger: Trigger,
-        order: &CredentialOrder,
+        (order, format): (&CredentialOrder, CredentialFormat),
     ) -> Result<Option<FlowChange>, IssueStop> {
-        let format = self.0.settings.format.to_wire();
         let offered = order.draft(record, format)?;
         let mut progress = Progress::of(record.clone());
         progress.go_on(now_millis());
@@ -219,7 +230,7 @@ impl FlowService {
             ..MessageParts::default()
         });
         if self.0.settings.sends_terms {
-            let present_as_linked_vp = self.essential(&order.schema).is_some();
+            let present_as_linked_vp = self.essential(&order.schema).is_some_and(EssentialCredential::makes_trusted);
             let terms = VtFlow::CredentialTerms { credential_format: "JSON_LD".to_owned(), present_as_linked_vp };
             messages.insert(0, terms.to_message(&Uuid::new_v4().to_string(), record.thread_id.as_deref()));
         }
@@ -322,3 +333,15 @@ pub(in crate::flows) fn order_refused(stop: StepStop) -> Refusal {
         }
     }
 }
+
+/// Whether a DID Document is that of an agent of the first generation, which offers its own protocol for messages.
+fn is_of_first_generation(document: &Value) -> bool {
+    let services = document["service"].as_array().into_iter().flatten();
+    services.into_iter().any(|service| match &service["type"] {
+        Value::Array(kinds) => kinds.iter().any(|kind| kind == OLDER_MESSAGING),
+        kind => kind == OLDER_MESSAGING,
+    })
+}
+
+/// Type of a service entry for messages of the first generation.
+const OLDER_MESSAGING: &str = "did-communication";

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 use svc_didcomm::flow::{Cause, FlowRecord, Guard, Progress, Trigger};
 use svc_kit::wall_clock::now_millis;
-use svc_trust::{EssentialCredential, EssentialSchemas};
+use svc_trust::EssentialCredential;
 use uuid::Uuid;
 
 use super::outcome::{Done, StepStop};
@@ -29,9 +29,9 @@ pub(in crate::flows) struct Opening {
 }
 
 impl FlowService {
-    /// The essential credential that a schema describes: one of an ecosystem that counts, where any does.
+    /// The essential credential that a schema describes: one of an ecosystem that counts for this DID.
     pub(in crate::flows) fn essential(&self, schema: &SchemaOnChain) -> Option<EssentialCredential> {
-        schema.essential(&EssentialSchemas::default())
+        self.0.credentials.own_essential(schema)
     }
 
     /// Whether a peer is a verifiable service, by a decision of now.
@@ -79,14 +79,18 @@ impl FlowService {
 
     /// Essential credentials count from the ecosystems of the settings alone, and that of the service from the parent of this agent.
     fn judge_ecosystem(&self, schema: &SchemaOnChain, validator: &str) -> Result<(), StepStop> {
-        let Some(essential) = self.essential(schema) else { return Ok(()) };
         let settings = &self.0.credentials;
-        let counts =
-            settings.trusted_ecosystems.is_empty() || settings.trusted_ecosystems.contains(&schema.ecosystem_did);
-        if !counts {
-            let text = format!("{} is not in TRUSTED_ECS_ECOSYSTEM_DIDS", schema.ecosystem_did);
-            return Err(StepStop::blocked("ECOSYSTEM_NOT_ALLOWED", text));
-        }
+        let essential = match (self.essential(schema), settings.essential_content(schema)) {
+            (Some(essential), _) => essential,
+            (None, None) => return Ok(()),
+            // The credential of a copy would make nothing trusted.
+            (None, Some(kind)) => {
+                let (did, id, kind) = (&schema.ecosystem_did, schema.schema.id, kind.as_str());
+                let text =
+                    format!("schema {id} has the content of {kind}, and {did} is not in TRUSTED_ECS_ECOSYSTEM_DIDS");
+                return Err(StepStop::blocked("ECOSYSTEM_NOT_ALLOWED", text));
+            }
+        };
         match &settings.mode {
             CredentialMode::Delegated { parent }
                 if essential == EssentialCredential::Service && parent != validator =>

@@ -139,13 +139,15 @@ async fn hear_request(
     {
         return follow(connection, key, heard, newest.clone(), limits).await;
     }
-    let begun = match begin_validation(heard, request, participant_id, &of_participant) {
+    let mut begun = match begin_validation(heard, request, participant_id, &of_participant) {
         Ok(begun) => begun,
         Err(fault) => return Ok(Ok(refused(fault, arrival.message))),
     };
     let mut replaced = None;
     if let Some(ending) = of_participant.into_iter().next().filter(is_replaced) {
         let mut progress = Progress::of(ending);
+        // A renewal may name no claims: those of the round before stand as its proposal.
+        begun.record.claims = begun.record.claims.take().or_else(|| progress.record.claims.take());
         progress.take(&Cause::new(Trigger::FlowReplaced, arrival.now));
         // A peer that begins again and again must not fill the store.
         (progress.record.claims, progress.record.proofs) = (None, None);
