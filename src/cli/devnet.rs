@@ -17,6 +17,7 @@ use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use svc_agent::{AccessSettings, FlowFormat, FlowSettings};
 use svc_devnet::{DevnetConfig, GenesisFile, scenario::Scenario};
+use svc_wire::proto_registry::NodeGeneration;
 
 use self::{
     agent_demo::WebhookConsumer,
@@ -84,6 +85,9 @@ pub(super) struct DevnetArgs {
     /// Have the weaknesses of a real node: after each start it refuses transactions until its next block, and results come behind blocks.
     #[arg(long, help_heading = "Chain")]
     like_a_node: bool,
+    /// Generation of the node: N0 to N4, each with the messages and the answers of that release (docs/devnet.md).
+    #[arg(long, help_heading = "Chain", value_name = "GENERATION", default_value = "N0", value_parser = parse_generation)]
+    generation: NodeGeneration,
     /// Address to listen on.
     #[arg(long, help_heading = "Ports", value_name = "ADDRESS", default_value = "127.0.0.1")]
     bind: IpAddr,
@@ -170,6 +174,11 @@ struct SnapshotArgs {
 /// Time between blocks; `None` makes blocks on order only.
 #[derive(Debug, Clone, Copy)]
 struct BlockTime(Option<Duration>);
+
+fn parse_generation(text: &str) -> Result<NodeGeneration, String> {
+    let known = || format!("one of {}", NodeGeneration::ALL.map(NodeGeneration::as_str).join(", "));
+    NodeGeneration::parse(text).ok_or_else(known)
+}
 
 fn parse_issue_format(text: &str) -> Result<FlowFormat, String> {
     FlowFormat::parse(text).ok_or_else(|| "w3c-di or ld-proof".to_owned())
@@ -353,6 +362,7 @@ impl DevnetArgs {
                 services_listen: ([127, 0, 0, 1], if takes_free_ports { 0 } else { self.services_port }).into(),
                 kept_states: self.prune_state,
                 is_like_a_node: self.like_a_node,
+                generation: self.generation,
                 genesis,
             },
             database,

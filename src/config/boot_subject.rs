@@ -18,6 +18,7 @@ pub fn subject_name(subject: BootSubject) -> &'static str {
         BootSubject::Authorizations => "authorizations",
         BootSubject::Fees => "fees",
         BootSubject::Agents => "agents",
+        BootSubject::Release => "release of the node",
         BootSubject::Boot => "boot",
     }
 }

@@ -1,11 +1,12 @@
 //! The variables of `svc indexer`.
 
-use std::{collections::BTreeSet, net::SocketAddr};
+use std::net::SocketAddr;
 
-use svc_indexer::{EssentialSchemas, IndexerConfig, TrustConfig};
+use svc_indexer::{IndexerConfig, TrustConfig};
 
 use super::{
     environment::{ConfigError, Environment, EnvironmentReader, PORT},
+    essential::read_essential_schemas,
     listener::read_listener,
 };
 use crate::{listener::ListenerConfig, secrets::ProcessSecrets};
@@ -54,24 +55,9 @@ pub fn read_indexer(
         text.parse().ok().filter(|bytes| *bytes >= 65_536)
     });
     let hosts = reader.read_host_policy();
-    let essential = reader.read_parsed(
-        "SVC_ESSENTIAL_SCHEMAS",
-        "a comma-separated list of schemas, such as ServiceCredential@VERSION=sha384-DIGEST",
-        Some(EssentialSchemas::default()),
-        |text| EssentialSchemas::from_entries(text).ok(),
-    );
-    let ecosystems = reader.read_parsed(
-        "SVC_ESSENTIAL_ECOSYSTEMS",
-        "a comma-separated list of DIDs",
-        Some(BTreeSet::new()),
-        |text| {
-            let dids: BTreeSet<String> = text.split(',').map(|did| did.trim().to_owned()).collect();
-            Some(dids).filter(|dids| dids.iter().all(|did| did.starts_with("did:")))
-        },
-    );
+    let essential = read_essential_schemas(&mut reader);
     let listener = read_listener(&mut reader);
-    let values =
-        (rpc, database, bind, port, block_interval, start, max_buffered_bytes, hosts, essential, ecosystems, listener);
+    let values = (rpc, database, bind, port, block_interval, start, max_buffered_bytes, hosts, essential, listener);
     match values {
         (
             Some(rpc),
@@ -83,11 +69,9 @@ pub fn read_indexer(
             Some(max_buffered_bytes),
             Some(hosts),
             Some(essential),
-            Some(ecosystems),
             Some(listener),
         ) if reader.problems.is_empty() => {
-            let trust =
-                TrustConfig { hosts, essential_schemas: essential, trusted_ecosystems: ecosystems, wait_limit: None };
+            let trust = TrustConfig { hosts, essential_schemas: essential, wait_limit: None };
             let indexer =
                 IndexerConfig { rpc, database, block_interval, start_height: start, max_buffered_bytes, trust };
             Ok(IndexerServerConfig { indexer, listen: SocketAddr::new(bind, port), listener })

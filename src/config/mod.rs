@@ -3,6 +3,7 @@
 mod agent;
 mod boot_subject;
 mod environment;
+mod essential;
 mod indexer;
 mod listener;
 mod peer;

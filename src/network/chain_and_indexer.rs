@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use anyhow::Context;
 use svc_devnet::{Devnet, node::Node};
-use svc_indexer::{Indexer, IndexerConfig, TrustConfig};
+use svc_indexer::{EssentialSchemas, Indexer, IndexerConfig, TrustConfig};
 use svc_net::{client_tls::http_client_builder, host_policy::HostPolicy};
 
 use super::{config::LocalNetworkConfig, isolated_runtime::IsolatedRuntime};
@@ -44,6 +44,11 @@ impl ChainAndIndexer {
     }
 }
 
+/// The essential schemas of a devnet. It relies on the ecosystem of its services.
+pub fn essential_schemas(devnet: &Devnet) -> EssentialSchemas {
+    EssentialSchemas::default().in_ecosystems(devnet.ecosystem_did())
+}
+
 /// Longest wait of an indexer for the verdicts of a block. A chain that makes blocks on order only has no next block that could
 /// take in a late verdict.
 const VERDICT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -66,8 +71,8 @@ impl LocalIndexer {
         // The devnet's services are on loopback, and its blocks may come faster than unoptimised code evaluates all DIDs.
         let trust = TrustConfig {
             hosts: HostPolicy::AllowPrivate,
+            essential_schemas: essential_schemas(devnet),
             wait_limit: Some(VERDICT_TIMEOUT),
-            ..TrustConfig::default()
         };
         let block_interval = block_time.unwrap_or(Duration::from_secs(1));
         let config =

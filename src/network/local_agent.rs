@@ -8,7 +8,8 @@ use serde_json::{Map, Value, json};
 use svc_agent::{
     AccessSettings, Agent, AgentConfig, ChainConfig, ClaimTexts, CourierConfig, CredentialKind, CredentialMode,
     CredentialSettings, CredentialState, DidMethod, EventsConfig, FlowSettings, HandledEvents, LoginRules,
-    PeerSettings, PublicLocation, Refusal, RotationPauses, StoreKey, StoreKeys, StoreSettings, WebhookSecrets,
+    PeerSettings, PublicLocation, PublishedSchemas, Refusal, RotationPauses, StoreKey, StoreKeys, StoreSettings,
+    WebhookSecrets,
 };
 use svc_devnet::{
     Devnet,
@@ -20,6 +21,7 @@ use svc_trust::EssentialCredential;
 use svc_wire::{account_key::AccountKey, secret::SecretString};
 use url::Url;
 
+use super::chain_and_indexer::essential_schemas;
 use crate::{
     admin::{AdminConfig, AgentListeners, AgentServer, AgentServerConfig},
     listener::ListenerConfig,
@@ -71,9 +73,6 @@ const TX_TIMEOUT: Duration = Duration::from_secs(30);
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(60);
 /// Events that a devnet's agent stores at most.
 const MAX_STORED: u64 = 100_000;
-
-/// Ids of schemas whose credentials a devnet's agents present.
-const MAX_SCHEMAS: u64 = 1_000;
 
 /// A running agent of a devnet.
 pub struct LocalAgent {
@@ -303,7 +302,7 @@ async fn start(
             gas_adjustment: 150,
             resolves_changes: is_timed,
         },
-        credentials: if is_timed { credential_settings(devnet, parent) } else { CredentialSettings::off() },
+        credentials: if is_timed { credential_settings(devnet, parent) } else { without_credentials(devnet) },
         rotation_pauses: config.rotation_pauses,
         events: EventsConfig {
             indexer: indexers,
@@ -322,9 +321,14 @@ async fn start(
 }
 
 /// The schemas whose credentials an agent presents: those that are configured, or all.
-fn presented_schemas(config: &LocalAgentConfig) -> BTreeSet<u64> {
+fn presented_schemas(config: &LocalAgentConfig) -> PublishedSchemas {
     let configured = &config.flows.published_schemas;
-    if configured.is_empty() { (1..=MAX_SCHEMAS).collect() } else { configured.clone() }
+    if *configured == PublishedSchemas::default() { PublishedSchemas::All } else { configured.clone() }
+}
+
+/// The settings of an agent that issues nothing to itself, and knows the essential schemas of its network.
+fn without_credentials(devnet: &Devnet) -> CredentialSettings {
+    CredentialSettings { essential_schemas: essential_schemas(devnet), ..CredentialSettings::off() }
 }
 
 /// The settings of an agent's credentials: its own claims, or the DID of its parent.
@@ -343,7 +347,7 @@ fn credential_settings(devnet: &Devnet, parent: Option<String>) -> CredentialSet
         None => CredentialMode::Standalone { claims: [(EssentialCredential::Service, claims)].into() },
     };
     let trusted_ecosystems = devnet.ecosystem_did().map(str::to_owned).into_iter().collect();
-    CredentialSettings { mode, trusted_ecosystems, ..CredentialSettings::off() }
+    CredentialSettings { mode, trusted_ecosystems, ..without_credentials(devnet) }
 }
 
 fn courier(receiver: ReceiverConfig) -> anyhow::Result<CourierConfig> {

@@ -7,7 +7,7 @@ mod isolated_runtime;
 mod local_agent;
 mod local_network;
 
-pub use chain_and_indexer::ChainAndIndexer;
+pub use chain_and_indexer::{ChainAndIndexer, essential_schemas};
 pub use config::LocalNetworkConfig;
 pub use isolated_runtime::IsolatedRuntime;
 pub(crate) use local_agent::await_credential;

@@ -23,7 +23,13 @@ pub(crate) enum HealthStatus {
 }
 
 impl HealthStatus {
-    pub(super) fn as_str(self) -> &'static str {
+    /// The status with a name.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        let all = [Self::Ok, Self::Starting, Self::Degraded, Self::Restarting, Self::Draining];
+        all.into_iter().find(|status| status.as_str() == name)
+    }
+
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Ok => "ok",
             Self::Starting => "starting",

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use svc_agent::{
-    AccessSettings, AccessTerms, AgentAccount, AgentConfig, ChainConfig, PublicLocation, WantedGrant, read_grant,
+    AccessSettings, AccessTerms, AgentAccount, AgentConfig, ChainConfig, CredentialSettings, PublicLocation,
+    WantedGrant, read_grant,
 };
 use svc_kit::wall_clock;
 use svc_net::{
@@ -50,7 +51,8 @@ pub(super) async fn run(settings: AgentSettings, as_json: bool) -> anyhow::Resul
             }
         },
     };
-    let AgentConfig { location, chain, events, peers, access, hosts, .. } = agent;
+    let AgentConfig { location, chain, events, peers, access, hosts, credentials, .. } = agent;
+    findings.push(check_ecosystems(&credentials));
     findings.push(match timeout(CHECK_TIMEOUT, check_indexer(&events.indexer)).await {
         Ok(finding) => finding,
         Err(_) => CheckFinding::bad("SVC_INDEXER_BASE_URL", format!("no answer within {CHECK_TIMEOUT:?}")),
@@ -73,6 +75,18 @@ pub(super) async fn run(settings: AgentSettings, as_json: bool) -> anyhow::Resul
     }
     findings.extend(check_conditions(&access));
     report(&findings, as_json)
+}
+
+/// Whether any schema is essential.
+fn check_ecosystems(credentials: &CredentialSettings) -> CheckFinding {
+    let subject = "SVC_ESSENTIAL_ECOSYSTEMS";
+    let relied_on: Vec<&str> = credentials.essential_schemas.ecosystems().collect();
+    if relied_on.is_empty() {
+        let detail =
+            "neither it nor TRUSTED_ECS_ECOSYSTEM_DIDS names an ecosystem: no schema is essential, and no peer trusted";
+        return CheckFinding::bad(subject, detail);
+    }
+    CheckFinding::good(subject, format!("essential schemas count in {}", relied_on.join(", ")))
 }
 
 /// Whether the conditions of access can be used.
@@ -183,19 +197,21 @@ async fn check_account(
     if let Some(did) = did {
         let agent =
             AgentAccount { did: did.to_owned(), corporation_id: config.corporation_id, address: address.clone() };
-        findings.push(match read_grant(node, chain, &agent, &WantedGrant::TRIGGER, &wall_clock::now()).await {
-            Ok(Ok(grant)) => {
-                // An allowance of an account without coins pays nothing.
-                let coins = query_balance(node, &grant.corporation, &chain.params.denom).await.unwrap_or(0);
-                budget = grant.budget.filter(|_| coins > 0);
-                let until = timestamp::iso_millis(&grant.expires_at);
-                CheckFinding::good("grant", format!("participant {} until {until}", grant.participant.id))
-            }
-            Ok(Err(reason)) => {
-                CheckFinding::bad("grant", format!("{}; `svc agent init` shows the step", reason.as_str()))
-            }
-            Err(error) => CheckFinding::bad("grant", error.to_string()),
-        });
+        findings.push(
+            match read_grant(node, (chain, &chain.release), &agent, &WantedGrant::TRIGGER, &wall_clock::now()).await {
+                Ok(Ok(grant)) => {
+                    // An allowance of an account without coins pays nothing.
+                    let coins = query_balance(node, &grant.corporation, &chain.params.denom).await.unwrap_or(0);
+                    budget = grant.budget.filter(|_| coins > 0);
+                    let until = grant.expires_at.as_ref().map_or("its own end".to_owned(), timestamp::iso_millis);
+                    CheckFinding::good("grant", format!("participant {} until {until}", grant.participant.id))
+                }
+                Ok(Err(reason)) => {
+                    CheckFinding::bad("grant", format!("{}; `svc agent init` shows the step", reason.as_str()))
+                }
+                Err(error) => CheckFinding::bad("grant", error.to_string()),
+            },
+        );
         findings.extend(check_registry_ends(node, chain, &agent).await);
     }
     findings.push(check_fees(node, chain, &address, budget).await);

@@ -22,6 +22,8 @@ use svc_peer::AgentApi;
 
 /// Pause between two looks at the steps.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
+/// Time between two lines about a step that is waited for.
+const TELL_PAUSE: Duration = Duration::from_secs(10);
 /// Longest wait for the node to show a step that was sent, or for a step that ends by itself.
 const STEP_TIMEOUT: Duration = Duration::from_secs(180);
 /// Time after which the write of an earlier run has ended.
@@ -154,13 +156,18 @@ pub(crate) async fn take_steps(
     report: impl Fn(&str),
 ) -> anyhow::Result<Value> {
     let mut sent: BTreeMap<String, Sending> = BTreeMap::new();
-    let (mut progress, mut last) = (Instant::now(), Vec::new());
+    let (mut progress, mut told, mut last) = (Instant::now(), Instant::now(), Vec::new());
     loop {
         let setup = read().await?;
         // The times in the messages change with each look.
         let states: Vec<_> = steps(&setup).map(|step| (step["id"].clone(), step["state"].clone())).collect();
         if states != last {
+            let is_first = last.is_empty();
+            for (id, state) in states.iter().filter(|state| !is_first && !last.contains(state)) {
+                report(&format!("{}: {}", text(id), text(state)));
+            }
             (progress, last) = (Instant::now(), states);
+            told = Instant::now();
         }
         if let Some(step) = next_step(&setup, &sent) {
             let attempts = sent.get(key_of(step)).map_or(1, |earlier| earlier.attempts + 1);
@@ -171,7 +178,14 @@ pub(crate) async fn take_steps(
         }
         match open_step(&setup, &sent) {
             None => return Ok(setup),
-            Some(_) if progress.elapsed() <= STEP_TIMEOUT => sleep(LOOK_PAUSE).await,
+            Some(step) if progress.elapsed() <= STEP_TIMEOUT => {
+                if told.elapsed() >= TELL_PAUSE {
+                    let left = STEP_TIMEOUT.saturating_sub(progress.elapsed()).as_secs();
+                    report(&format!("{}: {}; waiting for {left} s at most", text(&step["id"]), text(&step["reason"])));
+                    told = Instant::now();
+                }
+                sleep(LOOK_PAUSE).await;
+            }
             Some(step) if step["state"] == "missing" => {
                 let (id, reason) = (text(&step["id"]), text(&step["reason"]));
                 bail!("{id} was sent, and the agent's node does not show it: {reason}")

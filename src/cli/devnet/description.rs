@@ -5,7 +5,7 @@ use svc_devnet::Devnet;
 
 use crate::{
     cli::output::render_table,
-    network::{LocalAgent, LocalNetwork},
+    network::{LocalAgent, LocalNetwork, essential_schemas},
 };
 
 /// The origin of the services, and the facts about each that a test can check.
@@ -36,6 +36,7 @@ pub(super) fn describe_network(network: &LocalNetwork, as_json: bool) -> anyhow:
             "mcp": network.mcp_url(), "bearer": network.bearer_token, "rpc": devnet.node.origin(), "indexer": network.indexer_origin(),
             "rest": devnet.node.rest_origin(), "grpc": devnet.node.grpc_address(),
             "control": control, "services": describe_services(devnet), "agents": describe_agents(network),
+            "essential_ecosystems": essential_schemas(devnet).ecosystems().collect::<Vec<_>>(),
             "corporation_id": seat.corporation_id, "policy_address": seat.policy_address,
             "operator": seat.operator_address, "member": devnet.address("member"), "values": devnet.saved_values,
             "namespace": devnet.namespace.as_str(),
@@ -58,6 +59,7 @@ pub(super) fn describe_network(network: &LocalNetwork, as_json: bool) -> anyhow:
         .chain(devnet.node.grpc_address().map(|address| ("node gRPC", address.to_string())))
         .chain(control.map(|control| ("control", control)))
         .chain(devnet.services.as_ref().map(|services| ("services", services.origin())))
+        .chain(devnet.ecosystem_did().map(|did| ("essential schemas of", did.to_owned())))
         .chain(network.agents.iter().map(|LocalAgent { name, server }| {
             (name.as_str(), format!("{} (admin API at http://{})", server.did(), server.admin))
         }))

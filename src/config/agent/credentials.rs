@@ -2,16 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use svc_agent::{CLAIM_PREFIXES, ClaimTexts, CredentialMode, CredentialSettings, claims_for, texts_without_property};
-use svc_trust::EssentialCredential;
+use svc_agent::{
+    CLAIM_PREFIXES, ClaimTexts, CredentialMode, CredentialSettings, OWN_DID, claims_for, texts_without_property,
+};
+use svc_trust::{EssentialCredential, proof::ProofSuite};
 
-use crate::config::environment::{Environment, EnvironmentReader};
+use crate::config::{
+    environment::{Environment, EnvironmentReader},
+    essential::read_essential_schemas,
+};
 
 const PARENT: &str = "AGENT_DELEGATED_PARENT_VS_DID";
 /// Beginning of the variables with claims.
 const CLAIMS: &str = "ECS_CLAIMS_";
 const DID: &str = "a DID of the method web or webvh";
-const DIDS: &str = "a comma-separated list of DIDs of the methods web and webvh, one or more in mode standalone";
+const DIDS: &str = "a comma-separated list of DIDs of the methods web and webvh, or self for this agent's; one or more in mode standalone";
 /// Longest DID, in bytes.
 const MAX_DID_BYTES: usize = 2_048;
 const MAX_DAYS: u32 = 3_650;
@@ -27,7 +32,8 @@ pub(super) fn read_credentials<E: Environment>(
         _ => None,
     });
     let no_ecosystems = Some(Vec::new()).filter(|_| is_delegated != Some(false));
-    let trusted_ecosystems = reader.read_parsed("TRUSTED_ECS_ECOSYSTEM_DIDS", DIDS, no_ecosystems, parse_dids);
+    let trusted_ecosystems = reader.read_parsed("TRUSTED_ECS_ECOSYSTEM_DIDS", DIDS, no_ecosystems, parse_ecosystems);
+    let essential_schemas = read_essential_schemas(reader);
     let (days, renew_days) = read_days(reader);
     let (mode, claims) = match is_delegated {
         None => (None, None),
@@ -46,9 +52,23 @@ pub(super) fn read_credentials<E: Environment>(
             (claims.clone().map(|claims| CredentialMode::Standalone { claims }), claims)
         }
     };
+    let (trusted_ecosystems, known) = (trusted_ecosystems?, essential_schemas?);
+    let essential_schemas = if known.is_empty() { known.in_ecosystems(trusted_ecosystems.clone()) } else { known };
+    let suite = reader.read_parsed(
+        "PUBLISHED_PROOFS",
+        "ed25519-2020, data-integrity",
+        Some(ProofSuite::Ed25519Signature2020),
+        |text| match text {
+            "ed25519-2020" => Some(ProofSuite::Ed25519Signature2020),
+            "data-integrity" => Some(ProofSuite::EddsaJcs2022),
+            _ => None,
+        },
+    );
     let settings = CredentialSettings {
+        suite: suite?,
         mode: mode?,
-        trusted_ecosystems: trusted_ecosystems?,
+        trusted_ecosystems,
+        essential_schemas,
         days: days?,
         renew_days: renew_days?,
     };
@@ -117,8 +137,11 @@ fn claim_variables(environment: &impl Environment) -> BTreeSet<String> {
     environment.names().into_iter().filter(|name| name.starts_with(CLAIMS)).collect()
 }
 
-fn parse_dids(text: &str) -> Option<Vec<String>> {
-    text.split(',').map(|did| parse_did(did.trim())).collect()
+fn parse_ecosystems(text: &str) -> Option<Vec<String>> {
+    text.split(',')
+        .map(str::trim)
+        .map(|did| if did == OWN_DID { Some(did.to_owned()) } else { parse_did(did) })
+        .collect()
 }
 
 /// Parses a DID that the agent can resolve.

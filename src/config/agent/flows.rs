@@ -1,8 +1,8 @@
 //! The flows of an agent.
 
-use std::{collections::BTreeSet, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
-use svc_agent::{ClaimTexts, FlowFormat, FlowSettings};
+use svc_agent::{ClaimTexts, FlowFormat, FlowSettings, PublishedSchemas};
 
 use crate::config::environment::{Environment, EnvironmentReader};
 
@@ -18,9 +18,9 @@ pub(super) fn read_flows<E: Environment>(
     });
     let published_schemas = reader.read_parsed(
         "FLOW_PUBLISH_SCHEMAS",
-        "ids of schemas, separated by commas",
-        Some(BTreeSet::new()),
-        |text| text.split(',').map(|id| id.trim().parse().ok().filter(|id| *id > 0)).collect(),
+        "ids of schemas, separated by commas, or *",
+        Some(PublishedSchemas::default()),
+        PublishedSchemas::parse,
     );
     let count = |text: &str| text.parse().ok().filter(|number| (1..=1_000_000).contains(number));
     let per_peer =

@@ -108,6 +108,24 @@ fn a_delegated_agent_needs_its_parent_and_no_claims() {
 }
 
 #[test]
+fn essential_schemas_count_in_the_listed_ecosystems_or_in_the_trusted_ones() {
+    let mut environment = minimal();
+    environment.insert("TRUSTED_ECS_ECOSYSTEM_DIDS", "self, did:web:a.example");
+    let relied_on = |environment: &HashMap<&'static str, &'static str>| -> Vec<String> {
+        let config = read_agent(environment, &mut secrets()).expect("usable");
+        config.agent.credentials.essential_schemas.ecosystems().map(str::to_owned).collect()
+    };
+    assert_eq!(relied_on(&environment), ["did:web:a.example", "self"]);
+    environment.insert("SVC_ESSENTIAL_ECOSYSTEMS", "did:web:b.example");
+    assert_eq!(relied_on(&environment), ["did:web:b.example"]);
+    assert!(relied_on(&delegated()).is_empty());
+    environment.insert("SVC_ESSENTIAL_ECOSYSTEMS", "b.example");
+    environment.insert("SVC_ESSENTIAL_SCHEMAS", "ServiceCredential=sha256-x");
+    let found = problems(&environment, secrets());
+    assert!(found.contains("SVC_ESSENTIAL_ECOSYSTEMS: ") && found.contains("SVC_ESSENTIAL_SCHEMAS: "), "{found}");
+}
+
+#[test]
 fn claims_are_complete_or_each_missing_variable_is_named() {
     let mut environment = minimal();
     environment.retain(|name, _| !name.starts_with("ECS_CLAIMS_"));
@@ -385,7 +403,11 @@ fn the_settings_of_flows_have_the_defaults_of_the_contract_and_each_wrong_one_is
         ("FLOW_SEND_TERMS", "true"),
     ]);
     let flows = read_agent(&environment, &mut secrets()).expect("enough").agent.flows;
-    assert_eq!((flows.published_schemas.len(), flows.session_cost, flows.sends_terms), (2, Some(5_000), true));
+    assert_eq!((flows.session_cost, flows.sends_terms), (Some(5_000), true));
+    assert!(flows.published_schemas.contains(9) && !flows.published_schemas.contains(8));
+    environment.insert("FLOW_PUBLISH_SCHEMAS", "*");
+    let flows = read_agent(&environment, &mut secrets()).expect("enough").agent.flows;
+    assert!(flows.published_schemas.contains(8));
     assert_eq!((flows.format, flows.verify_time.as_secs()), (FlowFormat::LdProof, 60));
     let wrong = [
         ("FLOW_CLAIMS_DIR", "/no/such/folder"),

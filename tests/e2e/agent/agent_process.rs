@@ -48,11 +48,16 @@ impl AgentHome {
     }
 
     pub(super) fn at(devnet: &Devnet, indexer: String) -> Self {
+        Self::of(devnet, indexer, registry_id(devnet))
+    }
+
+    /// The directory of an agent of a corporation.
+    pub(super) fn of(devnet: &Devnet, indexer: String, corporation_id: u64) -> Self {
         Self {
             directory: tempfile::tempdir().expect("a directory"),
             rpc: devnet.node.origin(),
             indexer,
-            corporation_id: registry_id(devnet),
+            corporation_id,
             admin: free_port(),
             public: free_port(),
             webhook: None,

@@ -16,6 +16,7 @@ mod identity_faults;
 mod identity_process;
 mod login;
 mod lying_index;
+mod own_ecosystem;
 mod peer_adversaries;
 mod peer_faults;
 mod peer_flow;

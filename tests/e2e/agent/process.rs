@@ -124,7 +124,7 @@ async fn admit_account(network: &ChainAndIndexer, did: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_speak_with_the_running_agent_and_a_second_one_names_the_first() {
     let network = start_registry().await;
-    let home = AgentHome::new(&network);
+    let mut home = AgentHome::new(&network);
     let agent = home.start();
     let (is_ok, shown) = home.run(&["did", "--json"]).await;
     let did: Value = serde_json::from_str(&shown).expect("JSON");
@@ -141,6 +141,7 @@ async fn commands_speak_with_the_running_agent_and_a_second_one_names_the_first(
         "ok   SVC_INDEXER_BASE_URL",
         "ok   PUBLIC_API_BASE_URL",
         "ok   SVC_RPC_ENDPOINT_URL",
+        "FAIL SVC_ESSENTIAL_ECOSYSTEMS",
         "FAIL grant",
         "FAIL fees",
     ] {
@@ -150,6 +151,7 @@ async fn commands_speak_with_the_running_agent_and_a_second_one_names_the_first(
     send_coins(&network.devnet, &own_account(), 1_000_000).await;
     admit_account(&network, did["did"].as_str().expect("a DID")).await;
     agent.await_idle(&network).await;
+    home.settings.insert("SVC_ESSENTIAL_ECOSYSTEMS", "did:web:ecosystem.example".to_owned());
     let (is_ok, shown) = home.run(&["check", "--json"]).await;
     assert!(is_ok, "{shown}");
 

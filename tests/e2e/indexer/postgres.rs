@@ -27,7 +27,11 @@ async fn postgresql_gives_the_same_answers_as_sqlite() {
     let origin = grounds.indexer_origin();
     let newest = read_ok(&origin, "/v4/indexer/block-height").await["height"].as_u64().expect("a height");
     // The chain produces no block with which a late verdict could be published.
-    let trust = TrustConfig { wait_limit: Some(super::super::harness::TEST_TIMEOUT), ..TrustConfig::default() };
+    let trust = TrustConfig {
+        essential_schemas: svc::network::essential_schemas(&grounds.devnet),
+        wait_limit: Some(super::super::harness::TEST_TIMEOUT),
+        ..TrustConfig::default()
+    };
     let config = IndexerConfig { trust, ..IndexerConfig::new(grounds.devnet.node.origin(), postgres.url()) };
     let replica = IndexerReplica::launch(config.clone()).await;
     await_verdicts(&replica.origin, newest).await;

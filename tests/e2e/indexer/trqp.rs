@@ -217,9 +217,9 @@ async fn a_time_in_the_past_is_answered_from_history() {
         question["resource"] = "vpr:svc:svc-devnet-1:cs:1".into();
         let answer = market.request_decision(RECOGNITION, question, None).await;
         let unknown = if is_known {
-            "entity_id: is the DID of no ecosystem"
+            "out of v4 recognition scope (corporation → ecosystem only): entity_id is the DID of no ecosystem"
         } else {
-            "authority_id: is the DID of no corporation"
+            "out of v4 recognition scope (corporation → ecosystem only): authority_id is the DID of no corporation"
         };
         assert_eq!(answer["message"], unknown, "{name} at {height}");
     }
@@ -298,7 +298,7 @@ async fn a_session_is_answered_as_of_its_last_record() {
     for (id, at) in [("00000000-0000-0000-0000-000000000000", None), (SESSION, Some(opened - 1))] {
         let answer = market.authorization_decision("issuer", "issue", "diploma", &json!({"session_id": id}), at).await;
         assert_eq!((&answer["authorized"], answer.get("svc")), (&json!(false), None));
-        assert_eq!(answer["message"], format!("context.session_id: participant session {id} does not exist"));
+        assert_eq!(answer["message"], format!("session not found: participant session {id} does not exist"));
     }
 }
 
@@ -314,11 +314,23 @@ async fn a_corporation_is_recognized_for_its_live_ecosystem_and_its_schemas() {
         assert_eq!(answer["svc"], extension);
     }
     for (corporation, ecosystem, message) in [
-        ("nobody", "education", "authority_id: is the DID of no corporation"),
-        ("registry", "nobody", "entity_id: is the DID of no ecosystem"),
+        (
+            "nobody",
+            "education",
+            "out of v4 recognition scope (corporation → ecosystem only): authority_id is the DID of no corporation",
+        ),
+        (
+            "registry",
+            "nobody",
+            "out of v4 recognition scope (corporation → ecosystem only): entity_id is the DID of no ecosystem",
+        ),
         ("grantor", "education", "entity_id: the ecosystem is controlled by another corporation"),
         ("issuer", "journeys", "entity_id: the ecosystem is archived"),
-        ("education", "registry", "authority_id: is the DID of no corporation"),
+        (
+            "education",
+            "registry",
+            "out of v4 recognition scope (corporation → ecosystem only): authority_id is the DID of no corporation",
+        ),
     ] {
         let answer = market.recognition_decision(corporation, ecosystem, "diploma", None).await;
         assert_eq!((&answer["recognized"], answer.get("svc")), (&json!(false), None), "{answer}");

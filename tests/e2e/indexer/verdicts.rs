@@ -289,7 +289,8 @@ async fn silent_server(page: String) -> (String, Arc<Notify>) {
 async fn a_silent_web_server_delays_only_its_own_did() {
     let grounds = start_chain_and_indexer("marketplace").await;
     let wait_limit = Some(Duration::from_secs(3));
-    let trust = TrustConfig { hosts: HostPolicy::AllowPrivate, wait_limit, ..TrustConfig::default() };
+    let essential_schemas = svc::network::essential_schemas(&grounds.devnet);
+    let trust = TrustConfig { hosts: HostPolicy::AllowPrivate, essential_schemas, wait_limit };
     let config = IndexerConfig { trust, ..IndexerConfig::new(grounds.devnet.node.origin(), "sqlite::memory:") };
     let replica = IndexerReplica::launch(config).await;
     let (harbor, mill) = (did(&grounds, "harbor"), did(&grounds, "mill"));

@@ -4,23 +4,29 @@ use serde_json::json;
 
 use super::{
     super::harness::{CREATE_ECOSYSTEM, call_tool, network_config, start_network, start_quick_network},
-    process_kill::{keyed_arguments, kill, new_files, refused_boot, start_with},
+    process_kill::{keyed_arguments, kill, new_files, start_with},
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_node_with_other_descriptors_stops_the_boot_and_the_fields_are_named() {
+async fn messages_that_a_node_describes_otherwise_are_no_tools_and_the_fields_are_named() {
     let world = start_quick_network().await;
     let node = &world.network.devnet.node;
     node.update_faults(|faults| faults.lies.swapped_fields = true);
-    let stderr = refused_boot(&world, &[]).await;
-    for named in ["SVC_RPC", "ec.v1.MsgCreateEcosystem.did", "ec.v1.MsgCreateEcosystem.language"] {
-        assert!(stderr.contains(named), "{named} in {stderr}");
-    }
-    // Also with SVC_LIVE_DESCRIPTORS, which allows unknown fields and no other ones.
-    let stderr = refused_boot(&world, &[("SVC_LIVE_DESCRIPTORS", "true".to_owned())]).await;
-    assert!(stderr.contains("MsgCreateEcosystem"), "{stderr}");
-    node.update_faults(|faults| faults.lies.swapped_fields = false);
     let files = new_files();
+    // SVC_LIVE_DESCRIPTORS allows unknown fields and no other ones.
+    for live in ["false", "true"] {
+        let (served, client) = start_with(&world, &files, &[("SVC_LIVE_DESCRIPTORS", live)]).await;
+        let listed = client.list_tools().await.expect("tools");
+        assert!(listed.iter().all(|tool| tool.name != CREATE_ECOSYSTEM));
+        assert!(listed.iter().any(|tool| tool.name == "svc.ledger.es.updateEcosystem"));
+        let refused = call_tool(&client, CREATE_ECOSYSTEM, keyed_arguments("swapped")).await.content;
+        let message = refused["message"].as_str().unwrap_or_default();
+        for named in ["ec.v1.MsgCreateEcosystem.did", "ec.v1.MsgCreateEcosystem.language"] {
+            assert!(message.contains(named), "{named} in {refused:#}");
+        }
+        kill(served);
+    }
+    node.update_faults(|faults| faults.lies.swapped_fields = false);
     let (served, client) = start_with(&world, &files, &[("SVC_LIVE_DESCRIPTORS", "true")]).await;
     let answer = call_tool(&client, CREATE_ECOSYSTEM, keyed_arguments("live")).await;
     world.assert_included_once("live", &answer);

@@ -1,0 +1,107 @@
+//! An agent whose DID is that of its own ecosystem: it presents the schemas, and issues the essential credentials to itself.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use svc_indexer::{EssentialSchemas, IndexerConfig};
+use svc_trust::EssentialCredential;
+
+use super::agent_process::{AgentHome, own_account};
+use super::identity_process::{did_of, service_claims};
+use super::resolution::send_coins;
+use crate::e2e::{
+    harness::{
+        CREATE_ECOSYSTEM, TestNetwork, ecosystem_arguments, network_config, poll_until, schema_arguments, start_network,
+    },
+    indexer::{IndexerReplica, post_at},
+};
+
+/// Makes an essential schema of the ecosystem. Its root participant begins in so many seconds.
+async fn create_schema(
+    world: &TestNetwork,
+    ecosystem: &Value,
+    essential: EssentialCredential,
+    (did, begins_in): (&str, i128),
+) -> Value {
+    let mut arguments = schema_arguments(ecosystem);
+    arguments["json_schema"] = essential.schema().into();
+    arguments["holder_onboarding_mode"] = "ISSUER_ONBOARDING_PROCESS".into();
+    let schema = world.call_ok("svc.ledger.cs.createCredentialSchema", arguments).await["response"]["id"].clone();
+    let begin = svc_wire::timestamp::unix_nanos(&svc_kit::wall_clock::now()) + begins_in * 1_000_000_000;
+    let root = json!({
+        "schema_id": schema, "did": did, "validation_fees": 0, "issuance_fees": 0, "verification_fees": 0,
+        "effective_from": svc_wire::timestamp::iso_millis(&svc_wire::timestamp::from_unix_nanos(begin)),
+        "effective_until": "2098-01-01T00:00:00Z",
+    });
+    world.call_ok("svc.ledger.pp.createRootParticipant", root).await;
+    schema
+}
+
+/// Runs `svc agent init`, which sends the steps by the tool server.
+async fn init(world: &TestNetwork, home: &AgentHome) -> (bool, String) {
+    let mut command = home.command(&["init", "--operator", &world.network.mcp_url(), "--yes"]);
+    command.env("MCP_BEARER_TOKEN", &world.network.bearer_token);
+    let output = tokio::task::spawn_blocking(move || command.output().expect("it runs")).await.expect("joins");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.success(), text(&output.stdout) + &text(&output.stderr))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_with_an_ecosystem_of_its_own_becomes_trusted_without_a_pause() {
+    let mut config = network_config(200);
+    config.agent.is_off = true;
+    let world = start_network(config).await;
+    let corporation_id = world.network.operator_slot.corporation_id;
+    let mut home = AgentHome::of(&world.network.devnet, world.network.indexer_origin(), corporation_id);
+    home.settings.extend([("AGENT_MODE", "standalone".to_owned()), ("TRUSTED_ECS_ECOSYSTEM_DIDS", "self".to_owned())]);
+    home.settings.extend(service_claims("Registry", "registry.example"));
+    home.settings.extend([
+        ("ECS_CLAIMS_PERSONA_NAME", "Ada Example".to_owned()),
+        ("ECS_CLAIMS_PERSONA_CONTROLLER_COUNTRY_CODE", "EE".to_owned()),
+    ]);
+    let agent = home.start();
+    let did = did_of(&agent).await;
+    send_coins(&world.network.devnet, &own_account(), 1_000_000).await;
+    let (is_ok, shown) = home.run(&["init"]).await;
+    assert!(!is_ok && shown.contains("has no schema of ServiceCredential yet"), "{shown}");
+
+    let mut ecosystem = ecosystem_arguments("own");
+    ecosystem["did"] = did.as_str().into();
+    let ecosystem = world.call_ok(CREATE_ECOSYSTEM, ecosystem).await["response"]["ecosystem_id"].clone();
+    let service = create_schema(&world, &ecosystem, EssentialCredential::Service, (&did, 60)).await;
+    create_schema(&world, &ecosystem, EssentialCredential::Persona, (&did, 60)).await;
+    world.network.devnet.node.advance_clock(Duration::from_secs(90));
+    // The digest of one is stored by hand: it is seen, and not paid for again.
+    let path = "/v2/agent/setup";
+    let digest = async || {
+        let setup = agent.send("GET", path, None).await.body;
+        let steps = setup["steps"].as_array().cloned().unwrap_or_default();
+        let wanted = format!("schema-{}", service.as_str().map_or_else(|| service.to_string(), str::to_owned));
+        let step = steps.into_iter().find(|step| step["id"] == wanted.as_str());
+        step.and_then(|step| step["message"]["digest"].as_str().map(str::to_owned))
+    };
+    poll_until("the credential of the schema is signed", async || digest().await.is_some()).await;
+    let stored = digest().await.expect("a digest");
+    world.call_ok("svc.ledger.di.storeDigest", json!({"digest": stored})).await;
+
+    let (is_ok, shown) = init(&world, &home).await;
+    assert!(is_ok, "{shown}");
+    let stores = shown.lines().filter(|line| line.contains("svc.ledger.di.storeDigest")).count();
+    assert_eq!(stores, 1, "the other schema's alone: {shown}");
+
+    let trust = svc_indexer::TrustConfig {
+        essential_schemas: EssentialSchemas::default().in_ecosystems([did.clone()]),
+        ..svc_indexer::TrustConfig::default()
+    };
+    let config = IndexerConfig { trust, ..IndexerConfig::new(world.network.devnet.node.origin(), "sqlite::memory:") };
+    let replica = IndexerReplica::launch(config).await;
+    let resolve = async || post_at(&replica.origin, "/v4/verifiable-trust/resolve", &json!({"did": did}), None).await;
+    poll_until("it is trusted", async || resolve().await.body["trusted"] == true).await;
+
+    // A schema that is added later is presented by the same command.
+    create_schema(&world, &ecosystem, EssentialCredential::Organization, (&did, 180)).await;
+    world.network.devnet.node.advance_clock(Duration::from_secs(120));
+    let (is_ok, shown) = init(&world, &home).await;
+    assert!(is_ok, "{shown}");
+    drop(agent);
+}

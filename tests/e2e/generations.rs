@@ -1,0 +1,139 @@
+//! Nodes of every generation, nodes that are upgraded while they are used, and nodes whose descriptors cannot be used.
+
+use std::{collections::BTreeSet, process::Command};
+
+use serde_json::{Value, json};
+use svc_wire::proto_registry::NodeGeneration;
+
+use super::harness::{CREATE_ECOSYSTEM, TestNetwork, ecosystem_arguments, network_config, start_network};
+
+async fn start_as(generation: NodeGeneration) -> TestNetwork {
+    let mut config = network_config(100);
+    config.devnet.generation = generation;
+    start_network(config).await
+}
+
+/// The findings of `svc check` about the release of the node.
+async fn check_release(world: &TestNetwork) -> Value {
+    let (rpc, indexer) = (world.network.devnet.node.origin(), world.network.indexer_origin());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_svc"));
+    command.args(["check", "--json"]).env_clear().envs([
+        ("MCP_SVC_MNEMONIC", super::harness::OPERATOR_MNEMONIC),
+        ("MCP_BEARER_TOKEN", "token-0123456789abcdef-0123456789abcdef"),
+        ("SVC_CORPORATION", "1"),
+        ("SVC_RPC", &rpc),
+        ("SVC_INDEXER", &indexer),
+        ("MCP_HTTP_PORT", "0"),
+    ]);
+    let output = tokio::task::spawn_blocking(move || command.output().expect("runs")).await.expect("joins");
+    let rows: Vec<Value> = serde_json::from_slice(&output.stdout).expect("JSON");
+    let row = rows.into_iter().find(|row| row["what"] == "release of the node");
+    row.unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&output.stderr)))
+}
+
+/// The parameters of trust deposits, as the indexer has read them.
+async fn trust_deposit_params(world: &TestNetwork) -> Value {
+    world.call_ok("svc.idx.td.getTrustDepositParams", json!({})).await["params"].clone()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_of_every_generation_is_served_written_to_and_indexed() {
+    let (mut listed, mut share_values) = (BTreeSet::new(), BTreeSet::new());
+    for generation in NodeGeneration::ALL {
+        let world = start_as(generation).await;
+        world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments(generation.as_str().to_lowercase())).await;
+        let names = world.tool_names().await;
+        listed.insert(names.iter().filter(|name| name.starts_with("svc.ledger.")).count());
+        let found = check_release(&world).await;
+        let text = found["found"].as_str().expect("a text");
+        assert!(text.contains(&format!("generation {generation}, by its descriptors")), "{found}");
+        assert!(found["ok"] == true && found["warning"].is_null(), "{found}");
+        let lacks_policies = text.contains("it has no MsgCreateSchemaAuthorizationPolicy");
+        assert_eq!(lacks_policies, generation > NodeGeneration::N0, "{found}");
+        let typed =
+            world.client.complete_argument("svc.ledger.de.grantOperatorAuthorization", "msg_types", "Policy").await;
+        assert_eq!(typed.is_ok_and(|found| !found.is_empty()), generation == NodeGeneration::N0, "{generation}");
+        // The parameters are those of the generation, under their own names.
+        let params = trust_deposit_params(&world).await;
+        share_values.insert(params["trust_deposit_share_value"].to_string());
+        let has_burn_rate = params.get("trust_deposit_reclaim_burn_rate").is_some();
+        assert_eq!(has_burn_rate, generation < NodeGeneration::N2, "{generation}: {params}");
+    }
+    assert_eq!(listed.len(), 1, "every generation takes the messages of the same tools");
+    assert!(share_values.len() == 1 && !share_values.contains("null"), "{share_values:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_upgrade_in_place_is_noticed_without_a_restart_and_each_key_writes_once() {
+    let world = start_as(NodeGeneration::N0).await;
+    let keyed = |name: &str| {
+        let mut arguments = ecosystem_arguments(name);
+        arguments["idempotency_key"] = name.into();
+        arguments
+    };
+    let first = world.call_ok(CREATE_ECOSYSTEM, keyed("before")).await;
+    let node = &world.network.devnet.node;
+    let replace = |change: &dyn Fn()| {
+        node.stop();
+        change();
+        node.start().expect("starts");
+    };
+    replace(&|| node.upgrade(NodeGeneration::N3).expect("upgrades"));
+    let release = || world.network.operator.node_release();
+    world.wait_until("the upgrade is noticed", async || release().generation == Some(NodeGeneration::N3)).await;
+    let again = world.call_ok(CREATE_ECOSYSTEM, keyed("before")).await;
+    assert_eq!(again["tx_hash"], first["tx_hash"]);
+    world.call_ok(CREATE_ECOSYSTEM, keyed("after")).await;
+    world
+        .wait_until("the indexer reads the messages of the new release", async || {
+            let params = trust_deposit_params(&world).await;
+            params.get("trust_deposit_reclaim_burn_rate").is_none()
+        })
+        .await;
+
+    // The next release reads the fields of a message otherwise.
+    replace(&|| {
+        node.update_faults(|faults| faults.lies.swapped_fields = true);
+        node.upgrade(NodeGeneration::N4).expect("upgrades");
+    });
+    world
+        .wait_until("the tool is gone", async || !world.tool_names().await.iter().any(|name| name == CREATE_ECOSYSTEM))
+        .await;
+    let sent = world.operator_txs_in_blocks();
+    // A call with a key may be the repetition of one that was executed: the signer refuses it where it is not.
+    for (arguments, code) in
+        [(ecosystem_arguments("later"), "TOOL_UNKNOWN"), (keyed("later"), "UPSTREAM_PROTOCOL_ERROR")]
+    {
+        let refused = world.call_error(CREATE_ECOSYSTEM, arguments, code).await;
+        assert!(refused["message"].as_str().is_some_and(|text| text.contains("MsgCreateEcosystem.did")), "{refused}");
+    }
+    let again = world.call_ok(CREATE_ECOSYSTEM, keyed("before")).await;
+    assert_eq!(again["tx_hash"], first["tx_hash"]);
+    assert_eq!(world.operator_txs_in_blocks(), sent, "nothing is signed by old meanings");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_usable_descriptors_the_generation_is_found_by_answers_and_said() {
+    for (generation, is_endless) in [
+        (NodeGeneration::N0, true),
+        (NodeGeneration::N1, false),
+        (NodeGeneration::N2, false),
+        (NodeGeneration::N3, false),
+        (NodeGeneration::N4, false),
+    ] {
+        let world = start_as(generation).await;
+        let node = &world.network.devnet.node;
+        node.update_faults(|faults| {
+            (faults.lies.no_descriptors, faults.lies.endless_descriptors) = (!is_endless, is_endless);
+        });
+        let found = check_release(&world).await;
+        let text = found["found"].as_str().expect("a text");
+        assert!(text.contains(&format!("generation {generation}, by its answers")), "{found}");
+        assert!(text.contains("without a comparison") && found["warning"] == true, "{found}");
+        // An indexer starts, too.
+        let config = svc_indexer::IndexerConfig::new(node.origin(), "sqlite::memory:");
+        let replica = super::indexer::IndexerReplica::launch(config).await;
+        let status = super::indexer::read_ok(&replica.origin, "/v4/indexer/status").await;
+        assert_eq!(status["is_running"], true, "{status}");
+    }
+}
