@@ -8,15 +8,14 @@
 //! it needs, the caller fetches it and evaluates again.
 //!
 //! ```
-//! use std::{collections::BTreeSet, sync::Arc};
+//! use std::sync::Arc;
 //!
 //! use serde_json::json;
 //! use svc_trust::{EssentialSchemas, EvaluationRules, Evidence, EvidenceRequest, RejectionCode, evaluate_did};
 //!
 //! let rules = EvaluationRules {
 //!     schema_prefix: "vpr:svc:net-1:cs:".into(),
-//!     essential_schemas: EssentialSchemas::default(),
-//!     allowed_ecosystems: BTreeSet::new(),
+//!     essential_schemas: EssentialSchemas::default().in_ecosystems(["did:web:ecosystem.example".to_owned()]),
 //!     now: 1_767_225_600_000_000_000,
 //! };
 //! let mut evidence = Evidence::default();
