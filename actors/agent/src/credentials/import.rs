@@ -53,7 +53,7 @@ pub(crate) async fn import(
     let judged = JudgedCredential {
         subject: &account.did,
         credential: &credential,
-        own_document: Arc::new(issuer.keeper.published().document.published_json()),
+        own_document: Arc::new(issuer.keeper.published().served_json()),
         assumed_digest: None,
         known_schema: None,
     };

@@ -168,7 +168,11 @@ impl CredentialIssuer {
         let UnsignedCredential { id, mut body, until, made_at } = unsigned;
         let prover = self.keeper.prover(ProofPurpose::AssertionMethod);
         let prover = prover.ok_or_else(|| WriteStop::Failed("the document has no key for assertions".to_owned()))?;
-        sign_credential(&mut body, &prover_for(suite, &prover), suite, &timestamp::iso_seconds(&made_at))
+        let prover = match self.keeper.published().shows_older_keys() {
+            true => prover_for(suite, &prover),
+            false => prover,
+        };
+        sign_credential(&mut body, &prover, suite, &timestamp::iso_seconds(&made_at))
             .map_err(|reason| WriteStop::Failed(reason.message))?;
         let length = body.to_string().len();
         if length > MAX_CREDENTIAL_BYTES {
@@ -335,7 +339,7 @@ impl CredentialIssuer {
         let judged = JudgedCredential {
             subject,
             credential: body,
-            own_document: Arc::new(self.keeper.published().document.published_json()),
+            own_document: Arc::new(self.keeper.published().served_json()),
             assumed_digest: Some(digest),
             known_schema: Some(schema),
         };

@@ -271,21 +271,24 @@ impl State {
             }
         }
         // Other credentials behind equal links are a version too: indexers read them again after the resolution of one.
-        let is_unchanged = document == published.document
-            && !published.is_outdated
+        let is_same = document == published.document
             && keys == WriteKeys::default()
             && presentations.source.digest() == published.version.presented;
+        let is_unchanged = is_same && !published.is_outdated;
         let (writer, mailbox, count) = (Arc::clone(&self.args.writer), context.mailbox(), self.answers.len());
         context.spawn(async move {
             let started = Instant::now();
             let written = if is_unchanged {
                 writer.serve(presentations).await
             } else {
-                let written = writer.write(document.published_json(), Arc::clone(&presentations), keys).await;
+                let mut written = writer.write(document.published_json(), Arc::clone(&presentations), keys).await;
                 if matches!(written, Err(DocumentError::Bound)) {
-                    // The document stays, and with it its links.
-                    let served = writer.serve(presentations).await;
-                    served.err().into_iter().for_each(|error| tracing::error!(%error, "presentations are not served"));
+                    // The document stays, and with it its links. Its newer form alone is nothing that a caller misses.
+                    match writer.serve(presentations).await {
+                        Err(error) => tracing::error!(%error, "presentations are not served"),
+                        served if is_same => written = served,
+                        Ok(_) => {}
+                    }
                 }
                 metrics::record_document_version(count, started.elapsed(), written.is_ok());
                 written

@@ -133,6 +133,11 @@ impl PublishedDocument {
         Self { version, document, is_outdated, did_json, did_log, presentations }
     }
 
+    /// The document as it is served.
+    pub fn served_json(&self) -> Value {
+        if self.is_outdated { self.document.as_json().clone() } else { self.document.published_json() }
+    }
+
     /// Whether it shows the older form of each signing key. One of an earlier release does not, until its next version is written.
     pub fn shows_older_keys(&self) -> bool {
         !self.is_outdated

@@ -187,10 +187,10 @@ impl ReleaseWatch {
         }
     }
 
-    /// Asks the node for its version, and compares its messages again where that is another one. Without an answer the doubt stays. One
-    /// verification runs at a time.
+    /// Asks the node for its version, and compares its messages again where that is another one. Without an answer the doubt stays. While
+    /// one verification runs, another one ends at once.
     pub(crate) async fn verify(&self, node: &NodeClient) {
-        let _running = self.verifying.lock().await;
+        let Ok(_running) = self.verifying.try_lock() else { return };
         let (node, known) = (node.pinned(), self.watched.borrow().clone());
         let (origin, is_doubted) = (node.origin().to_owned(), !self.is_current(&node));
         let Ok(version) = node.application_version().await else { return };

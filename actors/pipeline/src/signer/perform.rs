@@ -253,6 +253,14 @@ impl State {
                 return;
             }
             args.table.with(|table| table.mark_journaled(&tx.hash));
+            // Its bytes may mean something else to the release that runs now. What is not sent again is decided by its timeout height.
+            let is_current =
+                tokio::time::timeout(args.tx_timeout, args.release.await_current(&args.node)).await.is_ok();
+            if !is_current || !is_taken(&args, &tx) {
+                let answer = Err(args.node.unsent_error("it does not take the message as it was signed"));
+                mailbox.send(Msg::RebroadcastFinished { hash: Some(tx.hash), answer });
+                return;
+            }
             let answer = args.node.broadcast(&tx.bytes).await;
             let outcome = broadcast_label(&answer);
             metrics::record_tx_resent(outcome);
@@ -263,12 +271,18 @@ impl State {
     }
 }
 
+/// Whether the node's release takes the message of a transaction, as far as that is known.
+fn is_taken(args: &Args, tx: &InFlightTx) -> bool {
+    SubmitError::not_taken(&args.release.get(), tx.intent.encoded.msg_type()).is_none()
+}
+
 /// Sends the live transactions with these sequences to the nodes that are not in use: the node in use may have them in its mempool and
 /// not gossip them. Other nodes take the same bytes without harm, and their answers decide nothing. Only transactions that the journal
 /// has are sent.
 async fn relay_to_others(args: &Args, sequences: Range<u64>) {
     let bytes: Vec<Vec<u8>> = args.table.with(|table| {
-        let kept_back = table.live().filter(|tx| tx.is_journaled && sequences.contains(&tx.sequence));
+        let kept_back =
+            table.live().filter(|tx| tx.is_journaled && sequences.contains(&tx.sequence) && is_taken(args, tx));
         kept_back.take(MAX_RELAYED).map(|tx| tx.bytes.clone()).collect()
     });
     let relays = args.node.alternatives().into_iter().map(|node| {

@@ -195,7 +195,7 @@ impl FlowService {
         let judged = JudgedCredential {
             subject: &account.did,
             credential: &credential,
-            own_document: Arc::new(issuing.keeper.published().document.published_json()),
+            own_document: Arc::new(issuing.keeper.published().served_json()),
             assumed_digest: None,
             known_schema: None,
         };
