@@ -253,7 +253,7 @@ impl State {
                 return;
             }
             args.table.with(|table| table.mark_journaled(&tx.hash));
-            // Its bytes may mean something else to the release that runs now. What is not sent again is decided by its timeout height.
+            // Its bytes may mean something else to the release that runs now. One that is kept back is decided by its timeout height.
             let is_current =
                 tokio::time::timeout(args.tx_timeout, args.release.await_current(&args.node)).await.is_ok();
             if !is_current || !is_taken(&args, &tx) {
