@@ -21,7 +21,7 @@ const documentLoader = extendContextLoader(async (url) => {
   if (!fragment) return { documentUrl: url, document: state };
   const method = state.verificationMethod.find((one) => one.id === url);
   check(method, `${url} is no key of its document`);
-  return { documentUrl: url, document: { "@context": "https://w3id.org/security/multikey/v1", ...method } };
+  return { documentUrl: url, document: { "@context": suiteContext.constants.CONTEXT_URL, ...method } };
 });
 
 const isValid = async (credential) => {
