@@ -63,7 +63,7 @@ pub(super) struct FoundRelease {
 /// Attempts to read version and descriptors of one release: behind one address may be several nodes.
 const MAX_READS: usize = 3;
 
-/// Compares the messages that are signed with those of the node; `None` compares the compiled-in ones.
+/// Compares the compiled-in messages with those of the node, and those that are signed where they are others.
 pub(super) async fn find_release(
     node: &NodeClient,
     signed: Option<&ProtoRegistry>,
@@ -85,15 +85,18 @@ pub(super) async fn find_release(
     if unusable.is_some() {
         return Ok(FoundRelease { served, release });
     }
-    let compiled;
-    let signed = match signed {
-        Some(signed) => signed,
-        None => {
-            compiled = ProtoRegistry::compiled(served.namespace())?;
-            &compiled
+    let compiled = ProtoRegistry::compiled(served.namespace())?;
+    let DescriptorComparison { mut envelope, mut messages, reads, unknown } = served.compare_with_compiled(&compiled);
+    if let Some(signed) = signed {
+        // Those of a node may be signed: a later release of it has to mean the same by them, too.
+        let also = served.compare_with_compiled(signed);
+        for (name, problem) in also.messages {
+            messages.entry(name).or_insert(problem);
         }
-    };
-    let DescriptorComparison { envelope, messages, reads, unknown } = served.compare_with_compiled(signed);
+        if envelope.is_empty() {
+            envelope = also.envelope;
+        }
+    }
     if !messages.is_empty() || !reads.is_empty() || !unknown.is_empty() {
         let not_taken = messages.iter().map(|(message, problem)| format!("{message}: {problem}"));
         let not_taken = not_taken.collect::<Vec<_>>().join("; ");
