@@ -65,7 +65,13 @@ impl State {
                 context.spawn(async move { select_node(&node, &clock).await });
             }
             SignerEffect::Answer { id, outcome } => {
+                let not_taken = self.not_taken(id);
                 let Some(job) = self.jobs.remove(&id) else { return };
+                // The simulation is that of another message, and its answer names the wrong fields.
+                let outcome = match (outcome, not_taken) {
+                    (Err(SubmitError::Simulation(_)), Some(refusal)) => Err(refusal),
+                    (outcome, _) => outcome,
+                };
                 let outcome = outcome.and_then(|_| self.submitted_tx(id).ok_or(SubmitError::SigningFailed));
                 for reply in job.replies {
                     reply.send(outcome.clone());
