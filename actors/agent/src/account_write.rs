@@ -9,7 +9,7 @@ use svc_pipeline::{
     Pipeline, SigningPolicy, SubmitError, WriteError, WriteFailure, WriteIntent, WriteOrigin, WriteOutcome,
     WriteStatus, WriteTask, query_account, query_balance,
 };
-use svc_wire::chain_error::ChainErrorKind;
+use svc_wire::chain_error::{ChainErrorKind, PARTICIPANT_NOT_ACTIVE};
 use tracing::{Instrument, Span};
 
 use crate::{
@@ -23,9 +23,8 @@ const GIVE_UP_BLOCKS: u64 = 100;
 /// Pause between two looks at a transaction that is not decided.
 const UNDECIDED_LOOK: Duration = Duration::from_secs(60);
 
-/// Registered texts of de/1106 and de/1116. A simulation has no code of its own.
+/// Registered text of de/1106. A simulation has no code of its own.
 const RECORD_HAS_ENDED: &str = "operator authorization has expired";
-const PARTICIPANT_NOT_ACTIVE: &str = "participant is not an active participant";
 
 /// A write that ended without its effect.
 #[derive(Debug, Clone, PartialEq, Eq)]

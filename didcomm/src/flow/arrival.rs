@@ -215,7 +215,7 @@ impl FlowArrival<'_> {
                 | FlowState::ValidatedPendingClaims
         );
         if !is_repeated && is_undecided {
-            // A renewal of a peer may name no claims: those of the round before stand as its proposal.
+            // A renewal of a peer without claims proposes the claims of the round before.
             record.claims = request.claims.clone().or_else(|| record.claims.take());
             record.proofs.clone_from(&request.proofs);
         }

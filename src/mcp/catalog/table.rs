@@ -12,7 +12,7 @@ pub enum CatalogError {
     /// The chain does not have a message of the ledger table.
     #[error(transparent)]
     Schema(#[from] ProtoRegistryError),
-    /// The node takes none of the messages of the ledger table, with the reason for the first one.
+    /// The node takes no message of the ledger table. The text is the reason against the first message.
     #[error("the node takes no message of any tool as this release means it: {0}")]
     NothingTaken(String),
     /// A table cannot be read.

@@ -57,6 +57,17 @@ pub fn anchored_digest(document: &Value, algorithm: DigestAlgorithm) -> Option<S
     Some(format!("{}-{}", algorithm.as_str(), digest_jcs(document, algorithm)?))
 }
 
+/// The names under which the chain may have a digest: as an integrity text, and without the name of the algorithm, as tools of the first
+/// generation store it. The first of several anchors counts.
+pub fn digest_forms(digest: &str) -> Vec<String> {
+    let prefixes = DigestAlgorithm::ALL.map(|algorithm| format!("{}-", algorithm.as_str()));
+    let bare = prefixes.iter().find_map(|prefix| digest.strip_prefix(prefix.as_str()));
+    match bare {
+        Some(bare) => vec![digest.to_owned(), bare.to_owned()],
+        None => std::iter::once(digest.to_owned()).chain(prefixes.map(|prefix| format!("{prefix}{digest}"))).collect(),
+    }
+}
+
 /// Whether the canonical form of a document has this digest of the chain.
 pub fn matches_jcs(document: &Value, digest: &str) -> bool {
     let algorithm = digest.split_once('-').and_then(|(name, _)| DigestAlgorithm::from_name(name));

@@ -50,6 +50,9 @@ pub enum ChainErrorKind {
     OtherFailure,
 }
 
+/// Registered text of de/1116.
+pub const PARTICIPANT_NOT_ACTIVE: &str = "participant is not an active participant";
+
 /// Failures of later generations of nodes: codespace, code, registered text, and the way on. A simulation has the text and not the code.
 const ADVICE: [(&str, u32, &str, &str); 8] = [
     (
@@ -58,12 +61,7 @@ const ADVICE: [(&str, u32, &str, &str); 8] = [
         "did is claimed by an entity owned by a different corporation",
         "another corporation holds the DID, as its own, of an ecosystem or of a participant: take another DID",
     ),
-    (
-        "de",
-        1116,
-        "participant is not an active participant",
-        "the participant of the record is not active: begin, renew or repay it first",
-    ),
+    ("de", 1116, PARTICIPANT_NOT_ACTIVE, "the participant of the record is not active: begin, renew or repay it first"),
     (
         "de",
         1117,

@@ -81,7 +81,7 @@ pub(super) struct OwnSituation<'a> {
     pub waiting: Option<&'a StoredCredential>,
     /// Whether the document still has the key of the one that waits.
     pub has_waiting_key: bool,
-    /// Whether the one that waits has the suite that the next one would have.
+    /// Whether a new credential would have the suite of the waiting one.
     pub has_waiting_suite: bool,
     /// Digest of the claims as the settings have them.
     pub claims_digest: &'a str,
@@ -92,7 +92,7 @@ pub(super) struct OwnSituation<'a> {
     pub next_end: Option<i64>,
     /// Whether a person has asked for a new one.
     pub is_asked_for: bool,
-    /// Whether the next one would have another suite than the one that is presented.
+    /// Whether a new credential would have another suite than the presented one.
     pub has_other_suite: bool,
     /// Days before the end at which it is issued again.
     pub renew_days: u32,

@@ -78,20 +78,11 @@ impl CredentialSettings {
 
     /// Kind of a schema that is essential for the DID's own credentials.
     pub(crate) fn own_essential(&self, schema: &SchemaOnChain) -> Option<EssentialCredential> {
-        self.essential_content(schema).filter(|_| self.counts(&schema.ecosystem_did))
+        schema.essential(&self.own_essential_schemas())
     }
 
     /// Kind of an essential schema that has the content of this one.
     pub(crate) fn essential_content(&self, schema: &SchemaOnChain) -> Option<EssentialCredential> {
         self.essential_schemas.content(&schema.schema.json_schema).map(|(kind, _)| kind)
-    }
-
-    /// Whether essential credentials of an ecosystem count for the DID.
-    fn counts(&self, ecosystem: &str) -> bool {
-        if self.trusted_ecosystems.is_empty() {
-            self.essential_schemas.relies_on(ecosystem)
-        } else {
-            self.trusted_ecosystems.iter().any(|one| one == ecosystem)
-        }
     }
 }

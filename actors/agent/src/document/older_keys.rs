@@ -48,7 +48,7 @@ fn is_older(method: &Value) -> bool {
     method["type"] == KIND && method["id"].as_str().is_some_and(|id| id.ends_with(SUFFIX))
 }
 
-/// The document with the older form of each signing key behind the keys, and behind the references of each relation.
+/// The document with the older form of each signing key: at the end of the keys, and at the end of each relation.
 pub(super) fn with_older_forms(document: &Value) -> Value {
     let mut shown = document.clone();
     let named: Vec<Value> = RELATIONS.iter().flat_map(|relation| list(document, relation)).cloned().collect();

@@ -77,7 +77,7 @@ pub(crate) struct TrustGate {
     own: (String, u64),
     /// Essential schemas for verdicts about peers.
     essential_schemas: Arc<EssentialSchemas>,
-    /// Those of the ecosystems in which this agent takes part.
+    /// Essential schemas of the ecosystems whose credentials this agent holds and issues.
     own_essential_schemas: Arc<EssentialSchemas>,
     ttl: Duration,
     verdicts: Cache<Arc<str>, (Verdict, Instant)>,

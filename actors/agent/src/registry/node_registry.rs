@@ -3,7 +3,7 @@
 use prost::Message;
 use prost_types::Timestamp;
 use svc_net::upstream::NodeClientError;
-use svc_trust::{RegistryParticipant, RegistrySchema};
+use svc_trust::{RegistryParticipant, RegistrySchema, digest::digest_forms};
 use svc_wire::{
     proto::svc::{
         cs::v1::{
@@ -169,12 +169,13 @@ impl NodeRegistry<'_> {
         Ok(schemas)
     }
 
-    /// Time at which a digest was anchored, nanoseconds since the epoch; `None` when it is not. Tools of the first generation store it
-    /// without the name of its algorithm. The first of both anchors counts.
+    /// Time at which a digest was anchored in one of its forms, nanoseconds since the epoch; `None` when it is not.
     pub async fn anchored_at(&self, digest: &str) -> Result<Option<i128>, NodeClientError> {
-        let anchor = self.anchor_of(digest).await?;
-        let Some((_, bare)) = digest.split_once('-') else { return Ok(anchor) };
-        Ok([anchor, self.anchor_of(bare).await?].into_iter().flatten().min())
+        let mut first = None;
+        for form in digest_forms(digest) {
+            first = self.anchor_of(&form).await?.into_iter().chain(first).min();
+        }
+        Ok(first)
     }
 
     /// Time of the anchor of a digest in exactly this form.

@@ -245,9 +245,8 @@ impl BlockFacts {
         }
     }
 
-    /// Sorts the events by place and removes duplicates: clients distinguish events by place, type and entity. Of the events of one message
-    /// its own comes first, and the delegation events that it caused come behind it: a reader that knows events by their message keeps the
-    /// first one.
+    /// Sorts the events by place and removes duplicates: clients distinguish events by place, type and entity. Of one message its
+    /// own event comes first, and then the delegation events that it caused: a reader that keeps one event of each message keeps its own.
     pub fn order_events(&mut self) {
         self.events.sort_by_key(|event| {
             let is_delegation = event.event_type.subject == EventSubject::Delegation;

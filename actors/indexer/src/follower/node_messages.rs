@@ -20,7 +20,7 @@ struct Known {
     version: Option<String>,
     is_unsure: bool,
     read_at: Instant,
-    /// Height behind which the parameters are to be read, once: no event announces those of another release.
+    /// The parameters are read once with a block after this height: no event announces the parameters of another release.
     params_behind: Option<u64>,
 }
 

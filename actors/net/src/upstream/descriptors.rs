@@ -43,7 +43,7 @@ impl NodeClient {
 /// The messages of a node.
 #[derive(Debug, Clone)]
 pub struct NodeDescriptors {
-    /// Those that it serves. Where they cannot be used, those of its generation as far as that is known.
+    /// The messages that the node serves. Where its descriptors cannot be used, the messages of its generation, or else of the oldest one.
     pub registry: ProtoRegistry,
     /// The reason for which its own cannot be used.
     pub unusable: Option<String>,
@@ -65,7 +65,7 @@ impl NodeDescriptors {
     }
 }
 
-/// Descriptors of a node that cannot be read now, or a namespace that is none.
+/// The descriptors of a node cannot be read now, or its prefix is no namespace.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeDescriptorsError {
     /// The node did not answer.

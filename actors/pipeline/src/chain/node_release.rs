@@ -63,7 +63,7 @@ pub(super) struct FoundRelease {
 /// Attempts to read version and descriptors of one release: behind one address may be several nodes.
 const MAX_READS: usize = 3;
 
-/// Compares the compiled-in messages with those of the node, and those that are signed where they are others.
+/// Compares the messages of the node with the compiled-in ones, and with the signed ones where the node's own are signed.
 pub(super) async fn find_release(
     node: &NodeClient,
     signed: Option<&ProtoRegistry>,

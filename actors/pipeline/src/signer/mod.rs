@@ -141,7 +141,7 @@ impl ActorMessage for Msg {
             Self::AccountRead { .. } => "learned",
             Self::SimulationFinished { .. } => "simulated",
             Self::BroadcastFinished { .. } => "sent",
-            Self::NotSent { .. } => "not_written",
+            Self::NotSent { .. } => "not_sent",
             Self::RebroadcastFinished { .. } => "resent",
         }
     }

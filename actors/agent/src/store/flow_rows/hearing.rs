@@ -146,7 +146,7 @@ async fn hear_request(
     let mut replaced = None;
     if let Some(ending) = of_participant.into_iter().next().filter(is_replaced) {
         let mut progress = Progress::of(ending);
-        // A renewal may name no claims: those of the round before stand as its proposal.
+        // A renewal without claims proposes the claims of the round before.
         begun.record.claims = begun.record.claims.take().or_else(|| progress.record.claims.take());
         progress.take(&Cause::new(Trigger::FlowReplaced, arrival.now));
         // A peer that begins again and again must not fill the store.

@@ -1,6 +1,7 @@
 //! Reads of trust deposits, digests, exchange rates, prices and parameters.
 
 use serde_json::{Map, Value, json};
+use svc_trust::digest::digest_forms;
 use svc_wire::timestamp::parse_instant;
 
 use crate::{
@@ -132,19 +133,5 @@ impl IndexReader {
             answer.insert(key.to_owned(), rate[key].clone());
         }
         Ok(json!(answer))
-    }
-}
-/// Names of digest algorithms before a digest.
-const ALGORITHMS: [&str; 3] = ["sha256-", "sha384-", "sha512-"];
-
-/// The names under which a digest may be stored: as an integrity text, and without the name of the algorithm. The first of several anchors
-/// counts.
-fn digest_forms(digest: &str) -> Vec<String> {
-    let bare = ALGORITHMS.iter().find_map(|algorithm| digest.strip_prefix(algorithm));
-    match bare {
-        Some(bare) => vec![digest.to_owned(), bare.to_owned()],
-        None => std::iter::once(digest.to_owned())
-            .chain(ALGORITHMS.map(|algorithm| format!("{algorithm}{digest}")))
-            .collect(),
     }
 }

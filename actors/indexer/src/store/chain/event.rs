@@ -135,8 +135,8 @@ impl IndexStore {
         Ok(blocks)
     }
 
-    /// Returns events in order, and beyond the limit those that are left of the last block: a reader that goes on behind that height would
-    /// miss them.
+    /// Returns events in order, and all events of the last block although they exceed the limit: a reader whose next page begins with the
+    /// block after it would miss the rest.
     pub async fn list_events_of_whole_blocks(&self, query: &EventQuery) -> Result<Vec<StoredEvent>, IndexStoreError> {
         let mut found = self.list_events(query).await?;
         let mut is_whole = found.len() < query.limit;
