@@ -109,6 +109,13 @@ async fn a_restored_backup_pays_for_no_credential_that_the_chain_has_already() {
     let participant = agents.apply().await;
     let session = agents.validate(participant, "A").await;
     let (first, _) = agents.await_completed(participant, 1).await;
+    // The index looks at the applicant for its new presentation, and at its issuer: that one has to be there until then.
+    let resolution = async || agents.applicant.info().await["resolution"]["state"].clone();
+    agents.world.wait_until("the applicant's document is resolved", async || resolution().await == "idle").await;
+    let reached = *agents.world.network.devnet.node.watch_heights().borrow();
+    let is_evaluated =
+        |verdict: &Value| verdict["trusted"] == true && verdict["block_height"].as_u64() >= Some(reached);
+    agents.world.await_verdict_on(&agents.applicant_did, is_evaluated).await;
     let log = agents.validator_home.stop_with_log(agents.validator).await;
     agents.validator_home.restore("backup.db");
     let (is_ok, shown) = agents.validator_home.run(&[]).await;
