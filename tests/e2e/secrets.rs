@@ -14,10 +14,11 @@ use super::harness::{CREATE_ECOSYSTEM, ecosystem_arguments, into_arguments, star
 
 const TOKEN: &str = "token-0123456789abcdef-0123456789abcdef";
 
+/// A server that ends with its test.
 pub struct ServerChild {
     pub child: Child,
     pub url: String,
-    pub log: std::thread::JoinHandle<String>,
+    log: Option<std::thread::JoinHandle<String>>,
 }
 
 /// The program under test.
@@ -54,7 +55,7 @@ pub fn spawn_server_by(mut command: Command, rpc: &str, indexer: &str, more: &[(
         let _ = lines.read_to_string(&mut log);
         log
     });
-    ServerChild { child, url: format!("http://{address}/mcp"), log }
+    ServerChild { child, url: format!("http://{address}/mcp"), log: Some(log) }
 }
 
 impl ServerChild {
@@ -67,7 +68,14 @@ impl ServerChild {
         let pid = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).expect("small")).expect("positive");
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("signalled");
         let status = self.child.wait().expect("ends");
-        (status.code(), self.log.join().expect("joins"))
+        (status.code(), self.log.take().expect("not taken before").join().expect("joins"))
+    }
+}
+
+impl Drop for ServerChild {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

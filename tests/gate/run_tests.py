@@ -4,8 +4,11 @@
 """
 
 import concurrent.futures
+import ctypes
 import os
+import pathlib
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -13,6 +16,7 @@ import time
 from cores import CORES
 from programs import LIST, programs
 
+PR_SET_CHILD_SUBREAPER = 36
 END_TO_END = "svc/e2e"
 RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE)
 ENDED = re.compile(r"^test (\S+).* \.\.\. (?:ok|FAILED|ignored)", re.MULTILINE)
@@ -46,6 +50,22 @@ def run(program, deadline):
     return code, output.read_text(errors="replace")
 
 
+def end_left_over():
+    """Ends the processes that tests have left running, which would take the cores of the tests behind them. Returns their command lines."""
+    left = []
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, parent = stat.read_text(errors="replace").rsplit(")", 1)[1].split()[:2]
+            if int(parent) != os.getpid() or state == "Z":
+                continue
+            command = stat.with_name("cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+            os.kill(int(stat.parent.name), signal.SIGKILL)
+        except OSError:
+            continue
+        left.append(command)
+    return left
+
+
 def main():
     chosen = {
         "units": lambda program: program.name != END_TO_END,
@@ -60,6 +80,8 @@ def main():
     if not order:
         sys.exit("no test program was built")
     SKIPPED.unlink(missing_ok=True)
+    # This process becomes the parent of those whose test has ended.
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
     counts, failed = [0, 0, 0], []
     with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
         started = time.monotonic()
@@ -75,6 +97,9 @@ def main():
             if results:
                 counts = [sum(pair) for pair in zip(counts, map(int, results[-1].groups()))]
                 print(f"{program.name}: {results[-1].group()}; finished in {SECONDS.findall(output)[-1]}s", flush=True)
+    if left := end_left_over():
+        print("left running by tests: " + "; ".join(left), flush=True)
+        failed.append("processes were left running")
     passed, broken, ignored = counts
     print(f"{len(order)} programs in {time.monotonic() - started:.0f} s, {ignored} tests ignored")
     if SKIPPED.exists():
