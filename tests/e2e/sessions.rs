@@ -170,17 +170,21 @@ async fn a_request_id_in_use_is_refused_until_its_request_has_ended() {
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_are_limited_and_end_when_idle() {
     let mut config = network_config(100);
-    config.sessions = SessionLimits { max_sessions: 2, idle_timeout: Duration::from_millis(300) };
+    config.sessions = SessionLimits { max_sessions: 2, idle_timeout: Duration::from_secs(2) };
     let world = start_network(config).await;
     let http = RawMcpClient::new(&world);
-    let (first, _second) = (http.session().await, http.session().await);
     // A session with an open stream does not end.
+    let first = http.session().await;
     let listening = http.request(reqwest::Method::GET, Some(&first)).send().await.expect("a stream");
+    let second = http.session().await;
+    let also_listening = http.request(reqwest::Method::GET, Some(&second)).send().await.expect("a stream");
+    assert_eq!([listening.status(), also_listening.status()], [StatusCode::OK; 2]);
     let full = http.initialize().await;
     assert_eq!(full.status(), StatusCode::SERVICE_UNAVAILABLE);
     assert!(full.headers().contains_key("retry-after"));
     let body: Value = full.json().await.expect("JSON");
     assert!(body["error"]["message"].as_str().is_some_and(|text| text.contains("MCP_MAX_SESSIONS")), "{body}");
+    drop(also_listening);
     world.wait_until("the idle one makes room", async || http.initialize().await.status() == StatusCode::OK).await;
     let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     assert_eq!(http.post(Some(&first), list.clone()).await.status(), StatusCode::OK, "still there");
@@ -190,7 +194,7 @@ async fn sessions_are_limited_and_end_when_idle() {
             http.post(Some(&first), json!({"jsonrpc": "2.0", "method": "notifications/initialized"})).await.status()
                 == StatusCode::NOT_FOUND
                 || {
-                    tokio::time::sleep(Duration::from_millis(600)).await;
+                    tokio::time::sleep(Duration::from_secs(3)).await;
                     false
                 }
         })
