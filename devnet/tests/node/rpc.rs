@@ -156,7 +156,7 @@ async fn bad_requests_have_the_codes_of_json_rpc() {
         ("block", json!({"height": "99"}), -32603, "less than or equal to the current blockchain height 1"),
         ("blockchain", json!({"minHeight": "5"}), -32603, "can't be greater than max height"),
         ("tx", json!({"hash": "%%"}), -32602, "not base64"),
-        ("tx", json!({"hash": base64(&[1; 32]), "prove": true}), -32603, "prove=false"),
+        ("tx", json!({"hash": base64(&[1; 32]), "prove": true}), -32603, "not found"),
         ("tx_search", json!({"query": ""}), -32603, "cannot be empty"),
         ("tx_search", json!({"query": "a ="}), -32603, "failed to parse query"),
         (

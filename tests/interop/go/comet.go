@@ -97,9 +97,15 @@ func (client *comet) checkTx(ctx context.Context, tx []byte, height int64, recip
 	hash := comettypes.Tx(tx).Hash()
 	found := must(client.Tx(ctx, hash, false))
 	check(found.Height == height && bytes.Equal(found.Tx, tx), "the transaction is in block %d", found.Height)
+	block := must(client.Block(ctx, &height))
+	proven := must(client.Tx(ctx, hash, true))
+	invalid := proven.Proof.Validate(block.Block.DataHash)
+	check(invalid == nil && bytes.Equal(proven.Proof.Data, tx), "the proof of the transaction: %v", invalid)
 	page, perPage := 1, 10
 	query := fmt.Sprintf("tx.height = %d AND transfer.amount EXISTS AND transfer.recipient = '%s'", height, recipient)
 	searched := must(client.TxSearch(ctx, query, false, &page, &perPage, "desc"))
+	searchedProof := must(client.TxSearch(ctx, query, true, &page, &perPage, "desc")).Txs[0].Proof
+	check(searchedProof.Validate(block.Block.DataHash) == nil, "the proof of the transaction that was searched")
 	check(searched.TotalCount == 1 && bytes.Equal(searched.Txs[0].Hash, hash), "%d transactions found", searched.TotalCount)
 	_, again := client.BroadcastTxAsync(ctx, tx)
 	check(again != nil && strings.Contains(again.Error(), "tx already exists in cache"), "the same bytes again: %v", again)

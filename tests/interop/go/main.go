@@ -63,6 +63,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
+	checkReads(ctx, connection, registry, sender, account, denom)
 	message := banktypes.NewMsgSend(sender, to, sdk.NewCoins(sdk.NewInt64Coin(denom, 11)))
 	factory := clienttx.Factory{}.
 		WithChainID(chainID).WithKeybase(keys).WithTxConfig(txConfig).WithFromName(keyName).

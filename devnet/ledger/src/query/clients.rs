@@ -6,7 +6,11 @@ use svc_wire::proto::{
 };
 
 use super::view::{QueryContext, paginate};
-use crate::{error::LedgerError, modules::bank, values::any::pack_any};
+use crate::{
+    error::{LedgerError, QueryStatus},
+    modules::bank,
+    values::any::pack_any,
+};
 
 /// Bytes of a block, as in the answer of `consensus_params`.
 const MAX_BLOCK_BYTES: i64 = 22_020_096;
@@ -38,6 +42,62 @@ pub fn module_accounts(
         Some(pack_any("/cosmos.auth.v1beta1.ModuleAccount", &account))
     });
     Ok(auth::v1beta1::QueryModuleAccountsResponse { accounts: accounts.collect() })
+}
+
+pub fn module_account_by_name(
+    view: &QueryContext<'_>,
+    request: auth::v1beta1::QueryModuleAccountByNameRequest,
+) -> Result<auth::v1beta1::QueryModuleAccountByNameResponse, LedgerError> {
+    if request.name.is_empty() {
+        return Err(LedgerError::from_query(QueryStatus::InvalidArgument, "module name is empty"));
+    }
+    let name = MODULE_ACCOUNTS.iter().find(|name| **name == request.name);
+    let account = name.and_then(|name| view.state.accounts.peek(&bank::module_address(view.chain, name)));
+    let unknown = || LedgerError::from_query(QueryStatus::NotFound, format!("account {} not found", request.name));
+    let account = auth::v1beta1::ModuleAccount {
+        base_account: Some(account.cloned().ok_or_else(unknown)?),
+        name: request.name.clone(),
+        permissions: Vec::new(),
+    };
+    let account = Some(pack_any("/cosmos.auth.v1beta1.ModuleAccount", &account));
+    Ok(auth::v1beta1::QueryModuleAccountByNameResponse { account })
+}
+
+pub fn account_address_by_id(
+    view: &QueryContext<'_>,
+    request: auth::v1beta1::QueryAccountAddressByIdRequest,
+) -> Result<auth::v1beta1::QueryAccountAddressByIdResponse, LedgerError> {
+    let auth::v1beta1::QueryAccountAddressByIdRequest { id, account_id, .. } = request;
+    if id != 0 {
+        let text = "requesting with id isn't supported, try to request using account-id";
+        return Err(LedgerError::from_query(QueryStatus::InvalidArgument, text));
+    }
+    let found = view.state.accounts.values().find(|account| account.account_number == account_id);
+    let unknown = || {
+        let text = format!("account address not found with account number {account_id}");
+        LedgerError::from_query(QueryStatus::NotFound, text)
+    };
+    let account_address = found.ok_or_else(unknown)?.address.clone();
+    Ok(auth::v1beta1::QueryAccountAddressByIdResponse { account_address })
+}
+
+/// Every denomination can be sent.
+pub fn bank_params(
+    _: &QueryContext<'_>,
+    _: bank_pb::v1beta1::QueryParamsRequest,
+) -> Result<bank_pb::v1beta1::QueryParamsResponse, LedgerError> {
+    let params = bank_pb::v1beta1::Params { send_enabled: Vec::new(), default_send_enabled: true };
+    Ok(bank_pb::v1beta1::QueryParamsResponse { params: Some(params) })
+}
+
+/// The entries of denominations that differ from the parameters: there are none.
+pub fn send_enabled(
+    _: &QueryContext<'_>,
+    request: bank_pb::v1beta1::QuerySendEnabledRequest,
+) -> Result<bank_pb::v1beta1::QuerySendEnabledResponse, LedgerError> {
+    let (send_enabled, pagination) = paginate(std::iter::empty(), request.pagination)?;
+    let pagination = pagination.filter(|_| request.denoms.is_empty());
+    Ok(bank_pb::v1beta1::QuerySendEnabledResponse { send_enabled, pagination })
 }
 
 pub fn total_supply(

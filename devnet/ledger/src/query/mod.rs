@@ -96,6 +96,8 @@ fn query_sdk(view: &QueryContext<'_>, path: &str, data: &[u8]) -> Result<Vec<u8>
         "/cosmos.auth.v1beta1.Query/Account" => reply!(view, data, sdk::account),
         "/cosmos.auth.v1beta1.Query/Accounts" => reply!(view, data, clients::accounts),
         "/cosmos.auth.v1beta1.Query/ModuleAccounts" => reply!(view, data, clients::module_accounts),
+        "/cosmos.auth.v1beta1.Query/ModuleAccountByName" => reply!(view, data, clients::module_account_by_name),
+        "/cosmos.auth.v1beta1.Query/AccountAddressByID" => reply!(view, data, clients::account_address_by_id),
         "/cosmos.auth.v1beta1.Query/AccountInfo" => reply!(view, data, sdk::account_info),
         "/cosmos.auth.v1beta1.Query/Params" => reply!(view, data, sdk::auth_params),
         "/cosmos.auth.v1beta1.Query/Bech32Prefix" => {
@@ -111,6 +113,8 @@ fn query_sdk(view: &QueryContext<'_>, path: &str, data: &[u8]) -> Result<Vec<u8>
         "/cosmos.bank.v1beta1.Query/TotalSupply" => reply!(view, data, clients::total_supply),
         "/cosmos.bank.v1beta1.Query/SpendableBalances" => reply!(view, data, clients::spendable_balances),
         "/cosmos.bank.v1beta1.Query/DenomOwners" => reply!(view, data, clients::denom_owners),
+        "/cosmos.bank.v1beta1.Query/Params" => reply!(view, data, clients::bank_params),
+        "/cosmos.bank.v1beta1.Query/SendEnabled" => reply!(view, data, clients::send_enabled),
         "/cosmos.bank.v1beta1.Query/SupplyOf" => reply!(view, data, sdk::supply_of),
         "/cosmos.bank.v1beta1.Query/DenomsMetadata" => reply!(view, data, sdk::denoms_metadata),
         "/cosmos.consensus.v1.Query/Params" => reply!(view, data, clients::consensus_params),

@@ -39,7 +39,7 @@ const REGISTRY: [(&str, &str); 34] = [
 ];
 
 /// Methods of the SDK with their paths.
-const SDK: [(&str, &str); 61] = [
+const SDK: [(&str, &str); 65] = [
     ("cosmos.auth.v1beta1.Query/Account", "/cosmos/auth/v1beta1/accounts/{address}"),
     ("cosmos.auth.v1beta1.Query/AccountInfo", "/cosmos/auth/v1beta1/account_info/{address}"),
     ("cosmos.auth.v1beta1.Query/Params", "/cosmos/auth/v1beta1/params"),
@@ -75,6 +75,10 @@ const SDK: [(&str, &str); 61] = [
     ("cosmos.tx.v1beta1.Service/GetTxsEvent", "/cosmos/tx/v1beta1/txs"),
     ("cosmos.auth.v1beta1.Query/Accounts", "/cosmos/auth/v1beta1/accounts"),
     ("cosmos.auth.v1beta1.Query/ModuleAccounts", "/cosmos/auth/v1beta1/module_accounts"),
+    ("cosmos.auth.v1beta1.Query/ModuleAccountByName", "/cosmos/auth/v1beta1/module_accounts/{name}"),
+    ("cosmos.auth.v1beta1.Query/AccountAddressByID", "/cosmos/auth/v1beta1/address_by_id/{id}"),
+    ("cosmos.bank.v1beta1.Query/Params", "/cosmos/bank/v1beta1/params"),
+    ("cosmos.bank.v1beta1.Query/SendEnabled", "/cosmos/bank/v1beta1/send_enabled"),
     ("cosmos.bank.v1beta1.Query/TotalSupply", "/cosmos/bank/v1beta1/supply"),
     ("cosmos.bank.v1beta1.Query/SpendableBalances", "/cosmos/bank/v1beta1/spendable_balances/{address}"),
     ("cosmos.bank.v1beta1.Query/DenomOwners", "/cosmos/bank/v1beta1/denom_owners/{denom}"),

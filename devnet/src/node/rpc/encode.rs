@@ -10,6 +10,7 @@ use tendermint::{
     block::{self, CommitSig},
 };
 
+use super::tx_proof::tx_proof;
 use crate::node::chain::{
     BlockRecord, NodeCore,
     seal::{BLOCK_MAX_BYTES, BLOCK_MAX_GAS, VOTING_POWER},
@@ -192,11 +193,16 @@ pub fn block_results(block: &BlockRecord) -> Value {
     })
 }
 
-pub fn tx(block: &BlockRecord, position: usize) -> Value {
-    json!({
+/// Encodes a transaction, with the proof that its block has it where that is asked for.
+pub fn tx(block: &BlockRecord, position: usize, is_proven: bool) -> Value {
+    let mut found = json!({
         "hash": tx::tx_hash(&block.txs[position]), "height": block.height.to_string(), "index": position,
         "tx_result": tx_result(&block.tx_outcomes[position]), "tx": STANDARD.encode(&block.txs[position]),
-    })
+    });
+    if is_proven {
+        found["proof"] = tx_proof(&block.txs, position);
+    }
+    found
 }
 
 pub fn validators(core: &NodeCore, height: u64) -> Value {

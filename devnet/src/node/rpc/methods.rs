@@ -138,12 +138,9 @@ pub fn encode_check_result(outcome: &TxOutcome) -> Value {
 
 fn tx(core: &NodeCore, params: &RpcParams) -> Result<Value, RpcError> {
     let hash = hex::encode_upper(params.bytes("hash")?);
-    if params.flag("prove") {
-        return Err(internal_error("proofs are not available on this node: ask with prove=false"));
-    }
     let (block, position) =
         core.find_indexed_tx(&hash).ok_or_else(|| internal_error(format!("tx ({hash}) not found")))?;
-    Ok(encode::tx(block, position))
+    Ok(encode::tx(block, position, params.flag("prove")))
 }
 
 /// Returns block metas, newest first, at most twenty.

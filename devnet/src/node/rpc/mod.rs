@@ -8,4 +8,5 @@ pub mod http;
 mod methods;
 mod params;
 mod search;
+mod tx_proof;
 mod websocket;

@@ -45,7 +45,8 @@ fn parse_query(params: &RpcParams) -> Result<PubsubQuery, RpcError> {
 
 pub fn tx_search(core: &NodeCore, params: &RpcParams) -> Result<Value, RpcError> {
     let (found, total) = paginate(core.matching_txs(&parse_query(params)?), params)?;
-    let txs: Vec<Value> = found.into_iter().map(|(block, position)| encode::tx(block, position)).collect();
+    let is_proven = params.flag("prove");
+    let txs: Vec<Value> = found.into_iter().map(|(block, position)| encode::tx(block, position, is_proven)).collect();
     Ok(json!({"txs": txs, "total_count": total.to_string()}))
 }
 
