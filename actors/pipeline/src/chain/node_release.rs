@@ -108,8 +108,10 @@ pub(super) async fn find_release(
     Ok(FoundRelease { served, release })
 }
 
-/// Reads in a row without usable descriptors, of a node that had some, after which messages are signed uncompared.
+/// Reads in a row without usable descriptors, of a node that had some, after which messages are signed uncompared, and the shortest time of
+/// these reads: a node that has just been upgraded may answer wrongly some times within a second.
 const MAX_UNUSABLE: u32 = 5;
+const MIN_UNUSABLE_TIME: Duration = Duration::from_secs(20);
 /// Pause between two attempts to find the release.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
 /// Time after which a release is read again that shows no change by itself: its node states no version, or its descriptors could not be used.
@@ -134,8 +136,9 @@ struct WatchedRelease {
     origin: Option<String>,
     /// Grows with each doubt: a verification that began before says nothing about the connection behind it.
     doubts: u64,
-    /// Reads in a row without usable descriptors.
+    /// Reads in a row without usable descriptors, and the time of the first.
     unusable: u32,
+    unusable_since: Instant,
     read_at: Instant,
 }
 
@@ -149,6 +152,7 @@ impl ReleaseWatch {
             origin: Some(origin.to_owned()),
             doubts: 0,
             unusable: 0,
+            unusable_since: Instant::now(),
             read_at: Instant::now(),
         })
     }
@@ -180,9 +184,13 @@ impl ReleaseWatch {
         });
     }
 
-    /// Waits until the release is that of the node in use.
-    pub(crate) async fn await_current(&self, node: &NodeClient) {
-        while !self.is_current(node) {
+    /// Waits until the release is that of the node in use, and returns a client of this node alone: another one may be chosen meanwhile.
+    pub(crate) async fn await_current(&self, node: &NodeClient) -> NodeClient {
+        loop {
+            let pinned = node.pinned();
+            if self.is_current(&pinned) {
+                return pinned;
+            }
             self.verify(node).await;
             if !self.is_current(node) {
                 sleep(RETRY_PAUSE).await;
@@ -219,9 +227,14 @@ impl ReleaseWatch {
         self.watched.send_modify(|watched| {
             let is_lost = found.as_ref().is_some_and(|found| !found.release.is_compared && known.release.is_compared);
             // One bad answer does not end the comparison for good.
-            if is_lost && watched.unusable + 1 < MAX_UNUSABLE {
-                watched.unusable += 1;
-                return;
+            if is_lost {
+                if watched.unusable == 0 {
+                    watched.unusable_since = Instant::now();
+                }
+                watched.unusable = watched.unusable.saturating_add(1);
+                if watched.unusable < MAX_UNUSABLE || watched.unusable_since.elapsed() < MIN_UNUSABLE_TIME {
+                    return;
+                }
             }
             watched.unusable = 0;
             if let Some(FoundRelease { release, served }) = found {
@@ -249,6 +262,7 @@ impl Default for ReleaseWatch {
             origin: None,
             doubts: 0,
             unusable: 0,
+            unusable_since: Instant::now(),
             read_at: Instant::now(),
         })
     }

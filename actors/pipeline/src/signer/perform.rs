@@ -146,7 +146,7 @@ impl State {
         let simulate = async move {
             // Behind a new connection the same bytes may mean something else.
             let answer = match tokio::time::timeout(patience, release.await_current(&node)).await {
-                Ok(()) => simulate_gas(&node, tx_bytes).await,
+                Ok(node) => simulate_gas(&node, tx_bytes).await,
                 Err(_) => Err(SimulationError::NoAnswer(node.unsent_error("it does not state its release"))),
             };
             mailbox.send(Msg::SimulationFinished { id, answer });
@@ -191,14 +191,20 @@ impl State {
         let broadcast = async move {
             let SignedTx { hash, bytes } = signed;
             // The node may have been replaced since the simulation.
-            let withheld = match tokio::time::timeout(patience, release.await_current(&node)).await {
-                Ok(()) => SubmitError::not_taken(&release.get(), &msg_type),
-                Err(_) => Some(SubmitError::Node(node.unsent_error("it does not state its release"))),
+            let current = match tokio::time::timeout(patience, release.await_current(&node)).await {
+                Ok(current) => match SubmitError::not_taken(&release.get(), &msg_type) {
+                    None => Ok(current),
+                    Some(refusal) => Err(refusal),
+                },
+                Err(_) => Err(SubmitError::Node(node.unsent_error("it does not state its release"))),
             };
-            if let Some(failure) = withheld {
-                mailbox.send(Msg::NotSent { id, hash, failure });
-                return;
-            }
+            let node = match current {
+                Ok(current) => current,
+                Err(failure) => {
+                    mailbox.send(Msg::NotSent { id, hash, failure });
+                    return;
+                }
+            };
             match journal.record_signed(tx).await {
                 Ok(()) => {}
                 // The next process may send it. It counts as sent, and is sent again once the journal has it.
@@ -214,7 +220,11 @@ impl State {
             }
             table.with(|table| table.mark_journaled(&hash));
             let started = Instant::now();
-            let answer = node.broadcast(&bytes).await;
+            // The journal took its time. Where the connection has ended meanwhile, the bytes are sent again once the release is known.
+            let answer = match release.is_current(&node) {
+                true => node.broadcast(&bytes).await,
+                false => Err(node.unsent_error("its release is not known any more")),
+            };
             let outcome = broadcast_label(&answer);
             metrics::record_tx_broadcast(&msg_type, outcome, started.elapsed());
             tracing::info!(tx_hash = hash, sequence, timeout_height, msg_type, outcome, "transaction is broadcast");
@@ -260,14 +270,13 @@ impl State {
             }
             args.table.with(|table| table.mark_journaled(&tx.hash));
             // Its bytes may mean something else to the release that runs now. One that is kept back is decided by its timeout height.
-            let is_current =
-                tokio::time::timeout(args.tx_timeout, args.release.await_current(&args.node)).await.is_ok();
-            if !is_current || !is_taken(&args, &tx) {
+            let current = tokio::time::timeout(args.tx_timeout, args.release.await_current(&args.node)).await;
+            let Some(node) = current.ok().filter(|_| is_taken(&args, &tx)) else {
                 let answer = Err(args.node.unsent_error("it does not take the message as it was signed"));
                 mailbox.send(Msg::RebroadcastFinished { hash: Some(tx.hash), answer });
                 return;
-            }
-            let answer = args.node.broadcast(&tx.bytes).await;
+            };
+            let answer = node.broadcast(&tx.bytes).await;
             let outcome = broadcast_label(&answer);
             metrics::record_tx_resent(outcome);
             tracing::info!(tx_hash = tx.hash, sequence, outcome, "transaction is broadcast again");
