@@ -1,7 +1,7 @@
 //! The registered text of each error code of the registry's modules: a wrapped error is its detail, and this text behind it.
 
 /// Codespace, code and text, in the order of both.
-const TEXTS: [(&str, u32, &str); 87] = [
+const TEXTS: [(&str, u32, &str); 90] = [
     ("co", 1100, "expected gov account as only signer"),
     ("co", 1101, "signing account is not the policy_address of a registered Corporation"),
     ("co", 1102, "DID is already registered by another Corporation"),
@@ -16,6 +16,7 @@ const TEXTS: [(&str, u32, &str); 87] = [
     ("co", 1111, "invalid corporation timestamp"),
     ("co", 1112, "invalid active_version"),
     ("co", 1113, "invalid corporation_counter"),
+    ("co", 1114, "did is claimed by an entity owned by a different corporation"),
     ("cs", 1100, "expected gov account as only signer for proposal message"),
     ("cs", 1102, "credential schema not found"),
     ("cs", 1103, "invalid JSON schema"),
@@ -47,6 +48,8 @@ const TEXTS: [(&str, u32, &str); 87] = [
     ),
     ("de", 1114, "VS operator authorization not found"),
     ("de", 1115, "VS operator authorization record does not enable fee grant"),
+    ("de", 1116, "participant is not an active participant"),
+    ("de", 1117, "fee_spend_limit must be set and strictly positive iff with_feegrant is true"),
     ("di", 1100, "expected gov account as only signer for proposal message"),
     ("di", 1101, "digest must not be empty"),
     ("di", 1102, "delegation keeper is required but not set"),
@@ -120,7 +123,10 @@ mod tests {
         let contract = include_str!("../../../wire/tests/fixtures/errors.json");
         let contract: Value = serde_json::from_str(contract).expect("JSON");
         let mut known = 0;
-        for row in contract["modules"].as_array().expect("a list") {
+        let rows = |name: &str| contract[name].as_array().expect("a list").iter();
+        // The devnet has no council of validators.
+        let newer = rows("newer").filter(|row| row["codespace"] != "poa");
+        for row in rows("modules").chain(newer) {
             let Some(text) = row["text"].as_str() else { continue };
             let code = u32::try_from(row["code"].as_u64().expect("a code")).expect("small");
             assert_eq!(registered_text(row["codespace"].as_str().expect("a codespace"), code), Some(text), "{row}");

@@ -5,7 +5,7 @@ use super::{
     gas::GasMeter,
 };
 use crate::{
-    modules::{feegrant, gov, group, routes::ROUTER, td},
+    modules::{de, feegrant, gov, group, routes::ROUTER, td},
     state::LedgerState,
 };
 
@@ -24,6 +24,7 @@ pub fn end_block(state: &mut LedgerState, chain: &ChainConfig, block: BlockConte
     feegrant::prune_expired(&mut exec);
     gov::end_block(&mut exec, &ROUTER);
     group::close_expired_proposals(&mut exec);
+    de::end_vs_fees(&mut exec);
     with_mode_attribute(exec.events, "EndBlock")
 }
 

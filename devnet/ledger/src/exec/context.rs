@@ -29,6 +29,16 @@ pub struct ChainConfig {
 }
 
 impl ChainConfig {
+    /// Whether the rules of the second generation hold, as its last build has them: siblings by DID, windows, slashes, opaque digests.
+    pub fn has_window_rules(&self) -> bool {
+        self.generation >= NodeGeneration::N1
+    }
+
+    /// Whether records have a cycle of spending and fees a common allowance, as from the rework of the delegation on.
+    pub fn has_spend_cycles(&self) -> bool {
+        !self.generation.has_own_record_limits()
+    }
+
     /// Goes on as a node of another generation, as after an upgrade.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ use super::{
 use crate::{
     error::LedgerError,
     exec::context::{ChainConfig, ExecContext},
+    modules::did_owner::ensure_did_is_own,
     state::{next_id, table::PlainValue},
     values::validate::{self, ensure},
 };
@@ -39,7 +40,7 @@ pub fn validate_create(chain: &ChainConfig, message: &MsgCreateCorporation) -> R
         format!("invalid language: {:?}", message.language)
     })?;
     ensure(validate::is_http_url(&message.doc_url), "co", 1105, || format!("invalid URL: {:?}", message.doc_url))?;
-    ensure(validate::is_digest_sri(&message.doc_digest_sri), "co", 1106, || {
+    ensure(validate::is_document_digest(chain, &message.doc_digest_sri), "co", 1106, || {
         format!("invalid digest SRI: {:?}", message.doc_digest_sri)
     })
 }
@@ -51,6 +52,9 @@ pub fn create(
     ensure(!exec.state.corporation_by_did.contains(&message.did, exec.gas), "co", 1102, || {
         format!("DID already exists: {}", message.did)
     })?;
+    if exec.chain.has_window_rules() {
+        ensure_did_is_own(exec, &message.did, None, ("co", 1114))?;
+    }
     let members = message
         .members
         .into_iter()
@@ -123,6 +127,9 @@ pub fn update(
     ensure(!exec.state.corporation_by_did.contains(&message.did, exec.gas), "co", 1102, || {
         format!("DID already exists: {}", message.did)
     })?;
+    if exec.chain.has_window_rules() {
+        ensure_did_is_own(exec, &message.did, Some(id), ("co", 1114))?;
+    }
     exec.state.corporation_by_did.remove(&corporation.did, exec.gas);
     exec.state.corporation_by_did.put(message.did.clone(), PlainValue(id), exec.gas);
     corporation.did = message.did.clone();

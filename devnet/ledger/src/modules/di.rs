@@ -29,7 +29,7 @@ pub fn validate_store(chain: &ChainConfig, message: &MsgStoreDigest) -> Result<(
     if message.digest.len() > MAX_DIGEST_BYTES {
         return Err(LedgerError::sdk(18, format!("digest is longer than {MAX_DIGEST_BYTES} bytes")));
     }
-    if !validate::is_digest_sri(&message.digest) {
+    if !validate::is_document_digest(chain, &message.digest) {
         return Err(LedgerError::sdk(18, format!("invalid digest SRI: {:?}", message.digest)));
     }
     Ok(())

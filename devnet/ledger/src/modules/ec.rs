@@ -9,6 +9,7 @@ use super::{authority::ensure_authority, de, gf};
 use crate::{
     error::LedgerError,
     exec::context::{ChainConfig, ExecContext},
+    modules::did_owner::ensure_did_is_own,
     state::{next_id, table::PlainValue},
     values::validate::{self, ensure},
 };
@@ -35,7 +36,7 @@ pub fn validate_create(chain: &ChainConfig, message: &MsgCreateEcosystem) -> Res
         format!("invalid language: {:?}", message.language)
     })?;
     ensure(validate::is_http_url(&message.doc_url), "ec", 1108, || format!("invalid URL: {:?}", message.doc_url))?;
-    ensure(validate::is_digest_sri(&message.doc_digest_sri), "ec", 1109, || {
+    ensure(validate::is_document_digest(chain, &message.doc_digest_sri), "ec", 1109, || {
         format!("invalid digest SRI: {:?}", message.doc_digest_sri)
     })
 }
@@ -51,6 +52,9 @@ fn authorize(exec: &mut ExecContext<'_>, corporation: &str, operator: &str, mess
 
 /// Fails if an ecosystem of another corporation has the DID.
 fn ensure_did_available(exec: &ExecContext<'_>, did: &str, corporation: u64) -> Result<(), LedgerError> {
+    if exec.chain.has_window_rules() {
+        return ensure_did_is_own(exec, did, Some(corporation), ("ec", 1104));
+    }
     let range = (did.to_owned(), 0)..=(did.to_owned(), u64::MAX);
     let is_foreign = exec.state.ecosystem_by_did.range(range).any(|(_, owner)| owner.0 != corporation);
     exec.gas.charge_read(did.len());

@@ -45,30 +45,59 @@ pub fn periodic_for(
     period: prost_types::Duration,
     reset: Timestamp,
 ) -> Any {
-    let coins = bank::to_coins(limit);
+    periodic_with(messages, [limit, limit], period, reset)
+}
+
+/// A periodic allowance of which a part is spent: its limit and the rest of the period.
+pub fn periodic_with(
+    messages: &[String],
+    [limit, left]: [&[(String, u128)]; 2],
+    period: prost_types::Duration,
+    reset: Timestamp,
+) -> Any {
     let periodic = PeriodicAllowance {
         basic: Some(BasicAllowance::default()),
         period: Some(period),
-        period_spend_limit: coins.clone(),
-        period_can_spend: coins,
+        period_spend_limit: bank::to_coins(limit),
+        period_can_spend: bank::to_coins(left),
         period_reset: Some(reset),
     };
     with_message_filter(pack_any(PERIODIC, &periodic), messages)
+}
+
+/// The amounts that were spent in the running period of a periodic allowance, and the end of that period; `None` without one.
+pub fn running_period(
+    exec: &ExecContext<'_>,
+    granter: &str,
+    grantee: &str,
+    now: &Timestamp,
+) -> Option<(CoinAmounts, Timestamp)> {
+    let allowance = exec.state.allowances.peek(&(granter.to_owned(), grantee.to_owned()))?;
+    let filter: AllowedMsgAllowance = decode(allowance).ok()?;
+    let mut periodic: PeriodicAllowance = decode(&filter.allowance.filter(|inner| inner.type_url == PERIODIC)?).ok()?;
+    start_period(&mut periodic, now);
+    let (limit, left) =
+        (parse_amounts(&periodic.period_spend_limit).ok()?, parse_amounts(&periodic.period_can_spend).ok()?);
+    let spent = limit.into_iter().map(|(denom, amount)| {
+        let left = left.iter().find(|(known, _)| *known == denom).map_or(0, |(_, left)| *left);
+        (denom, amount.saturating_sub(left))
+    });
+    Some((spent.collect(), periodic.period_reset?))
 }
 
 fn with_message_filter(allowance: Any, messages: &[String]) -> Any {
     pack_any(ALLOWED_MSG, &AllowedMsgAllowance { allowance: Some(allowance), allowed_messages: messages.to_vec() })
 }
 
-/// Stores an allowance that a module of the registry grants. Quirk: the chain gives these modules a keeper without a bank, so that an
-/// allowance to an account without state panics.
+/// Stores an allowance that a module of the registry grants. Quirk of the first generation: these modules have a keeper without a bank, so that
+/// an allowance to an account without state panics.
 pub fn set_allowance_of_module(
     exec: &mut ExecContext<'_>,
     granter: &str,
     grantee: &str,
     allowance: Any,
 ) -> Result<(), LedgerError> {
-    if !exec.state.accounts.contains(&grantee.to_owned(), exec.gas) {
+    if !exec.chain.has_window_rules() && !exec.state.accounts.contains(&grantee.to_owned(), exec.gas) {
         return Err(LedgerError::panic("runtime error: invalid memory address or nil pointer dereference"));
     }
     set_allowance(exec, granter, grantee, allowance);

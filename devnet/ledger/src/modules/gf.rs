@@ -119,7 +119,7 @@ pub fn validate_add(chain: &ChainConfig, message: &MsgAddGovernanceFrameworkDocu
         format!("invalid language: {:?}", message.doc_language)
     })?;
     ensure(validate::is_http_url(&message.doc_url), "gf", 1106, || format!("invalid URL: {:?}", message.doc_url))?;
-    ensure(validate::is_digest_sri(&message.doc_digest_sri), "gf", 1107, || {
+    ensure(validate::is_document_digest(chain, &message.doc_digest_sri), "gf", 1107, || {
         format!("invalid digest SRI: {:?}", message.doc_digest_sri)
     })?;
     ensure(message.version >= 1, "gf", 1104, || "invalid version: must be at least 1".to_owned())

@@ -11,6 +11,7 @@ pub mod co;
 pub mod cs;
 pub mod de;
 pub mod di;
+mod did_owner;
 pub mod ec;
 pub mod feegrant;
 pub mod gf;

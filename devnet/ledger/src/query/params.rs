@@ -6,10 +6,7 @@ use svc_wire::{
     proto_registry::NodeGeneration,
 };
 
-use crate::{exec::context::ChainConfig, genesis::params::ModuleParams};
-
-/// Length of a period of the allowance for VS operators, of the third generation.
-const FEE_PERIOD: prost_types::Duration = prost_types::Duration { seconds: 86_400, nanos: 0 };
+use crate::{exec::context::ChainConfig, genesis::params::ModuleParams, modules::de::FEE_PERIOD};
 
 #[derive(Clone, PartialEq, Message)]
 struct RenumberedTrustDeposit {

@@ -9,7 +9,7 @@ use svc_wire::{
 };
 use url::Url;
 
-use crate::error::LedgerError;
+use crate::{error::LedgerError, exec::context::ChainConfig};
 
 // Both patterns are constants; a unit test below compiles and uses them.
 static DID: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(DID_PATTERN).ok());
@@ -25,6 +25,11 @@ pub fn is_did(text: &str) -> bool {
 
 pub fn is_digest_sri(text: &str) -> bool {
     matches(&DIGEST_SRI, text)
+}
+
+/// The digest of a document, as the chain takes it: an integrity text, and any text from the second generation on.
+pub fn is_document_digest(chain: &ChainConfig, text: &str) -> bool {
+    if chain.has_window_rules() { !text.is_empty() } else { is_digest_sri(text) }
 }
 
 /// An absolute http or https URL with a host.

@@ -4,6 +4,7 @@ mod ante;
 mod corporation;
 mod create;
 mod delegation;
+mod generations;
 mod governance;
 mod group;
 mod lifecycle;

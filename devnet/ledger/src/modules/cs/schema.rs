@@ -139,8 +139,11 @@ pub fn validate_create(chain: &ChainConfig, message: &MsgCreateCredentialSchema)
     if !xr::is_asset(kind, &message.pricing_asset) {
         return Err(invalid(format!("invalid pricing_asset {:?} for {}", message.pricing_asset, kind.as_str_name())));
     }
-    if !matches!(message.digest_algorithm.as_str(), "sha256" | "sha384" | "sha512") {
-        let text = format!("digest_algorithm must be sha256, sha384 or sha512, got {:?}", message.digest_algorithm);
+    let algorithms: &[&str] =
+        if chain.has_window_rules() { &["sha384", "sha512"] } else { &["sha256", "sha384", "sha512"] };
+    if !algorithms.contains(&message.digest_algorithm.as_str()) {
+        let text =
+            format!("digest_algorithm must be one of {}, got {:?}", algorithms.join(", "), message.digest_algorithm);
         return Err(invalid(text));
     }
     Ok(())

@@ -12,11 +12,12 @@ use svc_wire::{
 use super::{
     authz::{is_delegable, subtract_spend},
     fees::{emit_fee_event, revoke_fees},
+    periodic_fees,
 };
 use crate::{
     error::LedgerError,
     exec::context::ExecContext,
-    modules::{bank, feegrant},
+    modules::{bank, feegrant, pp::inactive_reason},
     state::{keys::VsOperatorEntry, next_id, table::PlainValue},
     values::validate::ensure,
 };
@@ -48,6 +49,16 @@ pub fn create_record(
     if new.period.as_ref().is_some_and(|period| timestamp::duration_nanos(period) <= 0) {
         return Err(LedgerError::unregistered("period must be positive"));
     }
+    if exec.chain.has_spend_cycles() {
+        let fees = bank::parse_coins(&new.fee_spend_limit).map_err(LedgerError::unregistered)?;
+        let has_limit = !fees.is_empty() && fees.iter().all(|(_, amount)| *amount > 0);
+        ensure(has_limit == new.with_feegrant && has_limit != new.fee_spend_limit.is_empty(), "de", 1117, || {
+            format!("fee spend limit of participant {}", new.participant_id)
+        })?;
+        if new.period.is_some() && new.spend_limit.is_empty() {
+            return Err(LedgerError::unregistered("a period requires a spend limit"));
+        }
+    }
     let is_delegable = |url: &String| is_delegable(exec.chain, url);
     ensure(!new.msg_types.is_empty() && new.msg_types.iter().all(is_delegable), "de", 1101, || {
         format!("invalid message type: {:?}", new.msg_types)
@@ -77,7 +88,8 @@ pub fn create_record(
         fee_spend_limit: new.fee_spend_limit.clone(),
         remaining_fee_spend: new.fee_spend_limit,
         with_feegrant: new.with_feegrant,
-        expiration: new.expiration,
+        // A cycle begins with its first use.
+        expiration: new.expiration.filter(|_| !exec.chain.has_spend_cycles()),
         period: new.period,
     });
     exec.state.vs_operator_index.put(
@@ -114,6 +126,10 @@ pub fn set_expiration(
     until: Option<Timestamp>,
 ) -> Result<(), LedgerError> {
     let Some(mut authorization) = find_authorization(exec, participant_id) else { return Ok(()) };
+    if exec.chain.has_spend_cycles() {
+        // The right ends with the participant, and its expiration is that of a cycle.
+        return recompute_fees(exec, corporation, &authorization);
+    }
     for record in authorization.records.iter_mut().filter(|record| record.participant_id == participant_id) {
         record.expiration = until;
     }
@@ -150,6 +166,9 @@ fn recompute_fees(
     corporation: &str,
     authorization: &VsOperatorAuthorization,
 ) -> Result<(), LedgerError> {
+    if exec.chain.has_spend_cycles() {
+        return periodic_fees::recompute(exec, corporation, authorization);
+    }
     let now = exec.block_time();
     let paid = authorization.records.iter().filter(|record| {
         record.with_feegrant && record.expiration.as_ref().is_some_and(|until| !timestamp::is_at_or_before(until, &now))
@@ -197,6 +216,11 @@ pub fn authorize(
         let text = format!("VS operator authorization not found: participant {participant_id}, operator {operator}");
         LedgerError::new("de", 1114, text)
     };
+    if exec.chain.has_spend_cycles() {
+        let participant = exec.state.participants.get(&participant_id, exec.gas);
+        let is_active = participant.is_some_and(|one| inactive_reason(one, &exec.block.time).is_none());
+        ensure(is_active, "de", 1116, || format!("participant {participant_id}"))?;
+    }
     let mut authorization = find_authorization(exec, participant_id).ok_or_else(not_found)?;
     if authorization.corporation_id != corporation_id || authorization.vs_operator != operator {
         return Err(not_found());
@@ -206,6 +230,19 @@ pub fn authorize(
         format!("message type not authorized: {url}")
     })?;
     let now = exec.block.time;
+    if exec.chain.has_spend_cycles() {
+        let is_running = record.expiration.as_ref().is_some_and(|until| !timestamp::is_at_or_before(until, &now));
+        if let Some(period) = record.period.filter(|_| !is_running) {
+            record.remaining_spend = record.spend_limit.clone();
+            record.expiration = Some(timestamp::add_duration(&now, &period));
+            store_and_emit(exec, authorization, participant_id);
+        }
+        return Ok(());
+    }
+    // Later builds of the second generation know records without an end.
+    if exec.chain.has_window_rules() && record.expiration.is_none() {
+        return Ok(());
+    }
     let is_over = record.expiration.as_ref().is_none_or(|until| timestamp::is_at_or_before(until, &now));
     if !is_over {
         return Ok(());
@@ -262,7 +299,8 @@ pub fn charge_fee(exec: &mut ExecContext<'_>, corporation: &str, participant_id:
     ensure(record.with_feegrant, "de", 1115, || {
         format!("fee grant not authorized: VS record of participant {participant_id} comes without")
     })?;
-    if record.fee_spend_limit.is_empty() || fee.amount.is_empty() {
+    // The common allowance bounds the fees of a later generation.
+    if exec.chain.has_spend_cycles() || record.fee_spend_limit.is_empty() || fee.amount.is_empty() {
         return Ok(());
     }
     let amounts = bank::parse_coins(&fee.amount).map_err(LedgerError::unregistered)?;

@@ -13,7 +13,7 @@ use super::{
         authorize, controls_ecosystem, ensure_addresses, ensure_did_available, insert_participant, load_validator,
         participants_in_context, time_text, unregistered_error,
     },
-    rules::{ensure_no_overlap, is_self_created},
+    rules::{ensure_no_overlap, ensure_no_unrepaid_slash, ensure_no_window_overlap, is_self_created},
     vs_operator::VsOperatorFields,
 };
 use crate::{
@@ -42,7 +42,12 @@ pub fn create_root(
         return unregistered_error(format!("credential schema {} not found", message.schema_id));
     };
     let now = exec.block_time();
-    let Some(from) = message.effective_from.filter(|from| !timestamp::is_at_or_before(from, &now)) else {
+    let may_begin_now = exec.chain.has_window_rules().then_some(now);
+    let from = match message.effective_from {
+        Some(from) if timestamp::is_at_or_before(&from, &now) => None,
+        given => given.or(may_begin_now),
+    };
+    let Some(from) = from else {
         return unregistered_error("effective_from is required and must be in the future");
     };
     if message.effective_until.as_ref().is_some_and(|until| timestamp::is_at_or_before(until, &from)) {
@@ -71,7 +76,12 @@ pub fn create_root(
         op_last_state_change: Some(now),
         ..Participant::default()
     };
-    ensure_no_overlap(&participants_in_context(exec, &participant), Some(&from), message.effective_until.as_ref())?;
+    let siblings = participants_in_context(exec, &participant);
+    if exec.chain.has_window_rules() {
+        ensure_no_window_overlap(&siblings, &from, message.effective_until.as_ref(), &now)?;
+    } else {
+        ensure_no_overlap(&siblings, Some(&from), message.effective_until.as_ref())?;
+    }
     ensure_did_available(exec, &message.did, corporation_id)?;
     let participant = insert_participant(exec, participant);
     VsOperatorFields::from(&message).create_record(
@@ -173,6 +183,8 @@ pub fn self_create(
     if !is_self_created(&schema, role) {
         return unregistered_error(format!("schema {} is not open for role {}", schema.id, role.as_str_name()));
     }
+    ensure_no_unrepaid_slash(exec, corporation_id, schema.ecosystem_id)?;
+    let may_begin_now = exec.chain.has_window_rules().then_some(now);
     let participant = Participant {
         role: message.role,
         schema_id: schema.id,
@@ -181,7 +193,7 @@ pub fn self_create(
         vs_operator: message.vs_operator.clone(),
         created: Some(now),
         modified: Some(now),
-        effective_from: message.effective_from,
+        effective_from: message.effective_from.or(may_begin_now),
         effective_until: message.effective_until,
         validation_fees: message.validation_fees,
         verification_fees: message.verification_fees,
@@ -191,7 +203,13 @@ pub fn self_create(
         ..Participant::default()
     };
     let others = participants_in_context(exec, &participant);
-    ensure_no_overlap(&others, message.effective_from.as_ref(), message.effective_until.as_ref())?;
+    match may_begin_now {
+        Some(now) => {
+            let from = message.effective_from.unwrap_or(now);
+            ensure_no_window_overlap(&others, &from, message.effective_until.as_ref(), &now)?;
+        }
+        None => ensure_no_overlap(&others, message.effective_from.as_ref(), message.effective_until.as_ref())?,
+    }
     ensure_did_available(exec, &message.did, corporation_id)?;
     let participant = insert_participant(exec, participant);
     VsOperatorFields::from(&message).create_record(

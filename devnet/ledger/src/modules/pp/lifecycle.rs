@@ -16,7 +16,7 @@ use super::{
         inactive_reason, load_owned, load_participant, load_validator, operator_attributes, policy_address,
         require_corporation, store_participant, unregistered_error,
     },
-    rules::{ancestors, ensure_no_overlap, is_self_created},
+    rules::{ancestors, ensure_no_overlap, ensure_no_window_overlap, is_self_created},
 };
 use crate::{
     error::LedgerError,
@@ -57,7 +57,10 @@ pub fn set_effective_until(
     };
     ensure_may_set_end(exec, &participant, corporation_id, &until)?;
     let others = effective_others(exec, &participant);
-    ensure_no_overlap(&others, participant.effective_from.as_ref(), Some(&until))?;
+    match participant.effective_from.filter(|_| exec.chain.has_window_rules()) {
+        Some(from) => ensure_no_window_overlap(&others, &from, Some(&until), &now)?,
+        None => ensure_no_overlap(&others, participant.effective_from.as_ref(), Some(&until))?,
+    }
     participant.effective_until = Some(until);
     participant.adjusted = Some(now);
     participant.modified = Some(now);
@@ -218,10 +221,11 @@ pub fn repay(
     if participant.slashed.is_none() {
         return unregistered_error(format!("participant {} is not slashed", message.id));
     }
-    let amount = participant.slashed_deposit;
-    if participant.repaid_deposit >= amount {
+    if participant.repaid_deposit >= participant.slashed_deposit {
         return unregistered_error(format!("the slash of participant {} is repaid already", message.id));
     }
+    let repaid = if exec.chain.has_window_rules() { participant.repaid_deposit } else { 0 };
+    let amount = participant.slashed_deposit - repaid;
     let held = bank::balance(exec.state, &message.corporation, &exec.chain.denom, exec.gas);
     if held < u128::from(amount) {
         return unregistered_error(format!("insufficient funds to repay: {held} of {amount}"));
@@ -231,7 +235,7 @@ pub fn repay(
     let now = exec.block_time();
     participant.repaid = Some(now);
     participant.modified = Some(now);
-    participant.repaid_deposit = amount;
+    participant.repaid_deposit = repaid + amount;
     let mut attributes = vec![("participant_id", message.id.to_string()), ("repaid_amount", amount.to_string())];
     attributes.extend(operator_attributes(exec, message.corporation, message.operator));
     store_participant(exec, participant);

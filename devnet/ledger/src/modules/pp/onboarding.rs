@@ -20,7 +20,10 @@ use super::{
         load_validator, operator_attributes, participants_in_context, policy_address, require_corporation,
         store_participant, time_text, unregistered_error,
     },
-    rules::{FeeQuote, ensure_no_overlap, fee_denom, quote_fee, validator_role},
+    rules::{
+        FeeQuote, ensure_no_overlap, ensure_no_unrepaid_slash, ensure_no_window_overlap, fee_denom, quote_fee,
+        validator_role,
+    },
     terms::{ensure_valid_terms, validation_ends},
     vs_operator::VsOperatorFields,
 };
@@ -122,10 +125,16 @@ pub fn start(
         op_state: OnboardingState::Pending.into(),
         ..Participant::default()
     };
-    // Quirk: a revoked, slashed or expired participant in these states counts too.
-    let open = [OnboardingState::Pending, OnboardingState::Validated];
-    if let Some(other) = participants_in_context(exec, &participant).iter().find(|one| open.contains(&one.op_state())) {
-        return unregistered_error(format!("participant {} already runs this onboarding process", other.id));
+    if exec.chain.has_window_rules() {
+        // The successor of a running participant may be started, and is validated once that has ended.
+        ensure_no_unrepaid_slash(exec, corporation_id, schema.ecosystem_id)?;
+    } else {
+        // Quirk: a revoked, slashed or expired participant in these states counts too.
+        let open = [OnboardingState::Pending, OnboardingState::Validated];
+        let siblings = participants_in_context(exec, &participant);
+        if let Some(other) = siblings.iter().find(|one| open.contains(&one.op_state())) {
+            return unregistered_error(format!("participant {} already runs this onboarding process", other.id));
+        }
     }
     let cost = onboarding_cost(exec, &schema, &validator)?;
     debit(exec, &message.corporation, &message.operator, name, cost.spend)?;
@@ -179,7 +188,9 @@ pub fn renew(
     ensure_active(&participant, "participant", &now)?;
     let validator = load_validator(exec, participant.validator_participant_id)?;
     ensure_active(&validator, "validator participant", &now)?;
-    let cost = onboarding_cost(exec, &load_schema(exec, &validator)?, &validator)?;
+    let schema = load_schema(exec, &validator)?;
+    ensure_no_unrepaid_slash(exec, corporation_id, schema.ecosystem_id)?;
+    let cost = onboarding_cost(exec, &schema, &validator)?;
     debit(exec, &message.corporation, &message.operator, name, cost.spend)?;
     td::increase(exec, &message.corporation, cost.deposit, "renew_participant_deposit")?;
     transfer_fee(exec, &message.corporation, &escrow_address(exec), &cost.denom, cost.fee)?;
@@ -245,7 +256,7 @@ pub fn set_validated(
     let path = authorize_validator(exec, &message, corporation_id, validator.id)?;
     ensure_state(&participant, OnboardingState::Pending)?;
     let schema = load_schema(exec, &participant)?;
-    ensure_valid_terms(&message, &participant, &schema, &validator)?;
+    ensure_valid_terms(exec.chain, &message, &participant, &schema, &validator)?;
     let now = exec.block_time();
     let (op_exp, effective_until) = validation_ends(&participant, &schema, message.effective_until, &now)?;
     ensure_active(&validator, "validator participant", &now)?;
@@ -253,7 +264,12 @@ pub fn set_validated(
         return unregistered_error(format!("corporation {corporation_id} is not the validator's"));
     }
     let others = effective_others(exec, &participant);
-    ensure_no_overlap(&others, participant.effective_from.as_ref().or(Some(&now)), effective_until.as_ref())?;
+    let from = participant.effective_from.unwrap_or(now);
+    if exec.chain.has_window_rules() {
+        ensure_no_window_overlap(&others, &from, effective_until.as_ref(), &now)?;
+    } else {
+        ensure_no_overlap(&others, Some(&from), effective_until.as_ref())?;
+    }
     let (denom, deposit) = (fee_denom(exec.chain, &schema), participant.op_current_deposit);
     if denom != exec.chain.denom {
         let held = bank::balance(exec.state, &message.corporation, &exec.chain.denom, exec.gas);
@@ -295,6 +311,8 @@ pub fn set_validated(
     participant.op_current_fees = 0;
     participant.op_current_deposit = 0;
     let owner = policy_address(exec, participant.corporation_id)?;
+    // The allowance follows from the participants as they are stored.
+    store_participant(exec, participant.clone());
     vs::set_expiration(exec, &owner, participant.id, effective_until)?;
     exec.emit(
         "set_participant_op_to_validated",
@@ -315,7 +333,6 @@ pub fn set_validated(
             ("timestamp", timestamp::go_time_text(&now)),
         ],
     );
-    store_participant(exec, participant);
     Ok(MsgSetParticipantOpToValidatedResponse {})
 }
 

@@ -6,7 +6,7 @@ use svc_wire::{proto::svc::pp::v1::Participant, timestamp};
 use crate::{
     error::LedgerError,
     exec::context::{ChainConfig, ExecContext},
-    modules::de,
+    modules::{de, did_owner::ensure_did_is_own},
     state::{keys::ParticipantContextKey, next_id, table::PlainValue},
     values::validate::{self, ensure},
 };
@@ -97,13 +97,15 @@ pub fn context_key(participant: &Participant) -> ParticipantContextKey {
     }
 }
 
-/// Returns the participants with the same schema, role, validator and corporation as `of`.
+/// Returns the participants with the same schema, role, validator and corporation as `of`; from the second generation on with its DID, too.
 pub fn participants_in_context(exec: &ExecContext<'_>, of: &Participant) -> Vec<Participant> {
     let key = context_key(of);
     let first = ParticipantContextKey { participant_id: 0, ..key };
     let last = ParticipantContextKey { participant_id: u64::MAX, ..key };
     let ids = exec.state.participant_context.range(first..=last).map(|(key, _)| key.participant_id);
-    ids.filter_map(|id| exec.state.participants.get(&id, exec.gas).cloned()).collect()
+    let found = ids.filter_map(|id| exec.state.participants.get(&id, exec.gas).cloned());
+    // From the second generation on a context is that of one DID.
+    found.filter(|one| !exec.chain.has_window_rules() || one.did == of.did).collect()
 }
 
 /// Returns the other participants of the same context that have a begin.
@@ -125,6 +127,9 @@ pub fn insert_participant(exec: &mut ExecContext<'_>, mut participant: Participa
 
 /// Fails if a participant of another corporation has the DID.
 pub fn ensure_did_available(exec: &ExecContext<'_>, did: &str, corporation_id: u64) -> Result<(), LedgerError> {
+    if exec.chain.has_window_rules() {
+        return ensure_did_is_own(exec, did, Some(corporation_id), ("pp", 1102));
+    }
     let range = (did.to_owned(), 0)..=(did.to_owned(), u64::MAX);
     let is_foreign = exec.state.participant_by_did.range(range).any(|(_, owner)| owner.0 != corporation_id);
     exec.gas.charge_read(did.len());

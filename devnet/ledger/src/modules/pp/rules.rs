@@ -51,6 +51,69 @@ pub fn ensure_no_overlap(
     Ok(())
 }
 
+/// Fails if a window would hold at the same time as that of a sibling that is active or will be: the rule from the second generation on.
+/// Windows are half-open: one may begin when another ends.
+pub fn ensure_no_window_overlap(
+    siblings: &[Participant],
+    from: &Timestamp,
+    until: Option<&Timestamp>,
+    now: &Timestamp,
+) -> Result<(), LedgerError> {
+    let nanos = timestamp::unix_nanos;
+    let alive = |one: &&Participant| one.revoked.is_none() && one.slashed.is_none() && one.repaid.is_none();
+    for other in siblings.iter().filter(alive) {
+        let Some(begin) = &other.effective_from else { continue };
+        let end = other.effective_until.as_ref();
+        if end.is_some_and(|end| timestamp::is_at_or_before(end, now)) {
+            continue;
+        }
+        let begins_before_end = until.is_none_or(|until| nanos(begin) < nanos(until));
+        if !begins_before_end || end.is_some_and(|end| nanos(end) <= nanos(from)) {
+            continue;
+        }
+        let text = match end {
+            Some(_) => format!("existing participant {} would be effective at the same time", other.id),
+            None => format!(
+                "existing participant {} never expires: end it with MsgSetParticipantEffectiveUntil first",
+                other.id
+            ),
+        };
+        return unregistered_error(text);
+    }
+    Ok(())
+}
+
+/// Fails while a slash of the corporation is not repaid: of one of its participants in the ecosystem, or of its deposit. It is a rule from the
+/// second generation on.
+pub fn ensure_no_unrepaid_slash(
+    exec: &ExecContext<'_>,
+    corporation_id: u64,
+    ecosystem_id: u64,
+) -> Result<(), LedgerError> {
+    if !exec.chain.has_window_rules() {
+        return Ok(());
+    }
+    let is_in_ecosystem = |one: &Participant| {
+        exec.state.schemas.peek(&one.schema_id).is_some_and(|schema| schema.ecosystem_id == ecosystem_id)
+    };
+    let slashed = exec.state.participants.values().find(|one| {
+        let is_unrepaid = one.slashed.is_some() && one.repaid_deposit < one.slashed_deposit;
+        one.corporation_id == corporation_id && is_unrepaid && is_in_ecosystem(one)
+    });
+    if let Some(slashed) = slashed {
+        return unregistered_error(format!(
+            "participant {} of the corporation is slashed and not repaid: send MsgRepayParticipantSlashedTrustDeposit first",
+            slashed.id
+        ));
+    }
+    if td::load(exec, corporation_id).is_some_and(|entry| td::has_outstanding_slash(&entry)) {
+        return unregistered_error(
+            "the corporation's trust deposit is slashed and not repaid: send MsgRepaySlashedTrustDeposit first",
+        );
+    }
+    Ok(())
+}
+
 /// Returns the role of the validator for an applicant's role under the onboarding modes of a schema.
 pub fn validator_role(schema: &CredentialSchema, role: Role) -> Option<Role> {
     match (role, schema.issuer_onboarding_mode(), schema.verifier_onboarding_mode()) {

@@ -44,7 +44,7 @@ pub fn validate_session(chain: &ChainConfig, message: &MsgCreateOrUpdateParticip
     if message.issuer_participant_id == 0 && message.verifier_participant_id == 0 {
         return refuse("issuer_participant_id or verifier_participant_id is required".to_owned());
     }
-    if !message.digest.is_empty() && !validate::is_digest_sri(&message.digest) {
+    if !message.digest.is_empty() && !validate::is_document_digest(chain, &message.digest) {
         return refuse(format!("invalid digest SRI: {:?}", message.digest));
     }
     Ok(())

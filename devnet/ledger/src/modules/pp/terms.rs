@@ -13,7 +13,7 @@ use super::{
     participant::unregistered_error,
     rules::{discount_limits, validity_days},
 };
-use crate::{error::LedgerError, values::validate};
+use crate::{error::LedgerError, exec::context::ChainConfig, values::validate};
 
 const DAY_NANOS: i128 = 86_400 * 1_000_000_000;
 
@@ -43,6 +43,7 @@ pub fn validation_ends(
 
 /// Checks fees, discounts and digest of a validation.
 pub fn ensure_valid_terms(
+    chain: &ChainConfig,
     message: &MsgSetParticipantOpToValidated,
     participant: &Participant,
     schema: &CredentialSchema,
@@ -66,7 +67,7 @@ pub fn ensure_valid_terms(
     if participant.role() == Role::Holder && !digest.is_empty() {
         return unregistered_error("op_summary_digest must be empty for a holder");
     }
-    if !digest.is_empty() && !validate::is_digest_sri(digest) {
+    if !digest.is_empty() && !validate::is_document_digest(chain, digest) {
         return unregistered_error(format!("invalid op_summary_digest: {digest:?}"));
     }
     if !is_renewal {
