@@ -101,11 +101,8 @@ pub fn fee_grant(
                 &mut object,
                 [("spend_limit", &periodic.period_spend_limit), ("remaining_spend", &periodic.period_can_spend)],
             );
-            insert_times(
-                &mut object,
-                periodic.basic.and_then(|basic| basic.expiration).as_ref(),
-                periodic.period.as_ref(),
-            );
+            // The end of a periodic allowance is that of its period, behind which it is full again.
+            insert_times(&mut object, periodic.period_reset.as_ref(), periodic.period.as_ref());
         }
         _ => {
             let basic = BasicAllowance::decode(inner.value.as_slice()).ok()?;
