@@ -6,12 +6,10 @@ use std::{
 };
 
 use serde_json::Value;
+use svc_net::client_tls::http_client_builder;
 use svc_operator::{PreflightFinding, preflight};
 
-use super::{
-    connection::http_client,
-    findings::{CheckFinding, Grade, report},
-};
+use super::findings::{CheckFinding, Grade, report};
 use crate::{
     config::{ServeConfig, TransportConfig, subject_name},
     listener::bind_listener,
@@ -36,9 +34,13 @@ impl From<PreflightFinding> for CheckFinding {
 }
 
 /// The health of the tool server that has the port already; `None` where another program has it.
-async fn running_server(address: SocketAddr) -> Option<String> {
+async fn running_server(address: SocketAddr, is_encrypted: bool) -> Option<String> {
     let host = if address.ip().is_unspecified() { Ipv4Addr::LOCALHOST.into() } else { address.ip() };
-    let (client, origin) = (http_client().ok()?, format!("http://{}", SocketAddr::new(host, address.port())));
+    let scheme = if is_encrypted { "https" } else { "http" };
+    // The certificate is for the name by which clients know the server, and nothing secret is sent.
+    let builder = http_client_builder().no_proxy().redirect(reqwest::redirect::Policy::none());
+    let client = builder.danger_accept_invalid_certs(is_encrypted).build().ok()?;
+    let origin = format!("{scheme}://{}", SocketAddr::new(host, address.port()));
     let ask = async |request: reqwest::RequestBuilder| -> Option<Value> {
         tokio::time::timeout(HEALTH_TIMEOUT, async { request.send().await.ok()?.json().await.ok() }).await.ok()?
     };
@@ -56,7 +58,7 @@ pub(super) async fn run(config: ServeConfig, as_json: bool) -> anyhow::Result<()
         let address = SocketAddr::new(http.bind, http.port);
         findings.push(match bind_listener(address) {
             Ok(_) => CheckFinding::good("MCP_HTTP_PORT", format!("{address} is free")),
-            Err(error) => match running_server(address).await {
+            Err(error) => match running_server(address, http.listener.tls.is_some()).await {
                 Some(health) => {
                     CheckFinding::good("MCP_HTTP_PORT", format!("a tool server runs on {address}: {health}"))
                 }
