@@ -21,9 +21,9 @@ use ed25519_dalek::{Signer, SigningKey};
 use serde_json::json;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use svc_agent::{
-    AccessSettings, Agent, AgentConfig, AgentStore, BlockEvents, ChainConfig, CourierConfig, CredentialSettings,
-    DidMethod, EventsConfig, FlowSettings, HandledEvents, Notification, PeerSettings, PublicLocation, RotationPauses,
-    StoreKey, StoreKeys, StoreSettings,
+    AccessSettings, Agent, AgentConfig, AgentStore, AnchorForm, BlockEvents, ChainConfig, CourierConfig,
+    CredentialSettings, DidMethod, EventsConfig, FlowSettings, HandledEvents, Notification, PeerSettings,
+    PublicLocation, RotationPauses, StoreKey, StoreKeys, StoreSettings,
     document::{DidDocument, DocumentKeys, ServiceChange, ServiceIdPath},
     log::{EntryKeys, SCID_PLACEHOLDER, encode_multikey, first_entry, next_entry},
 };
@@ -85,6 +85,7 @@ pub async fn launch_at(
             tx_timeout: Duration::from_secs(30),
             gas_adjustment: 150,
             resolves_changes: true,
+            anchors: AnchorForm::default(),
         },
         credentials: CredentialSettings::off(),
         rotation_pauses: RotationPauses::default(),

@@ -14,8 +14,8 @@ use prost::Message as _;
 use serde_json::{Value, json};
 use svc::network::{LocalAgentConfig, LocalNetwork, LocalNetworkConfig, received_claims};
 use svc_agent::{
-    Agent, AgentAccount, AgentStore, ChainAccess, CredentialKind, CredentialState, IssueRequest, StoredCredential,
-    WantedGrant, read_grant,
+    Agent, AgentAccount, AgentStore, ChainAccess, CredentialKind, CredentialState, CredentialTerms, IssueRequest,
+    StoredCredential, WantedGrant, read_grant,
 };
 use svc_devnet::DevnetConfig;
 use svc_pipeline::{EncodedMessage, FeeGranter, SigningPolicy, WriteIntent, WriteOrigin, WriteOutcome, WriteTask};
@@ -99,9 +99,10 @@ impl CredentialBench {
 
     /// A credential of the first agent for the second one.
     async fn issue(&self, name: String) -> StoredCredential {
-        let mut claims = received_claims("service");
+        let mut claims = received_claims(&self.network.devnet, "service");
         claims.insert("name".to_owned(), name.into());
-        let request = IssueRequest { did: self.did(1), schema_id: self.schema_id, claims, valid_until: None };
+        let terms = CredentialTerms::default();
+        let request = IssueRequest { did: self.did(1), schema_id: self.schema_id, claims, valid_until: None, terms };
         let row = self.agent(0).credentials().issue(request).await.expect("issued");
         assert_eq!(row.state, CredentialState::Anchored);
         row
@@ -177,7 +178,7 @@ pub(super) async fn measure_bare_writes(
 ) -> f64 {
     let agent = &network.agents[0].server;
     let access = agent.agent.chain().access().expect("a chain");
-    let ChainAccess { chain, pipeline } = &access;
+    let ChainAccess { chain, pipeline, .. } = &access;
     let now = pipeline.clock().time(tokio::time::Instant::now()).expect("a block");
     let account = AgentAccount {
         did: agent.did(),

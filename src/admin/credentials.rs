@@ -5,7 +5,9 @@ use axum::{
     response::Response,
 };
 use serde_json::Value;
-use svc_agent::{AgentPart, AgentStoreError, CredentialKind, IssueRequest, Refusal, RefusalCode, StoredCredential};
+use svc_agent::{
+    AgentPart, AgentStoreError, CredentialKind, CredentialTerms, IssueRequest, Refusal, RefusalCode, StoredCredential,
+};
 use svc_wire::timestamp;
 
 use super::{
@@ -134,7 +136,7 @@ pub(super) async fn issue(State(api): State<AdminApi>, request: Request) -> Resp
         if !is_did(&did) {
             return Err(Refusal::of_member(RefusalCode::InvalidInput, "did", "it is no DID"));
         }
-        let request = IssueRequest { did, schema_id, claims, valid_until };
+        let request = IssueRequest { did, schema_id, claims, valid_until, terms: CredentialTerms::default() };
         Ok(IssuedCredential::from(api.agent.credentials().issue(request).await?))
     };
     to_response(answer().await)

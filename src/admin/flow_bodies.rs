@@ -59,6 +59,16 @@ pub(super) struct Flow {
     /// Digest of the credential, as the chain has it.
     #[schema(nullable = false)]
     credential_digest: Option<String>,
+    /// applicantParticipantId, by its name in an older text.
+    #[schema(nullable = false)]
+    participant_id: Option<String>,
+    /// URL of oobLink, by its name in an older text.
+    #[schema(nullable = false)]
+    oob_link_url: Option<String>,
+    /// credentialDigest, by its name in an older text.
+    #[schema(nullable = false)]
+    #[serde(rename = "digestJCS")]
+    digest_jcs: Option<String>,
     /// Thread of the newest opening message.
     #[schema(nullable = false)]
     thread_id: Option<String>,
@@ -138,6 +148,18 @@ struct FlowValidation {
     effective_until: Option<String>,
     #[schema(nullable = false)]
     op_summary_digest: Option<String>,
+    /// false where the digest is kept and not sent: the chain takes none for a HOLDER.
+    #[schema(nullable = false)]
+    op_summary_digest_sent: Option<bool>,
+    /// Beginning of the credential's validity, where the decision sets it.
+    #[schema(nullable = false, format = DateTime)]
+    credential_valid_from: Option<String>,
+    /// End of the credential's validity, where the decision sets it.
+    #[schema(nullable = false, format = DateTime)]
+    credential_valid_until: Option<String>,
+    /// Whether the applicant is to present the credential, where the decision says so.
+    #[schema(nullable = false)]
+    present_as_linked_vp: Option<bool>,
     #[schema(nullable = false)]
     tx: Option<FlowTransaction>,
 }
@@ -236,9 +258,12 @@ pub(super) struct NewFlowLink {
     /// An absolute https URL.
     #[schema(max_length = 2048)]
     url: String,
-    /// The task there.
-    #[schema(min_length = 1, max_length = 2048)]
-    description: String,
+    /// The task there. It may be named message instead, as in an older text.
+    #[schema(nullable = false, min_length = 1, max_length = 2048)]
+    description: Option<String>,
+    /// description, by its name in an older text.
+    #[schema(nullable = false, min_length = 1, max_length = 2048)]
+    message: Option<String>,
     #[schema(nullable = false, format = DateTime)]
     expires_at: Option<String>,
 }
@@ -270,9 +295,21 @@ pub(super) struct FlowTerms {
     verification_fee_discount: Option<f64>,
     #[schema(nullable = false, format = DateTime)]
     effective_until: Option<String>,
-    /// Digest with its algorithm, such as sha384- and base64.
+    /// Digest with its algorithm, such as sha384- and base64. For a HOLDER it is kept and not sent.
     #[schema(nullable = false, max_length = 256)]
     op_summary_digest: Option<String>,
+    /// JSON_LD, the format of every credential. This and the next members stand in an older text.
+    #[schema(nullable = false, pattern = "^JSON_LD$")]
+    credential_format: Option<String>,
+    /// false where the applicant is not to present the credential; only for a schema that is not essential.
+    #[schema(nullable = false)]
+    present_as_linked_vp: Option<bool>,
+    /// Beginning of the credential's validity; the issuance when absent.
+    #[schema(nullable = false, format = DateTime)]
+    credential_valid_from: Option<String>,
+    /// End of the credential's validity.
+    #[schema(nullable = false, format = DateTime)]
+    credential_valid_until: Option<String>,
 }
 
 /// A rejection.

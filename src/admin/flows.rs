@@ -6,8 +6,8 @@ use axum::{
 };
 use serde_json::{Map, Value};
 use svc_agent::{
-    FlowCall, FlowConnectionState, FlowFilter, FlowRequest, FlowSide, FlowState, Refusal, RefusalCode, ShownFlow,
-    ValidationTerms,
+    CredentialTerms, FlowCall, FlowConnectionState, FlowFilter, FlowRequest, FlowSide, FlowState, Refusal, RefusalCode,
+    ShownFlow, ValidationTerms,
 };
 use svc_wire::timestamp;
 
@@ -24,6 +24,8 @@ use super::{
     schema::{BodyRefusals, Page, ReadRefusals},
 };
 
+/// The format of every credential, in the words of an older text.
+const CREDENTIAL_FORMAT: &str = "JSON_LD";
 /// Ten-thousandths in a discount of 1.
 const DISCOUNT_PARTS: f64 = 10_000.0;
 
@@ -59,6 +61,24 @@ fn take_time(members: &mut BodyMembers, name: &str) -> Result<Option<i64>, Refus
     // Years of four digits have another form on the way back.
     let time = time.filter(|seconds| (0..253_402_300_800).contains(seconds));
     time.map(|seconds| Some(seconds * 1_000)).ok_or_else(|| invalid(name, "it is no time of RFC 3339"))
+}
+
+/// The terms of a credential, in the words of an older text.
+fn take_credential_terms(members: &mut BodyMembers) -> Result<CredentialTerms, Refusal> {
+    let refused = |path: &str, rule: &str| Refusal::of_member(RefusalCode::InvalidTerms, path, rule);
+    if members.take_text("credentialFormat")?.is_some_and(|format| format != CREDENTIAL_FORMAT) {
+        return Err(refused("credentialFormat", "allowed is JSON_LD, the format of every credential"));
+    }
+    let present_as_linked_vp = match members.take("presentAsLinkedVp")? {
+        None => None,
+        Some(value) => Some(value.as_bool().ok_or_else(|| refused("presentAsLinkedVp", "it is not true or false"))?),
+    };
+    let mut time = |name: &str| take_time(members, name).map(|time| time.map(|millis| millis / 1_000));
+    Ok(CredentialTerms {
+        valid_from: time("credentialValidFrom")?,
+        valid_until: time("credentialValidUntil")?,
+        present_as_linked_vp,
+    })
 }
 
 /// A page of the flows, in the order of their beginnings.
@@ -192,9 +212,18 @@ pub(super) async fn send_oob_link(
     request: Request,
 ) -> Response {
     let parse = |mut members: BodyMembers| {
-        let (url, description) = (members.require_text("url")?, members.require_text("description")?);
+        let url = members.require_text("url")?;
+        let description = match members.take_text("message")? {
+            None => members.require_text("description")?,
+            Some(message) => match members.take_text("description")? {
+                Some(description) if description != message => {
+                    return Err(invalid("message", "it is another name of description, and differs from it"));
+                }
+                _ => message,
+            },
+        };
         let expires_at = take_time(&mut members, "expiresAt")?;
-        members.finish("url, description, expiresAt")?;
+        members.finish("url, description, expiresAt, message")?;
         Ok(FlowCall::SendOobLink { url, description, expires_at })
     };
     to_response(call(&api, path, request, false, parse).await)
@@ -260,9 +289,11 @@ pub(super) async fn validate_flow(
             verification_fee_discount: discount(&mut members, "verificationFeeDiscount")?,
             effective_until: take_time(&mut members, "effectiveUntil")?.map(|millis| millis / 1_000),
             op_summary_digest: members.take_text("opSummaryDigest")?,
+            credential: take_credential_terms(&mut members)?,
         };
         members.finish(
-            "validationFees, issuanceFees, verificationFees, issuanceFeeDiscount, verificationFeeDiscount, effectiveUntil, opSummaryDigest",
+            "validationFees, issuanceFees, verificationFees, issuanceFeeDiscount, verificationFeeDiscount, effectiveUntil, opSummaryDigest, \
+             credentialFormat, presentAsLinkedVp, credentialValidFrom, credentialValidUntil",
         )?;
         Ok(api.agent.flows().validate(&session, &terms).await?.into())
     };

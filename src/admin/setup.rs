@@ -52,6 +52,10 @@ struct SetupStepState {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Object)]
     message: Option<Value>,
+    /// The setting of the agent that is to change, where one is: a variable, or a member of ECS_CLAIMS_FILE.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    setting: Option<String>,
     /// The fact that decides the state.
     reason: String,
 }
@@ -65,6 +69,7 @@ impl From<SetupStep> for SetupStepState {
             corporation_id: step.corporation_id.map(|id| id.to_string()),
             tool: step.tool,
             message: step.message,
+            setting: step.setting,
             reason: step.reason,
         }
     }
@@ -88,7 +93,7 @@ pub fn setup_body(setup: Setup) -> anyhow::Result<Value> {
         ("spendLimit" = Option<String>, Query, pattern = "^[1-9][0-9]{0,37}[a-zA-Z][a-zA-Z0-9/:._-]{2,127}$",
             description = "Most of the corporation's coins that the agent may spend by an ISSUER participant, such as 10000000ufee; 10000000 base units when absent."),
         ("feeLimit" = Option<String>, Query, pattern = "^[1-9][0-9]{0,37}[a-zA-Z][a-zA-Z0-9/:._-]{2,127}$",
-            description = "Most fees that the corporation pays for each participant; no limit when absent."),
+            description = "Most fees that the corporation pays for each participant; no limit when absent, and 10000000 base units a period where the node needs one."),
         ("applyTo" = Option<String>, Query, pattern = "^[1-9][0-9]{0,17}$",
             description = "The ISSUER participant under which the DID becomes a HOLDER; the only one that there is when absent.")),
     responses((status = 200, body = SetupState), ReadRefusals))]

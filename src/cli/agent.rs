@@ -17,8 +17,11 @@ use anyhow::{Context, bail};
 use bytes::Bytes;
 use clap::Subcommand;
 use serde_json::{Value, json};
-use svc_agent::{AccessGranterHandle, AgentStore, recover_log};
-use svc_net::{fetch::BoundedFetcher, host_policy::HostPolicy};
+use svc_agent::{AccessGranterHandle, AgentStore, document_digest, recover_log};
+use svc_net::{
+    fetch::{BoundedFetcher, FetchLimits},
+    host_policy::HostPolicy,
+};
 use svc_peer::{AgentAddress, AgentApi};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::task::AbortOnDropHandle;
@@ -26,7 +29,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::output::{OutputForm, print_content, print_json, print_line};
 use crate::{
     admin::{AgentListeners, AgentServer},
-    config::{AgentSettings, ProcessEnvironment, read_agent, read_paths, read_stopped_agent},
+    config::{AgentSettings, ProcessEnvironment, read_agent, read_hosts, read_paths, read_stopped_agent},
     secrets::ProcessSecrets,
     shutdown::{DRAIN_TIMEOUT, stop_signal},
 };
@@ -49,6 +52,11 @@ pub enum AgentCommand {
     Credential {
         #[command(subcommand)]
         command: CredentialCommand,
+    },
+    /// Computes the digest of a document as a claim has it, such as ECS_CLAIMS_SERVICE_LOGO_DIGEST_SRI for a logo.
+    Digest {
+        /// URL of the document, which has at most 4 MiB and no redirect. SVC_ALLOW_PRIVATE_HOSTS allows hosts on this machine.
+        url: String,
     },
     /// The flows with peers: participants that are validated, credentials that are issued.
     Flows {
@@ -181,6 +189,15 @@ pub(super) async fn run(
         }
         Some(AgentCommand::Webhooks { command }) => run_webhooks(&local()?, command, as_json).await,
         Some(AgentCommand::Credential { command }) => run_credentials(&local()?, command, as_json).await,
+        Some(AgentCommand::Digest { url }) => {
+            let fetcher = BoundedFetcher::new(read_hosts(&environment)?, FetchLimits::default())?;
+            let (digest, bytes) = document_digest(&fetcher, &url).await?;
+            if as_json {
+                return print_json(&json!({"url": url, "digest": digest, "bytes": bytes}));
+            }
+            print_line(digest);
+            Ok(())
+        }
         Some(AgentCommand::Flows { command }) => flows::run(&local()?, command, as_json).await,
         Some(AgentCommand::Access { command }) => access::run(&local()?, command, as_json).await,
         Some(AgentCommand::Rotate { kind, reissue, compromised }) => {

@@ -190,7 +190,8 @@ impl CommandLine {
     /// The log levels of the command, from the environment or by default.
     pub fn log_levels(&self, environment: &impl Environment) -> LogLevels {
         if let CliCommand::Agent { command: None, .. } = self.command {
-            let level = |variable, default| config::read_log_level(environment, variable, default);
+            let environment = config::WithFormerNames(environment);
+            let level = |variable, default| config::read_log_level(&environment, variable, default);
             return LogLevels {
                 crates: level("AGENT_LOG_LEVEL", LevelFilter::WARN),
                 program: level("ADMIN_API_LOG_LEVEL", LevelFilter::INFO),

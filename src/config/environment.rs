@@ -81,6 +81,13 @@ impl fmt::Display for VariableProblems<'_> {
     }
 }
 
+/// Reads the hosts that may be contacted.
+pub fn read_hosts(environment: &impl Environment) -> Result<HostPolicy, ConfigError> {
+    let mut reader = EnvironmentReader::new(environment);
+    let hosts = reader.read_host_policy();
+    hosts.ok_or(ConfigError::Variables(reader.problems))
+}
+
 /// Reads variables and collects the problems of all of them.
 pub(super) struct EnvironmentReader<'a, E> {
     pub(super) environment: &'a E,

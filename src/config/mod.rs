@@ -10,9 +10,9 @@ mod peer;
 mod serve;
 mod tool_selection;
 
-pub use agent::{AgentPaths, AgentSettings, StoppedAgent, read_agent, read_paths, read_stopped_agent};
+pub use agent::{AgentPaths, AgentSettings, StoppedAgent, WithFormerNames, read_agent, read_paths, read_stopped_agent};
 pub use boot_subject::{named_boot_error, subject_name};
-pub use environment::{ConfigError, Environment, ProcessEnvironment, VariableProblem};
+pub use environment::{ConfigError, Environment, ProcessEnvironment, VariableProblem, read_hosts};
 pub use indexer::{IndexerServerConfig, read_indexer};
 pub use peer::{PeerCommandConfig, read_peer};
 pub use serve::{HttpTransportConfig, MIN_TOKEN_CHARACTERS, ServeConfig, TransportConfig, read_log_level, read_serve};

@@ -3,13 +3,12 @@
 use std::{collections::BTreeSet, net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::Context;
-use heck::ToShoutySnakeCase;
 use serde_json::{Map, Value, json};
 use svc_agent::{
-    AccessSettings, Agent, AgentConfig, ChainConfig, ClaimTexts, CourierConfig, CredentialKind, CredentialMode,
-    CredentialSettings, CredentialState, DidMethod, EventsConfig, FlowSettings, HandledEvents, LoginRules,
-    PeerSettings, PublicLocation, PublishedSchemas, Refusal, RotationPauses, StoreKey, StoreKeys, StoreSettings,
-    WebhookSecrets,
+    AccessSettings, Agent, AgentConfig, AnchorForm, ChainConfig, ClaimSettings, ConfiguredClaims, CourierConfig,
+    CredentialKind, CredentialMode, CredentialSettings, CredentialState, DidMethod, EventsConfig, FlowSettings,
+    HandledEvents, LoginRules, PeerSettings, PublicLocation, PublishedSchemas, Refusal, RotationPauses, StoreKey,
+    StoreKeys, StoreSettings, WebhookSecrets,
 };
 use svc_devnet::{
     Devnet,
@@ -130,7 +129,7 @@ async fn receive_credentials(
         }
         let mut subject = Map::new();
         subject.insert("id".to_owned(), did.as_str().into());
-        subject.extend(received_claims(&received.schema));
+        subject.extend(received_claims(devnet, &received.schema));
         let credential = devnet.issue_credential(&received.by, &received.schema, Value::Object(subject)).await?;
         let import = async || own.credentials().import(credential.clone()).await;
         retry(devnet, import).await?;
@@ -197,33 +196,27 @@ async fn retry<T>(devnet: &Devnet, ask: impl AsyncFn() -> Result<T, Refusal>) ->
     tokio::time::timeout(RECEIVE_TIMEOUT, attempts).await.context("an agent did not get its credential in time")?
 }
 
-/// The claims that others make about an agent.
-pub fn received_claims(schema: &str) -> Map<String, Value> {
-    let claims: &[(&str, Value)] = match schema {
-        "organization" => &[
-            ("name", "Registry company".into()),
-            ("registryId", "DEV-registry".into()),
-            ("address", "1 Loopback Road".into()),
-            ("countryCode", "EE".into()),
-        ],
-        _ => &[
-            ("name", "Devnet branch".into()),
-            ("type", "DevnetService".into()),
-            ("description", "A service of the same corporation.".into()),
-            ("minimumAgeRequired", 0.into()),
-            ("termsAndConditions", "https://branch.devnet.example/terms".into()),
-            ("privacyPolicy", "https://branch.devnet.example/privacy".into()),
-        ],
-    };
-    claims.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect()
+/// The claims that others make about an agent; none in a network without services, which serve the documents that they name.
+pub fn received_claims(devnet: &Devnet, schema: &str) -> Map<String, Value> {
+    match schema {
+        "organization" => essential_claims(devnet, EssentialCredential::Organization, "Registry", ""),
+        _ => essential_claims(
+            devnet,
+            EssentialCredential::Service,
+            "Devnet branch",
+            "A service of the same corporation.",
+        ),
+    }
 }
 
-/// The texts of the claims that an agent asks its parent for, by the ends of their variables.
-fn branch_claims() -> ClaimTexts {
-    let text = |value: Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    let claims = received_claims("service").into_iter();
-    let texts = claims.map(|(name, value)| (name.to_shouty_snake_case(), text(value))).collect();
-    ClaimTexts::from([(EssentialCredential::Service, texts)])
+fn essential_claims(devnet: &Devnet, kind: EssentialCredential, name: &str, description: &str) -> Map<String, Value> {
+    let services = devnet.services.as_ref();
+    services.map(|services| services.essential_claims(kind, name, description)).unwrap_or_default()
+}
+
+/// The settings of the claims of a service.
+fn service_settings(members: Map<String, Value>) -> ClaimSettings {
+    ClaimSettings::from([(EssentialCredential::Service, ConfiguredClaims { members, ..ConfiguredClaims::default() })])
 }
 
 /// Starts one agent.
@@ -277,7 +270,8 @@ async fn start(
     let method = if is_timed { DidMethod::WebVh } else { DidMethod::Web };
     // The blocks of a busy machine come late, and its indexer is in the same process: only a long silence is one.
     let silence = config.block_time.map_or(Duration::from_secs(86_400), |time| (time * 20).max(LEAST_SILENCE));
-    let claim_texts = if parent.is_some() { branch_claims() } else { ClaimTexts::new() };
+    let claims =
+        if parent.is_some() { service_settings(received_claims(devnet, "service")) } else { ClaimSettings::new() };
     let agent = AgentConfig {
         store: StoreSettings { url: database, keys },
         head: file("head"),
@@ -301,6 +295,7 @@ async fn start(
             tx_timeout: config.tx_timeout.unwrap_or(TX_TIMEOUT),
             gas_adjustment: 150,
             resolves_changes: is_timed,
+            anchors: AnchorForm::default(),
         },
         credentials: if is_timed { credential_settings(devnet, parent) } else { without_credentials(devnet) },
         rotation_pauses: config.rotation_pauses,
@@ -314,7 +309,7 @@ async fn start(
             max_stored: MAX_STORED,
         },
         peers: config.peers.clone(),
-        flows: FlowSettings { claim_texts, published_schemas: presented_schemas(config), ..config.flows.clone() },
+        flows: FlowSettings { claims, published_schemas: presented_schemas(config), ..config.flows.clone() },
         access: config.access.get(place).cloned().unwrap_or_default(),
     };
     AgentServer::start(agent, server, listeners).await
@@ -333,18 +328,11 @@ fn without_credentials(devnet: &Devnet) -> CredentialSettings {
 
 /// The settings of an agent's credentials: its own claims, or the DID of its parent.
 fn credential_settings(devnet: &Devnet, parent: Option<String>) -> CredentialSettings {
-    let claims = [
-        ("NAME", "Devnet agent"),
-        ("TYPE", "DevnetService"),
-        ("DESCRIPTION", "Stands for the corporation of the devnet."),
-        ("MINIMUM_AGE_REQUIRED", "0"),
-        ("TERMS_AND_CONDITIONS_URI", "https://agent.devnet.example/terms"),
-        ("PRIVACY_POLICY_URI", "https://agent.devnet.example/privacy"),
-    ];
-    let claims = claims.map(|(name, text)| (name.to_owned(), text.to_owned())).into();
+    let description = "Stands for the corporation of the devnet.";
+    let members = essential_claims(devnet, EssentialCredential::Service, "Devnet agent", description);
     let mode = match parent {
         Some(parent) => CredentialMode::Delegated { parent },
-        None => CredentialMode::Standalone { claims: [(EssentialCredential::Service, claims)].into() },
+        None => CredentialMode::Standalone { claims: service_settings(members) },
     };
     let trusted_ecosystems = devnet.ecosystem_did().map(str::to_owned).into_iter().collect();
     CredentialSettings { mode, trusted_ecosystems, ..without_credentials(devnet) }

@@ -28,6 +28,8 @@ pub enum RefusalCode {
     InvalidState,
     /// The claims of a credential do not fit its schema.
     InvalidClaims,
+    /// The terms of a credential cannot be kept.
+    InvalidTerms,
     /// The role of a participant has no credential.
     NoCredentialForRole,
     /// The agent has no participant that may issue the credential.
@@ -71,6 +73,7 @@ impl RefusalCode {
             Self::UnknownId => ("UNKNOWN_ID", 404),
             Self::InvalidState => ("INVALID_STATE", 409),
             Self::InvalidClaims => ("INVALID_CLAIMS", 422),
+            Self::InvalidTerms => ("INVALID_TERMS", 400),
             Self::NoCredentialForRole => ("NO_CREDENTIAL_FOR_ROLE", 409),
             Self::NotAuthorized => ("NOT_AUTHORIZED", 409),
             Self::PeerNotAuthorized => ("PEER_NOT_AUTHORIZED", 409),

@@ -42,11 +42,11 @@ mod watcher;
 pub use access::{AccessSettings, AccessTerms, TermsFileError};
 pub use access_granter::AccessGranterHandle;
 pub use boot::{Agent, AgentBootError, AgentConfig, EventsConfig, OtherPublicLog};
-pub use chain_link::{ChainAccess, ChainConfig, ChainError, ChainLinkHandle, ChainLinkState, OlderStore};
+pub use chain_link::{AnchorForm, ChainAccess, ChainConfig, ChainError, ChainLinkHandle, ChainLinkState, OlderStore};
 pub use courier::{CourierConfig, CourierHandle, InvalidWebhookSecret, WebhookSecrets};
 pub use credentials::{
-    CLAIM_PREFIXES, ClaimProblem, ClaimTexts, CredentialAnswer, CredentialHandle, CredentialMode, CredentialSettings,
-    IssueRequest, OWN_DID, PassReport, claims_for, texts_without_property,
+    CLAIM_PLACES, CLAIMS_FILE, ClaimProblem, ClaimSettings, ConfiguredClaims, CredentialAnswer, CredentialHandle,
+    CredentialMode, CredentialSettings, IssueRequest, OWN_DID, PassReport, check_claim_texts, document_digest,
 };
 pub use delivery::DeliveryHandle;
 pub use error::{AgentPart, DenialDetails, Refusal, RefusalCode, Violation};
@@ -77,7 +77,7 @@ pub use store::{
     has_export_end, import_store,
 };
 pub use svc_didcomm::{
-    flow::{ConnectionState as FlowConnectionState, FlowState, Side as FlowSide},
+    flow::{ConnectionState as FlowConnectionState, CredentialTerms, FlowState, Side as FlowSide},
     protocol::{
         PROTOCOLS,
         endpoint_access::{AccessGrant as PeerGrant, GrantedMaterial, MaterialSecret},

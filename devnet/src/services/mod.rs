@@ -4,6 +4,7 @@
 //! [`ServiceSpec`] is their part of the scenario file, `provisioner` creates them with transactions of the scenario, and
 //! [`DevnetServices`] serves them. Tests can replace pages, documents and presentations while the devnet runs.
 
+mod claims;
 mod credential;
 mod did_log;
 mod error;

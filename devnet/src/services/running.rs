@@ -6,9 +6,10 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use svc_trust::{
+    EssentialCredential,
     digest::{DigestAlgorithm, sri_digest},
     issuance::{CredentialDraft, sign_credential, sign_presentation},
     proof::ProofSuite,
@@ -16,6 +17,7 @@ use svc_trust::{
 use svc_wire::timestamp;
 
 use super::{
+    claims::{self, publish_documents},
     did_log::{self, DidLogWriter},
     error::ServicesError,
     identity::{MAIN_KEY_LABEL, ServiceIdentity, verification_method},
@@ -56,12 +58,16 @@ impl DevnetServices {
     /// Starts the server without a service. An address other than loopback is replaced by loopback.
     pub(crate) fn start(listen: SocketAddr) -> Result<Self, ServicesError> {
         let listen = if listen.ip().is_loopback() { listen } else { (Ipv4Addr::LOCALHOST, listen.port()).into() };
-        Ok(Self { host: PageServer::start(listen, PageStore::default())?, services: BTreeMap::new() })
+        let pages = PageStore::default();
+        publish_documents(&pages);
+        Ok(Self { host: PageServer::start(listen, pages)?, services: BTreeMap::new() })
     }
 
     /// Serves the stored services at their address.
     pub(crate) fn resume(stored: StoredServices) -> Result<Self, ServicesError> {
-        Ok(Self { host: PageServer::start(stored.address, PageStore::new(stored.pages))?, services: stored.services })
+        let pages = PageStore::new(stored.pages);
+        publish_documents(&pages);
+        Ok(Self { host: PageServer::start(stored.address, pages)?, services: stored.services })
     }
 
     /// Sets the services that the scenario created.
@@ -77,6 +83,17 @@ impl DevnetServices {
     /// Returns the origin of the services, with the host name of their DIDs.
     pub fn origin(&self) -> String {
         localhost_origin(self.host.address.port())
+    }
+
+    /// Returns the claims of an essential credential about a holder of this name, without its DID. These services serve the documents
+    /// that they name.
+    pub fn essential_claims(
+        &self,
+        essential: EssentialCredential,
+        name: &str,
+        description: &str,
+    ) -> Map<String, Value> {
+        claims::essential_claims(&self.origin(), essential, name, description)
     }
 
     /// Returns all services by name.

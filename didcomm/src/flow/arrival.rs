@@ -126,6 +126,9 @@ pub fn take(record: &FlowRecord, arrival: &FlowArrival<'_>) -> Arrived {
         Content::VtFlow(VtFlow::OobLink { description, .. }) => {
             arrival.hear(progress, Trigger::OobLink, Some(description.clone()))
         }
+        Content::VtFlow(VtFlow::CredentialTerms { present_as_linked_vp, .. }) => {
+            arrival.note_terms(progress, *present_as_linked_vp)
+        }
         Content::VtFlow(VtFlow::CredentialStateChange { subprotocol_thid, state, .. }) => {
             let facts = (state == "REVOKED").then_some(Guard::StateRevoked);
             let cause = arrival.cause(Trigger::CredentialStateChange).with_facts(facts);
@@ -164,6 +167,20 @@ impl FlowArrival<'_> {
             facts: self.facts.clone(),
             ..Cause::new(trigger, self.now)
         }
+    }
+
+    /// The terms of the credential: the last ones before the offer hold.
+    fn note_terms(&self, mut progress: Progress, presents: bool) -> Arrived {
+        let record = &progress.record;
+        let is_open = record.side == Side::Applicant
+            && record.connection_state == ConnectionState::Established
+            && record.exchange.is_none()
+            && record.held_offer.is_none();
+        if !is_open || record.told_to_present == Some(presents) {
+            return Arrived::Ignored;
+        }
+        progress.record.told_to_present = Some(presents);
+        Arrived::Changed(Box::new(progress))
     }
 
     /// An opening message for a flow that is there: a renewal, or an applicant that begins again.
@@ -293,6 +310,7 @@ impl FlowArrival<'_> {
         let exchange = progress.record.exchange.as_mut().filter(|exchange| is_named && !exchange.is_requested);
         let Some(exchange) = exchange else { return Arrived::Ignored };
         exchange.is_requested = true;
+        progress.end_silence();
         progress.record.updated_at = self.now;
         Arrived::Changed(Box::new(progress))
     }

@@ -73,6 +73,7 @@ pub fn begin(new: NewFlow, cause: &Cause) -> Result<Progress, Guard> {
         oob_link: None,
         messages: Vec::new(),
         validation: None,
+        told_to_present: None,
         held_offer: None,
         exchange: None,
         received: None,

@@ -17,6 +17,7 @@ mod outgoing;
 mod progress;
 mod record;
 mod report;
+mod silence;
 mod state;
 mod step;
 mod table;
@@ -34,10 +35,11 @@ pub use self::{
     outgoing::{MessageParts, credential_message, declined_offer, message_of, refusal_message, unknown_flow_message},
     progress::Progress,
     record::{
-        ALREADY_ISSUED, CredentialStage, Exchange, Fees, FlowCredential, FlowRecord, FlowTx, HeldOffer, KeptKind,
-        KeptMessage, Notice, OobLink, PastRound, Submission, TxStatus, Validation,
+        ALREADY_ISSUED, CredentialStage, CredentialTerms, Exchange, Fees, FlowCredential, FlowRecord, FlowTx,
+        HeldOffer, KeptKind, KeptMessage, Notice, OobLink, PastRound, Submission, TxStatus, Validation,
     },
     report::{ReportMeaning, report_meaning},
+    silence::{AwaitedAnswer, PATIENCE_MILLIS, PEER_SILENT},
     state::{ConnectionState, FlowState, PendingAction, Side, Variant},
     step::{Cause, Step, step},
     table::{Decision, decide, rows_of, transitions},

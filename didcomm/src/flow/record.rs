@@ -111,6 +111,30 @@ pub struct Fees {
     pub verification_fee_discount: u64,
 }
 
+/// The terms of a credential beside its schema, in words of an older text. The newest one has none of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CredentialTerms {
+    /// Beginning of its validity, seconds since the epoch; the issuance when absent.
+    pub valid_from: Option<i64>,
+    /// End of its validity, seconds since the epoch.
+    pub valid_until: Option<i64>,
+    /// Whether its holder is to present it.
+    pub present_as_linked_vp: Option<bool>,
+}
+
+impl CredentialTerms {
+    /// These terms, and those of before where a member is absent.
+    #[must_use]
+    pub fn or(self, before: Self) -> Self {
+        Self {
+            valid_from: self.valid_from.or(before.valid_from),
+            valid_until: self.valid_until.or(before.valid_until),
+            present_as_linked_vp: self.present_as_linked_vp.or(before.present_as_linked_vp),
+        }
+    }
+}
+
 /// The decision of the validator's operator, or of the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -125,6 +149,9 @@ pub struct Validation {
     pub effective_until: Option<i64>,
     /// Digest of the summary of the onboarding.
     pub op_summary_digest: Option<String>,
+    /// Terms of the credential that follows.
+    #[serde(default)]
+    pub terms: CredentialTerms,
     /// Attempts of the agent, each with a key of its own.
     #[serde(default)]
     pub attempts: u32,
@@ -296,6 +323,9 @@ pub struct FlowRecord {
     pub messages: Vec<KeptMessage>,
     /// Decision of this round.
     pub validation: Option<Validation>,
+    /// Whether the validator wants the credential of this round presented, where it has said so before its offer.
+    #[serde(default)]
+    pub told_to_present: Option<bool>,
     /// An offer that is not judged yet.
     #[serde(default)]
     pub held_offer: Option<HeldOffer>,

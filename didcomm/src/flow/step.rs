@@ -226,9 +226,16 @@ fn perform(mut record: FlowRecord, effect: Effect, cause: &Cause) -> FlowRecord 
                 let has_failed = |own: &Validation| own.tx.as_ref().is_some_and(|tx| tx.status == TxStatus::Failed);
                 record.validation = Some(match record.validation.take() {
                     None => shown,
-                    Some(own) if has_failed(&own) => Validation { attempts: own.attempts, ..shown },
-                    Some(Validation { decided_at, submission, attempts, tx, .. }) => {
-                        Validation { decided_at, submission, attempts, tx, ..shown }
+                    Some(own) => {
+                        // The chain has neither the terms of the credential nor the summary of a HOLDER.
+                        let op_summary_digest = shown.op_summary_digest.clone().or(own.op_summary_digest.clone());
+                        let shown = Validation { attempts: own.attempts, terms: own.terms, op_summary_digest, ..shown };
+                        if has_failed(&own) {
+                            shown
+                        } else {
+                            let Validation { decided_at, submission, tx, .. } = own;
+                            Validation { decided_at, submission, tx, ..shown }
+                        }
                     }
                 });
             }
@@ -256,6 +263,7 @@ fn begin_round(mut record: FlowRecord, cause: &Cause) -> FlowRecord {
     record.paid_before += paid - record.paid_under(&record.session_id);
     (record.held_offer, record.received) = (None, None);
     record.refusal = None;
+    record.told_to_present = None;
     record.oob_link = None;
     record.traceparent = None;
     record.round = match &cause.read {

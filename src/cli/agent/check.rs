@@ -65,6 +65,13 @@ pub(super) async fn run(settings: AgentSettings, as_json: bool) -> anyhow::Resul
             checked.unwrap_or_else(|_| vec![CheckFinding::bad("trust", format!("no answer within {CHECK_TIMEOUT:?}"))]),
         );
     }
+    if let Some(api) = &api {
+        match timeout(CHECK_TIMEOUT, api.get("/v2/agent/setup")).await {
+            Ok(Ok(setup)) => findings.extend(check_setup(&setup)),
+            Ok(Err(error)) => findings.push(CheckFinding::bad("setup", format!("{error:#}"))),
+            Err(_) => findings.push(CheckFinding::bad("setup", format!("no answer within {CHECK_TIMEOUT:?}"))),
+        }
+    }
     match timeout(CHECK_TIMEOUT, check_parts(info, &location, &chain, has_receiver)).await {
         Ok(found) => findings.extend(found),
         Err(_) => findings.push(CheckFinding::bad("upstreams", format!("no end after {CHECK_TIMEOUT:?}"))),
@@ -75,6 +82,20 @@ pub(super) async fn run(settings: AgentSettings, as_json: bool) -> anyhow::Resul
     }
     findings.extend(check_conditions(&access));
     report(&findings, as_json)
+}
+
+/// The settings that keep the agent from issuing a credential, and the steps that it has begun.
+fn check_setup(setup: &Value) -> Vec<CheckFinding> {
+    let steps = setup["steps"].as_array().into_iter().flatten();
+    let waiting = steps.filter(|step| step["state"] == "waiting" && step["by"] == "operator");
+    let findings = waiting.map(|step| {
+        let (id, reason) = (step["id"].as_str().unwrap_or_default(), step["reason"].as_str().unwrap_or_default());
+        match step["setting"].as_str() {
+            Some(_) => CheckFinding::bad("claims", reason),
+            None => CheckFinding::warning("setup", format!("{id}: {reason}")),
+        }
+    });
+    findings.collect()
 }
 
 /// Whether any schema is essential.

@@ -47,7 +47,7 @@ pub struct InitArgs {
     /// Most of the corporation's coins that the agent may spend on credentials, such as 10000000ufee; 10000000 base units when absent.
     #[arg(long)]
     spend_limit: Option<String>,
-    /// Most fees that the corporation pays for each participant; no limit when absent.
+    /// Most fees that the corporation pays for each participant; no limit when absent, and 10000000 base units a period where the node needs one.
     #[arg(long)]
     fee_limit: Option<String>,
     /// The ISSUER participant under which the DID becomes a HOLDER; the only one that there is when absent.
@@ -130,11 +130,14 @@ impl Sending {
 
 /// The next step that the tool server can send, if its account's precondition is met.
 fn next_step<'a>(setup: &'a Value, sent: &BTreeMap<String, Sending>) -> Option<&'a Value> {
-    // Nothing is granted to an account that cannot take it.
-    let is_account_ready = steps(setup).all(|step| step["id"] != "account" || step["state"] == "done");
     let is_held = |step: &Value| sent.get(key_of(step)).is_some_and(Sending::holds);
     let is_ours = |step: &Value| step["state"] == "missing" && step["by"] == "operator" && step["tool"].is_string();
-    steps(setup).filter(|_| is_account_ready).find(|step| is_ours(step) && !is_held(step))
+    steps(setup).filter(|_| is_account_ready(setup)).find(|step| is_ours(step) && !is_held(step))
+}
+
+/// Whether the agent's account can be granted something. Without that nothing else goes on, and a person has to see it at once.
+fn is_account_ready(setup: &Value) -> bool {
+    steps(setup).all(|step| step["id"] != "account" || step["state"] == "done")
 }
 
 fn key_of(step: &Value) -> &str {
@@ -143,9 +146,10 @@ fn key_of(step: &Value) -> &str {
 
 /// A step that ends by itself: it was sent and its agent's node shows it a little later, or time or the agent ends it.
 fn open_step<'a>(setup: &'a Value, sent: &BTreeMap<String, Sending>) -> Option<&'a Value> {
-    let is_open =
-        |step: &&Value| step["state"] == "waiting" || (step["state"] == "missing" && sent.contains_key(key_of(step)));
-    steps(setup).filter(|step| step["by"] == "operator").find(is_open)
+    // A setting changes when a person changes it.
+    let is_waiting = |step: &Value| step["state"] == "waiting" && step["setting"].is_null();
+    let is_open = |step: &&Value| is_waiting(step) || (step["state"] == "missing" && sent.contains_key(key_of(step)));
+    steps(setup).filter(|step| is_account_ready(setup) && step["by"] == "operator").find(is_open)
 }
 
 /// Sends the missing steps of the operator in their order, and waits for those that end by themselves. Returns the setup at the end.

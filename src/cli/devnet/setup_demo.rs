@@ -50,7 +50,7 @@ impl SetupDemo<'_> {
         });
         devnet.send_messages("clerk", &[("pp.MsgSetParticipantOPToValidated", validated)]).await?;
         let mut subject = Map::from_iter([("id".to_owned(), Value::from(first.server.did()))]);
-        subject.extend(received_claims("organization"));
+        subject.extend(received_claims(devnet, "organization"));
         let credential = devnet.issue_credential("chamber", "organization", Value::Object(subject)).await?;
         self.import(first, credential).await?;
         self.expect_complete(first, chamber).await?;

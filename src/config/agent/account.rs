@@ -1,6 +1,6 @@
 //! The chain of an agent, and its account there.
 
-use svc_agent::ChainConfig;
+use svc_agent::{AnchorForm, ChainConfig};
 use svc_pipeline::{ChainExpectation, JournalPlace};
 use svc_wire::account_key::AccountKey;
 
@@ -37,6 +37,7 @@ pub(super) fn read_chain<E: Environment>(
     let tx_timeout = reader.read_millis("SVC_TX_TIMEOUT_MS", 30_000);
     let resolves_changes =
         reader.read_parsed("SVC_AUTO_TRIGGER_RESOLVER", "true or false", Some(true), |text| text.parse().ok());
+    let anchors = reader.read_parsed("ANCHOR_DIGESTS", "sri, bare", Some(AnchorForm::default()), AnchorForm::parse);
     let min_free_space = read_min_free_disk(reader);
     let (fees, set_price) = fees?;
     let journal = paths?.journal.to_str().map(str::to_owned);
@@ -53,6 +54,7 @@ pub(super) fn read_chain<E: Environment>(
         tx_timeout: tx_timeout?,
         gas_adjustment: gas_adjustment?,
         resolves_changes: resolves_changes?,
+        anchors: anchors?,
     })
 }
 

@@ -1,31 +1,26 @@
 //! The credentials of an agent: the party that issues them, the ecosystems whose schemas count, and the claims.
 
-use std::collections::BTreeSet;
-
-use svc_agent::{
-    CLAIM_PREFIXES, ClaimTexts, CredentialMode, CredentialSettings, OWN_DID, claims_for, texts_without_property,
-};
+use svc_agent::{ClaimSettings, CredentialMode, CredentialSettings, OWN_DID};
 use svc_trust::{EssentialCredential, proof::ProofSuite};
 
+use super::claims::read_claims;
 use crate::config::{
     environment::{Environment, EnvironmentReader},
     essential::read_essential_schemas,
 };
 
 const PARENT: &str = "AGENT_DELEGATED_PARENT_VS_DID";
-/// Beginning of the variables with claims.
-const CLAIMS: &str = "ECS_CLAIMS_";
 const DID: &str = "a DID of the method web or webvh";
 const DIDS: &str = "a comma-separated list of DIDs of the methods web and webvh, or self for this agent's; one or more in mode standalone";
 /// Longest DID, in bytes.
 const MAX_DID_BYTES: usize = 2_048;
 const MAX_DAYS: u32 = 3_650;
 
-/// Reads the credentials, and the texts of claims.
+/// Reads the credentials, and the claims.
 pub(super) fn read_credentials<E: Environment>(
     reader: &mut EnvironmentReader<'_, E>,
     warnings: &mut Vec<String>,
-) -> Option<(CredentialSettings, ClaimTexts)> {
+) -> Option<(CredentialSettings, ClaimSettings)> {
     let is_delegated = reader.read_parsed("AGENT_MODE", "standalone, delegated", Some(false), |text| match text {
         "standalone" => Some(false),
         "delegated" => Some(true),
@@ -41,13 +36,14 @@ pub(super) fn read_credentials<E: Environment>(
             let mode =
                 reader.read_parsed(PARENT, DID, None, parse_did).map(|parent| CredentialMode::Delegated { parent });
             // The parent is asked for a credential with these claims.
-            (mode, read_claims(reader, warnings, ClaimTexts::new()))
+            (mode, read_claims(reader, warnings, ClaimSettings::new()))
         }
         Some(false) => {
             if reader.environment.get(PARENT).is_some() {
                 warnings.push(format!("{PARENT} is not used: AGENT_MODE is standalone"));
             }
-            let service = ClaimTexts::from([(EssentialCredential::Service, Default::default())]);
+            // The form alone is known before the schemas are read.
+            let service = ClaimSettings::from([(EssentialCredential::Service, Default::default())]);
             let claims = read_claims(reader, warnings, service);
             (claims.clone().map(|claims| CredentialMode::Standalone { claims }), claims)
         }
@@ -93,48 +89,6 @@ fn read_days<E: Environment>(reader: &mut EnvironmentReader<'_, E>) -> (Option<u
         reader.add_problem(variable, format!("{renew_days}, and AGENT_CREDENTIAL_DAYS is {days}"), allowed);
     }
     (days, renew_days)
-}
-
-/// Reads the claims, and compares them with the compiled-in schemas. Each credential has all that are required, or none; those in `claims`
-/// have some in any case.
-fn read_claims<E: Environment>(
-    reader: &mut EnvironmentReader<'_, E>,
-    warnings: &mut Vec<String>,
-    mut claims: ClaimTexts,
-) -> Option<ClaimTexts> {
-    for name in claim_variables(reader.environment) {
-        let credential =
-            CLAIM_PREFIXES.iter().find_map(|(essential, prefix)| Some((essential, name.strip_prefix(prefix)?)));
-        match (credential, reader.environment.get(&name)) {
-            (Some((essential, suffix)), Some(text)) => {
-                claims.entry(*essential).or_default().insert(suffix.to_owned(), text);
-            }
-            (None, Some(_)) => {
-                let prefixes = CLAIM_PREFIXES.map(|(_, prefix)| prefix).join(", ");
-                warnings.push(format!("{name} is not used: variables with claims begin with {prefixes}"));
-            }
-            (_, None) => {}
-        }
-    }
-    let mut has_problem = false;
-    for (essential, prefix) in CLAIM_PREFIXES {
-        let Some(texts) = claims.get(&essential) else { continue };
-        for suffix in texts_without_property(essential.schema(), texts) {
-            let kind = essential.as_str();
-            warnings.push(format!("{prefix}{suffix} is not used: a {kind} has no such claim"));
-        }
-        for problem in claims_for(essential.schema(), texts).err().unwrap_or_default() {
-            has_problem = true;
-            let suffix = problem.suffix.as_deref().unwrap_or("*");
-            reader.add_problem(format!("{prefix}{suffix}"), problem.found, problem.allowed);
-        }
-    }
-    Some(claims).filter(|_| !has_problem)
-}
-
-/// The variables with claims, sorted.
-fn claim_variables(environment: &impl Environment) -> BTreeSet<String> {
-    environment.names().into_iter().filter(|name| name.starts_with(CLAIMS)).collect()
 }
 
 fn parse_ecosystems(text: &str) -> Option<Vec<String>> {

@@ -2,14 +2,14 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use svc_agent::{ClaimTexts, FlowFormat, FlowSettings, PublishedSchemas};
+use svc_agent::{ClaimSettings, FlowFormat, FlowSettings, PublishedSchemas};
 
 use crate::config::environment::{Environment, EnvironmentReader};
 
-/// Reads the settings of flows. `claim_texts` are the variables of essential credentials.
+/// Reads the settings of flows. `claims` are those of essential credentials.
 pub(super) fn read_flows<E: Environment>(
     reader: &mut EnvironmentReader<'_, E>,
-    claim_texts: ClaimTexts,
+    claims: ClaimSettings,
 ) -> Option<FlowSettings> {
     let default = FlowSettings::default();
     let claims_directory = reader.read_parsed("FLOW_CLAIMS_DIR", "a folder that exists", Some(None), |text| {
@@ -48,7 +48,7 @@ pub(super) fn read_flows<E: Environment>(
     let sends_terms = reader.read_flag("FLOW_SEND_TERMS");
     Some(FlowSettings {
         claims_directory: claims_directory?,
-        claim_texts,
+        claims,
         published_schemas: published_schemas?,
         per_peer: per_peer?,
         actors: usize::try_from(actors?).unwrap_or(usize::MAX),

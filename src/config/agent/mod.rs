@@ -2,12 +2,14 @@
 
 mod access;
 mod account;
+mod claims;
 mod credentials;
 mod events;
 mod flows;
 mod listeners;
 mod peers;
 mod store;
+mod superseded;
 #[cfg(test)]
 mod tests;
 
@@ -16,12 +18,16 @@ use std::net::SocketAddr;
 use svc_agent::{AgentConfig, DidMethod, PublicLocation, RotationPauses};
 use svc_net::host_policy::HostPolicy;
 
-pub use self::store::{AgentPaths, StoppedAgent, read_paths};
+use self::superseded::former_names;
 use self::{
     account::read_chain,
     credentials::read_credentials,
     events::read_events,
     listeners::{AdminSettings, read_admin},
+};
+pub use self::{
+    store::{AgentPaths, StoppedAgent, read_paths},
+    superseded::WithFormerNames,
 };
 use super::{
     environment::{ConfigError, Environment, EnvironmentReader, PORT},
@@ -45,15 +51,18 @@ const UNUSED: [(&str, &str); 2] =
 
 /// Reads the configuration of `svc agent`. Fails with the problems of all variables at once.
 pub fn read_agent(environment: &impl Environment, secrets: &mut ProcessSecrets) -> Result<AgentSettings, ConfigError> {
+    let former_names = former_names(environment);
+    let environment = &WithFormerNames(environment);
     let mut reader = EnvironmentReader::new(environment);
     let hosts = reader.read_host_policy();
     let store = store::read_store(&mut reader, secrets);
     let paths = store.as_ref().map(|store| store.paths.clone());
     let chain = read_chain(&mut reader, secrets, paths.as_ref());
-    let mut warnings = unused_variables(environment);
+    let mut warnings = former_names;
+    warnings.extend(unused_variables(environment));
     let credentials = read_credentials(&mut reader, &mut warnings);
-    let claim_texts = credentials.as_ref().map(|(_, texts)| texts.clone()).unwrap_or_default();
-    let flows = flows::read_flows(&mut reader, claim_texts);
+    let claims = credentials.as_ref().map(|(_, claims)| claims.clone()).unwrap_or_default();
+    let flows = flows::read_flows(&mut reader, claims);
     let events = read_events(&mut reader, secrets, &mut warnings);
     let peers = peers::read_peers(&mut reader);
     let access = access::read_access(&mut reader);

@@ -18,11 +18,6 @@ fn minimal() -> HashMap<&'static str, &'static str> {
         ("PUBLIC_API_BASE_URL", "https://agent.example.com"),
         ("TRUSTED_ECS_ECOSYSTEM_DIDS", "did:web:ecosystem.example.com"),
         ("ECS_CLAIMS_SERVICE_NAME", "Shop"),
-        ("ECS_CLAIMS_SERVICE_TYPE", "WebShop"),
-        ("ECS_CLAIMS_SERVICE_DESCRIPTION", "Sells books."),
-        ("ECS_CLAIMS_SERVICE_MINIMUM_AGE_REQUIRED", "18"),
-        ("ECS_CLAIMS_SERVICE_TERMS_AND_CONDITIONS_URI", "https://shop.example.com/terms"),
-        ("ECS_CLAIMS_SERVICE_PRIVACY_POLICY_URI", "https://shop.example.com/privacy"),
     ])
 }
 
@@ -50,7 +45,7 @@ fn account(seed: u8) -> String {
 }
 
 #[test]
-fn thirteen_settings_are_enough_and_the_rest_has_the_defaults_of_the_contract() {
+fn eight_settings_are_enough_and_the_rest_has_the_defaults_of_the_contract() {
     let config = read_agent(&minimal(), &mut secrets()).expect("enough");
     assert_eq!(config.server.admin.bind.to_string(), "127.0.0.1:3000");
     assert_eq!(config.server.public.to_string(), "0.0.0.0:3001");
@@ -72,9 +67,10 @@ fn thirteen_settings_are_enough_and_the_rest_has_the_defaults_of_the_contract() 
     assert_eq!((credentials.days, credentials.renew_days), (365, 30));
     assert_eq!(credentials.trusted_ecosystems, ["did:web:ecosystem.example.com"]);
     let CredentialMode::Standalone { claims } = &credentials.mode else { panic!("{credentials:?}") };
-    let names: Vec<(EssentialCredential, usize)> = claims.iter().map(|(one, texts)| (*one, texts.len())).collect();
-    assert_eq!(names, [(EssentialCredential::Service, 6)]);
-    assert_eq!(claims[&EssentialCredential::Service]["MINIMUM_AGE_REQUIRED"], "18");
+    let names: Vec<(EssentialCredential, usize)> =
+        claims.iter().map(|(one, claims)| (*one, claims.texts.len())).collect();
+    assert_eq!(names, [(EssentialCredential::Service, 1)]);
+    assert_eq!(claims[&EssentialCredential::Service].texts["NAME"], "Shop");
     assert!(config.warnings.is_empty());
 }
 
@@ -86,13 +82,10 @@ fn a_delegated_agent_needs_its_parent_and_no_claims() {
     let credentials = config.agent.credentials;
     assert_eq!(credentials.mode, CredentialMode::Delegated { parent: "did:web:parent.example.com".to_owned() });
     assert_eq!((credentials.days, credentials.renew_days, credentials.trusted_ecosystems.len()), (10, 3, 0));
-    assert!(config.warnings.is_empty() && config.agent.flows.claim_texts.is_empty());
-    // With some of the claims it asks its parent for a credential that has all of them.
+    assert!(config.warnings.is_empty() && config.agent.flows.claims.is_empty());
     environment.insert("ECS_CLAIMS_SERVICE_NAME", "Shop");
-    assert!(problems(&environment, secrets()).contains("ECS_CLAIMS_SERVICE_TYPE"));
-    environment.extend(minimal().into_iter().filter(|(name, _)| name.starts_with("ECS_CLAIMS_")));
-    let asked = read_agent(&environment, &mut secrets()).expect("enough").agent.flows.claim_texts;
-    assert_eq!(asked[&EssentialCredential::Service]["NAME"], "Shop");
+    let asked = read_agent(&environment, &mut secrets()).expect("enough").agent.flows.claims;
+    assert_eq!(asked[&EssentialCredential::Service].texts["NAME"], "Shop");
 
     for parent in ["", "parent.example.com", "did:key:z6Mk", "did:web:", "did:web:a/b", "did:web:a#b"] {
         environment.insert("AGENT_DELEGATED_PARENT_VS_DID", parent);
@@ -126,48 +119,62 @@ fn essential_schemas_count_in_the_listed_ecosystems_or_in_the_trusted_ones() {
 }
 
 #[test]
-fn claims_are_complete_or_each_missing_variable_is_named() {
+fn the_form_of_claims_is_checked_and_their_schema_stands_on_the_chain() {
     let mut environment = minimal();
     environment.retain(|name, _| !name.starts_with("ECS_CLAIMS_"));
+    assert_eq!(problems(&environment, secrets()), "none");
     environment.remove("TRUSTED_ECS_ECOSYSTEM_DIDS");
-    let found = problems(&environment, secrets());
-    assert!(found.starts_with("7 environment variables"), "{found}");
-    for (name, _) in minimal().iter().filter(|(name, _)| name.starts_with("ECS_") || name.starts_with("TRUSTED_")) {
-        assert!(found.contains(&format!("\n  {name}: not set; allowed: ")), "{name} in {found}");
-    }
+    assert!(problems(&environment, secrets()).contains("\n  TRUSTED_ECS_ECOSYSTEM_DIDS: not set; allowed: "));
 
     let mut environment = minimal();
     environment.extend([
         ("TRUSTED_ECS_ECOSYSTEM_DIDS", "did:web:b.example, did:web:a.example"),
         ("ECS_CLAIMS_PERSONA_NAME", "Ada"),
-        ("ECS_CLAIMS_PERSONA_CONTROLLER_COUNTRY_CODE", "GB"),
-        ("ECS_CLAIMS_ORG_NAME", "Shop Ltd"),
-        ("ECS_CLAIMS_ORG_REGISTRY_ID", "7"),
-        ("ECS_CLAIMS_ORG_ADDRESS", "1 High Street"),
-        ("ECS_CLAIMS_ORG_COUNTRY_CODE", "GB"),
+        ("ECS_CLAIMS_ORG_COUNTRY_CODE", "Britain"),
     ]);
     let config = read_agent(&environment, &mut secrets()).expect("both may be set");
     assert_eq!(config.agent.credentials.trusted_ecosystems, ["did:web:b.example", "did:web:a.example"]);
     let CredentialMode::Standalone { claims } = config.agent.credentials.mode else { panic!("another mode") };
     assert_eq!(claims.len(), 3);
-    environment.extend([
-        ("ECS_CLAIMS_ORG_COUNTRY_CODE", "Britain"),
-        ("ECS_CLAIMS_PERSONA_CONTROLLER_COUNTRY_CODE", ""),
-        ("ECS_CLAIMS_SERVICE_NAME", "Shop\u{202e}"),
-        ("ECS_CLAIMS_SERVICE_MINIMUM_AGE_REQUIRED", "300"),
-        ("ECS_CLAIMS_SERVICE_PRIVACY_POLICY", "https://shop.example.com/other"),
-    ]);
+    environment.insert("ECS_CLAIMS_SERVICE_NAME", "Shop\u{202e}");
     let found = problems(&environment, secrets());
-    for expected in [
-        "5 environment variables",
-        "ECS_CLAIMS_ORG_COUNTRY_CODE: \"Britain\" does not match",
-        "ECS_CLAIMS_PERSONA_CONTROLLER_COUNTRY_CODE: not set",
-        "ECS_CLAIMS_SERVICE_NAME: has the character U+202E",
-        "ECS_CLAIMS_SERVICE_MINIMUM_AGE_REQUIRED: 300 is greater than the maximum of 255",
-        "ECS_CLAIMS_SERVICE_PRIVACY_POLICY_URI: gives privacyPolicy, as PRIVACY_POLICY does",
+    assert!(found.contains("1 environment variable"), "{found}");
+    assert!(found.contains("ECS_CLAIMS_SERVICE_NAME: has the character U+202E"), "{found}");
+}
+
+#[test]
+fn a_file_of_claims_is_read_with_its_form() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("claims.json");
+    let shown = path.to_str().expect("a text").to_owned();
+    let mut environment = minimal();
+    environment.insert("ECS_CLAIMS_FILE", &shown);
+    std::fs::write(&path, r#"{"service": {"logoUri": "https://a.example/logo"}, "persona": {"name": "Ada"}}"#)
+        .expect("written");
+    let config = read_agent(&environment, &mut secrets()).expect("usable");
+    let CredentialMode::Standalone { claims } = config.agent.credentials.mode else { panic!("another mode") };
+    assert_eq!(claims[&EssentialCredential::Service].members["logoUri"], "https://a.example/logo");
+    assert_eq!(claims[&EssentialCredential::Service].texts["NAME"], "Shop");
+    assert_eq!(claims[&EssentialCredential::Persona].members["name"], "Ada");
+    assert_eq!(config.agent.flows.claims, claims, "an applicant asks for the same");
+    let long = format!(r#"{{"org": {{"name": "{}"}}}}"#, "x".repeat(1 << 20));
+    for (content, expected) in [
+        ("[]", "no JSON object"),
+        ("{", ""),
+        (r#"{"service": {}, "service": {}}"#, ""),
+        (r#"{"badge": {}}"#, "\"badge\" is no credential with claims"),
+        (r#"{"org": 7}"#, "org is no JSON object"),
+        (r#"{"org": {"id": "did:web:a"}}"#, "org.id is the DID of the agent"),
+        ("{\"org\": {\"name\": \"a\u{202e}\"}}", "org claims.name: has the character U+202E"),
+        (long.as_str(), "more than 1048576 bytes"),
     ] {
+        std::fs::write(&path, content).expect("written");
+        let found = problems(&environment, secrets());
+        assert!(found.starts_with("1 environment variable cannot be used:\n  ECS_CLAIMS_FILE: "), "{found}");
         assert!(found.contains(expected), "{expected} in {found}");
     }
+    std::fs::remove_file(&path).expect("removed");
+    assert!(problems(&environment, secrets()).contains("ECS_CLAIMS_FILE: "));
 }
 
 #[test]
@@ -247,7 +254,8 @@ fn every_bad_setting_is_named_at_once_and_no_secret_is_shown() {
         ("AGENT_LOG_LEVEL", "loud"),
         ("AGENT_CREDENTIAL_DAYS", "ten"),
         ("TRUSTED_ECS_ECOSYSTEM_DIDS", "did:web:a.example,"),
-        ("ECS_CLAIMS_ORG_COUNTRY_CODE", "Germany"),
+        ("ECS_CLAIMS_ORG_NAME", "\u{202e}"),
+        ("ECS_CLAIMS_FILE", "/nowhere/claims.json"),
     ]);
     let secrets = ProcessSecrets::from_pairs([
         ("SVC_ACCOUNT_MNEMONIC", "secret words"),
@@ -259,8 +267,6 @@ fn every_bad_setting_is_named_at_once_and_no_secret_is_shown() {
     let found = problems(&environment, secrets);
     let named = environment.keys().copied().filter(|name| *name != "SVC_RPC_ENDPOINT_URL");
     for name in named.chain(["SVC_RPC_ENDPOINT_URL", "SVC_INDEXER_BASE_URL", "SVC_ACCOUNT_MNEMONIC"]).chain([
-        "ECS_CLAIMS_ORG_NAME",
-        "ECS_CLAIMS_SERVICE_NAME",
         "SVC_AGENT_STORE_KEY",
         "SVC_AGENT_DB",
         "EVENTS_WEBHOOK_SECRET",
@@ -294,7 +300,6 @@ fn settings_that_are_not_used_are_warnings() {
     environment.extend([
         ("MRTD_MASTER_LIST_CSCA_LOCATION", "x"),
         ("AGENT_DELEGATED_PARENT_VS_DID", "x"),
-        ("ECS_CLAIMS_SERVICE_LOGO_URI", "https://shop.example.com/logo"),
         ("ECS_CLAIMS_USER_AGENT_NAME", "x"),
         ("SVC_INDEXER_DEFAULT_HANDLERS_OVERRIDE", "StartParticipantOP,Unheard"),
     ]);
@@ -306,13 +311,33 @@ fn settings_that_are_not_used_are_warnings() {
             "AGENT_DELEGATED_PARENT_VS_DID is not used: AGENT_MODE is standalone",
             "ECS_CLAIMS_USER_AGENT_NAME is not used: variables with claims begin with ECS_CLAIMS_SERVICE_, ECS_CLAIMS_ORG_, \
              ECS_CLAIMS_PERSONA_",
-            "ECS_CLAIMS_SERVICE_LOGO_URI is not used: a ServiceCredential has no such claim",
             "SVC_INDEXER_DEFAULT_HANDLERS_OVERRIDE names \"Unheard\", which is no event type that this release knows",
         ]
     );
     environment.insert("SVC_INDEXER_DEFAULT_HANDLERS_OVERRIDE", "*");
     let config = read_agent(&environment, &mut secrets()).expect("usable");
     assert_eq!(config.agent.events.handled, svc_agent::HandledEvents::None);
+}
+
+#[test]
+fn variables_of_the_first_generation_are_taken_over_or_named() {
+    let mut environment = minimal();
+    environment.extend([("ADMIN_PORT", "4000"), ("AGENT_PORT", "4001"), ("AGENT_LABEL", "Shop")]);
+    let config = read_agent(&environment, &mut secrets()).expect("usable");
+    assert_eq!((config.server.admin.bind.port(), config.server.public.port()), (4000, 4001));
+    assert_eq!(
+        config.warnings,
+        [
+            "ADMIN_PORT is taken as ADMIN_API_PORT, its name of now",
+            "AGENT_PORT is taken as PUBLIC_API_PORT, its name of now",
+            "AGENT_LABEL is not used: this release has nothing like it",
+        ]
+    );
+    environment.extend([("ADMIN_API_PORT", "5000"), ("MASTER_LIST_CSCA_LOCATION", "x")]);
+    let config = read_agent(&environment, &mut secrets()).expect("usable");
+    assert_eq!(config.server.admin.bind.port(), 5000);
+    assert_eq!(config.warnings[0], "ADMIN_PORT is not used: ADMIN_API_PORT is set");
+    assert!(config.warnings.iter().any(|one| one.starts_with("MRTD_MASTER_LIST_CSCA_LOCATION is not used")));
 }
 
 #[test]
@@ -404,10 +429,12 @@ fn the_settings_of_flows_have_the_defaults_of_the_contract_and_each_wrong_one_is
     ]);
     let flows = read_agent(&environment, &mut secrets()).expect("enough").agent.flows;
     assert_eq!((flows.session_cost, flows.sends_terms), (Some(5_000), true));
-    assert!(flows.published_schemas.contains(9) && !flows.published_schemas.contains(8));
+    let listed = flows.published_schemas;
+    assert!(listed.wants(9, None) && listed.wants(9, Some(false)) && !listed.wants(8, Some(true)));
     environment.insert("FLOW_PUBLISH_SCHEMAS", "*");
     let flows = read_agent(&environment, &mut secrets()).expect("enough").agent.flows;
-    assert!(flows.published_schemas.contains(8));
+    let all = &flows.published_schemas;
+    assert!(all.wants(8, None) && all.wants(8, Some(true)) && !all.wants(8, Some(false)));
     assert_eq!((flows.format, flows.verify_time.as_secs()), (FlowFormat::LdProof, 60));
     let wrong = [
         ("FLOW_CLAIMS_DIR", "/no/such/folder"),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use svc_agent::{FlowRequest, IssueRequest};
+use svc_agent::{CredentialTerms, FlowRequest, IssueRequest};
 use svc_didcomm::{
     Message,
     protocol::{
@@ -192,6 +192,7 @@ async fn a_credential_without_proof_is_neither_stored_nor_acknowledged() {
             })
             .expect("claims"),
         valid_until: None,
+        terms: CredentialTerms::default(),
     };
     let paid_elsewhere = world.agent(VALIDATOR).credentials().issue(request).await.expect("issued");
     let good: Value = serde_json::from_str(&paid_elsewhere.body).expect("JSON");

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc::network::LocalAgentConfig;
+use svc::network::received_claims;
 use svc_agent::{
-    Agent, CredentialKind, CredentialState, IssueRequest, RefusalCode, RotationKind, RotationPauses, RotationRequest,
+    Agent, CredentialKind, CredentialState, CredentialTerms, IssueRequest, RefusalCode, RotationKind, RotationPauses,
+    RotationRequest,
 };
 use svc_devnet::DevnetConfig;
 use svc_wire::proto::svc::pp::v1::{QueryListParticipantSessionsRequest, QueryListParticipantSessionsResponse};
@@ -104,15 +106,14 @@ impl TestNetwork {
     }
 
     pub(super) fn issue_request(&self, did: &str, name: &str) -> IssueRequest {
-        let claims = json!({
-            "name": name, "type": "DevnetService", "description": "A service.", "minimumAgeRequired": 0,
-            "termsAndConditions": "https://branch.devnet.example/terms", "privacyPolicy": "https://branch.devnet.example/privacy",
-        });
+        let mut claims = received_claims(&self.network.devnet, "service");
+        claims.insert("name".to_owned(), name.into());
         IssueRequest {
             did: did.to_owned(),
             schema_id: self.network.devnet.address("service.schema").parse().expect("a number"),
-            claims: claims.as_object().cloned().expect("an object"),
+            claims,
             valid_until: None,
+            terms: CredentialTerms::default(),
         }
     }
 }
@@ -201,8 +202,11 @@ async fn an_import_takes_what_the_verdict_takes() {
         credential
     };
     let of_chamber = |subject: Value| world.network.devnet.issue_credential("chamber", "organization", subject);
-    let company =
-        |did: &str| json!({"id": did, "name": "Company", "registryId": "1", "address": "1 Road", "countryCode": "EE"});
+    let company = |did: &str| {
+        let mut subject = received_claims(&world.network.devnet, "organization");
+        subject.insert("id".to_owned(), did.into());
+        Value::Object(subject)
+    };
     let without_participant = of_chamber(company(&world.agent_did(1))).await.expect("issued");
     let misfit = of_chamber(json!({"id": world.agent_did(1), "name": 7})).await.expect("issued");
     for (credential, code) in [

@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 use svc::network::received_claims;
 use svc_devnet::DevnetConfig;
 use svc_test_support::small_disk::{SmallDisk, fill};
+use svc_wire::proto_registry::NodeGeneration;
 
 use super::agent_process::{AgentHome, AgentProcess};
 use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork, network_config, start_network};
@@ -16,33 +17,50 @@ const ISSUED: &str = "/v2/vt/issued-credentials";
 const ROTATE: &str = "/v2/agent/keys/rotate";
 
 /// The marketplace without agents of its own.
-async fn start_without_agents() -> TestNetwork {
+pub(super) async fn start_without_agents() -> TestNetwork {
+    start_generation_without_agents(NodeGeneration::N0).await
+}
+
+/// The same on a node of a generation.
+pub(super) async fn start_generation_without_agents(generation: NodeGeneration) -> TestNetwork {
     let mut config = network_config(200);
-    config.devnet = DevnetConfig { scenario: "marketplace".to_owned(), ..config.devnet };
+    config.devnet = DevnetConfig { scenario: "marketplace".to_owned(), generation, ..config.devnet };
     config.agent.is_off = true;
     start_network(config).await
 }
 
 /// The home of an agent that stands for itself.
 pub(super) fn standalone(world: &TestNetwork) -> AgentHome {
+    let mut home = standalone_without_claims(world);
+    home.settings.extend(service_claims(world, "Agent"));
+    home
+}
+
+/// The same without claims.
+pub(super) fn standalone_without_claims(world: &TestNetwork) -> AgentHome {
     let mut home = AgentHome::at(&world.network.devnet, world.network.indexer_origin());
     let ecosystem = world.network.devnet.ecosystem_did().expect("an ecosystem").to_owned();
     home.settings =
         BTreeMap::from([("AGENT_MODE", "standalone".to_owned()), ("TRUSTED_ECS_ECOSYSTEM_DIDS", ecosystem)]);
-    home.settings.extend(service_claims("Agent", "agent.example"));
     home
 }
 
-/// The settings with the claims of a service.
-pub(super) fn service_claims(name: &str, host: &str) -> [(&'static str, String); 6] {
-    [
+/// The settings with the claims of a service, whose documents the devnet serves.
+pub(super) fn service_claims(world: &TestNetwork, name: &str) -> BTreeMap<&'static str, String> {
+    let claims = received_claims(&world.network.devnet, "service");
+    let text = |property: &str| claims[property].as_str().expect("a text").to_owned();
+    BTreeMap::from([
         ("ECS_CLAIMS_SERVICE_NAME", name.to_owned()),
         ("ECS_CLAIMS_SERVICE_TYPE", "DevnetService".to_owned()),
         ("ECS_CLAIMS_SERVICE_DESCRIPTION", "A service of a test.".to_owned()),
+        ("ECS_CLAIMS_SERVICE_LOGO_URI", text("logoUri")),
+        ("ECS_CLAIMS_SERVICE_LOGO_DIGEST_SRI", text("logoDigestSri")),
         ("ECS_CLAIMS_SERVICE_MINIMUM_AGE_REQUIRED", "0".to_owned()),
-        ("ECS_CLAIMS_SERVICE_TERMS_AND_CONDITIONS_URI", format!("https://{host}/terms")),
-        ("ECS_CLAIMS_SERVICE_PRIVACY_POLICY_URI", format!("https://{host}/privacy")),
-    ]
+        ("ECS_CLAIMS_SERVICE_TERMS_AND_CONDITIONS_URI", text("termsAndConditionsUri")),
+        ("ECS_CLAIMS_SERVICE_TERMS_AND_CONDITIONS_DIGEST_SRI", text("termsAndConditionsDigestSri")),
+        ("ECS_CLAIMS_SERVICE_PRIVACY_POLICY_URI", text("privacyPolicyUri")),
+        ("ECS_CLAIMS_SERVICE_PRIVACY_POLICY_DIGEST_SRI", text("privacyPolicyDigestSri")),
+    ])
 }
 
 pub(super) async fn did_of(agent: &AgentProcess) -> String {
@@ -69,8 +87,8 @@ pub(super) async fn ask_until_ok(world: &TestNetwork, agent: &AgentProcess, path
 /// Imports the credential of the organisation, which the chamber issues.
 pub(super) async fn import_organisation(world: &TestNetwork, agent: &AgentProcess, did: &str) {
     let mut subject = Map::from_iter([("id".to_owned(), Value::from(did))]);
-    subject.extend(received_claims("organization"));
     let devnet = &world.network.devnet;
+    subject.extend(received_claims(devnet, "organization"));
     let credential = devnet.issue_credential("chamber", "organization", Value::Object(subject)).await.expect("issued");
     ask_until_ok(world, agent, LINKED, &json!({"credential": credential})).await;
 }

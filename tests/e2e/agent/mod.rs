@@ -5,6 +5,7 @@ mod access_adversaries;
 mod access_process;
 mod admin_routes;
 mod agent_process;
+mod claims;
 mod events;
 mod flow_adversaries;
 mod flow_faults;
@@ -16,6 +17,7 @@ mod identity_faults;
 mod identity_process;
 mod login;
 mod lying_index;
+mod onboarding_service;
 mod own_ecosystem;
 mod peer_adversaries;
 mod peer_faults;
@@ -42,9 +44,9 @@ use svc::{
     listener::{self, ListenerConfig},
 };
 use svc_agent::{
-    AccessSettings, Agent, AgentBootError, AgentConfig, ChainConfig, CredentialSettings, DidMethod, EventsConfig,
-    FlowSettings, HandledEvents, LoginRules, PeerSettings, PublicLocation, RotationPauses, StoreKey, StoreKeys,
-    StoreSettings,
+    AccessSettings, Agent, AgentBootError, AgentConfig, AnchorForm, ChainConfig, CredentialSettings, DidMethod,
+    EventsConfig, FlowSettings, HandledEvents, LoginRules, PeerSettings, PublicLocation, RotationPauses, StoreKey,
+    StoreKeys, StoreSettings,
 };
 use svc_net::host_policy::HostPolicy;
 use svc_pipeline::{ChainExpectation, FeePolicy, JournalPlace};
@@ -124,6 +126,7 @@ pub fn chain_config(rpc: &str, corporation_id: u64, directory: &Path, key: Accou
         tx_timeout: Duration::from_secs(30),
         gas_adjustment: 150,
         resolves_changes: true,
+        anchors: AnchorForm::default(),
     }
 }
 

@@ -5,14 +5,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use svc_indexer::{EssentialSchemas, IndexerConfig};
 use svc_trust::EssentialCredential;
+use svc_wire::proto_registry::NodeGeneration;
 
 use super::agent_process::{AgentHome, own_account};
-use super::identity_process::{did_of, service_claims};
+use super::identity_process::{did_of, service_claims, start_generation_without_agents};
 use super::resolution::send_coins;
 use crate::e2e::{
-    harness::{
-        CREATE_ECOSYSTEM, TestNetwork, ecosystem_arguments, network_config, poll_until, schema_arguments, start_network,
-    },
+    harness::{CREATE_ECOSYSTEM, TestNetwork, ecosystem_arguments, poll_until, schema_arguments},
     indexer::{IndexerReplica, post_at},
 };
 
@@ -48,13 +47,21 @@ async fn init(world: &TestNetwork, home: &AgentHome) -> (bool, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_with_an_ecosystem_of_its_own_becomes_trusted_without_a_pause() {
-    let mut config = network_config(200);
-    config.agent.is_off = true;
-    let world = start_network(config).await;
+    become_trusted_at(NodeGeneration::N0).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_with_an_ecosystem_of_its_own_becomes_trusted_at_a_later_node_too() {
+    become_trusted_at(NodeGeneration::N3).await;
+}
+
+/// Goes from nothing to a trusted DID. The network's services serve the documents that the claims name.
+async fn become_trusted_at(generation: NodeGeneration) {
+    let world = start_generation_without_agents(generation).await;
     let corporation_id = world.network.operator_slot.corporation_id;
     let mut home = AgentHome::of(&world.network.devnet, world.network.indexer_origin(), corporation_id);
     home.settings.extend([("AGENT_MODE", "standalone".to_owned()), ("TRUSTED_ECS_ECOSYSTEM_DIDS", "self".to_owned())]);
-    home.settings.extend(service_claims("Registry", "registry.example"));
+    home.settings.extend(service_claims(&world, "Registry"));
     home.settings.extend([
         ("ECS_CLAIMS_PERSONA_NAME", "Ada Example".to_owned()),
         ("ECS_CLAIMS_PERSONA_CONTROLLER_COUNTRY_CODE", "EE".to_owned()),

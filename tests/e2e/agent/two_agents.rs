@@ -8,6 +8,7 @@ use std::{
 use serde_json::{Value, json};
 use svc_devnet::{DevnetConfig, node::Node};
 use svc_test_support::small_disk::SmallDisk;
+use svc_wire::proto_registry::NodeGeneration;
 
 use super::{
     agent_process::{AgentHome, AgentProcess},
@@ -97,6 +98,8 @@ pub(super) struct ValidatorPlace {
     pub settings: BTreeMap<&'static str, String>,
     /// Settings of both agents.
     pub of_both: BTreeMap<&'static str, String>,
+    /// Generation of the node; the first when absent.
+    pub generation: Option<NodeGeneration>,
 }
 
 impl TwoAgents {
@@ -108,10 +111,11 @@ impl TwoAgents {
 
     /// Starts both agents, of which the registry knows nothing yet.
     pub(super) async fn start_unknown(place: ValidatorPlace) -> Self {
-        let ValidatorPlace { disk, has_own_node, index, settings, of_both } = place;
+        let ValidatorPlace { disk, has_own_node, index, settings, of_both, generation } = place;
         let mut config = network_config(200);
         config.devnet = DevnetConfig { scenario: "peers".to_owned(), ..config.devnet };
         config.agent.is_off = true;
+        config.devnet.generation = generation.unwrap_or(config.devnet.generation);
         let world = start_network(config).await;
         let node = has_own_node.then(|| world.network.devnet.node.start_replica(([127, 0, 0, 1], 0).into()));
         let node = node.transpose().expect("a replica");
@@ -142,7 +146,7 @@ impl TwoAgents {
             ("SVC_ACCOUNT_MNEMONIC", BRANCH_PHRASE.to_owned()),
             ("TRUSTED_ECS_ECOSYSTEM_DIDS", world.network.devnet.ecosystem_did().expect("an ecosystem").to_owned()),
         ]);
-        applicant_home.settings.extend(service_claims("Branch", "branch.example"));
+        applicant_home.settings.extend(service_claims(&world, "Branch"));
         applicant_home.settings.extend(of_both);
         let applicant = applicant_home.start();
         let applicant_did = did_of(&applicant).await;

@@ -57,14 +57,19 @@ pub fn anchored_digest(document: &Value, algorithm: DigestAlgorithm) -> Option<S
     Some(format!("{}-{}", algorithm.as_str(), digest_jcs(document, algorithm)?))
 }
 
+/// A digest without the name of its algorithm, as tools of the first generation store it.
+pub fn bare_digest(digest: &str) -> Option<&str> {
+    let prefixes = DigestAlgorithm::ALL.map(|algorithm| format!("{}-", algorithm.as_str()));
+    prefixes.iter().find_map(|prefix| digest.strip_prefix(prefix.as_str()))
+}
+
 /// The names under which the chain may have a digest: as an integrity text, and without the name of the algorithm, as tools of the first
 /// generation store it. The first of several anchors counts.
 pub fn digest_forms(digest: &str) -> Vec<String> {
-    let prefixes = DigestAlgorithm::ALL.map(|algorithm| format!("{}-", algorithm.as_str()));
-    let bare = prefixes.iter().find_map(|prefix| digest.strip_prefix(prefix.as_str()));
-    match bare {
+    let named = |algorithm: DigestAlgorithm| format!("{}-{digest}", algorithm.as_str());
+    match bare_digest(digest) {
         Some(bare) => vec![digest.to_owned(), bare.to_owned()],
-        None => std::iter::once(digest.to_owned()).chain(prefixes.map(|prefix| format!("{prefix}{digest}"))).collect(),
+        None => std::iter::once(digest.to_owned()).chain(DigestAlgorithm::ALL.map(named)).collect(),
     }
 }
 

@@ -68,6 +68,17 @@ impl EssentialCredential {
     /// Digest of [`Self::schema`]. A constant, so that no schema can be missing at run time; a test compares them.
     fn devnet_digest(self) -> &'static str {
         match self {
+            Self::Service => "sha384-L6NL9TbzcMtgX8OzS14DqYw9JTJ0JR7H8I6rCxFxtgrSG/Nki9vebRntajkypboJ",
+            Self::Organization => "sha384-RThijrI1BEDG8R9/j37PYJLQnTXQMEemKtR4Bi3BnC6QIjgDmRLFULTi8ray6pZA",
+            Self::Persona => "sha384-ahbuypFFhgm03bOm7+uPHP95h1Al6Cy9JiZucdKulUnhfstSIH3f9akuV0eEnDmc",
+            Self::UserAgent => "sha384-Vd7domXdb7I5mXdccLYDkFJAgTP//i5qWQxLq6/OuqBj0ZAXSaAcaOLEIq6vqCro",
+            Self::Badge => "sha384-YoZfzo4k2KwbgK0KXeuZ5d/vE/s88/O8CtDUKR5VUzKRPzA7Hj7bVnQ+SX9G1uVm",
+        }
+    }
+
+    /// Digest of the text that the devnet had in its place: a stored devnet has it on its chain.
+    fn former_devnet_digest(self) -> &'static str {
+        match self {
             Self::Service => "sha384-g0acIFg7HoEPQ5P6vJr7wMKJ/JhBIIecmeVG8ROdidXVJgWQmIcgkrD5u26Qd0tP",
             Self::Organization => "sha384-pJGLXiqPfhfY9/P9IMkHNpXBzaHnN8tXbGpV8qXA+HnVjVd8NWirdhjNSzJsy/1s",
             Self::Persona => "sha384-KgGBjrzz9cWpyeIwW3PZREOgmHS3WCoMENenKhT5Wm/+vxE+sky44zR2MthQNwsA",
@@ -88,8 +99,10 @@ impl EssentialCredential {
     }
 }
 
-/// Version of the devnet's schemas, and of an entry that names none.
-const DEVNET_VERSION: &str = "1";
+/// Version of the devnet's former schemas, and of an entry that names none.
+const FIRST_VERSION: &str = "1";
+/// Version of the devnet's schemas, which have the members and rules of the published ones.
+const DEVNET_VERSION: &str = "2";
 /// Version of the published schemas.
 const PUBLISHED_VERSION: &str = "4";
 
@@ -111,8 +124,11 @@ pub struct EssentialSchemaError {
 impl Default for EssentialSchemas {
     fn default() -> Self {
         let contents = EssentialCredential::ALL.into_iter().flat_map(|essential| {
-            let versions =
-                [(essential.devnet_digest(), DEVNET_VERSION), (essential.published_digest(), PUBLISHED_VERSION)];
+            let versions = [
+                (essential.former_devnet_digest(), FIRST_VERSION),
+                (essential.devnet_digest(), DEVNET_VERSION),
+                (essential.published_digest(), PUBLISHED_VERSION),
+            ];
             versions.map(|(digest, version)| (digest.to_owned(), (essential, version.to_owned())))
         });
         Self { contents: contents.collect(), ecosystems: BTreeSet::new() }
@@ -127,7 +143,7 @@ impl EssentialSchemas {
         for entry in entries.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
             let invalid = || EssentialSchemaError { entry: entry.to_owned() };
             let (name, digest) = entry.split_once('=').ok_or_else(invalid)?;
-            let (name, version) = name.split_once('@').unwrap_or((name, DEVNET_VERSION));
+            let (name, version) = name.split_once('@').unwrap_or((name, FIRST_VERSION));
             let essential =
                 EssentialCredential::ALL.into_iter().find(|known| known.as_str() == name).ok_or_else(invalid)?;
             let is_digest = digest.strip_prefix("sha384-").is_some_and(|text| text.len() == 64);
@@ -200,10 +216,10 @@ mod tests {
             assert_eq!(schema["title"], essential.as_str());
             assert_eq!(schema_digest(essential.schema()).as_deref(), Some(essential.devnet_digest()));
             schema["$id"] = "vpr:svc:net:cs:7".into();
-            assert_eq!(known.find(&schema.to_string(), ECOSYSTEM), Some((essential, "1")));
+            assert_eq!(known.find(&schema.to_string(), ECOSYSTEM), Some((essential, DEVNET_VERSION)));
             assert_eq!(
                 known.find(&serde_json::to_string_pretty(&schema).expect("JSON"), ECOSYSTEM),
-                Some((essential, "1"))
+                Some((essential, DEVNET_VERSION))
             );
             schema["description"] = "other".into();
             assert_eq!(known.find(&schema.to_string(), ECOSYSTEM), None);
@@ -216,7 +232,7 @@ mod tests {
         let schema = EssentialCredential::Service.schema();
         let known = EssentialSchemas::default().in_ecosystems([ECOSYSTEM]);
         assert_eq!(known.find(schema, "did:web:copy.example"), None);
-        assert_eq!(known.content(schema), Some((EssentialCredential::Service, "1")));
+        assert_eq!(known.content(schema), Some((EssentialCredential::Service, DEVNET_VERSION)));
         let alone = EssentialSchemas::default();
         assert!(alone.is_empty() && !known.is_empty());
         assert_eq!(alone.find(schema, ECOSYSTEM), None);

@@ -214,8 +214,10 @@ mod tests {
     #[test]
     fn every_violation_is_listed_in_the_order_of_the_paths() {
         let schema = crate::schemas::essential_schema::EssentialCredential::Organization.schema();
-        let subject =
-            json!({"id": "did:web:a", "name": "", "registryId": "7", "countryCode": "Germany", "lei": "é".repeat(500)});
+        let subject = json!({
+            "id": "did:web:a", "name": "", "registryId": "7", "countryCode": "Germany", "lei": "é".repeat(500),
+            "logoUri": "https://a.example/logo", "logoDigestSri": "sha384-a",
+        });
         let credential = json!({"credentialSubject": subject});
         let found = credential_violations(schema, &credential, 1_200).expect("usable");
         let paths: Vec<&str> = found.iter().map(|one| one.path.as_str()).collect();

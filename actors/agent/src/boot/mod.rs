@@ -328,7 +328,7 @@ impl Agent {
         children.push(ChildSpec::supervisor(&sessions, || SupervisorSpec::one_for_one(Vec::new())));
         children.push(directory.child_spec(peers.clone()));
         let claims =
-            ClaimSources { directory: config.flows.claims_directory.clone(), texts: config.flows.claim_texts.clone() };
+            ClaimSources { directory: config.flows.claims_directory.clone(), essential: config.flows.claims.clone() };
         let flows = FlowService::new(FlowParts {
             settings: config.flows,
             claims,

@@ -83,7 +83,7 @@ impl State {
             ..PipelineConfig::new(chain.params.clone())
         };
         let PipelineParts { pipeline, mut children } = Pipeline::embed(config, key, identity, node, head, recovered);
-        let access = ChainAccess { chain, pipeline };
+        let access = ChainAccess { chain, pipeline, anchors: args.config.anchors };
         let journal = access.pipeline.journal().clone();
         let own_writes = OwnWrites { account, made_at, store: args.store.clone(), journal };
         children.extend(args.users.describe(&access, own_writes));

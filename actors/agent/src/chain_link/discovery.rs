@@ -10,7 +10,7 @@ use svc_pipeline::{
 use svc_wire::account_key::AccountKey;
 
 use super::{
-    ChainError,
+    AnchorForm, ChainError,
     older_store::{check_journal, take_journal},
 };
 use crate::store::{AgentStore, KnownChain, StoredChain};
@@ -24,6 +24,7 @@ pub struct SearchSettings {
     pub journal: JournalPlace,
     pub tx_timeout: Duration,
     pub gas_adjustment: u32,
+    pub anchors: AnchorForm,
 }
 
 /// Everything that a pipeline is made of.

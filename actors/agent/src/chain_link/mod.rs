@@ -4,6 +4,7 @@
 //! search may also show that the agent must not go on: another chain, or a store that is older than the account's transactions.
 
 mod actor;
+mod anchor_form;
 mod discovery;
 mod older_store;
 
@@ -27,6 +28,7 @@ use tokio::{
 
 use crate::store::{AgentStore, AgentStoreError};
 
+pub use anchor_form::AnchorForm;
 pub use older_store::OlderStore;
 pub(crate) use older_store::OwnWrites;
 
@@ -50,6 +52,8 @@ pub struct ChainConfig {
     pub gas_adjustment: u32,
     /// Whether a changed document is resolved again by a transaction.
     pub resolves_changes: bool,
+    /// Form of the digests that are anchored.
+    pub anchors: AnchorForm,
 }
 
 /// The chain, and the account's pipeline.
@@ -59,9 +63,16 @@ pub struct ChainAccess {
     pub chain: RegistryChain,
     /// The pipeline of the agent's account.
     pub pipeline: Pipeline,
+    /// Form of the digests that are anchored.
+    pub anchors: AnchorForm,
 }
 
 impl ChainAccess {
+    /// A digest as it is anchored at the node in use.
+    pub(crate) fn anchored(&self, digest: &str) -> String {
+        self.anchors.of(self.pipeline.release().generation, digest)
+    }
+
     /// The time of the chain; that of this machine while no block was seen.
     pub(crate) fn time(&self) -> Timestamp {
         self.pipeline.clock().time(Instant::now()).unwrap_or_else(wall_clock::now)
@@ -208,9 +219,18 @@ impl ChainLinkHandle {
         supervisor: Supervisor,
         users: Box<dyn ChainUsers>,
     ) -> ChildSpec {
-        let ChainConfig { rpc, allows_plaintext_node, expected, key, journal, tx_timeout, gas_adjustment, .. } = config;
-        let config =
-            discovery::SearchSettings { rpc, allows_plaintext_node, expected, journal, tx_timeout, gas_adjustment };
+        let ChainConfig {
+            rpc, allows_plaintext_node, expected, key, journal, tx_timeout, gas_adjustment, anchors, ..
+        } = config;
+        let config = discovery::SearchSettings {
+            rpc,
+            allows_plaintext_node,
+            expected,
+            journal,
+            tx_timeout,
+            gas_adjustment,
+            anchors,
+        };
         let args = Args { store, did, config, key: Mutex::new(Some(key)), supervisor, users, link: self.clone() };
         ChildSpec::worker::<actor::ChainLink>(&Handle::new("chain_link", "chain_link", MAILBOX), args)
     }

@@ -270,13 +270,15 @@ impl State {
         self.setups += 1;
         let (args, mailbox) = (Arc::clone(&self.args), context.mailbox());
         context.spawn(async move {
+            let PassReport { waiting, claims, .. } = args.report.with(|report| report.clone());
             let source = SetupSource {
                 account: &issuer.account,
                 sources: &issuer.sources,
                 essential_schemas: &issuer.judge.essential_schemas,
                 mode: &args.settings.mode,
                 ecosystems: &args.settings.trusted_ecosystems,
-                waiting: args.report.with(|report| report.waiting.clone()),
+                waiting,
+                claims,
             };
             let read = read_setup(&source, &options).await;
             let has_agent_step = read.as_ref().is_ok_and(Setup::has_agent_step);

@@ -97,7 +97,7 @@ impl CredentialIssuer {
                 operator: self.account.pipeline().identity().address.to_string(),
                 id: id.to_owned(),
                 issuer_participant_id: row.issuer_participant,
-                digest: row.digest.clone(),
+                digest: self.account.access.anchored(&row.digest),
                 ..MsgCreateOrUpdateParticipantSession::default()
             };
             let namespace = self.account.access.chain.registry.namespace();

@@ -1,4 +1,4 @@
-//! Claims: the way from the texts of settings to the properties of a schema, and the checks of their characters and values. Pure.
+//! Claims: the way from the settings to the properties of a schema, and the checks of their characters and values. Pure.
 
 #[cfg(test)]
 mod tests;
@@ -18,14 +18,44 @@ use svc_wire::syntax::has_exact_integers;
 
 use crate::error::Violation;
 
-/// The texts of the claims of each essential credential. The key of a text is its variable's name behind the prefix of the credential.
-pub type ClaimTexts = BTreeMap<EssentialCredential, BTreeMap<String, String>>;
+/// The claims of one credential, as the settings have them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ConfiguredClaims {
+    /// Texts of single variables, by their names behind the prefix of the credential. A variable wins over a member of the file.
+    pub texts: BTreeMap<String, String>,
+    /// Members of the credential's object in [`CLAIMS_FILE`], by the names of the schema.
+    pub members: Map<String, Value>,
+}
 
-/// The essential credentials with claims in variables, and the prefixes of these.
-pub const CLAIM_PREFIXES: [(EssentialCredential, &str); 3] = [
-    (EssentialCredential::Service, "ECS_CLAIMS_SERVICE_"),
-    (EssentialCredential::Organization, "ECS_CLAIMS_ORG_"),
-    (EssentialCredential::Persona, "ECS_CLAIMS_PERSONA_"),
+impl ConfiguredClaims {
+    /// Whether no setting gives a claim.
+    pub fn is_empty(&self) -> bool {
+        self.texts.is_empty() && self.members.is_empty()
+    }
+}
+
+/// The claims of each essential credential.
+pub type ClaimSettings = BTreeMap<EssentialCredential, ConfiguredClaims>;
+
+/// The variable of the file with claims.
+pub const CLAIMS_FILE: &str = "ECS_CLAIMS_FILE";
+
+/// The places of the claims of an essential credential.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClaimPlaces {
+    /// The credential.
+    pub essential: EssentialCredential,
+    /// Prefix of its variables.
+    pub prefix: &'static str,
+    /// Its member in [`CLAIMS_FILE`].
+    pub member: &'static str,
+}
+
+/// The essential credentials with claims in settings.
+pub const CLAIM_PLACES: [ClaimPlaces; 3] = [
+    ClaimPlaces { essential: EssentialCredential::Service, prefix: "ECS_CLAIMS_SERVICE_", member: "service" },
+    ClaimPlaces { essential: EssentialCredential::Organization, prefix: "ECS_CLAIMS_ORG_", member: "org" },
+    ClaimPlaces { essential: EssentialCredential::Persona, prefix: "ECS_CLAIMS_PERSONA_", member: "persona" },
 ];
 
 /// Properties with a URI whose variables end in `_URI`, which the properties do not.
@@ -38,28 +68,53 @@ const MAX_VIOLATIONS: usize = 16;
 const MAX_PATH_CHARS: usize = 200;
 const PLAIN_TEXT: &str = "a text without control characters and without characters that change its direction";
 
-/// A variable, or its absence, for which there are no claims.
+/// A setting, or its absence, for which there are no claims.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClaimProblem {
-    /// The variable's name behind the prefix of the credential; absent when no single variable is the cause.
-    pub suffix: Option<String>,
-    /// The value with the rule that it breaks, or the state of the variable.
+    /// The variable, or the member of the file; all variables of the credential when no single one is the cause.
+    pub setting: String,
+    /// The value with the rule that it breaks, or the state of the setting.
     pub found: String,
     /// The allowed values.
     pub allowed: String,
 }
 
 impl ClaimProblem {
-    fn new(suffix: Option<&str>, found: impl Into<String>, allowed: impl Into<String>) -> Self {
-        Self { suffix: suffix.map(str::to_owned), found: found.into(), allowed: allowed.into() }
+    pub(super) fn new(setting: impl Into<String>, found: impl Into<String>, allowed: impl Into<String>) -> Self {
+        Self { setting: setting.into(), found: found.into(), allowed: allowed.into() }
     }
 }
 
 impl fmt::Display for ClaimProblem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let suffix = self.suffix.as_deref().unwrap_or("all");
-        write!(formatter, "{suffix}: {}; allowed: {}", self.found, self.allowed)
+        write!(formatter, "{}: {}; allowed: {}", self.setting, self.found, self.allowed)
     }
+}
+
+/// The problems of one credential as one text.
+pub fn problems_text(problems: &[ClaimProblem]) -> String {
+    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+/// The variable behind the prefix of its credential.
+fn variable(essential: EssentialCredential, suffix: &str) -> String {
+    let places = CLAIM_PLACES.iter().find(|places| places.essential == essential);
+    format!("{}{suffix}", places.map_or("ECS_CLAIMS_", |places| places.prefix))
+}
+
+/// The place of a claim in the file.
+fn member(essential: EssentialCredential, property: &str) -> String {
+    let places = CLAIM_PLACES.iter().find(|places| places.essential == essential);
+    format!("{CLAIMS_FILE} {}.{property}", places.map_or("*", |places| places.member))
+}
+
+/// Claims that fit their schema.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FoundClaims {
+    /// The claims, without the `id` of the subject.
+    pub claims: Map<String, Value>,
+    /// The setting of each claim.
+    pub settings: BTreeMap<String, String>,
 }
 
 /// The properties that a schema has for the subject of a credential.
@@ -88,11 +143,16 @@ impl SubjectProperties {
         }
     }
 
+    /// Whether the subject has the property.
+    fn has(&self, name: &str) -> bool {
+        self.properties.contains_key(name) || self.required.contains(name)
+    }
+
     /// The property that a variable gives.
     fn property_of(&self, suffix: &str) -> Option<String> {
         let name = suffix.to_lower_camel_case();
         let without_uri = name.strip_suffix("Uri").map(str::to_owned);
-        let is_known = |name: &String| self.properties.contains_key(name) || self.required.contains(name);
+        let is_known = |name: &String| self.has(name);
         Some(name).filter(is_known).or(without_uri.filter(is_known))
     }
 
@@ -109,59 +169,77 @@ impl SubjectProperties {
     }
 }
 
-/// The claims that texts give for a schema, without the `id` of the subject. A text without a property gives none. Fails with the
-/// problems of all texts.
-pub fn claims_for(schema: &str, texts: &BTreeMap<String, String>) -> Result<Map<String, Value>, Vec<ClaimProblem>> {
+/// The claims that the settings give for a schema. A setting without a property gives none. Fails with the problems of all settings.
+pub fn claims_for(
+    schema: &str,
+    essential: EssentialCredential,
+    configured: &ConfiguredClaims,
+) -> Result<FoundClaims, Vec<ClaimProblem>> {
     let subject = SubjectProperties::parse(schema);
-    let (mut claims, mut problems) = (Map::new(), Vec::new());
-    // The variable of each property.
-    let mut sources: BTreeMap<String, &str> = BTreeMap::new();
-    for (suffix, text) in texts {
+    let (mut claims, mut settings, mut problems) = (Map::new(), BTreeMap::new(), Vec::new());
+    for (property, value) in configured.members.iter().filter(|(property, _)| subject.has(property)) {
+        claims.insert(property.clone(), value.clone());
+        settings.insert(property.clone(), member(essential, property));
+    }
+    let mut variables: BTreeMap<String, &str> = BTreeMap::new();
+    for (suffix, text) in &configured.texts {
         let Some(property) = subject.property_of(suffix) else { continue };
-        if let Some(other) = sources.insert(property.clone(), suffix) {
-            let found = format!("gives {property}, as {other} does");
-            problems.push(ClaimProblem::new(Some(suffix), found, "one of the two"));
+        let setting = variable(essential, suffix);
+        if let Some(other) = variables.insert(property.clone(), suffix) {
+            let found = format!("gives {property}, as {} does", variable(essential, other));
+            problems.push(ClaimProblem::new(setting, found, "one of the two"));
         } else if let Some(character) = text.chars().find(|one| is_refused(*one)) {
-            problems.push(ClaimProblem::new(Some(suffix), refused_character(character), PLAIN_TEXT));
+            problems.push(ClaimProblem::new(setting, refused_character(character), PLAIN_TEXT));
         } else {
-            let value = to_value(text, subject.schema_of(&property));
-            claims.insert(property, value);
+            claims.insert(property.clone(), to_value(text, subject.schema_of(&property)));
+            settings.insert(property, setting);
         }
     }
-    for property in subject.required.iter().filter(|property| !sources.contains_key(*property)) {
+    let is_given = |property: &String| settings.contains_key(property) || variables.contains_key(property);
+    for property in subject.required.iter().filter(|property| !is_given(property)) {
         let allowed = allowed_values(subject.schema_of(property));
         problems.push(match subject.suffix_of(property) {
-            Some(suffix) => ClaimProblem::new(Some(&suffix), "not set", allowed),
-            None => ClaimProblem::new(None, format!("no variable gives {property:?}, which is required"), allowed),
+            Some(suffix) => ClaimProblem::new(variable(essential, &suffix), "not set", allowed),
+            None => ClaimProblem::new(member(essential, property), "not set, and no variable gives it", allowed),
         });
     }
     // The schema would name a claim without a value again, as one that the whole subject lacks.
     let has_values = problems.is_empty();
     match violations_of(schema, &claims) {
-        Err(reason) => problems.push(ClaimProblem::new(None, reason.message, "a schema that can be evaluated")),
+        Err(reason) => {
+            let allowed = "a schema that can be evaluated";
+            problems.push(ClaimProblem::new(variable(essential, "*"), reason.message, allowed));
+        }
         Ok(violations) => {
             for SchemaViolation { path, message } in violations {
                 let property = property_at(&path).unwrap_or_default();
-                match sources.get(&property) {
-                    Some(suffix) => {
+                match settings.get(&property) {
+                    Some(setting) => {
                         let allowed = allowed_values(subject.schema_of(&property));
-                        problems.push(ClaimProblem::new(Some(suffix), message, allowed));
+                        problems.push(ClaimProblem::new(setting, message, allowed));
                     }
                     None if has_values => {
-                        problems.push(ClaimProblem::new(None, message, "claims that match the schema"));
+                        let allowed = "claims that match the schema";
+                        problems.push(ClaimProblem::new(variable(essential, "*"), message, allowed));
                     }
                     None => {}
                 }
             }
         }
     }
-    if problems.is_empty() { Ok(claims) } else { Err(problems) }
+    if problems.is_empty() { Ok(FoundClaims { claims, settings }) } else { Err(problems) }
 }
 
-/// The texts that no property of a schema takes, by their variables' names behind the prefix.
-pub fn texts_without_property<'a>(schema: &str, texts: &'a BTreeMap<String, String>) -> Vec<&'a str> {
+/// The settings that no property of a schema takes.
+pub(super) fn unused_settings(
+    schema: &str,
+    essential: EssentialCredential,
+    configured: &ConfiguredClaims,
+) -> Vec<String> {
     let subject = SubjectProperties::parse(schema);
-    texts.keys().filter(|suffix| subject.property_of(suffix).is_none()).map(String::as_str).collect()
+    let variables = configured.texts.keys().filter(|suffix| subject.property_of(suffix).is_none());
+    let members = configured.members.keys().filter(|property| !subject.has(property));
+    variables.map(|suffix| variable(essential, suffix)).chain(members.map(|name| member(essential, name))).collect()
 }
 
 /// The violations of a schema by claims about any subject. An essential schema speaks of the subject alone.
@@ -230,7 +308,7 @@ fn refused_character(character: char) -> String {
 }
 
 /// Checks the texts and the names of members in claims. Fails with the places of refused characters.
-pub(super) fn check_claim_texts(claims: &Map<String, Value>) -> Result<(), Vec<Violation>> {
+pub fn check_claim_texts(claims: &Map<String, Value>) -> Result<(), Vec<Violation>> {
     let mut violations = Vec::new();
     check_members(claims, "claims", &mut violations);
     if violations.is_empty() { Ok(()) } else { Err(violations) }

@@ -168,6 +168,7 @@ mod tests {
     use svc_wire::participant_state::ParticipantState;
 
     use super::*;
+    use crate::credentials::ConfiguredClaims;
 
     const NOW: i64 = 1_000_000;
     const DAY: i64 = 86_400;
@@ -256,7 +257,7 @@ mod tests {
 
     #[test]
     fn another_mode_or_parent_wants_other_credentials() {
-        let claims = [(EssentialCredential::Service, [].into())].into();
+        let claims = [(EssentialCredential::Service, ConfiguredClaims::default())].into();
         let alone = CredentialMode::Standalone { claims };
         let delegated = |parent: &str| CredentialMode::Delegated { parent: parent.to_owned() };
         let named = |kind, name: &str| StoredCredential { name: name.to_owned(), ..credential(kind) };

@@ -56,6 +56,7 @@ pub(crate) async fn import(
         own_document: Arc::new(issuer.keeper.published().served_json()),
         assumed_digest: None,
         known_schema: None,
+        not_before: None,
     };
     let unavailable = |error: String| Refusal {
         waiting: vec![AgentPart::Node],

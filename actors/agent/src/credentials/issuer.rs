@@ -5,6 +5,8 @@ use std::{cmp::Reverse, sync::Arc};
 
 use prost_types::Timestamp;
 use serde_json::{Map, Value, json};
+use svc_didcomm::flow::CredentialTerms;
+use svc_net::fetch::BoundedFetcher;
 use svc_trust::{
     RejectionCode, RejectionReason, authorize_holder,
     did_document::ProofPurpose,
@@ -49,6 +51,8 @@ pub struct IssueRequest {
     pub claims: Map<String, Value>,
     /// End of its validity, seconds since the epoch; the longest that is allowed when absent.
     pub valid_until: Option<i64>,
+    /// Terms that a validator's operator has set.
+    pub terms: CredentialTerms,
 }
 
 /// An issuance that ended without its credential.
@@ -100,6 +104,8 @@ pub(crate) struct CredentialIssuer {
     /// Suite of the credentials outside of flows.
     pub suite: ProofSuite,
     pub sessions: SessionLocks,
+    /// Reads the documents that claims name.
+    pub documents: BoundedFetcher,
 }
 
 /// The registry's side of a credential that may be issued.
@@ -200,8 +206,11 @@ impl CredentialIssuer {
             return Err(invalid_claims(violations));
         }
         let now = self.account.chain_time();
-        let until = self.end_of_validity(authority, request.valid_until, &now);
-        if until <= now.seconds {
+        // The terms of a decision are not bounded: a verdict ends with the participant anyway.
+        let until = request.terms.valid_until;
+        let until = until.unwrap_or_else(|| self.end_of_validity(authority, request.valid_until, &now));
+        let from = request.terms.valid_from.unwrap_or(now.seconds).max(now.seconds);
+        if until <= from {
             let rule = "it lies behind the time of the chain";
             return Err(IssueStop::Refused(Refusal::of_member(RefusalCode::InvalidInput, "validUntil", rule)));
         }
@@ -216,7 +225,7 @@ impl CredentialIssuer {
             kind: "VerifiableTrustCredential".to_owned(),
             subject: subject_of(request),
             schema: Some(named),
-            valid_from: timestamp::iso_seconds(&now),
+            valid_from: timestamp::iso_seconds(&Timestamp { seconds: from, nanos: 0 }),
             valid_until: Some(timestamp::iso_seconds(&Timestamp { seconds: until, nanos: 0 })),
         };
         let body = draft.into_credential(suite);
@@ -336,12 +345,14 @@ impl CredentialIssuer {
         body: &Value,
         digest: &str,
     ) -> Result<(), IssueStop> {
+        let begin = body["validFrom"].as_str().or_else(|| body["issuanceDate"].as_str());
         let judged = JudgedCredential {
             subject,
             credential: body,
             own_document: Arc::new(self.keeper.published().served_json()),
             assumed_digest: Some(digest),
             known_schema: Some(schema),
+            not_before: begin.and_then(timestamp::parse_rfc3339).as_ref().map(timestamp::unix_nanos),
         };
         match self.judge.judge(&self.account, judged).await? {
             Ok(_) => Ok(()),

@@ -23,6 +23,7 @@ pub(crate) struct IssuerParts {
     judge: CredentialJudge,
     sources: SchemaSources,
     sessions: SessionLocks,
+    documents: BoundedFetcher,
 }
 
 impl IssuerParts {
@@ -33,7 +34,7 @@ impl IssuerParts {
         settings: &CredentialSettings,
         fetcher: BoundedFetcher,
     ) -> Self {
-        let fetcher = EvidenceFetcher::new(fetcher);
+        let (documents, fetcher) = (fetcher.clone(), EvidenceFetcher::new(fetcher));
         let judge = CredentialJudge { fetcher: fetcher.clone(), essential_schemas: settings.own_essential_schemas() };
         let (sources, sessions) = (SchemaSources::new(fetcher), SessionLocks::default());
         Self {
@@ -46,6 +47,7 @@ impl IssuerParts {
             judge,
             sources,
             sessions,
+            documents,
         }
     }
 
@@ -65,6 +67,7 @@ impl IssuerParts {
             days: self.days,
             suite: self.suite,
             sessions: self.sessions.clone(),
+            documents: self.documents.clone(),
         }
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct JudgedCredential<'a> {
     pub assumed_digest: Option<&'a str>,
     /// Its schema, where the caller has read it just now.
     pub known_schema: Option<&'a SchemaOnChain>,
+    /// The time by which it is judged where that is later than now, in nanoseconds since the epoch: that of a credential which begins later.
+    pub not_before: Option<i128>,
 }
 
 /// Judges credentials.
@@ -51,6 +53,7 @@ impl CredentialJudge {
     ) -> Result<Result<AcceptedCredential, RejectionReason>, NodeClientError> {
         let chain = &account.access.chain;
         let now = timestamp::unix_nanos(&account.chain_time());
+        let now = judged.not_before.map_or(now, |begin| begin.max(now));
         let rules = EvaluationRules {
             schema_prefix: format!("vpr:{}:{}:cs:", chain.registry.namespace(), chain.params.chain_id),
             essential_schemas: self.essential_schemas.clone(),

@@ -7,6 +7,7 @@
 
 mod actor;
 mod anchoring;
+mod claim_documents;
 mod claims;
 mod core;
 mod import;
@@ -31,7 +32,11 @@ use crate::{
 };
 
 pub use self::{
-    claims::{CLAIM_PREFIXES, ClaimProblem, ClaimTexts, claims_for, texts_without_property},
+    claim_documents::document_digest,
+    claims::{
+        CLAIM_PLACES, CLAIMS_FILE, ClaimProblem, ClaimSettings, ConfiguredClaims, check_claim_texts, claims_for,
+        problems_text,
+    },
     issuer::IssueRequest,
     pass::PassReport,
     settings::{CredentialMode, CredentialSettings, OWN_DID},

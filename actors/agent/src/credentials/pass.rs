@@ -8,6 +8,7 @@ use std::{
 
 use futures::StreamExt;
 use serde_json::{Value, json};
+use svc_didcomm::flow::CredentialTerms;
 use svc_trust::{
     EssentialCredential,
     did_document::ProofPurpose,
@@ -18,7 +19,8 @@ use svc_wire::timestamp;
 use uuid::Uuid;
 
 use super::{
-    claims::{claims_digest, claims_for},
+    claim_documents::check_documents,
+    claims::{ClaimProblem, ConfiguredClaims, claims_digest, claims_for, problems_text, unused_settings},
     core::{HeldFacts, OwnSituation, OwnStep, find_held, is_unwanted, next_own_step, reason_to_withdraw},
     issuer::{CredentialIssuer, IssueRequest, IssueStop, proof_method},
     settings::{CredentialMode, CredentialSettings},
@@ -42,6 +44,8 @@ pub(crate) const MAX_SCHEMAS: usize = 64;
 pub struct PassReport {
     /// The reasons for which credentials wait, by the names of their presentations.
     pub waiting: BTreeMap<String, String>,
+    /// The settings for which the agent issues no credential, by the names of the presentations.
+    pub claims: BTreeMap<String, Vec<ClaimProblem>>,
     /// Whether a later pass may succeed without an event.
     pub has_failure: bool,
     /// Seconds until a participant of the DID begins: no event announces that.
@@ -61,6 +65,18 @@ enum OwnEnd {
     Done,
     /// Another one is due; today's was issued already.
     Tomorrow,
+}
+
+/// The reason for which a step for an own credential was not taken.
+enum OwnStop {
+    Issue(IssueStop),
+    Claims(Vec<ClaimProblem>),
+}
+
+impl<T: Into<IssueStop>> From<T> for OwnStop {
+    fn from(stop: T) -> Self {
+        Self::Issue(stop.into())
+    }
 }
 
 /// A pass.
@@ -111,17 +127,22 @@ impl Pass<'_> {
         // A revoked credential is out of the document before anything is sent. A publication that failed is repeated so, too.
         self.publish(&mut report).await;
         if let CredentialMode::Standalone { claims } = &self.settings.mode {
-            for (essential, texts) in claims {
+            for (essential, configured) in claims {
                 let name = name_of(*essential);
-                match self.take_own_step(*essential, texts).await {
+                match self.take_own_step(*essential, configured).await {
                     Ok(OwnEnd::Done) => {}
                     Ok(OwnEnd::Tomorrow) => {
                         let reason = "a credential of this schema was issued within the last day";
                         report.waiting.insert(name.to_owned(), reason.to_owned());
                     }
-                    Err(IssueStop::Stopped(stop)) => report.wait(name, &stop),
-                    Err(IssueStop::Refused(refusal)) => {
+                    Err(OwnStop::Issue(IssueStop::Stopped(stop))) => report.wait(name, &stop),
+                    Err(OwnStop::Issue(IssueStop::Refused(refusal))) => {
                         report.wait(name, &WriteStop::Failed(refusal.message));
+                    }
+                    Err(OwnStop::Claims(problems)) => {
+                        let reason = format!("the claims cannot be signed: {}", problems_text(&problems));
+                        report.wait(name, &WriteStop::Failed(reason));
+                        report.claims.insert(name.to_owned(), problems);
                     }
                 }
             }
@@ -239,8 +260,8 @@ impl Pass<'_> {
     async fn take_own_step(
         &self,
         essential: EssentialCredential,
-        texts: &BTreeMap<String, String>,
-    ) -> Result<OwnEnd, IssueStop> {
+        configured: &ConfiguredClaims,
+    ) -> Result<OwnEnd, OwnStop> {
         let (account, store) = (&self.issuer.account, &self.issuer.account.store);
         let known = &self.issuer.judge.essential_schemas;
         let ecosystems = &self.settings.trusted_ecosystems;
@@ -252,11 +273,9 @@ impl Pass<'_> {
             let kind = essential.as_str();
             WriteStop::Failed(format!("no ecosystem of TRUSTED_ECS_ECOSYSTEM_DIDS has a schema of {kind} in use"))
         })?;
-        let claims = claims_for(&source.schema.schema.json_schema, texts).map_err(|problems| {
-            let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            WriteStop::Failed(format!("the claims do not fit the schema on the chain: {}", problems.join("; ")))
-        })?;
-        let digest = claims_digest(&claims);
+        let json_schema = &source.schema.schema.json_schema;
+        let found = claims_for(json_schema, essential, configured).map_err(OwnStop::Claims)?;
+        let digest = claims_digest(&found.claims);
         let schema_id = source.schema.schema.id;
         let (waiting, held) = find_held(&stored, schema_id, self.did());
         let authority = self.issuer.read_authority(self.did(), &source.schema, CredentialKind::Own).await;
@@ -290,9 +309,17 @@ impl Pass<'_> {
                 waiting.clone()
             }
             (OwnStep::Anchor | OwnStep::GiveUp | OwnStep::Issue, _) => {
+                // It is known before a participant is paid for whether the claims can be signed.
+                check_documents(&self.issuer.documents, &found).await?.map_err(OwnStop::Claims)?;
                 // Without a grant nothing is signed that could not be anchored.
                 let authority = authority?;
-                let request = IssueRequest { did: self.did().to_owned(), schema_id, claims, valid_until: None };
+                let unused = unused_settings(json_schema, essential, configured);
+                if !unused.is_empty() {
+                    tracing::warn!(settings = unused.join(", "), schema_id, "the schema has no claims of these names");
+                }
+                let claims = found.claims;
+                let terms = CredentialTerms::default();
+                let request = IssueRequest { did: self.did().to_owned(), schema_id, claims, valid_until: None, terms };
                 let with = (&source.schema, &source.credential);
                 self.issuer.sign_and_store(&request, with, CredentialKind::Own, &authority).await?
             }

@@ -2,7 +2,7 @@
 
 use svc_trust::{EssentialCredential, EssentialSchemas, proof::ProofSuite};
 
-use super::claims::ClaimTexts;
+use super::claims::ClaimSettings;
 use crate::registry::SchemaOnChain;
 
 /// The agent's own DID among the ecosystems: an operator cannot know it before the first start.
@@ -15,8 +15,8 @@ pub enum CredentialMode {
     Off,
     /// The agent itself, which also issues the credential of its organisation or person.
     Standalone {
-        /// Texts of the claims, by the credential that has them.
-        claims: ClaimTexts,
+        /// The claims, by the credential that has them.
+        claims: ClaimSettings,
     },
     /// Another agent. This one issues nothing to itself.
     Delegated {

@@ -10,15 +10,15 @@ use svc_wire::strict_json::parse_strict_json;
 use tokio::io::AsyncReadExt;
 
 use super::calls::{MAX_CLAIMS, check_claims};
-use crate::credentials::{ClaimTexts, claims_for};
+use crate::credentials::{ClaimSettings, claims_for, problems_text};
 
 /// Sources of claims.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ClaimSources {
     /// Folder with a file `<schema id>.json` for each schema.
     pub directory: Option<PathBuf>,
-    /// Texts of variables, by the essential credential that they are for.
-    pub texts: ClaimTexts,
+    /// The claims of essential credentials.
+    pub essential: ClaimSettings,
 }
 
 /// A schema that a credential is wanted of.
@@ -43,9 +43,9 @@ pub(crate) enum ClaimsUnreadable {
         /// The rule that it breaks, or the error of the system.
         reason: String,
     },
-    /// The variables, each with its rule.
-    #[error("the variables of the credential do not fit its schema: {0}")]
-    Variables(String),
+    /// The settings, each with its rule.
+    #[error("the settings of the credential do not fit its schema: {0}")]
+    Settings(String),
 }
 
 impl ClaimSources {
@@ -61,12 +61,12 @@ impl ClaimSources {
         if let Some(claims) = self.read_file(schema.id).await? {
             return Ok(Some(claims));
         }
-        let texts = schema.essential.and_then(|essential| self.texts.get(&essential));
-        let Some(texts) = texts.filter(|texts| !texts.is_empty()) else { return Ok(None) };
-        claims_for(schema.json_schema, texts).map(Some).map_err(|problems| {
-            let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-            ClaimsUnreadable::Variables(problems.join("; "))
-        })
+        let configured = schema.essential.and_then(|kind| Some((kind, self.essential.get(&kind)?)));
+        let Some((kind, configured)) = configured.filter(|(_, configured)| !configured.is_empty()) else {
+            return Ok(None);
+        };
+        let found = claims_for(schema.json_schema, kind, configured);
+        found.map(|found| Some(found.claims)).map_err(|problems| ClaimsUnreadable::Settings(problems_text(&problems)))
     }
 
     async fn read_file(&self, schema_id: u64) -> Result<Option<Map<String, Value>>, ClaimsUnreadable> {
@@ -103,6 +103,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::credentials::ConfiguredClaims;
 
     const SCHEMA: &str = r#"{"type": "object", "properties": {"credentialSubject": {"type": "object",
         "properties": {"id": {"type": "string"}, "name": {"type": "string"}}, "required": ["id", "name"]}}}"#;
@@ -117,7 +118,10 @@ mod tests {
         let texts = BTreeMap::from([("NAME".to_owned(), "of a variable".to_owned())]);
         let sources = ClaimSources {
             directory: Some(directory.path().to_owned()),
-            texts: BTreeMap::from([(EssentialCredential::Organization, texts)]),
+            essential: BTreeMap::from([(
+                EssentialCredential::Organization,
+                ConfiguredClaims { texts, ..ConfiguredClaims::default() },
+            )]),
         };
         std::fs::write(directory.path().join("4.json"), r#"{"name": "of the file"}"#).expect("written");
         let given = object(json!({"name": "of the call"}));
@@ -140,9 +144,12 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let sources = ClaimSources {
             directory: Some(directory.path().to_owned()),
-            texts: BTreeMap::from([(
+            essential: BTreeMap::from([(
                 EssentialCredential::Service,
-                BTreeMap::from([("OTHER".to_owned(), "x".to_owned())]),
+                ConfiguredClaims {
+                    texts: BTreeMap::from([("OTHER".to_owned(), "x".to_owned())]),
+                    ..ConfiguredClaims::default()
+                },
             )]),
         };
         let long = format!(r#"{{"a": "{}"}}"#, "x".repeat(MAX_CLAIMS));
@@ -163,6 +170,6 @@ mod tests {
         }
         let essential = Some(EssentialCredential::Service);
         let refused = sources.claims(None, WantedSchema { id: 5, essential, json_schema: SCHEMA }).await;
-        assert!(matches!(refused, Err(ClaimsUnreadable::Variables(text)) if text.contains("NAME")));
+        assert!(matches!(refused, Err(ClaimsUnreadable::Settings(text)) if text.contains("NAME")));
     }
 }

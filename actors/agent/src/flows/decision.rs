@@ -1,7 +1,7 @@
 //! The terms of a validation: those of the call, beside those that the chain has. Pure.
 
-use svc_didcomm::flow::{Fees, FlowRecord, FlowState, Submission, Trigger, Validation, rows_of};
-use svc_trust::digest::DigestAlgorithm;
+use svc_didcomm::flow::{CredentialTerms, Fees, FlowRecord, FlowState, Submission, Trigger, Validation, rows_of};
+use svc_trust::{EssentialCredential, digest::DigestAlgorithm};
 use svc_wire::proto::svc::pp::v1::Participant;
 
 use crate::error::{Refusal, RefusalCode, Violation};
@@ -23,6 +23,8 @@ pub struct ValidationTerms {
     pub effective_until: Option<i64>,
     /// Digest of the summary of the onboarding.
     pub op_summary_digest: Option<String>,
+    /// Terms of the credential that follows.
+    pub credential: CredentialTerms,
 }
 
 impl ValidationTerms {
@@ -83,6 +85,7 @@ impl ValidationTerms {
                 fees,
                 effective_until: self.effective_until,
                 op_summary_digest: self.op_summary_digest.clone(),
+                terms: self.credential,
                 attempts: 0,
                 tx: None,
             });
@@ -90,6 +93,45 @@ impl ValidationTerms {
         let message = format!("{}: {}", first.path, first.message);
         Err(Refusal { violations, ..Refusal::new(RefusalCode::InvalidInput, message) })
     }
+}
+
+/// The terms of the credential of a round: those of a call, and those of the decision before where the call has none. `now` is the time of
+/// the chain, in seconds since the epoch.
+pub(super) fn credential_terms(
+    given: CredentialTerms,
+    record: &FlowRecord,
+    essential: Option<EssentialCredential>,
+    now: i64,
+) -> Result<CredentialTerms, Refusal> {
+    let mut violations = Vec::new();
+    let mut refuse = |path: &str, message: &str| {
+        violations.push(Violation { path: path.to_owned(), message: message.to_owned() });
+    };
+    if given != CredentialTerms::default() && !record.is_holder {
+        refuse("applicantParticipantId", "its role has no credential, and so no terms of one");
+    }
+    let before = record.validation.as_ref().map(|validation| validation.terms).unwrap_or_default();
+    let terms = given.or(before);
+    for (path, time) in [("credentialValidFrom", given.valid_from), ("credentialValidUntil", given.valid_until)] {
+        if time.is_some_and(|time| time <= now) {
+            refuse(path, "it lies behind the chain's time");
+        }
+    }
+    if terms.valid_from.is_some_and(|from| terms.valid_until.is_some_and(|until| until <= from)) {
+        refuse("credentialValidUntil", "it is not behind credentialValidFrom");
+    }
+    match (essential, given.present_as_linked_vp) {
+        (Some(EssentialCredential::Badge | EssentialCredential::UserAgent), Some(_)) => {
+            refuse("presentAsLinkedVp", "a credential of this schema is presented by no service");
+        }
+        (Some(kind), Some(false)) if kind.makes_trusted() => {
+            refuse("presentAsLinkedVp", "a credential of this schema is presented in any case");
+        }
+        _ => {}
+    }
+    let Some(first) = violations.first() else { return Ok(terms) };
+    let message = format!("{}: {}", first.path, first.message);
+    Err(Refusal { violations, ..Refusal::new(RefusalCode::InvalidTerms, message) })
 }
 
 /// The refusal of a decision in a state that takes none.
@@ -139,5 +181,39 @@ mod tests {
             let refused = terms.decide(&Participant::default(), false, 1_000, 1).expect_err(path);
             assert_eq!(refused.violations[0].path, path);
         }
+    }
+
+    #[test]
+    fn terms_of_a_credential_fit_its_schema_and_stay_for_a_retry() {
+        let holder = FlowRecord { is_holder: true, ..super::super::testing::direct_validation(1_000) };
+        let none = CredentialTerms::default();
+        let until = |seconds| CredentialTerms { valid_until: Some(seconds), ..none };
+        let shown = |value| CredentialTerms { present_as_linked_vp: Some(value), ..none };
+        let (from, service) = (CredentialTerms { valid_from: Some(9), ..until(9) }, Some(EssentialCredential::Service));
+        for (given, essential, is_holder, refused) in [
+            (none, None, true, None),
+            (none, None, false, None),
+            (until(11), None, true, None),
+            (until(11), None, false, Some("applicantParticipantId")),
+            (until(5), None, true, Some("credentialValidUntil")),
+            (from, None, true, Some("credentialValidUntil")),
+            (shown(false), None, true, None),
+            (shown(true), service, true, None),
+            (shown(false), service, true, Some("presentAsLinkedVp")),
+            (shown(true), Some(EssentialCredential::Badge), true, Some("presentAsLinkedVp")),
+        ] {
+            let record = FlowRecord { is_holder, ..holder.clone() };
+            let answer = credential_terms(given, &record, essential, 5);
+            let path = answer.as_ref().err().map(|refusal| refusal.violations[0].path.as_str());
+            assert_eq!(path, refused, "{given:?} {essential:?}");
+            if let Err(refusal) = answer {
+                assert_eq!(refusal.code, RefusalCode::InvalidTerms);
+            }
+        }
+        let validation = ValidationTerms { credential: until(11), ..ValidationTerms::default() };
+        let validation = validation.decide(&Participant::default(), false, 1_000, 1).expect("terms");
+        let decided = FlowRecord { validation: Some(validation), ..holder };
+        let kept = credential_terms(shown(false), &decided, None, 5).expect("terms");
+        assert_eq!(kept, CredentialTerms { valid_from: None, ..shown(false).or(until(11)) });
     }
 }

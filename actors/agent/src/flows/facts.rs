@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use svc_didcomm::flow::{Fees, Guard, OnboardingState, ParticipantRead, Submission, Validation};
+use svc_didcomm::flow::{CredentialTerms, Fees, Guard, OnboardingState, ParticipantRead, Submission, Validation};
 use svc_wire::{
     participant_state::ParticipantState,
     proto::svc::{
@@ -59,6 +59,7 @@ impl ShownParticipant {
             },
             effective_until: one.effective_until.as_ref().map(|end| end.seconds),
             op_summary_digest: Some(one.op_summary_digest.clone()).filter(|digest| !digest.is_empty()),
+            terms: CredentialTerms::default(),
             attempts: 0,
             tx: None,
         }

@@ -41,6 +41,7 @@ pub(crate) fn flow_json(record: &FlowRecord, now: i64) -> Value {
         .refusal
         .as_ref()
         .map(|Notice { code, text, at }| json!({"code": code, "text": text, "at": millis_text(*at)}));
+    let digest = credential.and_then(|one| one.digest.clone());
     without_nulls(json!({
         "id": record.id,
         "role": if record.side == svc_didcomm::flow::Side::Applicant { "applicant" } else { "validator" },
@@ -60,10 +61,14 @@ pub(crate) fn flow_json(record: &FlowRecord, now: i64) -> Value {
         "proofs": record.proofs,
         "oobLink": link,
         "messages": messages,
-        "validation": record.validation.as_ref().map(validation_json),
+        "validation": record.validation.as_ref().map(|validation| validation_json(validation, record.is_holder)),
         "issuance": credential.and_then(|one| one.tx.as_ref()).map(|tx| json!({"tx": tx_json(tx)})),
         "credentialId": credential.and_then(|one| one.id.clone()),
-        "credentialDigest": credential.and_then(|one| one.digest.clone()),
+        "credentialDigest": digest,
+        // Names of an older text, which its callers read.
+        "participantId": id_text(record.applicant_participant_id),
+        "oobLinkUrl": record.oob_link.as_ref().map(|link| &link.url),
+        "digestJCS": digest,
         "threadId": record.thread_id,
         "connectionId": record.connection_id,
         "subprotocolThid": record.exchange.as_ref().map(|exchange| exchange.thread.clone()),
@@ -80,8 +85,9 @@ pub(super) fn unanswered_json(message: &UnansweredMessage) -> Value {
     json!({"messageId": message.id, "type": message.kind, "since": millis_text(message.since.saturating_mul(1000))})
 }
 
-fn validation_json(validation: &Validation) -> Value {
-    let fees = validation.fees;
+fn validation_json(validation: &Validation, is_holder: bool) -> Value {
+    let (fees, terms) = (validation.fees, validation.terms);
+    let time = |seconds: Option<i64>| seconds.map(|seconds| millis_text(seconds.saturating_mul(1000)));
     let discount = |parts: u64| parts as f64 / DISCOUNT_PARTS;
     without_nulls(json!({
         "decidedAt": millis_text(validation.decided_at),
@@ -93,8 +99,13 @@ fn validation_json(validation: &Validation) -> Value {
             "issuanceFeeDiscount": discount(fees.issuance_fee_discount),
             "verificationFeeDiscount": discount(fees.verification_fee_discount),
         },
-        "effectiveUntil": validation.effective_until.map(|seconds| millis_text(seconds.saturating_mul(1000))),
+        "effectiveUntil": time(validation.effective_until),
         "opSummaryDigest": validation.op_summary_digest,
+        // The chain takes none for a HOLDER.
+        "opSummaryDigestSent": (is_holder && validation.op_summary_digest.is_some()).then_some(false),
+        "credentialValidFrom": time(terms.valid_from),
+        "credentialValidUntil": time(terms.valid_until),
+        "presentAsLinkedVp": terms.present_as_linked_vp,
         "tx": validation.tx.as_ref().map(tx_json),
     }))
 }
@@ -113,7 +124,8 @@ fn without_nulls(value: Value) -> Value {
 #[cfg(test)]
 mod tests {
     use svc_didcomm::flow::{
-        CredentialStage, Fees, FlowCredential, FlowState, KeptKind, KeptMessage, OobLink, Submission, TxStatus,
+        CredentialStage, CredentialTerms, Fees, FlowCredential, FlowState, KeptKind, KeptMessage, OobLink, Submission,
+        TxStatus,
     };
 
     use super::{super::testing::direct_validation, *};
@@ -153,6 +165,7 @@ mod tests {
                 fees: Fees { issuance_fees: 12, issuance_fee_discount: 2_500, ..Fees::default() },
                 effective_until: Some(9),
                 op_summary_digest: None,
+                terms: CredentialTerms::default(),
                 attempts: 1,
                 tx: None,
             }),

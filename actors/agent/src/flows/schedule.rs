@@ -19,18 +19,21 @@ pub(super) fn pause_of(record: &FlowRecord, now: i64) -> Duration {
 /// The time of the next look at a flow that has changed; none while it waits for its peer, for a call or for the chain.
 pub(crate) fn next_look(progress: &Progress, now: i64) -> Option<i64> {
     let record = &progress.record;
-    let is_blocked = record.blocked.is_some() && !record.state.is_terminal();
+    // A message of the peer ends its silence, and no look does.
+    let is_blocked = record.blocked.is_some() && !record.is_blocked_by_silence() && !record.state.is_terminal();
     // A credential that was revoked leaves the document and the store.
     let has_lost = progress.changes.contains(&FlowState::CredRevoked);
     match (is_blocked, next_work(record).is_some() || has_lost) {
         (true, _) => Some(now.saturating_add(i64::try_from(pause_of(record, now).as_millis()).unwrap_or(i64::MAX))),
         (false, true) => Some(now),
-        (false, false) => None,
+        (false, false) => record.silent_from(),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use svc_didcomm::flow::{Exchange, PATIENCE_MILLIS, PEER_SILENT};
+
     use super::{super::testing::direct_validation, *};
 
     #[test]
@@ -44,8 +47,13 @@ mod tests {
         progress.go_on(2_000);
         progress.changes.push(FlowState::CredRevoked);
         assert_eq!(next_look(&progress, 2_000), Some(2_000));
-        progress.record.state = FlowState::Error;
         progress.changes.clear();
+        progress.record.state = FlowState::CredOffered;
+        progress.record.exchange = Some(Exchange { thread: "x".to_owned(), is_requested: false, is_delivered: false });
+        assert_eq!(next_look(&progress, 2_000), Some(2_000 + PATIENCE_MILLIS), "the offer may stay unanswered");
+        progress.block(PEER_SILENT, "no answer", 400_000);
+        assert_eq!(next_look(&progress, 400_000), None, "the peer goes on, or people do");
+        progress.record.state = FlowState::Error;
         progress.block("NO_GRANT", "no grant", 2_000);
         assert_eq!(next_look(&progress, 2_000), None, "it has ended");
     }

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 
 use svc_didcomm::protocol::credential_format::CredentialFormat;
 
-use crate::credentials::ClaimTexts;
+use crate::credentials::ClaimSettings;
 
 /// How the agent takes part in flows.
 #[derive(Debug, Clone)]
@@ -12,7 +12,7 @@ pub struct FlowSettings {
     /// Folder with a file of claims `<schema id>.json` for each schema.
     pub claims_directory: Option<PathBuf>,
     /// Texts of claims, by the essential credential that has them.
-    pub claim_texts: ClaimTexts,
+    pub claims: ClaimSettings,
     /// Schemas whose received credentials stand in the DID Document beside essential ones.
     pub published_schemas: PublishedSchemas,
     /// Flows of one peer that have not ended.
@@ -54,10 +54,10 @@ impl PublishedSchemas {
         ids.collect::<Option<BTreeSet<u64>>>().map(Self::These)
     }
 
-    /// Whether credentials of a schema are presented.
-    pub fn contains(&self, schema_id: u64) -> bool {
+    /// Whether a received credential of a schema is presented. `told` is the wish of its issuer, which counts where no schema is named.
+    pub fn wants(&self, schema_id: u64, told: Option<bool>) -> bool {
         match self {
-            Self::All => true,
+            Self::All => told != Some(false),
             Self::These(ids) => ids.contains(&schema_id),
         }
     }
@@ -95,7 +95,7 @@ impl Default for FlowSettings {
     fn default() -> Self {
         Self {
             claims_directory: None,
-            claim_texts: ClaimTexts::new(),
+            claims: ClaimSettings::new(),
             published_schemas: PublishedSchemas::default(),
             per_peer: 100,
             actors: 1_000,

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use svc_didcomm::flow::{
-    ALREADY_ISSUED, Cause, FlowRecord, FlowState, Guard, Progress, Side, Submission, Trigger, Variant,
+    ALREADY_ISSUED, Cause, CredentialTerms, FlowRecord, FlowState, Guard, Progress, Side, Submission, Trigger, Variant,
 };
 use svc_kit::wall_clock::now_millis;
 use svc_trust::EssentialCredential;
 use svc_wire::proto::svc::pp::v1::ParticipantRole;
 
 use super::{
-    decision::{ValidationTerms, wrong_state},
+    decision::{ValidationTerms, credential_terms, wrong_state},
     payment::unknown_records,
     requests::{ShownFlow, unreadable},
     service::{FlowChange, FlowService},
@@ -69,7 +69,7 @@ impl FlowService {
                 | (Variant::Onboarding, FlowState::ValidatedPendingClaims | FlowState::Validated)
                     if record.is_holder =>
                 {
-                    match self.order_credential(&record).await? {
+                    match self.order_credential(&record, terms).await? {
                         Some(change) => change,
                         None => continue,
                     }
@@ -102,6 +102,7 @@ impl FlowService {
                 schema_id: record.schema_id,
                 claims: record.claims.clone().unwrap_or_default(),
                 valid_until: None,
+                terms: CredentialTerms::default(),
             };
             self.issuer()?.check_claims(&request, &schema).map_err(IssueStop::into_refusal)?;
         }
@@ -110,7 +111,9 @@ impl FlowService {
                 && participant.role() == ParticipantRole::Holder
                 && schema.schema.holder_validation_validity_period == 0;
         let now = now_millis();
-        let mut validation = terms.decide(&participant, needs_end, now, account.chain_time().seconds)?;
+        let seconds = account.chain_time().seconds;
+        let mut validation = terms.decide(&participant, needs_end, now, seconds)?;
+        validation.terms = credential_terms(terms.credential, record, self.essential(&schema), seconds)?;
         let (facts, failure) = self.choose_path(&account, record, &mut validation).await?;
         let mut progress = Progress::of(record.clone());
         progress.go_on(now);
@@ -186,7 +189,11 @@ impl FlowService {
     }
 
     /// The order of a credential that the registry already allows. Nothing where the flow has changed.
-    async fn order_credential(&self, record: &FlowRecord) -> Result<Option<FlowChange>, Refusal> {
+    async fn order_credential(
+        &self,
+        record: &FlowRecord,
+        terms: &ValidationTerms,
+    ) -> Result<Option<FlowChange>, Refusal> {
         let order = match self.order(record).await {
             Err(StepStop::Outdated) => return Err(order_refused(StepStop::Outdated)),
             order => order.map_err(order_refused)?,
@@ -200,6 +207,10 @@ impl FlowService {
         let session = registry.session(&record.session_id).await.map_err(unreadable)?;
         let unknown = unknown_records(record, &record.session_id, session.as_ref(), order.issuer_participant);
         let mut ordered = record.clone();
+        if let Some(validation) = &mut ordered.validation {
+            let now = order.issuer.account.chain_time().seconds;
+            validation.terms = credential_terms(terms.credential, record, self.essential(&order.schema), now)?;
+        }
         if other || unknown > 0 {
             let now = now_millis();
             let mut progress = Progress::of(record.clone());

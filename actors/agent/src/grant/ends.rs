@@ -45,7 +45,9 @@ pub async fn read_ends(
     let path = chain.registry.namespace().query_path("pp", "ListParticipants");
     let participants: QueryListParticipantsResponse = node.query(&path, &request, 0).await?;
     let records = read_authorizations(node, chain, agent.corporation_id, &agent.address).await?;
-    let records = records.into_iter().flat_map(|one| one.records);
+    // Where rights end with their participant, an expiration is that of a spend cycle.
+    let has_own_ends = chain.release.has_own_record_limits();
+    let records = records.into_iter().filter(|_| has_own_ends).flat_map(|one| one.records);
     let records: BTreeMap<u64, Option<Timestamp>> = records.map(|one| (one.participant_id, one.expiration)).collect();
     let own = participants.participants.iter().filter(|one| one.corporation_id == agent.corporation_id);
     let mut ends = ends_of(own, &records, now);

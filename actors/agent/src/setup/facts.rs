@@ -1,14 +1,17 @@
 //! The facts that the plan of a setup is made of.
 
 use prost_types::Timestamp;
-use svc_wire::proto::svc::{
-    cs::v1::CredentialSchema,
-    de::v1::ParticipantAuthorizationRecord,
-    pp::v1::{Participant, ParticipantRole},
+use svc_wire::{
+    proto::svc::{
+        cs::v1::CredentialSchema,
+        de::v1::ParticipantAuthorizationRecord,
+        pp::v1::{Participant, ParticipantRole},
+    },
+    proto_registry::NodeGeneration,
 };
 use uuid::Uuid;
 
-use crate::grant::AgentAccount;
+use crate::{credentials::ClaimProblem, grant::AgentAccount};
 
 /// The state of the chain around the agent.
 pub(super) struct SetupFacts {
@@ -19,6 +22,8 @@ pub(super) struct SetupFacts {
     pub clock: Timestamp,
     /// Denomination of the chain's coin.
     pub denom: String,
+    /// Generation of the node, where it is known.
+    pub generation: Option<NodeGeneration>,
     pub account: AccountFacts,
     /// Participants of the DID, of every role and schema.
     pub participants: Vec<Participant>,
@@ -93,6 +98,8 @@ pub(super) struct CredentialFacts {
     /// Name of its presentation.
     pub name: String,
     pub state: CredentialProgress,
+    /// The settings that keep the agent from issuing it.
+    pub claims: Vec<ClaimProblem>,
 }
 
 /// The state of a credential that the DID needs.

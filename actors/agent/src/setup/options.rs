@@ -9,7 +9,7 @@ pub struct SetupOptions {
     pub days: u32,
     /// Most of the corporation's coins that the agent may spend by its ISSUER participant.
     pub spend_limit: Option<Coin>,
-    /// Most fees that the corporation pays for each participant; no limit when absent.
+    /// Most fees that the corporation pays for each participant; no limit when absent, and [`Self::DEFAULT_FEE_LIMIT`] where the node needs one.
     pub fee_limit: Option<Coin>,
     /// The participant under which the DID becomes a HOLDER; the only one that there is when absent.
     pub apply_to: Option<u64>,
@@ -22,6 +22,8 @@ impl SetupOptions {
     pub const MAX_DAYS: u32 = 3_650;
     /// Spend limit without a wish, in base units of the chain's coin.
     pub const DEFAULT_SPEND_LIMIT: u64 = 10_000_000;
+    /// Fee limit without a wish where the node needs one, in base units of the chain's coin for each period of its allowance.
+    pub const DEFAULT_FEE_LIMIT: u64 = 10_000_000;
 }
 
 impl Default for SetupOptions {

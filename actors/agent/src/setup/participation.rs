@@ -11,6 +11,7 @@ use svc_wire::{
             pp::v1::{OnboardingState, Participant, ParticipantRole},
         },
     },
+    proto_registry::NodeGeneration,
     timestamp,
 };
 
@@ -53,8 +54,8 @@ fn text(seconds: i64) -> String {
 
 /// The participant of the DID that comes closest to the wanted one.
 enum Situation<'a> {
-    /// It is active, and its record can be used until this time.
-    Usable { participant: &'a Participant, end: i64 },
+    /// It is active, and its record can be used until this time; for ever where there is none.
+    Usable { participant: &'a Participant, end: Option<i64> },
     /// It has applied, and was never validated.
     Applied(&'a Participant),
     /// It begins later.
@@ -80,8 +81,15 @@ impl<'a> Participation<'a> {
         let done = |reason: String| SetupStep::new(id, StepState::Done, reason).of(self.own, self.own);
         match self.situation() {
             Situation::Usable { participant, end } => {
-                let mut steps = vec![done(format!("participant {}, until {}", participant.id, text(end)))];
-                steps.extend(self.extension(participant, end));
+                let until = end.map_or_else(|| "without an end".to_owned(), |end| format!("until {}", text(end)));
+                let mut steps = vec![done(format!("participant {}, {until}", participant.id))];
+                match end {
+                    Some(end) => steps.extend(self.extension(participant, end)),
+                    None if participant.op_state() == OnboardingState::Pending => {
+                        steps.push(self.validation(participant));
+                    }
+                    None => {}
+                }
                 steps
             }
             Situation::Applied(participant) => {
@@ -128,7 +136,7 @@ impl<'a> Participation<'a> {
         let mut candidates: Vec<Situation<'a>> =
             self.facts.participants.iter().filter(|one| self.is_candidate(one)).map(|one| self.classify(one)).collect();
         let rank = |situation: &Situation<'_>| match situation {
-            Situation::Usable { end, .. } => (5, *end),
+            Situation::Usable { end, .. } => (5, end.unwrap_or(i64::MAX)),
             Situation::Begins(_) => (4, 0),
             Situation::Applied(_) => (3, 0),
             Situation::Ended(_) => (2, 0),
@@ -160,14 +168,18 @@ impl<'a> Participation<'a> {
             Some(Some(lacking)) => return Situation::Rightless(participant, format!("does not allow {lacking}")),
             Some(None) => {}
         }
-        let expires = record.and_then(|record| seconds(record.expiration.as_ref()));
+        // Later nodes have records that end with their participant: an expiration is that of a spend cycle there.
+        let has_own_end = self.facts.generation.is_none_or(NodeGeneration::has_own_record_limits);
+        let expires = record.and_then(|record| seconds(record.expiration.as_ref())).filter(|_| has_own_end);
+        let may_lack_end = self.facts.generation > Some(NodeGeneration::N0);
         let until = seconds(participant.effective_until.as_ref());
         match (state, expires) {
             (ParticipantState::Future, _) => Situation::Begins(participant),
             (ParticipantState::Inactive, _) => Situation::Applied(participant),
             (_, Some(expires)) if expires > self.now() => {
-                Situation::Usable { participant, end: until.map_or(expires, |until| until.min(expires)) }
+                Situation::Usable { participant, end: Some(until.map_or(expires, |until| until.min(expires))) }
             }
+            (_, None) if may_lack_end => Situation::Usable { participant, end: until },
             _ => Situation::Ended(participant),
         }
     }
@@ -256,7 +268,11 @@ impl<'a> Participation<'a> {
             rights.insert("vs_operator_authz_spend_limit".to_owned(), coins(&limit));
         }
         rights.insert("vs_operator_authz_with_feegrant".to_owned(), true.into());
-        if let Some(limit) = &self.options.fee_limit {
+        // Nodes with a common allowance of a corporation's VS operators take no record without a limit.
+        let is_needed = self.facts.generation.is_some_and(|generation| !generation.has_own_record_limits());
+        let amount = SetupOptions::DEFAULT_FEE_LIMIT.to_string();
+        let default = is_needed.then(|| Coin { denom: self.facts.denom.clone(), amount });
+        if let Some(limit) = self.options.fee_limit.as_ref().or(default.as_ref()) {
             rights.insert("vs_operator_authz_fee_spend_limit".to_owned(), coins(limit));
         }
         rights
@@ -264,6 +280,10 @@ impl<'a> Participation<'a> {
 
     /// A participant for which the chain would refuse another one of the corporation in the same place.
     fn obstacle(&self, place: &ParticipantPlace, is_open: bool) -> Option<String> {
+        // From the second generation on participants of other DIDs stand beside each other; its builds differ, and the simulation decides.
+        if self.facts.generation > Some(NodeGeneration::N0) {
+            return None;
+        }
         let other = place.siblings.iter().find(|one| {
             if is_open {
                 // Under the rules of the chain one that has ended stands in the way of each successor that has an end.

@@ -10,6 +10,7 @@ use super::{
     participation::participation_steps,
     step::{Setup, SetupStep, StepState},
 };
+use crate::credentials::ClaimProblem;
 
 /// Compares the node with the needs of the DID.
 pub(super) fn plan(facts: &SetupFacts, options: &SetupOptions) -> Setup {
@@ -18,7 +19,12 @@ pub(super) fn plan(facts: &SetupFacts, options: &SetupOptions) -> Setup {
         steps.extend(participation_steps(facts, options, wanted));
     }
     steps.push(fees_step(facts));
-    steps.extend(facts.credentials.iter().map(|one| credential_step(one, facts.agent.corporation_id)));
+    for credential in &facts.credentials {
+        let own = facts.agent.corporation_id;
+        steps
+            .extend(credential.claims.iter().enumerate().map(|(place, one)| claim_step(credential, (place, one), own)));
+        steps.push(credential_step(credential, own));
+    }
     steps.extend(facts.schema_credentials.iter().map(|one| schema_step(one, facts)));
     Setup { steps }
 }
@@ -68,6 +74,14 @@ fn fees_step(facts: &SetupFacts) -> SetupStep {
     SetupStep::new("fees", state, reason).of(own, own)
 }
 
+/// A setting without which the agent does not issue a credential.
+fn claim_step(credential: &CredentialFacts, (place, problem): (usize, &ClaimProblem), own: u64) -> SetupStep {
+    let id = format!("{}-claim-{}", credential.name, place + 1);
+    let reason = format!("{problem}; the agent reads its settings when it starts");
+    let step = SetupStep::new(id, StepState::Waiting, reason).of(own, own);
+    SetupStep { setting: Some(problem.setting.clone()), ..step }
+}
+
 fn credential_step(credential: &CredentialFacts, own: u64) -> SetupStep {
     let id = format!("{}-credential", credential.name);
     match &credential.state {
@@ -75,6 +89,10 @@ fn credential_step(credential: &CredentialFacts, own: u64) -> SetupStep {
             let until = until.map(|seconds| timestamp::iso_seconds(&Timestamp { seconds, nanos: 0 }));
             let reason = until.map_or("presented".to_owned(), |until| format!("presented, until {until}"));
             SetupStep::new(id, StepState::Done, reason).of(own, own)
+        }
+        CredentialProgress::Issuing(_) if !credential.claims.is_empty() => {
+            let reason = "the agent issues it once its claims can be signed: the steps before name the settings";
+            SetupStep::new(id, StepState::Missing, reason).of(own, own)
         }
         CredentialProgress::Issuing(reason) => SetupStep::new(id, StepState::Waiting, reason).of(own, own),
         CredentialProgress::Awaited { issuer, corporation_id } => {

@@ -47,6 +47,7 @@ impl SetupSource<'_> {
             now,
             clock,
             denom: self.account.access.chain.params.denom.clone(),
+            generation: self.account.pipeline().release().generation,
             account,
             participants,
             records,
@@ -68,7 +69,7 @@ impl SetupSource<'_> {
                 one.state == CredentialState::Anchored || self.registry().anchored_at(&one.digest).await?.is_some();
             found.push(SchemaCredentialFacts {
                 schema_id: one.schema_id,
-                digest: Some(one.digest.clone()),
+                digest: Some(self.account.access.anchored(&one.digest)),
                 is_anchored,
             });
         }
@@ -159,7 +160,8 @@ impl SetupSource<'_> {
                 let state = presented(name).unwrap_or_else(|| {
                     CredentialProgress::Issuing(reason.unwrap_or_else(|| "the agent issues it once it may".to_owned()))
                 });
-                credentials.push(CredentialFacts { name: name.to_owned(), state });
+                let claims = self.claims.get(name).cloned().unwrap_or_default();
+                credentials.push(CredentialFacts { name: name.to_owned(), state, claims });
             }
         }
         let holder = self.want_holder(options, is_complete_alone, participants, now).await?;
@@ -174,12 +176,12 @@ impl SetupSource<'_> {
                 let names = [EssentialCredential::Organization, EssentialCredential::Persona].map(name_of);
                 let found = names.into_iter().find_map(|name| Some((name, presented(name)?)));
                 let (name, state) = found.unwrap_or_else(|| (names[0], awaited(None)));
-                credentials.push(CredentialFacts { name: name.to_owned(), state });
+                credentials.push(CredentialFacts { name: name.to_owned(), state, claims: Vec::new() });
             }
             CredentialMode::Delegated { parent } => {
                 let name = name_of(EssentialCredential::Service);
                 let state = presented(name).unwrap_or_else(|| awaited(Some(parent.clone())));
-                credentials.push(CredentialFacts { name: name.to_owned(), state });
+                credentials.push(CredentialFacts { name: name.to_owned(), state, claims: Vec::new() });
             }
             CredentialMode::Standalone { .. } | CredentialMode::Off => {}
         }

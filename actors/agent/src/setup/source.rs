@@ -6,7 +6,7 @@ use svc_trust::EssentialSchemas;
 
 use crate::{
     account_write::WritingAccount,
-    credentials::CredentialMode,
+    credentials::{ClaimProblem, CredentialMode},
     registry::{NodeRegistry, SchemaSources},
 };
 
@@ -22,6 +22,8 @@ pub(crate) struct SetupSource<'a> {
     pub ecosystems: &'a [String],
     /// The reasons for which credentials wait, by the names of their presentations.
     pub waiting: BTreeMap<String, String>,
+    /// The settings for which credentials wait.
+    pub claims: BTreeMap<String, Vec<ClaimProblem>>,
 }
 
 impl SetupSource<'_> {

@@ -58,6 +58,8 @@ pub struct SetupStep {
     pub tool: Option<&'static str>,
     /// The complete arguments of the tool.
     pub message: Option<Value>,
+    /// The setting of the agent that is to change, where one is.
+    pub setting: Option<String>,
     /// The fact that decides the state.
     pub reason: String,
 }
@@ -71,6 +73,7 @@ impl SetupStep {
             corporation_id: None,
             tool: None,
             message: None,
+            setting: None,
             reason: reason.into(),
         }
     }

@@ -7,6 +7,7 @@ use svc_wire::proto::svc::{
     de::v1::ParticipantAuthorizationRecord,
     pp::v1::{OnboardingState, Participant, ParticipantRole},
 };
+use svc_wire::proto_registry::NodeGeneration;
 
 use super::{
     SetupOptions, SetupStep, StepActor, StepState,
@@ -16,7 +17,7 @@ use super::{
     },
     plan::plan,
 };
-use crate::grant::AgentAccount;
+use crate::{credentials::ClaimProblem, grant::AgentAccount};
 
 const NOW: i64 = 1_800_000_000;
 const DAY: i64 = 86_400;
@@ -96,6 +97,7 @@ fn facts(
         now: Timestamp { seconds: NOW, nanos: 0 },
         clock: Timestamp { seconds: NOW, nanos: 0 },
         denom: "FEE".to_owned(),
+        generation: None,
         account: AccountFacts {
             exists: true,
             operator_of: Vec::new(),
@@ -296,7 +298,7 @@ fn account_fees_credentials_and_digests_have_steps() {
     assert_eq!(with_account(&|one| one.corporation_coins = 0), (Done, own, Some(Missing)));
     assert_eq!(with_account(&|one| (one.corporation_coins, one.coins) = (0, 3)), (Done, own, done));
 
-    let named = |name: &str, state| CredentialFacts { name: name.to_owned(), state };
+    let named = |name: &str, state| CredentialFacts { name: name.to_owned(), state, claims: Vec::new() };
     let awaited = CredentialProgress::Awaited { issuer: Some("did:web:chamber".to_owned()), corporation_id: Some(2) };
     let complete = SetupFacts {
         credentials: vec![named("service", CredentialProgress::Presented(Some(NOW + DAY)))],
@@ -325,4 +327,54 @@ fn account_fees_credentials_and_digests_have_steps() {
         [(Waiting, own), (Missing, StepActor::Other), (Missing, own)]
     );
     assert_eq!(last[2].message.as_ref().map(|one| one["digest"].clone()), Some(json!("sha384-a")));
+}
+
+#[test]
+fn each_setting_that_keeps_a_credential_from_being_issued_is_a_step() {
+    let problem = |setting: &str| ClaimProblem {
+        setting: setting.to_owned(),
+        found: "not set".to_owned(),
+        allowed: "a text".to_owned(),
+    };
+    let facts = SetupFacts {
+        credentials: vec![CredentialFacts {
+            name: "service".to_owned(),
+            state: CredentialProgress::Issuing("the claims".to_owned()),
+            claims: vec![problem("ECS_CLAIMS_SERVICE_NAME"), problem("ECS_CLAIMS_FILE service.logoUri")],
+        }],
+        ..facts(Ok(place(OPEN)), vec![issuer()], vec![record(Some(NOW + 100 * DAY))])
+    };
+    let steps = plan(&facts, &SetupOptions::default()).steps;
+    let last = &steps[steps.len() - 3..];
+    let shown: Vec<_> = last.iter().map(|one| (one.id.as_str(), one.state, one.setting.as_deref())).collect();
+    assert_eq!(
+        shown,
+        [
+            ("service-claim-1", StepState::Waiting, Some("ECS_CLAIMS_SERVICE_NAME")),
+            ("service-claim-2", StepState::Waiting, Some("ECS_CLAIMS_FILE service.logoUri")),
+            ("service-credential", StepState::Missing, None),
+        ]
+    );
+    assert!(last[0].reason.starts_with("ECS_CLAIMS_SERVICE_NAME: not set; allowed: a text"), "{}", last[0].reason);
+}
+
+#[test]
+fn rights_without_an_end_are_usable_where_the_node_says_so() {
+    let ended = |expiration: Option<i64>, generation| {
+        let facts = facts(Ok(place(OPEN)), vec![issuer()], vec![record(expiration)]);
+        let step = plan(&SetupFacts { generation, ..facts }, &SetupOptions::default()).steps.remove(1);
+        step.state != StepState::Done
+    };
+    use NodeGeneration::{N0, N1, N3};
+    for (expiration, generation, is_ended) in [
+        (None, None, true),
+        (None, Some(N0), true),
+        (None, Some(N1), false),
+        (None, Some(N3), false),
+        (Some(NOW - DAY), Some(N1), true),
+        (Some(NOW - DAY), Some(N3), false),
+        (Some(NOW + 100 * DAY), Some(N0), false),
+    ] {
+        assert_eq!(ended(expiration, generation), is_ended, "{expiration:?} {generation:?}");
+    }
 }

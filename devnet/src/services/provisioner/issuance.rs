@@ -16,15 +16,12 @@ use crate::{
     scenario::SeedError,
     services::{
         AnchorTiming, IntendedFlaw, JSON_CONTENT_TYPE, MAIN_KEY_LABEL, SECOND_KEY_LABEL, SchemaSpec, ServiceSpec,
-        credential::sign_with_expiry, presentation_path, schema_path,
+        claims::essential_claims, credential::sign_with_expiry, presentation_path, schema_path,
     },
 };
 
 /// Digest algorithm of every schema and of every `digestSRI`.
 const DIGEST_ALGORITHM: DigestAlgorithm = DigestAlgorithm::Sha384;
-/// An image of one pixel, in base64.
-const SMALLEST_PNG: &str =
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==";
 const TEN_YEARS: i64 = 315_360_000;
 /// Id of a schema that the registry lacks.
 const UNKNOWN_SCHEMA_ID: &str = "999999";
@@ -190,25 +187,13 @@ impl ServiceProvisioner<'_> {
     /// Returns the claims of a credential about its holder.
     fn credential_subject(&self, part: &ServiceSpec, schema: &SchemaSpec) -> Result<Value, ProvisioningError> {
         let (did, name) = (self.did(&part.name)?, &part.name);
-        let page = |path: &str| format!("https://{name}.devnet.example/{path}");
-        Ok(match schema.essential {
-            Some(EssentialCredential::Service) => json!({
-                "id": did, "name": name, "type": "DevnetService", "description": part.shows, "minimumAgeRequired": 0,
-                "termsAndConditions": page("terms"), "privacyPolicy": page("privacy"),
-            }),
-            Some(EssentialCredential::Organization) => json!({
-                "id": did, "name": format!("{name} company"), "registryId": format!("DEV-{name}"),
-                "address": "1 Loopback Road", "countryCode": "EE",
-            }),
-            Some(EssentialCredential::Persona) => {
-                json!({"id": did, "name": format!("keeper of {name}"), "controllerCountryCode": "EE"})
-            }
-            Some(EssentialCredential::UserAgent) => json!({"id": did, "name": name, "version": "1"}),
-            Some(EssentialCredential::Badge) => {
-                json!({"id": did, "badgeNumber": "1", "name": name, "photo": format!("data:image/png;base64,{SMALLEST_PNG}")})
-            }
-            None => json!({"id": did, "name": name}),
-        })
+        let claims = schema.essential.map(|kind| essential_claims(&self.origin(), kind, name, &part.shows));
+        let mut subject = json!({"id": did});
+        match claims {
+            Some(claims) => claims.into_iter().for_each(|(property, value)| subject[property] = value),
+            None => subject["name"] = name.as_str().into(),
+        }
+        Ok(subject)
     }
 
     /// Returns the `credentialSchema` of a credential, with its flaw.

@@ -53,6 +53,7 @@ fn record(side: Side, variant: Variant, state: FlowState) -> FlowRecord {
         oob_link: None,
         messages: Vec::new(),
         validation: None,
+        told_to_present: None,
         held_offer: None,
         exchange: None,
         received: None,
@@ -119,6 +120,7 @@ fn arrange(record: &mut FlowRecord, cause: &mut Cause, guard: Guard, holds: bool
                 fees: super::Fees::default(),
                 effective_until: None,
                 op_summary_digest: None,
+                terms: Default::default(),
                 attempts: 1,
                 tx: None,
             });

@@ -64,6 +64,7 @@ fn the_record_keeps_who_has_sent_the_validation_that_the_chain_shows() {
         fees: Fees::default(),
         effective_until: Some(9),
         op_summary_digest: None,
+        terms: Default::default(),
         attempts: 0,
         tx: None,
     };

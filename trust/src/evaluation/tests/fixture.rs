@@ -69,9 +69,14 @@ pub fn credential(issuer: &str, holder: &str, schema: u64) -> Value {
     let mut subject = match schema {
         SERVICE => json!({
             "name": "A desk", "type": "Desk", "description": "Answers.", "minimumAgeRequired": 0,
-            "termsAndConditions": "https://service.example/terms", "privacyPolicy": "https://service.example/privacy",
+            "logoUri": "https://service.example/logo", "logoDigestSri": "sha384-logo",
+            "termsAndConditionsUri": "https://service.example/terms", "termsAndConditionsDigestSri": "sha384-terms",
+            "privacyPolicyUri": "https://service.example/privacy", "privacyPolicyDigestSri": "sha384-privacy",
         }),
-        _ => json!({"name": "Harbor Ltd", "registryId": "7", "address": "Quay 1", "countryCode": "DE"}),
+        _ => json!({
+            "name": "Harbor Ltd", "logoUri": "https://harbor.example/logo", "logoDigestSri": "sha384-logo",
+            "registryId": "7", "address": "Quay 1", "countryCode": "DE",
+        }),
     };
     subject["id"] = holder.into();
     let schema = schema_url(schema);

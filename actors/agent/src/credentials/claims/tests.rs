@@ -2,60 +2,96 @@
 
 use super::*;
 
-fn texts(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-    pairs.iter().map(|(suffix, text)| ((*suffix).to_owned(), (*text).to_owned())).collect()
+const SERVICE: EssentialCredential = EssentialCredential::Service;
+
+fn texts(pairs: &[(&str, &str)]) -> ConfiguredClaims {
+    let texts = pairs.iter().map(|(suffix, text)| ((*suffix).to_owned(), (*text).to_owned()));
+    ConfiguredClaims { texts: texts.collect(), ..ConfiguredClaims::default() }
 }
 
 fn shown(schema: &str, pairs: &[(&str, &str)]) -> String {
-    let problems = claims_for(schema, &texts(pairs)).expect_err("refused");
-    problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    problems_text(&claims_for(schema, SERVICE, &texts(pairs)).expect_err("refused")).replace("; ECS", "\nECS")
 }
 
-const SERVICE: [(&str, &str); 6] = [
+const ALL: [(&str, &str); 10] = [
     ("NAME", "Café"),
     ("TYPE", "Shop"),
     ("DESCRIPTION", "Sells"),
+    ("LOGO_URI", "https://shop.example/logo"),
+    ("LOGO_DIGEST_SRI", "sha384-logo"),
     ("MINIMUM_AGE_REQUIRED", "18"),
     ("TERMS_AND_CONDITIONS_URI", "https://shop.example/terms"),
+    ("TERMS_AND_CONDITIONS_DIGEST_SRI", "sha384-terms"),
     ("PRIVACY_POLICY_URI", "https://shop.example/privacy"),
+    ("PRIVACY_POLICY_DIGEST_SRI", "sha384-privacy"),
 ];
 
 #[test]
 fn variables_give_the_properties_of_their_names() {
-    let schema = EssentialCredential::Service.schema();
-    let mut all = SERVICE.to_vec();
-    all.extend([("LOGO_URI", "https://shop.example/logo"), ("ID", "did:web:other"), ("", "x")]);
-    let claims = claims_for(schema, &texts(&all)).expect("complete");
+    let mut all = ALL.to_vec();
+    all.extend([("LOGO", "https://shop.example/other"), ("ID", "did:web:other"), ("", "x")]);
+    let found = claims_for(SERVICE.schema(), SERVICE, &texts(&all)).expect("complete");
     let expected = json!({
         "name": "Café", "type": "Shop", "description": "Sells", "minimumAgeRequired": 18,
-        "termsAndConditions": "https://shop.example/terms", "privacyPolicy": "https://shop.example/privacy",
+        "logoUri": "https://shop.example/logo", "logoDigestSri": "sha384-logo",
+        "termsAndConditionsUri": "https://shop.example/terms", "termsAndConditionsDigestSri": "sha384-terms",
+        "privacyPolicyUri": "https://shop.example/privacy", "privacyPolicyDigestSri": "sha384-privacy",
     });
-    assert_eq!(Value::Object(claims), expected);
-    assert_eq!(texts_without_property(schema, &texts(&all)), ["", "ID", "LOGO_URI"]);
+    assert_eq!(Value::Object(found.claims), expected);
+    assert_eq!(found.settings["logoUri"], "ECS_CLAIMS_SERVICE_LOGO_URI");
+    let unused = unused_settings(SERVICE.schema(), SERVICE, &texts(&all));
+    assert_eq!(unused, ["ECS_CLAIMS_SERVICE_", "ECS_CLAIMS_SERVICE_ID", "ECS_CLAIMS_SERVICE_LOGO"]);
+    // A schema with the names of the first generation.
+    let older = r#"{"properties": {"credentialSubject": {"properties": {"privacyPolicy": {"type": "string"}}}}}"#;
+    let found = claims_for(older, SERVICE, &texts(&ALL)).expect("complete");
+    assert_eq!(Value::Object(found.claims), json!({"privacyPolicy": "https://shop.example/privacy"}));
 }
 
 #[test]
-fn every_problem_names_its_variable_and_the_allowed_values() {
-    let schema = EssentialCredential::Service.schema();
-    let found = shown(schema, &[("NAME", "a\u{202e}b"), ("TYPE", "Shop"), ("MINIMUM_AGE_REQUIRED", "18.5")]);
-    let lines: Vec<&str> = found.lines().collect();
-    assert_eq!(lines.len(), 5, "{found}");
-    assert!(lines[0].starts_with("NAME: has the character U+202E; allowed: a text"), "{found}");
-    assert!(lines[1].starts_with("DESCRIPTION: not set; allowed: a text, minLength 1, maxLength 4096"), "{found}");
-    assert!(lines[2].starts_with("PRIVACY_POLICY_URI: not set"), "{found}");
-    assert!(lines[3].starts_with("TERMS_AND_CONDITIONS_URI: not set"), "{found}");
-    assert!(lines[4].starts_with("MINIMUM_AGE_REQUIRED: ") && lines[4].contains("18.5"), "{found}");
-    assert!(lines[4].ends_with("allowed: an integer, minimum 0, maximum 255"), "{found}");
+fn a_variable_wins_over_a_member_of_the_file() {
+    let members = json!({
+        "name": "Of the file", "controllerCountryCode": "EE", "description": 7, "descriptionFormat": "text/plain",
+        "other": 1,
+    });
+    let persona = EssentialCredential::Persona;
+    let members = members.as_object().cloned().expect("an object");
+    let mut configured = ConfiguredClaims { members, ..texts(&[("NAME", "Of the variable")]) };
+    let problems = claims_for(persona.schema(), persona, &configured).expect_err("refused");
+    assert_eq!(problems.len(), 1);
+    assert_eq!(problems[0].setting, "ECS_CLAIMS_FILE persona.description");
+    configured.texts.insert("DESCRIPTION".to_owned(), "7".to_owned());
+    let found = claims_for(persona.schema(), persona, &configured).expect("complete");
+    let expected = json!({
+        "name": "Of the variable", "controllerCountryCode": "EE", "description": "7", "descriptionFormat": "text/plain",
+    });
+    assert_eq!(Value::Object(found.claims), expected);
+    assert_eq!(found.settings["controllerCountryCode"], "ECS_CLAIMS_FILE persona.controllerCountryCode");
+    assert_eq!(unused_settings(persona.schema(), persona, &configured), ["ECS_CLAIMS_FILE persona.other"]);
+}
 
-    let mut twice = SERVICE.to_vec();
-    twice.push(("PRIVACY_POLICY", "https://shop.example/other"));
+#[test]
+fn every_problem_names_its_setting_and_the_allowed_values() {
+    let found = shown(SERVICE.schema(), &[("NAME", "a\u{202e}b"), ("TYPE", "Shop"), ("MINIMUM_AGE_REQUIRED", "18.5")]);
+    let lines: Vec<&str> = found.lines().collect();
+    assert_eq!(lines.len(), 9, "{found}");
+    let begins = |line: &str, rest: &str| assert!(line.starts_with(&format!("ECS_CLAIMS_SERVICE_{rest}")), "{found}");
+    begins(lines[0], "NAME: has the character U+202E; allowed: a text");
+    begins(lines[1], "DESCRIPTION: not set; allowed: a text, maxLength 4096");
+    begins(lines[2], "LOGO_DIGEST_SRI: not set");
+    begins(lines[3], "LOGO_URI: not set");
+    begins(lines[8], "MINIMUM_AGE_REQUIRED: ");
+    assert!(lines[8].contains("18.5") && lines[8].ends_with("allowed: an integer, minimum 0, maximum 255"), "{found}");
+
+    let older = r#"{"properties": {"credentialSubject": {"properties": {"privacyPolicy": {"type": "string"}}}}}"#;
     assert_eq!(
-        shown(schema, &twice),
-        "PRIVACY_POLICY_URI: gives privacyPolicy, as PRIVACY_POLICY does; allowed: one of the two"
+        shown(older, &[("PRIVACY_POLICY_URI", "https://a"), ("PRIVACY_POLICY", "https://b")]),
+        "ECS_CLAIMS_SERVICE_PRIVACY_POLICY_URI: gives privacyPolicy, as ECS_CLAIMS_SERVICE_PRIVACY_POLICY does; allowed: one of the two"
     );
-    let found = shown(EssentialCredential::Organization.schema(), &[("COUNTRY_CODE", "Germany")]);
-    assert!(found.contains("COUNTRY_CODE: \"Germany\" does not match"), "{found}");
-    assert!(found.contains("REGISTRY_ID: not set") && !found.contains("LEI"), "{found}");
+    let organization = EssentialCredential::Organization;
+    let problems = claims_for(organization.schema(), organization, &texts(&[("COUNTRY_CODE", "Germany")]));
+    let found = problems_text(&problems.expect_err("refused"));
+    assert!(found.contains("ECS_CLAIMS_ORG_COUNTRY_CODE: \"Germany\" does not match"), "{found}");
+    assert!(found.contains("ECS_CLAIMS_ORG_REGISTRY_ID: not set") && !found.contains("LEI"), "{found}");
 }
 
 #[test]
@@ -97,14 +133,15 @@ fn a_schema_of_another_party_is_refused_within_the_bounds() {
         (json!({"$ref": "#"}).to_string(), "circle"),
         (doubling.to_string(), "subschemas"),
         (subject(json!({"properties": {"name": {"pattern": "(a(?=b))"}}})), "cannot be used"),
-        (subject(snake), "no variable gives \"first_name\""),
-        (subject(json!({"properties": name, "minProperties": 5})), "all: "),
+        (subject(snake), "ECS_CLAIMS_FILE service.first_name: not set, and no variable gives it"),
+        (subject(json!({"properties": name, "minProperties": 5})), "ECS_CLAIMS_SERVICE_*: "),
     ] {
         let found = shown(&schema, &[("NAME", "x")]);
         assert!(found.contains(expected), "{found}");
     }
     let open = subject(json!({"properties": {"name": {"type": "string"}}, "additionalProperties": true}));
-    assert!(claims_for(&open, &texts(&[("NAME", "x"), ("OTHER", "y")])).is_ok_and(|claims| claims.len() == 1));
+    let found = claims_for(&open, SERVICE, &texts(&[("NAME", "x"), ("OTHER", "y")]));
+    assert!(found.is_ok_and(|found| found.claims.len() == 1));
 }
 
 #[test]

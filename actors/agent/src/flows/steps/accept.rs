@@ -198,6 +198,7 @@ impl FlowService {
             own_document: Arc::new(issuing.keeper.published().served_json()),
             assumed_digest: None,
             known_schema: None,
+            not_before: None,
         };
         let accepted = match issuing.judge.judge(account, judged).await? {
             Ok(accepted) => accepted,
@@ -213,7 +214,7 @@ impl FlowService {
         let schema = registry.schema(record.schema_id).await?;
         let schema = schema.ok_or_else(|| StepStop::Failed(format!("no schema {}", record.schema_id)))?;
         let is_wanted = self.essential(&schema).is_some_and(EssentialCredential::makes_trusted)
-            || self.0.settings.published_schemas.contains(record.schema_id);
+            || self.0.settings.published_schemas.wants(record.schema_id, record.told_to_present);
         let algorithm = DigestAlgorithm::from_name(&schema.schema.digest_algorithm);
         let digest = algorithm.and_then(|algorithm| anchored_digest(&credential, algorithm)).unwrap_or_default();
         let id = credential["id"].as_str().unwrap_or(&accepted.id).to_owned();

@@ -159,7 +159,7 @@ impl FlowService {
             operator: account.pipeline().identity().address.to_string(),
             id: credential.session_id.clone(),
             issuer_participant_id: order.issuer_participant,
-            digest: credential.digest.clone().unwrap_or_default(),
+            digest: account.access.anchored(credential.digest.as_deref().unwrap_or_default()),
             ..MsgCreateOrUpdateParticipantSession::default()
         };
         let namespace = account.access.chain.registry.namespace();

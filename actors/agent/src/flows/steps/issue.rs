@@ -55,6 +55,7 @@ impl CredentialOrder {
             schema_id: record.schema_id,
             claims: record.claims.clone().unwrap_or_default(),
             valid_until: None,
+            terms: record.validation.as_ref().map(|validation| validation.terms).unwrap_or_default(),
         }
     }
 
@@ -230,7 +231,9 @@ impl FlowService {
             ..MessageParts::default()
         });
         if self.0.settings.sends_terms {
-            let present_as_linked_vp = self.essential(&order.schema).is_some_and(EssentialCredential::makes_trusted);
+            let decided = record.validation.as_ref().and_then(|validation| validation.terms.present_as_linked_vp);
+            let by_schema = || self.essential(&order.schema).is_some_and(EssentialCredential::makes_trusted);
+            let present_as_linked_vp = decided.unwrap_or_else(by_schema);
             let terms = VtFlow::CredentialTerms { credential_format: "JSON_LD".to_owned(), present_as_linked_vp };
             messages.insert(0, terms.to_message(&Uuid::new_v4().to_string(), record.thread_id.as_deref()));
         }

@@ -10,7 +10,10 @@ mod validate;
 
 use std::time::{Duration, Instant};
 
-use svc_didcomm::flow::{FlowRecord, FlowState, FlowWork, Progress, next_work};
+use svc_didcomm::{
+    flow::{AwaitedAnswer, FlowRecord, FlowState, FlowWork, PATIENCE_MILLIS, PEER_SILENT, Progress, next_work},
+    protocol::credential_format::CredentialFormat,
+};
 use svc_otel::{metrics, trace};
 use tracing::Instrument;
 
@@ -24,7 +27,10 @@ use super::{
     schedule::{BLOCKED_PAUSE, pause_of},
     service::{FlowChange, FlowService, time_behind},
 };
-use crate::{flow_session::StepEnd, store::FlowAtTime};
+use crate::{
+    flow_session::StepEnd,
+    store::{ContentKind, FlowAtTime},
+};
 
 /// The pause, and the wait in shorter ones, from which on a flow that waits is not due.
 const HELD_PAUSE: Duration = Duration::from_secs(1);
@@ -120,6 +126,9 @@ impl FlowService {
         if record.state.is_terminal() {
             return self.rest(seen, None).await;
         }
+        if record.awaited_answer().is_some() {
+            return self.wait_for_peer(seen).await;
+        }
         // The flow rests before the read: a change or another time that the read leaves behind counts.
         let end = self.rest(seen, record.blocked.as_ref().map(|_| pause_of(record, now_millis()))).await;
         if end == StepEnd::AtRest
@@ -132,6 +141,51 @@ impl FlowService {
             }
         }
         end
+    }
+
+    /// A flow whose peer owes an answer: its silence is said once it is long.
+    async fn wait_for_peer(&self, seen: &FlowAtTime) -> StepEnd {
+        let (record, now) = (&seen.record, now_millis());
+        match record.silent_from() {
+            None => self.rest(seen, None).await,
+            Some(from) if from > now => {
+                let left = Duration::from_millis(from.saturating_sub(now).unsigned_abs());
+                self.rest(seen, Some(left)).await
+            }
+            Some(_) => {
+                let text = self.silence_of(record).await;
+                let change = |found: &FlowRecord, now: i64| {
+                    let is_due = found.silent_from().is_some_and(|from| from <= now);
+                    let mut progress = Progress::of(found.clone());
+                    progress.wait_for(PEER_SILENT, &text, now);
+                    is_due.then(|| FlowChange::of(found, progress))
+                };
+                match self.change_in_session(&record.id, change).await {
+                    Ok(_) => StepEnd::AtRest,
+                    Err(_) => StepEnd::After(RETRY_PAUSE),
+                }
+            }
+        }
+    }
+
+    /// The likely reason of a silence, and the way on.
+    async fn silence_of(&self, record: &FlowRecord) -> String {
+        let minutes = PATIENCE_MILLIS / 60_000;
+        let way_on = "when its operator sends the request once more, the offer is made anew";
+        if record.awaited_answer() == Some(AwaitedAnswer::Acknowledgement) {
+            return format!("the peer has not acknowledged its credential for {minutes} minutes; {way_on}");
+        }
+        let offered =
+            self.0.store.flow_content(self.key(), &record.id, ContentKind::Offered, record.round.number).await;
+        let format = offered.ok().flatten().map(|content| content.format).unwrap_or_default();
+        let other = match CredentialFormat::of_offer(&format) {
+            Some(CredentialFormat::LdProof) => "w3c-di",
+            _ => "ld-proof",
+        };
+        format!(
+            "the peer has not answered the offer for {minutes} minutes; it may not take the format {format}, and FLOW_ISSUE_FORMAT={other} \
+             offers another; {way_on}"
+        )
     }
 
     /// The flow has no step now, and is looked at again behind a pause, if any.

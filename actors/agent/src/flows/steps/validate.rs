@@ -35,8 +35,15 @@ fn attempt<'a>(account: &'a WritingAccount, record: &FlowRecord, number: u32) ->
 }
 
 /// The message of a validation.
-fn message_of(account: &WritingAccount, grant: &AgentGrant, applicant: u64, validation: &Validation) -> EncodedMessage {
+fn message_of(
+    account: &WritingAccount,
+    grant: &AgentGrant,
+    (applicant, is_holder): (u64, bool),
+    validation: &Validation,
+) -> EncodedMessage {
     let fees = validation.fees;
+    // The chain refuses it for a HOLDER.
+    let summary = validation.op_summary_digest.clone().filter(|_| !is_holder);
     let validated = MsgSetParticipantOpToValidated {
         corporation: grant.corporation.clone(),
         operator: account.pipeline().identity().address.to_string(),
@@ -45,7 +52,7 @@ fn message_of(account: &WritingAccount, grant: &AgentGrant, applicant: u64, vali
         validation_fees: fees.validation_fees,
         issuance_fees: fees.issuance_fees,
         verification_fees: fees.verification_fees,
-        op_summary_digest: validation.op_summary_digest.clone().unwrap_or_default(),
+        op_summary_digest: summary.unwrap_or_default(),
         issuance_fee_discount: fees.issuance_fee_discount,
         verification_fee_discount: fees.verification_fee_discount,
     };
@@ -100,7 +107,7 @@ impl FlowService {
         validation: &Validation,
     ) -> Result<Option<FeeGranter>, WriteStop> {
         let applicant = record.applicant_participant_id.unwrap_or_default();
-        let message = message_of(account, grant, applicant, validation);
+        let message = message_of(account, grant, (applicant, record.is_holder), validation);
         attempt(account, record, validation.attempts).choose_payer(&message, grant.granter()).await
     }
 
@@ -118,7 +125,7 @@ impl FlowService {
                     Ok(grant) => grant,
                     Err(reason) => return self.fail_validation(record, &WriteStop::Blocked(reason)).await,
                 };
-                let message = message_of(&account, &grant, applicant, &validation);
+                let message = message_of(&account, &grant, (applicant, record.is_holder), &validation);
                 let sent = match write.choose_payer(&message, grant.granter()).await {
                     Ok(granter) => {
                         let span = trace::flow_validation_span(&account.did, &record.id);

@@ -143,6 +143,7 @@ impl Agent {
                     fees: Fees::default(),
                     effective_until: None,
                     op_summary_digest: None,
+                    terms: Default::default(),
                     attempts: 0,
                     tx: None,
                 }),
@@ -467,6 +468,7 @@ impl Agent {
             fees: Fees::default(),
             effective_until: None,
             op_summary_digest: None,
+            terms: Default::default(),
             attempts: 0,
             tx: None,
         };

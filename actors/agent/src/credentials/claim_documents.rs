@@ -1,0 +1,131 @@
+//! The documents that claims name by a URL and a digest, such as a logo: they are read before a credential says so of them.
+
+use futures::future::join_all;
+use serde_json::{Map, Value};
+use svc_net::fetch::{BoundedFetcher, FetchError, FetchLimits};
+use svc_trust::digest::{DigestAlgorithm, matches_sri, sri_digest};
+
+use super::claims::{ClaimProblem, FoundClaims};
+use crate::account_write::WriteStop;
+
+/// Largest document, in bytes.
+const MAX_DOCUMENT_BYTES: usize = 4 * 1024 * 1024;
+const DIGEST_END: &str = "DigestSri";
+
+/// The limits of a document: it is no JSON, and a redirect would let another party choose its bytes.
+fn limits() -> FetchLimits {
+    FetchLimits {
+        max_bytes: MAX_DOCUMENT_BYTES,
+        max_json_memory: usize::MAX,
+        max_redirects: 0,
+        ..FetchLimits::default()
+    }
+}
+
+/// The digest of a document, as a claim has it, and its length in bytes.
+///
+/// # Errors
+/// The document cannot be read, is longer than 4 MiB, or is elsewhere.
+pub async fn document_digest(fetcher: &BoundedFetcher, url: &str) -> Result<(String, usize), FetchError> {
+    let document = fetcher.get_within(url, &limits()).await?;
+    Ok((sri_digest(&document.body, DigestAlgorithm::Sha384), document.body.len()))
+}
+
+/// A document that claims name.
+struct NamedDocument<'a> {
+    /// The property with the URL, and that with the digest.
+    properties: (String, &'a str),
+    url: &'a str,
+    digest: &'a str,
+}
+
+/// The documents that claims name.
+fn named_documents(claims: &Map<String, Value>) -> Vec<NamedDocument<'_>> {
+    let named = claims.iter().filter_map(|(property, digest)| {
+        let url = format!("{}Uri", property.strip_suffix(DIGEST_END)?);
+        let text = claims.get(&url)?.as_str()?;
+        Some(NamedDocument { properties: (url, property), url: text, digest: digest.as_str()? })
+    });
+    named.collect()
+}
+
+/// The reason for which a document is not the one that the claims name.
+enum DocumentFault {
+    Problem(ClaimProblem),
+    /// Its server did not answer; it may later.
+    Unanswered(String),
+}
+
+/// Compares the documents with their digests. Fails with the problems of all of them, or where a server does not answer.
+pub(super) async fn check_documents(
+    fetcher: &BoundedFetcher,
+    found: &FoundClaims,
+) -> Result<Result<(), Vec<ClaimProblem>>, WriteStop> {
+    let documents = named_documents(&found.claims);
+    let faults = join_all(documents.iter().map(|document| check_document(fetcher, found, document))).await;
+    let (mut problems, mut unanswered) = (Vec::new(), None);
+    for fault in faults.into_iter().flatten() {
+        match fault {
+            DocumentFault::Problem(problem) => problems.push(problem),
+            DocumentFault::Unanswered(reason) => unanswered = Some(reason),
+        }
+    }
+    match unanswered {
+        _ if !problems.is_empty() => Ok(Err(problems)),
+        Some(reason) => Err(WriteStop::Failed(reason)),
+        None => Ok(Ok(())),
+    }
+}
+
+async fn check_document(
+    fetcher: &BoundedFetcher,
+    found: &FoundClaims,
+    document: &NamedDocument<'_>,
+) -> Option<DocumentFault> {
+    let (of_url, of_digest) = (&document.properties.0, document.properties.1);
+    let setting = |property: &str| found.settings.get(property).cloned().unwrap_or_default();
+    let problem = |property: &str, found: String, allowed: &str| {
+        Some(DocumentFault::Problem(ClaimProblem::new(setting(property), found, allowed)))
+    };
+    let fetched = match fetcher.get_within(document.url, &limits()).await {
+        Ok(fetched) => fetched,
+        Err(error @ FetchError::TooManyRedirects { .. }) => {
+            let found = error.to_string().replace(" more than 0 times", "");
+            return problem(of_url, found, "the URL of the document itself, without a redirect");
+        }
+        Err(error @ (FetchError::HttpStatus { .. } | FetchError::TimedOut { .. } | FetchError::Unreachable { .. })) => {
+            return Some(DocumentFault::Unanswered(format!("{}: {error}; it is tried again", setting(of_url))));
+        }
+        Err(error) => {
+            let allowed = "an https URL of a document of at most 4 MiB";
+            return problem(of_url, error.to_string(), allowed);
+        }
+    };
+    if matches_sri(&fetched.body, document.digest) {
+        return None;
+    }
+    let (digest, bytes) = (sri_digest(&fetched.body, DigestAlgorithm::Sha384), fetched.body.len());
+    let found = format!("{:?}, and the {bytes} bytes at {} have {digest}", document.digest, document.url);
+    problem(of_digest, found, "the digest of the document, which `svc agent digest URL` computes")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_digest_belongs_to_the_url_of_its_name() {
+        let claims = json!({
+            "logoUri": "https://a.example/logo", "logoDigestSri": "sha384-a", "name": "A",
+            "avatarDigestSri": "sha384-b", "privacyPolicyUri": "https://a.example/privacy",
+            "termsAndConditionsUri": 7, "termsAndConditionsDigestSri": "sha384-c",
+        });
+        let claims = claims.as_object().expect("an object");
+        let found = named_documents(claims);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].url, found[0].digest), ("https://a.example/logo", "sha384-a"));
+        assert_eq!(found[0].properties, ("logoUri".to_owned(), "logoDigestSri"));
+    }
+}
