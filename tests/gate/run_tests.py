@@ -4,6 +4,7 @@
 """
 
 import concurrent.futures
+import contextlib
 import ctypes
 import os
 import pathlib
@@ -17,6 +18,8 @@ from cores import CORES
 from programs import LIST, programs
 
 PR_SET_CHILD_SUBREAPER = 36
+# Seconds in which a process that was ended goes.
+GRACE = 3
 END_TO_END = "svc/e2e"
 RESULT = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE)
 ENDED = re.compile(r"^test (\S+).* \.\.\. (?:ok|FAILED|ignored)", re.MULTILINE)
@@ -50,20 +53,35 @@ def run(program, deadline):
     return code, output.read_text(errors="replace")
 
 
-def end_left_over():
-    """Ends the processes that tests have left running, which would take the cores of the tests behind them. Returns their command lines."""
-    left = []
+def left_over():
+    """The processes that tests have left running, by id, with their command lines."""
+    left = {}
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
         try:
             state, parent = stat.read_text(errors="replace").rsplit(")", 1)[1].split()[:2]
-            if int(parent) != os.getpid() or state == "Z":
-                continue
             command = stat.with_name("cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
-            os.kill(int(stat.parent.name), signal.SIGKILL)
         except OSError:
             continue
-        left.append(command)
+        if int(parent) == os.getpid() and state != "Z":
+            left[int(stat.parent.name)] = command
     return left
+
+
+def end_left_over():
+    """Ends what is left running, and what that leaves in its turn. Returns the command lines."""
+    # A process that was killed with its test may take a moment to go.
+    deadline = time.monotonic() + GRACE
+    while (left := left_over()) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    ended, deadline = [], time.monotonic() + GRACE
+    while left and time.monotonic() < deadline:
+        for pid, command in left.items():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+            ended.append(command)
+        time.sleep(0.1)
+        left = {pid: command for pid, command in left_over().items() if pid not in left}
+    return ended
 
 
 def main():

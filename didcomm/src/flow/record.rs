@@ -257,6 +257,9 @@ pub struct PastRound {
     pub exchange: Option<Exchange>,
     /// Credential.
     pub credential: Option<FlowCredential>,
+    /// Whether the validator wanted it presented.
+    #[serde(default)]
+    pub told_to_present: Option<bool>,
 }
 
 /// Earlier rounds that a record keeps; the oldest go.

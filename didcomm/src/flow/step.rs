@@ -228,7 +228,8 @@ fn perform(mut record: FlowRecord, effect: Effect, cause: &Cause) -> FlowRecord 
                     None => shown,
                     Some(own) => {
                         // The chain has neither the terms of the credential nor the summary of a HOLDER.
-                        let op_summary_digest = shown.op_summary_digest.clone().or(own.op_summary_digest.clone());
+                        let kept = own.op_summary_digest.clone().filter(|_| record.is_holder);
+                        let op_summary_digest = shown.op_summary_digest.clone().or(kept);
                         let shown = Validation { attempts: own.attempts, terms: own.terms, op_summary_digest, ..shown };
                         if has_failed(&own) {
                             shown
@@ -256,14 +257,14 @@ fn perform(mut record: FlowRecord, effect: Effect, cause: &Cause) -> FlowRecord 
 fn begin_round(mut record: FlowRecord, cause: &Cause) -> FlowRecord {
     let (validation, credential) = (record.validation.take(), record.credential.take());
     let exchange = record.exchange.take();
-    record.past.push(PastRound { number: record.round.number, validation, exchange, credential });
+    let told_to_present = record.told_to_present.take();
+    record.past.push(PastRound { number: record.round.number, validation, exchange, credential, told_to_present });
     let paid = record.paid_under(&record.session_id);
     let excess = record.past.len().saturating_sub(MAX_PAST);
     record.past.drain(..excess);
     record.paid_before += paid - record.paid_under(&record.session_id);
     (record.held_offer, record.received) = (None, None);
     record.refusal = None;
-    record.told_to_present = None;
     record.oob_link = None;
     record.traceparent = None;
     record.round = match &cause.read {
@@ -278,6 +279,7 @@ fn begin_round(mut record: FlowRecord, cause: &Cause) -> FlowRecord {
 fn restore(record: &mut FlowRecord) {
     if let Some(past) = record.past.pop() {
         (record.validation, record.exchange, record.credential) = (past.validation, past.exchange, past.credential);
+        record.told_to_present = past.told_to_present;
     }
 }
 

@@ -28,7 +28,8 @@ pub(super) fn read_claims<E: Environment>(
     if let Some(path) = reader.environment.get(CLAIMS_FILE) {
         match read_file(&path) {
             Ok(members) => {
-                for (essential, members) in members {
+                // An object without claims asks for no credential.
+                for (essential, members) in members.into_iter().filter(|(_, members)| !members.is_empty()) {
                     claims.entry(essential).or_default().members = members;
                 }
             }

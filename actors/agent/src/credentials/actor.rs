@@ -246,7 +246,7 @@ impl State {
         let Some((issuer, reply)) = self.admit(reply) else { return };
         let args = Arc::clone(&self.args);
         context.spawn(async move {
-            let imported = import(&issuer, &args.settings, credential).await;
+            let imported = import(&issuer, &args.settings, credential, None).await;
             let answer = match imported {
                 Ok(row) => args.issuer.keeper.publish_credentials().await.map(|()| row),
                 Err(refusal) => Err(refusal),

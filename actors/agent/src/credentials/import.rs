@@ -39,6 +39,7 @@ pub(crate) async fn import(
     issuer: &CredentialIssuer,
     settings: &CredentialSettings,
     credential: Value,
+    not_before: Option<i128>,
 ) -> Result<StoredCredential, Refusal> {
     let account = &issuer.account;
     let body = credential.to_string();
@@ -56,7 +57,7 @@ pub(crate) async fn import(
         own_document: Arc::new(issuer.keeper.published().served_json()),
         assumed_digest: None,
         known_schema: None,
-        not_before: None,
+        not_before,
     };
     let unavailable = |error: String| Refusal {
         waiting: vec![AgentPart::Node],

@@ -210,6 +210,14 @@ impl CredentialIssuer {
         let until = request.terms.valid_until;
         let until = until.unwrap_or_else(|| self.end_of_validity(authority, request.valid_until, &now));
         let from = request.terms.valid_from.unwrap_or(now.seconds).max(now.seconds);
+        if until <= from && request.terms != CredentialTerms::default() {
+            let rule = "the credential would end before it begins";
+            return Err(IssueStop::Refused(Refusal::of_member(
+                RefusalCode::InvalidTerms,
+                "credentialValidUntil",
+                rule,
+            )));
+        }
         if until <= from {
             let rule = "it lies behind the time of the chain";
             return Err(IssueStop::Refused(Refusal::of_member(RefusalCode::InvalidInput, "validUntil", rule)));

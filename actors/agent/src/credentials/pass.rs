@@ -70,7 +70,10 @@ enum OwnEnd {
 /// The reason for which a step for an own credential was not taken.
 enum OwnStop {
     Issue(IssueStop),
+    /// The claims do not fit the schema: other settings come with another start.
     Claims(Vec<ClaimProblem>),
+    /// The documents that they name are others; they may change.
+    Documents(Vec<ClaimProblem>),
 }
 
 impl<T: Into<IssueStop>> From<T> for OwnStop {
@@ -139,9 +142,11 @@ impl Pass<'_> {
                     Err(OwnStop::Issue(IssueStop::Refused(refusal))) => {
                         report.wait(name, &WriteStop::Failed(refusal.message));
                     }
-                    Err(OwnStop::Claims(problems)) => {
+                    Err(stop @ (OwnStop::Claims(_) | OwnStop::Documents(_))) => {
+                        report.has_failure |= matches!(stop, OwnStop::Documents(_));
+                        let (OwnStop::Claims(problems) | OwnStop::Documents(problems)) = stop else { continue };
                         let reason = format!("the claims cannot be signed: {}", problems_text(&problems));
-                        report.wait(name, &WriteStop::Failed(reason));
+                        report.waiting.insert(name.to_owned(), reason);
                         report.claims.insert(name.to_owned(), problems);
                     }
                 }
@@ -310,7 +315,7 @@ impl Pass<'_> {
             }
             (OwnStep::Anchor | OwnStep::GiveUp | OwnStep::Issue, _) => {
                 // It is known before a participant is paid for whether the claims can be signed.
-                check_documents(&self.issuer.documents, &found).await?.map_err(OwnStop::Claims)?;
+                check_documents(&self.issuer.documents, &found).await?.map_err(OwnStop::Documents)?;
                 // Without a grant nothing is signed that could not be anchored.
                 let authority = authority?;
                 let unused = unused_settings(json_schema, essential, configured);

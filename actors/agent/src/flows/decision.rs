@@ -95,13 +95,13 @@ impl ValidationTerms {
     }
 }
 
-/// The terms of the credential of a round: those of a call, and those of the decision before where the call has none. `now` is the time of
-/// the chain, in seconds since the epoch.
+/// The terms of the credential of a round: those of a call, and those of the decision before where the call has none. The participant's end
+/// and the time of the chain are in seconds since the epoch.
 pub(super) fn credential_terms(
     given: CredentialTerms,
     record: &FlowRecord,
     essential: Option<EssentialCredential>,
-    now: i64,
+    (participant_end, now): (Option<i64>, i64),
 ) -> Result<CredentialTerms, Refusal> {
     let mut violations = Vec::new();
     let mut refuse = |path: &str, message: &str| {
@@ -112,13 +112,19 @@ pub(super) fn credential_terms(
     }
     let before = record.validation.as_ref().map(|validation| validation.terms).unwrap_or_default();
     let terms = given.or(before);
-    for (path, time) in [("credentialValidFrom", given.valid_from), ("credentialValidUntil", given.valid_until)] {
-        if time.is_some_and(|time| time <= now) {
-            refuse(path, "it lies behind the chain's time");
-        }
+    let is_over = |time: Option<i64>| time.is_some_and(|time| time <= now);
+    if is_over(given.valid_from) {
+        refuse("credentialValidFrom", "it lies behind the chain's time");
     }
-    if terms.valid_from.is_some_and(|from| terms.valid_until.is_some_and(|until| until <= from)) {
-        refuse("credentialValidUntil", "it is not behind credentialValidFrom");
+    if is_over(terms.valid_until) {
+        refuse("credentialValidUntil", "it lies behind the chain's time");
+    }
+    let end = terms.valid_until.or(participant_end);
+    if terms.valid_from.is_some_and(|from| end.is_some_and(|end| end <= from)) {
+        refuse("credentialValidFrom", "it is not before the end of the credential");
+    }
+    if terms.valid_from.is_some_and(|from| participant_end.is_some_and(|end| end <= from)) {
+        refuse("credentialValidFrom", "it is not before the end of the participant");
     }
     match (essential, given.present_as_linked_vp) {
         (Some(EssentialCredential::Badge | EssentialCredential::UserAgent), Some(_)) => {
@@ -196,14 +202,14 @@ mod tests {
             (until(11), None, true, None),
             (until(11), None, false, Some("applicantParticipantId")),
             (until(5), None, true, Some("credentialValidUntil")),
-            (from, None, true, Some("credentialValidUntil")),
+            (from, None, true, Some("credentialValidFrom")),
             (shown(false), None, true, None),
             (shown(true), service, true, None),
             (shown(false), service, true, Some("presentAsLinkedVp")),
             (shown(true), Some(EssentialCredential::Badge), true, Some("presentAsLinkedVp")),
         ] {
             let record = FlowRecord { is_holder, ..holder.clone() };
-            let answer = credential_terms(given, &record, essential, 5);
+            let answer = credential_terms(given, &record, essential, (None, 5));
             let path = answer.as_ref().err().map(|refusal| refusal.violations[0].path.as_str());
             assert_eq!(path, refused, "{given:?} {essential:?}");
             if let Err(refusal) = answer {
@@ -213,7 +219,7 @@ mod tests {
         let validation = ValidationTerms { credential: until(11), ..ValidationTerms::default() };
         let validation = validation.decide(&Participant::default(), false, 1_000, 1).expect("terms");
         let decided = FlowRecord { validation: Some(validation), ..holder };
-        let kept = credential_terms(shown(false), &decided, None, 5).expect("terms");
+        let kept = credential_terms(shown(false), &decided, None, (None, 5)).expect("terms");
         assert_eq!(kept, CredentialTerms { valid_from: None, ..shown(false).or(until(11)) });
     }
 }

@@ -127,8 +127,13 @@ mod tests {
 
     /// A flow with the credential of an earlier round, and one of this round.
     fn flow(earlier: Option<CredentialStage>, present: Option<CredentialStage>) -> FlowRecord {
-        let past =
-            |stage| PastRound { number: 1, validation: None, exchange: None, credential: Some(credential(stage)) };
+        let past = |stage| PastRound {
+            number: 1,
+            validation: None,
+            exchange: None,
+            credential: Some(credential(stage)),
+            told_to_present: None,
+        };
         FlowRecord {
             past: earlier.map(past).into_iter().collect(),
             credential: present.map(credential),

@@ -39,6 +39,12 @@ impl FlowService {
                 // The flow has followed the participant, and keeps at least the height of this read.
                 record = self.flow_of(session_id).await?;
             }
+            let has_decision = record.variant == Variant::Onboarding && record.state != FlowState::CredOffered;
+            if terms.credential != CredentialTerms::default() && !has_decision {
+                let rule =
+                    "this call makes no decision that could have terms: the credential is ordered, or signed already";
+                return Err(Refusal::of_member(RefusalCode::InvalidTerms, "terms", rule));
+            }
             let change = match (record.variant, record.state) {
                 (_, FlowState::CredOffered) if record.has_failed_anchoring() => {
                     let mut progress = Progress::of(record.clone());
@@ -113,7 +119,13 @@ impl FlowService {
         let now = now_millis();
         let seconds = account.chain_time().seconds;
         let mut validation = terms.decide(&participant, needs_end, now, seconds)?;
-        validation.terms = credential_terms(terms.credential, record, self.essential(&schema), seconds)?;
+        let times = (validation.effective_until, seconds);
+        validation.terms = credential_terms(terms.credential, record, self.essential(&schema), times)?;
+        if record.is_holder && validation.op_summary_digest.is_none() {
+            // It is kept here alone, and a retry without it keeps it.
+            validation.op_summary_digest =
+                record.validation.as_ref().and_then(|before| before.op_summary_digest.clone());
+        }
         let (facts, failure) = self.choose_path(&account, record, &mut validation).await?;
         let mut progress = Progress::of(record.clone());
         progress.go_on(now);
@@ -209,7 +221,8 @@ impl FlowService {
         let mut ordered = record.clone();
         if let Some(validation) = &mut ordered.validation {
             let now = order.issuer.account.chain_time().seconds;
-            validation.terms = credential_terms(terms.credential, record, self.essential(&order.schema), now)?;
+            let times = (validation.effective_until, now);
+            validation.terms = credential_terms(terms.credential, record, self.essential(&order.schema), times)?;
         }
         if other || unknown > 0 {
             let now = now_millis();

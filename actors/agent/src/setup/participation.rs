@@ -179,6 +179,10 @@ impl<'a> Participation<'a> {
             (_, Some(expires)) if expires > self.now() => {
                 Situation::Usable { participant, end: Some(until.map_or(expires, |until| until.min(expires))) }
             }
+            // With a period, the first use behind an end begins the next cycle.
+            (_, Some(_)) if record.is_some_and(|record| record.period.is_some()) => {
+                Situation::Usable { participant, end: until }
+            }
             (_, None) if may_lack_end => Situation::Usable { participant, end: until },
             _ => Situation::Ended(participant),
         }

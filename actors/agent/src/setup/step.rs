@@ -105,7 +105,8 @@ impl Setup {
     /// Whether a step is left that the agent takes by itself.
     pub(crate) fn has_agent_step(&self) -> bool {
         self.steps.iter().any(|step| {
-            step.state == StepState::Waiting && step.by == StepActor::Operator && !step.id.ends_with("-issuer")
+            let is_agents = step.by == StepActor::Operator && step.setting.is_none() && !step.id.ends_with("-issuer");
+            step.state == StepState::Waiting && is_agents
         })
     }
 

@@ -112,6 +112,8 @@ pub(super) async fn find_release(
 /// these reads: a node that has just been upgraded may answer wrongly some times within a second.
 const MAX_UNUSABLE: u32 = 5;
 const MIN_UNUSABLE_TIME: Duration = Duration::from_secs(20);
+/// Time between two such reads behind which they are not in a row.
+const MAX_UNUSABLE_GAP: Duration = Duration::from_secs(15);
 /// Pause between two attempts to find the release.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);
 /// Time after which a release is read again that shows no change by itself: its node states no version, or its descriptors could not be used.
@@ -136,10 +138,19 @@ struct WatchedRelease {
     origin: Option<String>,
     /// Grows with each doubt: a verification that began before says nothing about the connection behind it.
     doubts: u64,
-    /// Reads in a row without usable descriptors, and the time of the first.
+    /// Reads in a row without usable descriptors, the time of the first, and that of the last.
     unusable: u32,
     unusable_since: Instant,
+    unusable_at: Instant,
     read_at: Instant,
+}
+
+/// A node, by a client of it alone, and its release.
+#[derive(Clone)]
+pub(crate) struct ComparedNode {
+    pub node: NodeClient,
+    pub release: Arc<NodeRelease>,
+    doubts: u64,
 }
 
 impl ReleaseWatch {
@@ -153,6 +164,7 @@ impl ReleaseWatch {
             doubts: 0,
             unusable: 0,
             unusable_since: Instant::now(),
+            unusable_at: Instant::now(),
             read_at: Instant::now(),
         })
     }
@@ -176,6 +188,14 @@ impl ReleaseWatch {
         self.watched.borrow().origin.as_deref() == Some(node.origin())
     }
 
+    /// Whether the node in use is still the compared one, and nothing has happened to its connection since.
+    pub(crate) fn is_still(&self, compared: &ComparedNode, node: &NodeClient) -> bool {
+        let watched = self.watched.borrow();
+        watched.doubts == compared.doubts
+            && watched.origin.as_deref() == Some(compared.node.origin())
+            && node.origin() == compared.node.origin()
+    }
+
     /// The connection to the node has ended: another release may run behind the next one.
     pub(crate) fn doubt(&self) {
         self.watched.send_modify(|watched| {
@@ -184,12 +204,13 @@ impl ReleaseWatch {
         });
     }
 
-    /// Waits until the release is that of the node in use, and returns a client of this node alone: another one may be chosen meanwhile.
-    pub(crate) async fn await_current(&self, node: &NodeClient) -> NodeClient {
+    /// Waits until the release is that of the node in use, and returns both: another node may be chosen meanwhile, or another release run.
+    pub(crate) async fn await_current(&self, node: &NodeClient) -> ComparedNode {
         loop {
             let pinned = node.pinned();
-            if self.is_current(&pinned) {
-                return pinned;
+            let watched = self.watched.borrow().clone();
+            if watched.origin.as_deref() == Some(pinned.origin()) {
+                return ComparedNode { node: pinned, release: watched.release, doubts: watched.doubts };
             }
             self.verify(node).await;
             if !self.is_current(node) {
@@ -228,9 +249,10 @@ impl ReleaseWatch {
             let is_lost = found.as_ref().is_some_and(|found| !found.release.is_compared && known.release.is_compared);
             // One bad answer does not end the comparison for good.
             if is_lost {
-                if watched.unusable == 0 {
-                    watched.unusable_since = Instant::now();
+                if watched.unusable == 0 || watched.unusable_at.elapsed() > MAX_UNUSABLE_GAP {
+                    (watched.unusable, watched.unusable_since) = (0, Instant::now());
                 }
+                watched.unusable_at = Instant::now();
                 watched.unusable = watched.unusable.saturating_add(1);
                 if watched.unusable < MAX_UNUSABLE || watched.unusable_since.elapsed() < MIN_UNUSABLE_TIME {
                     return;
@@ -263,6 +285,7 @@ impl Default for ReleaseWatch {
             doubts: 0,
             unusable: 0,
             unusable_since: Instant::now(),
+            unusable_at: Instant::now(),
             read_at: Instant::now(),
         })
     }

@@ -24,6 +24,7 @@ use crate::{
     chain::{
         account::query_account,
         head::select_node,
+        node_release::NodeRelease,
         simulation::{SimulationError, query_check_sequence, simulate_gas},
     },
     journal::error::JournalError,
@@ -146,7 +147,7 @@ impl State {
         let simulate = async move {
             // Behind a new connection the same bytes may mean something else.
             let answer = match tokio::time::timeout(patience, release.await_current(&node)).await {
-                Ok(node) => simulate_gas(&node, tx_bytes).await,
+                Ok(compared) => simulate_gas(&compared.node, tx_bytes).await,
                 Err(_) => Err(SimulationError::NoAnswer(node.unsent_error("it does not state its release"))),
             };
             mailbox.send(Msg::SimulationFinished { id, answer });
@@ -192,14 +193,14 @@ impl State {
             let SignedTx { hash, bytes } = signed;
             // The node may have been replaced since the simulation.
             let current = match tokio::time::timeout(patience, release.await_current(&node)).await {
-                Ok(current) => match SubmitError::not_taken(&release.get(), &msg_type) {
-                    None => Ok(current),
+                Ok(compared) => match SubmitError::not_taken(&compared.release, &msg_type) {
+                    None => Ok(compared),
                     Some(refusal) => Err(refusal),
                 },
                 Err(_) => Err(SubmitError::Node(node.unsent_error("it does not state its release"))),
             };
-            let node = match current {
-                Ok(current) => current,
+            let compared = match current {
+                Ok(compared) => compared,
                 Err(failure) => {
                     mailbox.send(Msg::NotSent { id, hash, failure });
                     return;
@@ -220,9 +221,10 @@ impl State {
             }
             table.with(|table| table.mark_journaled(&hash));
             let started = Instant::now();
-            // The journal took its time. Where the connection has ended meanwhile, the bytes are sent again once the release is known.
-            let answer = match release.is_current(&node) {
-                true => node.broadcast(&bytes).await,
+            // The journal took its time. Where the connection has ended meanwhile, or another node was chosen, the bytes are sent again once
+            // the release is known.
+            let answer = match release.is_still(&compared, &node) {
+                true => compared.node.broadcast(&bytes).await,
                 false => Err(node.unsent_error("its release is not known any more")),
             };
             let outcome = broadcast_label(&answer);
@@ -271,12 +273,14 @@ impl State {
             args.table.with(|table| table.mark_journaled(&tx.hash));
             // Its bytes may mean something else to the release that runs now. One that is kept back is decided by its timeout height.
             let current = tokio::time::timeout(args.tx_timeout, args.release.await_current(&args.node)).await;
-            let Some(node) = current.ok().filter(|_| is_taken(&args, &tx)) else {
+            let msg_type = tx.intent.encoded.msg_type();
+            let takes_it = |release: &NodeRelease| SubmitError::not_taken(release, msg_type).is_none();
+            let Some(compared) = current.ok().filter(|compared| takes_it(&compared.release)) else {
                 let answer = Err(args.node.unsent_error("it does not take the message as it was signed"));
                 mailbox.send(Msg::RebroadcastFinished { hash: Some(tx.hash), answer });
                 return;
             };
-            let answer = node.broadcast(&tx.bytes).await;
+            let answer = compared.node.broadcast(&tx.bytes).await;
             let outcome = broadcast_label(&answer);
             metrics::record_tx_resent(outcome);
             tracing::info!(tx_hash = tx.hash, sequence, outcome, "transaction is broadcast again");

@@ -138,7 +138,7 @@ fn digests_of_documents_are_opaque_and_schemas_name_two_algorithms() {
         "a",
         "cs.MsgCreateCredentialSchema",
         &schema(json!({"digest_algorithm": "sha384"})),
-        &[(json!({"digest_algorithm": "sha256"}), ("sdk", 18, "digest_algorithm must be one of sha384, sha512"))],
+        &[(json!({"digest_algorithm": "sha256"}), ("sdk", 18, "digest_algorithm must be sha384 or sha512"))],
     );
 }
 
@@ -161,6 +161,7 @@ fn fees_of_vs_operators_are_one_allowance_of_those_that_are_effective() {
         &with_rights("did:web:b", json!({})),
         &[
             (json!({"vs_operator_authz_fee_spend_limit": null}), ("de", 1117, text)),
+            (json!({"vs_operator_authz_fee_spend_limit": [coin(0)]}), ("de", 1117, text)),
             (json!({"vs_operator_authz_with_feegrant": null}), ("de", 1117, text)),
             (json!({"vs_operator_authz_period": "60s"}), unregistered("a period requires a spend limit")),
         ],

@@ -90,7 +90,13 @@ fn failed_tx() -> FlowTx {
 }
 
 fn past(stage: CredentialStage) -> PastRound {
-    PastRound { number: 1, validation: None, exchange: None, credential: Some(credential(stage)) }
+    PastRound {
+        number: 1,
+        validation: None,
+        exchange: None,
+        credential: Some(credential(stage)),
+        told_to_present: None,
+    }
 }
 
 /// Makes a condition hold, or not, for a record and a cause.

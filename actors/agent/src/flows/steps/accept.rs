@@ -192,13 +192,16 @@ impl FlowService {
             return Ok(Checked::Refused("the issuer of the credential is not the peer".to_owned()));
         }
         let issuing = self.issuer()?;
+        // One that begins later is held from now on.
+        let begin = credential["validFrom"].as_str().or_else(|| credential["issuanceDate"].as_str());
+        let not_before = begin.and_then(timestamp::parse_rfc3339).as_ref().map(timestamp::unix_nanos);
         let judged = JudgedCredential {
             subject: &account.did,
             credential: &credential,
             own_document: Arc::new(issuing.keeper.published().served_json()),
             assumed_digest: None,
             known_schema: None,
-            not_before: None,
+            not_before,
         };
         let accepted = match issuing.judge.judge(account, judged).await? {
             Ok(accepted) => accepted,
@@ -219,8 +222,12 @@ impl FlowService {
         let digest = algorithm.and_then(|algorithm| anchored_digest(&credential, algorithm)).unwrap_or_default();
         let id = credential["id"].as_str().unwrap_or(&accepted.id).to_owned();
         let mut is_published = false;
-        if is_wanted {
-            match import(&issuing, &self.0.credentials, credential).await {
+        let begins_later = not_before.is_some_and(|begin| begin > timestamp::unix_nanos(&account.chain_time()));
+        let held = self.0.store.held_credentials().await?;
+        // Until it begins it takes the place of none that counts.
+        let would_replace = begins_later && held.iter().any(|one| one.schema_id == record.schema_id);
+        if is_wanted && !would_replace {
+            match import(&issuing, &self.0.credentials, credential, not_before).await {
                 Ok(_) => is_published = true,
                 Err(refusal) if matches!(refusal.code, RefusalCode::InvalidState | RefusalCode::InvalidInput) => {
                     tracing::warn!(

@@ -232,8 +232,7 @@ impl FlowService {
         });
         if self.0.settings.sends_terms {
             let decided = record.validation.as_ref().and_then(|validation| validation.terms.present_as_linked_vp);
-            let by_schema = || self.essential(&order.schema).is_some_and(EssentialCredential::makes_trusted);
-            let present_as_linked_vp = decided.unwrap_or_else(by_schema);
+            let present_as_linked_vp = decided.unwrap_or(true);
             let terms = VtFlow::CredentialTerms { credential_format: "JSON_LD".to_owned(), present_as_linked_vp };
             messages.insert(0, terms.to_message(&Uuid::new_v4().to_string(), record.thread_id.as_deref()));
         }

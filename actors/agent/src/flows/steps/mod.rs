@@ -126,11 +126,14 @@ impl FlowService {
         if record.state.is_terminal() {
             return self.rest(seen, None).await;
         }
-        if record.awaited_answer().is_some() {
-            return self.wait_for_peer(seen).await;
+        let now = now_millis();
+        if record.silent_from().is_some_and(|from| from <= now) {
+            return self.note_silence(record).await;
         }
+        let silent_in = record.silent_from().map(|from| Duration::from_millis(from.saturating_sub(now).unsigned_abs()));
+        let held_up = record.blocked.as_ref().filter(|_| !record.is_blocked_by_silence());
         // The flow rests before the read: a change or another time that the read leaves behind counts.
-        let end = self.rest(seen, record.blocked.as_ref().map(|_| pause_of(record, now_millis()))).await;
+        let end = self.rest(seen, held_up.map(|_| pause_of(record, now)).or(silent_in)).await;
         if end == StepEnd::AtRest
             && let Some(id) = participant
             && let Err(reason) = self.read_participant(id, 0).await
@@ -143,48 +146,36 @@ impl FlowService {
         end
     }
 
-    /// A flow whose peer owes an answer: its silence is said once it is long.
-    async fn wait_for_peer(&self, seen: &FlowAtTime) -> StepEnd {
-        let (record, now) = (&seen.record, now_millis());
-        match record.silent_from() {
-            None => self.rest(seen, None).await,
-            Some(from) if from > now => {
-                let left = Duration::from_millis(from.saturating_sub(now).unsigned_abs());
-                self.rest(seen, Some(left)).await
-            }
-            Some(_) => {
-                let text = self.silence_of(record).await;
-                let change = |found: &FlowRecord, now: i64| {
-                    let is_due = found.silent_from().is_some_and(|from| from <= now);
-                    let mut progress = Progress::of(found.clone());
-                    progress.wait_for(PEER_SILENT, &text, now);
-                    is_due.then(|| FlowChange::of(found, progress))
-                };
-                match self.change_in_session(&record.id, change).await {
-                    Ok(_) => StepEnd::AtRest,
-                    Err(_) => StepEnd::After(RETRY_PAUSE),
-                }
-            }
+    /// The peer has owed an answer for long: people have to see it.
+    async fn note_silence(&self, record: &FlowRecord) -> StepEnd {
+        let text = self.silence_of(record).await;
+        let change = |found: &FlowRecord, now: i64| {
+            let is_due = found.silent_from().is_some_and(|from| from <= now);
+            let mut progress = Progress::of(found.clone());
+            progress.wait_for(PEER_SILENT, &text, now);
+            is_due.then(|| FlowChange::of(found, progress))
+        };
+        match self.change_in_session(&record.id, change).await {
+            Ok(_) => StepEnd::AtRest,
+            Err(_) => StepEnd::After(RETRY_PAUSE),
         }
     }
 
     /// The likely reason of a silence, and the way on.
     async fn silence_of(&self, record: &FlowRecord) -> String {
         let minutes = PATIENCE_MILLIS / 60_000;
-        let way_on = "when its operator sends the request once more, the offer is made anew";
+        // A request that comes again is answered with the same offer: another round has another one.
+        let way_on = "when its corporation renews the participant, a round begins with an offer of its own";
         if record.awaited_answer() == Some(AwaitedAnswer::Acknowledgement) {
             return format!("the peer has not acknowledged its credential for {minutes} minutes; {way_on}");
         }
         let offered =
             self.0.store.flow_content(self.key(), &record.id, ContentKind::Offered, record.round.number).await;
         let format = offered.ok().flatten().map(|content| content.format).unwrap_or_default();
-        let other = match CredentialFormat::of_offer(&format) {
-            Some(CredentialFormat::LdProof) => "w3c-di",
-            _ => "ld-proof",
-        };
+        let is_newer = CredentialFormat::of_offer(&format) == Some(CredentialFormat::DataIntegrity);
+        let other = if is_newer { ", and FLOW_ISSUE_FORMAT=ld-proof has later rounds offer the older one" } else { "" };
         format!(
-            "the peer has not answered the offer for {minutes} minutes; it may not take the format {format}, and FLOW_ISSUE_FORMAT={other} \
-             offers another; {way_on}"
+            "the peer has not answered the offer for {minutes} minutes; it may not take the format {format}{other}; {way_on}"
         )
     }
 

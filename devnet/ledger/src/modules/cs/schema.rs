@@ -142,8 +142,8 @@ pub fn validate_create(chain: &ChainConfig, message: &MsgCreateCredentialSchema)
     let algorithms: &[&str] =
         if chain.has_window_rules() { &["sha384", "sha512"] } else { &["sha256", "sha384", "sha512"] };
     if !algorithms.contains(&message.digest_algorithm.as_str()) {
-        let text =
-            format!("digest_algorithm must be one of {}, got {:?}", algorithms.join(", "), message.digest_algorithm);
+        let allowed = algorithms.join(", ").replacen(", sha512", " or sha512", 1);
+        let text = format!("digest_algorithm must be {allowed}, got {:?}", message.digest_algorithm);
         return Err(invalid(text));
     }
     Ok(())

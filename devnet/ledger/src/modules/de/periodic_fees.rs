@@ -1,6 +1,8 @@
 //! The fees of VS operators from the rework of the delegation on: one periodic allowance for a corporation and its operator, which follows from
 //! the records whose participants are effective or will be.
 
+use std::collections::BTreeMap;
+
 use prost_types::{Duration, Timestamp};
 use svc_wire::proto::svc::{
     de::v1::{FeeGrant, VsOperatorAuthorization},
@@ -37,7 +39,7 @@ fn counts(participant: &Participant, now: &Timestamp) -> bool {
 
 fn wanted(exec: &ExecContext<'_>, authorization: &VsOperatorAuthorization) -> Result<WantedAllowance, LedgerError> {
     let now = exec.block_time();
-    let (mut messages, mut limit) = (Vec::new(), CoinAmounts::new());
+    let (mut messages, mut limit) = (Vec::new(), BTreeMap::<String, u128>::new());
     for record in authorization.records.iter().filter(|record| record.with_feegrant) {
         let participant = exec.state.participants.peek(&record.participant_id);
         if !participant.is_some_and(|participant| counts(participant, &now)) {
@@ -49,13 +51,11 @@ fn wanted(exec: &ExecContext<'_>, authorization: &VsOperatorAuthorization) -> Re
             }
         }
         for (denom, amount) in bank::parse_coins(&record.fee_spend_limit).map_err(LedgerError::unregistered)? {
-            match limit.iter_mut().find(|(known, _)| *known == denom) {
-                Some((_, sum)) => *sum = sum.saturating_add(amount),
-                None => limit.push((denom, amount)),
-            }
+            let sum = limit.entry(denom).or_default();
+            *sum = sum.saturating_add(amount);
         }
     }
-    Ok(WantedAllowance { messages, limit })
+    Ok(WantedAllowance { messages, limit: limit.into_iter().collect() })
 }
 
 /// Makes the allowance that the records lead to. The amounts that were spent in the running period count on.
@@ -77,7 +77,8 @@ pub fn recompute(
         let used = spent.iter().find(|(known, _)| known == denom).map_or(0, |(_, used)| *used);
         (denom.clone(), amount.saturating_sub(used))
     });
-    let left: CoinAmounts = left.collect();
+    // An amount of nothing is no coin.
+    let left: CoinAmounts = left.filter(|(_, amount)| *amount > 0).collect();
     let allowance = feegrant::periodic_with(&messages, [&limit, &left], FEE_PERIOD, reset);
     feegrant::remove_allowance(exec, corporation, grantee);
     feegrant::set_allowance_of_module(exec, corporation, grantee, allowance)?;

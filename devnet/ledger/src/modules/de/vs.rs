@@ -44,20 +44,20 @@ pub fn create_record(
 ) -> Result<(), LedgerError> {
     bank::parse_coins(&new.spend_limit)
         .map_err(|text| LedgerError::unregistered(format!("invalid spend limit: {text}")))?;
-    bank::parse_coins(&new.fee_spend_limit)
-        .map_err(|text| LedgerError::new("de", 1104, format!("invalid fee spend limit: {text}")))?;
-    if new.period.as_ref().is_some_and(|period| timestamp::duration_nanos(period) <= 0) {
-        return Err(LedgerError::unregistered("period must be positive"));
-    }
     if exec.chain.has_spend_cycles() {
-        let fees = bank::parse_coins(&new.fee_spend_limit).map_err(LedgerError::unregistered)?;
-        let has_limit = !fees.is_empty() && fees.iter().all(|(_, amount)| *amount > 0);
+        let is_positive = |coin: &Coin| coin.amount.parse::<u128>().is_ok_and(|amount| amount > 0);
+        let has_limit = !new.fee_spend_limit.is_empty() && new.fee_spend_limit.iter().all(is_positive);
         ensure(has_limit == new.with_feegrant && has_limit != new.fee_spend_limit.is_empty(), "de", 1117, || {
             format!("fee spend limit of participant {}", new.participant_id)
         })?;
         if new.period.is_some() && new.spend_limit.is_empty() {
             return Err(LedgerError::unregistered("a period requires a spend limit"));
         }
+    }
+    bank::parse_coins(&new.fee_spend_limit)
+        .map_err(|text| LedgerError::new("de", 1104, format!("invalid fee spend limit: {text}")))?;
+    if new.period.as_ref().is_some_and(|period| timestamp::duration_nanos(period) <= 0) {
+        return Err(LedgerError::unregistered("period must be positive"));
     }
     let is_delegable = |url: &String| is_delegable(exec.chain, url);
     ensure(!new.msg_types.is_empty() && new.msg_types.iter().all(is_delegable), "de", 1101, || {

@@ -1,5 +1,6 @@
 //! Messages that create a participant without a validator: the root of an ecosystem, and self-creation under an open schema.
 
+use prost_types::Timestamp;
 use svc_wire::{
     proto::svc::pp::v1::{
         MsgCreateRootParticipant, MsgCreateRootParticipantResponse, MsgSelfCreateParticipant,
@@ -127,13 +128,14 @@ pub fn validate_self_create(chain: &ChainConfig, message: &MsgSelfCreateParticip
 fn ensure_valid_window(
     exec: &ExecContext<'_>,
     message: &MsgSelfCreateParticipant,
+    from: Option<&Timestamp>,
     validator: &Participant,
 ) -> Result<(), LedgerError> {
     let now = exec.block_time();
-    let (from, until) = (message.effective_from.as_ref(), message.effective_until.as_ref());
+    let until = message.effective_until.as_ref();
     let is_before = |left, right| timestamp::unix_nanos(left) < timestamp::unix_nanos(right);
     if let Some(from) = from {
-        if timestamp::is_at_or_before(from, &now) {
+        if message.effective_from.is_some() && timestamp::is_at_or_before(from, &now) {
             return unregistered_error("effective_from must be in the future");
         }
         if validator.effective_from.as_ref().is_some_and(|first| is_before(from, first)) {
@@ -173,7 +175,9 @@ pub fn self_create(
     if is_ended || validator.effective_from.is_none() {
         return unregistered_error(format!("validator participant {} is not valid", validator.id));
     }
-    ensure_valid_window(exec, &message, &validator)?;
+    // From the second generation on a window without a beginning begins with its block.
+    let from = message.effective_from.or(exec.chain.has_window_rules().then_some(now));
+    ensure_valid_window(exec, &message, from.as_ref(), &validator)?;
     if role != Role::Issuer && (message.validation_fees > 0 || message.verification_fees > 0) {
         return unregistered_error("validation_fees and verification_fees are for issuers only");
     }
@@ -184,7 +188,6 @@ pub fn self_create(
         return unregistered_error(format!("schema {} is not open for role {}", schema.id, role.as_str_name()));
     }
     ensure_no_unrepaid_slash(exec, corporation_id, schema.ecosystem_id)?;
-    let may_begin_now = exec.chain.has_window_rules().then_some(now);
     let participant = Participant {
         role: message.role,
         schema_id: schema.id,
@@ -193,7 +196,7 @@ pub fn self_create(
         vs_operator: message.vs_operator.clone(),
         created: Some(now),
         modified: Some(now),
-        effective_from: message.effective_from.or(may_begin_now),
+        effective_from: from,
         effective_until: message.effective_until,
         validation_fees: message.validation_fees,
         verification_fees: message.verification_fees,
@@ -203,12 +206,9 @@ pub fn self_create(
         ..Participant::default()
     };
     let others = participants_in_context(exec, &participant);
-    match may_begin_now {
-        Some(now) => {
-            let from = message.effective_from.unwrap_or(now);
-            ensure_no_window_overlap(&others, &from, message.effective_until.as_ref(), &now)?;
-        }
-        None => ensure_no_overlap(&others, message.effective_from.as_ref(), message.effective_until.as_ref())?,
+    match from.as_ref().filter(|_| exec.chain.has_window_rules()) {
+        Some(from) => ensure_no_window_overlap(&others, from, message.effective_until.as_ref(), &now)?,
+        None => ensure_no_overlap(&others, from.as_ref(), message.effective_until.as_ref())?,
     }
     ensure_did_available(exec, &message.did, corporation_id)?;
     let participant = insert_participant(exec, participant);
@@ -227,7 +227,7 @@ pub fn self_create(
             ("corporation_id", corporation_id.to_string()),
             ("operator", message.operator),
             ("role", role.as_str_name().to_owned()),
-            ("effective_from", time_text(message.effective_from.as_ref())),
+            ("effective_from", time_text(from.as_ref())),
             ("effective_until", time_text(message.effective_until.as_ref())),
             ("timestamp", timestamp::go_time_text(&now)),
         ],
