@@ -23,10 +23,12 @@ func refused(err error, code codes.Code, text string) {
 func checkReads(ctx context.Context, connection *grpc.ClientConn, registry types.InterfaceRegistry, sender sdk.AccAddress, account sdk.AccountI, denom string) {
 	accounts, bank := authtypes.NewQueryClient(connection), banktypes.NewQueryClient(connection)
 	module := must(accounts.ModuleAccountByName(ctx, &authtypes.QueryModuleAccountByNameRequest{Name: authtypes.FeeCollectorName}))
-	var named sdk.ModuleAccountI
-	if err := registry.UnpackAny(module.Account, &named); err != nil {
+	var found sdk.AccountI
+	if err := registry.UnpackAny(module.Account, &found); err != nil {
 		check(false, "the module account: %v", err)
 	}
+	named, isModule := found.(sdk.ModuleAccountI)
+	check(isModule, "the fee collector is no module account")
 	check(named.GetName() == authtypes.FeeCollectorName, "the module account is %s", named.GetName())
 	check(named.GetAddress().Equals(authtypes.NewModuleAddress(authtypes.FeeCollectorName)), "the module account has the address %s", named.GetAddress())
 	_, err := accounts.ModuleAccountByName(ctx, &authtypes.QueryModuleAccountByNameRequest{Name: "nobody"})
