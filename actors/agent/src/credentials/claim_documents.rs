@@ -49,7 +49,7 @@ fn named_documents(claims: &Map<String, Value>) -> Vec<NamedDocument<'_>> {
     named.collect()
 }
 
-/// The reason for which a document is not the one that the claims name.
+/// A document differs from its claims, or was not read.
 enum DocumentFault {
     Problem(ClaimProblem),
     /// Its server did not answer; it may later.

@@ -96,7 +96,7 @@ pub fn problems_text(problems: &[ClaimProblem]) -> String {
     problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// The variable behind the prefix of its credential.
+/// The whole name of a variable: the prefix of its credential, and the suffix.
 fn variable(essential: EssentialCredential, suffix: &str) -> String {
     let places = CLAIM_PLACES.iter().find(|places| places.essential == essential);
     format!("{}{suffix}", places.map_or("ECS_CLAIMS_", |places| places.prefix))

@@ -23,7 +23,7 @@ use uuid::Uuid;
 use super::{
     claims::{check_claim_texts, claim_violations, claims_digest},
     core::{HeldFacts, reason_to_withdraw},
-    judge::{CredentialJudge, JudgedCredential},
+    judge::{CredentialJudge, JudgedCredential, begin_of},
     session_locks::SessionLocks,
     unsigned::{SignedCredential, UnsignedCredential, has_signable_subject, subject_of},
 };
@@ -353,14 +353,13 @@ impl CredentialIssuer {
         body: &Value,
         digest: &str,
     ) -> Result<(), IssueStop> {
-        let begin = body["validFrom"].as_str().or_else(|| body["issuanceDate"].as_str());
         let judged = JudgedCredential {
             subject,
             credential: body,
             own_document: Arc::new(self.keeper.published().served_json()),
             assumed_digest: Some(digest),
             known_schema: Some(schema),
-            not_before: begin.and_then(timestamp::parse_rfc3339).as_ref().map(timestamp::unix_nanos),
+            not_before: begin_of(body),
         };
         match self.judge.judge(&self.account, judged).await? {
             Ok(_) => Ok(()),

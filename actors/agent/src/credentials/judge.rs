@@ -37,6 +37,12 @@ pub(crate) struct JudgedCredential<'a> {
     pub not_before: Option<i128>,
 }
 
+/// The beginning of a credential's validity, by its name in either data model, in nanoseconds since the epoch.
+pub(crate) fn begin_of(credential: &Value) -> Option<i128> {
+    let begin = credential["validFrom"].as_str().or_else(|| credential["issuanceDate"].as_str());
+    begin.and_then(timestamp::parse_rfc3339).as_ref().map(timestamp::unix_nanos)
+}
+
 /// Judges credentials.
 #[derive(Clone)]
 pub(crate) struct CredentialJudge {

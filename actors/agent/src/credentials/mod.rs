@@ -45,7 +45,7 @@ pub(crate) use self::{
     import::import,
     issuer::{Authority, CredentialIssuer, IssueStop, proof_method},
     issuer_parts::IssuerParts,
-    judge::JudgedCredential,
+    judge::{JudgedCredential, begin_of},
     pass::MAX_SCHEMAS,
 };
 

@@ -101,7 +101,7 @@ pub fn fee_grant(
                 &mut object,
                 [("spend_limit", &periodic.period_spend_limit), ("remaining_spend", &periodic.period_can_spend)],
             );
-            // The end of a periodic allowance is that of its period, behind which it is full again.
+            // A periodic allowance is shown with the end of its period, when it is full again.
             insert_times(&mut object, periodic.period_reset.as_ref(), periodic.period.as_ref());
         }
         _ => {

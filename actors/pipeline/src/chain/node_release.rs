@@ -112,7 +112,7 @@ pub(super) async fn find_release(
 /// these reads: a node that has just been upgraded may answer wrongly some times within a second.
 const MAX_UNUSABLE: u32 = 5;
 const MIN_UNUSABLE_TIME: Duration = Duration::from_secs(20);
-/// Time between two such reads behind which they are not in a row.
+/// Longest time between two such reads that count together.
 const MAX_UNUSABLE_GAP: Duration = Duration::from_secs(15);
 /// Pause between two attempts to find the release.
 const RETRY_PAUSE: Duration = Duration::from_millis(250);

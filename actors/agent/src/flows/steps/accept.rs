@@ -21,7 +21,7 @@ use uuid::Uuid;
 use super::outcome::{Done, StepStop};
 use crate::{
     account_write::WritingAccount,
-    credentials::{JudgedCredential, import},
+    credentials::{JudgedCredential, begin_of, import},
     error::RefusalCode,
     flows::{
         facts::ShownParticipant,
@@ -193,8 +193,7 @@ impl FlowService {
         }
         let issuing = self.issuer()?;
         // One that begins later is held from now on.
-        let begin = credential["validFrom"].as_str().or_else(|| credential["issuanceDate"].as_str());
-        let not_before = begin.and_then(timestamp::parse_rfc3339).as_ref().map(timestamp::unix_nanos);
+        let not_before = begin_of(&credential);
         let judged = JudgedCredential {
             subject: &account.did,
             credential: &credential,
