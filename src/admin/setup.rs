@@ -17,7 +17,7 @@ use super::{
     schema::ReadRefusals,
 };
 
-const PARAMETERS: &str = "days, spendLimit, feeLimit, applyTo";
+const PARAMETERS: &str = "days, spendLimit, feeLimit, applyTo, sentAtOnce";
 
 /// The steps by which the DID becomes trusted, compared with the node.
 #[derive(Debug, Serialize, ToSchema)]
@@ -95,7 +95,9 @@ pub fn setup_body(setup: Setup) -> anyhow::Result<Value> {
         ("feeLimit" = Option<String>, Query, pattern = "^[1-9][0-9]{0,37}[a-zA-Z][a-zA-Z0-9/:._-]{2,127}$",
             description = "Most fees that the corporation pays for each participant; no limit when absent, and 10000000 base units a period where the node needs one."),
         ("applyTo" = Option<String>, Query, pattern = "^[1-9][0-9]{0,17}$",
-            description = "The ISSUER participant under which the DID becomes a HOLDER; the only one that there is when absent.")),
+            description = "The ISSUER participant under which the DID becomes a HOLDER; the only one that there is when absent."),
+        ("sentAtOnce" = Option<bool>, Query,
+            description = "Whether the messages are sent as soon as they are read: a participant then begins after three blocks and two seconds, else after at least 30 s. False when absent.")),
     responses((status = 200, body = SetupState), ReadRefusals))]
 pub(super) async fn setup(State(api): State<AdminApi>, request: Request) -> Response {
     let query = request.uri().query().map(str::to_owned);
@@ -107,6 +109,8 @@ pub(super) async fn setup(State(api): State<AdminApi>, request: Request) -> Resp
             spend_limit: query.take("spendLimit").map(|text| parse_coin("spendLimit", &text)).transpose()?,
             fee_limit: query.take("feeLimit").map(|text| parse_coin("feeLimit", &text)).transpose()?,
             apply_to: query.take("applyTo").map(|text| parse_number("applyTo", &text, i64::MAX as u64)).transpose()?,
+            is_sent_at_once: query.take("sentAtOnce").map(|text| parse_flag("sentAtOnce", &text)).transpose()?
+                == Some(true),
         };
         query.finish(PARAMETERS)?;
         Ok(api.agent.credentials().setup(options).await?.into())
@@ -122,6 +126,10 @@ fn parse_number(name: &str, text: &str, most: u64) -> Result<u64, Refusal> {
     let is_plain = !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
     let number = text.parse().ok().filter(|number| is_plain && (1..=most).contains(number));
     number.ok_or_else(|| invalid(name, format!("allowed is a whole number from 1 to {most}")))
+}
+
+fn parse_flag(name: &str, text: &str) -> Result<bool, Refusal> {
+    text.parse().map_err(|_| invalid(name, "allowed is true or false".to_owned()))
 }
 
 /// An amount with its denomination, as the chain writes coins.

@@ -28,6 +28,8 @@ const TELL_PAUSE: Duration = Duration::from_secs(10);
 const STEP_TIMEOUT: Duration = Duration::from_secs(180);
 /// Time after which the write of an earlier run has ended.
 const EARLIER_WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// The chain's refusal of a participant whose beginning has passed.
+const BEGINS_LATE: &str = "effective_from must be in the future";
 /// Writes of one step: a key that was given to an earlier write with other times is followed by another.
 const MAX_WRITES: usize = 3;
 
@@ -61,7 +63,8 @@ pub struct InitArgs {
 pub(crate) struct StepsLeft(usize);
 
 impl InitArgs {
-    fn path(&self) -> String {
+    /// The path of the setup, for messages that are read by a person or sent at once.
+    fn path(&self, is_sent_at_once: bool) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         query.append_pair("days", &self.days.to_string());
         for (name, value) in
@@ -70,6 +73,9 @@ impl InitArgs {
             if let Some(value) = value {
                 query.append_pair(name, value);
             }
+        }
+        if is_sent_at_once {
+            query.append_pair("sentAtOnce", "true");
         }
         format!("/v2/agent/setup?{}", query.finish())
     }
@@ -82,10 +88,9 @@ pub(super) async fn run(
     as_json: bool,
     secrets: &mut ProcessSecrets,
 ) -> anyhow::Result<()> {
-    let path = args.path();
-    let read = async || Ok(api.get(&path).await?);
+    let read = async |is_sent_at_once| Ok(api.get(&args.path(is_sent_at_once)).await?);
     let setup = match &args.operator {
-        None => read().await?,
+        None => read(false).await?,
         Some(url) => {
             let client = McpClient::connect(url, take_bearer_token(secrets)?.expose_secret()).await?;
             let taken = take_steps(read, &client, args.yes, print_progress).await;
@@ -114,17 +119,32 @@ fn print_progress(line: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{}", visible(line));
 }
 
-/// The sending of a step: the number of attempts, the time of the last one, and whether the server took it.
+/// The sending of a step: the number of attempts, the time of the last one, and its end.
 struct Sending {
     attempts: usize,
     at: Instant,
-    is_taken: bool,
+    end: SendEnd,
+}
+
+/// The end of a sending that a later look at the steps may follow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SendEnd {
+    /// The server took it.
+    Taken,
+    /// An earlier run has sent it with other times.
+    SentEarlier,
+    /// Its participant would have begun before the block that was to take it.
+    Late,
 }
 
 impl Sending {
     /// Whether the step is not to be sent now. The write of an earlier run may still be on its way.
     fn holds(&self) -> bool {
-        self.is_taken || self.at.elapsed() < EARLIER_WRITE_TIMEOUT
+        match self.end {
+            SendEnd::Taken => true,
+            SendEnd::SentEarlier => self.at.elapsed() < EARLIER_WRITE_TIMEOUT,
+            SendEnd::Late => false,
+        }
     }
 }
 
@@ -154,7 +174,7 @@ fn open_step<'a>(setup: &'a Value, sent: &BTreeMap<String, Sending>) -> Option<&
 
 /// Sends the missing steps of the operator in their order, and waits for those that end by themselves. Returns the setup at the end.
 pub(crate) async fn take_steps(
-    read: impl AsyncFn() -> anyhow::Result<Value>,
+    read: impl AsyncFn(bool) -> anyhow::Result<Value>,
     client: &McpClient,
     is_confirmed: bool,
     report: impl Fn(&str),
@@ -162,7 +182,9 @@ pub(crate) async fn take_steps(
     let mut sent: BTreeMap<String, Sending> = BTreeMap::new();
     let (mut progress, mut told, mut last) = (Instant::now(), Instant::now(), Vec::new());
     loop {
-        let setup = read().await?;
+        // A chain that was slower than its usual pace has refused the short lead.
+        let is_late = sent.values().any(|sending| sending.end == SendEnd::Late);
+        let setup = read(is_confirmed && !is_late).await?;
         // The times in the messages change with each look.
         let states: Vec<_> = steps(&setup).map(|step| (step["id"].clone(), step["state"].clone())).collect();
         if states != last {
@@ -175,8 +197,8 @@ pub(crate) async fn take_steps(
         }
         if let Some(step) = next_step(&setup, &sent) {
             let attempts = sent.get(key_of(step)).map_or(1, |earlier| earlier.attempts + 1);
-            let is_taken = send(step, attempts, client, is_confirmed, &report).await?;
-            sent.insert(key_of(step).to_owned(), Sending { attempts, at: Instant::now(), is_taken });
+            let end = send(step, attempts, client, is_confirmed, &report).await?;
+            sent.insert(key_of(step).to_owned(), Sending { attempts, at: Instant::now(), end });
             progress = Instant::now();
             continue;
         }
@@ -199,14 +221,14 @@ pub(crate) async fn take_steps(
     }
 }
 
-/// Sends a step. Returns whether the server took it: not when an earlier run has sent it with other times.
+/// Sends a step.
 async fn send(
     step: &Value,
     attempt: usize,
     client: &McpClient,
     is_confirmed: bool,
     report: &impl Fn(&str),
-) -> anyhow::Result<bool> {
+) -> anyhow::Result<SendEnd> {
     let (id, tool) = (text(&step["id"]), text(&step["tool"]));
     let mut message = step["message"].as_object().cloned().with_context(|| format!("step {id} has no message"))?;
     if attempt > MAX_WRITES {
@@ -225,11 +247,15 @@ async fn send(
     let content = result_content(&result);
     if result.is_error != Some(true) {
         report(&format!("{id}: block {}, transaction {}", content["block_height"], text(&content["tx_hash"])));
-        return Ok(true);
+        return Ok(SendEnd::Taken);
     }
     if content["details"]["idempotency_key"].is_string() {
         report(&format!("{id}: an earlier run has sent it; its outcome is waited for"));
-        return Ok(false);
+        return Ok(SendEnd::SentEarlier);
+    }
+    if text(&content["message"]).contains(BEGINS_LATE) {
+        report(&format!("{id}: the block came too late for its beginning; another is sent"));
+        return Ok(SendEnd::Late);
     }
     bail!("step {id}: {tool} failed: {}: {}", text(&content["code"]), text(&content["message"]));
 }

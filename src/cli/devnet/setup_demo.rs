@@ -79,13 +79,13 @@ impl SetupDemo<'_> {
 
     /// Takes the steps of an agent, as the command does.
     async fn init(&self, agent: &LocalAgent, apply_to: &str) -> anyhow::Result<Value> {
-        let read = async || self.read_setup(agent, apply_to).await;
+        let read = async |is_sent_at_once| self.read_setup(agent, apply_to, is_sent_at_once).await;
         take_steps(read, &self.client, true, |line| print_line(format!("   {line}"))).await
     }
 
-    async fn read_setup(&self, agent: &LocalAgent, apply_to: &str) -> anyhow::Result<Value> {
+    async fn read_setup(&self, agent: &LocalAgent, apply_to: &str, is_sent_at_once: bool) -> anyhow::Result<Value> {
         let apply_to = if apply_to.is_empty() { None } else { Some(apply_to.parse()?) };
-        let options = SetupOptions { apply_to, ..SetupOptions::default() };
+        let options = SetupOptions { apply_to, is_sent_at_once, ..SetupOptions::default() };
         setup_body(agent.server.agent.credentials().setup(options).await?)
     }
 
@@ -95,7 +95,7 @@ impl SetupDemo<'_> {
         let mut setup = Value::Null;
         let complete = async {
             loop {
-                setup = self.read_setup(agent, apply_to).await?;
+                setup = self.read_setup(agent, apply_to, false).await?;
                 if setup["complete"] == true {
                     return anyhow::Ok(());
                 }
@@ -109,7 +109,7 @@ impl SetupDemo<'_> {
     }
 
     async fn own_issuer(&self, agent: &LocalAgent) -> anyhow::Result<String> {
-        let setup = self.read_setup(agent, self.network.devnet.address("chamber.organization.issuer")).await?;
+        let setup = self.read_setup(agent, self.network.devnet.address("chamber.organization.issuer"), false).await?;
         Ok(step(&setup, "service-issuer")["reason"].as_str().unwrap_or_default().to_owned())
     }
 

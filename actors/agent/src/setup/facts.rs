@@ -1,5 +1,7 @@
 //! The facts that the plan of a setup is made of.
 
+use std::time::Duration;
+
 use prost_types::Timestamp;
 use svc_wire::{
     proto::svc::{
@@ -20,6 +22,8 @@ pub(super) struct SetupFacts {
     pub now: Timestamp,
     /// Time of the chain by the clock, which is later while no block comes.
     pub clock: Timestamp,
+    /// Usual time between two blocks, where it is known.
+    pub block_interval: Option<Duration>,
     /// Denomination of the chain's coin.
     pub denom: String,
     /// Generation of the node, where it is known.

@@ -13,6 +13,8 @@ pub struct SetupOptions {
     pub fee_limit: Option<Coin>,
     /// The participant under which the DID becomes a HOLDER; the only one that there is when absent.
     pub apply_to: Option<u64>,
+    /// Whether the messages are sent as soon as they are read, so that a participant may begin after a few blocks.
+    pub is_sent_at_once: bool,
 }
 
 impl SetupOptions {
@@ -28,6 +30,6 @@ impl SetupOptions {
 
 impl Default for SetupOptions {
     fn default() -> Self {
-        Self { days: Self::DEFAULT_DAYS, spend_limit: None, fee_limit: None, apply_to: None }
+        Self { days: Self::DEFAULT_DAYS, spend_limit: None, fee_limit: None, apply_to: None, is_sent_at_once: false }
     }
 }

@@ -29,8 +29,12 @@ const EXTEND: &str = "svc.ledger.pp.setParticipantEffectiveUntil";
 const RENEW: &str = "svc.ledger.pp.renewParticipantOp";
 
 const DAY: i64 = 86_400;
-/// Seconds between the plan and the beginning of a participant: the chain takes none that begins in the past.
+/// Seconds between the plan and the beginning of a participant: the chain takes none that begins in the past, and a person reads the plan
+/// before it is sent.
 const LEAD_SECONDS: i64 = 30;
+/// The same for a message that is sent at once: blocks that it may wait for, and seconds for its way to the node.
+const LEAD_BLOCKS: u32 = 3;
+const WAY_SECONDS: i64 = 2;
 /// Longest time before an end at which the participant is extended. Of a short participation it is the last third.
 const EXTEND_SECONDS: i64 = 30 * DAY;
 
@@ -194,6 +198,16 @@ impl<'a> Participation<'a> {
         (place.validator.id == participant.validator_participant_id).then_some(place)
     }
 
+    /// Seconds between the plan and the beginning of a participant.
+    fn lead_seconds(&self) -> i64 {
+        let blocks = self.facts.block_interval.map(|one| (one * LEAD_BLOCKS).as_millis().div_ceil(1_000));
+        match blocks.and_then(|seconds| i64::try_from(seconds).ok()).map(|seconds| seconds + WAY_SECONDS) {
+            Some(lead) if self.options.is_sent_at_once => lead,
+            Some(lead) => lead.max(LEAD_SECONDS),
+            None => LEAD_SECONDS,
+        }
+    }
+
     /// The earliest of the wished days, the end of the validator, and another end.
     fn end_of_days(&self, validator: &Participant, other: Option<i64>) -> i64 {
         let wished = self.facts.clock.seconds + i64::from(self.options.days) * DAY;
@@ -240,7 +254,7 @@ impl<'a> Participation<'a> {
         message.insert("did".to_owned(), self.facts.agent.did.as_str().into());
         if is_open {
             let begins = seconds(validator.effective_from.as_ref()).unwrap_or_default();
-            let from = (self.facts.clock.seconds + LEAD_SECONDS).max(begins);
+            let from = (self.facts.clock.seconds + self.lead_seconds()).max(begins);
             message.insert("effective_from".to_owned(), text(from).into());
             message.insert("effective_until".to_owned(), text(self.end_of_days(validator, None)).into());
         }

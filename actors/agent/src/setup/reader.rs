@@ -46,6 +46,7 @@ impl SetupSource<'_> {
             agent: AgentAccount { did: self.account.did.clone(), corporation_id: self.corporation_id(), address },
             now,
             clock,
+            block_interval: self.account.pipeline().clock().interval(),
             denom: self.account.access.chain.params.denom.clone(),
             generation: self.account.pipeline().release().generation,
             account,

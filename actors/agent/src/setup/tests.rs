@@ -1,5 +1,7 @@
 //! The plan in tables: each situation of an account, of a participant and of a credential, and the step that follows.
 
+use std::time::Duration;
+
 use prost_types::Timestamp;
 use serde_json::json;
 use svc_wire::proto::svc::{
@@ -96,6 +98,7 @@ fn facts(
         agent: AgentAccount { did: DID.to_owned(), corporation_id: OWN, address: ADDRESS.to_owned() },
         now: Timestamp { seconds: NOW, nanos: 0 },
         clock: Timestamp { seconds: NOW, nanos: 0 },
+        block_interval: None,
         denom: "FEE".to_owned(),
         generation: None,
         account: AccountFacts {
@@ -151,6 +154,28 @@ fn without_a_participant_the_complete_message_is_there() {
     let unknown = MissingPlace { reason: "no root".to_owned(), is_operators: false, corporation_id: None };
     let [step] = &of_participant(&facts(Err(unknown), vec![], vec![]))[..] else { panic!("one step") };
     assert_eq!((step.by, step.tool, step.reason.as_str()), (StepActor::Other, None, "no root"));
+}
+
+#[test]
+fn a_participant_begins_after_some_blocks_where_its_message_is_sent_at_once() {
+    for (interval, is_sent_at_once, begins_in) in [
+        (None, false, 30),
+        (None, true, 30),
+        (Some(1_000), false, 30),
+        (Some(1_000), true, 5),
+        (Some(250), true, 3),
+        (Some(6_100), true, 21),
+        // A chain with slow blocks would refuse the usual lead.
+        (Some(20_000), false, 62),
+        (Some(20_000), true, 62),
+    ] {
+        let block_interval = interval.map(Duration::from_millis);
+        let facts = SetupFacts { block_interval, ..facts(Ok(place(OPEN)), vec![], vec![]) };
+        let setup = plan(&facts, &SetupOptions { is_sent_at_once, ..SetupOptions::default() });
+        let message = setup.steps.iter().find_map(|step| step.message.as_ref()).expect("a message");
+        let expected = svc_wire::timestamp::iso_seconds(&Timestamp { seconds: NOW + begins_in, nanos: 0 });
+        assert_eq!(message["effective_from"], expected, "{interval:?} {is_sent_at_once}");
+    }
 }
 
 #[test]
