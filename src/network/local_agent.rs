@@ -331,7 +331,7 @@ fn credential_settings(devnet: &Devnet, parent: Option<String>) -> CredentialSet
     let description = "Stands for the corporation of the devnet.";
     let members = essential_claims(devnet, EssentialCredential::Service, "Devnet agent", description);
     let mode = match parent {
-        Some(parent) => CredentialMode::Delegated { parent },
+        Some(parent) => CredentialMode::Delegated { parent, claims: ConfiguredClaims::default() },
         None => CredentialMode::Standalone { claims: service_settings(members) },
     };
     let trusted_ecosystems = devnet.ecosystem_did().map(str::to_owned).into_iter().collect();

@@ -33,10 +33,12 @@ pub(super) fn read_credentials<E: Environment>(
     let (mode, claims) = match is_delegated {
         None => (None, None),
         Some(true) => {
-            let mode =
-                reader.read_parsed(PARENT, DID, None, parse_did).map(|parent| CredentialMode::Delegated { parent });
+            let parent = reader.read_parsed(PARENT, DID, None, parse_did);
             // The parent is asked for a credential with these claims.
-            (mode, read_claims(reader, warnings, ClaimSettings::new()))
+            let claims = read_claims(reader, warnings, ClaimSettings::new());
+            let of_service = |all: &ClaimSettings| all.get(&EssentialCredential::Service).cloned().unwrap_or_default();
+            let mode = parent.zip(claims.as_ref().map(of_service));
+            (mode.map(|(parent, claims)| CredentialMode::Delegated { parent, claims }), claims)
         }
         Some(false) => {
             if reader.environment.get(PARENT).is_some() {

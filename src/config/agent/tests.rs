@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use svc_agent::{CredentialMode, FlowFormat, FlowSettings};
+use svc_agent::{ConfiguredClaims, CredentialMode, FlowFormat, FlowSettings};
 use svc_trust::EssentialCredential;
 
 use super::*;
@@ -80,12 +80,15 @@ fn a_delegated_agent_needs_its_parent_and_no_claims() {
     environment.extend([("AGENT_CREDENTIAL_DAYS", "10"), ("AGENT_CREDENTIAL_RENEW_DAYS", "3")]);
     let config = read_agent(&environment, &mut secrets()).expect("enough");
     let credentials = config.agent.credentials;
-    assert_eq!(credentials.mode, CredentialMode::Delegated { parent: "did:web:parent.example.com".to_owned() });
+    let (parent, none) = ("did:web:parent.example.com".to_owned(), ConfiguredClaims::default());
+    assert_eq!(credentials.mode, CredentialMode::Delegated { parent: parent.clone(), claims: none });
     assert_eq!((credentials.days, credentials.renew_days, credentials.trusted_ecosystems.len()), (10, 3, 0));
     assert!(config.warnings.is_empty() && config.agent.flows.claims.is_empty());
     environment.insert("ECS_CLAIMS_SERVICE_NAME", "Shop");
-    let asked = read_agent(&environment, &mut secrets()).expect("enough").agent.flows.claims;
-    assert_eq!(asked[&EssentialCredential::Service].texts["NAME"], "Shop");
+    let config = read_agent(&environment, &mut secrets()).expect("enough").agent;
+    let asked = &config.flows.claims[&EssentialCredential::Service];
+    assert_eq!(asked.texts["NAME"], "Shop");
+    assert_eq!(config.credentials.mode, CredentialMode::Delegated { parent, claims: asked.clone() });
 
     for parent in ["", "parent.example.com", "did:key:z6Mk", "did:web:", "did:web:a/b", "did:web:a#b"] {
         environment.insert("AGENT_DELEGATED_PARENT_VS_DID", parent);

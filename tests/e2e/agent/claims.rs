@@ -1,6 +1,10 @@
 //! Claims of an agent's own credentials: a file of them, the documents that they name, and the schema that decides.
 
-use std::{collections::BTreeSet, net::SocketAddr, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    path::Path,
+};
 
 use axum::{Router, response::Redirect, routing::get};
 use serde_json::{Value, json};
@@ -10,6 +14,7 @@ use svc_trust::digest::{DigestAlgorithm, sri_digest};
 use super::{
     agent_process::AgentProcess,
     identity_process::{did_of, standalone_without_claims, start_without_agents},
+    two_agents::{TwoAgents, ValidatorPlace},
 };
 use crate::e2e::harness::{TEST_TIMEOUT, TestNetwork};
 
@@ -96,4 +101,39 @@ async fn nothing_is_signed_about_documents_that_are_not_as_the_claims_say() {
     assert!(is_ok && digest.trim() == fitting["logoDigestSri"], "{digest}");
     let credentials = agent.send("GET", "/v2/vt/linked-credentials", None).await.body;
     assert_eq!(credentials["items"], json!([]));
+
+    // The claims that a parent is to be asked for are judged before it is asked.
+    write_claims(&file, &claims);
+    agent.kill();
+    home.settings.extend([
+        ("AGENT_MODE", "delegated".to_owned()),
+        ("AGENT_DELEGATED_PARENT_VS_DID", "did:web:parent.example".to_owned()),
+    ]);
+    let agent = home.start();
+    let named = settings_named(&world, &agent).await;
+    let settings: BTreeSet<&str> = named.iter().map(|(setting, _)| setting.as_str()).collect();
+    assert_eq!(settings, expected.iter().map(String::as_str).collect(), "{named:?}");
+    let (is_ok, shown) = home.run(&["check"]).await;
+    assert!(!is_ok && shown.matches("FAIL claims").count() == 3, "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_issuer_is_asked_for_claims_whose_documents_are_as_they_say() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let of_both = BTreeMap::from([("FLOW_CLAIMS_DIR", folder.path().display().to_string())]);
+    let agents = TwoAgents::start(ValidatorPlace { of_both, ..ValidatorPlace::default() }).await;
+    let devnet = &agents.world.network.devnet;
+    let file = folder.path().join(format!("{}.json", devnet.address("flows.license.schema")));
+    let logo = received_claims(devnet, "service")["logoUri"].clone();
+    let digest = sri_digest(b"another", DigestAlgorithm::Sha384);
+    let claims = json!({"grade": "A", "logoUri": logo, "logoDigestSri": digest});
+    std::fs::write(&file, claims.to_string()).expect("written");
+    let participant = agents.apply().await;
+    let reason = |flow: &Value| flow["blocked"]["reason"].as_str().map(str::to_owned);
+    let is_held = |flow: &Value| reason(flow).as_deref() == Some("CLAIMS_UNREADABLE");
+    let held = agents.await_flow(&agents.applicant, participant, is_held).await;
+    let text = held["blocked"]["text"].as_str().expect("a text");
+    let setting = format!("{} logoDigestSri", file.display());
+    assert!(text.contains(&setting) && text.contains("svc agent digest"), "{text}");
+    assert_eq!(agents.flow(&agents.validator, participant).await, Value::Null, "its issuer was not asked");
 }

@@ -16,7 +16,8 @@ use super::{
     claims::claims_digest,
     import::import,
     issuer::{CredentialIssuer, IssueRequest},
-    pass::{Pass, PassReport},
+    pass::Pass,
+    report::PassReport,
     settings::CredentialMode,
 };
 use crate::{

@@ -57,7 +57,7 @@ enum DocumentFault {
 }
 
 /// Compares the documents with their digests. Fails with the problems of all of them, or where a server does not answer.
-pub(super) async fn check_documents(
+pub(crate) async fn check_documents(
     fetcher: &BoundedFetcher,
     found: &FoundClaims,
 ) -> Result<Result<(), Vec<ClaimProblem>>, WriteStop> {

@@ -68,7 +68,7 @@ pub(super) fn is_unwanted(mode: &CredentialMode, held: &StoredCredential) -> boo
         }
         (CredentialMode::Standalone { .. }, CredentialKind::Received) => is_service,
         (CredentialMode::Delegated { .. }, CredentialKind::Own) => true,
-        (CredentialMode::Delegated { parent }, CredentialKind::Received) => is_service && held.issuer != *parent,
+        (CredentialMode::Delegated { parent, .. }, CredentialKind::Received) => is_service && held.issuer != *parent,
         _ => false,
     }
 }
@@ -259,7 +259,8 @@ mod tests {
     fn another_mode_or_parent_wants_other_credentials() {
         let claims = [(EssentialCredential::Service, ConfiguredClaims::default())].into();
         let alone = CredentialMode::Standalone { claims };
-        let delegated = |parent: &str| CredentialMode::Delegated { parent: parent.to_owned() };
+        let delegated =
+            |parent: &str| CredentialMode::Delegated { parent: parent.to_owned(), claims: Default::default() };
         let named = |kind, name: &str| StoredCredential { name: name.to_owned(), ..credential(kind) };
         use CredentialKind::{Own, Received, Schema};
         for (mode, held, expected) in [

@@ -133,7 +133,7 @@ fn check_mode(settings: &CredentialSettings, name: &str, issuer: &str) -> Result
             let message = "AGENT_MODE is standalone: the agent issues its service credential itself";
             Err(Refusal::new(RefusalCode::InvalidState, message))
         }
-        CredentialMode::Delegated { parent } if name == "service" && issuer != parent => {
+        CredentialMode::Delegated { parent, .. } if name == "service" && issuer != parent => {
             let message = format!("{issuer} has issued it; AGENT_DELEGATED_PARENT_VS_DID is {parent}");
             Err(invalid(RejectionCode::ParentNotTrusted, &message))
         }

@@ -23,7 +23,7 @@ pub(crate) struct IssuerParts {
     judge: CredentialJudge,
     sources: SchemaSources,
     sessions: SessionLocks,
-    documents: BoundedFetcher,
+    pub documents: BoundedFetcher,
 }
 
 impl IssuerParts {

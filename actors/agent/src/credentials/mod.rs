@@ -7,6 +7,7 @@
 
 mod actor;
 mod anchoring;
+mod asked_claims;
 mod claim_documents;
 mod claims;
 mod core;
@@ -15,6 +16,7 @@ mod issuer;
 mod issuer_parts;
 mod judge;
 mod pass;
+mod report;
 mod session_locks;
 mod settings;
 mod unsigned;
@@ -31,6 +33,15 @@ use crate::{
     store::StoredCredential,
 };
 
+pub(crate) use self::{
+    claim_documents::check_documents,
+    claims::FoundClaims,
+    import::import,
+    issuer::{Authority, CredentialIssuer, IssueStop, proof_method},
+    issuer_parts::IssuerParts,
+    judge::{JudgedCredential, begin_of},
+    pass::MAX_SCHEMAS,
+};
 pub use self::{
     claim_documents::document_digest,
     claims::{
@@ -38,15 +49,8 @@ pub use self::{
         problems_text,
     },
     issuer::IssueRequest,
-    pass::PassReport,
+    report::PassReport,
     settings::{CredentialMode, CredentialSettings, OWN_DID},
-};
-pub(crate) use self::{
-    import::import,
-    issuer::{Authority, CredentialIssuer, IssueStop, proof_method},
-    issuer_parts::IssuerParts,
-    judge::{JudgedCredential, begin_of},
-    pass::MAX_SCHEMAS,
 };
 
 /// The answer to a request for one credential.

@@ -20,9 +20,10 @@ use uuid::Uuid;
 
 use super::{
     claim_documents::check_documents,
-    claims::{ClaimProblem, ConfiguredClaims, claims_digest, claims_for, problems_text, unused_settings},
+    claims::{ConfiguredClaims, claims_digest, claims_for, unused_settings},
     core::{HeldFacts, OwnSituation, OwnStep, find_held, is_unwanted, next_own_step, reason_to_withdraw},
-    issuer::{CredentialIssuer, IssueRequest, IssueStop, proof_method},
+    issuer::{CredentialIssuer, IssueRequest, proof_method},
+    report::{OwnEnd, OwnStop, PassReport},
     settings::{CredentialMode, CredentialSettings},
 };
 use crate::{
@@ -38,49 +39,6 @@ const MAX_ANCHORED: u32 = 64;
 const ANCHORED_AT_ONCE: usize = 16;
 /// Schemas of own ecosystems whose credentials are presented: a reader of their document looks at no more.
 pub(crate) const MAX_SCHEMAS: usize = 64;
-
-/// The end of a pass.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PassReport {
-    /// The reasons for which credentials wait, by the names of their presentations.
-    pub waiting: BTreeMap<String, String>,
-    /// The settings for which the agent issues no credential, by the names of the presentations.
-    pub claims: BTreeMap<String, Vec<ClaimProblem>>,
-    /// Whether a later pass may succeed without an event.
-    pub has_failure: bool,
-    /// Seconds until a participant of the DID begins: no event announces that.
-    pub begins_in: Option<u64>,
-}
-
-impl PassReport {
-    fn wait(&mut self, name: &str, stop: &WriteStop) {
-        self.has_failure |= !matches!(stop, WriteStop::Blocked(_));
-        self.waiting.insert(name.to_owned(), stop.reason().to_owned());
-    }
-}
-
-/// The end of a step for an own credential.
-enum OwnEnd {
-    /// Nothing is left to do.
-    Done,
-    /// Another one is due; today's was issued already.
-    Tomorrow,
-}
-
-/// The reason for which a step for an own credential was not taken.
-enum OwnStop {
-    Issue(IssueStop),
-    /// The claims do not fit the schema: other settings come with another start.
-    Claims(Vec<ClaimProblem>),
-    /// The documents that they name are others; they may change.
-    Documents(Vec<ClaimProblem>),
-}
-
-impl<T: Into<IssueStop>> From<T> for OwnStop {
-    fn from(stop: T) -> Self {
-        Self::Issue(stop.into())
-    }
-}
 
 /// A pass.
 pub(super) struct Pass<'a> {
@@ -129,28 +87,17 @@ impl Pass<'_> {
         self.withdraw().await?;
         // A revoked credential is out of the document before anything is sent. A publication that failed is repeated so, too.
         self.publish(&mut report).await;
-        if let CredentialMode::Standalone { claims } = &self.settings.mode {
-            for (essential, configured) in claims {
-                let name = name_of(*essential);
-                match self.take_own_step(*essential, configured).await {
-                    Ok(OwnEnd::Done) => {}
-                    Ok(OwnEnd::Tomorrow) => {
-                        let reason = "a credential of this schema was issued within the last day";
-                        report.waiting.insert(name.to_owned(), reason.to_owned());
-                    }
-                    Err(OwnStop::Issue(IssueStop::Stopped(stop))) => report.wait(name, &stop),
-                    Err(OwnStop::Issue(IssueStop::Refused(refusal))) => {
-                        report.wait(name, &WriteStop::Failed(refusal.message));
-                    }
-                    Err(stop @ (OwnStop::Claims(_) | OwnStop::Documents(_))) => {
-                        report.has_failure |= matches!(stop, OwnStop::Documents(_));
-                        let (OwnStop::Claims(problems) | OwnStop::Documents(problems)) = stop else { continue };
-                        let reason = format!("the claims cannot be signed: {}", problems_text(&problems));
-                        report.waiting.insert(name.to_owned(), reason);
-                        report.claims.insert(name.to_owned(), problems);
-                    }
+        match &self.settings.mode {
+            CredentialMode::Standalone { claims } => {
+                for (essential, configured) in claims {
+                    let end = self.take_own_step(*essential, configured).await;
+                    report.note(name_of(*essential), end);
                 }
             }
+            CredentialMode::Delegated { claims, .. } if !claims.is_empty() => {
+                report.note(name_of(EssentialCredential::Service), self.judge_asked(claims).await);
+            }
+            CredentialMode::Delegated { .. } | CredentialMode::Off => {}
         }
         if report.waiting.values().any(|reason| reason == BlockedReason::NoParticipant.as_str()) {
             report.begins_in = self.next_beginning().await?;

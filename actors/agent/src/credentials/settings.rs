@@ -2,7 +2,7 @@
 
 use svc_trust::{EssentialCredential, EssentialSchemas, proof::ProofSuite};
 
-use super::claims::ClaimSettings;
+use super::claims::{ClaimSettings, ConfiguredClaims};
 use crate::registry::SchemaOnChain;
 
 /// The agent's own DID among the ecosystems: an operator cannot know it before the first start.
@@ -22,6 +22,8 @@ pub enum CredentialMode {
     Delegated {
         /// DID of the other agent.
         parent: String,
+        /// The claims that it is asked for.
+        claims: ConfiguredClaims,
     },
 }
 

@@ -1,5 +1,6 @@
 //! The claims that an applicant asks for: from the call, a file of the operator, or the variables of an essential credential. The first
-//! source that exists is taken, and the sources are not merged.
+//! source that exists is taken, and the sources are not merged. The documents that claims name are compared with their digests before the
+//! issuer is asked.
 
 use std::{io::ErrorKind, path::PathBuf};
 
@@ -9,8 +10,14 @@ use svc_trust::EssentialCredential;
 use svc_wire::strict_json::parse_strict_json;
 use tokio::io::AsyncReadExt;
 
-use super::calls::{MAX_CLAIMS, check_claims};
-use crate::credentials::{ClaimSettings, claims_for, problems_text};
+use super::{
+    FlowService,
+    calls::{MAX_CLAIMS, check_claims},
+};
+use crate::{
+    account_write::WriteStop,
+    credentials::{ClaimSettings, FoundClaims, check_documents, claims_for, problems_text},
+};
 
 /// Sources of claims.
 #[derive(Debug, Clone, Default)]
@@ -32,7 +39,44 @@ pub(crate) struct WantedSchema<'a> {
     pub json_schema: &'a str,
 }
 
-/// A source that exists and has no claims: the flow waits for the operator.
+/// The reason for which there are no claims to ask for.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ClaimsStop {
+    /// A source that exists has no usable claims: the flow waits for the operator.
+    #[error(transparent)]
+    Unreadable(#[from] ClaimsUnreadable),
+    /// A document that the claims name is another, or cannot be read.
+    #[error("the claims name other documents: {0}")]
+    Documents(String),
+    /// A server of a document did not answer; it may later.
+    #[error("{0}")]
+    Unanswered(String),
+}
+
+impl FlowService {
+    /// The claims for a schema, whose documents have the digests that they name; none where no source exists.
+    pub(super) async fn opening_claims(
+        &self,
+        given: Option<&Map<String, Value>>,
+        schema: WantedSchema<'_>,
+    ) -> Result<Option<Map<String, Value>>, ClaimsStop> {
+        let Some(found) = self.0.claims.claims(given, schema).await? else { return Ok(None) };
+        match check_documents(&self.0.issuer.documents, &found).await {
+            Ok(Ok(())) => Ok(Some(found.claims)),
+            Ok(Err(problems)) => Err(ClaimsStop::Documents(problems_text(&problems))),
+            Err(WriteStop::Failed(reason)) => Err(ClaimsStop::Unanswered(reason)),
+            Err(stop) => Err(ClaimsStop::Unanswered(stop.reason().to_owned())),
+        }
+    }
+}
+
+/// Claims that have one source, which names each of them.
+fn from_source(claims: Map<String, Value>, name: impl Fn(&str) -> String) -> FoundClaims {
+    let settings = claims.keys().map(|property| (property.clone(), name(property))).collect();
+    FoundClaims { claims, settings }
+}
+
+/// A source that exists and has no claims.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ClaimsUnreadable {
     /// The file.
@@ -54,22 +98,22 @@ impl ClaimSources {
         &self,
         given: Option<&Map<String, Value>>,
         schema: WantedSchema<'_>,
-    ) -> Result<Option<Map<String, Value>>, ClaimsUnreadable> {
+    ) -> Result<Option<FoundClaims>, ClaimsUnreadable> {
         if let Some(given) = given {
-            return Ok(Some(given.clone()));
+            return Ok(Some(from_source(given.clone(), |property| format!("claims.{property}"))));
         }
-        if let Some(claims) = self.read_file(schema.id).await? {
-            return Ok(Some(claims));
+        if let Some((path, claims)) = self.read_file(schema.id).await? {
+            return Ok(Some(from_source(claims, |property| format!("{} {property}", path.display()))));
         }
         let configured = schema.essential.and_then(|kind| Some((kind, self.essential.get(&kind)?)));
         let Some((kind, configured)) = configured.filter(|(_, configured)| !configured.is_empty()) else {
             return Ok(None);
         };
         let found = claims_for(schema.json_schema, kind, configured);
-        found.map(|found| Some(found.claims)).map_err(|problems| ClaimsUnreadable::Settings(problems_text(&problems)))
+        found.map(Some).map_err(|problems| ClaimsUnreadable::Settings(problems_text(&problems)))
     }
 
-    async fn read_file(&self, schema_id: u64) -> Result<Option<Map<String, Value>>, ClaimsUnreadable> {
+    async fn read_file(&self, schema_id: u64) -> Result<Option<(PathBuf, Map<String, Value>)>, ClaimsUnreadable> {
         let Some(directory) = &self.directory else { return Ok(None) };
         let path = directory.join(format!("{schema_id}.json"));
         let unreadable = |reason: String| ClaimsUnreadable::File { path: path.clone(), reason };
@@ -90,7 +134,7 @@ impl ClaimSources {
         let mut violations = Vec::new();
         check_claims(&mut violations, &claims);
         match violations.into_iter().next() {
-            None => Ok(Some(claims)),
+            None => Ok(Some((path, claims))),
             Some(violation) => Err(unreadable(violation.message)),
         }
     }
@@ -134,7 +178,7 @@ mod tests {
             (None, 5, None, None),
         ] {
             let schema = WantedSchema { id, essential, json_schema: SCHEMA };
-            let claims = sources.claims(given, schema).await.expect("readable");
+            let claims = sources.claims(given, schema).await.expect("readable").map(|found| found.claims);
             assert_eq!(claims, expected.map(|name| object(json!({"name": name}))), "{id} {essential:?}");
         }
     }

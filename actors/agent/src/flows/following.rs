@@ -231,7 +231,7 @@ impl FlowService {
     /// Whether the service credential of the parent is missing, and this participant is the one that gets it.
     async fn awaits_parent(&self, account: &WritingAccount, one: &Participant) -> Result<bool, String> {
         use crate::credentials::CredentialMode;
-        let CredentialMode::Delegated { parent } = &self.0.credentials.mode else { return Ok(false) };
+        let CredentialMode::Delegated { parent, .. } = &self.0.credentials.mode else { return Ok(false) };
         let now = timestamp::unix_nanos(&account.chain_time());
         if state_of(one, now) != svc_wire::participant_state::ParticipantState::Active {
             return Ok(false);

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::{
     calls::{FlowCall, check_claims},
     chain::NoApplication,
-    claims::WantedSchema,
+    claims::{ClaimsStop, WantedSchema},
     facts::ShownParticipant,
     messages::messages_of,
     record_json::{flow_json, unanswered_json},
@@ -204,9 +204,11 @@ impl FlowService {
         let connection = self.0.peers.open_connection(did).await?;
         let essential = self.essential(&schema);
         let wanted = WantedSchema { id: schema_id, essential, json_schema: &schema.schema.json_schema };
-        let claims = self.0.claims.claims(claims.as_ref(), wanted).await;
-        let claims = claims.map_err(|error| {
-            Refusal::new(RefusalCode::InvalidClaims, format!("the claims of the settings cannot be used: {error}"))
+        let claims = self.opening_claims(claims.as_ref(), wanted).await.map_err(|stop| match stop {
+            ClaimsStop::Unanswered(_) => {
+                Refusal { retry_after: Some(5), ..Refusal::new(RefusalCode::ResolverUnavailable, stop.to_string()) }
+            }
+            _ => Refusal::new(RefusalCode::InvalidClaims, format!("the claims cannot be used: {stop}")),
         })?;
         let new = NewFlow {
             id: Uuid::now_v7().to_string(),

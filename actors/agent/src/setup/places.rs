@@ -143,7 +143,7 @@ impl SetupSource<'_> {
             return Ok(wanted(self.named_place(id, now).await?, Vec::new(), true));
         }
         let (essential, issuer) = match self.mode {
-            CredentialMode::Delegated { parent } => (EssentialCredential::Service, Some(parent.as_str())),
+            CredentialMode::Delegated { parent, .. } => (EssentialCredential::Service, Some(parent.as_str())),
             _ if is_complete_alone => (EssentialCredential::Service, Some(self.account.did.as_str())),
             _ => (EssentialCredential::Organization, None),
         };

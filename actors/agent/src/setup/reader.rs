@@ -151,6 +151,7 @@ impl SetupSource<'_> {
             let found = held.iter().find(|one| one.name == name && one.state == CredentialState::Anchored);
             found.map(|one| CredentialProgress::Presented(one.valid_until))
         };
+        let problems_of = |name: &str| self.claims.get(name).cloned().unwrap_or_default();
         let mut is_complete_alone = false;
         if let CredentialMode::Standalone { claims } = self.mode {
             for essential in claims.keys() {
@@ -161,8 +162,7 @@ impl SetupSource<'_> {
                 let state = presented(name).unwrap_or_else(|| {
                     CredentialProgress::Issuing(reason.unwrap_or_else(|| "the agent issues it once it may".to_owned()))
                 });
-                let claims = self.claims.get(name).cloned().unwrap_or_default();
-                credentials.push(CredentialFacts { name: name.to_owned(), state, claims });
+                credentials.push(CredentialFacts { name: name.to_owned(), state, claims: problems_of(name) });
             }
         }
         let holder = self.want_holder(options, is_complete_alone, participants, now).await?;
@@ -179,10 +179,10 @@ impl SetupSource<'_> {
                 let (name, state) = found.unwrap_or_else(|| (names[0], awaited(None)));
                 credentials.push(CredentialFacts { name: name.to_owned(), state, claims: Vec::new() });
             }
-            CredentialMode::Delegated { parent } => {
+            CredentialMode::Delegated { parent, .. } => {
                 let name = name_of(EssentialCredential::Service);
                 let state = presented(name).unwrap_or_else(|| awaited(Some(parent.clone())));
-                credentials.push(CredentialFacts { name: name.to_owned(), state, claims: Vec::new() });
+                credentials.push(CredentialFacts { name: name.to_owned(), state, claims: problems_of(name) });
             }
             CredentialMode::Standalone { .. } | CredentialMode::Off => {}
         }

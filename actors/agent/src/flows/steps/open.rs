@@ -15,7 +15,7 @@ use crate::{
     error::RefusalCode,
     flow_directory::NamedParticipant,
     flows::{
-        claims::WantedSchema,
+        claims::{ClaimsStop, WantedSchema},
         service::{FlowChange, FlowService},
     },
     registry::{NodeRegistry, SchemaOnChain},
@@ -61,8 +61,10 @@ impl FlowService {
         let essential = self.essential(&schema);
         let wanted = WantedSchema { id: record.schema_id, essential, json_schema: &schema.schema.json_schema };
         let claims = if record.is_holder {
-            let claims = self.0.claims.claims(given, wanted).await;
-            claims.map_err(|error| StepStop::blocked("CLAIMS_UNREADABLE", error.to_string()))?
+            self.opening_claims(given, wanted).await.map_err(|stop| match stop {
+                ClaimsStop::Unanswered(_) => StepStop::Failed(stop.to_string()),
+                _ => StepStop::blocked("CLAIMS_UNREADABLE", stop.to_string()),
+            })?
         } else {
             given.cloned()
         };
@@ -92,7 +94,7 @@ impl FlowService {
             }
         };
         match &settings.mode {
-            CredentialMode::Delegated { parent }
+            CredentialMode::Delegated { parent, .. }
                 if essential == EssentialCredential::Service && parent != validator =>
             {
                 let text = format!("the validator is {validator}; AGENT_DELEGATED_PARENT_VS_DID is {parent}");

@@ -1,0 +1,32 @@
+//! The claims of an agent whose service credential another one issues: they are judged before it is asked, so that a person reads of a
+//! problem while there is time.
+
+use svc_trust::EssentialCredential;
+
+use super::{
+    claim_documents::check_documents,
+    claims::{ConfiguredClaims, claims_for},
+    pass::Pass,
+    report::{OwnEnd, OwnStop},
+};
+use crate::registry::name_of;
+
+const SERVICE: EssentialCredential = EssentialCredential::Service;
+
+impl Pass<'_> {
+    /// Compares the claims of the service credential with its schema, and the documents that they name with their digests. Nothing is left
+    /// to judge where the credential is held, and nothing can be judged without a schema, which is a step of the setup of its own.
+    pub(super) async fn judge_asked(&self, configured: &ConfiguredClaims) -> Result<OwnEnd, OwnStop> {
+        let account = &self.issuer.account;
+        if account.store.held_credentials().await?.iter().any(|one| one.name == name_of(SERVICE)) {
+            return Ok(OwnEnd::Done);
+        }
+        let known = &self.issuer.judge.essential_schemas;
+        let ecosystems = &self.settings.trusted_ecosystems;
+        let source = self.issuer.sources.essential(account, ecosystems, (SERVICE, known), None).await?;
+        let Some(source) = source else { return Ok(OwnEnd::Done) };
+        let found = claims_for(&source.schema.schema.json_schema, SERVICE, configured).map_err(OwnStop::Claims)?;
+        check_documents(&self.issuer.documents, &found).await?.map_err(OwnStop::Documents)?;
+        Ok(OwnEnd::Done)
+    }
+}

@@ -1,0 +1,76 @@
+//! The end of a pass, and of its steps for the credentials of the settings. Pure.
+
+use std::collections::BTreeMap;
+
+use super::{
+    claims::{ClaimProblem, problems_text},
+    issuer::IssueStop,
+};
+use crate::account_write::WriteStop;
+
+/// The end of a pass.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PassReport {
+    /// The reasons for which credentials wait, by the names of their presentations.
+    pub waiting: BTreeMap<String, String>,
+    /// The settings for which the agent issues no credential, by the names of the presentations.
+    pub claims: BTreeMap<String, Vec<ClaimProblem>>,
+    /// Whether a later pass may succeed without an event.
+    pub has_failure: bool,
+    /// Seconds until a participant of the DID begins: no event announces that.
+    pub begins_in: Option<u64>,
+}
+
+impl PassReport {
+    pub(super) fn wait(&mut self, name: &str, stop: &WriteStop) {
+        self.has_failure |= !matches!(stop, WriteStop::Blocked(_));
+        self.waiting.insert(name.to_owned(), stop.reason().to_owned());
+    }
+
+    /// Notes the end of a step for a credential of the settings.
+    pub(super) fn note(&mut self, name: &str, end: Result<OwnEnd, OwnStop>) {
+        match end {
+            Ok(OwnEnd::Done) => {}
+            Ok(OwnEnd::Tomorrow) => {
+                let reason = "a credential of this schema was issued within the last day";
+                self.waiting.insert(name.to_owned(), reason.to_owned());
+            }
+            Err(OwnStop::Issue(IssueStop::Stopped(stop))) => self.wait(name, &stop),
+            Err(OwnStop::Issue(IssueStop::Refused(refusal))) => self.wait(name, &WriteStop::Failed(refusal.message)),
+            Err(OwnStop::Claims(problems)) => self.note_claims(name, problems),
+            Err(OwnStop::Documents(problems)) => {
+                self.has_failure = true;
+                self.note_claims(name, problems);
+            }
+        }
+    }
+
+    fn note_claims(&mut self, name: &str, problems: Vec<ClaimProblem>) {
+        let reason = format!("the claims cannot be signed: {}", problems_text(&problems));
+        self.waiting.insert(name.to_owned(), reason);
+        self.claims.insert(name.to_owned(), problems);
+    }
+}
+
+/// The end of a step for an own credential.
+pub(super) enum OwnEnd {
+    /// Nothing is left to do.
+    Done,
+    /// Another one is due; today's was issued already.
+    Tomorrow,
+}
+
+/// The reason for which a step for an own credential was not taken.
+pub(super) enum OwnStop {
+    Issue(IssueStop),
+    /// The claims do not fit the schema: other settings come with another start.
+    Claims(Vec<ClaimProblem>),
+    /// The documents that they name are others; they may change.
+    Documents(Vec<ClaimProblem>),
+}
+
+impl<T: Into<IssueStop>> From<T> for OwnStop {
+    fn from(stop: T) -> Self {
+        Self::Issue(stop.into())
+    }
+}
