@@ -8,7 +8,6 @@ use svc_test_support::{
     otlp_receiver::{ExportedSpan, OtlpReceiver},
     small_disk::{SmallDisk, fill},
 };
-use svc_wire::proto_registry::NodeGeneration;
 
 use super::{
     answer,
@@ -231,17 +230,4 @@ async fn everything_from_the_call_to_the_delivered_credential_is_one_trace() {
     let begun = spans.iter().find(|span| span.name == "read_participant").expect("a read that an event prompted");
     assert_eq!(begun.parent_span_id, "", "it begins a trace");
     assert!(agents.applicant.terminate().0);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_flow_ends_in_a_paid_credential_at_a_node_of_a_later_generation() {
-    let place = ValidatorPlace { generation: Some(NodeGeneration::N3), ..ValidatorPlace::default() };
-    let agents = TwoAgents::start(place).await;
-    let participant = agents.apply().await;
-    let session = agents.validate(participant, "A").await;
-    agents.await_completed(participant, 1).await;
-    assert_eq!(agents.world.records_of(&session).await, 1);
-    // The successor of a participant that runs may be started there.
-    agents.apply().await;
-    assert!(agents.validator.terminate().0 && agents.applicant.terminate().0);
 }
