@@ -46,7 +46,8 @@ pub use chain_link::{AnchorForm, ChainAccess, ChainConfig, ChainError, ChainLink
 pub use courier::{CourierConfig, CourierHandle, InvalidWebhookSecret, WebhookSecrets};
 pub use credentials::{
     CLAIM_PLACES, CLAIMS_FILE, ClaimProblem, ClaimSettings, ConfiguredClaims, CredentialAnswer, CredentialHandle,
-    CredentialMode, CredentialSettings, IssueRequest, OWN_DID, PassReport, check_claim_texts, document_digest,
+    CredentialMode, CredentialSettings, IssueRequest, OWN_DID, PassReport, PublishedProofs, check_claim_texts,
+    document_digest,
 };
 pub use delivery::DeliveryHandle;
 pub use error::{AgentPart, DenialDetails, Refusal, RefusalCode, Violation};

@@ -1,7 +1,7 @@
 //! The credentials of an agent: the party that issues them, the ecosystems whose schemas count, and the claims.
 
-use svc_agent::{ClaimSettings, CredentialMode, CredentialSettings, OWN_DID};
-use svc_trust::{EssentialCredential, proof::ProofSuite};
+use svc_agent::{ClaimSettings, CredentialMode, CredentialSettings, OWN_DID, PublishedProofs};
+use svc_trust::EssentialCredential;
 
 use super::claims::read_claims;
 use crate::config::{
@@ -52,18 +52,19 @@ pub(super) fn read_credentials<E: Environment>(
     };
     let (trusted_ecosystems, known) = (trusted_ecosystems?, essential_schemas?);
     let essential_schemas = if known.is_empty() { known.in_ecosystems(trusted_ecosystems.clone()) } else { known };
-    let suite = reader.read_parsed(
+    let proofs = reader.read_parsed(
         "PUBLISHED_PROOFS",
-        "ed25519-2020, data-integrity",
-        Some(ProofSuite::Ed25519Signature2020),
+        "ed25519-2020, data-integrity, both",
+        Some(PublishedProofs::Ed25519Signature2020),
         |text| match text {
-            "ed25519-2020" => Some(ProofSuite::Ed25519Signature2020),
-            "data-integrity" => Some(ProofSuite::EddsaJcs2022),
+            "ed25519-2020" => Some(PublishedProofs::Ed25519Signature2020),
+            "data-integrity" => Some(PublishedProofs::DataIntegrity),
+            "both" => Some(PublishedProofs::Both),
             _ => None,
         },
     );
     let settings = CredentialSettings {
-        suite: suite?,
+        proofs: proofs?,
         mode: mode?,
         trusted_ecosystems,
         essential_schemas,

@@ -1,6 +1,6 @@
 //! An agent whose DID is that of its own ecosystem: it presents the schemas, and issues the essential credentials to itself.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
 use svc_indexer::{EssentialSchemas, IndexerConfig};
@@ -47,16 +47,47 @@ async fn init(world: &TestNetwork, home: &AgentHome) -> (bool, String) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_with_an_ecosystem_of_its_own_becomes_trusted_without_a_pause() {
-    become_trusted_at(NodeGeneration::N0).await;
+    become_trusted_at(NodeGeneration::N0, ED25519_2020).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_with_an_ecosystem_of_its_own_becomes_trusted_at_a_later_node_too() {
-    become_trusted_at(NodeGeneration::N3).await;
+async fn an_agent_with_an_ecosystem_of_its_own_becomes_trusted_at_a_later_node_in_both_forms_too() {
+    become_trusted_at(NodeGeneration::N3, BOTH).await;
+}
+
+const ED25519_2020: &str = "ed25519-2020";
+const BOTH: &str = "both";
+
+async fn read_json(url: &str) -> Value {
+    reqwest::get(url).await.expect("an answer").json().await.expect("JSON")
+}
+
+/// The linked presentations of a document, with the types of the proofs of presentation and credential, and the URL of its schema
+/// credential.
+async fn presentations(home: &AgentHome) -> BTreeMap<String, [String; 3]> {
+    let document = read_json(&format!("http://localhost:{}/.well-known/did.json", home.public)).await;
+    let mut found = BTreeMap::new();
+    for service in document["service"].as_array().into_iter().flatten() {
+        let id = service["id"].as_str().expect("an id");
+        let (Some((_, fragment)), Some(url)) = (id.rsplit_once('#'), service["serviceEndpoint"].as_str()) else {
+            continue;
+        };
+        if !fragment.starts_with("vpr-schemas-") {
+            continue;
+        }
+        let presentation = read_json(url).await;
+        let credential = &presentation["verifiableCredential"];
+        let credential = credential.as_array().map_or(credential, |several| &several[0]);
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let parts =
+            [&presentation["proof"]["type"], &credential["proof"]["type"], &credential["credentialSchema"]["id"]];
+        found.insert(fragment.to_owned(), parts.map(text));
+    }
+    found
 }
 
 /// Goes from nothing to a trusted DID. The network's services serve the documents that the claims name.
-async fn become_trusted_at(generation: NodeGeneration) {
+async fn become_trusted_at(generation: NodeGeneration, proofs: &str) {
     let world = start_generation_without_agents(generation).await;
     let corporation_id = world.network.operator_slot.corporation_id;
     let mut home = AgentHome::of(&world.network.devnet, world.network.indexer_origin(), corporation_id);
@@ -66,6 +97,7 @@ async fn become_trusted_at(generation: NodeGeneration) {
         ("ECS_CLAIMS_PERSONA_NAME", "Ada Example".to_owned()),
         ("ECS_CLAIMS_PERSONA_CONTROLLER_COUNTRY_CODE", "EE".to_owned()),
     ]);
+    home.settings.insert("PUBLISHED_PROOFS", proofs.to_owned());
     let agent = home.start();
     let did = did_of(&agent).await;
     send_coins(&world.network.devnet, &own_account(), 1_000_000).await;
@@ -94,7 +126,8 @@ async fn become_trusted_at(generation: NodeGeneration) {
     let (is_ok, shown) = init(&world, &home).await;
     assert!(is_ok, "{shown}");
     let stores = shown.lines().filter(|line| line.contains("svc.ledger.di.storeDigest")).count();
-    assert_eq!(stores, 1, "the other schema's alone: {shown}");
+    let unstored = if proofs == BOTH { 3 } else { 1 };
+    assert_eq!(stores, unstored, "all but the one that is stored: {shown}");
 
     let trust = svc_indexer::TrustConfig {
         essential_schemas: EssentialSchemas::default().in_ecosystems([did.clone()]),
@@ -104,6 +137,37 @@ async fn become_trusted_at(generation: NodeGeneration) {
     let replica = IndexerReplica::launch(config).await;
     let resolve = async || post_at(&replica.origin, "/v4/verifiable-trust/resolve", &json!({"did": did}), None).await;
     poll_until("it is trusted", async || resolve().await.body["trusted"] == true).await;
+
+    if proofs == BOTH {
+        let found = presentations(&home).await;
+        let older = "Ed25519Signature2020".to_owned();
+        let newer = "DataIntegrityProof".to_owned();
+        for (fragment, [of_presentation, of_credential, schema]) in &found {
+            let is_second = fragment.contains("-di-vt");
+            let expected = if is_second { &newer } else { &older };
+            assert_eq!([of_presentation, of_credential], [expected; 2], "{fragment}");
+            if fragment.ends_with("-vtc-vp") {
+                let named = read_json(schema).await;
+                assert_eq!(named["proof"]["type"], expected.as_str(), "{fragment} names {schema}");
+            }
+        }
+        let names: Vec<&str> = found.keys().map(|one| one.trim_start_matches("vpr-schemas-")).collect();
+        assert_eq!(names.len(), 8, "two forms of two credentials and of two schemas: {names:?}");
+        for name in ["service-vtc-vp", "service-di-vtc-vp", "persona-vtc-vp", "persona-di-vtc-vp"] {
+            assert!(names.contains(&name), "{names:?}");
+        }
+        // One form alone is left where the settings change.
+        agent.kill();
+        home.settings.insert("PUBLISHED_PROOFS", ED25519_2020.to_owned());
+        let _agent = home.start();
+        poll_until("the second forms are gone", async || {
+            let found = presentations(&home).await;
+            found.len() == 4 && found.keys().all(|one| !one.contains("-di-"))
+        })
+        .await;
+        assert!(resolve().await.body["trusted"] == true);
+        return;
+    }
 
     // A schema that is added later is presented by the same command.
     create_schema(&world, &ecosystem, EssentialCredential::Organization, (&did, 180)).await;

@@ -1,6 +1,8 @@
 //! Keys and services of a DID Document. Another party writes the document, so every member is checked before use.
 
 use ed25519_dalek::VerifyingKey;
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 use svc_wire::verification_method::{KeyKind, KeyRelation, MethodError, method_key};
 pub use svc_wire::verification_method::{absolute_did_url, did_of_url};
@@ -79,6 +81,27 @@ pub fn linked_presentations(document: &Value) -> Vec<LinkedPresentation> {
     presentations_with_suffix(document, "-vtc-vp")
 }
 
+/// The first presentations of a list, up to a number of places. Two whose names are `NAME` and `NAME-di` are forms of one credential and have
+/// one place.
+pub fn first_presentations(linked: &[LinkedPresentation], places: usize) -> Vec<&LinkedPresentation> {
+    let (mut single, mut taken) = (BTreeSet::new(), 0);
+    let is_counted = |one: &&LinkedPresentation| {
+        let (_, fragment) = one.service_id.rsplit_once('#').unwrap_or_default();
+        let name = fragment.strip_suffix("-vtc-vp").unwrap_or(fragment);
+        let other = name.strip_suffix("-di").map_or_else(|| format!("{name}-di"), str::to_owned);
+        if single.remove(&other) {
+            return true;
+        }
+        let has_place = taken < places;
+        if has_place {
+            taken += 1;
+            single.insert(name.to_owned());
+        }
+        has_place
+    };
+    linked.iter().filter(is_counted).collect()
+}
+
 /// The presentations of schema credentials that the document of an ecosystem links to, in the order of its services.
 pub fn linked_schema_presentations(document: &Value) -> Vec<LinkedPresentation> {
     presentations_with_suffix(document, "-vtjsc-vp")
@@ -140,6 +163,32 @@ mod tests {
             document[name] = value.clone();
         }
         document
+    }
+
+    #[test]
+    fn two_forms_of_a_credential_have_one_place() {
+        let names = |names: &[&str], places| {
+            let of = |name: &&str| LinkedPresentation {
+                service_id: format!("did:web:a#vpr-schemas-{name}-vtc-vp"),
+                url: String::new(),
+            };
+            let linked: Vec<LinkedPresentation> = names.iter().map(of).collect();
+            let counted = first_presentations(&linked, places);
+            counted
+                .into_iter()
+                .map(|one| one.service_id.replace("did:web:a#vpr-schemas-", "").replace("-vtc-vp", ""))
+                .collect::<Vec<_>>()
+        };
+        for (given, places, expected) in [
+            (&["a", "b", "c"][..], 2, &["a", "b"][..]),
+            (&["a", "a-di", "b", "c", "b-di"], 2, &["a", "a-di", "b", "b-di"]),
+            (&["a-di", "b", "a"], 1, &["a-di", "a"]),
+            (&["a", "a", "a"], 2, &["a", "a"]),
+            (&["a", "a-di", "a-di", "a-di"], 2, &["a", "a-di", "a-di"]),
+            (&["a", "b", "b-di", "c-di"], 1, &["a"]),
+        ] {
+            assert_eq!(names(given, places), expected, "{given:?}");
+        }
     }
 
     #[test]

@@ -159,11 +159,12 @@ impl TrustEvaluation<'_> {
         if linked.is_empty() {
             verdict.reasons.push(RejectionCode::NoPresentation.into());
         }
-        if linked.len() > MAX_PRESENTATIONS {
+        let counted = did_document::first_presentations(&linked, MAX_PRESENTATIONS);
+        if counted.len() < linked.len() {
             let count = format!("{} presentations; the first {MAX_PRESENTATIONS} count", linked.len());
             verdict.reasons.push(RejectionReason::new(RejectionCode::TooLarge, count));
         }
-        for linked in linked.iter().take(MAX_PRESENTATIONS) {
+        for linked in counted {
             let check = self.check_presentation(did, document, linked);
             verdict.presentations.push(check.summary);
             verdict.credentials.extend(check.accepted);

@@ -14,6 +14,7 @@ use tokio::{task::AbortHandle, time::Instant};
 use super::{
     Args, CredentialAnswer, Msg,
     claims::claims_digest,
+    forms::CredentialForm,
     import::import,
     issuer::{CredentialIssuer, IssueRequest},
     pass::Pass,
@@ -354,9 +355,10 @@ async fn sign_for_other(issuer: &CredentialIssuer, request: &IssueRequest) -> Cr
     // Without the rights no server of the ecosystem is asked.
     let authority = issuer.read_authority(&request.did, &schema, CredentialKind::Issued).await;
     let authority = authority.map_err(super::issuer::IssueStop::into_refusal)?;
-    let credential = issuer.sources.credential_of(&issuer.account, &schema).await;
-    let credential = credential.map_err(|stop| unavailable(stop.reason()))?;
-    let signed = issuer.sign_and_store(request, (&schema, &credential), CredentialKind::Issued, &authority).await;
+    let credentials = issuer.sources.credentials_of(&issuer.account, &schema).await;
+    let credentials = credentials.map_err(|stop| unavailable(stop.reason()))?;
+    let kind = (CredentialKind::Issued, CredentialForm::Main);
+    let signed = issuer.sign_and_store(request, (&schema, &credentials), kind, &authority).await;
     signed.map_err(super::issuer::IssueStop::into_refusal)
 }
 

@@ -6,6 +6,7 @@ use svc_trust::EssentialCredential;
 use super::{
     claim_documents::check_documents,
     claims::{ConfiguredClaims, claims_for},
+    forms::plain_name,
     pass::Pass,
     report::{OwnEnd, OwnStop},
 };
@@ -18,7 +19,7 @@ impl Pass<'_> {
     /// to judge where the credential is held, and nothing can be judged without a schema, which is a step of the setup of its own.
     pub(super) async fn judge_asked(&self, configured: &ConfiguredClaims) -> Result<OwnEnd, OwnStop> {
         let account = &self.issuer.account;
-        if account.store.held_credentials().await?.iter().any(|one| one.name == name_of(SERVICE)) {
+        if account.store.held_credentials().await?.iter().any(|one| plain_name(&one.name) == name_of(SERVICE)) {
             return Ok(OwnEnd::Done);
         }
         let known = &self.issuer.judge.essential_schemas;

@@ -5,7 +5,10 @@ use svc_trust::{
 };
 use svc_wire::participant_state::ParticipantState;
 
-use super::settings::CredentialMode;
+use super::{
+    forms::{CredentialForm, plain_name},
+    settings::{CredentialMode, CredentialSettings},
+};
 use crate::{
     registry::name_of,
     store::{CredentialKind, CredentialState, StoredCredential},
@@ -60,11 +63,12 @@ pub(super) fn reason_to_withdraw(held: &StoredCredential, facts: &HeldFacts<'_>)
 }
 
 /// Whether the settings want another credential in the place of this one, or none.
-pub(super) fn is_unwanted(mode: &CredentialMode, held: &StoredCredential) -> bool {
-    let is_service = held.name == name_of(EssentialCredential::Service);
-    match (mode, held.kind) {
+pub(super) fn is_unwanted(settings: &CredentialSettings, held: &StoredCredential) -> bool {
+    let is_service = plain_name(&held.name) == name_of(EssentialCredential::Service);
+    let is_form = settings.proofs.forms().contains(&CredentialForm::of(&held.name));
+    match (&settings.mode, held.kind) {
         (CredentialMode::Standalone { claims }, CredentialKind::Own) => {
-            claims.keys().all(|essential| name_of(*essential) != held.name)
+            !is_form || claims.keys().all(|essential| name_of(*essential) != plain_name(&held.name))
         }
         (CredentialMode::Standalone { .. }, CredentialKind::Received) => is_service,
         (CredentialMode::Delegated { .. }, CredentialKind::Own) => true,
@@ -150,14 +154,15 @@ pub(super) fn next_own_step(situation: &OwnSituation<'_>) -> OwnStep {
     if is_recent && !situation.is_asked_for { OwnStep::WaitForTomorrow } else { OwnStep::Issue }
 }
 
-/// The own credential of a schema that waits, and the one that is presented.
+/// The own credential of a schema that waits, and the one that is presented, in one form.
 pub(super) fn find_held<'a>(
     stored: &'a [StoredCredential],
-    schema_id: u64,
+    (schema_id, form): (u64, CredentialForm),
     did: &str,
 ) -> (Option<&'a StoredCredential>, Option<&'a StoredCredential>) {
     let of_schema = |one: &&StoredCredential| {
-        one.schema_id == schema_id && one.subject == did && one.kind != CredentialKind::Schema
+        let is_form = CredentialForm::of(&one.name) == form;
+        one.schema_id == schema_id && one.subject == did && one.kind != CredentialKind::Schema && is_form
     };
     let with_state = |state: CredentialState| stored.iter().filter(of_schema).rfind(|one| one.state == state);
     (with_state(CredentialState::Signed), with_state(CredentialState::Anchored))
@@ -168,7 +173,7 @@ mod tests {
     use svc_wire::participant_state::ParticipantState;
 
     use super::*;
-    use crate::credentials::ConfiguredClaims;
+    use crate::credentials::{ConfiguredClaims, PublishedProofs};
 
     const NOW: i64 = 1_000_000;
     const DAY: i64 = 86_400;
@@ -263,8 +268,14 @@ mod tests {
             |parent: &str| CredentialMode::Delegated { parent: parent.to_owned(), claims: Default::default() };
         let named = |kind, name: &str| StoredCredential { name: name.to_owned(), ..credential(kind) };
         use CredentialKind::{Own, Received, Schema};
+        let with = |mode: &CredentialMode, proofs| CredentialSettings {
+            mode: mode.clone(),
+            proofs,
+            ..CredentialSettings::off()
+        };
         for (mode, held, expected) in [
             (&alone, named(Own, "service"), false),
+            (&alone, named(Own, "service-di"), true),
             (&alone, named(Own, "org"), true),
             (&alone, named(Received, "service"), true),
             (&alone, named(Received, "org"), false),
@@ -275,7 +286,12 @@ mod tests {
             (&delegated("did:web:b"), named(Schema, "7"), false),
             (&CredentialMode::Off, named(Received, "service"), false),
         ] {
-            assert_eq!(is_unwanted(mode, &held), expected, "{mode:?} {:?} {}", held.kind, held.name);
+            let settings = with(mode, PublishedProofs::Ed25519Signature2020);
+            assert_eq!(is_unwanted(&settings, &held), expected, "{mode:?} {:?} {}", held.kind, held.name);
+        }
+        let both = with(&alone, PublishedProofs::Both);
+        for (name, expected) in [("service", false), ("service-di", false), ("org", true), ("org-di", true)] {
+            assert_eq!(is_unwanted(&both, &named(Own, name)), expected, "{name}");
         }
     }
 

@@ -10,11 +10,13 @@ use svc_trust::{
 
 use super::{
     claims::claims_digest,
+    forms::plain_name,
     issuer::{CredentialIssuer, MAX_CREDENTIAL_BYTES, presentation_name, proof_method},
     judge::JudgedCredential,
     settings::{CredentialMode, CredentialSettings},
 };
 use crate::{
+    document::proof_suite,
     error::{AgentPart, Refusal, RefusalCode},
     keeper::MAX_PRESENTED,
     registry::{NodeRegistry, name_of},
@@ -75,15 +77,17 @@ pub(crate) async fn import(
     let schema =
         NodeRegistry(account).schema(accepted.schema_id).await.map_err(|error| unavailable(error.to_string()))?;
     let schema = schema.ok_or_else(|| invalid(RejectionCode::SchemaUnknown, "the registry has no such schema"))?;
-    let name = presentation_name(&schema, &issuer.judge);
-    check_mode(settings, &name, &accepted.issuer)?;
+    let plain = presentation_name(&schema, &issuer.judge);
+    check_mode(settings, &plain, &accepted.issuer)?;
+    let name = settings.proofs.form_of(proof_suite(&credential)).name(&plain);
     let store_failed =
         |error: crate::store::AgentStoreError| Refusal::not_ready(AgentPart::Store, error.to_string(), 5);
     let held = account.store.held_credentials().await.map_err(store_failed)?;
     // Those that the agent issues itself keep their places.
     let mut others: BTreeSet<&str> = own_names(settings);
-    others.extend(held.iter().filter(|one| one.kind != CredentialKind::Schema).map(|one| one.name.as_str()));
-    others.remove(name.as_str());
+    // Both forms of a credential have one place.
+    others.extend(held.iter().filter(|one| one.kind != CredentialKind::Schema).map(|one| plain_name(&one.name)));
+    others.remove(plain.as_str());
     if others.len() >= MAX_PRESENTED {
         let message = format!("{MAX_PRESENTED} credentials are presented, and indexers look at no more; remove one");
         return Err(Refusal::new(RefusalCode::InvalidState, message));

@@ -23,6 +23,7 @@ use uuid::Uuid;
 use super::{
     claims::{check_claim_texts, claim_violations, claims_digest},
     core::{HeldFacts, reason_to_withdraw},
+    forms::{CredentialForm, PublishedProofs},
     judge::{CredentialJudge, JudgedCredential, begin_of},
     session_locks::SessionLocks,
     unsigned::{SignedCredential, UnsignedCredential, has_signable_subject, subject_of},
@@ -33,7 +34,7 @@ use crate::{
     error::{Refusal, RefusalCode, Violation},
     grant::{AgentGrant, BlockedReason, WantedGrant},
     keeper::KeeperHandle,
-    registry::{NodeRegistry, SchemaCredential, SchemaOnChain, SchemaSources, all_to_evidence, name_of},
+    registry::{NodeRegistry, SchemaCredentials, SchemaOnChain, SchemaSources, all_to_evidence, name_of},
     store::{CredentialKind, CredentialState, KEY_REMOVED, StoredCredential},
 };
 
@@ -101,8 +102,8 @@ pub(crate) struct CredentialIssuer {
     pub sources: SchemaSources,
     /// Longest validity.
     pub days: u32,
-    /// Suite of the credentials outside of flows.
-    pub suite: ProofSuite,
+    /// Proofs of the credentials outside of flows.
+    pub proofs: PublishedProofs,
     pub sessions: SessionLocks,
     /// Reads the documents that claims name.
     pub documents: BoundedFetcher,
@@ -124,19 +125,19 @@ impl CredentialIssuer {
     pub async fn sign_and_store(
         &self,
         request: &IssueRequest,
-        (schema, credential): (&SchemaOnChain, &SchemaCredential),
-        kind: CredentialKind,
+        (schema, credentials): (&SchemaOnChain, &SchemaCredentials),
+        (kind, form): (CredentialKind, CredentialForm),
         authority: &Authority,
     ) -> Result<StoredCredential, IssueStop> {
-        let suite = self.suite_for(&subject_of(request));
-        let unsigned = self.draft(request, (schema, credential), authority, suite)?;
+        let suite = self.suite_for(&subject_of(request), form);
+        let unsigned = self.draft(request, (schema, credentials), authority, suite)?;
         let SignedCredential { id, body, digest, until } =
             self.sign_checked(unsigned, (&request.did, schema), suite).await?;
         let now = self.account.chain_time();
         let row = StoredCredential {
             id,
             kind,
-            name: presentation_name(schema, &self.judge),
+            name: form.name(&presentation_name(schema, &self.judge)),
             schema_id: schema.schema.id,
             issuer: self.account.did.clone(),
             subject: request.did.clone(),
@@ -158,10 +159,17 @@ impl CredentialIssuer {
 
     /// The suite of a credential outside of flows with this subject: that of the settings, where the document shows its form of the key and
     /// the subject can be signed with it.
-    pub fn suite_for(&self, subject: &Value) -> ProofSuite {
-        let is_older = self.suite == ProofSuite::Ed25519Signature2020;
+    pub fn suite_for(&self, subject: &Value, form: CredentialForm) -> ProofSuite {
+        let is_older = form == CredentialForm::Main && self.proofs.main_suite() == ProofSuite::Ed25519Signature2020;
         let is_usable = self.keeper.published().shows_older_keys() && has_signable_subject(&self.account.did, subject);
-        if is_older && !is_usable { ProofSuite::EddsaJcs2022 } else { self.suite }
+        if is_older && is_usable { ProofSuite::Ed25519Signature2020 } else { ProofSuite::EddsaJcs2022 }
+    }
+
+    /// Whether a credential with this subject has the form: there is no second one with the suite of the first.
+    pub fn has_form(&self, subject: &Value, form: CredentialForm) -> bool {
+        let is_set = self.proofs.forms().contains(&form);
+        let main = self.suite_for(subject, CredentialForm::Main);
+        is_set && (form == CredentialForm::Main || main == ProofSuite::Ed25519Signature2020)
     }
 
     /// Signs a credential, and judges it as if its digest were anchored. Nothing is stored.
@@ -198,7 +206,7 @@ impl CredentialIssuer {
     pub fn draft(
         &self,
         request: &IssueRequest,
-        (schema, credential): (&SchemaOnChain, &SchemaCredential),
+        (schema, credentials): (&SchemaOnChain, &SchemaCredentials),
         authority: &Authority,
         suite: ProofSuite,
     ) -> Result<UnsignedCredential, IssueStop> {
@@ -223,6 +231,7 @@ impl CredentialIssuer {
             return Err(IssueStop::Refused(Refusal::of_member(RefusalCode::InvalidInput, "validUntil", rule)));
         }
         let id = format!("{}#{}", self.account.did, Uuid::new_v4());
+        let credential = credentials.with_suite(suite);
         let mut named = json!({"id": credential.url, "type": "JsonSchemaCredential"});
         if suite == ProofSuite::EddsaJcs2022 {
             named["digestSRI"] = credential.digest_sri.clone().into();

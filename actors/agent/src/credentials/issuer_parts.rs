@@ -1,10 +1,10 @@
 //! The parts that judge and issue credentials, but for the chain, which is found later. Clones share their caches and locks.
 
 use svc_net::{evidence::EvidenceFetcher, fetch::BoundedFetcher};
-use svc_trust::proof::ProofSuite;
 
 use super::{
-    issuer::CredentialIssuer, judge::CredentialJudge, session_locks::SessionLocks, settings::CredentialSettings,
+    forms::PublishedProofs, issuer::CredentialIssuer, judge::CredentialJudge, session_locks::SessionLocks,
+    settings::CredentialSettings,
 };
 use crate::{
     account_write::WritingAccount, chain_link::ChainAccess, keeper::KeeperHandle, registry::SchemaSources,
@@ -19,7 +19,7 @@ pub(crate) struct IssuerParts {
     pub did: String,
     pub corporation_id: u64,
     days: u32,
-    suite: ProofSuite,
+    proofs: PublishedProofs,
     judge: CredentialJudge,
     sources: SchemaSources,
     sessions: SessionLocks,
@@ -43,7 +43,7 @@ impl IssuerParts {
             did,
             corporation_id,
             days: settings.days,
-            suite: settings.suite,
+            proofs: settings.proofs,
             judge,
             sources,
             sessions,
@@ -65,7 +65,7 @@ impl IssuerParts {
             judge: self.judge.clone(),
             sources: self.sources.clone(),
             days: self.days,
-            suite: self.suite,
+            proofs: self.proofs,
             sessions: self.sessions.clone(),
             documents: self.documents.clone(),
         }

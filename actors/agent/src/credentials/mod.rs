@@ -11,12 +11,14 @@ mod asked_claims;
 mod claim_documents;
 mod claims;
 mod core;
+mod forms;
 mod import;
 mod issuer;
 mod issuer_parts;
 mod judge;
 mod pass;
 mod report;
+mod schema_pass;
 mod session_locks;
 mod settings;
 mod unsigned;
@@ -36,6 +38,7 @@ use crate::{
 pub(crate) use self::{
     claim_documents::check_documents,
     claims::FoundClaims,
+    forms::plain_name,
     import::import,
     issuer::{Authority, CredentialIssuer, IssueStop, proof_method},
     issuer_parts::IssuerParts,
@@ -48,6 +51,7 @@ pub use self::{
         CLAIM_PLACES, CLAIMS_FILE, ClaimProblem, ClaimSettings, ConfiguredClaims, check_claim_texts, claims_for,
         problems_text,
     },
+    forms::PublishedProofs,
     issuer::IssueRequest,
     report::PassReport,
     settings::{CredentialMode, CredentialSettings, OWN_DID},

@@ -7,31 +7,27 @@ use std::{
 };
 
 use futures::StreamExt;
-use serde_json::{Value, json};
+use serde_json::Value;
 use svc_didcomm::flow::CredentialTerms;
-use svc_trust::{
-    EssentialCredential,
-    did_document::ProofPurpose,
-    digest::{DigestAlgorithm, anchored_digest, sri_digest},
-    issuance::{CredentialDraft, sign_credential},
-};
+use svc_trust::{EssentialCredential, did_document::ProofPurpose, proof::ProofSuite};
 use svc_wire::timestamp;
-use uuid::Uuid;
 
 use super::{
     claim_documents::check_documents,
     claims::{ConfiguredClaims, claims_digest, claims_for, unused_settings},
     core::{HeldFacts, OwnSituation, OwnStep, find_held, is_unwanted, next_own_step, reason_to_withdraw},
-    issuer::{CredentialIssuer, IssueRequest, proof_method},
+    forms::CredentialForm,
+    issuer::{CredentialIssuer, IssueRequest},
     report::{OwnEnd, OwnStop, PassReport},
     settings::{CredentialMode, CredentialSettings},
+    unsigned::subject_of,
 };
 use crate::{
     account_write::WriteStop,
-    document::{proof_suite, prover_for},
+    document::proof_suite,
     grant::BlockedReason,
-    registry::{NodeRegistry, SchemaOnChain, all_to_evidence, name_of},
-    store::{CredentialKind, CredentialState, KEY_REMOVED, StoredCredential},
+    registry::{NodeRegistry, all_to_evidence, name_of},
+    store::{CredentialKind, KEY_REMOVED, StoredCredential},
 };
 
 /// Issued credentials that one pass anchors, and those that are sent at once: one that a node forgets holds up none of the others.
@@ -53,11 +49,11 @@ pub(super) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    fn did(&self) -> &str {
+    pub(super) fn did(&self) -> &str {
         &self.issuer.account.did
     }
 
-    fn registry(&self) -> NodeRegistry<'_> {
+    pub(super) fn registry(&self) -> NodeRegistry<'_> {
         NodeRegistry(&self.issuer.account)
     }
 
@@ -76,8 +72,9 @@ impl Pass<'_> {
 
     /// Whether an own credential would be signed with another suite now.
     fn has_other_suite(&self, held: &StoredCredential) -> bool {
-        let body = serde_json::from_str(&held.body).unwrap_or(Value::Null);
-        held.kind == CredentialKind::Own && proof_suite(&body) != self.issuer.suite_for(&body["credentialSubject"])
+        let body: Value = serde_json::from_str(&held.body).unwrap_or_default();
+        let suite = self.issuer.suite_for(&body["credentialSubject"], CredentialForm::of(&held.name));
+        held.kind == CredentialKind::Own && proof_suite(&body) != suite
     }
 
     /// Runs the pass. Fails when the store or the node does, before anything was decided.
@@ -90,8 +87,10 @@ impl Pass<'_> {
         match &self.settings.mode {
             CredentialMode::Standalone { claims } => {
                 for (essential, configured) in claims {
-                    let end = self.take_own_step(*essential, configured).await;
-                    report.note(name_of(*essential), end);
+                    for form in self.issuer.proofs.forms() {
+                        let end = self.take_own_step((*essential, *form), configured).await;
+                        report.note(&form.name(name_of(*essential)), end);
+                    }
                 }
             }
             CredentialMode::Delegated { claims, .. } if !claims.is_empty() => {
@@ -172,7 +171,7 @@ impl Pass<'_> {
         let (mut schemas, mut participants) = (BTreeMap::new(), BTreeMap::new());
         let mut withdrawn = Vec::new();
         for one in held {
-            if is_unwanted(&self.settings.mode, &one) {
+            if is_unwanted(self.settings, &one) {
                 tracing::warn!(credential = one.id, "the settings do not want a credential any more");
                 withdrawn.push((one.id, "NOT_WANTED".to_owned()));
                 continue;
@@ -208,17 +207,18 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Takes the next step for one credential that the DID issues itself.
+    /// Takes the next step for one form of a credential that the DID issues itself.
     async fn take_own_step(
         &self,
-        essential: EssentialCredential,
+        (essential, form): (EssentialCredential, CredentialForm),
         configured: &ConfiguredClaims,
     ) -> Result<OwnEnd, OwnStop> {
         let (account, store) = (&self.issuer.account, &self.issuer.account.store);
         let known = &self.issuer.judge.essential_schemas;
         let ecosystems = &self.settings.trusted_ecosystems;
         let stored = store.held_credentials().await?;
-        let present = stored.iter().find(|one| one.kind == CredentialKind::Own && one.name == name_of(essential));
+        let name = form.name(name_of(essential));
+        let present = stored.iter().find(|one| one.kind == CredentialKind::Own && one.name == name);
         let present = present.map(|one| one.schema_id);
         let source = self.issuer.sources.essential(account, ecosystems, (essential, known), present).await?;
         let source = source.ok_or_else(|| {
@@ -229,7 +229,21 @@ impl Pass<'_> {
         let found = claims_for(json_schema, essential, configured).map_err(OwnStop::Claims)?;
         let digest = claims_digest(&found.claims);
         let schema_id = source.schema.schema.id;
-        let (waiting, held) = find_held(&stored, schema_id, self.did());
+        let (waiting, held) = find_held(&stored, (schema_id, form), self.did());
+        let terms = CredentialTerms::default();
+        let request = IssueRequest {
+            did: self.did().to_owned(),
+            schema_id,
+            claims: found.claims.clone(),
+            valid_until: None,
+            terms,
+        };
+        if !self.may_have_form(&stored, &request, form) {
+            // Claims that were changed may have one form left.
+            let gone: Vec<_> = held.iter().map(|one| (one.id.clone(), "NOT_WANTED".to_owned())).collect();
+            store.withdraw_credentials(&gone).await?;
+            return Ok(OwnEnd::Done);
+        }
         let authority = self.issuer.read_authority(self.did(), &source.schema, CredentialKind::Own).await;
         let now = account.chain_time();
         let next_end = authority.as_ref().ok().map(|one| self.issuer.end_of_validity(one, None, &now));
@@ -239,7 +253,7 @@ impl Pass<'_> {
             waiting,
             has_waiting_key: waiting.is_none_or(|one| published.document.allows_assertion(&one.proof_method)),
             claims_digest: &digest,
-            last_issue: store.last_own_issue(schema_id).await?,
+            last_issue: store.last_own_issue(schema_id, &name).await?,
             issuer: authority.as_ref().ok().map(|one| one.grant.participant.id),
             next_end,
             is_asked_for: held.is_some_and(|held| self.is_asked_for(held)),
@@ -261,6 +275,11 @@ impl Pass<'_> {
                 waiting.clone()
             }
             (OwnStep::Anchor | OwnStep::GiveUp | OwnStep::Issue, _) => {
+                let is_own = source.schema.ecosystem_did == self.did();
+                if form == CredentialForm::Second && is_own && !source.credentials.has_suite(ProofSuite::EddsaJcs2022) {
+                    let reason = format!("the credential of schema {schema_id} is not presented in this form yet");
+                    return Err(WriteStop::Failed(reason).into());
+                }
                 // It is known before a participant is paid for whether the claims can be signed.
                 check_documents(&self.issuer.documents, &found).await?.map_err(OwnStop::Documents)?;
                 // Without a grant nothing is signed that could not be anchored.
@@ -269,105 +288,18 @@ impl Pass<'_> {
                 if !unused.is_empty() {
                     tracing::warn!(settings = unused.join(", "), schema_id, "the schema has no claims of these names");
                 }
-                let claims = found.claims;
-                let terms = CredentialTerms::default();
-                let request = IssueRequest { did: self.did().to_owned(), schema_id, claims, valid_until: None, terms };
-                let with = (&source.schema, &source.credential);
-                self.issuer.sign_and_store(&request, with, CredentialKind::Own, &authority).await?
+                let with = (&source.schema, &source.credentials);
+                self.issuer.sign_and_store(&request, with, (CredentialKind::Own, form), &authority).await?
             }
         };
         self.issuer.anchor(&row).await?;
         Ok(OwnEnd::Done)
     }
 
-    /// Keeps the credentials of the schemas of own ecosystems equal to the schemas on the chain.
-    async fn follow_schemas(&self) -> Result<(), WriteStop> {
-        let store = &self.issuer.account.store;
-        let on_chain = self.registry().own_schemas().await?;
-        let stored = store.held_credentials().await?;
-        let stored: Vec<&StoredCredential> = stored.iter().filter(|one| one.kind == CredentialKind::Schema).collect();
-        let in_use = |schema: &&SchemaOnChain| schema.schema.archived.is_none();
-        let mut withdrawn = Vec::new();
-        for one in &stored {
-            let schema = match on_chain.iter().find(|schema| schema.schema.id == one.schema_id) {
-                Some(schema) => Some(schema.clone()),
-                None => self.registry().schema(one.schema_id).await?,
-            };
-            // A schema that the node does not know is no fact about it.
-            let Some(schema) = schema else { continue };
-            if schema.schema.archived.is_some() {
-                withdrawn.push((one.id.clone(), "SCHEMA_ARCHIVED".to_owned()));
-            } else if schema.ecosystem_did != self.did() {
-                withdrawn.push((one.id.clone(), "SCHEMA_OF_ANOTHER".to_owned()));
-            }
-        }
-        if !withdrawn.is_empty() {
-            store.withdraw_credentials(&withdrawn).await?;
-        }
-        for schema in on_chain.iter().filter(in_use).take(MAX_SCHEMAS) {
-            let text_digest = sri_digest(schema.schema.json_schema.as_bytes(), DigestAlgorithm::Sha384);
-            let known = stored.iter().find(|one| one.schema_id == schema.schema.id && one.claims_digest == text_digest);
-            let row = match known {
-                Some(known) if known.state != CredentialState::Signed => continue,
-                Some(known) => StoredCredential::clone(known),
-                None => self.sign_schema(schema, text_digest).await?,
-            };
-            // The operator anchors it: a VS operator cannot store a digest alone.
-            if self.registry().anchored_at(&row.digest).await?.is_some() {
-                store.note_anchored(&row, None).await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn sign_schema(&self, schema: &SchemaOnChain, text_digest: String) -> Result<StoredCredential, WriteStop> {
-        let failed = |reason: &str| WriteStop::Failed(reason.to_owned());
-        let (account, now) = (&self.issuer.account, self.issuer.account.chain_time());
-        let chain = &account.access.chain;
-        let id = schema.schema.id;
-        let reference = format!("vpr:{}:{}:cs:{id}", chain.registry.namespace(), chain.params.chain_id);
-        // A new credential has a new URL: those that name the old one by its digest find it unchanged or not at all. Agents of the first
-        // generation publish a credential only where the file of its schema credential is named so.
-        let part = Uuid::new_v4().simple().to_string();
-        let draft = CredentialDraft {
-            id: format!("{}/vt/{}/schemas-{id}-jsc.json", self.base_url, &part[..8]),
-            issuer: self.did().to_owned(),
-            kind: "JsonSchemaCredential".to_owned(),
-            subject: json!({
-                "id": reference, "type": "JsonSchema", "jsonSchema": {"$ref": reference}, "digestSRI": text_digest,
-            }),
-            schema: None,
-            valid_from: timestamp::iso_seconds(&now),
-            valid_until: None,
-        };
-        let prover = self.issuer.keeper.prover(ProofPurpose::AssertionMethod);
-        let prover = prover.ok_or_else(|| failed("the document has no key for assertions"))?;
-        let suite = self.issuer.suite_for(&draft.subject);
-        let mut body: Value = draft.into_credential(suite);
-        sign_credential(&mut body, &prover_for(suite, &prover), suite, &timestamp::iso_seconds(&now))
-            .map_err(|reason| WriteStop::Failed(reason.message))?;
-        let algorithm = DigestAlgorithm::from_name(&schema.schema.digest_algorithm);
-        let algorithm = algorithm.ok_or_else(|| failed("the schema names no digest algorithm"))?;
-        let digest = anchored_digest(&body, algorithm).ok_or_else(|| failed("it has no canonical form"))?;
-        let row = StoredCredential {
-            id: body["id"].as_str().unwrap_or_default().to_owned(),
-            kind: CredentialKind::Schema,
-            name: id.to_string(),
-            schema_id: id,
-            issuer: self.did().to_owned(),
-            subject: reference,
-            issuer_participant: 0,
-            digest,
-            claims_digest: text_digest,
-            proof_method: proof_method(&body),
-            body: body.to_string(),
-            state: CredentialState::Signed,
-            reason: None,
-            tx_hash: None,
-            valid_until: None,
-            created_at: now.seconds,
-        };
-        account.store.write_credential(&row).await?;
-        Ok(row)
+    /// Whether a credential has a form. Where another issuer's stands in the place of the first one there is no second.
+    fn may_have_form(&self, stored: &[StoredCredential], request: &IssueRequest, form: CredentialForm) -> bool {
+        let (_, main) = find_held(stored, (request.schema_id, CredentialForm::Main), self.did());
+        let is_own = main.is_none_or(|main| main.kind == CredentialKind::Own);
+        form == CredentialForm::Main || (is_own && self.issuer.has_form(&subject_of(request), form))
     }
 }

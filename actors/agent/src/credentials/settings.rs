@@ -1,8 +1,11 @@
 //! The settings of the credentials.
 
-use svc_trust::{EssentialCredential, EssentialSchemas, proof::ProofSuite};
+use svc_trust::{EssentialCredential, EssentialSchemas};
 
-use super::claims::{ClaimSettings, ConfiguredClaims};
+use super::{
+    claims::{ClaimSettings, ConfiguredClaims},
+    forms::PublishedProofs,
+};
 use crate::registry::SchemaOnChain;
 
 /// The agent's own DID among the ecosystems: an operator cannot know it before the first start.
@@ -40,8 +43,8 @@ pub struct CredentialSettings {
     pub days: u32,
     /// Days before the end of an own credential at which the next one is issued.
     pub renew_days: u32,
-    /// Suite of the credentials that are issued outside of flows, and of the credentials of schemas.
-    pub suite: ProofSuite,
+    /// Proofs of the credentials that are issued outside of flows, and of the credentials of schemas.
+    pub proofs: PublishedProofs,
 }
 
 impl CredentialSettings {
@@ -58,7 +61,7 @@ impl CredentialSettings {
             essential_schemas: EssentialSchemas::default(),
             days: Self::DEFAULT_DAYS,
             renew_days: Self::DEFAULT_RENEW_DAYS,
-            suite: ProofSuite::EddsaJcs2022,
+            proofs: PublishedProofs::DataIntegrity,
         }
     }
 

@@ -1,6 +1,6 @@
 //! The presentations of credentials, made of the store's rows: their entries in the document, and their files.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -11,6 +11,7 @@ use svc_trust::{
 
 use super::published::{DocumentError, PublishedFile};
 use crate::{
+    credentials::plain_name,
     document::{LINKED_PRESENTATION_TYPE, ServiceEntry, proof_suite, prover_for},
     identity::PublicLocation,
     store::{AgentStoreError, CredentialKind, CredentialState, StoredCredential},
@@ -77,12 +78,19 @@ impl PresentationSource {
 /// presentations of trust credentials alone: the essential ones are before the others, and those behind the bound are left out.
 pub(super) fn shown_credentials(stored: &[StoredCredential]) -> Vec<&StoredCredential> {
     let anchored = stored.iter().filter(|one| one.state == CredentialState::Anchored && one.kind.is_presented());
-    let place =
-        |one: &StoredCredential| (one.kind == CredentialKind::Schema, is_schema_id(&one.name), one.name.clone());
+    let place = |one: &StoredCredential| {
+        (one.kind == CredentialKind::Schema, is_schema_id(plain_name(&one.name)), one.name.clone())
+    };
     let by_place: BTreeMap<(bool, bool, String), &StoredCredential> = anchored.map(|one| (place(one), one)).collect();
     let (schemas, about_did): (Vec<_>, Vec<_>) =
         by_place.into_values().partition(|one| one.kind == CredentialKind::Schema);
-    about_did.into_iter().take(MAX_PRESENTED).chain(schemas).collect()
+    // Both forms of a credential have one place.
+    let mut places = BTreeSet::new();
+    let has_place = |one: &&StoredCredential| {
+        places.insert(plain_name(&one.name).to_owned());
+        places.len() <= MAX_PRESENTED
+    };
+    about_did.into_iter().take_while(has_place).chain(schemas).collect()
 }
 
 /// Whether the name is that of a presentation whose schema is not essential.

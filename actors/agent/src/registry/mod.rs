@@ -5,5 +5,5 @@ mod schema_source;
 
 pub(crate) use self::{
     node_registry::{NodeRegistry, SchemaOnChain, all_to_evidence},
-    schema_source::{EssentialSource, SchemaCredential, SchemaSources, name_of},
+    schema_source::{EssentialSource, SchemaCredentials, SchemaSources, name_of},
 };

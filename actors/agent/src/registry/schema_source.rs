@@ -2,7 +2,7 @@
 //! schema is read at the node.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, btree_map::Entry},
     pin::pin,
     sync::Arc,
     time::Duration,
@@ -15,11 +15,15 @@ use svc_trust::{
     EssentialCredential, EssentialSchemas, Evidence, EvidenceRequest,
     did_document::linked_schema_presentations,
     digest::{DigestAlgorithm, sri_digest},
+    proof::ProofSuite,
 };
 use tokio::{sync::Mutex, time::Instant};
 
 use super::node_registry::{NodeRegistry, SchemaOnChain};
-use crate::account_write::{WriteStop, WritingAccount};
+use crate::{
+    account_write::{WriteStop, WritingAccount},
+    document::proof_suite,
+};
 
 /// Time for which the schema credentials of an ecosystem are kept.
 const KEEP_TIME: Duration = Duration::from_secs(300);
@@ -33,24 +37,58 @@ const MAX_ECOSYSTEMS: usize = 256;
 /// The credential of a schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SchemaCredential {
-    pub schema_id: u64,
     /// Its URL.
     pub url: String,
     /// Integrity text of its bytes.
     pub digest_sri: String,
+    /// Suite of its proof.
+    suite: ProofSuite,
 }
 
-/// An essential schema in use, with its credential.
+/// The credentials of one schema: at most one of each suite.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SchemaCredentials {
+    pub schema_id: u64,
+    first: SchemaCredential,
+    second: Option<SchemaCredential>,
+}
+
+impl SchemaCredentials {
+    fn new(schema_id: u64, first: SchemaCredential) -> Self {
+        Self { schema_id, first, second: None }
+    }
+
+    /// Adds a credential. Of two with one suite the later is taken.
+    fn add(&mut self, credential: SchemaCredential) {
+        if self.first.suite == credential.suite {
+            self.first = credential;
+        } else {
+            self.second = Some(credential);
+        }
+    }
+
+    /// Whether there is one with this suite.
+    pub fn has_suite(&self, suite: ProofSuite) -> bool {
+        self.with_suite(suite).suite == suite
+    }
+
+    /// The credential that one with this suite names: a reader of one suite alone reads both.
+    pub fn with_suite(&self, suite: ProofSuite) -> &SchemaCredential {
+        self.second.as_ref().filter(|second| second.suite == suite).unwrap_or(&self.first)
+    }
+}
+
+/// An essential schema in use, with its credentials.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct EssentialSource {
     pub schema: SchemaOnChain,
-    pub credential: SchemaCredential,
+    pub credentials: SchemaCredentials,
 }
 
 /// The schema credentials of an ecosystem.
 struct EcosystemCredentials {
-    /// One of each schema, in the order of their ids.
-    credentials: Vec<SchemaCredential>,
+    /// Those of each schema, in the order of their ids.
+    credentials: Vec<SchemaCredentials>,
     /// The reason for which a part of them is not known.
     unread: Option<String>,
 }
@@ -70,12 +108,12 @@ impl SchemaSources {
         Self { fetcher, known: Arc::default() }
     }
 
-    /// The credential of a schema, as its ecosystem presents it.
-    pub async fn credential_of(
+    /// The credentials of a schema, as its ecosystem presents them.
+    pub async fn credentials_of(
         &self,
         account: &WritingAccount,
         schema: &SchemaOnChain,
-    ) -> Result<SchemaCredential, WriteStop> {
+    ) -> Result<SchemaCredentials, WriteStop> {
         let (id, did) = (schema.schema.id, &schema.ecosystem_did);
         for keep_time in [KEEP_TIME, ABSENCE_KEEP_TIME] {
             let found = self.credentials_kept(account, did, keep_time).await?;
@@ -116,8 +154,8 @@ impl SchemaSources {
             let found = self.credentials_kept(account, ecosystem, keep_time).await?;
             let mut credentials = found.credentials.clone();
             credentials.sort_by_key(|one| std::cmp::Reverse(one.schema_id));
-            for credential in credentials {
-                let Some(schema) = NodeRegistry(account).schema(credential.schema_id).await? else { continue };
+            for credentials in credentials {
+                let Some(schema) = NodeRegistry(account).schema(credentials.schema_id).await? else { continue };
                 let kind = known.content(&schema.schema.json_schema).map(|(kind, _)| kind);
                 let is_in_use = schema.schema.archived.is_none() && schema.ecosystem_did == *ecosystem;
                 if !is_in_use || kind != Some(essential) {
@@ -125,7 +163,7 @@ impl SchemaSources {
                 }
                 return match &found.unread {
                     Some(unread) if in_use != Some(schema.schema.id) => Err(WriteStop::Failed(unread.clone())),
-                    _ => Ok(Some(EssentialSource { schema, credential })),
+                    _ => Ok(Some(EssentialSource { schema, credentials })),
                 };
             }
             if let Some(unread) = &found.unread {
@@ -190,12 +228,16 @@ impl SchemaSources {
         }
         let urls = schemas.keys().take(MAX_PRESENTATIONS).cloned().map(EvidenceRequest::Resource).collect();
         let (texts, also_unread) = self.fetch_texts(urls).await;
-        // Of two credentials of one schema the last one by its URL is taken, each time.
-        let mut found: BTreeMap<u64, SchemaCredential> = BTreeMap::new();
+        // Of two credentials of one schema and suite the last one by its URL is taken, each time.
+        let mut found: BTreeMap<u64, SchemaCredentials> = BTreeMap::new();
         for (url, text) in texts {
+            let Some(schema_id) = schemas.get(&url).copied() else { continue };
             let digest_sri = sri_digest(text.as_bytes(), DigestAlgorithm::Sha384);
-            if let Some(schema_id) = schemas.get(&url).copied() {
-                found.insert(schema_id, SchemaCredential { schema_id, url, digest_sri });
+            let suite = proof_suite(&serde_json::from_str(&text).unwrap_or_default());
+            let credential = SchemaCredential { url, digest_sri, suite };
+            match found.entry(schema_id) {
+                Entry::Occupied(known) => known.into_mut().add(credential),
+                Entry::Vacant(place) => drop(place.insert(SchemaCredentials::new(schema_id, credential))),
             }
         }
         Ok(EcosystemCredentials { credentials: found.into_values().collect(), unread: unread.or(also_unread) })

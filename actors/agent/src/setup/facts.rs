@@ -119,6 +119,8 @@ pub(super) enum CredentialProgress {
 /// The credential of a schema of an own ecosystem.
 pub(super) struct SchemaCredentialFacts {
     pub schema_id: u64,
+    /// Name of its presentation.
+    pub name: String,
     /// `None` until the agent has signed it.
     pub digest: Option<String>,
     /// Whether the node has the digest.

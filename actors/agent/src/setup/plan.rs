@@ -109,7 +109,7 @@ fn credential_step(credential: &CredentialFacts, own: u64) -> SetupStep {
 
 fn schema_step(one: &SchemaCredentialFacts, facts: &SetupFacts) -> SetupStep {
     let own = facts.agent.corporation_id;
-    let id = format!("schema-{}", one.schema_id);
+    let id = format!("schema-{}", one.name);
     if one.is_anchored {
         return SetupStep::new(id, StepState::Done, "the digest of its credential is at the node").of(own, own);
     }

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     account_write::WriteStop,
-    credentials::{CredentialMode, MAX_SCHEMAS},
+    credentials::{CredentialMode, MAX_SCHEMAS, plain_name},
     grant::{AgentAccount, LIST_LIMIT, read_authorizations, read_corporation_account},
     registry::name_of,
     store::{CredentialKind, CredentialState, StoredCredential},
@@ -70,6 +70,7 @@ impl SetupSource<'_> {
                 one.state == CredentialState::Anchored || self.registry().anchored_at(&one.digest).await?.is_some();
             found.push(SchemaCredentialFacts {
                 schema_id: one.schema_id,
+                name: one.name.clone(),
                 digest: Some(self.account.access.anchored(&one.digest)),
                 is_anchored,
             });
@@ -80,6 +81,7 @@ impl SetupSource<'_> {
         let unsigned: Vec<u64> = in_use.filter(|id| found.iter().all(|known| known.schema_id != *id)).collect();
         found.extend(unsigned.into_iter().map(|schema_id| SchemaCredentialFacts {
             schema_id,
+            name: schema_id.to_string(),
             digest: None,
             is_anchored: false,
         }));
@@ -148,7 +150,9 @@ impl SetupSource<'_> {
     ) -> Result<(Vec<WantedParticipant>, Vec<CredentialFacts>), WriteStop> {
         let (mut wanted, mut credentials) = (Vec::new(), Vec::new());
         let presented = |name: &str| {
-            let found = held.iter().find(|one| one.name == name && one.state == CredentialState::Anchored);
+            let is_it =
+                |one: &&StoredCredential| plain_name(&one.name) == name && one.state == CredentialState::Anchored;
+            let found = held.iter().find(is_it);
             found.map(|one| CredentialProgress::Presented(one.valid_until))
         };
         let problems_of = |name: &str| self.claims.get(name).cloned().unwrap_or_default();

@@ -328,6 +328,7 @@ fn account_fees_credentials_and_digests_have_steps() {
     let complete = SetupFacts {
         credentials: vec![named("service", CredentialProgress::Presented(Some(NOW + DAY)))],
         schema_credentials: vec![SchemaCredentialFacts {
+            name: "8".to_owned(),
             schema_id: 8,
             digest: Some("sha384-a".to_owned()),
             is_anchored: true,
@@ -338,6 +339,7 @@ fn account_fees_credentials_and_digests_have_steps() {
     let waiting = SetupFacts {
         credentials: vec![named("service", CredentialProgress::Issuing("later".to_owned())), named("org", awaited)],
         schema_credentials: vec![SchemaCredentialFacts {
+            name: "8".to_owned(),
             schema_id: 8,
             digest: Some("sha384-a".to_owned()),
             is_anchored: false,

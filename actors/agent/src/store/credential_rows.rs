@@ -201,14 +201,15 @@ impl AgentStore {
         row.as_ref().map(parse_credential).transpose()
     }
 
-    /// Returns the time at which the DID last issued itself a credential of a schema, and the participant by which it did. One that was
-    /// withdrawn before anything of it was sent does not count.
-    pub async fn last_own_issue(&self, schema_id: u64) -> Result<Option<(i64, u64)>, AgentStoreError> {
-        let sql = "SELECT created_at, issuer_participant FROM credential WHERE kind = 'own' AND schema_id = $1 \
-                   AND NOT (state = 'withdrawn' AND reason IN ($2, $3)) \
+    /// Returns the time at which the DID last issued itself a credential of a schema with this name, and the participant by which it did. One
+    /// that was withdrawn before anything of it was sent does not count.
+    pub async fn last_own_issue(&self, schema_id: u64, name: &str) -> Result<Option<(i64, u64)>, AgentStoreError> {
+        let sql = "SELECT created_at, issuer_participant FROM credential WHERE kind = 'own' AND schema_id = $1 AND name = $2 \
+                   AND NOT (state = 'withdrawn' AND reason IN ($3, $4)) \
                    ORDER BY created_at DESC LIMIT 1";
         let row = sqlx::query(sql)
             .bind(to_column(schema_id))
+            .bind(name)
             .bind(KEY_REMOVED)
             .bind(NOT_SENT)
             .fetch_optional(self.reader())

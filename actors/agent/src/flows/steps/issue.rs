@@ -23,7 +23,7 @@ use crate::{
         payment::{PaymentStep, SessionPayment, session_payment},
         service::{FlowChange, FlowService},
     },
-    registry::{NodeRegistry, SchemaCredential, SchemaOnChain},
+    registry::{NodeRegistry, SchemaCredentials, SchemaOnChain},
     store::{ContentKind, FlowContent},
 };
 
@@ -34,7 +34,7 @@ const DISCOUNT_PARTS: u128 = 10_000;
 pub(in crate::flows) struct CredentialOrder {
     pub issuer: CredentialIssuer,
     pub schema: SchemaOnChain,
-    credential: SchemaCredential,
+    credentials: SchemaCredentials,
     authority: Authority,
     pub issuer_participant: u64,
     /// The applicant's participant; none in a direct issuance.
@@ -61,7 +61,7 @@ impl CredentialOrder {
 
     /// The credential as it would be signed. Its claims fit the schema, or the request is refused.
     pub fn draft(&self, record: &FlowRecord, format: CredentialFormat) -> Result<Value, IssueStop> {
-        let named = (&self.schema, &self.credential);
+        let named = (&self.schema, &self.credentials);
         Ok(self.issuer.draft(&self.request(record), named, &self.authority, suite_of(format))?.body)
     }
 }
@@ -98,11 +98,11 @@ impl FlowService {
         let holder: Option<&Participant> = applicant.as_ref().map(|shown| &shown.participant);
         let authority = issuer.flow_authority((record.schema_id, participant), holder).await?;
         self.require_peer(record, &schema).await?;
-        let credential = issuer.sources.credential_of(&issuer.account, &schema).await?;
+        let credentials = issuer.sources.credentials_of(&issuer.account, &schema).await?;
         Ok(CredentialOrder {
             issuer: issuer.clone(),
             schema,
-            credential,
+            credentials,
             authority,
             issuer_participant: participant,
             applicant,
@@ -280,7 +280,7 @@ impl FlowService {
         let body: Value = serde_json::from_str(&offered.body).map_err(|_| missing())?;
         let claims = body["credentialSubject"].as_object().cloned().ok_or_else(missing)?;
         let request = IssueRequest { claims, ..order.request(record) };
-        let (named, suite) = ((&order.schema, &order.credential), suite_of(format));
+        let (named, suite) = ((&order.schema, &order.credentials), suite_of(format));
         let unsigned = order.issuer.draft(&request, named, &order.authority, suite)?.or_offered(body);
         let signed = order.issuer.sign_checked(unsigned, (&request.did, &order.schema), suite).await?;
         let mut progress = Progress::of(record.clone());
