@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use svc_wire::event_stream::{EventsPage, IndexerEvent};
 
+use super::anchoring::AnchoredProposals;
 use crate::{
     derive::did_forms::normalize_did,
     projection::public_members,
@@ -45,7 +46,12 @@ impl IndexReader {
 
     /// Answers with the activity of one block.
     pub(in crate::read) async fn block_changes(&self, request: &ReadRequest<'_>) -> Result<Value, ReadError> {
-        let mut rows = self.store.list_block_activity(request.height).await?;
+        let (mut rows, mut known) = (Vec::new(), AnchoredProposals::default());
+        for row in self.store.list_block_activity(request.height).await? {
+            if self.is_anchored_activity(&row, request.height, &mut known).await? {
+                rows.push(row);
+            }
+        }
         for row in rows.iter_mut().filter(|row| row.entity_type == EntityKind::TrustDeposit.entity_type()) {
             // A list of changes names a deposit by the account of its corporation, the log of one deposit by the id.
             let id = row.entity_key.parse().unwrap_or(0);

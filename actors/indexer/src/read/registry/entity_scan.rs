@@ -16,6 +16,8 @@ use crate::{
 };
 use svc_wire::timestamp::parse_instant;
 
+use super::anchoring::AnchoredProposals;
+
 /// An entity with its measures.
 pub struct MeasuredEntity {
     pub id: u64,
@@ -39,7 +41,7 @@ impl IndexReader {
         let ListPage { limit, mut range } = request.params.page();
         let bounds = request.params.measure_bounds();
         let after = request.params.instant("modified_after").map(iso_millis);
-        let mut found = Vec::new();
+        let (mut found, mut known) = (Vec::new(), AnchoredProposals::default());
         loop {
             let chunk = self.store.list_page(kind, request.height, filter, range, CHUNK).await?;
             let is_last = chunk.len() < CHUNK;
@@ -59,7 +61,8 @@ impl IndexReader {
                 let measures = measures.remove(&stored.id).unwrap_or_default();
                 let row = MeasuredEntity { id: stored.id, body: stored.body, measures };
                 let is_newer = after.as_deref().is_none_or(|after| modified_time(&row.body) > after);
-                if is_newer && is_within(&row.measures, &bounds) && keep(&row) {
+                let is_wanted = is_newer && is_within(&row.measures, &bounds) && keep(&row);
+                if is_wanted && self.is_anchored(kind, &row.body, request.height, &mut known).await? {
                     found.push(row);
                 }
                 if found.len() == limit {
@@ -72,15 +75,17 @@ impl IndexReader {
         }
     }
 
-    /// Returns an entity. Fails with its kind when it does not exist.
+    /// Returns an entity. Fails with its kind when it does not exist, or belongs to a group without a corporation.
     pub(in crate::read) async fn require_entity(
         &self,
         request: &ReadRequest<'_>,
         kind: EntityKind,
         id: u64,
     ) -> Result<Value, ReadError> {
-        let found = self.store.entity(kind, id, request.height).await?;
-        found.ok_or(ReadError::NotFound(kind.entity_type()))
+        let missing = || ReadError::NotFound(kind.entity_type());
+        let found = self.store.entity(kind, id, request.height).await?.ok_or_else(missing)?;
+        let is_anchored = self.is_anchored(kind, &found, request.height, &mut AnchoredProposals::default()).await?;
+        if is_anchored { Ok(found) } else { Err(missing()) }
     }
 
     /// Returns a page of entities as they are stored.

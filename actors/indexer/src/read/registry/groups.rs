@@ -50,9 +50,7 @@ impl IndexReader {
             Some(voter) => Some(self.pending_votes(request, voter).await?),
         };
         let is_wanted = |body: &Value| {
-            // An earlier release stored proposals of groups without a corporation.
-            body["corporation_id"] != 0
-                && status.is_none_or(|status| body["status"] == status)
+            status.is_none_or(|status| body["status"] == status)
                 && proposer.is_none_or(|proposer| contains_text(body, "proposers", proposer))
                 && pending.as_ref().is_none_or(|pending| pending.is_pending(body, request.block_time))
         };
@@ -74,9 +72,6 @@ impl IndexReader {
     pub(in crate::read) async fn proposal(&self, request: &ReadRequest<'_>) -> Result<Value, ReadError> {
         let id = request.params.required_number("id")?;
         let found = self.require_entity(request, EntityKind::Proposal, id).await?;
-        if found["corporation_id"] == 0 {
-            return Err(ReadError::NotFound(EntityKind::Proposal.entity_type()));
-        }
         Ok(wrap_member("proposal", public_members(found)))
     }
 
@@ -91,14 +86,7 @@ impl IndexReader {
                 "proposal_id, voter: at least one of the two is required".to_owned(),
             ));
         }
-        let mut votes = self.list_entities(request, EntityKind::Vote, &filter, |_| true).await?;
-        if let Some(id) = filter.parent_id
-            && let Some(proposal) = self.store.entity(EntityKind::Proposal, id, request.height).await?
-            && proposal["corporation_id"] == 0
-        {
-            votes = json!([]);
-        }
-        Ok(wrap_member("votes", votes))
+        Ok(wrap_member("votes", self.list_entities(request, EntityKind::Vote, &filter, |_| true).await?))
     }
 }
 

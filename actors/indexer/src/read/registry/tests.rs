@@ -1,0 +1,131 @@
+use serde_json::{Value, json};
+use svc_wire::indexer_reads::find_endpoint;
+
+use crate::{
+    read::{
+        IndexReader, ReadArguments, ReadError,
+        test_reader::{block, reader, time},
+    },
+    store::{BlockWrite, EntityActivity, EntityChange, EntityKind},
+};
+
+const POLICY: &str = "svc1policy";
+const OTHER_POLICY: &str = "svc1council";
+const VOTER: &str = "svc1voter";
+
+/// Proposals 1 and 3 are of corporation 7, and 2 and 4 of a group without a corporation.
+fn proposal(id: u64) -> EntityChange {
+    let (corporation_id, policy) = if id % 2 == 1 { (Some(7), POLICY) } else { (None, OTHER_POLICY) };
+    let body = json!({
+        "id": id, "corporation_id": corporation_id.unwrap_or(0), "group_policy_address": policy, "status": "SUBMITTED",
+        "proposers": [VOTER], "voting_period_end": time(50),
+    });
+    EntityChange {
+        corporation_id,
+        name: Some(policy.to_owned()),
+        ..EntityChange::new(EntityKind::Proposal, Some(id), Some(body))
+    }
+}
+
+fn vote(proposal: u64) -> EntityChange {
+    let body = json!({"proposal_id": proposal, "voter": VOTER, "option": "YES"});
+    EntityChange {
+        parent_id: Some(proposal),
+        name: Some(VOTER.to_owned()),
+        ..EntityChange::new(EntityKind::Vote, None, Some(body))
+    }
+}
+
+fn activity(proposal: u64) -> EntityActivity {
+    EntityActivity {
+        entity_type: EntityKind::Proposal.entity_type(),
+        entity_key: proposal.to_string(),
+        message: "SubmitProposal".to_owned(),
+        account: Some(VOTER.to_owned()),
+        changes: None,
+    }
+}
+
+/// A store of an earlier release: proposals and votes of both groups are in it.
+fn blocks() -> Vec<BlockWrite> {
+    let corporation = json!({"id": 7, "policy_address": POLICY, "did": "did:web:corporation"});
+    let group = json!({"corporation_id": 7, "group_id": 2, "members": [{"address": VOTER, "weight": "1"}]});
+    let begun = vec![
+        EntityChange {
+            corporation_id: Some(7),
+            name: Some(POLICY.to_owned()),
+            ..EntityChange::new(EntityKind::Corporation, Some(7), Some(corporation))
+        },
+        EntityChange {
+            corporation_id: Some(7),
+            parent_id: Some(2),
+            name: Some(POLICY.to_owned()),
+            ..EntityChange::new(EntityKind::Group, Some(7), Some(group))
+        },
+    ];
+    let submitted = (1..=4).map(proposal).collect();
+    let logged = BlockWrite { activity: (1..=4).map(activity).collect(), ..block(2, submitted, &[]) };
+    vec![block(1, begun, &[]), logged, block(3, [2, 1, 4].map(vote).into(), &[]), block(4, vec![vote(3)], &[])]
+}
+
+/// The answer of a read with these path parameters and this query.
+async fn ask(
+    reader: &IndexReader,
+    operation: &str,
+    (path, query): (&[(&str, &str)], &str),
+    at: Option<u64>,
+) -> Result<Value, ReadError> {
+    let endpoint = find_endpoint(operation).expect("an endpoint");
+    let params = ReadArguments::from_query(endpoint, path.iter().copied(), query).expect("parameters");
+    reader.answer_read(endpoint, &params, at).await.map(|answer| answer.body)
+}
+
+#[tokio::test]
+async fn groups_without_a_corporation_are_in_no_list() {
+    let reader = reader(&blocks()).await;
+    let by_voter = format!("voter={VOTER}");
+    let [by_both, page] = ["&proposal_id=2", "&limit=1&sort=id"].map(|rest| format!("{by_voter}{rest}"));
+    let [by_proposer, pending] = ["proposer", "pending_voter"].map(|name| format!("{name}={VOTER}"));
+    let by_member = format!("account={VOTER}");
+    for (operation, query, height, pointer, expected) in [
+        ("gr.listVotes", by_voter.as_str(), None, "proposal_id", vec![3, 1]),
+        ("gr.listVotes", &by_voter, Some(3), "proposal_id", vec![1]),
+        // The first vote is hidden, so the page has the second one.
+        ("gr.listVotes", &page, None, "proposal_id", vec![1]),
+        ("gr.listVotes", "proposal_id=1", None, "proposal_id", vec![1]),
+        ("gr.listVotes", "proposal_id=2", None, "proposal_id", vec![]),
+        ("gr.listVotes", &by_both, None, "proposal_id", vec![]),
+        ("gr.listProposals", "", None, "id", vec![3, 1]),
+        ("gr.listProposals", &by_proposer, None, "id", vec![3, 1]),
+        ("gr.listProposals", "status=SUBMITTED&limit=1&sort=id&min_id=2", None, "id", vec![3]),
+        ("gr.listProposals", &pending, Some(2), "id", vec![3, 1]),
+        ("gr.listProposals", &pending, Some(3), "id", vec![3]),
+        ("gr.listProposals", "corporation_id=7", None, "id", vec![3, 1]),
+        ("gr.listCorporationsByMember", &by_member, None, "corporation_id", vec![7]),
+        ("indexer.listChanges", "", Some(2), "entity_id", vec![1, 3]),
+    ] {
+        let answer = ask(&reader, operation, (&[], query), height).await.expect("an answer");
+        let rows = answer.as_object().and_then(|members| members.values().find_map(Value::as_array)).expect("a list");
+        let number = |row: &Value| row[pointer].as_u64().or_else(|| row[pointer].as_str()?.parse().ok());
+        let found: Vec<u64> = rows.iter().filter_map(number).collect();
+        assert_eq!(found, expected, "{operation} {query} {height:?}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_group_or_proposal_without_a_corporation_is_not_found() {
+    let reader = reader(&blocks()).await;
+    for (operation, name, id, is_found) in [
+        ("gr.getProposal", "id", "1", true),
+        ("gr.getProposal", "id", "2", false),
+        ("gr.getProposal", "id", "9", false),
+        // Group 2 is that of corporation 7.
+        ("gr.getCorporationGroup", "corporation_id", "7", true),
+        ("gr.getCorporationGroup", "corporation_id", "1", false),
+        ("gr.getCorporationGroup", "corporation_id", "2", false),
+    ] {
+        let answer = ask(&reader, operation, (&[(name, id)], ""), None).await;
+        assert_eq!(answer.is_ok(), is_found, "{operation} {id}: {answer:?}");
+        assert!(is_found || matches!(answer, Err(ReadError::NotFound(_))), "{operation} {id}: {answer:?}");
+    }
+}
