@@ -3,9 +3,12 @@
 use prost_types::Any;
 use serde_json::Value;
 use svc_wire::{
-    proto::svc::{
-        cs::v1::{QueryGetCredentialSchemaRequest, QueryGetCredentialSchemaResponse},
-        pp::v1::{QueryListParticipantsRequest, QueryListParticipantsResponse},
+    proto::{
+        cosmos::group::v1::Exec,
+        svc::{
+            cs::v1::{QueryGetCredentialSchemaRequest, QueryGetCredentialSchemaResponse},
+            pp::v1::{QueryListParticipantsRequest, QueryListParticipantsResponse},
+        },
     },
     proto_registry::Namespace,
 };
@@ -76,7 +79,7 @@ impl ScenarioRunner<'_> {
         let mut messages = Vec::new();
         for (policy, (kind, value)) in &proposals {
             let inner = self.encode_message(step, &self.type_url(kind), value)?;
-            messages.push(self.encode_group_proposal(step, member, policy, &[inner])?);
+            messages.push(self.encode_group_proposal(step, member, policy, Exec::Try, &[inner])?);
         }
         if messages.is_empty() {
             return Ok(());

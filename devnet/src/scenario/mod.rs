@@ -3,6 +3,7 @@
 //! [`Scenario`] is the file format and loads the shipped scenarios, [`ScenarioRunner`] sends the transactions of a step over the RPC of the
 //! node, and `run_scenario` runs all steps with the services they ask for.
 
+mod authority;
 mod batch;
 mod genesis;
 mod run;

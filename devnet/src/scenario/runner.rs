@@ -11,9 +11,7 @@ use svc_wire::{
     proto::cosmos::{
         auth::v1beta1::{QueryAccountInfoRequest, QueryAccountInfoResponse},
         base::v1beta1::Coin,
-        gov::v1::{
-            ProposalStatus, QueryParamsRequest, QueryParamsResponse, QueryProposalRequest, QueryProposalResponse,
-        },
+        group::v1::Exec,
     },
     proto_registry::{Namespace, NodeGeneration},
     syntax::{DELEGABLE_MESSAGES, SESSION_MESSAGE},
@@ -30,7 +28,6 @@ pub const GAS_PRICE_MICROS: u64 = 25_000;
 /// Gas limit of a transaction, and the gas per message of a transaction with many.
 const MIN_GAS_LIMIT: u64 = 3_000_000;
 const GAS_PER_MESSAGE: u64 = 500_000;
-const GOV_DEPOSIT_AMOUNT: &str = "10000000";
 
 /// A step failed.
 #[derive(Debug, thiserror::Error)]
@@ -63,10 +60,10 @@ pub struct ScenarioAccount {
 
 /// Sends the steps of a scenario and saves the values that they name.
 pub struct ScenarioRunner<'a> {
-    node: &'a Node,
+    pub(super) node: &'a Node,
     pub(super) client: NodeClient,
     pub(super) chain: ChainConfig,
-    accounts: &'a BTreeMap<String, ScenarioAccount>,
+    pub(super) accounts: &'a BTreeMap<String, ScenarioAccount>,
     /// Saved values by name.
     pub saved_values: BTreeMap<String, String>,
 }
@@ -81,10 +78,11 @@ impl<'a> ScenarioRunner<'a> {
     /// Creates a runner with the addresses of the accounts as saved values.
     pub fn new(node: &'a Node, accounts: &'a BTreeMap<String, ScenarioAccount>) -> Result<Self, SeedError> {
         let client = NodeClient::new(node.origin()).map_err(svc_net::upstream::NodeClientError::from)?;
-        let chain = node.read_core(|core| core.chain.clone());
+        let (chain, authority) =
+            node.read_core(|core| (core.chain.clone(), authority_address(core.state(), &core.chain)));
         let accounts_of = accounts.iter().map(|(name, account)| (name.clone(), account.address.to_string()));
-        // The account of governance has no key.
-        let values = accounts_of.chain([("gov".to_owned(), authority_address(&chain))]).collect();
+        // The account of governance, and the policy of a council in its place, have no key.
+        let values = accounts_of.chain([("gov".to_owned(), authority)]).collect();
         Ok(Self { node, client, chain, accounts, saved_values: values })
     }
 
@@ -118,7 +116,7 @@ impl<'a> ScenarioRunner<'a> {
                 let policy = self.saved_value(policy).map_err(failed)?.clone();
                 self.submit_group_proposal(step, signer, &policy, &messages).await?
             }
-            None if step.governance => self.pass_gov_proposal(step, signer, &messages).await?,
+            None if step.governance => self.pass_as_authority(step, signer, &messages).await?,
             None => self.send_tx(&step.name, signer, granter, messages).await?,
         };
         for (name, source) in &step.save {
@@ -236,12 +234,13 @@ impl<'a> ScenarioRunner<'a> {
         Ok(Any { type_url: url.to_owned(), value: bytes })
     }
 
-    /// Encodes a group proposal that the vote of its proposer decides.
+    /// Encodes a group proposal. With [`Exec::Try`] the vote of its proposer may decide it.
     pub(super) fn encode_group_proposal(
         &self,
         title: &str,
         member: &str,
         policy: &str,
+        exec: Exec,
         inner: &[Any],
     ) -> Result<Any, SeedError> {
         let proposer = self.saved_values.get(member).cloned().unwrap_or_default();
@@ -249,7 +248,7 @@ impl<'a> ScenarioRunner<'a> {
             title,
             "/cosmos.group.v1.MsgSubmitProposal",
             &json!({
-                "group_policy_address": policy, "proposers": [proposer], "exec": "EXEC_TRY",
+                "group_policy_address": policy, "proposers": [proposer], "exec": exec.as_str_name(),
                 "title": title, "summary": title,
             }),
         )?;
@@ -263,53 +262,10 @@ impl<'a> ScenarioRunner<'a> {
         policy: &str,
         inner: &[Any],
     ) -> Result<StepOutcome, SeedError> {
-        let packed = self.encode_group_proposal(&step.name, member, policy, inner)?;
+        let packed = self.encode_group_proposal(&step.name, member, policy, Exec::Try, inner)?;
         let outcome = self.send_tx(&step.name, member, None, vec![packed]).await?;
         ensure_executed(&step.name, &outcome.events)?;
         Ok(outcome)
-    }
-
-    /// Submits a governance proposal, votes yes, and moves the clock to the end of the voting period; fails unless it passed.
-    async fn pass_gov_proposal(
-        &self,
-        step: &ScenarioStep,
-        proposer: &str,
-        inner: &[Any],
-    ) -> Result<StepOutcome, SeedError> {
-        let address = self.saved_values.get(proposer).cloned().unwrap_or_default();
-        let deposit = json!([{"denom": self.chain.denom, "amount": GOV_DEPOSIT_AMOUNT}]);
-        let submit = self.encode_message(
-            &step.name,
-            "/cosmos.gov.v1.MsgSubmitProposal",
-            &json!({
-                "proposer": address, "initial_deposit": deposit, "title": step.name, "summary": step.name,
-            }),
-        )?;
-        let submitted = self.send_tx(&step.name, proposer, None, vec![with_messages(submit, 1, inner)]).await?;
-        let id = event_attribute(&submitted.events, "submit_proposal", "proposal_id").unwrap_or_default();
-        let vote = json!({"proposal_id": id, "voter": address, "option": "VOTE_OPTION_YES"});
-        let vote = self.encode_message(&step.name, "/cosmos.gov.v1.MsgVote", &vote)?;
-        self.send_tx(&step.name, proposer, None, vec![vote]).await?;
-        let params: QueryParamsResponse =
-            self.client.query("/cosmos.gov.v1.Query/Params", &QueryParamsRequest::default(), 0).await?;
-        let voting = params.params.and_then(|params| params.voting_period).unwrap_or_default();
-        self.node.advance_clock(Duration::from_secs(voting.seconds.unsigned_abs()));
-        let mut block = self.node.produce_block()?;
-        let request = QueryProposalRequest { proposal_id: id.parse().unwrap_or(0) };
-        let path = "/cosmos.gov.v1.Query/Proposal";
-        let mut found: QueryProposalResponse = self.client.query(path, &request, 0).await?;
-        // Header times rise by a millisecond at least, so quick blocks may have left the wall clock behind.
-        if found.proposal.as_ref().is_some_and(|one| one.status() == ProposalStatus::VotingPeriod) {
-            self.node.advance_clock(Duration::from_secs(1));
-            block = self.node.produce_block()?;
-            found = self.client.query(path, &request, 0).await?;
-        }
-        let proposal = found.proposal.unwrap_or_default();
-        if proposal.status() != ProposalStatus::Passed {
-            let reason = format!("{}: {}", proposal.status().as_str_name(), proposal.failed_reason);
-            return Err(SeedError::Step { step: step.name.clone(), reason });
-        }
-        Ok(StepOutcome { responses: Vec::new(), events: block.events.clone() })
     }
 
     fn find_saved_value(&self, outcome: &StepOutcome, source: &str) -> Option<String> {
@@ -347,14 +303,14 @@ pub fn delegable_types(namespace: &Namespace) -> Vec<String> {
 }
 
 /// Appends packed messages to an encoded message, as the repeated field `number`.
-fn with_messages(mut packed: Any, number: u32, messages: &[Any]) -> Any {
+pub(super) fn with_messages(mut packed: Any, number: u32, messages: &[Any]) -> Any {
     for message in messages {
         prost::encoding::message::encode(number, message, &mut packed.value);
     }
     packed
 }
 
-fn event_attribute(events: &[LedgerEvent], kind: &str, key: &str) -> Option<String> {
+pub(super) fn event_attribute(events: &[LedgerEvent], kind: &str, key: &str) -> Option<String> {
     let event = events.iter().find(|event| event.kind == kind)?;
     event.attributes.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone())
 }

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod block_changes;
+mod council;
 mod cross_origin;
 mod event_coverage;
 mod gapless_catch_up;

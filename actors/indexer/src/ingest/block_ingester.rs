@@ -83,16 +83,24 @@ impl BlockIngester<'_> {
         Ok(BlockWrite { height, time: facts.time, changes, events, activity, deltas, schedule })
     }
 
-    /// Records the messages of proposals that were executed with success, as if they were messages of the block.
+    /// Records the messages of proposals that were executed with success, as if they were messages of the block. A council may change
+    /// the parameters of modules, which no event names: they are read again where a proposal can have done so.
     async fn expand_proposals(&self, view: &RegistryView<'_>, facts: &mut BlockFacts) -> Result<(), IngestError> {
         for executed in facts.executed_proposals.clone() {
             let messages = match facts.submitted_proposals.get(&executed.proposal) {
                 Some(submitted) => submitted.messages.clone(),
                 None => match view.entity_before(EntityKind::Proposal, executed.proposal).await? {
                     Some(body) => groups::stored_messages(&body),
-                    None => Vec::new(),
+                    // The store has the proposals of corporations alone.
+                    None => {
+                        facts.record_params("UpdateParams");
+                        Vec::new()
+                    }
                 },
             };
+            if messages.iter().any(|message| message.type_url.ends_with(".MsgUpdateParams")) {
+                facts.record_params("UpdateParams");
+            }
             for message in &messages {
                 facts.record_message(message, &executed.position, self.known_messages);
             }

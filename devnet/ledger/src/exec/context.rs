@@ -34,9 +34,19 @@ impl ChainConfig {
         self.generation >= NodeGeneration::N1
     }
 
+    /// Whether parameters have the members and the numbers of 0.10.4.
+    pub fn has_renumbered_params(&self) -> bool {
+        self.generation >= NodeGeneration::N2
+    }
+
     /// Whether records have a cycle of spending and fees a common allowance, as from the rework of the delegation on.
     pub fn has_spend_cycles(&self) -> bool {
         !self.generation.has_own_record_limits()
+    }
+
+    /// Whether a council of validators has the place of governance.
+    pub fn has_council(&self) -> bool {
+        self.generation >= NodeGeneration::N4
     }
 
     /// Goes on as a node of another generation, as after an upgrade.
@@ -62,7 +72,7 @@ impl ChainConfig {
     /// # Errors
     /// When the descriptors of the generation are no consistent set.
     pub fn served(&self) -> Result<Vec<u8>, ProtoRegistryError> {
-        if self.generation < NodeGeneration::N4 {
+        if !self.has_council() {
             return Ok(self.registry.file_descriptors());
         }
         Ok(ProtoRegistry::compiled(self.namespace())?.of_generation(self.generation)?.file_descriptors())

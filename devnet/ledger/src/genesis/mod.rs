@@ -5,6 +5,7 @@ pub mod params;
 mod rate;
 mod transfer;
 
+use prost_types::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use svc_wire::proto::cosmos::bank::v1beta1::{DenomUnit, Metadata};
@@ -12,9 +13,12 @@ use svc_wire::proto::cosmos::bank::v1beta1::{DenomUnit, Metadata};
 use self::transfer::{import_app_state, put_rate};
 pub use self::{app_state::AppStateError, rate::GenesisRate, transfer::export_app_state};
 use crate::{
-    exec::{context::ChainConfig, gas::GasMeter},
+    exec::{
+        context::{BlockContext, ChainConfig, ExecContext},
+        gas::GasMeter,
+    },
     genesis::params::gov_params,
-    modules::bank,
+    modules::{bank, council},
     state::{LedgerState, table::PlainValue},
 };
 
@@ -28,7 +32,7 @@ pub struct GenesisState {
     /// Coins of the fee denom in the pool that trust deposit yield is paid from.
     #[serde(default)]
     pub yield_pool: u128,
-    /// Voting period of a governance proposal, in seconds.
+    /// Voting period of a governance proposal, in seconds, or of a proposal of the council.
     #[serde(default = "voting_seconds")]
     pub gov_voting_seconds: i64,
     /// Voting period of an expedited governance proposal, in seconds.
@@ -72,7 +76,8 @@ pub struct GenesisAccount {
     /// Amounts by denom.
     #[serde(default)]
     pub coins: Vec<(String, u128)>,
-    /// Bonded stake of the fee denom: its weight in governance votes.
+    /// Bonded stake of the fee denom: its weight in governance votes. Where a council has the place of governance, each account with
+    /// stake has a seat, and all seats have the same weight.
     #[serde(default)]
     pub bonded: u128,
 }
@@ -106,7 +111,23 @@ impl GenesisState {
             state.next_rate = id;
         }
         state.denoms.put(chain.denom.clone(), denom_metadata(&chain.denom), &gas);
+        if chain.has_council() {
+            self.found_council(&mut state, chain)?;
+        }
         Ok(state)
+    }
+
+    /// Makes the council. It is older than the first block, and so are the times of its group.
+    fn found_council(&self, state: &mut LedgerState, chain: &ChainConfig) -> Result<(), AppStateError> {
+        let with_stake = self.accounts.iter().filter(|account| account.bonded > 0);
+        let seats: Vec<String> = with_stake.map(|account| account.address.clone()).collect();
+        if seats.is_empty() {
+            return Err(AppStateError::Inconsistent("the council has no seat: no account has bonded stake".to_owned()));
+        }
+        let (gas, block) = (GasMeter::unlimited(), BlockContext { height: 0, time: Timestamp::default() });
+        let mut exec = ExecContext::without_fee(state, chain, block, &gas);
+        let founded = council::found(&mut exec, seats, self.gov_voting_seconds);
+        founded.map_err(|error| AppStateError::Inconsistent(format!("the council: {}", error.text)))
     }
 
     /// Returns the `app_state` of the chain's genesis document.

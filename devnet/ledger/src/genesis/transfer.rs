@@ -3,25 +3,28 @@
 use prost::Message;
 use prost_types::Any;
 use serde_json::Value;
-use svc_wire::proto::{
-    cosmos::{
-        auth::v1beta1::{BaseAccount, ModuleAccount},
-        bank::v1beta1::Balance,
-        base::v1beta1::Coin,
-        feegrant::v1beta1::Grant,
-        gov::v1::Deposit,
+use svc_wire::{
+    proto::{
+        cosmos::{
+            auth::v1beta1::{BaseAccount, ModuleAccount},
+            bank::v1beta1::Balance,
+            base::v1beta1::Coin,
+            feegrant::v1beta1::Grant,
+            gov::v1::Deposit,
+        },
+        svc::{
+            cs,
+            ec::v1::Counter,
+            td::v1::{TrustDeposit, TrustDepositRecord},
+        },
     },
-    svc::{
-        cs,
-        ec::v1::Counter,
-        td::v1::{TrustDeposit, TrustDepositRecord},
-    },
+    proto_registry::ProtoRegistry,
 };
 
 use super::app_state::{AppState, AppStateError};
 use crate::{
     exec::{context::ChainConfig, gas::GasMeter},
-    modules::{gf::FrameworkOwner, pp::participant},
+    modules::{council, gf::FrameworkOwner, pp::participant},
     state::{
         LedgerState,
         invariants::broken_invariant,
@@ -129,21 +132,32 @@ pub fn export_app_state(state: &LedgerState, chain: &ChainConfig) -> Result<Valu
     out.xr.exchange_rates = all(&state.rates);
     out.xr.next_exchange_rate_id = state.next_rate + 1;
     out.xr.exchange_rate_authorizations = all(&state.rate_authorizations);
-    out.to_json(&chain.registry)
+    out.to_json(&state_registry(chain)?)
+}
+
+/// The descriptors of the state, which has the members of all generations.
+fn state_registry(chain: &ChainConfig) -> Result<ProtoRegistry, AppStateError> {
+    let compiled = ProtoRegistry::compiled(chain.namespace());
+    compiled.map_err(|error| AppStateError::Inconsistent(error.to_string()))
 }
 
 /// Builds the state that an `app_state` describes. Fails when a part cannot be read, or breaks a rule of the ledger.
 pub fn import_app_state(app_state: &Value, chain: &ChainConfig) -> Result<LedgerState, AppStateError> {
-    let from = AppState::from_json(app_state, &chain.registry)?;
+    let from = AppState::from_json(app_state, &state_registry(chain)?)?;
     let mut state = LedgerState::default();
     import_framework(&mut state, &from)?;
     import_owners(&mut state, &from);
     import_participants(&mut state, &from);
     import_delegation(&mut state, &from);
-    match broken_invariant(&state, chain) {
-        Some(broken) => Err(AppStateError::Inconsistent(broken)),
-        None => Ok(state),
+    if let Some(broken) = broken_invariant(&state, chain) {
+        return Err(AppStateError::Inconsistent(broken));
     }
+    if chain.has_council() && council::policy(&state, chain).is_none() {
+        return Err(AppStateError::Inconsistent(
+            "group 1 with its policy is not the council of this generation".to_owned(),
+        ));
+    }
+    Ok(state)
 }
 
 fn amount_of(coin: &Coin, module: &'static str) -> Result<PlainValue<u128>, AppStateError> {

@@ -1,19 +1,25 @@
-//! The governance authority.
+//! The authority over parameters and the rest of the registry: governance, or the council of validators in its place.
 
-use super::bank;
+use super::{bank, council};
 use crate::{
     error::LedgerError,
     exec::context::{ChainConfig, ExecContext},
+    state::LedgerState,
 };
 
 /// Returns the address of the account that acts for governance.
-pub fn authority_address(chain: &ChainConfig) -> String {
+pub fn governance_address(chain: &ChainConfig) -> String {
     bank::module_address(chain, "gov")
 }
 
-/// Fails with the given (codespace, code) unless `sender` is the governance account.
+/// Returns the address of the authority: the policy of the council where there is one, else the account of governance.
+pub fn authority_address(state: &LedgerState, chain: &ChainConfig) -> String {
+    council::policy(state, chain).map_or_else(|| governance_address(chain), |policy| policy.address.clone())
+}
+
+/// Fails with the given (codespace, code) unless `sender` is the authority.
 pub fn ensure_authority(exec: &ExecContext<'_>, sender: &str, error: (&'static str, u32)) -> Result<(), LedgerError> {
-    let expected = authority_address(exec.chain);
+    let expected = authority_address(exec.state, exec.chain);
     if sender == expected {
         return Ok(());
     }

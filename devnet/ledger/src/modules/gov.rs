@@ -13,7 +13,7 @@ use svc_wire::{
     timestamp,
 };
 
-use super::{authority::authority_address, bank};
+use super::{authority::governance_address, bank};
 use crate::{
     error::LedgerError,
     exec::context::{ChainConfig, ExecContext},
@@ -55,7 +55,7 @@ pub fn submit(
     if message.messages.is_empty() && message.metadata.is_empty() {
         return Err(gov_error(11, "either metadata or Msgs length must be non-nil", "no messages proposed"));
     }
-    let authority = authority_address(exec.chain);
+    let authority = governance_address(exec.chain);
     for inner in &message.messages {
         let signers =
             exec.chain.registry.signers(&inner.type_url, &inner.value).map_err(|error| LedgerError::sdk(2, error))?;
@@ -124,7 +124,7 @@ fn add_deposit(
     if amounts.is_empty() {
         return Ok(());
     }
-    bank::transfer(exec, depositor, &authority_address(exec.chain), &amounts)?;
+    bank::transfer(exec, depositor, &governance_address(exec.chain), &amounts)?;
     for (denom, amount) in &amounts {
         let key = (id, (depositor.to_owned(), denom.clone()));
         let before = exec.state.gov_deposits.get(&key, exec.gas).map_or(0, |held| held.0);
@@ -345,7 +345,7 @@ fn run_messages(exec: &mut ExecContext<'_>, messages: &[Any], router: &MessageRo
 fn settle_deposits(exec: &mut ExecContext<'_>, id: u64, burns: bool) {
     let range = (id, (String::new(), String::new()))..(id + 1, (String::new(), String::new()));
     let held: Vec<_> = exec.state.gov_deposits.range(range).map(|(key, held)| (key.clone(), held.0)).collect();
-    let account = authority_address(exec.chain);
+    let account = governance_address(exec.chain);
     for (key, amount) in held {
         let (depositor, denom) = key.1.clone();
         // Fails only if a passed proposal has spent the deposits of the account: there is nothing to refund then.

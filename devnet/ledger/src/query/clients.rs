@@ -28,17 +28,20 @@ pub fn accounts(
     Ok(auth::v1beta1::QueryAccountsResponse { accounts, pagination })
 }
 
+/// The modules with accounts: governance has none where a council has its place.
+fn module_account_names(view: &QueryContext<'_>) -> impl Iterator<Item = &'static str> {
+    let has_governance = !view.chain.has_council();
+    MODULE_ACCOUNTS.into_iter().filter(move |name| has_governance || *name != "gov")
+}
+
 pub fn module_accounts(
     view: &QueryContext<'_>,
     _: auth::v1beta1::QueryModuleAccountsRequest,
 ) -> Result<auth::v1beta1::QueryModuleAccountsResponse, LedgerError> {
-    let accounts = MODULE_ACCOUNTS.iter().filter_map(|name| {
+    let accounts = module_account_names(view).filter_map(|name| {
         let base = view.state.accounts.peek(&bank::module_address(view.chain, name))?.clone();
-        let account = auth::v1beta1::ModuleAccount {
-            base_account: Some(base),
-            name: (*name).to_owned(),
-            permissions: Vec::new(),
-        };
+        let account =
+            auth::v1beta1::ModuleAccount { base_account: Some(base), name: name.to_owned(), permissions: Vec::new() };
         Some(pack_any("/cosmos.auth.v1beta1.ModuleAccount", &account))
     });
     Ok(auth::v1beta1::QueryModuleAccountsResponse { accounts: accounts.collect() })
@@ -51,7 +54,7 @@ pub fn module_account_by_name(
     if request.name.is_empty() {
         return Err(LedgerError::from_query(QueryStatus::InvalidArgument, "module name is empty"));
     }
-    let name = MODULE_ACCOUNTS.iter().find(|name| **name == request.name);
+    let name = module_account_names(view).find(|name| *name == request.name);
     let account = name.and_then(|name| view.state.accounts.peek(&bank::module_address(view.chain, name)));
     let unknown = || LedgerError::from_query(QueryStatus::NotFound, format!("account {} not found", request.name));
     let account = auth::v1beta1::ModuleAccount {

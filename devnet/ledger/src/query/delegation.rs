@@ -3,7 +3,7 @@
 use svc_wire::proto::svc::de;
 
 use super::view::{QueryContext, not_found, page_size};
-use crate::{error::LedgerError, exec::context::ChainConfig, modules::bank::module_address};
+use crate::error::LedgerError;
 
 pub fn get_authorization(
     view: &QueryContext<'_>,
@@ -67,17 +67,4 @@ fn shown(
         authorization.records.iter_mut().for_each(|record| record.remaining_fee_spend.clear());
     }
     authorization
-}
-
-/// The answer about the council of validators. The devnet's has no seats.
-#[derive(Clone, PartialEq, prost::Message)]
-pub struct Council {
-    #[prost(string, tag = "1")]
-    authority: String,
-    #[prost(uint64, tag = "2")]
-    group_id: u64,
-}
-
-pub fn council(chain: &ChainConfig) -> Council {
-    Council { authority: module_address(chain, "council"), group_id: 1 }
 }

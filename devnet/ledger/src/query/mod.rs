@@ -1,6 +1,7 @@
 //! Queries, as `abci_query` answers them: the path is a full gRPC method, the data is the encoded request.
 
 mod clients;
+mod council;
 mod delegation;
 mod framework;
 mod old_gov;
@@ -10,7 +11,7 @@ mod sdk;
 mod view;
 
 use prost::Message;
-use svc_wire::{proto::cosmos::auth, proto_registry::NodeGeneration};
+use svc_wire::proto::cosmos::auth;
 
 use crate::{
     error::{LedgerError, QueryStatus},
@@ -30,7 +31,7 @@ pub fn query(
 ) -> Result<Vec<u8>, LedgerError> {
     let view = QueryContext { state, chain, block };
     let registry = format!("/{}.", chain.namespace());
-    if is_gone(chain.generation, path) {
+    if is_gone(chain, path) {
         return Err(unknown_path(path));
     }
     match path.strip_prefix(&registry) {
@@ -40,9 +41,9 @@ pub fn query(
 }
 
 /// Whether the node's generation has lost a query.
-fn is_gone(generation: NodeGeneration, path: &str) -> bool {
-    (generation >= NodeGeneration::N1 && path.contains("SchemaAuthorizationPolic"))
-        || (generation >= NodeGeneration::N4 && path.starts_with("/cosmos.gov."))
+fn is_gone(chain: &ChainConfig, path: &str) -> bool {
+    (chain.has_window_rules() && path.contains("SchemaAuthorizationPolic"))
+        || (chain.has_council() && path.starts_with("/cosmos.gov."))
 }
 
 /// Decodes the request, calls the handler, encodes the response.
@@ -58,10 +59,8 @@ fn query_registry(view: &QueryContext<'_>, path: &str, data: &[u8]) -> Result<Ve
     if let Some(module) = path.strip_suffix(".v1.Query/Params") {
         return params::encode(view.chain, &view.state.params, module).ok_or_else(|| unknown_path(path));
     }
-    if view.chain.generation >= NodeGeneration::N4 && path == "poa.v1.Query/Council" {
-        return Ok(delegation::council(view.chain).encode_to_vec());
-    }
     match path {
+        "poa.v1.Query/Council" if view.chain.has_council() => reply!(view, data, council::council),
         "co.v1.Query/GetCorporation" => reply!(view, data, framework::get_corporation),
         "co.v1.Query/ListCorporations" => reply!(view, data, framework::list_corporations),
         "ec.v1.Query/GetEcosystem" => reply!(view, data, framework::get_ecosystem),

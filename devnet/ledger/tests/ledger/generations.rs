@@ -14,7 +14,7 @@ const START: &str = "pp.MsgStartParticipantOP";
 const VALIDATED: &str = "pp.MsgSetParticipantOPToValidated";
 
 /// A ledger of a generation with a root participant of corporation a.
-fn with_root(generation: NodeGeneration) -> TestLedger {
+pub fn with_root(generation: NodeGeneration) -> TestLedger {
     // A validation without an end of its own.
     let mut world = with_root_participant(json!({"issuer_grantor_validation_validity_period": {"value": 0}}));
     world.chain.become_generation(generation).expect("descriptors");
@@ -143,7 +143,7 @@ fn digests_of_documents_are_opaque_and_schemas_name_two_algorithms() {
 }
 
 /// An application of a service's account with rights and paid fees.
-fn with_rights(did: &str, changes: Value) -> Value {
+pub fn with_rights(did: &str, changes: Value) -> Value {
     let rights = json!({
         "vs_operator": account("service"), "vs_operator_authz_msg_types": ["/svc.pp.v1.MsgSetParticipantOPToValidated"],
         "vs_operator_authz_with_feegrant": true, "vs_operator_authz_fee_spend_limit": [coin(7_000)],

@@ -2,6 +2,7 @@
 
 mod ante;
 mod corporation;
+mod council;
 mod create;
 mod delegation;
 mod generations;

@@ -6,8 +6,8 @@ use super::outcomes::attribute;
 use prost_types::{Any, Timestamp};
 use serde_json::{Value, json};
 use svc_ledger::{
-    BlockContext, ChainConfig, GenesisAccount, GenesisState, LedgerEvent, LedgerState, TxOutcome, authority_address,
-    begin_block, broken_invariant, deliver, end_block, query,
+    AppStateError, BlockContext, ChainConfig, GenesisAccount, GenesisState, LedgerEvent, LedgerState, TxOutcome,
+    authority_address, begin_block, broken_invariant, deliver, end_block, query,
 };
 use svc_wire::{
     account_key::AccountKey,
@@ -81,30 +81,41 @@ impl TestLedger {
     }
 
     pub fn with_yield_pool(yield_pool: u128) -> Self {
+        Self::begin(NodeGeneration::N0, yield_pool, &["member"]).expect("a genesis")
+    }
+
+    /// Creates a ledger of a generation with funded accounts alone, of which some have stake.
+    pub fn begin(generation: NodeGeneration, yield_pool: u128, staked: &[&str]) -> Result<Self, AppStateError> {
+        let compiled = ProtoRegistry::compiled(&Namespace::compiled()).expect("loads");
         let chain = ChainConfig {
             chain_id: CHAIN_ID.into(),
             prefix: "svc".into(),
             denom: DENOM.into(),
             min_gas_price_micros: 0,
             blocks_per_year: 17_280,
-            generation: NodeGeneration::N0,
-            registry: ProtoRegistry::compiled(&Namespace::compiled()).expect("loads"),
+            generation,
+            registry: ChainConfig::executed(compiled, generation).expect("descriptors"),
         };
         let accounts = ACCOUNTS.map(|name| GenesisAccount {
             address: account(name),
             coins: vec![(OTHER_DENOM.into(), FUNDS), (DENOM.into(), FUNDS)],
-            bonded: if name == "member" { 1_000_000 } else { 0 },
+            bonded: if staked.contains(&name) { 1_000_000 } else { 0 },
         });
         let genesis = GenesisState { accounts: accounts.into(), yield_pool, ..GenesisState::default() };
-        let state = genesis.build_state(&chain).expect("a genesis");
-        let names = BTreeMap::from([("gov".to_owned(), authority_address(&chain))]);
-        Self { chain, state, height: 0, block_seconds: 1_000_000, block_events: Vec::new(), saved_names: names }
+        let state = genesis.build_state(&chain)?;
+        let names = BTreeMap::from([("gov".to_owned(), authority_address(&state, &chain))]);
+        Ok(Self { chain, state, height: 0, block_seconds: 1_000_000, block_events: Vec::new(), saved_names: names })
     }
 
     /// Creates a ledger with the funded corporations `a`, `b` and `c`, and the operators alice, bob and carol with all message
     /// types.
     pub fn new() -> Self {
-        let mut world = Self::empty();
+        Self::of_generation(NodeGeneration::N0)
+    }
+
+    /// Creates the same ledger as a node of a generation has it.
+    pub fn of_generation(generation: NodeGeneration) -> Self {
+        let mut world = Self::begin(generation, 0, &["member"]).expect("a genesis");
         for name in ["a", "b", "c"] {
             world.create_corporation(name);
         }

@@ -12,7 +12,8 @@ use super::error::invalid;
 use crate::error::LedgerError;
 
 const THRESHOLD: &str = "/cosmos.group.v1.ThresholdDecisionPolicy";
-const PERCENTAGE: &str = "/cosmos.group.v1.PercentageDecisionPolicy";
+/// Type URL of the policy that a share of the weight decides.
+pub const PERCENTAGE: &str = "/cosmos.group.v1.PercentageDecisionPolicy";
 const MAX_EXECUTION_PERIOD_SECONDS: i128 = 1_209_600;
 
 /// The rule of a decision policy.

@@ -179,6 +179,12 @@ pub fn update_params(
 ) -> Result<MsgUpdateParamsResponse, LedgerError> {
     ensure_authority(exec, &message.authority, ("td", 1100))?;
     let mut params = message.params.unwrap_or_default();
+    if exec.chain.has_renumbered_params() {
+        // The rate and the pool are no parameters any more.
+        let kept = &exec.state.params.td;
+        params.trust_deposit_reclaim_burn_rate.clone_from(&kept.trust_deposit_reclaim_burn_rate);
+        params.yield_intermediate_pool.clone_from(&kept.yield_intermediate_pool);
+    }
     let rates = [
         &params.trust_deposit_reclaim_burn_rate,
         &params.trust_deposit_rate,
