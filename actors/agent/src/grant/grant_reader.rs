@@ -83,10 +83,7 @@ pub async fn read_grant(
         (Some(coins), budget) => {
             let left = coins.iter().find(|coin| coin.denom == chain.params.denom);
             let left = left.and_then(|coin| coin.amount.parse().ok()).unwrap_or(0);
-            match budget {
-                FeeBudget::Unlimited => FeeBudget::UpTo(left),
-                FeeBudget::UpTo(most) => FeeBudget::UpTo(most.min(left)),
-            }
+            budget.min(FeeBudget::UpTo(left))
         }
     });
     Ok(Ok(AgentGrant { participant, expires_at, corporation, budget }))

@@ -140,4 +140,40 @@ mod tests {
         assert_eq!(renewed["spend_limit"][0]["amount"], "9");
         assert!(renewed.get("expiration").is_none(), "absent, not null");
     }
+
+    #[test]
+    fn a_periodic_allowance_has_the_rest_of_its_period_and_the_next_reset() {
+        let coins = |amount: u64| {
+            let coin = Coin { denom: "usvc".into(), amount: amount.to_string() };
+            if amount == 0 { Vec::new() } else { vec![coin] }
+        };
+        let pack = |url: &str, value| prost_types::Any { type_url: url.into(), value };
+        let periodic = |left: u64, reset: i64| {
+            let inner = PeriodicAllowance {
+                basic: Some(BasicAllowance::default()),
+                period: Some(prost_types::Duration { seconds: 86_400, nanos: 0 }),
+                period_spend_limit: coins(10),
+                period_can_spend: coins(left),
+                period_reset: Some(Timestamp { seconds: reset, nanos: 0 }),
+            };
+            let inner = pack("/cosmos.feegrant.v1beta1.PeriodicAllowance", inner.encode_to_vec());
+            let filter = AllowedMsgAllowance { allowance: Some(inner), allowed_messages: vec!["/a".into()] };
+            pack("/cosmos.feegrant.v1beta1.AllowedMsgAllowance", filter.encode_to_vec())
+        };
+        let mut before = None;
+        // Granted, used twice, used in the next period, and granted again.
+        for (left, reset, is_new, expected) in [
+            (10, 0, true, json!("10")),
+            (3, 0, false, json!("3")),
+            (0, 0, false, Value::Null),
+            (9, 86_400, false, json!("9")),
+            (10, 86_460, true, json!("10")),
+        ] {
+            let grant = fee_grant(1, "o", &periodic(left, reset), before.as_ref(), is_new).expect("a grant");
+            assert_eq!(grant["spend_limit"][0]["amount"], "10", "{grant}");
+            assert_eq!(grant["remaining_spend"][0]["amount"], expected, "{grant}");
+            assert_eq!(grant["expiration"], iso_millis(&Timestamp { seconds: reset, nanos: 0 }), "{grant}");
+            before = Some(grant);
+        }
+    }
 }

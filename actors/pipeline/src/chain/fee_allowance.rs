@@ -26,6 +26,8 @@ pub struct FeeAllowance {
     pub budget: FeeBudget,
     /// Time at which a periodic allowance refills its budget.
     pub refills_at: Option<Timestamp>,
+    /// Largest fee that it pays from that time on.
+    pub refill: FeeBudget,
     /// As the chain encodes it.
     pub encoded: Any,
 }
@@ -36,8 +38,8 @@ impl FeeAllowance {
         let is_listed = self.msg_types.as_ref().is_none_or(|listed| listed.iter().any(|one| one == msg_type));
         let is_valid = self.expiration.as_ref().is_none_or(|until| !timestamp::is_at_or_before(until, now));
         let is_refilled = self.refills_at.as_ref().is_some_and(|at| timestamp::is_at_or_before(at, now));
-        // A budget that has been refilled is larger than the one that was read, and the chain decides.
-        let budget = if is_refilled { FeeBudget::Unlimited } else { self.budget };
+        // The chain refills it with the next use, so that the node still states what is left of the period before.
+        let budget = if is_refilled { self.refill } else { self.budget };
         (is_listed && is_valid).then_some(budget)
     }
 
@@ -53,21 +55,32 @@ impl FeeAllowance {
             let own = coins.iter().find(|coin| coin.denom == denom);
             own.and_then(|coin| coin.amount.parse().ok()).unwrap_or(0)
         };
+        // A limit in other denoms alone allows no fee.
+        let limit =
+            |coins: &[Coin]| if coins.is_empty() { FeeBudget::Unlimited } else { FeeBudget::UpTo(amount(coins)) };
         let encoded = encoded.clone();
         match inner.type_url.as_str() {
             "/cosmos.feegrant.v1beta1.BasicAllowance" => {
                 let basic = BasicAllowance::decode(inner.value.as_slice()).ok()?;
-                // A limit in other denoms alone allows no fee.
-                let is_unlimited = basic.spend_limit.is_empty();
-                let budget =
-                    if is_unlimited { FeeBudget::Unlimited } else { FeeBudget::UpTo(amount(&basic.spend_limit)) };
-                Some(Self { msg_types, expiration: basic.expiration, budget, refills_at: None, encoded })
+                let budget = limit(&basic.spend_limit);
+                Some(Self {
+                    msg_types,
+                    expiration: basic.expiration,
+                    budget,
+                    refills_at: None,
+                    refill: budget,
+                    encoded,
+                })
             }
             "/cosmos.feegrant.v1beta1.PeriodicAllowance" => {
                 let periodic = PeriodicAllowance::decode(inner.value.as_slice()).ok()?;
-                let expiration = periodic.basic.as_ref().and_then(|basic| basic.expiration);
-                let budget = FeeBudget::UpTo(amount(&periodic.period_can_spend));
-                Some(Self { msg_types, expiration, budget, refills_at: periodic.period_reset, encoded })
+                let basic = periodic.basic.unwrap_or_default();
+                // The limit of all periods together bounds each of them.
+                let in_all = limit(&basic.spend_limit);
+                let bounded = |coins: &[Coin]| FeeBudget::UpTo(amount(coins)).min(in_all);
+                let (budget, refill) = (bounded(&periodic.period_can_spend), bounded(&periodic.period_spend_limit));
+                let (expiration, refills_at) = (basic.expiration, periodic.period_reset);
+                Some(Self { msg_types, expiration, budget, refills_at, refill, encoded })
             }
             _ => None,
         }
@@ -112,11 +125,50 @@ mod tests {
             expiration: Some(at(100)),
             budget: FeeBudget::UpTo(5),
             refills_at: Some(at(50)),
+            refill: FeeBudget::UpTo(8),
             encoded: Any::default(),
         };
         assert_eq!(allowance.budget_for("/a", &at(10)), Some(FeeBudget::UpTo(5)));
-        assert_eq!(allowance.budget_for("/a", &at(50)), Some(FeeBudget::Unlimited));
+        assert_eq!(allowance.budget_for("/a", &at(50)), Some(FeeBudget::UpTo(8)));
         assert_eq!(allowance.budget_for("/b", &at(10)), None);
         assert_eq!(allowance.budget_for("/a", &at(100)), None);
+    }
+
+    fn coins(amounts: &[u128]) -> Vec<Coin> {
+        amounts.iter().map(|amount| Coin { denom: "usvc".to_owned(), amount: amount.to_string() }).collect()
+    }
+
+    #[test]
+    fn a_periodic_allowance_pays_the_rest_of_its_period_and_its_limit_from_the_reset_on() {
+        use FeeBudget::{Unlimited, UpTo};
+        for (in_all, limit, left, before, after) in [
+            // As the fees of VS operators have it from the third generation on.
+            (&[][..], &[10][..], &[4][..], UpTo(4), UpTo(10)),
+            (&[], &[10], &[], UpTo(0), UpTo(10)),
+            (&[3], &[10], &[4], UpTo(3), UpTo(3)),
+            (&[7], &[10], &[4], UpTo(4), UpTo(7)),
+            // Without a limit of its own it pays nothing.
+            (&[], &[], &[], UpTo(0), UpTo(0)),
+        ] {
+            let basic = BasicAllowance { spend_limit: coins(in_all), expiration: None };
+            let periodic = PeriodicAllowance {
+                basic: Some(basic),
+                period: Some(prost_types::Duration { seconds: 60, nanos: 0 }),
+                period_spend_limit: coins(limit),
+                period_can_spend: coins(left),
+                period_reset: Some(at(100)),
+            };
+            let type_url = "/cosmos.feegrant.v1beta1.PeriodicAllowance".to_owned();
+            let parsed = FeeAllowance::parse(&Any { type_url, value: periodic.encode_to_vec() }, "usvc");
+            let parsed = parsed.expect("an allowance");
+            assert_eq!(parsed.refills_at, Some(at(100)));
+            for (time, expected) in [(99, before), (100, after), (1_000, after)] {
+                assert_eq!(parsed.budget_for("/a", &at(time)), Some(expected), "{in_all:?} {limit:?} {left:?} {time}");
+            }
+        }
+        let unlimited = BasicAllowance::default();
+        let type_url = "/cosmos.feegrant.v1beta1.BasicAllowance".to_owned();
+        let parsed = FeeAllowance::parse(&Any { type_url, value: unlimited.encode_to_vec() }, "usvc");
+        assert_eq!(parsed.expect("an allowance").budget_for("/a", &at(1)), Some(Unlimited));
     }
 }

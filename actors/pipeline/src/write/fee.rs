@@ -17,6 +17,14 @@ impl FeeBudget {
             Self::UpTo(budget) => fee <= budget,
         }
     }
+
+    /// The smaller of two budgets.
+    pub fn min(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Unlimited, bound) | (bound, Self::Unlimited) => bound,
+            (Self::UpTo(one), Self::UpTo(other)) => Self::UpTo(one.min(other)),
+        }
+    }
 }
 
 /// An account that pays the fee in place of the signing account (x/feegrant).

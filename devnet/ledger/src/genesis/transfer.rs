@@ -24,7 +24,7 @@ use svc_wire::{
 use super::app_state::{AppState, AppStateError};
 use crate::{
     exec::{context::ChainConfig, gas::GasMeter},
-    modules::{council, gf::FrameworkOwner, pp::participant},
+    modules::{council, de, gf::FrameworkOwner, pp::participant},
     state::{
         LedgerState,
         invariants::broken_invariant,
@@ -122,7 +122,7 @@ pub fn export_app_state(state: &LedgerState, chain: &ChainConfig) -> Result<Valu
     out.td.dust = state.yield_dust.to_string();
     out.de.params = Some(Default::default());
     out.de.operator_authorizations = all(&state.operator_authorizations);
-    out.de.fee_grants = all(&state.fee_grants);
+    out.de.fee_grants = state.fee_grants.values().map(|one| de::shown_fee_grant(state, chain, one)).collect();
     out.de.vs_operator_authorizations = all(&state.vs_authorizations);
     out.de.operator_authorization_seq = state.next_authorization;
     out.de.vsoa_seq = state.next_vs_authorization;

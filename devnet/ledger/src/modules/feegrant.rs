@@ -3,9 +3,12 @@
 use prost::Message;
 use prost_types::{Any, Timestamp};
 use svc_wire::{
-    proto::cosmos::feegrant::v1beta1::{
-        AllowedMsgAllowance, BasicAllowance, MsgGrantAllowance, MsgGrantAllowanceResponse, MsgRevokeAllowance,
-        MsgRevokeAllowanceResponse, PeriodicAllowance,
+    proto::cosmos::{
+        base::v1beta1::Coin,
+        feegrant::v1beta1::{
+            AllowedMsgAllowance, BasicAllowance, MsgGrantAllowance, MsgGrantAllowanceResponse, MsgRevokeAllowance,
+            MsgRevokeAllowanceResponse, PeriodicAllowance,
+        },
     },
     timestamp,
 };
@@ -83,6 +86,28 @@ pub fn running_period(
         (denom, amount.saturating_sub(left))
     });
     Some((spent.collect(), periodic.period_reset?))
+}
+
+/// What is left of an allowance, and its end: that of the running period, or of the whole.
+pub struct AllowanceRest {
+    pub left: Vec<Coin>,
+    pub end: Option<Timestamp>,
+}
+
+/// Reads the rest of an allowance as it is stored: a period that has ended since its last use is not begun again.
+pub fn rest_of(allowance: &Any) -> Option<AllowanceRest> {
+    match allowance.type_url.as_str() {
+        BASIC => {
+            let basic: BasicAllowance = decode(allowance).ok()?;
+            Some(AllowanceRest { left: basic.spend_limit, end: basic.expiration })
+        }
+        PERIODIC => {
+            let periodic: PeriodicAllowance = decode(allowance).ok()?;
+            Some(AllowanceRest { left: periodic.period_can_spend, end: periodic.period_reset })
+        }
+        ALLOWED_MSG => rest_of(&decode::<AllowedMsgAllowance>(allowance).ok()?.allowance?),
+        _ => None,
+    }
 }
 
 fn with_message_filter(allowance: Any, messages: &[String]) -> Any {
@@ -215,7 +240,7 @@ fn start_period(periodic: &mut PeriodicAllowance, now: &Timestamp) {
     periodic.period_reset = Some(if is_past { timestamp::add_duration(now, &period) } else { next });
 }
 
-fn parse_amounts(coins: &[svc_wire::proto::cosmos::base::v1beta1::Coin]) -> Result<CoinAmounts, LedgerError> {
+fn parse_amounts(coins: &[Coin]) -> Result<CoinAmounts, LedgerError> {
     bank::parse_coins(coins).map_err(LedgerError::unregistered)
 }
 

@@ -5,6 +5,7 @@ mod corporation;
 mod council;
 mod create;
 mod delegation;
+mod fee_grants;
 mod generations;
 mod governance;
 mod group;

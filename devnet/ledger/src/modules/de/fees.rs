@@ -8,8 +8,9 @@ use svc_wire::{
 
 use crate::{
     error::LedgerError,
-    exec::context::ExecContext,
+    exec::context::{ChainConfig, ExecContext},
     modules::{bank, feegrant},
+    state::LedgerState,
 };
 
 /// Replaces the fee allowance of a grantee: periodic if the grant has a fee limit with a period, basic otherwise.
@@ -36,7 +37,7 @@ pub fn grant_fees(
         grantee: message.grantee.clone(),
         msg_types: message.msg_types.clone(),
         spend_limit: message.feegrant_spend_limit.clone(),
-        // Quirk: this amount never changes; the current one is in the allowance.
+        // Quirk: this amount never changes before the third generation; the current one is in the allowance.
         remaining_spend: message.feegrant_spend_limit.clone(),
         expiration: message.expiration,
         period,
@@ -45,6 +46,22 @@ pub fn grant_fees(
     let now = exec.block_time();
     emit_fee_event(exec, "grant_fee_allowance", corporation_id, &message.grantee, &now);
     Ok(())
+}
+
+/// Returns a record as the node shows it. From the rework of the delegation on it has the rest of its allowance and the end of the running
+/// period; x/feegrant keeps no allowance that is used up.
+pub fn shown_record(state: &LedgerState, chain: &ChainConfig, record: &FeeGrant) -> FeeGrant {
+    let mut shown = record.clone();
+    if !chain.has_spend_cycles() {
+        return shown;
+    }
+    let granter = state.corporations.peek(&record.grantor_corporation_id).map(|one| one.policy_address.clone());
+    let allowance = granter.and_then(|granter| state.allowances.peek(&(granter, record.grantee.clone())));
+    match allowance.and_then(feegrant::rest_of) {
+        Some(rest) => (shown.remaining_spend, shown.expiration) = (rest.left, rest.end),
+        None => shown.remaining_spend.clear(),
+    }
+    shown
 }
 
 pub fn revoke_fees(exec: &mut ExecContext<'_>, corporation: &str, corporation_id: u64, grantee: &str) {
