@@ -27,6 +27,7 @@ mod e2e {
     mod other_namespace;
     mod otlp_trace;
     mod peer_issuer;
+    mod port_check;
     mod principals;
     mod recovery;
     mod secrets;

@@ -19,6 +19,7 @@ mod output;
 #[cfg(test)]
 mod pages;
 mod peer;
+mod port_owner;
 mod resource;
 mod serve;
 mod token;

@@ -61,6 +61,7 @@ pub mod listener;
 pub mod plaintext;
 #[cfg(test)]
 mod tests;
+pub mod unverified_client;
 pub mod upstream;
 pub mod webhook;
 pub mod websocket;

@@ -57,6 +57,11 @@ impl TlsIdentity {
         Ok(())
     }
 
+    /// Whether a client without a certificate is refused.
+    pub fn demands_client_certificates(&self) -> bool {
+        self.files.client_authorities.is_some()
+    }
+
     pub(super) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.config.load_full())
     }

@@ -4,3 +4,4 @@
 mod did;
 mod link;
 mod listener;
+mod unverified_client;
