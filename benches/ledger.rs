@@ -44,6 +44,7 @@ impl BenchLedger {
             min_gas_price_micros: 0,
             blocks_per_year: BLOCKS_PER_YEAR,
             generation: NodeGeneration::N0,
+            upgrades: Default::default(),
             registry: ProtoRegistry::compiled(&Namespace::compiled()).expect("loads"),
         };
         let account = GenesisAccount { address: address.clone(), coins: vec![("usvc".into(), 1 << 60)], bonded: 0 };

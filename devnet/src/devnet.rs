@@ -195,6 +195,7 @@ impl Devnet {
             min_gas_price_micros: GAS_PRICE_MICROS,
             blocks_per_year: BLOCKS_PER_YEAR,
             generation: config.generation,
+            upgrades: Default::default(),
             registry: ChainConfig::executed(registry, config.generation).map_err(|error| parameter(&error))?,
         };
         let genesis = GenesisState {

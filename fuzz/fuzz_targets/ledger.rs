@@ -7,13 +7,13 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use prost_types::{Any, Timestamp};
 use svc_ledger::{
-    BLOCKS_PER_YEAR, BlockContext, ChainConfig, GenesisAccount, GenesisState, LedgerState, begin_block,
-    broken_invariant, deliver, end_block, query, simulate,
+    BLOCKS_PER_YEAR, BlockContext, ChainConfig, GenesisAccount, GenesisState, LedgerState, UpgradeSchedule,
+    begin_block, broken_invariant, deliver, end_block, query, simulate,
 };
 use svc_wire::{
     account_key::AccountKey,
     proto::cosmos::base::v1beta1::Coin,
-    proto_registry::{Namespace, ProtoRegistry},
+    proto_registry::{Namespace, NodeGeneration, ProtoRegistry},
     tx::{SigningContext, UnsignedTx},
 };
 
@@ -33,6 +33,8 @@ static FIXTURE: LazyLock<Fixture> = LazyLock::new(|| {
         denom: "usvc".into(),
         min_gas_price_micros: 0,
         blocks_per_year: BLOCKS_PER_YEAR,
+        generation: NodeGeneration::N0,
+        upgrades: UpgradeSchedule::default(),
         registry: ProtoRegistry::compiled(&Namespace::compiled()).expect("loads"),
     };
     let account = GenesisAccount {

@@ -6,6 +6,7 @@
 //!
 //! - [`GenesisState::build_state`] builds the state before the first block; [`export_app_state`] writes a state as such a genesis.
 //! - [`begin_block`], [`deliver`] for each transaction, and [`end_block`] change it, block after block.
+//! - [`UpgradeSchedule`] has the heights from which blocks are those of a later release; its first block migrates the state.
 //! - [`run_ante`] checks a transaction for the mempool, [`simulate`] estimates its gas, [`query`] reads a state.
 //!
 //! ```
@@ -20,6 +21,7 @@
 //!     min_gas_price_micros: 0,
 //!     blocks_per_year: BLOCKS_PER_YEAR,
 //!     generation: NodeGeneration::N0,
+//!     upgrades: Default::default(),
 //!     registry,
 //! };
 //! let mut state = GenesisState { yield_pool: 1_000, ..GenesisState::default() }.build_state(&chain)?;
@@ -40,6 +42,7 @@ mod modules;
 mod query;
 mod registered_texts;
 mod state;
+mod upgrade;
 mod values;
 
 pub use error::LedgerError;
@@ -55,3 +58,4 @@ pub use genesis::{
 pub use modules::authority::authority_address;
 pub use query::query;
 pub use state::{LedgerState, invariants::broken_invariant};
+pub use upgrade::{UpgradePlan, UpgradePlanError, UpgradeSchedule};

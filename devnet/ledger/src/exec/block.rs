@@ -7,12 +7,16 @@ use super::{
 use crate::{
     modules::{de, feegrant, gov, group, routes::ROUTER, td},
     state::LedgerState,
+    upgrade,
 };
 
-/// Runs the begin-block hooks of the modules; returns their events.
+/// Migrates the state if the block is the first one of another release, and runs the begin-block hooks of the modules; returns their events.
 pub fn begin_block(state: &mut LedgerState, chain: &ChainConfig, block: BlockContext) -> Vec<LedgerEvent> {
     let gas = GasMeter::unlimited();
     let mut exec = ExecContext::without_fee(state, chain, block, &gas);
+    if let Some(plan) = chain.upgrades.at(block.height) {
+        upgrade::apply(&mut exec, plan.generation);
+    }
     td::distribute_yield(&mut exec);
     with_mode_attribute(exec.events, "BeginBlock")
 }

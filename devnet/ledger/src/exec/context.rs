@@ -7,7 +7,7 @@ use svc_wire::{
 };
 
 use super::gas::GasMeter;
-use crate::{error::LedgerError, state::LedgerState};
+use crate::{error::LedgerError, state::LedgerState, upgrade::UpgradeSchedule};
 
 /// Configuration that is fixed for the life of a chain.
 #[derive(Debug, Clone)]
@@ -24,6 +24,8 @@ pub struct ChainConfig {
     pub blocks_per_year: u64,
     /// Generation of the node: its messages, and the form of its answers.
     pub generation: NodeGeneration,
+    /// Upgrades of the chain, planned and applied.
+    pub upgrades: UpgradeSchedule,
     /// Protobuf descriptors under the namespace of the chain, those of the generation.
     pub registry: ProtoRegistry,
 }

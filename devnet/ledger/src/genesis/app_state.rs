@@ -10,7 +10,8 @@ use svc_wire::{
     proto_registry::ProtoRegistry,
 };
 
-use crate::values::decimal::LegacyDec;
+use super::generation_form;
+use crate::{exec::context::ChainConfig, values::decimal::LegacyDec};
 
 /// An `app_state` cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -66,6 +67,11 @@ macro_rules! registry_modules {
     };
 }
 
+/// The messages of the ledger have the numbers of the first generation; those of the chain may be others.
+fn compiled_registry(chain: &ChainConfig) -> Result<ProtoRegistry, AppStateError> {
+    ProtoRegistry::compiled(chain.namespace()).map_err(|error| AppStateError::Inconsistent(error.to_string()))
+}
+
 fn read_part<M: Message + Default>(
     registry: &ProtoRegistry,
     module: &'static str,
@@ -91,9 +97,14 @@ fn write_part(
 
 impl AppState {
     /// Reads a document. A module without a part has its default state; modules that the ledger lacks are ignored.
-    pub fn from_json(app_state: &Value, registry: &ProtoRegistry) -> Result<Self, AppStateError> {
+    pub fn from_json(app_state: &Value, chain: &ChainConfig) -> Result<Self, AppStateError> {
+        let registry = &compiled_registry(chain)?;
         let mut read = Self::default();
-        let part = |module: &str| app_state.get(module).cloned();
+        let part = |module: &str| {
+            let mut value = app_state.get(module).cloned()?;
+            generation_form::to_first(module, &mut value, chain.generation);
+            Some(value)
+        };
         macro_rules! read_modules {
             ($($module:ident $package:literal,)*) => {
                 $(read.$module = read_part(
@@ -132,7 +143,8 @@ impl AppState {
     }
 
     /// Writes the document.
-    pub fn to_json(&self, registry: &ProtoRegistry) -> Result<Value, AppStateError> {
+    pub fn to_json(&self, chain: &ChainConfig) -> Result<Value, AppStateError> {
+        let registry = &compiled_registry(chain)?;
         let mut parts = Map::new();
         macro_rules! write_modules {
             ($($module:ident $package:literal,)*) => {
@@ -151,6 +163,7 @@ impl AppState {
                     convert_decimals(&mut value, stringify!($module), |text| {
                         LegacyDec::from_wire(text).map(|decimal| decimal.to_string())
                     })?;
+                    generation_form::of_generation(stringify!($module), &mut value, chain.generation);
                     parts.insert(stringify!($module).to_owned(), value);
                 })*
             };

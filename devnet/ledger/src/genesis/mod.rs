@@ -1,6 +1,7 @@
 //! The genesis: the state before the first block.
 
 mod app_state;
+mod generation_form;
 pub mod params;
 mod rate;
 mod transfer;
@@ -88,7 +89,7 @@ impl GenesisState {
         if let Some(app_state) = &self.app_state {
             return import_app_state(app_state, chain);
         }
-        let (mut state, gas) = (LedgerState::default(), GasMeter::unlimited());
+        let (mut state, gas) = (LedgerState::of_generation(chain.generation), GasMeter::unlimited());
         for account in &self.accounts {
             for (denom, amount) in &account.coins {
                 bank::mint(&mut state, &account.address, denom, *amount);

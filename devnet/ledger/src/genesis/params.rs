@@ -1,9 +1,12 @@
 //! Parameters of the modules; governance can change them.
 
 use prost_types::Duration;
-use svc_wire::proto::{
-    cosmos::gov,
-    svc::{cs, ec, pp, td, xr},
+use svc_wire::{
+    proto::{
+        cosmos::gov,
+        svc::{cs, ec, pp, td, xr},
+    },
+    proto_registry::NodeGeneration,
 };
 
 use crate::values::decimal::LegacyDec;
@@ -23,13 +26,25 @@ pub struct ModuleParams {
     pub gov: gov::v1::Params,
 }
 
+fn hundredths_text(count: u64) -> String {
+    LegacyDec::from_scaled(count * 10u64.pow(16)).to_wire()
+}
+
 fn tenths_text(count: u64) -> String {
-    LegacyDec::from_scaled(count * 10u64.pow(17)).to_wire()
+    hundredths_text(count * 10)
 }
 
 impl Default for ModuleParams {
     fn default() -> Self {
+        Self::of_generation(NodeGeneration::N0)
+    }
+}
+
+impl ModuleParams {
+    /// The parameters with which a chain of a generation begins.
+    pub fn of_generation(generation: NodeGeneration) -> Self {
         let days = 3650;
+        let deposit_rate = if generation >= NodeGeneration::N1 { hundredths_text(5) } else { tenths_text(2) };
         Self {
             ec: ec::v1::Params { trust_unit_price: 1_000_000 },
             cs: cs::v1::Params {
@@ -44,7 +59,7 @@ impl Default for ModuleParams {
             td: td::v1::Params {
                 trust_deposit_reclaim_burn_rate: tenths_text(0),
                 trust_deposit_share_value: tenths_text(10),
-                trust_deposit_rate: tenths_text(2),
+                trust_deposit_rate: deposit_rate,
                 wallet_user_agent_reward_rate: tenths_text(1),
                 user_agent_reward_rate: tenths_text(1),
                 trust_deposit_max_yield_rate: tenths_text(2),

@@ -18,13 +18,13 @@ use svc_wire::{
             td::v1::{TrustDeposit, TrustDepositRecord},
         },
     },
-    proto_registry::ProtoRegistry,
+    proto_registry::NodeGeneration,
 };
 
 use super::app_state::{AppState, AppStateError};
 use crate::{
     exec::{context::ChainConfig, gas::GasMeter},
-    modules::{council, de, gf::FrameworkOwner, pp::participant},
+    modules::{bank, council, de, gf::FrameworkOwner, pp::participant},
     state::{
         LedgerState,
         invariants::broken_invariant,
@@ -132,22 +132,17 @@ pub fn export_app_state(state: &LedgerState, chain: &ChainConfig) -> Result<Valu
     out.xr.exchange_rates = all(&state.rates);
     out.xr.next_exchange_rate_id = state.next_rate + 1;
     out.xr.exchange_rate_authorizations = all(&state.rate_authorizations);
-    out.to_json(&state_registry(chain)?)
-}
-
-/// The descriptors of the state, which has the members of all generations.
-fn state_registry(chain: &ChainConfig) -> Result<ProtoRegistry, AppStateError> {
-    let compiled = ProtoRegistry::compiled(chain.namespace());
-    compiled.map_err(|error| AppStateError::Inconsistent(error.to_string()))
+    out.to_json(chain)
 }
 
 /// Builds the state that an `app_state` describes. Fails when a part cannot be read, or breaks a rule of the ledger.
 pub fn import_app_state(app_state: &Value, chain: &ChainConfig) -> Result<LedgerState, AppStateError> {
-    let from = AppState::from_json(app_state, &state_registry(chain)?)?;
-    let mut state = LedgerState::default();
+    let from = AppState::from_json(app_state, chain)?;
+    let mut state = LedgerState::of_generation(chain.generation);
     import_framework(&mut state, &from)?;
     import_owners(&mut state, &from);
     import_participants(&mut state, &from);
+    import_params(&mut state, &from, chain);
     import_delegation(&mut state, &from);
     if let Some(broken) = broken_invariant(&state, chain) {
         return Err(AppStateError::Inconsistent(broken));
@@ -289,11 +284,30 @@ fn import_owners(state: &mut LedgerState, from: &AppState) {
         state.schema_policies.put(one.id, one.clone(), &gas);
     }
     state.next_schema_policy = from.cs.schema_authorization_policy_counter;
-    if let Some(params) = from.ec.params {
-        state.params.ec = params;
+}
+
+/// The parameters of the registry. A chain has its own defaults for those that its generation does not know.
+fn import_params(state: &mut LedgerState, from: &AppState, chain: &ChainConfig) {
+    let is_reduced = chain.generation >= NodeGeneration::N2;
+    let params = &mut state.params;
+    if let Some(given) = from.cs.params {
+        params.cs = given;
     }
-    if let Some(params) = from.cs.params {
-        state.params.cs = params;
+    if let Some(given) = from.xr.params {
+        params.xr = given;
+    }
+    if let Some(given) = from.ec.params.filter(|_| !is_reduced) {
+        params.ec = given;
+    }
+    if let Some(given) = from.pp.params.filter(|_| !is_reduced) {
+        params.pp = given;
+    }
+    if let Some(given) = &from.td.params {
+        let known = std::mem::replace(&mut params.td, given.clone());
+        if is_reduced {
+            params.td.trust_deposit_reclaim_burn_rate = known.trust_deposit_reclaim_burn_rate;
+            params.td.yield_intermediate_pool = bank::module_address(chain, bank::YIELD_POOL);
+        }
     }
 }
 
@@ -322,15 +336,6 @@ fn import_participants(state: &mut LedgerState, from: &AppState) {
     state.next_rate = last_id(&state.rates);
     for one in &from.xr.exchange_rate_authorizations {
         state.rate_authorizations.put((one.xr_id, one.operator.clone()), one.clone(), &gas);
-    }
-    if let Some(params) = from.pp.params {
-        state.params.pp = params;
-    }
-    if let Some(params) = &from.td.params {
-        state.params.td = params.clone();
-    }
-    if let Some(params) = from.xr.params {
-        state.params.xr = params;
     }
 }
 

@@ -1,4 +1,4 @@
-//! Queries that command lines and wallets make. A devnet has neither delegation nor upgrades: the answers about them are empty.
+//! Queries that command lines and wallets make. A devnet has no delegation: the answers about it are empty.
 
 use svc_wire::proto::{
     cosmos::{auth, bank as bank_pb, base, consensus, distribution, group as group_pb, slashing, staking, upgrade},
@@ -250,10 +250,24 @@ pub fn consensus_params(
 }
 
 pub fn current_plan(
-    _: &QueryContext<'_>,
+    view: &QueryContext<'_>,
     _: upgrade::v1beta1::QueryCurrentPlanRequest,
 ) -> Result<upgrade::v1beta1::QueryCurrentPlanResponse, LedgerError> {
-    Ok(upgrade::v1beta1::QueryCurrentPlanResponse { plan: None })
+    let plan = view.chain.upgrades.current(view.block.height).map(|plan| upgrade::v1beta1::Plan {
+        name: plan.name(),
+        height: plan.height.cast_signed(),
+        ..upgrade::v1beta1::Plan::default()
+    });
+    Ok(upgrade::v1beta1::QueryCurrentPlanResponse { plan })
+}
+
+/// Returns the height of an upgrade; 0 for one that was not applied.
+pub fn applied_plan(
+    view: &QueryContext<'_>,
+    request: upgrade::v1beta1::QueryAppliedPlanRequest,
+) -> Result<upgrade::v1beta1::QueryAppliedPlanResponse, LedgerError> {
+    let height = view.chain.upgrades.applied(&request.name, view.block.height).unwrap_or_default();
+    Ok(upgrade::v1beta1::QueryAppliedPlanResponse { height: height.cast_signed() })
 }
 
 pub fn module_versions(

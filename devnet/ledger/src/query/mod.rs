@@ -149,6 +149,7 @@ fn query_sdk(view: &QueryContext<'_>, path: &str, data: &[u8]) -> Result<Vec<u8>
         "/cosmos.staking.v1beta1.Query/DelegatorDelegations" => reply!(view, data, clients::delegator_delegations),
         "/cosmos.staking.v1beta1.Query/Pool" => reply!(view, data, clients::staking_pool),
         "/cosmos.upgrade.v1beta1.Query/CurrentPlan" => reply!(view, data, clients::current_plan),
+        "/cosmos.upgrade.v1beta1.Query/AppliedPlan" => reply!(view, data, clients::applied_plan),
         "/cosmos.upgrade.v1beta1.Query/ModuleVersions" => reply!(view, data, clients::module_versions),
         "/cosmos.staking.v1beta1.Query/Params" => reply!(view, data, sdk::staking_params),
         "/cosmos.reflection.v1.ReflectionService/FileDescriptors" => {

@@ -6,24 +6,27 @@ pub mod table;
 
 use prost_types::Any;
 use sha2::{Digest as _, Sha256};
-use svc_wire::proto::{
-    cosmos::{
-        auth::v1beta1::BaseAccount,
-        bank::v1beta1::Metadata,
-        gov,
-        group::v1::{GroupInfo, GroupMember, GroupPolicyInfo, Proposal, Vote},
+use svc_wire::{
+    proto::{
+        cosmos::{
+            auth::v1beta1::BaseAccount,
+            bank::v1beta1::Metadata,
+            gov,
+            group::v1::{GroupInfo, GroupMember, GroupPolicyInfo, Proposal, Vote},
+        },
+        svc::{
+            co::v1::Corporation,
+            cs::v1::{CredentialSchema, SchemaAuthorizationPolicy},
+            de::v1::{FeeGrant, OperatorAuthorization, VsOperatorAuthorization},
+            di::v1::Digest,
+            ec::v1::Ecosystem,
+            gf::v1::{GovernanceFrameworkDocument, GovernanceFrameworkVersion},
+            pp::v1::{Participant, ParticipantSession},
+            td::v1::TrustDeposit,
+            xr::v1::{ExchangeRate, ExchangeRateAuthorization},
+        },
     },
-    svc::{
-        co::v1::Corporation,
-        cs::v1::{CredentialSchema, SchemaAuthorizationPolicy},
-        de::v1::{FeeGrant, OperatorAuthorization, VsOperatorAuthorization},
-        di::v1::Digest,
-        ec::v1::Ecosystem,
-        gf::v1::{GovernanceFrameworkDocument, GovernanceFrameworkVersion},
-        pp::v1::{Participant, ParticipantSession},
-        td::v1::TrustDeposit,
-        xr::v1::{ExchangeRate, ExchangeRateAuthorization},
-    },
+    proto_registry::NodeGeneration,
 };
 
 use self::keys::{DocumentKey, ParticipantContextKey, RatePairKey, VersionKey, VsOperatorEntry};
@@ -150,6 +153,13 @@ impl ModuleParams {
             hasher.update(part);
         }
         hasher.update(self.gov.stored_bytes());
+    }
+}
+
+impl LedgerState {
+    /// An empty state with the parameters of a generation.
+    pub(crate) fn of_generation(generation: NodeGeneration) -> Self {
+        Self { params: ModuleParams::of_generation(generation), ..Self::default() }
     }
 }
 

@@ -20,3 +20,4 @@ mod schema;
 mod session;
 mod test_ledger;
 mod trust_deposit;
+mod upgrades;

@@ -94,6 +94,7 @@ impl TestLedger {
             min_gas_price_micros: 0,
             blocks_per_year: 17_280,
             generation,
+            upgrades: Default::default(),
             registry: ChainConfig::executed(compiled, generation).expect("descriptors"),
         };
         let accounts = ACCOUNTS.map(|name| GenesisAccount {

@@ -39,7 +39,7 @@ const REGISTRY: [(&str, &str); 34] = [
 ];
 
 /// Methods of the SDK with their paths.
-const SDK: [(&str, &str); 65] = [
+const SDK: [(&str, &str); 66] = [
     ("cosmos.auth.v1beta1.Query/Account", "/cosmos/auth/v1beta1/accounts/{address}"),
     ("cosmos.auth.v1beta1.Query/AccountInfo", "/cosmos/auth/v1beta1/account_info/{address}"),
     ("cosmos.auth.v1beta1.Query/Params", "/cosmos/auth/v1beta1/params"),
@@ -94,6 +94,7 @@ const SDK: [(&str, &str); 65] = [
     ("cosmos.staking.v1beta1.Query/DelegatorDelegations", "/cosmos/staking/v1beta1/delegations/{delegator_addr}"),
     ("cosmos.staking.v1beta1.Query/Pool", "/cosmos/staking/v1beta1/pool"),
     ("cosmos.upgrade.v1beta1.Query/CurrentPlan", "/cosmos/upgrade/v1beta1/current_plan"),
+    ("cosmos.upgrade.v1beta1.Query/AppliedPlan", "/cosmos/upgrade/v1beta1/applied_plan/{name}"),
     ("cosmos.upgrade.v1beta1.Query/ModuleVersions", "/cosmos/upgrade/v1beta1/module_versions"),
     ("cosmos.base.tendermint.v1beta1.Service/GetNodeInfo", "/cosmos/base/tendermint/v1beta1/node_info"),
     ("cosmos.base.tendermint.v1beta1.Service/GetSyncing", "/cosmos/base/tendermint/v1beta1/syncing"),

@@ -138,6 +138,25 @@ pub fn set_expiration(
     recompute_fees(exec, corporation, &authorization)
 }
 
+/// Brings all records to the rules of spend cycles: only a record with a period has an expiration, the end of its cycle, and the fees of a VS
+/// operator are one allowance, which follows from the limits of its records.
+pub fn migrate_to_spend_cycles(exec: &mut ExecContext<'_>) {
+    let authorizations: Vec<VsOperatorAuthorization> = exec.state.vs_authorizations.values().cloned().collect();
+    for mut authorization in authorizations {
+        for record in &mut authorization.records {
+            record.remaining_fee_spend.clear();
+            record.expiration = record.expiration.filter(|_| record.period.is_some());
+        }
+        let corporation = exec.state.corporations.peek(&authorization.corporation_id);
+        let corporation = corporation.map(|found| found.policy_address.clone());
+        exec.state.vs_authorizations.put(authorization.id, authorization.clone(), exec.gas);
+        if let Some(corporation) = corporation {
+            // Fails for limits that are no coins, which no record has.
+            let _ = periodic_fees::recompute(exec, &corporation, &authorization);
+        }
+    }
+}
+
 fn find_authorization(exec: &ExecContext<'_>, participant_id: u64) -> Option<VsOperatorAuthorization> {
     let id = exec.state.vs_participant_index.get(&participant_id, exec.gas)?.0;
     exec.state.vs_authorizations.get(&id, exec.gas).cloned()
