@@ -27,7 +27,7 @@ use crate::{
     },
     services::{DevnetServices, EcosystemSpec, ServiceProvisioner, ServicesError, StoredServices},
 };
-use svc_ledger::{BLOCKS_PER_YEAR, ChainConfig, GenesisState};
+use svc_ledger::{BLOCKS_PER_YEAR, ChainConfig, GenesisState, UpgradePlan, UpgradeSchedule};
 
 /// Configuration of a devnet.
 #[derive(Debug, Clone)]
@@ -61,6 +61,10 @@ pub struct DevnetConfig {
     pub is_like_a_node: bool,
     /// Generation of the node.
     pub generation: NodeGeneration,
+    /// Upgrade at which the chain halts, and then goes on as a later generation. Its height is one after the scenario.
+    pub upgrade: Option<UpgradePlan>,
+    /// Time for which the node halts at an upgrade.
+    pub upgrade_pause: Duration,
     /// Genesis of another chain, with which this one begins: it has that chain's id, namespace and denom.
     pub genesis: Option<GenesisFile>,
 }
@@ -82,6 +86,8 @@ impl Default for DevnetConfig {
             grpc_listen: None,
             is_like_a_node: false,
             generation: NodeGeneration::N0,
+            upgrade: None,
+            upgrade_pause: DEFAULT_UPGRADE_PAUSE,
             genesis: None,
         }
     }
@@ -162,6 +168,9 @@ pub enum DevnetError {
     Services(#[from] ServicesError),
 }
 
+/// Usual time for which a devnet halts at an upgrade.
+const DEFAULT_UPGRADE_PAUSE: Duration = Duration::from_secs(3);
+
 /// Milliseconds between a block and its results, as measured at a node without load.
 const LATE_RESULTS_MS: u64 = 5;
 
@@ -195,7 +204,7 @@ impl Devnet {
             min_gas_price_micros: GAS_PRICE_MICROS,
             blocks_per_year: BLOCKS_PER_YEAR,
             generation: config.generation,
-            upgrades: Default::default(),
+            upgrades: UpgradeSchedule::default(),
             registry: ChainConfig::executed(registry, config.generation).map_err(|error| parameter(&error))?,
         };
         let genesis = GenesisState {
@@ -215,9 +224,13 @@ impl Devnet {
             rest_listen: config.rest_listen,
             grpc_listen: config.grpc_listen,
             home: config.home.clone(),
+            upgrade_pause: config.upgrade_pause,
         })?;
         let is_resumed = node.read_seed_record()?.is_some();
         let (values, services) = seed(&node, &accounts, &scenario, &config).await?;
+        if let Some(plan) = config.upgrade {
+            node.plan_upgrade(plan.generation, plan.height)?;
+        }
         let operator_slot = resolve_operator_slot(&scenario, &values)?;
         let (agents, ecosystem) = (scenario.agents, scenario.ecosystem);
         node.update_faults(|faults| {

@@ -31,3 +31,4 @@ pub mod services;
 
 pub use devnet::{Devnet, DevnetConfig, DevnetError, OperatorSlot};
 pub use genesis_file::{GenesisFile, GenesisFileError};
+pub use svc_ledger::UpgradePlan;

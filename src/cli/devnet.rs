@@ -16,7 +16,7 @@ use anyhow::{Context, bail};
 use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use svc_agent::{AccessSettings, FlowFormat, FlowSettings};
-use svc_devnet::{DevnetConfig, GenesisFile, scenario::Scenario};
+use svc_devnet::{DevnetConfig, GenesisFile, UpgradePlan, scenario::Scenario};
 use svc_wire::proto_registry::NodeGeneration;
 
 use self::{
@@ -88,6 +88,12 @@ pub(super) struct DevnetArgs {
     /// Generation of the node: N0 to N4, each with the messages and the answers of that release (docs/devnet.md).
     #[arg(long, help_heading = "Chain", value_name = "GENERATION", default_value = "N0", value_parser = parse_generation)]
     generation: NodeGeneration,
+    /// Upgrade of the chain: before the block of the height the node halts, and goes on as the later generation (docs/devnet.md).
+    #[arg(long, help_heading = "Chain", value_name = "GENERATION@HEIGHT", value_parser = parse_upgrade)]
+    upgrade: Option<UpgradePlan>,
+    /// Time for which the node answers nothing at an upgrade: 3s, 500ms, …
+    #[arg(long, help_heading = "Chain", value_name = "TIME", default_value = "3s", value_parser = parse_duration)]
+    upgrade_pause: Duration,
     /// Address to listen on.
     #[arg(long, help_heading = "Ports", value_name = "ADDRESS", default_value = "127.0.0.1")]
     bind: IpAddr,
@@ -178,6 +184,12 @@ struct BlockTime(Option<Duration>);
 fn parse_generation(text: &str) -> Result<NodeGeneration, String> {
     let known = || format!("one of {}", NodeGeneration::ALL.map(NodeGeneration::as_str).join(", "));
     NodeGeneration::parse(text).ok_or_else(known)
+}
+
+fn parse_upgrade(text: &str) -> Result<UpgradePlan, String> {
+    let (generation, height) = text.split_once('@').ok_or("a generation and a height, such as N3@120")?;
+    let height = height.parse().map_err(|_| format!("{height:?} is not a height"))?;
+    Ok(UpgradePlan { generation: parse_generation(generation)?, height })
 }
 
 fn parse_issue_format(text: &str) -> Result<FlowFormat, String> {
@@ -363,6 +375,8 @@ impl DevnetArgs {
                 kept_states: self.prune_state,
                 is_like_a_node: self.like_a_node,
                 generation: self.generation,
+                upgrade: self.upgrade,
+                upgrade_pause: self.upgrade_pause,
                 genesis,
             },
             database,

@@ -44,6 +44,8 @@ impl From<NodeError> for ControlRefusal {
     fn from(error: NodeError) -> Self {
         let status = match error {
             NodeError::NoSnapshot(_) => StatusCode::NOT_FOUND,
+            NodeError::UpgradePlan(_) => StatusCode::BAD_REQUEST,
+            NodeError::UpgradeNeeded(_) => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         Self { status, reason: error.to_string() }
@@ -74,6 +76,7 @@ pub fn router(state: ControlState) -> Router {
         .route("/snapshots/{name}/load", post(load_snapshot))
         .route("/websockets/cut", post(cut_websockets))
         .route("/restart", post(restart_node))
+        .route("/upgrade", post(plan_upgrade))
         .route("/foreign", post(post_foreign_tx))
         .with_state(state)
 }
@@ -190,15 +193,34 @@ async fn restart_node(
     body: Result<Json<RestartNodeRequest>, JsonRejection>,
 ) -> ControlResult {
     let Json(RestartNodeRequest { down_ms, generation }) = body?;
-    let unknown =
-        || bad_request(format!("generation: one of {}", NodeGeneration::ALL.map(NodeGeneration::as_str).join(", ")));
-    let generation = generation.map(|text| NodeGeneration::parse(&text).ok_or_else(unknown)).transpose()?;
+    let generation = generation.map(|text| parse_generation(&text)).transpose()?;
     controlled.node.stop();
     if let Some(generation) = generation {
         controlled.node.upgrade(generation)?;
     }
     tokio::time::sleep(Duration::from_millis(down_ms).min(MAX_DOWNTIME)).await;
     controlled.node.start()?;
+    Ok(Json(describe_node(&controlled.node)))
+}
+
+fn parse_generation(text: &str) -> Result<NodeGeneration, ControlRefusal> {
+    let known = || NodeGeneration::ALL.map(NodeGeneration::as_str).join(", ");
+    NodeGeneration::parse(text).ok_or_else(|| bad_request(format!("generation: one of {}", known())))
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct UpgradeRequest {
+    generation: String,
+    height: u64,
+}
+
+async fn plan_upgrade(
+    State(controlled): State<ControlState>,
+    body: Result<Json<UpgradeRequest>, JsonRejection>,
+) -> ControlResult {
+    let Json(UpgradeRequest { generation, height }) = body?;
+    controlled.node.plan_upgrade(parse_generation(&generation)?, height)?;
     Ok(Json(describe_node(&controlled.node)))
 }
 

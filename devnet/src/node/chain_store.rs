@@ -11,11 +11,13 @@ use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use serde::{Deserialize, Serialize};
 
 use super::chain::{BlockRecord, GenesisDocument};
-use svc_ledger::GenesisState;
+use svc_ledger::{GenesisState, UpgradePlan, UpgradeSchedule};
+use svc_wire::proto_registry::NodeGeneration;
 
 /// Key of the record of a completed seeding; without the record, seeding was interrupted.
 pub const SEED_RECORD_KEY: &str = "scenario";
 const GENESIS_KEY: &str = "genesis";
+const UPGRADES_KEY: &str = "upgrades";
 const DATABASE_FILE: &str = "devnet.redb";
 const META: TableDefinition<&str, &[u8]> = TableDefinition::new("meta");
 const BLOCKS: TableDefinition<u64, &[u8]> = TableDefinition::new("blocks");
@@ -48,6 +50,16 @@ struct StoredGenesis {
     genesis: GenesisState,
     genesis_seconds: i64,
     genesis_nanos: i32,
+    /// Generation with which the chain began. Homes of earlier releases do not have it.
+    #[serde(default)]
+    generation: Option<String>,
+}
+
+/// An upgrade of a home.
+#[derive(Debug, Serialize, Deserialize)]
+struct StoredUpgrade {
+    height: u64,
+    generation: String,
 }
 
 impl From<&GenesisDocument> for StoredGenesis {
@@ -59,6 +71,7 @@ impl From<&GenesisDocument> for StoredGenesis {
             genesis: origin.genesis.clone(),
             genesis_seconds: origin.genesis_time.seconds,
             genesis_nanos: origin.genesis_time.nanos,
+            generation: Some(origin.chain.generation.as_str().to_owned()),
         }
     }
 }
@@ -162,10 +175,12 @@ impl ChainStore {
             return self.write_meta(GENESIS_KEY, &serde_json::to_vec(&ours).map_err(unusable)?);
         };
         let found: StoredGenesis = serde_json::from_slice(&found).map_err(unusable)?;
+        let generation = ours.generation.unwrap_or_default();
         for (setting, found, expected) in [
             ("chain id", &found.chain_id, ours.chain_id),
             ("namespace", &found.namespace, ours.namespace),
             ("denom", &found.denom, ours.denom),
+            ("generation", found.generation.as_ref().unwrap_or(&generation), generation.clone()),
         ] {
             if *found != expected {
                 let (path, found) = (self.path.clone(), found.clone());
@@ -175,6 +190,28 @@ impl ChainStore {
         origin.genesis = found.genesis;
         origin.genesis_time = Timestamp { seconds: found.genesis_seconds, nanos: found.genesis_nanos };
         Ok(())
+    }
+
+    /// Reads the upgrades of the chain, planned and applied.
+    pub fn read_upgrades(&self) -> Result<UpgradeSchedule, ChainStoreError> {
+        let unusable = |reason: String| ChainStoreError::Database { path: self.path.clone(), reason };
+        let Some(bytes) = self.read_meta(UPGRADES_KEY)? else { return Ok(UpgradeSchedule::default()) };
+        let stored: Vec<StoredUpgrade> = serde_json::from_slice(&bytes).map_err(|error| unusable(error.to_string()))?;
+        let plan = |one: StoredUpgrade| {
+            let generation = NodeGeneration::parse(&one.generation);
+            let generation = generation.ok_or_else(|| unusable(format!("unknown generation {:?}", one.generation)))?;
+            Ok(UpgradePlan { generation, height: one.height })
+        };
+        Ok(UpgradeSchedule::restore(stored.into_iter().map(plan).collect::<Result<Vec<_>, ChainStoreError>>()?))
+    }
+
+    pub fn write_upgrades(&self, upgrades: &UpgradeSchedule) -> Result<(), ChainStoreError> {
+        let stored =
+            |plan: &UpgradePlan| StoredUpgrade { height: plan.height, generation: plan.generation.as_str().to_owned() };
+        let stored: Vec<StoredUpgrade> = upgrades.plans().iter().map(stored).collect();
+        let bytes = serde_json::to_vec(&stored)
+            .map_err(|error| ChainStoreError::Database { path: self.path.clone(), reason: error.to_string() })?;
+        self.write_meta(UPGRADES_KEY, &bytes)
     }
 
     /// Reads a document beside the chain.

@@ -36,6 +36,12 @@ pub enum NodeError {
     /// The descriptors of a generation cannot be used.
     #[error(transparent)]
     Generation(#[from] svc_wire::proto_registry::ProtoRegistryError),
+    /// An upgrade cannot be planned.
+    #[error(transparent)]
+    UpgradePlan(#[from] svc_ledger::UpgradePlanError),
+    /// The next block is one of a later release.
+    #[error("UPGRADE {:?} NEEDED at height: {}: the chain halts until its program is exchanged", .0.name(), .0.height)]
+    UpgradeNeeded(svc_ledger::UpgradePlan),
     /// The node is closed.
     #[error("the node is closed")]
     Closed,

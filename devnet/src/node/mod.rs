@@ -13,18 +13,19 @@ mod gateway;
 mod replica;
 mod rpc;
 mod shared;
+mod upgrade;
 
 use std::{
     net::{SocketAddr, TcpListener},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, Weak, mpsc},
     time::Duration,
 };
 
 use prost_types::Timestamp;
 use svc_kit::wall_clock;
 use svc_ledger::{ChainConfig, GenesisState};
-use svc_wire::{proto_registry::NodeGeneration, timestamp};
+use svc_wire::timestamp;
 use tokio::{runtime::Runtime, sync::watch};
 
 pub use chain::{BlockRecord, GenesisDocument, HeaderTimeMode, NodeCore, ReplayError, SealError};
@@ -58,6 +59,8 @@ pub struct NodeConfig {
     pub grpc_listen: Option<SocketAddr>,
     /// Directory of the chain; `None` keeps it in memory.
     pub home: Option<PathBuf>,
+    /// Time for which the node halts at an upgrade.
+    pub upgrade_pause: Duration,
 }
 
 /// Addresses of the listeners. A restart keeps them.
@@ -73,6 +76,9 @@ struct NodeProcess {
     block_time: Option<Duration>,
     addresses: Mutex<NodeAddresses>,
     runtime: Mutex<Option<Runtime>>,
+    upgrade_pause: Duration,
+    /// The start that follows a halt; without the sender it is cancelled.
+    pending_start: Mutex<Option<mpsc::SyncSender<()>>>,
 }
 
 /// A running or stopped node. Clones are handles of the same node.
@@ -101,6 +107,7 @@ impl Node {
         }
         let mut core = NodeCore::new(origin.build()?, config.header_time)?;
         if let Some(home) = &home {
+            core.chain.upgrades = home.read_upgrades()?;
             replay_blocks(&mut core, home.blocks()?)?;
             tracing::info!(component = "devnet.node", height = core.height(), "chain resumed from its home");
         }
@@ -113,16 +120,23 @@ impl Node {
             None => core.clock.advance(-age),
         }
         let addresses = NodeAddresses { rpc: config.listen, rest: config.rest_listen, grpc: config.grpc_listen };
-        Self::run(SharedChain::new(core, home, None), config.block_time, addresses)
+        Self::run(SharedChain::new(core, home, None), config.block_time, addresses, config.upgrade_pause)
     }
 
     fn run(
         shared: Arc<SharedChain>,
         block_time: Option<Duration>,
         addresses: NodeAddresses,
+        upgrade_pause: Duration,
     ) -> Result<Self, NodeError> {
-        let (addresses, runtime) = (Mutex::new(addresses), Mutex::new(None));
-        let node = Self(Arc::new(NodeProcess { shared, block_time, addresses, runtime }));
+        let node = Self(Arc::new(NodeProcess {
+            shared,
+            block_time,
+            addresses: Mutex::new(addresses),
+            runtime: Mutex::new(None),
+            upgrade_pause,
+            pending_start: Mutex::new(None),
+        }));
         node.start()?;
         Ok(node)
     }
@@ -135,7 +149,7 @@ impl Node {
         let mut core = NodeCore::new(origin, HeaderTimeMode::FixedStep)?;
         core.is_replica = true;
         let shared = SharedChain::new(core, None, Some(Arc::clone(leader)));
-        while shared.follow_next_block(leader)? {}
+        shared.catch_up(leader)?;
         let waiting: Vec<Vec<u8>> = {
             // Registered under the lock of the leader, so that every later transaction of the leader is offered.
             let core = leader.core();
@@ -143,57 +157,19 @@ impl Node {
             if core.faults.no_gossip { Vec::new() } else { core.mempool_txs().cloned().collect() }
         };
         shared.receive_gossip(&waiting);
-        Self::run(shared, None, NodeAddresses { rpc: listen, rest: None, grpc: None })
+        let addresses = NodeAddresses { rpc: listen, rest: None, grpc: None };
+        Self::run(shared, None, addresses, self.0.upgrade_pause)
     }
 
-    /// Starts a stopped node again on the same port.
+    /// Starts a stopped node again on the same port. One that is halted for an upgrade goes on as the later generation.
     pub fn start(&self) -> Result<(), NodeError> {
-        let mut running = lock(&self.0.runtime);
-        if running.is_some() {
-            return Ok(());
-        }
-        self.0.shared.core().note_start();
-        let mut addresses = lock(&self.0.addresses);
-        let listener = bind(&mut addresses.rpc)?;
-        let rest = addresses.rest.as_mut().map(bind).transpose()?;
-        let grpc = addresses.grpc.as_mut().map(bind).transpose()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("devnet-node")
-            .enable_all()
-            .build()
-            .map_err(NodeError::Runtime)?;
-        runtime.spawn(rpc::http::serve(listener, Arc::clone(&self.0.shared)));
-        if let Some(listener) = rest {
-            runtime.spawn(gateway::serve_rest(listener, Arc::clone(&self.0.shared)));
-        }
-        if let Some(listener) = grpc {
-            runtime.spawn(gateway::serve_grpc(listener, Arc::clone(&self.0.shared)));
-        }
-        if let Some(block_time) = self.0.block_time {
-            runtime.spawn(produce_blocks(Arc::clone(&self.0.shared), block_time));
-        }
-        if let Some(leader) = &self.0.shared.leader {
-            runtime.spawn(replica::follow_leader(Arc::clone(&self.0.shared), Arc::clone(leader)));
-        }
-        *running = Some(runtime);
-        Ok(())
+        self.0.start()
     }
 
     /// Stops listener, connections and block production at once, like a kill, until [`Node::start`]. The mempool is kept.
     pub fn stop(&self) {
-        if let Some(runtime) = lock(&self.0.runtime).take() {
-            svc_kit::runtime::shut_down(runtime);
-        }
-    }
-
-    /// Goes on as a node of another generation, as after an upgrade: the binary is another one, the chain the same. Stop the node before, and
-    /// start it again: a node is replaced without a connection to it. The home does not keep it.
-    ///
-    /// # Errors
-    /// When the descriptors of the generation cannot be used.
-    pub fn upgrade(&self, generation: NodeGeneration) -> Result<(), NodeError> {
-        Ok(self.0.shared.core().chain.become_generation(generation)?)
+        lock(&self.0.pending_start).take();
+        self.0.end_runtime();
     }
 
     /// Stops the node for good and closes the file of the home.
@@ -222,9 +198,14 @@ impl Node {
         self.0.shared.height.subscribe()
     }
 
-    /// Produces a block now. Fails on a replica, on a closed node and if the block cannot be stored.
+    /// Produces a block now. Fails on a replica, on a closed node and if the block cannot be stored. A chain that needs an upgrade halts
+    /// instead.
     pub fn produce_block(&self) -> Result<Arc<BlockRecord>, NodeError> {
-        self.0.shared.produce_block()
+        let made = self.0.shared.produce_block();
+        if let Err(NodeError::UpgradeNeeded(plan)) = &made {
+            self.0.halt(*plan);
+        }
+        made
     }
 
     /// Changes the faults and applies them.
@@ -270,12 +251,12 @@ impl Node {
         let mut core = self.0.shared.core();
         if let Some(home) = &*lock(&self.0.shared.store) {
             let blocks = home.load_snapshot(name)?.ok_or_else(|| NodeError::NoSnapshot(name.to_owned()))?;
-            if !core.load_snapshot(name) {
-                core.reset_to_genesis();
+            if !core.load_snapshot(name)? {
+                core.reset_to_genesis()?;
                 replay_blocks(&mut core, blocks)?;
                 core.save_snapshot(name);
             }
-        } else if !core.load_snapshot(name) {
+        } else if !core.load_snapshot(name)? {
             return Err(NodeError::NoSnapshot(name.to_owned()));
         }
         self.0.shared.height.send_replace(core.height());
@@ -305,6 +286,56 @@ impl Node {
     }
 }
 
+impl NodeProcess {
+    fn start(self: &Arc<Self>) -> Result<(), NodeError> {
+        let mut running = lock(&self.runtime);
+        if running.is_some() {
+            return Ok(());
+        }
+        lock(&self.pending_start).take();
+        self.exchange_program()?;
+        self.shared.core().note_start();
+        let mut addresses = lock(&self.addresses);
+        let listener = bind(&mut addresses.rpc)?;
+        let rest = addresses.rest.as_mut().map(bind).transpose()?;
+        let grpc = addresses.grpc.as_mut().map(bind).transpose()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("devnet-node")
+            .enable_all()
+            .build()
+            .map_err(NodeError::Runtime)?;
+        runtime.spawn(rpc::http::serve(listener, Arc::clone(&self.shared)));
+        if let Some(listener) = rest {
+            runtime.spawn(gateway::serve_rest(listener, Arc::clone(&self.shared)));
+        }
+        if let Some(listener) = grpc {
+            runtime.spawn(gateway::serve_grpc(listener, Arc::clone(&self.shared)));
+        }
+        if let Some(block_time) = self.block_time {
+            runtime.spawn(produce_blocks(Arc::downgrade(self), Arc::clone(&self.shared), block_time));
+        }
+        if let Some(leader) = &self.shared.leader {
+            let process = Arc::downgrade(self);
+            let halt = move |plan| {
+                if let Some(process) = process.upgrade() {
+                    process.halt(plan);
+                }
+            };
+            runtime.spawn(replica::follow_leader(Arc::clone(&self.shared), Arc::clone(leader), halt));
+        }
+        *running = Some(runtime);
+        self.shared.halt.send_replace(None);
+        Ok(())
+    }
+
+    fn end_runtime(&self) {
+        if let Some(runtime) = lock(&self.runtime).take() {
+            svc_kit::runtime::shut_down(runtime);
+        }
+    }
+}
+
 impl Drop for NodeProcess {
     fn drop(&mut self) {
         if let Some(runtime) = lock(&self.runtime).take() {
@@ -325,14 +356,22 @@ fn replay_blocks(core: &mut NodeCore, blocks: Vec<chain_store::StoredBlock>) -> 
     Ok(())
 }
 
-async fn produce_blocks(shared: Arc<SharedChain>, block_time: Duration) {
+async fn produce_blocks(process: Weak<NodeProcess>, shared: Arc<SharedChain>, block_time: Duration) {
     let mut ticks = tokio::time::interval(block_time);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        if let Err(error) = shared.produce_block() {
-            tracing::error!(component = "devnet.node", %error, "the chain halts: a block could not be produced or stored");
-            return;
+        match shared.produce_block() {
+            Ok(_) => {}
+            Err(NodeError::UpgradeNeeded(plan)) => {
+                if let Some(process) = process.upgrade() {
+                    process.halt(plan);
+                }
+            }
+            Err(error) => {
+                tracing::error!(component = "devnet.node", %error, "the chain halts: a block could not be produced or stored");
+                return;
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use svc_kit::wall_clock;
+use svc_ledger::UpgradePlan;
 use tokio::sync::{broadcast, watch};
 
 use super::{
@@ -33,6 +34,8 @@ pub(crate) struct SharedChain {
     /// The node that a replica takes its blocks from.
     pub(super) leader: Option<Arc<SharedChain>>,
     pub(super) replicas: Mutex<Vec<Weak<SharedChain>>>,
+    /// The upgrade for which the node is halted.
+    pub(super) halt: watch::Sender<Option<UpgradePlan>>,
 }
 
 impl SharedChain {
@@ -49,6 +52,7 @@ impl SharedChain {
             subscribers: AtomicUsize::new(0),
             leader,
             replicas: Mutex::default(),
+            halt: watch::channel(None).0,
         })
     }
 
@@ -65,6 +69,9 @@ impl SharedChain {
         let mut home = lock(&self.store);
         if self.is_persistent && home.is_none() {
             return Err(NodeError::Closed);
+        }
+        if let Some(plan) = core.needed_upgrade() {
+            return Err(NodeError::UpgradeNeeded(plan));
         }
         let began = Instant::now();
         let block = core.produce_block(&wall_clock::now())?;

@@ -61,7 +61,7 @@ impl ScenarioRunner<'_> {
             self.send_tx(&step.name, &name, None, vec![vote]).await?;
         }
         self.node.advance_clock(min_execution(&policy) + CLOCK_LAG);
-        self.node.produce_block()?;
+        self.make_block().await?;
         let executor = self.saved_values.get(proposer).cloned().unwrap_or_default();
         let exec = json!({"proposal_id": id, "executor": executor});
         let exec = self.encode_message(&step.name, "/cosmos.group.v1.MsgExec", &exec)?;
@@ -106,14 +106,14 @@ impl ScenarioRunner<'_> {
             self.client.query("/cosmos.gov.v1.Query/Params", &QueryParamsRequest::default(), 0).await?;
         let voting = params.params.and_then(|params| params.voting_period).unwrap_or_default();
         self.node.advance_clock(Duration::from_secs(voting.seconds.unsigned_abs()));
-        let mut block = self.node.produce_block()?;
+        let mut block = self.make_block().await?;
         let request = QueryProposalRequest { proposal_id: id.parse().unwrap_or(0) };
         let path = "/cosmos.gov.v1.Query/Proposal";
         let mut found: QueryProposalResponse = self.client.query(path, &request, 0).await?;
         // The wall clock may be behind the header times.
         if found.proposal.as_ref().is_some_and(|one| one.status() == ProposalStatus::VotingPeriod) {
             self.node.advance_clock(Duration::from_secs(1));
-            block = self.node.produce_block()?;
+            block = self.make_block().await?;
             found = self.client.query(path, &request, 0).await?;
         }
         let proposal = found.proposal.unwrap_or_default();

@@ -1,6 +1,6 @@
 //! Sends the transactions of a scenario to a node over its RPC.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use prost_types::{Any, Timestamp};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ use svc_wire::{
 };
 
 use super::spec::ScenarioStep;
-use crate::node::{Node, NodeError};
+use crate::node::{BlockRecord, Node, NodeError};
 use svc_ledger::{ChainConfig, LedgerEvent, authority_address};
 
 /// Gas price of a devnet, in millionths of the fee denom.
@@ -90,7 +90,7 @@ impl<'a> ScenarioRunner<'a> {
         let failed = |reason: String| SeedError::Step { step: step.name.clone(), reason };
         if step.advance > 0 {
             self.node.advance_clock(Duration::from_secs(step.advance.into()));
-            self.node.produce_block()?;
+            self.make_block().await?;
         }
         if step.messages.is_empty() {
             return Ok(());
@@ -216,10 +216,17 @@ impl<'a> ScenarioRunner<'a> {
         }
         let mut found = None;
         while found.is_none() {
-            self.node.produce_block()?;
+            let made = self.node.produce_block();
             found = self.node.read_core(|core| {
                 core.find_tx(&signed.hash).map(|(block, position)| block.tx_outcomes[position].clone())
             });
+            if let Err(error) = made {
+                self.await_upgrade(error).await?;
+                // The mempool is gone with the earlier program.
+                if found.is_none() {
+                    self.client.broadcast(&signed.bytes).await?;
+                }
+            }
         }
         let outcome = found.unwrap_or_default();
         if outcome.code != 0 {
@@ -266,6 +273,27 @@ impl<'a> ScenarioRunner<'a> {
         let outcome = self.send_tx(&step.name, member, None, vec![packed]).await?;
         ensure_executed(&step.name, &outcome.events)?;
         Ok(outcome)
+    }
+
+    /// Produces a block, after an upgrade for which the chain may halt.
+    pub(super) async fn make_block(&self) -> Result<Arc<BlockRecord>, SeedError> {
+        loop {
+            match self.node.produce_block() {
+                Ok(block) => return Ok(block),
+                Err(error) => self.await_upgrade(error).await?,
+            }
+        }
+    }
+
+    /// Waits for the end of a halt; other errors stay.
+    async fn await_upgrade(&self, error: NodeError) -> Result<(), SeedError> {
+        if !matches!(error, NodeError::UpgradeNeeded(_)) {
+            return Err(error.into());
+        }
+        self.node.await_upgrade().await;
+        // A node that is about to halt has not said so yet.
+        tokio::task::yield_now().await;
+        Ok(())
     }
 
     fn find_saved_value(&self, outcome: &StepOutcome, source: &str) -> Option<String> {

@@ -9,3 +9,4 @@ mod replicas;
 mod rpc;
 mod scenarios;
 mod subscriptions;
+mod upgrade;

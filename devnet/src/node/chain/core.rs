@@ -7,7 +7,7 @@ use std::{
 };
 
 use prost_types::Timestamp;
-use svc_wire::tx;
+use svc_wire::{proto_registry::ProtoRegistryError, tx};
 
 use super::{
     genesis::ChainGenesis,
@@ -47,6 +47,9 @@ pub enum ReplayError {
     /// The block cannot be sealed.
     #[error(transparent)]
     Seal(#[from] SealError),
+    /// The descriptors of a generation cannot be used.
+    #[error(transparent)]
+    Generation(#[from] ProtoRegistryError),
 }
 
 /// A chain in memory, with its mempool, clock and faults.
@@ -310,6 +313,7 @@ impl NodeCore {
         txs: Vec<Vec<u8>>,
         app_hash: &[u8],
     ) -> Result<Arc<BlockRecord>, ReplayError> {
+        self.follow_upgrade()?;
         let block = self.history.append_block(&self.chain, &self.validator, time, txs)?;
         if self.history.app_hash() != app_hash {
             return Err(ReplayError::AppHashMismatch { height: block.height });
@@ -361,17 +365,19 @@ impl NodeCore {
     }
 
     /// Resets the chain to a snapshot; returns false for an unknown name.
-    pub(in crate::node) fn load_snapshot(&mut self, name: &str) -> bool {
-        let Some(history) = self.snapshots.get(name) else { return false };
+    pub(in crate::node) fn load_snapshot(&mut self, name: &str) -> Result<bool, ReplayError> {
+        let Some(history) = self.snapshots.get(name) else { return Ok(false) };
         self.history = history.clone();
         self.clear_mempool();
-        true
+        self.become_generation_of_newest()?;
+        Ok(true)
     }
 
     /// Resets the chain to the genesis.
-    pub(in crate::node) fn reset_to_genesis(&mut self) {
+    pub(in crate::node) fn reset_to_genesis(&mut self) -> Result<(), ReplayError> {
         self.history = ChainHistory::new(Arc::clone(&self.genesis.state));
         self.clear_mempool();
+        Ok(self.become_generation_of_newest()?)
     }
 }
 

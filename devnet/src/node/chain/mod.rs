@@ -11,6 +11,7 @@ mod node_ways;
 pub(super) mod pubsub_query;
 pub(super) mod seal;
 mod tx_service;
+mod upgrades;
 
 pub use core::{CheckTxOutcome, NodeCore, ReplayError};
 pub use genesis::GenesisDocument;
