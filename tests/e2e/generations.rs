@@ -39,6 +39,8 @@ async fn trust_deposit_params(world: &TestNetwork) -> Value {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_of_every_generation_is_served_written_to_and_indexed() {
     let (mut listed, mut share_values) = (BTreeSet::new(), BTreeSet::new());
+    // A new chain stakes a smaller part of the fees from the second generation on.
+    let deposit_rate = |generation: NodeGeneration| if generation == NodeGeneration::N0 { 0.2 } else { 0.05 };
     for generation in NodeGeneration::ALL {
         let world = start_as(generation).await;
         world.call_ok(CREATE_ECOSYSTEM, ecosystem_arguments(generation.as_str().to_lowercase())).await;
@@ -56,6 +58,7 @@ async fn a_node_of_every_generation_is_served_written_to_and_indexed() {
         // The parameters are those of the generation, under their own names.
         let params = trust_deposit_params(&world).await;
         share_values.insert(params["trust_deposit_share_value"].to_string());
+        assert_eq!(params["trust_deposit_rate"], deposit_rate(generation), "{generation}");
         let has_burn_rate = params.get("trust_deposit_reclaim_burn_rate").is_some();
         assert_eq!(has_burn_rate, generation < NodeGeneration::N2, "{generation}: {params}");
     }
@@ -90,6 +93,7 @@ async fn an_upgrade_in_place_is_noticed_without_a_restart_and_each_key_writes_on
             params.get("trust_deposit_reclaim_burn_rate").is_none()
         })
         .await;
+    assert_eq!(trust_deposit_params(&world).await["trust_deposit_rate"], 0.2, "the chain keeps its value");
 
     // The next release reads the fields of a message otherwise.
     replace(&|| {

@@ -93,7 +93,7 @@ pub(super) async fn import_organisation(world: &TestNetwork, agent: &AgentProces
     ask_until_ok(world, agent, LINKED, &json!({"credential": credential})).await;
 }
 
-fn issue_body(world: &TestNetwork, did: &str, round: usize) -> Value {
+pub(super) fn issue_body(world: &TestNetwork, did: &str, round: usize) -> Value {
     let claims = world.issue_request(did, &format!("Branch {round}")).claims;
     json!({"did": did, "schemaId": world.network.devnet.address("service.schema"), "claims": claims})
 }

@@ -28,6 +28,7 @@ mod peer_load;
 mod peer_tokens;
 mod peer_trust;
 mod peers;
+mod planned_upgrade;
 mod process;
 mod public_files;
 mod resolution;
