@@ -94,6 +94,11 @@ async fn changes_arrive_by_block_filter_and_channel_beside_the_block_stream() {
         json!({"action": "subscribe", "channels": {"services": true}, "dids": ["did:web:a"]}),
         json!({"action": "subscribe", "channels": {"presentations": true}, "corporationId": 2}),
         json!({"action": "subscribe", "channels": {"trust": true, "ecosystems": {"includeIssuedCredentials": true}}}),
+        // The graph of the first generation, and a client with a flag of a later version.
+        json!({"action": "subscribe", "dids": ["did:web:a"], "channels": {
+            "services": true, "corporation": {"includeDepositChanges": true},
+            "participations": {"includeWeightChanges": true, "includeWeather": "yes"},
+        }}),
     ] {
         let mut socket = connect(&served.origin).await;
         let ready = next_message(&mut socket).await.expect("open");
@@ -122,6 +127,7 @@ async fn changes_arrive_by_block_filter_and_channel_beside_the_block_stream() {
         [json!([of("did:web:a", &services)]), json!([of("did:web:a", &services)])],
         [json!([]), json!([of("did:web:b", &presentations)])],
         [json!([]), json!([])],
+        [json!([of("did:web:a", &services)]), json!([of("did:web:a", &services)])],
     ]) {
         for (height, changes) in (8..).zip(expected) {
             let expected =

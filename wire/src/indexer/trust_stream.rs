@@ -68,10 +68,10 @@ pub struct TrustState {
     pub corporation_id: u64,
 }
 
-/// Counts beside the entities that they belong to: a subscriber includes them, or a block changed them.
+/// Measures beside the entities that they belong to: a subscriber includes them, or a block changed them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub struct CountFlags {
+pub struct MeasureFlags {
     /// Number of participants.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub participants: bool,
@@ -81,18 +81,42 @@ pub struct CountFlags {
     /// Number of verified credentials.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub verified_credentials: bool,
+    /// Weight of a participant.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub weights: bool,
+    /// Trust deposit of a corporation.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub deposits: bool,
 }
 
-impl CountFlags {
-    /// Names of the request flags, in the order of the fields.
-    pub const NAMES: [&str; 3] = ["includeParticipantCounts", "includeIssuedCredentials", "includeVerifiedCredentials"];
+impl MeasureFlags {
+    /// Names of the request flags for counts, in the order of the fields.
+    pub const COUNT_NAMES: [&str; 3] =
+        ["includeParticipantCounts", "includeIssuedCredentials", "includeVerifiedCredentials"];
 
-    /// Sets the count of a request flag. Returns false for an unknown name.
+    /// Returns the names of the request flags of a channel; none for a channel without measures.
+    pub fn names_for(channel: &str) -> &'static [&'static str] {
+        match channel {
+            "corporation" => &["includeDepositChanges"],
+            "participations" => &[
+                "includeWeightChanges",
+                "includeParticipantCounts",
+                "includeIssuedCredentials",
+                "includeVerifiedCredentials",
+            ],
+            "ecosystems" => &Self::COUNT_NAMES,
+            _ => &[],
+        }
+    }
+
+    /// Sets the measure of a request flag. Returns false for an unknown name.
     pub fn enable(&mut self, name: &str) -> bool {
         match name {
             "includeParticipantCounts" => self.participants = true,
             "includeIssuedCredentials" => self.issued_credentials = true,
             "includeVerifiedCredentials" => self.verified_credentials = true,
+            "includeWeightChanges" => self.weights = true,
+            "includeDepositChanges" => self.deposits = true,
             _ => return false,
         }
         true
@@ -102,6 +126,8 @@ impl CountFlags {
         (self.participants && other.participants)
             || (self.issued_credentials && other.issued_credentials)
             || (self.verified_credentials && other.verified_credentials)
+            || (self.weights && other.weights)
+            || (self.deposits && other.deposits)
     }
 }
 
@@ -116,12 +142,12 @@ pub struct TrustChannels {
     pub presentations: bool,
     /// Services of the DID Document.
     pub services: bool,
-    /// The corporation.
-    pub corporation: bool,
-    /// Participants, with the counts whose change is a change of the list.
-    pub participations: Option<CountFlags>,
-    /// Ecosystems, with the counts whose change is a change of the list.
-    pub ecosystems: Option<CountFlags>,
+    /// The corporation, with the measures whose change is a change of it.
+    pub corporation: Option<MeasureFlags>,
+    /// Participants, with the measures whose change is a change of the list.
+    pub participations: Option<MeasureFlags>,
+    /// Ecosystems, with the measures whose change is a change of the list.
+    pub ecosystems: Option<MeasureFlags>,
 }
 
 impl TrustChannels {
@@ -130,24 +156,24 @@ impl TrustChannels {
         ["trust", "ecsCredentials", "presentations", "services", "corporation", "participations", "ecosystems"];
 
     /// Every channel.
-    pub fn all(counts: CountFlags) -> Self {
+    pub fn all(measures: MeasureFlags) -> Self {
         let mut all = Self::default();
         for name in Self::NAMES {
-            all.enable(name, counts);
+            all.enable(name, measures);
         }
         all
     }
 
-    /// Enables a channel by its name; `counts` applies to the two lists. Returns false for an unknown name.
-    pub fn enable(&mut self, name: &str, counts: CountFlags) -> bool {
+    /// Enables a channel by its name; `measures` applies to the channels with measures. Returns false for an unknown name.
+    pub fn enable(&mut self, name: &str, measures: MeasureFlags) -> bool {
         match name {
             "trust" => self.trust = true,
             "ecsCredentials" => self.ecs_credentials = true,
             "presentations" => self.presentations = true,
             "services" => self.services = true,
-            "corporation" => self.corporation = true,
-            "participations" => self.participations = Some(counts),
-            "ecosystems" => self.ecosystems = Some(counts),
+            "corporation" => self.corporation = Some(measures),
+            "participations" => self.participations = Some(measures),
+            "ecosystems" => self.ecosystems = Some(measures),
             _ => return false,
         }
         true
@@ -159,16 +185,16 @@ impl TrustChannels {
     }
 }
 
-/// Change of a list of entities with counts.
+/// Change of a list of entities with measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ListChange {
     /// An entity was added, removed or changed.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub structure: bool,
-    /// Counts that changed.
+    /// Measures that changed.
     #[serde(flatten)]
-    pub counts: CountFlags,
+    pub measures: MeasureFlags,
 }
 
 impl ListChange {
@@ -176,9 +202,9 @@ impl ListChange {
         *self == Self::default()
     }
 
-    /// Whether the change matters to a subscriber of the list with these counts. A change of other counts does not.
-    fn matches_request(&self, requested: Option<CountFlags>) -> bool {
-        requested.is_some_and(|counts| self.structure || self.counts.overlaps(counts))
+    /// Whether the change matters to a subscriber of the list with these measures. A change of other measures does not.
+    fn matches_request(&self, requested: Option<MeasureFlags>) -> bool {
+        requested.is_some_and(|measures| self.structure || self.measures.overlaps(measures))
     }
 }
 
@@ -205,9 +231,12 @@ pub struct RecordedDidChange {
     /// Services of its DID Document.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub services: bool,
-    /// The corporation behind it.
+    /// The corporation behind it, apart from its deposit.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub corporation: bool,
+    /// The deposit of the corporation behind it.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub deposit: bool,
     /// Its participants.
     #[serde(skip_serializing_if = "ListChange::is_empty", default)]
     pub participations: ListChange,
@@ -225,7 +254,9 @@ impl RecordedDidChange {
             ecs_credentials: self.ecs_credentials && channels.ecs_credentials,
             presentations: self.presentations && channels.presentations,
             services: self.services && channels.services,
-            corporation: self.corporation && channels.corporation,
+            corporation: channels
+                .corporation
+                .is_some_and(|measures| self.corporation || (self.deposit && measures.deposits)),
             participations: self.participations.matches_request(channels.participations),
             ecosystems: self.ecosystems.matches_request(channels.ecosystems),
         };
@@ -271,19 +302,23 @@ mod tests {
     }
 
     fn channels(named: &[&str], flags: &[&str]) -> TrustChannels {
-        let (mut channels, mut counts) = (TrustChannels::default(), CountFlags::default());
+        let (mut channels, mut measures) = (TrustChannels::default(), MeasureFlags::default());
         for flag in flags {
-            assert!(counts.enable(flag), "{flag}");
+            assert!(measures.enable(flag), "{flag}");
         }
         for name in named {
-            assert!(channels.enable(name, counts), "{name}");
+            assert!(channels.enable(name, measures), "{name}");
         }
         channels
     }
 
     #[test]
     fn a_subscriber_gets_the_parts_of_a_change_on_its_channels() {
-        let [participants, issued, verified] = CountFlags::NAMES;
+        let [participants, issued, verified] = MeasureFlags::COUNT_NAMES;
+        let (weights, deposits) = ("includeWeightChanges", "includeDepositChanges");
+        let all_flags = [participants, issued, verified, weights, deposits];
+        let money = json!({"deposit": true, "participations": {"weights": true}});
+        let slash = json!({"corporation": true, "deposit": true});
         let everything = json!({
             "trust": verdict(), "ecsCredentials": true, "presentations": true, "services": true, "corporation": true,
             "participations": {"structure": true}, "ecosystems": {"structure": true, "issuedCredentials": true},
@@ -302,17 +337,24 @@ mod tests {
             (&everything, &["services", "trust"], &[], json!({"trust": verdict(), "services": true})),
             (&everything, &[], &[], Value::Null),
             (&trust, &["trust"], &[], json!({"trust": verdict()})),
-            (&trust, &TrustChannels::NAMES[1..], &CountFlags::NAMES[..], Value::Null),
+            (&trust, &TrustChannels::NAMES[1..], &all_flags[..], Value::Null),
             (&figures, &TrustChannels::NAMES, &[], Value::Null),
             (&figures, &TrustChannels::NAMES, &[verified], Value::Null),
             (&figures, &TrustChannels::NAMES, &[participants], json!({"participations": true})),
             (&figures, &TrustChannels::NAMES, &[issued], json!({"ecosystems": true})),
-            (&figures, &TrustChannels::NAMES, &CountFlags::NAMES, json!({"participations": true, "ecosystems": true})),
+            (&figures, &TrustChannels::NAMES, &all_flags, json!({"participations": true, "ecosystems": true})),
             (&figures, &["ecosystems"], &[participants, verified], Value::Null),
             (&used, &["participations"], &[verified], json!({"participations": true})),
             (&used, &["participations"], &[participants, issued], Value::Null),
-            (&used, &["ecosystems"], &CountFlags::NAMES, Value::Null),
-            (&json!({}), &TrustChannels::NAMES, &CountFlags::NAMES, Value::Null),
+            (&used, &["ecosystems"], &all_flags, Value::Null),
+            (&money, &TrustChannels::NAMES, &[], Value::Null),
+            (&money, &TrustChannels::NAMES, &MeasureFlags::COUNT_NAMES, Value::Null),
+            (&money, &TrustChannels::NAMES, &[deposits], json!({"corporation": true})),
+            (&money, &TrustChannels::NAMES, &[weights], json!({"participations": true})),
+            (&money, &["participations"], &[deposits], Value::Null),
+            (&money, &["corporation", "ecosystems"], &[weights], Value::Null),
+            (&slash, &["corporation"], &[], json!({"corporation": true})),
+            (&json!({}), &TrustChannels::NAMES, &all_flags, Value::Null),
         ] {
             let shown = recorded(change.clone()).filter_for(&channels(named, flags));
             let mut expected = seen;
@@ -331,13 +373,19 @@ mod tests {
         let params = &crate::indexer_reads::find_endpoint("vt.listChanges").expect("a read").params;
         let named = params.iter().find(|param| param.name == "channels").expect("a parameter");
         assert_eq!(named.allowed, TrustChannels::NAMES);
-        for flag in CountFlags::NAMES {
+        for flag in MeasureFlags::COUNT_NAMES {
             assert!(params.iter().any(|param| param.name == flag), "{flag}");
         }
-        let counts = CountFlags { participants: true, ..CountFlags::default() };
-        assert_eq!(TrustChannels::all(counts), channels(&TrustChannels::NAMES, &[CountFlags::NAMES[0]]));
-        assert!(channels(&[], &[]).is_empty() && !TrustChannels::all(counts).is_empty());
-        assert!(!TrustChannels::default().enable("weather", counts) && !CountFlags::default().enable("includeWeather"));
+        let measures = MeasureFlags { participants: true, ..MeasureFlags::default() };
+        assert_eq!(TrustChannels::all(measures), channels(&TrustChannels::NAMES, &[MeasureFlags::COUNT_NAMES[0]]));
+        assert!(channels(&[], &[]).is_empty() && !TrustChannels::all(measures).is_empty());
+        assert!(!TrustChannels::default().enable("weather", measures));
+        assert!(!MeasureFlags::default().enable("includeWeather"));
+        for name in TrustChannels::NAMES {
+            let names = MeasureFlags::names_for(name);
+            assert!(names.iter().all(|flag| MeasureFlags::default().enable(flag)), "{name}");
+            assert_eq!(names.is_empty(), !matches!(name, "corporation" | "participations" | "ecosystems"), "{name}");
+        }
     }
 
     #[test]

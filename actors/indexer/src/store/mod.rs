@@ -26,5 +26,6 @@ pub use error::IndexStoreError;
 pub use index_store::IndexStore;
 pub use trust::{
     changes::{TrustChangeQuery, TrustSource},
+    triggers::TouchedEntity,
     write::{TrustWrite, VerdictWrite},
 };

@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use svc_kit::supervision::{Supervisor, SupervisorSpec};
 use svc_wire::trust_stream::{
-    CountFlags, ListChange, RecordedDidChange, RecordedTrustBlock, TrustChannels, TrustState,
+    ListChange, MeasureFlags, RecordedDidChange, RecordedTrustBlock, TrustChannels, TrustState,
 };
 
 use crate::{
@@ -108,7 +108,7 @@ impl HubFixture {
 }
 
 fn everything() -> SubscriptionFilter<TrustChannels> {
-    SubscriptionFilter { view: TrustChannels::all(CountFlags::default()), ..SubscriptionFilter::default() }
+    SubscriptionFilter { view: TrustChannels::all(MeasureFlags::default()), ..SubscriptionFilter::default() }
 }
 
 #[tokio::test]
@@ -193,8 +193,10 @@ async fn a_subscriber_receives_the_changes_of_its_filter_and_channels() {
         expires_at_time: None,
         corporation_id: 11,
     };
-    let figures =
-        ListChange { counts: CountFlags { participants: true, ..CountFlags::default() }, ..ListChange::default() };
+    let figures = ListChange {
+        measures: MeasureFlags { participants: true, ..MeasureFlags::default() },
+        ..ListChange::default()
+    };
     let change = |did: &str, corporation_id| RecordedDidChange {
         did: did.to_owned(),
         corporation_id,
@@ -206,8 +208,8 @@ async fn a_subscriber_receives_the_changes_of_its_filter_and_channels() {
     let block = block(1, vec![change("did:web:a", 11), change("did:web:b", 12), change("did:web:c", 11)]);
     let on_trust = TrustChannels { trust: true, ..TrustChannels::default() };
     let on_services = TrustChannels { services: true, ..TrustChannels::default() };
-    let counted = TrustChannels { ecosystems: Some(figures.counts), ..TrustChannels::default() };
-    let uncounted = TrustChannels { ecosystems: Some(CountFlags::default()), ..TrustChannels::default() };
+    let counted = TrustChannels { ecosystems: Some(figures.measures), ..TrustChannels::default() };
+    let uncounted = TrustChannels { ecosystems: Some(MeasureFlags::default()), ..TrustChannels::default() };
     let verdict = json!({
         "trusted": true, "evaluatedAtTime": "t1", "evaluatedAtBlock": 1, "expiresAtTime": null, "corporationId": 11,
     });

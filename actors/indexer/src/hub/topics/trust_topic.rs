@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use svc_otel::metrics::SubscriptionStream;
 use svc_wire::{
     syntax::plain_text,
-    trust_stream::{CountFlags, RecordedDidChange, RecordedTrustBlock, TrustChannels},
+    trust_stream::{MeasureFlags, RecordedDidChange, RecordedTrustBlock, TrustChannels},
 };
 
 use super::{HubTopic, View};
@@ -76,45 +76,44 @@ impl View for TrustChannels {
             if !Self::NAMES.contains(&name.as_str()) {
                 return Err(format!("Unknown channel '{name}'; known: {}", Self::NAMES.join(", ")));
             }
-            if let Some(counts) = parse_channel(name, value)? {
-                channels.enable(name, counts);
+            if let Some(measures) = parse_channel(name, value)? {
+                channels.enable(name, measures);
             }
         }
         if channels.is_empty() { Err("'channels' must enable at least one channel".to_owned()) } else { Ok(channels) }
     }
 }
 
-/// Returns the counts of a requested channel; `None` for a channel that is not requested.
-fn parse_channel(name: &str, value: &Value) -> Result<Option<CountFlags>, String> {
-    let has_counts = matches!(name, "participations" | "ecosystems");
+/// Returns the measures of a requested channel; `None` for a channel that is not requested.
+fn parse_channel(name: &str, value: &Value) -> Result<Option<MeasureFlags>, String> {
+    let known = MeasureFlags::names_for(name);
     match value {
         Value::Null | Value::Bool(false) => Ok(None),
-        Value::Bool(true) => Ok(Some(CountFlags::default())),
-        Value::Object(flags) if has_counts => parse_counts(name, flags).map(Some),
+        Value::Bool(true) => Ok(Some(MeasureFlags::default())),
+        Value::Object(flags) if !known.is_empty() => parse_measures(name, known, flags).map(Some),
         other => {
-            let allowed = if has_counts { "true, false or an object" } else { "true or false" };
+            let allowed = if known.is_empty() { "true or false" } else { "true, false or an object" };
             Err(format!("'channels.{name}' must be {allowed}; got {}", plain_text(other)))
         }
     }
 }
 
-fn parse_counts(channel: &str, flags: &Map<String, Value>) -> Result<CountFlags, String> {
-    let mut counts = CountFlags::default();
-    for (name, value) in flags {
+/// Returns the measures of a channel. An unknown flag has no effect, as at other indexers: a newer client sends flags that an older
+/// server lacks.
+fn parse_measures(channel: &str, known: &[&str], flags: &Map<String, Value>) -> Result<MeasureFlags, String> {
+    let mut measures = MeasureFlags::default();
+    for (name, value) in flags.iter().filter(|(name, _)| known.contains(&name.as_str())) {
         match value {
-            _ if !CountFlags::NAMES.contains(&name.as_str()) => {
-                return Err(format!("Unknown '{name}' in '{channel}'; known: {}", CountFlags::NAMES.join(", ")));
-            }
             Value::Null | Value::Bool(false) => {}
             Value::Bool(true) => {
-                counts.enable(name);
+                measures.enable(name);
             }
             other => {
                 return Err(format!("'channels.{channel}.{name}' must be true or false; got {}", plain_text(other)));
             }
         }
     }
-    Ok(counts)
+    Ok(measures)
 }
 
 #[cfg(test)]
@@ -157,7 +156,7 @@ mod tests {
     #[test]
     fn equal_selections_of_changes_and_channels_are_one_delivery() {
         let services = TrustChannels { services: true, ..TrustChannels::default() };
-        let figures = CountFlags { participants: true, ..CountFlags::default() };
+        let figures = MeasureFlags { participants: true, ..MeasureFlags::default() };
         let participations = TrustChannels { participations: Some(figures), ..TrustChannels::default() };
         let both = TrustChannels { services: true, ..participations };
         let mut subscriptions = SubscriptionIndex::<TrustTopic>::default();
@@ -172,7 +171,7 @@ mod tests {
                 filter(
                     &["did:web:b"],
                     None,
-                    TrustChannels { participations: Some(CountFlags::default()), ..TrustChannels::default() },
+                    TrustChannels { participations: Some(MeasureFlags::default()), ..TrustChannels::default() },
                 ),
             ),
             (7, filter(&["did:web:b"], None, both)),
@@ -181,7 +180,7 @@ mod tests {
         ] {
             subscriptions.set(id, filter);
         }
-        let counts = ListChange { counts: figures, ..ListChange::default() };
+        let counts = ListChange { measures: figures, ..ListChange::default() };
         let changes = vec![
             change("did:web:a", 1, RecordedDidChange { services: true, ..RecordedDidChange::default() }),
             change("did:web:b", 2, RecordedDidChange { participations: counts, ..RecordedDidChange::default() }),
@@ -201,7 +200,7 @@ mod tests {
     #[test]
     fn control_messages_name_channels() {
         let channels = |view: TrustChannels| Ok(ControlMessage::Subscribe(filter(&[], None, view)));
-        let figures = CountFlags { issued_credentials: true, ..CountFlags::default() };
+        let figures = MeasureFlags { issued_credentials: true, ..MeasureFlags::default() };
         for (given, expected) in [
             (r#"{"trust":true}"#, channels(TrustChannels { trust: true, ..TrustChannels::default() })),
             (
@@ -211,14 +210,35 @@ mod tests {
             (
                 r#"{"participations":true,"ecosystems":{"includeIssuedCredentials":true,"includeParticipantCounts":false}}"#,
                 channels(TrustChannels {
-                    participations: Some(CountFlags::default()),
+                    participations: Some(MeasureFlags::default()),
                     ecosystems: Some(figures),
                     ..TrustChannels::default()
                 }),
             ),
             (
                 r#"{"ecosystems":{}}"#,
-                channels(TrustChannels { ecosystems: Some(CountFlags::default()), ..TrustChannels::default() }),
+                channels(TrustChannels { ecosystems: Some(MeasureFlags::default()), ..TrustChannels::default() }),
+            ),
+            // A flag that is unknown, or belongs to another channel, has no effect.
+            (
+                r#"{"corporation":{"includeWeightChanges":true},"ecosystems":{"includeWeather":1,"includeDepositChanges":true}}"#,
+                channels(TrustChannels {
+                    corporation: Some(MeasureFlags::default()),
+                    ecosystems: Some(MeasureFlags::default()),
+                    ..TrustChannels::default()
+                }),
+            ),
+            (
+                r#"{"corporation":true,"participations":{"includeWeightChanges":true,"includeVerifiedCredentials":true}}"#,
+                channels(TrustChannels {
+                    corporation: Some(MeasureFlags::default()),
+                    participations: Some(MeasureFlags {
+                        weights: true,
+                        verified_credentials: true,
+                        ..MeasureFlags::default()
+                    }),
+                    ..TrustChannels::default()
+                }),
             ),
         ] {
             assert_eq!(
@@ -264,9 +284,10 @@ mod tests {
             ),
             (r#""channels":{"ecosystems":"yes"}"#, "'channels.ecosystems' must be true, false or an object; got yes"),
             (
-                r#""channels":{"ecosystems":{"x":true}}"#,
-                "Unknown 'x' in 'ecosystems'; known: includeParticipantCounts, includeIssuedCredentials, includeVerifiedCredentials",
+                r#""channels":{"corporation":{"includeDepositChanges":1}}"#,
+                "'channels.corporation.includeDepositChanges' must be true or false; got 1",
             ),
+            (r#""channels":{"corporation":[]}"#, "'channels.corporation' must be true, false or an object; got []"),
             (
                 r#""channels":{"participations":{"includeVerifiedCredentials":"1"}}"#,
                 "'channels.participations.includeVerifiedCredentials' must be true or false; got 1",
@@ -282,17 +303,19 @@ mod tests {
     /// Returns the channels and counts of a bit set.
     fn channels(bits: u16) -> TrustChannels {
         let is = |bit: u16| bits & (1 << bit) != 0;
-        let counts = |bit| CountFlags {
+        let counts = |bit| MeasureFlags {
             participants: is(bit),
             issued_credentials: is(bit + 1),
             verified_credentials: is(bit + 2),
+            ..MeasureFlags::default()
         };
+        let deposits = MeasureFlags { deposits: is(12), ..MeasureFlags::default() };
         TrustChannels {
             trust: is(0),
             ecs_credentials: is(1),
             presentations: is(2),
             services: is(3),
-            corporation: is(4),
+            corporation: is(4).then_some(deposits),
             participations: is(5).then_some(counts(6)),
             ecosystems: is(9).then_some(counts(10)),
         }
@@ -301,7 +324,8 @@ mod tests {
     /// Returns a change of the channels of a bit set.
     fn change_of(did: &str, corporation_id: u64, bits: u16) -> RecordedDidChange {
         let of = channels(bits);
-        let list = |counts: Option<CountFlags>, structure| ListChange { structure, counts: counts.unwrap_or_default() };
+        let list =
+            |counts: Option<MeasureFlags>, structure| ListChange { structure, measures: counts.unwrap_or_default() };
         RecordedDidChange {
             did: did.to_owned(),
             corporation_id,
@@ -316,7 +340,8 @@ mod tests {
             ecs_credentials: of.ecs_credentials,
             presentations: of.presentations,
             services: of.services,
-            corporation: of.corporation,
+            corporation: of.corporation.is_some(),
+            deposit: bits & (1 << 15) != 0,
             participations: list(of.participations, bits & (1 << 13) != 0),
             ecosystems: list(of.ecosystems, bits & (1 << 14) != 0),
         }

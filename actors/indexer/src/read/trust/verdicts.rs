@@ -1,7 +1,7 @@
 //! Reads of verdicts: one DID with its sections, all DIDs, and changes. All of them are about evaluated heights.
 
 use serde_json::{Map, Value, json};
-use svc_wire::trust_stream::{CountFlags, DidChange, TrustChannels};
+use svc_wire::trust_stream::{DidChange, MeasureFlags, TrustChannels};
 
 use super::sections::selectors;
 use crate::{
@@ -148,17 +148,18 @@ impl IndexReader {
 
 fn parse_channels(request: &ReadRequest<'_>) -> Result<TrustChannels, ReadError> {
     let names = request.params.list("channels");
-    let mut counts = CountFlags::default();
-    for flag in CountFlags::NAMES {
+    // The read has no parameters for deposits and weights: a client that catches up must not miss a change that its subscription shows.
+    let mut measures = MeasureFlags { weights: true, deposits: true, ..MeasureFlags::default() };
+    for flag in MeasureFlags::COUNT_NAMES {
         // Without a selection of channels the answer has all changes.
         if request.params.flag(flag).unwrap_or(names.is_none()) {
-            counts.enable(flag);
+            measures.enable(flag);
         }
     }
-    let Some(names) = names else { return Ok(TrustChannels::all(counts)) };
+    let Some(names) = names else { return Ok(TrustChannels::all(measures)) };
     let mut channels = TrustChannels::default();
     for name in names {
-        if !channels.enable(name, counts) {
+        if !channels.enable(name, measures) {
             return Err(invalid_value("channels", name, &format!("one of {}", TrustChannels::NAMES.join(", "))));
         }
     }

@@ -2,5 +2,5 @@
 
 pub mod changes;
 mod evidence;
-mod triggers;
+pub mod triggers;
 pub mod write;

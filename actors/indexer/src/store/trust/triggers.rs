@@ -20,6 +20,8 @@ use crate::{
 pub struct TouchedEntity {
     pub kind: EntityKind,
     pub body: Value,
+    /// Whether the block began this version.
+    pub is_new: bool,
 }
 
 impl IndexStore {
@@ -71,7 +73,7 @@ impl IndexStore {
 
     /// Returns the entities that a block touched, as they were before it and after it.
     pub async fn list_touched_entities(&self, height: u64) -> Result<Vec<TouchedEntity>, IndexStoreError> {
-        let rows = sqlx::query("SELECT kind, body FROM entity WHERE from_height = $1 UNION ALL SELECT kind, body FROM entity WHERE until_height = $1")
+        let rows = sqlx::query("SELECT kind, body, 1 AS is_new FROM entity WHERE from_height = $1 UNION ALL SELECT kind, body, 0 AS is_new FROM entity WHERE until_height = $1")
             .bind(to_column(height))
             .fetch_all(&mut *self.connection().await?)
             .await?;
@@ -80,7 +82,7 @@ impl IndexStore {
             let (name, text): (String, String) = (row.try_get(0)?, row.try_get(1)?);
             let Some(kind) = EntityKind::parse(&name) else { continue };
             let body = serde_json::from_str(&text).map_err(|error| IndexStoreError::CorruptRow(error.to_string()))?;
-            found.push(TouchedEntity { kind, body });
+            found.push(TouchedEntity { kind, body, is_new: row.try_get::<i64, _>(2)? != 0 });
         }
         Ok(found)
     }

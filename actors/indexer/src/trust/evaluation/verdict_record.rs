@@ -183,6 +183,7 @@ pub fn recorded_change(
         presentations: differs("presentations"),
         services: differs("services"),
         corporation: registry.corporation,
+        deposit: registry.deposit,
         participations: registry.participations,
         ecosystems: registry.ecosystems,
     };
@@ -215,8 +216,10 @@ mod tests {
         let later = json!({"trusted": true, "services": [], "ecsCredentials": [1], "presentations": [2],
             "evaluatedAtTime": "u", "evaluatedAtBlock": 8, "corporationId": 3, "expiresAtTime": null});
         assert!(is_same_verdict(&after, &later) && !is_same_verdict(&before, &after));
-        let money = RegistryChange { corporation: true, ..RegistryChange::default() };
-        let change = recorded_change("did:web:a", 3, None, Some(&money)).expect("a change");
-        assert_eq!((change.trust, change.corporation), (None, true));
+        for (corporation, deposit) in [(true, false), (false, true)] {
+            let registry = RegistryChange { corporation, deposit, ..RegistryChange::default() };
+            let change = recorded_change("did:web:a", 3, None, Some(&registry)).expect("a change");
+            assert_eq!((change.trust, change.corporation, change.deposit), (None, corporation, deposit));
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use svc_trust::EvidenceRequest;
-use svc_wire::trust_stream::{CountFlags, ListChange};
+use svc_wire::trust_stream::{ListChange, MeasureFlags};
 
 /// A change by a block that can affect verdicts.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub enum TrustTrigger {
         did: String,
         /// DID of the ecosystem above the participant.
         ecosystem_did: Option<String>,
+        /// Whether more than its deposit changed.
+        is_structural: bool,
     },
     Schema {
         id: u64,
@@ -31,6 +33,8 @@ pub enum TrustTrigger {
     /// The trust deposit of the corporation with a DID.
     TrustDeposit {
         corporation_did: String,
+        /// Whether more than the amount changed: a slash or its repayment.
+        is_structural: bool,
     },
     /// A message requests fresh evidence for a DID.
     RefreshRequest {
@@ -39,12 +43,12 @@ pub enum TrustTrigger {
     /// Measures of a participant with the DID.
     ParticipantMeasures {
         did: String,
-        counts: CountFlags,
+        measures: MeasureFlags,
     },
     /// Measures of an ecosystem with the DID, or of one of its schemas.
     EcosystemMeasures {
         did: String,
-        counts: CountFlags,
+        measures: MeasureFlags,
     },
 }
 
@@ -52,6 +56,7 @@ pub enum TrustTrigger {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RegistryChange {
     pub corporation: bool,
+    pub deposit: bool,
     pub participations: ListChange,
     pub ecosystems: ListChange,
 }
@@ -90,11 +95,14 @@ impl BlockTriggers {
                 self.evidence_requests.extend(schemas.into_iter().map(EvidenceRequest::Schema));
                 self.add_did(did, false);
             }
-            TrustTrigger::Participant { did, ecosystem_did } => {
-                self.change_registry(&did, |change| change.participations.structure = true);
-                if let Some(did) = ecosystem_did {
-                    // A mirror of the ecosystem shows the participants below it by role and state.
-                    self.change_registry(&did, |change| change.ecosystems.counts.participants = true);
+            TrustTrigger::Participant { did, ecosystem_did, is_structural } => {
+                // The measures of the participant name a change of its deposit, which is its weight.
+                if is_structural {
+                    self.change_registry(&did, |change| change.participations.structure = true);
+                    if let Some(did) = ecosystem_did {
+                        // A mirror of the ecosystem shows the participants below it by role and state.
+                        self.change_registry(&did, |change| change.ecosystems.measures.participants = true);
+                    }
                 }
                 self.evidence_requests.insert(EvidenceRequest::Participants(did.clone()));
                 self.add_did(did, false);
@@ -108,15 +116,18 @@ impl BlockTriggers {
             TrustTrigger::Digest { digest } => {
                 self.evidence_requests.insert(EvidenceRequest::Digest(digest));
             }
-            TrustTrigger::TrustDeposit { corporation_did } => {
-                self.change_registry(&corporation_did, |change| change.corporation = true)
+            TrustTrigger::TrustDeposit { corporation_did, is_structural } => {
+                self.change_registry(&corporation_did, |change| {
+                    change.deposit = true;
+                    change.corporation |= is_structural;
+                });
             }
             TrustTrigger::RefreshRequest { did } => self.add_did(did, true),
-            TrustTrigger::ParticipantMeasures { did, counts } => {
-                self.change_registry(&did, |change| merge_counts(&mut change.participations.counts, counts));
+            TrustTrigger::ParticipantMeasures { did, measures } => {
+                self.change_registry(&did, |change| merge_measures(&mut change.participations.measures, measures));
             }
-            TrustTrigger::EcosystemMeasures { did, counts } => {
-                self.change_registry(&did, |change| merge_counts(&mut change.ecosystems.counts, counts));
+            TrustTrigger::EcosystemMeasures { did, measures } => {
+                self.change_registry(&did, |change| merge_measures(&mut change.ecosystems.measures, measures));
             }
         }
     }
@@ -139,10 +150,11 @@ fn is_evaluable(did: &str) -> bool {
     did.starts_with("did:") && did.len() <= MAX_DID_BYTES && !did.contains(char::is_control)
 }
 
-fn merge_counts(counts: &mut CountFlags, more: CountFlags) {
-    counts.participants |= more.participants;
-    counts.issued_credentials |= more.issued_credentials;
-    counts.verified_credentials |= more.verified_credentials;
+fn merge_measures(measures: &mut MeasureFlags, more: MeasureFlags) {
+    measures.participants |= more.participants;
+    measures.issued_credentials |= more.issued_credentials;
+    measures.verified_credentials |= more.verified_credentials;
+    measures.weights |= more.weights;
 }
 
 #[cfg(test)]
@@ -152,12 +164,12 @@ mod tests {
     #[test]
     fn each_change_triggers_its_dependents() {
         let a = || "did:web:a".to_owned();
-        let issued = CountFlags { issued_credentials: true, ..CountFlags::default() };
+        let issued = MeasureFlags { issued_credentials: true, weights: true, ..MeasureFlags::default() };
         let judged = |is_fresh| BTreeMap::from([(a(), is_fresh)]);
         let structure = ListChange { structure: true, ..ListChange::default() };
-        let figures = ListChange { counts: issued, ..ListChange::default() };
-        let counts = CountFlags { participants: true, ..CountFlags::default() };
-        let participants = ListChange { counts, ..ListChange::default() };
+        let figures = ListChange { measures: issued, ..ListChange::default() };
+        let measures = MeasureFlags { participants: true, ..MeasureFlags::default() };
+        let participants = ListChange { measures, ..ListChange::default() };
         let about = |change: RegistryChange| BTreeMap::from([(a(), change)]);
         for (touch, judge, needs, registry) in [
             (
@@ -173,13 +185,27 @@ mod tests {
                 about(RegistryChange { ecosystems: structure, ..RegistryChange::default() }),
             ),
             (
-                TrustTrigger::Participant { did: a(), ecosystem_did: None },
+                TrustTrigger::Participant { did: a(), ecosystem_did: None, is_structural: true },
                 judged(false),
                 vec![EvidenceRequest::Participants(a())],
                 about(RegistryChange { participations: structure, ..RegistryChange::default() }),
             ),
             (
-                TrustTrigger::Participant { did: a(), ecosystem_did: Some("did:web:above".into()) },
+                TrustTrigger::Participant {
+                    did: a(),
+                    ecosystem_did: Some("did:web:above".into()),
+                    is_structural: false,
+                },
+                judged(false),
+                vec![EvidenceRequest::Participants(a())],
+                BTreeMap::new(),
+            ),
+            (
+                TrustTrigger::Participant {
+                    did: a(),
+                    ecosystem_did: Some("did:web:above".into()),
+                    is_structural: true,
+                },
                 judged(false),
                 vec![EvidenceRequest::Participants(a())],
                 BTreeMap::from([
@@ -201,19 +227,25 @@ mod tests {
             ),
             (TrustTrigger::RefreshRequest { did: a() }, judged(true), vec![], BTreeMap::new()),
             (
-                TrustTrigger::TrustDeposit { corporation_did: a() },
+                TrustTrigger::TrustDeposit { corporation_did: a(), is_structural: false },
                 BTreeMap::new(),
                 vec![],
-                about(RegistryChange { corporation: true, ..RegistryChange::default() }),
+                about(RegistryChange { deposit: true, ..RegistryChange::default() }),
             ),
             (
-                TrustTrigger::ParticipantMeasures { did: a(), counts: issued },
+                TrustTrigger::TrustDeposit { corporation_did: a(), is_structural: true },
+                BTreeMap::new(),
+                vec![],
+                about(RegistryChange { corporation: true, deposit: true, ..RegistryChange::default() }),
+            ),
+            (
+                TrustTrigger::ParticipantMeasures { did: a(), measures: issued },
                 BTreeMap::new(),
                 vec![],
                 about(RegistryChange { participations: figures, ..RegistryChange::default() }),
             ),
             (
-                TrustTrigger::EcosystemMeasures { did: a(), counts: issued },
+                TrustTrigger::EcosystemMeasures { did: a(), measures: issued },
                 BTreeMap::new(),
                 vec![],
                 about(RegistryChange { ecosystems: figures, ..RegistryChange::default() }),
@@ -231,8 +263,8 @@ mod tests {
     #[test]
     fn a_refresh_request_survives_other_triggers_and_invalid_dids_are_ignored() {
         let a = || "did:web:a".to_owned();
-        let touches =
-            [TrustTrigger::RefreshRequest { did: a() }, TrustTrigger::Participant { did: a(), ecosystem_did: None }];
+        let participant = TrustTrigger::Participant { did: a(), ecosystem_did: None, is_structural: true };
+        let touches = [TrustTrigger::RefreshRequest { did: a() }, participant];
         assert_eq!(BlockTriggers::from_triggers(touches).dids, [(a(), true)].into());
         for text in ["", "https://a", "did:web:a\u{0}", &format!("did:web:{}", "a".repeat(3_000))] {
             let triggered = BlockTriggers::from_triggers([TrustTrigger::Corporation { did: text.to_owned() }]);

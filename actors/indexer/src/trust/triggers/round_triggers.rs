@@ -1,14 +1,15 @@
 //! The triggers of the blocks of a round, read from the store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
-use svc_wire::trust_stream::CountFlags;
+use svc_wire::trust_stream::MeasureFlags;
 
 use super::block_triggers::{BlockTriggers, RegistryChange, TrustTrigger};
 use crate::{
     derive::stats::{StatsMetric, StatsScope},
-    store::{EntityFilter, EntityKind, IndexStore, IndexStoreError},
+    projection::changed_members,
+    store::{EntityFilter, EntityKind, IndexStore, IndexStoreError, TouchedEntity},
     trust::{evaluation::verdict_record::evidence_key, round::HeightRange},
 };
 
@@ -58,8 +59,12 @@ pub async fn load_round_triggers(store: &IndexStore, heights: HeightRange) -> Re
 
 async fn load_block_triggers(store: &IndexStore, height: u64) -> Result<BlockTriggers, IndexStoreError> {
     let mut triggers = Vec::new();
-    for touched in store.list_touched_entities(height).await? {
-        triggers.extend(entity_trigger(store, touched.kind, &touched.body, height).await?);
+    let touched = store.list_touched_entities(height).await?;
+    let transitions = pair_versions(&touched);
+    for entity in &touched {
+        let is_structural =
+            transitions.get(&deposit_key(entity)).is_none_or(|transition| !transition.is_deposit_alone());
+        triggers.extend(entity_trigger(store, entity, is_structural, height).await?);
     }
     for id in store.list_refresh_requests(height).await? {
         triggers.extend(
@@ -82,20 +87,70 @@ async fn find_did(
     Ok(found.and_then(|body| body["did"].as_str().map(str::to_owned)))
 }
 
+/// The versions of an entity with a trust deposit, before a block and after it.
+#[derive(Debug, Clone, Copy)]
+struct DepositTransition<'a> {
+    kind: EntityKind,
+    before: Option<&'a Value>,
+    after: Option<&'a Value>,
+}
+
+impl DepositTransition<'_> {
+    /// Whether the block changed the deposit of the entity, and nothing else of it. A slash or its repayment is more than that.
+    fn is_deposit_alone(&self) -> bool {
+        let changed = match changed_members(self.before, self.after) {
+            Some(Value::Object(changed)) => changed,
+            _ => return false,
+        };
+        match self.kind {
+            EntityKind::Participant => changed.keys().all(|member| matches!(member.as_str(), "deposit" | "modified")),
+            // A corporation without an entry has a deposit of 0 and no slashes.
+            _ => changed.iter().all(|(member, value)| match member.as_str() {
+                "deposit" | "share" | "refunded" => true,
+                _ => self.before.is_none() && (member == "corporation_id" || value.is_null() || *value == 0),
+            }),
+        }
+    }
+}
+
+/// Returns the kind and the id of an entity with a trust deposit; `None` for another entity.
+fn deposit_key(entity: &TouchedEntity) -> Option<(EntityKind, u64)> {
+    let member = match entity.kind {
+        EntityKind::Participant => "id",
+        EntityKind::TrustDeposit => "corporation_id",
+        _ => return None,
+    };
+    Some((entity.kind, entity.body[member].as_u64()?))
+}
+
+/// Returns the transitions of the touched entities with a trust deposit.
+fn pair_versions(touched: &[TouchedEntity]) -> HashMap<Option<(EntityKind, u64)>, DepositTransition<'_>> {
+    let mut transitions = HashMap::new();
+    for entity in touched {
+        let Some(key) = deposit_key(entity) else { continue };
+        let transition =
+            transitions.entry(Some(key)).or_insert(DepositTransition { kind: entity.kind, before: None, after: None });
+        *(if entity.is_new { &mut transition.after } else { &mut transition.before }) = Some(&entity.body);
+    }
+    transitions
+}
+
+/// Returns the trigger for a version of an entity. `is_structural`: the block changed more of the entity than its deposit.
 async fn entity_trigger(
     store: &IndexStore,
-    kind: EntityKind,
-    body: &Value,
+    entity: &TouchedEntity,
+    is_structural: bool,
     height: u64,
 ) -> Result<Option<TrustTrigger>, IndexStoreError> {
+    let TouchedEntity { kind, body, .. } = entity;
     let id = body["id"].as_u64().unwrap_or(0);
     let did = body["did"].as_str().unwrap_or_default().to_owned();
-    Ok(match kind {
+    Ok(match *kind {
         EntityKind::Corporation => Some(TrustTrigger::Corporation { did }),
         EntityKind::Participant => {
             let ecosystem = body["ecosystem_id"].as_u64().unwrap_or(0);
             let ecosystem_did = find_did(store, EntityKind::Ecosystem, ecosystem, height).await?;
-            Some(TrustTrigger::Participant { did, ecosystem_did })
+            Some(TrustTrigger::Participant { did, ecosystem_did, is_structural })
         }
         EntityKind::Ecosystem => {
             let filter = EntityFilter { parent_id: Some(id), ..EntityFilter::default() };
@@ -113,7 +168,7 @@ async fn entity_trigger(
         EntityKind::TrustDeposit => {
             let owner = body["corporation_id"].as_u64().unwrap_or(0);
             let corporation_did = find_did(store, EntityKind::Corporation, owner, height).await?;
-            corporation_did.map(|corporation_did| TrustTrigger::TrustDeposit { corporation_did })
+            corporation_did.map(|corporation_did| TrustTrigger::TrustDeposit { corporation_did, is_structural })
         }
         _ => None,
     })
@@ -137,14 +192,57 @@ async fn measures_trigger(
     let Some(did) = find_did(store, kind, id, height).await? else { return Ok(None) };
     let (before, after) = (store.measures(scope, height - 1).await?, store.measures(scope, height).await?);
     let differs = |metric: &StatsMetric| before.get(*metric) != after.get(*metric);
-    let counts = CountFlags {
+    let measures = MeasureFlags {
         participants: StatsMetric::ALL.iter().filter(|metric| metric.name().starts_with("participants")).any(differs),
         issued_credentials: differs(&StatsMetric::Issued),
         verified_credentials: differs(&StatsMetric::Verified),
+        weights: kind == EntityKind::Participant && differs(&StatsMetric::Weight),
+        deposits: false,
     };
     Ok(match kind {
-        _ if counts == CountFlags::default() => None,
-        EntityKind::Participant => Some(TrustTrigger::ParticipantMeasures { did, counts }),
-        _ => Some(TrustTrigger::EcosystemMeasures { did, counts }),
+        _ if measures == MeasureFlags::default() => None,
+        EntityKind::Participant => Some(TrustTrigger::ParticipantMeasures { did, measures }),
+        _ => Some(TrustTrigger::EcosystemMeasures { did, measures }),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_deposit_changes_alone_without_a_slash_a_repayment_or_another_member() {
+        let deposit = |amount: u64, slashes: u64, repaid: u64| {
+            json!({
+                "corporation_id": 7, "share": amount, "_share": "1", "deposit": amount, "refunded": 0, "slash_count": slashes,
+                "repaid_deposit": repaid, "last_slashed": null,
+            })
+        };
+        let participant = |deposit: u64, until: Option<&str>| json!({"id": 7, "deposit": deposit, "modified": format!("{deposit}"), "effective_until": until});
+        let entity = |kind, body: &Value, is_new| TouchedEntity { kind, body: body.clone(), is_new };
+        let of = |kind, before: Option<&Value>, after: &Value| {
+            let mut touched = vec![entity(kind, after, true)];
+            touched.extend(before.map(|before| entity(kind, before, false)));
+            let transitions = pair_versions(&touched);
+            touched.iter().map(|entity| transitions[&deposit_key(entity)].is_deposit_alone()).collect::<Vec<_>>()
+        };
+        use EntityKind::{Participant, TrustDeposit};
+        for (kind, before, after, is_alone) in [
+            (TrustDeposit, Some(deposit(1, 0, 0)), deposit(2, 0, 0), true),
+            (TrustDeposit, Some(deposit(2, 0, 0)), deposit(1, 1, 0), false),
+            (TrustDeposit, Some(deposit(1, 1, 0)), deposit(2, 1, 1), false),
+            (TrustDeposit, None, deposit(5, 0, 0), true),
+            (TrustDeposit, None, deposit(5, 1, 0), false),
+            (Participant, Some(participant(1, None)), participant(2, None), true),
+            (Participant, Some(participant(1, None)), participant(2, Some("later")), false),
+            (Participant, Some(participant(1, None)), participant(1, Some("later")), false),
+            (Participant, None, participant(1, None), false),
+        ] {
+            let found = of(kind, before.as_ref(), &after);
+            assert!(found.iter().all(|alone| *alone == is_alone), "{kind:?}: {before:?} to {after}");
+        }
+        assert_eq!(deposit_key(&entity(EntityKind::Ecosystem, &json!({"id": 1}), true)), None);
+    }
 }
