@@ -16,12 +16,18 @@ use crate::{
 #[test]
 fn a_request_that_came_before_its_round_was_shown_is_taken_with_it() {
     // Rounds begin by the chain's clock, in nanoseconds; the request came at NOW, in milliseconds.
-    for (begun, expected) in [(NOW, FlowState::Validating), (NOW + 600_000, FlowState::AwaitingOr)] {
+    // Agents of the first generation renew without claims: those of the round before are the proposal.
+    let given = |grade: Option<&str>| grade.and_then(|grade| serde_json::json!({"grade": grade}).as_object().cloned());
+    for (begun, claims, expected, proposed) in [
+        (NOW, given(Some("B")), FlowState::Validating, given(Some("B"))),
+        (NOW, given(None), FlowState::Validating, given(Some("A"))),
+        (NOW + 600_000, given(Some("B")), FlowState::AwaitingOr, given(Some("A"))),
+    ] {
         let mut before = record(Side::Validator, Variant::Onboarding, FlowState::Completed);
+        before.claims = given(Some("A"));
         before.credential = Some(credential(CredentialStage::Held));
         before.exchange = Some(Exchange { thread: "exchange".into(), is_requested: true, is_delivered: true });
-        let claims = serde_json::json!({"grade": "B"}).as_object().cloned();
-        let request = FlowRequest { participant_session_id: "session".into(), claims: claims.clone(), proofs: None };
+        let request = FlowRequest { participant_session_id: "session".into(), claims, proofs: None };
         let message = VtFlow::OnboardingRequest { participant_id: "7".into(), request }.to_message("request", None);
         let content = Content::read(&message).expect("a request");
         let read = |state, changed_at| ParticipantRead {
@@ -51,7 +57,7 @@ fn a_request_that_came_before_its_round_was_shown_is_taken_with_it() {
         assert!(progress.take_read(&pending));
         let record = progress.record;
         assert_eq!((record.state, record.round.number, &record.early_request), (expected, 2, &None));
-        assert_eq!(record.claims.is_some(), expected == FlowState::Validating);
+        assert_eq!(record.claims, proposed);
         assert_eq!(progress.sends.contains(&Outgoing::Validating), expected == FlowState::Validating);
     }
 }

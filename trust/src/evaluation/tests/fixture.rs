@@ -271,7 +271,7 @@ impl TrustFixture {
     }
 }
 
-fn presentation_name(schema: u64) -> &'static str {
+pub fn presentation_name(schema: u64) -> &'static str {
     if schema == SERVICE { "service" } else { "org" }
 }
 

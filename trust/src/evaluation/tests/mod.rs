@@ -1,5 +1,6 @@
 //! Tests of the evaluation: the verdicts and the bounds.
 
+mod first_generation;
 mod fixture;
 mod rejections;
 

@@ -347,3 +347,24 @@ fn is_of_first_generation(document: &Value) -> bool {
 
 /// Type of a service entry for messages of the first generation.
 const OLDER_MESSAGING: &str = "did-communication";
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_document_with_messages_of_the_older_protocol_is_of_the_first_generation() {
+        let entry = |kind: Value| json!({"id": "did:web:a#a", "type": kind, "serviceEndpoint": "wss://a.example"});
+        for (services, expected) in [
+            (json!([entry(json!("did-communication")), entry(json!("DIDCommMessaging"))]), true),
+            (json!([entry(json!(["did-communication"]))]), true),
+            (json!([entry(json!("DIDCommMessaging")), entry(json!("LinkedVerifiablePresentation"))]), false),
+            (json!([]), false),
+            (Value::Null, false),
+        ] {
+            assert_eq!(is_of_first_generation(&json!({"service": services})), expected, "{services}");
+        }
+    }
+}
